@@ -1,0 +1,227 @@
+package assets
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// lockInterval is how often a process that waits for another one looks whether that is done.
+const lockInterval = 200 * time.Millisecond
+
+// binary is the one program that is all programs: see controlplane/main.go.txt.
+const binary = "controlplane"
+
+// controlPlane is the module that is built. Its files have names that do not make it a module of its own here: go:embed
+// does not reach into other modules.
+//
+//go:embed controlplane/*.txt
+var controlPlane embed.FS
+
+// buildFlags are the same for everybody, so that the cache is.
+func buildFlags() []string {
+	const version = "k8s.io/component-base/version"
+	parts := strings.Split(strings.TrimPrefix(KubernetesVersion, "v"), ".")
+	ldflags := []string{
+		"-s", "-w",
+		"-X", version + ".gitVersion=" + KubernetesVersion,
+		"-X", version + ".gitMajor=" + parts[0],
+		"-X", version + ".gitMinor=" + parts[1],
+		"-X", version + ".gitCommit=",
+	}
+	return []string{"-trimpath", "-buildvcs=false", "-ldflags", strings.Join(ldflags, " ")}
+}
+
+// minorVersion is KubernetesVersion without the patch.
+func minorVersion() string {
+	return KubernetesVersion[:strings.LastIndexByte(KubernetesVersion, '.')]
+}
+
+// sourceDigest identifies what is built, and with what.
+var sourceDigest = sync.OnceValue(func() string {
+	h := sha256.New()
+	for name, data := range moduleFiles() {
+		_, _ = fmt.Fprintf(h, "%s %d\n%s\n", name, len(data), data)
+	}
+	_, _ = fmt.Fprintln(h, runtime.Version(), buildFlags())
+	const enough = 6
+	return hex.EncodeToString(h.Sum(nil)[:enough])
+})
+
+// moduleFiles yields the files of the module that is built, in a fixed order.
+func moduleFiles() func(yield func(name string, data []byte) bool) {
+	return func(yield func(string, []byte) bool) {
+		entries, err := controlPlane.ReadDir("controlplane")
+		if err != nil {
+			panic(err) // it is part of this program
+		}
+		for _, entry := range entries {
+			data, err := controlPlane.ReadFile(path.Join("controlplane", entry.Name()))
+			if err != nil {
+				panic(err)
+			}
+			if !yield(strings.TrimSuffix(entry.Name(), ".txt"), data) {
+				return
+			}
+		}
+	}
+}
+
+// requiredModules is how many modules there are to download at most.
+func requiredModules() int {
+	n := 0
+	for name, data := range moduleFiles() {
+		if name == "go.mod" {
+			n = strings.Count(string(data), "\n\t") - strings.Count(string(data), " => ")
+		}
+	}
+	return n
+}
+
+func writeModule(dir string) error {
+	if err := os.Mkdir(dir, 0o750); err != nil {
+		return fmt.Errorf("making a folder for the sources: %w", err)
+	}
+	for name, data := range moduleFiles() {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			return fmt.Errorf("writing the sources: %w", err)
+		}
+	}
+	return nil
+}
+
+// fromBuild builds the programs with the Go toolchain of the user.
+func (f *finder) fromBuild(ctx context.Context) (Set, error) {
+	if !supported(runtime.GOOS) {
+		return Set{}, passOver("a Kubernetes control plane does not run on %s; use linux or darwin", runtime.GOOS)
+	}
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		return Set{}, passOver("there is no Go toolchain on the PATH; install Go 1.26, or name a folder with %s in %s",
+			strings.Join(f.need, ", "), EnvDir)
+	}
+	dir := f.buildDir()
+	return f.exclusively(ctx, dir, func(temp string) error {
+		f.report.notice("building the control plane of Kubernetes %s from source; the first time this takes "+
+			"7 to 8 minutes on 2 cores, and can be interrupted; it is kept in %s", KubernetesVersion, dir)
+		b := builder{goTool: goTool, temp: temp, report: f.report}
+		if err := b.run(ctx); err != nil {
+			return err
+		}
+		programsOf := map[string]string{}
+		for _, program := range programs {
+			programsOf[program] = binary
+		}
+		return explained(keep(filepath.Join(temp, "out"), dir, "built from source", programsOf), f.cacheDir)
+	})
+}
+
+// builder is one build.
+type builder struct {
+	goTool string
+	temp   string
+	report *reporter
+}
+
+func (b *builder) run(ctx context.Context) error {
+	source := filepath.Join(b.temp, "source")
+	if err := writeModule(source); err != nil {
+		return explained(err, b.temp)
+	}
+	for _, dir := range []string{"out", "tmp"} {
+		if err := os.Mkdir(filepath.Join(b.temp, dir), 0o750); err != nil {
+			return fmt.Errorf("making a folder for the build: %w", explained(err, b.temp))
+		}
+	}
+	packages, mainPackage, err := b.list(ctx, source)
+	if err != nil {
+		return err
+	}
+	return b.compile(ctx, source, packages, mainPackage)
+}
+
+// list downloads what is missing in the module cache and returns how many packages there are to compile.
+func (b *builder) list(ctx context.Context, source string) (packages int, mainPackage string, err error) {
+	stop := b.report.step("resolving modules", 0)
+	defer stop()
+	modules := 0
+	c := b.command("list", "-deps", "-f", "{{.ImportPath}}", ".")
+	c.dir = source
+	c.stderr = func(line string) {
+		if !strings.HasPrefix(line, "go: downloading ") {
+			return
+		}
+		if modules++; modules == 1 {
+			b.report.rename("downloading modules", requiredModules())
+		}
+		b.report.count(modules)
+	}
+	c.stdout = func(line string) { packages, mainPackage = packages+1, line }
+	if err := c.run(ctx); err != nil {
+		return 0, "", err
+	}
+	return packages, mainPackage, nil
+}
+
+func (b *builder) compile(ctx context.Context, source string, packages int, mainPackage string) error {
+	stop := b.report.step("compiling packages, then linking", packages)
+	defer stop()
+	args := append([]string{"build", "-v"}, buildFlags()...)
+	c := b.command(append(args, "-o", filepath.Join(b.temp, "out", binary), ".")...)
+	c.dir = source
+	compiled := 0
+	c.stderr = func(line string) {
+		if compiled++; line == mainPackage { // the last one; what follows is silent and takes its time
+			b.report.rename("linking", 0)
+			return
+		}
+		b.report.count(compiled)
+	}
+	return c.run(ctx)
+}
+
+// command runs the Go tool with an environment in which the user's own settings do not break the build. Where modules
+// and compiled packages are kept, and where modules come from, stays the user's choice.
+func (b *builder) command(args ...string) *command {
+	return &command{name: b.goTool, args: args, env: append(os.Environ(),
+		"GOWORK=off",
+		"GOFLAGS=-mod=readonly", // an empty value would let `go env -w GOFLAGS=...` speak
+		"GO111MODULE=on",
+		"GOTOOLCHAIN=auto", // the local one if it is new enough, whatever the user works with otherwise
+		"CGO_ENABLED=0",
+		"GOOS="+runtime.GOOS,
+		"GOARCH="+runtime.GOARCH,
+		"GOEXPERIMENT=",
+		"GOTMPDIR="+filepath.Join(b.temp, "tmp"), // goes with the rest when the build is killed
+	)}
+}
+
+// explained says what to do about a file system that is full or forbidden.
+func explained(err error, dir string) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%s is full (%w); %s", dir, err, spaceRemedy)
+	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%s cannot be written to (%w); set XDG_CACHE_HOME to a folder that can", dir, err)
+	default:
+		return err
+	}
+}
+
+var spaceRemedy = "a build needs about " + strconv.Itoa(gigabytes) + " GB, most of them in Go's build and module caches"
+
+// gigabytes is what the first build leaves behind: 1.3 GB of modules, 1.9 GB of compiled packages and the binary.
+const gigabytes = 4

@@ -1,0 +1,190 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/keyutil"
+
+	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+)
+
+// host is where the API server listens, and nowhere else.
+const host = "127.0.0.1"
+
+// bindAttempts is how many ports are tried before giving up.
+const bindAttempts = 5
+
+// Ports are taken from a range from which the system does not choose ports for outgoing connections.
+const firstPort, lastPort = 20000, 32000
+
+// startAPI starts etcd and kube-apiserver side by side: the API server waits for etcd by itself.
+func (c *Cluster) startAPI(ctx context.Context) error {
+	c.opts.Progress("starting etcd and kube-apiserver")
+	if err := c.startEtcd(); err != nil {
+		return err
+	}
+	return c.startAPIServer(ctx, freePort)
+}
+
+// startEtcd starts etcd, and writes what etcd and the API server read.
+func (c *Cluster) startEtcd() error {
+	signer, err := keyutil.MakeEllipticPrivateKeyPEM()
+	if err != nil {
+		return fmt.Errorf("making the key that signs ServiceAccount tokens: %w", err)
+	}
+	if err := writeFiles(map[string][]byte{
+		c.path("tls.crt"):    c.cert.cert,
+		c.path("tls.key"):    c.cert.key,
+		c.path("signer.key"): signer,
+		c.path("tokens.csv"): []byte(c.token + `,testkit,testkit,"system:masters"` + "\n"),
+	}); err != nil {
+		return err
+	}
+	_, err = c.launch(assets.Etcd, c.etcdArgs()...)
+	return err
+}
+
+// startAPIServer tries another port when somebody else takes the one that was free a moment ago.
+func (c *Cluster) startAPIServer(ctx context.Context, pickPort func() (int, error)) error {
+	for attempt := 1; ; attempt++ {
+		port, err := pickPort()
+		if err != nil {
+			return err
+		}
+		c.host = net.JoinHostPort(host, strconv.Itoa(port))
+		p, err := c.launch(assets.APIServer, c.apiServerArgs(port)...)
+		if err != nil {
+			return err
+		}
+		err = p.WaitReady(ctx, c.probe())
+		if err == nil || attempt == bindAttempts || !portTaken(p) {
+			return err
+		}
+		c.drop(p)
+		if err := os.Remove(p.LogFile); err != nil {
+			return fmt.Errorf("removing the log of a failed start: %w", err)
+		}
+	}
+}
+
+// drop forgets a process that has ended.
+func (c *Cluster) drop(p *process.Process) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.processes {
+		if c.processes[i] == p {
+			c.processes = append(c.processes[:i], c.processes[i+1:]...)
+			return
+		}
+	}
+}
+
+func portTaken(p *process.Process) bool {
+	select {
+	case <-p.Done():
+		return strings.Contains(p.Tail(), "address already in use")
+	default:
+		return false
+	}
+}
+
+// freePort returns a port nobody listens on at the moment.
+func freePort() (int, error) {
+	for range 100 {
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			return 0, fmt.Errorf("looking for a free port: %w", err)
+		}
+		return port, nil
+	}
+	return 0, fmt.Errorf("looking for a free port on %s between %d and %d: none found", host, firstPort, lastPort)
+}
+
+// probe asks the API server whether it is ready. The pinned certificate makes sure that it is ours that answers.
+func (c *Cluster) probe() func(context.Context) error {
+	cfg := c.Config()
+	cfg.Timeout = 5 * time.Second
+	client, clientErr := rest.HTTPClientFor(cfg)
+	return func(ctx context.Context) error {
+		if clientErr != nil {
+			return fmt.Errorf("making a client: %w", clientErr)
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, cfg.Host+"/readyz", nil)
+		if err != nil {
+			return fmt.Errorf("asking for readiness: %w", err)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return fmt.Errorf("asking for readiness: %w", err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("asking for readiness: %s", resp.Status)
+		}
+		return nil
+	}
+}
+
+// etcdArgs lets etcd listen on unix sockets: no port to race for, and no unprotected door to the data.
+func (c *Cluster) etcdArgs() []string {
+	peer := "unix://" + c.path("peer.sock")
+	return []string{
+		"--name=testkit",
+		"--data-dir=" + c.path("etcd"),
+		"--listen-client-urls=" + c.etcdURL(),
+		"--advertise-client-urls=" + c.etcdURL(),
+		"--listen-peer-urls=" + peer,
+		"--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=testkit=" + peer,
+		"--unsafe-no-fsync", // the data does not outlive the process
+		"--logger=zap", "--log-level=warn",
+	}
+}
+
+func (c *Cluster) etcdURL() string { return "unix://" + c.path("etcd.sock") }
+
+func (c *Cluster) apiServerArgs(port int) []string {
+	args := []string{
+		"--etcd-servers=" + c.etcdURL(),
+		"--bind-address=" + host,
+		"--advertise-address=" + host,
+		"--secure-port=" + strconv.Itoa(port),
+		"--tls-cert-file=" + c.path("tls.crt"),
+		"--tls-private-key-file=" + c.path("tls.key"),
+		"--cert-dir=" + c.path("certs"),
+		"--token-auth-file=" + c.path("tokens.csv"),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + c.path("signer.key"),
+		"--service-account-signing-key-file=" + c.path("signer.key"),
+		"--service-cluster-ip-range=10.0.0.0/16",
+		"--authorization-mode=RBAC",
+		"--allow-privileged=true",
+		"--endpoint-reconciler-type=none", // loopback addresses are not valid endpoints
+	}
+	if c.opts.Tier == API {
+		// Both wait for controllers that this tier does not have: the one that makes a ServiceAccount in every
+		// namespace, and the one that takes its finalizer off unused claims and volumes.
+		args = append(args, "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection")
+	}
+	return args
+}
+
+func command(folder, name string, args []string) *exec.Cmd {
+	return exec.Command(filepath.Join(folder, name), args...)
+}

@@ -1,0 +1,66 @@
+package cluster
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"time"
+
+	"k8s.io/client-go/util/keyutil"
+)
+
+// certificateLifetime is far longer than a control plane that keeps its data in a temporary folder lives.
+const certificateLifetime = 365 * 24 * time.Hour
+
+// certificate is a serving certificate that is its own authority. The keys are elliptic: making the RSA keys that
+// kube-apiserver would make for itself takes a noticeable part of its start.
+type certificate struct {
+	cert []byte // PEM
+	key  []byte // PEM
+}
+
+func newCertificate() (certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return certificate{}, fmt.Errorf("making a serving key: %w", err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber:          big.NewInt(now.UnixNano()),
+		Subject:               pkix.Name{CommonName: "testkit"},
+		NotBefore:             now.Add(-time.Hour), // clocks of containers and their host may differ
+		NotAfter:              now.Add(certificateLifetime),
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		IPAddresses:           []net.IP{net.ParseIP(host)},
+		DNSNames:              []string{"localhost", "kubernetes.default.svc"},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return certificate{}, fmt.Errorf("making a serving certificate: %w", err)
+	}
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		return certificate{}, fmt.Errorf("encoding the serving key: %w", err)
+	}
+	return certificate{cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key: keyPEM}, nil
+}
+
+// writeFiles writes name -> content, readable by the owner alone.
+func writeFiles(files map[string][]byte) error {
+	for name, data := range files {
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			return fmt.Errorf("writing a file of the control plane: %w", err)
+		}
+	}
+	return nil
+}

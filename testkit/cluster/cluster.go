@@ -1,0 +1,244 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+)
+
+// startTimeout bounds the start of the whole control plane. It is ready in 3 s on two idle cores; the rest is for
+// machines that do much else.
+const startTimeout = 90 * time.Second
+
+// defaultNodes lets a test tell "on every node" from "somewhere", and anti-affinity be met.
+const defaultNodes = 3
+
+// A Tier says how much of a cluster there is.
+type Tier string
+
+const (
+	// API is etcd and kube-apiserver: objects are validated, defaulted, stored and watched; nothing runs.
+	API Tier = "api"
+	// Workloads adds kube-controller-manager, kube-scheduler and simulated nodes: pods are scheduled and become
+	// Ready, but no container runs.
+	Workloads Tier = "workloads"
+)
+
+// Options says what to start.
+type Options struct {
+	// Tier is API unless set.
+	Tier Tier
+	// Nodes is the number of simulated nodes of the Workloads tier; 0 means 3.
+	Nodes int
+	// Binaries is the folder with the programs: etcd and kube-apiserver; for Workloads also
+	// kube-controller-manager, kube-scheduler and kwok.
+	Binaries string
+	// Dir is an existing empty folder for data, keys and logs; Stop removes it. Keep its path short: a unix
+	// socket lies in it. Empty means a new folder under os.TempDir.
+	Dir string
+	// Progress is told what is going on, a few words at a time; nil means nobody wants to know.
+	Progress func(format string, args ...any)
+	// Started is called for every child process as soon as it runs, so that its identity can be recorded.
+	Started func(Component)
+}
+
+// A Component is one process of a control plane.
+type Component struct {
+	Name    string     `json:"name"`
+	ID      process.ID `json:"id"`
+	LogFile string     `json:"logFile"`
+}
+
+// A Cluster is a running control plane. Its methods may be called from several goroutines.
+type Cluster struct {
+	opts      Options
+	host      string
+	token     string
+	cert      certificate
+	simulator *process.Process // of the nodes; only in the Workloads tier
+
+	life context.Context //nolint:containedctx // of what runs in this process on behalf of the control plane
+	end  context.CancelFunc
+
+	mu        sync.Mutex
+	processes []*process.Process
+	stopping  bool
+
+	failed  chan struct{}
+	failure error // set before failed is closed
+}
+
+// Start starts a control plane and returns when it is ready. On an error nothing is left running and no file behind.
+func Start(ctx context.Context, opts Options) (*Cluster, error) {
+	c, err := prepare(opts)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := c.start(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+func prepare(opts Options) (*Cluster, error) {
+	if opts.Tier == "" {
+		opts.Tier = API
+	}
+	if opts.Tier != API && opts.Tier != Workloads {
+		return nil, fmt.Errorf("starting a control plane: unknown tier %q; there are %q and %q", opts.Tier, API, Workloads)
+	}
+	if opts.Nodes <= 0 {
+		opts.Nodes = defaultNodes
+	}
+	if opts.Progress == nil {
+		opts.Progress = func(string, ...any) {}
+	}
+	if opts.Started == nil {
+		opts.Started = func(Component) {}
+	}
+	if err := checkBinaries(opts); err != nil {
+		return nil, err
+	}
+	if opts.Dir == "" {
+		dir, err := os.MkdirTemp("", "testkit-")
+		if err != nil {
+			return nil, fmt.Errorf("making a folder for a control plane: %w", err)
+		}
+		opts.Dir = dir
+	}
+	cert, err := newCertificate()
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{opts: opts, token: rand.Text(), cert: cert, failed: make(chan struct{})}
+	c.life, c.end = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// Programs names the programs that a tier runs, as assets.Options.Need wants it.
+func Programs(tier Tier) []string {
+	if tier == Workloads {
+		return []string{assets.Etcd, assets.APIServer, assets.ControllerManager, assets.Scheduler, assets.Kwok}
+	}
+	return []string{assets.Etcd, assets.APIServer}
+}
+
+func checkBinaries(opts Options) error {
+	for _, name := range Programs(opts.Tier) {
+		if _, err := os.Stat(filepath.Join(opts.Binaries, name)); err != nil {
+			return fmt.Errorf("finding %s for the %s tier: %w", name, opts.Tier, err)
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) start(ctx context.Context) error {
+	if err := c.startAPI(ctx); err != nil {
+		return err
+	}
+	if c.opts.Tier == Workloads {
+		if err := c.startWorkloads(ctx); err != nil {
+			return err
+		}
+	}
+	c.guard()
+	return nil
+}
+
+// Config returns a new client configuration for a user who may do everything. It has no client-side rate limit.
+func (c *Cluster) Config() *rest.Config {
+	return &rest.Config{
+		Host:            "https://" + c.host,
+		BearerToken:     c.token,
+		TLSClientConfig: rest.TLSClientConfig{CAData: slices.Clone(c.cert.cert)},
+		QPS:             -1,
+		UserAgent:       "testkit",
+	}
+}
+
+// Dir returns the folder that holds the control plane's data and logs.
+func (c *Cluster) Dir() string { return c.opts.Dir }
+
+// Failed is closed when a component ends although nobody stopped the control plane; Failure says which and why.
+func (c *Cluster) Failed() <-chan struct{} { return c.failed }
+
+// Failure returns nil until Failed is closed.
+func (c *Cluster) Failure() error {
+	select {
+	case <-c.failed:
+		return c.failure
+	default:
+		return nil
+	}
+}
+
+// Stop ends every process at once and removes the data: there is nothing worth an orderly end. It may be called more
+// than once.
+func (c *Cluster) Stop() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopping = true
+	c.end()
+	var errs []error
+	for _, p := range slices.Backward(c.processes) { // clients before servers, so that none complains
+		errs = append(errs, p.Kill())
+	}
+	c.processes = nil
+	if err := os.RemoveAll(c.opts.Dir); err != nil {
+		errs = append(errs, fmt.Errorf("removing the control plane's data: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// launch starts one component and watches over it.
+func (c *Cluster) launch(name string, args ...string) (*process.Process, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopping {
+		return nil, fmt.Errorf("starting %s: the control plane is being stopped", name)
+	}
+	p, err := process.Start(name, command(c.opts.Binaries, name, args), c.path(name+".log"))
+	if err != nil {
+		return nil, err
+	}
+	c.processes = append(c.processes, p)
+	c.opts.Started(Component{Name: name, ID: p.ID(), LogFile: p.LogFile})
+	return p, nil
+}
+
+// guard reports the first component that ends on its own from now on.
+func (c *Cluster) guard() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var once sync.Once
+	for _, p := range c.processes {
+		go func() {
+			<-p.Done()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.stopping {
+				return
+			}
+			once.Do(func() {
+				c.failure = fmt.Errorf("%s ended unexpectedly (%s); the end of its log:\n%s",
+					p.Name, p.Outcome(), p.Tail())
+				close(c.failed)
+			})
+		}()
+	}
+}
+
+func (c *Cluster) path(name string) string { return filepath.Join(c.opts.Dir, name) }

@@ -1,0 +1,32 @@
+package cluster
+
+import (
+	"fmt"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Kubeconfig renders the server, the authority and the token of cfg as a kubeconfig. Tokens in files stay in files,
+// so that a refreshed token is seen.
+func Kubeconfig(cfg *rest.Config) ([]byte, error) {
+	const name = "testkit"
+	data, err := clientcmd.Write(api.Config{
+		Clusters: map[string]*api.Cluster{name: {
+			Server: cfg.Host, CertificateAuthorityData: cfg.CAData, CertificateAuthority: cfg.CAFile,
+			InsecureSkipTLSVerify: cfg.Insecure, TLSServerName: cfg.ServerName,
+		}},
+		AuthInfos: map[string]*api.AuthInfo{name: {
+			Token: cfg.BearerToken, TokenFile: cfg.BearerTokenFile,
+			ClientCertificateData: cfg.CertData, ClientKeyData: cfg.KeyData,
+			ClientCertificate: cfg.CertFile, ClientKey: cfg.KeyFile,
+		}},
+		Contexts:       map[string]*api.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("writing a kubeconfig: %w", err)
+	}
+	return data, nil
+}

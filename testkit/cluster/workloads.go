@@ -1,0 +1,161 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+	"github.com/homeostat-dev/homeostat/testkit/internal/volumes"
+	"github.com/homeostat-dev/homeostat/testkit/kubelet"
+)
+
+// controllers are those whose work an operator may rely on. The garbage collector and the namespace controller are
+// not among them: see package janitor. Those that need a cloud, real machines or real traffic are left out.
+var controllers = []string{
+	"clusterrole-aggregation-controller",
+	"cronjob-controller",
+	"daemonset-controller",
+	"deployment-controller",
+	"disruption-controller",
+	"endpoints-controller",
+	"endpointslice-controller",
+	"ephemeral-volume-controller",
+	"horizontal-pod-autoscaler-controller",
+	"job-controller",
+	"node-lifecycle-controller",
+	"persistentvolume-binder-controller",
+	"persistentvolume-protection-controller",
+	"persistentvolumeclaim-protection-controller",
+	"pod-garbage-collector-controller",
+	"replicaset-controller",
+	"resourcequota-controller",
+	"root-ca-certificate-publisher-controller",
+	"serviceaccount-controller",
+	"statefulset-controller",
+	"taint-eviction-controller",
+	"ttl-after-finished-controller",
+}
+
+// startWorkloads starts what makes pods appear, and returns when they can.
+func (c *Cluster) startWorkloads(ctx context.Context) error {
+	c.opts.Progress("starting kube-controller-manager, kube-scheduler and %d simulated nodes", c.opts.Nodes)
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	kubeconfig, err := c.writeKubeconfig()
+	if err != nil {
+		return err
+	}
+	if c.simulator, err = c.launchKwok(kubeconfig); err != nil {
+		return err
+	}
+	if _, err := c.launch(assets.Scheduler, schedulerArgs(kubeconfig)...); err != nil {
+		return err
+	}
+	manager, err := c.launch(assets.ControllerManager, c.controllerManagerArgs(kubeconfig)...)
+	if err != nil {
+		return err
+	}
+	if err := c.ensureNodes(ctx, client, c.opts.Nodes); err != nil {
+		return err
+	}
+	if err := volumes.Start(c.life, client); err != nil {
+		return err //nolint:wrapcheck // says what it was doing
+	}
+	// The controller manager listens nowhere. That it works shows in what it does first.
+	return manager.WaitReady(ctx, func(ctx context.Context) error {
+		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		return err //nolint:wrapcheck // WaitReady says what it waits for
+	})
+}
+
+func (c *Cluster) writeKubeconfig() (string, error) {
+	data, err := Kubeconfig(c.Config())
+	if err != nil {
+		return "", err
+	}
+	file := c.path("components.kubeconfig")
+	return file, writeFiles(map[string][]byte{file: data})
+}
+
+func (c *Cluster) launchKwok(kubeconfig string) (*process.Process, error) {
+	dir := c.path("stages")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making a folder for the stages of nodes and pods: %w", err)
+	}
+	stages, err := kubelet.WriteStages(dir)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // says what it was doing
+	}
+	return c.launch(assets.Kwok, kubelet.Args(kubeconfig, stages)...)
+}
+
+func schedulerArgs(kubeconfig string) []string {
+	return []string{
+		"--kubeconfig=" + kubeconfig,
+		"--leader-elect=false",
+		"--secure-port=0",
+		"--kube-api-qps=1000", "--kube-api-burst=2000",
+	}
+}
+
+func (c *Cluster) controllerManagerArgs(kubeconfig string) []string {
+	return []string{
+		"--kubeconfig=" + kubeconfig,
+		"--leader-elect=false",
+		"--secure-port=0",
+		"--kube-api-qps=1000", "--kube-api-burst=2000",
+		"--root-ca-file=" + c.path("tls.crt"),
+		"--controllers=" + strings.Join(controllers, ","),
+	}
+}
+
+// EnsureNodes adds simulated nodes until there are at least n, and returns when all are fit for pods. It is only for
+// the Workloads tier.
+func (c *Cluster) EnsureNodes(ctx context.Context, n int) error {
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	return c.ensureNodes(ctx, client, n)
+}
+
+func (c *Cluster) ensureNodes(ctx context.Context, client kubernetes.Interface, n int) error {
+	nodes := client.CoreV1().Nodes()
+	for i := range n {
+		_, err := nodes.Create(ctx, kubelet.NewNode(fmt.Sprintf("node-%d", i)), metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating a simulated node: %w", err)
+		}
+	}
+	return c.simulator.WaitReady(ctx, func(ctx context.Context) error { //nolint:wrapcheck // says what it waits for
+		for i := range n {
+			node, err := nodes.Get(ctx, fmt.Sprintf("node-%d", i), metav1.GetOptions{})
+			if err != nil {
+				return err //nolint:wrapcheck // WaitReady says what it waits for
+			}
+			if !fit(node) {
+				return fmt.Errorf("%s is not ready", node.Name)
+			}
+		}
+		return nil
+	})
+}
+
+func fit(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue && len(node.Spec.Taints) == 0
+		}
+	}
+	return false
+}

@@ -1,0 +1,14 @@
+// Command testkit gives people and programs a Kubernetes control plane: `testkit help` says how.
+package main
+
+import (
+	"os"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/cli"
+	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
+)
+
+func main() {
+	environment.ServeIfAsked()
+	os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
+}

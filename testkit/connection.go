@@ -1,0 +1,132 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/cluster"
+	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
+	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
+	"github.com/homeostat-dev/homeostat/testkit/internal/rbac"
+)
+
+// existingVariable names the kubeconfig of a cluster to test on instead of a control plane of our own. It is not
+// KUBECONFIG, so that nobody tests on a cluster just because kubectl talks to it.
+const existingVariable = "TESTKIT_KUBECONFIG"
+
+var errPrivate = errors.New("it needs a control plane of its own, but " + existingVariable + " names a cluster")
+
+// A connection is a control plane and what its clients have in common.
+type connection struct {
+	env      *Env
+	existing bool // it belongs to somebody else, and has no janitor
+	private  bool // no other test sees it
+	config   *rest.Config
+	release  func()
+	scheme   *runtime.Scheme
+	http     *http.Client
+	mapper   meta.RESTMapper
+	client   client.WithWatch
+	policy   *rbac.Policy // nil without Env.RBAC
+}
+
+func (e *Env) connect(ctx context.Context, private bool) (*connection, error) {
+	c := &connection{env: e, private: private, existing: os.Getenv(existingVariable) != "", release: func() {}}
+	var err error
+	if c.scheme, err = e.scheme(); err != nil {
+		return nil, err
+	}
+	if c.policy, err = e.policy(); err != nil {
+		return nil, err
+	}
+	objects, err := e.objects(c.scheme)
+	if err != nil {
+		return nil, err
+	}
+	if c.existing {
+		err = c.useExisting(ctx, objects)
+	} else {
+		err = c.acquire(ctx, objects)
+	}
+	if err == nil {
+		err = c.makeClients()
+	}
+	if err != nil {
+		c.release()
+		return nil, err
+	}
+	return c, nil
+}
+
+// acquire leases a control plane of our own.
+func (c *connection) acquire(ctx context.Context, objects []*unstructured.Unstructured) error {
+	tier := cluster.API
+	if c.env.Workloads {
+		tier = cluster.Workloads
+	}
+	set, err := assets.Find(ctx, assets.Options{Need: cluster.Programs(tier), Progress: assets.Print(os.Stderr)})
+	if err != nil {
+		return err //nolint:wrapcheck // it says what it was looking for
+	}
+	lease, err := environment.Acquire(ctx, environment.Request{
+		Tier: tier, Nodes: c.env.Nodes, Binaries: set.Dir, Objects: objects, Private: c.private, Test: true,
+	})
+	if err != nil {
+		return err //nolint:wrapcheck // it says what it was doing
+	}
+	done := make(chan struct{})
+	c.config, c.release = lease.Config, func() {
+		close(done)
+		lease.Release()
+	}
+	go func() {
+		select {
+		case <-done:
+		case <-lease.Lost():
+			fmt.Fprintf(os.Stderr, "testkit: the control plane is gone: %v\n", lease.Err())
+		}
+	}()
+	return nil
+}
+
+// useExisting prepares a cluster that somebody else runs. What is installed stays there.
+func (c *connection) useExisting(ctx context.Context, objects []*unstructured.Unstructured) error {
+	if c.private {
+		return errPrivate
+	}
+	var err error
+	if c.config, err = clientcmd.BuildConfigFromFlags("", os.Getenv(existingVariable)); err != nil {
+		return fmt.Errorf("reading the kubeconfig in %s: %w", existingVariable, err)
+	}
+	c.config.QPS = -1
+	if err := manifest.Install(ctx, c.config, objects); err != nil {
+		return fmt.Errorf("preparing the cluster in %s: %w", existingVariable, err)
+	}
+	return nil
+}
+
+func (c *connection) makeClients() (err error) {
+	if c.http, err = rest.HTTPClientFor(c.config); err != nil {
+		return fmt.Errorf("making an HTTP client: %w", err)
+	}
+	if c.mapper, err = apiutil.NewDynamicRESTMapper(c.config, c.http); err != nil {
+		return fmt.Errorf("making a REST mapper: %w", err)
+	}
+	options := client.Options{HTTPClient: c.http, Scheme: c.scheme, Mapper: c.mapper}
+	if c.client, err = client.NewWithWatch(c.config, options); err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package testkit
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
+	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
+	"github.com/homeostat-dev/homeostat/testkit/internal/rbac"
+)
+
+// Env says what the tests of a package need. The zero value is a plain API server.
+//
+// With TESTKIT_KUBECONFIG set in the environment the tests run on the cluster of that kubeconfig instead. It keeps the
+// installed CRDs; tests that need a control plane of their own are skipped.
+type Env struct {
+	// CRDs is a file, or a folder whose files are read, with the CustomResourceDefinitions to install. Packages
+	// that need the same ones share them; a package that needs a different version of one gets another control plane.
+	CRDs string
+	// RBAC is a file or folder with the operator's ServiceAccount, Roles, ClusterRoles and bindings as they are
+	// shipped. Empty means that operators run as a user who may do everything.
+	RBAC string
+	// FS is where CRDs and RBAC are read, for example an embed.FS. Nil means the package's folder on disk.
+	FS fs.FS
+	// Objects are further cluster-wide objects to install, for example CustomResourceDefinitions that are Go values.
+	Objects []client.Object
+	// AddToScheme registers the Go types of custom resources. Those of Kubernetes itself are always known.
+	AddToScheme func(*runtime.Scheme) error
+	// Workloads asks for controllers, a scheduler and simulated nodes, so that a Deployment gets pods and pods run.
+	Workloads bool
+	// Nodes is how many simulated nodes there are at least. There are never fewer than 3.
+	Nodes int
+	// Private asks for a control plane that no other package uses. Prefer the option of the same name for one test.
+	Private bool
+}
+
+// shared is the environment of this test binary. It is set up by Main and connected to by the first New.
+var shared struct {
+	env *Env
+
+	once sync.Once
+	conn *connection
+	err  error
+}
+
+// Main runs the tests of a package and ends the process; call it from TestMain and do nothing else there. The control
+// plane is started, or joined, when the first test calls New, so that tests that need none stay fast.
+func Main(m *testing.M, env Env) {
+	environment.ServeIfAsked()
+	ctrllog.SetLogger(logr.Discard()) // operators started by k.Start log to their test
+	shared.env = &env
+	code := m.Run()
+	if shared.conn != nil {
+		shared.conn.release()
+	}
+	os.Exit(code)
+}
+
+// scheme makes a new scheme each time: registering types in one that is in use is a data race.
+func (e *Env) scheme() (*runtime.Scheme, error) {
+	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme)
+	if e.AddToScheme != nil {
+		builder.Register(e.AddToScheme)
+	}
+	scheme := runtime.NewScheme()
+	if err := builder.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("registering Go types: %w", err)
+	}
+	return scheme, nil
+}
+
+func (e *Env) objects(scheme *runtime.Scheme) ([]*unstructured.Unstructured, error) {
+	objects, err := e.read(e.CRDs)
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range e.Objects {
+		u, err := manifest.FromObject(object, scheme)
+		if err != nil {
+			return nil, fmt.Errorf("reading Env.Objects: %w", err)
+		}
+		objects = append(objects, u)
+	}
+	return objects, nil
+}
+
+func (e *Env) policy() (*rbac.Policy, error) {
+	if e.RBAC == "" {
+		return nil, nil //nolint:nilnil // no files, no policy: operators may do everything
+	}
+	objects, err := e.read(e.RBAC)
+	if err != nil {
+		return nil, err
+	}
+	return rbac.Parse(objects) //nolint:wrapcheck // it says which object
+}
+
+func (e *Env) read(name string) ([]*unstructured.Unstructured, error) {
+	switch {
+	case name == "":
+		return nil, nil
+	case e.FS != nil:
+		return manifest.ReadFS(e.FS, name, name)
+	default:
+		return manifest.Read(name)
+	}
+}

@@ -1,0 +1,172 @@
+// Package cli is the testkit command. What it does is done by other packages: this one reads arguments, shows what goes
+// on, and turns errors into one sentence and an exit code.
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/sandbox"
+)
+
+// Exit codes. The exec command also hands on those of the program it runs.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+const usage = `testkit gives you a Kubernetes control plane of your own, without Docker. The first use builds it and
+takes some minutes; after that it takes seconds.
+
+  testkit up [--nodes N] [--detach] [DIR ...]
+        Run a cluster with simulated nodes and the operators in these folders, show their samples, until Ctrl-C.
+        With --detach return when all samples are Ready; "testkit down" stops it. If KUBECONFIG is set, use that
+        cluster instead.
+  testkit kubeconfig
+        Print the path of the kubeconfig of what "testkit up" runs.
+  testkit down
+        Stop what "testkit up" runs, and wait until it is gone.
+  testkit exec [--workloads] [--nodes N] -- COMMAND [ARGUMENT ...]
+        Run a command while a control plane is there for it and for the tests it runs: KUBECONFIG and
+        KUBEBUILDER_ASSETS point to it. With --workloads there are controllers and simulated nodes.
+  testkit assets
+        Find or build the programs of the control plane and print their folder.
+
+A folder DIR has a Go program in cmd and manifests in config/default, or in config/crd, config/rbac and
+config/manager, and may have samples in config/samples.
+`
+
+// A usageError is a mistake of whoever typed the command.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+// An exitError only hands on an exit code: everything has been said.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// command is one run of testkit.
+type command struct {
+	out, err io.Writer
+}
+
+// Main runs the command with these arguments and returns its exit code.
+func Main(args []string, stdout, stderr io.Writer) int {
+	c := &command{out: stdout, err: stderr}
+	err := c.run(args)
+	var exit exitError
+	var wrong *usageError
+	var project *sandbox.ProjectError
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case errors.As(err, &exit):
+		return int(exit)
+	case errors.As(err, &wrong), errors.As(err, &project):
+		_, _ = fmt.Fprintf(stderr, "testkit: %v\n", err)
+		return exitUsage
+	default:
+		_, _ = fmt.Fprintf(stderr, "testkit: %v\n", err)
+		return exitFailed
+	}
+}
+
+func (c *command) run(args []string) error {
+	if len(args) == 0 {
+		_, _ = fmt.Fprint(c.err, usage)
+		return exitError(exitUsage)
+	}
+	// The second Ctrl-C ends the program at once; what it started ends with it.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	switch name, rest := args[0], args[1:]; name {
+	case "up":
+		return c.up(ctx, rest)
+	case "down":
+		return c.down(ctx, rest)
+	case "kubeconfig":
+		return c.kubeconfig(rest)
+	case "exec":
+		stop() // the command that is run decides what signals mean
+		return c.exec(rest)
+	case "assets":
+		return c.assets(ctx, rest)
+	case "help", "-h", "-help", "--help":
+		_, _ = fmt.Fprint(c.out, usage)
+		return nil
+	default:
+		return usagef("there is no command %q; see testkit help", name)
+	}
+}
+
+// parse reads flags and hands back the other arguments.
+func (c *command) parse(name string, args []string, define func(*flag.FlagSet)) ([]string, error) {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	if define != nil {
+		define(flags)
+	}
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		_, _ = fmt.Fprint(c.out, usage)
+		return nil, err //nolint:wrapcheck // a sentinel
+	}
+	if err != nil {
+		return nil, usagef("%s: %w; see testkit help", name, err)
+	}
+	return flags.Args(), nil
+}
+
+// noArguments reads a command that has neither flags nor arguments.
+func (c *command) noArguments(name string, args []string) error {
+	rest, err := c.parse(name, args, nil)
+	if err == nil && len(rest) > 0 {
+		return usagef("%s: it takes no arguments, but there is %q", name, rest[0])
+	}
+	return err
+}
+
+func (c *command) assets(ctx context.Context, args []string) error {
+	if err := c.noArguments("assets", args); err != nil {
+		return err
+	}
+	set, err := c.find(ctx, nil)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(c.out, set.Dir)
+	return nil
+}
+
+// find provides programs; nil means all.
+func (c *command) find(ctx context.Context, need []string) (assets.Set, error) {
+	return assets.Find(ctx, assets.Options{Need: need, Progress: assets.Print(c.err)}) //nolint:wrapcheck // it says it all
+}
+
+// say prints a line for people.
+func (c *command) say(format string, args ...any) { _, _ = fmt.Fprintf(c.err, format+"\n", args...) }
+
+// environ is this process's environment without some variables.
+func environ(without ...string) []string {
+	var env []string
+next:
+	for _, v := range os.Environ() {
+		for _, name := range without {
+			if len(v) > len(name) && v[:len(name)] == name && v[len(name)] == '=' {
+				continue next
+			}
+		}
+		env = append(env, v)
+	}
+	return env
+}

@@ -1,0 +1,315 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/cli"
+	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
+	"github.com/homeostat-dev/homeostat/testkit/internal/place"
+	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+)
+
+// asCommand makes this test binary the testkit command.
+const asCommand = "TESTKIT_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	environment.ServeIfAsked()
+	if os.Getenv(asCommand) != "" {
+		os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+const widget = "../../sandbox/testdata/widget"
+
+// patience is far more than anything takes on an idle machine.
+const patience = 2 * time.Minute
+
+// A world is a folder in which commands meet that no other test knows of.
+type world struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "tk") //nolint:usetesting // the paths of sockets have to be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, dir: dir, env: append(os.Environ(),
+		asCommand+"=1", "XDG_RUNTIME_DIR="+dir, "TMPDIR="+dir, "KUBECONFIG=", "MAKELEVEL=", "GORACE=atexit_sleep_ms=0")}
+	t.Cleanup(func() {
+		w.run("down")
+		w.nothingLeft()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func (w *world) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = w.env
+	return cmd
+}
+
+// A result is what a command left.
+type result struct {
+	code     int
+	out, err string
+}
+
+func (w *world) run(args ...string) result {
+	w.t.Helper()
+	return w.wait(w.command(args...))
+}
+
+func (w *world) wait(cmd *exec.Cmd) result {
+	w.t.Helper()
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		w.t.Fatal(err)
+	}
+	return result{code: cmd.ProcessState.ExitCode(), out: out.String(), err: stderr.String()}
+}
+
+// nothingLeft checks that there is neither socket nor data.
+func (w *world) nothingLeft() {
+	w.t.Helper()
+	left, err := os.ReadDir(w.dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, entry := range left {
+		w.t.Errorf("%s is left", entry.Name())
+	}
+}
+
+// processes returns what runs in this world.
+func (w *world) processes() []process.ID {
+	w.t.Helper()
+	files, err := filepath.Glob(filepath.Join(w.dir, "*", "*", "state.json"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var ids []process.ID
+	for _, file := range files {
+		var s place.State
+		data, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(data, &s)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		ids = append(append(ids, s.Owner), s.Children...)
+	}
+	return ids
+}
+
+func allEnded(t *testing.T, ids []process.ID) {
+	t.Helper()
+	if len(ids) == 0 {
+		t.Error("nothing ran")
+	}
+	for _, id := range ids {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		if err := id.WaitEnd(ctx); err != nil {
+			name, _ := process.Command(id.PID)
+			t.Errorf("%s still runs: %v", name, err)
+		}
+		cancel()
+	}
+}
+
+// check compares what a command left with what it should have.
+func check(t *testing.T, what string, got result, code int, wants ...string) {
+	t.Helper()
+	if got.code != code {
+		t.Errorf("%s: exit code %d, want %d\n%s%s", what, got.code, code, got.out, got.err)
+	}
+	for _, want := range wants {
+		if !strings.Contains(got.out+got.err, want) {
+			t.Errorf("%s: the output lacks %q\n%s%s", what, want, got.out, got.err)
+		}
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tests := map[string]struct {
+		reason string
+		args   []string
+		want   string
+	}{
+		"Unknown": {"a typing mistake", []string{"upp"}, `testkit: there is no command "upp"; see testkit help`},
+		"Flag": {
+			"a typing mistake",
+			[]string{"up", "--node", "3"},
+			"testkit: up: flag provided but not defined: -node; see testkit help",
+		},
+		"Number":    {"not a number", []string{"up", "--nodes", "x"}, `testkit: up: invalid value "x" for flag -nodes`},
+		"Negative":  {"not possible", []string{"up", "--nodes=-1"}, "testkit: up: --nodes=-1: there cannot be fewer"},
+		"Folder":    {"not an operator", []string{"up", "/no/such"}, "testkit: operator /no/such: there is no such folder"},
+		"Twice":     {"they would overwrite each other", []string{"up", widget, widget}, "have the same name"},
+		"NoCommand": {"nothing to run", []string{"exec", "--workloads"}, "testkit: exec: which command?"},
+		"Surplus": {
+			"down stops all there is",
+			[]string{"down", "x"},
+			`testkit: down: it takes no arguments, but there is "x"`,
+		},
+	}
+	for name, tt := range tests {
+		got := w.run(tt.args...)
+		check(t, name+", because "+tt.reason, got, 2, tt.want)
+		if lines := strings.Count(got.err, "\n"); lines != 1 || got.out != "" {
+			t.Errorf("%s: more than one sentence: %q %q", name, got.out, got.err)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, args := range [][]string{{"help"}, {"--help"}, {"up", "--help"}, {"exec", "-h"}} {
+		check(t, fmt.Sprint(args), w.run(args...), 0, "testkit up [--nodes N] [--detach] [DIR ...]")
+	}
+	check(t, "no command", w.run(), 2, "testkit up [--nodes N] [--detach] [DIR ...]")
+}
+
+func TestNothingRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	check(t, "down", w.run("down"), 0, "nothing is running")
+	check(t, "kubeconfig", w.run("kubeconfig"), 1, "testkit: nothing is running; start it with testkit up")
+}
+
+func TestAssets(t *testing.T) {
+	t.Parallel()
+	got := newWorld(t).run("assets")
+	check(t, "assets", got, 0)
+	for _, name := range []string{"etcd", "kube-apiserver", "kubectl", "kwok"} {
+		if _, err := os.Stat(filepath.Join(strings.TrimSpace(got.out), name)); err != nil {
+			t.Errorf("standard output %q is not a folder with %s", got.out, name)
+		}
+	}
+}
+
+func TestDetached(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	began := time.Now()
+	up := w.run("up", "--detach", widget)
+	t.Logf("up --detach took %v", time.Since(began))
+	check(t, "up", up, 0, "operator widget runs as system:serviceaccount:widget-system:widget-operator",
+		"export KUBECONFIG=", "export PATH=", "kubectl get widgets --all-namespaces", "To stop it: testkit down")
+	kubeconfig := strings.TrimSpace(w.run("kubeconfig").out)
+	if !strings.Contains(up.out, "export KUBECONFIG="+kubeconfig+"\n") {
+		t.Errorf("kubeconfig says %q, up said %s", kubeconfig, up.out)
+	}
+	programs := strings.TrimSpace(w.run("assets").out)
+	kubectl := exec.Command(filepath.Join(programs, "kubectl"), "get", "widgets", "sample", "--namespace=default")
+	kubectl.Env = []string{"KUBECONFIG=" + kubeconfig, "HOME=" + w.dir + "/home"}
+	check(t, "kubectl", w.wait(kubectl), 0, "sample")
+	_ = os.RemoveAll(w.dir + "/home") // kubectl's cache
+
+	check(t, "up again", w.run("up", "--detach", widget), 0, "it is already running", "export KUBECONFIG="+kubeconfig)
+	check(t, "up of others", w.run("up", "--detach"), 1,
+		"a cluster is already running, with other operators (widget); stop it first: testkit down")
+	ids := w.processes()
+	check(t, "down", w.run("down"), 0, "stopped")
+	for _, id := range ids {
+		if id.Alive() {
+			t.Errorf("after down pid %d still runs", id.PID)
+		}
+	}
+	allEnded(t, ids)
+}
+
+func TestForeground(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	cmd := w.command("up", widget)
+	lines := newWatcher(t, cmd)
+	lines.wait("export KUBECONFIG=")
+	lines.wait("Widget default/sample SIZE=3 READY=True CONDITIONS=Ready")
+	ids := w.processes()
+
+	second := w.command("up", widget)
+	view := newWatcher(t, second)
+	view.wait("it is already running; Ctrl-C only ends this view, testkit down stops it")
+	view.wait("Widget default/sample SIZE=3")
+	view.interrupt()
+	if code := view.end(); code != 0 {
+		t.Errorf("the second view ended with code %d", code)
+	}
+
+	lines.interrupt()
+	if code := lines.end(); code != 0 {
+		t.Errorf("Ctrl-C ended with code %d\n%s", code, lines.text())
+	}
+	lines.wait("everything is stopped and gone")
+	for _, id := range ids {
+		if id.Alive() {
+			t.Errorf("after Ctrl-C pid %d still runs", id.PID)
+		}
+	}
+	allEnded(t, ids)
+	w.nothingLeft()
+}
+
+func TestInterruptedWhileStarting(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lines := newWatcher(t, w.command("up", widget))
+	lines.wait("starting etcd and kube-apiserver")
+	ids := w.processes()
+	lines.interrupt()
+	if code := lines.end(); code != 0 {
+		t.Errorf("Ctrl-C ended with code %d\n%s", code, lines.text())
+	}
+	allEnded(t, ids)
+	w.nothingLeft()
+}
+
+// What a killed sandbox leaves is cleaned up by the next one.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lines := newWatcher(t, w.command("up", widget))
+	lines.wait("export KUBECONFIG=")
+	ids := w.processes()
+	lines.kill()
+	allEnded(t, ids)
+	check(t, "down", w.run("down"), 0, "nothing is running")
+	check(t, "up", w.run("up", "--detach", widget), 0, "export KUBECONFIG=")
+}
+
+func TestExistingCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	// A cluster that somebody else runs, while this command lasts.
+	script := `"$0" up --detach "$1"; echo "code $?"; "$0" down; kubectl get widget sample -o name --namespace=default`
+	cmd := w.command("exec", "--", "sh", "-c", script, os.Args[0], widget)
+	programs := strings.TrimSpace(w.run("assets").out)
+	cmd.Env = append(cmd.Env, "PATH="+programs+":"+os.Getenv("PATH"), "KUBECACHEDIR="+t.TempDir())
+	check(t, "up", w.wait(cmd), 0, "code 0", "using the existing cluster at https://127.0.0.1:",
+		"widget.testkit.homeostat.dev/sample")
+}

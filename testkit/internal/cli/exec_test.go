@@ -1,0 +1,76 @@
+package cli_test
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestExec(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		reason string
+		args   []string
+		code   int
+		want   string
+	}{
+		"Success": {"the command's output is its own", []string{"--", "echo", "hello"}, 0, "hello"},
+		"Code":    {"exit codes are handed on", []string{"--", "sh", "-c", "exit 7"}, 7, ""},
+		"Signal":  {"as a shell does", []string{"sh", "-c", "kill -TERM $$"}, 128 + int(syscall.SIGTERM), ""},
+		"Environment": {
+			"the command finds the cluster",
+			[]string{"--", "sh", "-c", `cat "$KUBECONFIG"; ls "$KUBEBUILDER_ASSETS"`},
+			0,
+			"server: https://127.0.0.1:",
+		},
+		"Unknown": {"nothing is started for it", []string{"--", "no-such-command"}, 127, "executable file not found"},
+		"Nested": {
+			"both share one", []string{
+				"--", os.Args[0], "exec", "--", "sh", "-c", `ls -d "$XDG_RUNTIME_DIR"/testkit-*/*.lock | wc -l`,
+			}, 0, "1",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			own := newWorld(t)
+			got := own.run(append([]string{"exec"}, tt.args...)...)
+			check(t, name+", because "+tt.reason, got, tt.code, tt.want)
+			own.nothingLeft()
+		})
+	}
+}
+
+// Signals that do not come from a key are the command's business.
+func TestExecHandsOnSignals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	script := `trap 'echo got it; exit 3' TERM; echo up; while :; do sleep 0.01; done`
+	lines := newWatcher(t, w.command("exec", "--", "sh", "-c", script))
+	lines.wait("up")
+	ids := w.processes()
+	if err := lines.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := lines.end(); code != 3 {
+		t.Errorf("exit code %d, want 3", code)
+	}
+	if !strings.Contains(lines.text(), "got it") {
+		t.Errorf("the command has not got the signal:\n%s", lines.text())
+	}
+	allEnded(t, ids)
+	w.nothingLeft()
+}
+
+// The end of exec is the end of what it started, and a killed exec leaves nothing either.
+func TestKilledExec(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lines := newWatcher(t, w.command("exec", "--", "sh", "-c", "echo up; sleep 1"))
+	lines.wait("up")
+	ids := w.processes()
+	lines.kill()
+	allEnded(t, ids)
+	w.nothingLeft()
+}

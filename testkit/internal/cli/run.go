@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/place"
+	"github.com/homeostat-dev/homeostat/testkit/sandbox"
+)
+
+// runForeground runs the sandbox in this process until ctx ends, somebody else stops it, or it fails.
+func (c *command) runForeground(ctx context.Context, p place.Place, unlock func(), o upOptions) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	k, err := control(p, cancel)
+	unlock()
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.runWith(ctx, k, newView(c.out), o), k.close())
+}
+
+// runBackground does the same for a process that was started to stay behind. Its parent holds the lock.
+func (c *command) runBackground(ctx context.Context, p place.Place, o upOptions) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	k, err := control(p, cancel)
+	if err != nil {
+		return err
+	}
+	o.background = true // nobody looks on: samples that do not become ready are a failure
+	err = c.runWith(ctx, k, newView(c.out), o)
+	if err != nil {
+		k.change(func(s *status) { s.Failure = err.Error() })
+		select {
+		case <-ctx.Done():
+		case <-time.After(farewell):
+		}
+	}
+	return errors.Join(err, k.close())
+}
+
+// runWith is one life of a sandbox.
+func (c *command) runWith(ctx context.Context, k *controller, v view, o upOptions) error {
+	report := func(line string) {
+		k.change(func(s *status) { s.News = append(s.News, line) })
+		v.report(line)
+	}
+	k.change(func(s *status) { s.Dirs, s.Existing = o.dirs, o.kubeconfig != "" })
+	set, err := c.upAssets(ctx, o)
+	if err != nil {
+		return err
+	}
+	box, err := sandbox.Start(ctx, sandbox.Options{
+		Projects: o.projects, Nodes: o.nodes, Assets: set, Kubeconfig: o.kubeconfig, Dir: k.state.Data,
+		Report: report, Started: k.started,
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			return err //nolint:wrapcheck // says what it was doing
+		}
+		report("interrupted; nothing is left running")
+		return nil
+	}
+	k.change(func(s *status) { s.Kubeconfig, s.Programs = box.Kubeconfig(), set.Dir })
+	k.mu.Lock()
+	k.look = func() snapshot { return look(ctx, box) }
+	k.mu.Unlock()
+	err = c.live(ctx, box, k, v, report, o)
+	if ctx.Err() != nil {
+		err = nil // that is how it is meant to end
+	}
+	v.end()
+	report("stopping")
+	if stopErr := box.Stop(context.WithoutCancel(ctx)); stopErr != nil {
+		return errors.Join(err, stopErr)
+	}
+	if o.kubeconfig != "" {
+		report(leftBehind(o))
+	} else {
+		report("everything is stopped and gone")
+	}
+	return err
+}
+
+// live applies the samples and shows what becomes of them.
+func (c *command) live(
+	ctx context.Context, box *sandbox.Sandbox, k *controller, v view, report func(string), o upOptions,
+) error {
+	if err := box.ApplySamples(ctx); err != nil {
+		return err //nolint:wrapcheck // says what it was doing
+	}
+	changes, err := box.Changes(ctx)
+	if err != nil {
+		return err //nolint:wrapcheck // says what it was doing
+	}
+	ready := make(chan error, 1)
+	go func() {
+		limited, cancel := context.WithTimeout(ctx, readyTimeout)
+		defer cancel()
+		ready <- box.WaitReady(limited)
+	}()
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	for {
+		v.show(look(ctx, box))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-box.Lost():
+			return box.Err() //nolint:wrapcheck // says what has happened
+		case err := <-ready:
+			switch {
+			case err == nil:
+				k.change(func(s *status) { s.Ready, s.Hints = true, box.Hints(ctx) })
+				v.note(farewellText(k.current(), "Ctrl-C here"))
+			case o.background:
+				return withLogs(err, box)
+			default:
+				report(err.Error())
+			}
+		case <-changes:
+			<-time.After(lookPause)
+		case <-ticker.C:
+		}
+	}
+}
+
+// withLogs adds what the operators had to say.
+func withLogs(err error, box *sandbox.Sandbox) error {
+	for _, op := range box.Operators() {
+		err = fmt.Errorf("%w\nthe end of the log of operator %s:\n%s", err, op.Name, op.LogTail())
+	}
+	return err
+}
+
+// leftBehind says what an existing cluster keeps.
+func leftBehind(o upOptions) string {
+	var b strings.Builder
+	b.WriteString("the operators are stopped; what was installed stays in the cluster")
+	for _, p := range o.projects {
+		fmt.Fprintf(&b, "\n  definitions, roles, account and samples of %s: remove them with kubectl delete -k on the "+
+			"folders config/samples and config/default of %s", p.Name, p.Dir)
+	}
+	return b.String()
+}

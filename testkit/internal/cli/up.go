@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/internal/place"
+	"github.com/homeostat-dev/homeostat/testkit/sandbox"
+)
+
+// background is the environment variable that tells a process to be the sandbox that `up --detach` leaves behind. Its
+// value is the folder of the place, which the process that starts it has locked.
+const background = "TESTKIT_SANDBOX"
+
+const (
+	// readyTimeout is how long the samples may take to become Ready.
+	readyTimeout = 2 * time.Minute
+	// farewell is how long a sandbox in the background that has failed waits for somebody to ask why.
+	farewell = 5 * time.Second
+	// askInterval is how often a sandbox in another process is asked for its status.
+	askInterval = 200 * time.Millisecond
+	// lookInterval is how often a table is drawn anew although nothing has changed: ages do.
+	lookInterval = 5 * time.Second
+	// lookPause keeps a burst of changes from being drawn one by one.
+	lookPause = 100 * time.Millisecond
+)
+
+// upOptions are the arguments of up.
+type upOptions struct {
+	nodes      int
+	detach     bool
+	dirs       []string // absolute
+	projects   []*sandbox.Project
+	kubeconfig string // of an existing cluster
+	background bool
+}
+
+func (c *command) up(ctx context.Context, args []string) error {
+	o, err := c.upOptions(ctx, args)
+	if err != nil {
+		return err
+	}
+	if dir := os.Getenv(background); dir != "" {
+		return c.runBackground(ctx, place.At(dir), o)
+	}
+	box, err := findSandbox()
+	if err != nil {
+		return err
+	}
+	// Before the lock, because the first time it takes minutes.
+	if _, err := c.upAssets(ctx, o); err != nil {
+		return err
+	}
+	unlock, err := box.place.Lock(ctx)
+	if err != nil {
+		return err //nolint:wrapcheck // says what it was doing
+	}
+	if s, err := box.status(); err == nil {
+		unlock()
+		return c.join(ctx, box, s, o)
+	}
+	if err := box.place.Clean(); err != nil {
+		unlock()
+		return err //nolint:wrapcheck // says what it was doing
+	}
+	if o.detach {
+		return c.detach(ctx, box, unlock, o)
+	}
+	return c.runForeground(ctx, box.place, unlock, o)
+}
+
+func (c *command) upOptions(ctx context.Context, args []string) (upOptions, error) {
+	o := upOptions{kubeconfig: os.Getenv("KUBECONFIG")}
+	dirs, err := c.parse("up", args, func(f *flag.FlagSet) {
+		f.IntVar(&o.nodes, "nodes", 0, "")
+		f.BoolVar(&o.detach, "detach", false, "")
+	})
+	if err != nil {
+		return o, err
+	}
+	if o.nodes < 0 {
+		return o, usagef("up: --nodes=%d: there cannot be fewer than none", o.nodes)
+	}
+	names := map[string]string{}
+	for _, dir := range dirs {
+		p, err := sandbox.Load(ctx, dir)
+		if err != nil {
+			return o, err //nolint:wrapcheck // says what is wrong
+		}
+		if other, taken := names[p.Name]; taken {
+			return o, usagef("up: %s and %s have the same name", other, dir)
+		}
+		names[p.Name] = dir
+		o.projects = append(o.projects, p)
+		o.dirs = append(o.dirs, p.Dir)
+	}
+	return o, nil
+}
+
+// upAssets provides all programs, or none for an existing cluster.
+func (c *command) upAssets(ctx context.Context, o upOptions) (assets.Set, error) {
+	if o.kubeconfig != "" {
+		return assets.Set{}, nil
+	}
+	return c.find(ctx, nil)
+}
+
+// join deals with a sandbox that runs already.
+func (c *command) join(ctx context.Context, box client, s status, o upOptions) error {
+	if !slices.Equal(s.Dirs, o.dirs) {
+		return fmt.Errorf("a cluster is already running, with other operators (%s); stop it first: %s",
+			orNone(names(s.Dirs)), stopCommand())
+	}
+	if o.detach {
+		c.say("it is already running")
+		return c.await(ctx, box, len(s.News))
+	}
+	c.say("it is already running; Ctrl-C only ends this view, %s stops it", stopCommand())
+	v := newView(c.out)
+	defer v.end()
+	for {
+		s, err := box.status()
+		if err != nil {
+			c.say("it has ended")
+			return nil
+		}
+		v.show(s.View)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(askInterval):
+		}
+	}
+}
+
+// detach starts the sandbox in the background and waits until it is ready.
+func (c *command) detach(ctx context.Context, box client, unlock func(), o upOptions) error {
+	defer unlock()
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	if err := os.MkdirAll(box.place.Dir(), 0o700); err != nil {
+		return fmt.Errorf("making a folder for the sandbox: %w", err)
+	}
+	cmd := exec.Command(program, append([]string{"up", "--nodes", strconv.Itoa(o.nodes)}, o.dirs...)...)
+	cmd.Env = append(os.Environ(), background+"="+box.place.Dir())
+	conn, err := box.place.Spawn(ctx, cmd, box.place.File("sandbox.log"))
+	if err != nil {
+		return err //nolint:wrapcheck // says what it was doing
+	}
+	if err := conn.Close(); err != nil {
+		return fmt.Errorf("talking to the sandbox: %w", err)
+	}
+	unlock()
+	err = c.await(ctx, box, 0)
+	if err != nil {
+		_ = box.stop(context.WithoutCancel(ctx))
+	}
+	return err
+}
+
+// await shows the news of a sandbox in the background, but for those already seen, until it is ready.
+func (c *command) await(ctx context.Context, box client, seen int) error {
+	for {
+		s, err := box.status()
+		if err != nil {
+			return errors.New("the sandbox has ended before it was ready")
+		}
+		for _, line := range s.News[seen:] {
+			c.say("%s", line)
+		}
+		seen = len(s.News)
+		switch {
+		case s.Failure != "":
+			return errors.New(s.Failure) //nolint:err113 // the words of another process
+		case s.Ready:
+			_, _ = fmt.Fprint(c.out, farewellText(s, stopCommand()))
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err() //nolint:wrapcheck // Ctrl-C needs no explanation
+		case <-time.After(askInterval):
+		}
+	}
+}
+
+// farewellText is what to paste and what to try.
+func farewellText(s status, stop string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nEverything is ready. To use it:\n\n  export KUBECONFIG=%s\n", s.Kubeconfig)
+	if s.Programs != "" {
+		fmt.Fprintf(&b, "  export PATH=%s:$PATH\n", s.Programs)
+	}
+	if len(s.Hints) > 0 {
+		fmt.Fprintf(&b, "\nThings to try:\n\n  %s\n", strings.Join(s.Hints, "\n  "))
+	}
+	fmt.Fprintf(&b, "\nTo stop it: %s\n", stop)
+	return b.String()
+}
+
+// stopCommand is what to type, for those who came by make too.
+func stopCommand() string {
+	if os.Getenv("MAKELEVEL") != "" {
+		return "make down"
+	}
+	return "testkit down"
+}
+
+func names(dirs []string) string {
+	var base []string
+	for _, dir := range dirs {
+		base = append(base, filepath.Base(dir))
+	}
+	return strings.Join(base, ", ")
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}

@@ -1,0 +1,252 @@
+package environment
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat-dev/homeostat/testkit/cluster"
+	"github.com/homeostat-dev/homeostat/testkit/internal/place"
+	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+)
+
+// protocol changes whenever processes of different versions of this package would misunderstand each other.
+const protocol = 1
+
+// maxSlots bounds how many environments differ in nothing but their objects.
+const maxSlots = 20
+
+// maxAttempts bounds how often an environment that ends while it is being joined is replaced.
+const maxAttempts = 5
+
+// A Request says what kind of environment is needed.
+type Request struct {
+	// Tier is as in cluster.Options.
+	Tier cluster.Tier
+	// Nodes is how many simulated nodes there have to be at least.
+	Nodes int
+	// Binaries is the folder with the programs of the control plane.
+	Binaries string
+	// Objects are cluster-wide objects to have. Environments are shared by all who do not contradict each other.
+	Objects []*unstructured.Unstructured
+	// Private asks for an environment that nobody else joins.
+	Private bool
+	// Name sets apart environments that are shared only by those who know the name. Empty is the common one.
+	Name string
+	// Test makes the lease last as long as the go command that runs this test binary.
+	Test bool
+	// Progress is told what is going on while an environment starts; nil means nobody wants to know.
+	Progress func(string)
+}
+
+// A Lease is the use of an environment. It ends with Release or with the process, whichever comes first.
+type Lease struct {
+	// Config is the client configuration of a user who may do everything.
+	Config *rest.Config
+	// Dir holds a kubeconfig of the same name and the logs of the components while the environment lives.
+	Dir string
+
+	conn   *net.UnixConn
+	stream *stream
+	owner  process.ID
+	lost   chan struct{}
+	cause  error // set before lost is closed
+	shared bool  // others go on; set before lost is closed
+}
+
+// Acquire joins a fitting environment, or starts one.
+func Acquire(ctx context.Context, req Request) (*Lease, error) {
+	if dir := os.Getenv(asked); dir != "" {
+		return nil, fmt.Errorf("leasing a control plane: this process should be one itself (%s is set): "+
+			"call ServeIfAsked, or testkit.Main, before anything else", asked)
+	}
+	root, err := place.OpenRoot()
+	if err != nil {
+		return nil, err
+	}
+	hello, err := newHello(req)
+	if err != nil {
+		return nil, err
+	}
+	for slot := range maxSlots {
+		lease, err := leaseAt(ctx, root, root.Place(key(req, slot)), req, hello)
+		if errors.Is(err, errConflict) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("leasing a control plane: %w", err)
+		}
+		return lease, nil
+	}
+	return nil, fmt.Errorf("leasing a control plane: %d of them run with other versions of the same objects", maxSlots)
+}
+
+// key names an environment by everything that cannot differ among those who share it. It is short because it becomes
+// part of the path of a unix socket.
+func key(req Request, slot int) string {
+	name := req.Name
+	if req.Private {
+		name = rand.Text()
+	}
+	text := fmt.Sprintf("%d %s %s %q %d", protocol, req.Tier, req.Binaries, name, slot)
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:6])
+}
+
+// leaseAt joins the environment at this place, or starts one there.
+func leaseAt(ctx context.Context, root place.Root, p place.Place, req Request, h hello) (*Lease, error) {
+	var last error
+	for range maxAttempts {
+		conn, err := connect(ctx, root, p, req)
+		if err != nil {
+			return nil, err
+		}
+		lease, err := attach(ctx, conn, h, req.Progress)
+		if err == nil || !errors.Is(err, errEnded) {
+			return lease, err
+		}
+		last = err // it was just about to stop
+	}
+	return nil, last
+}
+
+// connect dials, and starts an environment if there is none to dial.
+func connect(ctx context.Context, root place.Root, p place.Place, req Request) (*net.UnixConn, error) {
+	if conn, err := p.Dial(); err == nil {
+		return conn, nil
+	}
+	// Starting and stopping happen under the same lock: whoever gets it finds an environment that answers, or the
+	// remains of one that does not.
+	unlock, err := p.Lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if conn, err := p.Dial(); err == nil {
+		return conn, nil
+	}
+	root.Sweep()
+	if err := p.Clean(); err != nil {
+		return nil, err
+	}
+	return spawn(ctx, p, req)
+}
+
+// attach says hello and waits until the environment is ready.
+func attach(ctx context.Context, conn *net.UnixConn, h hello, progress func(string)) (*Lease, error) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	s := newStream(conn)
+	err := s.send(h)
+	for err == nil {
+		var r reply
+		if err = s.receive(&r); err != nil {
+			break
+		}
+		switch {
+		case r.Ready != nil:
+			if !stop() {
+				break // ctx has ended and the connection is no longer usable
+			}
+			return newLease(conn, s, r.Ready), nil
+		case r.Conflict != "":
+			err = fmt.Errorf("%w: %s", errConflict, r.Conflict)
+		case r.Failure != "":
+			err = errors.New(r.Failure) //nolint:err113 // the words of another process
+		case progress != nil:
+			progress(r.Progress)
+		}
+	}
+	_ = conn.Close()
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err() //nolint:wrapcheck // the caller says what was tried
+	case errors.Is(err, io.EOF) || isReset(err):
+		return nil, errEnded
+	default:
+		return nil, err
+	}
+}
+
+func newLease(conn *net.UnixConn, s *stream, r *ready) *Lease {
+	l := &Lease{
+		Config: &rest.Config{
+			Host: r.Host, BearerToken: r.Token, TLSClientConfig: rest.TLSClientConfig{CAData: r.CA},
+			QPS: -1, UserAgent: filepath.Base(os.Args[0]),
+		},
+		Dir: r.Dir, conn: conn, stream: s, owner: r.Owner, lost: make(chan struct{}),
+	}
+	go l.listen()
+	return l
+}
+
+// listen waits for the end of the environment.
+func (l *Lease) listen() {
+	defer close(l.lost)
+	var r reply
+	if err := l.stream.receive(&r); err != nil {
+		l.cause = errEnded
+		return
+	}
+	l.shared = r.Shared
+	l.cause = errors.New(r.Failure) //nolint:err113 // the words of another process
+}
+
+// Lost is closed when the environment is gone, or has let go of a lease that was returned.
+func (l *Lease) Lost() <-chan struct{} { return l.lost }
+
+// Err says why the environment is gone. It may be called only after Lost is closed.
+func (l *Lease) Err() error { return l.cause }
+
+// Release gives the environment back. It may be called more than once.
+func (l *Lease) Release() { _ = l.conn.Close() }
+
+// ReleaseAndWait gives the environment back and returns when it has stopped, or when others still use it.
+func (l *Lease) ReleaseAndWait(ctx context.Context) error {
+	if err := l.conn.CloseWrite(); err != nil {
+		return nil // it was released before, or the environment is gone
+	}
+	defer l.Release()
+	select {
+	case <-l.lost:
+		if l.shared {
+			return nil
+		}
+		return l.owner.WaitEnd(ctx) //nolint:wrapcheck // says what it was doing
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the control plane to stop: %w", ctx.Err())
+	}
+}
+
+func newHello(req Request) (hello, error) {
+	h := hello{Nodes: req.Nodes}
+	for _, object := range req.Objects {
+		data, err := json.Marshal(object.Object)
+		if err != nil {
+			return hello{}, fmt.Errorf("encoding %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+		h.Objects = append(h.Objects, data)
+	}
+	if !req.Test {
+		return h, nil
+	}
+	parent := os.Getppid()
+	if name, err := process.Command(parent); err == nil && name == "go" {
+		if id, err := process.Identify(parent); err == nil {
+			h.Until = &id
+		}
+	}
+	return h, nil
+}

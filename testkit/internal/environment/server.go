@@ -1,0 +1,270 @@
+package environment
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/homeostat-dev/homeostat/testkit/cluster"
+	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
+	"github.com/homeostat-dev/homeostat/testkit/internal/place"
+	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+)
+
+// holderInterval is how often a process is looked for whose end ends a lease.
+const holderInterval = 50 * time.Millisecond
+
+// equipTimeout bounds how long new objects and nodes may take until they can be used.
+const equipTimeout = time.Minute
+
+// A server hands out leases on one control plane.
+type server struct {
+	place    place.Place
+	spec     spec
+	listener *net.UnixListener
+	news     news
+
+	ready  chan struct{} // closed when the control plane can be used
+	failed chan struct{} // closed when it never will be, or no longer
+	closed chan struct{} // closed when no lease is given any more
+	unused chan struct{} // has a value when the last lease may have ended
+
+	mu      sync.Mutex
+	cause   error // why it failed
+	state   place.State
+	cluster *cluster.Cluster
+	leases  int
+	parting []*net.UnixConn // of clients that have left
+	holders map[process.ID]bool
+
+	installing sync.Mutex
+	objects    map[string]string // hash of the content by what the object is
+}
+
+func (s *server) accept() {
+	for {
+		conn, err := s.listener.AcceptUnix()
+		if err != nil {
+			return // closed
+		}
+		go s.handle(conn)
+	}
+}
+
+// handle serves one client as long as it stays.
+func (s *server) handle(conn *net.UnixConn) {
+	stream := newStream(conn)
+	var h hello
+	if stream.receive(&h) != nil || !s.lease() {
+		_ = conn.Close() // it was only looking, or it is too late
+		return
+	}
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		_, _ = io.Copy(io.Discard, conn)
+	}()
+	if s.prepare(stream, h, left) {
+		select {
+		case <-left:
+		case <-s.failed:
+			_ = stream.send(reply{Failure: s.reason()})
+		}
+	}
+	s.hold(h.Until)
+	// The last client learns from the end of its connection that this process has ended. Nobody else needs to wait.
+	if s.release(conn) > 0 {
+		_ = stream.send(reply{Shared: true})
+		_ = conn.Close()
+	}
+}
+
+// prepare brings a client to the point where it can use the control plane, and says whether it got there.
+func (s *server) prepare(stream *stream, h hello, left <-chan struct{}) bool {
+	for {
+		text, changed := s.news.latest()
+		if text != "" && stream.send(reply{Progress: text}) != nil {
+			return false
+		}
+		select {
+		case <-s.ready:
+			answer := s.equipClient(h)
+			return stream.send(answer) == nil && answer.Ready != nil
+		case <-s.failed:
+			_ = stream.send(reply{Failure: s.reason()})
+			return false
+		case <-left:
+			return false
+		case <-changed:
+		}
+	}
+}
+
+func (s *server) equipClient(h hello) reply {
+	ctx, cancel := context.WithTimeout(context.Background(), equipTimeout)
+	defer cancel()
+	err := s.install(ctx, h.Objects)
+	if err == nil && s.spec.Tier == cluster.Workloads {
+		err = s.cluster.EnsureNodes(ctx, h.Nodes)
+	}
+	switch {
+	case errors.Is(err, errConflict):
+		return reply{Conflict: err.Error()}
+	case err != nil:
+		return reply{Failure: err.Error()}
+	}
+	cfg := s.cluster.Config()
+	return reply{Ready: &ready{
+		Host: cfg.Host, Token: cfg.BearerToken, CA: cfg.CAData, Dir: s.spec.Data, Owner: s.state.Owner,
+	}}
+}
+
+// install adds the objects that are not there yet, and refuses those that are there in another form.
+func (s *server) install(ctx context.Context, documents []json.RawMessage) error {
+	s.installing.Lock()
+	defer s.installing.Unlock()
+	hashes := map[string]string{}
+	var missing []*unstructured.Unstructured
+	for _, document := range documents {
+		u := &unstructured.Unstructured{}
+		if err := json.Unmarshal(document, &u.Object); err != nil {
+			return fmt.Errorf("decoding an object: %w", err)
+		}
+		id := fmt.Sprintf("%s %s/%s", u.GroupVersionKind().GroupKind(), u.GetNamespace(), u.GetName())
+		sum := sha256.Sum256(document)
+		hash := hex.EncodeToString(sum[:])
+		switch known := s.objects[id]; {
+		case known == "":
+			missing = append(missing, u)
+		case known != hash:
+			return fmt.Errorf("%w: another version of %s is installed", errConflict, id)
+		}
+		hashes[id] = hash
+	}
+	if err := manifest.Install(ctx, s.cluster.Config(), missing); err != nil {
+		return fmt.Errorf("installing objects: %w", err)
+	}
+	maps.Copy(s.objects, hashes)
+	return nil
+}
+
+// lease counts a client, unless the environment is closed.
+func (s *server) lease() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.closed:
+		return false
+	default:
+		s.leases++
+		return true
+	}
+}
+
+// release ends a lease and returns how many there still are. The connection, if there is one, is kept: a connection
+// that nobody holds is closed by the garbage collector.
+func (s *server) release(conn *net.UnixConn) int {
+	s.mu.Lock()
+	s.leases--
+	left := s.leases
+	s.parting = append(s.parting, conn)
+	s.mu.Unlock()
+	s.checkUnused()
+	return left
+}
+
+// hold keeps a lease for a client that has left until a certain process ends.
+func (s *server) hold(id *process.ID) {
+	if id == nil || !id.Alive() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.holders[*id] {
+		return
+	}
+	s.holders[*id] = true
+	s.leases++
+	go func() {
+		for range time.Tick(holderInterval) {
+			if !id.Alive() {
+				break
+			}
+		}
+		s.mu.Lock()
+		delete(s.holders, *id)
+		s.mu.Unlock()
+		s.release(nil)
+	}()
+}
+
+// checkUnused tells serve when there is no lease.
+func (s *server) checkUnused() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leases == 0 {
+		select {
+		case s.unused <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// close ends the giving of leases if there are none, or if there is nothing to lease.
+func (s *server) close() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leases > 0 && s.cause == nil {
+		return false
+	}
+	close(s.closed)
+	_ = s.listener.Close() // removes the socket as well
+	return true
+}
+
+// fail makes all clients give up.
+func (s *server) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause == nil {
+		s.cause = err
+		close(s.failed)
+	}
+}
+
+func (s *server) reason() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cause.Error()
+}
+
+// news is the latest of what goes on while the control plane starts.
+type news struct {
+	mu      sync.Mutex
+	text    string
+	changed chan struct{} // closed and replaced with each news
+}
+
+func (n *news) publish(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.text = text
+	close(n.changed)
+	n.changed = make(chan struct{})
+}
+
+func (n *news) latest() (text string, changed <-chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text, n.changed
+}

@@ -1,0 +1,141 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// pollInterval is how often WaitReady asks. A control plane takes seconds, a poll well under a millisecond.
+const pollInterval = 20 * time.Millisecond
+
+// tailLines is how much of a log an error message shows.
+const tailLines = 20
+
+// A Process is a running child. Its standard output and error go to LogFile.
+type Process struct {
+	Name    string
+	LogFile string
+
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// Start runs the command in a process group of its own with its output in logFile. cmd's Stdout, Stderr and
+// SysProcAttr are overwritten. On Linux the kernel kills the child when this process dies, however it dies.
+func Start(name string, cmd *exec.Cmd, logFile string) (*Process, error) {
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log of %s: %w", name, err)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = attributes()
+	p := &Process{Name: name, LogFile: logFile, cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// Linux sends the parent-death signal when the *thread* that forked ends, so this thread has to stay.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer func() { _ = log.Close() }()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = cmd.Wait()
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// ID identifies the process on this machine.
+func (p *Process) ID() ID {
+	id, err := Identify(p.cmd.Process.Pid)
+	if err != nil { // it has ended already: a pid without a start time matches nothing
+		return ID{PID: p.cmd.Process.Pid}
+	}
+	return id
+}
+
+// PID returns the process's number, which means nothing once the process has ended: see ID.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Outcome says how the process ended, for example "exit status 1". It may be called only after Done is closed.
+func (p *Process) Outcome() string {
+	if p.err == nil {
+		return "exit status 0"
+	}
+	return p.err.Error()
+}
+
+// Signal sends sig to the process's whole group. A process that has ended already is not an error.
+func (p *Process) Signal(sig syscall.Signal) error {
+	select {
+	case <-p.done:
+		return nil
+	default:
+	}
+	if err := syscall.Kill(-p.cmd.Process.Pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("sending %v to %s (pid %d): %w", sig, p.Name, p.cmd.Process.Pid, err)
+	}
+	return nil
+}
+
+// Kill ends the process's whole group at once and returns when the process is gone.
+func (p *Process) Kill() error {
+	if err := p.Signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-p.done
+	return nil
+}
+
+// WaitReady polls ready until it returns nil. When the process ends first, or ctx does, the error holds the last
+// reason and the tail of the log.
+func (p *Process) WaitReady(ctx context.Context, ready func(context.Context) error) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	var last error
+	for {
+		if last = ready(ctx); last == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("%s ended before it was ready (%s); the end of its log:\n%s", p.Name, p.Outcome(), p.Tail())
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w (%w); the end of its log:\n%s", p.Name, ctx.Err(), last, p.Tail())
+		case <-ticker.C:
+		}
+	}
+}
+
+// Tail returns the last lines of the log, indented.
+func (p *Process) Tail() string {
+	return Tail(p.LogFile)
+}
+
+// Tail returns the last lines of a file, indented, or a sentence that says why it cannot.
+func Tail(file string) string {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Sprintf("  (no log: %v)", err)
+	}
+	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	if len(lines) > tailLines {
+		lines = lines[len(lines)-tailLines:]
+	}
+	return "  " + strings.Join(lines, "\n  ")
+}

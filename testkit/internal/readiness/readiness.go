@@ -1,0 +1,80 @@
+// Package readiness says what keeps an object from being ready, and reads conditions.
+//
+// It judges one object by its own status. What the object owns is none of its business.
+package readiness
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Ready is the type of the condition by which a custom resource is judged.
+const Ready = "Ready"
+
+// Missing returns why the object is not ready, or "". A custom resource is ready when its Ready condition is true for
+// the current generation of its spec; Kubernetes's own kinds follow the rules of kstatus.
+func Missing(u *unstructured.Unstructured) string {
+	if custom(u.GroupVersionKind().Group) {
+		return MissingCondition(u, Ready, metav1.ConditionTrue)
+	}
+	result, err := status.Compute(u)
+	switch {
+	case err != nil:
+		return err.Error()
+	case result.Status != status.CurrentStatus:
+		return fmt.Sprintf("it is %s: %s", result.Status, result.Message)
+	}
+	return ""
+}
+
+// custom says whether kinds of this API group are custom resources. Kubernetes's own groups have no dot in their name
+// or end in k8s.io.
+func custom(group string) bool {
+	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
+}
+
+// MissingCondition returns why the object does not have a condition with this status for the current generation of
+// its spec, or "".
+func MissingCondition(u *unstructured.Unstructured, kind string, want metav1.ConditionStatus) string {
+	got, found := Condition(u, kind)
+	switch {
+	case !found:
+		return "it has no condition " + kind
+	case got.Status != want:
+		return fmt.Sprintf("%s is %s (%s: %s)", kind, got.Status, got.Reason, got.Message)
+	case got.ObservedGeneration != 0 && got.ObservedGeneration < u.GetGeneration():
+		return fmt.Sprintf("%s is %s, but for generation %d, and the spec is at %d",
+			kind, got.Status, got.ObservedGeneration, u.GetGeneration())
+	}
+	return ""
+}
+
+// Condition finds a condition in the object's status.
+func Condition(u *unstructured.Unstructured, kind string) (metav1.Condition, bool) {
+	for _, c := range Conditions(u) {
+		if c.Type == kind {
+			return c, true
+		}
+	}
+	return metav1.Condition{}, false
+}
+
+// Conditions returns the conditions in the object's status, in its order. What does not look like conditions is
+// ignored.
+func Conditions(u *unstructured.Unstructured) []metav1.Condition {
+	list, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", "conditions")
+	data, err := json.Marshal(list)
+	if err != nil {
+		return nil
+	}
+	var conditions []metav1.Condition
+	if json.Unmarshal(data, &conditions) != nil {
+		return nil
+	}
+	return conditions
+}

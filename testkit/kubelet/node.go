@@ -1,0 +1,136 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
+)
+
+// recoveryTimeout bounds how long NodeBack waits for the node: it takes milliseconds unless nobody simulates it.
+const recoveryTimeout = 30 * time.Second
+
+const pollInterval = 5 * time.Millisecond
+
+// NodeLost makes a node vanish, as when its machine loses power or its network: the node's conditions become Unknown,
+// it is tainted as unreachable, and its pods are not Ready. From then on nothing happens to its pods that a kubelet
+// would do: deleting one takes until NodeBack, until somebody deletes it with grace period 0, or until the node itself
+// is deleted and its pods are collected.
+func (k *Kubelet) NodeLost(ctx context.Context, node string) error {
+	err := k.updateNode(ctx, node, func(n *corev1.Node, now metav1.Time) {
+		if n.Labels == nil {
+			n.Labels = map[string]string{}
+		}
+		n.Labels[lostLabel] = "true"
+		for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute} {
+			taint := corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: effect}
+			if !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
+				if effect == corev1.TaintEffectNoExecute {
+					taint.TimeAdded = &now
+				}
+				n.Spec.Taints = append(n.Spec.Taints, taint)
+			}
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("losing node %s: %w", node, err)
+	}
+	if err := k.updateNodeStatus(ctx, node, forgetConditions); err != nil {
+		return fmt.Errorf("losing node %s: %w", node, err)
+	}
+	pods, err := k.list(ctx, metav1.NamespaceAll, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
+	})
+	if err != nil {
+		return fmt.Errorf("losing node %s: %w", node, err)
+	}
+	// Only Ready changes: nobody is there to say anything about the containers.
+	if err := k.update(ctx, pods, func(pod *corev1.Pod, now metav1.Time) {
+		setCondition(pod, corev1.PodReady, corev1.ConditionFalse, "", "", now)
+	}); err != nil {
+		return fmt.Errorf("losing node %s: %w", node, err)
+	}
+	return nil
+}
+
+// NodeBack ends what NodeLost began. It returns when the node is Ready; its pods follow: those that were deleted
+// meanwhile go, the others become Ready.
+func (k *Kubelet) NodeBack(ctx context.Context, node string) error {
+	err := k.updateNode(ctx, node, func(n *corev1.Node, _ metav1.Time) {
+		delete(n.Labels, lostLabel)
+	})
+	if err != nil {
+		return fmt.Errorf("bringing node %s back: %w", node, err)
+	}
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, recoveryTimeout, true,
+		func(ctx context.Context) (bool, error) {
+			n, err := k.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+			if err != nil {
+				return false, fmt.Errorf("reading it: %w", err)
+			}
+			return reachable(n), nil
+		})
+	if err != nil {
+		return fmt.Errorf("bringing node %s back: waiting until it is Ready: %w", node, err)
+	}
+	return nil
+}
+
+// reachable says whether the node is Ready and has lost its taints.
+func reachable(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	}) && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnreachable })
+}
+
+// forgetConditions does what a controller manager does when it has not heard from a node for too long.
+func forgetConditions(n *corev1.Node, now metav1.Time) {
+	for i := range n.Status.Conditions {
+		c := &n.Status.Conditions[i]
+		if c.Type == corev1.NodeNetworkUnavailable || c.Status == corev1.ConditionUnknown {
+			continue // the network is not the kubelet's to report
+		}
+		c.Status, c.Reason = corev1.ConditionUnknown, "NodeStatusUnknown"
+		c.Message = "Kubelet stopped posting node status."
+		c.LastTransitionTime = now
+	}
+}
+
+func (k *Kubelet) updateNode(ctx context.Context, name string, change func(*corev1.Node, metav1.Time)) error {
+	nodes := k.client.CoreV1().Nodes()
+	return k.changeNode(ctx, name, change, func(n *corev1.Node) error {
+		_, err := nodes.Update(ctx, n, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+func (k *Kubelet) updateNodeStatus(ctx context.Context, name string, change func(*corev1.Node, metav1.Time)) error {
+	nodes := k.client.CoreV1().Nodes()
+	return k.changeNode(ctx, name, change, func(n *corev1.Node) error {
+		_, err := nodes.UpdateStatus(ctx, n, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+func (k *Kubelet) changeNode(
+	ctx context.Context, name string, change func(*corev1.Node, metav1.Time), write func(*corev1.Node) error,
+) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		n, err := k.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(n, metav1.Now())
+		return write(n)
+	})
+	if err != nil {
+		return fmt.Errorf("writing the node: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/homeostat-dev/homeostat/testkit/recorder"
+)
+
+// stopTimeout is how long an operator may take to come to rest after its context has ended.
+const stopTimeout = 10 * time.Second
+
+// Setup registers an operator's controllers with a manager. The SetupWithManager method of most operators has this
+// form already.
+type Setup func(mgr manager.Manager) error
+
+// A StartOption changes how k.Start runs an operator.
+type StartOption func(*startOptions)
+
+type startOptions struct {
+	config      *rest.Config
+	clusterWide bool
+	options     []func(*manager.Options)
+}
+
+// WithConfig runs the operator as this user instead of its own ServiceAccount.
+func WithConfig(cfg *rest.Config) StartOption {
+	return func(o *startOptions) { o.config = cfg }
+}
+
+// ClusterWide lets the operator see all namespaces and gives it the rights for that. It belongs together with Private,
+// because such an operator also acts on what other tests do.
+func ClusterWide() StartOption { return func(o *startOptions) { o.clusterWide = true } }
+
+// WithManagerOptions changes the manager's options last, after testkit has set its own.
+func WithManagerOptions(change func(*manager.Options)) StartOption {
+	return func(o *startOptions) { o.options = append(o.options, change) }
+}
+
+// An Operator is an operator that runs in the test's process.
+type Operator struct {
+	t        testing.TB
+	recorder *recorder.Recorder
+	cut      *atomic.Bool // no request leaves while true
+	cancel   context.CancelFunc
+	done     chan struct{}
+	err      error // set before done is closed
+	killed   bool
+	log      *testLog
+}
+
+// Start runs an operator in this process, in a manager of its own, and returns when its informers are in sync. It acts
+// as the ServiceAccount of Env.RBAC with the rights it ships, and sees only the test's namespace. It is stopped after
+// the test. Several operators, and several copies of one, may run at once.
+func (k *K) Start(setup Setup, opts ...StartOption) *Operator {
+	k.t.Helper()
+	var o startOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	op, err := k.start(setup, o)
+	if err != nil {
+		k.t.Fatalf("starting the operator: %v", err)
+	}
+	return op
+}
+
+func (k *K) start(setup Setup, o startOptions) (*Operator, error) {
+	cfg := o.config
+	if cfg == nil {
+		var err error
+		if cfg, err = k.operatorConfig(o.clusterWide); err != nil {
+			return nil, err
+		}
+	}
+	op := &Operator{
+		t: k.t, recorder: recorder.New(), cut: &atomic.Bool{}, done: make(chan struct{}), log: &testLog{t: k.t},
+	}
+	cfg = op.recorder.Wrap(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &cuttable{next: next, cut: op.cut} })
+	mgr, err := k.newManager(cfg, op.log, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := setup(mgr); err != nil {
+		return nil, fmt.Errorf("setting up its controllers: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	op.cancel = cancel
+	k.running = append(k.running, op)
+	go func() {
+		defer close(op.done)
+		op.err = mgr.Start(ctx)
+	}()
+	return op, op.waitReady(k.Context(), mgr)
+}
+
+func (k *K) newManager(cfg *rest.Config, log *testLog, o startOptions) (manager.Manager, error) {
+	scheme, err := k.conn.env.scheme()
+	if err != nil {
+		return nil, err
+	}
+	options := manager.Options{
+		Scheme:                  scheme,
+		Logger:                  log.logger(),
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress:  "0",
+		Controller:              config.Controller{SkipNameValidation: new(true)},
+		GracefulShutdownTimeout: new(stopTimeout),
+	}
+	if !o.clusterWide {
+		options.Cache.DefaultNamespaces = map[string]cache.Config{k.Namespace: {}}
+	}
+	for _, change := range o.options {
+		change(&options)
+	}
+	mgr, err := manager.New(cfg, options)
+	if err != nil {
+		return nil, fmt.Errorf("making a manager: %w", err)
+	}
+	return mgr, nil
+}
+
+// waitReady returns when the informers are in sync, or the manager has given up.
+func (op *Operator) waitReady(ctx context.Context, mgr manager.Manager) error {
+	synced := make(chan bool, 1)
+	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
+	defer cancel()
+	go func() {
+		select {
+		case <-mgr.Elected():
+			synced <- mgr.GetCache().WaitForCacheSync(ctx)
+		case <-ctx.Done():
+			synced <- false
+		}
+	}()
+	select {
+	case ok := <-synced:
+		if !ok {
+			return errors.New("its informers are not in sync after " + DefaultTimeout.String() +
+				": the log of the test says what they wait for")
+		}
+		return nil
+	case <-op.done:
+		return fmt.Errorf("running: %w", op.err)
+	}
+}
+
+// Requests returns what the operator has sent so far, without watches and leader election.
+func (op *Operator) Requests() []recorder.Request { return op.recorder.Requests() }
+
+// Recorder gives access to all of the operator's requests.
+func (op *Operator) Recorder() *recorder.Recorder { return op.recorder }
+
+// Done is closed when the operator has ended, whoever ended it. That it ends by itself with an error fails the test.
+func (op *Operator) Done() <-chan struct{} { return op.done }
+
+// Stop ends the operator in an orderly way: reconciles under way are finished. It returns when the operator is at
+// rest, fails the test if it does not come to rest or ended with an error before, and may be called more than once.
+func (op *Operator) Stop() {
+	op.t.Helper()
+	op.cancel()
+	op.wait()
+	if op.err != nil && !op.killed {
+		op.t.Errorf("the operator ended with an error: %v", op.err)
+	}
+}
+
+// Kill ends the operator as if its process had been killed: from now on no request leaves it, whatever it still
+// tries, and nothing it had in memory survives. It returns when the operator is at rest.
+func (op *Operator) Kill() {
+	op.t.Helper()
+	op.cut.Store(true)
+	op.killed = true
+	op.cancel()
+	op.wait()
+}
+
+func (op *Operator) wait() {
+	op.t.Helper()
+	select {
+	case <-op.done:
+	case <-time.After(stopTimeout + time.Second):
+		op.t.Errorf("the operator is still running %v after it was told to stop", stopTimeout)
+	}
+	op.log.close()
+}
+
+// errCut is what a killed operator gets for each request.
+var errCut = errors.New("the operator was killed")
+
+// cuttable stops requests from leaving.
+type cuttable struct {
+	next http.RoundTripper
+	cut  *atomic.Bool
+}
+
+func (c *cuttable) RoundTrip(req *http.Request) (*http.Response, error) {
+	if c.cut.Load() {
+		return nil, errCut
+	}
+	return c.next.RoundTrip(req) //nolint:wrapcheck // a transport hands on what it gets
+}

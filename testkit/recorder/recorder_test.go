@@ -1,0 +1,220 @@
+package recorder_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/recorder"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{}) }
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	merge := []byte(`{"data":{"k":"v"}}`)
+	dry := []string{metav1.DryRunAll}
+	tests := map[string]struct {
+		reason string
+		send   func(ctx context.Context, c kubernetes.Interface, ns string) error
+		want   recorder.Request // but for the namespace
+	}{
+		"Get": {
+			reason: "the name is in the path",
+			send: func(ctx context.Context, c kubernetes.Interface, ns string) error {
+				_, err := c.CoreV1().ConfigMaps(ns).Get(ctx, "x", metav1.GetOptions{})
+				return err
+			},
+			want: recorder.Request{Verb: "get", Resource: "configmaps", Name: "x", Code: 200},
+		},
+		"NotFound": {
+			reason: "an answer counts whatever it is",
+			send: func(ctx context.Context, c kubernetes.Interface, ns string) error {
+				_, _ = c.CoreV1().ConfigMaps(ns).Get(ctx, "nothing", metav1.GetOptions{})
+				return nil
+			},
+			want: recorder.Request{Verb: "get", Resource: "configmaps", Name: "nothing", Code: 404},
+		},
+		"List": {
+			reason: "a list has no name",
+			send: func(ctx context.Context, c kubernetes.Interface, ns string) error {
+				_, err := c.CoreV1().ConfigMaps(ns).List(ctx, metav1.ListOptions{})
+				return err
+			},
+			want: recorder.Request{Verb: "list", Resource: "configmaps", Code: 200},
+		},
+		"Create": {
+			reason: "the name is in the body",
+			send: func(ctx context.Context, c kubernetes.Interface, ns string) error {
+				_, err := c.CoreV1().ConfigMaps(ns).Create(ctx, configMap("new"), metav1.CreateOptions{})
+				return err
+			},
+			want: recorder.Request{Verb: "create", Resource: "configmaps", Name: "new", Code: 201},
+		},
+		"CreateConflict": {
+			reason: "the answer does not have the name",
+			send: func(ctx context.Context, c kubernetes.Interface, ns string) error {
+				_, _ = c.CoreV1().ConfigMaps(ns).Create(ctx, configMap("x"), metav1.CreateOptions{})
+				return nil
+			},
+			want: recorder.Request{Verb: "create", Resource: "configmaps", Name: "x", Code: 409},
+		},
+		"DryRun": {
+			reason: "it changes nothing",
+			send: func(ctx context.Context, c kubernetes.Interface, ns string) error {
+				_, err := c.CoreV1().ConfigMaps(ns).Create(ctx, configMap("dry"), metav1.CreateOptions{DryRun: dry})
+				return err
+			},
+			want: recorder.Request{Verb: "create", Resource: "configmaps", Name: "dry", Code: 201, DryRun: true},
+		},
+		"Patch": {
+			reason: "a patch is no apply",
+			send: func(ctx context.Context, c kubernetes.Interface, ns string) error {
+				_, err := c.CoreV1().ConfigMaps(ns).Patch(ctx, "x", types.MergePatchType, merge, metav1.PatchOptions{})
+				return err
+			},
+			want: recorder.Request{Verb: "patch", Resource: "configmaps", Name: "x", Code: 200},
+		},
+		"Apply": {
+			reason: "HTTP calls it a patch, people do not",
+			send: func(ctx context.Context, c kubernetes.Interface, ns string) error {
+				_, err := c.CoreV1().ConfigMaps(ns).Apply(ctx, applycorev1.ConfigMap("applied", ns),
+					metav1.ApplyOptions{FieldManager: "test"})
+				return err
+			},
+			want: recorder.Request{Verb: "apply", Resource: "configmaps", Name: "applied", Code: 201},
+		},
+		"Update": {
+			reason: "the code tells that it was refused",
+			send: func(ctx context.Context, c kubernetes.Interface, ns string) error {
+				bad := configMap("x")
+				bad.ResourceVersion = "1"
+				_, _ = c.CoreV1().ConfigMaps(ns).Update(ctx, bad, metav1.UpdateOptions{})
+				return nil
+			},
+			want: recorder.Request{Verb: "update", Resource: "configmaps", Name: "x", Code: 409},
+		},
+		"DeleteCollection": {
+			reason: "it is not the deletion of one object",
+			send: func(ctx context.Context, c kubernetes.Interface, ns string) error {
+				return c.CoreV1().Secrets(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+			},
+			want: recorder.Request{Verb: "deletecollection", Resource: "secrets", Code: 200},
+		},
+		"Subresource": {
+			reason: "a subresource has rights of its own",
+			send: func(ctx context.Context, c kubernetes.Interface, ns string) error {
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+				_, _ = c.CoreV1().Pods(ns).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+				return nil
+			},
+			want: recorder.Request{Verb: "update", Resource: "pods", Subresource: "status", Name: "p", Code: 404},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			k.Apply(configMap("x"))
+			cfg, rec := k.Record(k.Config)
+			if err := tt.send(k.Context(), kubernetes.NewForConfigOrDie(cfg), k.Namespace); err != nil {
+				t.Fatal(err)
+			}
+			tt.want.Namespace = k.Namespace
+			if diff := cmp.Diff([]recorder.Request{tt.want}, rec.Requests()); diff != "" {
+				t.Errorf("requests (-want +got), because %s:\n%s", tt.reason, diff)
+			}
+			if got, want := len(rec.Writes()) == 1, tt.want.Writes(); got != want {
+				t.Errorf("a write: %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestGeneratedName(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	cfg, rec := k.Record(k.Config)
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "x-"}}
+	configMaps := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps(k.Namespace)
+	cm, err := configMaps.Create(t.Context(), cm, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err) // among others, the answer was put back
+	}
+	if got := rec.Requests()[0].Name; got != cm.Name || cm.Name == "" {
+		t.Errorf("the name is %q, want %q", got, cm.Name)
+	}
+}
+
+// What an idle operator does all the time is kept apart.
+func TestWatchesAndLeases(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	cfg, rec := k.Record(k.Config)
+	c := kubernetes.NewForConfigOrDie(cfg)
+	w, err := c.CoreV1().ConfigMaps(k.Namespace).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "leader"}}
+	if _, err := c.CoordinationV1().Leases(k.Namespace).Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := rec.Requests(); len(got) != 0 {
+		t.Errorf("ordinary requests: %v", got)
+	}
+	if got := rec.Watches(); len(got) != 1 || got[0].String() != "watch configmaps "+k.Namespace+"/ -> 200" {
+		t.Errorf("watches: %v", got)
+	}
+	if got := rec.Leases(); len(got) != 1 || got[0].Name != "leader" {
+		t.Errorf("leases: %v", got)
+	}
+	rec.Reset()
+	if n := len(rec.Watches()) + len(rec.Leases()); n != 0 {
+		t.Errorf("after Reset there are still %d", n)
+	}
+}
+
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	cfg, rec := k.Record(k.Config)
+	c := kubernetes.NewForConfigOrDie(cfg)
+	ctx, stop := context.WithCancel(t.Context())
+	busy := make(chan struct{})
+	go func() {
+		defer close(busy)
+		for ctx.Err() == nil {
+			_, _ = c.CoreV1().ConfigMaps(k.Namespace).List(ctx, metav1.ListOptions{})
+		}
+	}()
+	limited, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := rec.Settle(limited, 100*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("in the middle of requests: %v", err)
+	}
+	stop()
+	<-busy
+	before := len(rec.Requests())
+	if err := rec.Settle(t.Context(), 50*time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	if after := len(rec.Requests()); after != before {
+		t.Errorf("%d requests before and %d after it had settled", before, after)
+	}
+}

@@ -1,0 +1,41 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Hints returns commands that are worth trying on the samples: how to look at them and, if one of them owns a pod, how
+// to do it harm.
+func (s *Sandbox) Hints(ctx context.Context) []string {
+	mappings, err := s.kinds()
+	if err != nil {
+		return nil
+	}
+	var hints []string
+	for _, m := range mappings {
+		hints = append(hints, fmt.Sprintf("kubectl get %s --all-namespaces", m.Resource.Resource))
+	}
+	var pods corev1.PodList
+	if s.client.List(ctx, &pods) != nil {
+		return hints
+	}
+	for _, u := range s.Samples() {
+		owner := u.DeepCopy()
+		if s.client.Get(ctx, client.ObjectKeyFromObject(u), owner) != nil {
+			continue
+		}
+		owned := func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() }
+		for _, pod := range pods.Items {
+			if slices.ContainsFunc(pod.OwnerReferences, owned) {
+				return append(hints, fmt.Sprintf("kubectl delete pod --namespace %s %s", pod.Namespace, pod.Name))
+			}
+		}
+	}
+	return hints
+}

@@ -1,0 +1,229 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
+)
+
+// A ProjectError says what is wrong with an operator's folder. It is the caller's mistake and not the system's.
+type ProjectError struct {
+	Dir string
+	Err error
+}
+
+// Error returns one sentence.
+func (e *ProjectError) Error() string { return fmt.Sprintf("operator %s: %v", e.Dir, e.Err) }
+
+// Unwrap returns the reason.
+func (e *ProjectError) Unwrap() error { return e.Err }
+
+// A Project is the source of an operator: a Go module, or a part of one, with manifests in the usual folders.
+type Project struct {
+	// Name is that of the folder.
+	Name string
+	// Dir is absolute.
+	Dir string
+	// Package is the import path of the operator's program.
+	Package string
+	// Objects are what installs the operator, without the Deployment: definitions, namespace, account, roles.
+	Objects []*unstructured.Unstructured
+	// Deployment is how the operator would run in the cluster.
+	Deployment *appsv1.Deployment
+	// Samples are objects to try the operator with. There may be none.
+	Samples []*unstructured.Unstructured
+}
+
+// Load reads the operator in a folder: config/default, or else config/crd, config/rbac and config/manager, with
+// kustomize, and config/samples. Errors are of type *ProjectError.
+func Load(ctx context.Context, dir string) (*Project, error) {
+	p, err := load(ctx, dir)
+	if err != nil {
+		return nil, &ProjectError{Dir: dir, Err: err}
+	}
+	return p, nil
+}
+
+func load(ctx context.Context, dir string) (*Project, error) {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("finding the folder: %w", err)
+	}
+	if info, err := os.Stat(absolute); err != nil || !info.IsDir() {
+		return nil, errors.New("there is no such folder")
+	}
+	p := &Project{Name: filepath.Base(absolute), Dir: absolute}
+	objects, err := p.manifests()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.sort(objects); err != nil {
+		return nil, err
+	}
+	if samples := filepath.Join(absolute, "config", "samples"); exists(samples) {
+		if p.Samples, err = render(samples); err != nil {
+			return nil, err
+		}
+	}
+	p.Package, err = p.findMain(ctx)
+	return p, err
+}
+
+func (p *Project) manifests() ([]*unstructured.Unstructured, error) {
+	config := filepath.Join(p.Dir, "config")
+	if dir := filepath.Join(config, "default"); exists(dir) {
+		return render(dir)
+	}
+	var objects []*unstructured.Unstructured
+	for _, name := range []string{"crd", "rbac", "manager"} {
+		dir := filepath.Join(config, name)
+		if !exists(dir) {
+			return nil, fmt.Errorf("it has neither config/default nor config/%s", name)
+		}
+		part, err := render(dir)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, part...)
+	}
+	return objects, nil
+}
+
+// sort takes the operator's Deployment out of what is to be installed.
+func (p *Project) sort(objects []*unstructured.Unstructured) error {
+	for _, u := range objects {
+		if u.GetKind() != "Deployment" {
+			p.Objects = append(p.Objects, u)
+			continue
+		}
+		if p.Deployment != nil {
+			return fmt.Errorf("its config has two Deployments, %s and %s; one has to be the operator",
+				p.Deployment.Name, u.GetName())
+		}
+		p.Deployment = &appsv1.Deployment{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, p.Deployment); err != nil {
+			return fmt.Errorf("reading Deployment %s: %w", u.GetName(), err)
+		}
+	}
+	switch {
+	case p.Deployment == nil:
+		return errors.New("its config has no Deployment, which says as which ServiceAccount the operator runs")
+	case p.Deployment.Namespace == "":
+		return fmt.Errorf("its Deployment %s has no namespace", p.Deployment.Name)
+	case len(p.Deployment.Spec.Template.Spec.Containers) == 0:
+		return fmt.Errorf("its Deployment %s has no container", p.Deployment.Name)
+	}
+	return nil
+}
+
+// account returns the name of the ServiceAccount the operator runs as.
+func (p *Project) account() string {
+	if name := p.Deployment.Spec.Template.Spec.ServiceAccountName; name != "" {
+		return name
+	}
+	return "default"
+}
+
+// render builds a folder as kustomize does, or reads its files if it is not kustomize's.
+func render(dir string) ([]*unstructured.Unstructured, error) {
+	isKustomize := slices.ContainsFunc([]string{"kustomization.yaml", "kustomization.yml", "Kustomization"},
+		func(name string) bool { return exists(filepath.Join(dir, name)) })
+	if !isKustomize {
+		return manifest.Read(dir) //nolint:wrapcheck // says what it was doing
+	}
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		return nil, fmt.Errorf("building %s with kustomize: %w", dir, err)
+	}
+	data, err := resources.AsYaml()
+	if err != nil {
+		return nil, fmt.Errorf("building %s with kustomize: %w", dir, err)
+	}
+	return manifest.Decode(data) //nolint:wrapcheck // what was just encoded can be decoded
+}
+
+// findMain finds the program of the operator: the only one in the folder, or the one where it is usually kept.
+func (p *Project) findMain(ctx context.Context) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-f", `{{if eq .Name "main"}}{{.Dir}} {{.ImportPath}}{{end}}`, "./...")
+	cmd.Dir = p.Dir
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("looking for its program: %w", withStderr(err))
+	}
+	programs := map[string]string{} // import path by folder
+	var only string
+	for line := range strings.Lines(string(out)) {
+		if dir, path, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			programs[dir] = path
+			only = path
+		}
+	}
+	if len(programs) == 1 {
+		return only, nil
+	}
+	for _, usual := range []string{"cmd", ".", "cmd/manager", "cmd/" + p.Name, "cmd/controller", "cmd/operator"} {
+		if path, ok := programs[filepath.Join(p.Dir, usual)]; ok {
+			return path, nil
+		}
+	}
+	if len(programs) == 0 {
+		return "", errors.New("it has no Go program: a package main, usually in cmd")
+	}
+	return "", fmt.Errorf("it has %d Go programs and none of them is in cmd", len(programs))
+}
+
+// Build compiles the operator's program and returns its file, which is kept from one time to the next: when nothing has
+// changed the go command does not link it again.
+func (p *Project) Build(ctx context.Context) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("building operator %s: %w", p.Name, err)
+	}
+	sum := sha256.Sum256([]byte(p.Dir))
+	file := filepath.Join(cache, "homeostat", "operators", hex.EncodeToString(sum[:6]), p.Name)
+	// A go command that is interrupted leaves its temporary files and its compilers.
+	temporary, err := os.MkdirTemp("", "testkit-")
+	if err != nil {
+		return "", fmt.Errorf("building operator %s: %w", p.Name, err)
+	}
+	defer func() { _ = os.RemoveAll(temporary) }()
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", file, p.Package)
+	cmd.Dir = p.Dir
+	cmd.Env = append(os.Environ(), "GOTMPDIR="+temporary)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	if _, err := cmd.Output(); err != nil {
+		return "", fmt.Errorf("building operator %s: %w", p.Name, withStderr(err))
+	}
+	return file, nil
+}
+
+// withStderr adds what the go command complained about.
+func withStderr(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
+		return fmt.Errorf("%w:\n%s", err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	return err
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}

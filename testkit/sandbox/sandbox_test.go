@@ -1,0 +1,272 @@
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/cluster"
+	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
+	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
+	"github.com/homeostat-dev/homeostat/testkit/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	environment.ServeIfAsked()
+	os.Exit(m.Run())
+}
+
+// patience is far more than anything takes on an idle machine.
+const patience = 2 * time.Minute
+
+// A diary remembers what a sandbox reports and starts.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+	ids   []process.ID
+}
+
+func (d *diary) report(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, line)
+}
+
+func (d *diary) started(id process.ID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ids = append(d.ids, id)
+}
+
+func (d *diary) processes() []process.ID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]process.ID{}, d.ids...)
+}
+
+func (d *diary) has(part string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return strings.Contains(strings.Join(d.lines, "\n"), part)
+}
+
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	poll := func(context.Context) (bool, error) { return done(), nil }
+	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, patience, true, poll); err != nil {
+		t.Fatalf("waiting until %s: %v", what, err)
+	}
+}
+
+func load(t *testing.T) *sandbox.Project {
+	t.Helper()
+	p, err := sandbox.Load(t.Context(), "testdata/widget")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func start(t *testing.T, kubeconfig string) (*sandbox.Sandbox, *diary) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	set, err := assets.Find(ctx, assets.Options{Need: cluster.Programs(cluster.Workloads)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &diary{}
+	s, err := sandbox.Start(ctx, sandbox.Options{
+		Projects: []*sandbox.Project{load(t)}, Assets: set, Kubeconfig: kubeconfig, Report: d.report, Started: d.started,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+		for _, id := range d.processes() {
+			if id.Alive() {
+				t.Errorf("operator process %d still runs", id.PID)
+			}
+		}
+	})
+	return s, d
+}
+
+func ready(t *testing.T, s *sandbox.Sandbox) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := errors.Join(s.ApplySamples(ctx), s.WaitReady(ctx)); err != nil {
+		t.Fatalf("%v\n%s", err, s.Operators()[0].LogTail())
+	}
+}
+
+// message returns what the operator has put into the status of a Widget.
+func message(t *testing.T, s *sandbox.Sandbox, name string) string {
+	t.Helper()
+	c, err := client.New(s.Config(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &unstructured.Unstructured{}
+	w.SetGroupVersionKind(s.Samples()[0].GroupVersionKind())
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, w); err != nil {
+		t.Fatal(err)
+	}
+	condition, _ := readiness.Condition(w, readiness.Ready)
+	return condition.Message
+}
+
+func TestOperatorRunsAsItWouldInTheCluster(t *testing.T) {
+	t.Parallel()
+	s, d := start(t, "")
+	ready(t, s)
+	// Arguments and environment of the Deployment, and the rights of its ServiceAccount.
+	if got, want := message(t, s, "sample"), "hello world from widget-system, secrets forbidden: true"; got != want {
+		t.Errorf("the operator says %q, want %q", got, want)
+	}
+	op := s.Operators()[0]
+	if want := "system:serviceaccount:widget-system:widget-operator"; op.User != want {
+		t.Errorf("the operator is %s, want %s", op.User, want)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+op.ProbeAddress+"/readyz", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("its probe: %s, %v", resp.Status, err)
+	}
+	checkTable(t, s)
+	checkRestart(t, s, d)
+}
+
+func checkTable(t *testing.T, s *sandbox.Sandbox) {
+	t.Helper()
+	tables, err := s.Tables(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tables) != 1 || len(tables[0].Rows) != 1 {
+		t.Fatalf("tables: %v", tables)
+	}
+	if got, want := strings.Join(tables[0].Columns, " "), "NAMESPACE NAME SIZE READY CONDITIONS"; got != want {
+		t.Errorf("columns %q, want %q", got, want)
+	}
+	if got, want := strings.Join(tables[0].Rows[0].Cells, " "), "default sample 3 True Ready"; got != want {
+		t.Errorf("row %q, want %q", got, want)
+	}
+}
+
+// checkRestart kills the operator, which has to come back and to work.
+func checkRestart(t *testing.T, s *sandbox.Sandbox, d *diary) {
+	t.Helper()
+	changes, err := s.Changes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := s.Operators()[0]
+	before := op.Status()
+	if err := op.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the operator comes back", func() bool {
+		now := op.Status()
+		return now.Restarts == 1 && now.PID != 0 && now.PID != before.PID
+	})
+	for _, want := range []string{"widget ended (signal: killed); it starts again in 1s", "widget runs again"} {
+		if !d.has(want) {
+			t.Errorf("nobody was told %q", want)
+		}
+	}
+	second := s.Samples()[0].DeepCopy()
+	second.SetName("second")
+	second.SetNamespace("default")
+	c, err := client.New(s.Config(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); message(t, s, "second") == ""; {
+		if time.Now().After(deadline) {
+			t.Fatal("the operator that came back does nothing")
+		}
+		<-changes
+	}
+}
+
+func TestExistingCluster(t *testing.T) {
+	t.Parallel()
+	set, err := assets.Find(t.Context(), assets.Options{Need: cluster.Programs(cluster.API)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	existing, err := cluster.Start(t.Context(), cluster.Options{Binaries: set.Dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = existing.Stop() })
+	data, err := cluster.Kubeconfig(existing.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := start(t, file)
+	if s.Config().Host != existing.Config().Host || s.Kubeconfig() != file {
+		t.Errorf("it uses %s and %s", s.Config().Host, s.Kubeconfig())
+	}
+	ready(t, s)
+	if err := s.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := message(t, s, "sample"); got == "" {
+		t.Error("the sample is gone with the sandbox")
+	}
+	// An operator that is deployed already must not get a rival.
+	c, err := client.New(existing.Config(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), load(t).Deployment); err != nil {
+		t.Fatal(err)
+	}
+	_, err = sandbox.Start(t.Context(), sandbox.Options{Projects: []*sandbox.Project{load(t)}, Kubeconfig: file})
+	want := "already runs in this cluster, as Deployment widget-system/widget-operator"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a rival was started: %v", err)
+	}
+}
+
+func TestWaitReadySaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	s, _ := start(t, "")
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	err := s.WaitReady(ctx) // nobody has applied the sample
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "Widget sample: ") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,22 @@
+package testkit
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/homeostat-dev/homeostat/sdk"
+)
+
+// Run is Start for an operator that is made with package sdk: it sees the test's namespace, or all of them with
+// ClusterWide.
+func (k *K) Run(op sdk.Runnable, opts ...StartOption) *Operator {
+	k.t.Helper()
+	var o startOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	var where []sdk.SetupOption
+	if !o.clusterWide {
+		where = append(where, sdk.InNamespaces(k.Namespace))
+	}
+	return k.Start(func(mgr manager.Manager) error { return op.SetupWithManager(mgr, where...) }, opts...)
+}

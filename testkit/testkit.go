@@ -1,0 +1,204 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/janitor"
+	"github.com/homeostat-dev/homeostat/testkit/recorder"
+)
+
+// DefaultTimeout is how long Eventually waits unless K.Timeout says otherwise. Success does not wait for it.
+const DefaultTimeout = 30 * time.Second
+
+// K is one test's view of a control plane: a namespace of its own and the means to act in it. Methods fail the test
+// when they cannot do what they say, so they have to be called from the test's goroutine.
+type K struct {
+	// Client reads and writes the API server directly, without a cache, as a user who may do everything.
+	Client client.WithWatch
+	// Config is the same user's client configuration. Copy it before changing it.
+	Config *rest.Config
+	// Namespace belongs to this test alone and is deleted after it, with everything in it.
+	Namespace string
+	// Kubelet decides how pods fare.
+	Kubelet *Kubelet
+	// Timeout bounds each Eventually.
+	Timeout time.Duration
+
+	t         testing.TB
+	conn      *connection
+	namespace *corev1.Namespace
+	running   []*Operator
+	cleanup   []client.Object // cluster-wide objects the test applied
+}
+
+// An Option changes what New gives.
+type Option func(*options)
+
+type options struct {
+	private bool
+}
+
+// Private gives the test a control plane of its own, which takes some seconds. It is for tests of what all tests of a
+// shared control plane would see, such as cluster-wide objects.
+func Private() Option { return func(o *options) { o.private = true } }
+
+// New gives the test a namespace on the control plane that Main's Env describes. Operators that the test starts are
+// stopped, and the namespace is deleted, when the test and its subtests are done.
+func New(t testing.TB, opts ...Option) *K {
+	t.Helper()
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	conn, err := connect(t.Context(), o)
+	switch {
+	case errors.Is(err, errPrivate):
+		t.Skip(err)
+	case err != nil:
+		t.Fatal(err)
+	case o.private:
+		t.Cleanup(conn.release)
+	}
+	k := &K{
+		Client: conn.client, Config: rest.CopyConfig(conn.config), Timeout: DefaultTimeout,
+		Namespace: namespaceName(t.Name()), t: t, conn: conn,
+	}
+	k.Kubelet = &Kubelet{k: k}
+	if err := k.createNamespace(); err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(k.close)
+	return k
+}
+
+// connect takes the package's control plane or, if need be, one for this test.
+func connect(ctx context.Context, o options) (*connection, error) {
+	if shared.env == nil {
+		return nil, errors.New("testkit.New needs testkit.Main: " +
+			"add `func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{}) }` to the package")
+	}
+	if o.private {
+		return shared.env.connect(ctx, true)
+	}
+	shared.once.Do(func() {
+		// Not the test's context: the connection outlives the test that needs it first.
+		shared.conn, shared.err = shared.env.connect(context.Background(), shared.env.Private)
+	})
+	return shared.conn, shared.err
+}
+
+// Context ends when the test does.
+func (k *K) Context() context.Context { return k.t.Context() }
+
+// Record returns a copy of cfg whose requests the recorder lists.
+func (k *K) Record(cfg *rest.Config) (*rest.Config, *recorder.Recorder) {
+	r := recorder.New()
+	return r.Wrap(cfg), r
+}
+
+func (k *K) createNamespace() error {
+	k.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace}}
+	if err := k.Client.Create(k.Context(), k.namespace); err != nil {
+		return fmt.Errorf("creating the test's namespace: %w", err)
+	}
+	if !k.conn.env.Workloads {
+		return nil
+	}
+	// Without it, which takes a controller some milliseconds, no pod can be created.
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: "default"}}
+	s, err := k.watch(account, []Check{Exists()})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(k.Context(), k.Timeout)
+	defer cancel()
+	if err := s.follow(ctx, func() bool { return s.missing == "" }); err != nil {
+		return fmt.Errorf("waiting for the default ServiceAccount of the test's namespace: %w", err)
+	}
+	return nil
+}
+
+// close runs when the test's context has ended already.
+func (k *K) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), k.Timeout)
+	defer cancel()
+	if k.conn.existing {
+		k.closeExisting(ctx)
+		return
+	}
+	k.stopOperators()
+	// Whoever would take finalizers off the contents has just been stopped. Nobody waits for the namespace to be gone.
+	abandon := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, janitor.AbandonAnnotation)
+	err := k.Client.Patch(ctx, k.namespace, client.RawPatch(types.MergePatchType, []byte(abandon)))
+	if err != nil && !apierrors.IsNotFound(err) {
+		k.t.Errorf("cleaning up: abandoning namespace %s: %v", k.Namespace, err)
+	}
+	k.deleteAll(ctx)
+}
+
+// closeExisting lets the operators clean up after themselves: a cluster of somebody else has no janitor.
+func (k *K) closeExisting(ctx context.Context) {
+	defer k.stopOperators()
+	k.deleteAll(ctx)
+	for {
+		err := k.Client.Get(ctx, client.ObjectKeyFromObject(k.namespace), k.namespace)
+		if apierrors.IsNotFound(err) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			k.t.Errorf("cleaning up: namespace %s is still there after %v: %v", k.Namespace, k.Timeout,
+				k.namespace.Status.Conditions)
+			return
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+func (k *K) stopOperators() {
+	for _, op := range k.running {
+		op.Stop()
+	}
+}
+
+// deleteAll deletes the namespace and what the test applied outside of it.
+func (k *K) deleteAll(ctx context.Context) {
+	for _, object := range append(k.cleanup, k.namespace) {
+		if err := k.Client.Delete(ctx, object); err != nil && !apierrors.IsNotFound(err) {
+			k.t.Errorf("cleaning up: deleting %T %s: %v", object, object.GetName(), err)
+		}
+	}
+}
+
+// maxNamespace leaves room for the suffixes that operators put behind names made from the namespace.
+const maxNamespace = 40
+
+// namespaceName makes a readable, unique name from a test's.
+func namespaceName(test string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(test) {
+		if (r >= 'a' && r <= 'z') || (r >= '0' && r <= '9') {
+			b.WriteRune(r)
+		} else {
+			b.WriteByte('-')
+		}
+	}
+	name := b.String()
+	if len(name) > maxNamespace {
+		name = name[:maxNamespace]
+	}
+	return fmt.Sprintf("%s-%08x", strings.Trim(name, "-"), rand.Uint32())
+}
