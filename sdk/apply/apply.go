@@ -1,0 +1,214 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
+)
+
+// ErrStale means that the object was created, replaced or deleted since it was last seen. Look again and retry.
+var ErrStale = errors.New("the object was created, replaced or deleted meanwhile")
+
+// NotOursError means that an object of the desired name exists and that somebody else controls it, or nobody.
+type NotOursError struct {
+	// Object names the object as "Kind namespace/name".
+	Object string
+	// UID is that of the existing object.
+	UID types.UID
+	// Controller is its controller, nil if it has none.
+	Controller *metav1.OwnerReference
+}
+
+// Error says whose the object is and how to resolve it.
+func (e *NotOursError) Error() string {
+	whose := "nobody"
+	if e.Controller != nil {
+		whose = e.Controller.Kind + " " + e.Controller.Name
+	}
+	return fmt.Sprintf("%s exists and belongs to %s: delete it or rename it", e.Object, whose)
+}
+
+// Result says what an apply did.
+type Result string
+
+// The possible results.
+const (
+	Unchanged Result = "unchanged"
+	Created   Result = "created"
+	Updated   Result = "updated"
+)
+
+// Owner applies objects under one field owner. It is safe for concurrent use. The zero value is not usable; see
+// [NewOwner].
+type Owner struct {
+	name  string
+	seed  maphash.Seed
+	mu    sync.Mutex
+	memos map[types.UID]memo
+}
+
+// memo remembers that an intent was found converged, so that an unchanged object costs two comparisons.
+type memo struct {
+	digest  string
+	version string // resourceVersion at which it was verified last
+	owned   uint64 // hash of our managedFields entry
+}
+
+// NewOwner returns the field owner of that name. One operator has one name, and keeps it between versions.
+func NewOwner(name string) *Owner {
+	return &Owner{name: name, seed: maphash.MakeSeed(), memos: map[types.UID]memo{}}
+}
+
+// Name is the field owner's name, as it appears in metadata.managedFields.
+func (w *Owner) Name() string { return w.name }
+
+// Object brings the desired object about and leaves the server's answer in it. It reads the present object through the
+// client, which is normally a cache, and makes no request if that is converged. With [ControlledBy] an object of that
+// name which the owner does not control is refused with a [NotOursError] and never written.
+//
+// Errors: [ErrStale] if the read was out of date, and the API server's own.
+func (w *Owner) Object(ctx context.Context, c client.Client, desired client.Object, opts ...Option) (Result, error) {
+	intent, err := NewIntent(desired, c.Scheme(), opts...)
+	if err != nil {
+		return "", err
+	}
+	result, stored, err := w.bring(ctx, c, intent, object.Empty(desired))
+	if err != nil {
+		return "", err
+	}
+	object.Assign(desired, stored)
+	return result, nil
+}
+
+func (w *Owner) bring(
+	ctx context.Context, c client.Client, i *Intent, live client.Object,
+) (Result, client.Object, error) {
+	stored := object.Empty(live)
+	err := c.Get(ctx, i.Key, live)
+	switch {
+	case apierrors.IsNotFound(err):
+		return Created, stored, w.Create(ctx, c, i, stored)
+	case err != nil:
+		return "", nil, fmt.Errorf("reading %s: %w", i, err)
+	}
+	if err := i.Refuse(live); err != nil {
+		return "", nil, err
+	}
+	if w.Converged(i, live) {
+		return Unchanged, live, nil
+	}
+	return Updated, stored, w.Update(ctx, c, i, live, stored)
+}
+
+// Refuse applies the rule of adoption: an object is ours only by a controller reference with our owner's UID (see
+// [ControlledBy]). For any other object it returns a [NotOursError]; without an owner it refuses nothing.
+func (i *Intent) Refuse(live client.Object) error {
+	if i.controller == "" {
+		return nil
+	}
+	controller := metav1.GetControllerOf(live)
+	if controller != nil && controller.UID == i.controller {
+		return nil
+	}
+	return &NotOursError{Object: i.String(), UID: live.GetUID(), Controller: controller}
+}
+
+// Converged reports whether nothing has to be done to make live what the intent says. It makes no request. The object
+// may come from a cache that drops all managedFields but our own (see [KeepOwn]).
+func (w *Owner) Converged(i *Intent, live client.Object) bool {
+	if live.GetAnnotations()[DigestAnnotation] != i.digest {
+		return false
+	}
+	known, ok := w.recall(live.GetUID())
+	if ok && known.digest == i.digest && known.version == live.GetResourceVersion() {
+		return true
+	}
+	owned := OwnedBy(live, w.name)
+	now := memo{digest: i.digest, version: live.GetResourceVersion(), owned: maphash.String(w.seed, owned.raw)}
+	if ok && known.digest == now.digest && known.owned == now.owned || owned.covers(i.fields) {
+		w.remember(live.GetUID(), now)
+		return true
+	}
+	return false
+}
+
+// Create applies the intent to an object that does not exist and leaves the server's answer in into, whose type must be
+// that of the object and which should be new, because the answer is decoded into it. It returns [ErrStale] if the
+// object exists: nothing was written then.
+func (w *Owner) Create(ctx context.Context, c client.Client, i *Intent, into client.Object) error {
+	body, err := i.forCreation()
+	if err != nil {
+		return err
+	}
+	return w.send(ctx, c, i, body, into)
+}
+
+// Update applies the intent to exactly the live object and leaves the server's answer in into. It returns [ErrStale] if
+// that object is gone: it is not created anew.
+func (w *Owner) Update(ctx context.Context, c client.Client, i *Intent, live, into client.Object) error {
+	body, err := i.forUpdate(live, OwnedBy(live, w.name))
+	if err != nil {
+		return err
+	}
+	return w.send(ctx, c, i, body, into)
+}
+
+// Forget drops what is remembered of an object that is gone.
+func (w *Owner) Forget(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.memos, uid)
+}
+
+func (w *Owner) send(ctx context.Context, c client.Client, i *Intent, body []byte, into client.Object) error {
+	into.SetName(i.Key.Name)
+	into.SetNamespace(i.Key.Namespace)
+	patch := client.RawPatch(types.ApplyPatchType, body)
+	if err := c.Patch(ctx, into, patch, client.FieldOwner(w.name), client.ForceOwnership); err != nil {
+		if apierrors.IsConflict(err) || isReplaced(err) {
+			return fmt.Errorf("applying %s: %w", i, errors.Join(ErrStale, err))
+		}
+		return fmt.Errorf("applying %s: %w", i, err)
+	}
+	// What the server stored is by definition what the intent amounts to, even if it does not own every field of it.
+	w.remember(into.GetUID(), memo{
+		digest:  i.digest,
+		version: into.GetResourceVersion(),
+		owned:   maphash.String(w.seed, OwnedBy(into, w.name).raw),
+	})
+	return nil
+}
+
+// isReplaced recognizes the refusal to apply onto another object of the same name: its UID is not the one we sent.
+func isReplaced(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+		return c.Field == "metadata.uid"
+	})
+}
+
+func (w *Owner) recall(uid types.UID) (memo, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m, ok := w.memos[uid]
+	return m, ok
+}
+
+func (w *Owner) remember(uid types.UID, m memo) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.memos[uid] = m
+}

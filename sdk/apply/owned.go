@@ -1,0 +1,233 @@
+package apply
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// Owned is the set of fields that one manager owns of one object, as the API server recorded it.
+type Owned struct {
+	raw string // FieldsV1, "" if the manager owns nothing
+}
+
+// OwnedBy returns what the manager owns of the object through server-side apply.
+func OwnedBy(o metav1.Object, manager string) Owned {
+	for _, entry := range o.GetManagedFields() {
+		if isOwn(entry, manager) {
+			return Owned{raw: entry.FieldsV1.GetRawString()}
+		}
+	}
+	return Owned{}
+}
+
+// KeepOwn returns a transform for an informer that drops metadata.managedFields except for the manager's own entry,
+// which is what [Owner.Converged] needs. The rest is most of the size of a small object.
+func KeepOwn(manager string) cache.TransformFunc {
+	return func(x any) (any, error) {
+		o, ok := x.(metav1.Object)
+		if !ok || len(o.GetManagedFields()) == 0 {
+			return x, nil
+		}
+		var own []metav1.ManagedFieldsEntry
+		for _, entry := range o.GetManagedFields() {
+			if isOwn(entry, manager) {
+				entry.Time = nil
+				entry.Manager, entry.FieldsType = manager, "FieldsV1" // shared strings instead of one copy an object
+				own = []metav1.ManagedFieldsEntry{entry}
+			}
+		}
+		o.SetManagedFields(own)
+		return x, nil
+	}
+}
+
+func isOwn(entry metav1.ManagedFieldsEntry, manager string) bool {
+	return entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply &&
+		entry.Subresource == "" && entry.FieldsV1 != nil
+}
+
+// covers reports whether every intended field is owned. What identifies the object is not a field that can be owned.
+func (w Owned) covers(fields map[string]any) bool {
+	set, ok := w.set()
+	if !ok {
+		return false
+	}
+	for name, v := range fields {
+		switch name {
+		case "apiVersion", "kind":
+		case "metadata":
+			metadata, _ := v.(map[string]any)
+			if !coversMetadata(metadata, descend(set, "metadata")) {
+				return false
+			}
+		default:
+			if !coversField(name, v, set) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (w Owned) has(p fieldPath) bool {
+	set, ok := w.set()
+	if !ok {
+		return false
+	}
+	path := p.path()
+	for i, pe := range path {
+		if i == len(path)-1 {
+			return set.Members.Has(pe) || hasChild(set, pe)
+		}
+		set = set.WithPrefix(pe)
+	}
+	return false
+}
+
+func (w Owned) set() (*fieldpath.Set, bool) {
+	if w.raw == "" {
+		return nil, false
+	}
+	set := &fieldpath.Set{}
+	if err := set.FromJSON(strings.NewReader(w.raw)); err != nil {
+		return nil, false
+	}
+	return set, true
+}
+
+func coversMetadata(metadata map[string]any, set *fieldpath.Set) bool {
+	for name, v := range metadata {
+		if name != "name" && name != "namespace" && !coversField(name, v, set) {
+			return false
+		}
+	}
+	return true
+}
+
+func coversField(name string, v any, set *fieldpath.Set) bool {
+	return coversElement(fieldpath.PathElement{FieldName: &name}, v, set)
+}
+
+// coversElement reports whether the value at one path element is owned: the element itself if it is a leaf or atomic,
+// and otherwise everything below it.
+func coversElement(pe fieldpath.PathElement, v any, set *fieldpath.Set) bool {
+	below, ok := set.Children.Get(pe)
+	if !ok || below.Empty() {
+		return set.Members.Has(pe)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, x := range v {
+			if !coversField(name, x, below) {
+				return false
+			}
+		}
+	case []any:
+		for i, item := range v {
+			pe, ok := elementOf(item, i, below)
+			if !ok || !coversElement(pe, item, below) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// elementOf finds the path element by which the server knows a list item.
+func elementOf(item any, index int, set *fieldpath.Set) (found fieldpath.PathElement, ok bool) {
+	keep := func(pe fieldpath.PathElement) {
+		if !ok && identifies(pe, item, index) {
+			found, ok = pe, true
+		}
+	}
+	set.Children.Iterate(keep)
+	set.Members.Iterate(keep)
+	return found, ok
+}
+
+func identifies(pe fieldpath.PathElement, item any, index int) bool {
+	switch {
+	case pe.Key != nil:
+		fields, ok := item.(map[string]any)
+		if !ok {
+			return false
+		}
+		for _, k := range *pe.Key {
+			// A key field that the intent leaves to the server's default, such as a port's protocol, matches any value.
+			if x, set := fields[k.Name]; set && !value.Equals(value.NewValueInterface(x), k.Value) {
+				return false
+			}
+		}
+		return true
+	case pe.Value != nil:
+		return value.Equals(value.NewValueInterface(item), *pe.Value)
+	case pe.Index != nil:
+		return *pe.Index == index
+	default:
+		return false
+	}
+}
+
+func descend(set *fieldpath.Set, name string) *fieldpath.Set {
+	return set.WithPrefix(fieldpath.PathElement{FieldName: &name})
+}
+
+func hasChild(set *fieldpath.Set, pe fieldpath.PathElement) bool {
+	_, ok := set.Children.Get(pe)
+	return ok
+}
+
+// Rivals names the other managers that own a field of the intent which the manager itself does not own any more. The
+// object must carry all its managedFields.
+func (i *Intent) Rivals(live metav1.Object, manager string) []string {
+	ours, ok := OwnedBy(live, manager).set()
+	if !ok {
+		ours = &fieldpath.Set{}
+	}
+	var names []string
+	for _, entry := range live.GetManagedFields() {
+		if entry.FieldsV1 == nil || isOwn(entry, manager) {
+			continue
+		}
+		theirs, ok := Owned{raw: entry.FieldsV1.GetRawString()}.set()
+		if ok && takes(i.fields, ours, theirs) && !slices.Contains(names, entry.Manager) {
+			names = append(names, entry.Manager)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// takes reports whether theirs contains a leaf of the value that ours does not.
+func takes(v any, ours, theirs *fieldpath.Set) bool {
+	visit := func(pe fieldpath.PathElement, x any) bool {
+		below, ok := theirs.Children.Get(pe)
+		if !ok || below.Empty() {
+			return theirs.Members.Has(pe) && !ours.Members.Has(pe)
+		}
+		return takes(x, ours.WithPrefix(pe), below)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, x := range v {
+			if visit(fieldpath.PathElement{FieldName: &name}, x) {
+				return true
+			}
+		}
+	case []any:
+		for index, item := range v {
+			if pe, ok := elementOf(item, index, theirs); ok && visit(pe, item) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// String returns the server's record, in the format of metadata.managedFields.
+func (w Owned) String() string { return w.raw }

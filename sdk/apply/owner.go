@@ -1,0 +1,60 @@
+package apply
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ownerReference is the controller reference to stamp on an intent.
+type ownerReference struct {
+	gvk  schema.GroupVersionKind
+	name string
+	uid  types.UID
+}
+
+// ControlledBy makes the owner, of that kind, the controller of the object: garbage collection removes the object with
+// its owner, and the object is written only if this owner controls it already or it does not exist. The owner must live
+// in the object's namespace or have none.
+func ControlledBy(owner client.Object, gvk schema.GroupVersionKind) Option {
+	return func(o *options) { o.owner = &ownerReference{gvk: gvk, name: owner.GetName(), uid: owner.GetUID()} }
+}
+
+// WithLabel adds a label to the object.
+func WithLabel(key, value string) Option {
+	return func(o *options) {
+		if o.labels == nil {
+			o.labels = map[string]string{}
+		}
+		o.labels[key] = value
+	}
+}
+
+// WithFinalizer adds a finalizer to the object for as long as the option is given.
+func WithFinalizer(name string) Option {
+	return func(o *options) { o.finalizers = append(o.finalizers, name) }
+}
+
+// stamp writes what the options say into the metadata of the fields.
+func (o *options) stamp(fields map[string]any) {
+	for key, value := range o.labels {
+		fieldPath{"metadata", "labels", key}.set(fields, value)
+	}
+	if o.owner != nil {
+		version, kind := o.owner.gvk.ToAPIVersionAndKind()
+		appendTo(fields, "ownerReferences", map[string]any{
+			"apiVersion": version, "kind": kind, "name": o.owner.name, "uid": string(o.owner.uid),
+			"controller": true, "blockOwnerDeletion": true,
+		})
+	}
+	for _, name := range o.finalizers {
+		appendTo(fields, "finalizers", name)
+	}
+}
+
+func appendTo(fields map[string]any, name string, item any) {
+	path := fieldPath{"metadata", name}
+	present, _ := path.get(fields)
+	list, _ := present.([]any)
+	path.set(fields, append(list, item))
+}

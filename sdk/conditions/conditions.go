@@ -1,0 +1,143 @@
+package conditions
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The condition types that every object has. Their meaning is that of kstatus.
+const (
+	// Ready summarizes the object: True only if the current generation is fully realized and works.
+	Ready = "Ready"
+	// Reconciling is True while the controller still works towards the current generation.
+	Reconciling = "Reconciling"
+	// Stalled is True when the controller cannot make progress until somebody changes something.
+	Stalled = "Stalled"
+	// Deleting is True while an object that is being deleted waits for its finalizer. It is absent otherwise.
+	Deleting = "Deleting"
+)
+
+// ReasonSucceeded is the reason of Ready=True, and of Reconciling=False and Stalled=False beside it.
+const ReasonSucceeded = "Succeeded"
+
+// MaxMessage bounds the length of a condition's message, in bytes. The API server would accept 32768, but a message is
+// read by people in a terminal and is written again whenever it changes.
+const MaxMessage = 1024
+
+// Status is the part of a status that all kinds share. Embed it inline.
+//
+// +kubebuilder:object:generate=true
+type Status struct {
+	// ObservedGeneration is the metadata.generation that this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions describe the current state. Ready is the summary.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Object is an API object with the shared [Status].
+type Object interface {
+	metav1.Object
+	// CommonStatus returns the address of the shared status inside the object. It is never nil.
+	CommonStatus() *Status
+}
+
+// Set writes one condition at the object's current generation. LastTransitionTime moves only if the status flips;
+// the message is bounded by [MaxMessage]. It reports whether anything changed.
+func Set(o Object, conditionType string, status metav1.ConditionStatus, reason, message string) bool {
+	return meta.SetStatusCondition(&o.CommonStatus().Conditions, metav1.Condition{
+		Type:               conditionType,
+		Status:             status,
+		ObservedGeneration: o.GetGeneration(),
+		Reason:             reason,
+		Message:            bound(message),
+	})
+}
+
+// Remove drops a condition and reports whether it was there.
+func Remove(o Object, conditionType string) bool {
+	return meta.RemoveStatusCondition(&o.CommonStatus().Conditions, conditionType)
+}
+
+// Get returns the condition of that type, or nil.
+func Get(o Object, conditionType string) *metav1.Condition {
+	return meta.FindStatusCondition(o.CommonStatus().Conditions, conditionType)
+}
+
+// IsTrue reports whether the condition is True for the object's current generation: a condition that was computed from
+// an older generation says nothing about this one.
+func IsTrue(o Object, conditionType string) bool {
+	c := Get(o, conditionType)
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == o.GetGeneration()
+}
+
+// MarkReady says that the current generation is realized and works.
+func MarkReady(o Object, message string) {
+	summarize(o, metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionFalse, ReasonSucceeded, message)
+}
+
+// MarkReconciling says that the object is not ready yet and that the controller goes on by itself.
+func MarkReconciling(o Object, reason, message string) {
+	summarize(o, metav1.ConditionFalse, metav1.ConditionTrue, metav1.ConditionFalse, reason, message)
+}
+
+// MarkRetrying says that the object is ready and that the controller retries a step which failed: a passing fault does
+// not take a working object out of service. An object that was not ready is marked as by [MarkReconciling].
+func MarkRetrying(o Object, reason, message string) {
+	if !IsTrue(o, Ready) {
+		MarkReconciling(o, reason, message)
+		return
+	}
+	ready := Get(o, Ready)
+	o.CommonStatus().ObservedGeneration = o.GetGeneration()
+	Set(o, Ready, metav1.ConditionTrue, ready.Reason, ready.Message)
+	Set(o, Reconciling, metav1.ConditionTrue, reason, message)
+	Set(o, Stalled, metav1.ConditionFalse, ReasonSucceeded, "")
+}
+
+// MarkStalled says that the controller cannot make progress at this generation until somebody acts on the message.
+func MarkStalled(o Object, reason, message string) {
+	summarize(o, metav1.ConditionFalse, metav1.ConditionFalse, metav1.ConditionTrue, reason, message)
+}
+
+// MarkIdle says that the object is deliberately not working, for instance suspended: not ready and not waiting either.
+func MarkIdle(o Object, reason, message string) {
+	summarize(o, metav1.ConditionFalse, metav1.ConditionFalse, metav1.ConditionFalse, reason, message)
+}
+
+// summarize writes the three kstatus conditions at once. The reason and the message stand on Ready and on whichever of
+// the other two is True, so that each condition explains itself.
+func summarize(o Object, ready, reconciling, stalled metav1.ConditionStatus, reason, message string) {
+	o.CommonStatus().ObservedGeneration = o.GetGeneration()
+	Set(o, Ready, ready, reason, message)
+	for _, c := range []struct {
+		name   string
+		status metav1.ConditionStatus
+	}{{Reconciling, reconciling}, {Stalled, stalled}} {
+		if c.status == metav1.ConditionTrue {
+			Set(o, c.name, c.status, reason, message)
+			continue
+		}
+		Set(o, c.name, c.status, ReasonSucceeded, "")
+	}
+}
+
+// bound cuts a message to [MaxMessage] bytes at a rune boundary.
+func bound(message string) string {
+	message = strings.ToValidUTF8(message, "?")
+	if len(message) <= MaxMessage {
+		return message
+	}
+	const ellipsis = "..."
+	cut := MaxMessage - len(ellipsis)
+	for !utf8.RuneStart(message[cut]) {
+		cut--
+	}
+	return message[:cut] + ellipsis
+}

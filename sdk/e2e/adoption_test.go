@@ -1,0 +1,200 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/e2e/site"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// A squatter is an object that has the name of a child and is somebody else's.
+type squatter struct {
+	reason string
+	owner  func(k *testkit.K, s *site.Site) []metav1.OwnerReference
+	label  string // value of the label by which children are watched, if any
+	says   string // what the message names
+}
+
+// anchor is an existing object that may own others.
+func anchor(k *testkit.K, name string) *corev1.ConfigMap {
+	c := named(&corev1.ConfigMap{}, name)
+	k.Apply(c)
+	return c
+}
+
+func reference(o client.Object, apiVersion, kind string, controller bool) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{
+		APIVersion: apiVersion, Kind: kind, Name: o.GetName(), UID: o.GetUID(), Controller: &controller,
+	}}
+}
+
+var squatters = map[string]squatter{
+	"ownerless": {
+		reason: "somebody made it by hand",
+		owner:  func(*testkit.K, *site.Site) []metav1.OwnerReference { return nil },
+		says:   "belongs to nobody",
+	},
+	"ownerless-labeled": {
+		reason: "it looks like a child of ours, but looks are no proof",
+		owner:  func(*testkit.K, *site.Site) []metav1.OwnerReference { return nil },
+		label:  operatorName,
+		says:   "belongs to nobody",
+	},
+	"controlled": {
+		reason: "another controller's",
+		owner: func(k *testkit.K, _ *site.Site) []metav1.OwnerReference {
+			return reference(anchor(k, "boss"), "v1", "ConfigMap", true)
+		},
+		says: "belongs to ConfigMap boss",
+	},
+	"controlled-by-sibling": {
+		reason: "another object of our own kind",
+		owner: func(k *testkit.K, _ *site.Site) []metav1.OwnerReference {
+			sibling := newSite("sibling")
+			sibling.Annotations = map[string]string{sdk.PausedAnnotation: "true"}
+			k.Apply(sibling)
+			return reference(sibling, "e2e.homeostat.dev/v1", "Site", true)
+		},
+		label: operatorName,
+		says:  "belongs to Site sibling",
+	},
+	"owned-but-not-controlled": {
+		reason: "a mere owner is not a controller",
+		owner: func(_ *testkit.K, s *site.Site) []metav1.OwnerReference {
+			return reference(s, "e2e.homeostat.dev/v1", "Site", false)
+		},
+		says: "belongs to nobody",
+	},
+}
+
+func TestSquatterIsNeverWritten(t *testing.T) {
+	t.Parallel()
+	for name, squat := range squatters {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			running := start(k, operator(func(_ context.Context, p *pass) error {
+				if p.Object.Name == "a" && p.Object.Spec.Extra {
+					sdk.Apply(p, configMap(p.Object, "taken"))
+					sdk.Apply(p, configMap(p.Object, "free"))
+				}
+				return nil
+			}))
+			s := newSite("a")
+			k.Apply(s)
+			k.Eventually(s, testkit.Ready())
+			taken := named(&corev1.ConfigMap{}, "taken")
+			taken.OwnerReferences = squat.owner(k, s)
+			if squat.label != "" {
+				taken.Labels = map[string]string{sdk.ManagedByLabel: squat.label}
+			}
+			k.Apply(taken)
+			k.Update(s, func() { s.Spec.Extra = true })
+			k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ResourceConflict"),
+				testkit.Condition(conditions.Stalled, metav1.ConditionTrue))
+			if _, _, message := condition(s, conditions.Ready); !strings.Contains(message, "ConfigMap") ||
+				!strings.Contains(message, "taken") || !strings.Contains(message, squat.says) {
+				t.Errorf("%s: the message is %q; it should name the object and say that it %s", squat.reason, message, squat.says)
+			}
+			k.Eventually(named(&corev1.ConfigMap{}, "free"), testkit.Exists()) // siblings are made nevertheless
+
+			quiet(k, running, still)
+			running.Recorder().Reset()
+			untouched(t, k, running, taken)
+			if got := sent(k, running); len(got) > 0 {
+				t.Errorf("%s: requests while the object is in the way: %v", squat.reason, got)
+			}
+			k.Delete(taken)
+			k.Eventually(s, testkit.Ready())
+			k.Eventually(named(&corev1.ConfigMap{}, "taken"), testkit.Match("ours", func(c *corev1.ConfigMap) bool {
+				return metav1.IsControlledBy(c, s)
+			}))
+		})
+	}
+}
+
+func TestAdoptionReason(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k, operator(func(_ context.Context, p *pass) error {
+		sdk.Apply(p, configMap(p.Object, "taken"), sdk.AdoptionReason("NameTaken"))
+		return nil
+	}))
+	k.Apply(named(&corev1.ConfigMap{}, "taken"))
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "NameTaken"))
+}
+
+// The child of a deleted object of the same name is still there when the new object comes.
+func TestChildOfFormerObject(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	running := start(k, operator(oneChild))
+	former := newSite("a")
+	k.Apply(former)
+	c := named(&corev1.ConfigMap{}, former.Name)
+	k.Eventually(c, testkit.Exists())
+	k.Update(c, func() { c.Finalizers = []string{"e2e.homeostat.dev/kept"} })
+	k.Delete(former)
+	k.Eventually(former, testkit.Gone())
+
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "WaitingForFormer"),
+		testkit.Condition(conditions.Stalled, metav1.ConditionFalse))
+	if err := k.Client.Delete(k.Context(), c); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	k.Eventually(c, testkit.Match("going", func(c *corev1.ConfigMap) bool { return !c.DeletionTimestamp.IsZero() }))
+	quiet(k, running, still)
+	running.Recorder().Reset()
+	untouched(t, k, running, c)
+	if got := sent(k, running); len(got) > 0 {
+		t.Errorf("requests while the former child is going: %v", got)
+	}
+	mustPatch(t, k, c, types.MergePatchType, `{"metadata":{"finalizers":null}}`)
+	k.Eventually(s, testkit.Ready())
+	k.Eventually(named(&corev1.ConfigMap{}, s.Name), testkit.Match("ours", func(c *corev1.ConfigMap) bool {
+		return metav1.IsControlledBy(c, s)
+	}))
+}
+
+// An object that appears between the operator's look and its write is not written either.
+func TestSquatterThatComesDuringAPass(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	g := newGate()
+	running := start(k, operator(func(ctx context.Context, p *pass) error {
+		g.pass()
+		return oneChild(ctx, p)
+	}))
+	s := newSite("a")
+	k.Apply(s)
+	g.reached(k)
+	c := named(&corev1.ConfigMap{}, s.Name)
+	k.Apply(c)
+	g.open()
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ResourceConflict"))
+	untouched(t, k, running, c)
+	var writes []string
+	for _, r := range running.Recorder().Writes() {
+		if r.Resource == "configmaps" {
+			writes = append(writes, fmt.Sprintf("%s -> %d", r.Verb, r.Code))
+		}
+	}
+	if diff := cmp.Diff([]string{"apply -> 409"}, writes); diff != "" {
+		t.Errorf("writes of ConfigMaps (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/e2e/site"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// done is the readiness of a ConfigMap that says so itself.
+func done(c *corev1.ConfigMap) (bool, string) { return c.Data["done"] == "yes", "it is not done" }
+
+func TestAfterOrdersByReadiness(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	running := start(k, operator(func(_ context.Context, p *pass) error {
+		first := sdk.Apply(p, configMap(p.Object, "first"), sdk.ReadyWhen(done))
+		second := sdk.Apply(p, configMap(p.Object, "second"), sdk.ReadyWhen(done), sdk.After(first))
+		sdk.Apply(p, configMap(p.Object, "third"), sdk.After(first, second))
+		return nil
+	}))
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Progressing"))
+	want := "ConfigMap first: it is not done; ConfigMap second waits for ConfigMap first; " +
+		"ConfigMap third waits for ConfigMap first"
+	if _, _, message := condition(s, conditions.Ready); message != want {
+		t.Errorf("message %q, want %q", message, want)
+	}
+	if got := sent(k, running); strings.Contains(fmt.Sprint(got), "second") {
+		t.Errorf("a child was made before its time: %v", got)
+	}
+	mustPatch(t, k, named(&corev1.ConfigMap{}, "first"), types.MergePatchType, `{"data":{"done":"yes"}}`)
+	k.Eventually(named(&corev1.ConfigMap{}, "second"), testkit.Exists())
+	if got := sent(k, running); strings.Contains(fmt.Sprint(got), "third") {
+		t.Errorf("a child was made before its time: %v", got)
+	}
+	mustPatch(t, k, named(&corev1.ConfigMap{}, "second"), types.MergePatchType, `{"data":{"done":"yes"}}`)
+	k.Eventually(named(&corev1.ConfigMap{}, "third"), testkit.Exists())
+	k.Eventually(s, testkit.Ready())
+
+	// A child that waits is neither changed nor pruned.
+	running.Recorder().Reset()
+	mustPatch(t, k, named(&corev1.ConfigMap{}, "first"), types.MergePatchType, `{"data":{"done":"no"}}`)
+	k.Eventually(s, testkit.Condition(conditions.Ready, metav1.ConditionFalse))
+	k.Update(s, func() { s.Spec.Text = "new" })
+	k.Eventually(named(&corev1.ConfigMap{}, "first"), text("new"))
+	quiet(k, running, still)
+	for _, name := range []string{"second", "third"} {
+		if c := get(k, named(&corev1.ConfigMap{}, name)); c.Data["text"] != "hello" {
+			t.Errorf("%s was changed although it waits: %v", name, c.Data)
+		}
+	}
+}
+
+func TestCreateOnlyChildIsNeverChanged(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	var generated atomic.Int64
+	op := operator(func(_ context.Context, p *pass) error {
+		sdk.Apply(p, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: p.Object.Name},
+			StringData: map[string]string{"password": fmt.Sprint(generated.Add(1))}, // another one in each pass
+		}, sdk.CreateOnly())
+		return nil
+	})
+	op.Resync = 20 * time.Millisecond
+	running := start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	converged(k, running, s)
+	o := get(k, named(&corev1.Secret{}, s.Name))
+	running.Recorder().Reset()
+	mustPatch(t, k, o, types.MergePatchType, `{"stringData":{"password":"changed by hand"}}`)
+	untouched(t, k, running, o)
+	if got := sent(k, running); len(got) > 0 {
+		t.Errorf("requests: %v", got)
+	}
+	k.Delete(o)
+	k.Eventually(named(&corev1.Secret{}, s.Name), testkit.Match("a new one", func(s *corev1.Secret) bool {
+		return s.UID != o.UID
+	}))
+}
+
+func TestLiveShowsChildrenAlone(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	type view struct {
+		Exists, Sees bool
+		Text         string
+		Foreign      bool
+	}
+	var last atomic.Value
+	running := start(k, operator(func(_ context.Context, p *pass) error {
+		_, foreign := sdk.Live(p, named(&corev1.ConfigMap{}, "foreign"))
+		live, sees := sdk.Live(p, named(&corev1.ConfigMap{}, p.Object.Name))
+		child := sdk.Apply(p, configMap(p.Object, p.Object.Name))
+		last.Store(view{child.Exists(), sees, child.Live().Data["text"], foreign})
+		live.Data = map[string]string{"text": "scribbled"} // both are copies
+		child.Live().Labels = nil
+		return nil
+	}))
+	k.Apply(named(&corev1.ConfigMap{}, "foreign"))
+	s := newSite("a")
+	k.Apply(s)
+	converged(k, running, s)
+	if diff := cmp.Diff(view{Exists: true, Sees: true, Text: "hello"}, last.Load()); diff != "" {
+		t.Errorf("what the last pass saw (-want +got):\n%s", diff)
+	}
+}
+
+func TestRequeueAfter(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	var passes clock
+	running := start(k, operator(func(_ context.Context, p *pass) error {
+		passes.tick()
+		p.RequeueAfter(time.Hour)
+		p.RequeueAfter(50 * time.Millisecond) // the shortest counts
+		p.RequeueAfter(0)
+		return nil
+	}))
+	s := newSite("a")
+	k.Apply(s)
+	passes.wait(k, 6)
+	atLeastApart(t, passes.gaps()[2:], 50*time.Millisecond, 50*time.Millisecond)
+	k.Delete(s)
+	k.Eventually(s, testkit.Gone())
+	quiet(k, running, still)
+	before := len(passes.gaps())
+	quiet(k, running, window)
+	if after := len(passes.gaps()); after != before {
+		t.Errorf("%d passes over an object that is gone", after-before)
+	}
+}
+
+func TestNotReadyAndIdle(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k, operator(func(ctx context.Context, p *pass) error {
+		switch p.Object.Spec.Text {
+		case "not-ready":
+			p.NotReady("Warming", "the cache is %s", "cold")
+			p.NotReady("Second", "does not count")
+		case "idle":
+			p.Idle("Suspended", "spec.text says so")
+		}
+		return oneChild(ctx, p)
+	}))
+	s := newSite("a")
+	for _, c := range []struct {
+		text, reason string
+		reconciling  metav1.ConditionStatus
+	}{{"not-ready", "Warming", metav1.ConditionTrue}, {"idle", "Suspended", metav1.ConditionFalse}} {
+		s.Spec.Text = c.text
+		k.Apply(s)
+		k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, c.reason),
+			testkit.Condition(conditions.Reconciling, c.reconciling),
+			testkit.Condition(conditions.Stalled, metav1.ConditionFalse))
+		k.Eventually(named(&corev1.ConfigMap{}, s.Name), text(c.text)) // the plan is carried out nevertheless
+	}
+}
+
+// A child can only be in its parent's namespace: anywhere else the garbage collector would delete it.
+func TestChildInAnotherNamespaceIsRefused(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k, operator(func(_ context.Context, p *pass) error {
+		c := configMap(p.Object, p.Object.Name)
+		c.Namespace = "default"
+		sdk.Apply(p, c)
+		return nil
+	}))
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Match("told", func(s *site.Site) bool {
+		_, _, message := condition(s, conditions.Ready)
+		return strings.Contains(message, `ConfigMap a`) && strings.Contains(message, `namespace "default"`)
+	}))
+	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: s.Name}}
+	k.Eventually(c, testkit.Gone())
+}

@@ -1,0 +1,249 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/e2e/site"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// clock notes when passes over a site were made.
+type clock struct {
+	mu    sync.Mutex
+	times []time.Time
+}
+
+func (c *clock) tick() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.times = append(c.times, time.Now())
+}
+
+func (c *clock) gaps() []time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return gaps(c.times)
+}
+
+func gaps(times []time.Time) []time.Duration {
+	var all []time.Duration
+	for i := 1; i < len(times); i++ {
+		all = append(all, times[i].Sub(times[i-1]))
+	}
+	return all
+}
+
+// atLeastApart checks that each gap is as long as it must be. How much longer it is depends on the machine.
+func atLeastApart(t *testing.T, got []time.Duration, want ...time.Duration) {
+	t.Helper()
+	for i := range want {
+		if i < len(got) && got[i] < want[i] {
+			t.Errorf("attempt %d came %v after the one before, too early by %v; gaps: %v", i+2, got[i], want[i]-got[i], got)
+		}
+	}
+}
+
+func (c *clock) wait(k *testkit.K, passes int) {
+	k.Wait(fmt.Sprintf("%d passes were made", passes), func(context.Context) error {
+		if n := len(c.gaps()) + 1; n < passes {
+			return fmt.Errorf("%d were", n)
+		}
+		return nil
+	})
+}
+
+func TestWaitIsNoError(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	var passes clock
+	running := start(k, operator(func(_ context.Context, p *pass) error {
+		passes.tick()
+		switch p.Object.Spec.Text {
+		case "wait":
+			return sdk.Wait("NotYet", "the moon is %s", "down")
+		case "wait-for":
+			return sdk.WaitFor(50*time.Millisecond, "NotYet", "the moon is down")
+		}
+		return nil
+	}))
+	s := newSite("a")
+	s.Spec.Text = "wait"
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "NotYet"),
+		testkit.Reason(conditions.Reconciling, metav1.ConditionTrue, "NotYet"),
+		testkit.Condition(conditions.Stalled, metav1.ConditionFalse))
+	if _, _, message := condition(s, conditions.Ready); message != "the moon is down" {
+		t.Errorf("message %q", message)
+	}
+	quiet(k, running, still)
+	before := len(passes.gaps())
+	untouched(t, k, running, s)
+	if after := len(passes.gaps()); after != before {
+		t.Errorf("%d passes while nothing happened", after-before)
+	}
+	k.Update(s, func() { s.Spec.Text = "wait-for" })
+	passes.wait(k, before+6)
+	atLeastApart(t, passes.gaps()[before+3:], 50*time.Millisecond, 50*time.Millisecond)
+}
+
+// The status patch that reports the failure causes an event, which must not make the next attempt come at once.
+func TestTransientFailureIsRetriedWithBackoff(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	var passes clock
+	running := start(k, operator(func(_ context.Context, p *pass) error {
+		passes.tick()
+		if p.Object.Spec.Text == "good" {
+			return nil
+		}
+		return fmt.Errorf("attempt %d failed", len(passes.gaps())) // so that each of them changes the status
+	}))
+	s := newSite("a")
+	k.Apply(s)
+	passes.wait(k, 5)
+	atLeastApart(t, passes.gaps(),
+		100*time.Millisecond, 200*time.Millisecond, 400*time.Millisecond, 800*time.Millisecond)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Retrying"))
+	k.Update(s, func() { s.Spec.Text = "good" }) // a change of the spec is worth an attempt at once
+	changed := time.Now()
+	k.Eventually(s, testkit.Ready())
+	if took := time.Since(changed); took > 1500*time.Millisecond {
+		t.Errorf("the new spec was looked at after %v only", took)
+	}
+	quiet(k, running, still)
+}
+
+func TestRetryAfterIsHonored(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	var refused atomic.Bool
+	f := &faults{
+		counted: func(req *http.Request) bool { return isApply(req, "configmaps") },
+		before: func(req *http.Request) (*http.Response, error) {
+			if isApply(req, "configmaps") && refused.CompareAndSwap(false, true) {
+				return answer(req, metav1.Status{
+					Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests, Message: "slow down",
+					Details: &metav1.StatusDetails{RetryAfterSeconds: 1},
+				}), nil
+			}
+			return nil, nil //nolint:nilnil // the server answers
+		},
+	}
+	start(k, operator(oneChild), f.config(k))
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Ready())
+	atLeastApart(t, gaps(f.times()), time.Second)
+}
+
+// A passing fault does not take a working object out of service; a lasting one does.
+func TestReadyIsHeldThroughTransientFailures(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		failures int64
+		held     bool
+	}{"three": {3, true}, "four": {4, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			var left atomic.Int64
+			running := start(k, operator(func(context.Context, *pass) error {
+				if left.Add(-1) >= 0 {
+					return errors.New("a bad day")
+				}
+				return nil
+			}))
+			s := newSite("a")
+			k.Apply(s)
+			converged(k, running, s)
+			states := follow(t, k)
+			left.Store(c.failures)
+			annotate(k, s, "look", "again")
+			k.Eventually(s, testkit.Reason(conditions.Reconciling, metav1.ConditionTrue, "Retrying"))
+			k.Eventually(s, testkit.Ready(), testkit.Condition(conditions.Reconciling, metav1.ConditionFalse))
+			held := !slices.ContainsFunc(states(s.ResourceVersion), func(s *site.Site) bool {
+				return !conditions.IsTrue(s, conditions.Ready)
+			})
+			if held != c.held {
+				t.Errorf("ready throughout: %v, want %v", held, c.held)
+			}
+		})
+	}
+}
+
+func TestInvalidIsNotRetried(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	var passes clock
+	op := operator(func(_ context.Context, p *pass) error {
+		passes.tick()
+		secret, err := sdk.Ref(p, named(&corev1.Secret{}, "key"))
+		if err != nil {
+			return err
+		}
+		if p.Object.Spec.Text != "good" && string(secret.Data["text"]) != "good" {
+			return sdk.Invalid("BadText", "text %q is not good: set spec.text", p.Object.Spec.Text)
+		}
+		return nil
+	})
+	op.Resync = 20 * time.Millisecond
+	running := start(k, op)
+	secret := named(&corev1.Secret{}, "key")
+	k.Apply(secret)
+	s := newSite("a")
+	k.Apply(s)
+	bad := []testkit.Check{
+		testkit.Reason(conditions.Stalled, metav1.ConditionTrue, "BadText"),
+		testkit.Reason(conditions.Ready, metav1.ConditionFalse, "BadText"),
+		testkit.Condition(conditions.Reconciling, metav1.ConditionFalse),
+	}
+	k.Eventually(s, bad...)
+	quiet(k, running, still)
+	before := len(passes.gaps())
+	untouched(t, k, running, s)
+	if after := len(passes.gaps()); after != before {
+		t.Errorf("%d passes over an invalid object that nobody edited", after-before)
+	}
+	k.Update(secret, func() { secret.Data = map[string][]byte{"text": []byte("good")} })
+	k.Eventually(s, testkit.Ready())
+	k.Update(secret, func() { secret.Data = nil })
+	k.Eventually(s, bad...)
+	k.Update(s, func() { s.Spec.Text = "good" })
+	k.Eventually(s, testkit.Ready())
+}
+
+// What the API server says when the namespace is being deleted.
+func TestTerminatingNamespaceIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	f := &faults{before: func(req *http.Request) (*http.Response, error) {
+		if isApply(req, "configmaps") {
+			return answer(req, metav1.Status{
+				Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+				Message: `configmaps "a" is forbidden: unable to create new content in namespace x because it is being terminated`,
+				Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{
+					{Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace"},
+				}},
+			}), nil
+		}
+		return nil, nil //nolint:nilnil // the server answers
+	}}
+	start(k, operator(oneChild), f.config(k))
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "NamespaceTerminating"),
+		testkit.Condition(conditions.Stalled, metav1.ConditionFalse))
+}

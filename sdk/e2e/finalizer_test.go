@@ -1,0 +1,293 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/e2e/site"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+const (
+	ourFinalizer   = "homeostat.dev/" + operatorName
+	theirFinalizer = "e2e.homeostat.dev/kept"
+)
+
+// nothing is a clean-up that is always done.
+func nothing(context.Context, *pass) error { return nil }
+
+func finalizers(want ...string) testkit.Check {
+	return testkit.Match("finalizers "+strings.Join(want, " "), func(o client.Object) bool {
+		got := slices.Clone(o.GetFinalizers())
+		slices.Sort(got)
+		return slices.Equal(got, slices.Sorted(slices.Values(want)))
+	})
+}
+
+func TestFinalizerIsStoredBeforeTheFirstEffect(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	var open atomic.Bool
+	f := &faults{before: func(req *http.Request) (*http.Response, error) {
+		if req.Method == http.MethodPatch && strings.HasSuffix(req.URL.Path, "/sites/a") && !open.Load() {
+			return broken(req), nil
+		}
+		return nil, nil //nolint:nilnil // the server answers
+	}}
+	op := operator(oneChild)
+	op.Finalize = nothing
+	running := start(k, op, f.config(k))
+	s := newSite("a")
+	k.Apply(s)
+	k.Wait("the finalizer was tried three times", func(context.Context) error {
+		if n := len(running.Recorder().Writes()); n < 3 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	for _, r := range running.Recorder().Writes() {
+		if r.Resource == "configmaps" {
+			t.Fatalf("an effect before the finalizer was stored: %s", r)
+		}
+	}
+	open.Store(true)
+	k.Eventually(s, testkit.Ready(), finalizers(ourFinalizer))
+}
+
+func TestFinalizerOnlyWhileNeeded(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := operator(oneChild)
+	op.Finalize = nothing
+	op.NeedsFinalizer = func(s *site.Site) bool { return s.Spec.Extra }
+	running := start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Ready(), finalizers())
+	k.Update(s, func() { s.Spec.Extra = true })
+	k.Eventually(s, testkit.Ready(), finalizers(ourFinalizer))
+	k.Update(s, func() { s.Spec.Extra = false })
+	k.Eventually(s, testkit.Ready(), finalizers())
+	running.Stop()
+
+	k.Update(s, func() { s.Spec.Extra = true })
+	running = start(k, op)
+	k.Eventually(s, finalizers(ourFinalizer))
+	running.Stop()
+	op.Finalize, op.NeedsFinalizer = nil, nil // the next version has nothing to clean up
+	start(k, op)
+	k.Eventually(s, testkit.Ready(), finalizers())
+}
+
+// Somebody adds a finalizer between the operator's look and its write.
+func TestForeignFinalizersAreNeverLost(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	adding, removing := newGate(), newGate()
+	op := operator(oneChild)
+	op.NeedsFinalizer = func(*site.Site) bool {
+		adding.pass()
+		return true
+	}
+	op.Finalize = func(context.Context, *pass) error {
+		removing.pass()
+		return nil
+	}
+	start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	adding.reached(k)
+	k.Update(s, func() { s.Finalizers = []string{theirFinalizer} })
+	adding.open()
+	k.Eventually(s, testkit.Ready(), finalizers(ourFinalizer, theirFinalizer))
+
+	k.Delete(s)
+	removing.reached(k)
+	k.Update(s, func() { s.Annotations = map[string]string{"written": "meanwhile"} })
+	removing.open()
+	k.Eventually(s, finalizers(theirFinalizer))
+	mustPatch(t, k, s, types.MergePatchType, `{"metadata":{"finalizers":null}}`)
+	k.Eventually(s, testkit.Gone())
+}
+
+func TestDeletingTellsHowCleanUpGoes(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	var result atomic.Value
+	result.Store(failure{sdk.WaitFor(10*time.Millisecond, "Draining", "2 connections are open")})
+	op := operator(oneChild)
+	op.Finalize = func(context.Context, *pass) error { return result.Load().(failure).error }
+	start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Ready())
+	k.Delete(s)
+	k.Eventually(s, testkit.Reason(conditions.Deleting, metav1.ConditionTrue, "CleaningUp"),
+		testkit.Reason(conditions.Ready, metav1.ConditionFalse, conditions.Deleting),
+		testkit.Condition(conditions.Reconciling, metav1.ConditionTrue))
+	if _, _, message := condition(s, conditions.Deleting); !strings.Contains(message, "2 connections are open") {
+		t.Errorf("the message %q does not say what is waited for", message)
+	}
+	result.Store(failure{errors.New("the disk is on fire")})
+	k.Eventually(s, testkit.Reason(conditions.Deleting, metav1.ConditionTrue, "CleanUpFailing"))
+	if _, _, message := condition(s, conditions.Deleting); !strings.Contains(message, "the disk is on fire") {
+		t.Errorf("the message %q does not say what failed", message)
+	}
+	k.Get(named(&corev1.ConfigMap{}, s.Name)) // nothing goes before the clean-up is done
+	result.Store(failure{})
+	k.Eventually(s, testkit.Gone())
+}
+
+// failure lets an atomic.Value hold any error, and nil.
+type failure struct{ error }
+
+func TestOverdueCleanUpNamesTheWayOut(t *testing.T) {
+	t.Parallel()
+	for name, reason := range map[string]error{
+		"waiting": sdk.Wait("Draining", "for ever"),
+		"invalid": sdk.Invalid("Broken", "for ever"),
+		"failing": errors.New("for ever"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			var cleanUps atomic.Int64
+			op := operator(oneChild)
+			op.FinalizeTimeout = time.Second
+			op.Finalize = func(context.Context, *pass) error {
+				cleanUps.Add(1)
+				return reason
+			}
+			running := start(k, op)
+			s := newSite("a")
+			k.Apply(s)
+			k.Eventually(s, testkit.Ready())
+			k.Delete(s)
+			k.Eventually(s, testkit.Reason(conditions.Deleting, metav1.ConditionTrue, "CleanUpOverdue"))
+			if _, _, message := condition(s, conditions.Deleting); !strings.Contains(message, sdk.ReleaseAnnotation+"=true") {
+				t.Errorf("the message %q does not name the way out", message)
+			}
+			eventually(k, s, "CleanUpOverdue")
+			quiet(k, running, still)
+			before := cleanUps.Load()
+			annotate(k, s, sdk.ReleaseAnnotation, "true")
+			k.Eventually(s, testkit.Gone())
+			if name != "failing" && cleanUps.Load() != before { // a failing one may have been retried meanwhile
+				t.Error("Finalize was called for an object that was released")
+			}
+		})
+	}
+}
+
+// The status that the clean-up leaves is stored before the object is let go, and so are its events.
+func TestStatusIsStoredBeforeTheFinalizerGoes(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := operator(oneChild)
+	op.Finalize = func(_ context.Context, p *pass) error {
+		p.Object.Status.Seen = 42
+		p.Event("Backed", "the last backup is safe")
+		return nil
+	}
+	running := start(k, op)
+	s := newSite("a")
+	s.Finalizers = []string{theirFinalizer}
+	k.Apply(s)
+	converged(k, running, s)
+	running.Recorder().Reset()
+	k.Delete(s)
+	k.Eventually(s, finalizers(theirFinalizer))
+	if s.Status.Seen != 42 {
+		t.Errorf("the status is %+v: what the clean-up left in it is lost", s.Status)
+	}
+	want := []string{"patch sites.e2e.homeostat.dev/status a -> 200", "patch sites.e2e.homeostat.dev a -> 200"}
+	if diff := cmp.Diff(want, sent(k, running)); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	eventually(k, s, "Backed")
+	running.Recorder().Reset()
+	mustPatch(t, k, s, types.MergePatchType, `{"metadata":{"annotations":{"a":"b"}}}`)
+	if got := sent(k, running); len(got) > 0 {
+		t.Errorf("requests on an object that only others hold: %v", got)
+	}
+	mustPatch(t, k, s, types.MergePatchType, `{"metadata":{"finalizers":null}}`)
+}
+
+// eventually waits for an event about the site.
+func eventually(k *testkit.K, s *site.Site, reason string) {
+	k.Wait("event "+reason+" was sent", func(ctx context.Context) error {
+		events := &corev1.EventList{}
+		if err := k.Client.List(ctx, events, client.InNamespace(k.Namespace)); err != nil {
+			return err
+		}
+		for _, e := range events.Items {
+			if e.InvolvedObject.UID == s.UID && e.Reason == reason {
+				return nil
+			}
+		}
+		return errors.New("it was not")
+	})
+}
+
+// A clean-up can use children too: here, a last ConfigMap that must be marked as done.
+func TestCleanUpWithChildren(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := operator(oneChild)
+	op.Finalize = func(_ context.Context, p *pass) error {
+		sdk.Apply(p, configMap(p.Object, "backup"), sdk.ReadyWhen(func(c *corev1.ConfigMap) (bool, string) {
+			return c.Data["done"] == "yes", "it is not done"
+		}))
+		return nil
+	}
+	start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Ready())
+	k.Delete(s)
+	k.Eventually(s, testkit.Reason(conditions.Deleting, metav1.ConditionTrue, "CleaningUp"))
+	if _, _, message := condition(s, conditions.Deleting); !strings.Contains(message, "ConfigMap backup: it is not done") {
+		t.Errorf("the message %q does not name the child", message)
+	}
+	k.Get(named(&corev1.ConfigMap{}, s.Name)) // nothing is pruned during a clean-up
+	mustPatch(t, k, named(&corev1.ConfigMap{}, "backup"), types.MergePatchType, `{"data":{"done":"yes"}}`)
+	k.Eventually(s, testkit.Gone())
+}
+
+func TestChildrenCanBeKept(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := operator(func(_ context.Context, p *pass) error {
+		sdk.Apply(p, configMap(p.Object, p.Object.Name), sdk.Tracked(false))
+		return nil
+	})
+	op.Finalize = func(_ context.Context, p *pass) error {
+		p.KeepChildren()
+		return nil
+	}
+	running := start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Ready())
+	c := get(k, named(&corev1.ConfigMap{}, s.Name))
+	k.Delete(s)
+	k.Eventually(s, testkit.Gone())
+	quiet(k, running, window)
+	if k.Get(c); len(c.OwnerReferences) > 0 || len(c.Finalizers) > 0 || !c.DeletionTimestamp.IsZero() {
+		t.Errorf("the child is not kept, or not let go: %+v", c.ObjectMeta)
+	}
+}

@@ -1,0 +1,179 @@
+package e2e
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// frozen applies a child that cannot be changed, and a sibling that can.
+func frozen(policy ...sdk.ApplyOption) func(context.Context, *pass) error {
+	return func(_ context.Context, p *pass) error {
+		c := configMap(p.Object, "frozen")
+		c.Immutable = new(true)
+		sdk.Apply(p, c, policy...)
+		sdk.Apply(p, configMap(p.Object, "sibling"))
+		return nil
+	}
+}
+
+func text(want string) testkit.Check {
+	return testkit.Match("text "+want, func(c *corev1.ConfigMap) bool { return c.Data["text"] == want })
+}
+
+func TestImmutableFieldIsReported(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	running := start(k, operator(frozen()))
+	s := newSite("a")
+	k.Apply(s)
+	converged(k, running, s)
+	c := get(k, named(&corev1.ConfigMap{}, "frozen"))
+	k.Update(s, func() { s.Spec.Text = "new" })
+	k.Eventually(s, testkit.Reason(conditions.Stalled, metav1.ConditionTrue, "ImmutableField"),
+		testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ImmutableField"))
+	want := "ConfigMap frozen cannot be changed in place: the API server does not allow a change of data"
+	if _, _, message := condition(s, conditions.Ready); message != want {
+		t.Errorf("message %q, want %q", message, want)
+	}
+	k.Eventually(named(&corev1.ConfigMap{}, "sibling"), text("new"))
+	untouched(t, k, running, c)
+	k.Update(s, func() { s.Spec.Text = "hello" })
+	k.Eventually(s, testkit.Ready())
+}
+
+func TestImmutableChildIsRecreated(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	running := start(k, operator(frozen(sdk.OnImmutable(sdk.Recreate))))
+	s := newSite("a")
+	k.Apply(s)
+	converged(k, running, s)
+	before := get(k, named(&corev1.ConfigMap{}, "frozen"))
+	k.Update(s, func() { s.Spec.Text = "new" })
+	after := named(&corev1.ConfigMap{}, "frozen")
+	k.Eventually(after, text("new"))
+	k.Eventually(s, testkit.Ready())
+	if before.UID == after.UID {
+		t.Error("the child is the same object")
+	}
+}
+
+// What a StatefulSet controls must survive its recreation. The garbage collector is told so by a finalizer.
+func TestImmutableChildIsRecreatedWithoutItsOwn(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	running := start(k, operator(func(_ context.Context, p *pass) error {
+		d := deployment(p.Object)
+		sdk.Apply(p, &appsv1.StatefulSet{
+			ObjectMeta: metav1.ObjectMeta{Name: "set"},
+			Spec: appsv1.StatefulSetSpec{
+				ServiceName: p.Object.Spec.Text, Selector: d.Spec.Selector, Template: d.Spec.Template,
+			},
+		}, sdk.OnImmutable(sdk.RecreateOrphan), sdk.ReadyWhen(func(client.Object) (bool, string) { return true, "" }))
+		return nil
+	}))
+	s := newSite("a")
+	k.Apply(s)
+	converged(k, running, s)
+	before := get(k, named(&appsv1.StatefulSet{}, "set"))
+	k.Update(s, func() { s.Spec.Text = "new" })
+	orphans := false
+	k.Eventually(named(&appsv1.StatefulSet{}, "set"), testkit.Match("recreated", func(set *appsv1.StatefulSet) bool {
+		if set.UID != before.UID {
+			return set.Spec.ServiceName == "new"
+		}
+		if !set.DeletionTimestamp.IsZero() && slices.Contains(set.Finalizers, metav1.FinalizerOrphanDependents) {
+			orphans = true
+			_ = patch(k, named(&appsv1.StatefulSet{}, "set"), types.MergePatchType, `{"metadata":{"finalizers":null}}`)
+		}
+		return false
+	}))
+	k.Eventually(s, testkit.Ready())
+	if !orphans {
+		t.Error("the StatefulSet was deleted together with what it controls")
+	}
+}
+
+// A value that the API server would not accept in a new object either says nothing about immutability.
+func TestBadValueNeverDeletesTheChild(t *testing.T) {
+	t.Parallel()
+	for name, bad := range map[string]func(*appsv1.Deployment){
+		"bad value": func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(-1)) },
+		"bad value and immutable field": func(d *appsv1.Deployment) {
+			d.Spec.Replicas = new(int32(-1))
+			d.Spec.Selector.MatchLabels["more"] = "x"
+			d.Spec.Template.Labels["more"] = "x"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			running := start(k, operator(func(_ context.Context, p *pass) error {
+				d := deployment(p.Object)
+				if p.Object.Spec.Text == "bad" {
+					bad(d)
+				}
+				sdk.Apply(p, d, sdk.OnImmutable(sdk.Recreate),
+					sdk.ReadyWhen(func(client.Object) (bool, string) { return true, "" }))
+				sdk.Apply(p, configMap(p.Object, "sibling"))
+				return nil
+			}))
+			s := newSite("a")
+			k.Apply(s)
+			converged(k, running, s)
+			d := get(k, named(&appsv1.Deployment{}, s.Name))
+			k.Update(s, func() { s.Spec.Text = "bad" })
+			k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "DeploymentRejected"))
+			if _, _, message := condition(s, conditions.Ready); !strings.Contains(message, "spec.replicas") {
+				t.Errorf("the message %q does not name the field", message)
+			}
+			k.Eventually(named(&corev1.ConfigMap{}, "sibling"), text("bad"))
+			untouched(t, k, running, d)
+			for _, r := range running.Recorder().Writes() {
+				if r.Verb == "delete" {
+					t.Errorf("a child was deleted: %s", r)
+				}
+			}
+			k.Update(s, func() { s.Spec.Text = "good" })
+			k.Eventually(s, testkit.Ready())
+		})
+	}
+}
+
+// A custom resource says what cannot change with a rule.
+func TestImmutableFieldOfCustomResource(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := operator(func(_ context.Context, p *pass) error {
+		sdk.Apply(p, gadget(p.Object.Name, map[string]any{"fixed": p.Object.Spec.Text}), sdk.OnImmutable(sdk.Recreate))
+		return nil
+	})
+	op.Owns = []client.Object{gadget("", nil)}
+	running := start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	converged(k, running, s)
+	before := get(k, gadget(s.Name, nil))
+	k.Update(s, func() { s.Spec.Text = "new" })
+	k.Eventually(s, testkit.Ready())
+	after := get(k, gadget(s.Name, nil))
+	if after.GetUID() == before.GetUID() {
+		t.Error("the child is the same object")
+	}
+	if diff := cmp.Diff(map[string]any{"fixed": "new", "mode": "plain"}, after.Object["spec"]); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// What Live returns is what the cache holds. Of managedFields, which is most of a small object, the cache keeps what it
+// takes to know that nothing is to be done.
+func TestCacheKeepsOnlyOurManagedFields(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	var primary, child atomic.Value
+	op := operator(func(_ context.Context, p *pass) error {
+		c := sdk.Apply(p, configMap(p.Object, p.Object.Name))
+		var managers []string
+		for _, entry := range c.Live().ManagedFields {
+			managers = append(managers, string(entry.Operation)+" by "+entry.Manager)
+		}
+		child.Store(managers)
+		primary.Store(len(p.Object.ManagedFields))
+		return nil
+	})
+	running := start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	converged(k, running, s)
+	mustPatch(t, k, named(&corev1.ConfigMap{}, s.Name), types.MergePatchType, `{"data":{"foreign":"x"}}`)
+	quiet(k, running, still)
+	running.Stop()
+	child.Store([]string(nil)) // what a pass sees after its own writes is the server's answer, with everything
+	running = start(k, op)
+	k.Wait("a pass was made", func(context.Context) error {
+		if child.Load().([]string) == nil {
+			return fmt.Errorf("not yet")
+		}
+		return nil
+	})
+	quiet(k, running, still)
+	if diff := cmp.Diff([]string{"Apply by " + operatorName}, child.Load()); diff != "" {
+		t.Errorf("managers in the cached child (-want +got):\n%s", diff)
+	}
+	if n := primary.Load(); n != 0 {
+		t.Errorf("the cached primary has %d entries of managedFields", n)
+	}
+}
+
+// BenchmarkMemory measures the heap that an operator needs for one object with one child, at rest after a restart:
+// go test -run '^$' -bench Memory -benchtime 1x.
+func BenchmarkMemory(b *testing.B) {
+	const objects = 1000
+	for b.Loop() {
+		k := testkit.New(b)
+		op := operator(func(_ context.Context, p *pass) error {
+			always := sdk.ReadyWhen(func(client.Object) (bool, string) { return true, "" })
+			sdk.Apply(p, deployment(p.Object), always)
+			return nil
+		})
+		op.Owns = []client.Object{&appsv1.Deployment{}}
+		running := start(k, op)
+		for i := range objects {
+			k.Apply(newSite(fmt.Sprintf("s%d", i)))
+		}
+		for i := range objects {
+			k.Eventually(newSite(fmt.Sprintf("s%d", i)), testkit.Ready())
+		}
+		running.Stop()
+		before := heap()
+		running = start(k, op)
+		quiet(k, running, 2*still)
+		b.ReportMetric(float64(heap()-before)/objects, "B/object")
+		running.Stop()
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

@@ -1,0 +1,66 @@
+package outside
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	// The go command that the test starts uses these. Were they not imported, a result from before a change of theirs
+	// would count as cached.
+	_ "github.com/homeostat-dev/homeostat/sdk"
+	_ "github.com/homeostat-dev/homeostat/testkit"
+)
+
+func TestOutsideModule(t *testing.T) {
+	t.Parallel()
+	dir := newModule(t)
+	for _, args := range [][]string{{"build", "./..."}, {"vet", "./..."}, {"test", "./..."}} {
+		goCommand(t, dir, args...)
+	}
+}
+
+// newModule makes a module outside the repository that requires both libraries by their folders, as the author of an
+// operator does who tries an unreleased version.
+func newModule(t *testing.T) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "gadget")
+	if err := os.CopyFS(dir, os.DirFS("testdata/gadget")); err != nil {
+		t.Fatal(err)
+	}
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ours = "github.com/homeostat-dev/homeostat/"
+	mod := []byte("module example.com/gadget\n\ngo 1.26.0\n")
+	for _, sibling := range []string{"sdk", "testkit"} {
+		mod = fmt.Appendf(mod, "\nrequire %s v0.0.0\n\nreplace %[1]s => %s\n", ours+sibling, filepath.Join(root, sibling))
+	}
+	// Checksums come from this module, which requires the same: a test must not depend on a checksum database.
+	sums, err := os.ReadFile("../go.sum")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"go.mod": mod, "go.sum": sums} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func goCommand(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	start := time.Now()
+	out, err := cmd.CombinedOutput()
+	t.Logf("go %s: %v", args[0], time.Since(start).Round(time.Millisecond))
+	if err != nil {
+		t.Fatalf("A module outside the repository must be able to use both.\ngo %s: %v\n%s", args[0], err, out)
+	}
+}

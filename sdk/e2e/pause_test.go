@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/e2e/site"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+func without(conditionType string) testkit.Check {
+	return testkit.Match("no condition "+conditionType, func(s *site.Site) bool {
+		return conditions.Get(s, conditionType) == nil
+	})
+}
+
+func TestPausedObjectIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	var passes, cleanUps atomic.Int64
+	op := operator(func(ctx context.Context, p *pass) error {
+		passes.Add(1)
+		return extras(ctx, p)
+	})
+	op.Finalize = func(context.Context, *pass) error {
+		cleanUps.Add(1)
+		return nil
+	}
+	running := start(k, op)
+	s := newSite("a")
+	s.Spec.Extra = true
+	k.Apply(s)
+	converged(k, running, s)
+	annotate(k, s, sdk.PausedAnnotation, "true")
+	k.Eventually(s, testkit.Condition("Paused", metav1.ConditionTrue), testkit.Condition(conditions.Ready, metav1.ConditionTrue))
+	quiet(k, running, still)
+
+	passes.Store(0)
+	running.Recorder().Reset()
+	k.Update(s, func() { s.Spec.Extra, s.Spec.Text = false, "new" })
+	c := named(&corev1.ConfigMap{}, "first")
+	mustPatch(t, k, c, types.MergePatchType, `{"metadata":{"labels":{"color":"red"}}}`)
+	k.Delete(named(&corev1.Secret{}, "third"))
+	untouched(t, k, running, c)
+	running.Stop()
+	running = start(k, op)
+	quiet(k, running, still)
+	if n := passes.Load(); n > 0 {
+		t.Errorf("Reconcile was called %d times", n)
+	}
+	for _, r := range running.Recorder().Writes() {
+		t.Errorf("a write while paused: %s", r)
+	}
+	annotate(k, s, sdk.PausedAnnotation, "false")
+	k.Eventually(s, testkit.Ready(), without("Paused"))
+	k.Eventually(c, text("new"), testkit.Match("blue", func(c *corev1.ConfigMap) bool { return c.Labels["color"] == "blue" }))
+	k.Eventually(named(&corev1.ConfigMap{}, "second"), testkit.Gone())
+
+	annotate(k, s, sdk.PausedAnnotation, "true")
+	k.Eventually(s, testkit.Condition("Paused", metav1.ConditionTrue))
+	k.Delete(s)
+	k.Eventually(s, testkit.Condition("Paused", metav1.ConditionTrue),
+		testkit.Match("being deleted", func(s *site.Site) bool { return s.DeletionTimestamp != nil }))
+	untouched(t, k, running, s)
+	if cleanUps.Load() > 0 {
+		t.Error("a paused object was cleaned up")
+	}
+	annotate(k, s, sdk.PausedAnnotation, "false")
+	k.Eventually(s, testkit.Gone())
+}
+
+// planned waits until the dry run says what it would do.
+func planned(k *testkit.K, s *site.Site, says string) {
+	k.Eventually(s, testkit.Match("would "+says, func(s *site.Site) bool {
+		c := conditions.Get(s, "DryRun")
+		return c != nil && c.ObservedGeneration == s.GetGeneration() && strings.Contains(c.Message, says)
+	}))
+}
+
+func TestDryRunWritesNothing(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := operator(func(ctx context.Context, p *pass) error {
+		p.Object.Status.Seen = 1
+		p.SetCondition("Told", metav1.ConditionTrue, "Said", "by a dry run")
+		p.Event("Happened", "in a dry run")
+		if p.Object.Spec.Text == "wait" {
+			return sdk.Wait("NotYet", "the moon is down")
+		}
+		return extras(ctx, p)
+	})
+	op.Finalize = nothing
+	running := start(k, op)
+	s := newSite("a")
+	s.Annotations = map[string]string{sdk.DryRunAnnotation: "true"}
+	k.Apply(s)
+	planned(k, s, "create ConfigMap first")
+	if s.Status.Seen != 0 || conditions.Get(s, "Told") != nil || len(s.Finalizers) > 0 {
+		t.Errorf("the dry run left something: finalizers %v, status %+v", s.Finalizers, s.Status)
+	}
+	annotate(k, s, sdk.DryRunAnnotation, "false")
+	k.Eventually(s, testkit.Ready(), without("DryRun"), finalizers(ourFinalizer))
+	converged(k, running, s)
+
+	annotate(k, s, sdk.DryRunAnnotation, "true")
+	planned(k, s, "nothing would be done")
+	quiet(k, running, still)
+	for _, c := range []struct {
+		reason string
+		change func()
+		says   []string
+	}{
+		{"the plan grows", func() { s.Spec.Extra = true }, []string{
+			"create ConfigMap second", "create Secret third", "create Deployment fourth",
+		}},
+		{"a child changes", func() { s.Spec.Extra, s.Spec.Text = false, "new" }, []string{"update ConfigMap first"}},
+		{"the plan is incomplete", func() { s.Spec.Text = "wait" }, []string{"NotYet: the moon is down"}},
+	} {
+		running.Recorder().Reset()
+		k.Update(s, c.change)
+		for _, says := range c.says {
+			planned(k, s, says)
+		}
+		want := []string{"patch sites.e2e.homeostat.dev/status a -> 200"}
+		if diff := cmp.Diff(want, sent(k, running)); diff != "" {
+			t.Errorf("%s: requests of a dry run (-want +got):\n%s", c.reason, diff)
+		}
+		if s.Status.Seen != 1 || !conditions.IsTrue(s, "DryRun") {
+			t.Errorf("%s: status %+v", c.reason, s.Status)
+		}
+	}
+	k.Delete(s)
+	planned(k, s, "clean up")
+	untouched(t, k, running, s)
+	annotate(k, s, sdk.DryRunAnnotation, "false")
+	k.Eventually(s, testkit.Gone())
+}
+
+// A plan that no longer has a child would delete it.
+func TestDryRunNamesDeletions(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	running := start(k, operator(extras))
+	s := newSite("a")
+	s.Spec.Extra = true
+	k.Apply(s)
+	converged(k, running, s)
+	annotate(k, s, sdk.DryRunAnnotation, "true")
+	k.Update(s, func() { s.Spec.Extra = false })
+	planned(k, s, "would delete Deployment fourth; delete Secret third; delete ConfigMap second")
+	quiet(k, running, still)
+	k.Get(named(&corev1.ConfigMap{}, "second"))
+}

@@ -1,0 +1,215 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/cluster"
+)
+
+// operatorVariable makes this test binary be an operator instead.
+const operatorVariable = "SDK_E2E_OPERATOR"
+
+// slow is how long a pass over a site with this text takes.
+const slow = 500 * time.Millisecond
+
+func runOperatorIfAsked() {
+	if os.Getenv(operatorVariable) == "" {
+		return
+	}
+	op := operator(func(ctx context.Context, p *pass) error {
+		_, _ = fmt.Fprintf(os.Stdout, "pass over %s: %s\n", p.Object.Name, p.Object.Spec.Text)
+		if p.Object.Spec.Text == "slow" {
+			<-time.After(slow)
+		}
+		return oneChild(ctx, p)
+	})
+	op.Owns = []client.Object{&corev1.ConfigMap{}}
+	sdk.Main(op)
+}
+
+// A program is an operator that runs in a process of its own.
+type program struct {
+	t   *testing.T
+	cmd *exec.Cmd
+
+	mu     sync.Mutex
+	lines  []string // of the standard output
+	stderr bytes.Buffer
+	read   chan struct{} // closed when all output was read
+}
+
+// run starts the program. It is killed after the test if it still runs.
+func run(t *testing.T, env []string, args ...string) *program {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{t: t, cmd: exec.CommandContext(t.Context(), self, args...), read: make(chan struct{})}
+	p.cmd.Env = append([]string{operatorVariable + "=1", "HOME=" + t.TempDir()}, env...)
+	p.cmd.Stderr = &locked{mu: &p.mu, to: &p.stderr}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.read)
+		for scanner := bufio.NewScanner(out); scanner.Scan(); {
+			p.mu.Lock()
+			p.lines = append(p.lines, scanner.Text())
+			p.mu.Unlock()
+		}
+	}()
+	return p
+}
+
+// runOn starts the program on the test's namespace.
+func runOn(t *testing.T, k *testkit.K, args ...string) *program {
+	t.Helper()
+	data, err := cluster.Kubeconfig(k.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return run(t, nil, append([]string{"--kubeconfig=" + file, "--watch-namespaces=" + k.Namespace}, args...)...)
+}
+
+// locked is a writer for several goroutines.
+type locked struct {
+	mu *sync.Mutex
+	to io.Writer
+}
+
+func (w *locked) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
+}
+
+// says reports whether the program has printed this line.
+func (p *program) says(line string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Contains(p.lines, line)
+}
+
+func (p *program) waitFor(k *testkit.K, line string) {
+	p.t.Helper()
+	k.Wait(fmt.Sprintf("the program prints %q", line), func(context.Context) error {
+		if p.says(line) {
+			return nil
+		}
+		return errors.New(p.errors())
+	})
+}
+
+// errors returns what the program wrote to the standard error.
+func (p *program) errors() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stderr.String()
+}
+
+// exit waits until the program ends by itself and returns its exit code.
+func (p *program) exit() int {
+	p.t.Helper()
+	<-p.read
+	var failure *exec.ExitError
+	if err := p.cmd.Wait(); err != nil && !errors.As(err, &failure) {
+		p.t.Fatal(err)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// freeAddress is one on which nobody listens at the moment.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+func TestWrongUsage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason string
+		env    []string
+		args   []string
+		code   int
+		says   string // on the standard error, in one line
+	}{
+		"unknown flag": {
+			"a typo", nil, []string{"--worker=3"}, 2, "flag provided but not defined: -worker (see --help)",
+		},
+		"bad value": {
+			"it names the flag", nil, []string{"--workers=many"}, 2, `invalid value "many" for flag -workers: parse error (see --help)`,
+		},
+		"bad variable": {
+			"it names the variable", []string{"SHUTDOWN_TIMEOUT=soon"}, nil, 2,
+			`environment variable SHUTDOWN_TIMEOUT="soon": parse error (see --help)`,
+		},
+		"impossible value": {"it says what is possible", nil, []string{"--workers=0"}, 2, "--workers=0: it must be at least 1"},
+		"argument": {
+			"a flag without its dashes", nil, []string{"workers=3"}, 2,
+			`unexpected argument "workers=3": only flags are taken (see --help)`,
+		},
+		"no such kubeconfig": {
+			"it names the file", nil, []string{"--kubeconfig=missing.yaml"}, 2,
+			"missing.yaml does not exist: correct --kubeconfig or KUBECONFIG",
+		},
+		"help": {"it is not a mistake", nil, []string{"--help"}, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := run(t, c.env, c.args...)
+			if code := p.exit(); code != c.code {
+				t.Errorf("%s: exit code %d, want %d", c.reason, code, c.code)
+			}
+			if got := strings.TrimRight(p.errors(), "\n"); c.says != "" && got != c.says {
+				t.Errorf("%s: it says\n%s\nwant\n%s", c.reason, got, c.says)
+			}
+		})
+	}
+}
+
+func TestUnreachableClusterIsNoUsageError(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	k.Config.Host = "https://" + freeAddress(t)
+	p := runOn(t, k)
+	if code := p.exit(); code != 1 {
+		t.Errorf("exit code %d, want 1: %s", code, p.errors())
+	}
+	lines := strings.Split(strings.TrimSpace(p.errors()), "\n")
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "Error: ") || !strings.Contains(last, "connection refused") {
+		t.Errorf("it ends with %q", last)
+	}
+}

@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/e2e/site"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// referring reads the Secret that the site names and puts what it says into a child.
+func referring(passes *clock) *sdk.Operator[*site.Site] {
+	op := operator(func(_ context.Context, p *pass) error {
+		passes.tick()
+		c := configMap(p.Object, p.Object.Name)
+		if p.Object.Spec.SecretName != "" {
+			secret, err := sdk.Ref(p, named(&corev1.Secret{}, p.Object.Spec.SecretName))
+			if err != nil {
+				return err
+			}
+			c.Data["text"] = string(secret.Data["text"])
+			secret.Data = nil // it is a copy
+		}
+		sdk.Apply(p, c)
+		return nil
+	})
+	op.Owns = op.Owns[:1] // ConfigMaps alone, so that every watch of Secrets is that of a reference
+	return op
+}
+
+func secret(name, value string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{"text": []byte(value)}}
+}
+
+// secretWatches returns the names of the Secrets for which watches were opened so far. A watch of all has no name.
+func secretWatches(op *testkit.Operator) []string {
+	var names []string
+	for _, r := range op.Recorder().Watches() {
+		if r.Resource == "secrets" {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+func TestReferenceIsWatched(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	var passes clock
+	running := start(k, referring(&passes))
+	s := newSite("a")
+	s.Spec.SecretName = "key"
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ReferenceNotFound"),
+		testkit.Condition(conditions.Reconciling, metav1.ConditionTrue))
+	want := "Secret key does not exist in namespace " + k.Namespace
+	if _, _, message := condition(s, conditions.Ready); message != want {
+		t.Errorf("message %q, want %q", message, want)
+	}
+	quiet(k, running, still)
+	k.Apply(secret("another", "nobody refers to this one"))
+	before := len(passes.gaps())
+	quiet(k, running, window)
+	if after := len(passes.gaps()); after != before {
+		t.Errorf("%d passes for a Secret that nobody refers to", after-before)
+	}
+
+	c := named(&corev1.ConfigMap{}, s.Name)
+	k.Apply(secret("key", "one"))
+	k.Eventually(c, text("one"))
+	key := secret("key", "")
+	k.Update(key, func() { key.Data["text"] = []byte("two") })
+	k.Eventually(c, text("two"))
+	k.Delete(key)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ReferenceNotFound"))
+	k.Eventually(c, text("two")) // an incomplete plan takes nothing away
+	if diff := cmp.Diff([]string{"key"}, secretWatches(running)); diff != "" {
+		t.Errorf("watches of Secrets (-want +got):\n%s", diff)
+	}
+}
+
+func TestReferencesAreShared(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	var passes clock
+	running := start(k, referring(&passes))
+	k.Apply(secret("key", "one"))
+	for _, name := range []string{"a", "b", "c"} {
+		s := newSite(name)
+		s.Spec.SecretName = "key"
+		k.Apply(s)
+		k.Eventually(named(&corev1.ConfigMap{}, name), text("one"))
+	}
+	key := secret("key", "")
+	k.Update(key, func() { key.Data["text"] = []byte("two") })
+	for _, name := range []string{"a", "b", "c"} {
+		k.Eventually(named(&corev1.ConfigMap{}, name), text("two"))
+	}
+	if diff := cmp.Diff([]string{"key"}, secretWatches(running)); diff != "" {
+		t.Errorf("watches of Secrets (-want +got):\n%s", diff)
+	}
+}
+
+func TestUnusedReferenceIsNotWatchedAnyMore(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	var passes clock
+	running := start(k, referring(&passes))
+	k.Apply(secret("old", "old"))
+	k.Apply(secret("new", "new"))
+	s := newSite("a")
+	s.Spec.SecretName = "old"
+	k.Apply(s)
+	c := named(&corev1.ConfigMap{}, s.Name)
+	k.Eventually(c, text("old"))
+	k.Update(s, func() { s.Spec.SecretName = "new" })
+	k.Eventually(c, text("new"))
+	converged(k, running, s)
+	before := len(passes.gaps())
+	old := secret("old", "")
+	k.Update(old, func() { old.Data["text"] = []byte("changed") })
+	quiet(k, running, window)
+	if after := len(passes.gaps()); after != before {
+		t.Errorf("%d passes for a Secret that nobody refers to any more", after-before)
+	}
+	k.Delete(s)
+	k.Eventually(s, testkit.Gone())
+	quiet(k, running, still)
+	before = len(passes.gaps())
+	k.Delete(secret("new", ""))
+	quiet(k, running, still)
+	if after := len(passes.gaps()); after != before {
+		t.Errorf("%d passes for an object that is gone", after-before)
+	}
+}
+
+func TestReferenceWithoutRights(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	var passes clock
+	running := start(k, referring(&passes), withoutRightsOn(k, "secrets"))
+	k.Apply(secret("key", "one"))
+	s := newSite("a")
+	s.Spec.SecretName = "key"
+	k.Apply(s)
+	k.Eventually(s, testkit.Match("told", func(s *site.Site) bool {
+		_, reason, message := condition(s, conditions.Reconciling)
+		return reason == "Retrying" && strings.HasPrefix(message, "reading Secret key: ") &&
+			strings.Contains(message, "cannot list resource \"secrets\"")
+	}))
+	passes.wait(k, 4)
+	quiet(k, running, still)
+	for _, r := range running.Recorder().Watches() {
+		if r.Resource == "secrets" && r.Name == "" {
+			t.Errorf("a watch of all Secrets: %s", r)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+// Package site is the custom resource on which the SDK's properties are tested. It has nothing but what the tests need.
+package site
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+)
+
+// Site is a custom resource.
+type Site struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   Spec   `json:"spec,omitempty"`
+	Status Status `json:"status,omitempty"`
+}
+
+// Spec says what the site shows.
+type Spec struct {
+	// Text is what the site shows.
+	Text string `json:"text,omitempty"`
+	// Extra asks for a second child.
+	Extra bool `json:"extra,omitempty"`
+	// SecretName refers to a Secret.
+	SecretName string `json:"secretName,omitempty"`
+}
+
+// Status is what the operator found.
+type Status struct {
+	conditions.Status `json:",inline"`
+
+	// Seen counts what a test wants counted.
+	Seen int64 `json:"seen,omitempty"`
+	// UID is that of the child that was counted last.
+	UID string `json:"uid,omitempty"`
+}
+
+// CommonStatus implements conditions.Object.
+func (s *Site) CommonStatus() *conditions.Status { return &s.Status.Status }
+
+// DeepCopyObject implements runtime.Object.
+func (s *Site) DeepCopyObject() runtime.Object {
+	out := *s
+	s.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	s.Status.Status.DeepCopyInto(&out.Status.Status)
+	return &out
+}
+
+// List is a list of sites.
+type List struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []Site `json:"items"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (l *List) DeepCopyObject() runtime.Object {
+	out := *l
+	out.Items = make([]Site, len(l.Items))
+	for i := range l.Items {
+		item, _ := l.Items[i].DeepCopyObject().(*Site)
+		out.Items[i] = *item
+	}
+	return &out
+}
+
+// GroupVersion is the API version of Site.
+var GroupVersion = schema.GroupVersion{Group: "e2e.homeostat.dev", Version: "v1"} //nolint:gochecknoglobals // a constant.
+
+// AddToScheme registers the kind.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypeWithName(GroupVersion.WithKind("Site"), &Site{})
+	s.AddKnownTypeWithName(GroupVersion.WithKind("SiteList"), &List{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}

@@ -1,0 +1,370 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/homeostat-dev/homeostat/sdk/apply"
+	"github.com/homeostat-dev/homeostat/sdk/finalizer"
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
+)
+
+// engine runs one operator: it turns events into passes, and what a pass recorded into requests.
+type engine[T Object] struct {
+	op         *Operator[T]
+	client     client.Client // talks to the API server; reads come from view
+	view       *view
+	owner      *apply.Owner
+	recorder   events.EventRecorder
+	references *references
+
+	mu     sync.Mutex
+	states map[types.NamespacedName]*state
+}
+
+// state is what the engine remembers of one object between passes. Losing it, in a restart, costs nothing but patience.
+type state struct {
+	uid        types.UID
+	generation int64
+	failures   int       // transient ones in a row
+	notBefore  time.Time // no pass before then, unless the object itself changes
+	version    string    // resourceVersion at the last failure
+	calm       *calm     // nil if there is something to do
+	troubles   patience
+}
+
+// maxRounds is how many passes follow each other at once while each of them writes. An operator that still writes then
+// does not converge; it is slowed down, so that its bug is not everybody's.
+const maxRounds = 10
+
+func newEngine[T Object](op *Operator[T], mgr manager.Manager, s setup) error {
+	primary := object.New[T]()
+	cfg := rest.CopyConfig(mgr.GetConfig())
+	direct, err := client.New(cfg, client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+	})
+	if err != nil {
+		return fmt.Errorf("creating the client of operator %s: %w", op.Name, err)
+	}
+	v, err := newView(mgr, op.Name, primary, op.Owns, s.namespaces)
+	if err != nil {
+		return err
+	}
+	e := &engine[T]{
+		op: op, client: direct, view: v, owner: apply.NewOwner(op.Name), recorder: mgr.GetEventRecorder(op.Name),
+		states: map[types.NamespacedName]*state{},
+	}
+	c, err := controller.New(op.Name, mgr, controller.Options{
+		Reconciler: e, MaxConcurrentReconciles: s.workers, EnableWarmup: new(true), SkipNameValidation: s.skipNameValidation(),
+	})
+	if err != nil {
+		return fmt.Errorf("creating the controller of operator %s: %w", op.Name, err)
+	}
+	if err := mgr.AddReadyzCheck(op.Name, v.ready); err != nil {
+		return fmt.Errorf("adding the readiness check of operator %s: %w", op.Name, err)
+	}
+	if e.references, err = newReferences(mgr, c, v.scheme); err != nil {
+		return err
+	}
+	return e.watch(c, mgr, primary)
+}
+
+// watch feeds the controller: the primary by its own events, and each owned kind by those of its controller's.
+func (e *engine[T]) watch(c controller.Controller, mgr manager.Manager, primary T) error {
+	filter := e.view.notOurs(e.owner.Forget)
+	byOwner := handler.EnqueueRequestForOwner(
+		mgr.GetScheme(), mgr.GetRESTMapper(), primary, handler.OnlyControllerOwner())
+	for _, s := range e.view.scopes {
+		var src source.Source = source.Kind[client.Object](s.cache, primary, &handler.EnqueueRequestForObject{}, filter)
+		if err := c.Watch(src); err != nil {
+			return fmt.Errorf("watching %s: %w", e.view.primary.Kind, err)
+		}
+		for _, owned := range e.op.Owns {
+			if err := c.Watch(source.Kind[client.Object](s.cache, owned, byOwner, filter)); err != nil {
+				return fmt.Errorf("watching %T: %w", owned, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Reconcile makes passes over one object until one of them has nothing to write.
+func (e *engine[T]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	work := context.WithoutCancel(ctx) // who is told to stop finishes the pass under way, and makes no other
+	for round := range maxRounds {
+		again, result, err := e.once(work, req.NamespacedName, round)
+		if !again || ctx.Err() != nil {
+			return result, err
+		}
+	}
+	return reconcile.Result{}, nil
+}
+
+var errUnsettled = errors.New("every pass over the object writes something: it does not settle")
+
+// once makes one pass and reports whether another should follow at once. After the last round it never should.
+func (e *engine[T]) once(
+	ctx context.Context, key types.NamespacedName, round int,
+) (again bool, _ reconcile.Result, _ error) {
+	loaded, err := e.view.load(ctx, key)
+	if err != nil {
+		return false, reconcile.Result{}, err
+	}
+	if loaded == nil {
+		return false, reconcile.Result{}, e.absent(ctx, key)
+	}
+	o, ok := loaded.(T)
+	if !ok {
+		return false, reconcile.Result{}, fmt.Errorf("reading %s: the cache holds a %T", key, loaded)
+	}
+	st := e.state(key, o)
+	if wait := time.Until(st.notBefore); wait > 0 && st.version == o.GetResourceVersion() {
+		return false, reconcile.Result{RequeueAfter: wait}, nil
+	}
+	seen := e.view.snapshot(key, o.GetUID())
+	now := seen.sight(o) + e.references.sight(key) // of before the pass, so that nothing which comes during it is missed
+	if wait, calm := st.calm.lasts(now); calm {
+		return false, reconcile.Result{RequeueAfter: wait}, nil
+	}
+	out := e.pass(ctx, st, o, seen)
+	again, result := e.settle(ctx, st, o, out)
+	if again && round == maxRounds-1 {
+		out.err = errUnsettled
+		again, result = e.settle(ctx, st, o, out)
+	}
+	if st.calm != nil {
+		st.calm.sight = now
+	}
+	return again, result, nil
+}
+
+// absent tidies up after an object that does not exist.
+func (e *engine[T]) absent(ctx context.Context, key types.NamespacedName) error {
+	e.mu.Lock()
+	if st, ok := e.states[key]; ok {
+		e.view.forget(st.uid)
+		delete(e.states, key)
+	}
+	e.mu.Unlock()
+	e.references.set(key, nil)
+	err := e.releaseFormer(ctx, e.view.snapshot(key, "").former)
+	if apierrors.IsConflict(err) {
+		return nil // the object changed since it was read; its event is on the way
+	}
+	return err
+}
+
+func (e *engine[T]) state(key types.NamespacedName, o T) *state {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	st, ok := e.states[key]
+	if !ok || st.uid != o.GetUID() {
+		st = &state{uid: o.GetUID(), troubles: patience{}}
+		e.states[key] = st
+	}
+	if st.generation != o.GetGeneration() {
+		st.generation, st.failures, st.notBefore = o.GetGeneration(), 0, time.Time{}
+	}
+	return st
+}
+
+// outcome is what came of one pass.
+type outcome struct {
+	wrote   bool
+	err     error
+	requeue time.Duration
+	version string // of the object after the pass
+}
+
+// pass looks at the object once: it lets the operator compute, carries out what it recorded and stores the status.
+func (e *engine[T]) pass(ctx context.Context, st *state, o T, seen *snapshot) outcome {
+	p := e.newPass(ctx, st, o, seen)
+	defer func() { e.references.set(p.refs.key, p.refs.used) }()
+	switch {
+	case o.GetAnnotations()[PausedAnnotation] == "true":
+		return e.paused(ctx, o, p)
+	case o.GetAnnotations()[DryRunAnnotation] == "true":
+		return e.dryRun(ctx, o, p)
+	case !o.GetDeletionTimestamp().IsZero():
+		return e.finalize(ctx, o, p)
+	}
+	if added, err := e.guard(ctx, p); added || err != nil {
+		return outcome{wrote: added, err: err}
+	}
+	err := e.compute(ctx, o, p, e.op.Reconcile)
+	out := outcome{err: err}
+	if err == nil {
+		out.wrote, out.err = e.execute(ctx, p)
+	}
+	return e.conclude(ctx, st, o, p, out)
+}
+
+// conclude stores the status of a pass and, if the plan was complete, prunes.
+func (e *engine[T]) conclude(ctx context.Context, st *state, o T, p *Pass[T], out outcome) outcome {
+	complete := out.err == nil
+	if complete {
+		out.err = worst(p.plan)
+	}
+	if classify(out.err) == classStale {
+		return out // it saw an old state or only a part of it, and what it computed from that is not worth telling
+	}
+	summarize(p, out.err, st.failures)
+	wrote, err := e.writeStatus(ctx, o, p)
+	out.wrote = out.wrote || wrote
+	out.requeue, out.version = p.requeue, p.Object.GetResourceVersion()
+	if err != nil {
+		return outcome{wrote: out.wrote, err: err, version: out.version}
+	}
+	if complete {
+		pruned, err := e.prune(ctx, p)
+		out.wrote = out.wrote || pruned
+		if err != nil {
+			out.err = err
+		}
+	}
+	if err := e.releaseFormer(ctx, p.seen.former); err != nil && out.err == nil {
+		out.err = err
+	}
+	return out
+}
+
+func (e *engine[T]) newPass(ctx context.Context, st *state, o T, seen *snapshot) *Pass[T] {
+	key := client.ObjectKeyFromObject(o)
+	return &Pass[T]{
+		Object: object.Copy(o), Log: log.FromContext(ctx), Now: time.Now(),
+		record: record{
+			seen: seen, troubles: st.troubles,
+			refs: referrer{references: e.references, key: key},
+		},
+	}
+}
+
+// guard stores the finalizer before the first effect that needs it, or removes one that is needed no longer.
+func (e *engine[T]) guard(ctx context.Context, p *Pass[T]) (wrote bool, err error) {
+	has, name := controllerutil.ContainsFinalizer(p.Object, e.op.finalizerName()), e.op.finalizerName()
+	from := p.Object.GetResourceVersion()
+	switch needs := e.op.needsFinalizer(p.Object); {
+	case needs && !has:
+		wrote, err = finalizer.Add(ctx, e.client, p.Object, name)
+	case !needs && has:
+		wrote, err = finalizer.Remove(ctx, e.client, p.Object, name)
+	}
+	if wrote {
+		e.view.wrote(e.view.primary, "", from, object.Copy(p.Object))
+	}
+	return wrote, outdated(err)
+}
+
+// compute calls the operator's function. A panic in it concerns this object only, and of what the function did to the
+// object its status alone is kept.
+func (e *engine[T]) compute(
+	ctx context.Context, o T, p *Pass[T], f func(context.Context, *Pass[T]) error,
+) (err error) {
+	defer func() {
+		computed := p.Object
+		p.Object = object.Copy(o)
+		object.SetStatus(p.Object, computed)
+	}()
+	defer recoverPanic(ctx, &err)
+	if err := f(ctx, p); err != nil {
+		return err
+	}
+	if p.err != nil {
+		return &panicError{value: p.err}
+	}
+	return nil
+}
+
+// recoverPanic, deferred, turns a panic of the operator's code into an error.
+func recoverPanic(ctx context.Context, err *error) {
+	if x := recover(); x != nil {
+		*err = &panicError{value: x}
+		log.FromContext(ctx).Error(*err, "The operator panicked", "stack", string(debug.Stack()))
+	}
+}
+
+// settle turns the outcome of a pass into what the queue should do. Failures are retried by the error table and never
+// by returning them, because the queue's own backoff would be defeated by the events of our status writes.
+func (e *engine[T]) settle(ctx context.Context, st *state, o T, out outcome) (again bool, _ reconcile.Result) {
+	st.calm = nil
+	class := classify(out.err)
+	switch class {
+	case classNone, classWait, classInvalid, classConflict, classRejected, classContended:
+		st.notBefore = time.Time{}
+		if out.wrote {
+			return true, reconcile.Result{}
+		}
+		st.failures = 0 // and not before: an operator that never settles succeeds in every pass
+		next := out.requeue
+		if class != classInvalid { // somebody has to edit the object first
+			next = e.next(out)
+		}
+		st.calm = &calm{}
+		if next > 0 {
+			st.calm.until = time.Now().Add(next)
+		}
+		return false, reconcile.Result{RequeueAfter: next}
+	case classOutdated:
+		st.notBefore, st.version = time.Now().Add(outdatedRetry), o.GetResourceVersion()
+		return false, reconcile.Result{RequeueAfter: outdatedRetry}
+	case classStale:
+		if out.wrote {
+			return true, reconcile.Result{}
+		}
+		return false, reconcile.Result{RequeueAfter: staleRetry}
+	default:
+		st.failures++
+		wait := retryAfter(out.err, st.failures)
+		st.notBefore, st.version = time.Now().Add(wait), out.version
+		if st.version == "" {
+			st.version = o.GetResourceVersion()
+		}
+		countFailure(e.op.Name, out.err)
+		log.FromContext(ctx).Info("The pass failed and is retried", "error", out.err.Error(), "after", wait.String())
+		return false, reconcile.Result{RequeueAfter: wait}
+	}
+}
+
+const (
+	// staleRetry is how long to give the cache to catch up with what somebody else wrote.
+	staleRetry = 20 * time.Millisecond
+	// outdatedRetry is the same for the object itself, whose next version ends the wait.
+	outdatedRetry = time.Second
+)
+
+// next is when to look again although nothing happened: what the operator asked for, or the resync.
+func (e *engine[T]) next(out outcome) time.Duration {
+	resync := e.op.Resync
+	if resync == 0 {
+		resync = defaultResync
+	}
+	next := out.requeue
+	if d := waitAfter(out.err); d > 0 && (next == 0 || d < next) {
+		next = d
+	}
+	if resync > 0 {
+		jittered := time.Duration(float64(resync) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // spreading load needs no secrecy.
+		if next == 0 || jittered < next {
+			next = jittered
+		}
+	}
+	return next
+}

@@ -1,0 +1,292 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/homeostat-dev/homeostat/sdk/apply"
+	"github.com/homeostat-dev/homeostat/sdk/finalizer"
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
+)
+
+// execute carries out the steps of a plan in order and reports whether it wrote. A failure that concerns one child is
+// kept in its step and the others go on; any other failure ends the execution.
+func (e *engine[T]) execute(ctx context.Context, p *Pass[T]) (wrote bool, err error) {
+	defer recoverPanic(ctx, &err) // of a ReadyWhen
+	for _, s := range p.plan {
+		s.stored = s.live
+		if other := s.blocked(); other != nil {
+			s.waits = fmt.Sprintf("%s waits for %s", s, other)
+			continue
+		}
+		did, err := e.carryOut(ctx, p, s)
+		wrote = wrote || did
+		switch classify(err) {
+		case classNone:
+		case classWait, classConflict, classContended, classRejected, classInvalid:
+			s.err = err
+		default:
+			return wrote, err
+		}
+		s.assess()
+	}
+	return wrote, nil
+}
+
+// carryOut makes one child what it should be, with at most one write in the ordinary case.
+func (e *engine[T]) carryOut(ctx context.Context, p *Pass[T], s *step) (bool, error) {
+	intent, err := e.intent(p.Object, s)
+	if err != nil {
+		return false, err
+	}
+	if err := p.troubles.check(s.id(), intent.Digest(), p.Now); err != nil {
+		return false, err
+	}
+	switch {
+	case s.live == nil:
+		return e.create(ctx, p, s, intent)
+	case s.terminating:
+		if s.hold || !controllerutil.ContainsFinalizer(s.live, e.op.finalizerName()) {
+			return false, nil
+		}
+		return e.release(ctx, p.Object.GetUID(), s.id(), s.live)
+	case s.createOnly && !s.releasable(e.op.finalizerName()), e.owner.Converged(intent, s.live):
+		return false, nil
+	default:
+		return e.update(ctx, p, s, intent)
+	}
+}
+
+func (s *step) releasable(finalizer string) bool {
+	return s.tracked && !s.hold && controllerutil.ContainsFinalizer(s.live, finalizer)
+}
+
+func (e *engine[T]) intent(parent T, s *step) (*apply.Intent, error) {
+	opts := append([]apply.Option{
+		apply.ControlledBy(parent, e.view.primary), apply.WithLabel(ManagedByLabel, e.op.Name),
+	}, s.intent...)
+	if s.hold {
+		opts = append(opts, apply.WithFinalizer(e.op.finalizerName()))
+	}
+	return apply.NewIntent(s.desired, e.view.scheme, opts...)
+}
+
+// create makes a child that is not there as far as we see. If it turns out to exist, it is ours and we did not see it,
+// or it is in our way.
+func (e *engine[T]) create(ctx context.Context, p *Pass[T], s *step, intent *apply.Intent) (bool, error) {
+	if former, ok := p.seen.former[s.id()]; ok {
+		return false, formerError(s, former)
+	}
+	if err := e.obstacle(p, s, intent); err != nil {
+		return false, s.conflict(err)
+	}
+	stored := object.Empty(s.desired)
+	err := e.owner.Create(ctx, e.client, intent, stored)
+	if err == nil {
+		e.stored(p, s, "", intent, stored)
+		return true, nil
+	}
+	if !errors.Is(err, apply.ErrStale) {
+		return false, e.rejected(p, s, intent, err)
+	}
+	live := object.Empty(s.desired)
+	if getErr := e.client.Get(ctx, s.key, live); getErr != nil {
+		return false, errors.Join(apply.ErrStale, getErr)
+	}
+	if err := intent.Refuse(live); err != nil {
+		e.watchObstacle(p, s)
+		return false, s.conflict(err)
+	}
+	s.live, s.stored, s.terminating = live, live, !live.GetDeletionTimestamp().IsZero()
+	if s.terminating || e.owner.Converged(intent, live) {
+		return false, nil
+	}
+	return e.update(ctx, p, s, intent)
+}
+
+func (s *step) conflict(err error) error {
+	var notOurs *apply.NotOursError
+	if !errors.As(err, &notOurs) {
+		return err
+	}
+	reason := s.conflictReason
+	if reason == "" {
+		reason = "ResourceConflict"
+	}
+	return &conflictError{reason: reason, NotOursError: notOurs}
+}
+
+func formerError(s *step, former observed) error {
+	message := fmt.Sprintf("%s of the former object of this name", s)
+	if former.terminating {
+		return Wait("WaitingForFormer", "%s is still being deleted", message)
+	}
+	return Wait("WaitingForFormer", "%s still exists and is about to be collected as garbage", message)
+}
+
+func (e *engine[T]) update(ctx context.Context, p *Pass[T], s *step, intent *apply.Intent) (bool, error) {
+	if err := e.contend(ctx, p, s, intent); err != nil {
+		return false, err
+	}
+	stored := object.Empty(s.desired)
+	err := e.owner.Update(ctx, e.client, intent, s.live, stored)
+	if err == nil {
+		e.stored(p, s, s.live.GetResourceVersion(), intent, stored)
+		return true, nil
+	}
+	if !apierrors.IsInvalid(err) || errors.Is(err, apply.ErrStale) {
+		return false, e.rejected(p, s, intent, err)
+	}
+	return e.immutable(ctx, p, s, intent, err)
+}
+
+// stored takes over the server's answer as the present state of the child.
+func (e *engine[T]) stored(p *Pass[T], s *step, from string, i *apply.Intent, stored client.Object) {
+	s.stored = stored
+	e.view.wrote(s.gvk, p.Object.GetUID(), from, stored)
+	if from != "" {
+		p.troubles.applied(s.id(), i.Digest(), p.Now)
+	}
+}
+
+// rejected turns a refusal of this child into a failure that concerns it alone, to be tried again later.
+func (e *engine[T]) rejected(p *Pass[T], s *step, i *apply.Intent, err error) error {
+	err = rejection(s.gvk.Kind, s.String(), err)
+	if refusal, ok := errors.AsType[*rejectedError](err); ok {
+		return p.troubles.refused(s.id(), i.Digest(), refusal, p.Now)
+	}
+	return err
+}
+
+// immutable decides what to do about a change that was refused as invalid. The refusal alone does not tell an immutable
+// field from a bad value, and deleting a working child for a bad value would be a disaster: so the server is asked, in
+// a dry run, whether it would accept the child as a new one.
+func (e *engine[T]) immutable(
+	ctx context.Context, p *Pass[T], s *step, intent *apply.Intent, refusal error,
+) (bool, error) {
+	fields := causes(refusal)
+	if len(fields) == 0 {
+		return false, e.rejected(p, s, intent, refusal)
+	}
+	probe := &unstructured.Unstructured{Object: intent.Fields()}
+	probe.SetName("")
+	probe.SetGenerateName(strings.TrimRight(s.key.Name[:min(len(s.key.Name), 40)], "-.") + "-")
+	if err := e.client.Create(ctx, probe, client.DryRunAll); err != nil {
+		return false, e.rejected(p, s, intent, renamed(err, s.key.Name))
+	}
+	if s.immutable == Report {
+		slices.Sort(fields)
+		message := fmt.Sprintf("%s cannot be changed in place: the API server does not allow a change of %s",
+			s, strings.Join(slices.Compact(fields), ", "))
+		report := &rejectedError{reason: "ImmutableField", message: message}
+		return false, p.troubles.refused(s.id(), intent.Digest(), report, p.Now)
+	}
+	propagation := metav1.DeletePropagationBackground
+	if s.immutable == RecreateOrphan {
+		propagation = metav1.DeletePropagationOrphan
+	}
+	if err := e.delete(ctx, s.live, propagation); err != nil {
+		return false, err
+	}
+	s.terminating = true
+	return true, nil
+}
+
+// prune deletes the children that the plan no longer has, after releasing those that are tracked.
+func (e *engine[T]) prune(ctx context.Context, p *Pass[T]) (wrote bool, err error) {
+	for _, id := range p.seen.unplanned(p.plan) {
+		child := p.seen.children[id]
+		live := child.object
+		if controllerutil.ContainsFinalizer(live, e.op.finalizerName()) {
+			if _, err := e.release(ctx, p.Object.GetUID(), id, live); err != nil {
+				return wrote, err
+			}
+			wrote = true
+		}
+		abandon := p.abandons[id] && !isAbandoned(live)
+		if child.terminating && !abandon {
+			continue
+		}
+		var opts []client.DeleteOption
+		if abandon {
+			opts = append(opts, client.GracePeriodSeconds(0))
+		}
+		if err := e.delete(ctx, live, metav1.DeletePropagationBackground, opts...); err != nil {
+			return wrote, err
+		}
+		wrote = true
+	}
+	return wrote, nil
+}
+
+// isAbandoned reports whether the object was told not to wait: only finalizers keep it, and no grace period.
+func isAbandoned(o client.Object) bool {
+	grace := o.GetDeletionGracePeriodSeconds()
+	return grace != nil && *grace == 0
+}
+
+// delete deletes exactly this instance. One that is gone already is fine.
+func (e *engine[T]) delete(
+	ctx context.Context, live client.Object, propagation metav1.DeletionPropagation, opts ...client.DeleteOption,
+) error {
+	uid := live.GetUID()
+	opts = append(opts, client.Preconditions{UID: &uid}, client.PropagationPolicy(propagation))
+	err := e.client.Delete(ctx, live, opts...)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting %s: %w", live.GetName(), err)
+	}
+	e.view.deletes(uid)
+	return nil
+}
+
+// release removes our finalizer from a child. Without a parent that goes on nobody would ask for the answer again.
+func (e *engine[T]) release(ctx context.Context, parent types.UID, id childID, live client.Object) (bool, error) {
+	o := object.Copy(live)
+	wrote, err := finalizer.Remove(ctx, e.client, o, e.op.finalizerName())
+	if err != nil {
+		return wrote, fmt.Errorf("releasing %s: %w", id, err)
+	}
+	if wrote && parent != "" {
+		e.view.wrote(id.gvk, parent, live.GetResourceVersion(), o)
+	}
+	return wrote, nil
+}
+
+// releaseFormer lets go of tracked children whose parent no longer exists: nobody will ever count them.
+func (e *engine[T]) releaseFormer(ctx context.Context, former map[childID]observed) error {
+	for id, child := range former {
+		if child.terminating && controllerutil.ContainsFinalizer(child.object, e.op.finalizerName()) {
+			if _, err := e.release(ctx, "", id, child.object); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// disown removes our controller reference from every child, so that garbage collection leaves it alone, and with it our
+// finalizer, which nobody would remove later.
+func (e *engine[T]) disown(ctx context.Context, parent T, seen *snapshot) error {
+	for id, child := range seen.children {
+		o := object.Copy(child.object)
+		o.SetOwnerReferences(slices.DeleteFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+			return r.UID == parent.GetUID()
+		}))
+		controllerutil.RemoveFinalizer(o, e.op.finalizerName())
+		patch := client.MergeFromWithOptions(child.object, client.MergeFromWithOptimisticLock{})
+		if err := e.client.Patch(ctx, o, patch); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("handing over %s: %w", id, err)
+		}
+	}
+	return nil
+}

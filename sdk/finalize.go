@@ -1,0 +1,127 @@
+package sdk
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/finalizer"
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
+)
+
+// finalize makes one pass over an object that is being deleted. The status is written before the finalizer goes,
+// because there is no object to write to afterwards.
+func (e *engine[T]) finalize(ctx context.Context, o T, p *Pass[T]) outcome {
+	if err := e.releaseTerminating(ctx, p); err != nil {
+		return outcome{err: err}
+	}
+	if !controllerutil.ContainsFinalizer(o, e.op.finalizerName()) {
+		return outcome{}
+	}
+	if e.op.needsFinalizer(o) && o.GetAnnotations()[ReleaseAnnotation] != "true" {
+		if out, done := e.cleanUp(ctx, o, p); !done {
+			return out
+		}
+	}
+	from := p.Object.GetResourceVersion()
+	wrote, err := finalizer.Remove(ctx, e.client, p.Object, e.op.finalizerName())
+	if wrote {
+		e.view.wrote(e.view.primary, "", from, object.Copy(p.Object)) // lest the clean-up is repeated
+	}
+	return outcome{wrote: wrote, err: outdated(err)}
+}
+
+// cleanUp calls the operator's Finalize and carries out what it recorded. It reports whether the object may go.
+func (e *engine[T]) cleanUp(ctx context.Context, o T, p *Pass[T]) (outcome, bool) {
+	out := outcome{err: e.compute(ctx, o, p, e.op.Finalize)}
+	if out.err == nil {
+		out.wrote, out.err = e.execute(ctx, p)
+	}
+	if out.err == nil {
+		out.err = worst(p.plan)
+	}
+	if out.err == nil {
+		out.err = unfinished(p.plan)
+	}
+	if out.err == nil && p.releases {
+		out.err = e.disown(ctx, p.Object, p.seen)
+	}
+	if out.err == nil {
+		out.err = e.farewell(ctx, o, p)
+	}
+	if out.err == nil {
+		return out, true
+	}
+	if class := classify(out.err); class != classStale && class != classOutdated {
+		e.markDeleting(p, out.err)
+		wrote, err := e.writeStatus(ctx, o, p)
+		out.wrote = out.wrote || wrote
+		if err != nil {
+			out.err = err
+		}
+	}
+	out.requeue, out.version = p.requeue, p.Object.GetResourceVersion()
+	return out, false
+}
+
+// farewell stores what a clean-up that is done left in the status and sends its events.
+func (e *engine[T]) farewell(ctx context.Context, o T, p *Pass[T]) error {
+	if len(p.Object.GetFinalizers()) > 1 { // the object stays, and must not say that it waits for us
+		const message = "the clean-up is done; others still hold the object"
+		conditions.Set(p.Object, conditions.Deleting, metav1.ConditionTrue, "CleanedUp", message)
+		conditions.MarkReconciling(p.Object, conditions.Deleting, message)
+	}
+	wrote, err := e.writeStatus(ctx, o, p)
+	if !wrote && err == nil {
+		e.announce(o, p)
+	}
+	return err
+}
+
+// unfinished waits for the children of a clean-up, such as a last backup's Job.
+func unfinished(plan []*step) error {
+	for _, s := range plan {
+		if !s.isReady {
+			return Wait("CleaningUp", "%s", s.waits)
+		}
+	}
+	return nil
+}
+
+func (e *engine[T]) markDeleting(p *Pass[T], err error) {
+	reason, message := "CleaningUp", describe(err)
+	if class := classify(err); class == classTransient || class == classPanic {
+		reason = "CleanUpFailing"
+	}
+	timeout := e.op.FinalizeTimeout
+	if timeout == 0 {
+		timeout = defaultFinalizeTimeout
+	}
+	overdue := p.Now.Sub(p.Object.GetDeletionTimestamp().Time) > timeout
+	if overdue {
+		reason = "CleanUpOverdue"
+		message += "; to let the object go without clean-up set annotation " + ReleaseAnnotation + "=true"
+	}
+	was := conditions.Get(p.Object, conditions.Deleting)
+	if overdue && (was == nil || was.Reason != reason) {
+		p.events = append(p.events, event{corev1.EventTypeWarning, reason, message})
+	}
+	if !overdue {
+		p.RequeueAfter(time.Until(p.Object.GetDeletionTimestamp().Add(timeout)))
+	}
+	conditions.Set(p.Object, conditions.Deleting, metav1.ConditionTrue, reason, message)
+	conditions.MarkReconciling(p.Object, conditions.Deleting, message)
+}
+
+// releaseTerminating lets go of tracked children of an object that is going itself: its status, in which they would be
+// counted, goes too.
+func (e *engine[T]) releaseTerminating(ctx context.Context, p *Pass[T]) error {
+	if err := e.releaseFormer(ctx, p.seen.children); err != nil {
+		return err
+	}
+	return e.releaseFormer(ctx, p.seen.former)
+}

@@ -1,0 +1,85 @@
+package sdk
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
+)
+
+// paused says in the status that the operator keeps its hands off, and does so.
+func (e *engine[T]) paused(ctx context.Context, o T, p *Pass[T]) outcome {
+	return e.report(ctx, o, p, conditionPaused, conditionDryRun, "Annotated",
+		"annotation "+PausedAnnotation+" is set: the operator leaves the object and its children alone")
+}
+
+// dryRun says in the status what would be done.
+func (e *engine[T]) dryRun(ctx context.Context, o T, p *Pass[T]) outcome {
+	message, err := e.preview(ctx, o, p)
+	if err != nil {
+		return outcome{err: err}
+	}
+	return e.report(ctx, o, p, conditionDryRun, conditionPaused, "Planned", message)
+}
+
+// preview says what a pass would do. Its only errors are those of having looked at an old state.
+func (e *engine[T]) preview(ctx context.Context, o T, p *Pass[T]) (string, error) {
+	switch guarded := controllerutil.ContainsFinalizer(o, e.op.finalizerName()); {
+	case o.GetDeletionTimestamp().IsZero():
+	case guarded && e.op.needsFinalizer(o):
+		return "would clean up and let the object go", nil
+	default:
+		return "would let the object go", nil
+	}
+	err := e.compute(ctx, o, p, e.op.Reconcile)
+	switch {
+	case err == nil:
+		return e.describePlan(p), nil
+	case classify(err) == classStale:
+		return "", err
+	default:
+		return "would do nothing: " + describe(err), nil
+	}
+}
+
+// report stores one condition, and nothing that the pass computed.
+func (e *engine[T]) report(ctx context.Context, o T, p *Pass[T], condition, instead, reason, message string) outcome {
+	p.Object = object.Copy(o)
+	conditions.Remove(p.Object, instead)
+	conditions.Set(p.Object, condition, metav1.ConditionTrue, reason, message)
+	p.events, p.onStored = nil, nil
+	wrote, err := e.writeStatus(ctx, o, p)
+	return outcome{wrote: wrote, err: err, requeue: p.requeue, version: p.Object.GetResourceVersion()}
+}
+
+// describePlan says what carrying out the plan would do, one phrase a child that is not converged.
+func (e *engine[T]) describePlan(p *Pass[T]) string {
+	var todo []string
+	for _, s := range p.plan {
+		intent, err := e.intent(p.Object, s)
+		switch {
+		case err != nil:
+			todo = append(todo, fmt.Sprintf("fail at %s: %s", s, describe(err)))
+		case s.live == nil:
+			todo = append(todo, fmt.Sprintf("create %s", s))
+		case s.terminating:
+			todo = append(todo, fmt.Sprintf("create %s again once it is gone", s))
+		case !s.createOnly && !e.owner.Converged(intent, s.live):
+			todo = append(todo, fmt.Sprintf("update %s", s))
+		}
+	}
+	for _, id := range p.seen.unplanned(p.plan) {
+		if !p.seen.children[id].terminating {
+			todo = append(todo, fmt.Sprintf("delete %s", id))
+		}
+	}
+	if len(todo) == 0 {
+		return "nothing would be done"
+	}
+	return "would " + strings.Join(todo, "; ")
+}

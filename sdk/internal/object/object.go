@@ -1,0 +1,69 @@
+// Package object holds the two operations on arbitrary API objects that need reflection.
+package object
+
+import (
+	"reflect"
+	"strings"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Empty returns a new object of the same Go type and kind. Servers' answers are decoded into such an object: decoding
+// into one that has values already would keep every field that the answer no longer has.
+func Empty[T client.Object](like T) T {
+	o, _ := reflect.TypeAssert[T](reflect.New(reflect.TypeOf(like).Elem())) // a new value of T's own type is a T
+	o.GetObjectKind().SetGroupVersionKind(like.GetObjectKind().GroupVersionKind())
+	return o
+}
+
+// New returns a new object of the Go type T, which must be a pointer to a struct.
+func New[T client.Object]() T {
+	o, _ := reflect.TypeAssert[T](reflect.New(reflect.TypeFor[T]().Elem())) // a new value of T's own type is a T
+	return o
+}
+
+// Assign makes *to a shallow copy of *from. Both must have the same Go type.
+func Assign(to, from client.Object) {
+	reflect.ValueOf(to).Elem().Set(reflect.ValueOf(from).Elem())
+}
+
+// Copy returns a deep copy of the object.
+func Copy[T client.Object](o T) T {
+	c, _ := o.DeepCopyObject().(T) // a copy has the type of its original
+	return c
+}
+
+// Status returns the value of the field whose JSON name is "status", or nil if there is none.
+func Status(o client.Object) any {
+	v := reflect.ValueOf(o).Elem()
+	index := statusField(v.Type())
+	if index < 0 {
+		return nil
+	}
+	return v.Field(index).Interface()
+}
+
+// SetStatus replaces the status of to by that of from, which must have the same Go type. The status is shared, not copied.
+func SetStatus(to, from client.Object) {
+	v := reflect.ValueOf(to).Elem()
+	if index := statusField(v.Type()); index >= 0 {
+		v.Field(index).Set(reflect.ValueOf(from).Elem().Field(index))
+	}
+}
+
+var statusFields sync.Map // reflect.Type -> int
+
+func statusField(t reflect.Type) int {
+	if known, ok := statusFields.Load(t); ok {
+		return known.(int) //nolint:forcetypeassert // this function alone fills the map.
+	}
+	index := -1
+	for i := range t.NumField() {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name == "status" {
+			index = i
+		}
+	}
+	statusFields.Store(t, index)
+	return index
+}

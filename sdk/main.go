@@ -1,0 +1,167 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// Runnable is any [Operator].
+type Runnable interface {
+	SetupWithManager(mgr manager.Manager, opts ...SetupOption) error
+	name() string
+}
+
+func (op *Operator[T]) name() string { return op.Name }
+
+// Main runs operators as a program, configured by flags and environment (see --help), until SIGTERM or SIGINT, and does
+// not return. A second signal ends it at once. The exit code is 0 after a shutdown that was asked for, 2 if the
+// configuration is wrong, and 1 for any other failure.
+func Main(operators ...Runnable) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	err := run(ctx, os.Args[1:], os.LookupEnv, os.Stderr, operators)
+	stop()
+	var usage *usageError
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		os.Exit(0)
+	case errors.As(err, &usage):
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2) //nolint:mnd // the customary code for wrong usage.
+	default:
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+// run is Main without the process: it returns when the context ends.
+func run(
+	ctx context.Context, args []string, lookup func(string) (string, bool), out io.Writer, operators []Runnable,
+) error {
+	names := make([]string, len(operators))
+	for i, op := range operators {
+		names[i] = op.name()
+	}
+	s, err := parseSettings(strings.Join(names, "-"), args, lookup, out)
+	if err != nil {
+		return err
+	}
+	if s.version {
+		_, err := fmt.Fprintln(out, version())
+		return err
+	}
+	logger := s.logger(out)
+	log.SetLogger(logger)
+	klog.SetLogger(logger)
+	cfg, err := s.restConfig()
+	if err != nil {
+		return err
+	}
+	mgr, err := s.newManager(cfg)
+	if err != nil {
+		return err
+	}
+	for _, op := range operators {
+		if err := op.SetupWithManager(mgr, InNamespaces(s.namespaces...), Workers(s.workers)); err != nil {
+			return err
+		}
+	}
+	logger.Info("Operator starting",
+		"operators", names, "version", version(), "server", cfg.Host, "namespaces", s.namespaces)
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("running: %w", err)
+	}
+	logger.Info("Operator stopped")
+	return nil
+}
+
+// restConfig finds the API server: the kubeconfig if one is given, else the cluster that the program runs in, else the
+// default kubeconfig of the user.
+func (s *settings) restConfig() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	if s.kubeconfig == "" {
+		if cfg, err := rest.InClusterConfig(); err == nil {
+			return unlimited(cfg), nil
+		}
+	} else {
+		rules.Precedence = filepath.SplitList(s.kubeconfig)
+		if missing := firstMissing(rules.Precedence); missing != "" {
+			return nil, &usageError{fmt.Errorf("%s does not exist: correct --kubeconfig or KUBECONFIG", missing)}
+		}
+	}
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("no cluster to work on: %w (set --kubeconfig or KUBECONFIG)", err)}
+	}
+	return unlimited(cfg), nil
+}
+
+func firstMissing(files []string) string {
+	for _, file := range files {
+		if _, err := os.Stat(file); err != nil {
+			return file
+		}
+	}
+	return ""
+}
+
+// unlimited leaves the limiting of requests to the API server's priority and fairness, which knows its load.
+func unlimited(cfg *rest.Config) *rest.Config {
+	cfg.QPS = -1
+	return cfg
+}
+
+func (s *settings) newManager(cfg *rest.Config) (manager.Manager, error) {
+	metrics := metricsserver.Options{BindAddress: s.metricsAddress, SecureServing: s.metricsSecure}
+	if s.metricsSecure {
+		metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	mgr, err := manager.New(cfg, manager.Options{
+		Metrics:                       metrics,
+		HealthProbeBindAddress:        s.probeAddress,
+		LeaderElection:                s.leaderElect,
+		LeaderElectionID:              s.name + ".homeostat.dev",
+		LeaderElectionNamespace:       s.leaderNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       &s.shutdownTimeout,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("preparing to run: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("adding the health check: %w", err)
+	}
+	return mgr, nil
+}
+
+// version is that of the module or, in a build from a checkout, its revision.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			return setting.Value
+		}
+	}
+	return info.Main.Version
+}

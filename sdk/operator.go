@@ -1,0 +1,165 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+)
+
+// Object is a custom resource that an [Operator] reconciles: an API object whose status embeds [conditions.Status].
+type Object interface {
+	client.Object
+	CommonStatus() *conditions.Status
+}
+
+var _ conditions.Object = Object(nil)
+
+// Operator describes how objects of kind T are brought to the state that their spec asks for. It is a plain value
+// without state of its own: the same value is run by [Main], by a manager of yours ([Operator.SetupWithManager]) and by
+// tests. Its fields must not change once it is used.
+type Operator[T Object] struct {
+	// Name identifies the operator: it is the field owner of everything applied, the value of the managed-by label of
+	// every child, and the name of the controller and of its leader election. It must be a DNS label and must not
+	// change between versions. Required.
+	Name string
+
+	// AddToScheme registers T and those owned kinds that client-go does not know. Required.
+	AddToScheme func(*runtime.Scheme) error
+
+	// Owns lists one (empty) object of each kind that Reconcile applies. These kinds are watched, and an object of
+	// these kinds that T controls and that a complete pass did not apply is deleted.
+	Owns []client.Object
+
+	// Reconcile says what should exist for p.Object, by calling [Apply], and how the object is doing, by writing
+	// p.Object.Status. It makes no request itself: what it recorded is carried out after it returned nil. It is called
+	// after every relevant change, so it must compute its answer from what it observes, never from what happened. The
+	// context is not canceled on shutdown: a pass under way is finished.
+	//
+	// It may also return [Wait] (something outside must happen first), [Invalid] (the spec must change first) or any
+	// other error, which is retried with exponential backoff. Nothing is applied or pruned then. Required.
+	Reconcile func(ctx context.Context, p *Pass[T]) error
+
+	// Finalize does, before an object goes, what garbage collection cannot do. It is called until it returns nil, with
+	// the same meaning of errors as Reconcile. While it is not nil, T has a finalizer from before the first effect of
+	// Reconcile on; see NeedsFinalizer. Optional.
+	Finalize func(ctx context.Context, p *Pass[T]) error
+
+	// NeedsFinalizer limits the finalizer to the objects for which it returns true. Nil means all, if Finalize is set.
+	NeedsFinalizer func(T) bool
+
+	// FinalizeTimeout is how long Finalize may take before the Deleting condition and an event say that it is overdue.
+	// The object is kept regardless; see [ReleaseAnnotation]. Zero means 10 minutes.
+	FinalizeTimeout time.Duration
+
+	// Resync is how often each object is looked at although nothing happened, give or take a tenth. A pass over an
+	// object in its desired state makes no request. Zero means 10 minutes; a negative value means never.
+	Resync time.Duration
+}
+
+// The annotations on an object of kind T that steer its operator.
+const (
+	// PausedAnnotation, with the value "true", makes the operator leave the object and its children alone. An object
+	// that has the operator's finalizer and is deleted stays until the pause ends.
+	PausedAnnotation = "homeostat.dev/paused"
+	// DryRunAnnotation, with the value "true", makes the operator report what it would do, in the condition DryRun, and
+	// write nothing else. It does not clean up either: what holds for a pause and a deletion holds here.
+	DryRunAnnotation = "homeostat.dev/dry-run"
+	// ReleaseAnnotation, with the value "true", makes the operator remove its finalizer without calling Finalize: the
+	// way out for an object that is being deleted and whose clean-up can never succeed.
+	ReleaseAnnotation = "homeostat.dev/release"
+)
+
+// ManagedByLabel is the label of every child; its value is the operator's name. Only objects with it are cached.
+const ManagedByLabel = "app.kubernetes.io/managed-by"
+
+const (
+	defaultWorkers         = 8
+	defaultResync          = 10 * time.Minute
+	defaultFinalizeTimeout = 10 * time.Minute
+)
+
+// finalizerName is the finalizer on objects of kind T, and the one on their tracked children.
+func (op *Operator[T]) finalizerName() string { return "homeostat.dev/" + op.Name }
+
+func (op *Operator[T]) needsFinalizer(o T) bool {
+	return op.Finalize != nil && (op.NeedsFinalizer == nil || op.NeedsFinalizer(o))
+}
+
+// validate reports everything that is wrong with the operator's definition.
+func (op *Operator[T]) validate() error {
+	var errs []error
+	if msgs := validation.IsDNS1123Label(op.Name); len(msgs) > 0 {
+		errs = append(errs, fmt.Errorf("field Name %q: %s", op.Name, strings.Join(msgs, ", ")))
+	}
+	if op.AddToScheme == nil {
+		errs = append(errs, errors.New("field AddToScheme is nil: set it to the AddToScheme of the kind's API package"))
+	}
+	if op.Reconcile == nil {
+		errs = append(errs, errors.New("field Reconcile is nil: nothing would ever be done"))
+	}
+	if op.NeedsFinalizer != nil && op.Finalize == nil {
+		errs = append(errs, errors.New("field NeedsFinalizer is set without Finalize"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("operator %q is not usable: %w", op.Name, err)
+	}
+	return nil
+}
+
+// SetupOption configures one use of an operator.
+type SetupOption func(*setup)
+
+type setup struct {
+	namespaces []string
+	workers    int
+	unnamed    bool
+}
+
+// InNamespaces restricts the operator to objects in these namespaces. None, the default, means all.
+func InNamespaces(names ...string) SetupOption {
+	return func(s *setup) { s.namespaces = append(s.namespaces, names...) }
+}
+
+// Workers sets how many objects are worked on at a time. The default is 8.
+func Workers(n int) SetupOption {
+	return func(s *setup) { s.workers = n }
+}
+
+// AllowDuplicateName lets the same operator be set up more than once in one process, as tests do.
+func AllowDuplicateName() SetupOption {
+	return func(s *setup) { s.unnamed = true }
+}
+
+// skipNameValidation leaves the choice to the manager's options unless the name was allowed twice.
+func (s *setup) skipNameValidation() *bool {
+	if s.unnamed {
+		return &s.unnamed
+	}
+	return nil
+}
+
+// SetupWithManager adds the operator to a manager. It brings caches of its own, because it keeps less in them than a
+// general cache would; the manager's configuration, scheme, leader election and metrics are used.
+// It returns an error that names every field of the operator that is not usable.
+func (op *Operator[T]) SetupWithManager(mgr manager.Manager, opts ...SetupOption) error {
+	s := setup{workers: defaultWorkers}
+	for _, opt := range opts {
+		opt(&s)
+	}
+	if err := op.validate(); err != nil {
+		return err
+	}
+	if err := op.AddToScheme(mgr.GetScheme()); err != nil {
+		return fmt.Errorf("registering the types of operator %s: %w", op.Name, err)
+	}
+	return newEngine(op, mgr, s)
+}

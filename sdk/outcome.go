@@ -1,0 +1,236 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat-dev/homeostat/sdk/apply"
+)
+
+// WaitError says that a pass cannot go on until something outside happens. See [Wait].
+type WaitError struct {
+	// Reason is a CamelCase word for the condition, Message a sentence.
+	Reason, Message string
+	// After is when to look again although nothing was seen to happen. Zero leaves it to events and the resync.
+	After time.Duration
+}
+
+func (e *WaitError) Error() string { return e.Reason + ": " + e.Message }
+
+// Wait is returned by Reconcile and Finalize when something outside must happen first. The object becomes
+// Reconciling=True with the reason and message; it is not an error and is not counted as one.
+func Wait(reason, format string, args ...any) error {
+	return &WaitError{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// WaitFor is [Wait] with a time after which the operator looks again in any case.
+func WaitFor(after time.Duration, reason, format string, args ...any) error {
+	return &WaitError{Reason: reason, Message: fmt.Sprintf(format, args...), After: after}
+}
+
+// InvalidError says that somebody must edit the object first. See [Invalid].
+type InvalidError struct {
+	// Reason is a CamelCase word for the condition, Message a sentence that names the fix.
+	Reason, Message string
+}
+
+func (e *InvalidError) Error() string { return e.Reason + ": " + e.Message }
+
+// Invalid is returned by Reconcile and Finalize when the spec cannot be carried out as it is. The object becomes
+// Stalled=True with the reason and message, and is not retried before it or something it refers to changes.
+func Invalid(reason, format string, args ...any) error {
+	return &InvalidError{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// class is the row of the error table that a failure belongs to.
+type class int
+
+const (
+	classNone      class = iota
+	classWait            // something outside must happen first
+	classInvalid         // somebody must edit the object
+	classStale           // we looked at an old state: look again, at once and uncounted
+	classOutdated        // we looked at an old version of the object itself: look again when we see the new one
+	classTransient       // it may work the next time
+	classRejected        // the API server refuses this child; somebody must act, but we cannot see when they did
+	classConflict        // an object of that name belongs to somebody else
+	classContended       // somebody keeps reverting us
+	classPanic           // a bug in the operator
+)
+
+// panicError is a panic of the operator's code.
+type panicError struct{ value any }
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// conflictError is an object in our way.
+type conflictError struct {
+	reason string
+	*apply.NotOursError
+}
+
+// contendedError is a child that somebody else keeps changing back.
+type contendedError struct {
+	child  string
+	rivals string
+	after  time.Duration
+}
+
+func (e *contendedError) Error() string {
+	return fmt.Sprintf("%s is changed back again and again by %s: let one of the two manage it", e.child, e.rivals)
+}
+
+// rejectedError is a child that the API server refuses in this form.
+type rejectedError struct {
+	reason, message string
+	after           time.Duration
+}
+
+func (e *rejectedError) Error() string { return e.message }
+
+// classify puts an error in the error table.
+func classify(err error) class {
+	var (
+		wait      *WaitError
+		invalid   *InvalidError
+		bug       *panicError
+		conflict  *conflictError
+		contended *contendedError
+		rejected  *rejectedError
+	)
+	switch {
+	case err == nil:
+		return classNone
+	case errors.As(err, &bug):
+		return classPanic
+	case errors.As(err, &invalid):
+		return classInvalid
+	case errors.As(err, &wait):
+		return classWait
+	case errors.As(err, &conflict):
+		return classConflict
+	case errors.As(err, &contended):
+		return classContended
+	case errors.As(err, &rejected):
+		return classRejected
+	case errors.Is(err, errOutdated):
+		return classOutdated
+	case errors.Is(err, apply.ErrStale), errors.Is(err, errNotSynced), apierrors.IsConflict(err):
+		return classStale
+	default:
+		return classTransient
+	}
+}
+
+// errOutdated means that the object itself was written since it was read.
+var errOutdated = errors.New("the object was changed since it was read")
+
+// outdated marks the conflict of a write of the object itself.
+func outdated(err error) error {
+	if apierrors.IsConflict(err) {
+		return errors.Join(errOutdated, err)
+	}
+	return err
+}
+
+// rejection turns the API server's refusal of a child into an error of its own, or returns err as it is. Only the code
+// and the machine-readable causes decide. Values of a Secret never reach the message.
+func rejection(kind, child string, err error) error {
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return Wait("NamespaceTerminating", "the namespace is being deleted")
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err),
+		apierrors.IsMethodNotSupported(err), apierrors.IsRequestEntityTooLargeError(err):
+		message := fmt.Sprintf("%s is refused: %s", child, statusMessage(err))
+		if kind == "Secret" {
+			message = fmt.Sprintf("%s is refused (%s)", child, apierrors.ReasonForError(err))
+		}
+		return &rejectedError{reason: kind + "Rejected", message: message}
+	default:
+		return err
+	}
+}
+
+// statusMessage returns what the API server says, field by field if it does. Only first lines are taken: what follows may
+// be a dump of the whole object.
+func statusMessage(err error) string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return err.Error()
+	}
+	first := func(text string) string { line, _, _ := strings.Cut(text, "\n"); return line }
+	details := status.Status().Details
+	if !apierrors.IsInvalid(err) || details == nil || len(details.Causes) == 0 {
+		return first(status.Status().Message)
+	}
+	messages := make([]string, len(details.Causes))
+	for i, c := range details.Causes {
+		messages[i] = c.Field + ": " + first(c.Message)
+	}
+	return list(messages)
+}
+
+// renamed gives the refusal of a probe, which had a random name, the name that its reader knows.
+func renamed(err error, name string) error {
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) || status.ErrStatus.Details == nil || status.ErrStatus.Details.Name == "" {
+		return err
+	}
+	answer := *status.ErrStatus.DeepCopy()
+	answer.Message = strings.ReplaceAll(answer.Message, answer.Details.Name, name)
+	return &apierrors.StatusError{ErrStatus: answer}
+}
+
+// causes returns the fields that an Invalid answer blames.
+func causes(err error) []string {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	var fields []string
+	for _, c := range status.Status().Details.Causes {
+		if c.Type == metav1.CauseTypeFieldValueInvalid || c.Type == metav1.CauseTypeForbidden {
+			fields = append(fields, c.Field)
+		}
+	}
+	return fields
+}
+
+// What differs between two occurrences of one failure: a client's port, a duration, an address of memory.
+var volatile = regexp.MustCompile(
+	`\d+\.\d+\.\d+\.\d+:\d+->|\[[0-9a-fA-F:]+\]:\d+->|0x[0-9a-f]{6,}|\b\d+(\.\d+)?(ns|µs|ms|s)\b`)
+
+// describe returns the text of a failure for a condition. It is the same for every occurrence of one failure, so that a
+// repeated failure is not a change of status.
+func describe(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "the API server did not answer in time"
+	}
+	return volatile.ReplaceAllString(err.Error(), "")
+}
+
+// backoff is how long to wait before the n-th retry in a row, n counting from 1: 0.1 s, doubling up to 5 min.
+func backoff(n int) time.Duration {
+	const first, limit = 100 * time.Millisecond, 5 * time.Minute
+	if n > 12 {
+		return limit
+	}
+	return min(first<<(n-1), limit)
+}
+
+// retryAfter is how long to wait after this failure: what the server asks for, and the backoff if that is longer.
+func retryAfter(err error, failures int) time.Duration {
+	d := backoff(failures)
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		d = max(d, time.Duration(seconds)*time.Second)
+	}
+	return d
+}

@@ -1,0 +1,266 @@
+package sdk
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/sdk/apply"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
+)
+
+// Pass is one look at one object: what is observed, and the record of what should be. It is valid during one call of
+// Reconcile or Finalize and is not safe for concurrent use.
+type Pass[T Object] struct {
+	// Object is a private copy, never older than the operator's own last write of it. What Reconcile leaves in its
+	// status is stored, in one request, if it differs; changes to anything else are ignored.
+	Object T
+	// Log carries the object's name.
+	Log logr.Logger
+	// Now is the time of this pass. Use it instead of time.Now, so that a pass can be repeated.
+	Now time.Time
+
+	record
+}
+
+// record is the part of a pass that does not depend on the kind of the object.
+type record struct {
+	seen     *snapshot
+	plan     []*step
+	err      error // the first misuse of the pass, reported when the pass ends
+	unready  *verdict
+	idle     bool
+	requeue  time.Duration
+	events   []event
+	onStored []func()
+	abandons map[childID]bool
+	refs     referrer
+	troubles patience
+	releases bool
+}
+
+type event struct{ kind, reason, message string }
+
+// Child is one object in the plan of a pass, of kind C.
+type Child[C client.Object] struct {
+	step *step
+	live C
+}
+
+// Live returns a copy of the child as it was observed before this pass, or an empty object of its kind if it does not
+// exist. Never nil.
+func (c *Child[C]) Live() C { return c.live }
+
+// Exists reports whether the child existed before this pass and is not being deleted.
+func (c *Child[C]) Exists() bool { return c.step.live != nil && !c.step.terminating }
+
+func (c *Child[C]) planned() *step { return c.step }
+
+// Planned is any [Child].
+type Planned interface{ planned() *step }
+
+// Apply records that the object should exist as given: the fields that are set, and no others, are enforced (the rules
+// are those of [apply.NewIntent]). The object belongs to the pass afterwards. It is in the namespace of p.Object, which
+// becomes its controller: the child goes with its parent, and when a later pass does not apply it.
+// An object of that name that p.Object does not control is never written (see [AdoptionReason]).
+func Apply[T Object, C client.Object](p *Pass[T], desired C, opts ...ApplyOption) *Child[C] {
+	if desired.GetNamespace() == "" {
+		desired.SetNamespace(p.Object.GetNamespace())
+	}
+	s := &step{desired: desired}
+	for _, opt := range opts {
+		opt(s)
+	}
+	p.add(s)
+	child := &Child[C]{step: s, live: object.Empty(desired)}
+	if s.live != nil {
+		child.live, _ = object.Copy(s.live).(C) // the cache holds objects of the type that was applied
+	}
+	return child
+}
+
+// Live returns a copy of the child of that type and name as it is observed, and whether it exists. Only children of
+// p.Object, of the kinds that the operator owns, are visible.
+func Live[C client.Object, T Object](p *Pass[T], like C) (C, bool) {
+	s := &step{desired: like}
+	if like.GetNamespace() == "" {
+		like.SetNamespace(p.Object.GetNamespace())
+	}
+	p.observe(s)
+	if s.live == nil {
+		return object.Empty(like), false
+	}
+	live, ok := object.Copy(s.live).(C)
+	return live, ok
+}
+
+// Abandon deletes a child that is being deleted, and that this pass does not apply, without waiting for the node or
+// whoever else still has to confirm its end. Its process may go on: only do this if you know that it does not.
+func Abandon[T Object](p *Pass[T], child client.Object) {
+	s := &step{desired: child}
+	p.observe(s)
+	if p.abandons == nil {
+		p.abandons = map[childID]bool{}
+	}
+	p.abandons[s.id()] = true
+}
+
+// SetCondition writes a condition of the operator's own. Ready, Reconciling and Stalled are the SDK's.
+func (p *Pass[T]) SetCondition(
+	conditionType string, status metav1.ConditionStatus, reason, format string, args ...any,
+) {
+	switch conditionType {
+	case conditions.Ready, conditions.Reconciling, conditions.Stalled, conditions.Deleting:
+		p.fail(fmt.Errorf("condition %s is computed by the SDK: use NotReady, Idle, Wait or Invalid", conditionType))
+	default:
+		conditions.Set(p.Object, conditionType, status, reason, fmt.Sprintf(format, args...))
+	}
+}
+
+// NotReady makes the object Ready=False and Reconciling=True with this reason although the plan is carried out and all
+// children are fine. Of several calls the first counts.
+func (p *Pass[T]) NotReady(reason, format string, args ...any) {
+	if p.unready == nil {
+		p.unready = &verdict{reason: reason, message: fmt.Sprintf(format, args...)}
+	}
+}
+
+// Idle makes the object Ready=False, and neither Reconciling nor Stalled: it is deliberately not working, for instance
+// suspended. The plan is carried out.
+func (p *Pass[T]) Idle(reason, format string, args ...any) {
+	p.NotReady(reason, format, args...)
+	p.idle = true
+}
+
+// RequeueAfter asks for another pass after this time, in addition to those that events cause. Of several calls the
+// shortest time counts.
+func (p *Pass[T]) RequeueAfter(d time.Duration) {
+	if d > 0 && (p.requeue == 0 || d < p.requeue) {
+		p.requeue = d
+	}
+}
+
+// Event records a Normal event about the object. Events tell what happened, so record one only in the pass that changes
+// something; it is sent after the status was stored.
+func (p *Pass[T]) Event(reason, format string, args ...any) {
+	p.events = append(p.events, event{corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...)})
+}
+
+// Warn records a Warning event. See [Pass.Event].
+func (p *Pass[T]) Warn(reason, format string, args ...any) {
+	p.events = append(p.events, event{corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...)})
+}
+
+// OnStored calls f after the status of this pass was stored, and not at all if it did not differ or could not be
+// stored. It is for what must happen once for each change of the status, such as counting it in a metric.
+func (p *Pass[T]) OnStored(f func()) { p.onStored = append(p.onStored, f) }
+
+// KeepChildren makes Finalize hand the children over to nobody instead of letting garbage collection delete them: every
+// child loses its reference to p.Object before that goes. It does nothing in Reconcile. Deleting the object with
+// foreground propagation deletes them nevertheless, because the garbage collector is faster.
+func (p *Pass[T]) KeepChildren() { p.releases = true }
+
+func (r *record) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// add puts a step into the plan.
+func (r *record) add(s *step) {
+	r.observe(s)
+	if home := r.refs.key.Namespace; s.key.Namespace != home {
+		r.fail(fmt.Errorf("%s is applied in namespace %q: a child must be in that of its parent, %q, "+
+			"because the garbage collector deletes it anywhere else", s, s.key.Namespace, home))
+		return
+	}
+	for _, other := range r.plan {
+		if other.gvk == s.gvk && other.key == s.key {
+			r.fail(fmt.Errorf("%s is applied twice in one pass", s))
+			return
+		}
+	}
+	r.plan = append(r.plan, s)
+}
+
+// observe fills in what is known of the step's object.
+func (r *record) observe(s *step) {
+	if err := r.seen.identify(s); err != nil {
+		r.fail(err)
+		return
+	}
+	if live, ok := r.seen.children[s.id()]; ok {
+		s.live, s.terminating = live.object, live.terminating
+	}
+}
+
+// ApplyOption refines one [Apply].
+type ApplyOption func(*step)
+
+// CreateOnly makes the child once and never changes it afterwards, as for generated credentials.
+func CreateOnly() ApplyOption { return func(s *step) { s.createOnly = true } }
+
+// After holds the child back, neither creating nor changing it, until these children are ready.
+func After(children ...Planned) ApplyOption {
+	return func(s *step) {
+		for _, c := range children {
+			s.after = append(s.after, c.planned())
+		}
+	}
+}
+
+// Disown leaves a field to others; see [apply.Disown].
+func Disown(path string) ApplyOption {
+	return func(s *step) { s.intent = append(s.intent, apply.Disown(path)) }
+}
+
+// Zero enforces the zero value of a field; see [apply.Zero].
+func Zero(path string) ApplyOption {
+	return func(s *step) { s.intent = append(s.intent, apply.Zero(path)) }
+}
+
+// ReadyWhen replaces the way in which the child's readiness is read. The message says what is missing.
+func ReadyWhen[C client.Object](ready func(live C) (ok bool, message string)) ApplyOption {
+	return func(s *step) {
+		s.ready = func(o client.Object) (bool, string) {
+			c, _ := o.(C) // the child was applied as a C
+			return ready(c)
+		}
+	}
+}
+
+// Tracked keeps the child from vanishing unseen: until counted is true in a pass, deleting it only marks it, so that
+// the operator can record its existence or its end in p.Object.Status first. A child that leaves the plan is released
+// after the status of that pass was stored. This is how Kubernetes' own Job controller counts its pods exactly once.
+func Tracked(counted bool) ApplyOption {
+	return func(s *step) { s.tracked, s.hold = true, !counted }
+}
+
+// ImmutablePolicy says what to do when the API server refuses a change because the field cannot change.
+type ImmutablePolicy int
+
+const (
+	// Report makes the object Stalled with reason ImmutableField. This is the default.
+	Report ImmutablePolicy = iota
+	// Recreate deletes the child and creates it anew.
+	Recreate
+	// RecreateOrphan is Recreate without deleting what the child itself controls, as for a StatefulSet and its pods.
+	RecreateOrphan
+)
+
+// OnImmutable sets what to do when a change is refused because the field cannot change. A child is only ever deleted
+// for that if the API server confirmed, in a dry run, that it would accept the new one.
+func OnImmutable(policy ImmutablePolicy) ApplyOption {
+	return func(s *step) { s.immutable = policy }
+}
+
+// AdoptionReason sets the reason of the Ready condition for an object of the child's name that p.Object does not
+// control. The default is ResourceConflict.
+func AdoptionReason(reason string) ApplyOption {
+	return func(s *step) { s.conflictReason = reason }
+}

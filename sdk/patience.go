@@ -1,0 +1,115 @@
+package sdk
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/sdk/apply"
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
+)
+
+// trouble is what is remembered of a child that the API server refused or that somebody keeps reverting, so that the
+// operator neither gives up nor floods the server. It belongs to one intent: a new intent starts without it.
+type trouble struct {
+	digest   string
+	until    time.Time // no request before then
+	err      error     // what to report until then
+	refusals int
+	applied  []time.Time // the last applies of this very intent, newest last
+	fights   int
+}
+
+const (
+	// A fight is this many applies of one and the same intent within the window: each of them was undone by somebody.
+	fightApplies = 4
+	fightWindow  = time.Minute
+	// peace ends a fight: nobody reverted us for so long.
+	peace = 10 * time.Minute
+)
+
+// patience keeps the troubles of one object's children. It is used by one pass at a time.
+type patience map[childID]*trouble
+
+// check returns the error to report instead of making a request, or nil if a request may be made.
+func (p patience) check(id childID, digest string, now time.Time) error {
+	t, ok := p[id]
+	if !ok || t.digest != digest || !now.Before(t.until) {
+		return nil
+	}
+	return t.err
+}
+
+func (p patience) of(id childID, digest string) *trouble {
+	t, ok := p[id]
+	if !ok || t.digest != digest {
+		t = &trouble{digest: digest}
+		p[id] = t
+	}
+	return t
+}
+
+// refused notes a refusal and returns the error to report: it carries the time of the next attempt.
+func (p patience) refused(id childID, digest string, err *rejectedError, now time.Time) error {
+	t := p.of(id, digest)
+	t.refusals++
+	// The first retry comes after 0.8 s: a refusal is seldom a matter of milliseconds.
+	err.after = backoff(t.refusals + 3)
+	t.until, t.err = now.Add(err.after), err
+	return err
+}
+
+// applied notes that an intent was carried out.
+func (p patience) applied(id childID, digest string, now time.Time) {
+	t := p.of(id, digest)
+	t.refusals, t.err, t.until = 0, nil, time.Time{}
+	t.applied = append(t.applied, now)
+	if len(t.applied) > fightApplies {
+		t.applied = slices.Delete(t.applied, 0, len(t.applied)-fightApplies)
+	}
+}
+
+// fighting reports whether the same intent was applied so often of late that somebody must be reverting it, and after
+// how long the next attempt may be made.
+func (p patience) fighting(id childID, digest string, now time.Time) (time.Duration, bool) {
+	t, ok := p[id]
+	if !ok || t.digest != digest || len(t.applied) == 0 {
+		return 0, false
+	}
+	last := t.applied[len(t.applied)-1]
+	if now.Sub(last) > peace {
+		t.fights, t.applied = 0, nil
+		return 0, false
+	}
+	if t.fights == 0 && (len(t.applied) < fightApplies || now.Sub(t.applied[0]) > fightWindow) {
+		return 0, false
+	}
+	wait := backoff(t.fights+4) - now.Sub(last)
+	if wait <= 0 {
+		t.fights++
+		return 0, false
+	}
+	t.fights = max(t.fights, 1)
+	return wait, true
+}
+
+// contend checks for a fight before an update and names the rivals.
+func (e *engine[T]) contend(ctx context.Context, p *Pass[T], s *step, i *apply.Intent) error {
+	wait, fighting := p.troubles.fighting(s.id(), i.Digest(), p.Now)
+	if !fighting {
+		return nil
+	}
+	// The cache keeps only our own managedFields entry, so the rivals' names cost one request in each fight.
+	live, rivals := object.Empty(s.desired), "somebody"
+	if err := e.client.Get(ctx, client.ObjectKeyFromObject(s.live), live); err == nil {
+		if names := i.Rivals(live, e.owner.Name()); len(names) > 0 {
+			rivals = strings.Join(names, ", ")
+		}
+	}
+	t := p.troubles.of(s.id(), i.Digest())
+	t.until, t.err = p.Now.Add(wait), &contendedError{child: s.String(), rivals: rivals, after: wait}
+	return t.err
+}

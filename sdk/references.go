@@ -1,0 +1,306 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/homeostat-dev/homeostat/sdk/apply"
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
+)
+
+// Ref reads an object that p.Object refers to, for example a Secret, by the name and namespace (default: that of
+// p.Object) of like. From then on, and until a pass no longer asks for it, exactly that object is watched: a change of
+// it causes a pass. A missing object is a [Wait] with reason ReferenceNotFound, to be returned by Reconcile.
+func Ref[C client.Object, T Object](p *Pass[T], like C) (C, error) {
+	if like.GetNamespace() == "" {
+		like.SetNamespace(p.Object.GetNamespace())
+	}
+	empty := object.Empty(like)
+	gvk, err := apiutil.GVKForObject(like, p.seen.scheme)
+	if err != nil {
+		return empty, fmt.Errorf("finding the kind of %T: %w", like, err)
+	}
+	id := childID{gvk, client.ObjectKeyFromObject(like)}
+	found, err := p.refs.get(id, empty)
+	switch {
+	case err != nil:
+		return empty, err
+	case found == nil:
+		return empty, Wait("ReferenceNotFound", "%s does not exist in namespace %s", id, id.key.Namespace)
+	}
+	live, ok := object.Copy(found).(C)
+	if !ok {
+		return empty, fmt.Errorf("reading %s: it is also read as a %T", id, found)
+	}
+	return live, nil
+}
+
+// referrer is a pass's access to the references; it notes which ones the pass used.
+type referrer struct {
+	references *references
+	key        types.NamespacedName
+	used       map[childID]struct{}
+}
+
+func (r *referrer) get(id childID, like client.Object) (client.Object, error) {
+	if r.used == nil {
+		r.used = map[childID]struct{}{}
+	}
+	r.used[id] = struct{}{}
+	return r.references.get(r.key, id, like)
+}
+
+// errNotSynced means that a reference was asked for just now and has not been read yet.
+var errNotSynced = errors.New("the reference is being read")
+
+// references watches single objects on behalf of the objects that refer to them. It is safe for concurrent use.
+type references struct {
+	client client.WithWatch
+	scheme *runtime.Scheme
+
+	mu      sync.Mutex
+	ctx     context.Context //nolint:containedctx // it is the controller's, and the watches end with it.
+	queue   requestQueue
+	watches map[childID]*reference
+	byUser  map[types.NamespacedName]map[childID]struct{}
+}
+
+type requestQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// reference is the watch of one object.
+type reference struct {
+	store  toolscache.Store
+	synced toolscache.InformerSynced
+	cancel context.CancelFunc
+	users  map[types.NamespacedName]struct{}
+	err    error // of the last list
+}
+
+func newReferences(mgr manager.Manager, c controller.Controller, scheme *runtime.Scheme) (*references, error) {
+	watcher, err := client.NewWithWatch(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: scheme, Mapper: mgr.GetRESTMapper(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating the client for references: %w", err)
+	}
+	r := &references{
+		client: watcher, scheme: scheme, watches: map[childID]*reference{},
+		byUser: map[types.NamespacedName]map[childID]struct{}{},
+	}
+	err = c.Watch(source.Func(func(ctx context.Context, queue requestQueue) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.ctx, r.queue = ctx, queue
+		return nil
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("setting up references: %w", err)
+	}
+	return r, nil
+}
+
+// get returns the object, or nil if it does not exist. The first call starts the watch and returns errNotSynced.
+func (r *references) get(user types.NamespacedName, id childID, like client.Object) (client.Object, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ref, ok := r.watches[id]
+	if !ok {
+		var err error
+		if ref, err = r.startLocked(id, like); err != nil {
+			return nil, err
+		}
+	}
+	ref.users[user] = struct{}{}
+	if r.byUser[user] == nil {
+		r.byUser[user] = map[childID]struct{}{}
+	}
+	r.byUser[user][id] = struct{}{}
+	switch {
+	case !ref.synced() && ref.err != nil:
+		return nil, fmt.Errorf("reading %s: %w", id, ref.err)
+	case !ref.synced():
+		return nil, errNotSynced
+	}
+	x, exists, err := ref.store.GetByKey(storeKey(id.key))
+	if err != nil || !exists {
+		return nil, err
+	}
+	o, ok := x.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("reading %s: the cache holds a %T", id, x)
+	}
+	return o, nil
+}
+
+// watched reports whether somebody asked for this object already.
+func (r *references) watched(id childID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.watches[id]
+	return ok
+}
+
+// set ends the watches that this user no longer uses.
+func (r *references) set(user types.NamespacedName, used map[childID]struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id := range r.byUser[user] {
+		if _, ok := used[id]; ok {
+			continue
+		}
+		delete(r.byUser[user], id)
+		ref := r.watches[id]
+		delete(ref.users, user)
+		if len(ref.users) == 0 {
+			ref.cancel()
+			delete(r.watches, id)
+		}
+	}
+	if len(r.byUser[user]) == 0 {
+		delete(r.byUser, user)
+	}
+}
+
+func (r *references) startLocked(id childID, like client.Object) (*reference, error) {
+	lister, err := r.listerWatcher(id, like)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	ref := &reference{cancel: cancel, users: map[types.NamespacedName]struct{}{}}
+	wake := func() { r.wake(id) }
+	store, informer := toolscache.NewInformerWithOptions(toolscache.InformerOptions{
+		ListerWatcher: &toolscache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				list, err := lister.list(ctx, o)
+				r.listed(ref, err)
+				return list, err
+			},
+			WatchFuncWithContext: lister.watch,
+		},
+		ObjectType: like,
+		Transform:  cache.TransformStripManagedFields(),
+		Handler: toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { wake() }, UpdateFunc: func(any, any) { wake() }, DeleteFunc: func(any) { wake() },
+		},
+	})
+	ref.store, ref.synced = store, informer.HasSynced
+	r.watches[id] = ref
+	go informer.RunWithContext(ctx)
+	go func() {
+		if toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			wake() // there is no event if the object does not exist
+		}
+	}()
+	return ref, nil
+}
+
+func (r *references) listed(ref *reference, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ref.err = err
+}
+
+// wake causes a pass over everything that refers to the object.
+func (r *references) wake(id childID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ref, ok := r.watches[id]
+	if !ok {
+		return
+	}
+	for user := range ref.users {
+		r.queue.Add(reconcile.Request{NamespacedName: user})
+	}
+}
+
+// singleLister lists and watches one object by its name.
+type singleLister struct {
+	client  client.WithWatch
+	newList func() client.ObjectList
+	opts    []client.ListOption
+}
+
+func (r *references) listerWatcher(id childID, like client.Object) (*singleLister, error) {
+	listGVK := id.gvk.GroupVersion().WithKind(id.gvk.Kind + "List")
+	l := &singleLister{client: r.client, opts: []client.ListOption{
+		client.InNamespace(id.key.Namespace), client.MatchingFields{metav1.ObjectNameField: id.key.Name},
+	}}
+	if _, ok := like.(*metav1.PartialObjectMetadata); ok {
+		l.newList = func() client.ObjectList {
+			list := &metav1.PartialObjectMetadataList{}
+			list.SetGroupVersionKind(listGVK)
+			return list
+		}
+		return l, nil
+	}
+	if _, err := newList(r.scheme, listGVK); err != nil {
+		return nil, err
+	}
+	l.newList = func() client.ObjectList {
+		list, _ := newList(r.scheme, listGVK)
+		return list
+	}
+	return l, nil
+}
+
+func newList(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (client.ObjectList, error) {
+	o, err := scheme.New(gvk)
+	if err != nil {
+		return nil, fmt.Errorf("finding the list kind of a reference: %w", err)
+	}
+	list, ok := o.(client.ObjectList)
+	if !ok {
+		return nil, fmt.Errorf("%s is not a list", gvk)
+	}
+	return list, nil
+}
+
+func (l *singleLister) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	list := l.newList()
+	return list, l.client.List(ctx, list, append(l.opts, &client.ListOptions{Raw: &o})...)
+}
+
+func (l *singleLister) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	return l.client.Watch(ctx, l.newList(), append(l.opts, &client.ListOptions{Raw: &o})...)
+}
+
+// obstacle returns the error for an object that is known to be in the way, without a request, and keeps watching it.
+func (e *engine[T]) obstacle(p *Pass[T], s *step, i *apply.Intent) error {
+	if !e.references.watched(s.id()) {
+		return nil
+	}
+	o, err := p.refs.get(s.id(), nil)
+	switch {
+	case errors.Is(err, errNotSynced):
+		return err // it is being read; to try and fail meanwhile would be polling
+	case err != nil || o == nil:
+		return nil //nolint:nilerr // who may not watch the object finds out about it by the attempt to create it.
+	default:
+		return i.Refuse(o)
+	}
+}
+
+// watchObstacle makes the end of an object that is in the way cause a pass.
+func (e *engine[T]) watchObstacle(p *Pass[T], s *step) {
+	like := &metav1.PartialObjectMetadata{}
+	like.SetGroupVersionKind(s.gvk)
+	_, _ = p.refs.get(s.id(), like) // the first call only starts the watch; a later pass reads it
+}

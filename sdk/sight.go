@@ -1,0 +1,78 @@
+package sdk
+
+import (
+	"hash/maphash"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// sight is a digest of all that a pass can see: the object, its children and its references, each with its version.
+// Equal sights lead to equal passes, time apart. It tells an event that is news from one whose effect a pass has seen
+// already, because that pass wrote it itself or because several events came at once.
+type sight uint64
+
+//nolint:gochecknoglobals // sights are compared within a process only.
+var sightSeed = maphash.MakeSeed()
+
+// glimpse is what a sight holds of one object.
+type glimpse struct {
+	id          childID
+	uid         types.UID
+	version     string
+	terminating bool
+}
+
+// add gives the same sum in any order.
+func (s sight) add(g glimpse) sight { return s + sight(maphash.Comparable(sightSeed, g)) }
+
+func (s *snapshot) sight(o client.Object) sight {
+	all := sight(0).add(glimpse{uid: o.GetUID(), version: o.GetResourceVersion()})
+	for _, objects := range []map[childID]observed{s.children, s.former} {
+		for id, seen := range objects {
+			all = all.add(glimpse{id, seen.object.GetUID(), seen.object.GetResourceVersion(), seen.terminating})
+		}
+	}
+	return all
+}
+
+// sight adds what the object of that name refers to.
+func (r *references) sight(user types.NamespacedName) sight {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all sight
+	for id := range r.byUser[user] {
+		g := glimpse{id: id}
+		ref := r.watches[id]
+		if ref.synced() {
+			g.version = "absent"
+		}
+		if x, exists, err := ref.store.GetByKey(storeKey(id.key)); err == nil && exists {
+			if o, ok := x.(client.Object); ok {
+				g.uid, g.version = o.GetUID(), o.GetResourceVersion()
+			}
+		}
+		all = all.add(g)
+	}
+	return all
+}
+
+// calm is what an object was left in by a pass that had nothing to write: nothing is to be done before it looks
+// different or the time comes.
+type calm struct {
+	sight sight
+	until time.Time // zero if only an event ends it
+}
+
+// lasts reports whether nothing has to be done yet, and for how long; zero means until an event.
+func (c *calm) lasts(now sight) (time.Duration, bool) {
+	if c == nil || c.sight != now {
+		return 0, false
+	}
+	if c.until.IsZero() {
+		return 0, true
+	}
+	left := time.Until(c.until)
+	return left, left > 0
+}

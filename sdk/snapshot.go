@@ -1,0 +1,76 @@
+package sdk
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// childID names an object among the children of one operator.
+type childID struct {
+	gvk schema.GroupVersionKind
+	key types.NamespacedName
+}
+
+func (id childID) String() string { return fmt.Sprintf("%s %s", id.gvk.Kind, id.key.Name) }
+
+// observed is a child as it was before a pass. The object is shared with the cache: never change it.
+type observed struct {
+	object      client.Object
+	terminating bool
+}
+
+// snapshot is everything a pass observes of its children.
+type snapshot struct {
+	scheme   *runtime.Scheme
+	children map[childID]observed
+	// former children belong to an earlier object of the same name, whose UID was another.
+	former map[childID]observed
+}
+
+func (s *snapshot) put(gvk schema.GroupVersionKind, o client.Object, uid types.UID) {
+	id := childID{gvk, client.ObjectKeyFromObject(o)}
+	seen := observed{object: o, terminating: !o.GetDeletionTimestamp().IsZero()}
+	if metav1.GetControllerOf(o).UID != uid {
+		s.former[id] = seen
+		return
+	}
+	if known, ok := s.children[id]; !ok || newer(o.GetResourceVersion(), known.object.GetResourceVersion()) {
+		s.children[id] = seen
+	}
+}
+
+// identify fills in the kind and key of a step from its desired object.
+func (s *snapshot) identify(step *step) error {
+	gvk, err := apiutil.GVKForObject(step.desired, s.scheme)
+	if err != nil {
+		return fmt.Errorf("finding the kind of %T: %w", step.desired, err)
+	}
+	step.gvk, step.key = gvk, client.ObjectKeyFromObject(step.desired)
+	return nil
+}
+
+// unplanned returns the children that the plan does not mention, in the reverse of a stable order.
+func (s *snapshot) unplanned(plan []*step) []childID {
+	planned := map[childID]bool{}
+	for _, p := range plan {
+		planned[p.id()] = true
+	}
+	var rest []childID
+	for id := range s.children {
+		if !planned[id] {
+			rest = append(rest, id)
+		}
+	}
+	slices.SortFunc(rest, func(a, b childID) int {
+		return -cmp.Or(cmp.Compare(a.gvk.String(), b.gvk.String()), cmp.Compare(a.key.String(), b.key.String()))
+	})
+	return rest
+}

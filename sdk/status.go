@@ -1,0 +1,226 @@
+package sdk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
+)
+
+// The condition types that appear only while they apply.
+const (
+	conditionPaused    = "Paused"
+	conditionDryRun    = "DryRun"
+	conditionContended = "Contended"
+)
+
+// holdReady is how many transient failures in a row leave a ready object ready.
+const holdReady = 3
+
+// verdict is a reason and a message for the summary.
+type verdict struct{ reason, message string }
+
+// worst returns the failure that concerns a single child and says most, by the order of the error table.
+func worst(plan []*step) error {
+	order := []class{classConflict, classRejected, classContended, classInvalid, classWait}
+	var found error
+	rank := len(order)
+	for _, s := range plan {
+		if r := slices.Index(order, classify(s.err)); s.err != nil && r < rank {
+			found, rank = s.err, r
+		}
+	}
+	return found
+}
+
+// summarize writes Ready, Reconciling and Stalled from the outcome of a pass. This is the error table: one row a class.
+func summarize[T Object](p *Pass[T], err error, failures int) {
+	o := p.Object
+	conditions.Remove(o, conditionPaused)
+	conditions.Remove(o, conditionDryRun)
+	if classify(err) != classContended { // to remove it and set it again would move its transition time
+		conditions.Remove(o, conditionContended)
+	}
+	var (
+		wait      *WaitError
+		invalid   *InvalidError
+		conflict  *conflictError
+		contended *contendedError
+		rejected  *rejectedError
+	)
+	switch classify(err) {
+	case classNone:
+		summarizePlan(p)
+	case classStale:
+		// We looked at an old state. The next pass, which follows at once, has something to say.
+	case classWait:
+		errors.As(err, &wait)
+		conditions.MarkReconciling(o, wait.Reason, wait.Message)
+	case classInvalid:
+		errors.As(err, &invalid)
+		conditions.MarkStalled(o, invalid.Reason, invalid.Message)
+	case classConflict:
+		errors.As(err, &conflict)
+		conditions.MarkStalled(o, conflict.reason, conflict.Error())
+	case classRejected:
+		errors.As(err, &rejected)
+		conditions.MarkStalled(o, rejected.reason, rejected.message)
+	case classContended:
+		errors.As(err, &contended)
+		conditions.Set(o, conditionContended, metav1.ConditionTrue, "RevertedByOthers", contended.Error())
+		conditions.MarkReconciling(o, conditionContended, contended.Error())
+	case classPanic:
+		conditions.MarkReconciling(o, "Panic", describe(err))
+	case classTransient:
+		if failures < holdReady {
+			conditions.MarkRetrying(o, "Retrying", describe(err))
+			return
+		}
+		conditions.MarkReconciling(o, "Retrying", describe(err))
+	}
+}
+
+// summarizePlan computes the summary of a plan that was carried out: ready if every child is and the operator agrees.
+func summarizePlan[T Object](p *Pass[T]) {
+	var missing []string
+	reason := "Progressing"
+	for _, s := range p.plan {
+		if s.isReady {
+			continue
+		}
+		if s.failed {
+			reason = "ChildFailed"
+		}
+		missing = append(missing, s.waits)
+	}
+	switch {
+	case p.unready != nil && p.idle:
+		conditions.MarkIdle(p.Object, p.unready.reason, p.unready.message)
+	case p.unready != nil:
+		conditions.MarkReconciling(p.Object, p.unready.reason, p.unready.message)
+	case len(missing) > 0:
+		conditions.MarkReconciling(p.Object, reason, list(missing))
+	default:
+		conditions.MarkReady(p.Object, "")
+	}
+}
+
+// list joins the first few messages and counts the others, so that a large plan has a short and stable message.
+func list(messages []string) string {
+	const shown = 3
+	slices.Sort(messages)
+	if len(messages) <= shown {
+		return strings.Join(messages, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(messages[:shown], "; "), len(messages)-shown)
+}
+
+// writeStatus stores the status of the pass if it differs from the stored one, and then sends the events. The request
+// carries the resourceVersion that the pass looked at: a status is never computed from one state and written to
+// another.
+func (e *engine[T]) writeStatus(ctx context.Context, from T, p *Pass[T]) (bool, error) {
+	before, after := object.Status(from), object.Status(p.Object)
+	if equality.Semantic.DeepEqual(before, after) {
+		return false, nil
+	}
+	body, err := statusPatch(p.Object, before, after)
+	if err != nil {
+		return false, err
+	}
+	stored := object.Empty(p.Object)
+	stored.SetNamespace(p.Object.GetNamespace())
+	stored.SetName(p.Object.GetName())
+	if err := e.client.Status().Patch(ctx, stored, client.RawPatch(types.MergePatchType, body)); err != nil {
+		return false, fmt.Errorf("writing the status of %s: %w", client.ObjectKeyFromObject(from), outdated(err))
+	}
+	e.view.wrote(e.view.primary, "", p.Object.GetResourceVersion(), stored)
+	p.Object = object.Copy(stored)
+	for _, f := range p.onStored {
+		f()
+	}
+	e.announce(from, p)
+	return true, nil
+}
+
+func statusPatch(o client.Object, before, after any) ([]byte, error) {
+	from, err := json.Marshal(before)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the status: %w", err)
+	}
+	to, err := json.Marshal(after)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the status: %w", err)
+	}
+	diff, err := jsonpatch.CreateMergePatch(from, to)
+	if err != nil {
+		return nil, fmt.Errorf("comparing the status: %w", err)
+	}
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": o.GetResourceVersion(), "uid": o.GetUID()},
+		"status":   json.RawMessage(diff),
+	})
+}
+
+// announce sends the events of a pass whose status was stored: those the operator recorded, and the transitions of the
+// summary. Nothing is sent for a pass that changed nothing.
+func (e *engine[T]) announce(from T, p *Pass[T]) {
+	for _, ev := range append(transitions(from, p.Object), p.events...) {
+		note := ev.message[:min(len(ev.message), maxNote)]
+		e.recorder.Eventf(p.Object, nil, ev.kind, ev.reason, "Reconcile", "%s", strings.ToValidUTF8(note, ""))
+	}
+}
+
+// maxNote is what the API server accepts as the note of an event, in bytes.
+const maxNote = 1024
+
+func transitions(from, to Object) []event {
+	var all []event
+	ready, stalled := conditions.Get(to, conditions.Ready), conditions.Get(to, conditions.Stalled)
+	was := conditions.Get(from, conditions.Ready)
+	switch {
+	case ready == nil:
+	case ready.Status == metav1.ConditionTrue && (was == nil || was.Status != metav1.ConditionTrue):
+		all = append(all, event{corev1.EventTypeNormal, "Ready", "the object is ready"})
+	case ready.Status == metav1.ConditionFalse && was != nil && was.Status == metav1.ConditionTrue:
+		all = append(all, event{corev1.EventTypeWarning, ready.Reason, ready.Message})
+	}
+	wasStalled := conditions.Get(from, conditions.Stalled)
+	if stalled != nil && stalled.Status == metav1.ConditionTrue &&
+		(wasStalled == nil || wasStalled.Status != metav1.ConditionTrue || wasStalled.Reason != stalled.Reason) &&
+		(was == nil || was.Status != metav1.ConditionTrue) {
+		all = append(all, event{corev1.EventTypeWarning, stalled.Reason, stalled.Message})
+	}
+	return all
+}
+
+// waitAfter is when the failure itself asks to be looked at again; zero leaves it to others.
+func waitAfter(err error) time.Duration {
+	var (
+		wait      *WaitError
+		rejected  *rejectedError
+		contended *contendedError
+	)
+	switch {
+	case errors.As(err, &wait):
+		return wait.After
+	case errors.As(err, &rejected):
+		return rejected.after
+	case errors.As(err, &contended):
+		return contended.after
+	default:
+		return 0
+	}
+}

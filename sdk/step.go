@@ -1,0 +1,70 @@
+package sdk
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/sdk/apply"
+)
+
+// step is one child in the plan of a pass: what was asked for, what was there, and what came of it.
+type step struct {
+	desired        client.Object
+	intent         []apply.Option
+	after          []*step
+	ready          func(client.Object) (bool, string)
+	immutable      ImmutablePolicy
+	conflictReason string
+	createOnly     bool
+	tracked, hold  bool
+
+	gvk         schema.GroupVersionKind
+	key         types.NamespacedName
+	live        client.Object // nil if there was none
+	terminating bool
+
+	stored  client.Object // what exists now, nil if nothing does
+	isReady bool
+	waits   string // what is missing for it to be ready
+	failed  bool   // it will not become ready by itself
+	err     error  // a failure that concerns this child alone
+}
+
+func (s *step) id() childID { return childID{s.gvk, s.key} }
+
+func (s *step) String() string { return s.id().String() }
+
+// blocked returns the first child that this one is held back for, or nil.
+func (s *step) blocked() *step {
+	for _, other := range s.after {
+		if !other.isReady {
+			return other
+		}
+	}
+	return nil
+}
+
+// assess reads the readiness of what exists now.
+func (s *step) assess() {
+	switch {
+	case s.err != nil:
+		return
+	case s.terminating:
+		s.waits = fmt.Sprintf("%s is being deleted", s)
+		return
+	case s.stored == nil:
+		s.waits = fmt.Sprintf("%s does not exist yet", s)
+		return
+	}
+	ready := s.ready
+	if ready == nil {
+		ready = s.wellKnown
+	}
+	var message string
+	if s.isReady, message = ready(s.stored); !s.isReady {
+		s.waits = fmt.Sprintf("%s: %s", s, message)
+	}
+}

@@ -1,0 +1,391 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/homeostat-dev/homeostat/sdk/apply"
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
+)
+
+// view is what an operator sees of the cluster: informers, overlaid with the server's answers to its own writes that
+// the informers have not delivered yet. Reading it makes no request and never blocks. It is safe for concurrent use.
+type view struct {
+	scheme  *runtime.Scheme
+	primary schema.GroupVersionKind
+	owned   []schema.GroupVersionKind
+	scopes  map[string]*scope // by namespace; one entry "" if all namespaces are watched
+
+	mu      sync.Mutex
+	writes  map[types.UID]write
+	byOwner map[types.UID]map[types.UID]struct{} // owner -> children with an entry in writes
+	deleted map[types.UID]struct{}               // deleted by us, not yet seen to be going
+}
+
+// write is the server's answer to the last write of one object.
+type write struct {
+	object client.Object
+	gvk    schema.GroupVersionKind
+	owner  types.UID // of the controller, "" for a primary
+	to     string    // the resourceVersion of object
+	at     time.Time
+	// steps are our latest writes of this object, oldest first.
+	steps []transition
+}
+
+// transition is one write: the resourceVersions before and after. Before a creation it is "".
+type transition struct{ from, to string }
+
+// keptSteps is how many of our writes of one object can be told from those of others. One pass makes at most three: the
+// finalizer, the status, and the release of the finalizer.
+const keptSteps = 4
+
+// overlayLimit drops an answer that no informer ever confirmed, for instance because the object lost the label by which
+// it is watched. It is far beyond any lag with which an operator could still be called live.
+const overlayLimit = time.Minute
+
+// scope is the informers of one namespace, or of all.
+type scope struct {
+	cache     cache.Cache
+	mu        sync.Mutex
+	informers map[schema.GroupVersionKind]toolscache.SharedIndexInformer
+}
+
+const controllerIndex = "controller"
+
+// newView creates the caches of an operator and adds them to the manager, which starts them.
+func newView(
+	mgr manager.Manager, name string, primary client.Object, owned []client.Object, namespaces []string,
+) (*view, error) {
+	v := &view{
+		scheme: mgr.GetScheme(), scopes: map[string]*scope{}, writes: map[types.UID]write{},
+		byOwner: map[types.UID]map[types.UID]struct{}{}, deleted: map[types.UID]struct{}{},
+	}
+	var err error
+	if v.primary, err = apiutil.GVKForObject(primary, v.scheme); err != nil {
+		return nil, fmt.Errorf("finding the kind of %T: %w", primary, err)
+	}
+	for _, o := range owned {
+		gvk, err := apiutil.GVKForObject(o, v.scheme)
+		if err != nil {
+			return nil, fmt.Errorf("finding the kind of %T, which Owns lists: %w", o, err)
+		}
+		v.owned = append(v.owned, gvk)
+	}
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, namespace := range namespaces {
+		if v.scopes[namespace], err = v.newScope(mgr, name, namespace, owned); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+func (v *view) newScope(mgr manager.Manager, name, namespace string, owned []client.Object) (*scope, error) {
+	s := &scope{informers: map[schema.GroupVersionKind]toolscache.SharedIndexInformer{}}
+	byObject := map[client.Object]cache.ByObject{}
+	for _, o := range owned {
+		byObject[o] = cache.ByObject{
+			Label:     labels.SelectorFromSet(labels.Set{ManagedByLabel: name}),
+			Transform: apply.KeepOwn(name),
+		}
+	}
+	options := cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: v.scheme, Mapper: mgr.GetRESTMapper(),
+		ByObject: byObject, DefaultTransform: cache.TransformStripManagedFields(), NewInformer: v.captureIn(s),
+	}
+	if namespace != metav1.NamespaceAll {
+		options.DefaultNamespaces = map[string]cache.Config{namespace: {}}
+	}
+	var err error
+	if s.cache, err = cache.New(mgr.GetConfig(), options); err != nil {
+		return nil, fmt.Errorf("creating the cache of operator %s: %w", name, err)
+	}
+	if err := mgr.Add(runnableCache{s.cache}); err != nil {
+		return nil, fmt.Errorf("adding the cache of operator %s to the manager: %w", name, err)
+	}
+	return s, nil
+}
+
+// runnableCache makes the manager start a cache with its own caches, before any controller and without leader election.
+type runnableCache struct{ cache.Cache }
+
+func (r runnableCache) GetCache() cache.Cache { return r.Cache }
+
+// newInformer is what a cache calls to make an informer.
+type newInformer = func(
+	toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers,
+) toolscache.SharedIndexInformer
+
+// captureIn keeps hold of the informers that the cache makes, and indexes children by the name of their controller.
+func (v *view) captureIn(s *scope) newInformer {
+	return func(
+		lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers,
+	) toolscache.SharedIndexInformer {
+		indexers[controllerIndex] = v.indexController
+		informer := toolscache.NewSharedIndexInformer(lw, example, resync, indexers)
+		if gvk, err := apiutil.GVKForObject(example, v.scheme); err == nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.informers[gvk] = informer
+		}
+		return informer
+	}
+}
+
+func (v *view) indexController(x any) ([]string, error) {
+	o, ok := x.(metav1.Object)
+	if !ok {
+		return nil, fmt.Errorf("indexing %T: it is not an object", x)
+	}
+	if controller := metav1.GetControllerOf(o); v.isPrimary(controller) {
+		return []string{o.GetNamespace() + "/" + controller.Name}, nil
+	}
+	return nil, nil
+}
+
+// isPrimary reports whether the reference is to an object of the operator's kind, in whichever version.
+func (v *view) isPrimary(ref *metav1.OwnerReference) bool {
+	if ref == nil || ref.Kind != v.primary.Kind {
+		return false
+	}
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	return err == nil && gv.Group == v.primary.Group
+}
+
+func (v *view) informer(gvk schema.GroupVersionKind, namespace string) toolscache.SharedIndexInformer {
+	s, ok := v.scopes[namespace]
+	if !ok {
+		s = v.scopes[metav1.NamespaceAll]
+	}
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.informers[gvk]
+}
+
+var errNotWatched = errors.New("the namespace is not watched")
+
+// load returns a copy of the primary object, or nil if it does not exist.
+func (v *view) load(_ context.Context, key types.NamespacedName) (client.Object, error) {
+	informer := v.informer(v.primary, key.Namespace)
+	if informer == nil {
+		return nil, fmt.Errorf("reading %s: %w", key, errNotWatched)
+	}
+	x, exists, err := informer.GetIndexer().GetByKey(storeKey(key))
+	if err != nil || !exists {
+		return nil, err
+	}
+	cached, ok := x.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("reading %s: the cache holds a %T", key, x)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if w, ok := v.writes[cached.GetUID()]; ok && newer(w.to, cached.GetResourceVersion()) {
+		return object.Copy(w.object), nil
+	}
+	copied := object.Copy(cached)
+	copied.GetObjectKind().SetGroupVersionKind(v.primary)
+	return copied, nil
+}
+
+// storeKey is the key of informers' stores: "namespace/name", and "name" for cluster-scoped objects.
+func storeKey(key types.NamespacedName) string {
+	if key.Namespace == "" {
+		return key.Name
+	}
+	return key.String()
+}
+
+// snapshot collects the children of an object of that name: its own, and those of a former object of the same name.
+func (v *view) snapshot(key types.NamespacedName, uid types.UID) *snapshot {
+	s := &snapshot{scheme: v.scheme, children: map[childID]observed{}, former: map[childID]observed{}}
+	// What an informer has caught up with by now it shows below. Asked in the other order, an answer could be missed
+	// that arrives in between.
+	unseen := v.unseen(uid)
+	for _, gvk := range v.owned {
+		informer := v.informer(gvk, key.Namespace)
+		if informer == nil {
+			continue
+		}
+		items, err := informer.GetIndexer().ByIndex(controllerIndex, key.Namespace+"/"+key.Name)
+		if err != nil {
+			continue // the index exists on every informer made here
+		}
+		for _, x := range items {
+			if o, ok := x.(client.Object); ok {
+				s.put(gvk, o, uid)
+			}
+		}
+	}
+	for _, w := range unseen {
+		s.put(w.gvk, w.object, uid)
+	}
+	v.markDeleted(s)
+	return s
+}
+
+// unseen returns what we wrote and the informers do not show yet.
+func (v *view) unseen(owner types.UID) []write {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var all []write
+	for child := range v.byOwner[owner] {
+		switch w := v.writes[child]; {
+		case time.Since(w.at) > overlayLimit:
+			v.dropLocked(child)
+		case !v.seen(w):
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// markDeleted marks the children that we deleted and that the informers do not show as going yet.
+func (v *view) markDeleted(s *snapshot) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for id, o := range s.children {
+		if _, ok := v.deleted[o.object.GetUID()]; !ok {
+			continue
+		}
+		if o.terminating {
+			delete(v.deleted, o.object.GetUID())
+			continue
+		}
+		o.terminating = true
+		s.children[id] = o
+	}
+}
+
+// seen reports whether the informer has caught up with a write, be it that it shows the object or showed its end.
+func (v *view) seen(w write) bool {
+	informer := v.informer(w.gvk, w.object.GetNamespace())
+	return informer == nil || !newer(w.to, informer.GetStore().LastStoreSyncResourceVersion())
+}
+
+// wrote records the server's answer to a write, so that reading the view never shows less than we know.
+func (v *view) wrote(gvk schema.GroupVersionKind, owner types.UID, from string, stored client.Object) {
+	w := write{object: stored, gvk: gvk, owner: owner, to: stored.GetResourceVersion(), at: time.Now()}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	w.steps = slices.Concat(v.writes[stored.GetUID()].steps, []transition{{from, w.to}})
+	w.steps = w.steps[max(0, len(w.steps)-keptSteps):]
+	v.writes[stored.GetUID()] = w
+	if owner == "" {
+		return
+	}
+	if v.byOwner[owner] == nil {
+		v.byOwner[owner] = map[types.UID]struct{}{}
+	}
+	v.byOwner[owner][stored.GetUID()] = struct{}{}
+}
+
+// deletes records that we deleted an object.
+func (v *view) deletes(uid types.UID) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.deleted[uid] = struct{}{}
+}
+
+func (v *view) dropLocked(uid types.UID) {
+	owner := v.writes[uid].owner
+	delete(v.writes, uid)
+	delete(v.byOwner[owner], uid)
+	if len(v.byOwner[owner]) == 0 {
+		delete(v.byOwner, owner)
+	}
+}
+
+// forget drops what is known of an object that is gone.
+func (v *view) forget(uid types.UID) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.dropLocked(uid)
+	delete(v.deleted, uid)
+}
+
+// notOurs drops the events of our own writes: the pass that wrote goes on by itself until there is nothing left to
+// write. An event is ours only if it leads from the version we computed from to the one we produced; if anybody wrote
+// between the two, it is not. The end of an object is always news.
+func (v *view) notOurs(forget func(types.UID)) predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e ctrlevent.CreateEvent) bool { return !v.ours("", e.Object) },
+		UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
+			if e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() {
+				return false // a resync of the informer
+			}
+			return !v.ours(e.ObjectOld.GetResourceVersion(), e.ObjectNew)
+		},
+		DeleteFunc: func(e ctrlevent.DeleteEvent) bool {
+			v.forget(e.Object.GetUID())
+			forget(e.Object.GetUID())
+			return true
+		},
+	}
+}
+
+// ours reports whether an event is that of our own write. Our answer is kept until the event has been judged, even if the
+// informer shows its effect before, and is of no use afterwards.
+func (v *view) ours(from string, o client.Object) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	w, ok := v.writes[o.GetUID()]
+	if !ok {
+		return false
+	}
+	if !newer(w.to, o.GetResourceVersion()) {
+		v.dropLocked(o.GetUID())
+	}
+	return slices.Contains(w.steps, transition{from, o.GetResourceVersion()})
+}
+
+// ready reports whether every informer holds what the API server has.
+func (v *view) ready(*http.Request) error {
+	for _, s := range v.scopes {
+		s.mu.Lock()
+		for gvk, informer := range s.informers {
+			if !informer.HasSynced() {
+				s.mu.Unlock()
+				return fmt.Errorf("the informer of %s has not synced", gvk.Kind)
+			}
+		}
+		if len(s.informers) <= len(v.owned) {
+			s.mu.Unlock()
+			return errors.New("the informers have not started")
+		}
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// newer reports whether resourceVersion a is newer than b. What cannot be compared is taken to be newer, so that doubt
+// keeps an answer that we are sure of.
+func newer(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err != nil || order > 0
+}
