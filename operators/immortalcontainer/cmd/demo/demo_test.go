@@ -1,0 +1,51 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/homeostat-dev/homeostat/testkit/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	sandbox.ServeIfAsked()
+	os.Exit(m.Run())
+}
+
+// output may be written by several goroutines.
+type output struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+// The demo checks what it sees itself; this test checks that it tells.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	var out output
+	if err := run(t.Context(), "../..", &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.b.String())
+	}
+	for _, want := range []string{
+		"Ready true, startTimes 1", "deleted pod", "Ready true, startTimes 2", "killed process", "The end.",
+	} {
+		if !strings.Contains(out.b.String(), want) {
+			t.Errorf("the demo does not say %q; it says:\n%s", want, out.b.String())
+		}
+	}
+}
+
+func TestDemoNamesAFolderThatIsNoOperator(t *testing.T) {
+	t.Parallel()
+	err := run(t.Context(), t.TempDir(), &output{})
+	if err == nil || !strings.Contains(err.Error(), "operator") {
+		t.Errorf("error %v, want one sentence about the folder", err)
+	}
+}

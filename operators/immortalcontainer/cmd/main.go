@@ -1,0 +1,9 @@
+// Command immortalcontainer runs the operator.
+package main
+
+import (
+	"github.com/homeostat-dev/homeostat/operators/immortalcontainer"
+	"github.com/homeostat-dev/homeostat/sdk"
+)
+
+func main() { sdk.Main(immortalcontainer.Operator) }

@@ -1,0 +1,133 @@
+package immortalcontainer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/api/v1alpha1"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+var errDead = errors.New("the process is dead")
+
+// fuse lets an operator make a number of writes. The next one is the last: it is lost on its way to the server, or its
+// answer is lost on its way back, and nothing leaves the operator any more.
+type fuse struct {
+	next   http.RoundTripper
+	writes atomic.Int64
+	answer bool // lose the answer instead of the request
+	blown  chan struct{}
+}
+
+func (f *fuse) RoundTrip(r *http.Request) (*http.Response, error) {
+	select {
+	case <-f.blown:
+		return nil, errDead
+	default:
+	}
+	if r.Method == http.MethodGet {
+		return f.next.RoundTrip(r)
+	}
+	switch left := f.writes.Add(-1); {
+	case left > 0:
+		return f.next.RoundTrip(r)
+	case left < 0:
+		return nil, errDead
+	}
+	defer close(f.blown)
+	if f.answer {
+		if resp, err := f.next.RoundTrip(r); err == nil {
+			_ = resp.Body.Close()
+		}
+	}
+	return nil, errDead
+}
+
+// burn returns a configuration that is good for n writes.
+func burn(cfg *rest.Config, n int64, answer bool) (*rest.Config, *fuse) {
+	cfg = rest.CopyConfig(cfg)
+	f := &fuse{answer: answer, blown: make(chan struct{})}
+	f.writes.Store(n)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		f.next = next
+		return f
+	})
+	return cfg, f
+}
+
+// audit collects the UIDs of all pods that ever existed in the test's namespace.
+func audit(t *testing.T, k *testkit.K) func() int {
+	t.Helper()
+	w, err := k.Client.Watch(k.Context(), &corev1.PodList{}, client.InNamespace(k.Namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, done := map[types.UID]bool{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range w.ResultChan() {
+			if pod, ok := e.Object.(*corev1.Pod); ok && e.Type == watch.Added {
+				seen[pod.UID] = true
+			}
+		}
+	}()
+	return func() int {
+		w.Stop()
+		<-done
+		return len(seen)
+	}
+}
+
+// The operator dies at every one of its writes in turn, before and after the server carried it out, and the pod is
+// deleted while it is down. In the end startTimes is the number of pods that ever existed.
+func TestStartTimesIsExactWhereverTheOperatorDies(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []bool{false, true} {
+		for n := int64(1); n <= 8; n++ {
+			t.Run(fmt.Sprintf("write %d, answer lost %t", n, answer), func(t *testing.T) {
+				t.Parallel()
+				k := testkit.New(t)
+				existed := audit(t, k)
+				cfg, f := burn(k.ServiceAccount(""), n, answer)
+				op := startAs(k, cfg)
+				ic := newContainer("a")
+				k.Apply(ic)
+				pod := podOf(k, "a")
+				k.Wait("the operator dies", func(ctx context.Context) error {
+					select {
+					case <-f.blown:
+						return nil
+					default:
+						// Give it something to do until it does.
+						_ = client.IgnoreNotFound(k.Client.Delete(ctx, pod))
+						return errors.New("it lives")
+					}
+				})
+				op.Kill()
+				if rand.IntN(2) == 0 { //nolint:gosec // either is a fair test.
+					_ = client.IgnoreNotFound(k.Client.Delete(k.Context(), pod))
+				}
+				start(k)
+				k.Eventually(ic, testkit.Ready())
+				k.Delete(pod)
+				before := ic.Status.StartTimes
+				more := func(ic *v1alpha1.ImmortalContainer) bool { return ic.Status.StartTimes > before }
+				k.Eventually(ic, testkit.Ready(), testkit.Match("one more start", more))
+				if pods := int64(existed()); ic.Status.StartTimes != pods {
+					t.Errorf("startTimes %d, and %d pods existed", ic.Status.StartTimes, pods)
+				}
+			})
+		}
+	}
+}

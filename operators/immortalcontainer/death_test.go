@@ -1,0 +1,156 @@
+package immortalcontainer_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/api/v1alpha1"
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/kubelet"
+)
+
+// Whatever ends the pod, a new one starts, it is counted once, and the status says what happened.
+func TestEveryDeath(t *testing.T) {
+	t.Parallel()
+	fail := func(mode kubelet.Mode) func(*testing.T, *testkit.K, *corev1.Pod) {
+		return func(t *testing.T, k *testkit.K, pod *corev1.Pod) {
+			t.Helper()
+			selector := "controller=" + pod.Labels["controller"]
+			if err := kubeletOf(t, k).Fail(k.Context(), k.Namespace, selector, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		kill   func(*testing.T, *testkit.K, *corev1.Pod)
+		reason string
+	}{
+		"deleted": {func(_ *testing.T, k *testkit.K, pod *corev1.Pod) { k.Delete(pod) }, "Deleted"},
+		"deleted by force": {func(_ *testing.T, k *testkit.K, pod *corev1.Pod) {
+			k.Delete(pod, client.GracePeriodSeconds(0))
+		}, "Deleted"},
+		"drained": {func(t *testing.T, k *testkit.K, pod *corev1.Pod) {
+			t.Helper()
+			clientset, err := kubernetes.NewForConfig(k.Config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}}
+			if err := clientset.PolicyV1().Evictions(pod.Namespace).Evict(k.Context(), eviction); err != nil {
+				t.Fatal(err)
+			}
+		}, "Drained"},
+		"ended with success":    {fail(kubelet.Succeeded), "Completed"},
+		"ended with an error":   {fail(kubelet.Failed), "Error"},
+		"evicted by its node":   {fail(kubelet.Evict), "Evicted"},
+		"killed, exit code 137": {fail(kubelet.FailedWith(137)), "Error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			start(k)
+			ic := impatient("a")
+			pod := ready(k, ic)
+			c.kill(t, k, pod)
+			k.Eventually(ic, starts(2), testkit.Ready(), lastEnd(c.reason))
+			if uid := ic.Status.LastTermination.PodUID; uid != pod.UID {
+				t.Errorf("last termination is that of pod %s, want %s", uid, pod.UID)
+			}
+		})
+	}
+}
+
+// A container that ends inside its pod is its node's business: the pod stays, and no start is counted.
+func TestCrashLoopInsideThePod(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	ic := newContainer("a")
+	pod := ready(k, ic)
+	nodes := kubeletOf(t, k)
+	if err := nodes.Fail(k.Context(), k.Namespace, "controller=a", kubelet.CrashLoop); err != nil {
+		t.Fatal(err)
+	}
+	k.Eventually(ic, phase(v1alpha1.PhaseBackingOff), testkit.Condition("Ready", metav1.ConditionFalse), starts(1))
+	if err := nodes.Heal(k.Context(), k.Namespace, "controller=a"); err != nil {
+		t.Fatal(err)
+	}
+	k.Eventually(ic, testkit.Ready(), starts(1))
+	k.Eventually(pod, testkit.Exists())
+}
+
+// An image that cannot be pulled is said, and correcting it is enough.
+func TestWrongImage(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	ic := newContainer("a")
+	ic.Spec.Image = "does-not-exist:1"
+	k.Apply(ic)
+	k.Eventually(ic, testkit.Reason("Ready", metav1.ConditionFalse, "ImagePullBackOff"), starts(1))
+	k.Update(ic, func() { ic.Spec.Image = "nginx:1" })
+	k.Eventually(ic, testkit.Ready(), starts(1))
+}
+
+// A pod that ends at once, again and again, is started less and less often, and says when the next attempt is.
+func TestBackoffGrows(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(k)
+	ic := newContainer("a")
+	ic.Spec.Restart.InitialBackoff = metav1.Duration{Duration: time.Second}
+	ic.Spec.Restart.MaxBackoff = metav1.Duration{Duration: time.Hour}
+	ready(k, ic)
+	nodes := kubeletOf(t, k)
+	for n := int64(1); n <= 2; n++ {
+		if err := nodes.Fail(k.Context(), k.Namespace, "controller=a", kubelet.Failed); err != nil {
+			t.Fatal(err)
+		}
+		k.Eventually(ic, starts(n+1), testkit.Ready())
+	}
+	if err := nodes.Fail(k.Context(), k.Namespace, "controller=a", kubelet.Failed); err != nil {
+		t.Fatal(err)
+	}
+	k.Eventually(ic, phase(v1alpha1.PhaseBackingOff), testkit.Condition("BackingOff", metav1.ConditionTrue))
+	k.Eventually(podOf(k, "a"), testkit.Gone())
+	if next := ic.Status.NextStartTime; next == nil || time.Until(next.Time) < 2*time.Second {
+		t.Errorf("nextStartTime %v, want about 4 s from now", next)
+	}
+	if failures := ic.Status.ConsecutiveFailures; failures != 3 {
+		t.Errorf("consecutiveFailures %d, want 3", failures)
+	}
+	k.Wait("the last write", func(ctx context.Context) error { return settled(ctx, op) })
+	nothing(t, k, op, 300*time.Millisecond)
+	k.Update(ic, func() { ic.Spec.Image = "nginx:2" }) // a new specification is tried at once
+	k.Eventually(ic, testkit.Ready(), starts(4))
+}
+
+// A node that vanished may still run the container: by default nothing replaces the pod, and the status says why.
+func TestNodeLost(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t, testkit.Private())
+	start(k)
+	ic := newContainer("a")
+	pod := ready(k, ic)
+	nodes := kubeletOf(t, k)
+	if err := nodes.NodeLost(k.Context(), pod.Spec.NodeName); err != nil {
+		t.Fatal(err)
+	}
+	k.Eventually(ic, testkit.Condition("Ready", metav1.ConditionFalse), starts(1))
+	k.Delete(pod)
+	k.Consistently(pod, 500*time.Millisecond, testkit.Exists())
+	k.Delete(pod, client.GracePeriodSeconds(0)) // somebody who knows that the machine is gone says so
+	k.Eventually(ic, testkit.Ready(), starts(2))
+	replacement := podOf(k, "a")
+	k.Get(replacement)
+	if replacement.Spec.NodeName == pod.Spec.NodeName {
+		t.Errorf("the new pod is on the lost node %s", pod.Spec.NodeName)
+	}
+}
