@@ -1,0 +1,134 @@
+# Verbs of the monorepo; `make help` lists them. Needs Go, git, make and a C compiler; what else it uses, it builds.
+SHELL := bash
+.DEFAULT_GOAL := help
+.NOTPARALLEL: # the go command and the tests are parallel inside; the verbs run in the order written
+
+# go.work says which modules there are. The tools stay out of it (docs/adr/0004).
+MODULES := $(shell go work edit -json go.work | sed -n 's|.*"DiskPath": "\./\(.*\)".*|\1|p')
+TOOLS := tools tools/lint
+OPERATORS := $(filter operators/%,$(MODULES))
+
+# tool NAME: the path of a pinned tool. The go command builds it on first use and keeps it in its cache.
+tool = $$(GOWORK=off go -C $(CURDIR)/tools tool -n $(1))
+GOLANGCI_LINT = $$(GOWORK=off go -C $(CURDIR)/tools/lint tool -n golangci-lint)
+TESTKIT = go run ./testkit/cmd/testkit
+
+# What the targets under "Ship it" work on, and with.
+OPERATOR ?= immortalcontainer
+CONFIG ?= default
+IMAGE ?= homeostat/$(OPERATOR):dev
+KUBECTL ?= $$(command -v kubectl || echo "$$($(TESTKIT) assets)/kubectl")
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^#?[a-z][a-zA-Z\/<>-]*:.*## / { sub(/^#/, ""); printf "  %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Try it
+
+.PHONY: up down kubeconfig demo
+up: ## Run a cluster with every operator and its sample until Ctrl-C (DETACH=1: until make down)
+	@$(TESTKIT) up $(if $(DETACH),--detach) $(OPERATORS)
+
+down: ## Stop what `make up DETACH=1` left running
+	@$(TESTKIT) down
+
+kubeconfig: ## Print the path of the running cluster's kubeconfig
+	@$(TESTKIT) kubeconfig
+
+demo: ## Tell the story of ImmortalContainer once, on a cluster of its own
+	@go run ./operators/immortalcontainer/cmd/demo
+
+##@ Build and test
+
+.PHONY: build test $(MODULES:%=test/%) test/tools cross control-plane
+build: ## Compile every package
+	go build work
+
+test: PACKAGES = work
+test: test/tools ## Test every module on one shared control plane (ARGS='-run Name -count 10')
+	$(run-tests)
+
+#test/<module>: ## Test one module, for example test/sdk
+$(MODULES:%=test/%): PACKAGES = ./$(@:test/%=%)/...
+$(MODULES:%=test/%):
+	$(run-tests)
+
+run-tests = @$(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race $(ARGS) $(PACKAGES)
+
+test/tools:
+	@GOWORK=off go -C tools test ./...
+
+control-plane: ## Find or build the programs of the control plane and print their folder
+	@$(TESTKIT) assets
+
+cross: ## Compile every package and its tests for macOS on arm64
+	GOOS=darwin GOARCH=arm64 go vet work
+
+##@ Change it
+
+.PHONY: generate fmt tidy clean
+generate: ## Write deep copies, CRDs and roles from the Go types
+	@for m in $(MODULES); do (cd $$m && $(call tool,controller-gen) object paths=./...) || exit; done
+	@for m in $(OPERATORS); do (cd $$m && $(call tool,controller-gen) paths=./... \
+		crd output:crd:dir=config/crd rbac:roleName=$${m##*/} output:rbac:dir=config/rbac) || exit; done
+
+fmt: ## Format the Go files
+	@$(GOLANGCI_LINT) fmt
+
+tidy: ## Settle on one version of each dependency and tidy each go.mod
+	go work sync
+	@for m in $(MODULES) $(TOOLS); do GOWORK=off go -C $$m mod tidy || exit; done
+
+clean: ## Delete what was built here (the control plane's cache stays)
+	rm -rf build
+
+##@ Check it
+
+.PHONY: verify lint $(MODULES:%=lint/%) lint/tools lint/workflows verify-modules verify-links verify-gowork-off
+verify: generate fmt verify-modules verify-links lint ## All checks but the tests; fails if they leave the tree dirty
+	@changes=$$(git status --short) && if [ -n "$$changes" ]; then git --no-pager diff; echo "$$changes"; \
+		echo 'make verify: the tree is dirty: commit what is listed above and run it again' >&2; exit 1; fi
+
+lint: ## Lint every module and the workflows
+	@$(MAKE) --no-print-directory --keep-going $(MODULES:%=lint/%) lint/tools lint/workflows
+
+#lint/<module>: ## Lint one module, for example lint/sdk
+$(MODULES:%=lint/%) lint/tools: lint/%:
+	@echo "golangci-lint $*" && cd $* && GOWORK=off $(GOLANGCI_LINT) run ./...
+
+lint/workflows:
+	@echo actionlint && $(call tool,actionlint)
+
+verify-modules: ## Hold the go.mod files to each other and to the imports
+	@$(call tool,modcheck) .
+	@for m in $(MODULES) $(TOOLS); do echo "go mod tidy -diff in $$m" && GOWORK=off go -C $$m mod tidy -diff || exit; done
+
+verify-links: ## Follow the relative links of the Markdown files
+	@$(call tool,linkcheck) .
+
+verify-gowork-off: ## Compile and vet each module alone, as those who import it will
+	@for m in $(MODULES); do echo "GOWORK=off $$m" && GOWORK=off go -C $$m build ./... && \
+		GOWORK=off go -C $$m vet ./... || exit; done
+
+##@ Ship it (OPERATOR=immortalcontainer, CONFIG=default, IMAGE=homeostat/immortalcontainer:dev)
+
+.PHONY: docker-build deploy undeploy undeploy-all
+docker-build: ## Build the operator's image
+	docker build --tag $(IMAGE) --file operators/$(OPERATOR)/Dockerfile .
+
+deploy: ## Install the operator in the cluster that kubectl talks to
+	@set -o pipefail; $(manifests) | $(KUBECTL) apply --server-side --filename -
+
+undeploy: ## Remove the operator, its roles and its namespace; its objects and what they own stay
+	@set -o pipefail; $(manifests) | $(call tool,kustomize) cfg grep --annotate=false --invert-match $(CRD) | \
+		$(KUBECTL) delete --ignore-not-found --filename -
+
+undeploy-all: ## Remove all objects of the operator's kinds, their CRDs, then the operator
+	@set -o pipefail; $(manifests) | $(call tool,kustomize) cfg grep --annotate=false $(CRD) | \
+		$(KUBECTL) delete --ignore-not-found --filename -
+	@$(MAKE) --no-print-directory undeploy
+
+manifests = $(call tool,kustomize) build operators/$(OPERATOR)/config/$(CONFIG) | \
+	sed 's|image: homeostat/$(OPERATOR):dev$$|image: $(IMAGE)|'
+CRD = kind=CustomResourceDefinition

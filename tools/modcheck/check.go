@@ -1,0 +1,145 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+)
+
+// module is one go.mod of the workspace.
+type module struct {
+	dir  string // as go.work has it, cleaned and with slashes: "operators/database"
+	file *modfile.File
+}
+
+// forbidden lists the arrows that no go.mod may draw. A side is read by within.
+var forbidden = []struct{ from, to, why string }{
+	{"sdk", "", "whoever imports the sdk must get nothing else of ours"},
+	{"testkit", "operators/", "testkit serves every operator, so it knows none"},
+	{"operators/", "operators/", "operators ship one by one"},
+}
+
+// check returns a sentence for each fault of the workspace in fsys, and an error if it cannot be read.
+func check(fsys fs.FS) ([]string, error) {
+	mods, err := load(fsys)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(goLines(mods), versions(mods), siblings(mods)), nil
+}
+
+func load(fsys fs.FS) ([]module, error) {
+	data, err := fs.ReadFile(fsys, "go.work")
+	if err != nil {
+		return nil, fmt.Errorf("reading the workspace: %w", err)
+	}
+	work, err := modfile.ParseWork("go.work", data, nil)
+	if err != nil {
+		return nil, fmt.Errorf("parsing the workspace: %w", err)
+	}
+	mods := make([]module, 0, len(work.Use))
+	for _, use := range work.Use {
+		m := module{dir: path.Clean(use.Path)}
+		data, err := fs.ReadFile(fsys, m.dir+"/go.mod")
+		if err != nil {
+			return nil, fmt.Errorf("reading a module of go.work: %w", err)
+		}
+		if m.file, err = modfile.Parse(m.dir+"/go.mod", data, nil); err != nil {
+			return nil, fmt.Errorf("parsing a module of go.work: %w", err)
+		}
+		if m.file.Module == nil || m.file.Go == nil {
+			return nil, fmt.Errorf("parsing a module of go.work: %s/go.mod lacks a module line or a go line", m.dir)
+		}
+		mods = append(mods, m)
+	}
+	return mods, nil
+}
+
+// goLines wants the same go line in each module, and a toolchain line in none.
+func goLines(mods []module) (faults []string) {
+	for _, m := range mods {
+		if first := mods[0]; m.file.Go.Version != first.file.Go.Version {
+			faults = append(faults, fmt.Sprintf("%s/go.mod: has go %s, but %s/go.mod has go %s: write the same in both",
+				m.dir, m.file.Go.Version, first.dir, first.file.Go.Version))
+		}
+		if m.file.Toolchain != nil {
+			faults = append(faults, fmt.Sprintf("%s/go.mod: has toolchain %s: delete it, the go line is enough",
+				m.dir, m.file.Toolchain.Name))
+		}
+	}
+	return faults
+}
+
+// versions wants each dependency, direct or not, at one version in all modules.
+func versions(mods []module) (faults []string) {
+	wantedBy := map[string]map[string][]string{} // dependency, version, folders
+	for _, m := range mods {
+		for _, r := range m.file.Require {
+			if wantedBy[r.Mod.Path] == nil {
+				wantedBy[r.Mod.Path] = map[string][]string{}
+			}
+			wantedBy[r.Mod.Path][r.Mod.Version] = append(wantedBy[r.Mod.Path][r.Mod.Version], m.dir)
+		}
+	}
+	for _, dependency := range slices.Sorted(maps.Keys(wantedBy)) {
+		var wishes []string
+		for version, dirs := range wantedBy[dependency] {
+			wishes = append(wishes, version+" in "+strings.Join(dirs, ", "))
+		}
+		if slices.Sort(wishes); len(wishes) > 1 {
+			faults = append(faults, fmt.Sprintf("%s: required at %s: run `make tidy` to settle on one",
+				dependency, strings.Join(wishes, " and at ")))
+		}
+	}
+	return faults
+}
+
+// siblings judges each arrow from one module of the workspace to another.
+func siblings(mods []module) (faults []string) {
+	for _, from := range mods {
+		for _, to := range mods {
+			if requires(from, to) {
+				faults = append(faults, arrow(from, to)...)
+			}
+		}
+	}
+	return faults
+}
+
+// arrow wants the require paired with a replace by the sibling's folder, and not forbidden.
+func arrow(from, to module) (faults []string) {
+	rel, err := filepath.Rel(from.dir, to.dir)
+	if rel = filepath.ToSlash(rel); err != nil || !replaces(from, to, rel) {
+		faults = append(faults, fmt.Sprintf("%s/go.mod: requires %s without its replace: add `replace %s => %s`",
+			from.dir, to.dir, to.path(), rel))
+	}
+	for _, f := range forbidden {
+		if within(f.from, from.dir) && within(f.to, to.dir) {
+			faults = append(faults, fmt.Sprintf("%s/go.mod: must not require %s: %s", from.dir, to.dir, f.why))
+		}
+	}
+	return faults
+}
+
+func (m module) path() string { return m.file.Module.Mod.Path }
+
+func requires(m, sibling module) bool {
+	return slices.ContainsFunc(m.file.Require, func(r *modfile.Require) bool { return r.Mod.Path == sibling.path() })
+}
+
+func replaces(m, sibling module, rel string) bool {
+	return slices.ContainsFunc(m.file.Replace, func(r *modfile.Replace) bool {
+		return r.Old.Path == sibling.path() && path.Clean(r.New.Path) == rel
+	})
+}
+
+// within reads a side of an arrow: a folder, every folder under one that ends in a slash, or, empty, any.
+func within(pattern, dir string) bool {
+	return pattern == "" || dir == pattern || strings.HasSuffix(pattern, "/") && strings.HasPrefix(dir, pattern)
+}
