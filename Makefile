@@ -11,13 +11,13 @@ OPERATORS := $(filter operators/%,$(MODULES))
 # tool NAME: the path of a pinned tool. The go command builds it on first use and keeps it in its cache.
 tool = $$(GOWORK=off go -C $(CURDIR)/tools tool -n $(1))
 GOLANGCI_LINT = $$(GOWORK=off go -C $(CURDIR)/tools/lint tool -n golangci-lint)
-TESTKIT = go run ./testkit/cmd/testkit
+TESTKIT = build/testkit
 
 # What the targets under "Ship it" work on, and with.
 OPERATOR ?= immortalcontainer
 CONFIG ?= default
 IMAGE ?= homeostat/$(OPERATOR):dev
-KUBECTL ?= $$(command -v kubectl || echo "$$($(TESTKIT) assets)/kubectl")
+KUBECTL ?= $$(command -v kubectl || echo "$$(go run ./testkit/cmd/testkit assets)/kubectl")
 
 .PHONY: help
 help: ## List the targets
@@ -26,14 +26,18 @@ help: ## List the targets
 
 ##@ Try it
 
-.PHONY: up down kubeconfig demo
-up: ## Run a cluster with every operator and its sample until Ctrl-C (DETACH=1: until make down)
+.PHONY: up down kubeconfig demo $(TESTKIT)
+$(TESTKIT): # always: the go command knows best whether there is something to do
+	@test -e $@ || echo 'Compiling testkit and what it builds on: 2 to 3 minutes on 2 cores, once' >&2
+	@go build -o $@ ./testkit/cmd/testkit
+
+up: $(TESTKIT) ## Run a cluster with every operator and its sample until Ctrl-C (DETACH=1: until make down)
 	@$(TESTKIT) up $(if $(DETACH),--detach) $(OPERATORS)
 
-down: ## Stop what `make up DETACH=1` left running
+down: $(TESTKIT) ## Stop what `make up DETACH=1` left running
 	@$(TESTKIT) down
 
-kubeconfig: ## Print the path of the running cluster's kubeconfig
+kubeconfig: $(TESTKIT) ## Print the path of the running cluster's kubeconfig
 	@$(TESTKIT) kubeconfig
 
 demo: ## Tell the story of ImmortalContainer once, on a cluster of its own
@@ -46,12 +50,12 @@ build: ## Compile every package
 	go build work
 
 test: PACKAGES = work
-test: test/tools ## Test every module on one shared control plane (ARGS='-run Name -count 10')
+test: test/tools $(TESTKIT) ## Test every module on one shared control plane (ARGS='-run Name -count 10')
 	$(run-tests)
 
 #test/<module>: ## Test one module, for example test/sdk
 $(MODULES:%=test/%): PACKAGES = ./$(@:test/%=%)/...
-$(MODULES:%=test/%):
+$(MODULES:%=test/%): $(TESTKIT)
 	$(run-tests)
 
 run-tests = @$(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race $(ARGS) $(PACKAGES)
@@ -59,7 +63,7 @@ run-tests = @$(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgn
 test/tools:
 	@GOWORK=off go -C tools test ./...
 
-control-plane: ## Find or build the programs of the control plane and print their folder
+control-plane: $(TESTKIT) ## Find or build the programs of the control plane and print their folder
 	@$(TESTKIT) assets
 
 cross: ## Compile every package and its tests for macOS on arm64

@@ -19,7 +19,7 @@ func (e *engine[T]) finalize(ctx context.Context, o T, p *Pass[T]) outcome {
 	if err := e.releaseTerminating(ctx, p); err != nil {
 		return outcome{err: err}
 	}
-	if !controllerutil.ContainsFinalizer(o, e.op.finalizerName()) {
+	if !controllerutil.ContainsFinalizer(o, e.op.finalizerName()) || e.view.isDeleted(o.GetUID()) {
 		return outcome{}
 	}
 	if e.op.needsFinalizer(o) && o.GetAnnotations()[ReleaseAnnotation] != "true" {
@@ -29,8 +29,14 @@ func (e *engine[T]) finalize(ctx context.Context, o T, p *Pass[T]) outcome {
 	}
 	from := p.Object.GetResourceVersion()
 	wrote, err := finalizer.Remove(ctx, e.client, p.Object, e.op.finalizerName())
-	if wrote {
-		e.view.wrote(e.view.primary, "", from, object.Copy(p.Object)) // lest the clean-up is repeated
+	// The clean-up must not be repeated because the informer is slow. An object of which nothing is left is marked,
+	// since the server's answer then has the resourceVersion of before the write and cannot be told from it.
+	switch {
+	case err != nil:
+	case wrote && len(p.Object.GetFinalizers()) > 0:
+		e.view.wrote(e.view.primary, "", from, object.Copy(p.Object))
+	default:
+		e.view.deletes(o.GetUID())
 	}
 	return outcome{wrote: wrote, err: outdated(err)}
 }

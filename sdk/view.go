@@ -312,6 +312,14 @@ func (v *view) deletes(uid types.UID) {
 	v.deleted[uid] = struct{}{}
 }
 
+// isDeleted reports whether we deleted an object, or released it for good, and the informer did not see its end yet.
+func (v *view) isDeleted(uid types.UID) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	_, ok := v.deleted[uid]
+	return ok
+}
+
 func (v *view) dropLocked(uid types.UID) {
 	owner := v.writes[uid].owner
 	delete(v.writes, uid)

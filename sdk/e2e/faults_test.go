@@ -38,14 +38,19 @@ type faults struct {
 
 // config makes an operator talk through the faults.
 func (f *faults) config(k *testkit.K) testkit.StartOption {
-	cfg := rest.CopyConfig(k.Config)
+	return testkit.WithConfig(f.wrap(k.Config))
+}
+
+// wrap returns a copy of cfg whose requests go through the faults.
+func (f *faults) wrap(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.next = next
 		return f
 	})
-	return testkit.WithConfig(cfg)
+	return cfg
 }
 
 // RoundTrip implements http.RoundTripper.

@@ -155,6 +155,42 @@ func TestDeletingTellsHowCleanUpGoes(t *testing.T) {
 // failure lets an atomic.Value hold any error, and nil.
 type failure struct{ error }
 
+// The informer still shows the object for a while after its finalizer went. A clean-up that succeeded is not repeated then.
+func TestCleanUpIsNotRepeatedWhenWatchesAreLate(t *testing.T) {
+	t.Parallel()
+	for name, others := range map[string][]string{"only ours": nil, "with theirs": {theirFinalizer}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			var calls atomic.Int64
+			op := operator(oneChild)
+			op.Finalize = func(context.Context, *pass) error {
+				if calls.Add(1) == 1 {
+					return errors.New("not now")
+				}
+				return nil
+			}
+			f := &faults{}
+			running := start(k, op, f.config(k))
+			s := newSite("a")
+			s.Finalizers = others
+			k.Apply(s)
+			k.Eventually(s, testkit.Ready())
+			f.late.Store(int64(300 * time.Millisecond))
+			k.Delete(s)
+			if len(others) == 0 {
+				k.Eventually(s, testkit.Gone())
+			} else {
+				k.Eventually(s, finalizers(theirFinalizer))
+			}
+			quiet(k, running, time.Second)
+			if got := calls.Load(); got != 2 {
+				t.Errorf("the clean-up ran %d times, want 2: it failed once, and then it was done", got)
+			}
+		})
+	}
+}
+
 func TestOverdueCleanUpNamesTheWayOut(t *testing.T) {
 	t.Parallel()
 	for name, reason := range map[string]error{

@@ -1,0 +1,108 @@
+package sdk
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/homeostat-dev/homeostat/sdk/apply"
+)
+
+var things = schema.GroupResource{Group: "example.com", Resource: "things"}
+
+func TestErrorTable(t *testing.T) {
+	t.Parallel()
+	conflict := apierrors.NewConflict(things, "a", errors.New("changed"))
+	for name, test := range map[string]struct {
+		err  error
+		want class
+	}{
+		"nothing":                {nil, classNone},
+		"wait":                   {Wait("NoSecret", "secret %s is missing", "a"), classWait},
+		"wait inside an error":   {fmt.Errorf("doing it: %w", Wait("NoSecret", "")), classWait},
+		"invalid":                {Invalid("BadImage", ""), classInvalid},
+		"invalid beats wait":     {errors.Join(Wait("A", ""), Invalid("B", "")), classInvalid},
+		"a panic beats all":      {errors.Join(Invalid("B", ""), &panicError{value: 1}), classPanic},
+		"stale":                  {fmt.Errorf("applying: %w", apply.ErrStale), classStale},
+		"conflict of a child":    {conflict, classStale},
+		"conflict of the object": {outdated(conflict), classOutdated},
+		"not synced":             {errNotSynced, classStale},
+		"server error":           {apierrors.NewInternalError(errors.New("etcd")), classTransient},
+		"anything else":          {errors.New("the registry is down"), classTransient},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := classify(test.err); got != test.want {
+				t.Errorf("class %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func TestRejectionGoesByCodeAndCause(t *testing.T) {
+	t.Parallel()
+	terminating := apierrors.NewForbidden(things, "a", errors.New("x"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for name, test := range map[string]struct {
+		err  error
+		kind string
+		want class
+	}{
+		"invalid":                         {apierrors.NewInvalid(schema.GroupKind{Kind: "Thing"}, "a", nil), "Thing", classRejected},
+		"forbidden":                       {apierrors.NewForbidden(things, "a", errors.New("quota")), "Thing", classRejected},
+		"bad request":                     {apierrors.NewBadRequest("no"), "Thing", classRejected},
+		"the namespace is on its way out": {terminating, "Thing", classWait},
+		"unavailable":                     {apierrors.NewServiceUnavailable("later"), "Thing", classTransient},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := classify(rejection(test.kind, "Thing a", test.err)); got != test.want {
+				t.Errorf("class %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+// A repeated failure must not be a change of status, so what differs between two occurrences is left out.
+func TestDescribeIsStable(t *testing.T) {
+	t.Parallel()
+	for name, pair := range map[string][2]string{
+		"ports":     {"dial 10.0.0.1:443: read tcp 10.0.0.9:41234->10.0.0.1:443: reset", "dial 10.0.0.1:443: read tcp 10.0.0.9:5->10.0.0.1:443: reset"},
+		"durations": {"gave up after 1.5s", "gave up after 12ms"},
+		"addresses": {"nil at 0xc000123456", "nil at 0xc000abcdef"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if a, b := describe(errors.New(pair[0])), describe(errors.New(pair[1])); a != b {
+				t.Errorf("%q and %q", a, b)
+			}
+		})
+	}
+	if a, b := describe(errors.New("2 of 3 pods")), describe(errors.New("1 of 3 pods")); a == b {
+		t.Errorf("what differs is lost: %q", a)
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]time.Duration{
+		1: 100 * time.Millisecond, 2: 200 * time.Millisecond, 4: 800 * time.Millisecond, 12: 204800 * time.Millisecond,
+		13: 5 * time.Minute, 1000: 5 * time.Minute,
+	} {
+		if got := backoff(n); got != want {
+			t.Errorf("backoff(%d) = %s, want %s", n, got, want)
+		}
+	}
+	if got := retryAfter(apierrors.NewTooManyRequests("slow down", 7), 1); got != 7*time.Second {
+		t.Errorf("the server asked for 7 s, and it will be %s", got)
+	}
+	if got := retryAfter(apierrors.NewTooManyRequests("slow down", 1), 10); got != backoff(10) {
+		t.Errorf("the backoff is longer than what the server asks for, and it will be %s", got)
+	}
+}
