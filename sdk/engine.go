@@ -73,7 +73,7 @@ func newEngine[T Object](op *Operator[T], mgr manager.Manager, s setup) error {
 		states: map[types.NamespacedName]*state{},
 	}
 	c, err := controller.New(op.Name, mgr, controller.Options{
-		Reconciler: e, MaxConcurrentReconciles: s.workers, EnableWarmup: new(true), SkipNameValidation: s.skipNameValidation(),
+		Reconciler: e, MaxConcurrentReconciles: s.workers, EnableWarmup: new(true),
 	})
 	if err != nil {
 		return fmt.Errorf("creating the controller of operator %s: %w", op.Name, err)

@@ -121,7 +121,6 @@ type SetupOption func(*setup)
 type setup struct {
 	namespaces []string
 	workers    int
-	unnamed    bool
 }
 
 // InNamespaces restricts the operator to objects in these namespaces. None, the default, means all.
@@ -132,19 +131,6 @@ func InNamespaces(names ...string) SetupOption {
 // Workers sets how many objects are worked on at a time. The default is 8.
 func Workers(n int) SetupOption {
 	return func(s *setup) { s.workers = n }
-}
-
-// AllowDuplicateName lets the same operator be set up more than once in one process, as tests do.
-func AllowDuplicateName() SetupOption {
-	return func(s *setup) { s.unnamed = true }
-}
-
-// skipNameValidation leaves the choice to the manager's options unless the name was allowed twice.
-func (s *setup) skipNameValidation() *bool {
-	if s.unnamed {
-		return &s.unnamed
-	}
-	return nil
 }
 
 // SetupWithManager adds the operator to a manager. It brings caches of its own, because it keeps less in them than a

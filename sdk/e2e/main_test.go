@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
@@ -66,9 +65,7 @@ func oneChild(_ context.Context, p *pass) error {
 
 // start runs the operator for the test's namespace alone.
 func start(k *testkit.K, op *sdk.Operator[*site.Site], opts ...testkit.StartOption) *testkit.Operator {
-	return k.Start(func(mgr manager.Manager) error {
-		return op.SetupWithManager(mgr, sdk.InNamespaces(k.Namespace), sdk.AllowDuplicateName())
-	}, opts...)
+	return k.Run(op, opts...)
 }
 
 func newSite(name string) *site.Site {
