@@ -1,0 +1,40 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the API version of all kinds.
+var GroupVersion = schema.GroupVersion{Group: "mutants.homeostat.dev", Version: "v1"}
+
+// AddToScheme registers the kinds.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion,
+		&Archive{}, &ArchiveList{},
+		&Backup{}, &BackupList{},
+		&Cache{}, &CacheList{},
+		&Proxy{}, &ProxyList{},
+		&Route{}, &RouteList{},
+		&Snapshot{}, &SnapshotList{},
+		&Website{}, &WebsiteList{},
+	)
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}
+
+// Status is what every kind reports.
+type Status struct {
+	// ObservedGeneration is the generation of the spec that was carried out last.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions holds Ready: everything is as this generation of the spec says.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// CommonStatus returns the address of what every kind reports.
+func (s *Status) CommonStatus() *Status { return s }

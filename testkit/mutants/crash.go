@@ -1,0 +1,151 @@
+package mutants
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
+)
+
+// An operator may be killed between any two writes. These do not find their way back from everywhere.
+const (
+	idLater        bug = "id-later"
+	finalizerLater bug = "finalizer-later"
+	observedFirst  bug = "observed-first"
+)
+
+func crash() class {
+	return class{
+		name: "crash", setup: setupSnapshots, account: as("snapshot"),
+		flaws: []flaw{
+			{idLater, "The server makes up the copy's name, which is stored afterwards: a crash in between loses it."},
+			{finalizerLater, "The finalizer is added when there is a copy: if the Snapshot goes before that, the copy stays."},
+			{observedFirst, "The generation is stored as observed before the work: after a crash in between it is never done."},
+		},
+		steps: []Step{
+			{"create", func(k *testkit.K) { k.Apply(newSnapshot("daily", "data")) }},
+			{"change", func(k *testkit.K) { k.Apply(newSnapshot("daily", "logs")) }},
+			{"create another", func(k *testkit.K) { k.Apply(newSnapshot("weekly", "data")) }},
+			{"delete", func(k *testkit.K) { k.Delete(newSnapshot("daily", "")) }},
+		},
+	}
+}
+
+func newSnapshot(name, volume string) *v1.Snapshot {
+	return &v1.Snapshot{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.SnapshotSpec{Volume: volume}}
+}
+
+// snapshotLabel on a copy names the Snapshot.
+const snapshotLabel = "snapshot"
+
+func setupSnapshots(b bug) func(manager.Manager) error {
+	return func(mgr manager.Manager) error {
+		// What is in the store, and what is known about it, is read past the cache.
+		direct, err := client.New(mgr.GetConfig(), client.Options{
+			HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		})
+		if err != nil {
+			return fmt.Errorf("making a client: %w", err)
+		}
+		r := &snapshots{newOperator(mgr, b)}
+		r.Client = direct
+		return ctrl.NewControllerManagedBy(mgr).
+			For(&v1.Snapshot{}).
+			Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(byLabel(snapshotLabel))).
+			Complete(pass(r.reconcile))
+	}
+}
+
+// byLabel finds the object that a label names.
+func byLabel(key string) handler.MapFunc {
+	return func(_ context.Context, obj client.Object) []reconcile.Request {
+		name, ok := obj.GetLabels()[key]
+		if !ok {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
+	}
+}
+
+type snapshots struct{ operator }
+
+func (r *snapshots) reconcile(ctx context.Context, req reconcile.Request) error {
+	s := &v1.Snapshot{}
+	if err := r.Get(ctx, req.NamespacedName, s); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !s.DeletionTimestamp.IsZero() {
+		return r.finalize(ctx, s)
+	}
+	if r.bug != finalizerLater || s.Status.Copy != "" {
+		if err := r.guard(ctx, s); err != nil {
+			return err
+		}
+	}
+	if r.bug == observedFirst {
+		if s.Status.ObservedGeneration == s.Generation {
+			return nil // this generation is in hand
+		}
+		s.Status.ObservedGeneration = s.Generation
+		if err := r.Status().Update(ctx, s); err != nil {
+			return err
+		}
+	}
+	before := s.DeepCopy()
+	name, err := r.copy(ctx, s)
+	if err != nil {
+		return err
+	}
+	s.Status.Copy = name
+	return r.report(ctx, before, s, done())
+}
+
+// copy makes the copy, or brings it up to date, and returns its name.
+func (r *snapshots) copy(ctx context.Context, s *v1.Snapshot) (string, error) {
+	c := &corev1.ConfigMap{ObjectMeta: named(s, s.Name+"-copy")}
+	set := func() error {
+		label(c, snapshotLabel, s.Name)
+		c.Data = map[string]string{"volume": s.Spec.Volume}
+		return nil
+	}
+	if r.bug == idLater {
+		c.Name = s.Status.Copy
+		if c.Name == "" {
+			c.GenerateName = s.Name + "-copy-"
+			_ = set()
+			err := r.Create(ctx, c)
+			return c.Name, err
+		}
+	}
+	err := r.put(ctx, s, c, set)
+	return c.Name, err
+}
+
+// finalize empties the store.
+func (r *snapshots) finalize(ctx context.Context, s *v1.Snapshot) error {
+	if !controllerutil.ContainsFinalizer(s, finalizer) {
+		return nil
+	}
+	name := s.Name + "-copy"
+	if r.bug == idLater {
+		name = s.Status.Copy
+	}
+	if name != "" {
+		c := &corev1.ConfigMap{ObjectMeta: named(s, name)}
+		if err := r.Delete(ctx, c); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting the copy: %w", err)
+		}
+	}
+	return r.release(ctx, s)
+}

@@ -1,0 +1,219 @@
+package mutants
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
+)
+
+// An object goes when its user deletes it, and leaves nothing. These hold on to it, or leave something.
+const (
+	needsCredentials bug = "needs-credentials" //nolint:gosec // It is the name of a bug.
+	bySpec           bug = "by-spec"
+	notFound         bug = "not-found"
+)
+
+func deletion() class {
+	return class{
+		name: "deletion", setup: setupArchives, account: as("archive"),
+		flaws: []flaw{
+			{needsCredentials, "The clean-up begins by reading credentials: if they are deleted first, the Archive never goes."},
+			{bySpec, "As many copies are deleted as the spec says, and not those that exist."},
+			{notFound, "The clean-up fails if the index is gone already, for example because it was interrupted before."},
+		},
+		steps: []Step{
+			{"create", func(k *testkit.K) {
+				k.Apply(newCredentials())
+				k.Apply(newArchive("letters", 3))
+				k.Apply(newArchive("photos", 1))
+			}},
+			{"scale down", func(k *testkit.K) { k.Apply(newArchive("letters", 1)) }},
+			{"delete", func(k *testkit.K) { k.Delete(newArchive("letters", 0)) }},
+		},
+	}
+}
+
+func newArchive(name string, copies int32) *v1.Archive {
+	return &v1.Archive{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1.ArchiveSpec{Copies: copies, Credentials: "signing"},
+	}
+}
+
+func newCredentials() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "signing"}, Data: map[string][]byte{"key": []byte("secret")}}
+}
+
+// archiveLabel names the Archive of a copy, and of the index.
+const archiveLabel = "archive"
+
+func setupArchives(b bug) func(manager.Manager) error {
+	return func(mgr manager.Manager) error {
+		r := &archives{newOperator(mgr, b)}
+		return ctrl.NewControllerManagedBy(mgr).
+			For(&v1.Archive{}).
+			Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(byLabel(archiveLabel))).
+			Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.signedWith)).
+			Complete(pass(r.reconcile))
+	}
+}
+
+type archives struct{ operator }
+
+// signedWith finds the archives that use a Secret.
+func (r *archives) signedWith(ctx context.Context, secret client.Object) []reconcile.Request {
+	list := &v1.ArchiveList{}
+	if r.List(ctx, list, client.InNamespace(secret.GetNamespace())) != nil {
+		return nil // the cache is being stopped
+	}
+	var requests []reconcile.Request
+	for _, a := range list.Items {
+		if a.Spec.Credentials == secret.GetName() {
+			key := types.NamespacedName{Namespace: a.Namespace, Name: a.Name}
+			requests = append(requests, reconcile.Request{NamespacedName: key})
+		}
+	}
+	return requests
+}
+
+func (r *archives) reconcile(ctx context.Context, req reconcile.Request) error {
+	a := &v1.Archive{}
+	if err := r.Get(ctx, req.NamespacedName, a); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !a.DeletionTimestamp.IsZero() {
+		return r.finalize(ctx, a)
+	}
+	if err := r.guard(ctx, a); err != nil {
+		return err
+	}
+	before := a.DeepCopy()
+	key, err := r.key(ctx, a)
+	switch {
+	case apierrors.IsNotFound(err):
+		return r.report(ctx, before, a, metav1.Condition{
+			Status: metav1.ConditionFalse, Reason: "NoCredentials",
+			Message: fmt.Sprintf("there is no Secret %s: create it, with a key called key", a.Spec.Credentials),
+		})
+	case err != nil:
+		return err
+	}
+	if err := r.fill(ctx, a, key); err != nil {
+		return err
+	}
+	return r.report(ctx, before, a, done())
+}
+
+// key reads what the copies are signed with.
+func (r *archives) key(ctx context.Context, a *v1.Archive) ([]byte, error) {
+	secret := &corev1.Secret{ObjectMeta: named(a, a.Spec.Credentials)}
+	if err := r.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
+		return nil, fmt.Errorf("reading the credentials: %w", err)
+	}
+	return secret.Data["key"], nil
+}
+
+// fill makes the index and the copies, and removes those that are too many.
+func (r *archives) fill(ctx context.Context, a *v1.Archive, key []byte) error {
+	if err := r.store(ctx, a, indexName(a), map[string]string{"copies": strconv.Itoa(int(a.Spec.Copies))}); err != nil {
+		return err
+	}
+	wanted := map[string]bool{indexName(a): true}
+	for i := range a.Spec.Copies {
+		name := copyName(a, i)
+		wanted[name] = true
+		signature := sha256.Sum256(append(key, name...))
+		if err := r.store(ctx, a, name, map[string]string{"signature": hex.EncodeToString(signature[:])}); err != nil {
+			return err
+		}
+	}
+	list := &corev1.ConfigMapList{}
+	err := r.List(ctx, list, client.InNamespace(a.Namespace), client.MatchingLabels{archiveLabel: a.Name})
+	if err != nil {
+		return fmt.Errorf("listing the copies: %w", err)
+	}
+	for i := range list.Items {
+		if !wanted[list.Items[i].Name] {
+			if err := r.remove(ctx, &list.Items[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *archives) store(ctx context.Context, a *v1.Archive, name string, data map[string]string) error {
+	cm := &corev1.ConfigMap{ObjectMeta: named(a, name)}
+	return r.put(ctx, a, cm, func() error {
+		label(cm, archiveLabel, a.Name)
+		cm.Data = data
+		return nil
+	})
+}
+
+func indexName(a *v1.Archive) string { return a.Name + "-index" }
+
+func copyName(a *v1.Archive, i int32) string { return fmt.Sprintf("%s-copy-%d", a.Name, i) }
+
+// finalize empties the store.
+func (r *archives) finalize(ctx context.Context, a *v1.Archive) error {
+	// The cache may be behind in what exists, and show an Archive whose place another one has taken.
+	err := r.live.Get(ctx, client.ObjectKeyFromObject(a), a)
+	if err != nil || a.DeletionTimestamp.IsZero() || !controllerutil.ContainsFinalizer(a, finalizer) {
+		return client.IgnoreNotFound(err)
+	}
+	if r.bug == needsCredentials {
+		if _, err := r.key(ctx, a); err != nil {
+			return err
+		}
+	}
+	err = r.Delete(ctx, &corev1.ConfigMap{ObjectMeta: named(a, indexName(a))})
+	if r.bug != notFound {
+		err = client.IgnoreNotFound(err)
+	}
+	if err != nil {
+		return fmt.Errorf("deleting the index: %w", err)
+	}
+	left, err := r.left(ctx, a)
+	if err != nil {
+		return err
+	}
+	for i := range left {
+		if err := client.IgnoreNotFound(r.Delete(ctx, &left[i])); err != nil {
+			return fmt.Errorf("deleting a copy: %w", err)
+		}
+	}
+	return r.release(ctx, a)
+}
+
+// left returns the copies that there are.
+func (r *archives) left(ctx context.Context, a *v1.Archive) ([]corev1.ConfigMap, error) {
+	list := &corev1.ConfigMapList{}
+	if r.bug == bySpec {
+		for i := range a.Spec.Copies {
+			list.Items = append(list.Items, corev1.ConfigMap{ObjectMeta: named(a, copyName(a, i))})
+		}
+		return list.Items, nil
+	}
+	err := r.live.List(ctx, list, client.InNamespace(a.Namespace), client.MatchingLabels{archiveLabel: a.Name})
+	if err != nil {
+		return nil, fmt.Errorf("listing the copies: %w", err)
+	}
+	return list.Items, nil
+}

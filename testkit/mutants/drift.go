@@ -1,0 +1,110 @@
+package mutants
+
+import (
+	"context"
+	"maps"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
+)
+
+// An operator repairs its children, says what is true, and leaves alone what is not its own. These do not.
+const (
+	noOwns         bug = "no-owns"
+	swallowedError bug = "swallowed-error"
+	clobber        bug = "clobber"
+)
+
+func drift() class {
+	return class{
+		name: "drift", setup: setupWebsites, account: as("website"),
+		flaws: []flaw{
+			{noOwns, "Children are not watched: what somebody does to them is repaired when the spec changes, if ever."},
+			{swallowedError, "An error in writing a child is logged and forgotten, and the status says Ready."},
+			{clobber, "Annotations that somebody else has put on a child are removed."},
+		},
+		steps: websiteSteps(),
+	}
+}
+
+func websiteSteps() []Step {
+	return []Step{
+		{"create", func(k *testkit.K) { k.Apply(newWebsite(true, "hello")) }},
+		{"change", func(k *testkit.K) { k.Apply(newWebsite(true, "hello, world")) }},
+		{"hide", func(k *testkit.K) { k.Apply(newWebsite(false, "hello, world")) }},
+		{"show", func(k *testkit.K) { k.Apply(newWebsite(true, "hello, world")) }},
+	}
+}
+
+func newWebsite(exposed bool, content string) *v1.Website {
+	return &v1.Website{
+		ObjectMeta: metav1.ObjectMeta{Name: "home"},
+		Spec:       v1.WebsiteSpec{Exposed: exposed, Files: map[string]string{"index.html": content}},
+	}
+}
+
+func setupWebsites(b bug) func(manager.Manager) error {
+	return func(mgr manager.Manager) error {
+		r := &websites{newOperator(mgr, b)}
+		c := ctrl.NewControllerManagedBy(mgr).For(&v1.Website{}, builder.WithPredicates(changed))
+		if b != noOwns {
+			c.Owns(&corev1.ConfigMap{}).Owns(&corev1.Service{})
+		}
+		return c.Complete(pass(r.reconcile))
+	}
+}
+
+// changed leaves out what the operator itself does to the status. An object that has taken the place of another one of
+// the same name may be of the same generation.
+var changed = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration()
+}}
+
+type websites struct{ operator }
+
+func (r *websites) reconcile(ctx context.Context, req reconcile.Request) error {
+	w := &v1.Website{}
+	if err := r.Get(ctx, req.NamespacedName, w); err != nil || !w.DeletionTimestamp.IsZero() {
+		return client.IgnoreNotFound(err)
+	}
+	before := w.DeepCopy()
+	for _, step := range []func(context.Context, *v1.Website) error{r.files, r.expose} {
+		if err := step(ctx, w); err != nil {
+			if r.bug != swallowedError {
+				return err
+			}
+			log.FromContext(ctx).Error(err, "something went wrong")
+		}
+	}
+	return r.report(ctx, before, w, done())
+}
+
+func (r *websites) files(ctx context.Context, w *v1.Website) error {
+	cm := &corev1.ConfigMap{ObjectMeta: named(w, w.Name)}
+	return r.apply(ctx, w, cm, func() {
+		if r.bug == clobber {
+			cm.Annotations = nil
+		}
+		metav1.SetMetaDataAnnotation(&cm.ObjectMeta, "mutants.homeostat.dev/files", strconv.Itoa(len(w.Spec.Files)))
+		cm.Data = maps.Clone(w.Spec.Files)
+	})
+}
+
+func (r *websites) expose(ctx context.Context, w *v1.Website) error {
+	if !w.Spec.Exposed {
+		return r.withdraw(ctx, w, &corev1.Service{ObjectMeta: named(w, w.Name)})
+	}
+	return r.service(ctx, w, w.Name, 80)
+}

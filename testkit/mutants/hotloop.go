@@ -1,0 +1,132 @@
+package mutants
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
+)
+
+// An operator at rest writes nothing. These do not come to rest, or wake up for nothing.
+const (
+	progressing  bug = "progressing"
+	lastSyncTime bug = "last-sync-time"
+	mapOrder     bug = "map-order"
+)
+
+func hotLoop() class {
+	return class{
+		name: "hot-loop", setup: setupBackups, account: as("backup"),
+		flaws: []flaw{
+			{progressing, "Each pass begins by saying Ready=Unknown, and that event starts the next pass."},
+			{lastSyncTime, "Each pass stores the time at which it ran, and that event starts the next pass."},
+			{mapOrder, "Lists are made by ranging over maps, so that each pass finds its children in the wrong order."},
+		},
+		steps: []Step{
+			{"create", func(k *testkit.K) { k.Apply(newBackup("daily", 9, 9)) }},
+			{"change", func(k *testkit.K) { k.Apply(newBackup("hourly", 10, 9)) }},
+			{"change options", func(k *testkit.K) { k.Apply(newBackup("hourly", 10, 8)) }},
+		},
+	}
+}
+
+// newBackup has as many variables and options as asked for.
+func newBackup(schedule string, env, options int) *v1.Backup {
+	some := func(n int) map[string]string {
+		m := map[string]string{}
+		for i := range n {
+			m["NAME_"+string(rune('A'+i))] = "value"
+		}
+		return m
+	}
+	return &v1.Backup{
+		ObjectMeta: metav1.ObjectMeta{Name: "db"},
+		Spec:       v1.BackupSpec{Schedule: schedule, Env: some(env), Options: some(options)},
+	}
+}
+
+func setupBackups(b bug) func(manager.Manager) error {
+	return func(mgr manager.Manager) error {
+		r := &backups{newOperator(mgr, b)}
+		return ctrl.NewControllerManagedBy(mgr).
+			For(&v1.Backup{}).Owns(&batchv1.CronJob{}).Owns(&corev1.ConfigMap{}).
+			Complete(pass(r.reconcile))
+	}
+}
+
+type backups struct{ operator }
+
+func (r *backups) reconcile(ctx context.Context, req reconcile.Request) error {
+	b := &v1.Backup{}
+	if err := r.Get(ctx, req.NamespacedName, b); err != nil || !b.DeletionTimestamp.IsZero() {
+		return client.IgnoreNotFound(err)
+	}
+	if r.bug == progressing {
+		working := metav1.Condition{Status: metav1.ConditionUnknown, Reason: "Progressing", Message: "working on it"}
+		if err := r.report(ctx, b.DeepCopy(), b, working); err != nil {
+			return err
+		}
+	}
+	before := b.DeepCopy()
+	if err := r.options(ctx, b); err != nil {
+		return err
+	}
+	if err := r.cronJob(ctx, b); err != nil {
+		return err
+	}
+	if r.bug == lastSyncTime || b.Status.ObservedGeneration != b.Generation {
+		b.Status.LastSyncTime = new(metav1.NowMicro())
+	}
+	return r.report(ctx, before, b, done())
+}
+
+func (r *backups) options(ctx context.Context, b *v1.Backup) error {
+	var file strings.Builder
+	for _, name := range r.names(b.Spec.Options) {
+		fmt.Fprintf(&file, "%s=%s\n", name, b.Spec.Options[name])
+	}
+	cm := &corev1.ConfigMap{ObjectMeta: named(b, b.Name+"-options")}
+	return r.apply(ctx, b, cm, func() { cm.Data = map[string]string{"options": file.String()} })
+}
+
+func (r *backups) cronJob(ctx context.Context, b *v1.Backup) error {
+	var env []corev1.EnvVar
+	for _, name := range r.names(b.Spec.Env) {
+		env = append(env, corev1.EnvVar{Name: name, Value: b.Spec.Env[name]})
+	}
+	job := &batchv1.CronJob{ObjectMeta: named(b, b.Name)}
+	return r.apply(ctx, b, job, func() {
+		job.Spec.Schedule = "@" + b.Spec.Schedule
+		job.Spec.Suspend = new(false)
+		job.Spec.ConcurrencyPolicy = batchv1.ForbidConcurrent
+		job.Spec.SuccessfulJobsHistoryLimit = new(int32(3))
+		job.Spec.FailedJobsHistoryLimit = new(int32(1))
+		pod := &job.Spec.JobTemplate.Spec.Template.Spec
+		pod.RestartPolicy = corev1.RestartPolicyOnFailure
+		if len(pod.Containers) != 1 {
+			pod.Containers = make([]corev1.Container, 1)
+		}
+		c := &pod.Containers[0] // what the API server has added stays
+		c.Name, c.Image, c.Env = "backup", "backup:1", env
+	})
+}
+
+// names returns the keys of m.
+func (r *backups) names(m map[string]string) []string {
+	if r.bug == mapOrder {
+		return slices.Collect(maps.Keys(m))
+	}
+	return slices.Sorted(maps.Keys(m))
+}

@@ -1,0 +1,164 @@
+package mutants_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/rest"
+)
+
+// A network is between one incarnation of an operator and the API server. Its zero value changes nothing.
+type network struct {
+	next http.RoundTripper
+
+	mu     sync.Mutex
+	before hook                     // may fail a request that has not been sent
+	after  hook                     // may fail one that was carried out
+	held   map[string]chan struct{} // by resource; closed when its watches go on
+}
+
+// A hook returns the error that the client gets, or nil.
+type hook func(*http.Request) error
+
+var errDown = errors.New("there is no network")
+
+func (n *network) wrap(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		n.next = next
+		return n
+	})
+	return cfg
+}
+
+// RoundTrip implements http.RoundTripper.
+func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
+	before, after := n.hooks()
+	if before != nil {
+		if err := before(req); err != nil {
+			return nil, err
+		}
+	}
+	resp, err := n.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if req.URL.Query().Get("watch") != "" {
+		resp.Body = &watchBody{ReadCloser: resp.Body, network: n, resource: resource(req), closed: make(chan struct{})}
+	}
+	if after != nil {
+		if err := after(req); err != nil {
+			_ = resp.Body.Close()
+			return nil, err
+		}
+	}
+	return resp, nil
+}
+
+func (n *network) hooks() (before, after hook) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.before, n.after
+}
+
+func (n *network) set(before, after hook) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.before, n.after = before, after
+}
+
+// failAt cuts the network right before or right after the first request that matches. The channel is closed then.
+func (n *network) failAt(after bool, match func(*http.Request) bool) <-chan struct{} {
+	died, down := make(chan struct{}), func(*http.Request) error { return errDown }
+	var once sync.Once
+	cut := func(req *http.Request) error {
+		if !match(req) {
+			return nil
+		}
+		n.set(down, down)
+		once.Do(func() { close(died) })
+		return errDown
+	}
+	if after {
+		n.set(nil, cut)
+	} else {
+		n.set(cut, nil)
+	}
+	return died
+}
+
+// failOnce fails the first request that matches, and does not send it.
+func (n *network) failOnce(match func(*http.Request) bool) {
+	var once sync.Once
+	n.set(func(req *http.Request) (err error) {
+		if match(req) {
+			once.Do(func() { err = errDown })
+		}
+		return err
+	}, nil)
+}
+
+// hold keeps back what watches of a resource tell until release is called.
+func (n *network) hold(resource string) (release func()) {
+	gate := make(chan struct{})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.held = map[string]chan struct{}{resource: gate}
+	return func() { close(gate) }
+}
+
+func (n *network) gate(resource string) <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.held[resource]
+}
+
+// watchBody is what a watch tells.
+type watchBody struct {
+	io.ReadCloser
+
+	network  *network
+	resource string
+	once     sync.Once
+	closed   chan struct{}
+}
+
+// Read implements io.Reader.
+func (b *watchBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if gate := b.network.gate(b.resource); gate != nil {
+		select {
+		case <-gate:
+		case <-b.closed:
+		}
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *watchBody) Close() error {
+	b.once.Do(func() { close(b.closed) })
+	return b.ReadCloser.Close()
+}
+
+// resource is the last part of the path of a collection, such as "configmaps".
+func resource(req *http.Request) string {
+	return req.URL.Path[strings.LastIndex(req.URL.Path, "/")+1:]
+}
+
+// creates tells requests that create something.
+func creates(resource string) func(*http.Request) bool {
+	return func(req *http.Request) bool {
+		return req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/"+resource)
+	}
+}
+
+// deletes tells requests that delete an object.
+func deletes(resource, name string) func(*http.Request) bool {
+	return func(req *http.Request) bool {
+		return req.Method == http.MethodDelete && strings.HasSuffix(req.URL.Path, "/"+resource+"/"+name)
+	}
+}

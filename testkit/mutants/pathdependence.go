@@ -1,0 +1,123 @@
+package mutants
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
+)
+
+// What an operator makes of a spec does not depend on the specs before. What these make does.
+const (
+	merge        bug = "merge"
+	keepOptional bug = "keep-optional"
+	frozenOnce   bug = "frozen-once"
+)
+
+func pathDependence() class {
+	return class{
+		name: "path-dependence", setup: setupProxies, account: as("proxy"),
+		flaws: []flaw{
+			{merge, "Settings are merged into the ConfigMap: one that is removed from the spec stays there."},
+			{keepOptional, "The second Service is made on request, and not deleted when it is not requested any more."},
+			{frozenOnce, "An immutable ConfigMap is taken as it is, whatever the spec says by now."},
+		},
+		steps: []Step{
+			{"create", func(k *testkit.K) {
+				k.Apply(newProxy(v1.ProxySpec{Settings: map[string]string{"timeout": "1s", "trace": "on"}, Metrics: true}))
+			}},
+			{"change", func(k *testkit.K) {
+				k.Apply(newProxy(v1.ProxySpec{Settings: map[string]string{"timeout": "2s"}, Metrics: false}))
+			}},
+			{"freeze", func(k *testkit.K) {
+				k.Apply(newProxy(v1.ProxySpec{Settings: map[string]string{"timeout": "2s"}, Frozen: true}))
+			}},
+			{"change what is frozen", func(k *testkit.K) {
+				k.Apply(newProxy(v1.ProxySpec{Settings: map[string]string{"timeout": "3s"}, Frozen: true}))
+			}},
+			{"thaw", func(k *testkit.K) {
+				k.Apply(newProxy(v1.ProxySpec{Settings: map[string]string{"timeout": "3s"}}))
+			}},
+		},
+	}
+}
+
+func newProxy(spec v1.ProxySpec) *v1.Proxy {
+	return &v1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "front"}, Spec: spec}
+}
+
+func setupProxies(b bug) func(manager.Manager) error {
+	return func(mgr manager.Manager) error {
+		r := &proxies{newOperator(mgr, b)}
+		return ctrl.NewControllerManagedBy(mgr).
+			For(&v1.Proxy{}).Owns(&corev1.ConfigMap{}).Owns(&corev1.Service{}).
+			Complete(pass(r.reconcile))
+	}
+}
+
+type proxies struct{ operator }
+
+func (r *proxies) reconcile(ctx context.Context, req reconcile.Request) error {
+	p := &v1.Proxy{}
+	if err := r.Get(ctx, req.NamespacedName, p); err != nil || !p.DeletionTimestamp.IsZero() {
+		return client.IgnoreNotFound(err)
+	}
+	before := p.DeepCopy()
+	if err := r.settings(ctx, p); err != nil {
+		return err
+	}
+	if err := r.service(ctx, p, p.Name, 80); err != nil {
+		return err
+	}
+	if err := r.metrics(ctx, p); err != nil {
+		return err
+	}
+	return r.report(ctx, before, p, done())
+}
+
+func (r *proxies) settings(ctx context.Context, p *v1.Proxy) error {
+	cm := &corev1.ConfigMap{ObjectMeta: named(p, p.Name)}
+	if err := r.Get(ctx, client.ObjectKeyFromObject(cm), cm); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the settings: %w", err)
+	}
+	if cm.Immutable != nil && *cm.Immutable {
+		switch {
+		case r.bug == frozenOnce, p.Spec.Frozen && maps.Equal(cm.Data, p.Spec.Settings):
+			return nil
+		default:
+			return errors.Join(errBehind, r.remove(ctx, cm)) // and made again by the pass that follows
+		}
+	}
+	return r.apply(ctx, p, cm, func() {
+		if r.bug != merge || cm.Data == nil {
+			cm.Data = map[string]string{}
+		}
+		maps.Copy(cm.Data, p.Spec.Settings)
+		cm.Immutable = nil
+		if p.Spec.Frozen {
+			cm.Immutable = new(true)
+		}
+	})
+}
+
+func (r *proxies) metrics(ctx context.Context, p *v1.Proxy) error {
+	name := p.Name + "-metrics"
+	switch {
+	case p.Spec.Metrics:
+		return r.service(ctx, p, name, 9090)
+	case r.bug == keepOptional:
+		return nil
+	default:
+		return r.withdraw(ctx, p, &corev1.Service{ObjectMeta: named(p, name)})
+	}
+}

@@ -1,0 +1,169 @@
+package mutants_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/mutants"
+	"github.com/homeostat-dev/homeostat/testkit/recorder"
+)
+
+// quiet is how long an operator that is at rest does nothing.
+const quiet = 300 * time.Millisecond
+
+// A run is one operator in a namespace of its own.
+type run struct {
+	*testkit.K
+
+	t        *testing.T
+	m        mutants.Mutant
+	cfg      *rest.Config
+	net      *network
+	op       *testkit.Operator
+	patience time.Duration // how long it may take until all is well
+}
+
+// begin starts an operator as its own ServiceAccount. A twin is given all the time it may need, and a mutant as much as
+// is enough to see that it is wrong.
+func begin(t *testing.T, m mutants.Mutant) *run {
+	k := testkit.New(t)
+	r := &run{K: k, t: t, m: m, cfg: k.ServiceAccount(m.ServiceAccount), patience: 3 * time.Second}
+	if m.Correct() {
+		r.patience = testkit.DefaultTimeout
+	}
+	r.start()
+	return r
+}
+
+func (r *run) start() {
+	r.t.Helper()
+	r.net = &network{}
+	r.op = r.Start(r.m.Setup, testkit.WithConfig(r.net.wrap(r.cfg)))
+}
+
+// restart ends the operator in order, lets something happen and starts it again.
+func (r *run) restart(meanwhile func()) {
+	r.t.Helper()
+	r.op.Stop()
+	meanwhile()
+	r.start()
+}
+
+// crash does something, kills the operator right before or right after a request that follows, and starts it again.
+func (r *run) crash(after bool, request func(*http.Request) bool, do func()) {
+	r.t.Helper()
+	died := r.net.failAt(after, request)
+	do()
+	select {
+	case <-died:
+	case <-time.After(r.Timeout):
+		r.t.Fatal("the operator does not make the request at which it should crash")
+	}
+	r.op.Kill()
+	r.start()
+}
+
+// ready waits until an object is ready.
+func (r *run) ready(obj client.Object) {
+	r.t.Helper()
+	r.Eventually(obj, testkit.Ready())
+}
+
+// within returns nil as soon as all is well and, when patience is at its end, what is not.
+func (r *run) within(holds func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(r.Context(), r.patience)
+	defer cancel()
+	for {
+		err := holds(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// rests returns nil when the operator has come to rest.
+func (r *run) rests() error {
+	ctx, cancel := context.WithTimeout(r.Context(), r.patience)
+	defer cancel()
+	return r.op.Recorder().Settle(ctx, quiet)
+}
+
+// count returns how many requests of a kind the operator made that were answered with this code, or any if it is 0.
+func (r *run) count(verb, resource string, code int) int {
+	return len(slices.DeleteFunc(r.op.Requests(), func(req recorder.Request) bool {
+		return req.Verb != verb || req.Resource != resource || code != 0 && req.Code != code
+	}))
+}
+
+// until waits until the operator has made a number of requests of a kind.
+func (r *run) until(verb, resource string, n int) {
+	r.t.Helper()
+	r.Wait(fmt.Sprintf("there are %d requests to %s %s", n, verb, resource), func(context.Context) error {
+		if got := r.count(verb, resource, 0); got < n {
+			return fmt.Errorf("there are %d", got)
+		}
+		return nil
+	})
+}
+
+// configMaps returns the contents of the ConfigMaps by name.
+func (r *run) configMaps(ctx context.Context) (map[string]map[string]string, error) {
+	list := &corev1.ConfigMapList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
+		return nil, err
+	}
+	all := map[string]map[string]string{}
+	for _, cm := range list.Items {
+		all[cm.Name] = cm.Data
+	}
+	return all, nil
+}
+
+// has returns a check of which ConfigMaps there are.
+func (r *run) has(names ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		all, err := r.configMaps(ctx)
+		if got := slices.Sorted(maps.Keys(all)); err == nil && !slices.Equal(got, names) {
+			err = fmt.Errorf("there are ConfigMaps %q, want %q", got, names)
+		}
+		return err
+	}
+}
+
+// meets returns a check of one object.
+func (r *run) meets(obj client.Object, check testkit.Check) func(context.Context) error {
+	obj.SetNamespace(r.Namespace)
+	gvk, err := r.Client.GroupVersionKindFor(obj)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return func(ctx context.Context) error {
+		seen := obj
+		if err := r.Client.Get(ctx, client.ObjectKeyFromObject(obj), obj); client.IgnoreNotFound(err) != nil {
+			return err
+		} else if err != nil {
+			seen = nil
+		}
+		obj.GetObjectKind().SetGroupVersionKind(gvk)
+		if missing := check.Missing(seen); missing != "" {
+			return errors.New(missing)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,168 @@
+package mutants
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
+)
+
+// What an operator reads was true a while ago. These act as if it were true now.
+const (
+	generatedName bug = "generated-name"
+	deleteByName  bug = "delete-by-name"
+	overwrite     bug = "overwrite"
+)
+
+func staleCache() class {
+	return class{
+		name: "stale-cache", setup: setupCaches, account: as("cache"),
+		flaws: []flaw{
+			{generatedName, "A shard that the cache does not show yet is made again, because the server makes up its name."},
+			{deleteByName, "A shard is replaced by name: while the cache shows the old one, the new one is replaced again."},
+			{overwrite, "A token that the cache does not show yet is replaced by another one, and with it every shard."},
+		},
+		steps: []Step{
+			{"create", func(k *testkit.K) { k.Apply(newCache(2, "size=1")) }},
+			{"change", func(k *testkit.K) { k.Apply(newCache(2, "size=2")) }},
+			{"scale up", func(k *testkit.K) { k.Apply(newCache(3, "size=2")) }},
+			{"scale down", func(k *testkit.K) { k.Apply(newCache(1, "size=2")) }},
+		},
+	}
+}
+
+func newCache(shards int32, config string) *v1.Cache {
+	return &v1.Cache{
+		ObjectMeta: metav1.ObjectMeta{Name: "sessions"},
+		Spec:       v1.CacheSpec{Shards: shards, Config: config},
+	}
+}
+
+// The labels of a shard name the Cache and count from 0.
+const (
+	cacheLabel = "cache"
+	shardLabel = "shard"
+)
+
+func setupCaches(b bug) func(manager.Manager) error {
+	return func(mgr manager.Manager) error {
+		r := &caches{newOperator(mgr, b)}
+		return ctrl.NewControllerManagedBy(mgr).
+			For(&v1.Cache{}).Owns(&corev1.Secret{}).Owns(&corev1.ConfigMap{}).
+			Complete(pass(r.reconcile))
+	}
+}
+
+type caches struct{ operator }
+
+func (r *caches) reconcile(ctx context.Context, req reconcile.Request) error {
+	c := &v1.Cache{}
+	if err := r.Get(ctx, req.NamespacedName, c); err != nil || !c.DeletionTimestamp.IsZero() {
+		return client.IgnoreNotFound(err)
+	}
+	before := c.DeepCopy()
+	token, err := r.token(ctx, c)
+	if err != nil {
+		return err
+	}
+	fingerprint := sha256.Sum256(token)
+	data := map[string]string{"config": c.Spec.Config, "token": hex.EncodeToString(fingerprint[:4])}
+	if err := r.shards(ctx, c, data); err != nil {
+		return err
+	}
+	return r.report(ctx, before, c, done())
+}
+
+// token returns the content of the Secret, which is made up once.
+func (r *caches) token(ctx context.Context, c *v1.Cache) ([]byte, error) {
+	secret := &corev1.Secret{ObjectMeta: named(c, c.Name+"-auth")}
+	err := r.apply(ctx, c, secret, func() {
+		token := secret.Data["token"]
+		if len(token) == 0 {
+			token = []byte(rand.Text())
+		}
+		secret.Data = map[string][]byte{"cluster": []byte(c.Name), "token": token}
+	})
+	if r.bug == overwrite && apierrors.IsAlreadyExists(err) {
+		err = r.Update(ctx, secret)
+	}
+	return secret.Data["token"], err
+}
+
+// shards makes the shards that are missing, replaces those that have other data, and removes the rest.
+func (r *caches) shards(ctx context.Context, c *v1.Cache, data map[string]string) error {
+	list := &corev1.ConfigMapList{}
+	if err := r.List(ctx, list, client.InNamespace(c.Namespace)); err != nil {
+		return fmt.Errorf("listing the shards: %w", err)
+	}
+	kept := map[string]bool{}
+	for i := range list.Items {
+		shard := &list.Items[i]
+		number, owned := shard.Labels[shardLabel], metav1.IsControlledBy(shard, c)
+		switch {
+		case shard.Labels[cacheLabel] != c.Name && !owned:
+			continue // somebody else's
+		case owned && maps.Equal(shard.Data, data) && wanted(c, number) && !kept[number]:
+			kept[number] = true
+			continue
+		}
+		if err := r.discard(ctx, shard); err != nil {
+			return err
+		}
+	}
+	for i := range int(c.Spec.Shards) {
+		if number := strconv.Itoa(i); !kept[number] {
+			if err := r.add(ctx, c, number, data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// wanted reports whether the shard of this number should exist.
+func wanted(c *v1.Cache, number string) bool {
+	n, err := strconv.Atoi(number)
+	return err == nil && n >= 0 && n < int(c.Spec.Shards)
+}
+
+func (r *caches) discard(ctx context.Context, shard *corev1.ConfigMap) error {
+	if r.bug == deleteByName {
+		return client.IgnoreNotFound(r.Delete(ctx, shard))
+	}
+	return r.remove(ctx, shard)
+}
+
+func (r *caches) add(ctx context.Context, c *v1.Cache, number string, data map[string]string) error {
+	if err := r.stillWanted(ctx, c); err != nil {
+		return err
+	}
+	shard := &corev1.ConfigMap{ObjectMeta: named(c, c.Name+"-shard-"+number), Data: data}
+	if r.bug == generatedName {
+		shard.Name, shard.GenerateName = "", c.Name+"-shard-"+number+"-"
+	}
+	shard.Labels = map[string]string{cacheLabel: c.Name, shardLabel: number}
+	err := controllerutil.SetControllerReference(c, shard, r.Scheme(), controllerutil.WithBlockOwnerDeletion(false))
+	if err != nil {
+		return err
+	}
+	if err := r.Create(ctx, shard); err != nil {
+		return fmt.Errorf("creating shard %s: %w", number, err)
+	}
+	return nil
+}

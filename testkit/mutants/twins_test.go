@@ -1,0 +1,242 @@
+package mutants_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/mutants"
+	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
+	"github.com/homeostat-dev/homeostat/testkit/recorder"
+)
+
+// Each twin does what a user asks of it, with exactly the rights that it ships, finds nothing to do after a restart,
+// repairs each of its children and leaves nothing behind.
+func TestTwin(t *testing.T) {
+	t.Parallel()
+	for _, m := range mutants.Correct() {
+		t.Run(m.Class, func(t *testing.T) {
+			t.Parallel()
+			r := begin(t, m)
+			for _, step := range m.Steps {
+				step.Do(r.K)
+				r.caughtUp(step.Name)
+			}
+			requests := r.requests()
+			r.withoutWork()
+			r.repairs()
+			for _, u := range r.list(resources...) {
+				r.Delete(u)
+			}
+			r.Wait("there is nothing left", func(context.Context) error {
+				if left := r.madeBy(requests); len(left) > 0 {
+					return fmt.Errorf("there is %s %s", left[0].GetKind(), left[0].GetName())
+				}
+				return nil
+			})
+			r.behaved(append(requests, r.requests()...))
+		})
+	}
+}
+
+// resources are the kinds of custom resources, children those of what operators make of them.
+var (
+	resources = kinds(v1.GroupVersion, "Archive", "Backup", "Cache", "Proxy", "Route", "Snapshot", "Website")
+	children  = append(kinds(schema.GroupVersion{Version: "v1"}, "ConfigMap", "Secret", "Service"),
+		kinds(schema.GroupVersion{Group: "batch", Version: "v1"}, "CronJob")...)
+)
+
+func kinds(gv schema.GroupVersion, names ...string) []schema.GroupVersionKind {
+	var all []schema.GroupVersionKind
+	for _, name := range names {
+		all = append(all, gv.WithKind(name))
+	}
+	return all
+}
+
+func (r *run) list(kinds ...schema.GroupVersionKind) []*unstructured.Unstructured {
+	r.t.Helper()
+	var all []*unstructured.Unstructured
+	for _, kind := range kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if err := r.Client.List(r.Context(), list, client.InNamespace(r.Namespace)); err != nil {
+			r.t.Fatal(err)
+		}
+		for i := range list.Items {
+			all = append(all, &list.Items[i])
+		}
+	}
+	return all
+}
+
+// caughtUp waits until every custom resource has been carried out, and is gone if it was deleted.
+func (r *run) caughtUp(step string) {
+	r.t.Helper()
+	r.Wait(step+" has been carried out", func(context.Context) error {
+		for _, u := range r.list(resources...) {
+			observed, _, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
+			if err != nil || observed != u.GetGeneration() || u.GetDeletionTimestamp() != nil {
+				return errors.Join(err, fmt.Errorf("%s %s is being worked on", u.GetKind(), u.GetName()))
+			}
+		}
+		return nil
+	})
+	if err := r.rests(); err != nil {
+		r.t.Fatalf("after step %q: %v", step, err)
+	}
+}
+
+// requests are those of the current process.
+func (r *run) requests() []recorder.Request {
+	return append(r.op.Requests(), r.op.Recorder().Watches()...)
+}
+
+// withoutWork restarts the operator, which must not change anything.
+func (r *run) withoutWork() {
+	r.t.Helper()
+	versions := func() map[string]string {
+		all := map[string]string{}
+		for _, u := range r.list(append(resources, children...)...) {
+			all[u.GetKind()+" "+u.GetName()] = u.GetResourceVersion()
+		}
+		return all
+	}
+	before := versions()
+	r.restart(func() {})
+	if err := r.rests(); err != nil {
+		r.t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, versions()); diff != "" {
+		r.t.Errorf("versions before and after a restart (-before +after):\n%s", diff)
+	}
+}
+
+// edits change a field of each kind of child that its operator sets.
+var edits = map[string]string{
+	"ConfigMap": `{"data":{%q:"changed by hand"}}`,
+	"Secret":    `{"data":{%q:"Y2hhbmdlZA=="}}`,
+	"Service":   `{"spec":{"selector":{"app":"changed"}}}`,
+	"CronJob":   `{"spec":{"suspend":true}}`,
+}
+
+// repairs changes and then deletes each child by hand.
+func (r *run) repairs() {
+	r.t.Helper()
+	want := r.state()
+	for _, u := range r.list(children...) {
+		if u.GetName() == secret().Name {
+			continue // the user's
+		}
+		patch := edits[u.GetKind()]
+		if data, ok, _ := unstructured.NestedMap(u.Object, "data"); ok {
+			patch = fmt.Sprintf(patch, slices.Sorted(maps.Keys(data))[0])
+		}
+		if err := r.Client.Patch(r.Context(), u, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+			r.t.Fatal(err)
+		}
+		r.is(want, u.GetKind()+" "+u.GetName()+" is what it was before it was changed")
+		r.Delete(u)
+		r.is(want, u.GetKind()+" "+u.GetName()+" is what it was before it was deleted")
+	}
+}
+
+// is waits until what there is amounts to a state.
+func (r *run) is(want map[string]any, what string) {
+	r.t.Helper()
+	r.Wait(what, func(context.Context) error {
+		if diff := cmp.Diff(want, r.state()); diff != "" {
+			return fmt.Errorf("it is (-want +got):\n%s", diff)
+		}
+		return nil
+	})
+}
+
+// state is what the children amount to, but for what is made up.
+func (r *run) state() map[string]any {
+	r.t.Helper()
+	state := map[string]any{}
+	for _, u := range r.list(children...) {
+		metadata := map[string]any{"labels": u.GetLabels(), "annotations": u.GetAnnotations()}
+		for _, owner := range u.GetOwnerReferences() {
+			metadata["owner"] = owner
+		}
+		u.Object["metadata"] = metadata
+		for _, path := range [][]string{
+			{"status"}, {"data", "token"}, {"spec", "clusterIP"}, {"spec", "clusterIPs"},
+		} {
+			unstructured.RemoveNestedField(u.Object, path...)
+		}
+		state[u.GetKind()+" "+u.GetName()] = u.Object
+	}
+	return state
+}
+
+// madeBy returns what there is of what was made by requests, and the custom resources.
+func (r *run) madeBy(requests []recorder.Request) []*unstructured.Unstructured {
+	r.t.Helper()
+	made := map[string]bool{}
+	for _, req := range requests {
+		if req.Verb == "create" {
+			made[req.Name] = true
+		}
+	}
+	left := slices.DeleteFunc(r.list(children...), func(u *unstructured.Unstructured) bool { return !made[u.GetName()] })
+	return append(left, r.list(resources...)...)
+}
+
+// behaved checks that an operator got what it asked for, and needs what it may.
+func (r *run) behaved(requests []recorder.Request) {
+	r.t.Helper()
+	for _, req := range requests {
+		switch {
+		case req.Code < http.StatusMultipleChoices, req.Code == http.StatusNotFound, req.Code == http.StatusConflict:
+		default:
+			r.t.Errorf("unexpected answer: %s", req)
+		}
+	}
+	// An informer may list, and does if it cannot be sent what there is as a stream.
+	for _, req := range requests {
+		if req.Verb == "watch" {
+			req.Verb = "list"
+			requests = append(requests, req)
+		}
+	}
+	if diff := cmp.Diff(granted(r.t, r.m), used(requests)); diff != "" {
+		r.t.Errorf("rights (-granted +used):\n%s", diff)
+	}
+}
+
+// The manifests are made from the Go types. They say the same.
+func TestCRDs(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	settings := map[string]string{"a": "b"}
+	for _, obj := range []client.Object{
+		&v1.Archive{Spec: v1.ArchiveSpec{Copies: 1, Credentials: "c"}},
+		&v1.Backup{Spec: v1.BackupSpec{Schedule: "daily", Env: settings, Options: settings}},
+		&v1.Cache{Spec: v1.CacheSpec{Shards: 1, Config: "c"}},
+		&v1.Proxy{Spec: v1.ProxySpec{Settings: settings, Metrics: true, Frozen: true}},
+		&v1.Route{Spec: v1.RouteSpec{Hosts: []string{"a.example"}}},
+		&v1.Snapshot{Spec: v1.SnapshotSpec{Volume: "v"}},
+		&v1.Website{Spec: v1.WebsiteSpec{Files: settings, Exposed: true}},
+	} {
+		obj.SetNamespace(k.Namespace)
+		obj.SetName("full")
+		// The server refuses, and does not drop, what its schema does not have.
+		if err := k.Client.Create(t.Context(), obj, client.FieldValidation("Strict")); err != nil {
+			t.Errorf("%T: %v", obj, err)
+		}
+	}
+}
