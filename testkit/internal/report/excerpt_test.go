@@ -1,0 +1,74 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// entries makes a timeline of letters: s is the scenario's, f a fault, ! is bad, the others are nothing special.
+func entries(s string) []Entry {
+	var timeline []Entry
+	for _, r := range s {
+		timeline = append(timeline, Entry{Text: string(r), Bad: r == '!', Lane: map[rune]Lane{'s': Scenario, 'f': Fault}[r]})
+	}
+	return timeline
+}
+
+func TestExcerpt(t *testing.T) {
+	t.Parallel()
+	dots := func(n int) string { return strings.Repeat(".", n) }
+	hotLoop := strings.Repeat("!", 90)
+	for name, tc := range map[string]struct{ reason, timeline, want string }{
+		"bad": {
+			"what is bad is shown with what is around it", dots(20) + "!" + dots(20),
+			". <16> ...!... <16> .",
+		},
+		"fault": {
+			"where nothing is bad, the fault is", dots(20) + "f" + dots(20),
+			". <16> ...f... <16> .",
+		},
+		"both": {
+			"where something is bad, the fault is seen, too", dots(9) + "f" + dots(9) + "!" + dots(9),
+			". <7> .f. <5> ...!... <5> .",
+		},
+		"scenario": {"one sees in which step one is", dots(9) + "s" + dots(9), ". <8> s <8> ."},
+		"short":    {"what is short is shown as it is", dots(12), dots(12)},
+		"gap":      {"two entries are not worth a cut", "....!........!....", "....!........!...."},
+		"many": {
+			"of a hot loop one sees the beginning and the end", dots(9) + hotLoop + dots(9),
+			". <5> ...!!!!! <81> !!!!... <5> .",
+		},
+		"nothing": {"an empty timeline has no parts", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			timeline := entries(tc.timeline)
+			var parts []string
+			next := 0
+			for _, s := range (window{around: 3, first: 2, last: 1}).excerpt(timeline) {
+				if s.first != next {
+					t.Errorf("a part begins with entry %d, want %d", s.first, next)
+				}
+				next += len(s.entries)
+				var part strings.Builder
+				for _, e := range s.entries {
+					part.WriteString(e.Text)
+				}
+				if s.left {
+					part.Reset()
+					fmt.Fprintf(&part, "<%d>", len(s.entries))
+				}
+				parts = append(parts, part.String())
+			}
+			if diff := cmp.Diff(tc.want, strings.Join(parts, " ")); diff != "" {
+				t.Errorf("%s\nparts (-want +got):\n%s", tc.reason, diff)
+			}
+			if next != len(timeline) {
+				t.Errorf("the parts have %d entries, want %d", next, len(timeline))
+			}
+		})
+	}
+}

@@ -1,0 +1,257 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+var (
+	//go:embed page.html.tmpl
+	pageTemplate string
+	//go:embed page.css
+	pageStyle string
+	//go:embed page.js
+	pageScript string
+)
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"seconds": seconds,
+	"offset":  offset,
+	"count":   count,
+	"join":    func(ids []string) string { return strings.Join(ids, " ") },
+}).Parse(pageTemplate))
+
+// WriteHTML writes one page that holds everything, loads nothing and needs no scripts: they add what the keyboard and
+// the mouse can do in the drawings, and a button to copy a command.
+func WriteHTML(w io.Writer, r *Report) error { return writeHTML(w, r, mostRows) }
+
+func writeHTML(w io.Writer, r *Report, rows int) error {
+	var b bytes.Buffer
+	if err := page.Execute(&b, newPageView(r.printable(), rows)); err != nil {
+		return fmt.Errorf("writing the report as HTML: %w", err)
+	}
+	if _, err := w.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("writing the report as HTML: %w", err)
+	}
+	return nil
+}
+
+// pageView is the report as the template reads it.
+type pageView struct {
+	*Report
+
+	Policy template.HTMLAttr
+	Style  template.CSS
+	Script template.JS
+	Groups []groupView
+	Faults []faultView
+	NotRun int
+}
+
+// groupView is the runs that ended one way.
+type groupView struct {
+	Outcome Outcome
+	Meaning string
+	Runs    []runView
+}
+
+// faultView is a kind of fault by which the page filters.
+type faultView struct {
+	ID           string
+	Name         string
+	Runs, Failed int
+}
+
+type runView struct {
+	Run
+
+	ID, FaultID string
+	Open        bool
+	Details     []violationView
+	Drawing     *drawing
+	Spans       []spanView
+	Shown       int  // entries in the table before more are asked for
+	Whole       bool // the others are there to be asked for
+}
+
+type violationView struct {
+	Violation
+
+	Lines []diffLine
+}
+
+type diffLine struct{ Class, Text string }
+
+type spanView struct {
+	ID       string
+	Omission string    // empty if the span is shown
+	Rows     []rowView // none if the span is left out for good
+}
+
+type rowView struct {
+	Entry
+
+	ID   string
+	More string // what does not fit in a line
+}
+
+// A page can take more than a terminal, but not everything: a browser needs seconds for 150 drawings and 30000 rows.
+var pageWindow = window{around: 5, first: 12, last: 4}
+
+const (
+	longestRow = 400   // characters of a text before the rest of it has to be asked for
+	mostRows   = 10000 // of all tables, before what does not matter is left out for good
+)
+
+var meanings = []groupView{
+	{Outcome: Failed, Meaning: "the operator broke a promise"},
+	{Outcome: Untried, Meaning: "the fault never came about, so these runs say nothing"},
+	{Outcome: Passed, Meaning: "the operator coped"},
+}
+
+// newPageView leaves out what does not matter when there are more entries than so many rows.
+func newPageView(r *Report, rows int) *pageView {
+	v := &pageView{Report: r, NotRun: r.notRun(), Groups: slices.Clone(meanings)}
+	for i := range v.Groups { // in this order, so that what failed is shown as a whole before anything else
+		g := &v.Groups[i]
+		for j, run := range r.Runs {
+			// An outcome that nobody has documented says nothing, too.
+			known := slices.ContainsFunc(meanings, func(g groupView) bool { return g.Outcome == run.Outcome })
+			if run.Outcome != g.Outcome && (known || g.Outcome != Untried) {
+				continue
+			}
+			view := newRunView(run, fmt.Sprintf("r%d", j), &rows)
+			view.FaultID = v.fault(run)
+			view.Open = run.Outcome == Failed && len(g.Runs) == 0
+			g.Runs = append(g.Runs, view)
+		}
+	}
+	style := pageStyle + v.filters()
+	v.Style = template.CSS(style)      //nolint:gosec // It is ours: the names in the rules are those of this file.
+	v.Script = template.JS(pageScript) //nolint:gosec // It is ours, too.
+	v.Policy = policy(style, pageScript)
+	return v
+}
+
+// fault counts a run by the kind of its fault, and returns the ID of that.
+func (v *pageView) fault(run Run) string {
+	i := slices.IndexFunc(v.Faults, func(f faultView) bool { return f.Name == run.Fault })
+	if i < 0 {
+		i = len(v.Faults)
+		v.Faults = append(v.Faults, faultView{ID: fmt.Sprintf("f%d", i), Name: run.Fault})
+	}
+	v.Faults[i].Runs++
+	if run.Outcome == Failed {
+		v.Faults[i].Failed++
+	}
+	return v.Faults[i].ID
+}
+
+// Headline is what the list of the runs says of one.
+func (v runView) Headline() string {
+	if len(v.Violations) > 0 {
+		return v.Violations[0].Message
+	}
+	return cmp.Or(v.Why, v.What)
+}
+
+// policy lets the browser refuse whatever is not ours, should a text of the operator ever get where it does not belong.
+func policy(style, script string) template.HTMLAttr {
+	hash := func(s string) string {
+		sum := sha256.Sum256([]byte(s))
+		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	rules := fmt.Sprintf("default-src 'none'; style-src %s; script-src %s; img-src data:; "+
+		"base-uri 'none'; form-action 'none'", hash(style), hash(script))
+	return template.HTMLAttr(`content="` + rules + `"`) //nolint:gosec // It has hashes in Base64, and nothing of the report.
+}
+
+// filters returns the rules that hide what is filtered out, and say so where nothing is left. They need no script.
+func (v *pageView) filters() string {
+	var css strings.Builder
+	rule := func(format string, args ...any) { fmt.Fprintf(&css, "body:has("+format+" }\n", args...) }
+	for _, g := range v.Groups {
+		rule("#only-%[1]s:checked) .group:not(.%[1]s) { display: none", g.Outcome)
+		if len(g.Runs) == 0 {
+			rule("#only-%[1]s:checked) .group.%[1]s > .empty { display: block", g.Outcome)
+		}
+	}
+	for _, f := range v.Faults {
+		rule("#only-%[1]s:checked) .run:not(.%[1]s) { display: none", f.ID)
+		for _, g := range v.Groups {
+			if slices.ContainsFunc(g.Runs, func(run runView) bool { return run.FaultID == f.ID }) {
+				continue
+			}
+			rule("#only-%s:checked) .group.%s > :not(.empty) { display: none", f.ID, g.Outcome)
+			rule("#only-%[1]s:checked):has(#only-%[2]s:checked) .group.%[2]s > .empty { display: block", f.ID, g.Outcome)
+		}
+	}
+	return css.String()
+}
+
+// newRunView takes the rows of its table from those that the page may have.
+func newRunView(run Run, id string, rows *int) runView {
+	v := runView{Run: run, ID: id, Drawing: draw(run.Timeline, run.Duration), Whole: len(run.Timeline) <= *rows}
+	for _, violation := range run.Violations {
+		v.Details = append(v.Details, violationView{violation, diffLines(violation.Detail)})
+	}
+	targets := make([]string, len(run.Timeline))
+	for i, s := range pageWindow.excerpt(run.Timeline) {
+		view := spanView{ID: fmt.Sprintf("%ss%d", id, i)}
+		if s.left {
+			view.Omission = s.omission()
+		} else {
+			v.Shown += len(s.entries)
+		}
+		for j, e := range s.entries {
+			if s.left && !v.Whole {
+				targets[s.first+j] = view.ID
+				continue
+			}
+			row := newRowView(e, fmt.Sprintf("%se%d", id, s.first+j))
+			targets[s.first+j] = row.ID
+			view.Rows = append(view.Rows, row)
+			*rows--
+		}
+		v.Spans = append(v.Spans, view)
+	}
+	if v.Drawing != nil {
+		v.Drawing.link(func(i int) (string, bool) { return targets[i], strings.HasPrefix(targets[i], id+"e") })
+	}
+	return v
+}
+
+func newRowView(e Entry, id string) rowView {
+	v := rowView{Entry: e, ID: id, More: e.Detail}
+	if utf8.RuneCountInString(e.Text) > longestRow {
+		v.Text = string([]rune(e.Text)[:longestRow]) + "…"
+		v.More = strings.TrimSuffix(e.Text+"\n\n"+e.Detail, "\n\n")
+	}
+	return v
+}
+
+// diffLines gives each line of a diff its class, and the lines of another text none.
+func diffLines(s string) []diffLine {
+	if s == "" {
+		return nil
+	}
+	isDiff := looksLikeDiff(s)
+	var lines []diffLine
+	for text := range strings.Lines(s) {
+		line := diffLine{Text: text}
+		if isDiff {
+			line.Class = diffClass(text)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}

@@ -1,0 +1,19 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// WriteJSON writes everything there is, for other programs and for comparing two explorations. Durations are in
+// nanoseconds; what is not valid UTF-8 is replaced.
+func WriteJSON(w io.Writer, r *Report) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(r); err != nil {
+		return fmt.Errorf("writing the report as JSON: %w", err)
+	}
+	return nil
+}

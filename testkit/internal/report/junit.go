@@ -1,0 +1,112 @@
+package report
+
+import (
+	"cmp"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// WriteJUnit writes the form that CI systems read: one suite with a test case for each run. A failed run has its
+// violations and its timeline as WriteText shows them, an untried one counts as skipped, and what was not run is in the
+// output of the suite.
+func WriteJUnit(w io.Writer, r *Report) error {
+	r = r.printable()
+	suite := junitSuite{
+		Name:       r.Operator,
+		Tests:      len(r.Runs),
+		Failures:   r.Count(Failed),
+		Skipped:    len(r.Runs) - r.Count(Failed) - r.Count(Passed),
+		Time:       junitSeconds(r.Duration),
+		Properties: []junitProperty{{"seed", strconv.FormatInt(r.Seed, 10)}, {"steps", strings.Join(r.Steps, ", ")}},
+	}
+	if !r.Started.IsZero() {
+		suite.Timestamp = r.Started.UTC().Format("2006-01-02T15:04:05")
+	}
+	for _, run := range r.Runs {
+		suite.Cases = append(suite.Cases, junitCaseOf(r, run))
+	}
+	var out text
+	if out.omissions(r) {
+		suite.Output = &junitOutput{Text: "\n" + out.String()}
+	}
+	encoded, err := xml.MarshalIndent(junitSuites{Suites: []junitSuite{suite}}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the report as JUnit XML: %w", err)
+	}
+	if _, err := fmt.Fprintf(w, "%s%s\n", xml.Header, encoded); err != nil {
+		return fmt.Errorf("writing the report as JUnit XML: %w", err)
+	}
+	return nil
+}
+
+func junitCaseOf(r *Report, run Run) junitCase {
+	c := junitCase{Name: run.Name, Class: r.Operator, Time: junitSeconds(run.Duration)}
+	switch run.Outcome {
+	case Passed:
+	case Failed:
+		var body text
+		body.run(run, "")
+		c.Failure = &junitFailure{Body: "\n" + body.String()}
+		if n := len(run.Violations); n > 0 {
+			c.Failure.Message, c.Failure.Type = run.Violations[0].Message, run.Violations[0].Oracle
+			if n > 1 {
+				c.Failure.Message += fmt.Sprintf(" (and %s)", count(n-1, "other violation", "other violations"))
+			}
+		}
+	default: // untried, and what nobody has documented: it is not known to be good
+		c.Skipped = &junitSkipped{Message: cmp.Or(run.Why, neverCame)}
+	}
+	return c
+}
+
+// The schema is the one that Jenkins publishes (xunit-plugin, junit-10.xsd), which the others read, too.
+type junitSuites struct {
+	XMLName xml.Name     `xml:"testsuites"`
+	Suites  []junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name       string          `xml:"name,attr"`
+	Tests      int             `xml:"tests,attr"`
+	Failures   int             `xml:"failures,attr"`
+	Errors     int             `xml:"errors,attr"`
+	Skipped    int             `xml:"skipped,attr"`
+	Time       string          `xml:"time,attr"`
+	Timestamp  string          `xml:"timestamp,attr,omitempty"`
+	Properties []junitProperty `xml:"properties>property"`
+	Cases      []junitCase     `xml:"testcase"`
+	Output     *junitOutput    `xml:"system-out"`
+}
+
+type junitOutput struct {
+	Text string `xml:",cdata"`
+}
+
+type junitProperty struct {
+	Name  string `xml:"name,attr"`
+	Value string `xml:"value,attr"`
+}
+
+type junitCase struct {
+	Name    string        `xml:"name,attr"`
+	Class   string        `xml:"classname,attr"`
+	Time    string        `xml:"time,attr"`
+	Failure *junitFailure `xml:"failure"`
+	Skipped *junitSkipped `xml:"skipped"`
+}
+
+type junitFailure struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr"`
+	Body    string `xml:",cdata"` // or each line break would be a character reference
+}
+
+type junitSkipped struct {
+	Message string `xml:"message,attr"`
+}
+
+func junitSeconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }

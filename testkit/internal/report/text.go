@@ -1,0 +1,249 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// TextOption changes what WriteText writes.
+type TextOption func(*text)
+
+// Verbose adds a line for each run, before anything else.
+func Verbose() TextOption { return func(t *text) { t.verbose = true } }
+
+// Color adds ANSI colors. The text says the same without them.
+func Color() TextOption { return func(t *text) { t.color = true } }
+
+// WriteText writes for a terminal or a log: what failed, with all that is needed to understand it, then what was not
+// tried, and the counts in the last line.
+func WriteText(w io.Writer, r *Report, opts ...TextOption) error {
+	var t text
+	for _, opt := range opts {
+		opt(&t)
+	}
+	t.report(r.printable())
+	if _, err := w.Write(t.Bytes()); err != nil {
+		return fmt.Errorf("writing the report as text: %w", err)
+	}
+	return nil
+}
+
+// text is a report that is being written.
+type text struct {
+	bytes.Buffer
+
+	verbose, color bool
+}
+
+var textWindow = window{around: 3, first: 6, last: 2}
+
+// What a terminal can take. The other forms of the report have the rest.
+const (
+	longestLine   = 300 // characters
+	longestDetail = 100 // lines below a violation
+	badDetail     = 20  // lines below a bad entry of the timeline
+	otherDetail   = 3   // lines below another
+	listed        = 8   // names after which only their number is given
+)
+
+func (t *text) report(r *Report) {
+	if t.verbose {
+		for _, run := range r.Runs {
+			t.printf("%s %s (%s)\n", t.outcome(run.Outcome, "%-7s"), run.Name, seconds(run.Duration))
+		}
+		t.printf("\n")
+	}
+	for _, run := range r.Failures() {
+		t.printf("%s %s (%s)\n", t.outcome(Failed, "%s"), t.style(bold, run.Name), seconds(run.Duration))
+		t.run(run, "  ")
+		t.printf("\n")
+	}
+	if t.omissions(r) {
+		t.printf("\n")
+	}
+	t.printf("%s\n", t.summary(r))
+}
+
+// run writes what there is to say of a run below its name.
+func (t *text) run(run Run, indent string) {
+	if run.What != "" {
+		t.printf("%s%s\n", indent, clip(run.What))
+	}
+	for _, v := range run.Violations {
+		t.printf("\n%s%s: %s\n", indent, t.style(red, v.Oracle), clip(v.Message))
+		t.detail(v.Detail, indent+"    ", longestDetail)
+	}
+	if len(run.Timeline) > 0 {
+		t.timeline(run.Timeline, indent)
+	}
+	if run.Replay != "" {
+		t.printf("\n%sTo run this alone:\n%s    %s\n", indent, indent, run.Replay)
+	}
+}
+
+func (t *text) timeline(timeline []Entry, indent string) {
+	spans := textWindow.excerpt(timeline)
+	shown := 0
+	for _, s := range spans {
+		if !s.left {
+			shown += len(s.entries)
+		}
+	}
+	t.printf("\n%sTimeline, ", indent)
+	if shown < len(timeline) {
+		t.printf("%d of %d entries", shown, len(timeline))
+	} else {
+		t.printf("%s", count(shown, "entry", "entries"))
+	}
+	t.printf(" (! is what to look at first):\n")
+	for _, s := range spans {
+		if s.left {
+			t.printf("%s%s\n", indent, t.style(dim, "             ... "+s.omission()))
+			continue
+		}
+		for _, e := range s.entries {
+			t.entry(e, indent)
+		}
+	}
+}
+
+// omission says what a span that is left out contains.
+func (s span) omission() string {
+	said := count(len(s.entries), "entry", "entries") + " left out"
+	if bad := s.bad(); bad > 0 {
+		said += fmt.Sprintf(", %d of them marked !", bad)
+	}
+	return said
+}
+
+func (t *text) entry(e Entry, indent string) {
+	mark, most := " ", otherDetail
+	written := fmt.Sprintf("%9s  %-8s  %s", offset(e.At), e.Lane, clip(e.Text))
+	if e.Bad {
+		mark, most, written = t.style(red, "!"), badDetail, t.style(bold, written)
+	}
+	t.printf("%s%s %s\n", indent, mark, written)
+	t.detail(e.Detail, indent+strings.Repeat(" ", 25), most)
+}
+
+// detail writes a text of several lines, each with the indent.
+func (t *text) detail(detail, indent string, most int) {
+	if detail == "" {
+		return
+	}
+	lines := strings.Split(detail, "\n")
+	left := 0
+	if len(lines) > most+1 {
+		left = len(lines) - most
+		lines = lines[:most]
+	}
+	isDiff := looksLikeDiff(detail)
+	for _, line := range lines {
+		line = clip(line)
+		if isDiff {
+			line = t.style(map[string]string{added: green, removed: red}[diffClass(line)], line)
+		}
+		t.printf("%s\n", strings.TrimRight(indent+line, " \t"))
+	}
+	if left > 0 {
+		t.printf("%s... %d more lines\n", indent, left)
+	}
+}
+
+// omissions says what was not tried, and whether there is something to say.
+func (t *text) omissions(r *Report) bool {
+	start := t.Len()
+	for _, s := range r.Skipped {
+		t.printf("%s not run because %s: %s\n", count(len(s.Plans), "plan", "plans"), s.Reason, names(s.Plans))
+	}
+	why := map[string][]string{}
+	var order []string
+	for _, run := range r.runs(Untried) {
+		if len(why[run.Why]) == 0 {
+			order = append(order, run.Why)
+		}
+		why[run.Why] = append(why[run.Why], run.Name)
+	}
+	for _, reason := range order {
+		said := strings.TrimRight(cmp.Or(reason, neverCame), ".")
+		t.printf("%s untried: %s: %s\n", count(len(why[reason]), "run", "runs"), said, names(why[reason]))
+	}
+	for _, note := range r.Notes {
+		t.printf("note: %s\n", note)
+	}
+	return t.Len() > start
+}
+
+func (t *text) summary(r *Report) string {
+	failed := fmt.Sprintf("%d failed", r.Count(Failed))
+	if r.Count(Failed) > 0 {
+		failed = t.style(red, failed)
+	}
+	counts := []string{failed, fmt.Sprintf("%d passed", r.Count(Passed))}
+	if n := r.Count(Untried); n > 0 {
+		counts = append(counts, fmt.Sprintf("%d untried", n))
+	}
+	said := fmt.Sprintf("%s: %s: %s", r.Operator, count(len(r.Runs), "run", "runs"), strings.Join(counts, ", "))
+	if n := r.notRun(); n > 0 {
+		said += "; " + count(n, "plan", "plans") + " not run"
+	}
+	return said + fmt.Sprintf("; seed %d; %s", r.Seed, seconds(r.Duration))
+}
+
+func (t *text) printf(format string, args ...any) { fmt.Fprintf(&t.Buffer, format, args...) }
+
+// The ANSI codes that are used.
+const (
+	bold  = "1"
+	dim   = "2"
+	red   = "31"
+	green = "32"
+)
+
+func (t *text) style(code, s string) string {
+	if !t.color || code == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (t *text) outcome(o Outcome, format string) string {
+	return t.style(map[Outcome]string{Failed: red, Passed: green}[o], fmt.Sprintf(format, o))
+}
+
+// clip shortens what would fill the screen, and says by how much.
+func clip(s string) string {
+	n := utf8.RuneCountInString(s)
+	if n <= longestLine {
+		return s
+	}
+	return fmt.Sprintf("%s... (%d more characters)", string([]rune(s)[:longestLine]), n-longestLine)
+}
+
+// names lists the first few.
+func names(all []string) string {
+	if len(all) <= listed {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(slices.Clone(all[:listed]), ", "), len(all)-listed)
+}
+
+// neverCame is why a run is untried that does not say so itself.
+const neverCame = "The fault never came about."
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// seconds writes how long something took, offset when it happened.
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2fs", d.Seconds()) }
+func offset(d time.Duration) string  { return fmt.Sprintf("%.3fs", d.Seconds()) }
