@@ -18,7 +18,7 @@ const pollInterval = 20 * time.Millisecond
 // tailLines is how much of a log an error message shows.
 const tailLines = 20
 
-// A Process is a running child. Its standard output and error go to LogFile.
+// A Process is a running child. Its standard output and error go to LogFile, unless Launch started it.
 type Process struct {
 	Name    string
 	LogFile string
@@ -35,15 +35,26 @@ func Start(name string, cmd *exec.Cmd, logFile string) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", name, err)
 	}
+	defer func() { _ = log.Close() }() // the child has its own
 	cmd.Stdout, cmd.Stderr = log, log
+	p, err := Launch(name, cmd)
+	if err != nil {
+		return nil, err
+	}
+	p.LogFile = logFile
+	return p, nil
+}
+
+// Launch does what Start does and leaves the output to the caller: cmd's Stdout and Stderr are used as they are, and
+// there is no log to show in errors.
+func Launch(name string, cmd *exec.Cmd) (*Process, error) {
 	cmd.SysProcAttr = attributes()
-	p := &Process{Name: name, LogFile: logFile, cmd: cmd, done: make(chan struct{})}
+	p := &Process{Name: name, cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		// Linux sends the parent-death signal when the *thread* that forked ends, so this thread has to stay.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		defer func() { _ = log.Close() }()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
@@ -71,6 +82,9 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
+
+// State is how the process ended. It may be called only after Done is closed.
+func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
 
 // Outcome says how the process ended, for example "exit status 1". It may be called only after Done is closed.
 func (p *Process) Outcome() string {
