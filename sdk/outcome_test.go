@@ -54,7 +54,7 @@ func TestRejectionGoesByCodeAndCause(t *testing.T) {
 		kind string
 		want class
 	}{
-		"invalid":                         {apierrors.NewInvalid(schema.GroupKind{Kind: "Thing"}, "a", nil), "Thing", classRejected},
+		"invalid":                         {apierrors.NewInvalid(schema.GroupKind{}, "a", nil), "Thing", classRejected},
 		"forbidden":                       {apierrors.NewForbidden(things, "a", errors.New("quota")), "Thing", classRejected},
 		"bad request":                     {apierrors.NewBadRequest("no"), "Thing", classRejected},
 		"the namespace is on its way out": {terminating, "Thing", classWait},
@@ -73,7 +73,9 @@ func TestRejectionGoesByCodeAndCause(t *testing.T) {
 func TestDescribeIsStable(t *testing.T) {
 	t.Parallel()
 	for name, pair := range map[string][2]string{
-		"ports":     {"dial 10.0.0.1:443: read tcp 10.0.0.9:41234->10.0.0.1:443: reset", "dial 10.0.0.1:443: read tcp 10.0.0.9:5->10.0.0.1:443: reset"},
+		"ports": {
+			"read tcp 10.0.0.9:41234->10.0.0.1:443: connection reset", "read tcp 10.0.0.9:5->10.0.0.1:443: connection reset",
+		},
 		"durations": {"gave up after 1.5s", "gave up after 12ms"},
 		"addresses": {"nil at 0xc000123456", "nil at 0xc000abcdef"},
 	} {

@@ -64,7 +64,7 @@ func summarize[T Object](p *Pass[T], err error, failures int) {
 	switch classify(err) {
 	case classNone:
 		summarizePlan(p)
-	case classStale:
+	case classStale, classOutdated:
 		// We looked at an old state. The next pass, which follows at once, has something to say.
 	case classWait:
 		errors.As(err, &wait)

@@ -57,7 +57,7 @@ type encoder struct {
 }
 
 // value encodes v and reports whether it is intended. A value that is meant stays even if it is zero.
-func (e *encoder) value(v reflect.Value, path string, meant bool) (any, bool) {
+func (e *encoder) value(v reflect.Value, path string, meant bool) (any, bool) { //nolint:cyclop // one case for each kind of value
 	zero := e.zero[path]
 	if v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		switch {

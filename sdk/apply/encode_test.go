@@ -36,7 +36,7 @@ type outer struct {
 	Array    [2]uint8          `json:"array"`
 	Quantity resource.Quantity `json:"quantity"`
 	Port     intstr.IntOrString
-	Time     metav1.Time           `json:"time,omitempty"`
+	Time     metav1.Time           `json:"time,omitempty"` //nolint:modernize // as types of Kubernetes have it
 	Span     metav1.Duration       `json:"span"`
 	Raw      *runtime.RawExtension `json:"raw,omitempty"`
 	Hidden   string                `json:"-"`
@@ -79,19 +79,23 @@ func TestEncodeKeepsWhatWasSet(t *testing.T) {
 		},
 		"structs": {
 			"a struct with nothing set is not intended, and one with something is",
-			outer{Struct: embedded{Inner: "x"}}, map[string]any{"struct": map[string]any{"inner": "x"}},
+			outer{Struct: embedded{Inner: "x"}},
+			map[string]any{"struct": map[string]any{"inner": "x"}},
 		},
 		"embedded": {
 			"fields of embedded structs stand in the struct itself",
-			outer{Inlined: Inlined{Near: "x"}, Pointed: &Pointed{Far: "y"}}, map[string]any{"near": "x", "far": "y"},
+			outer{Inlined: Inlined{Near: "x"}, Pointed: &Pointed{Far: "y"}},
+			map[string]any{"near": "x", "far": "y"},
 		},
 		"maps": {
-			"every entry of a map is intended", outer{Map: map[string]string{"a": "", "b": "x"}},
+			"every entry of a map is intended",
+			outer{Map: map[string]string{"a": "", "b": "x"}},
 			map[string]any{"map": map[string]any{"a": "", "b": "x"}},
 		},
 		"empty containers": {
 			"a map or list that is empty but not nil says no more than nil",
-			outer{Map: map[string]string{}, Names: []string{}, Bytes: []byte{}}, map[string]any{},
+			outer{Map: map[string]string{}, Names: []string{}, Bytes: []byte{}},
+			map[string]any{},
 		},
 		"lists": {
 			"every item of a list is intended, and in it what was set",
@@ -102,7 +106,8 @@ func TestEncodeKeepsWhatWasSet(t *testing.T) {
 			},
 		},
 		"bytes": {
-			"bytes are written in base64, arrays as lists", outer{Bytes: []byte("hi"), Array: [2]uint8{1, 2}},
+			"bytes are written in base64, arrays as lists",
+			outer{Bytes: []byte("hi"), Array: [2]uint8{1, 2}},
 			map[string]any{"bytes": "aGk=", "array": []any{int64(1), int64(2)}},
 		},
 		"types with a form of their own": {

@@ -52,7 +52,7 @@ func blocks(ctx context.Context, read func(context.Context) error) bool {
 
 // The traps for which the SDK has a view of its own instead (docs/adr/0041). This is about controller-runtime and not
 // about us: when a new version makes one of these fail, the decision may be looked at again.
-func TestTrapsOfReadYourWrites(t *testing.T) {
+func TestTrapsOfReadYourWrites(t *testing.T) { //nolint:cyclop // a list
 	t.Parallel()
 	cached := func(k *testkit.K, name string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{

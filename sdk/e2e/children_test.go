@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -72,7 +73,7 @@ func TestCreateOnlyChildIsNeverChanged(t *testing.T) {
 	op := operator(func(_ context.Context, p *pass) error {
 		sdk.Apply(p, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: p.Object.Name},
-			StringData: map[string]string{"password": fmt.Sprint(generated.Add(1))}, // another one in each pass
+			StringData: map[string]string{"password": strconv.FormatInt(generated.Add(1), 10)}, // another one in each pass
 		}, sdk.CreateOnly())
 		return nil
 	})

@@ -96,10 +96,12 @@ var drifts = map[string]drift{
 	"digest-edited": {
 		"the evidence itself", merge(`{"metadata":{"annotations":{"` + apply.DigestAnnotation + `":"x"}}}`), true,
 	},
-	"image-edited":    {"a leaf in a list with keys", strategic(`"image":"other"`), true},
-	"env-edited":      {"a leaf below two lists", strategic(`"env":[{"name":"E","value":"other"}]`), true},
-	"env-removed":     {"an item", script(`[{"op":"remove","path":"/spec/template/spec/containers/0/env"}]`), true},
-	"args-appended":   {"an atomic list", script(`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"x"}]`), true},
+	"image-edited": {"a leaf in a list with keys", strategic(`"image":"other"`), true},
+	"env-edited":   {"a leaf below two lists", strategic(`"env":[{"name":"E","value":"other"}]`), true},
+	"env-removed":  {"an item", script(`[{"op":"remove","path":"/spec/template/spec/containers/0/env"}]`), true},
+	"args-appended": {
+		"an atomic list", script(`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"x"}]`), true,
+	},
 	"finalizer-gone":  {"an item of a set", script(`[{"op":"remove","path":"/metadata/finalizers"}]`), true},
 	"quantity-edited": {"another amount", strategic(`"resources":{"requests":{"cpu":"600m"}}`), true},
 	"quantity-rewritten": {

@@ -14,7 +14,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/json"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat-dev/homeostat/testkit"
@@ -103,15 +103,11 @@ func isApply(req *http.Request, resource string) bool {
 		req.Header.Get("Content-Type") == "application/apply-patch+yaml"
 }
 
-func isStatusPatch(req *http.Request) bool {
-	return req.Method == http.MethodPatch && strings.HasSuffix(req.URL.Path, "/status")
-}
-
 // answer is a failure as the API server would send it.
 func answer(req *http.Request, status metav1.Status) *http.Response {
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	status.Status = metav1.StatusFailure
-	body, _ := json.Marshal(status)
+	body, _ := utiljson.Marshal(status)
 	return &http.Response{
 		StatusCode: int(status.Code), Status: strconv.Itoa(int(status.Code)), Request: req,
 		Header: http.Header{"Content-Type": {"application/json"}}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -44,7 +45,7 @@ func TestCacheKeepsOnlyOurManagedFields(t *testing.T) {
 	running = start(k, op)
 	k.Wait("a pass was made", func(context.Context) error {
 		if child.Load().([]string) == nil {
-			return fmt.Errorf("not yet")
+			return errors.New("not yet")
 		}
 		return nil
 	})

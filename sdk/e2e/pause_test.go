@@ -41,7 +41,8 @@ func TestPausedObjectIsLeftAlone(t *testing.T) {
 	k.Apply(s)
 	converged(k, running, s)
 	annotate(k, s, sdk.PausedAnnotation, "true")
-	k.Eventually(s, testkit.Condition("Paused", metav1.ConditionTrue), testkit.Condition(conditions.Ready, metav1.ConditionTrue))
+	k.Eventually(s, testkit.Condition("Paused", metav1.ConditionTrue),
+		testkit.Condition(conditions.Ready, metav1.ConditionTrue))
 	quiet(k, running, still)
 
 	passes.Store(0)

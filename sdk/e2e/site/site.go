@@ -12,10 +12,10 @@ import (
 // Site is a custom resource.
 type Site struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	Spec   Spec   `json:"spec,omitempty"`
-	Status Status `json:"status,omitempty"`
+	Spec   Spec   `json:"spec,omitzero"`
+	Status Status `json:"status,omitzero"`
 }
 
 // Spec says what the site shows.
@@ -52,7 +52,7 @@ func (s *Site) DeepCopyObject() runtime.Object {
 // List is a list of sites.
 type List struct {
 	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata,omitzero"`
 
 	Items []Site `json:"items"`
 }
