@@ -124,9 +124,23 @@ func (c *connection) makeClients() (err error) {
 	if c.mapper, err = apiutil.NewDynamicRESTMapper(c.config, c.http); err != nil {
 		return fmt.Errorf("making a REST mapper: %w", err)
 	}
-	options := client.Options{HTTPClient: c.http, Scheme: c.scheme, Mapper: c.mapper}
-	if c.client, err = client.NewWithWatch(c.config, options); err != nil {
-		return fmt.Errorf("making a client: %w", err)
+	c.client, err = c.newClient(c.config, c.http)
+	return err
+}
+
+// clientFor makes a client of another configuration for the same API server.
+func (c *connection) clientFor(cfg *rest.Config) (client.WithWatch, error) {
+	httpClient, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making an HTTP client: %w", err)
 	}
-	return nil
+	return c.newClient(cfg, httpClient)
+}
+
+func (c *connection) newClient(cfg *rest.Config, httpClient *http.Client) (client.WithWatch, error) {
+	made, err := client.NewWithWatch(cfg, client.Options{HTTPClient: httpClient, Scheme: c.scheme, Mapper: c.mapper})
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return made, nil
 }

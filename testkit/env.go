@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -66,6 +69,32 @@ func Main(m *testing.M, env Env) {
 	}
 	os.Exit(code)
 }
+
+// Open does what Main does for a program that is no test, such as one that explores operators: until close is called New
+// works, with any implementation of testing.TB. It must have called ServeIfAsked.
+func Open(env Env) (closeEnv func()) {
+	ctrllog.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard()) // client-go's complaints about requests that were failed on purpose
+	shared.env = &env
+	return func() {
+		if shared.conn != nil {
+			shared.conn.release()
+		}
+	}
+}
+
+// Config is the client configuration, with all rights, of the control plane that Main or Open describes.
+func Config(ctx context.Context) (*rest.Config, error) {
+	conn, err := connect(ctx, options{})
+	if err != nil {
+		return nil, err
+	}
+	return rest.CopyConfig(conn.config), nil
+}
+
+// ServeIfAsked turns the process into the keeper of a control plane if it was started to be one. A program that calls Open
+// must call it first in main.
+func ServeIfAsked() { environment.ServeIfAsked() }
 
 // scheme makes a new scheme each time: registering types in one that is in use is a data race.
 func (e *Env) scheme() (*runtime.Scheme, error) {

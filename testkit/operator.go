@@ -31,12 +31,19 @@ type StartOption func(*startOptions)
 type startOptions struct {
 	config      *rest.Config
 	clusterWide bool
+	transport   func(http.RoundTripper) http.RoundTripper
 	options     []func(*manager.Options)
 }
 
 // WithConfig runs the operator as this user instead of its own ServiceAccount.
 func WithConfig(cfg *rest.Config) StartOption {
 	return func(o *startOptions) { o.config = cfg }
+}
+
+// WithTransport puts a transport between the operator and the API server, for example one that fails requests. All of the
+// operator's clients use it, its informers included. Its Recorder sees what the operator got.
+func WithTransport(transport func(http.RoundTripper) http.RoundTripper) StartOption {
+	return func(o *startOptions) { o.transport = transport }
 }
 
 // ClusterWide lets the operator see all namespaces and gives it the rights for that. It belongs together with Private,
@@ -60,7 +67,8 @@ type Operator struct {
 	log      *testLog
 }
 
-// Start runs an operator in this process, in a manager of its own, and returns when its informers are in sync. It acts
+// Start runs an operator in this process, in a manager of its own, and returns when its informers are in sync; at once if
+// the manager elects a leader, because it may never be the one. It acts
 // as the ServiceAccount of Env.RBAC with the rights it ships, and sees only the test's namespace. It is stopped after
 // the test. Several operators, and several copies of one, may run at once.
 func (k *K) Start(setup Setup, opts ...StartOption) *Operator {
@@ -87,9 +95,13 @@ func (k *K) start(setup Setup, o startOptions) (*Operator, error) {
 	op := &Operator{
 		t: k.t, recorder: recorder.New(), cut: &atomic.Bool{}, done: make(chan struct{}), log: &testLog{t: k.t},
 	}
+	cfg = rest.CopyConfig(cfg)
+	if o.transport != nil {
+		cfg.Wrap(o.transport)
+	}
 	cfg = op.recorder.Wrap(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &cuttable{next: next, cut: op.cut} })
-	mgr, err := k.newManager(cfg, op.log, o)
+	mgr, elects, err := k.newManager(cfg, op.log, o)
 	if err != nil {
 		return nil, err
 	}
@@ -103,13 +115,17 @@ func (k *K) start(setup Setup, o startOptions) (*Operator, error) {
 		defer close(op.done)
 		op.err = mgr.Start(ctx)
 	}()
+	if elects {
+		return op, nil
+	}
 	return op, op.waitReady(k.Context(), mgr)
 }
 
-func (k *K) newManager(cfg *rest.Config, log *testLog, o startOptions) (manager.Manager, error) {
+// newManager also reports whether the manager elects a leader.
+func (k *K) newManager(cfg *rest.Config, log *testLog, o startOptions) (mgr manager.Manager, elects bool, err error) {
 	scheme, err := k.conn.env.scheme()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	options := manager.Options{
 		Scheme:                  scheme,
@@ -125,11 +141,11 @@ func (k *K) newManager(cfg *rest.Config, log *testLog, o startOptions) (manager.
 	for _, change := range o.options {
 		change(&options)
 	}
-	mgr, err := manager.New(cfg, options)
+	mgr, err = manager.New(cfg, options)
 	if err != nil {
-		return nil, fmt.Errorf("making a manager: %w", err)
+		return nil, false, fmt.Errorf("making a manager: %w", err)
 	}
-	return mgr, nil
+	return mgr, options.LeaderElection, nil
 }
 
 // waitReady returns when the informers are in sync, or the manager has given up.

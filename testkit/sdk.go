@@ -6,9 +6,14 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
+// Runnable is an operator that registers itself with a manager, as those that are made with package sdk do.
+type Runnable interface {
+	SetupWithManager(mgr manager.Manager, opts ...sdk.SetupOption) error
+}
+
 // Run is Start for an operator that is made with package sdk: it sees the test's namespace, or all of them with
 // ClusterWide.
-func (k *K) Run(op sdk.Runnable, opts ...StartOption) *Operator {
+func (k *K) Run(op Runnable, opts ...StartOption) *Operator {
 	k.t.Helper()
 	var o startOptions
 	for _, opt := range opts {

@@ -33,7 +33,7 @@ func (k *K) ServiceAccount(name string) *rest.Config {
 // operatorConfig is what an operator runs as.
 func (k *K) operatorConfig(clusterWide bool) (*rest.Config, error) {
 	if k.conn.policy == nil {
-		return k.Config, nil
+		return rest.CopyConfig(k.conn.config), nil
 	}
 	return k.serviceAccount("", clusterWide)
 }
@@ -63,7 +63,7 @@ func (k *K) serviceAccount(name string, clusterWide bool) (*rest.Config, error) 
 	if err := k.Client.SubResource("token").Create(k.Context(), account, token); err != nil {
 		return nil, fmt.Errorf("requesting a token: %w", err)
 	}
-	cfg := rest.AnonymousClientConfig(k.Config)
+	cfg := rest.AnonymousClientConfig(k.conn.config)
 	cfg.BearerToken = token.Status.Token
 	return cfg, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -49,11 +50,18 @@ type Option func(*options)
 
 type options struct {
 	private bool
+	through func(http.RoundTripper) http.RoundTripper
 }
 
 // Private gives the test a control plane of its own, which takes some seconds. It is for tests of what all tests of a
 // shared control plane would see, such as cluster-wide objects.
 func Private() Option { return func(o *options) { o.private = true } }
+
+// Through puts a transport between K's own Client and the API server, for example one that records. Operators that are
+// started by K do not use it; see [WithTransport].
+func Through(transport func(http.RoundTripper) http.RoundTripper) Option {
+	return func(o *options) { o.through = transport }
+}
 
 // New gives the test a namespace on the control plane that Main's Env describes. Operators that the test starts are
 // stopped, and the namespace is deleted, when the test and its subtests are done.
@@ -77,6 +85,12 @@ func New(t testing.TB, opts ...Option) *K {
 		Namespace: namespaceName(t.Name()), t: t, conn: conn,
 	}
 	k.Kubelet = &Kubelet{k: k}
+	if o.through != nil {
+		k.Config.Wrap(o.through)
+		if k.Client, err = conn.clientFor(k.Config); err != nil {
+			t.Fatalf("%v", err)
+		}
+	}
 	if err := k.createNamespace(); err != nil {
 		t.Fatalf("%v", err)
 	}

@@ -26,7 +26,7 @@ type transport struct {
 
 // RoundTrip hands the request on and records it with the code of its answer.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	entry := describe(req)
+	entry := Describe(req)
 	t.recorder.begin(entry)
 	resp, err := t.next.RoundTrip(req)
 	if err == nil {
@@ -39,7 +39,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err //nolint:wrapcheck // a transport hands on what it gets
 }
 
-func describe(req *http.Request) Request {
+// Describe names a request as the API server would, as far as its path tells: the name of an object that is being created
+// is in the body.
+func Describe(req *http.Request) Request {
 	info, err := resolver.NewRequestInfo(req)
 	if err != nil || !info.IsResourceRequest {
 		return Request{Verb: strings.ToLower(req.Method), Name: req.URL.Path}
