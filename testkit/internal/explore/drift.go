@@ -1,0 +1,223 @@
+package explore
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+)
+
+// driftDelete deletes a child by hand.
+func driftDelete(c child, step int) *plan {
+	return &plan{
+		name: "drift-deleted/" + c.name, fault: "drift-deleted", patient: true, uncount: true,
+		what: fmt.Sprintf("%s was deleted by hand", c.name),
+		rested: func(r *run, at int) {
+			if at == step {
+				r.deleteChild(c)
+				r.settle(step)
+			}
+		},
+	}
+}
+
+// driftUnseen deletes a child by hand while the operator's watch is interrupted.
+func driftUnseen(c child, step int) *plan {
+	return &plan{
+		name: "drift-unseen/" + c.name, fault: "drift-unseen", patient: true, uncount: true,
+		what: fmt.Sprintf("%s was deleted by hand while the operator's watch of %s was interrupted", c.name, c.kind),
+		rested: func(r *run, at int) {
+			if at != step {
+				return
+			}
+			r.wire.Hold(c.kind, 0)
+			r.deleteChild(c)
+			r.idle()
+			r.wire.Expire(c.kind)
+			r.settle(step)
+		},
+	}
+}
+
+// driftEdit changes a field of a child that the operator had set.
+func driftEdit(c child, step int) *plan {
+	return &plan{
+		name: "drift-edited/" + c.name, fault: "drift-edited", patient: true, uncount: true,
+		what: fmt.Sprintf("a field of %s that the operator had set was changed by hand", c.name),
+		rested: func(r *run, at int) {
+			if at != step {
+				return
+			}
+			if r.editChild(c) {
+				r.settle(step)
+			}
+		},
+	}
+}
+
+func (r *run) child(c child) (history.Change, bool) {
+	names := state.NamesOf(r.k.Namespace, r.log.Changes())
+	return r.find(func(h history.Change) bool { return names.Of(h.Object.GetUID()) == c.name })
+}
+
+func (r *run) deleteChild(c child) {
+	live, ok := r.child(c)
+	if !ok {
+		return
+	}
+	if err := r.k.Client.Delete(r.k.Context(), live.Object.DeepCopy()); err != nil {
+		return // it is gone already
+	}
+	r.note(fmt.Sprintf("somebody deletes %s", r.name(live)))
+	r.wire.Touch()
+	r.await(func() bool {
+		again, ok := r.child(c)
+		return !ok || again.Object.GetDeletionTimestamp() != nil || again.Object.GetUID() != live.Object.GetUID()
+	})
+}
+
+// await waits until the history shows something, for as long as an operator would be given.
+func (r *run) await(done func() bool) {
+	for {
+		changed := r.log.Changed()
+		if done() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-r.k.Context().Done():
+			return
+		}
+	}
+}
+
+// editChild changes the first field of a child that the operator set and that the API server lets one change.
+func (r *run) editChild(c child) bool {
+	live, ok := r.child(c)
+	if !ok {
+		return false
+	}
+	for _, f := range r.settable(live.Object) {
+		patch := fmt.Sprintf(`[{"op":"replace","path":%q,"value":%s}]`, f.pointer(), f.other)
+		if r.patch(live.Object, types.JSONPatchType, patch, client.DryRunAll) != nil {
+			continue
+		}
+		if r.patch(live.Object, types.JSONPatchType, patch) != nil {
+			continue
+		}
+		r.note(fmt.Sprintf("somebody changes %s of %s to %s", f, r.name(live), f.other))
+		r.wire.Touch()
+		r.await(func() bool {
+			again, ok := r.child(c)
+			return !ok || again.Object.GetResourceVersion() != live.Object.GetResourceVersion()
+		})
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.plan.untried = "the API server lets nobody change a field that the operator set"
+	return false
+}
+
+// field is a field of an object and another value for it.
+type field struct {
+	path  []string
+	other string // JSON
+}
+
+func (f field) String() string { return strings.Join(f.path, ".") }
+
+func (f field) pointer() string {
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	var b strings.Builder
+	for _, p := range f.path {
+		b.WriteString("/" + escape.Replace(p))
+	}
+	return b.String()
+}
+
+// settable lists the fields outside of metadata that the operator set to what they are.
+func (r *run) settable(live *unstructured.Unstructured) []field {
+	var fields []field
+	for _, c := range slices.Backward(r.wire.Calls()) {
+		if types.UID(c.UID) != live.GetUID() || c.Subresource != "" || !c.Writes() || c.Code >= http.StatusMultipleChoices {
+			continue
+		}
+		var sent map[string]any
+		if json.Unmarshal(c.Sent, &sent) != nil {
+			continue // a patch that is no object
+		}
+		for name, v := range sent {
+			switch name {
+			case "apiVersion", "kind", "metadata", "status":
+			default:
+				fields = leaves(fields, []string{name}, v, live.Object[name])
+			}
+		}
+		if len(fields) > 0 {
+			break
+		}
+	}
+	// Shallow ones first: what is deep inside may be a detail that several writers share, such as a pod template's.
+	slices.SortFunc(fields, func(a, b field) int {
+		if c := cmp.Compare(len(a.path), len(b.path)); c != 0 {
+			return c
+		}
+		return strings.Compare(a.String(), b.String())
+	})
+	return fields
+}
+
+func leaves(fields []field, path []string, sent, live any) []field { //nolint:cyclop // one case for each kind of value
+	at := func(step string) []string { return append(slices.Clone(path), step) }
+	switch v := sent.(type) {
+	case map[string]any:
+		l, ok := live.(map[string]any)
+		if !ok {
+			return fields
+		}
+		for k, x := range v {
+			fields = leaves(fields, at(k), x, l[k])
+		}
+	case []any:
+		l, ok := live.([]any)
+		if !ok || len(l) != len(v) {
+			return fields
+		}
+		for i, x := range v {
+			fields = leaves(fields, at(strconv.Itoa(i)), x, l[i])
+		}
+	case string:
+		if l, ok := live.(string); ok && l == v && v != "" {
+			fields = append(fields, field{path, strconv.Quote(otherText(v))})
+		}
+	case float64:
+		if fmt.Sprint(v) == fmt.Sprint(live) {
+			fields = append(fields, field{path, fmt.Sprint(v + 1)})
+		}
+	case bool:
+		if l, ok := live.(bool); ok && l == v {
+			fields = append(fields, field{path, strconv.FormatBool(!v)})
+		}
+	}
+	return fields
+}
+
+// otherText is another text that is as acceptable as possible where the first one was accepted. Base64, as in a Secret, and
+// names stay what they are.
+func otherText(v string) string {
+	if strings.HasSuffix(v, "=") || len(v)%4 == 0 && len(v) > 8 {
+		return "dGVzdGtpdC1kcmlmdA=="
+	}
+	return v + "0"
+}

@@ -1,0 +1,252 @@
+package explore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
+)
+
+// lostError is what a client gets whose connection was broken after the request was sent.
+type lostError struct{}
+
+func (lostError) Error() string   { return "the connection was broken before the answer arrived" }
+func (lostError) Timeout() bool   { return true }
+func (lostError) Temporary() bool { return true }
+
+var errLost error = lostError{}
+
+// refusal is an answer of the API server that it never gave.
+func refusal(req *http.Request, code int, reason string) *http.Response {
+	status := metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
+		Message: "injected by testkit", Reason: metav1.StatusReason(reason), Code: int32(code), //nolint:gosec // a status
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	if code == http.StatusTooManyRequests {
+		header.Set("Retry-After", "1")
+		status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	}
+	body, err := json.Marshal(status)
+	if err != nil {
+		panic(err) // a value without anything that could not be written
+	}
+	return &http.Response{
+		Status: strconv.Itoa(code) + " " + http.StatusText(code), StatusCode: code,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, Body: io.NopCloser(strings.NewReader(string(body))), ContentLength: int64(len(body)), Request: req,
+	}
+}
+
+// touched is the annotation that stands for somebody else's change.
+const touched = state.Mark + "touched"
+
+// interfere changes the object of a request as somebody else might.
+func (r *run) interfere(c *wire.Call) {
+	current, ok := r.find(func(h history.Change) bool {
+		return kindOf(h) == wire.KindOf(c.Request) && h.Object.GetName() == c.Name
+	})
+	if !ok {
+		return
+	}
+	if err := r.annotate(current.Object, touched, "by somebody else"); err != nil {
+		return // it is gone
+	}
+	r.mu.Lock()
+	r.touched = current.Object.GetUID()
+	r.mu.Unlock()
+	r.note("somebody else sets annotation " + touched + " of " + r.name(current))
+}
+
+func (r *run) annotate(u *unstructured.Unstructured, key, value string) error {
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	return r.patch(u, types.MergePatchType, patch)
+}
+
+func (r *run) patch(u *unstructured.Unstructured, kind types.PatchType, patch string, opts ...client.PatchOption) error {
+	opts = append(opts, client.FieldOwner("somebody-else"))
+	return r.k.Client.Patch(r.k.Context(), u.DeepCopy(), client.RawPatch(kind, []byte(patch)), opts...) //nolint:wrapcheck // judged by the caller
+}
+
+func (r *run) find(is func(history.Change) bool) (history.Change, bool) {
+	for _, c := range r.log.Current() {
+		if is(c) {
+			return c, true
+		}
+	}
+	return history.Change{}, false
+}
+
+// idle waits until the operator does nothing for a moment, with what it has been told.
+func (r *run) idle() {
+	ctx, cancel := context.WithTimeout(r.k.Context(), r.x.Patience)
+	defer cancel()
+	_ = r.wire.Idle(ctx, lastGuard) // if it goes on writing, that is found when the step is over
+}
+
+// poke makes the operator look again at what the scenario made.
+func (r *run) poke() {
+	for i, c := range r.primaries() {
+		_ = r.annotate(c.Object, state.Mark+"poke", strconv.Itoa(i)+time.Now().String()) // it may be gone
+	}
+	r.wire.Touch()
+}
+
+// lag holds back what the operator is told of a kind for the length of a step, and makes it look again meanwhile.
+func lag(kind wire.Kind, step int, name string) *plan {
+	return &plan{
+		name: fmt.Sprintf("lag/%s@%s", kind, dashed(name)), fault: "lag", patient: true,
+		what: fmt.Sprintf("during step %q the operator learned of changes of %s late", name, kind),
+		before: func(r *run, at int) {
+			if at != step {
+				return
+			}
+			allow := 0
+			if r.isPrimary(kind) {
+				allow = 1 // the change that the step makes: without it nothing would happen
+			}
+			r.wire.Hold(kind, allow)
+			r.note("news of " + kind.String() + " are held back")
+		},
+		during: func(r *run, at int) {
+			if at != step {
+				return
+			}
+			r.idle()
+			r.poke()
+			r.idle()
+			r.wire.Release(kind)
+			r.note("news of " + kind.String() + " arrive")
+		},
+	}
+}
+
+func (r *run) isPrimary(kind wire.Kind) bool {
+	made := created(r.user.Calls())
+	for _, c := range r.log.Changes() {
+		if kindOf(c) == kind && made[c.Object.GetUID()] {
+			return true
+		}
+	}
+	return len(r.user.Calls()) == 0
+}
+
+// missed keeps from the operator what a kind was between two steps.
+func missed(kind wire.Kind, step int, from, to string) *plan {
+	return &plan{
+		name: fmt.Sprintf("missed/%s@%s+%s", kind, dashed(from), dashed(to)), fault: "missed", patient: true, uncount: true,
+		hasty: step + 1,
+		what:  fmt.Sprintf("the operator never saw what %s were between step %q and step %q", kind, from, to),
+		before: func(r *run, at int) {
+			if at == step {
+				r.wire.Hold(kind, 0)
+				r.note("news of " + kind.String() + " are held back")
+			}
+		},
+		during: func(r *run, at int) {
+			switch at {
+			case step:
+				r.idle()
+			case step + 1:
+				r.wire.Expire(kind)
+				r.note("the watch of " + kind.String() + " ends with 410 Gone: what was held back is never told")
+			}
+		},
+	}
+}
+
+// down keeps the operator from running while a step happens.
+func down(step int, name string) *plan {
+	return &plan{
+		name: "down@" + dashed(name), fault: "down", patient: true, uncount: true,
+		what: fmt.Sprintf("the operator did not run during step %q, and was started after it", name),
+		before: func(r *run, at int) {
+			if at != step {
+				return
+			}
+			for number, p := range r.running() {
+				r.wire.Cut(number)
+				r.end(number, p.Kill)
+			}
+			r.note("the operator is killed, and stays down")
+		},
+		during: func(r *run, at int) {
+			if at == step {
+				r.start()
+			}
+		},
+	}
+}
+
+func broken(fault, what string, step int, name string, kinds []wire.Kind, end func(*wire.Wire, wire.Kind) int) *plan {
+	return &plan{
+		name: fault + "@" + dashed(name), fault: fault, patient: true,
+		what: fmt.Sprintf("right after step %q %s", name, what),
+		during: func(r *run, at int) {
+			if at != step {
+				return
+			}
+			broken := 0
+			for _, kind := range kinds {
+				broken += end(r.wire, kind)
+			}
+			if broken > 0 {
+				r.note(what)
+			}
+		},
+	}
+}
+
+// deletion deletes the custom resources while the operator is still busy with a step.
+func deletion(step int, name string) *plan {
+	return &plan{
+		name: "deleted@" + dashed(name), fault: "deleted", patient: true, uncount: true,
+		what: fmt.Sprintf("the custom resources were deleted right after step %q, while the operator was busy with it", name),
+		during: func(r *run, at int) {
+			if at == step {
+				r.note("the custom resources are deleted early")
+				r.tearDown()
+			}
+		},
+	}
+}
+
+// failover kills the leader of two replicas in the middle of a step.
+func failover(step int, name string) *plan {
+	return &plan{
+		name: "failover@" + dashed(name), fault: "failover", patient: true, elect: true, replicas: 2,
+		what: fmt.Sprintf("two replicas ran, and the leader was killed right after step %q", name),
+		during: func(r *run, at int) {
+			if at != step {
+				return
+			}
+			if leader := r.leader(); leader > 0 {
+				r.crash(leader)
+			}
+		},
+	}
+}
+
+// leader is the incarnation that holds the Lease, 0 if there is none.
+func (r *run) leader() int {
+	leader := 0
+	for _, c := range r.wire.Calls() {
+		if wire.IsLease(c.Request) && c.Writes() && c.Reached && c.Code < http.StatusMultipleChoices {
+			leader = c.Process
+		}
+	}
+	return leader
+}

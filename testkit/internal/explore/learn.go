@@ -1,0 +1,280 @@
+package explore
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
+)
+
+// knowledge is what the fault-free runs taught.
+type knowledge struct {
+	checkpoints []state.State // after each step, and after the custom resources were deleted
+	mask        state.Mask    // where two fault-free runs differ
+	counts      state.Counts
+	countless   map[string]bool // groups of which two fault-free runs made different numbers
+	opened      []wire.Kind     // what the operator lists or watches
+	status      map[wire.Kind]bool
+	calls       []target // every request of the operator but watches and leader election, in order
+	children    [][]child
+	frames      map[wire.Kind]int // how many events of each kind the operator was told
+	took        time.Duration
+}
+
+// child is an object that the operator made, as it is known in every run.
+type child struct {
+	name string // canonical
+	kind wire.Kind
+}
+
+// target is one request of the operator, by what it has in common with the same request of another run.
+type target struct {
+	verb   string
+	kind   wire.Kind
+	sub    string
+	object string // canonical group of the object's name; "" for a collection
+	number int    // counts requests of this kind about this group, from 1
+	step   int
+
+	effective bool // it changed something
+	versioned bool // it would be refused if the object had changed meanwhile
+	writes    bool
+}
+
+// id is the same in every run.
+func (t target) id() string { return fmt.Sprintf("%s#%d", t.group(), t.number) }
+
+func (t target) group() string {
+	kind := t.kind.Resource
+	if t.sub != "" {
+		kind += "." + t.sub
+	}
+	return strings.TrimSuffix(t.verb+"-"+kind+"-"+t.object, "-")
+}
+
+// String reads like "the 2nd create of pods web".
+func (t target) String() string {
+	kind := t.kind.String()
+	if t.sub != "" {
+		kind += "/" + t.sub
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %s of %s %s", ordinal(t.number), t.verb, kind, t.object))
+}
+
+func ordinal(n int) string {
+	suffix := "th"
+	switch {
+	case n%100/10 == 1:
+	case n%10 == 1:
+		suffix = "st"
+	case n%10 == 2:
+		suffix = "nd"
+	case n%10 == 3:
+		suffix = "rd"
+	}
+	return fmt.Sprintf("%d%s", n, suffix)
+}
+
+// Learn makes the fault-free runs. If what they show is wrong already, there is nothing to compare with, and nothing can be
+// tried: one of the runs has failed then.
+func (x *Explorer) Learn(ctx context.Context) ([]report.Run, error) {
+	var (
+		learned []*run
+		reports []report.Run
+	)
+	for i := range 2 {
+		p := &plan{
+			name: fmt.Sprintf("none/%d", i+1), fault: "none", what: "nothing was done to the operator", orderly: true,
+			always: true, finally: restartAtRest,
+		}
+		r := x.newRun(ctx, p, nil)
+		r.execute()
+		reports = append(reports, r.report())
+		if r.broken != nil {
+			return reports, r.broken
+		}
+		if len(r.violations) > 0 {
+			return reports, nil
+		}
+		learned = append(learned, r)
+	}
+	a, b := learned[0], learned[1]
+	k := &knowledge{
+		checkpoints: a.checkpoints, mask: state.Mask{}, countless: map[string]bool{}, status: map[wire.Kind]bool{},
+		opened: a.wire.Opened(1), children: a.children, frames: map[wire.Kind]int{}, took: max(a.took, b.took),
+	}
+	for i := range a.checkpoints {
+		for _, key := range k.mask.Learn(a.checkpoints[i], b.checkpoints[i]) {
+			k.mask[key] = true
+		}
+	}
+	k.learnCounts(a.counts(), b.counts())
+	for _, c := range a.wire.Calls() {
+		if c.Subresource == "status" && c.Writes() {
+			k.status[wire.KindOf(c.Request)] = true
+		}
+	}
+	for _, f := range a.wire.Frames() {
+		k.frames[f.Kind]++
+	}
+	common := map[string]bool{}
+	for _, t := range b.targets() {
+		common[t.id()] = true
+	}
+	k.calls = slices.DeleteFunc(a.targets(), func(t target) bool { return !common[t.id()] })
+	x.known = k
+	return reports, nil
+}
+
+func (k *knowledge) learnCounts(a, b state.Counts) {
+	k.counts = a
+	for group, n := range a {
+		if b[group] != n {
+			k.countless[group] = true
+		}
+	}
+	for group := range b {
+		if _, ok := a[group]; !ok {
+			k.countless[group] = true
+		}
+	}
+}
+
+// restartAtRest restarts the operator when everything is as it should be: it must find nothing to do.
+func restartAtRest(r *run, _ int) {
+	before := r.started
+	if !r.restart() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.k.Context(), r.x.Patience)
+	defer cancel()
+	for !covers(r.wire.Opened(before+1), r.wire.Opened(1)) && ctx.Err() == nil {
+		r.wire.Touch()
+		_ = r.wire.Idle(ctx, guard) // its error is that of ctx
+	}
+	deadline := r.wire.Idle(ctx, r.x.Rest)
+	var wrote []string
+	effective := r.effective()
+	for i, c := range r.wire.Calls() {
+		if c.Process > before && effective[i] && c.Resource != "events" {
+			wrote = append(wrote, c.String())
+		}
+	}
+	switch {
+	case deadline != nil && r.k.Context().Err() == nil:
+		r.violate(oracleAtRest, "after a restart the operator does not come to rest", r.lastWrites(8))
+	case len(wrote) > 0:
+		r.violate(oracleRestart, fmt.Sprintf("after a restart the operator changed something although nothing was to be done: %s",
+			wrote[0]), strings.Join(wrote, "\n"))
+	}
+}
+
+// effective tells which of the calls changed something: an object has a version that it did not have before.
+func (r *run) effective() map[int]bool {
+	known := map[types.UID]map[string]bool{}
+	all := map[int]bool{}
+	// The versions that others made, and those from before.
+	calls := r.wire.Calls()
+	order := make([]int, 0, len(calls))
+	for i := range calls {
+		order = append(order, i)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return int(calls[a].Ended - calls[b].Ended) })
+	ours := map[string]bool{}
+	for _, c := range calls {
+		ours[c.UID+"@"+c.Version] = true
+	}
+	for _, c := range r.log.Changes() {
+		uid, version := c.Object.GetUID(), c.Object.GetResourceVersion()
+		if !ours[string(uid)+"@"+version] {
+			if known[uid] == nil {
+				known[uid] = map[string]bool{}
+			}
+			known[uid][version] = true
+		}
+	}
+	for _, i := range order {
+		c := calls[i]
+		if !c.Writes() || !c.Reached || c.Code >= http.StatusMultipleChoices {
+			continue
+		}
+		if c.Verb == "delete" || c.Verb == "deletecollection" {
+			all[i] = true
+			continue
+		}
+		uid := types.UID(c.UID)
+		if c.UID == "" || !known[uid][c.Version] {
+			all[i] = true
+		}
+		if known[uid] == nil {
+			known[uid] = map[string]bool{}
+		}
+		known[uid][c.Version] = true
+	}
+	return all
+}
+
+// targets are the operator's requests in the order of their sending.
+func (r *run) targets() []target {
+	effective := r.effective()
+	count := map[string]int{}
+	var all []target
+	for i, c := range r.wire.Calls() {
+		if c.Verb == "watch" || wire.IsLease(c.Request) || c.Resource == "" || c.Process > 1 {
+			continue
+		}
+		t := r.targetOf(&c)
+		count[t.group()]++
+		t.number, t.step, t.effective = count[t.group()], c.Step, effective[i]
+		all = append(all, t)
+	}
+	return all
+}
+
+// targetOf names what a request is about.
+func (r *run) targetOf(c *wire.Call) target {
+	return target{
+		verb: c.Verb, kind: wire.KindOf(c.Request), sub: c.Subresource, object: r.groupOf(c), writes: c.Writes(),
+		versioned: isVersioned(c),
+	}
+}
+
+// groupOf is the canonical group of the object's name, as far as it is known when the request is sent.
+func (r *run) groupOf(c *wire.Call) string {
+	m := metadataOf(c.Sent)
+	name := c.Name
+	r.mu.Lock()
+	if m.GenerateName != "" && m.Name == "" {
+		if name != "" {
+			r.made[name] = m.GenerateName + "~"
+		}
+		name = m.GenerateName + "~"
+	} else if made, ok := r.made[name]; ok {
+		name = made
+	}
+	r.mu.Unlock()
+	return strings.ReplaceAll(name, r.k.Namespace, "$NAMESPACE")
+}
+
+// isVersioned reports whether the request names the version of the object that it was computed from.
+func isVersioned(c *wire.Call) bool {
+	return c.Writes() && c.Verb != "create" && metadataOf(c.Sent).ResourceVersion != ""
+}
+
+// counts are how often the objects that the operator made were created and deleted.
+func (r *run) counts() state.Counts {
+	made := created(r.wire.Calls())
+	return state.CountOf(state.NamesOf(r.k.Namespace, r.counted), r.counted, func(c history.Change) bool {
+		return made[c.Object.GetUID()] && c.Resource.Resource != "events" && c.Type != watch.Modified
+	})
+}

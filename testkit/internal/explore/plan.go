@@ -1,0 +1,296 @@
+package explore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
+)
+
+// plan is one thing to do to the operator during a run of the scenario.
+type plan struct {
+	name, fault, what string
+
+	always  bool   // there is nothing that could fail to come about
+	untried string // why it could not be tried, found out while it was
+	uncount bool   // how often objects are made and deleted is not what it is without the fault
+	patient bool   // the operator is given more time before what is there counts
+	orderly bool   // the operator is stopped in order at the end
+	elect   bool   // the operator elects a leader
+
+	replicas int // how many incarnations run at once; 0 means 1
+	hasty    int // the step, from 1, after which the next one comes at once; 0 means none
+
+	// before, during and rested are called before a step, right after it, and when the operator is at rest again; finally
+	// when all steps are done. The deletion of the custom resources is the step behind the last, for before and during
+	// alone. All may be nil. Steps count from 0.
+	before, during, rested, finally func(r *run, step int)
+
+	// id is the request that request and answer are for. They have the meaning of the methods of [wire.Hook].
+	id      string
+	request func(r *run, req *http.Request, c *wire.Call) (*http.Response, error)
+	answer  func(r *run, c *wire.Call, resp *http.Response) (*http.Response, error)
+}
+
+// hook numbers the operator's requests and brings about what a plan wants to happen at one of them.
+type hook struct{ r *run }
+
+// Before implements wire.Hook.
+func (h *hook) Before(req *http.Request, c *wire.Call) (*http.Response, error) {
+	if c.Verb == "watch" || wire.IsLease(c.Request) || c.Resource == "" {
+		return nil, nil //nolint:nilnil // it passes
+	}
+	t := h.r.targetOf(c)
+	h.r.mu.Lock()
+	h.r.numbers[t.group()]++
+	t.number = h.r.numbers[t.group()]
+	h.r.mu.Unlock()
+	if t.id() != h.r.plan.id {
+		return nil, nil //nolint:nilnil // it passes
+	}
+	c.Chosen = true
+	if h.r.plan.request == nil {
+		return nil, nil //nolint:nilnil // it passes
+	}
+	return h.r.plan.request(h.r, req, c)
+}
+
+// After implements wire.Hook.
+func (h *hook) After(_ *http.Request, c *wire.Call, resp *http.Response) (*http.Response, error) {
+	if c.Verb == "create" {
+		h.r.groupOf(c) // to know the name that was generated
+	}
+	if !c.Chosen || h.r.plan.answer == nil {
+		return resp, nil
+	}
+	return h.r.plan.answer(h.r, c, resp)
+}
+
+// repeats is how many requests of one kind about one object are tried.
+const repeats = 3
+
+// planner collects plans and those that are not worth a run.
+type planner struct {
+	x       *Explorer
+	known   *knowledge
+	plans   []Plan
+	skipped map[string][]string
+}
+
+// Plans lists what to try, given what was learned, and what is not worth a run. The seed decides the order.
+func (x *Explorer) Plans() ([]Plan, []report.Skipped) {
+	p := &planner{x: x, known: x.known, skipped: map[string][]string{}}
+	p.crashes()
+	p.answers()
+	p.delays()
+	p.drifts()
+	p.ends()
+	var skipped []report.Skipped
+	for _, reason := range slices.Sorted(mapKeys(p.skipped)) {
+		skipped = append(skipped, report.Skipped{Reason: reason, Plans: p.skipped[reason]})
+	}
+	rand.New(rand.NewPCG(uint64(x.Seed), 0)).Shuffle(len(p.plans), func(i, j int) { //nolint:gosec // an order is no secret
+		p.plans[i], p.plans[j] = p.plans[j], p.plans[i]
+	})
+	return p.plans, skipped
+}
+
+func mapKeys[V any](m map[string]V) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+func (p *planner) add(one *plan) {
+	if !p.x.wants(one.fault) || p.x.Only != nil && !p.x.Only(one.name) {
+		return
+	}
+	p.plans = append(p.plans, Plan{one})
+}
+
+func (p *planner) skip(fault, what, reason string) {
+	if p.x.wants(fault) {
+		p.skipped[reason] = append(p.skipped[reason], fault+"/"+what)
+	}
+}
+
+// worth says why a fault at a request cannot matter, or "".
+func worth(t target) string {
+	switch {
+	case t.kind.Resource == "events":
+		return "nothing depends on Events"
+	case t.writes && !t.effective:
+		return "the write changes nothing"
+	case t.number > repeats:
+		return fmt.Sprintf("the same request about the same object was tried %d times already", repeats)
+	default:
+		return ""
+	}
+}
+
+// crashes kill the operator right before or right after each of its writes.
+func (p *planner) crashes() {
+	last := -1 // index of the last effective write
+	for i, t := range p.known.calls {
+		if !t.writes {
+			continue
+		}
+		if why := worth(t); why != "" {
+			p.skip("crash", t.id(), why)
+			continue
+		}
+		if last >= 0 && last == i-1 && p.known.calls[last].step == t.step {
+			p.skip("crash-before", t.id(), "it is the same moment as right after the write before")
+		} else {
+			p.add(&plan{
+				name: "crash-before/" + t.id(), fault: "crash-before", id: t.id(),
+				what: fmt.Sprintf("the operator was killed right before the %s, and started again", t),
+				request: func(r *run, _ *http.Request, c *wire.Call) (*http.Response, error) {
+					r.crash(c.Process)
+					return nil, wire.ErrCut
+				},
+			})
+		}
+		last = i
+		p.add(&plan{
+			name: "crash-after/" + t.id(), fault: "crash-after", id: t.id(),
+			what: fmt.Sprintf("the operator was killed right after the %s, and started again", t),
+			answer: func(r *run, c *wire.Call, resp *http.Response) (*http.Response, error) {
+				_ = resp.Body.Close()
+				r.crash(c.Process)
+				return nil, wire.ErrCut
+			},
+		})
+		p.skip("crash-lost", t.id(), "it is the same as crash-after: nobody is left to hear the answer")
+	}
+}
+
+// failures are answers that an API server gives now and then.
+var failures = []struct {
+	fault, what string
+	code        int
+	reason      string
+	reads       bool // tried for reads as well
+}{
+	{"error-500", "an internal error (500)", http.StatusInternalServerError, "InternalError", true},
+	{"error-503", "503 Service Unavailable", http.StatusServiceUnavailable, "ServiceUnavailable", false},
+	{"error-429", "429 Too Many Requests with Retry-After", http.StatusTooManyRequests, "TooManyRequests", false},
+}
+
+// answers fail requests, or lose the answers to them.
+func (p *planner) answers() {
+	for _, t := range p.known.calls {
+		why := worth(t)
+		for _, f := range failures {
+			switch {
+			case why != "":
+				p.skip(f.fault, t.id(), why)
+			case !t.writes && !f.reads:
+				p.skip(f.fault, t.id(), "a read that fails is repeated, whatever the error")
+			default:
+				p.add(&plan{
+					name: f.fault + "/" + t.id(), fault: f.fault, id: t.id(), patient: true,
+					what: fmt.Sprintf("the %s was answered with %s and not carried out", t, f.what),
+					request: func(r *run, req *http.Request, _ *wire.Call) (*http.Response, error) {
+						r.note("the API server answers " + f.what)
+						return refusal(req, f.code, f.reason), nil
+					},
+				})
+			}
+		}
+		if !t.writes {
+			continue
+		}
+		if why != "" {
+			p.skip("lost-answer", t.id(), why)
+			p.skip("conflict", t.id(), why)
+			continue
+		}
+		p.add(&plan{
+			name: "lost-answer/" + t.id(), fault: "lost-answer", id: t.id(), patient: true,
+			what: fmt.Sprintf("the %s was carried out, but its answer never arrived", t),
+			answer: func(r *run, _ *wire.Call, resp *http.Response) (*http.Response, error) {
+				_ = resp.Body.Close()
+				r.note("the answer is lost")
+				return nil, errLost
+			},
+		})
+		p.conflict(t)
+	}
+}
+
+// conflict changes the object right before the operator does.
+func (p *planner) conflict(t target) {
+	switch {
+	case t.verb == "create", t.object == "":
+		p.skip("conflict", t.id(), "there is nothing yet that somebody else could change")
+	case t.verb == "delete":
+		p.skip("conflict", t.id(), "a deletion is not computed from a version")
+	default:
+		p.add(&plan{
+			name: "conflict/" + t.id(), fault: "conflict", id: t.id(), patient: true,
+			what: fmt.Sprintf("somebody else changed an annotation of the object right before the %s", t),
+			request: func(r *run, _ *http.Request, c *wire.Call) (*http.Response, error) {
+				r.interfere(c)
+				return nil, nil //nolint:nilnil // it passes
+			},
+		})
+	}
+}
+
+// delays hold back, close or expire watches.
+func (p *planner) delays() {
+	for _, kind := range p.known.opened {
+		if p.known.frames[kind] == 0 {
+			p.skip("lag", kind.String(), "the operator is never told of an object of that kind")
+			continue
+		}
+		for step := range p.x.Steps {
+			p.add(lag(kind, step, p.x.Steps[step].Name))
+		}
+		for step := range len(p.x.Steps) - 1 {
+			p.add(missed(kind, step, p.x.Steps[step].Name, p.x.Steps[step+1].Name))
+		}
+	}
+	for step, s := range p.x.Steps {
+		p.add(broken("watch-closed", "all watches ended without a word", step, s.Name, p.known.opened, (*wire.Wire).Close))
+		p.add(broken("watch-expired", "all watches ended with 410 Gone", step, s.Name, p.known.opened, (*wire.Wire).Expire))
+	}
+}
+
+// drifts change what the operator made.
+func (p *planner) drifts() {
+	tried := map[string]bool{}
+	for step, children := range slices.Backward(p.known.children) {
+		for _, c := range children {
+			if tried[c.name] {
+				continue
+			}
+			tried[c.name] = true
+			p.add(driftDelete(c, step))
+			p.add(driftEdit(c, step))
+			p.add(driftUnseen(c, step))
+		}
+	}
+}
+
+// ends delete the custom resources early, and let a second replica take over.
+func (p *planner) ends() {
+	for step, s := range p.x.Steps {
+		p.add(deletion(step, s.Name))
+		p.add(failover(step, s.Name))
+		p.add(down(step, s.Name))
+	}
+	p.add(down(len(p.x.Steps), "deletion"))
+}
+
+// dashed makes a step's name a part of a plan's.
+func dashed(name string) string { return strings.Join(strings.Fields(name), "-") }

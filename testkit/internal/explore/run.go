@@ -1,0 +1,596 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
+)
+
+// run is one run of the scenario in a namespace of its own.
+type run struct {
+	x     *Explorer
+	plan  *plan
+	known *knowledge // nil while it is learned
+	probe *probe
+	began time.Time
+
+	k    *testkit.K
+	log  *history.Log
+	user *wire.Wire // the scenario's requests
+	wire *wire.Wire // the operator's
+
+	broken error // the machinery failed
+	ended  bool  // the custom resources were deleted
+	took   time.Duration
+
+	checkpoints []state.State
+	children    [][]child        // at each of them
+	before      []history.Change // what was there before the operator started
+	counted     []history.Change // until the custom resources were deleted: what follows is a race of everybody's deletions
+	changes     []history.Change // the whole history, once the run is over
+
+	wg sync.WaitGroup // restarts under way
+
+	mu         sync.Mutex
+	processes  map[int]Process
+	killed     map[int]bool
+	started    int
+	restarting int
+	exits      int
+	fired      bool
+	said       []report.Entry
+	violations []report.Violation
+	numbers    map[string]int    // how often each target was called
+	touched    types.UID         // of the object that somebody else changed
+	made       map[string]string // generated names and what they were generated from
+}
+
+func (x *Explorer) newRun(ctx context.Context, p *plan, known *knowledge) *run {
+	r := &run{
+		x: x, plan: p, known: known, probe: newProbe(ctx, p.name), began: time.Now(),
+		processes: map[int]Process{}, killed: map[int]bool{}, numbers: map[string]int{}, made: map[string]string{},
+	}
+	r.user, r.wire = wire.New(nil), wire.New(&hook{r})
+	return r
+}
+
+// execute makes the run. Everything it found is in r afterwards.
+func (r *run) execute() {
+	defer func() { r.took = time.Since(r.began) }()
+	defer r.probe.close()
+	r.probe.do(r.script)
+	r.wg.Wait()
+	r.changes = r.snapshot()
+	for _, failure := range r.probe.taken() {
+		r.violate(oracleScenario, "the scenario did not get what it waits for", failure)
+	}
+	if r.broken == nil && r.k != nil {
+		r.judge()
+	}
+	for number, p := range r.running() {
+		if r.plan.orderly {
+			r.end(number, p.Stop)
+		} else {
+			r.end(number, p.Kill)
+		}
+	}
+	if r.k != nil {
+		r.x.historian.Leave(r.k.Namespace)
+	}
+}
+
+func (r *run) snapshot() []history.Change {
+	if r.log == nil {
+		return nil
+	}
+	return r.log.Changes()
+}
+
+// script is the run itself.
+func (r *run) script() {
+	r.k = testkit.New(r.probe, testkit.Through(func(next http.RoundTripper) http.RoundTripper {
+		return r.user.Transport(0, next)
+	}))
+	r.k.Timeout = r.x.Patience
+	r.log = r.x.historian.Follow(r.k.Namespace)
+	if r.x.Setup != nil {
+		r.x.Setup(r.k)
+	}
+	r.before = r.log.Changes()
+	r.wire.Enter(0)
+	for range max(1, r.plan.replicas) {
+		if !r.start() {
+			return
+		}
+	}
+	for i, step := range r.x.Steps {
+		r.wire.Enter(i + 1)
+		r.call(r.plan.before, i)
+		r.say(step.Name)
+		step.Do(r.k)
+		r.wire.Touch()
+		r.call(r.plan.during, i)
+		if r.ended {
+			return
+		}
+		if r.plan.hasty == i+1 {
+			continue // the next step comes before the operator is done with this one
+		}
+		if !r.settle(i) {
+			return
+		}
+		r.call(r.plan.rested, i)
+	}
+	r.call(r.plan.finally, len(r.x.Steps))
+	r.tearDown()
+}
+
+func (r *run) call(f func(*run, int), step int) {
+	if f != nil {
+		f(r, step)
+	}
+}
+
+// start starts one more incarnation and reports whether that worked.
+func (r *run) start() bool {
+	r.mu.Lock()
+	r.started++
+	number := r.started
+	r.mu.Unlock()
+	r.say(fmt.Sprintf("the operator starts (process %d)", number))
+	p, err := r.x.Subject.Start(r.k, Start{
+		Number: number, Elect: r.plan.elect,
+		Transport: func(next http.RoundTripper) http.RoundTripper { return r.wire.Transport(number, next) },
+	})
+	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if errors.Is(err, ErrNoElection) {
+			r.plan.untried = err.Error()
+		} else {
+			r.broken = fmt.Errorf("starting the operator: %w", err)
+		}
+		return false
+	}
+	r.mu.Lock()
+	r.processes[number] = p
+	r.mu.Unlock()
+	r.wire.Touch()
+	go r.watchOver(number, p)
+	return true
+}
+
+// tolerated is how often an operator may end by itself in a run with a fault. Whatever runs operators starts them again.
+const tolerated = 3
+
+// watchOver starts another incarnation when one ends by itself.
+func (r *run) watchOver(number int, p Process) {
+	select {
+	case <-p.Done():
+	case <-r.probe.ctx.Done():
+		return
+	}
+	r.mu.Lock()
+	meant := r.killed[number]
+	r.killed[number] = true
+	if !meant {
+		r.exits++
+		r.restarting++
+	}
+	exits := r.exits
+	r.mu.Unlock()
+	if meant || r.probe.ctx.Err() != nil {
+		return
+	}
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.restarting--
+	}()
+	r.enter(report.Entry{Lane: report.Operator, Text: fmt.Sprintf("process %d ends by itself", number), Bad: true})
+	r.forget(number)
+	if r.plan.fault == "none" || exits > tolerated {
+		r.violate(oracleExit, "the operator ended by itself", "")
+		return
+	}
+	r.probe.do(func() { r.start() })
+}
+
+// crash kills an incarnation from within one of its requests, and starts the next one. No further request leaves it.
+func (r *run) crash(number int) {
+	r.wire.Cut(number)
+	r.mu.Lock()
+	if r.killed[number] {
+		r.mu.Unlock()
+		return
+	}
+	r.killed[number] = true
+	r.restarting++
+	r.mu.Unlock()
+	r.note("the operator is killed")
+	r.wg.Go(func() {
+		r.probe.do(func() {
+			for r.process(number) == nil { // it is killed while it starts
+				select {
+				case <-time.After(time.Millisecond):
+				case <-r.probe.ctx.Done():
+					return
+				}
+			}
+			r.process(number).Kill()
+			r.forget(number)
+			if !r.plan.elect {
+				r.start()
+			}
+		})
+		r.mu.Lock()
+		r.restarting--
+		r.mu.Unlock()
+		r.wire.Touch()
+	})
+}
+
+func (r *run) process(number int) Process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.processes[number]
+}
+
+func (r *run) forget(number int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.processes, number)
+}
+
+func (r *run) running() map[int]Process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.processes)
+}
+
+func (r *run) end(number int, how func()) {
+	r.mu.Lock()
+	r.killed[number] = true
+	r.mu.Unlock()
+	r.probe.do(how)
+	r.forget(number)
+}
+
+// restart ends all incarnations in order and starts one.
+func (r *run) restart() bool {
+	for number, p := range r.running() {
+		r.say(fmt.Sprintf("the operator is stopped (process %d)", number))
+		r.end(number, p.Stop)
+	}
+	return r.start()
+}
+
+// tearDown deletes what the scenario made and the operator looks after, and waits for the end.
+func (r *run) tearDown() {
+	r.ended = true
+	r.wire.Enter(len(r.x.Steps) + 1)
+	r.await(r.sawCreations)
+	r.counted = r.log.Changes()
+	primaries := r.primaries()
+	r.call(r.plan.before, len(r.x.Steps))
+	r.say("delete the custom resources")
+	for _, c := range primaries {
+		o := c.Object.DeepCopy()
+		r.say("delete " + r.name(c))
+		err := r.k.Client.Delete(r.k.Context(), o, client.PropagationPolicy("Background"))
+		if client.IgnoreNotFound(err) != nil {
+			r.broken = fmt.Errorf("deleting %s %s: %w", o.GetKind(), o.GetName(), err)
+			return
+		}
+	}
+	r.wire.Touch()
+	r.call(r.plan.during, len(r.x.Steps))
+	r.settle(len(r.x.Steps))
+}
+
+// sawCreations reports whether the history shows everything that the scenario has made.
+func (r *run) sawCreations() bool {
+	made := created(r.user.Calls())
+	for _, c := range r.log.Changes() {
+		delete(made, c.Object.GetUID())
+	}
+	for _, c := range r.user.Calls() {
+		if c.Namespace != r.k.Namespace || wire.IsLease(c.Request) {
+			delete(made, types.UID(c.UID)) // is not followed
+		}
+	}
+	return len(made) == 0
+}
+
+// primaries are the objects that the scenario made, of kinds that the operator asked for.
+func (r *run) primaries() []history.Change {
+	made := created(r.user.Calls())
+	var opened []wire.Kind
+	for number := range r.running() {
+		opened = append(opened, r.wire.Opened(number)...)
+	}
+	if r.known != nil {
+		opened = append(opened, r.known.opened...)
+	}
+	var all []history.Change
+	for _, c := range r.log.Current() {
+		if made[c.Object.GetUID()] && slices.Contains(opened, kindOf(c)) {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func kindOf(c history.Change) wire.Kind {
+	return wire.Kind{Group: c.Resource.Group, Resource: c.Resource.Resource}
+}
+
+// created returns the objects that the calls created or, by an apply or a patch, may have created.
+func created(calls []wire.Call) map[types.UID]bool {
+	all := map[types.UID]bool{}
+	for _, c := range calls {
+		if c.UID != "" && c.Subresource == "" && c.Code == http.StatusCreated {
+			all[types.UID(c.UID)] = true
+		}
+	}
+	return all
+}
+
+// written returns the objects that the calls wrote.
+func written(calls []wire.Call) map[types.UID]bool {
+	all := map[types.UID]bool{}
+	for _, c := range calls {
+		if c.UID != "" && c.Writes() && c.Reached && c.Code < http.StatusMultipleChoices {
+			all[types.UID(c.UID)] = true
+		}
+	}
+	return all
+}
+
+// say enters in the timeline what the scenario does, note what was injected.
+func (r *run) say(text string) { r.enter(report.Entry{Lane: report.Scenario, Text: text}) }
+
+func (r *run) note(text string) {
+	r.mu.Lock()
+	r.fired = true
+	r.mu.Unlock()
+	r.enter(report.Entry{Lane: report.Fault, Text: text})
+}
+
+func (r *run) enter(e report.Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.At = time.Since(r.began)
+	r.said = append(r.said, e)
+}
+
+// violate reports something that is wrong, unless that is not asked for.
+func (r *run) violate(oracle, message, detail string) {
+	if !r.x.has(oracle) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, v := range r.violations {
+		if v.Oracle == oracle && v.Message == message {
+			return
+		}
+	}
+	r.violations = append(r.violations, report.Violation{Oracle: oracle, Message: message, Detail: detail})
+}
+
+func (r *run) isFired() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fired
+}
+
+// guard is for how long nothing may happen until what is there counts as what came of a step. A fault that strikes later
+// than that strikes in the next step.
+const guard, lastGuard = 30 * time.Millisecond, 120 * time.Millisecond
+
+// settle waits until the operator is at rest after a step and, once it is known what should come of it, until it came of it.
+func (r *run) settle(step int) bool {
+	ctx, cancel := context.WithTimeout(r.k.Context(), r.x.Patience)
+	defer cancel()
+	if r.known == nil {
+		return r.settleFirst(ctx, step)
+	}
+	quiet := guard
+	if step >= len(r.x.Steps)-1 || r.plan.patient {
+		quiet = lastGuard
+	}
+	want := r.known.checkpoints[step]
+	for {
+		changed := r.log.Changed()
+		busy, idle := r.wire.Busy()
+		if !busy && idle >= quiet && r.ready() {
+			got := r.state()
+			if r.diff(want, got) == "" && r.untrue(step) == nil {
+				return true
+			}
+		}
+		select {
+		case <-changed:
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			r.wrongEnd(step, want)
+			return false
+		}
+	}
+}
+
+func (r *run) wrongEnd(step int, want state.State) {
+	diff, lie := r.diff(want, r.state()), r.untrue(step)
+	switch busy, idle := r.wire.Busy(); {
+	case r.k.Context().Err() != nil:
+	case diff != "":
+		r.violate(oracleEndState, fmt.Sprintf(
+			"%s the cluster is not what it is without the fault, %v later", r.after(step), r.x.Patience), diff)
+	case lie != nil:
+		r.violate(lie.Oracle, lie.Message, lie.Detail)
+	case busy || idle < guard:
+		r.violate(oracleAtRest, fmt.Sprintf("%s the operator does not come to rest", r.after(step)), r.lastWrites(5))
+	default:
+		r.violate(oracleExit, fmt.Sprintf("%s the operator does not watch what it watches without the fault", r.after(step)), "")
+	}
+}
+
+// diff compares a state with what it is without the fault. After a fault that is itself a change of the cluster only what
+// conditions say is compared of a status: the rest may rightly tell of what happened.
+func (r *run) diff(want, got state.State) string {
+	if r.plan.uncount {
+		want = want.Verdicts()
+	}
+	return r.known.mask.Diff(want, got)
+}
+
+func (r *run) after(step int) string {
+	if step >= len(r.x.Steps) {
+		return "after the custom resources were deleted,"
+	}
+	return fmt.Sprintf("after step %q", r.x.Steps[step].Name)
+}
+
+// settleFirst waits for rest alone: what comes of the step is what is learned.
+func (r *run) settleFirst(ctx context.Context, step int) bool {
+	for {
+		busy, idle := r.wire.Busy()
+		if !busy && min(idle, r.unchanged()) >= r.x.Rest && (step < len(r.x.Steps) || len(r.primaries()) == 0) {
+			r.checkpoints = append(r.checkpoints, r.state())
+			r.children = append(r.children, r.childrenNow())
+			if lie := r.untrue(step); lie != nil {
+				r.violate(lie.Oracle, lie.Message, lie.Detail)
+				return false
+			}
+			return true
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			switch left := r.primaries(); {
+			case r.k.Context().Err() != nil:
+			case step >= len(r.x.Steps) && len(left) > 0:
+				r.violate(oracleResidue, fmt.Sprintf("%s is still there %v after it was deleted",
+					r.name(left[0]), r.x.Patience), describe(left[0].Object))
+			default:
+				r.violate(oracleAtRest, fmt.Sprintf("%s the operator still writes, %v later: it never comes to rest",
+					r.after(step), r.x.Patience), r.lastWrites(8))
+			}
+			return false
+		}
+	}
+}
+
+// unchanged is for how long the namespace has not changed, apart from Events.
+func (r *run) unchanged() time.Duration {
+	changes := r.log.Changes()
+	for _, c := range slices.Backward(changes) {
+		if c.Resource.Resource != "events" {
+			return time.Since(c.At)
+		}
+	}
+	return time.Since(r.log.Began)
+}
+
+// ready reports whether every incarnation looks at what it looks at without a fault.
+func (r *run) ready() bool {
+	r.mu.Lock()
+	restarting := r.restarting
+	r.mu.Unlock()
+	if restarting > 0 {
+		return false
+	}
+	running := r.running()
+	if len(running) == 0 {
+		return false
+	}
+	sees := 0
+	for number, p := range running {
+		select {
+		case <-p.Done():
+			return false
+		default:
+		}
+		if covers(r.wire.Opened(number), r.known.opened) {
+			sees++
+		}
+	}
+	return sees == len(running) || r.plan.elect && sees > 0
+}
+
+func covers(have, want []wire.Kind) bool {
+	for _, k := range want {
+		if !slices.Contains(have, k) {
+			return false
+		}
+	}
+	return true
+}
+
+// state is what the namespace amounts to now.
+func (r *run) state() state.State {
+	changes := r.log.Changes()
+	names := state.NamesOf(r.k.Namespace, changes)
+	return state.Take(names, r.log.Current(), r.detail())
+}
+
+// detail says what of an object is compared: that which the operator or the scenario wrote, and its status if the operator
+// writes that of its kind.
+func (r *run) detail() func(history.Change) state.Detail {
+	theirs, ours := written(r.wire.Calls()), written(r.user.Calls())
+	status := map[wire.Kind]bool{}
+	for _, c := range r.wire.Calls() {
+		if c.Subresource == "status" && c.Writes() {
+			status[wire.KindOf(c.Request)] = true
+		}
+	}
+	if r.known != nil {
+		status = r.known.status
+	}
+	return func(c history.Change) state.Detail {
+		uid := c.Object.GetUID()
+		switch {
+		case c.Resource.Resource == "events", !theirs[uid] && !ours[uid]:
+			return state.None
+		case status[kindOf(c)] && r.plan.uncount:
+			return state.Verdict
+		case status[kindOf(c)]:
+			return state.Whole
+		default:
+			return state.Spec
+		}
+	}
+}
+
+// name is how a reader knows an object.
+func (r *run) name(c history.Change) string {
+	return fmt.Sprintf("%s %s", c.Object.GetKind(), c.Object.GetName())
+}
+
+// childrenNow are the objects that the operator made and that exist, the oldest first.
+func (r *run) childrenNow() []child {
+	made := created(r.wire.Calls())
+	names := state.NamesOf(r.k.Namespace, r.log.Changes())
+	var all []child
+	for _, c := range r.log.Current() {
+		if made[c.Object.GetUID()] && c.Resource.Resource != "events" && c.Object.GetDeletionTimestamp() == nil {
+			all = append(all, child{names.Of(c.Object.GetUID()), kindOf(c)})
+		}
+	}
+	return all
+}

@@ -1,0 +1,246 @@
+// Package history watches every object of some namespaces, whoever writes it, and remembers each state that it had.
+//
+// One set of watches serves any number of namespaces one after the other, so that following one more costs nothing.
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+)
+
+// ignored are resources that say nothing about an operator, or the same as another one.
+var ignored = map[schema.GroupResource]bool{
+	{Group: "events.k8s.io", Resource: "events"}:                           true, // the same objects as the core group's
+	{Group: "coordination.k8s.io", Resource: "leases"}:                     true,
+	{Group: "coordination.k8s.io", Resource: "leasecandidates"}:            true,
+	{Group: "discovery.k8s.io", Resource: "endpointslices"}:                true,
+	{Group: "", Resource: "endpoints"}:                                     true,
+	{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}: true,
+}
+
+// Change is one new state of an object.
+type Change struct {
+	// At is when the change was seen, which is some milliseconds after it was made.
+	At time.Time
+	// Type is ADDED, MODIFIED or DELETED.
+	Type watch.EventType
+	// Resource is the object's.
+	Resource schema.GroupVersionResource
+	// Object is its new state, or its last one if it was deleted. It is shared: do not change it.
+	Object *unstructured.Unstructured
+}
+
+// Historian watches. It is safe for concurrent use.
+type Historian struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	kinds  []schema.GroupVersionResource
+
+	mu   sync.Mutex
+	logs map[string]*Log
+}
+
+// Start watches all kinds of namespaced objects that the API server has now, until Stop.
+func Start(ctx context.Context, cfg *rest.Config) (*Historian, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("watching all objects: %w", err)
+	}
+	kinds, err := watchable(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	h := &Historian{cancel: cancel, kinds: kinds, logs: map[string]*Log{}}
+	failures := make(chan error, len(kinds))
+	for _, kind := range kinds {
+		h.done.Go(func() { h.follow(ctx, client.Resource(kind), kind, failures) })
+	}
+	var failed []error
+	for range kinds {
+		failed = append(failed, <-failures)
+	}
+	if err := errors.Join(failed...); err != nil {
+		h.Stop()
+		return nil, fmt.Errorf("watching all objects: %w", err)
+	}
+	return h, nil
+}
+
+// watchable lists the kinds of namespaced objects that can be watched.
+func watchable(cfg *rest.Config) ([]schema.GroupVersionResource, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the API server's kinds: %w", err)
+	}
+	lists, err := client.ServerPreferredNamespacedResources()
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return nil, fmt.Errorf("asking for the API server's kinds: %w", err)
+	}
+	var kinds []schema.GroupVersionResource
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue // not a version that could be asked for
+		}
+		for _, r := range list.APIResources {
+			if slices.Contains(r.Verbs, "watch") && slices.Contains(r.Verbs, "list") &&
+				!ignored[schema.GroupResource{Group: gv.Group, Resource: r.Name}] {
+				kinds = append(kinds, gv.WithResource(r.Name))
+			}
+		}
+	}
+	return kinds, nil
+}
+
+// follow tells started once, when the first watch stands, and goes on until ctx ends.
+func (h *Historian) follow(
+	ctx context.Context, client dynamic.NamespaceableResourceInterface, kind schema.GroupVersionResource, started chan<- error,
+) {
+	tell := sync.OnceFunc(func() { started <- nil })
+	for ctx.Err() == nil {
+		err := h.watch(ctx, client, kind, tell)
+		if ctx.Err() == nil && (apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)) {
+			break // whoever may not see a kind does without it
+		}
+	}
+	tell()
+}
+
+func (h *Historian) watch(
+	ctx context.Context, client dynamic.NamespaceableResourceInterface, kind schema.GroupVersionResource, started func(),
+) error {
+	list, err := client.List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		select { // the API server may be busy, or on its way out
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+		}
+		return fmt.Errorf("listing %s: %w", kind.Resource, err)
+	}
+	lw := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		o.AllowWatchBookmarks = true
+		return client.Watch(ctx, o)
+	}}
+	w, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), lw)
+	if err != nil {
+		return fmt.Errorf("watching %s: %w", kind.Resource, err)
+	}
+	defer w.Stop()
+	started()
+	for event := range w.ResultChan() {
+		if u, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != watch.Bookmark {
+			h.tell(kind, event.Type, u)
+		}
+	}
+	return nil
+}
+
+func (h *Historian) tell(kind schema.GroupVersionResource, t watch.EventType, u *unstructured.Unstructured) {
+	h.mu.Lock()
+	l := h.logs[u.GetNamespace()]
+	h.mu.Unlock()
+	if l != nil {
+		l.add(Change{At: time.Now(), Type: t, Resource: kind, Object: u})
+	}
+}
+
+// Kinds are what is watched.
+func (h *Historian) Kinds() []schema.GroupVersionResource { return slices.Clone(h.kinds) }
+
+// Stop ends all watches.
+func (h *Historian) Stop() {
+	h.cancel()
+	h.done.Wait()
+}
+
+// Follow begins the log of a namespace. What is in it already is not told.
+func (h *Historian) Follow(namespace string) *Log {
+	l := &Log{Began: time.Now(), current: map[types.UID]int{}, changed: make(chan struct{})}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.logs[namespace] = l
+	return l
+}
+
+// Leave ends the log of a namespace.
+func (h *Historian) Leave(namespace string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.logs, namespace)
+}
+
+// Log is the history of one namespace. It is safe for concurrent use.
+type Log struct {
+	// Began is when it was begun.
+	Began time.Time
+
+	mu      sync.Mutex
+	changes []Change
+	order   []types.UID       // in which objects were first seen
+	current map[types.UID]int // index in changes of each existing object's last one
+	changed chan struct{}
+}
+
+func (l *Log) add(c Change) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	uid := c.Object.GetUID()
+	l.changes = append(l.changes, c)
+	if c.Type == watch.Deleted {
+		delete(l.current, uid)
+	} else {
+		if _, known := l.current[uid]; !known {
+			l.order = append(l.order, uid)
+		}
+		l.current[uid] = len(l.changes) - 1
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// Changes returns everything so far, in the order in which it was seen: that of one kind is exact.
+func (l *Log) Changes() []Change {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.changes)
+}
+
+// Changed is closed at the next change.
+func (l *Log) Changed() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed
+}
+
+// Current returns the objects that exist now, in the order in which they were first seen: that of one kind is the order of
+// their creation.
+func (l *Log) Current() []Change {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]Change, 0, len(l.current))
+	for _, uid := range l.order {
+		if i, exists := l.current[uid]; exists {
+			all = append(all, l.changes[i])
+		}
+	}
+	return all
+}

@@ -1,0 +1,100 @@
+package state
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// owned keeps of an object's fields, outside of metadata and status, those that somebody set. The others are defaults, which
+// may depend on what the object once was: a pod that was made with image "web:latest" keeps imagePullPolicy "Always".
+func owned(u *unstructured.Unstructured, fields map[string]any) {
+	set := &fieldpath.Set{}
+	for _, entry := range u.GetManagedFields() {
+		if entry.FieldsV1 == nil || entry.Subresource == "status" {
+			continue
+		}
+		one := &fieldpath.Set{}
+		if one.FromJSON(strings.NewReader(entry.FieldsV1.GetRawString())) != nil {
+			return // who set what is not known: everything counts
+		}
+		set = set.Union(one)
+	}
+	if set.Empty() {
+		return
+	}
+	for name, v := range fields {
+		if name == "metadata" || name == "status" {
+			continue
+		}
+		if kept, ok := keep(fieldpath.PathElement{FieldName: &name}, v, set); ok {
+			fields[name] = kept
+		} else {
+			delete(fields, name)
+		}
+	}
+}
+
+// keep returns what is owned of the value at one path element.
+func keep(pe fieldpath.PathElement, v any, set *fieldpath.Set) (any, bool) {
+	below, ok := set.Children.Get(pe)
+	if !ok || below.Empty() {
+		return v, set.Members.Has(pe)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for name, x := range v {
+			if kept, ok := keep(fieldpath.PathElement{FieldName: &name}, x, below); ok {
+				out[name] = kept
+			}
+		}
+		return out, true
+	case []any:
+		out := []any{}
+		for i, item := range v {
+			if kept, ok := keepItem(i, item, below); ok {
+				out = append(out, kept)
+			}
+		}
+		return out, true
+	default:
+		return v, true
+	}
+}
+
+// keepItem finds the path element by which the server knows a list item.
+func keepItem(index int, item any, set *fieldpath.Set) (kept any, ok bool) {
+	visit := func(pe fieldpath.PathElement) {
+		if !ok && identifies(pe, index, item) {
+			kept, ok = keep(pe, item, set)
+		}
+	}
+	set.Children.Iterate(visit)
+	set.Members.Iterate(visit)
+	return kept, ok
+}
+
+func identifies(pe fieldpath.PathElement, index int, item any) bool {
+	switch {
+	case pe.Key != nil:
+		fields, ok := item.(map[string]any)
+		if !ok {
+			return false
+		}
+		for _, k := range *pe.Key {
+			if !value.Equals(value.NewValueInterface(fields[k.Name]), k.Value) {
+				return false
+			}
+		}
+		return true
+	case pe.Value != nil:
+		return value.Equals(value.NewValueInterface(item), *pe.Value)
+	case pe.Index != nil:
+		return *pe.Index == index
+	default:
+		return false
+	}
+}

@@ -1,0 +1,118 @@
+package state_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+)
+
+func change(resource string, fields map[string]any) history.Change {
+	return history.Change{
+		Type: watch.Added, Resource: schema.GroupVersionResource{Version: "v1", Resource: resource},
+		Object: &unstructured.Unstructured{Object: fields},
+	}
+}
+
+func object(name, uid string, more map[string]any) map[string]any {
+	metadata := map[string]any{"name": name, "uid": uid, "resourceVersion": "5", "creationTimestamp": "2026-01-01T00:00:00Z"}
+	o := map[string]any{"metadata": metadata}
+	for k, v := range more {
+		if k == "generateName" || k == "generation" || k == "annotations" || k == "managedFields" {
+			metadata[k] = v
+		} else {
+			o[k] = v
+		}
+	}
+	return o
+}
+
+func take(namespace string, changes ...history.Change) state.State {
+	return state.Take(state.NamesOf(namespace, changes), changes,
+		func(history.Change) state.Detail { return state.Whole })
+}
+
+// Two runs of the same scenario differ in what the server makes up, and in nothing else.
+func TestRunsAreComparable(t *testing.T) {
+	t.Parallel()
+	one := func(namespace, suffix, uid, at string, generation int64) state.State {
+		return take(namespace,
+			change("sites", object("shop", uid, map[string]any{
+				"generation":  generation,
+				"annotations": map[string]any{state.Mark + "poke": at},
+				"status": map[string]any{
+					"observedGeneration": generation, "pod": "web-" + suffix, "since": at, "url": "http://shop." + namespace,
+					"conditions": []any{map[string]any{"type": "Ready", "status": "True", "message": at}},
+				},
+			})),
+			change("pods", object("web-"+suffix, uid+"p", map[string]any{
+				"generateName": "web-", "spec": map[string]any{"nodeName": "node-" + suffix, "owner": uid, "peer": "node-" + suffix},
+			})),
+		)
+	}
+	a := one("n-1", "x7k2p", "uid-1", "2026-01-01T00:00:00Z", 1)
+	b := one("n-2", "q9z4m", "uid-2", "2026-02-02T00:00:00Z", 4)
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Errorf("they differ (-a +b):\n%s", diff)
+	}
+	want := state.State{
+		"sites/shop": map[string]any{"metadata": map[string]any{}, "status": map[string]any{
+			"observedGeneration": "$CURRENT", "pod": "web-~1", "since": "$TIME", "url": "http://shop.$NAMESPACE",
+			"conditions": map[string]any{"Ready": "True"},
+		}},
+		"pods/web-~1": map[string]any{
+			"metadata": map[string]any{}, "spec": map[string]any{"owner": "$UID(sites/shop)", "peer": "$NODE"},
+		},
+	}
+	if diff := cmp.Diff(want, a); diff != "" {
+		t.Errorf("state (-want +got):\n%s", diff)
+	}
+}
+
+// What nobody set is a default, which may depend on what the object once was.
+func TestDefaultsDoNotCount(t *testing.T) {
+	t.Parallel()
+	s := take("n", change("pods", object("web", "uid-1", map[string]any{
+		"spec": map[string]any{
+			"containers":    []any{map[string]any{"name": "web", "image": "web:1", "imagePullPolicy": "Always"}},
+			"restartPolicy": "Always",
+		},
+		"managedFields": []any{map[string]any{"manager": "op", "operation": "Apply", "fieldsV1": map[string]any{
+			"f:spec": map[string]any{"f:containers": map[string]any{
+				`k:{"name":"web"}`: map[string]any{".": map[string]any{}, "f:name": map[string]any{}, "f:image": map[string]any{}},
+			}},
+		}}},
+	})))
+	want := state.State{"pods/web": map[string]any{"metadata": map[string]any{}, "spec": map[string]any{
+		"containers": []any{map[string]any{"name": "web", "image": "web:1"}},
+	}}}
+	if diff := cmp.Diff(want, s); diff != "" {
+		t.Errorf("state (-want +got):\n%s", diff)
+	}
+}
+
+func TestMask(t *testing.T) {
+	t.Parallel()
+	s := func(token string, replicas int64, keys ...string) state.State {
+		out := state.State{"secrets/a": map[string]any{"data": map[string]any{"token": token}, "n": []any{replicas, "x"}}}
+		for _, k := range keys {
+			out[k] = nil
+		}
+		return out
+	}
+	m := state.Mask{}
+	if unsteady := m.Learn(s("abc", 1), s("def", 1, "pods/extra")); !cmp.Equal(unsteady, []string{"pods/extra"}) {
+		t.Errorf("unsteady: %v", unsteady)
+	}
+	if diff := m.Diff(s("ghi", 1), s("jkl", 1)); diff != "" {
+		t.Errorf("what differs by itself counts:\n%s", diff)
+	}
+	if m.Diff(s("abc", 1), s("abc", 2)) == "" {
+		t.Error("a difference beside what is masked does not count")
+	}
+}

@@ -1,0 +1,216 @@
+package wire
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"sync"
+	"time"
+)
+
+// Frame is one event of a watch as it was handed to the operator.
+type Frame struct {
+	Kind    Kind
+	Process int
+	At      time.Duration
+	// Type is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
+	Type string
+	// Namespace, Name and Version are the object's.
+	Namespace, Name, Version string
+}
+
+// Frames returns the events of watches that were handed to the operator so far, bookmarks apart.
+func (w *Wire) Frames() []Frame {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]Frame(nil), w.frames...)
+}
+
+// gate holds back the events of one kind while it is closed. The order within a stream is never changed.
+type gate struct {
+	opened chan struct{} // closed while the gate is open
+	allow  int           // events that may pass although it is closed
+}
+
+// Hold keeps back all events of a kind from now on, except for the next `allow` ones. Those under way may still arrive.
+func (w *Wire) Hold(kind Kind, allow int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if g, ok := w.gates[kind]; ok {
+		g.allow = allow
+		return
+	}
+	w.gates[kind] = &gate{opened: make(chan struct{}), allow: allow}
+}
+
+// Release lets go of what is held back of a kind.
+func (w *Wire) Release(kind Kind) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if g, ok := w.gates[kind]; ok {
+		close(g.opened)
+		delete(w.gates, kind)
+		w.last = time.Now()
+	}
+}
+
+// Expire ends all watches of a kind with the error that the API server sends when it no longer knows what came since:
+// whoever watched has to list again and never learns what happened in between. What was held back is lost.
+func (w *Wire) Expire(kind Kind) int {
+	const gone = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
+		`"message":"too old resource version","reason":"Expired","code":410}}` + "\n"
+	return w.breakAll(kind, []byte(gone))
+}
+
+// Close ends all watches of a kind as the API server does now and then: without a word. What was held back arrives by
+// the next watch.
+func (w *Wire) Close(kind Kind) int { return w.breakAll(kind, nil) }
+
+func (w *Wire) breakAll(kind Kind, last []byte) int {
+	w.mu.Lock()
+	var broken []*stream
+	for s := range w.streams {
+		if s.kind == kind {
+			broken = append(broken, s)
+		}
+	}
+	w.last = time.Now()
+	w.mu.Unlock()
+	for _, s := range broken {
+		s.breakOff(last)
+	}
+	w.Release(kind)
+	return len(broken)
+}
+
+// pass waits until an event of the kind may go on. It reports false if the stream was broken meanwhile.
+func (w *Wire) pass(s *stream) bool {
+	for {
+		w.mu.Lock()
+		g, held := w.gates[s.kind]
+		if held && g.allow > 0 {
+			g.allow--
+			held = false
+		}
+		w.mu.Unlock()
+		if !held {
+			select {
+			case <-s.broken:
+				return false
+			default:
+				return true
+			}
+		}
+		select {
+		case <-g.opened:
+		case <-s.broken:
+			return false
+		}
+	}
+}
+
+// stream is the body of one watch.
+type stream struct {
+	wire    *Wire
+	kind    Kind
+	process int
+	source  io.ReadCloser
+	out     *io.PipeReader
+	in      *io.PipeWriter
+	broken  chan struct{}
+	once    sync.Once
+	last    []byte // what to say before the end; set before broken is closed
+}
+
+func (w *Wire) stream(call *Call, source io.ReadCloser) io.ReadCloser {
+	s := &stream{
+		wire: w, kind: KindOf(call.Request), process: call.Process, source: source, broken: make(chan struct{}),
+	}
+	s.out, s.in = io.Pipe()
+	w.mu.Lock()
+	w.streams[s] = struct{}{}
+	w.mu.Unlock()
+	go s.pump()
+	return s
+}
+
+// Read implements io.Reader.
+func (s *stream) Read(p []byte) (int, error) { return s.out.Read(p) } //nolint:wrapcheck // io.EOF must stay what it is
+
+// Close implements io.Closer.
+func (s *stream) Close() error {
+	s.breakOff(nil)
+	return s.out.Close() //nolint:wrapcheck // it never fails
+}
+
+func (s *stream) breakOff(last []byte) {
+	s.once.Do(func() {
+		s.last = last
+		close(s.broken)
+		_ = s.source.Close()
+	})
+}
+
+// pump hands on one event after the other.
+func (s *stream) pump() {
+	defer s.finish()
+	lines := bufio.NewReaderSize(s.source, 64<<10)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return // the server or the reader ended it; half an event is none
+		}
+		frame := s.frame(line)
+		if !s.wire.pass(s) {
+			return
+		}
+		s.wire.deliver(frame)
+		if _, err := s.in.Write(line); err != nil {
+			return
+		}
+	}
+}
+
+func (s *stream) finish() {
+	s.wire.mu.Lock()
+	delete(s.wire.streams, s)
+	s.wire.mu.Unlock()
+	_ = s.source.Close()
+	select {
+	case <-s.broken:
+		if len(s.last) > 0 {
+			_, _ = s.in.Write(s.last)
+		}
+	default:
+	}
+	_ = s.in.Close()
+}
+
+func (s *stream) frame(line []byte) Frame {
+	var event struct {
+		Type   string `json:"type"`
+		Object struct {
+			Metadata struct {
+				Namespace       string `json:"namespace"`
+				Name            string `json:"name"`
+				ResourceVersion string `json:"resourceVersion"`
+			} `json:"metadata"`
+		} `json:"object"`
+	}
+	_ = json.Unmarshal(line, &event) // what cannot be read is handed on all the same
+	m := event.Object.Metadata
+	return Frame{
+		Kind: s.kind, Process: s.process, Type: event.Type, Namespace: m.Namespace, Name: m.Name, Version: m.ResourceVersion,
+	}
+}
+
+func (w *Wire) deliver(f Frame) {
+	if f.Type == "BOOKMARK" {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f.At = time.Since(w.began)
+	w.frames = append(w.frames, f)
+	w.last = time.Now()
+}

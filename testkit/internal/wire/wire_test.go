@@ -1,0 +1,191 @@
+package wire_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
+)
+
+// server answers writes with an object and watches with the events that are sent on the channel.
+func server(t *testing.T) (url string, events chan string) {
+	t.Helper()
+	events = make(chan string)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Query().Get("watch") == "" {
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.WriteString(w, `{"metadata":{"name":"a","uid":"1","resourceVersion":"7"}}`)
+			return
+		}
+		w.(http.Flusher).Flush()
+		for {
+			select {
+			case e := <-events:
+				_, _ = io.WriteString(w, e+"\n")
+				w.(http.Flusher).Flush()
+			case <-req.Context().Done():
+				return
+			}
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, events
+}
+
+func client(w *wire.Wire, process int) *http.Client {
+	return &http.Client{Transport: w.Transport(process, &http.Transport{DisableKeepAlives: true})}
+}
+
+func send(t *testing.T, c *http.Client, method, url, body string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+// try makes a write of which only the error matters.
+func try(t *testing.T, c *http.Client, url string) error {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(req)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	return err
+}
+
+const pods = "/api/v1/namespaces/n/pods"
+
+var podKind = wire.Kind{Resource: "pods"}
+
+func event(name string) string {
+	return fmt.Sprintf(`{"type":"ADDED","object":{"metadata":{"namespace":"n","name":%q,"resourceVersion":"1"}}}`, name)
+}
+
+func TestRecordsWrites(t *testing.T) {
+	t.Parallel()
+	url, _ := server(t)
+	w := wire.New(nil)
+	resp := send(t, client(w, 1), http.MethodPost, url+pods, `{"metadata":{"generateName":"a"}}`)
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || !strings.Contains(string(body), `"uid":"1"`) {
+		t.Errorf("the answer arrives as %q, %v", body, err)
+	}
+	c := w.Calls()[0]
+	if c.Verb != "create" || c.Name != "a" || c.UID != "1" || c.Version != "7" || c.Code != 201 || !c.Reached {
+		t.Errorf("recorded %+v", c)
+	}
+}
+
+func TestHoldKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	url, events := server(t)
+	w := wire.New(nil)
+	resp := send(t, client(w, 1), http.MethodGet, url+pods+"?watch=1", "")
+	defer func() { _ = resp.Body.Close() }()
+	lines := make(chan string)
+	go func() {
+		for s := bufio.NewScanner(resp.Body); s.Scan(); {
+			lines <- s.Text()
+		}
+		close(lines)
+	}()
+	w.Hold(podKind, 1)
+	for _, name := range []string{"first", "second", "third"} {
+		go func() { events <- event(name) }()
+		if name == "first" {
+			if got := <-lines; !strings.Contains(got, name) {
+				t.Fatalf("got %s, want the one that may pass", got)
+			}
+			continue
+		}
+		select {
+		case got := <-lines:
+			t.Fatalf("%s passes a gate that is closed", got)
+		case <-time.After(50 * time.Millisecond): // nothing is to be waited for
+		}
+		if name == "second" {
+			w.Release(podKind)
+			if got := <-lines; !strings.Contains(got, name) {
+				t.Fatalf("got %s, want what was held back", got)
+			}
+			w.Hold(podKind, 0)
+		}
+	}
+	if n := w.Expire(podKind); n != 1 {
+		t.Errorf("%d watches were ended, want 1", n)
+	}
+	if got := <-lines; !strings.Contains(got, `"code":410`) {
+		t.Errorf("the watch ends with %q, want 410", got)
+	}
+	if got, more := <-lines; more {
+		t.Errorf("after its end it goes on with %s", got)
+	}
+	if frames := w.Frames(); len(frames) != 2 || frames[1].Name != "second" {
+		t.Errorf("recorded %v, want the two that arrived", frames)
+	}
+}
+
+func TestCut(t *testing.T) {
+	t.Parallel()
+	url, _ := server(t)
+	w := wire.New(nil)
+	resp := send(t, client(w, 1), http.MethodGet, url+pods+"?watch=1", "")
+	defer func() { _ = resp.Body.Close() }()
+	w.Cut(1)
+	if data, err := io.ReadAll(resp.Body); len(data) > 0 || err != nil {
+		t.Errorf("the watch of a process that was cut off says %q, %v", data, err)
+	}
+	if err := try(t, client(w, 1), url+pods); !errors.Is(err, wire.ErrCut) {
+		t.Errorf("a request of a process that was cut off: %v", err)
+	}
+	if err := try(t, client(w, 2), url+pods); err != nil {
+		t.Errorf("a request of the next process: %v", err)
+	}
+}
+
+// loss lets requests through and loses the answers.
+type loss struct{}
+
+var errLost = errors.New("lost")
+
+func (loss) Before(*http.Request, *wire.Call) (*http.Response, error) {
+	return nil, nil //nolint:nilnil // it passes
+}
+
+func (loss) After(_ *http.Request, _ *wire.Call, resp *http.Response) (*http.Response, error) {
+	_ = resp.Body.Close()
+	return nil, errLost
+}
+
+func TestLostAnswerIsRecorded(t *testing.T) {
+	t.Parallel()
+	url, _ := server(t)
+	w := wire.New(loss{})
+	if err := try(t, client(w, 1), url+pods); !errors.Is(err, errLost) {
+		t.Fatalf("got %v", err)
+	}
+	if c := w.Calls()[0]; !c.Reached || c.Code != 201 || c.UID != "1" || c.Lost != "lost" {
+		t.Errorf("recorded %+v: it was carried out", c)
+	}
+	if busy, _ := w.Busy(); busy {
+		t.Error("it still counts as being under way")
+	}
+}
