@@ -1,0 +1,186 @@
+package schema
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// newKey is the key that appears in maps, and the value of strings that may be anything.
+const newKey = "testkit"
+
+// mostItems bounds the items that a list is made with because the schema asks for them.
+const mostItems = 32
+
+// minimal makes as small a value as the node allows, of which a property called want can be a part. It is Absent if
+// none is found. The value is the caller's.
+func (n *node) minimal(want string) any {
+	if value := n.Default.Object; value != nil && want == "" {
+		return runtime.DeepCopyJSONValue(value)
+	}
+	l := n.limits
+	if want != "" {
+		l = n.limitsFor(want)
+	}
+	if len(l.enum) > 0 {
+		return runtime.DeepCopyJSONValue(l.enum[0])
+	}
+	switch n.kind() {
+	case object:
+		return n.minimalObject(l)
+	case array:
+		return n.minimalArray(l)
+	case anything:
+		return map[string]any{}
+	default:
+		if values := n.scalars(Absent); len(values) > 0 {
+			return values[0].value
+		}
+		return Absent
+	}
+}
+
+func (n *node) minimalObject(l limits) any {
+	content := map[string]any{}
+	if n.XEmbeddedResource {
+		content["apiVersion"], content["kind"] = "v1", "ConfigMap"
+		content["metadata"] = map[string]any{"name": newKey}
+	}
+	for _, name := range l.required {
+		if _, ok := content[name]; ok {
+			continue
+		}
+		child, ok := n.fields[name]
+		if !ok {
+			if n.element == nil {
+				return Absent
+			}
+			child = n.element
+		}
+		value := child.minimal("")
+		if value == Absent {
+			return Absent
+		}
+		content[name] = value
+	}
+	return content
+}
+
+func (n *node) minimalArray(l limits) any {
+	list := []any{}
+	if l.minItems > mostItems || n.element == nil {
+		return Absent
+	}
+	for range l.minItems {
+		item := n.newItem(list)
+		if item == Absent {
+			return Absent
+		}
+		list = append(list, item)
+	}
+	return list
+}
+
+// newItem makes an item that list can take: another one than those that are there, if they have to differ.
+func (n *node) newItem(list []any) any {
+	item := n.element.minimal("")
+	if item == Absent {
+		return Absent
+	}
+	return n.distinct(item, list)
+}
+
+// distinct changes the item so that list can take it. It is Absent if that cannot be.
+func (n *node) distinct(item any, list []any) any {
+	keys := n.keys()
+	if len(keys) == 0 {
+		if !n.unique() {
+			return item
+		}
+		return n.element.other(item, list)
+	}
+	content, ok := item.(map[string]any)
+	if !ok {
+		return Absent
+	}
+	if !clashes(content, list, keys) {
+		return content
+	}
+	for _, key := range keys {
+		child, ok := n.element.fields[key]
+		if !ok {
+			continue
+		}
+		var taken []any
+		for _, i := range list {
+			taken = append(taken, child.keyOf(i, key))
+		}
+		if value := child.other(child.keyOf(content, key), taken); value != Absent {
+			content[key] = value
+			return content
+		}
+	}
+	return Absent
+}
+
+// keyOf is the value of a list's key in an item. The default counts, too.
+func (n *node) keyOf(item any, key string) any {
+	value := Path{Field(key)}.Get(item)
+	if value == Absent && n.Default.Object != nil {
+		return n.Default.Object
+	}
+	return value
+}
+
+func clashes(content map[string]any, list []any, keys []string) bool {
+	for _, item := range list {
+		same := true
+		for _, key := range keys {
+			same = same && reflect.DeepEqual(Path{Field(key)}.Get(item), Path{Field(key)}.Get(content))
+		}
+		if same {
+			return true
+		}
+	}
+	return false
+}
+
+// other makes a value like the given one that is not among the taken ones, or Absent.
+func (n *node) other(value any, taken []any) any {
+	free := func(v any) bool {
+		return v != Absent && n.fits(v) && !slices.ContainsFunc(taken, func(t any) bool { return reflect.DeepEqual(v, t) })
+	}
+	if free(value) {
+		return value
+	}
+	if len(formats[n.limits.format]) == 0 {
+		for i := range int64(longestList + mostItems) {
+			if next := numbered(value, i); free(next) {
+				return next
+			}
+		}
+	}
+	for _, v := range n.scalars(value) {
+		if free(v.value) {
+			return v.value
+		}
+	}
+	return Absent
+}
+
+// numbered is the i-th value after one that is in use, as a person would count on.
+func numbered(value any, i int64) any {
+	switch v := value.(type) {
+	case string:
+		return strings.TrimRight(v, "-0123456789") + "-" + strconv.FormatInt(i+2, 10) //nolint:mnd // there is a first one
+	case int64:
+		if v < math.MaxInt64-i {
+			return v + i + 1
+		}
+	}
+	return Absent
+}

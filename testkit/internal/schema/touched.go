@@ -1,0 +1,77 @@
+package schema
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Touched are the properties that two objects differ in, in the order of the schema: those that appeared or
+// disappeared, scalars with another value, lists and maps with another number of items. What lies below something that
+// appeared or disappeared counts, what lies above it does not.
+func (s *Schema) Touched(from, to *unstructured.Unstructured) []string {
+	t := &touch{touched: map[string]bool{}}
+	for _, n := range s.properties {
+		if len(n.steps) == 1 || n.steps[0].Name == "metadata" {
+			t.compare(n, n.steps.Get(from.Object), n.steps.Get(to.Object))
+		}
+	}
+	var names []string
+	for _, n := range s.properties {
+		if t.touched[n.property] {
+			names = append(names, n.property)
+		}
+	}
+	return names
+}
+
+type touch struct{ touched map[string]bool }
+
+func (t *touch) compare(n *node, from, to any) {
+	if reflect.DeepEqual(from, to) {
+		return
+	}
+	f, fromMap := from.(map[string]any)
+	g, toMap := to.(map[string]any)
+	if fromMap || toMap {
+		if fromMap != toMap || n.element != nil && len(f) != len(g) || len(n.fields) == 0 && n.element == nil {
+			t.touched[n.property] = true
+		}
+		t.compareMaps(n, f, g)
+		return
+	}
+	a, fromList := from.([]any)
+	b, toList := to.([]any)
+	if !fromList && !toList {
+		t.touched[n.property] = true
+		return
+	}
+	if fromList != toList || len(a) != len(b) {
+		t.touched[n.property] = true
+	}
+	for i := range max(len(a), len(b)) {
+		if n.element != nil {
+			t.compare(n.element, Path{Item(i)}.Get(a), Path{Item(i)}.Get(b))
+		}
+	}
+}
+
+func (t *touch) compareMaps(n *node, from, to map[string]any) {
+	keys := slices.Collect(maps.Keys(from))
+	for key := range to {
+		if _, ok := from[key]; !ok {
+			keys = append(keys, key)
+		}
+	}
+	for _, key := range keys {
+		child, ok := n.fields[key]
+		if !ok {
+			child = n.element
+		}
+		if child != nil {
+			t.compare(child, Path{Field(key)}.Get(from), Path{Field(key)}.Get(to))
+		}
+	}
+}
