@@ -44,8 +44,8 @@ func missedState() class {
 			{"create", func(k *testkit.K) { k.Apply(newRoute("shop", "shop.example", "www.shop.example")) }},
 			{"create another", func(k *testkit.K) { k.Apply(newRoute("blog", "blog.example")) }},
 			{"remove a host", func(k *testkit.K) { k.Apply(newRoute("shop", "shop.example")) }},
-			{"claim a host", func(k *testkit.K) { k.Apply(newRoute("wiki", "wiki.example", "blog.example")) }},
 			{"delete", func(k *testkit.K) { k.Delete(newRoute("blog")) }},
+			{"claim a host", func(k *testkit.K) { k.Apply(newRoute("wiki", "wiki.example", "shop.example")) }},
 		},
 	}
 }

@@ -2,7 +2,6 @@ package mutants
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 
@@ -95,7 +94,10 @@ func (r *proxies) settings(ctx context.Context, p *v1.Proxy) error {
 		case r.bug == frozenOnce, p.Spec.Frozen && maps.Equal(cm.Data, p.Spec.Settings):
 			return nil
 		default:
-			return errors.Join(errBehind, r.remove(ctx, cm)) // and made again by the pass that follows
+			if err := r.remove(ctx, cm); err != nil {
+				return err
+			}
+			return errBehind // the pass that follows makes another one
 		}
 	}
 	return r.apply(ctx, p, cm, func() {

@@ -38,17 +38,18 @@ func staleCache() class {
 			{overwrite, "A token that the cache does not show yet is replaced by another one, and with it every shard."},
 		},
 		steps: []Step{
-			{"create", func(k *testkit.K) { k.Apply(newCache(2, "size=1")) }},
-			{"change", func(k *testkit.K) { k.Apply(newCache(2, "size=2")) }},
-			{"scale up", func(k *testkit.K) { k.Apply(newCache(3, "size=2")) }},
-			{"scale down", func(k *testkit.K) { k.Apply(newCache(1, "size=2")) }},
+			{"create", func(k *testkit.K) { k.Apply(newCache("sessions", 2, "size=1")) }},
+			{"change", func(k *testkit.K) { k.Apply(newCache("sessions", 2, "size=2")) }},
+			{"create another", func(k *testkit.K) { k.Apply(newCache("pages", 1, "size=1")) }},
+			{"scale up", func(k *testkit.K) { k.Apply(newCache("sessions", 3, "size=2")) }},
+			{"scale down", func(k *testkit.K) { k.Apply(newCache("sessions", 1, "size=2")) }},
 		},
 	}
 }
 
-func newCache(shards int32, config string) *v1.Cache {
+func newCache(name string, shards int32, config string) *v1.Cache {
 	return &v1.Cache{
-		ObjectMeta: metav1.ObjectMeta{Name: "sessions"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       v1.CacheSpec{Shards: shards, Config: config},
 	}
 }

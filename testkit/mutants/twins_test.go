@@ -168,6 +168,7 @@ func (r *run) state() map[string]any {
 	r.t.Helper()
 	state := map[string]any{}
 	for _, u := range r.list(children...) {
+		name := u.GetKind() + " " + u.GetName()
 		metadata := map[string]any{"labels": u.GetLabels(), "annotations": u.GetAnnotations()}
 		for _, owner := range u.GetOwnerReferences() {
 			metadata["owner"] = owner
@@ -178,7 +179,7 @@ func (r *run) state() map[string]any {
 		} {
 			unstructured.RemoveNestedField(u.Object, path...)
 		}
-		state[u.GetKind()+" "+u.GetName()] = u.Object
+		state[name] = u.Object
 	}
 	return state
 }
