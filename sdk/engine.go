@@ -124,12 +124,14 @@ var errUnsettled = errors.New("every pass over the object writes something: it d
 func (e *engine[T]) once(
 	ctx context.Context, key types.NamespacedName, round int,
 ) (again bool, _ reconcile.Result, _ error) {
-	loaded, err := e.view.load(ctx, key)
-	if err != nil {
+	loaded, gone, err := e.view.load(ctx, key)
+	switch {
+	case err != nil:
 		return false, reconcile.Result{}, err
-	}
-	if loaded == nil {
+	case loaded == nil:
 		return false, reconcile.Result{}, e.absent(ctx, key)
+	case gone:
+		return false, reconcile.Result{}, nil // the event of its end is on the way
 	}
 	o, ok := loaded.(T)
 	if !ok {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,8 +61,10 @@ func (e *engine[T]) carryOut(ctx context.Context, p *Pass[T], s *step) (bool, er
 			return false, nil
 		}
 		return e.release(ctx, p.Object.GetUID(), s.id(), s.live)
-	case s.createOnly && !s.releasable(e.op.finalizerName()), e.owner.Converged(intent, s.live):
+	case s.createOnly && !s.releasable(e.op.finalizerName()):
 		return false, nil
+	case e.owner.Converged(intent, s.live):
+		return false, p.troubles.truce(s.id(), intent.Digest(), p.Now)
 	default:
 		return e.update(ctx, p, s, intent)
 	}
@@ -142,7 +145,7 @@ func (e *engine[T]) update(ctx context.Context, p *Pass[T], s *step, intent *app
 	err := e.owner.Update(ctx, e.client, intent, s.live, stored)
 	if err == nil {
 		e.stored(p, s, s.live.GetResourceVersion(), intent, stored)
-		return true, nil
+		return true, p.troubles.truce(s.id(), intent.Digest(), p.Now)
 	}
 	if !apierrors.IsInvalid(err) || errors.Is(err, apply.ErrStale) {
 		return false, e.rejected(p, s, intent, err)
@@ -155,7 +158,7 @@ func (e *engine[T]) stored(p *Pass[T], s *step, from string, i *apply.Intent, st
 	s.stored = stored
 	e.view.wrote(s.gvk, p.Object.GetUID(), from, stored)
 	if from != "" {
-		p.troubles.applied(s.id(), i.Digest(), p.Now)
+		p.troubles.applied(s.id(), i.Digest(), time.Now())
 	}
 }
 
@@ -163,7 +166,7 @@ func (e *engine[T]) stored(p *Pass[T], s *step, from string, i *apply.Intent, st
 func (e *engine[T]) rejected(p *Pass[T], s *step, i *apply.Intent, err error) error {
 	err = rejection(s.gvk.Kind, s.String(), err)
 	if refusal, ok := errors.AsType[*rejectedError](err); ok {
-		return p.troubles.refused(s.id(), i.Digest(), refusal, p.Now)
+		return p.troubles.refused(s.id(), i.Digest(), refusal, time.Now())
 	}
 	return err
 }
@@ -189,7 +192,7 @@ func (e *engine[T]) immutable(
 		message := fmt.Sprintf("%s cannot be changed in place: the API server does not allow a change of %s",
 			s, strings.Join(slices.Compact(fields), ", "))
 		report := &rejectedError{reason: "ImmutableField", message: message}
-		return false, p.troubles.refused(s.id(), intent.Digest(), report, p.Now)
+		return false, p.troubles.refused(s.id(), intent.Digest(), report, time.Now())
 	}
 	propagation := metav1.DeletePropagationBackground
 	if s.immutable == RecreateOrphan {

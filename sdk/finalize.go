@@ -19,7 +19,7 @@ func (e *engine[T]) finalize(ctx context.Context, o T, p *Pass[T]) outcome {
 	if err := e.releaseTerminating(ctx, p); err != nil {
 		return outcome{err: err}
 	}
-	if !controllerutil.ContainsFinalizer(o, e.op.finalizerName()) || e.view.isDeleted(o.GetUID()) {
+	if !controllerutil.ContainsFinalizer(o, e.op.finalizerName()) {
 		return outcome{}
 	}
 	if e.op.needsFinalizer(o) && o.GetAnnotations()[ReleaseAnnotation] != "true" {

@@ -21,6 +21,7 @@ type trouble struct {
 	refusals int
 	applied  []time.Time // the last applies of this very intent, newest last
 	fights   int
+	fight    *contendedError // nil in peace
 }
 
 const (
@@ -29,6 +30,8 @@ const (
 	fightWindow  = time.Minute
 	// peace ends a fight: nobody reverted us for so long.
 	peace = 10 * time.Minute
+	// truceLimit is the longest that a fight is still reported after an apply that nobody has reverted.
+	truceLimit = 10 * time.Second
 )
 
 // patience keeps the troubles of one object's children. It is used by one pass at a time.
@@ -81,19 +84,34 @@ func (p patience) fighting(id childID, digest string, now time.Time) (time.Durat
 	}
 	last := t.applied[len(t.applied)-1]
 	if now.Sub(last) > peace {
-		t.fights, t.applied = 0, nil
+		t.fights, t.applied, t.fight = 0, nil, nil
 		return 0, false
 	}
 	if t.fights == 0 && (len(t.applied) < fightApplies || now.Sub(t.applied[0]) > fightWindow) {
 		return 0, false
 	}
+	t.fights = max(t.fights, 1)
 	wait := backoff(t.fights+4) - now.Sub(last)
 	if wait <= 0 {
 		t.fights++
 		return 0, false
 	}
-	t.fights = max(t.fights, 1)
 	return wait, true
+}
+
+// truce is what to report of a child that is as it should be while a fight goes on: the attempts of a fight are not to
+// make the object ready for the moment until the next revert. It lasts as long as the wait before the attempt, and
+// truceLimit at most.
+func (p patience) truce(id childID, digest string, now time.Time) error {
+	t, ok := p[id]
+	if !ok || t.digest != digest || t.fight == nil || len(t.applied) == 0 {
+		return nil
+	}
+	rest := min(backoff(t.fights+3), truceLimit) - now.Sub(t.applied[len(t.applied)-1]) //nolint:mnd // of the attempt before
+	if rest <= 0 {
+		return nil
+	}
+	return &contendedError{child: t.fight.child, rivals: t.fight.rivals, after: rest}
 }
 
 // contend checks for a fight before an update and names the rivals.
@@ -110,6 +128,7 @@ func (e *engine[T]) contend(ctx context.Context, p *Pass[T], s *step, i *apply.I
 		}
 	}
 	t := p.troubles.of(s.id(), i.Digest())
-	t.until, t.err = p.Now.Add(wait), &contendedError{child: s.String(), rivals: rivals, after: wait}
+	t.fight = &contendedError{child: s.String(), rivals: rivals, after: wait}
+	t.until, t.err = p.Now.Add(wait), t.fight
 	return t.err
 }

@@ -81,3 +81,31 @@ func TestFight(t *testing.T) {
 		t.Error("it is still a fight after ten minutes of peace")
 	}
 }
+
+// A fight is reported until an attempt has lasted, and not again until the next revert.
+func TestTruce(t *testing.T) {
+	t.Parallel()
+	p, now, id := patience{}, time.Now(), childID{}
+	for range fightApplies {
+		p.applied(id, "d1", now)
+		if err := p.truce(id, "d1", now); err != nil {
+			t.Fatalf("an apply alone is reported: %v", err)
+		}
+	}
+	wait, _ := p.fighting(id, "d1", now)
+	p.of(id, "d1").fight = &contendedError{child: "ConfigMap a", rivals: "somebody"}
+	now = now.Add(wait)
+	if _, fighting := p.fighting(id, "d1", now); fighting {
+		t.Fatal("no attempt may be made when its time has come")
+	}
+	p.applied(id, "d1", now)
+	if err := p.truce(id, "d1", now.Add(wait-1)); classify(err) != classContended || waitAfter(err) != 1 {
+		t.Errorf("just before its end the truce is %v, for another %s", err, waitAfter(err))
+	}
+	if err := p.truce(id, "d2", now); err != nil {
+		t.Errorf("a new intent starts with %v", err)
+	}
+	if err := p.truce(id, "d1", now.Add(wait)); err != nil {
+		t.Errorf("after %s without a revert it is still %v", wait, err)
+	}
+}

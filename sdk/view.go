@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -38,7 +39,8 @@ type view struct {
 	mu      sync.Mutex
 	writes  map[types.UID]write
 	byOwner map[types.UID]map[types.UID]struct{} // owner -> children with an entry in writes
-	deleted map[types.UID]struct{}               // deleted by us, not yet seen to be going
+	deleted map[types.UID]time.Time              // deleted by us, not yet seen to be going, and when
+	swept   time.Time
 }
 
 // write is the server's answer to the last write of one object.
@@ -60,7 +62,8 @@ type transition struct{ from, to string }
 const keptSteps = 4
 
 // overlayLimit drops an answer that no informer ever confirmed, for instance because the object lost the label by which
-// it is watched. It is far beyond any lag with which an operator could still be called live.
+// it is watched, or because the informer was faster than the answer. It is far beyond any lag with which an operator could
+// still be called live.
 const overlayLimit = time.Minute
 
 // scope is the informers of one namespace, or of all.
@@ -78,7 +81,7 @@ func newView(
 ) (*view, error) {
 	v := &view{
 		scheme: mgr.GetScheme(), scopes: map[string]*scope{}, writes: map[types.UID]write{},
-		byOwner: map[types.UID]map[types.UID]struct{}{}, deleted: map[types.UID]struct{}{},
+		byOwner: map[types.UID]map[types.UID]struct{}{}, deleted: map[types.UID]time.Time{}, swept: time.Now(),
 	}
 	var err error
 	if v.primary, err = apiutil.GVKForObject(primary, v.scheme); err != nil {
@@ -189,28 +192,33 @@ func (v *view) informer(gvk schema.GroupVersionKind, namespace string) toolscach
 
 var errNotWatched = errors.New("the namespace is not watched")
 
-// load returns a copy of the primary object, or nil if it does not exist.
-func (v *view) load(_ context.Context, key types.NamespacedName) (client.Object, error) {
+// load returns a copy of the primary object, or nil if it does not exist, and whether we let it go already and the
+// informer only does not show it.
+func (v *view) load(_ context.Context, key types.NamespacedName) (o client.Object, gone bool, err error) {
 	informer := v.informer(v.primary, key.Namespace)
 	if informer == nil {
-		return nil, fmt.Errorf("reading %s: %w", key, errNotWatched)
+		return nil, false, fmt.Errorf("reading %s: %w", key, errNotWatched)
 	}
+	// The lock keeps the end of an object that the informer still holds from being judged, which takes its mark away.
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	x, exists, err := informer.GetIndexer().GetByKey(storeKey(key))
 	if err != nil || !exists {
-		return nil, err
+		return nil, false, err
 	}
 	cached, ok := x.(client.Object)
 	if !ok {
-		return nil, fmt.Errorf("reading %s: the cache holds a %T", key, x)
+		return nil, false, fmt.Errorf("reading %s: the cache holds a %T", key, x)
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	if _, gone := v.deleted[cached.GetUID()]; gone {
+		return cached, true, nil
+	}
 	if w, ok := v.writes[cached.GetUID()]; ok && newer(w.to, cached.GetResourceVersion()) {
-		return object.Copy(w.object), nil
+		return object.Copy(w.object), false, nil
 	}
 	copied := object.Copy(cached)
 	copied.GetObjectKind().SetGroupVersionKind(v.primary)
-	return copied, nil
+	return copied, false, nil
 }
 
 // storeKey is the key of informers' stores: "namespace/name", and "name" for cluster-scoped objects.
@@ -224,9 +232,11 @@ func storeKey(key types.NamespacedName) string {
 // snapshot collects the children of an object of that name: its own, and those of a former object of the same name.
 func (v *view) snapshot(key types.NamespacedName, uid types.UID) *snapshot {
 	s := &snapshot{scheme: v.scheme, children: map[childID]observed{}, former: map[childID]observed{}}
+	v.mu.Lock() // for the same reason as in load
+	defer v.mu.Unlock()
 	// What an informer has caught up with by now it shows below. Asked in the other order, an answer could be missed
 	// that arrives in between.
-	unseen := v.unseen(uid)
+	unseen := v.unseenLocked(uid)
 	for _, gvk := range v.owned {
 		informer := v.informer(gvk, key.Namespace)
 		if informer == nil {
@@ -245,30 +255,23 @@ func (v *view) snapshot(key types.NamespacedName, uid types.UID) *snapshot {
 	for _, w := range unseen {
 		s.put(w.gvk, w.object, uid)
 	}
-	v.markDeleted(s)
+	v.markDeletedLocked(s)
 	return s
 }
 
-// unseen returns what we wrote and the informers do not show yet.
-func (v *view) unseen(owner types.UID) []write {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+// unseenLocked returns what we wrote and the informers do not show yet.
+func (v *view) unseenLocked(owner types.UID) []write {
 	var all []write
 	for child := range v.byOwner[owner] {
-		switch w := v.writes[child]; {
-		case time.Since(w.at) > overlayLimit:
-			v.dropLocked(child)
-		case !v.seen(w):
+		if w := v.writes[child]; time.Since(w.at) < overlayLimit && !v.seen(w) {
 			all = append(all, w)
 		}
 	}
 	return all
 }
 
-// markDeleted marks the children that we deleted and that the informers do not show as going yet.
-func (v *view) markDeleted(s *snapshot) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+// markDeletedLocked marks the children that we deleted and that the informers do not show as going yet.
+func (v *view) markDeletedLocked(s *snapshot) {
 	for id, o := range s.children {
 		if _, ok := v.deleted[o.object.GetUID()]; !ok {
 			continue
@@ -296,6 +299,7 @@ func (v *view) wrote(gvk schema.GroupVersionKind, owner types.UID, from string, 
 	w.steps = slices.Concat(v.writes[stored.GetUID()].steps, []transition{{from, w.to}})
 	w.steps = w.steps[max(0, len(w.steps)-keptSteps):]
 	v.writes[stored.GetUID()] = w
+	v.sweepLocked()
 	if owner == "" {
 		return
 	}
@@ -309,15 +313,22 @@ func (v *view) wrote(gvk schema.GroupVersionKind, owner types.UID, from string, 
 func (v *view) deletes(uid types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.deleted[uid] = struct{}{}
+	v.deleted[uid] = time.Now()
+	v.sweepLocked()
 }
 
-// isDeleted reports whether we deleted an object, or released it for good, and the informer did not see its end yet.
-func (v *view) isDeleted(uid types.UID) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	_, ok := v.deleted[uid]
-	return ok
+// sweepLocked drops, now and then, what no informer will ever confirm.
+func (v *view) sweepLocked() {
+	if time.Since(v.swept) < overlayLimit {
+		return
+	}
+	v.swept = time.Now()
+	for uid, w := range v.writes {
+		if time.Since(w.at) > overlayLimit {
+			v.dropLocked(uid)
+		}
+	}
+	maps.DeleteFunc(v.deleted, func(_ types.UID, at time.Time) bool { return time.Since(at) > overlayLimit })
 }
 
 func (v *view) dropLocked(uid types.UID) {
