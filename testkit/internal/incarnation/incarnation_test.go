@@ -21,7 +21,7 @@ import (
 )
 
 // soon bounds what should happen at once, on a machine that does much else.
-const soon = 20 * time.Second
+const soon = 60 * time.Second
 
 // An operator is an incarnation and what it prints.
 type operator struct {
@@ -58,13 +58,18 @@ func (o *operator) line(t *testing.T) string {
 	}
 }
 
-func (o *operator) wait(t *testing.T) {
+func await(t *testing.T, what string, done <-chan struct{}) {
 	t.Helper()
 	select {
-	case <-o.Done():
+	case <-done:
 	case <-time.After(soon):
-		t.Fatal("the operator does not end")
+		t.Fatalf("waiting for %s: not within %v", what, soon)
 	}
+}
+
+func (o *operator) wait(t *testing.T) {
+	t.Helper()
+	await(t, "the operator's end", o.Done())
 }
 
 // identify reads a pid that the operator printed.

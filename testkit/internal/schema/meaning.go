@@ -94,7 +94,11 @@ func counts(n *node, current any) []variant {
 	return meant(bounded...)
 }
 
-func ports(*node, any) []variant {
+func ports(n *node, _ any) []variant {
+	if n.limits.minimum > 1 || n.limits.maximum < 8080 { // a range of its own
+		return meant(variant{kind: "first", value: integral(max(n.limits.minimum, 1))},
+			variant{kind: "last", value: integral(min(n.limits.maximum, 65535))})
+	}
 	return meant(variant{kind: "common", value: int64(8080)}, variant{kind: "privileged", value: int64(80)},
 		variant{kind: "first", value: int64(1)}, variant{kind: "last", value: int64(65535)},
 		variant{kind: "zero", value: int64(0)}, variant{kind: "beyond", value: int64(65536)})

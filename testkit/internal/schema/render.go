@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 )
 
 // Of the metadata a person writes these, in this order.
@@ -54,50 +54,44 @@ func Render(obj *unstructured.Unstructured) ([]byte, error) {
 		return nil, fmt.Errorf("printing %s %s: %w", obj.GetKind(), obj.GetName(), err)
 	}
 	content := Manifest(normal).Object
-	var b bytes.Buffer
-	for _, name := range []string{"apiVersion", "kind", "metadata"} {
-		if value, ok := content[name]; ok {
-			if err := section(&b, name, value); err != nil {
-				return nil, err
-			}
-			delete(content, name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(content)) {
-		if err := section(&b, name, content[name]); err != nil {
+	names := append([]string{"apiVersion", "kind", "metadata"}, slices.Sorted(maps.Keys(content))...)
+	if metadata, ok := content["metadata"].(map[string]any); ok && len(metadata) > 0 {
+		if content["metadata"], err = ordered(metadata, written); err != nil {
 			return nil, err
 		}
+	}
+	document, err := ordered(content, names)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2) //nolint:mnd // as kubectl prints it
+	encoder.CompactSeqIndent()
+	if err := encoder.Encode(document); err != nil {
+		return nil, fmt.Errorf("printing %s %s: %w", obj.GetKind(), obj.GetName(), err)
 	}
 	return b.Bytes(), nil
 }
 
-func section(b *bytes.Buffer, name string, value any) error {
-	metadata, ok := value.(map[string]any)
-	if name == "metadata" && ok && len(metadata) > 0 {
-		b.WriteString("metadata:\n")
-		for _, field := range written {
-			if v, ok := metadata[field]; ok {
-				if err := indented(b, field, v); err != nil {
-					return err
-				}
-			}
+// ordered is a map as YAML, with its keys in the given order, each once.
+func ordered(content map[string]any, names []string) (*yaml.Node, error) {
+	node := &yaml.Node{Kind: yaml.MappingNode}
+	seen := map[string]bool{}
+	for _, name := range names {
+		value, ok := content[name]
+		if !ok || seen[name] {
+			continue
 		}
-		return nil
+		seen[name] = true
+		var pair [2]yaml.Node
+		if err := pair[0].Encode(name); err != nil {
+			return nil, fmt.Errorf("printing the name %q as YAML: %w", name, err)
+		}
+		if err := pair[1].Encode(value); err != nil {
+			return nil, fmt.Errorf("printing %s as YAML: %w", name, err)
+		}
+		node.Content = append(node.Content, &pair[0], &pair[1])
 	}
-	data, err := yaml.Marshal(map[string]any{name: value})
-	if err != nil {
-		return fmt.Errorf("printing %s as YAML: %w", name, err)
-	}
-	b.Write(data)
-	return nil
-}
-
-// indented prints one field of the metadata below it.
-func indented(b *bytes.Buffer, name string, value any) error {
-	data, err := yaml.Marshal(map[string]any{"m": map[string]any{name: value}})
-	if err != nil {
-		return fmt.Errorf("printing metadata.%s as YAML: %w", name, err)
-	}
-	b.Write(bytes.TrimPrefix(data, []byte("m:\n")))
-	return nil
+	return node, nil
 }

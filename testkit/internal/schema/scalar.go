@@ -23,22 +23,28 @@ type variant struct {
 // ordinary first.
 func (n *node) scalars(current any) []variant {
 	var all []variant
-	switch {
-	case len(n.limits.enum) > 0:
+	if n.Default.Object != nil {
+		all = append(all, variant{kind: "default", value: runtime.DeepCopyJSONValue(n.Default.Object)})
+	}
+	if len(n.limits.enum) > 0 {
 		for _, member := range n.limits.enum {
 			all = append(all, variant{kind: "member:" + describe(member), value: runtime.DeepCopyJSONValue(member)})
 		}
-	case n.known != nil && n.known.scalar != nil:
-		all = n.known.scalar(n, current)
-	default:
-		all = n.generic(current)
+		return n.fitting(all)
 	}
-	if n.Default.Object != nil {
-		all = append([]variant{{kind: "default", value: runtime.DeepCopyJSONValue(n.Default.Object)}}, all...)
+	if n.known != nil && n.known.scalar != nil {
+		if fitting := n.fitting(n.known.scalar(n, current)); len(fitting) > 0 {
+			return append(n.fitting(all), fitting...)
+		}
 	}
+	return n.fitting(append(all, n.generic(current)...))
+}
+
+// fitting are those of the variants that the node allows.
+func (n *node) fitting(all []variant) []variant {
 	var fitting []variant // not in place: all may be a table
 	for _, v := range all {
-		if v.value == Absent || n.fits(v.value) {
+		if n.fits(v.value) {
 			fitting = append(fitting, v)
 		}
 	}

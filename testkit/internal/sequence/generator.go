@@ -49,7 +49,8 @@ func (s Step) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// A Generator makes a sequence of objects step by step. It must not be used concurrently.
+// A Generator makes a sequence of objects step by step. It must not be used concurrently. If its oracle compares with
+// the stored object, as validity.DryRun does, each step has to be stored before the next is made.
 type Generator struct {
 	schema  *schema.Schema
 	sample  *unstructured.Unstructured

@@ -1,6 +1,8 @@
 package validity_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
 	"github.com/homeostat-dev/homeostat/testkit/internal/schema"
 	"github.com/homeostat-dev/homeostat/testkit/internal/sequence"
 	"github.com/homeostat-dev/homeostat/testkit/internal/validity"
@@ -169,6 +172,53 @@ func TestDryRunOfANameInUse(t *testing.T) {
 	bad, _ := schema.Change{Path: schema.At("spec", "exposure"), To: map[string]any{}}.Apply(sample)
 	if verdict, err := dry.Judge(t.Context(), nil, bad); err != nil || verdict.Valid {
 		t.Errorf("error %v, verdict %+v", err, verdict)
+	}
+}
+
+// policy allows fewer than 3 members in one namespace.
+const policy = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}
+    resourceRules:
+    - {apiGroups: ["*"], apiVersions: ["*"], operations: ["*"], resources: [databases]}
+  validations:
+  - {expression: object.spec.members < 3, message: two are enough}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec: {policyName: %[1]s, validationActions: [Deny]}
+`
+
+// A policy of the cluster has a say, which no schema tells.
+func TestDryRunObeysPolicies(t *testing.T) {
+	t.Parallel()
+	k, sample := testkit.New(t), sample(t)
+	dry := validity.DryRun{Client: k.Client, Namespace: k.Namespace}
+	objects, err := manifest.Decode(fmt.Appendf(nil, policy, k.Namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range objects {
+		k.Apply(obj)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), k.Timeout)
+	defer cancel()
+	for { // until the server has noticed
+		verdict, err := dry.Judge(ctx, nil, sample)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !verdict.Valid {
+			if !strings.Contains(verdict.Sentence, "two are enough") || len(verdict.Causes) == 0 {
+				t.Errorf("verdict %+v", verdict)
+			}
+			return
+		}
 	}
 }
 

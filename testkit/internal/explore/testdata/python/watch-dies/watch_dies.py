@@ -1,0 +1,25 @@
+#!/usr/bin/python3
+"""The correct operator, but each of its watchers is a thread that nobody looks after.
+
+What it does wrong: a watch that breaks, or that the server refuses to go on with because its version is too old, is an
+exception, which ends the thread. The process lives on, looks healthy, and sees nothing any more.
+"""
+
+import os
+import sys
+
+from kubernetes import watch
+
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "correct"))
+import pages  # noqa: E402
+
+
+class Operator(pages.Operator):
+    def watch(self, list_):
+        for event in watch.Watch(return_type=object).stream(list_):
+            self.queue.add(event["object"]["metadata"]["name"])
+
+
+if __name__ == "__main__":
+    pages.main(Operator)
