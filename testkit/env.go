@@ -2,9 +2,12 @@ package testkit
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
+	goruntime "runtime"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -59,15 +62,44 @@ var shared struct {
 
 // Main runs the tests of a package and ends the process; call it from TestMain and do nothing else there. The control
 // plane is started, or joined, when the first test calls New, so that tests that need none stay fast.
+//
+// Tests on a control plane wait more than they compute, so unless -parallel is given, four times as many run at once as the
+// go command's default has.
 func Main(m *testing.M, env Env) {
 	environment.ServeIfAsked()
 	ctrllog.SetLogger(logr.Discard()) // operators started by k.Start log to their test
 	shared.env = &env
+	if err := overlap(); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "testkit:", err)
+		os.Exit(exitUsage)
+	}
 	code := m.Run()
 	if shared.conn != nil {
 		shared.conn.release()
 	}
 	os.Exit(code)
+}
+
+const (
+	exitUsage = 2
+	// overlapping is how many tests run at once for each processor.
+	overlapping = 4
+)
+
+// overlap raises the number of tests that run at once, unless the user has set it.
+func overlap() error {
+	if !flag.Parsed() {
+		flag.Parse()
+	}
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return nil
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(overlapping*goruntime.GOMAXPROCS(0))); err != nil {
+		return fmt.Errorf("running more tests at once: %w", err)
+	}
+	return nil
 }
 
 // Open does what Main does for a program that is no test, such as one that explores operators: until close is called New

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"strings"
 	"sync"
@@ -26,9 +25,6 @@ import (
 
 func TestMain(m *testing.M) {
 	runOperatorIfAsked()
-	if err := flag.Set("test.parallel", "8"); err != nil { // they wait more than they compute
-		panic(err)
-	}
 	testkit.Main(m, testkit.Env{CRDs: "testdata/crd", AddToScheme: site.AddToScheme})
 }
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -82,7 +83,7 @@ type Options struct {
 	Rest time.Duration
 	// Patience is how long an operator may take to get where the fault-free run got. Zero means 30 s.
 	Patience time.Duration
-	// Parallel is how many runs are made at a time. Zero means 2.
+	// Parallel is how many runs are made at a time. Zero means three for each processor: they wait more than they compute.
 	Parallel int
 	// StopAtFailure ends the exploration with the first run that fails.
 	StopAtFailure bool
@@ -104,7 +105,8 @@ type Never struct {
 const (
 	defaultRest     = time.Second
 	defaultPatience = 30 * time.Second
-	defaultParallel = 2
+	// perProcessor is how many runs are made at a time for each processor.
+	perProcessor = 3
 )
 
 // Explorer explores one operator. Learn comes first; then Try may be called from several goroutines.
@@ -125,7 +127,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 		x.Patience = defaultPatience
 	}
 	if x.Parallel == 0 {
-		x.Parallel = defaultParallel
+		x.Parallel = perProcessor * runtime.GOMAXPROCS(0)
 	}
 	if x.Replay == nil {
 		x.Replay = func(string) string { return "" }

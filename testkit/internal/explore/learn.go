@@ -3,10 +3,12 @@ package explore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -28,7 +30,6 @@ type knowledge struct {
 	calls       []target // every request of the operator but watches and leader election, in order
 	children    [][]child
 	frames      map[wire.Kind]int // how many events of each kind the operator was told
-	took        time.Duration
 }
 
 // child is an object that the operator made, as it is known in every run.
@@ -85,40 +86,77 @@ func ordinal(n int) string {
 	return fmt.Sprintf("%d%s", n, suffix)
 }
 
+// How many fault-free runs are made, and how many if these do not agree on what is created and deleted.
+const references, moreReferences = 3, 5
+
 // Learn makes the fault-free runs. If what they show is wrong already, there is nothing to compare with, and nothing can be
 // tried: one of the runs has failed then.
 func (x *Explorer) Learn(ctx context.Context) ([]report.Run, error) {
-	var (
-		learned []*run
-		reports []report.Run
-	)
-	for i := range 2 {
-		p := &plan{
+	learned, err := x.fly(ctx, 0, references)
+	if err == nil && !failed(learned) && !steady(learned) {
+		var more []*run
+		more, err = x.fly(ctx, references, moreReferences)
+		learned = append(learned, more...)
+	}
+	reports := make([]report.Run, 0, len(learned))
+	for _, r := range learned {
+		reports = append(reports, r.report())
+	}
+	if err == nil && !failed(learned) {
+		x.known = know(learned)
+	}
+	return reports, err
+}
+
+// fly makes the fault-free runs of these numbers, as many at a time as it may.
+func (x *Explorer) fly(ctx context.Context, from, to int) ([]*run, error) {
+	var group errgroup.Group
+	group.SetLimit(x.Parallel)
+	all := make([]*run, 0, to-from)
+	for i := from; i < to; i++ {
+		r := x.newRun(ctx, &plan{
 			name: fmt.Sprintf("none/%d", i+1), fault: "none", what: "nothing was done to the operator", orderly: true,
 			always: true, finally: restartAtRest,
-		}
-		r := x.newRun(ctx, p, nil)
-		r.execute()
-		reports = append(reports, r.report())
-		if r.broken != nil {
-			return reports, r.broken
-		}
-		if len(r.violations) > 0 {
-			return reports, nil
-		}
-		learned = append(learned, r)
+		}, nil)
+		all = append(all, r)
+		group.Go(func() error {
+			r.execute()
+			return r.broken
+		})
 	}
-	a, b := learned[0], learned[1]
+	return all, group.Wait() //nolint:wrapcheck // it says what is broken
+}
+
+func failed(runs []*run) bool {
+	return slices.ContainsFunc(runs, func(r *run) bool { return len(r.violations) > 0 })
+}
+
+// steady reports whether the runs agree on what is created and deleted.
+func steady(runs []*run) bool {
+	return !slices.ContainsFunc(runs, func(r *run) bool { return !maps.Equal(r.counts(), runs[0].counts()) })
+}
+
+// know draws the conclusions from fault-free runs. The first of them is what the others are compared with.
+func know(runs []*run) *knowledge {
+	a := runs[0]
 	k := &knowledge{
-		checkpoints: a.checkpoints, mask: state.Mask{}, countless: map[string]bool{}, status: map[wire.Kind]bool{},
-		opened: a.wire.Opened(1), children: a.children, frames: map[wire.Kind]int{}, took: max(a.took, b.took),
+		checkpoints: a.checkpoints, mask: state.Mask{}, counts: state.Counts{}, countless: map[string]bool{},
+		status: map[wire.Kind]bool{}, opened: a.wire.Opened(1), children: a.children, frames: map[wire.Kind]int{},
 	}
-	for i := range a.checkpoints {
-		for _, key := range k.mask.Learn(a.checkpoints[i], b.checkpoints[i]) {
-			k.mask[key] = true
+	k.calls = a.targets()
+	for _, b := range runs[1:] {
+		for i := range a.checkpoints {
+			for _, key := range k.mask.Learn(a.checkpoints[i], b.checkpoints[i]) {
+				k.mask[key] = true
+			}
 		}
+		common := map[string]bool{}
+		for _, t := range b.targets() {
+			common[t.id()] = true
+		}
+		k.calls = slices.DeleteFunc(k.calls, func(t target) bool { return !common[t.id()] })
 	}
-	k.learnCounts(a.counts(), b.counts())
+	k.learnCounts(runs)
 	for _, c := range a.wire.Calls() {
 		if c.Subresource == "status" && c.Writes() {
 			k.status[wire.KindOf(c.Request)] = true
@@ -127,24 +165,31 @@ func (x *Explorer) Learn(ctx context.Context) ([]report.Run, error) {
 	for _, f := range a.wire.Frames() {
 		k.frames[f.Kind]++
 	}
-	common := map[string]bool{}
-	for _, t := range b.targets() {
-		common[t.id()] = true
-	}
-	k.calls = slices.DeleteFunc(a.targets(), func(t target) bool { return !common[t.id()] })
-	x.known = k
-	return reports, nil
+	return k
 }
 
-func (k *knowledge) learnCounts(a, b state.Counts) {
-	k.counts = a
-	for group, n := range a {
-		if b[group] != n {
-			k.countless[group] = true
+// learnCounts takes what all runs agree on, or all but one of at least five: an operator that is wrong now and then is
+// wrong in a fault-free run now and then, too.
+func (k *knowledge) learnCounts(runs []*run) {
+	tally := map[string]map[state.Count]int{}
+	all := make([]state.Counts, 0, len(runs))
+	for _, r := range runs {
+		counts := r.counts()
+		all = append(all, counts)
+		for group := range counts {
+			tally[group] = map[state.Count]int{}
 		}
 	}
-	for group := range b {
-		if _, ok := a[group]; !ok {
+	for group, votes := range tally {
+		for _, counts := range all {
+			votes[counts[group]]++
+		}
+		for count, n := range votes {
+			if n == len(runs) || len(runs) >= moreReferences && n == len(runs)-1 {
+				k.counts[group] = count
+			}
+		}
+		if _, known := k.counts[group]; !known {
 			k.countless[group] = true
 		}
 	}

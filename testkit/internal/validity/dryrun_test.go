@@ -85,7 +85,7 @@ func agreesWithUpdate(t *testing.T, s *schema.Schema, sample *unstructured.Unstr
 		t.Fatal(err)
 	}
 	stored := &unstructured.Unstructured{}
-	for range 100 {
+	for range 40 {
 		step, err := g.Next(t.Context())
 		if err != nil {
 			t.Fatal(err)
