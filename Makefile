@@ -58,10 +58,7 @@ $(MODULES:%=test/%): PACKAGES = ./$(@:test/%=%)/...
 $(MODULES:%=test/%): $(TESTKIT)
 	$(run-tests)
 
-# Tests on a control plane wait more than they compute.
-TESTED_AT_ONCE = $$((2 * $$(getconf _NPROCESSORS_ONLN)))
-
-run-tests = @$(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race -p $(TESTED_AT_ONCE) $(ARGS) $(PACKAGES)
+run-tests = @$(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race -ldflags=-w $(ARGS) $(PACKAGES)
 
 test/tools:
 	@GOWORK=off go -C tools test ./...

@@ -26,7 +26,7 @@ func TestFailureMessages(t *testing.T) {
 	k := testkit.New(t)
 	quick := func(fake testing.TB) *testkit.K {
 		q := testkit.New(fake)
-		q.Timeout = 200 * time.Millisecond
+		q.Timeout = 2 * time.Second
 		return q
 	}
 	k.Apply(newWidget("w"))
@@ -43,7 +43,7 @@ func TestFailureMessages(t *testing.T) {
 			reason: "what is missing, and the whole object",
 			run:    func(q *testkit.K) { q.Eventually(inNamespace(k, newWidget("w")), testkit.Ready()) },
 			want: []string{
-				"waiting for Widget " + k.Namespace + "/w: not within 200ms", "ready: it has no condition Ready",
+				"waiting for Widget " + k.Namespace + "/w: not within 2s", "ready: it has no condition Ready",
 				"last seen:", "kind: Widget", "name: w",
 			},
 		},
@@ -84,7 +84,7 @@ func TestFailureMessages(t *testing.T) {
 			run: func(q *testkit.K) {
 				q.Wait("pigs fly", func(context.Context) error { return errors.New("they have no wings") })
 			},
-			want: []string{"waiting until pigs fly: not within 200ms: they have no wings"},
+			want: []string{"waiting until pigs fly: not within 2s: they have no wings"},
 		},
 	}
 	for name, tt := range tests {

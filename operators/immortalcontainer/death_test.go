@@ -126,7 +126,7 @@ func TestBackoffGrows(t *testing.T) {
 	if failures := ic.Status.ConsecutiveFailures; failures != 3 {
 		t.Errorf("consecutiveFailures %d, want 3", failures)
 	}
-	k.Wait("the last write", func(ctx context.Context) error { return settled(ctx, op) })
+	k.Wait("the last write", func(ctx context.Context) error { return settled(ctx, k, op) })
 	nothing(t, k, op, 300*time.Millisecond)
 	k.Update(ic, func() { ic.Spec.Image = "nginx:2" }) // a new specification is tried at once
 	k.Eventually(ic, testkit.Ready(), starts(4))

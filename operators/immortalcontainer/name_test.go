@@ -28,7 +28,7 @@ func TestSquatter(t *testing.T) {
 	k.Apply(ic)
 	k.Eventually(ic, testkit.Reason("Ready", metav1.ConditionFalse, "PodNameConflict"),
 		phase(v1alpha1.PhaseBlocked), starts(0))
-	k.Wait("the last write", func(ctx context.Context) error { return settled(ctx, op) })
+	k.Wait("the last write", func(ctx context.Context) error { return settled(ctx, k, op) })
 	nothing(t, k, op, 500*time.Millisecond)
 	k.Get(squatter)
 	if squatter.ResourceVersion != version {

@@ -103,7 +103,7 @@ func TestSuspend(t *testing.T) {
 	k.Eventually(pod, testkit.Gone())
 	k.Eventually(ic, phase(v1alpha1.PhaseSuspended), starts(1), testkit.Condition("Ready", metav1.ConditionFalse),
 		testkit.Condition("Reconciling", metav1.ConditionFalse))
-	k.Wait("the last write", func(ctx context.Context) error { return settled(ctx, op) })
+	k.Wait("the last write", func(ctx context.Context) error { return settled(ctx, k, op) })
 	nothing(t, k, op, 300*time.Millisecond)
 	k.Update(ic, func() { ic.Spec.Suspend = false })
 	k.Eventually(ic, testkit.Ready(), starts(2))

@@ -30,7 +30,6 @@ func TestFindsTheBugAndNotItsTwin(t *testing.T) {
 			only := func(plan string) bool { return plan == test.plan }
 			o := of(t, mutant)
 			o.Only = only
-			o.Patience /= 3
 			bad := run(t, o)
 			if got := found(bad); !slices.ContainsFunc(got, func(f string) bool { return strings.HasSuffix(f, ": "+test.want) }) {
 				t.Errorf("%s: found %v, want %s", test.reason, got, test.want)

@@ -207,7 +207,7 @@ func restartAtRest(r *run, _ int) {
 		r.wire.Touch()
 		_ = r.wire.Idle(ctx, guard) // its error is that of ctx
 	}
-	deadline := r.wire.Idle(ctx, r.x.Rest)
+	deadline := r.rest(ctx, r.x.Rest)
 	var wrote []string
 	effective := r.effective()
 	for i, c := range r.wire.Calls() {

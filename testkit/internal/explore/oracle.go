@@ -320,14 +320,10 @@ func (r *run) judgeResidue() {
 	if !r.ended {
 		return
 	}
-	if r.known == nil {
-		made := created(r.wire.Calls())
-		for _, c := range r.log.Current() {
-			if made[c.Object.GetUID()] && c.Resource.Resource != "events" && !slices.Contains(r.x.Keeps, c.Resource.Resource) &&
-				len(r.primaries()) == 0 {
-				r.violate(oracleResidue, fmt.Sprintf("%s is left after the custom resources were deleted", r.name(c)),
-					describe(c.Object))
-			}
+	if r.known == nil && len(r.primaries()) == 0 {
+		for _, c := range r.residue() {
+			r.violate(oracleResidue, fmt.Sprintf("%s is left after the custom resources were deleted", r.name(c)),
+				describe(c.Object))
 		}
 	}
 	for _, c := range r.wire.Calls() {
@@ -335,6 +331,18 @@ func (r *run) judgeResidue() {
 			r.judgeClusterWide(c)
 		}
 	}
+}
+
+// residue are the objects that the operator made, that are there still, and that may not stay.
+func (r *run) residue() []history.Change {
+	made := created(r.wire.Calls())
+	var left []history.Change
+	for _, c := range r.log.Current() {
+		if made[c.Object.GetUID()] && c.Resource.Resource != "events" && !slices.Contains(r.x.Keeps, c.Resource.Resource) {
+			left = append(left, c)
+		}
+	}
+	return left
 }
 
 // judgeClusterWide looks for an object of the whole cluster that the operator made, and deletes it.

@@ -35,8 +35,9 @@ type line struct {
 }
 
 func newProbe(ctx context.Context, name string) *probe {
-	ctx, cancel := context.WithCancel(ctx)
-	return &probe{name: name, ctx: ctx, cancel: cancel}
+	p := &probe{name: name}
+	p.ctx, p.cancel = context.WithCancel(context.WithValue(ctx, probeKey{}, p))
+	return p
 }
 
 // do runs f in a goroutine of its own, because whatever fails ends that goroutine.
@@ -112,10 +113,13 @@ func (p *probe) Fatalf(f string, a ...any) { p.fail(fmt.Sprintf(f, a...)); runti
 func (p *probe) Log(a ...any)            { p.note(fmt.Sprintln(a...)) }
 func (p *probe) Logf(f string, a ...any) { p.note(fmt.Sprintf(f, a...)) }
 
-func (p *probe) note(text string) {
+func (p *probe) note(text string) { p.enter(time.Now(), strings.TrimSpace(text)) }
+
+// enter adds a line of the operator's log.
+func (p *probe) enter(at time.Time, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lines = append(p.lines, line{time.Now(), strings.TrimSpace(text)})
+	p.lines = append(p.lines, line{at, text})
 }
 
 func (p *probe) Skip(a ...any)            { p.skip(fmt.Sprintln(a...)) }

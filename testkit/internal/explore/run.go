@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -57,6 +58,7 @@ type run struct {
 	numbers    map[string]int    // how often each target was called
 	touched    types.UID         // of the object that somebody else changed
 	made       map[string]string // generated names and what they were generated from
+	pace       time.Duration     // what a request took a moment ago
 }
 
 func (x *Explorer) newRun(ctx context.Context, p *plan, known *knowledge) *run {
@@ -403,6 +405,56 @@ func (r *run) isFired() bool {
 // than that strikes in the next step.
 const guard, lastGuard = 30 * time.Millisecond, 120 * time.Millisecond
 
+// still reports whether nothing has happened for the given time, and for as long as a few dozen requests take if that is more:
+// on a busy machine an operator that is slow looks like one that has nothing to do. idle returns for how long nothing has
+// happened, and false while something is under way.
+func (r *run) still(ctx context.Context, quiet time.Duration, idle func() (time.Duration, bool)) bool {
+	r.mu.Lock()
+	pace := r.pace
+	r.mu.Unlock()
+	if got, ok := idle(); !ok || got < stretched(quiet, pace) {
+		return false
+	}
+	began := time.Now()
+	namespace := &corev1.Namespace{}
+	if err := r.k.Client.Get(ctx, client.ObjectKey{Name: r.k.Namespace}, namespace); err != nil {
+		return false
+	}
+	pace = time.Since(began)
+	r.mu.Lock()
+	r.pace = pace
+	r.mu.Unlock()
+	got, ok := idle()
+	return ok && got >= stretched(quiet, pace)
+}
+
+// stretched is the time to wait on a machine on which a request takes as long as pace.
+func stretched(quiet, pace time.Duration) time.Duration {
+	const few, dozens, limit = 10, 40, 10 * time.Second
+	if quiet < lastGuard {
+		return max(quiet, few*pace)
+	}
+	return max(quiet, min(dozens*pace, limit))
+}
+
+// rest waits until the operator has sent nothing for the given time, or returns ctx's error.
+func (r *run) rest(ctx context.Context, quiet time.Duration) error {
+	for !r.still(ctx, quiet, r.operatorIdle) {
+		select {
+		case <-time.After(guard / 3): //nolint:mnd // often enough
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// operatorIdle is for how long the operator has sent nothing.
+func (r *run) operatorIdle() (time.Duration, bool) {
+	busy, idle := r.wire.Busy()
+	return idle, !busy
+}
+
 // settle waits until the operator is at rest after a step and, once it is known what should come of it, until it came of it.
 func (r *run) settle(step int) bool {
 	ctx, cancel := context.WithTimeout(r.k.Context(), r.x.Patience)
@@ -417,8 +469,7 @@ func (r *run) settle(step int) bool {
 	want := r.known.checkpoints[step]
 	for {
 		changed := r.log.Changed()
-		busy, idle := r.wire.Busy()
-		if !busy && idle >= quiet && r.ready() {
+		if r.ready() && r.still(ctx, quiet, r.operatorIdle) {
 			got := r.state()
 			if r.diff(want, got) == "" && r.untrue(step) == nil {
 				return true
@@ -469,14 +520,14 @@ func (r *run) after(step int) string {
 // settleFirst waits for rest alone: what comes of the step is what is learned.
 func (r *run) settleFirst(ctx context.Context, step int) bool {
 	for {
-		busy, idle := r.wire.Busy()
-		if !busy && min(idle, r.unchanged()) >= r.x.Rest && (step < len(r.x.Steps) || len(r.primaries()) == 0) {
+		rests := r.still(ctx, r.x.Rest, func() (time.Duration, bool) {
+			busy, idle := r.wire.Busy()
+			return min(idle, r.unchanged()), !busy
+		})
+		lie := r.untrue(step)
+		if over := step >= len(r.x.Steps); rests && lie == nil && (!over || len(r.primaries())+len(r.residue()) == 0) {
 			r.checkpoints = append(r.checkpoints, r.state())
 			r.children = append(r.children, r.childrenNow())
-			if lie := r.untrue(step); lie != nil {
-				r.violate(lie.Oracle, lie.Message, lie.Detail)
-				return false
-			}
 			return true
 		}
 		select {
@@ -487,6 +538,9 @@ func (r *run) settleFirst(ctx context.Context, step int) bool {
 			case step >= len(r.x.Steps) && len(left) > 0:
 				r.violate(oracleResidue, fmt.Sprintf("%s is still there %v after it was deleted",
 					r.name(left[0]), r.x.Patience), describe(left[0].Object))
+			case rests && lie != nil:
+				r.violate(lie.Oracle, lie.Message, lie.Detail)
+			case rests: // there is something left, which is judged with the whole run
 			default:
 				r.violate(oracleAtRest, fmt.Sprintf("%s the operator still writes, %v later: it never comes to rest",
 					r.after(step), r.x.Patience), r.lastWrites(8))

@@ -295,6 +295,7 @@ func TestNothingIsLeftBehind(t *testing.T) { //nolint:paralleltest // See above.
 		<-r.Context().Done()
 	})
 	before := runtime.NumGoroutine()
+	var clients []*http.Client
 	for range 20 {
 		p, err := proxy.Start(t.Context(), proxy.Options{Target: target})
 		if err != nil {
@@ -302,16 +303,21 @@ func TestNothingIsLeftBehind(t *testing.T) { //nolint:paralleltest // See above.
 		}
 		for _, protocol := range protocols {
 			c := newClient(t, p, "operator", protocol)
+			clients = append(clients, c)
 			resp, err := c.Do(get(t.Context(), t, p, "/"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			_ = resp.Body.Close()
-			c.CloseIdleConnections()
 		}
 		p.Close()
 	}
-	gone := func(context.Context) (bool, error) { return runtime.NumGoroutine() <= before, nil }
+	gone := func(context.Context) (bool, error) {
+		for _, c := range clients {
+			c.CloseIdleConnections() // a connection may take a moment to become idle
+		}
+		return runtime.NumGoroutine() <= before, nil
+	}
 	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, soon, true, gone); err != nil {
 		var stacks strings.Builder
 		_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)

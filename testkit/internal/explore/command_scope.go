@@ -1,0 +1,65 @@
+package explore
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/homeostat-dev/homeostat/testkit/recorder"
+)
+
+// scope keeps a program within its run's namespace: what it asks of all namespaces it asks of that one.
+type scope struct {
+	command   *Command
+	program   *program
+	mapper    meta.RESTMapper
+	namespace string
+	next      http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *scope) RoundTrip(req *http.Request) (*http.Response, error) {
+	s.command.spoke.Store(true)
+	s.program.hear()
+	if path, narrower := s.narrow(req); narrower {
+		req = req.Clone(req.Context())
+		req.URL.Path, req.URL.RawPath = path, ""
+	}
+	return s.next.RoundTrip(req) //nolint:wrapcheck // a transport hands on what it gets
+}
+
+// narrow returns the path for the run's namespace of a request about all namespaces.
+func (s *scope) narrow(req *http.Request) (path string, narrower bool) {
+	r := recorder.Describe(req)
+	if r.Resource == "" || r.Namespace != "" || r.Subresource != "" ||
+		!slices.Contains([]string{"list", "watch", "deletecollection"}, r.Verb) {
+		return "", false
+	}
+	resource := schema.GroupResource{Group: r.Group, Resource: r.Resource}
+	prefix, is := strings.CutSuffix(strings.TrimSuffix(req.URL.Path, "/"), "/"+r.Resource)
+	if !is || !s.isNamespaced(resource) || s.command.Everywhere != nil && !s.command.Everywhere(r.Verb, resource) {
+		return "", false
+	}
+	s.command.note(resource)
+	return prefix + "/namespaces/" + s.namespace + "/" + r.Resource, true
+}
+
+func (s *scope) isNamespaced(resource schema.GroupResource) bool {
+	kind, err := s.mapper.KindFor(resource.WithVersion(""))
+	if err != nil {
+		return false // the API server will say that there is no such thing
+	}
+	mapping, err := s.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	return err == nil && mapping.Scope.Name() == meta.RESTScopeNameNamespace
+}
+
+func (c *Command) note(resource schema.GroupResource) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if name := resource.String(); !slices.Contains(c.narrowed, name) {
+		c.narrowed = append(c.narrowed, name)
+	}
+}
