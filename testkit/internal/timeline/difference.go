@@ -1,0 +1,138 @@
+package timeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// differences lists the fields of b that are not what they are in a, as "spec.replicas: 1 -> 3". The items of a list whose
+// items have names are told apart by these, and a condition is told as a whole.
+func differences(path string, a, b any, found []string) []string {
+	if path == "status.conditions" {
+		a, b = conditions(a), conditions(b)
+	}
+	x, y := named(a), named(b)
+	if x == nil && y == nil || x == nil && a != nil || y == nil && b != nil {
+		if !reflect.DeepEqual(a, b) {
+			found = append(found, fmt.Sprintf("%s: %s -> %s", path, short(a), short(b)))
+		}
+		return found
+	}
+	all := maps.Clone(y)
+	if all == nil {
+		all = map[string]any{}
+	}
+	maps.Copy(all, x)
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		at := strings.TrimPrefix(path+"."+k, ".")
+		if !uninteresting[at] {
+			found = differences(at, x[k], y[k], found)
+		}
+	}
+	return found
+}
+
+// uninteresting are fields that change with every change.
+var uninteresting = map[string]bool{
+	"metadata.managedFields": true, "metadata.resourceVersion": true, "metadata.generation": true,
+}
+
+// named returns the fields of an object, or the items of a list by their names. It returns nil for anything else.
+func named(v any) map[string]any {
+	switch v := v.(type) {
+	case map[string]any:
+		return v
+	case []any:
+		items := map[string]any{}
+		for _, item := range v {
+			fields, ok := item.(map[string]any)
+			if !ok {
+				return nil
+			}
+			name, ok := fields["name"].(string)
+			if !ok || items[name] != nil {
+				return nil
+			}
+			items[name] = fields
+		}
+		if len(items) > 0 {
+			return items
+		}
+	}
+	return nil
+}
+
+// said is a condition in words.
+type said string
+
+// conditions returns conditions by their types, each as it would be told: "False (Progressing: no pod yet)".
+func conditions(v any) any {
+	list, ok := v.([]any)
+	if !ok {
+		return v
+	}
+	all := map[string]any{}
+	for _, item := range list {
+		c, ok := item.(map[string]any)
+		if !ok {
+			return v
+		}
+		text := func(name string) string { s, _ := c[name].(string); return s }
+		why := strings.TrimSuffix(strings.TrimSpace(text("reason")+": "+text("message")), ":")
+		if kind := text("type"); all[kind] == nil {
+			all[kind] = said(fmt.Sprintf("%s (%s)", text("status"), why))
+		} else {
+			return v
+		}
+	}
+	return all
+}
+
+// contents lists what a new object says, apart from what the server adds.
+func contents(u *unstructured.Unstructured) []string {
+	fields := map[string]any{}
+	for name, v := range u.Object {
+		switch name {
+		case "apiVersion", "kind", "metadata", "status":
+		default:
+			fields[name] = v
+		}
+	}
+	all := differences("", map[string]any{}, fields, nil)
+	for i, d := range all {
+		all[i] = strings.Replace(d, ": none -> ", ": ", 1)
+	}
+	return all
+}
+
+// short writes a value in one line.
+func short(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "none"
+	case said:
+		return clip(string(v), longestWords)
+	}
+	data, err := json.Marshal(v)
+	text := string(data)
+	if err != nil {
+		text = fmt.Sprint(v)
+	}
+	return clip(text, longestValue)
+}
+
+// How long a value may be, in bytes.
+const longestValue, longestWords = 60, 160
+
+func clip(text string, limit int) string {
+	if len(text) > limit {
+		return strings.ToValidUTF8(text[:limit], "") + "..."
+	}
+	return text
+}

@@ -1,0 +1,142 @@
+// Package timeline turns what was recorded of an operator, its requests (package wire) and the states that objects had
+// (package history), into the entries of a report that people read.
+//
+// It decides how one thing is said, and marks what looks wrong by itself. Whether something is wrong is decided elsewhere.
+package timeline
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/yaml"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
+)
+
+// Requests tells the calls of an operator, apart from what goes on all the time: watches that stand, leader election, and
+// the recording of Events, which are entries of their own. The offset is the time from the beginning of the timeline to that
+// of the wire.
+func Requests(calls []wire.Call, offset time.Duration) []report.Entry {
+	entries := make([]report.Entry, 0, len(calls))
+	for _, c := range calls {
+		if c.Verb == "watch" && c.Code == http.StatusOK || wire.IsLease(c.Request) || c.Resource == "events" {
+			continue
+		}
+		entries = append(entries, request(c, offset))
+	}
+	return entries
+}
+
+func request(c wire.Call, offset time.Duration) report.Entry {
+	e := report.Entry{At: offset + c.Began, Lane: report.Operator, Text: c.String()}
+	switch {
+	case c.Lost != "":
+		e.Bad, e.Text = true, strings.TrimSuffix(c.String(), fmt.Sprintf(" -> %d", c.Code))+" -> "+c.Lost
+		if c.Reached {
+			e.Text += fmt.Sprintf(" (the server had answered %d)", c.Code)
+		}
+	case c.Code >= http.StatusBadRequest && c.Code != http.StatusNotFound:
+		e.Bad, e.Detail = c.Code != http.StatusConflict, c.Message
+	}
+	if c.Process > 1 {
+		e.Text = fmt.Sprintf("[process %d] %s", c.Process, e.Text)
+	}
+	return e
+}
+
+// Changes tells the states that objects had, each as what is new about it.
+func Changes(changes []history.Change, began time.Time) []report.Entry {
+	entries := make([]report.Entry, 0, len(changes))
+	last := map[types.UID]*unstructured.Unstructured{}
+	for _, c := range changes {
+		e := change(c, last[c.Object.GetUID()])
+		last[c.Object.GetUID()] = c.Object
+		e.At = c.At.Sub(began)
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// shown is how many differences stand in the line itself.
+const shown = 3
+
+func change(c history.Change, before *unstructured.Unstructured) report.Entry {
+	if c.Resource.Resource == "events" {
+		return event(c.Object)
+	}
+	e := report.Entry{Lane: report.Cluster}
+	switch {
+	case c.Type == watch.Added:
+		e.Text = Name(c.Object) + " is created"
+		if owner := metav1.GetControllerOf(c.Object); owner != nil {
+			e.Text += fmt.Sprintf(", owned by %s %s", owner.Kind, owner.Name)
+		}
+		e.Detail = strings.Join(contents(c.Object), "\n")
+	case c.Type == watch.Deleted:
+		e.Text = Name(c.Object) + " is gone"
+	case before == nil:
+		e.Text = Name(c.Object) + " is changed"
+	case before.GetDeletionTimestamp() == nil && c.Object.GetDeletionTimestamp() != nil:
+		e.Text = Name(c.Object) + " is being deleted"
+		if held := c.Object.GetFinalizers(); len(held) > 0 {
+			e.Text += ", held by " + strings.Join(held, ", ")
+		}
+	default:
+		e.Text = Name(c.Object) + " is changed"
+		if diffs := differences("", before.Object, c.Object.Object, nil); len(diffs) > 0 {
+			e.Text += ": " + strings.Join(diffs[:min(len(diffs), shown)], "; ")
+			if len(diffs) > shown {
+				e.Text += fmt.Sprintf(" and %d more", len(diffs)-shown)
+				e.Detail = strings.Join(diffs[shown:], "\n")
+			}
+		}
+	}
+	return e
+}
+
+// event tells a Kubernetes Event, of either API.
+func event(u *unstructured.Unstructured) report.Entry {
+	text := func(fields ...string) string {
+		s, _, _ := unstructured.NestedString(u.Object, fields...)
+		return s
+	}
+	message := cmp.Or(text("message"), text("note"))
+	about := "involvedObject"
+	if _, ok := u.Object["regarding"]; ok {
+		about = "regarding"
+	}
+	said := strings.TrimSpace(text("reason") + ": " + message)
+	if object := strings.TrimSpace(text(about, "kind") + " " + text(about, "name")); object != "" {
+		said = object + ": " + said
+	}
+	return report.Entry{Lane: report.Event, Text: said}
+}
+
+// Name is how a reader knows an object, for example "Deployment web".
+func Name(u *unstructured.Unstructured) string { return u.GetKind() + " " + u.GetName() }
+
+// Describe prints an object as YAML without what nobody reads.
+func Describe(u *unstructured.Unstructured) string {
+	u = u.DeepCopy()
+	u.SetManagedFields(nil)
+	data, err := yaml.Marshal(u.Object)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+// Sort brings entries from several sources into the order of time.
+func Sort(entries []report.Entry) {
+	slices.SortStableFunc(entries, func(a, b report.Entry) int { return cmp.Compare(a.At, b.At) })
+}
