@@ -36,6 +36,7 @@ const (
 	oracleLost      = "lost-update"          // the operator undoes somebody else's change of what is not its own
 	oracleExit      = "exit"                 // the operator ended, or stopped working
 	oracleNever     = "never"                // a state that must not be
+	oracleRights    = "rights"               // the roles grant more than anybody needs
 )
 
 // Oracles are the names of all oracles.
@@ -43,6 +44,7 @@ func Oracles() []string {
 	return []string{
 		oracleScenario, oracleEndState, oracleCounts, oracleAtRest, oracleRestart, oracleResidue, oracleForbidden,
 		oracleRefused, oracleStatus, oracleSpec, oracleLost, oracleExit, oracleNever,
+		oracleRights,
 	}
 }
 
@@ -55,6 +57,7 @@ func (r *run) judge() {
 	r.judgeNever()
 	r.judgeCounts()
 	r.judgeResidue()
+	r.judgeRights()
 }
 
 func (r *run) judgeCalls() {

@@ -59,6 +59,7 @@ type run struct {
 	touched    types.UID         // of the object that somebody else changed
 	made       map[string]string // generated names and what they were generated from
 	pace       time.Duration     // what a request took a moment ago
+	identity   *identity
 }
 
 func (x *Explorer) newRun(ctx context.Context, p *plan, known *knowledge) *run {
@@ -156,7 +157,9 @@ func (r *run) start() bool {
 	r.say(fmt.Sprintf("the operator starts (process %d)", number))
 	p, err := r.x.Subject.Start(r.k, Start{
 		Number: number, Elect: r.plan.elect,
-		Transport: func(next http.RoundTripper) http.RoundTripper { return r.wire.Transport(number, next) },
+		Transport: func(next http.RoundTripper) http.RoundTripper {
+			return r.remember(next, r.wire.Transport(number, next))
+		},
 	})
 	if err != nil {
 		r.mu.Lock()

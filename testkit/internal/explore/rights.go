@@ -1,0 +1,145 @@
+package explore
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// identity is how the operator's requests are authenticated: what it may do is asked as it would ask itself.
+type identity struct {
+	next   http.RoundTripper
+	server url.URL
+	header http.Header
+}
+
+// remember notes the identity of the first request.
+func (r *run) remember(next, observed http.RoundTripper) http.RoundTripper {
+	return roundTrip(func(req *http.Request) (*http.Response, error) {
+		r.mu.Lock()
+		if r.identity == nil {
+			header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
+			for name, values := range req.Header {
+				if name == "Authorization" || strings.HasPrefix(name, "Impersonate-") {
+					header[name] = slices.Clone(values)
+				}
+			}
+			r.identity = &identity{next: next, server: url.URL{Scheme: req.URL.Scheme, Host: req.URL.Host}, header: header}
+		}
+		r.mu.Unlock()
+		return observed.RoundTrip(req)
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// ask creates a review, which the API server answers and does not store.
+func (i *identity) ask(ctx context.Context, resource schema.GroupVersionResource, review runtime.Object) error {
+	body, err := json.Marshal(review)
+	if err != nil {
+		return fmt.Errorf("encoding a review: %w", err)
+	}
+	at := i.server
+	at.Path = "/apis/" + resource.Group + "/" + resource.Version + "/" + resource.Resource
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("asking for a review: %w", err)
+	}
+	req.Header = i.header.Clone()
+	resp, err := i.next.RoundTrip(req)
+	if err != nil {
+		return fmt.Errorf("asking for a review: %w", err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was read
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		return fmt.Errorf("asking for a review: %s", resp.Status)
+	}
+	if err := json.NewDecoder(resp.Body).Decode(review); err != nil {
+		return fmt.Errorf("reading a review: %w", err)
+	}
+	return nil
+}
+
+// judgeRights finds rules with wildcards. An operator that was not given an account of its own has no roles to be judged by.
+func (r *run) judgeRights() {
+	r.mu.Lock()
+	who := r.identity
+	r.mu.Unlock()
+	if r.known != nil || who == nil || !r.x.has(oracleRights) {
+		return
+	}
+	ctx := r.k.Context()
+	self := &authenticationv1.SelfSubjectReview{}
+	if err := who.ask(ctx, authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews"), self); err != nil {
+		return // an API server before 1.28, or one that was told not to answer
+	}
+	if slices.Contains(self.Status.UserInfo.Groups, "system:masters") {
+		return
+	}
+	rules := &authorizationv1.SelfSubjectRulesReview{
+		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: r.k.Namespace},
+	}
+	if err := who.ask(ctx, authorizationv1.SchemeGroupVersion.WithResource("selfsubjectrulesreviews"), rules); err != nil {
+		return
+	}
+	for _, rule := range rules.Status.ResourceRules {
+		if wide := wildcard(rule); wide != "" {
+			r.violate(oracleRights, fmt.Sprintf("the operator's roles grant %s: name what it needs", wide), used(r, rule))
+		}
+	}
+}
+
+// wildcard says what a rule grants too much of, or "".
+func wildcard(rule authorizationv1.ResourceRule) string {
+	what := func(list []string, all string) string {
+		if slices.Contains(list, "*") {
+			return all
+		}
+		return strings.Join(list, ", ")
+	}
+	if !slices.Contains(rule.Verbs, "*") && !slices.Contains(rule.Resources, "*") && !slices.Contains(rule.APIGroups, "*") {
+		return ""
+	}
+	groups := what(rule.APIGroups, "every group")
+	if groups == "" {
+		groups = "the core group"
+	}
+	return fmt.Sprintf("%s on %s of %s", what(rule.Verbs, "every verb"), what(rule.Resources, "every resource"), groups)
+}
+
+// used lists what the operator did that the rule allows.
+func used(r *run, rule authorizationv1.ResourceRule) string {
+	in := func(list []string, x string) bool { return slices.Contains(list, "*") || slices.Contains(list, x) }
+	var all []string
+	for _, c := range r.wire.Calls() {
+		resource := c.Resource
+		if c.Subresource != "" {
+			resource += "/" + c.Subresource
+		}
+		verb := c.Verb
+		if verb == "apply" {
+			verb = "patch"
+		}
+		if in(rule.APIGroups, c.Group) && in(rule.Resources, resource) && in(rule.Verbs, verb) {
+			all = append(all, verb+" "+resource)
+		}
+	}
+	if len(all) == 0 {
+		return "in this scenario it used nothing of it"
+	}
+	slices.Sort(all)
+	return "in this scenario it used: " + strings.Join(slices.Compact(all), ", ")
+}
