@@ -37,11 +37,45 @@ takes some minutes; after that it takes seconds.
   testkit exec [--workloads] [--nodes N] -- COMMAND [ARGUMENT ...]
         Run a command while a control plane is there for it and for the tests it runs: KUBECONFIG and
         KUBEBUILDER_ASSETS point to it. With --workloads there are controllers and simulated nodes.
+  testkit explore [--crd FILE] --scenario FILE [OPTION ...] -- COMMAND [ARGUMENT ...]
+        Run an operator, a program in any language, through a scenario again and again, each time with another fault,
+        and say what it does wrong. It gets its cluster by KUBECONFIG and its namespace by NAMESPACE, POD_NAMESPACE and
+        WATCH_NAMESPACE; {kubeconfig} and {namespace} in its arguments are replaced. Exit code: 0 if nothing was found, 1
+        if something was, 2 for a mistake in what was given, 3 if the exploration could not be made.
+          --crd FILE              a file or folder with CustomResourceDefinitions; may be repeated
+          --scenario FILE         what happens to the operator, as YAML: see SCENARIO below
+          --rbac FILE             a file or folder with the roles that it ships: then it has those rights and no others
+          --service-account NAME  which one of them, if there are several
+          --workloads             controllers and simulated nodes, so that a Deployment gets pods and pods run
+          --fault KIND            only this kind of faults, for example crash; may be repeated
+          --only PLAN             only this plan, by its name in a report; may be repeated; none: no fault at all
+          --without ORACLE        do not hold this against the operator, for example writes-at-rest; may be repeated
+          --keeps RESOURCE        these, for example persistentvolumeclaims, may outlive what they were made for
+          --rest 1s               how long it must not write to count as being at rest: more than what its clock needs
+          --patience 30s          how long it may take to get where it gets without a fault
+          --parallel N            runs at a time; 1 for an operator that cannot run twice on a machine
+          --seed N                the order of the runs
+          --report FILE           write .html, .xml (JUnit), .json or .txt as well; may be repeated
   testkit assets
         Find or build the programs of the control plane and print their folder.
 
 A folder DIR has a Go program in cmd and manifests in config/default, or in config/crd, config/rbac and
 config/manager, and may have samples in config/samples.
+
+A SCENARIO is a YAML file. After each step the operator comes to rest, and what has come of it is compared:
+
+  steps:
+  - name: create
+    apply: sample.yaml
+    wait: {condition: Ready}
+  - name: scale
+    patch: {kind: Database, name: orders, merge: {spec: {replicas: 3}}}
+    wait: {kind: StatefulSet, name: orders, field: status.replicas, value: 3, timeout: 1m}
+  - name: delete
+    delete: {kind: Database, name: orders}
+    wait: {exists: false}
+
+A file setup: may name is applied before the operator starts; wait is optional everywhere.
 `
 
 // A usageError is a mistake of whoever typed the command.
@@ -99,6 +133,9 @@ func (c *command) run(args []string) error {
 	case "exec":
 		stop() // the command that is run decides what signals mean
 		return c.exec(rest)
+	case "explore":
+		stop() // it tells which signal it was
+		return c.explore(rest)
 	case "assets":
 		return c.assets(ctx, rest)
 	case "help", "-h", "-help", "--help":

@@ -13,13 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Read reads a scenario and the files that it names. The error holds an [*Error] for each mistake.
-func Read(file string) (*Scenario, error) {
+// Read reads a scenario and the files that it names. The given CustomResourceDefinitions will be installed as well, so steps
+// may use their kinds. The error holds an [*Error] for each mistake.
+func Read(file string, crds ...*unstructured.Unstructured) (*Scenario, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading the scenario: %w", err)
 	}
-	r := &reader{dir: filepath.Dir(file), scenario: &Scenario{File: file}, kinds: kinds{}}
+	r := &reader{
+		dir: filepath.Dir(file), kinds: kinds{},
+		scenario: &Scenario{File: file, origin: map[*unstructured.Unstructured]located{}},
+	}
+	for _, crd := range crds {
+		r.kinds.define(crd)
+	}
 	if r.document, err = parseDocument(file, data); err != nil {
 		return nil, err
 	}
@@ -38,6 +45,7 @@ type reader struct {
 	scenario  *Scenario
 	kinds     kinds
 	namespace *yaml.Node // the first one that an object names
+	anywhere  bool       // objects may be in several namespaces
 	errs      []error
 }
 
@@ -113,12 +121,17 @@ func enumerate(words []string) string {
 
 // definitions reads CustomResourceDefinitions.
 func (r *reader) definitions(node *yaml.Node) []*unstructured.Unstructured {
+	return r.define(r.objects(node, "crds"), "move it from crds to setup")
+}
+
+// define picks the CustomResourceDefinitions. The fix is for what is none.
+func (r *reader) define(all []located, fix string) []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
-	for _, o := range r.objects(node, "crds") {
+	for _, o := range all {
 		switch {
 		case o.content.GetKind() != crdKind:
 			r.errs = append(r.errs, o.doc.errorf(o.node,
-				"%s %s is no CustomResourceDefinition: move it from crds to setup", o.content.GetKind(), o.content.GetName()))
+				"%s %s is no CustomResourceDefinition: %s", o.content.GetKind(), o.content.GetName(), fix))
 		case !r.kinds.define(o.content):
 			r.errs = append(r.errs, o.doc.errorf(o.node,
 				"the CustomResourceDefinition %s lacks spec.group, spec.names.kind or a version: complete it", o.content.GetName()))
@@ -139,6 +152,7 @@ func (r *reader) ordinary(node *yaml.Node, field string) []*unstructured.Unstruc
 			continue
 		}
 		r.kinds.add(o.content.GroupVersionKind())
+		r.scenario.origin[o.content] = o
 		objects = append(objects, o.content)
 	}
 	return objects
@@ -274,7 +288,7 @@ func (r *reader) object(doc *document, node *yaml.Node) (located, bool) {
 	case u.GetName() == "":
 		return fail(node, "the %s has no name: add metadata.name, the same in each run", u.GetKind())
 	}
-	if ns := find(node, "metadata", "namespace"); ns != nil {
+	if ns := find(node, "metadata", "namespace"); ns != nil && !r.anywhere {
 		if r.namespace == nil {
 			r.namespace = ns
 		} else if r.namespace.Value != ns.Value {

@@ -24,6 +24,8 @@ type Scenario struct {
 	Setup []*unstructured.Unstructured
 	// Steps are what happens, in order. There is at least one.
 	Steps []Step
+
+	origin map[*unstructured.Unstructured]located // of the objects of Setup and Steps
 }
 
 // A Step is one thing that happens. Exactly one of Apply, Patch and Delete is set.

@@ -164,7 +164,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("crds: %v", got.CRDs)
 	}
 	got.CRDs = nil
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(scenario.Wait{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(scenario.Scenario{}, scenario.Wait{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -1,0 +1,326 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
+
+	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/cluster"
+	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
+	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
+)
+
+// exitBroken says that an exploration could not be made, which is neither the operator's fault nor a mistake in what was
+// typed: exit code 1 is for what was found.
+const exitBroken = 3
+
+// perProcessor is how many runs of a program are made at once for each processor. They wait more than they compute.
+const perProcessor = 2
+
+// explore runs a program again and again with faults.
+func (c *command) explore(args []string) error {
+	o, err := c.exploreOptions(args)
+	if err != nil {
+		return err
+	}
+	in, err := readInput(o)
+	if err != nil {
+		return &usageError{fmt.Errorf("explore: %w", err)}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	interrupted := make(chan syscall.Signal, 1)
+	go func() {
+		if s, ok := <-signals; ok {
+			signal.Stop(signals) // the second Ctrl-C ends the program at once; what it started ends with it
+			c.say("testkit: stopping")
+			interrupted <- s.(syscall.Signal) //nolint:forcetypeassert // there is no other kind here
+			cancel()
+		}
+	}()
+	defer close(signals)
+	defer signal.Stop(signals)
+	err = c.exploreInput(ctx, o, in)
+	select {
+	case s := <-interrupted:
+		return exitError(exitSignal + int(s))
+	default:
+	}
+	var exit exitError
+	var wrong *usageError
+	if err == nil || errors.As(err, &exit) || errors.As(err, &wrong) {
+		return err
+	}
+	c.say("testkit: explore: %v", err)
+	return exitError(exitBroken)
+}
+
+// input is what the files say.
+type input struct {
+	crds     []*unstructured.Unstructured
+	policy   *policy // nil if the operator may do everything
+	scenario *scenario.Scenario
+}
+
+func readInput(o exploreOptions) (in input, err error) {
+	for _, path := range o.crds {
+		crds, err := scenario.ReadCRDs(path)
+		if err != nil {
+			return in, firstOf(err)
+		}
+		in.crds = append(in.crds, crds...)
+	}
+	if in.scenario, err = scenario.Read(o.scenario, in.crds...); err != nil {
+		return in, firstOf(err)
+	}
+	in.crds = append(in.crds, in.scenario.CRDs...)
+	if len(o.rbac) > 0 {
+		in.policy, err = readPolicy(o.rbac, o.account)
+	}
+	return in, err
+}
+
+// firstOf returns the first of several mistakes: one sentence is to be read and put right at a time.
+func firstOf(err error) error {
+	var mistake *scenario.Error
+	if errors.As(err, &mistake) {
+		return mistake
+	}
+	return err
+}
+
+// exploration is what is needed while it lasts.
+type exploration struct {
+	*command
+
+	options exploreOptions
+	input   input
+	config  *rest.Config // with all rights
+	owner   owner
+	folder  string
+	bar     *progress
+}
+
+// exploreInput provides a control plane.
+func (c *command) exploreInput(ctx context.Context, o exploreOptions, in input) (err error) {
+	e := &exploration{command: c, options: o, input: in, bar: newProgress(c.err)}
+	if e.owner, err = newOwner(); err != nil {
+		return err
+	}
+	env := testkit.Env{Workloads: o.workloads}
+	for _, crd := range in.crds {
+		env.Objects = append(env.Objects, crd)
+	}
+	if in.policy != nil {
+		env.FS, env.RBAC = in.policy.files, policyFile
+	}
+	release, folder, err := c.hold(ctx, o, in)
+	if err != nil {
+		return err
+	}
+	e.folder = folder
+	closeEnv := testkit.Open(env)
+	defer func() {
+		closeEnv()
+		err = errors.Join(err, release())
+	}()
+	if e.config, err = testkit.Config(ctx); err != nil {
+		return err //nolint:wrapcheck // says what it was doing
+	}
+	return e.run(ctx)
+}
+
+// hold makes sure that the control plane is there until release, which returns when it has stopped, and names a folder that
+// goes with it.
+func (c *command) hold(ctx context.Context, o exploreOptions, in input) (release func() error, folder string, err error) {
+	if os.Getenv(existingCluster) != "" {
+		folder, err = os.MkdirTemp("", "testkit-explore-*")
+		return func() error { return os.RemoveAll(folder) }, folder, err //nolint:wrapcheck // names the folder
+	}
+	tier := cluster.API
+	if o.workloads {
+		tier = cluster.Workloads
+	}
+	set, err := assets.Find(ctx, assets.Options{Need: cluster.Programs(tier), Progress: assets.Print(c.err)})
+	if err != nil {
+		return nil, "", err //nolint:wrapcheck // says what it was doing
+	}
+	lease, err := environment.Acquire(ctx, environment.Request{
+		Tier: tier, Binaries: set.Dir, Objects: in.crds, Progress: func(line string) { c.say("testkit: %s", line) },
+	})
+	if err != nil {
+		return nil, "", err //nolint:wrapcheck // says what it was doing
+	}
+	release = func() error {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		return lease.ReleaseAndWait(limited) //nolint:wrapcheck // says what it was doing
+	}
+	folder, err = os.MkdirTemp(lease.Dir, "explore-*")
+	if err != nil {
+		return nil, "", errors.Join(fmt.Errorf("making a folder for kubeconfigs: %w", err), release())
+	}
+	return release, folder, nil
+}
+
+// existingCluster is the variable by which testkit uses somebody else's cluster.
+const existingCluster = "TESTKIT_KUBECONFIG"
+
+// run explores, and tells.
+func (e *exploration) run(ctx context.Context) error {
+	admin, err := kube.New(e.config, kube.Options{})
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	if err := e.owner.sweep(ctx, admin); err != nil {
+		return err
+	}
+	if err := e.rehearse(ctx, admin); err != nil {
+		return err
+	}
+	r, err := e.explore(ctx)
+	e.bar.end()
+	var start *explore.StartError
+	if errors.As(err, &start) {
+		return usagef("explore: %w", err)
+	}
+	if r != nil && len(r.Runs) > 0 {
+		err = errors.Join(err, e.tell(r))
+	}
+	switch {
+	case err != nil:
+		return err
+	case len(r.Failures()) > 0:
+		return exitError(exitFailed)
+	default:
+		return nil
+	}
+}
+
+// rehearse finds out whether the API server takes what the scenario sends, in a namespace where no operator runs.
+func (e *exploration) rehearse(ctx context.Context, admin kube.Client) (err error) {
+	namespace, err := e.owner.namespace(ctx, admin)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, abandon(context.WithoutCancel(ctx), admin, namespace)) }()
+	err = e.input.scenario.Rehearse(ctx, admin, namespace.Name)
+	var mistake *scenario.Error
+	if errors.As(err, &mistake) {
+		return usagef("explore: %w", mistake)
+	}
+	return err //nolint:wrapcheck // says what it was doing
+}
+
+// explore makes the runs, several at a time if the program bears that.
+func (e *exploration) explore(ctx context.Context) (*report.Report, error) {
+	parallel := e.options.parallel
+	if parallel == 0 {
+		parallel = perProcessor * runtime.GOMAXPROCS(0)
+	}
+	r, note, err := e.attempt(ctx, parallel)
+	if parallel == 1 || ctx.Err() != nil || !endedByItself(r, err) {
+		return noted(r, note), err
+	}
+	// Three of them at once have just been seen to end. Perhaps they want the same port, or the same file.
+	e.bar.say("the operator ended by itself where several of it ran at once: trying again, one at a time")
+	r, note, err = e.attempt(ctx, 1)
+	if endedByItself(r, err) {
+		return noted(r, note), err
+	}
+	return noted(r, note, "the operator ended by itself where several of it ran at once, for example because they want the "+
+		"same port: there was one run at a time, as with --parallel 1"), err
+}
+
+func noted(r *report.Report, notes ...string) *report.Report {
+	if r != nil {
+		r.Notes = append(r.Notes, slices.DeleteFunc(notes, func(n string) bool { return n == "" })...)
+	}
+	return r
+}
+
+// endedByItself reports whether the program did so, although no fault had been tried.
+func endedByItself(r *report.Report, err error) bool {
+	var start *explore.StartError
+	if errors.As(err, &start) {
+		return start.Ended
+	}
+	return r != nil && slices.ContainsFunc(r.Failures(), func(run report.Run) bool {
+		return run.Fault == "none" && slices.ContainsFunc(run.Violations, func(v report.Violation) bool { return v.Oracle == "exit" })
+	})
+}
+
+// attempt explores with so many runs at a time.
+func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Report, note string, err error) {
+	o := e.options
+	subject := &explore.Command{Args: o.command, Folder: e.folder, Target: e.target}
+	if e.input.policy != nil {
+		subject.Everywhere = e.input.policy.everywhere
+	}
+	setup, steps := explore.Scripted(e.input.scenario)
+	x, err := explore.New(ctx, e.config, explore.Options{
+		Name: filepath.Base(o.command[0]), Subject: subject, Steps: steps, Faults: o.faults, Without: o.without, Keeps: o.keeps,
+		Rest: o.rest, Patience: o.patience, Parallel: parallel, Seed: o.seed, Replay: o.replay,
+		Setup: func(k *testkit.K) {
+			if err := e.owner.mark(k.Context(), k.Client, k.Namespace); err != nil {
+				explore.Fail(k, err)
+			}
+			setup(k)
+		},
+		Only: o.isWanted, Progress: e.bar.step,
+	})
+	if err != nil {
+		return nil, "", err //nolint:wrapcheck // says what it was doing
+	}
+	defer x.Close()
+	e.bar.say("learning what %s does without a fault", x.Name)
+	r, err = x.Run(ctx)
+	return r, narrowedNote(subject.Narrowed()), err //nolint:wrapcheck // says what it was doing
+}
+
+// target is the operator's ServiceAccount if it ships roles.
+func (e *exploration) target(k *testkit.K) (*rest.Config, error) {
+	if e.input.policy == nil {
+		return rest.CopyConfig(e.config), nil
+	}
+	return k.ServiceAccount(e.input.policy.account), nil
+}
+
+// tell prints the report, and writes the files that were asked for.
+func (e *exploration) tell(r *report.Report) error {
+	var opts []report.TextOption
+	if file, ok := e.out.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" {
+		opts = append(opts, report.Color())
+	}
+	errs := []error{report.WriteText(e.out, r, opts...)}
+	for _, path := range e.options.reports {
+		errs = append(errs, writeReport(path, r))
+	}
+	return errors.Join(errs...)
+}
+
+func writeReport(path string, r *report.Report) (err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return reportWriters[filepath.Ext(path)](file, r)
+}

@@ -1,0 +1,226 @@
+package cli
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+)
+
+// exploreOptions are the arguments of explore.
+type exploreOptions struct {
+	crds, rbac, faults, only, without, keeps, reports list
+	account, scenario                                 string
+	rest, patience                                    time.Duration
+	parallel                                          int
+	seed                                              int64
+	workloads                                         bool
+	command                                           []string
+}
+
+// list is a flag that may be given several times, or once with commas.
+type list []string
+
+func (l *list) String() string { return strings.Join(*l, ",") }
+
+// Set implements flag.Value.
+func (l *list) Set(value string) error {
+	for part := range strings.SplitSeq(value, ",") {
+		if part == "" {
+			return errors.New("there is nothing")
+		}
+		*l = append(*l, part)
+	}
+	return nil
+}
+
+// values is a flag that may be given several times. They may have commas.
+type values list
+
+func (n *values) String() string { return strings.Join(*n, " ") }
+
+// Set implements flag.Value.
+func (n *values) Set(value string) error {
+	*n = append(*n, value)
+	return nil
+}
+
+// reportWriters are the kinds of reports, by the ends of their files' names.
+var reportWriters = map[string]func(io.Writer, *report.Report) error{
+	".txt":  func(w io.Writer, r *report.Report) error { return report.WriteText(w, r, report.Verbose()) },
+	".xml":  report.WriteJUnit,
+	".json": report.WriteJSON,
+	".html": report.WriteHTML,
+}
+
+const (
+	exploreSynopsis = "testkit explore [--crd FILE] --scenario FILE -- COMMAND [ARGUMENT ...]"
+
+	defaultRest     = time.Second
+	defaultPatience = 30 * time.Second
+)
+
+func (o *exploreOptions) define(f *flag.FlagSet) {
+	for name, value := range map[string]flag.Value{
+		"crd": (*values)(&o.crds), "rbac": (*values)(&o.rbac), "report": (*values)(&o.reports), "only": (*values)(&o.only),
+		"fault": &o.faults, "without": &o.without, "keeps": &o.keeps,
+	} {
+		f.Var(value, name, "")
+	}
+	f.StringVar(&o.scenario, "scenario", "", "")
+	f.StringVar(&o.account, "service-account", "", "")
+	f.DurationVar(&o.rest, "rest", defaultRest, "")
+	f.DurationVar(&o.patience, "patience", defaultPatience, "")
+	f.IntVar(&o.parallel, "parallel", 0, "")
+	f.Int64Var(&o.seed, "seed", 1, "")
+	f.BoolVar(&o.workloads, "workloads", false, "")
+}
+
+func (c *command) exploreOptions(args []string) (o exploreOptions, err error) {
+	if o.command, err = c.parse("explore", args, o.define); err != nil {
+		return o, err
+	}
+	for _, check := range []func() error{
+		o.checkRequired, o.checkNumbers, o.checkFaults, o.checkOracles, o.checkReports, o.checkCommand,
+	} {
+		if err := check(); err != nil {
+			return o, &usageError{fmt.Errorf("explore: %w", err)}
+		}
+	}
+	return o, nil
+}
+
+func (o *exploreOptions) checkRequired() error {
+	switch {
+	case len(o.command) == 0:
+		return errors.New("which operator? Write: " + exploreSynopsis)
+	case o.scenario == "":
+		return errors.New("what is to happen to the operator? Write: " + exploreSynopsis)
+	case o.account != "" && len(o.rbac) == 0:
+		return fmt.Errorf("--service-account=%s: its roles are not known: give their files with --rbac", o.account)
+	default:
+		return nil
+	}
+}
+
+func (o *exploreOptions) checkNumbers() error {
+	switch {
+	case o.rest <= 0:
+		return fmt.Errorf("--rest=%v: give a time that is longer than nothing, for example 1s", o.rest)
+	case o.patience <= o.rest:
+		return fmt.Errorf("--patience=%v: give a time that is longer than --rest, which is %v", o.patience, o.rest)
+	case o.parallel < 0:
+		return fmt.Errorf("--parallel=%d: give a number of runs, or 0 for as many as fit the machine", o.parallel)
+	default:
+		return nil
+	}
+}
+
+func (o *exploreOptions) checkFaults() error {
+	for _, fault := range o.faults {
+		known := slices.ContainsFunc(explore.Faults(), func(f string) bool {
+			return f == fault || strings.HasPrefix(f, fault+"-")
+		})
+		if !known {
+			return fmt.Errorf("--fault=%s: there is no such fault: choose from %s", fault, strings.Join(explore.Faults(), ", "))
+		}
+	}
+	return nil
+}
+
+func (o *exploreOptions) checkOracles() error {
+	for _, oracle := range o.without {
+		if !slices.Contains(explore.Oracles(), oracle) {
+			return fmt.Errorf("--without=%s: there is no such oracle: choose from %s",
+				oracle, strings.Join(explore.Oracles(), ", "))
+		}
+	}
+	return nil
+}
+
+// checkReports finds out before everything else whether what is found can be written.
+func (o *exploreOptions) checkReports() error {
+	for _, path := range o.reports {
+		if reportWriters[filepath.Ext(path)] == nil {
+			return fmt.Errorf("--report=%s: name a file that ends in .html, .xml (for JUnit), .json or .txt", path)
+		}
+		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+			return fmt.Errorf("--report=%s: there is no folder %s: make it, or name another one", path, filepath.Dir(path))
+		}
+	}
+	return nil
+}
+
+func (o *exploreOptions) checkCommand() error {
+	program := o.command[0]
+	_, err := exec.LookPath(program)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("%s is not executable: make it so with chmod +x, or put its interpreter in front of it", program)
+	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("there is no program %s: install it, or correct its path", program)
+	default:
+		return fmt.Errorf("%w: give another program", err)
+	}
+}
+
+// isWanted reports whether a plan is to be tried.
+func (o *exploreOptions) isWanted(plan string) bool { return len(o.only) == 0 || slices.Contains(o.only, plan) }
+
+// replay is the command that tries one plan alone.
+func (o *exploreOptions) replay(plan string) string {
+	words := []string{"testkit", "explore"}
+	for name, values := range o.repeated() {
+		for _, value := range values {
+			words = append(words, "--"+name, quote(value))
+		}
+	}
+	add := func(given bool, name, value string) {
+		if given {
+			words = append(words, "--"+name, quote(value))
+		}
+	}
+	add(true, "scenario", o.scenario)
+	add(o.account != "", "service-account", o.account)
+	add(o.rest != defaultRest, "rest", o.rest.String())
+	add(o.patience != defaultPatience, "patience", o.patience.String())
+	add(o.parallel != 0, "parallel", fmt.Sprint(o.parallel))
+	if o.workloads {
+		words = append(words, "--workloads")
+	}
+	add(true, "only", plan)
+	words = append(words, "--")
+	for _, arg := range o.command {
+		words = append(words, quote(arg))
+	}
+	return strings.Join(words, " ")
+}
+
+// repeated are the flags that may be given several times and matter to a single plan, in order.
+func (o *exploreOptions) repeated() func(func(string, list) bool) {
+	return func(yield func(string, list) bool) {
+		_ = yield("crd", o.crds) && yield("rbac", o.rbac) && yield("without", o.without) && yield("keeps", o.keeps)
+	}
+}
+
+// quote makes a word of what a shell would take for more, or for something else.
+func quote(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,130 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
+)
+
+// goneTimeout is how long a rehearsal waits for what it has deleted. Nobody is there to take a finalizer off.
+const goneTimeout = 3 * time.Second
+
+// Rehearse does what the scenario does where no operator runs, and waits for nothing, to find what the API server does not
+// know or refuses. That is an [*Error] with the line. The namespace is of no use afterwards.
+func (s *Scenario) Rehearse(ctx context.Context, c client.Client, namespace string) error {
+	for _, object := range s.Setup {
+		if err := s.rehearseApply(ctx, c, namespace, object); err != nil {
+			return err
+		}
+	}
+	for i := range s.Steps {
+		step := &s.Steps[i]
+		for _, object := range step.Apply {
+			if err := s.rehearseApply(ctx, c, namespace, object); err != nil {
+				return err
+			}
+			if u := object.DeepCopy(); place(c, u, namespace) == nil && u.GetNamespace() == "" {
+				return s.errorAt(object, "", "%s %s belongs to no namespace, and each run has only a namespace of its own: "+
+					"move it to setup, if the operator is not about it", u.GetKind(), u.GetName())
+			}
+		}
+		for _, w := range step.Waits {
+			if _, err := c.IsObjectNamespaced(w.object()); meta.IsNoMatchError(err) {
+				return unknown(w.Position, w.Target)
+			}
+		}
+		if over, err := step.rehearseChange(ctx, c, namespace); over || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Scenario) rehearseApply(ctx context.Context, c client.Client, namespace string, object *unstructured.Unstructured) error {
+	u := object.DeepCopy()
+	unstructured.RemoveNestedField(u.Object, "status")
+	err := place(c, u, namespace)
+	if meta.IsNoMatchError(err) {
+		return s.errorAt(object, "kind", "the API server knows no %s in %s: correct it, or add its CustomResourceDefinition",
+			u.GetKind(), u.GetAPIVersion())
+	}
+	if err == nil {
+		err = manifest.Apply(ctx, c, u)
+	}
+	if refusal, field, ok := refused(err); ok {
+		return s.errorAt(object, field, "the API server refuses %s %s: %s: correct it", object.GetKind(), object.GetName(), refusal)
+	}
+	if err != nil {
+		return fmt.Errorf("rehearsing %s: %w", s.File, err)
+	}
+	return nil
+}
+
+// errorAt is about a field of an object, where it was read.
+func (s *Scenario) errorAt(object *unstructured.Unstructured, field, format string, args ...any) error {
+	o := s.origin[object]
+	return o.doc.errorf(locate(o.node, field), format, args...)
+}
+
+func unknown(at Position, t Target) error {
+	return &Error{Position: at, Message: fmt.Sprintf(
+		"the API server knows no %s in %s: correct it, or add its CustomResourceDefinition", t.Kind.Kind, t.Kind.GroupVersion())}
+}
+
+// rehearseChange patches or deletes. What is not there may be what the operator would have made. It reports whether nothing
+// that follows can be rehearsed.
+func (s *Step) rehearseChange(ctx context.Context, c client.Client, namespace string) (over bool, err error) {
+	switch {
+	case s.Patch != nil:
+		err = s.Patch.do(ctx, c, namespace)
+	case s.Delete != nil:
+		err = s.Delete.delete(ctx, c, namespace)
+	default:
+		return false, nil
+	}
+	refusal, _, wrong := refused(err)
+	switch {
+	case meta.IsNoMatchError(err):
+		return true, unknown(s.Position, *s.subject())
+	case wrong:
+		return true, &Error{Position: s.Position, Message: fmt.Sprintf(
+			"the API server refuses step %s: %s: correct it", s.Name, refusal)}
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return true, fmt.Errorf("rehearsing step %s: %w", s.Name, err)
+	case s.Delete != nil:
+		gone := Wait{Target: *s.Delete, Exists: new(false), Timeout: goneTimeout}
+		return gone.await(ctx, c, namespace) != nil, nil
+	}
+	return false, nil
+}
+
+// refused takes from the API server's answer what is wrong with an object, if that is what it says, and with which field.
+func refused(err error) (message, field string, ok bool) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return "", "", false
+	}
+	switch status.Status().Reason {
+	case metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest, metav1.StatusReasonForbidden:
+	default:
+		return "", "", false
+	}
+	message = status.Status().Message
+	if details := status.Status().Details; details != nil && len(details.Causes) > 0 && details.Causes[0].Field != "" {
+		cause := details.Causes[0]
+		return cause.Field + ": " + cause.Message, cause.Field, true
+	}
+	return strings.ReplaceAll(message, "\n", " "), "", true
+}

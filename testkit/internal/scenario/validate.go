@@ -1,0 +1,67 @@
+package scenario
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// definitionScheme knows the versions of CustomResourceDefinition, their defaults and what they are converted to.
+var definitionScheme = func() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	return scheme
+}()
+
+// validate says about a CustomResourceDefinition what the API server would say when it is created, but with the line.
+func validate(o located) error {
+	if o.content.GetKind() != crdKind || o.content.GetAPIVersion() != apiextensionsv1.SchemeGroupVersion.String() {
+		return nil
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.content.Object, &crd, true)
+	if err != nil {
+		return o.doc.errorf(o.node, "the CustomResourceDefinition %s is not valid: %v: correct it", o.content.GetName(), err)
+	}
+	definitionScheme.Default(&crd)
+	var internal apiextensions.CustomResourceDefinition
+	if err := definitionScheme.Convert(&crd, &internal, nil); err != nil {
+		return o.doc.errorf(o.node, "the CustomResourceDefinition %s is not valid: %v: correct it", crd.Name, err)
+	}
+	for _, wrong := range validation.ValidateCustomResourceDefinition(context.Background(), &internal) {
+		if wrong.Field == "status.storedVersions" {
+			continue // which is the server's business
+		}
+		return o.doc.errorf(locate(o.node, wrong.Field), "the CustomResourceDefinition %s is not valid: %v: correct it",
+			crd.Name, wrong)
+	}
+	return nil
+}
+
+// part is a part of a field's path: a name, or an index or a key in brackets.
+var part = regexp.MustCompile(`[^.\[\]]+|\[[^\]]*\]`)
+
+// locate finds the node of a field by its path in an error, or the innermost one around it that is there.
+func locate(node *yaml.Node, path string) *yaml.Node {
+	node = deref(node)
+	for _, p := range part.FindAllString(path, -1) {
+		key := strings.Trim(p, "[]")
+		child := find(node, key)
+		if i, err := strconv.Atoi(key); child == nil && err == nil && node.Kind == yaml.SequenceNode && i < len(node.Content) {
+			child = deref(node.Content[i])
+		}
+		if child == nil {
+			return node
+		}
+		node = child
+	}
+	return node
+}
