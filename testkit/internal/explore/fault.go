@@ -213,7 +213,7 @@ func broken(fault, what string, step int, name string, kinds []wire.Kind, end fu
 // deletion deletes the custom resources while the operator is still busy with a step.
 func deletion(step int, name string) *plan {
 	return &plan{
-		name: "deleted@" + dashed(name), fault: "deleted", patient: true, uncount: true,
+		name: "deleted@" + dashed(name), fault: "deleted", patient: true, uncount: true, early: true,
 		what: fmt.Sprintf("the custom resources were deleted right after step %q, while the operator was busy with it", name),
 		during: func(r *run, at int) {
 			if at == step {

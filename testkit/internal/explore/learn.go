@@ -29,6 +29,7 @@ type knowledge struct {
 	status      map[wire.Kind]bool
 	calls       []target // every request of the operator but watches and leader election, in order
 	children    [][]child
+	users       map[string]bool   // canonical names of what the scenario made or changed
 	frames      map[wire.Kind]int // how many events of each kind the operator was told
 }
 
@@ -48,6 +49,7 @@ type target struct {
 	step   int
 
 	effective bool // it changed something
+	creates   bool // it made an object
 	versioned bool // it would be refused if the object had changed meanwhile
 	writes    bool
 }
@@ -143,7 +145,7 @@ func know(runs []*run) *knowledge {
 		checkpoints: a.checkpoints, mask: state.Mask{}, counts: state.Counts{}, countless: map[string]bool{},
 		status: map[wire.Kind]bool{}, opened: a.wire.Opened(1), children: a.children, frames: map[wire.Kind]int{},
 	}
-	k.calls = a.targets()
+	k.calls, k.users = a.targets(), a.users()
 	for _, b := range runs[1:] {
 		for i := range a.checkpoints {
 			for _, key := range k.mask.Learn(a.checkpoints[i], b.checkpoints[i]) {
@@ -281,6 +283,7 @@ func (r *run) targets() []target {
 		t := r.targetOf(&c)
 		count[t.group()]++
 		t.number, t.step, t.effective = count[t.group()], c.Step, effective[i]
+		t.creates = t.effective && c.Code == http.StatusCreated
 		all = append(all, t)
 	}
 	return all

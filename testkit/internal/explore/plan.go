@@ -21,6 +21,7 @@ type plan struct {
 	patient bool   // the operator is given more time before what is there counts
 	orderly bool   // the operator is stopped in order at the end
 	elect   bool   // the operator elects a leader
+	early   bool   // the custom resources are deleted before the scenario is over
 
 	replicas int // how many incarnations run at once; 0 means 1
 	hasty    int // the step, from 1, after which the next one comes at once; 0 means none
@@ -169,7 +170,29 @@ func (p *planner) crashes() {
 				return nil, wire.ErrCut
 			},
 		})
+		if t.creates {
+			p.add(crashDeleted(t, len(p.x.Steps)))
+		}
 		p.skip("crash-lost", t.id(), "it is the same as crash-after: nobody is left to hear the answer")
+	}
+}
+
+// crashDeleted deletes the custom resources while the operator is down, right after it made something.
+func crashDeleted(t target, steps int) *plan {
+	return &plan{
+		name: "crash-deleted/" + t.id(), fault: "crash-deleted", id: t.id(), patient: true, uncount: true, early: true,
+		what: fmt.Sprintf(
+			"the operator was killed right after the %s, and the custom resources were deleted before it was started again", t),
+		answer: func(r *run, c *wire.Call, resp *http.Response) (*http.Response, error) {
+			_ = resp.Body.Close()
+			r.crash(c.Process)
+			return nil, wire.ErrCut
+		},
+		during: func(r *run, at int) {
+			if at == steps && len(r.running()) == 0 {
+				r.start()
+			}
+		},
 	}
 }
 

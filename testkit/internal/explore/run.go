@@ -60,6 +60,7 @@ type run struct {
 	made       map[string]string // generated names and what they were generated from
 	pace       time.Duration     // what a request took a moment ago
 	identity   *identity
+	dead       bool // the operator was killed, and the custom resources are to be deleted before it is started again
 }
 
 func (x *Explorer) newRun(ctx context.Context, p *plan, known *knowledge) *run {
@@ -238,7 +239,13 @@ func (r *run) crash(number int) {
 			}
 			r.process(number).Kill()
 			r.forget(number)
-			if !r.plan.elect {
+			switch {
+			case r.plan.elect: // the other one goes on
+			case r.plan.early && !r.isEnded():
+				r.mu.Lock()
+				r.dead = true
+				r.mu.Unlock()
+			default:
 				r.start()
 			}
 		})
@@ -286,7 +293,9 @@ func (r *run) restart() bool {
 
 // tearDown deletes what the scenario made and the operator looks after, and waits for the end.
 func (r *run) tearDown() {
+	r.mu.Lock()
 	r.ended = true
+	r.mu.Unlock()
 	r.wire.Enter(len(r.x.Steps) + 1)
 	r.await(r.sawCreations)
 	r.counted = r.log.Changes()
@@ -398,6 +407,18 @@ func (r *run) violate(oracle, message, detail string) {
 	r.violations = append(r.violations, report.Violation{Oracle: oracle, Message: message, Detail: detail})
 }
 
+func (r *run) isEnded() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended
+}
+
+func (r *run) isDead() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dead && !r.ended
+}
+
 func (r *run) isFired() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -471,6 +492,10 @@ func (r *run) settle(step int) bool {
 	}
 	want := r.known.checkpoints[step]
 	for {
+		if r.isDead() {
+			r.tearDown()
+			return false
+		}
 		changed := r.log.Changed()
 		if r.ready() && r.still(ctx, quiet, r.operatorIdle) {
 			got := r.state()
@@ -510,7 +535,28 @@ func (r *run) diff(want, got state.State) string {
 	if r.plan.uncount {
 		want = want.Verdicts()
 	}
+	if r.plan.early { // the scenario made less, and undid less
+		users := r.users()
+		maps.Copy(users, r.known.users)
+		want, got = without(want, users), without(got, users)
+	}
 	return r.known.mask.Diff(want, got)
+}
+
+func without(s state.State, names map[string]bool) state.State {
+	s = maps.Clone(s)
+	maps.DeleteFunc(s, func(name string, _ any) bool { return names[name] })
+	return s
+}
+
+// users are the canonical names of what the scenario made or changed.
+func (r *run) users() map[string]bool {
+	names, all := state.NamesOf(r.k.Namespace, r.log.Changes()), map[string]bool{}
+	calls := r.user.Calls()
+	for uid := range written(calls) {
+		all[names.Of(uid)] = true
+	}
+	return all
 }
 
 func (r *run) after(step int) string {
