@@ -45,7 +45,7 @@ demo: ## Tell the story of ImmortalContainer once, on a cluster of its own
 
 ##@ Build and test
 
-.PHONY: build test $(MODULES:%=test/%) test/tools cross control-plane
+.PHONY: build test $(MODULES:%=test/%) test/tools mutants cross control-plane
 build: ## Compile every package
 	go build work
 
@@ -62,6 +62,9 @@ run-tests = @$(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgn
 
 test/tools:
 	@GOWORK=off go -C tools test ./...
+
+mutants: ## Say how many of 24 operators with a known bug testkit finds, and how often it is wrong (SEEDS=1)
+	@go run ./testkit/cmd/mutants -seeds $(or $(SEEDS),1) -o build/mutants.json $(ARGS)
 
 control-plane: $(TESTKIT) ## Find or build the programs of the control plane and print their folder
 	@$(TESTKIT) assets

@@ -18,15 +18,17 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/mutants"
+	"github.com/homeostat-dev/homeostat/testkit/mutants/plain"
 )
 
 // result is what build/mutants.json holds.
 type result struct {
-	Mutants     int       `json:"mutants"`
-	Detected    int       `json:"detected"`
-	FalseAlarms int       `json:"falseAlarms"`
-	Seeds       int       `json:"seeds"`
-	ByMutant    []verdict `json:"byMutant"`
+	Mutants      int       `json:"mutants"`
+	Detected     int       `json:"detected"`
+	FalseAlarms  int       `json:"falseAlarms"`
+	Seeds        int       `json:"seeds"`
+	PlainEnvtest int       `json:"plainEnvtest"` // what the tests in testkit/mutants/plain detect
+	ByMutant     []verdict `json:"byMutant"`
 }
 
 // verdict is what came of one operator.
@@ -37,6 +39,7 @@ type verdict struct {
 	Detected bool    `json:"detected"`
 	Oracle   string  `json:"oracle,omitempty"`
 	Plan     string  `json:"plan,omitempty"`
+	Alarms   int     `json:"alarms,omitempty"` // runs that failed
 	Runs     int     `json:"runs"`
 	Untried  int     `json:"untried,omitempty"`
 	Seconds  float64 `json:"seconds"`
@@ -44,14 +47,16 @@ type verdict struct {
 
 func main() {
 	testkit.ServeIfAsked()
-	seeds := flag.Int("seeds", 1, "how often to explore each correct operator, each time in another order")
-	only := flag.String("only", "", "part of the names of the operators to explore")
-	plan := flag.String("plan", "", "part of the names of the plans to try")
-	out := flag.String("o", "", "file to write the result to, as JSON")
-	verbose := flag.Bool("v", false, "print the reports of the runs that failed")
+	var o options
+	flag.IntVar(&o.seeds, "seeds", 1, "how many seeds to explore each correct operator with; the first tries every plan")
+	flag.IntVar(&o.sample, "sample", 10, "how many plans each further seed tries; 0 means all")
+	flag.StringVar(&o.only, "only", "", "part of the names of the operators to explore")
+	flag.StringVar(&o.plan, "plan", "", "part of the names of the plans to try")
+	flag.StringVar(&o.out, "o", "", "file to write the result to, as JSON")
+	flag.BoolVar(&o.verbose, "v", false, "print the reports of the runs that failed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, options{*seeds, *only, *plan, *out, *verbose})
+	err := run(ctx, o)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
@@ -60,7 +65,7 @@ func main() {
 }
 
 type options struct {
-	seeds           int
+	seeds, sample   int
 	only, plan, out string
 	verbose         bool
 }
@@ -70,34 +75,30 @@ func run(ctx context.Context, o options) error {
 		FS: mutants.Files, CRDs: mutants.CRDs, RBAC: mutants.RBAC, AddToScheme: mutants.AddToScheme,
 	})
 	defer closeEnv()
-	res := result{Seeds: o.seeds}
+	res := result{Seeds: o.seeds, PlainEnvtest: len(plain.Detected())}
 	for _, m := range append(mutants.All(), mutants.Correct()...) {
 		if !strings.Contains(m.Name, o.only) {
 			continue
 		}
-		times := 1
-		if m.Correct() {
-			times = o.seeds
-		} else {
+		v, err := try(ctx, m, o)
+		if err != nil {
+			return fmt.Errorf("exploring %s: %w", m.Name, err)
+		}
+		switch {
+		case m.Correct():
+			res.FalseAlarms += v.Alarms
+		case v.Detected:
+			res.Detected++
+			fallthrough
+		default:
 			res.Mutants++
 		}
-		for seed := range times {
-			v, err := try(ctx, m, int64(seed+1), o)
-			if err != nil {
-				return fmt.Errorf("exploring %s: %w", m.Name, err)
-			}
-			switch {
-			case m.Correct() && v.Detected:
-				res.FalseAlarms++
-			case v.Detected:
-				res.Detected++
-			}
-			res.ByMutant = append(res.ByMutant, v)
-			fmt.Printf("%-45s %-9s %-20s %s (%d runs, %d untried, %.1f s)\n",
-				v.Name, word(v), v.Oracle, v.Plan, v.Runs, v.Untried, v.Seconds)
-		}
+		res.ByMutant = append(res.ByMutant, v)
+		fmt.Printf("%-33s %-9s %-17s %s (%d runs, %d untried, %.1f s)\n",
+			v.Name, word(v), v.Oracle, v.Plan, v.Runs, v.Untried, v.Seconds)
 	}
-	fmt.Printf("%d of %d mutants detected, %d false alarms in %d seeds\n", res.Detected, res.Mutants, res.FalseAlarms, o.seeds)
+	fmt.Printf("%d of %d mutants detected, %d by plain tests; %d false alarms over %d seeds\n",
+		res.Detected, res.Mutants, res.PlainEnvtest, res.FalseAlarms, o.seeds)
 	return write(o.out, res)
 }
 
@@ -128,7 +129,8 @@ func write(path string, res result) error {
 	return os.WriteFile(path, append(data, '\n'), 0o644) //nolint:gosec,wrapcheck // a result for everybody; the error names the file
 }
 
-func try(ctx context.Context, m mutants.Mutant, seed int64, o options) (verdict, error) {
+// try explores one operator: a mutant until something is found, its twin with every seed.
+func try(ctx context.Context, m mutants.Mutant, o options) (verdict, error) {
 	began := time.Now()
 	var steps []explore.Step
 	for _, s := range m.Steps {
@@ -139,8 +141,8 @@ func try(ctx context.Context, m mutants.Mutant, seed int64, o options) (verdict,
 		return verdict{}, err
 	}
 	x, err := explore.New(ctx, cfg, explore.Options{
-		Name: m.Name, Steps: steps, StopAtFailure: true, Seed: seed, Parallel: 4, Patience: 30 * time.Second,
-		Rest: 500 * time.Millisecond, Only: func(plan string) bool { return strings.Contains(plan, o.plan) },
+		Name: m.Name, Steps: steps, StopAtFailure: !m.Correct(),
+		Only: func(plan string) bool { return strings.Contains(plan, o.plan) },
 		Subject: explore.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(m.Setup, append(opts, testkit.WithConfig(k.ServiceAccount(m.ServiceAccount)))...)
 		}),
@@ -149,22 +151,37 @@ func try(ctx context.Context, m mutants.Mutant, seed int64, o options) (verdict,
 		return verdict{}, err
 	}
 	defer x.Close()
-	r, err := x.Run(ctx)
-	if err != nil {
-		return verdict{}, err
+	v := verdict{Name: m.Name, Class: m.Class, Correct: m.Correct()}
+	for seed := 1; seed == 1 || m.Correct() && seed <= o.seeds; seed++ {
+		x.Seed = int64(seed)
+		if seed > 1 {
+			x.Most = o.sample
+		}
+		r, err := x.Run(ctx)
+		if err != nil {
+			return verdict{}, err
+		}
+		v.add(r)
+		if len(r.Failures()) > 0 && o.verbose {
+			if err := report.WriteText(os.Stdout, r); err != nil {
+				return verdict{}, err
+			}
+		}
 	}
-	v := verdict{Name: m.Name, Class: m.Class, Correct: m.Correct(), Runs: len(r.Runs)}
+	v.Seconds = time.Since(began).Seconds()
+	return v, nil
+}
+
+func (v *verdict) add(r *report.Report) {
+	v.Runs += len(r.Runs)
 	for _, run := range r.Runs {
 		if run.Outcome == report.Untried {
 			v.Untried++
 		}
 	}
-	if failed := r.Failures(); len(failed) > 0 {
+	failed := r.Failures()
+	v.Alarms += len(failed)
+	if len(failed) > 0 && !v.Detected {
 		v.Detected, v.Oracle, v.Plan = true, failed[0].Violations[0].Oracle, failed[0].Name
-		if o.verbose {
-			err = report.WriteText(os.Stdout, r)
-		}
 	}
-	v.Seconds = time.Since(began).Seconds()
-	return v, err
 }
