@@ -18,7 +18,6 @@ package chaos
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"regexp"
 	"slices"
@@ -35,6 +34,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/seed"
 )
 
 // Step is one step of a scenario: something that a user does. It need not wait for the outcome.
@@ -51,7 +51,7 @@ var All = Faults(nil)
 
 // The kinds of faults.
 const (
-	Crash        = "crash"         // killed right before or after a write
+	Crash        = "crash"         // killed right before or after a write; or after, and its object deleted while it is down
 	Error        = "error"         // a request is answered with 500, 503 or 429
 	LostAnswer   = "lost-answer"   // a write is carried out and its answer is lost
 	Conflict     = "conflict"      // somebody else changes the object right before a write
@@ -127,20 +127,15 @@ type plain testkit.Setup
 // SetupWithManager implements testkit.Runnable. The manager's cache sees the test's namespace alone.
 func (p plain) SetupWithManager(mgr manager.Manager, _ ...sdk.SetupOption) error { return p(mgr) }
 
-var seed = flag.Int64("testkit.seed", 0, "order in which package chaos tries its plans; 0 means by chance")
-
 // Sweep tries every fault. Each run is a subtest that bears the name of its plan, so that one can be run alone with -run.
 func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ...Option) {
 	t.Helper()
-	c := &config{Options: explore.Options{Name: t.Name(), Steps: s, Faults: faults, Seed: *seed}}
+	c := &config{Options: explore.Options{Name: t.Name(), Steps: s, Faults: faults, Seed: seed.Or(0)}}
 	for _, opt := range opts {
 		opt(c)
 	}
 	if err := validate(s, c); err != nil {
 		t.Fatal(err)
-	}
-	if c.Seed == 0 {
-		c.Seed = time.Now().UnixNano()
 	}
 	c.Subject = explore.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 		return k.Run(op, slices.Concat(c.start, opts)...)

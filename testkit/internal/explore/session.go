@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
@@ -17,6 +19,10 @@ import (
 // A Session is an operator at work in a namespace of its own, without a fault, while its user decides from step to step what
 // happens to it. It is for explorations of what users do instead of what goes wrong. It must not be used concurrently.
 type Session struct {
+	// Answered reports whether what the operator says is about the last step. It need not be: after a while of silence it does
+	// not matter. Optional.
+	Answered func() bool
+
 	run *run
 	x   *Explorer // of this session alone: its steps are those that were made so far
 }
@@ -87,8 +93,7 @@ func (s *Session) Rest(quiet time.Duration) (*report.Violation, error) {
 		if refused {
 			enough = min(quiet, lastGuard)
 		}
-		busy, idle := r.wire.Busy()
-		rests := !busy && min(idle, r.unchanged()) >= enough && r.sawCreations()
+		rests := r.sawCreations() && r.still(ctx, enough, s.idle)
 		if rests && (refused || r.untrue(step) == nil) {
 			return nil, s.err()
 		}
@@ -107,6 +112,41 @@ func (s *Session) Rest(quiet time.Duration) (*report.Violation, error) {
 			}, nil
 		}
 	}
+}
+
+// idle is for how long nothing has happened. While the operator has not heard of everything that has, or has not answered,
+// that only counts after a while: it may have asked to be told of some objects of a kind only.
+func (s *Session) idle() (time.Duration, bool) {
+	const deaf = time.Second
+	busy, idle := s.run.wire.Busy()
+	idle = min(idle, s.run.unchanged())
+	return idle, !busy && (idle >= deaf || s.heard() && (s.Answered == nil || s.Answered()))
+}
+
+// heard reports whether the operator was told the last state of each object that has changed, if it watches the kind.
+func (s *Session) heard() bool {
+	r := s.run
+	told := map[wire.Frame]bool{}
+	kinds := map[wire.Kind]bool{}
+	for _, f := range r.wire.Frames() {
+		told[wire.Frame{Kind: f.Kind, Name: f.Name, Version: f.Version}] = true
+	}
+	for number := range r.running() {
+		for _, kind := range r.wire.Opened(number) {
+			kinds[kind] = true
+		}
+	}
+	last := map[types.UID]history.Change{}
+	for _, c := range r.log.Changes()[len(r.before):] {
+		last[c.Object.GetUID()] = c
+	}
+	for _, c := range last {
+		f := wire.Frame{Kind: kindOf(c), Name: c.Object.GetName(), Version: c.Object.GetResourceVersion()}
+		if kinds[f.Kind] && !told[f] {
+			return false
+		}
+	}
+	return true
 }
 
 // Refused are the operator's requests of the last step that the server refused because of what they say.
@@ -167,3 +207,6 @@ func (s *Session) Close() []report.Entry {
 	r.changes = r.snapshot()
 	return r.timeline()
 }
+
+// Calls are the operator's requests so far.
+func (s *Session) Calls() []wire.Call { return s.run.wire.Calls() }

@@ -30,15 +30,40 @@ type DryRun struct {
 // Judge sends a create, or an update if from is given. In that case the object has to be stored and be as from says:
 // rules that compare with the old object see the stored one.
 func (d DryRun) Judge(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
+	return server{d.Client, d.Namespace, true}.judge(ctx, from, to)
+}
+
+// Store is the oracle that does it: what it finds valid is stored. It asks as DryRun does, and has the same limits.
+type Store struct {
+	// Client is who stores. It must not read from a cache.
+	Client client.Client
+	// Namespace is where objects are stored that name none. Leave it empty for cluster-wide ones.
+	Namespace string
+}
+
+// Judge sends a create, or an update if from is given, which has to be what was stored last. What others have put into
+// the stored object's metadata stays.
+func (s Store) Judge(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
+	return server{s.Client, s.Namespace, false}.judge(ctx, from, to)
+}
+
+// server asks the API server.
+type server struct {
+	client    client.Client
+	namespace string
+	dry       bool
+}
+
+func (s server) judge(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
 	to = to.DeepCopy()
 	if to.GetNamespace() == "" {
-		to.SetNamespace(d.Namespace)
+		to.SetNamespace(s.namespace)
 	}
 	var err error
 	if from == nil {
-		err = d.create(ctx, to)
+		err = s.create(ctx, to)
 	} else {
-		err = retry.RetryOnConflict(retry.DefaultBackoff, func() error { return d.update(ctx, from, to) })
+		err = retry.RetryOnConflict(retry.DefaultBackoff, func() error { return s.update(ctx, from, to) })
 	}
 	if err == nil {
 		return Verdict{Valid: true}, nil
@@ -46,28 +71,38 @@ func (d DryRun) Judge(ctx context.Context, from, to *unstructured.Unstructured) 
 	if verdict, refused := refusal(err); refused {
 		return verdict, nil
 	}
-	return Verdict{}, fmt.Errorf("asking the API server whether %s %s is valid: %w", to.GetKind(), to.GetName(), err)
+	if s.dry {
+		return Verdict{}, fmt.Errorf("asking the API server whether %s %s is valid: %w", to.GetKind(), to.GetName(), err)
+	}
+	return Verdict{}, fmt.Errorf("storing %s %s: %w", to.GetKind(), to.GetName(), err)
 }
 
-func (d DryRun) create(ctx context.Context, to *unstructured.Unstructured) error {
+func (s server) create(ctx context.Context, to *unstructured.Unstructured) error {
 	obj := to.DeepCopy()
 	obj.SetResourceVersion("")
 	obj.SetUID("")
-	err := d.Client.Create(ctx, obj, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
-	if apierrors.IsAlreadyExists(err) {
+	opts := []client.CreateOption{client.FieldValidation(metav1.FieldValidationStrict)}
+	if s.dry {
+		opts = append(opts, client.DryRunAll)
+	}
+	err := s.client.Create(ctx, obj, opts...)
+	if s.dry && apierrors.IsAlreadyExists(err) {
 		return nil // The server looks for the name last, after all validation and admission.
 	}
 	return err //nolint:wrapcheck // the caller wraps
 }
 
-func (d DryRun) update(ctx context.Context, from, to *unstructured.Unstructured) error {
+func (s server) update(ctx context.Context, from, to *unstructured.Unstructured) error {
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(to.GroupVersionKind())
-	if err := d.Client.Get(ctx, client.ObjectKeyFromObject(to), stored); err != nil {
+	if err := s.client.Get(ctx, client.ObjectKeyFromObject(to), stored); err != nil {
 		return fmt.Errorf("reading the stored object: %w", err)
 	}
-	return d.Client.Update(ctx, over(stored, from, to), //nolint:wrapcheck // the caller wraps
-		client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
+	opts := []client.UpdateOption{client.FieldValidation(metav1.FieldValidationStrict)}
+	if s.dry {
+		opts = append(opts, client.DryRunAll)
+	}
+	return s.client.Update(ctx, over(stored, from, to), opts...) //nolint:wrapcheck // the caller wraps
 }
 
 // over is the stored object with the manifest's content. Of the metadata only the labels and annotations change that

@@ -1,0 +1,110 @@
+package gen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
+	"github.com/homeostat-dev/homeostat/testkit/internal/schema"
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+)
+
+// campaign is what all runs of one test have in common. It may be used concurrently.
+type campaign struct {
+	*config
+
+	op     testkit.Runnable
+	k      *testkit.K
+	x      *explore.Explorer
+	schema *schema.Schema
+	sample *unstructured.Unstructured
+	slots  chan struct{} // one for each reference that is being made
+
+	// What was learned of the sample: whether it becomes Ready, and whether it says which generation its status is about.
+	ready, observes bool
+
+	mu         sync.Mutex
+	mask       state.Mask
+	references map[string]*entry  // by manifest
+	panics     map[string]*panics // by namespace
+}
+
+func newCampaign(
+	ctx context.Context, k *testkit.K, op testkit.Runnable, cfg *config, s *schema.Schema, sample *unstructured.Unstructured,
+) (*campaign, error) {
+	if !s.Namespaced {
+		return nil, fmt.Errorf("%s is of the whole cluster: only custom resources in namespaces can be explored", s.Kind.Kind)
+	}
+	normal, err := s.Normal(sample)
+	if err != nil {
+		return nil, fmt.Errorf("reading the sample: %w", err)
+	}
+	normal.SetNamespace("") // each run has its own
+	c := &campaign{
+		config: cfg, op: op, k: k, schema: s, sample: schema.Manifest(normal),
+		slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), //nolint:mnd // they wait more than they compute
+		mask:  cfg.ignored, references: map[string]*entry{}, panics: map[string]*panics{},
+	}
+	cfg.Options.Name, cfg.Options.Subject = s.Kind.Kind, subject{c}
+	c.x, err = explore.New(ctx, rest.CopyConfig(k.Config), cfg.Options)
+	return c, err
+}
+
+// subject starts the operator.
+type subject struct{ c *campaign }
+
+// Start implements explore.Subject.
+func (s subject) Start(k *testkit.K, how explore.Start) (explore.Process, error) {
+	p := s.c.panicsOf(k.Namespace)
+	opts := []testkit.StartOption{
+		testkit.WithTransport(how.Transport),
+		testkit.WithManagerOptions(func(o *manager.Options) {
+			base := o.BaseContext
+			o.BaseContext = func() context.Context {
+				if base == nil {
+					return p.in(context.Background())
+				}
+				return p.in(base())
+			}
+		}),
+	}
+	if s.c.account != "" {
+		opts = append(opts, testkit.WithConfig(k.ServiceAccount(s.c.account)))
+	}
+	return k.Run(s.c.op, append(append([]testkit.StartOption{}, s.c.start...), opts...)...), nil
+}
+
+func (c *campaign) panicsOf(namespace string) *panics {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.panics[namespace] == nil {
+		c.panics[namespace] = &panics{}
+	}
+	return c.panics[namespace]
+}
+
+// learn finds out what comes of the sample, which has to be something good.
+func (c *campaign) learn(ctx context.Context) error {
+	ref, err := c.reference(ctx, c.sample, careful)
+	switch {
+	case err != nil:
+		return err
+	case ref.invalid != "":
+		return fmt.Errorf("the API server refuses the sample: %s", ref.invalid)
+	case ref.stuck != "":
+		return fmt.Errorf("the operator cannot carry out the sample (%s): give one that it can, "+
+			"and what that refers to with gen.Before", ref.stuck)
+	case ref.wrong != nil:
+		return errors.New(ref.wrong.text("", "the sample, without any change"))
+	}
+	c.ready, c.observes = ref.ready, ref.told
+	return nil
+}

@@ -1,0 +1,80 @@
+package gen
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+)
+
+// difference lists how got differs from want, object by object and field by field, as "- " for what is missing and "+ " for
+// what is too much. It is empty if nothing differs.
+func difference(want, got state.State) string {
+	d := &differ{}
+	for _, key := range keys(want, got) {
+		a, inWant := want[key]
+		b, inGot := got[key]
+		switch {
+		case !inGot:
+			d.printf("- %s", key)
+		case !inWant:
+			d.printf("+ %s", key)
+		default:
+			d.object = key
+			d.value("", a, b)
+		}
+	}
+	return d.String()
+}
+
+// differ writes what differs within one object after the other.
+type differ struct {
+	strings.Builder
+
+	object string // whose name is still to be written
+}
+
+func (d *differ) value(path string, a, b any) {
+	x, aMap := a.(map[string]any)
+	y, bMap := b.(map[string]any)
+	if aMap && bMap {
+		for _, key := range keys(x, y) {
+			d.value(strings.TrimPrefix(path+"."+key, "."), x[key], y[key])
+		}
+		return
+	}
+	if reflect.DeepEqual(a, b) {
+		return
+	}
+	if d.object != "" {
+		d.printf("  %s", d.object)
+		d.object = ""
+	}
+	if a != nil {
+		d.printf("-   %s: %s", path, text(a))
+	}
+	if b != nil {
+		d.printf("+   %s: %s", path, text(b))
+	}
+}
+
+func (d *differ) printf(format string, args ...any) { fmt.Fprintf(d, format+"\n", args...) }
+
+// keys are those of both, sorted.
+func keys[M ~map[string]any](a, b M) []string {
+	return slices.Compact(slices.Sorted(func(yield func(string) bool) {
+		for key := range maps.Keys(a) {
+			if !yield(key) {
+				return
+			}
+		}
+		for key := range maps.Keys(b) {
+			if !yield(key) {
+				return
+			}
+		}
+	}))
+}

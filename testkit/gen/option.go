@@ -1,0 +1,149 @@
+package gen
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+)
+
+// The oracles of this package. The others are those of package chaos.
+const (
+	oracleFresh    = "fresh"    // what came of a manifest is not what comes of it alone
+	oracleRecovery = "recovery" // the same, when the manifest had been there before
+	oracleRefused  = "refused"  // the API server refuses what the operator sends
+	oraclePanic    = "panic"    // the operator panicked
+	oracleResidue  = "residue"
+	oracleAtRest   = "writes-at-rest"
+)
+
+// Oracles are the names of what is held against every operator, as reports use them and [Without] takes them.
+func Oracles() []string {
+	all := []string{oracleFresh, oracleRecovery, oraclePanic}
+	for _, name := range explore.Oracles() {
+		switch name {
+		case "scenario", "end-state", "creations", "writes-after-restart", "lost-update": // nothing here brings these about
+		default:
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// An Option changes how an operator is explored.
+type Option func(*config)
+
+type config struct {
+	explore.Options
+
+	seed      int64
+	steps     int
+	sequences int
+	shrink    time.Duration
+	account   string
+	start     []testkit.StartOption
+	ignored   state.Mask
+}
+
+const (
+	defaultSteps     = 20
+	defaultSequences = 2
+	defaultShrink    = 30 * time.Second
+	defaultPatience  = 10 * time.Second
+)
+
+func configure(opts []Option) (*config, error) {
+	c := &config{steps: defaultSteps, sequences: defaultSequences, shrink: defaultShrink, ignored: state.Mask{}}
+	c.Options.Patience, c.Options.Rest = defaultPatience, time.Second
+	for _, opt := range opts {
+		opt(c)
+	}
+	for _, oracle := range c.Options.Without {
+		if !slices.Contains(Oracles(), oracle) {
+			return nil, fmt.Errorf("there is no oracle %q to be switched off: the oracles are %s", oracle, strings.Join(Oracles(), ", "))
+		}
+	}
+	if c.steps < 1 || c.sequences < 1 {
+		return nil, fmt.Errorf("%d sequences of %d steps are nothing to explore: give at least 1 of each", c.sequences, c.steps)
+	}
+	return c, nil
+}
+
+func (c *config) has(oracle string) bool { return !slices.Contains(c.Options.Without, oracle) }
+
+// Steps is how many steps a sequence has, the sample being the first. The default is 20. The returns to an earlier manifest
+// count. A step takes about half a second.
+func Steps(n int) Option { return func(c *config) { c.steps = n } }
+
+// Sequences is how many sequences there are. The default is 2.
+func Sequences(n int) Option { return func(c *config) { c.sequences = n } }
+
+// Seed makes the same choices each time, unless the flag -testkit.seed says otherwise. The default, 0, is by chance.
+func Seed(n int64) Option { return func(c *config) { c.seed = n } }
+
+// Shrink is for how long a failure is made smaller. The default is 30 s, and 0 shows it as it was found.
+func Shrink(d time.Duration) Option { return func(c *config) { c.shrink = d } }
+
+// Without switches oracles off. The reason is for the reader of the test.
+func Without(reason string, oracles ...string) Option {
+	return func(c *config) {
+		_ = reason
+		c.Options.Without = append(c.Options.Without, oracles...)
+	}
+}
+
+// Ignore names places that may depend on what the custom resource was before, as reports show them: objects, such as
+// "persistentvolumeclaims/data", or their fields, such as "secrets/web.data.password". The reason is for the reader of the
+// test.
+func Ignore(reason string, places ...string) Option {
+	return func(c *config) {
+		_ = reason
+		for _, place := range places {
+			c.ignored[place] = true
+		}
+	}
+}
+
+// Keeps names resources, such as "persistentvolumeclaims", that may stay when the custom resource has gone.
+func Keeps(resources ...string) Option {
+	return func(c *config) { c.Options.Keeps = append(c.Options.Keeps, resources...) }
+}
+
+// Never checks each state of a namespace. The function returns what is wrong with the objects that exist, or "".
+func Never(name string, holds func(objects []client.Object) string) Option {
+	return func(c *config) {
+		c.Options.Never = append(c.Options.Never, explore.Never{Name: name, Holds: func(now []history.Change) string {
+			objects := make([]client.Object, len(now))
+			for i, change := range now {
+				objects[i] = change.Object
+			}
+			return holds(objects)
+		}})
+	}
+}
+
+// Before runs once in each namespace before the operator starts, for what custom resources refer to.
+func Before(setup func(k *testkit.K)) Option { return func(c *config) { c.Options.Setup = setup } }
+
+// Rest is how long the operator must not write to count as being at rest when it is in doubt what came of a step. What
+// differs then has to last three times as long. The default is 1 s: raise it for an operator that looks again by a clock of
+// its own.
+func Rest(d time.Duration) Option { return func(c *config) { c.Options.Rest = d } }
+
+// Patience is how long the operator may take to come to rest. The default is 10 s. Steps that pass do not wait for it.
+func Patience(d time.Duration) Option { return func(c *config) { c.Options.Patience = d } }
+
+// As names the ServiceAccount that the operator runs as. It is needed if the files of testkit.Env have several.
+func As(serviceAccount string) Option { return func(c *config) { c.account = serviceAccount } }
+
+// StartWith are options with which the operator is started in each namespace.
+func StartWith(opts ...testkit.StartOption) Option {
+	return func(c *config) { c.start = append(c.start, opts...) }
+}

@@ -1,0 +1,173 @@
+package gen
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/sequence"
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+)
+
+// care is how sure one wants to be.
+type care int
+
+const (
+	hasty   care = iota // a short pause counts as rest
+	careful             // a long one does, and what differs between two such runs does not count
+)
+
+// A short pause.
+const moment = 120 * time.Millisecond
+
+// pause is how long an operator must have been at rest.
+func (c *campaign) pause(care care) time.Duration {
+	if care == hasty {
+		return moment
+	}
+	return c.Options.Rest
+}
+
+// reference is what comes of a manifest alone.
+type reference struct {
+	invalid string   // why the API server refuses it
+	stuck   string   // why the operator cannot carry it out, by what it says itself
+	wrong   *finding // what the operator does wrong
+	ready   bool     // Ready is True
+	told    bool     // the custom resource says which generation its status is about
+	state   state.State
+}
+
+// unusable says why nothing can be compared with the reference, if so.
+func (r *reference) unusable() result {
+	switch {
+	case r == nil:
+		return result{}
+	case r.wrong != nil:
+		return result{wrong: new(*r.wrong)} // a copy: each reader tells its own story of it
+	case r.invalid != "":
+		return result{stuck: r.invalid} // it can only come to be, and not be created
+	default:
+		return result{stuck: r.stuck}
+	}
+}
+
+// entry is a reference that is there or is being made.
+type entry struct {
+	care care
+	done chan struct{} // closed when the others are set
+	ref  reference
+	err  error
+}
+
+// reference returns what comes of a manifest alone. It is found out once, or twice if more care is taken later.
+func (c *campaign) reference(ctx context.Context, m *unstructured.Unstructured, care care) (*reference, error) {
+	key := render(m)
+	for {
+		c.mu.Lock()
+		e := c.references[key]
+		mine := e == nil || e.care < care
+		if mine {
+			e = &entry{care: care, done: make(chan struct{})}
+			c.references[key] = e
+		}
+		c.mu.Unlock()
+		if mine {
+			e.ref, e.err = c.find(ctx, m, care)
+			if e.err != nil {
+				c.forget(key, e)
+			}
+			close(e.done)
+			return &e.ref, e.err
+		}
+		select {
+		case <-e.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if e.err == nil {
+			return &e.ref, nil
+		} // else whoever made it gave up, which is no reason for us to
+	}
+}
+
+func (c *campaign) forget(key string, e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.references[key] == e {
+		delete(c.references, key)
+	}
+}
+
+// find finds out what comes of a manifest alone. With care it does so twice, and learns what differs by itself.
+func (c *campaign) find(ctx context.Context, m *unstructured.Unstructured, care care) (reference, error) {
+	if care == hasty {
+		return c.alone(ctx, m, care)
+	}
+	var (
+		other    reference
+		otherErr error
+		wg       sync.WaitGroup
+	)
+	wg.Go(func() { other, otherErr = c.alone(ctx, m, care) })
+	ref, err := c.alone(ctx, m, care)
+	wg.Wait()
+	if err := errors.Join(err, otherErr); err != nil {
+		return ref, err
+	}
+	if ref.wrong == nil {
+		ref.wrong = other.wrong
+	}
+	if ref.stuck == "" {
+		ref.stuck = other.stuck
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range c.mask.Learn(ref.state, other.state) {
+		c.mask[key] = true
+	}
+	return ref, nil
+}
+
+// alone makes one trial of a manifest in a namespace where there was nothing before.
+func (c *campaign) alone(ctx context.Context, m *unstructured.Unstructured, care care) (ref reference, _ error) {
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return ref, ctx.Err()
+	}
+	t, err := c.open(ctx, "alone")
+	defer func() {
+		entries := t.session.Close()
+		if ref.wrong != nil {
+			ref.wrong.timeline = entries
+		}
+	}()
+	if err != nil {
+		return ref, err
+	}
+	if ref.invalid, err = t.apply(m, "apply the manifest"); err != nil || ref.invalid != "" {
+		return ref, err
+	}
+	lie, err := t.session.Rest(c.pause(care))
+	if err != nil {
+		return ref, err
+	}
+	ref.state, ref.ready, ref.stuck = renumber(t.session.State()), t.isReady(), t.stuck()
+	ref.told = t.isObserved() && observed(t.custom()) > 0
+	if ref.wrong = t.wrong(lie); ref.wrong != nil {
+		ref.wrong.sequence = sequence.Sequence{m}
+	}
+	return ref, nil
+}
+
+// differ returns how a state differs from a reference's, "" if it does not.
+func (c *campaign) differ(ref *reference, got state.State) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return difference(c.mask.Apply(ref.state), c.mask.Apply(got))
+}

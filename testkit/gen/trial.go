@@ -1,0 +1,294 @@
+package gen
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
+	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/sequence"
+	"github.com/homeostat-dev/homeostat/testkit/internal/validity"
+	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
+)
+
+// trial is one namespace in which the custom resource becomes one manifest after the other. It must not be used
+// concurrently.
+type trial struct {
+	c       *campaign
+	session *explore.Session
+	applied sequence.Sequence // what was stored
+}
+
+// open begins a trial. Its session has to be closed in either case.
+func (c *campaign) open(ctx context.Context, name string) (*trial, error) {
+	s, err := c.x.Open(ctx, name)
+	t := &trial{c: c, session: s}
+	if c.observes {
+		s.Answered = t.isObserved
+	}
+	return t, err
+}
+
+// isObserved reports whether what the custom resource says is about what it is now.
+func (t *trial) isObserved() bool {
+	u := t.custom()
+	return u != nil && observed(u) == u.GetGeneration()
+}
+
+// observed is the generation that a custom resource says it is about, 0 if it does not say.
+func observed(u *unstructured.Unstructured) int64 {
+	if n, ok, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration"); ok {
+		return n
+	}
+	ready, _ := readiness.Condition(u, readiness.Ready)
+	return ready.ObservedGeneration
+}
+
+// apply makes the custom resource m. It returns why the API server refuses that, or "".
+func (t *trial) apply(m *unstructured.Unstructured, name string) (refused string, _ error) {
+	var last *unstructured.Unstructured
+	if n := len(t.applied); n > 0 {
+		last = t.applied[n-1]
+	}
+	var verdict validity.Verdict
+	var err error
+	broken := t.session.Do(name, func(k *testkit.K) {
+		verdict, err = validity.Store{Client: k.Client, Namespace: k.Namespace}.Judge(k.Context(), last, m)
+	})
+	switch {
+	case broken != nil:
+		return "", broken
+	case err != nil:
+		return "", err
+	case !verdict.Valid:
+		return verdict.Sentence, nil
+	}
+	t.applied = append(t.applied, m)
+	return "", nil
+}
+
+// result is what came of one step. All are empty if all is well.
+type result struct {
+	invalid string   // the API server refuses the manifest: the step was not made
+	stuck   string   // the operator cannot carry it out, neither alone
+	wrong   *finding // what the operator did wrong
+}
+
+// isBad reports whether anything is not well.
+func (r result) isBad() bool { return r != result{} }
+
+// advance makes the custom resource m, waits, and compares with what comes of m alone. What differs is looked at again:
+// with care in a second look, or in the same way but after a longer pause.
+func (t *trial) advance(ctx context.Context, m *unstructured.Unstructured, second look) (result, error) {
+	type answer struct {
+		ref *reference
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		ref, err := t.c.reference(ctx, m, hasty)
+		answers <- answer{ref, err}
+	}()
+	back := t.has(m)
+	refused, err := t.apply(m, fmt.Sprintf("apply manifest %d", len(t.applied)+1))
+	if err != nil {
+		return result{}, err
+	}
+	var lie *report.Violation
+	if refused == "" {
+		if lie, err = t.session.Rest(moment); err != nil {
+			return result{}, err
+		}
+	}
+	a := <-answers // in any case, so that nothing goes on when we have returned
+	if a.err == nil && a.ref.unusable().isBad() {
+		a.ref, a.err = t.c.reference(ctx, m, second.care)
+	}
+	switch {
+	case a.err != nil || refused != "":
+		return result{invalid: refused}, a.err
+	case a.ref.unusable().isBad():
+		return a.ref.unusable(), nil
+	}
+	if wrong := t.wrong(lie); wrong != nil {
+		return result{wrong: wrong}, nil
+	}
+	return t.compare(ctx, m, a.ref, second, back)
+}
+
+func (t *trial) has(m *unstructured.Unstructured) bool {
+	for _, earlier := range t.applied {
+		if render(earlier) == render(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// look says how a difference is looked at a second time.
+type look struct {
+	care     care          // with which the reference is made
+	pause    time.Duration // for which the operator must have been at rest
+	patience time.Duration // for which the difference must have lasted
+}
+
+// compare compares what there is with what comes of m alone.
+func (t *trial) compare(ctx context.Context, m *unstructured.Unstructured, ref *reference, second look, back bool) (result, error) {
+	diff := t.c.differ(ref, renumber(t.session.State()))
+	if diff == "" {
+		return result{}, nil
+	}
+	ref, err := t.c.reference(ctx, m, second.care)
+	if err != nil || ref.unusable().isBad() {
+		return ref.unusable(), err
+	}
+	began := time.Now()
+	for {
+		lie, err := t.session.Rest(second.pause)
+		if err != nil {
+			return result{}, err
+		}
+		if wrong := t.wrong(lie); wrong != nil {
+			return result{wrong: wrong}, nil
+		}
+		changed := t.session.Changed()
+		if diff = t.c.differ(ref, renumber(t.session.State())); diff == "" {
+			return result{}, nil
+		}
+		left := second.patience - time.Since(began)
+		if left <= 0 {
+			break
+		}
+		select {
+		case <-changed:
+		case <-time.After(left):
+		case <-ctx.Done():
+			return result{}, ctx.Err()
+		}
+	}
+	oracle, message := oracleFresh, "what came of the last manifest depends on the ones before it (-alone +after the others)"
+	if back {
+		oracle, message = oracleRecovery, "the manifest is as it was before, and what came of it is not (-alone +after the others)"
+	}
+	if !t.c.has(oracle) {
+		return result{}, nil
+	}
+	return result{wrong: &finding{oracle: oracle, message: message, detail: diff}}, nil
+}
+
+// end deletes the custom resource and says what was wrong in that.
+func (t *trial) end() (*finding, error) {
+	if err := t.session.End(); err != nil {
+		return nil, err
+	}
+	f := t.wrong(nil)
+	if f != nil {
+		f.deleted = true
+	}
+	return f, nil
+}
+
+// wrong is the first thing that the operator did wrong so far, or that it does now.
+func (t *trial) wrong(now *report.Violation) *finding {
+	violations := t.session.Violations()
+	if now != nil && len(t.refusals()) == 0 {
+		violations = append(violations, *now)
+	}
+	for _, v := range violations {
+		if t.c.has(v.Oracle) {
+			return &finding{oracle: v.Oracle, message: v.Message, detail: v.Detail}
+		}
+	}
+	if what := t.panicked(); what != "" && t.c.has(oraclePanic) {
+		return &finding{oracle: oraclePanic, message: "the operator panicked: " + what}
+	}
+	if calls := t.refusals(); len(calls) > 0 && t.isReady() && t.c.has(oracleRefused) {
+		return &finding{
+			oracle: oracleRefused, detail: calls[0].Message,
+			message: fmt.Sprintf("the custom resource is Ready, and the API server refuses what the operator sends: %s", calls[0].Request),
+		}
+	}
+	return nil
+}
+
+// panicked returns with what the operator panicked, or "". Package sdk catches panics itself, and reports them as a reason.
+func (t *trial) panicked() string {
+	if p := t.c.panicsOf(t.session.K().Namespace).get(); p != "" {
+		return p
+	}
+	if u := t.custom(); u != nil {
+		for _, c := range readiness.Conditions(u) {
+			if c.Reason == "Panic" {
+				return c.Message
+			}
+		}
+	}
+	return ""
+}
+
+// refusals are the requests of the last step that the API server refused, and that the operator did not replace by others.
+func (t *trial) refusals() []wire.Call {
+	refused := t.session.Refused()
+	left := refused[:0]
+	for _, r := range refused {
+		made := false
+		for _, c := range t.session.Calls() {
+			same := wire.KindOf(c.Request) == wire.KindOf(r.Request) && c.Name == r.Name && c.Subresource == r.Subresource
+			made = made || same && c.Began >= r.Began && c.Writes() && c.Verb != "delete" && c.Code > 0 &&
+				c.Code < http.StatusMultipleChoices
+		}
+		if !made {
+			left = append(left, r)
+		}
+	}
+	return left
+}
+
+// custom is the custom resource as it is stored, nil if there is none.
+func (t *trial) custom() *unstructured.Unstructured {
+	for _, c := range t.session.Current() {
+		if c.Object.GroupVersionKind().GroupKind() == t.c.schema.Kind.GroupKind() && c.Object.GetName() == t.c.sample.GetName() {
+			return c.Object
+		}
+	}
+	return nil
+}
+
+func (t *trial) isReady() bool {
+	u := t.custom()
+	return u != nil && readiness.MissingCondition(u, readiness.Ready, metav1.ConditionTrue) == ""
+}
+
+// stuck returns why the operator cannot carry out what it is asked for, by what it says itself, or "". Nobody can say what
+// should come of such a manifest: children of the one before may be left or not.
+func (t *trial) stuck() string {
+	if calls := t.refusals(); len(calls) > 0 {
+		return fmt.Sprintf("%s: %s", calls[0].Request, calls[0].Message)
+	}
+	u := t.custom()
+	if u == nil {
+		return ""
+	}
+	conventional := false // it has a word for both of these, so that what is neither is meant to be so
+	for _, c := range readiness.Conditions(u) {
+		if c.Type != "Stalled" && c.Type != "Reconciling" {
+			continue
+		}
+		conventional = true
+		if c.Status == metav1.ConditionTrue {
+			return fmt.Sprintf("%s (%s): %s", c.Type, c.Reason, c.Message)
+		}
+	}
+	if missing := readiness.Missing(u); t.c.ready && !conventional && missing != "" {
+		return strings.TrimSpace(missing)
+	}
+	return ""
+}

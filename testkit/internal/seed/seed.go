@@ -1,0 +1,28 @@
+// Package seed holds the flag from which every exploration takes its random choices, so that one command replays any of
+// them. It makes no choices itself.
+package seed
+
+import (
+	"flag"
+	"time"
+)
+
+// Flag is the name of the flag, as it is given to go test.
+const Flag = "testkit.seed"
+
+var given = flag.Int64(Flag, 0, "what packages chaos and gen choose by; 0 means by chance")
+
+// Given returns the flag's value, 0 if it was not set.
+func Given() int64 { return *given }
+
+// Or returns the flag's value or, if it was not set, the fallback. If that is 0, too, it is another number each time.
+func Or(fallback int64) int64 {
+	switch {
+	case *given != 0:
+		return *given
+	case fallback != 0:
+		return fallback
+	default:
+		return time.Now().UnixNano()
+	}
+}
