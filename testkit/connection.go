@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,6 +19,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/assets"
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
 	"github.com/homeostat-dev/homeostat/testkit/internal/rbac"
 )
@@ -40,6 +42,26 @@ type connection struct {
 	mapper   meta.RESTMapper
 	client   client.WithWatch
 	policy   *rbac.Policy // nil without Env.RBAC
+
+	watch    sync.Once
+	watching *history.Historian
+	watchErr error
+}
+
+// historian follows all namespaces from its first use on, until the connection is released.
+func (c *connection) historian() (*history.Historian, error) {
+	c.watch.Do(func() {
+		c.watching, c.watchErr = history.Start(context.Background(), c.config)
+		if c.watchErr != nil {
+			return
+		}
+		release := c.release
+		c.release = func() {
+			c.watching.Stop()
+			release()
+		}
+	})
+	return c.watching, c.watchErr
 }
 
 func (e *Env) connect(ctx context.Context, private bool) (*connection, error) {

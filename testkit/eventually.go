@@ -27,10 +27,13 @@ func (k *K) Eventually(obj client.Object, checks ...Check) {
 	ctx, cancel := context.WithTimeout(k.Context(), k.Timeout)
 	defer cancel()
 	s, err := k.watch(obj, checks)
+	k.seen.say("waits until %s %s is: %s", s.kind(), obj.GetName(), names(checks))
 	if err == nil {
 		err = s.follow(ctx, func() bool { return s.missing == "" })
 	}
-	if err != nil {
+	if err == nil {
+		k.seen.say("%s %s is: %s", s.kind(), obj.GetName(), names(checks))
+	} else {
 		k.t.Fatalf("waiting for %s %s: not within %v: %v%s", s.kind(), s.name(), k.Timeout, err, s.describe())
 	}
 }
@@ -49,6 +52,7 @@ func (k *K) Consistently(obj client.Object, during time.Duration, checks ...Chec
 		})
 	})
 	s, err := k.watch(obj, checks)
+	k.seen.say("looks for %v whether %s %s stays: %s", during, s.kind(), obj.GetName(), names(checks))
 	if err == nil {
 		err = s.follow(ctx, func() bool {
 			begin()
@@ -61,6 +65,15 @@ func (k *K) Consistently(obj client.Object, during time.Duration, checks ...Chec
 	case !over.Load():
 		k.t.Fatalf("watching %s %s for %v: %v", s.kind(), s.name(), during, err)
 	}
+}
+
+// names lists checks.
+func names(checks []Check) string {
+	all := make([]string, len(checks))
+	for i, check := range checks {
+		all[i] = check.Name
+	}
+	return strings.Join(all, ", ")
 }
 
 // sight says whether the object was there when last looked for.

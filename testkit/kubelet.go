@@ -15,6 +15,7 @@ type Kubelet struct {
 // Fail makes the pods of the test's namespace that match the label selector fare as mode says.
 func (s *Kubelet) Fail(selector string, mode kubelet.Mode) {
 	s.k.t.Helper()
+	s.k.seen.say("has the pods with %s fare as %v", selector, mode)
 	s.do(func(ctx context.Context, sim *kubelet.Kubelet) error {
 		return sim.Fail(ctx, s.k.Namespace, selector, mode)
 	})
@@ -23,12 +24,14 @@ func (s *Kubelet) Fail(selector string, mode kubelet.Mode) {
 // Heal ends what Fail and HoldReady did to these pods.
 func (s *Kubelet) Heal(selector string) {
 	s.k.t.Helper()
+	s.k.seen.say("heals the pods with %s", selector)
 	s.do(func(ctx context.Context, sim *kubelet.Kubelet) error { return sim.Heal(ctx, s.k.Namespace, selector) })
 }
 
 // HoldReady keeps matching pods of the test's namespace, future ones too, from being Ready until release is called.
 func (s *Kubelet) HoldReady(selector string) (release func()) {
 	s.k.t.Helper()
+	s.k.seen.say("keeps the pods with %s from being ready", selector)
 	var let func(context.Context) error
 	s.do(func(ctx context.Context, sim *kubelet.Kubelet) (err error) {
 		let, err = sim.HoldReady(ctx, s.k.Namespace, selector)
@@ -36,6 +39,7 @@ func (s *Kubelet) HoldReady(selector string) (release func()) {
 	})
 	return func() {
 		s.k.t.Helper()
+		s.k.seen.say("lets the pods with %s be ready", selector)
 		s.do(func(ctx context.Context, _ *kubelet.Kubelet) error { return let(ctx) })
 	}
 }
@@ -44,6 +48,7 @@ func (s *Kubelet) HoldReady(selector string) (release func()) {
 func (s *Kubelet) NodeLost(node string) {
 	s.k.t.Helper()
 	s.needPrivate()
+	s.k.seen.say("has node %s vanish", node)
 	s.do(func(ctx context.Context, sim *kubelet.Kubelet) error { return sim.NodeLost(ctx, node) })
 }
 
@@ -51,6 +56,7 @@ func (s *Kubelet) NodeLost(node string) {
 func (s *Kubelet) NodeBack(node string) {
 	s.k.t.Helper()
 	s.needPrivate()
+	s.k.seen.say("brings node %s back", node)
 	s.do(func(ctx context.Context, sim *kubelet.Kubelet) error { return sim.NodeBack(ctx, node) })
 }
 

@@ -1,33 +1,111 @@
 package testkit
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
-	"testing"
 
 	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
 )
 
-// testLog sends an operator's log to its test, which shows it when the test fails or with -v. After close it is
-// silent: a line that comes after the end of a test would make the testing package panic.
+// A logLine is one line of an operator's log.
+type logLine struct {
+	bad  bool
+	text string // one line
+	more string // "key=value" for what the text leaves out, possibly of several lines
+}
+
+// testLog takes an operator's log to its test. After close it is silent: a line that comes after the end of a test would
+// make the testing package panic.
 type testLog struct {
 	mu     sync.Mutex
-	t      testing.TB
+	to     func(logLine)
 	closed bool
 }
 
-func (l *testLog) logger() logr.Logger {
-	return funcr.New(func(prefix, args string) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if !l.closed {
-			l.t.Logf("%s %s", prefix, args)
-		}
-	}, funcr.Options{})
-}
+func (l *testLog) logger() logr.Logger { return logr.New(&logSink{log: l}) }
 
 func (l *testLog) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
+}
+
+func (l *testLog) write(line logLine) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.to(line)
+	}
+}
+
+// logSink is the logr.LogSink of an operator. Debug messages are dropped, as a production logger does.
+type logSink struct {
+	log    *testLog
+	name   string
+	values []any
+}
+
+// familiar are keys that controller-runtime adds to each line and that say the same in each line of a test.
+var familiar = []string{"controllerGroup", "controllerKind", "namespace", "reconcileID"}
+
+func (*logSink) Init(logr.RuntimeInfo) {}
+
+func (*logSink) Enabled(level int) bool { return level <= 0 }
+
+func (s *logSink) Info(_ int, message string, values ...any) {
+	s.log.write(logLine{text: s.named(message), more: s.pairs(values)})
+}
+
+func (s *logSink) Error(err error, message string, values ...any) {
+	if err != nil {
+		message = fmt.Sprintf("%s: %v", message, err)
+	}
+	s.log.write(logLine{bad: true, text: s.named(message), more: s.pairs(values)})
+}
+
+func (s *logSink) named(message string) string {
+	if s.name == "" {
+		return message
+	}
+	return s.name + ": " + message
+}
+
+func (s *logSink) pairs(more []any) string {
+	all := slices.Concat(s.values, more)
+	var b strings.Builder
+	for i := 0; i+1 < len(all); i += 2 {
+		key := fmt.Sprint(all[i])
+		if slices.Contains(familiar, key) || isObject(key, s.values, i) {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "%s=%v", key, all[i+1])
+	}
+	return b.String()
+}
+
+// isObject recognizes the key under which controller-runtime logs the object once more: that of its kind.
+func isObject(key string, values []any, at int) bool {
+	for i := 0; i+1 < len(values); i += 2 {
+		if values[i] == "controllerKind" && values[i+1] == key {
+			return at < len(values)
+		}
+	}
+	return false
+}
+
+func (s *logSink) WithValues(values ...any) logr.LogSink {
+	next := *s
+	next.values = slices.Concat(s.values, values)
+	return &next
+}
+
+func (s *logSink) WithName(name string) logr.LogSink {
+	next := *s
+	next.name = strings.Trim(s.name+"."+name, ".")
+	return &next
 }

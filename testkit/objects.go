@@ -130,12 +130,14 @@ func (k *K) Refused(obj client.Object) string {
 // Eventually. When K.Timeout is over the test fails with done's last error.
 func (k *K) Wait(what string, done func(context.Context) error) {
 	k.t.Helper()
+	k.seen.say("waits until %s", what)
 	ctx, cancel := context.WithTimeout(k.Context(), k.Timeout)
 	defer cancel()
 	var last error
 	for {
 		err := done(ctx)
 		if err == nil {
+			k.seen.say("no longer waits until %s", what)
 			return
 		}
 		if last == nil || !errors.Is(err, context.DeadlineExceeded) {

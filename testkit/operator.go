@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -65,6 +66,8 @@ type Operator struct {
 	err      error // set before done is closed
 	killed   bool
 	log      *testLog
+	seen     *observation
+	process  int // counts the operators of the test from 1
 }
 
 // Start runs an operator in this process, in a manager of its own, and returns when its informers are in sync; at once if
@@ -93,12 +96,16 @@ func (k *K) start(setup Setup, o startOptions) (*Operator, error) {
 		}
 	}
 	op := &Operator{
-		t: k.t, recorder: recorder.New(), cut: &atomic.Bool{}, done: make(chan struct{}), log: &testLog{t: k.t},
+		t: k.t, recorder: recorder.New(), cut: &atomic.Bool{}, done: make(chan struct{}),
+		seen: k.seen, process: k.seen.process(),
 	}
+	op.log = &testLog{to: op.logged}
 	cfg = rest.CopyConfig(cfg)
 	if o.transport != nil {
+		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return k.seen.inner(op.process, next) })
 		cfg.Wrap(o.transport)
 	}
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return k.seen.outer(op.process, next) })
 	cfg = op.recorder.Wrap(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &cuttable{next: next, cut: op.cut} })
 	mgr, elects, err := k.newManager(cfg, op.log, o)
@@ -111,6 +118,7 @@ func (k *K) start(setup Setup, o startOptions) (*Operator, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	op.cancel = cancel
 	k.running = append(k.running, op)
+	k.seen.say("%s starts", op)
 	go func() {
 		defer close(op.done)
 		op.err = mgr.Start(ctx)
@@ -148,6 +156,22 @@ func (k *K) newManager(cfg *rest.Config, log *testLog, o startOptions) (mgr mana
 	return mgr, options.LeaderElection, nil
 }
 
+// String names the operator among those of the test.
+func (op *Operator) String() string {
+	if op.process > 1 {
+		return fmt.Sprintf("the operator (process %d)", op.process)
+	}
+	return "the operator"
+}
+
+// logged takes one line of the log. It belongs to what happened, which is shown when the test fails.
+func (op *Operator) logged(l logLine) {
+	op.seen.log(op.process, l)
+	if op.seen == nil || testing.Verbose() {
+		op.t.Log(strings.TrimSpace(l.text + " " + l.more))
+	}
+}
+
 // waitReady returns when the informers are in sync, or the manager has given up.
 func (op *Operator) waitReady(ctx context.Context, mgr manager.Manager) error {
 	synced := make(chan bool, 1)
@@ -165,7 +189,7 @@ func (op *Operator) waitReady(ctx context.Context, mgr manager.Manager) error {
 	case ok := <-synced:
 		if !ok {
 			return errors.New("its informers are not in sync after " + DefaultTimeout.String() +
-				": the log of the test says what they wait for")
+				": the log says what they wait for")
 		}
 		return nil
 	case <-op.done:
@@ -186,6 +210,7 @@ func (op *Operator) Done() <-chan struct{} { return op.done }
 // rest, fails the test if it does not come to rest or ended with an error before, and may be called more than once.
 func (op *Operator) Stop() {
 	op.t.Helper()
+	op.seen.say("%s is stopped", op)
 	op.cancel()
 	op.wait()
 	if op.err != nil && !op.killed {
@@ -197,6 +222,7 @@ func (op *Operator) Stop() {
 // tries, and nothing it had in memory survives. It returns when the operator is at rest.
 func (op *Operator) Kill() {
 	op.t.Helper()
+	op.seen.say("%s is killed", op)
 	op.cut.Store(true)
 	op.killed = true
 	op.cancel()

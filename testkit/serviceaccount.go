@@ -51,16 +51,17 @@ func (k *K) serviceAccount(name string, clusterWide bool) (*rest.Config, error) 
 		return nil, err
 	}
 	for _, object := range objects {
-		if err := k.Client.Create(k.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := k.admin.Create(k.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
 			return nil, fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
 		}
+		k.seen.made(object)
 	}
 	if err := k.waitAuthorized(name, objects); err != nil {
 		return nil, err
 	}
 	token := &authenticationv1.TokenRequest{}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: name}}
-	if err := k.Client.SubResource("token").Create(k.Context(), account, token); err != nil {
+	if err := k.admin.SubResource("token").Create(k.Context(), account, token); err != nil {
 		return nil, fmt.Errorf("requesting a token: %w", err)
 	}
 	cfg := rest.AnonymousClientConfig(k.conn.config)
@@ -85,7 +86,7 @@ func (k *K) waitAuthorized(account string, objects []client.Object) error {
 			continue
 		}
 		err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(ctx context.Context) (bool, error) {
-			err := k.Client.Create(ctx, review)
+			err := k.admin.Create(ctx, review)
 			return review.Status.Allowed, err //nolint:wrapcheck // wrapped below
 		})
 		if err != nil {

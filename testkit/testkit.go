@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +41,8 @@ type K struct {
 
 	t         testing.TB
 	conn      *connection
+	admin     client.WithWatch // what testkit itself does is no part of the test
+	seen      *observation     // nil if the test is not observed
 	namespace *corev1.Namespace
 	running   []*Operator
 	cleanup   []client.Object // cluster-wide objects the test applied
@@ -78,24 +81,41 @@ func New(t testing.TB, opts ...Option) *K {
 	case err != nil:
 		t.Fatal(err)
 	case o.private:
-		t.Cleanup(conn.release)
+		t.Cleanup(func() { conn.release() })
 	}
 	k := &K{
-		Client: conn.client, Config: rest.CopyConfig(conn.config), Timeout: DefaultTimeout,
-		Namespace: namespaceName(t.Name()), t: t, conn: conn,
+		Config: rest.CopyConfig(conn.config), Timeout: DefaultTimeout, Namespace: namespaceName(t.Name()),
+		t: t, conn: conn, admin: conn.client, seen: observe(t),
 	}
 	k.Kubelet = &Kubelet{k: k}
-	if o.through != nil {
-		k.Config.Wrap(o.through)
-		if k.Client, err = conn.clientFor(k.Config); err != nil {
-			t.Fatalf("%v", err)
-		}
+	if err := k.connect(o); err != nil {
+		t.Fatalf("%v", err)
 	}
 	if err := k.createNamespace(); err != nil {
 		t.Fatalf("%v", err)
 	}
 	t.Cleanup(k.close)
 	return k
+}
+
+// connect makes the test's own client, and begins to follow its namespace.
+func (k *K) connect(o options) (err error) {
+	if o.through != nil {
+		k.Config.Wrap(o.through)
+	}
+	cfg := rest.CopyConfig(k.Config)
+	if k.seen != nil {
+		historian, err := k.conn.historian()
+		if err != nil {
+			return err
+		}
+		k.seen.follow(k.Namespace, historian)
+		// The record needs what it can read.
+		cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return k.seen.user.Transport(0, next) })
+	}
+	k.Client, err = k.conn.clientFor(cfg)
+	return err
 }
 
 // connect takes the package's control plane or, if need be, one for this test.
@@ -125,7 +145,7 @@ func (k *K) Record(cfg *rest.Config) (*rest.Config, *recorder.Recorder) {
 
 func (k *K) createNamespace() error {
 	k.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace}}
-	if err := k.Client.Create(k.Context(), k.namespace); err != nil {
+	if err := k.admin.Create(k.Context(), k.namespace); err != nil {
 		return fmt.Errorf("creating the test's namespace: %w", err)
 	}
 	if !k.conn.env.Workloads {
@@ -149,6 +169,7 @@ func (k *K) createNamespace() error {
 func (k *K) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), k.Timeout)
 	defer cancel()
+	k.seen.end()
 	if k.conn.existing {
 		k.closeExisting(ctx)
 		return
@@ -156,7 +177,7 @@ func (k *K) close() {
 	k.stopOperators()
 	// Whoever would take finalizers off the contents has just been stopped. Nobody waits for the namespace to be gone.
 	abandon := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, janitor.AbandonAnnotation)
-	err := k.Client.Patch(ctx, k.namespace, client.RawPatch(types.MergePatchType, []byte(abandon)))
+	err := k.admin.Patch(ctx, k.namespace, client.RawPatch(types.MergePatchType, []byte(abandon)))
 	if err != nil && !apierrors.IsNotFound(err) {
 		k.t.Errorf("cleaning up: abandoning namespace %s: %v", k.Namespace, err)
 	}
@@ -168,7 +189,7 @@ func (k *K) closeExisting(ctx context.Context) {
 	defer k.stopOperators()
 	k.deleteAll(ctx)
 	for {
-		err := k.Client.Get(ctx, client.ObjectKeyFromObject(k.namespace), k.namespace)
+		err := k.admin.Get(ctx, client.ObjectKeyFromObject(k.namespace), k.namespace)
 		if apierrors.IsNotFound(err) {
 			return
 		}
@@ -191,7 +212,7 @@ func (k *K) stopOperators() {
 // deleteAll deletes the namespace and what the test applied outside of it.
 func (k *K) deleteAll(ctx context.Context) {
 	for _, object := range append(k.cleanup, k.namespace) {
-		if err := k.Client.Delete(ctx, object); err != nil && !apierrors.IsNotFound(err) {
+		if err := k.admin.Delete(ctx, object); err != nil && !apierrors.IsNotFound(err) {
 			k.t.Errorf("cleaning up: deleting %T %s: %v", object, object.GetName(), err)
 		}
 	}

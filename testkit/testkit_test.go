@@ -112,7 +112,12 @@ func TestExistingCluster(t *testing.T) {
 // rerun runs tests of this binary in a process of their own.
 func rerun(t *testing.T, tests string, env ...string) (string, error) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.v", "-test.run=^("+tests+")$")
+	return rerunWith(t, []string{"-test.v", "-test.run=^(" + tests + ")$"}, env...)
+}
+
+func rerunWith(t *testing.T, args []string, env ...string) (string, error) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/klog/v2"
 )
 
 // ignored are resources that say nothing about an operator, or the same as another one.
@@ -68,7 +70,8 @@ func Start(ctx context.Context, cfg *rest.Config) (*Historian, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	// That watches break off when they are stopped is no news.
+	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	h := &Historian{cancel: cancel, kinds: kinds, logs: map[string]*Log{}}
 	failures := make(chan error, len(kinds))
 	for _, kind := range kinds {

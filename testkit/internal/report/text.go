@@ -23,7 +23,7 @@ func Color() TextOption { return func(t *text) { t.color = true } }
 // WriteText writes for a terminal or a log: what failed, with all that is needed to understand it, then what was not
 // tried, and the counts in the last line.
 func WriteText(w io.Writer, r *Report, opts ...TextOption) error {
-	var t text
+	t := text{details: otherDetail}
 	for _, opt := range opts {
 		opt(&t)
 	}
@@ -39,6 +39,7 @@ type text struct {
 	bytes.Buffer
 
 	verbose, color bool
+	details        int // lines below an entry of the timeline that is not marked
 }
 
 var textWindow = window{around: 3, first: 6, last: 2}
@@ -88,14 +89,18 @@ func (t *text) run(run Run, indent string) {
 }
 
 func (t *text) timeline(timeline []Entry, indent string) {
-	spans := textWindow.excerpt(timeline)
+	t.printf("\n")
+	t.spans(timeline, textWindow.excerpt(timeline), indent)
+}
+
+func (t *text) spans(timeline []Entry, spans []span, indent string) {
 	shown := 0
 	for _, s := range spans {
 		if !s.left {
 			shown += len(s.entries)
 		}
 	}
-	t.printf("\n%sTimeline, ", indent)
+	t.printf("%sTimeline, ", indent)
 	if shown < len(timeline) {
 		t.printf("%d of %d entries", shown, len(timeline))
 	} else {
@@ -123,7 +128,7 @@ func (s span) omission() string {
 }
 
 func (t *text) entry(e Entry, indent string) {
-	mark, most := " ", otherDetail
+	mark, most := " ", t.details
 	written := fmt.Sprintf("%9s  %-8s  %s", offset(e.At), e.Lane, clip(e.Text))
 	if e.Bad {
 		mark, most, written = t.style(red, "!"), badDetail, t.style(bold, written)

@@ -29,12 +29,17 @@ import (
 func Requests(calls []wire.Call, offset time.Duration) []report.Entry {
 	entries := make([]report.Entry, 0, len(calls))
 	for _, c := range calls {
-		if c.Verb == "watch" && c.Code == http.StatusOK || wire.IsLease(c.Request) || c.Resource == "events" {
+		if c.Verb == "watch" && c.Code == http.StatusOK || wire.IsLease(c.Request) || recorded(c) {
 			continue
 		}
 		entries = append(entries, request(c, offset))
 	}
 	return entries
+}
+
+// recorded reports whether the call put an Event into the cluster.
+func recorded(c wire.Call) bool {
+	return c.Resource == "events" && c.Lost == "" && c.Code < http.StatusBadRequest
 }
 
 func request(c wire.Call, offset time.Duration) report.Entry {

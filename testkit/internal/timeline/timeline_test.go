@@ -24,7 +24,7 @@ apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, uid: u, generation: 1, resourceVersion: "1"}
 spec: {replicas: 1, template: {spec: {containers: [{name: app, image: "app:1"}, {name: side, image: "side:1"}]}}}
-status: {conditions: [{type: Available, status: "False", reason: New, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}]}
+status: {conditions: [{type: Available, status: "False", reason: New, lastTransitionTime: "2026-01-01T00:00:00Z"}]}
 `
 
 func read(t *testing.T, text string) *unstructured.Unstructured {
@@ -56,7 +56,7 @@ func TestChanges(t *testing.T) {
 			"one of two containers is named", watch.Modified,
 			func(u *unstructured.Unstructured) {
 				list, _, _ := unstructured.NestedSlice(u.Object, "spec", "template", "spec", "containers")
-				list[1].(map[string]any)["image"] = "side:2" //nolint:forcetypeassert // it is ours
+				list[1].(map[string]any)["image"] = "side:2"
 				_ = unstructured.SetNestedSlice(u.Object, list, "spec", "template", "spec", "containers")
 			},
 			report.Entry{Text: `Deployment web is changed: spec.template.spec.containers.side.image: "side:1" -> "side:2"`},
@@ -156,24 +156,29 @@ func TestRequests(t *testing.T) {
 		"Fine":     {"nothing to see", wire.Call{Request: with(get, 200)}, []report.Entry{{Text: "get pods n/p -> 200"}}},
 		"NotFound": {"it is an answer as any", wire.Call{Request: with(get, 404)}, []report.Entry{{Text: "get pods n/p -> 404"}}},
 		"Conflict": {
-			"it happens", wire.Call{Request: with(get, 409), Message: "changed"},
+			"it happens",
+			wire.Call{Request: with(get, 409), Message: "changed"},
 			[]report.Entry{{Text: "get pods n/p -> 409", Detail: "changed"}},
 		},
 		"Forbidden": {
-			"it says what is wrong", wire.Call{Request: with(get, 403), Message: "no right"},
+			"it says what is wrong",
+			wire.Call{Request: with(get, 403), Message: "no right"},
 			[]report.Entry{{Text: "get pods n/p -> 403", Detail: "no right", Bad: true}},
 		},
 		"Lost": {
-			"what the server did matters", wire.Call{Request: with(get, 200), Lost: "no answer", Reached: true},
+			"what the server did matters",
+			wire.Call{Request: with(get, 200), Lost: "no answer", Reached: true},
 			[]report.Entry{{Text: "get pods n/p -> no answer (the server had answered 200)", Bad: true}},
 		},
 		"SecondProcess": {
-			"who sent it", wire.Call{Request: with(get, 200), Process: 2},
+			"who sent it",
+			wire.Call{Request: with(get, 200), Process: 2},
 			[]report.Entry{{Text: "[process 2] get pods n/p -> 200"}},
 		},
 		"Watch": {
 			"it stands as long as the operator runs",
-			wire.Call{Request: recorder.Request{Verb: "watch", Resource: "pods", Code: http.StatusOK}}, []report.Entry{},
+			wire.Call{Request: recorder.Request{Verb: "watch", Resource: "pods", Code: http.StatusOK}},
+			[]report.Entry{},
 		},
 	}
 	for name, tt := range tests {

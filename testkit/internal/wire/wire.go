@@ -33,8 +33,9 @@ type Call struct {
 	Began, Ended time.Duration
 	// Sent is the body of a write, nil if it is longer than [maxBody].
 	Sent []byte
-	// UID and Version are the object's in the answer to a write, Received the whole object.
+	// UID, Version and Generation are the object's in the answer to a write, Received the whole object.
 	UID, Version string
+	Generation   int64
 	Received     []byte
 	// Reason, Message and Causes are those of a refusal; of its causes, the reasons.
 	Reason, Message string
@@ -63,6 +64,7 @@ type Hook interface {
 type Wire struct {
 	began time.Time
 	hook  Hook
+	light bool // see Record
 
 	mu      sync.Mutex
 	calls   []*Call
@@ -96,6 +98,14 @@ func New(hook Hook) *Wire {
 		began: now, last: now, hook: hook,
 		cut: map[int]bool{}, gates: map[Kind]*gate{}, streams: map[*stream]struct{}{},
 	}
+}
+
+// Record returns a line without a hook that costs little: it leaves watches alone, so that they can be neither followed nor
+// held, and keeps nothing of the bodies of what succeeded.
+func Record() *Wire {
+	w := New(nil)
+	w.light = true
+	return w
 }
 
 // Began is when the line was made: the zero of all its times.
@@ -198,7 +208,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, ErrCut
 	}
-	if err == nil && call.Verb == "watch" && resp.StatusCode == http.StatusOK {
+	if err == nil && call.Verb == "watch" && resp.StatusCode == http.StatusOK && !w.light {
 		resp.Body = w.stream(call, resp.Body)
 	}
 	return resp, err
@@ -253,6 +263,9 @@ func (w *Wire) end(call, kept *Call, resp *http.Response) {
 		call.Code = resp.StatusCode
 	}
 	*kept = *call
+	if w.light && call.Code < http.StatusBadRequest {
+		kept.Sent, kept.Received = nil, nil
+	}
 	w.count(call, -1)
 }
 
@@ -313,7 +326,7 @@ func (c *Call) readAnswer(resp *http.Response) error {
 		return nil
 	}
 	m := metadataOf(data)
-	c.UID, c.Version = m.UID, m.ResourceVersion
+	c.UID, c.Version, c.Generation = m.UID, m.ResourceVersion, m.Generation
 	if c.Name == "" {
 		c.Name = m.Name
 	}
@@ -327,6 +340,7 @@ type metadata struct {
 	Name            string `json:"name"`
 	UID             string `json:"uid"`
 	ResourceVersion string `json:"resourceVersion"`
+	Generation      int64  `json:"generation"`
 }
 
 func metadataOf(data []byte) metadata {

@@ -1,0 +1,245 @@
+package testkit
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
+	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
+)
+
+// laneTest is the lane of what the test itself does.
+const laneTest report.Lane = "test"
+
+// An observation is the record of one test, whatever K and operators it has. Nil observes nothing. It may be used from
+// several goroutines.
+type observation struct {
+	t     testing.TB
+	began time.Time
+	user  *wire.Wire // what the test asks of the API server
+	seen  *wire.Wire // what operators ask of it, as they see it
+	asked *wire.Wire // the same as it reaches the API server, for operators with a transport of the test's in between
+
+	mu        sync.Mutex
+	said      []report.Entry
+	histories []*history.Log
+	spaces    []string // the namespaces
+	behind    map[int]bool
+	ours      map[types.UID]bool // objects that testkit made
+	processes int
+	ended     time.Time // when the test was over; zero before
+	changes   []history.Change
+}
+
+// observations are those of the tests that run, by their tests.
+var observations struct {
+	sync.Mutex
+
+	byTest map[testing.TB]*observation
+}
+
+// An explored test is run by something that records and judges for itself, such as package chaos.
+type explored interface{ Explored() }
+
+// observe returns the observation of a test, or nil if it is not to be observed: benchmarks measure operators, not testkit.
+func observe(t testing.TB) *observation {
+	switch t.(type) {
+	case *testing.B, explored:
+		return nil
+	}
+	observations.Lock()
+	defer observations.Unlock()
+	if o, ok := observations.byTest[t]; ok {
+		return o
+	}
+	o := &observation{
+		t: t, began: time.Now(), user: wire.Record(), seen: wire.Record(), asked: wire.Record(), behind: map[int]bool{},
+		ours: map[types.UID]bool{},
+	}
+	if observations.byTest == nil {
+		observations.byTest = map[testing.TB]*observation{}
+	}
+	observations.byTest[t] = o
+	t.Cleanup(o.close) // which runs after the test's own and after those of each K
+	return o
+}
+
+// close tells a test that has failed what happened.
+func (o *observation) close() {
+	observations.Lock()
+	delete(observations.byTest, o.t)
+	observations.Unlock()
+	if !o.failed() {
+		return
+	}
+	o.t.Helper()
+	var b strings.Builder
+	if entries := o.timeline(); len(entries) > 0 {
+		if err := report.WriteTimeline(&b, entries); err != nil {
+			o.t.Logf("%v", err)
+		}
+	}
+	fmt.Fprintf(&b, "To run this test alone (with -v the operator's log is shown as it comes):\n    %s", replay(o.t.Name()))
+	o.t.Logf("what happened\n%s", b.String())
+}
+
+// failed also knows of a panic, which the testing package notices only when the cleanups are done.
+func (o *observation) failed() bool {
+	if o.t.Failed() {
+		return true
+	}
+	calls := make([]uintptr, 64) //nolint:mnd // deeper than testing's cleanups go
+	frames := runtime.CallersFrames(calls[:runtime.Callers(0, calls)])
+	for {
+		frame, more := frames.Next()
+		if frame.Function == "runtime.gopanic" {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// follow begins the history of one more namespace.
+func (o *observation) follow(namespace string, h *history.Historian) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.spaces = append(o.spaces, namespace)
+	if h != nil {
+		o.histories = append(o.histories, h.Follow(namespace))
+	}
+}
+
+// say enters what the test does.
+func (o *observation) say(format string, args ...any) {
+	o.enter(report.Entry{Lane: laneTest, Text: fmt.Sprintf(format, args...)})
+}
+
+func (o *observation) enter(e report.Entry) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended.IsZero() {
+		e.At = time.Since(o.began)
+		o.said = append(o.said, e)
+	}
+}
+
+// process counts the operators of the test.
+func (o *observation) process() int {
+	if o == nil {
+		return 0
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.processes++
+	return o.processes
+}
+
+// inner is put between the test's own transport and the API server, outer between the operator and everything else.
+func (o *observation) inner(process int, next http.RoundTripper) http.RoundTripper {
+	if o == nil {
+		return next
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.behind[process] = true
+	return o.asked.Transport(process, next)
+}
+
+func (o *observation) outer(process int, next http.RoundTripper) http.RoundTripper {
+	if o == nil {
+		return next
+	}
+	return o.seen.Transport(process, next)
+}
+
+// calls are the requests of the test's operators as they reached the API server.
+func (o *observation) calls() []wire.Call {
+	o.mu.Lock()
+	behind := maps.Clone(o.behind)
+	o.mu.Unlock()
+	direct := slices.DeleteFunc(o.seen.Calls(), func(c wire.Call) bool { return behind[c.Process] })
+	return append(direct, o.asked.Calls()...)
+}
+
+// made says that testkit itself has made an object, which is no part of the story.
+func (o *observation) made(object client.Object) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ours[object.GetUID()] = true
+}
+
+// end says that the test is over: what follows is cleaning up.
+func (o *observation) end() {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.ended.IsZero() {
+		return
+	}
+	if o.failed() {
+		at := time.Since(o.began)
+		o.said = append(o.said, report.Entry{At: at, Lane: laneTest, Text: "the test ends: it has failed", Bad: true})
+	}
+	o.ended = time.Now()
+	for _, l := range o.histories {
+		o.changes = append(o.changes, l.Changes()...)
+	}
+	o.changes = slices.DeleteFunc(o.changes, func(c history.Change) bool { return o.ours[c.Object.GetUID()] })
+	slices.SortStableFunc(o.changes, func(a, b history.Change) int { return a.At.Compare(b.At) })
+}
+
+// timeline merges everything that happened until the test was over.
+func (o *observation) timeline() []report.Entry {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	entries := slices.Clone(o.said)
+	entries = append(entries, timeline.Requests(o.seen.Calls(), o.seen.Began().Sub(o.began))...)
+	writes := slices.DeleteFunc(o.user.Calls(), func(c wire.Call) bool { return !c.Writes() })
+	for _, e := range timeline.Requests(writes, o.user.Began().Sub(o.began)) {
+		e.Lane, e.Bad = laneTest, false // what a test is refused, it may have asked for
+		entries = append(entries, e)
+	}
+	entries = append(entries, timeline.Changes(o.changes, o.began)...)
+	over := o.ended.Sub(o.began)
+	entries = slices.DeleteFunc(entries, func(e report.Entry) bool { return !o.ended.IsZero() && e.At > over })
+	if len(o.spaces) == 1 { // everything is in it
+		for i, e := range entries {
+			entries[i].Text = strings.ReplaceAll(e.Text, " "+o.spaces[0]+"/", " ")
+		}
+	}
+	timeline.Sort(entries)
+	return entries
+}
+
+// log enters a line of an operator's log.
+func (o *observation) log(process int, l logLine) {
+	if process > 1 {
+		l.text = fmt.Sprintf("[process %d] %s", process, l.text)
+	}
+	o.enter(report.Entry{Lane: report.Log, Text: l.text, Detail: l.more, Bad: l.bad})
+}

@@ -1,0 +1,197 @@
+package testkit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// meantToFail makes the tests whose names begin with TestFailing run. They do in a process of their own, by other tests.
+const meantToFail = "TESTKIT_TEST_FAILING"
+
+func onlyToFail(t *testing.T) {
+	t.Helper()
+	if os.Getenv(meantToFail) == "" {
+		t.Skip("it is run by another test, in a process of its own")
+	}
+}
+
+// refail runs a test that is meant to fail, without -v unless it is asked for, and returns what it printed.
+func refail(t *testing.T, test string, flags ...string) string {
+	t.Helper()
+	out, err := rerunWith(t, append(flags, "-test.run="+test), meantToFail+"=1")
+	if err == nil {
+		t.Errorf("the test has passed:\n%s", out)
+	}
+	return out
+}
+
+// errNoQuota is why setupBroken's operator gets nowhere.
+var errNoQuota = errors.New("the quota service says no")
+
+// setupBroken is an operator that makes a ConfigMap, says so in an Event, and then fails for good.
+func setupBroken(mgr manager.Manager) error {
+	r := &broken{Client: mgr.GetClient(), events: mgr.GetEventRecorder("widgets")}
+	return ctrl.NewControllerManagedBy(mgr).For(newWidget("")).Complete(r)
+}
+
+type broken struct {
+	client.Client
+
+	events interface {
+		Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
+	}
+}
+
+func (r *broken) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	w := newWidget("")
+	if err := r.Get(ctx, req.NamespacedName, w); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	child := newConfigMap(req.Name)
+	child.Namespace = req.Namespace
+	child.Data = map[string]string{"color": "red"}
+	if err := ctrl.SetControllerReference(w, child, r.Scheme()); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := client.IgnoreAlreadyExists(r.Create(ctx, child)); err != nil {
+		return reconcile.Result{}, err
+	}
+	r.events.Eventf(w, nil, corev1.EventTypeNormal, "Created", "Create", "made ConfigMap %s", child.Name)
+	return reconcile.Result{}, errNoQuota
+}
+
+func TestFailingOperator(t *testing.T) {
+	onlyToFail(t)
+	t.Run("with a subtest", func(t *testing.T) {
+		k := testkit.New(t)
+		k.Start(setupBroken)
+		k.Timeout = 3 * time.Second
+		w := k.Apply(newWidget("orders"))
+		child := newConfigMap("orders")
+		k.Eventually(child, testkit.Exists())
+		k.Update(child, func() { child.Data["color"] = "blue" })
+		k.Eventually(w, testkit.Ready())
+	})
+}
+
+// What is judged: whoever has never seen the operator can say what went wrong.
+func TestTimelineOfAFailure(t *testing.T) {
+	t.Parallel()
+	out := refail(t, "TestFailingOperator")
+	contains(t, out,
+		// What was expected.
+		"waiting for Widget", "ready: ",
+		// What the test did.
+		"apply widgets.testkit.homeostat.dev orders -> 201", "waits until Widget orders is: ready", "the operator starts",
+		"update configmaps orders -> 200",
+		// What the operator asked for.
+		"operator  create configmaps orders -> 201",
+		// What came of it.
+		"cluster   Widget orders is created", "cluster   ConfigMap orders is created, owned by Widget orders", `data.color: "red"`,
+		`cluster   ConfigMap orders is changed: data.color: "red" -> "blue"`,
+		// What the operator said.
+		"log       Reconciler error: the quota service says no", "event     Widget orders: Created: made ConfigMap orders",
+		// And again.
+		"go test -run '^TestFailingOperator$/^with_a_subtest$' -count 1 github.com/homeostat-dev/homeostat/testkit",
+	)
+	if n := strings.Count(out, "Timeline, "); n != 1 {
+		t.Errorf("there are %d timelines:\n%s", n, out)
+	}
+	if n := strings.Count(out, "Reconciler error"); n > 40 {
+		t.Errorf("the same error is told %d times", n)
+	}
+	var last time.Duration
+	for _, found := range regexp.MustCompile(`(?m)^\s+!?\s+(\d+\.\d+s)  `).FindAllStringSubmatch(out, -1) {
+		at, err := time.ParseDuration(found[1])
+		if err != nil || at < last {
+			t.Errorf("%s comes after %s", found[1], last)
+		}
+		last = at
+	}
+	if last == 0 {
+		t.Error("no entry has a time")
+	}
+}
+
+func TestLogIsShownAsItComes(t *testing.T) {
+	t.Parallel()
+	out := refail(t, "TestFailingOperator", "-test.v")
+	before, _, _ := strings.Cut(out, "Timeline, ")
+	contains(t, before, "Reconciler error: the quota service says no", "controller=widget", "name=orders")
+}
+
+// setupBusy is an operator that writes all the time.
+func setupBusy(namespace string, writes int) testkit.Setup {
+	return func(mgr manager.Manager) error {
+		c := mgr.GetClient()
+		return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+			for i := range writes {
+				child := newConfigMap(fmt.Sprintf("child-%03d", i))
+				child.Namespace = namespace
+				if err := c.Create(ctx, child); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+}
+
+func TestFailingAfterMuch(t *testing.T) {
+	onlyToFail(t)
+	k := testkit.New(t)
+	k.Start(setupBusy(k.Namespace, 300))
+	k.Eventually(newConfigMap("child-299"), testkit.Exists())
+	t.Error("it is enough")
+}
+
+func TestTimelineIsBounded(t *testing.T) {
+	t.Parallel()
+	out := refail(t, "TestFailingAfterMuch")
+	contains(t, out, "child-000", "child-299", "entries left out")
+	if !regexp.MustCompile(`Timeline, \d+ of 6\d\d entries`).MatchString(out) {
+		t.Errorf("it does not say how much there is:\n%s", out)
+	}
+	if n := strings.Count(out, "\n"); n > 200 {
+		t.Errorf("it has %d lines", n)
+	}
+}
+
+func TestFailingWithPanic(t *testing.T) {
+	onlyToFail(t)
+	k := testkit.New(t)
+	k.Apply(newWidget("orders"))
+	panic("on purpose")
+}
+
+func TestTimelineOfAPanic(t *testing.T) {
+	t.Parallel()
+	contains(t, refail(t, "TestFailingWithPanic"), "panic: on purpose", "apply widgets.testkit.homeostat.dev orders -> 201",
+		"go test -run '^TestFailingWithPanic$'")
+}
+
+func TestNothingIsSaidOfATestThatPasses(t *testing.T) {
+	t.Parallel()
+	out, err := rerun(t, "TestStartRecordsWhatTheOperatorWrites")
+	if err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(out, "Timeline") || strings.Contains(out, "go test -run") {
+		t.Errorf("it is said what happened:\n%s", out)
+	}
+}
