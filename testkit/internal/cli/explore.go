@@ -274,18 +274,20 @@ func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Repo
 	if e.input.policy != nil {
 		subject.Everywhere = e.input.policy.everywhere
 	}
-	setup, steps := explore.Scripted(e.input.scenario)
-	x, err := explore.New(ctx, e.config, explore.Options{
-		Name: filepath.Base(o.command[0]), Subject: subject, Steps: steps, Faults: o.faults, Without: o.without, Keeps: o.keeps,
+	options := explore.Options{
+		Name: filepath.Base(o.command[0]), Subject: subject, Faults: o.faults, Without: o.without, Keeps: o.keeps,
 		Rest: o.rest, Patience: o.patience, Parallel: parallel, Seed: o.seed, Replay: o.replay,
-		Setup: func(k *testkit.K) {
-			if err := e.owner.mark(k.Context(), k.Client, k.Namespace); err != nil {
-				explore.Fail(k, err)
-			}
-			setup(k)
-		},
 		Only: o.isWanted, Progress: e.bar.step,
-	})
+	}
+	options.Script(e.input.scenario)
+	setup := options.Setup
+	options.Setup = func(k *testkit.K) {
+		if err := e.owner.mark(k.Context(), k.Client, k.Namespace); err != nil {
+			explore.Fail(k, err)
+		}
+		setup(k)
+	}
+	x, err := explore.New(ctx, e.config, options)
 	if err != nil {
 		return nil, "", err //nolint:wrapcheck // says what it was doing
 	}

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,7 +29,12 @@ func (s *scope) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = req.Clone(req.Context())
 		req.URL.Path, req.URL.RawPath = path, ""
 	}
-	return s.next.RoundTrip(req) //nolint:wrapcheck // a transport hands on what it gets
+	resp, err := s.next.RoundTrip(req)
+	if err == nil && resp.StatusCode == http.StatusOK {
+		// The news of a watch may be held back when the program goes away, and who reads them would wait for ever.
+		context.AfterFunc(req.Context(), func() { _ = resp.Body.Close() })
+	}
+	return resp, err //nolint:wrapcheck // a transport hands on what it gets
 }
 
 // narrow returns the path for the run's namespace of a request about all namespaces.

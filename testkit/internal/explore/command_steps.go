@@ -5,20 +5,24 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
 )
 
-// Scripted makes the setup and the steps of an exploration from a scenario that was read from a file.
-func Scripted(s *scenario.Scenario) (setup func(k *testkit.K), steps []Step) {
-	setup = func(k *testkit.K) {
+// Script fills in the setup and the steps of an exploration from a scenario that was read from a file.
+func (o *Options) Script(s *scenario.Scenario) {
+	o.Setup = func(k *testkit.K) {
 		if err := s.SetUp(k.Context(), k.Client, k.Namespace); err != nil {
 			Fail(k, err)
 		}
 	}
 	for i := range s.Steps {
 		step := &s.Steps[i]
-		steps = append(steps, Step{Name: step.Name, Do: func(k *testkit.K) {
-			if err := step.Do(k.Context(), k.Client, k.Namespace); err != nil {
+		o.Steps = append(o.Steps, Step{Name: step.Name, Do: func(k *testkit.K) {
+			if err := step.Act(k.Context(), k.Client, k.Namespace); err != nil {
 				Fail(k, err)
 			}
 		}})
 	}
-	return setup, steps
+	o.Await = func(k *testkit.K, step int) {
+		if err := s.Steps[step].Await(k.Context(), k.Client, k.Namespace); err != nil {
+			Fail(k, err)
+		}
+	}
 }

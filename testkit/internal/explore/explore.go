@@ -68,6 +68,9 @@ type Options struct {
 	Steps   []Step
 	// Setup runs before the operator starts, for what the scenario builds on. Optional.
 	Setup func(k *testkit.K)
+	// Await runs after each step, when the operator can work on it, and returns when what a user would wait for is there.
+	// Steps count from 0. Optional: what came of a step is compared anyway.
+	Await func(k *testkit.K, step int)
 	// Faults are the names of the kinds of faults to try; nil means all.
 	Faults []string
 	// Only restricts the exploration to plans with these names. Nil means all.
@@ -211,6 +214,9 @@ func (x *Explorer) Try(ctx context.Context, p Plan) (report.Run, error) {
 		r := x.newRun(ctx, &again, x.known)
 		r.execute()
 		out := r.report()
+		if err := ctx.Err(); err != nil {
+			return report.Run{}, fmt.Errorf("trying %s: %w", p.Name(), err) // what it shows is that it was ended
+		}
 		if r.broken != nil {
 			return out, fmt.Errorf("trying %s: %w", p.Name(), r.broken)
 		}

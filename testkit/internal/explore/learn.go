@@ -100,6 +100,9 @@ func (x *Explorer) Learn(ctx context.Context) ([]report.Run, error) {
 		more, err = x.fly(ctx, references, moreReferences)
 		learned = append(learned, more...)
 	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("learning what happens without a fault: %w", ctx.Err())
+	}
 	reports := make([]report.Run, 0, len(learned))
 	for _, r := range learned {
 		reports = append(reports, r.report())

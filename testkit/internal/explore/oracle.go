@@ -357,7 +357,7 @@ func (r *run) judgeClusterWide(c wire.Call) {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(gvk)
 	if err := r.k.Client.Get(r.k.Context(), client.ObjectKey{Name: c.Name}, u); err != nil {
-		if !apierrors.IsNotFound(err) {
+		if !apierrors.IsNotFound(err) && r.k.Context().Err() == nil {
 			r.broken = fmt.Errorf("looking for what is left: %w", err)
 		}
 		return

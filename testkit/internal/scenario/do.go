@@ -34,6 +34,14 @@ func (s *Scenario) SetUp(ctx context.Context, c client.Client, namespace string)
 // Do does the step in a namespace and returns when all its waits are met. The client has to read from the API server
 // and not from a cache.
 func (s *Step) Do(ctx context.Context, c client.Client, namespace string) error {
+	if err := s.Act(ctx, c, namespace); err != nil {
+		return err
+	}
+	return s.Await(ctx, c, namespace)
+}
+
+// Act does what Do does before it waits.
+func (s *Step) Act(ctx context.Context, c client.Client, namespace string) error {
 	var err error
 	switch {
 	case s.Patch != nil:
@@ -46,6 +54,11 @@ func (s *Step) Do(ctx context.Context, c client.Client, namespace string) error 
 	if err != nil {
 		return fmt.Errorf("%s: step %s: %w", s.Position, s.Name, err)
 	}
+	return nil
+}
+
+// Await returns when all waits of the step are met.
+func (s *Step) Await(ctx context.Context, c client.Client, namespace string) error {
 	for i := range s.Waits {
 		if err := s.Waits[i].await(ctx, c, namespace); err != nil {
 			return fmt.Errorf("%s: step %s: %w", s.Waits[i].Position, s.Name, err)
