@@ -1,0 +1,73 @@
+package outside
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const guide = "../../../docs/testing.md"
+
+// The guide is a module and what to do in it: whoever does what it says gets what it promises.
+func TestGuideToTesting(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(guide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := newModule(t)
+	if err := os.Remove(filepath.Join(dir, "gadget_test.go")); err != nil { // the guide has its own
+		t.Fatal(err)
+	}
+	tools := t.TempDir()
+	goCommand(t, "../../../testkit", "build", "-o", filepath.Join(tools, "testkit"), "./cmd/testkit")
+	env := append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod",
+		"PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
+	ran := 0
+	for _, s := range snippets(string(text)) {
+		if s.file != "" {
+			if err := os.WriteFile(filepath.Join(dir, s.file), []byte(s.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		ran++
+		cmd := exec.CommandContext(t.Context(), "bash", "-euc", s.text)
+		cmd.Dir = dir
+		cmd.Env = env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s does not work as it is written: %v\n%s\n%s", guide, err, s.text, out)
+		}
+	}
+	if ran == 0 {
+		t.Errorf("%s has no command to run", guide)
+	}
+}
+
+// snippet is a fenced block: a file if it has a name, otherwise commands.
+type snippet struct{ file, text string }
+
+var fence = regexp.MustCompile("(?ms)^```(\\w+)(?: (\\S+))?\n(.*?)^```$")
+
+func snippets(markdown string) []snippet {
+	var all []snippet
+	for _, m := range fence.FindAllStringSubmatch(markdown, -1) {
+		if m[2] != "" || m[1] == "sh" {
+			all = append(all, snippet{file: m[2], text: m[3]})
+		}
+	}
+	return all
+}
+
+func TestSnippets(t *testing.T) {
+	t.Parallel()
+	got := snippets("# Title\n\n```go a_test.go\npackage a\n```\n\n```go\nx := 1\n```\n```sh\ngo test\n```\n")
+	want := []snippet{{"a_test.go", "package a\n"}, {"", "go test\n"}}
+	if fmt.Sprint(got) != fmt.Sprint(want) || strings.Contains(fmt.Sprint(got), "x := 1") {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
