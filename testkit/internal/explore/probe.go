@@ -26,6 +26,7 @@ type probe struct {
 	lines    []line
 	cleanups []func()
 	failed   bool
+	muted    bool
 }
 
 // line is one line of the operator's log.
@@ -70,8 +71,18 @@ func (p *probe) close() {
 func (p *probe) fail(message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.muted {
+		return
+	}
 	p.failed = true
 	p.failures = append(p.failures, strings.TrimSpace(message))
+}
+
+// mute makes the probe forget what is reported from now on.
+func (p *probe) mute() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.muted = true
 }
 
 // taken returns what was reported as failures so far.

@@ -125,14 +125,14 @@ func (r *run) script() {
 		r.wire.Enter(i + 1)
 		r.call(r.plan.before, i)
 		r.say(step.Name)
-		step.Do(r.k)
-		r.wire.Touch()
-		r.call(r.plan.during, i)
-		if r.ended {
+		if !r.perform(i, step) {
 			return
 		}
 		if r.plan.hasty == i+1 {
 			continue // the next step comes before the operator is done with this one
+		}
+		if !r.wait(i) {
+			return
 		}
 		if !r.settle(i) {
 			return
@@ -141,6 +141,71 @@ func (r *run) script() {
 	}
 	r.call(r.plan.finally, len(r.x.Steps))
 	r.tearDown()
+}
+
+// acts is for how long a step that goes on must not have written anything to count as waiting.
+const acts = 200 * time.Millisecond
+
+// perform makes a step and, while the step waits for what should come of it, what the plan has for this moment. It reports
+// whether the scenario goes on.
+func (r *run) perform(i int, step Step) bool {
+	done := make(chan struct{})
+	r.user.Touch()
+	go func() { // which a failure ends
+		defer close(done)
+		step.Do(r.k)
+	}()
+	waits := func() bool {
+		return !r.plan.early && r.still(r.k.Context(), acts, func() (time.Duration, bool) {
+			busy, idle := r.user.Busy()
+			return idle, !busy
+		})
+	}
+	if !r.until(done, waits) {
+		return false
+	}
+	r.wire.Touch()
+	r.call(r.plan.during, i)
+	if !r.until(done, func() bool { return false }) {
+		return false
+	}
+	return !r.isEnded() && !r.probe.Failed()
+}
+
+// wait lets the step be waited for, if somebody has said how. It reports whether the scenario goes on.
+func (r *run) wait(i int) bool {
+	if r.x.Await == nil {
+		return true
+	}
+	done := make(chan struct{})
+	go func() { // which a failure ends
+		defer close(done)
+		r.x.Await(r.k, i)
+	}()
+	return r.until(done, func() bool { return false }) && !r.isEnded() && !r.probe.Failed()
+}
+
+// until waits for the end of a step, or until enough is true. It reports whether the scenario goes on: it does not if the
+// custom resources were to be deleted meanwhile, and then nobody minds what the step waits for.
+func (r *run) until(done <-chan struct{}, enough func() bool) bool {
+	for {
+		select {
+		case <-done:
+			return true
+		case <-time.After(guard / 3): //nolint:mnd // often enough
+		case <-r.k.Context().Done():
+			<-done
+			return false
+		}
+		if r.isDead() {
+			r.probe.mute()
+			r.tearDown()
+			return false
+		}
+		if enough() {
+			return true
+		}
+	}
 }
 
 func (r *run) call(f func(*run, int), step int) {
@@ -209,8 +274,9 @@ func (r *run) watchOver(number int, p Process) {
 	}()
 	r.enter(report.Entry{Lane: report.Operator, Text: fmt.Sprintf("process %d ends by itself", number), Bad: true})
 	r.forget(number)
-	if r.plan.fault == "none" || exits > tolerated {
+	if r.x.has(oracleExit) && (r.plan.fault == "none" || exits > tolerated) {
 		r.violate(oracleExit, "the operator ended by itself", "")
+		r.probe.cancel() // nobody is there to bring about what the scenario waits for
 		return
 	}
 	r.probe.do(func() { r.start() })
@@ -306,7 +372,7 @@ func (r *run) tearDown() {
 		o := c.Object.DeepCopy()
 		r.say("delete " + r.name(c))
 		err := r.k.Client.Delete(r.k.Context(), o, client.PropagationPolicy("Background"))
-		if client.IgnoreNotFound(err) != nil {
+		if client.IgnoreNotFound(err) != nil && r.k.Context().Err() == nil {
 			r.broken = fmt.Errorf("deleting %s %s: %w", o.GetKind(), o.GetName(), err)
 			return
 		}
