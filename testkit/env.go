@@ -37,6 +37,13 @@ type Env struct {
 	// RBAC is a file or folder with the operator's ServiceAccount, Roles, ClusterRoles and bindings as they are
 	// shipped. Empty means that operators run as a user who may do everything.
 	RBAC string
+	// NoUnusedRules fails the package if, when all its tests have passed, RBAC grants a right that no request of an operator
+	// started by Start or Run has needed, or one with a wildcard, of which nobody can say that. It has no effect if only
+	// some of the tests run, by -run, -skip or -short.
+	NoUnusedRules bool
+	// Unexercised are rights that NoUnusedRules leaves out, by the names under which it reports them, such as
+	// "update leases.coordination.k8s.io", with the reason why they are shipped though no test needs them.
+	Unexercised map[string]string
 	// FS is where CRDs and RBAC are read, for example an embed.FS. Nil means the package's folder on disk.
 	FS fs.FS
 	// Objects are further cluster-wide objects to install, for example CustomResourceDefinitions that are Go values.
@@ -58,6 +65,8 @@ var shared struct {
 	once sync.Once
 	conn *connection
 	err  error
+
+	usage rbac.Usage // of all operators
 }
 
 // Main runs the tests of a package and ends the process; call it from TestMain and do nothing else there. The control
@@ -74,6 +83,9 @@ func Main(m *testing.M, env Env) {
 		os.Exit(exitUsage)
 	}
 	code := m.Run()
+	if code == 0 && !env.checkRules(os.Stderr) {
+		code = exitFailure
+	}
 	if shared.conn != nil {
 		shared.conn.release()
 	}
@@ -81,7 +93,8 @@ func Main(m *testing.M, env Env) {
 }
 
 const (
-	exitUsage = 2
+	exitFailure = 1
+	exitUsage   = 2
 	// overlapping is how many tests run at once for each processor.
 	overlapping = 4
 )

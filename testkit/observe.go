@@ -86,7 +86,7 @@ func (o *observation) close() {
 	}
 	o.t.Helper()
 	var b strings.Builder
-	if entries := o.timeline(); len(entries) > 0 {
+	if entries := o.timeline(); len(entries) > 1 { // more than that it has failed
 		if err := report.WriteTimeline(&b, entries); err != nil {
 			o.t.Logf("%v", err)
 		}
@@ -191,6 +191,9 @@ func (o *observation) made(object client.Object) {
 	o.ours[object.GetUID()] = true
 }
 
+// furniture is what Kubernetes puts into each namespace.
+var furniture = map[string]bool{"ServiceAccount default": true, "ConfigMap kube-root-ca.crt": true}
+
 // end says that the test is over: what follows is cleaning up.
 func (o *observation) end() {
 	if o == nil {
@@ -209,7 +212,9 @@ func (o *observation) end() {
 	for _, l := range o.histories {
 		o.changes = append(o.changes, l.Changes()...)
 	}
-	o.changes = slices.DeleteFunc(o.changes, func(c history.Change) bool { return o.ours[c.Object.GetUID()] })
+	o.changes = slices.DeleteFunc(o.changes, func(c history.Change) bool {
+		return o.ours[c.Object.GetUID()] || furniture[c.Object.GetKind()+" "+c.Object.GetName()]
+	})
 	slices.SortStableFunc(o.changes, func(a, b history.Change) int { return a.At.Compare(b.At) })
 }
 

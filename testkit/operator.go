@@ -101,6 +101,10 @@ func (k *K) start(setup Setup, o startOptions) (*Operator, error) {
 	}
 	op.log = &testLog{to: op.logged}
 	cfg = rest.CopyConfig(cfg)
+	if k.conn.policy != nil {
+		cfg.Wrap(k.usage.Transport)
+		cfg.Wrap(shared.usage.Transport)
+	}
 	if o.transport != nil {
 		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return k.seen.inner(op.process, next) })
 		cfg.Wrap(o.transport)

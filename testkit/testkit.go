@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/janitor"
+	"github.com/homeostat-dev/homeostat/testkit/internal/rbac"
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
@@ -46,6 +47,7 @@ type K struct {
 	namespace *corev1.Namespace
 	running   []*Operator
 	cleanup   []client.Object // cluster-wide objects the test applied
+	usage     rbac.Usage      // of the rights that its operators have
 }
 
 // An Option changes what New gives.

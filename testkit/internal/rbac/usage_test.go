@@ -1,0 +1,145 @@
+package rbac_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/rbac"
+)
+
+// request is one request and the code with which it is answered.
+type request struct {
+	method, path string
+	code         int
+}
+
+// used sends the requests.
+func used(t *testing.T, requests ...request) *rbac.Usage {
+	t.Helper()
+	usage := &rbac.Usage{}
+	for _, r := range requests {
+		answer := answering(r.code)
+		req := httptest.NewRequestWithContext(t.Context(), r.method, "http://server"+r.path, http.NoBody)
+		if r.method == http.MethodPatch {
+			req.Header.Set("Content-Type", "application/apply-patch+yaml")
+		}
+		resp, err := usage.Transport(answer).RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+	}
+	return usage
+}
+
+type answering int
+
+func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: int(a), Body: http.NoBody}, nil
+}
+
+const policyHead = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: op}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: op}
+subjects: [{kind: ServiceAccount, name: op, namespace: system}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: people}
+rules: [{apiGroups: [apps], resources: [deployments], verbs: [delete]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: op}
+rules:
+`
+
+func TestUnused(t *testing.T) {
+	t.Parallel()
+	const pods, deployments = "/api/v1/namespaces/n/pods", "/apis/apps/v1/namespaces/n/deployments"
+	tests := map[string]struct {
+		reason   string
+		rules    string
+		requests []request
+		want     []string
+	}{
+		"Used": {
+			"each right was needed",
+			`[{apiGroups: [""], resources: [pods], verbs: [get, list]}]`,
+			[]request{{"GET", pods + "/p", 200}, {"GET", pods, 200}},
+			nil,
+		},
+		"OneVerb": {
+			"a rule is as good as each of its verbs",
+			`[{apiGroups: [apps], resources: [deployments], verbs: [get, delete]}]`,
+			[]request{{"GET", deployments + "/d", 404}},
+			[]string{"delete deployments.apps (ClusterRole op) was needed by no request"},
+		},
+		"Forbidden": {
+			"who is not let in did not use a right",
+			`[{apiGroups: [""], resources: [pods], verbs: [get]}]`,
+			[]request{{"GET", pods + "/p", 403}},
+			[]string{"get pods (ClusterRole op) was needed by no request"},
+		},
+		"Subresource": {
+			"it is a resource of its own",
+			`[{apiGroups: [apps], resources: [deployments, deployments/status], verbs: [patch]}]`,
+			[]request{{"PATCH", deployments + "/d/status", 200}},
+			[]string{"patch deployments.apps (ClusterRole op) was needed by no request"},
+		},
+		"Apply": {
+			"an apply that creates takes both rights",
+			`[{apiGroups: [""], resources: [pods], verbs: [create, patch]}]`,
+			[]request{{"PATCH", pods + "/p", 201}},
+			nil,
+		},
+		"ApplyThatChanges": {
+			"and one that does not takes one",
+			`[{apiGroups: [""], resources: [pods], verbs: [create, patch]}]`,
+			[]request{{"PATCH", pods + "/p", 200}},
+			[]string{"create pods (ClusterRole op) was needed by no request"},
+		},
+		"Stream": {
+			"an informer lists by a watch, and by a list where that is not possible",
+			`[{apiGroups: [""], resources: [pods], verbs: [list, watch]}]`,
+			[]request{{"GET", pods + "?watch=true&sendInitialEvents=true", 200}},
+			nil,
+		},
+		"Names": {
+			"the right is for one object",
+			`[{apiGroups: [""], resources: [pods], resourceNames: [a], verbs: [get]}]`,
+			[]request{{"GET", pods + "/b", 200}},
+			[]string{"get pods (ClusterRole op) was needed by no request"},
+		},
+		"Path": {
+			"what is no resource has a path",
+			`[{nonResourceURLs: [/healthz, /metrics], verbs: [get]}]`,
+			[]request{{"GET", "/metrics", 200}},
+			[]string{"get /healthz (ClusterRole op) was needed by no request"},
+		},
+		"Wildcards": {
+			"nobody can say whether all of it is needed",
+			`[{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}, {apiGroups: [apps], resources: ["*/status"], verbs: [get]}]`,
+			[]request{{"GET", pods + "/p", 200}, {"GET", deployments, 200}},
+			[]string{
+				"* *.* (ClusterRole op) is too wide: of it, requests needed get pods, list deployments.apps",
+				"get *.apps/status (ClusterRole op) is too wide, and no request needed any of it",
+			},
+		},
+	}
+	for name, tt := range tests {
+		policy := parse(t, policyHead+"  "+tt.rules)
+		var got []string
+		for _, f := range policy.Unused(used(t, tt.requests...)) {
+			got = append(got, f.String())
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s, because %s (-want +got):\n%s", name, tt.reason, diff)
+		}
+	}
+}
