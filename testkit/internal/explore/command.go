@@ -116,6 +116,7 @@ func (c *Command) await(ctx context.Context, p *program) error {
 	defer timeout.Stop()
 	select {
 	case <-p.heard:
+		p.settle(ctx)
 		return nil
 	case <-p.done:
 		if err := p.incarnation.Err(); err != nil && !c.spoke.Load() {
@@ -133,6 +134,35 @@ func (c *Command) await(ctx context.Context, p *program) error {
 	}
 }
 
+const (
+	// opening is for how long a program must not have asked for anything new to count as being under way.
+	opening = 100 * time.Millisecond
+	// longestOpening is for those that never stop asking.
+	longestOpening = 2 * time.Second
+)
+
+// settle returns when the program has asked for what it begins with: its watches are open.
+func (p *program) settle(ctx context.Context) {
+	over := time.After(longestOpening)
+	for {
+		p.mu.Lock()
+		wait := opening - time.Since(p.asked)
+		p.mu.Unlock()
+		if wait <= 0 {
+			return
+		}
+		select {
+		case <-time.After(wait):
+		case <-over:
+			return
+		case <-p.done:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // program is one incarnation.
 type program struct {
 	probe  *probe
@@ -141,10 +171,12 @@ type program struct {
 	grace  time.Duration
 	heard  chan struct{} // closed with the first request
 	once   sync.Once     // closes it
+	isCut  atomic.Bool   // it is about to be killed, and what it still tries counts for nothing
 
 	mu          sync.Mutex
 	incarnation *incarnation.Incarnation
 	done        chan struct{}
+	asked       time.Time // when it sent its last request
 }
 
 // attend watches over the process from its start on.
@@ -161,8 +193,13 @@ func (p *program) attend(i *incarnation.Incarnation) {
 	}()
 }
 
-// hear notes that the process has sent a request.
-func (p *program) hear() { p.once.Do(func() { close(p.heard) }) }
+// hear notes that the process sends a request.
+func (p *program) hear() {
+	p.mu.Lock()
+	p.asked = time.Now()
+	p.mu.Unlock()
+	p.once.Do(func() { close(p.heard) })
+}
 
 func (p *program) report(l incarnation.Line) { p.log(l.At, l.Text) }
 

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
@@ -24,12 +26,17 @@ type scope struct {
 // RoundTrip implements http.RoundTripper.
 func (s *scope) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.command.spoke.Store(true)
-	s.program.hear()
+	if !s.program.isCut.Load() {
+		s.program.hear()
+	}
 	if path, narrower := s.narrow(req); narrower {
 		req = req.Clone(req.Context())
 		req.URL.Path, req.URL.RawPath = path, ""
 	}
 	resp, err := s.next.RoundTrip(req)
+	if errors.Is(err, wire.ErrCut) {
+		s.program.isCut.Store(true)
+	}
 	if err == nil && resp.StatusCode == http.StatusOK {
 		// The news of a watch may be held back when the program goes away, and who reads them would wait for ever.
 		context.AfterFunc(req.Context(), func() { _ = resp.Body.Close() })

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -107,7 +108,12 @@ func (x *Explorer) Learn(ctx context.Context) ([]report.Run, error) {
 	for _, r := range learned {
 		reports = append(reports, r.report())
 	}
-	if err == nil && !failed(learned) {
+	switch {
+	case err != nil || failed(learned):
+	case slices.ContainsFunc(learned, func(r *run) bool { return !r.isEnded() }):
+		err = errors.New("learning what happens without a fault: what ended a run early is not held against the operator, " +
+			"so that there is nothing to compare with: switch fewer oracles off")
+	default:
 		x.known = know(learned)
 	}
 	return reports, err

@@ -529,7 +529,7 @@ func stretched(quiet, pace time.Duration) time.Duration {
 
 // rest waits until the operator has sent nothing for the given time, or returns ctx's error.
 func (r *run) rest(ctx context.Context, quiet time.Duration) error {
-	for !r.still(ctx, quiet, r.operatorIdle) {
+	for idle := r.operatorIdle(); !r.still(ctx, quiet, idle); {
 		select {
 		case <-time.After(guard / 3): //nolint:mnd // often enough
 		case <-ctx.Done():
@@ -539,10 +539,16 @@ func (r *run) rest(ctx context.Context, quiet time.Duration) error {
 	return nil
 }
 
-// operatorIdle is for how long the operator has sent nothing.
-func (r *run) operatorIdle() (time.Duration, bool) {
-	busy, idle := r.wire.Busy()
-	return idle, !busy
+// operatorIdle tells for how long the operator has sent nothing. If it may write for ever, the time since now is told instead.
+func (r *run) operatorIdle() func() (idle time.Duration, still bool) {
+	began := time.Now()
+	return func() (time.Duration, bool) {
+		if !r.x.has(oracleAtRest) {
+			return time.Since(began), true
+		}
+		busy, idle := r.wire.Busy()
+		return idle, !busy
+	}
 }
 
 // settle waits until the operator is at rest after a step and, once it is known what should come of it, until it came of it.
@@ -556,14 +562,14 @@ func (r *run) settle(step int) bool {
 	if step >= len(r.x.Steps)-1 || r.plan.patient {
 		quiet = lastGuard
 	}
-	want := r.known.checkpoints[step]
+	want, idle := r.known.checkpoints[step], r.operatorIdle()
 	for {
 		if r.isDead() {
 			r.tearDown()
 			return false
 		}
 		changed := r.log.Changed()
-		if r.ready() && r.still(ctx, quiet, r.operatorIdle) {
+		if r.ready() && r.still(ctx, quiet, idle) {
 			got := r.state()
 			if r.diff(want, got) == "" && r.untrue(step) == nil {
 				return true
@@ -598,6 +604,9 @@ func (r *run) wrongEnd(step int, want state.State) {
 // diff compares a state with what it is without the fault. After a fault that is itself a change of the cluster only what
 // conditions say is compared of a status: the rest may rightly tell of what happened.
 func (r *run) diff(want, got state.State) string {
+	if !r.x.has(oracleEndState) {
+		return ""
+	}
 	if r.plan.uncount {
 		want = want.Verdicts()
 	}
@@ -634,11 +643,19 @@ func (r *run) after(step int) string {
 
 // settleFirst waits for rest alone: what comes of the step is what is learned.
 func (r *run) settleFirst(ctx context.Context, step int) bool {
+	var rests bool
+	operator := r.operatorIdle()
 	for {
-		rests := r.still(ctx, r.x.Rest, func() (time.Duration, bool) {
-			busy, idle := r.wire.Busy()
-			return min(idle, r.unchanged()), !busy
+		still := r.still(ctx, r.x.Rest, func() (time.Duration, bool) {
+			idle, still := operator()
+			if r.x.has(oracleAtRest) {
+				idle = min(idle, r.unchanged())
+			}
+			return idle, still
 		})
+		if ctx.Err() == nil { // when time is up, nothing can be asked any more
+			rests = still
+		}
 		lie := r.untrue(step)
 		if over := step >= len(r.x.Steps); rests && lie == nil && (!over || len(r.primaries())+len(r.residue()) == 0) {
 			r.checkpoints = append(r.checkpoints, r.state())

@@ -26,6 +26,8 @@ func (r *run) report() report.Run {
 		out.Outcome, out.Why = report.Untried, r.plan.untried
 	case !r.plan.always && !r.isFired():
 		out.Outcome, out.Why = report.Untried, "the moment for it did not come"
+	case !r.isEnded():
+		out.Outcome, out.Why = report.Untried, "what ended the run early is not held against the operator"
 	}
 	return out
 }
