@@ -89,7 +89,7 @@ func newEngine[T Object](op *Operator[T], mgr manager.Manager, s setup) error {
 
 // watch feeds the controller: the primary by its own events, and each owned kind by those of its controller's.
 func (e *engine[T]) watch(c controller.Controller, mgr manager.Manager, primary T) error {
-	filter := e.view.notOurs(e.owner.Forget)
+	filter := e.view.news(e.owner.Forget)
 	byOwner := handler.EnqueueRequestForOwner(
 		mgr.GetScheme(), mgr.GetRESTMapper(), primary, handler.OnlyControllerOwner())
 	for _, s := range e.view.scopes {
@@ -262,7 +262,6 @@ func (e *engine[T]) newPass(ctx context.Context, st *state, o T, seen *snapshot)
 // guard stores the finalizer before the first effect that needs it, or removes one that is needed no longer.
 func (e *engine[T]) guard(ctx context.Context, p *Pass[T]) (wrote bool, err error) {
 	has, name := controllerutil.ContainsFinalizer(p.Object, e.op.finalizerName()), e.op.finalizerName()
-	from := p.Object.GetResourceVersion()
 	switch needs := e.op.needsFinalizer(p.Object); {
 	case needs && !has:
 		wrote, err = finalizer.Add(ctx, e.client, p.Object, name)
@@ -270,7 +269,7 @@ func (e *engine[T]) guard(ctx context.Context, p *Pass[T]) (wrote bool, err erro
 		wrote, err = finalizer.Remove(ctx, e.client, p.Object, name)
 	}
 	if wrote {
-		e.view.wrote(e.view.primary, "", from, object.Copy(p.Object))
+		e.view.wrote(e.view.primary, "", object.Copy(p.Object))
 	}
 	return wrote, outdated(err)
 }

@@ -156,7 +156,7 @@ func (e *engine[T]) update(ctx context.Context, p *Pass[T], s *step, intent *app
 // stored takes over the server's answer as the present state of the child.
 func (e *engine[T]) stored(p *Pass[T], s *step, from string, i *apply.Intent, stored client.Object) {
 	s.stored = stored
-	e.view.wrote(s.gvk, p.Object.GetUID(), from, stored)
+	e.view.wrote(s.gvk, p.Object.GetUID(), stored)
 	if from != "" {
 		p.troubles.applied(s.id(), i.Digest(), time.Now())
 	}
@@ -260,7 +260,7 @@ func (e *engine[T]) release(ctx context.Context, parent types.UID, id childID, l
 		return wrote, fmt.Errorf("releasing %s: %w", id, err)
 	}
 	if wrote && parent != "" {
-		e.view.wrote(id.gvk, parent, live.GetResourceVersion(), o)
+		e.view.wrote(id.gvk, parent, o)
 	}
 	return wrote, nil
 }

@@ -27,14 +27,13 @@ func (e *engine[T]) finalize(ctx context.Context, o T, p *Pass[T]) outcome {
 			return out
 		}
 	}
-	from := p.Object.GetResourceVersion()
 	wrote, err := finalizer.Remove(ctx, e.client, p.Object, e.op.finalizerName())
 	// The clean-up must not be repeated because the informer is slow. An object of which nothing is left is marked,
 	// since the server's answer then has the resourceVersion of before the write and cannot be told from it.
 	switch {
 	case err != nil:
 	case wrote && len(p.Object.GetFinalizers()) > 0:
-		e.view.wrote(e.view.primary, "", from, object.Copy(p.Object))
+		e.view.wrote(e.view.primary, "", object.Copy(p.Object))
 	default:
 		e.view.deletes(o.GetUID())
 	}

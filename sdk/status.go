@@ -146,7 +146,7 @@ func (e *engine[T]) writeStatus(ctx context.Context, from T, p *Pass[T]) (bool, 
 	if err := e.client.Status().Patch(ctx, stored, client.RawPatch(types.MergePatchType, body)); err != nil {
 		return false, fmt.Errorf("writing the status of %s: %w", client.ObjectKeyFromObject(from), outdated(err))
 	}
-	e.view.wrote(e.view.primary, "", p.Object.GetResourceVersion(), stored)
+	e.view.wrote(e.view.primary, "", stored)
 	p.Object = object.Copy(stored)
 	for _, f := range p.onStored {
 		f()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -48,18 +47,8 @@ type write struct {
 	object client.Object
 	gvk    schema.GroupVersionKind
 	owner  types.UID // of the controller, "" for a primary
-	to     string    // the resourceVersion of object
 	at     time.Time
-	// steps are our latest writes of this object, oldest first.
-	steps []transition
 }
-
-// transition is one write: the resourceVersions before and after. Before a creation it is "".
-type transition struct{ from, to string }
-
-// keptSteps is how many of our writes of one object can be told from those of others. One pass makes at most three: the
-// finalizer, the status, and the release of the finalizer.
-const keptSteps = 4
 
 // overlayLimit drops an answer that no informer ever confirmed, for instance because the object lost the label by which
 // it is watched, or because the informer was faster than the answer. It is far beyond any lag with which an operator could
@@ -213,7 +202,7 @@ func (v *view) load(_ context.Context, key types.NamespacedName) (o client.Objec
 	if _, gone := v.deleted[cached.GetUID()]; gone {
 		return cached, true, nil
 	}
-	if w, ok := v.writes[cached.GetUID()]; ok && newer(w.to, cached.GetResourceVersion()) {
+	if w, ok := v.writes[cached.GetUID()]; ok && newer(w.object.GetResourceVersion(), cached.GetResourceVersion()) {
 		return object.Copy(w.object), false, nil
 	}
 	copied := object.Copy(cached)
@@ -288,17 +277,14 @@ func (v *view) markDeletedLocked(s *snapshot) {
 // seen reports whether the informer has caught up with a write, be it that it shows the object or showed its end.
 func (v *view) seen(w write) bool {
 	informer := v.informer(w.gvk, w.object.GetNamespace())
-	return informer == nil || !newer(w.to, informer.GetStore().LastStoreSyncResourceVersion())
+	return informer == nil || !newer(w.object.GetResourceVersion(), informer.GetStore().LastStoreSyncResourceVersion())
 }
 
 // wrote records the server's answer to a write, so that reading the view never shows less than we know.
-func (v *view) wrote(gvk schema.GroupVersionKind, owner types.UID, from string, stored client.Object) {
-	w := write{object: stored, gvk: gvk, owner: owner, to: stored.GetResourceVersion(), at: time.Now()}
+func (v *view) wrote(gvk schema.GroupVersionKind, owner types.UID, stored client.Object) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	w.steps = slices.Concat(v.writes[stored.GetUID()].steps, []transition{{from, w.to}})
-	w.steps = w.steps[max(0, len(w.steps)-keptSteps):]
-	v.writes[stored.GetUID()] = w
+	v.writes[stored.GetUID()] = write{object: stored, gvk: gvk, owner: owner, at: time.Now()}
 	v.sweepLocked()
 	if owner == "" {
 		return
@@ -348,17 +334,18 @@ func (v *view) forget(uid types.UID) {
 	delete(v.deleted, uid)
 }
 
-// notOurs drops the events of our own writes: the pass that wrote goes on by itself until there is nothing left to
-// write. An event is ours only if it leads from the version we computed from to the one we produced; if anybody wrote
-// between the two, it is not. The end of an object is always news.
-func (v *view) notOurs(forget func(types.UID)) predicate.Predicate {
+// news drops the answers that an event confirms, and the events that tell nothing. Those of our own writes pass: whether
+// there is anything to do is decided by what they lead to (see sight), because an event that is faster than the answer to
+// our write cannot be told from somebody else's.
+func (v *view) news(forget func(types.UID)) predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc: func(e ctrlevent.CreateEvent) bool { return !v.ours("", e.Object) },
+		CreateFunc: func(e ctrlevent.CreateEvent) bool {
+			v.confirm(e.Object)
+			return true
+		},
 		UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
-			if e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() {
-				return false // a resync of the informer
-			}
-			return !v.ours(e.ObjectOld.GetResourceVersion(), e.ObjectNew)
+			v.confirm(e.ObjectNew)
+			return e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion() // else a resync of the informer
 		},
 		DeleteFunc: func(e ctrlevent.DeleteEvent) bool {
 			v.forget(e.Object.GetUID())
@@ -368,19 +355,13 @@ func (v *view) notOurs(forget func(types.UID)) predicate.Predicate {
 	}
 }
 
-// ours reports whether an event is that of our own write. Our answer is kept until the event has been judged, even if the
-// informer shows its effect before, and is of no use afterwards.
-func (v *view) ours(from string, o client.Object) bool {
+// confirm drops our answer if the informer shows the object as it left it, or as it was later.
+func (v *view) confirm(o client.Object) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	w, ok := v.writes[o.GetUID()]
-	if !ok {
-		return false
-	}
-	if !newer(w.to, o.GetResourceVersion()) {
+	if w, ok := v.writes[o.GetUID()]; ok && !newer(w.object.GetResourceVersion(), o.GetResourceVersion()) {
 		v.dropLocked(o.GetUID())
 	}
-	return slices.Contains(w.steps, transition{from, o.GetResourceVersion()})
 }
 
 // ready reports whether every informer holds what the API server has.

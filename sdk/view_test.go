@@ -54,7 +54,7 @@ func TestLoad(t *testing.T) {
 	if got, gone := load(v); got != "5" || gone {
 		t.Errorf("from the informer: %s, %v", got, gone)
 	}
-	v.wrote(v.primary, "", "5", atVersion("6"))
+	v.wrote(v.primary, "", atVersion("6"))
 	if got, gone := load(v); got != "6" || gone {
 		t.Errorf("after our write: %s, %v", got, gone)
 	}
@@ -62,7 +62,7 @@ func TestLoad(t *testing.T) {
 	if _, gone := load(v); !gone {
 		t.Error("after our deletion it is not gone")
 	}
-	v.notOurs(func(types.UID) {}).Delete(ctrlevent.DeleteEvent{Object: atVersion("7")})
+	v.news(func(types.UID) {}).Delete(ctrlevent.DeleteEvent{Object: atVersion("7")})
 	if len(v.writes)+len(v.deleted) > 0 {
 		t.Errorf("after its end there are left %v %v", v.writes, v.deleted)
 	}
@@ -73,7 +73,7 @@ func TestWhatNobodyConfirmsIsDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := viewOf(t)
-		v.wrote(v.primary, "owner", "", atVersion("5"))
+		v.wrote(v.primary, "owner", atVersion("5"))
 		v.deletes("u2")
 		time.Sleep(overlayLimit / 2)
 		v.deletes("u3")
