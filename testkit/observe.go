@@ -194,6 +194,23 @@ func (o *observation) made(object client.Object) {
 // furniture is what Kubernetes puts into each namespace.
 var furniture = map[string]bool{"ServiceAccount default": true, "ConfigMap kube-root-ca.crt": true}
 
+// history returns the states that objects have had so far.
+func (o *observation) history() []history.Change {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var all []history.Change
+	for _, l := range o.histories {
+		all = append(all, l.Changes()...)
+	}
+	return all
+}
+
+// rests reports whether the operators have not written, and have nothing under way, for so long.
+func (o *observation) rests(quiet time.Duration) bool {
+	busy, idle := o.seen.Busy()
+	return !busy && idle >= quiet
+}
+
 // end says that the test is over: what follows is cleaning up.
 func (o *observation) end() {
 	if o == nil {

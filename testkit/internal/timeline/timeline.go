@@ -72,8 +72,18 @@ func Changes(changes []history.Change, began time.Time) []report.Entry {
 	return entries
 }
 
-// shown is how many differences stand in the line itself.
-const shown = 3
+// How many differences stand in the line itself, and how many bytes they may have.
+const shown, width = 3, 180
+
+// fitting returns how many of the differences are to stand in the line, which is at least one.
+func fitting(diffs []string) int {
+	n, length := 1, len(diffs[0])
+	for n < min(len(diffs), shown) && length+len(diffs[n]) <= width {
+		length += len(diffs[n])
+		n++
+	}
+	return n
+}
 
 func change(c history.Change, before *unstructured.Unstructured) report.Entry {
 	if c.Resource.Resource == "events" {
@@ -99,10 +109,11 @@ func change(c history.Change, before *unstructured.Unstructured) report.Entry {
 	default:
 		e.Text = Name(c.Object) + " is changed"
 		if diffs := differences("", before.Object, c.Object.Object, nil); len(diffs) > 0 {
-			e.Text += ": " + strings.Join(diffs[:min(len(diffs), shown)], "; ")
-			if len(diffs) > shown {
-				e.Text += fmt.Sprintf(" and %d more", len(diffs)-shown)
-				e.Detail = strings.Join(diffs[shown:], "\n")
+			n := fitting(diffs)
+			e.Text += ": " + strings.Join(diffs[:n], "; ")
+			if len(diffs) > n {
+				e.Text += fmt.Sprintf(" and %d more", len(diffs)-n)
+				e.Detail = strings.Join(diffs[n:], "\n")
 			}
 		}
 	}

@@ -1,0 +1,242 @@
+package testkit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/yaml"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
+	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
+)
+
+// goldenRest is how long operators must not write until what is there counts as what they wanted.
+const goldenRest = time.Second
+
+// Golden compares objects with a file, in a form that is the same in each run: without what the server or the cluster adds,
+// with generated names, versions and times masked. Without objects it takes what the test's operators have created, and the
+// objects whose status they write. A status is compared if an operator writes those of that kind.
+//
+// It returns as soon as all is as the file says. If it is not when the operators have come to rest, or after K.Timeout, the
+// test fails with the difference. With the flag -update of the test binary the file is written instead.
+func (k *K) Golden(file string, objects ...client.Object) {
+	k.t.Helper()
+	if k.seen == nil {
+		k.t.Fatalf("comparing with %s: neither benchmarks nor exploring know what an operator has made", file)
+	}
+	k.seen.say("compares with %s", file)
+	if err := k.golden(file, objects); err != nil {
+		k.t.Fatalf("%v", err)
+	}
+}
+
+func (k *K) golden(file string, objects []client.Object) error {
+	update := updating()
+	var want documents
+	if !update {
+		data, err := os.ReadFile(file) //nolint:gosec // the name is in the test
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("comparing with %s: there is no such file; write it with\n    %s -update", file, replay(k.t.Name()))
+		case err != nil:
+			return fmt.Errorf("comparing with a golden file: %w", err)
+		}
+		if want, err = readDocuments(data); err != nil {
+			return fmt.Errorf("comparing with %s: %w", file, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(k.Context(), k.Timeout)
+	defer cancel()
+	for {
+		rested := k.seen.rests(goldenRest)
+		got, err := k.canonical(ctx, objects)
+		switch {
+		case err != nil:
+			return fmt.Errorf("comparing with %s: %w", file, err)
+		case !update && gocmp.Equal(want, got):
+			return nil
+		case update && rested:
+			return got.write(file)
+		case rested || ctx.Err() != nil:
+			return fmt.Errorf("comparing with %s (-want +got):\n%s\nIf that is right, write it with\n    %s -update",
+				file, gocmp.Diff(want, got), replay(k.t.Name()))
+		}
+		select {
+		case <-time.After(pollInterval):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// updating reports whether golden files are to be written.
+func updating() bool {
+	f := flag.Lookup(updateFlag)
+	return f != nil && f.Value.String() == "true"
+}
+
+// defineUpdate defines the flag, unless the package has one of its own by that name.
+func defineUpdate() {
+	if flag.Lookup(updateFlag) == nil {
+		flag.Bool(updateFlag, false, "write golden files instead of comparing with them")
+	}
+}
+
+// canonical reads the objects as they are now, or those of the operators if none are given.
+func (k *K) canonical(ctx context.Context, objects []client.Object) (documents, error) {
+	calls := k.seen.calls()
+	status := oracle.StatusKinds(calls)
+	var current []history.Change
+	var err error
+	if len(objects) > 0 {
+		current, err = k.refreshed(ctx, objects)
+	} else {
+		current, err = k.operated(ctx, calls, status)
+	}
+	if err != nil {
+		return nil, err
+	}
+	names := state.NamesOf(k.Namespace, append(k.seen.history(), current...))
+	docs := documents{}
+	for _, c := range current {
+		document := names.Document(c.Object, status[oracle.KindOf(c)])
+		normal, err := normalized(document)
+		if err != nil {
+			return nil, err
+		}
+		docs[key(normal)] = normal
+	}
+	return docs, nil
+}
+
+// refreshed gets the objects that the test has named.
+func (k *K) refreshed(ctx context.Context, objects []client.Object) ([]history.Change, error) {
+	all := make([]history.Change, 0, len(objects))
+	for _, object := range objects {
+		if _, err := k.locate(object); err != nil {
+			return nil, err
+		}
+		gvk, err := apiutil.GVKForObject(object, k.conn.scheme)
+		if err != nil {
+			return nil, fmt.Errorf("finding the kind of %T: %w", object, err)
+		}
+		mapping, err := k.conn.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		if err != nil {
+			return nil, fmt.Errorf("finding the resource of %s: %w", gvk.Kind, err)
+		}
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(gvk)
+		if err := k.admin.Get(ctx, client.ObjectKeyFromObject(object), u); err != nil {
+			return nil, fmt.Errorf("getting %s %s: %w", gvk.Kind, object.GetName(), err)
+		}
+		all = append(all, history.Change{Resource: mapping.Resource, Object: u})
+	}
+	return all, nil
+}
+
+// operated gets what the operators have created, and that of which they write the status, in the order of the writes.
+func (k *K) operated(ctx context.Context, calls []wire.Call, status map[wire.Kind]bool) ([]history.Change, error) {
+	var all []history.Change
+	known := map[string]bool{}
+	for _, c := range calls {
+		created := c.Code == http.StatusCreated && c.Subresource == ""
+		told := c.Subresource == "status" && c.Writes() && c.Code < http.StatusMultipleChoices && status[wire.KindOf(c.Request)]
+		if c.UID == "" || known[c.UID] || c.Resource == "events" || wire.IsLease(c.Request) || (!created && !told) {
+			continue
+		}
+		known[c.UID] = true
+		resource := schema.GroupVersionResource{Group: c.Group, Resource: c.Resource}
+		gvk, err := k.conn.mapper.KindFor(resource)
+		if err != nil {
+			continue // nothing that is stored
+		}
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(gvk)
+		err = k.admin.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: c.Name}, u)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && string(u.GetUID()) != c.UID: // it has gone
+		case err != nil:
+			return nil, fmt.Errorf("getting what was made by %s: %w", c, err)
+		default:
+			all = append(all, history.Change{Resource: resource, Object: u})
+		}
+	}
+	return all, nil
+}
+
+// documents are canonical objects by what they are called, such as "Deployment web".
+type documents map[string]any
+
+func key(document map[string]any) string {
+	name, _, _ := unstructured.NestedString(document, "metadata", "name")
+	return fmt.Sprintf("%v %s", document["kind"], name)
+}
+
+// normalized is what a document is after it was written and read.
+func normalized(document map[string]any) (map[string]any, error) {
+	data, err := yaml.Marshal(document)
+	if err != nil {
+		return nil, fmt.Errorf("writing %s: %w", key(document), err)
+	}
+	var read map[string]any
+	if err := yaml.Unmarshal(data, &read); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", key(document), err)
+	}
+	return read, nil
+}
+
+func readDocuments(data []byte) (documents, error) {
+	objects, err := manifest.Decode(data)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the caller says which file
+	}
+	docs := documents{}
+	for _, u := range objects {
+		normal, err := normalized(u.Object)
+		if err != nil {
+			return nil, err
+		}
+		docs[key(normal)] = normal
+	}
+	return docs, nil
+}
+
+func (d documents) write(file string) error {
+	var b bytes.Buffer
+	for i, name := range slices.SortedFunc(maps.Keys(d), strings.Compare) {
+		data, err := yaml.Marshal(d[name])
+		if err != nil {
+			return fmt.Errorf("writing %s: %w", name, err)
+		}
+		if i > 0 {
+			b.WriteString("---\n")
+		}
+		b.Write(data)
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // it is source
+		return fmt.Errorf("writing a golden file: %w", err)
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil { //nolint:gosec // it is source
+		return fmt.Errorf("writing a golden file: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Document returns the canonical form of an object as a manifest that people read: what somebody set, without what the
+// server added or the cluster chose, and with its status only if asked for. Other than in a [State] conditions keep their
+// reasons and messages, but not their times.
+func (n *Names) Document(u *unstructured.Unstructured, status bool) map[string]any {
+	o := runtime.DeepCopyJSON(u.Object)
+	for _, path := range chosen {
+		unstructured.RemoveNestedField(o, path...)
+	}
+	owned(u, o)
+	if !status {
+		delete(o, "status")
+	} else if list, ok, _ := unstructured.NestedSlice(o, "status", "conditions"); ok {
+		_ = unstructured.SetNestedSlice(o, timeless(list), "status", "conditions")
+	}
+	metadata := map[string]any{"name": n.nameOf(u)}
+	if labels := clean(u.GetLabels()); len(labels) > 0 {
+		metadata["labels"] = labels
+	}
+	if annotations := clean(u.GetAnnotations()); len(annotations) > 0 {
+		metadata["annotations"] = annotations
+	}
+	if finalizers := u.GetFinalizers(); len(finalizers) > 0 {
+		metadata["finalizers"] = stringsOf(finalizers)
+	}
+	if u.GetDeletionTimestamp() != nil {
+		metadata["deletionTimestamp"] = "$TIME"
+	}
+	if owners := u.GetOwnerReferences(); len(owners) > 0 {
+		list, _, _ := unstructured.NestedSlice(u.Object, "metadata", "ownerReferences")
+		for _, item := range list {
+			if owner, ok := item.(map[string]any); ok {
+				delete(owner, "uid")
+			}
+		}
+		metadata["ownerReferences"] = list
+	}
+	o["metadata"] = metadata
+	o["apiVersion"], o["kind"] = u.GetAPIVersion(), u.GetKind()
+	masked, _ := n.value(o, u.GetGeneration()).(map[string]any)
+	return masked
+}
+
+// nameOf is the object's own name with what is generated replaced.
+func (n *Names) nameOf(u *unstructured.Unstructured) string {
+	_, name, found := strings.Cut(n.Of(u.GetUID()), "/")
+	if !found {
+		return u.GetName()
+	}
+	return name
+}
+
+// timeless drops the times of conditions, and sorts them: their order means nothing.
+func timeless(list []any) []any {
+	for _, item := range list {
+		if c, ok := item.(map[string]any); ok {
+			delete(c, "lastTransitionTime")
+			delete(c, "lastProbeTime")
+		}
+	}
+	slices.SortStableFunc(list, func(a, b any) int { return strings.Compare(typeOf(a), typeOf(b)) })
+	return list
+}
+
+func typeOf(condition any) string {
+	c, _ := condition.(map[string]any)
+	return fmt.Sprint(c["type"])
+}
