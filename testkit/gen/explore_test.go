@@ -4,7 +4,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/homeostat-dev/homeostat/sdk"
@@ -26,30 +29,41 @@ func (o operator) SetupWithManager(mgr manager.Manager, _ ...sdk.SetupOption) er
 	return o.Setup(mgr)
 }
 
-// of prepares the exploration of the operator of that name.
-func of(t *testing.T, name, kind string, opts ...Option) *campaign {
+// named returns the operator of that name.
+func named(t testing.TB, name string) operator {
 	t.Helper()
-	all := append(mutants.All(), mutants.Correct()...)
+	all := slices.Concat(mutants.All(), mutants.Correct())
 	i := slices.IndexFunc(all, func(m mutants.Mutant) bool { return m.Name == name })
 	if i < 0 {
 		t.Fatalf("there is no operator %s", name)
 	}
-	source := From("../mutants/config/crd/mutants.homeostat.dev_"+kind+".yaml", "testdata/"+kind+".yaml")
-	return begin(t, operator{all[i]}, source, append([]Option{As(all[i].ServiceAccount)}, opts...))
+	return operator{all[i]}
 }
 
-// Each of these is found, shrunk to what a person would have written who knows the bug, and not in its twin.
-func TestFindsWhatDependsOnThePast(t *testing.T) {
+// source is the custom resource of these operators.
+func source(plural string) Source {
+	return From("../mutants/config/crd/mutants.homeostat.dev_"+plural+".yaml", "testdata/"+plural+".yaml")
+}
+
+// credentials are what the sample of an Archive refers to.
+func credentials(k *testkit.K) {
+	k.Apply(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "signing"}, Data: map[string][]byte{"key": []byte("secret")}})
+}
+
+// Each bug is found and shrunk to what a person would write who knows it.
+func TestFindsAndShrinks(t *testing.T) {
 	t.Parallel()
-	for mutant, test := range map[string]struct {
+	for name, test := range map[string]struct {
 		reason string
-		kind   string
-		seed   int64
-		want   string
+		op     testkit.Runnable
+		as     string
+		plural string
+		oracle string
+		want   string // but for the first line
 	}{
-		"path-dependence/merge": {
-			"a setting that was removed stays", "proxies", 1, `
-apiVersion: mutants.homeostat.dev/v1
+		"merge": {
+			reason: "a setting that was removed stays", op: named(t, "path-dependence/merge"), as: "proxy",
+			plural: "proxies", oracle: oracleFresh, want: `
 kind: Proxy
 metadata:
   name: front
@@ -58,12 +72,68 @@ spec:
     trace: "on"
 --- then
 spec: {"settings":{"trace":"on"}} -> unset
-`},
+`,
+		},
+		"keep-optional": {
+			reason: "what is no longer asked for stays", op: named(t, "path-dependence/keep-optional"), as: "proxy",
+			plural: "proxies", oracle: oracleFresh, want: `
+kind: Proxy
+metadata:
+  name: front
+spec:
+  metrics: true
+--- then
+spec: {"metrics":true} -> unset
+`,
+		},
+		"frozen-once": {
+			reason: "what is immutable stays as it was", op: named(t, "path-dependence/frozen-once"), as: "proxy",
+			plural: "proxies", oracle: oracleFresh, want: `
+kind: Proxy
+metadata:
+  name: front
+spec:
+  frozen: true
+--- then
+spec: {"frozen":true} -> unset
+`,
+		},
+		"no-delete": {
+			reason: "a right that only a change needs", op: named(t, "rbac/no-delete"), as: "website-no-delete",
+			plural: "websites", oracle: "forbidden", want: `
+kind: Website
+metadata:
+  name: home
+spec:
+  exposed: true
+--- then
+spec: {"exposed":true} -> unset
+`,
+		},
+		"panic": {
+			reason: "a manifest that nobody expected", op: setup(panicky), as: "proxy", plural: "proxies", oracle: oraclePanic, want: `
+kind: Proxy
+metadata:
+  name: front
+spec:
+  metrics: true
+`,
+		},
+		"stubborn": {
+			reason: "a bad manifest may fail, and a good one after it has to work", op: setup(stubborn), as: "backup",
+			plural: "backups", oracle: oracleFresh, want: `
+kind: Backup
+metadata:
+  name: nightly
+--- then
+spec: unset -> {"schedule":"daily"}
+`,
+		},
 	} {
-		t.Run(mutant, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := of(t, mutant, test.kind, Steps(20))
-			f, how, err := c.explore(t, c.bySeed(t, test.seed, 0))
+			c := begin(t, test.op, source(test.plural), []Option{As(test.as)})
+			f, how, err := c.explore(t, c.bySeed(t, 1, 0))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,9 +141,61 @@ spec: {"settings":{"trace":"on"}} -> unset
 				t.Fatalf("%s: nothing was found", test.reason)
 			}
 			t.Logf("\n%s", f.text("", how))
-			if got := f.sequence.String(); got != strings.TrimPrefix(test.want, "\n") {
-				t.Errorf("%s: it takes\n%s\nwant\n%s", test.reason, got, test.want)
+			if f.oracle != test.oracle {
+				t.Errorf("%s: oracle %s found it, want %s", test.reason, f.oracle, test.oracle)
+			}
+			_, got, _ := strings.Cut(f.sequence.String(), "\n")
+			if want := strings.TrimPrefix(test.want, "\n"); got != want {
+				t.Errorf("%s: it takes\n%s\nwant\n%s", test.reason, got, want)
 			}
 		})
 	}
+}
+
+// An operator that has a bug from the beginning is not explored.
+func TestTheSampleHasToWork(t *testing.T) {
+	t.Parallel()
+	for mutant, test := range map[string]struct{ reason, plural, want string }{
+		"hot-loop/last-sync-time": {"it never comes to rest", "backups", "writes-at-rest"},
+		"rbac/no-status":          {"it lacks a right", "websites", "forbidden"},
+	} {
+		t.Run(mutant, func(t *testing.T) {
+			t.Parallel()
+			op := named(t, mutant)
+			c, err := prepare(t, op, source(test.plural), []Option{As(op.ServiceAccount), Patience(3 * time.Second)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.learn(t.Context()); err == nil || !strings.Contains(err.Error(), test.want+": ") {
+				t.Errorf("%s: the error is %v, want the name of oracle %s in it", test.reason, err, test.want)
+			}
+		})
+	}
+}
+
+// Operators without a known bug pass, whatever the choices are.
+func TestTwinsPass(t *testing.T) {
+	t.Parallel()
+	for class, test := range map[string]struct {
+		plural string
+		seeds  int
+	}{
+		"path-dependence": {"proxies", 3},
+		"hot-loop":        {"backups", 1},
+		"stale-cache":     {"caches", 1},
+		"deletion":        {"archives", 1},
+		"missed-state":    {"routes", 1},
+		"drift":           {"websites", 1},
+	} {
+		t.Run(class, func(t *testing.T) {
+			t.Parallel()
+			op := named(t, class+"/correct")
+			Explore(t, op, source(test.plural), Seed(1), Sequences(test.seeds), Steps(10), As(op.ServiceAccount), Before(credentials))
+		})
+	}
+}
+
+func FuzzProxies(f *testing.F) {
+	op := named(f, "path-dependence/correct")
+	Fuzz(f, op, source("proxies"), As(op.ServiceAccount), Sequences(1))
 }

@@ -45,25 +45,34 @@ func Explore(t *testing.T, op testkit.Runnable, what Source, opts ...Option) {
 	}
 }
 
-// begin prepares everything that the runs of one test have in common.
+// begin prepares everything that the runs of one test have in common, and makes those of the sample.
 func begin(t testing.TB, op testkit.Runnable, what Source, opts []Option) *campaign {
 	t.Helper()
-	cfg, err := configure(opts)
+	c, err := prepare(t, op, what, opts)
+	if err == nil {
+		err = c.learn(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+func prepare(t testing.TB, op testkit.Runnable, what Source, opts []Option) (*campaign, error) {
+	t.Helper()
+	cfg, err := configure(opts)
+	if err != nil {
+		return nil, err
+	}
 	resource, sample, err := what.read()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	k := testkit.New(t) // asks for everybody what is valid; each run has a namespace of its own
 	c, err := newCampaign(t.Context(), k, op, cfg, resource, sample)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	t.Cleanup(c.x.Close)
-	if err := c.learn(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return c, nil
 }

@@ -20,8 +20,8 @@ const (
 	careful             // a long one does, and what differs between two such runs does not count
 )
 
-// A short pause.
-const moment = 120 * time.Millisecond
+// moment is a short pause. On a busy machine it is longer.
+const moment = 100 * time.Millisecond
 
 // pause is how long an operator must have been at rest.
 func (c *campaign) pause(care care) time.Duration {
@@ -35,6 +35,7 @@ func (c *campaign) pause(care care) time.Duration {
 type reference struct {
 	invalid string   // why the API server refuses it
 	stuck   string   // why the operator cannot carry it out, by what it says itself
+	final   bool     // and it does not say that it goes on trying
 	wrong   *finding // what the operator does wrong
 	ready   bool     // Ready is True
 	told    bool     // the custom resource says which generation its status is about
@@ -157,7 +158,8 @@ func (c *campaign) alone(ctx context.Context, m *unstructured.Unstructured, care
 	if err != nil {
 		return ref, err
 	}
-	ref.state, ref.ready, ref.stuck = renumber(t.session.State()), t.isReady(), t.stuck()
+	ref.state, ref.ready = t.state(), t.isReady()
+	ref.stuck, ref.final = t.stuck()
 	ref.told = t.isObserved() && observed(t.custom()) > 0
 	if ref.wrong = t.wrong(lie); ref.wrong != nil {
 		ref.wrong.sequence = sequence.Sequence{m}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +14,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/sequence"
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 	"github.com/homeostat-dev/homeostat/testkit/internal/validity"
 	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
@@ -109,7 +109,7 @@ func (t *trial) advance(ctx context.Context, m *unstructured.Unstructured, secon
 		}
 	}
 	a := <-answers // in any case, so that nothing goes on when we have returned
-	if a.err == nil && a.ref.unusable().isBad() {
+	if a.err == nil && a.ref.unusable().isBad() && !a.ref.final {
 		a.ref, a.err = t.c.reference(ctx, m, second.care)
 	}
 	switch {
@@ -142,7 +142,7 @@ type look struct {
 
 // compare compares what there is with what comes of m alone.
 func (t *trial) compare(ctx context.Context, m *unstructured.Unstructured, ref *reference, second look, back bool) (result, error) {
-	diff := t.c.differ(ref, renumber(t.session.State()))
+	diff := t.c.differ(ref, t.state())
 	if diff == "" {
 		return result{}, nil
 	}
@@ -160,7 +160,7 @@ func (t *trial) compare(ctx context.Context, m *unstructured.Unstructured, ref *
 			return result{wrong: wrong}, nil
 		}
 		changed := t.session.Changed()
-		if diff = t.c.differ(ref, renumber(t.session.State())); diff == "" {
+		if diff = t.c.differ(ref, t.state()); diff == "" {
 			return result{}, nil
 		}
 		left := second.patience - time.Since(began)
@@ -252,10 +252,30 @@ func (t *trial) refusals() []wire.Call {
 	return left
 }
 
+// state is what there is. Of the custom resource it has only what the operator writes; what the user does is known, and if
+// the operator writes that, too, there is an oracle for it.
+func (t *trial) state() state.State {
+	all := renumber(t.session.State())
+	for _, c := range t.session.Current() {
+		if !t.isCustom(c.Object) {
+			continue
+		}
+		key := c.Resource.GroupResource().String() + "/" + c.Object.GetName()
+		if fields, ok := all[key].(map[string]any); ok {
+			all[key] = map[string]any{"metadata": fields["metadata"], "status": fields["status"]}
+		}
+	}
+	return all
+}
+
+func (t *trial) isCustom(u *unstructured.Unstructured) bool {
+	return u.GroupVersionKind().GroupKind() == t.c.schema.Kind.GroupKind() && u.GetName() == t.c.sample.GetName()
+}
+
 // custom is the custom resource as it is stored, nil if there is none.
 func (t *trial) custom() *unstructured.Unstructured {
 	for _, c := range t.session.Current() {
-		if c.Object.GroupVersionKind().GroupKind() == t.c.schema.Kind.GroupKind() && c.Object.GetName() == t.c.sample.GetName() {
+		if t.isCustom(c.Object) {
 			return c.Object
 		}
 	}
@@ -267,28 +287,28 @@ func (t *trial) isReady() bool {
 	return u != nil && readiness.MissingCondition(u, readiness.Ready, metav1.ConditionTrue) == ""
 }
 
-// stuck returns why the operator cannot carry out what it is asked for, by what it says itself, or "". Nobody can say what
-// should come of such a manifest: children of the one before may be left or not.
-func (t *trial) stuck() string {
+// stuck returns why the operator cannot carry out what it is asked for, by what it says itself, or "", and whether that is
+// all there is to come. Nobody can say what should come of such a manifest: children of the one before may be left or not.
+func (t *trial) stuck() (why string, final bool) {
 	if calls := t.refusals(); len(calls) > 0 {
-		return fmt.Sprintf("%s: %s", calls[0].Request, calls[0].Message)
+		return fmt.Sprintf("%s: %s", calls[0].Request, calls[0].Message), true
 	}
 	u := t.custom()
 	if u == nil {
-		return ""
+		return "", false
 	}
-	conventional := false // it has a word for both of these, so that what is neither is meant to be so
-	for _, c := range readiness.Conditions(u) {
-		if c.Type != "Stalled" && c.Type != "Reconciling" {
-			continue
-		}
-		conventional = true
-		if c.Status == metav1.ConditionTrue {
-			return fmt.Sprintf("%s (%s): %s", c.Type, c.Reason, c.Message)
-		}
+	stalled, hasStalled := readiness.Condition(u, "Stalled")
+	reconciling, hasReconciling := readiness.Condition(u, "Reconciling")
+	switch {
+	case stalled.Status == metav1.ConditionTrue:
+		return fmt.Sprintf("Stalled (%s): %s", stalled.Reason, stalled.Message), true
+	case reconciling.Status == metav1.ConditionTrue:
+		return fmt.Sprintf("Reconciling (%s): %s", reconciling.Reason, reconciling.Message), false
+	case hasStalled || hasReconciling:
+		return "", false // it has words for both, so what is neither is meant to be so
+	case t.c.ready:
+		return readiness.Missing(u), false
+	default:
+		return "", false // its readiness depends on what is not here
 	}
-	if missing := readiness.Missing(u); t.c.ready && !conventional && missing != "" {
-		return strings.TrimSpace(missing)
-	}
-	return ""
 }

@@ -195,7 +195,9 @@ func (w *walker) advance(ctx context.Context, m *unstructured.Unstructured, what
 
 // summary says what was explored.
 func (w *walker) summary() string {
-	return fmt.Sprintf("%s\n%v\n%v", strings.Join(w.steps, "\n"), w.generator.Coverage(), w.oracle)
+	cover := w.generator.Coverage()
+	return fmt.Sprintf("%s\n%d of %d properties were changed\n%v",
+		strings.Join(w.steps, "\n"), cover.Exercised(), len(cover.Properties), w.oracle)
 }
 
 // replaySeed is the command that runs one sequence again.

@@ -3,11 +3,15 @@ package explore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
@@ -79,39 +83,69 @@ func (s *Session) Do(name string, step func(k *testkit.K)) error {
 }
 
 // Rest waits until for the given time the operator has written nothing, heard of nothing and nothing has changed, and its
-// status is true. It returns what is wrong if that does not come to pass within the explorer's patience.
+// status is true. It returns what is wrong if that does not come to pass within the explorer's patience. The patience is
+// longer for an operator that has not written the same thing over and over: the machine may be busy.
 //
 // A request that the server refused is one that the operator may repeat, later and later, until the user corrects what leads
 // to it. After one, a pause of any length counts, and what the status says does not matter.
 func (s *Session) Rest(quiet time.Duration) (*report.Violation, error) {
+	return s.rest(quiet, func() bool { return true })
+}
+
+// rest is Rest, if done is true, too. That it does not become true is not wrong in itself.
+func (s *Session) rest(quiet time.Duration, done func() bool) (*report.Violation, error) {
+	const longest = 6 // times the patience
 	r, step := s.run, len(s.x.Steps)-1
-	ctx, cancel := context.WithTimeout(r.k.Context(), s.x.Patience)
-	defer cancel()
+	began := time.Now()
 	for {
-		refused := len(s.Refused()) > 0
-		enough := quiet
+		enough, refused := quiet, len(s.Refused()) > 0
 		if refused {
-			enough = min(quiet, lastGuard)
+			enough = min(quiet, guard)
 		}
-		rests := r.sawCreations() && r.still(ctx, enough, s.idle)
-		if rests && (refused || r.untrue(step) == nil) {
-			return nil, s.err()
+		var lie *report.Violation
+		rests := r.sawCreations() && r.still(r.k.Context(), enough, s.idle)
+		if rests {
+			lie = r.untrue(step)
 		}
-		select {
-		case <-time.After(guard / 3): //nolint:mnd // often enough
-		case <-ctx.Done():
-			if err := s.err(); err != nil {
-				return nil, err
-			}
-			if lie := r.untrue(step); rests && lie != nil {
-				return lie, nil
-			}
+		if err := s.err(); err != nil || rests && (refused || lie == nil) && done() {
+			return nil, err
+		}
+		switch waited := time.Since(began); {
+		case lie != nil && len(s.Violations()) > 0:
+			return nil, nil //nolint:nilnil // there is worse already
+		case waited < s.x.Patience:
+		case rests && !done():
+			return nil, nil //nolint:nilnil // nothing is wrong with that
+		case lie != nil:
+			return lie, nil
+		case waited > longest*s.x.Patience, s.repeats():
 			return &report.Violation{
 				Oracle: oracleAtRest, Detail: r.lastWrites(8), //nolint:mnd // enough to see what repeats itself
 				Message: fmt.Sprintf("%s the operator still writes, %v later: it never comes to rest", r.after(step), s.x.Patience),
 			}, nil
 		}
+		select {
+		case <-time.After(guard / 3): //nolint:mnd // often enough
+		case <-r.probe.ctx.Done():
+		}
 	}
+}
+
+// repeats reports whether in the last step the operator has written something over and over, and lately.
+func (s *Session) repeats() bool {
+	const often = 5
+	times := map[string]int{}
+	most := 0
+	var last time.Duration
+	for _, c := range s.run.wire.Calls() {
+		if c.Step == len(s.x.Steps) && c.Writes() && c.Resource != "events" && !wire.IsLease(c.Request) {
+			what := c.Verb + " " + c.Resource + "/" + c.Subresource + " " + c.Name
+			times[what]++
+			most, last = max(most, times[what]), c.Began
+		}
+	}
+	ago := time.Since(s.run.wire.Began()) - last
+	return most >= often && ago < s.x.Patience/2
 }
 
 // idle is for how long nothing has happened. While the operator has not heard of everything that has, or has not answered,
@@ -174,14 +208,38 @@ func (s *Session) Current() []history.Change { return s.run.log.Current() }
 // Changed is closed when something has changed in the namespace.
 func (s *Session) Changed() <-chan struct{} { return s.run.log.Changed() }
 
-// End deletes the custom resources and waits until nothing is left that has to go.
+// End deletes the custom resources and waits until nothing is left that has to go. What is wrong is among the Violations.
 func (s *Session) End() error {
-	s.run.probe.do(s.run.tearDown)
-	s.run.changes = s.run.snapshot()
-	return s.err()
+	r := s.run
+	primaries := r.primaries()
+	r.ended = true
+	err := s.Do("delete the custom resources", func(k *testkit.K) {
+		for _, c := range primaries {
+			o := c.Object.DeepCopy()
+			err := k.Client.Delete(k.Context(), o, client.PropagationPolicy("Background"))
+			if client.IgnoreNotFound(err) != nil {
+				r.broken = fmt.Errorf("deleting %s %s: %w", o.GetKind(), o.GetName(), err)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	wrong, err := s.rest(guard, func() bool { return len(r.primaries())+len(r.residue()) == 0 })
+	if left := r.primaries(); err == nil && wrong == nil && len(left) > 0 {
+		wrong = &report.Violation{
+			Oracle: oracleResidue, Detail: describe(left[0].Object),
+			Message: fmt.Sprintf("%s is still there %v after it was deleted", r.name(left[0]), s.x.Patience),
+		}
+	}
+	if wrong != nil {
+		r.violate(wrong.Oracle, wrong.Message, wrong.Detail)
+	}
+	return err
 }
 
-// Violations are what was wrong so far, but for refused requests, which may be the user's fault; see Refused.
+// Violations are what was wrong so far, but for refused requests, which may be the user's fault; see Refused. That a program
+// in Go leaves out what is empty, or writes it where the user wrote nothing, is not wrong unless there is a default.
 func (s *Session) Violations() []report.Violation {
 	r := s.run
 	if r.k == nil || r.log == nil {
@@ -191,7 +249,58 @@ func (s *Session) Violations() []report.Violation {
 	r.judge()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.violations), func(v report.Violation) bool { return v.Oracle == oracleRefused })
+	return slices.DeleteFunc(slices.Clone(r.violations), func(v report.Violation) bool {
+		return v.Oracle == oracleRefused || v.Oracle == oracleSpec && !r.rewrote()
+	})
+}
+
+// rewrote reports whether the operator has changed what an object of the user's asks for.
+func (r *run) rewrote() bool {
+	theirs, wrote := created(r.user.Calls()), map[string]bool{}
+	for _, c := range r.wire.Calls() {
+		if c.Subresource == "" && c.Writes() && c.Verb != "delete" {
+			wrote[c.UID+"@"+c.Version] = true
+		}
+	}
+	last := map[types.UID]any{}
+	for _, c := range r.changes {
+		uid, asks := c.Object.GetUID(), asked(c.Object)
+		if was, known := last[uid]; known && theirs[uid] && wrote[string(uid)+"@"+c.Object.GetResourceVersion()] &&
+			!reflect.DeepEqual(was, asks) {
+			return true
+		}
+		last[uid] = asks
+	}
+	return false
+}
+
+// asked is an object's content without its metadata, its status and what is empty.
+func asked(u *unstructured.Unstructured) any {
+	fields := maps.Clone(u.Object)
+	delete(fields, "metadata")
+	delete(fields, "status")
+	return filled(fields)
+}
+
+// filled is a value without what is empty in it; nil if nothing is left.
+func filled(v any) any {
+	fields, ok := v.(map[string]any)
+	if !ok {
+		if value := reflect.ValueOf(v); !value.IsValid() || value.IsZero() || value.Kind() == reflect.Slice && value.Len() == 0 {
+			return nil
+		}
+		return v
+	}
+	out := map[string]any{}
+	for name, x := range fields {
+		if x = filled(x); x != nil {
+			out[name] = x
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
 }
 
 // Close stops the operator and tells what happened.

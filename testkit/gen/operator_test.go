@@ -1,0 +1,75 @@
+package gen
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/homeostat-dev/homeostat/sdk"
+	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
+)
+
+// setup is an operator that is a function.
+type setup func(mgr manager.Manager) error
+
+// SetupWithManager implements testkit.Runnable. The manager's cache sees the test's namespace alone.
+func (s setup) SetupWithManager(mgr manager.Manager, _ ...sdk.SetupOption) error { return s(mgr) }
+
+// panicky does not expect that metrics are asked for.
+func panicky(mgr manager.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).For(&v1.Proxy{}).Complete(reconcile.Func(
+		func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+			p := &v1.Proxy{}
+			if err := mgr.GetClient().Get(ctx, req.NamespacedName, p); err != nil {
+				return reconcile.Result{}, client.IgnoreNotFound(err)
+			}
+			if p.Spec.Metrics {
+				panic("nobody said that")
+			}
+			return reconcile.Result{}, nil
+		}))
+}
+
+// stubborn makes a CronJob of a Backup, and gives up on a Backup for good when the CronJob was refused.
+func stubborn(mgr manager.Manager) error {
+	var mu sync.Mutex
+	failed := map[types.UID]bool{}
+	c := mgr.GetClient()
+	return ctrl.NewControllerManagedBy(mgr).For(&v1.Backup{}).Owns(&batchv1.CronJob{}).Complete(reconcile.Func(
+		func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			b := &v1.Backup{}
+			if err := c.Get(ctx, req.NamespacedName, b); err != nil || failed[b.UID] {
+				return reconcile.Result{}, client.IgnoreNotFound(err)
+			}
+			job := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name}}
+			_, err := controllerutil.CreateOrUpdate(ctx, c, job, func() error {
+				job.Spec.Schedule = "@" + b.Spec.Schedule
+				pod := &job.Spec.JobTemplate.Spec.Template.Spec
+				pod.RestartPolicy = corev1.RestartPolicyNever
+				pod.Containers = []corev1.Container{{Name: "backup", Image: "backup", TerminationMessagePath: "/dev/termination-log",
+					TerminationMessagePolicy: corev1.TerminationMessageReadFile, ImagePullPolicy: corev1.PullAlways}}
+				return controllerutil.SetControllerReference(b, job, c.Scheme(), controllerutil.WithBlockOwnerDeletion(false))
+			})
+			if apierrors.IsInvalid(err) {
+				failed[b.UID] = true
+				return reconcile.Result{}, nil
+			}
+			if err != nil {
+				return reconcile.Result{}, fmt.Errorf("applying the CronJob: %w", err)
+			}
+			return reconcile.Result{}, nil
+		}))
+}
