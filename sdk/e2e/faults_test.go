@@ -34,6 +34,8 @@ type faults struct {
 	seen []time.Time // when requests for which counted is true were sent
 
 	counted func(*http.Request) bool
+	// watched is told of each watch, and of its end. Optional.
+	watched func(req *http.Request, open bool)
 }
 
 // config makes an operator talk through the faults.
@@ -67,7 +69,12 @@ func (f *faults) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := f.next.RoundTrip(req)
 	if err == nil && req.URL.Query().Get("watch") != "" {
-		resp.Body = &lateBody{resp.Body, &f.late}
+		body := &lateBody{ReadCloser: resp.Body, late: &f.late}
+		if f.watched != nil {
+			f.watched(req, true)
+			body.closed = sync.OnceFunc(func() { f.watched(req, false) })
+		}
+		resp.Body = body
 	}
 	if err == nil && f.after != nil {
 		return f.after(req, resp)
@@ -86,7 +93,15 @@ func (f *faults) times() []time.Time {
 type lateBody struct {
 	io.ReadCloser
 
-	late *atomic.Int64
+	late   *atomic.Int64
+	closed func() // nil if nobody asks
+}
+
+func (b *lateBody) Close() error {
+	if b.closed != nil {
+		b.closed()
+	}
+	return b.ReadCloser.Close()
 }
 
 func (b *lateBody) Read(p []byte) (int, error) {

@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -111,8 +114,26 @@ func TestReferencesAreShared(t *testing.T) {
 func TestUnusedReferenceIsNotWatchedAnyMore(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	var passes clock
-	running := start(k, referring(&passes))
+	var (
+		passes  clock
+		watches atomic.Int64
+	)
+	f := &faults{watched: func(req *http.Request, open bool) {
+		switch {
+		case !strings.HasSuffix(req.URL.Path, "/secrets") || req.URL.Query().Get("fieldSelector") == "":
+		case open:
+			watches.Add(1)
+		default:
+			watches.Add(-1)
+		}
+	}}
+	one := func(context.Context) error {
+		if n := watches.Load(); n != 1 {
+			return fmt.Errorf("%d watches of single Secrets", n)
+		}
+		return nil
+	}
+	running := start(k, referring(&passes), f.config(k))
 	k.Apply(secret("old", "old"))
 	k.Apply(secret("new", "new"))
 	s := newSite("a")
@@ -123,6 +144,7 @@ func TestUnusedReferenceIsNotWatchedAnyMore(t *testing.T) {
 	k.Update(s, func() { s.Spec.SecretName = "new" })
 	k.Eventually(c, text("new"))
 	converged(k, running, s)
+	k.Wait("one Secret is watched, and not two", one)
 	before := len(passes.gaps())
 	old := secret("old", "")
 	k.Update(old, func() { old.Data["text"] = []byte("changed") })
