@@ -558,9 +558,9 @@ func (r *run) settle(step int) bool {
 	if r.known == nil {
 		return r.settleFirst(ctx, step)
 	}
-	quiet := guard
+	quiet := max(guard, r.x.Guard)
 	if step >= len(r.x.Steps)-1 || r.plan.patient {
-		quiet = lastGuard
+		quiet = max(lastGuard, r.x.Guard)
 	}
 	want, idle := r.known.checkpoints[step], r.operatorIdle()
 	for {
@@ -569,7 +569,11 @@ func (r *run) settle(step int) bool {
 			return false
 		}
 		changed := r.log.Changed()
-		if r.ready() && r.still(ctx, quiet, idle) {
+		enough := quiet
+		if !r.sees() { // what it watches without a fault may be what it needed for objects that are gone
+			enough = max(quiet, r.x.Rest)
+		}
+		if r.alive() && r.still(ctx, enough, idle) {
 			got := r.state()
 			if r.diff(want, got) == "" && r.untrue(step) == nil {
 				return true
@@ -594,10 +598,10 @@ func (r *run) wrongEnd(step int, want state.State) {
 			"%s the cluster is not what it is without the fault, %v later", r.after(step), r.x.Patience), diff)
 	case lie != nil:
 		r.violate(lie.Oracle, lie.Message, lie.Detail)
-	case busy || idle < guard:
+	case r.alive() || busy || idle < guard:
 		r.violate(oracleAtRest, fmt.Sprintf("%s the operator does not come to rest", r.after(step)), r.lastWrites(5))
 	default:
-		r.violate(oracleExit, fmt.Sprintf("%s the operator does not watch what it watches without the fault", r.after(step)), "")
+		r.violate(oracleExit, fmt.Sprintf("%s the operator does not run", r.after(step)), "")
 	}
 }
 
@@ -693,8 +697,8 @@ func (r *run) unchanged() time.Duration {
 	return time.Since(r.log.Began)
 }
 
-// ready reports whether every incarnation looks at what it looks at without a fault.
-func (r *run) ready() bool {
+// alive reports whether there is an incarnation and none has ended.
+func (r *run) alive() bool {
 	r.mu.Lock()
 	restarting := r.restarting
 	r.mu.Unlock()
@@ -702,21 +706,25 @@ func (r *run) ready() bool {
 		return false
 	}
 	running := r.running()
-	if len(running) == 0 {
-		return false
-	}
-	sees := 0
-	for number, p := range running {
+	for _, p := range running {
 		select {
 		case <-p.Done():
 			return false
 		default:
 		}
+	}
+	return len(running) > 0
+}
+
+// sees reports whether every incarnation looks at what it looks at without a fault; of several that elect a leader, one.
+func (r *run) sees() bool {
+	running, seeing := r.running(), 0
+	for number := range running {
 		if covers(r.wire.Opened(number), r.known.opened) {
-			sees++
+			seeing++
 		}
 	}
-	return sees == len(running) || r.plan.elect && sees > 0
+	return seeing == len(running) || r.plan.elect && seeing > 0
 }
 
 func covers(have, want []wire.Kind) bool {
