@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,6 +32,9 @@ const exitBroken = 3
 
 // perProcessor is how many runs of a program are made at once for each processor. They wait more than they compute.
 const perProcessor = 2
+
+// programGuard is how long a program may take until it does something about what is new: an interpreter takes its time.
+const programGuard = 300 * time.Millisecond
 
 // explore runs a program again and again with faults.
 func (c *command) explore(args []string) error {
@@ -276,7 +280,7 @@ func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Repo
 	}
 	options := explore.Options{
 		Name: filepath.Base(o.command[0]), Subject: subject, Faults: o.faults, Without: o.without, Keeps: o.keeps,
-		Rest: o.rest, Patience: o.patience, Parallel: parallel, Seed: o.seed, Replay: o.replay,
+		Rest: o.rest, Patience: o.patience, Guard: programGuard, Parallel: parallel, Seed: o.seed, Replay: o.replay,
 		Only: o.isWanted, Progress: e.bar.step,
 	}
 	options.Script(e.input.scenario)

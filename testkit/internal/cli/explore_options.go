@@ -176,7 +176,9 @@ func (o *exploreOptions) checkCommand() error {
 }
 
 // isWanted reports whether a plan is to be tried.
-func (o *exploreOptions) isWanted(plan string) bool { return len(o.only) == 0 || slices.Contains(o.only, plan) }
+func (o *exploreOptions) isWanted(plan string) bool {
+	return len(o.only) == 0 || slices.Contains(o.only, plan)
+}
 
 // replay is the command that tries one plan alone.
 func (o *exploreOptions) replay(plan string) string {

@@ -90,7 +90,9 @@ func (p *policy) widen(objects []*unstructured.Unstructured) error {
 
 // everywhere reports whether the operator may do something in all namespaces at once.
 func (p *policy) everywhere(verb string, resource schema.GroupResource) bool {
-	has := func(list []string, want string) bool { return slices.Contains(list, want) || slices.Contains(list, "*") }
+	has := func(list []string, want string) bool {
+		return slices.Contains(list, want) || slices.Contains(list, "*")
+	}
 	return p.unknown || slices.ContainsFunc(p.wide, func(r rbacv1.PolicyRule) bool {
 		return has(r.Verbs, verb) && has(r.APIGroups, resource.Group) && has(r.Resources, resource.Resource)
 	})

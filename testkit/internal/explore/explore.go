@@ -86,6 +86,9 @@ type Options struct {
 	Rest time.Duration
 	// Patience is how long an operator may take to get where the fault-free run got. Zero means 30 s.
 	Patience time.Duration
+	// Guard is for how long nothing may happen until what is there counts as what came of a step. Zero means 30 ms, and 120
+	// after a fault or the last step; an interpreter takes longer to see what is new.
+	Guard time.Duration
 	// Parallel is how many runs are made at a time. Zero means three for each processor: they wait more than they compute.
 	Parallel int
 	// StopAtFailure ends the exploration with the first run that fails.

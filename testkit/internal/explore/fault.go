@@ -94,7 +94,7 @@ func (r *run) find(is func(history.Change) bool) (history.Change, bool) {
 func (r *run) idle() {
 	ctx, cancel := context.WithTimeout(r.k.Context(), r.x.Patience)
 	defer cancel()
-	_ = r.rest(ctx, lastGuard) // if it goes on writing, that is found when the step is over
+	_ = r.rest(ctx, max(lastGuard, r.x.Guard)) // if it goes on writing, that is found when the step is over
 }
 
 // poke makes the operator look again at what the scenario made.

@@ -1,9 +1,23 @@
 package explore_test
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
@@ -11,21 +25,106 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/mutants"
 )
 
+const (
+	// mutantVariable makes this test binary the operator of that name.
+	mutantVariable = "EXPLORE_TEST_MUTANT"
+	// pythonOperators is where the operators in Python are, each in a folder.
+	pythonOperators = "testdata/python"
+)
+
 func TestMain(m *testing.M) {
-	testkit.Main(m, testkit.Env{
-		FS: mutants.Files, CRDs: mutants.CRDs, RBAC: mutants.RBAC, AddToScheme: mutants.AddToScheme,
+	if name := os.Getenv(mutantVariable); name != "" {
+		if err := beMutant(name); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	testkit.ServeIfAsked() // in a process that runs elsewhere, and so finds no file
+	testkit.Main(m, testkit.Env{FS: manifests(), CRDs: mutants.CRDs, RBAC: mutants.RBAC, AddToScheme: mutants.AddToScheme})
+}
+
+// manifests are those of the mutants and of the operators in Python.
+func manifests() fstest.MapFS {
+	all := fstest.MapFS{}
+	add := func(from fs.FS, name, as string) {
+		data, err := fs.ReadFile(from, name)
+		if err != nil {
+			panic(err)
+		}
+		all[as] = &fstest.MapFile{Data: data}
+	}
+	err := fs.WalkDir(mutants.Files, ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			add(mutants.Files, name, name)
+		}
+		return err
 	})
+	if err != nil {
+		panic(err)
+	}
+	folder := os.DirFS(pythonOperators)
+	add(folder, "crd.yaml", mutants.CRDs+"/pages.yaml")
+	roles, err := fs.Glob(folder, "*/rbac.yaml")
+	if err != nil {
+		panic(err)
+	}
+	for _, name := range roles {
+		add(folder, name, mutants.RBAC+"/pages-"+path.Dir(name)+".yaml")
+	}
+	return all
+}
+
+// beMutant is the main function of an operator.
+func beMutant(name string) error {
+	m, ok := lookup(name)
+	if !ok {
+		return fmt.Errorf("there is no operator %s", name)
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), mutants.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	ctrl.SetLogger(logr.Discard())
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme: scheme, Metrics: server.Options{BindAddress: "0"},
+		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{os.Getenv("NAMESPACE"): {}}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := m.Setup(mgr); err != nil {
+		return err
+	}
+	return mgr.Start(ctrl.SetupSignalHandler())
+}
+
+func lookup(name string) (mutants.Mutant, bool) {
+	all := append(mutants.All(), mutants.Correct()...)
+	i := slices.IndexFunc(all, func(m mutants.Mutant) bool { return m.Name == name })
+	if i < 0 {
+		return mutants.Mutant{}, false
+	}
+	return all[i], true
+}
+
+func mutant(t *testing.T, name string) mutants.Mutant {
+	t.Helper()
+	m, ok := lookup(name)
+	if !ok {
+		t.Fatalf("there is no operator %s", name)
+	}
+	return m
 }
 
 // of returns what it takes to explore the operator of that name.
 func of(t *testing.T, name string) explore.Options {
 	t.Helper()
-	all := append(mutants.All(), mutants.Correct()...)
-	i := slices.IndexFunc(all, func(m mutants.Mutant) bool { return m.Name == name })
-	if i < 0 {
-		t.Fatalf("there is no operator %s", name)
-	}
-	m := all[i]
+	m := mutant(t, name)
 	o := explore.Options{
 		Name: name, StopAtFailure: true, Patience: testkit.DefaultTimeout, Parallel: 2, Seed: 1,
 		Subject: explore.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {

@@ -285,6 +285,7 @@ func (p *planner) delays() {
 	}
 	for step, s := range p.x.Steps {
 		p.add(broken("watch-closed", "all watches ended without a word", step, s.Name, p.known.opened, (*wire.Wire).Close))
+		p.add(broken("watch-broken", "the connections of all watches broke", step, s.Name, p.known.opened, (*wire.Wire).Break))
 		p.add(broken("watch-expired", "all watches ended with 410 Gone", step, s.Name, p.known.opened, (*wire.Wire).Expire))
 	}
 }

@@ -59,14 +59,18 @@ func (w *Wire) Release(kind Kind) {
 func (w *Wire) Expire(kind Kind) int {
 	const gone = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
 		`"message":"too old resource version","reason":"Expired","code":410}}` + "\n"
-	return w.breakAll(kind, []byte(gone))
+	return w.breakAll(kind, []byte(gone), nil)
 }
 
 // Close ends all watches of a kind as the API server does now and then: without a word. What was held back arrives by
 // the next watch.
-func (w *Wire) Close(kind Kind) int { return w.breakAll(kind, nil) }
+func (w *Wire) Close(kind Kind) int { return w.breakAll(kind, nil, nil) }
 
-func (w *Wire) breakAll(kind Kind, last []byte) int {
+// Break ends all watches of a kind as a lost connection does: in the middle, with an error for whoever reads. What was held
+// back arrives by the next watch.
+func (w *Wire) Break(kind Kind) int { return w.breakAll(kind, nil, io.ErrUnexpectedEOF) }
+
+func (w *Wire) breakAll(kind Kind, last []byte, cause error) int {
 	w.mu.Lock()
 	var broken []*stream
 	for s := range w.streams {
@@ -77,7 +81,7 @@ func (w *Wire) breakAll(kind Kind, last []byte) int {
 	w.last = time.Now()
 	w.mu.Unlock()
 	for _, s := range broken {
-		s.breakOff(last)
+		s.breakOff(last, cause)
 	}
 	w.Release(kind)
 	return len(broken)
@@ -120,6 +124,7 @@ type stream struct {
 	broken  chan struct{}
 	once    sync.Once
 	last    []byte // what to say before the end; set before broken is closed
+	cause   error  // what the reader gets then; nil means an end without a word. Set like last
 }
 
 func (w *Wire) stream(call *Call, source io.ReadCloser) io.ReadCloser {
@@ -139,13 +144,13 @@ func (s *stream) Read(p []byte) (int, error) { return s.out.Read(p) } //nolint:w
 
 // Close implements io.Closer.
 func (s *stream) Close() error {
-	s.breakOff(nil)
+	s.breakOff(nil, nil)
 	return s.out.Close() //nolint:wrapcheck // it never fails
 }
 
-func (s *stream) breakOff(last []byte) {
+func (s *stream) breakOff(last []byte, cause error) {
 	s.once.Do(func() {
-		s.last = last
+		s.last, s.cause = last, cause
 		close(s.broken)
 		_ = s.source.Close()
 	})
@@ -176,14 +181,16 @@ func (s *stream) finish() {
 	delete(s.wire.streams, s)
 	s.wire.mu.Unlock()
 	_ = s.source.Close()
+	var cause error
 	select {
 	case <-s.broken:
 		if len(s.last) > 0 {
 			_, _ = s.in.Write(s.last)
 		}
+		cause = s.cause
 	default:
 	}
-	_ = s.in.Close()
+	_ = s.in.CloseWithError(cause) // nil is io.EOF
 }
 
 func (s *stream) frame(line []byte) Frame {

@@ -131,7 +131,7 @@ func (w *Wire) Cut(process int) {
 	}
 	w.mu.Unlock()
 	for _, s := range broken {
-		s.breakOff(nil)
+		s.breakOff(nil, nil)
 	}
 }
 

@@ -1,0 +1,68 @@
+package explore
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// What a program asks of all namespaces it gets of its run's.
+func TestScope(t *testing.T) {
+	t.Parallel()
+	pages := schema.GroupVersion{Group: "example.com", Version: "v1"}
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, pages})
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	mapper.Add(pages.WithKind("Page"), meta.RESTScopeNamespace)
+	c := &Command{Everywhere: func(verb string, resource schema.GroupResource) bool {
+		return resource.Resource != "secrets" || verb == "list"
+	}}
+	for name, test := range map[string]struct {
+		reason            string
+		method, url, want string
+	}{
+		"List":      {"informers begin with it", "GET", "/api/v1/configmaps?limit=500", "/api/v1/namespaces/run/configmaps?limit=500"},
+		"Watch":     {"and go on with it", "GET", "/api/v1/configmaps?watch=1", "/api/v1/namespaces/run/configmaps?watch=1"},
+		"One":       {"an informer of one object", "GET", "/api/v1/configmaps?watch=1&fieldSelector=metadata.name%3Dx", "/api/v1/namespaces/run/configmaps?watch=1&fieldSelector=metadata.name%3Dx"},
+		"Custom":    {"resources in groups, too", "GET", "/apis/example.com/v1/pages", "/apis/example.com/v1/namespaces/run/pages"},
+		"Delete":    {"all of a kind", "DELETE", "/apis/example.com/v1/pages", "/apis/example.com/v1/namespaces/run/pages"},
+		"Cluster":   {"nodes are in no namespace", "GET", "/api/v1/nodes", "/api/v1/nodes"},
+		"Namespace": {"it says which itself", "GET", "/api/v1/namespaces/other/configmaps", "/api/v1/namespaces/other/configmaps"},
+		"Unknown":   {"the server has to say that", "GET", "/apis/example.com/v1/books", "/apis/example.com/v1/books"},
+		"Discovery": {"no resource", "GET", "/apis/example.com/v1", "/apis/example.com/v1"},
+		"Allowed":   {"its ClusterRole has this right", "GET", "/api/v1/secrets", "/api/v1/namespaces/run/secrets"},
+		"Forbidden": {"and not this one: the server refuses", "GET", "/api/v1/secrets?watch=1", "/api/v1/secrets?watch=1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got string
+			s := &scope{
+				command: c, program: &program{heard: make(chan struct{})}, mapper: mapper, namespace: "run",
+				next: roundTrip(func(req *http.Request) (*http.Response, error) {
+					got = req.URL.String()
+					return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody}, nil
+				}),
+			}
+			req := httptest.NewRequestWithContext(t.Context(), test.method, test.url, http.NoBody)
+			resp, err := s.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if got != test.want || req.URL.String() != test.url {
+				t.Errorf("%s: %s, want %s", test.reason, got, test.want)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if got := c.Narrowed(); !slices.Equal(got, []string{"configmaps", "pages.example.com", "secrets"}) {
+			t.Errorf("narrowed: %v", got)
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package explore_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
+)
+
+// python is the interpreter that Debian's packages are for. Another one may be first in the PATH.
+const python = "/usr/bin/python3"
+
+func needPython(t *testing.T) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), python, "-c", "import kubernetes").CombinedOutput()
+	if err == nil {
+		return
+	}
+	if os.Getenv("CI") != "" || os.Getenv("TESTKIT_REQUIRE_PYTHON") == "1" {
+		t.Fatalf("%s has no package kubernetes: apt-get install python3-kubernetes (%v: %s)", python, err, out)
+	}
+	t.Skipf("%s has no package kubernetes: apt-get install python3-kubernetes", python)
+}
+
+// as makes a program act as a ServiceAccount of this package's files.
+func as(account string) func(k *testkit.K) (*rest.Config, error) {
+	return func(k *testkit.K) (*rest.Config, error) { return k.ServiceAccount(account), nil }
+}
+
+// ofPython returns what it takes to explore the operator in this folder, with these plans alone.
+func ofPython(t *testing.T, folder string, plans ...string) explore.Options {
+	t.Helper()
+	needPython(t)
+	dir := filepath.Join(pythonOperators, folder)
+	program := filepath.Join(dir, strings.ReplaceAll(folder, "-", "_")+".py")
+	if folder == "correct" {
+		program = filepath.Join(dir, "pages.py")
+	}
+	s, err := scenario.Read(filepath.Join(dir, "scenario.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.Steps {
+		for j := range s.Steps[i].Waits {
+			s.Steps[i].Waits[j].Timeout = 10 * time.Second // it is waited for in vain where something is found
+		}
+	}
+	o := explore.Options{
+		Name: folder, Patience: testkit.DefaultTimeout, Guard: 300 * time.Millisecond, Parallel: 3, Seed: 1,
+		Subject: &explore.Command{Args: []string{python, program}, Folder: t.TempDir(), Target: as("pages-" + folder)},
+		Only:    func(plan string) bool { return slices.Contains(plans, plan) },
+	}
+	o.Script(s)
+	return o
+}
+
+func TestCorrectOperatorInPython(t *testing.T) { //nolint:paralleltest // The machine has enough to do with each of them.
+	plans := []string{
+		"conflict/update-configmaps-example#1", "crash-after/create-services-example#1", "crash-deleted/create-configmaps-example#1",
+		"deleted@edit", "down@edit", "drift-deleted/services/example", "drift-edited/configmaps/example",
+		"error-429/update-pages.status-example#2", "failover@edit", "lag/configmaps@edit",
+		"lost-answer/create-configmaps-example#1", "missed/pages.testkit.homeostat.dev@create+edit", "watch-closed@create",
+		"watch-broken@edit", "watch-expired@edit",
+	}
+	r := run(t, ofPython(t, "correct", plans...))
+	got := map[string]report.Outcome{}
+	for _, run := range r.Runs {
+		if run.Fault != "none" {
+			got[run.Name] = run.Outcome
+		}
+		if run.Outcome == report.Untried && run.Why != explore.ErrNoElection.Error() {
+			t.Errorf("%s: untried: %s", run.Name, run.Why)
+		}
+	}
+	want := map[string]report.Outcome{}
+	for _, plan := range plans {
+		want[plan] = report.Passed
+	}
+	want["failover@edit"] = report.Untried
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s\n%s", diff, text(t, r))
+	}
+}
+
+// Each flaw is given away by one plan, and an oracle that fits.
+func TestCarelessOperatorsInPython(t *testing.T) { //nolint:paralleltest // The machine has enough to do with each of them.
+	for folder, test := range map[string]struct {
+		reason string
+		plan   string // none: without a fault
+		want   string
+	}{
+		"create-only":      {"it has a handler for created Pages and no other", "none", "status"},
+		"already-exists":   {"409 is success, whatever the object says", "down@edit", "scenario"},
+		"status-forbidden": {"its Role lacks a right, and it swallows the 403", "none", "forbidden"},
+		"watch-dies":       {"a watch that breaks ends its thread", "watch-broken@create", "scenario"},
+		"count-in-memory":  {"after a crash it counts from 1 again", "crash-after/update-pages.status-example#2", "end-state"},
+	} {
+		t.Run(folder, func(t *testing.T) { //nolint:paralleltest // See above.
+			r := run(t, ofPython(t, folder, test.plan))
+			if got := found(r); !slices.ContainsFunc(got, func(f string) bool { return strings.HasSuffix(f, ": "+test.want) }) {
+				t.Errorf("%s: found %v, want %s\n%s", test.reason, got, test.want, text(t, r))
+			}
+			for _, failed := range r.Failures() {
+				if test.plan != "none" && failed.Name != test.plan || !slices.ContainsFunc(failed.Timeline, func(e report.Entry) bool {
+					return e.Lane == report.Log
+				}) {
+					t.Errorf("%s failed, want %s, with the operator's log", failed.Name, test.plan)
+				}
+			}
+		})
+	}
+}
+
+// An operator in this process and the same one as a program behind a proxy are judged alike.
+func TestSameVerdict(t *testing.T) { //nolint:paralleltest // The machine has enough to do with each of them.
+	for name, plan := range map[string]string{
+		"drift/clobber": "conflict/update-configmaps-home#1",
+		"drift/correct": "conflict/update-configmaps-home#1",
+	} {
+		t.Run(name, func(t *testing.T) { //nolint:paralleltest // See above.
+			verdict := func(subject explore.Subject) []string {
+				o := of(t, name)
+				o.Only = func(p string) bool { return p == plan }
+				if subject != nil {
+					o.Subject = subject
+				}
+				var all []string
+				for _, run := range run(t, o).Runs {
+					all = append(all, run.Name+" "+string(run.Outcome))
+					for _, v := range run.Violations {
+						all = append(all, run.Name+" "+v.Oracle)
+					}
+				}
+				return all
+			}
+			inside := verdict(nil)
+			outside := verdict(&explore.Command{
+				Args: []string{os.Args[0]}, Env: []string{mutantVariable + "=" + name}, Folder: t.TempDir(),
+				Target: as(mutant(t, name).ServiceAccount),
+			})
+			if diff := cmp.Diff(inside, outside); diff != "" {
+				t.Errorf("(-in this process +behind a proxy):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestProgramsThatAreNoOperators(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		reason string
+		args   []string
+		ended  bool
+		want   string
+	}{
+		"NotFound": {"a typing mistake", []string{"/no/such/operator"}, false, "starting the operator: fork/exec /no/such/operator"},
+		"Ends": {
+			"what it prints says why", []string{"sh", "-c", "echo no such flag; exit 3"}, true,
+			"the operator ended by itself (exit status 3); the last it printed:\n  no such flag\n" +
+				"It has asked the API server for nothing before",
+		},
+		"Silent": {
+			"it does not use the kubeconfig", []string{"sleep", "1000"}, false,
+			"the operator has asked the API server for nothing within 300ms: make it use the kubeconfig in KUBECONFIG",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, err := testkit.Config(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := of(t, "drift/correct")
+			o.Subject = &explore.Command{
+				Args: test.args, Folder: t.TempDir(), Patience: 300 * time.Millisecond,
+				Target: func(*testkit.K) (*rest.Config, error) { return cfg, nil },
+			}
+			x, err := explore.New(t.Context(), cfg, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer x.Close()
+			_, err = x.Run(t.Context())
+			var start *explore.StartError
+			if !errors.As(err, &start) || start.Ended != test.ended || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%s: %v, want %s", test.reason, err, test.want)
+			}
+		})
+	}
+}
