@@ -50,7 +50,7 @@ build: ## Compile every package
 	go build work
 
 test: PACKAGES = work
-test: test/tools $(TESTKIT) ## Test every module on one shared control plane (ARGS='-run Name -count 10')
+test: test/tools $(TESTKIT) ## Test every module on one shared control plane (LONG=1: with every fault; ARGS='-run Name -count 10')
 	$(run-tests)
 
 #test/<module>: ## Test one module, for example test/sdk
@@ -58,7 +58,7 @@ $(MODULES:%=test/%): PACKAGES = ./$(@:test/%=%)/...
 $(MODULES:%=test/%): $(TESTKIT)
 	$(run-tests)
 
-run-tests = @$(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race -ldflags=-w $(ARGS) $(PACKAGES)
+run-tests = @$(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race -ldflags=-w $(if $(LONG),,-short) $(ARGS) $(PACKAGES)
 
 test/tools:
 	@GOWORK=off go -C tools test ./...

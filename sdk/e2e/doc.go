@@ -1,3 +1,37 @@
 // Package e2e holds the tests of the SDK that need a real API server: one named test for each property that the SDK
 // promises. It is a module of its own, so that the SDK itself depends on no sibling.
+//
+// A test is worth something if it fails when what it is about is broken. These were seen to, each after one line of the SDK
+// was made wrong:
+//
+//	a property is broken by                                           and found by
+//	apply.Owner.Converged always says no                              TestSteadyStateCostsNothing
+//	... forgets what the fields that we own say after a restart       TestSteadyStateCostsNothing/restart_after_a_kill
+//	... believes that we still own what we applied                    TestDriftIsRepairedWithOneRequest
+//	... ignores the digest of the intent                              TestFieldOfAFormerVersionDisappears
+//	a Go zero value becomes intent                                    TestZeroValuesAreNotIntent
+//	an object without our controller reference is ours                TestSquatterIsNeverWritten
+//	children are pruned although the plan is not complete             TestChildrenAreKeptWhileThePlanIsIncomplete
+//	children are not pruned                                           TestUnplannedChildrenArePruned
+//	a child is deleted by name alone                                  TestReplacedChildIsNotDeleted
+//	a refused change replaces the child, whatever was wrong with it   TestBadValueNeverDeletesTheChild
+//	our own writes of children are not seen before the informer's     TestReadsItsOwnWritesWhenWatchesAreLate
+//	... nor those of the object itself                                TestCleanUpIsNotRepeatedWhenWatchesAreLate
+//	the finalizer is stored after the first child                     TestFinalizerIsStoredBeforeTheFirstEffect
+//	a finalizer is written without the object's version               TestForeignFinalizersAreNeverLost
+//	an object that was let go is cleaned up again                     TestCleanUpIsNotRepeatedWhenWatchesAreLate/only_ours
+//	the status is written although it is equal                        TestStatusIsWrittenOncePerPass
+//	Ready does not wait for children                                  TestReadyOnlyWhileChildrenAre
+//	what the operator changes in the spec is kept                     TestSpecAndMetadataAreNeverWritten
+//	the backoff does not grow                                         TestTransientFailureIsRetriedWithBackoff
+//	Retry-After is ignored                                            TestRetryAfterIsHonored
+//	what is invalid is tried again                                    TestInvalidIsNotRetried
+//	a fight is not noticed                                            TestContendedField
+//	a panic is not recovered                                          TestPanicConcernsOneObject
+//	the news of a reference wake nobody                               TestReferenceIsWatched
+//	the watch of a reference never ends                               TestUnusedReferenceIsNotWatchedAnyMore
+//	every event leads to a pass                                       TestOwnWritesCauseNoPasses
+//	the cache keeps all of managedFields                              TestCacheKeepsOnlyOurManagedFields
+//	the annotation for a pause is ignored                             TestPausedObjectIsLeftAlone
+//	the annotation for a dry run is ignored                           TestDryRunWritesNothing
 package e2e

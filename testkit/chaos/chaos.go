@@ -18,6 +18,7 @@ package chaos
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"regexp"
 	"slices"
@@ -127,7 +128,11 @@ type plain testkit.Setup
 // SetupWithManager implements testkit.Runnable. The manager's cache sees the test's namespace alone.
 func (p plain) SetupWithManager(mgr manager.Manager, _ ...sdk.SetupOption) error { return p(mgr) }
 
+// inShort is how many plans are tried with -short.
+const inShort = 20
+
 // Sweep tries every fault. Each run is a subtest that bears the name of its plan, so that one can be run alone with -run.
+// With -short it tries 20 plans, which the seed picks; -run that names a plan is obeyed nevertheless.
 func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ...Option) {
 	t.Helper()
 	c := &config{Options: explore.Options{Name: t.Name(), Steps: s, Faults: faults, Seed: seed.Or(0)}}
@@ -141,6 +146,7 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 		return k.Run(op, slices.Concat(c.start, opts)...)
 	})
 	c.Replay = func(plan string) string { return replay(t.Name(), plan) }
+	_, only, _ := strings.Cut(flag.Lookup("test.run").Value.String(), "/")
 	k := testkit.New(t) // a connection with all rights; each run has a namespace of its own
 	x, err := explore.New(t.Context(), rest.CopyConfig(k.Config), c.Options)
 	if err != nil {
@@ -159,6 +165,10 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 		return
 	}
 	plans, skipped := x.Plans()
+	if few := plans[:min(len(plans), inShort)]; testing.Short() && only == "" {
+		t.Logf("%d of %d plans are tried, because of -short", len(few), len(plans))
+		plans = few
+	}
 	t.Logf("%d plans to try, in the order of seed %d; learned in %v",
 		len(plans), c.Seed, time.Since(began).Round(time.Millisecond))
 	for _, s := range skipped {

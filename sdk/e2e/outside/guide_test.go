@@ -15,6 +15,9 @@ const guide = "../../../docs/testing.md"
 // The guide is a module and what to do in it: whoever does what it says gets what it promises.
 func TestGuideToTesting(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("the guide tries every fault")
+	}
 	text, err := os.ReadFile(guide)
 	if err != nil {
 		t.Fatal(err)
