@@ -126,13 +126,13 @@ kind: Backup
 metadata:
   name: nightly
 --- then
-spec: unset -> {"schedule":"daily"}
+spec: unset -> {}
 `,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := begin(t, test.op, source(test.plural), []Option{As(test.as)})
+			c := begin(t, test.op, source(test.plural), []Option{As(test.as), Rest(300 * time.Millisecond), Shrink(5 * time.Minute)})
 			f, how, err := c.explore(t, c.bySeed(t, 1, 0))
 			if err != nil {
 				t.Fatal(err)
@@ -190,7 +190,7 @@ func TestTwinsPass(t *testing.T) {
 		t.Run(class, func(t *testing.T) {
 			t.Parallel()
 			op := named(t, class+"/correct")
-			Explore(t, op, source(test.plural), Seed(1), Sequences(test.seeds), Steps(10), As(op.ServiceAccount), Before(credentials))
+			Explore(t, op, source(test.plural), Seed(1), Sequences(test.seeds), Steps(8), As(op.ServiceAccount), Before(credentials))
 		})
 	}
 }

@@ -3,6 +3,8 @@ package gen
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -51,25 +53,36 @@ func stubborn(mgr manager.Manager) error {
 			mu.Lock()
 			defer mu.Unlock()
 			b := &v1.Backup{}
-			if err := c.Get(ctx, req.NamespacedName, b); err != nil || failed[b.UID] {
+			if err := c.Get(ctx, req.NamespacedName, b); err != nil {
 				return reconcile.Result{}, client.IgnoreNotFound(err)
+			}
+			if failed[b.UID] {
+				return reconcile.Result{}, observe(ctx, c, b)
 			}
 			job := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name}}
 			_, err := controllerutil.CreateOrUpdate(ctx, c, job, func() error {
 				job.Spec.Schedule = "@" + b.Spec.Schedule
 				pod := &job.Spec.JobTemplate.Spec.Template.Spec
 				pod.RestartPolicy = corev1.RestartPolicyNever
-				pod.Containers = []corev1.Container{{Name: "backup", Image: "backup", TerminationMessagePath: "/dev/termination-log",
+				args := slices.Sorted(maps.Keys(b.Spec.Options))
+				pod.Containers = []corev1.Container{{Name: "backup", Image: "backup", Args: args, TerminationMessagePath: "/dev/termination-log",
 					TerminationMessagePolicy: corev1.TerminationMessageReadFile, ImagePullPolicy: corev1.PullAlways}}
 				return controllerutil.SetControllerReference(b, job, c.Scheme(), controllerutil.WithBlockOwnerDeletion(false))
 			})
 			if apierrors.IsInvalid(err) {
 				failed[b.UID] = true
-				return reconcile.Result{}, nil
-			}
-			if err != nil {
+			} else if err != nil {
 				return reconcile.Result{}, fmt.Errorf("applying the CronJob: %w", err)
 			}
-			return reconcile.Result{}, nil
+			return reconcile.Result{}, observe(ctx, c, b)
 		}))
+}
+
+// observe says which generation the operator has seen.
+func observe(ctx context.Context, c client.Client, b *v1.Backup) error {
+	if b.Status.ObservedGeneration == b.Generation {
+		return nil
+	}
+	b.Status.ObservedGeneration = b.Generation
+	return client.IgnoreNotFound(c.Status().Update(ctx, b))
 }

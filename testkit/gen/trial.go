@@ -118,6 +118,11 @@ func (t *trial) advance(ctx context.Context, m *unstructured.Unstructured, secon
 	case a.ref.unusable().isBad():
 		return a.ref.unusable(), nil
 	}
+	if wrong := t.wrong(lie); wrong != nil && wrong.oracle == oracleRefused { // it may do something else instead
+		if lie, err = t.session.Rest(second.pause); err != nil {
+			return result{}, err
+		}
+	}
 	if wrong := t.wrong(lie); wrong != nil {
 		return result{wrong: wrong}, nil
 	}

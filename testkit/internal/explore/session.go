@@ -86,8 +86,8 @@ func (s *Session) Do(name string, step func(k *testkit.K)) error {
 // status is true. It returns what is wrong if that does not come to pass within the explorer's patience. The patience is
 // longer for an operator that has not written the same thing over and over: the machine may be busy.
 //
-// A request that the server refused is one that the operator may repeat, later and later, until the user corrects what leads
-// to it. After one, a pause of any length counts, and what the status says does not matter.
+// A request that the server refused is one that the operator may repeat until the user corrects what leads to it. After one,
+// any pause is short enough for a short one, and what the status says does not matter.
 func (s *Session) Rest(quiet time.Duration) (*report.Violation, error) {
 	return s.rest(quiet, func() bool { return true })
 }
@@ -98,12 +98,13 @@ func (s *Session) rest(quiet time.Duration, done func() bool) (*report.Violation
 	r, step := s.run, len(s.x.Steps)-1
 	began := time.Now()
 	for {
-		enough, refused := quiet, len(s.Refused()) > 0
-		if refused {
-			enough = min(quiet, guard)
+		enough, idle := quiet, s.idle
+		refused, forbidden := s.trouble()
+		if (refused || forbidden) && quiet <= lastGuard {
+			enough, idle = guard, s.silent
 		}
 		var lie *report.Violation
-		rests := r.sawCreations() && r.still(r.k.Context(), enough, s.idle)
+		rests := r.sawCreations() && r.still(r.k.Context(), enough, idle)
 		if rests {
 			lie = r.untrue(step)
 		}
@@ -114,6 +115,8 @@ func (s *Session) rest(quiet time.Duration, done func() bool) (*report.Violation
 		case lie != nil && len(s.Violations()) > 0:
 			return nil, nil //nolint:nilnil // there is worse already
 		case waited < s.x.Patience:
+		case refused:
+			return nil, nil //nolint:nilnil // that it tries again is what the user may expect
 		case rests && !done():
 			return nil, nil //nolint:nilnil // nothing is wrong with that
 		case lie != nil:
@@ -148,13 +151,26 @@ func (s *Session) repeats() bool {
 	return most >= often && ago < s.x.Patience/2
 }
 
+// trouble reports whether in the last step requests were refused because of what they say, or for want of a right.
+func (s *Session) trouble() (refused, forbidden bool) {
+	for _, c := range s.run.wire.Calls() {
+		forbidden = forbidden || c.Step == len(s.x.Steps) && c.Reached && c.Code == http.StatusForbidden
+	}
+	return len(s.Refused()) > 0, forbidden
+}
+
+// silent is for how long nothing has happened.
+func (s *Session) silent() (time.Duration, bool) {
+	busy, idle := s.run.wire.Busy()
+	return min(idle, s.run.unchanged()), !busy
+}
+
 // idle is for how long nothing has happened. While the operator has not heard of everything that has, or has not answered,
 // that only counts after a while: it may have asked to be told of some objects of a kind only.
 func (s *Session) idle() (time.Duration, bool) {
 	const deaf = time.Second
-	busy, idle := s.run.wire.Busy()
-	idle = min(idle, s.run.unchanged())
-	return idle, !busy && (idle >= deaf || s.heard() && (s.Answered == nil || s.Answered()))
+	idle, ok := s.silent()
+	return idle, ok && (idle >= deaf || s.heard() && (s.Answered == nil || s.Answered()))
 }
 
 // heard reports whether the operator was told the last state of each object that has changed, if it watches the kind.
