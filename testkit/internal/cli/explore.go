@@ -175,7 +175,14 @@ func (c *command) hold(ctx context.Context, o exploreOptions, in input) (release
 	release = func() error {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 		defer cancel()
-		return lease.ReleaseAndWait(limited) //nolint:wrapcheck // says what it was doing
+		if err := lease.ReleaseAndWait(limited); err != nil {
+			return err //nolint:wrapcheck // says what it was doing
+		}
+		// Our own other lease may have been given back so late that it was taken for somebody else's.
+		limited, cancel = context.WithTimeout(limited, ownRelease)
+		defer cancel()
+		_ = lease.Owner().WaitEnd(limited) // if it is still there, it is somebody else's
+		return nil
 	}
 	folder, err = os.MkdirTemp(lease.Dir, "explore-*")
 	if err != nil {
@@ -183,6 +190,9 @@ func (c *command) hold(ctx context.Context, o exploreOptions, in input) (release
 	}
 	return release, folder, nil
 }
+
+// ownRelease is how long a control plane takes to stop when the last lease was given back, and more.
+const ownRelease = 2 * time.Second
 
 // existingCluster is the variable by which testkit uses somebody else's cluster.
 const existingCluster = "TESTKIT_KUBECONFIG"
@@ -202,8 +212,12 @@ func (e *exploration) run(ctx context.Context) error {
 	r, err := e.explore(ctx)
 	e.bar.end()
 	var start *explore.StartError
-	if errors.As(err, &start) {
-		return usagef("explore: %w", err)
+	var wrong *usageError
+	switch {
+	case errors.As(err, &wrong):
+		return wrong
+	case errors.As(err, &start):
+		return usagef("explore: %w", start)
 	}
 	if r != nil && len(r.Runs) > 0 {
 		err = errors.Join(err, e.tell(r))
@@ -267,14 +281,14 @@ func endedByItself(r *report.Report, err error) bool {
 		return start.Ended
 	}
 	return r != nil && slices.ContainsFunc(r.Failures(), func(run report.Run) bool {
-		return run.Fault == "none" && slices.ContainsFunc(run.Violations, func(v report.Violation) bool { return v.Oracle == "exit" })
+		return run.Fault == fault && slices.ContainsFunc(run.Violations, func(v report.Violation) bool { return v.Oracle == "exit" })
 	})
 }
 
 // attempt explores with so many runs at a time.
 func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Report, note string, err error) {
 	o := e.options
-	subject := &explore.Command{Args: o.command, Folder: e.folder, Target: e.target}
+	subject := &explore.Command{Args: o.command, Folder: e.folder, Target: e.target, Patience: o.patience}
 	if e.input.policy != nil {
 		subject.Everywhere = e.input.policy.everywhere
 	}
@@ -298,8 +312,31 @@ func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Repo
 	defer x.Close()
 	e.bar.say("learning what %s does without a fault", x.Name)
 	r, err = x.Run(ctx)
+	if err == nil && len(r.Failures()) == 0 {
+		err = o.doubt(r, x.Effects())
+	}
 	return r, narrowedNote(subject.Narrowed()), err //nolint:wrapcheck // says what it was doing
 }
+
+// doubt returns why an exploration that found nothing has not tried anything either.
+func (o *exploreOptions) doubt(r *report.Report, effects int) error {
+	if effects == 0 {
+		return usagef("explore: %s: the operator wrote nothing in the runs without a fault, so that there was nothing to go "+
+			"wrong: make the scenario's objects such that it has something to do, or correct its arguments", o.scenario)
+	}
+	for _, plan := range o.only {
+		if plan != fault && !slices.ContainsFunc(r.Runs, func(run report.Run) bool { return run.Name == plan }) {
+			return usagef("explore: --only=%s: this operator and scenario have no such plan: a report without --only names all", plan)
+		}
+	}
+	if len(o.only) > 0 {
+		r.Skipped = nil // nobody asked
+	}
+	return nil
+}
+
+// fault is what runs without one are called.
+const fault = "none"
 
 // target is the operator's ServiceAccount if it ships roles.
 func (e *exploration) target(k *testkit.K) (*rest.Config, error) {

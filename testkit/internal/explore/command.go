@@ -249,6 +249,21 @@ func probeOf(k *testkit.K) *probe {
 	return p
 }
 
+// Effects is how many of the operator's requests changed something in the fault-free runs, as far as they are the same in all
+// of them. It is 0 before Learn.
+func (x *Explorer) Effects() int {
+	if x.known == nil {
+		return 0
+	}
+	n := 0
+	for _, t := range x.known.calls {
+		if t.effective {
+			n++
+		}
+	}
+	return n
+}
+
 // Fail ends a step, or the setup, of a scenario whose work cannot be done. What it does is in vain, and no failure, if the run
 // has been ended meanwhile.
 func Fail(k *testkit.K, err error) {

@@ -40,6 +40,14 @@ func validate(o located) error {
 		if wrong.Field == "status.storedVersions" {
 			continue // which is the server's business
 		}
+		for hoisted, written := range map[string]string{
+			"spec.validation": "spec.versions[0].schema", "spec.subresources": "spec.versions[0].subresources",
+			"spec.additionalPrinterColumns": "spec.versions[0].additionalPrinterColumns",
+		} { // the conversion moves what all versions have in common
+			if rest, is := strings.CutPrefix(wrong.Field, hoisted); is {
+				wrong.Field = written + rest
+			}
+		}
 		return o.doc.errorf(locate(o.node, wrong.Field), "the CustomResourceDefinition %s is not valid: %v: correct it",
 			crd.Name, wrong)
 	}

@@ -1,0 +1,286 @@
+package cli_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// python is the interpreter that Debian's packages are for.
+const python = "/usr/bin/python3"
+
+// operators is where the operators in Python are.
+const operators = "../explore/testdata/python"
+
+func needPython(t *testing.T) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), python, "-c", "import kubernetes").CombinedOutput(); err != nil {
+		if os.Getenv("CI") != "" || os.Getenv("TESTKIT_REQUIRE_PYTHON") == "1" {
+			t.Fatalf("%s has no package kubernetes: apt-get install python3-kubernetes (%v: %s)", python, err, out)
+		}
+		t.Skipf("%s has no package kubernetes: apt-get install python3-kubernetes", python)
+	}
+}
+
+// explorePython are the arguments that explore an operator in Python with these plans alone.
+func explorePython(folder, program string, more ...string) []string {
+	dir := filepath.Join(operators, folder)
+	args := []string{
+		"explore", "--crd", filepath.Join(operators, "crd.yaml"), "--rbac", filepath.Join(dir, "rbac.yaml"),
+		"--scenario", filepath.Join(dir, "scenario.yaml"),
+	}
+	return append(append(args, more...), "--", python, filepath.Join(dir, program))
+}
+
+// write makes a file and returns its path.
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
+
+func TestExploreRefusesBadInput(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dir := t.TempDir()
+	crd, err := os.ReadFile(filepath.Join(operators, "crd.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := write(t, dir, "s.yaml", "steps:\n- name: create\n  apply: x.yaml\n")
+	write(t, dir, "x.yaml", configMap)
+	plain := write(t, dir, "plain", "#!/bin/sh\n")
+	tests := map[string]struct {
+		reason string
+		args   []string
+		want   string
+	}{
+		"Command":  {"nothing to run", []string{"--scenario", good}, "explore: which operator? Write: testkit explore"},
+		"Scenario": {"nothing to do", []string{"--", "true"}, "explore: what is to happen to the operator? Write: testkit explore"},
+		"Flag":     {"a typing mistake", []string{"--crds", "x"}, "explore: flag provided but not defined: -crds; see testkit help"},
+		"Fault": {
+			"a typing mistake", []string{"--scenario", good, "--fault", "crsh", "--", "true"},
+			"explore: --fault=crsh: there is no such fault: choose from crash-before, ",
+		},
+		"Oracle": {
+			"a typing mistake", []string{"--scenario", good, "--without", "x", "--", "true"},
+			"explore: --without=x: there is no such oracle: choose from scenario, end-state, ",
+		},
+		"Report": {
+			"nothing writes it", []string{"--scenario", good, "--report", "x.pdf", "--", "true"},
+			"explore: --report=x.pdf: name a file that ends in .html, ",
+		},
+		"Folder": {
+			"it would be a pity afterwards", []string{"--scenario", good, "--report", "/no/such/x.html", "--", "true"},
+			"explore: --report=/no/such/x.html: there is no folder /no/such: make it, or name another one",
+		},
+		"Program": {
+			"a typing mistake", []string{"--scenario", good, "--", "no-such-program"},
+			"explore: there is no program no-such-program: install it, or correct its path",
+		},
+		"Path": {
+			"a typing mistake", []string{"--scenario", good, "--", "/no/such/program"},
+			"explore: there is no program /no/such/program: install it, or correct its path",
+		},
+		"Executable": {
+			"a script without the bit", []string{"--scenario", good, "--", plain},
+			"explore: " + plain + " is not executable: make it so with chmod +x, or put its interpreter in front of it",
+		},
+		"Rest": {
+			"a typing mistake", []string{"--scenario", good, "--rest", "0s", "--", "true"},
+			"explore: --rest=0s: give a time that is longer than nothing",
+		},
+		"Account": {
+			"an account without roles has no rights", []string{"--scenario", good, "--service-account", "x", "--", "true"},
+			"explore: --service-account=x: its roles are not known: give their files with --rbac",
+		},
+		"NoAccount": {
+			"a file without an account", []string{"--scenario", good, "--rbac", dir + "/x.yaml", "--", "true"},
+			"explore: " + dir + "/x.yaml: finding the operator's ServiceAccount: the files have none: name one with",
+		},
+		"NoCRD": {
+			"another file", []string{"--scenario", good, "--crd", dir + "/x.yaml", "--", "true"},
+			"explore: " + dir + "/x.yaml:1: ConfigMap x is no CustomResourceDefinition: give a file that holds one",
+		},
+		"MissingCRD": {
+			"a typing mistake", []string{"--scenario", good, "--crd", "/no/such.yaml", "--", "true"},
+			"explore: there is no file or folder /no/such.yaml: correct the path",
+		},
+		"WrongCRD": {
+			"the line is that of the field",
+			[]string{"--scenario", good, "--crd", write(t, dir, "crd.yaml", strings.Replace(string(crd), "type: integer\n                minimum",
+				"type: int\n                minimum", 1)), "--", "true"},
+			"explore: " + dir + "/crd.yaml:40: the CustomResourceDefinition pages.testkit.homeostat.dev is not valid: " +
+				"spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[port].",
+		},
+		"UnknownField": {
+			"a typing mistake",
+			[]string{"--scenario", good, "--crd", write(t, dir, "typo.yaml", strings.Replace(string(crd), "scope:", "scop:", 1)), "--", "true"},
+			"explore: " + dir + `/typo.yaml:1: the CustomResourceDefinition pages.testkit.homeostat.dev is not valid: strict decoding error: ` +
+				`unknown field "spec.scop"`,
+		},
+		"NotYAML": {
+			"a bracket is missing", []string{"--scenario", write(t, dir, "bad.yaml", "steps: [\n"), "--", "true"},
+			"explore: " + dir + "/bad.yaml:",
+		},
+		"Mistake": {
+			"the first of two", []string{"--scenario", write(t, dir, "two.yaml", "steps:\n- nam: x\n- nam: y\n"), "--", "true"},
+			"explore: " + dir + `/two.yaml:2: unknown field "nam" in steps[0]: its fields are name, apply, patch, delete and wait`,
+		},
+	}
+	for name, tt := range tests {
+		got := w.run(append([]string{"explore"}, tt.args...)...)
+		check(t, name+", because "+tt.reason, got, 2, "testkit: "+tt.want)
+		if lines := strings.Count(got.err, "\n"); lines != 1 || got.out != "" {
+			t.Errorf("%s: more than one sentence: %q %q", name, got.out, got.err)
+		}
+	}
+}
+
+// What only the API server, or the program itself, can say is said in one sentence as well, and nothing is left.
+func TestExploreRefusesWhatCannotWork(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "kind.yaml", "apiVersion: example.com/v1\nkind: Nothing\nmetadata: {name: x}\n")
+	write(t, dir, "page.yaml", "apiVersion: testkit.homeostat.dev/v1\nkind: Page\nmetadata: {name: x}\nspec:\n  text: x\n  port: 0\n")
+	write(t, dir, "x.yaml", configMap)
+	about := func(name, file string) string {
+		return write(t, dir, name, "steps:\n- name: create\n  apply: "+file+"\n")
+	}
+	tests := map[string]struct {
+		reason string
+		args   []string
+		want   string
+	}{
+		"Kind": {
+			"its CRD was forgotten", []string{"--scenario", about("a.yaml", "kind.yaml"), "--", "true"},
+			"explore: " + dir + "/kind.yaml:2: the API server knows no Nothing in example.com/v1: correct it, or add its " +
+				"CustomResourceDefinition",
+		},
+		"Value": {
+			"the API server refuses it", []string{
+				"--scenario", about("b.yaml", "page.yaml"), "--crd", filepath.Join(operators, "crd.yaml"), "--", "true",
+			},
+			"explore: " + dir + "/page.yaml:6: the API server refuses Page x: spec.port: ",
+		},
+		"Ends": {
+			"a wrong argument", []string{"--scenario", about("c.yaml", "x.yaml"), "--", "sh", "-c", "echo no such flag; exit 3"},
+			"explore: the operator ended by itself (exit status 3); the last it printed:\n  no such flag\n" +
+				"It has asked the API server for nothing before",
+		},
+		"Silent": {
+			"it does not use the kubeconfig",
+			[]string{"--scenario", about("d.yaml", "x.yaml"), "--patience", "2s", "--", "sleep", "1000"},
+			"explore: the operator has asked the API server for nothing within 2s: make it use the kubeconfig in KUBECONFIG",
+		},
+	}
+	w := newWorld(t)
+	for name, tt := range tests {
+		got := w.run(append([]string{"explore"}, tt.args...)...)
+		check(t, name+", because "+tt.reason, got, 2, "testkit: "+tt.want)
+		w.nothingLeft()
+	}
+}
+
+func TestExplore(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	w := newWorld(t)
+	dir := t.TempDir()
+	const plan = "crash-after/create-services-example#1"
+	got := w.run(explorePython("correct", "pages.py", "--only", plan,
+		"--report", dir+"/r.html", "--report", dir+"/r.xml", "--report", dir+"/r.json", "--report", dir+"/r.txt")...)
+	check(t, "a correct operator", got, 0, "1/1 passed  "+plan, "python3: 4 runs: 0 failed, 4 passed; seed 1;")
+	for _, name := range []string{"r.html", "r.xml", "r.json", "r.txt"} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || !strings.Contains(string(data), "create-services-example#1") {
+			t.Errorf("%s: %v, %d bytes without the plan", name, err, len(data))
+		}
+	}
+
+	got = w.run(explorePython("status-forbidden", "status_forbidden.py", "--fault", "crash")...)
+	check(t, "a careless operator", got, 1, "forbidden: the operator's roles lack a right that it uses: ",
+		`resources: ["pages/status"], verbs: ["update"]`, "To run this alone:", "--only none/1 -- "+python)
+
+	got = w.run(explorePython("correct", "pages.py", "--only", "crash-after/nothing#1")...)
+	check(t, "no such plan", got, 2, "--only=crash-after/nothing#1: this operator and scenario have no such plan")
+}
+
+// An operator that cannot run twice on a machine is run once at a time.
+func TestExploreAFixedPort(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := free.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // that is what it listens on
+	_ = free.Close()
+	correct, err := filepath.Abs(filepath.Join(operators, "correct"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := write(t, t.TempDir(), "metrics.py", fmt.Sprintf(`
+import sys, threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+server = HTTPServer(("127.0.0.1", %d), BaseHTTPRequestHandler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+sys.path.append(%q)
+import pages
+pages.main()
+`, port, correct))
+	w := newWorld(t)
+	args := explorePython("correct", "", "--only", "crash-after/create-configmaps-example#1")
+	got := w.run(append(args[:len(args)-1], program)...)
+	check(t, "a fixed port", got, 0, "the operator ended by itself where several of it ran at once: trying again, one at a time",
+		"note: the operator ended by itself where several of it ran at once", "as with --parallel 1", "4 runs: 0 failed, 4 passed")
+}
+
+func TestExploreInterrupted(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	for name, test := range map[string]struct {
+		end  func(l *watcher)
+		code int
+	}{
+		"CtrlC": {func(l *watcher) { l.interrupt() }, 128 + int(syscall.SIGINT)},
+		"Kill":  {func(l *watcher) { l.kill() }, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			lines := newWatcher(t, w.command(explorePython("correct", "pages.py")...))
+			lines.wait("1/")
+			ids := w.processes()
+			test.end(lines)
+			if code := lines.end(); code != test.code {
+				t.Errorf("exit code %d, want %d\n%s", code, test.code, lines.text())
+			}
+			allEnded(t, ids)
+			if name == "CtrlC" {
+				lines.wait("testkit: stopping")
+			}
+			left := regexp.MustCompile(regexp.QuoteMeta(w.dir) + `\S*kubeconfig`)
+			processes, err := filepath.Glob("/proc/[0-9]*/environ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range processes {
+				if data, err := os.ReadFile(file); err == nil && left.Match(data) && strings.Contains(string(data), "PYTHONUNBUFFERED") {
+					t.Errorf("an operator is left: %s", file)
+				}
+			}
+		})
+	}
+}
