@@ -78,6 +78,7 @@ func Main(m *testing.M, env Env) {
 	environment.ServeIfAsked()
 	ctrllog.SetLogger(logr.Discard()) // operators started by k.Start log to their test
 	shared.env = &env
+	watchPanics()
 	defineUpdate()
 	if err := overlap(); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "testkit:", err)

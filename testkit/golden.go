@@ -31,7 +31,7 @@ import (
 )
 
 // goldenRest is how long operators must not write until what is there counts as what they wanted.
-const goldenRest = time.Second
+const goldenRest = 2 * time.Second
 
 // Golden compares objects with a file, in a form that is the same in each run: without what the server or the cluster adds,
 // with generated names, versions and times masked. Without objects it takes what the test's operators have created, and the
@@ -67,16 +67,20 @@ func (k *K) golden(file string, objects []client.Object) error {
 	}
 	ctx, cancel := context.WithTimeout(k.Context(), k.Timeout)
 	defer cancel()
+	began := time.Now()
 	for {
-		rested := k.seen.rests(goldenRest)
-		got, err := k.canonical(ctx, objects)
+		rested := time.Since(began) >= goldenRest && k.seen.rests(goldenRest)
+		got, err := k.canonical(k.Context(), objects)
 		switch {
 		case err != nil:
 			return fmt.Errorf("comparing with %s: %w", file, err)
 		case !update && gocmp.Equal(want, got):
 			return nil
-		case update && rested:
+		case len(got) == 0 && ctx.Err() == nil: // nobody compares with nothing: it is still to come
+		case update && rested && len(got) > 0:
 			return got.write(file)
+		case update && ctx.Err() != nil:
+			return fmt.Errorf("writing %s: the operators are not at rest, or have made nothing, after %v", file, k.Timeout)
 		case rested || ctx.Err() != nil:
 			return fmt.Errorf("comparing with %s (-want +got):\n%s\nIf that is right, write it with\n    %s -update",
 				file, gocmp.Diff(want, got), replay(k.t.Name()))

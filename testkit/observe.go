@@ -38,6 +38,8 @@ type observation struct {
 	spaces    []string // the namespaces
 	behind    map[int]bool
 	ours      map[types.UID]bool // objects that testkit made
+	without   map[string]bool    // oracles that are switched off
+	judged    bool
 	processes int
 	ended     time.Time // when the test was over; zero before
 	changes   []history.Change
@@ -66,7 +68,7 @@ func observe(t testing.TB) *observation {
 	}
 	o := &observation{
 		t: t, began: time.Now(), user: wire.Record(), seen: wire.Record(), asked: wire.Record(), behind: map[int]bool{},
-		ours: map[types.UID]bool{},
+		ours: map[types.UID]bool{}, without: map[string]bool{},
 	}
 	if observations.byTest == nil {
 		observations.byTest = map[testing.TB]*observation{}
@@ -84,7 +86,6 @@ func (o *observation) close() {
 	if !o.failed() {
 		return
 	}
-	o.t.Helper()
 	var b strings.Builder
 	if entries := o.timeline(); len(entries) > 1 { // more than that it has failed
 		if err := report.WriteTimeline(&b, entries); err != nil {
@@ -208,14 +209,23 @@ func (o *observation) history() []history.Change {
 // rests reports whether the operators have not written, and have nothing under way, for so long.
 func (o *observation) rests(quiet time.Duration) bool {
 	busy, idle := o.seen.Busy()
-	return !busy && idle >= quiet
+	_, told := o.user.Busy()
+	if busy || min(idle, told) < quiet {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, l := range o.histories {
+		changes := l.Changes()
+		if n := len(changes); n > 0 && time.Since(changes[n-1].At) < quiet {
+			return false
+		}
+	}
+	return true
 }
 
 // end says that the test is over: what follows is cleaning up.
 func (o *observation) end() {
-	if o == nil {
-		return
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.ended.IsZero() {
@@ -240,8 +250,8 @@ func (o *observation) timeline() []report.Entry {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	entries := slices.Clone(o.said)
-	entries = append(entries, timeline.Requests(o.seen.Calls(), o.seen.Began().Sub(o.began))...)
-	writes := slices.DeleteFunc(o.user.Calls(), func(c wire.Call) bool { return !c.Writes() })
+	entries = append(entries, timeline.Requests(o.until(o.seen), o.seen.Began().Sub(o.began))...)
+	writes := slices.DeleteFunc(o.until(o.user), func(c wire.Call) bool { return !c.Writes() })
 	for _, e := range timeline.Requests(writes, o.user.Began().Sub(o.began)) {
 		e.Lane, e.Bad = laneTest, false // what a test is refused, it may have asked for
 		entries = append(entries, e)
@@ -256,6 +266,23 @@ func (o *observation) timeline() []report.Entry {
 	}
 	timeline.Sort(entries)
 	return entries
+}
+
+// until returns the calls that were sent before the test was over, as they stood then.
+func (o *observation) until(w *wire.Wire) []wire.Call {
+	calls := w.Calls()
+	if o.ended.IsZero() {
+		return calls
+	}
+	over := o.ended.Sub(w.Began())
+	for i, c := range calls {
+		if c.Ended == 0 || c.Ended > over {
+			calls[i].Code, calls[i].Lost = 0, "no answer yet"
+		}
+	}
+	return slices.DeleteFunc(calls, func(c wire.Call) bool {
+		return c.Began > over || c.Verb == "watch" && c.Code == 0 // it was being opened
+	})
 }
 
 // log enters a line of an operator's log.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime/pprof"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -68,6 +69,8 @@ type Operator struct {
 	log      *testLog
 	seen     *observation
 	process  int // counts the operators of the test from 1
+	label    string
+	panics   *panics
 }
 
 // Start runs an operator in this process, in a manager of its own, and returns when its informers are in sync; at once if
@@ -97,8 +100,9 @@ func (k *K) start(setup Setup, o startOptions) (*Operator, error) {
 	}
 	op := &Operator{
 		t: k.t, recorder: recorder.New(), cut: &atomic.Bool{}, done: make(chan struct{}),
-		seen: k.seen, process: k.seen.process(),
+		seen: k.seen, process: k.seen.process(), panics: &panics{},
 	}
+	op.label = fmt.Sprintf("%s/%d", k.Namespace, op.process)
 	op.log = &testLog{to: op.logged}
 	cfg = rest.CopyConfig(cfg)
 	if k.conn.policy != nil {
@@ -112,21 +116,30 @@ func (k *K) start(setup Setup, o startOptions) (*Operator, error) {
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return k.seen.outer(op.process, next) })
 	cfg = op.recorder.Wrap(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &cuttable{next: next, cut: op.cut} })
-	mgr, elects, err := k.newManager(cfg, op.log, o)
-	if err != nil {
-		return nil, err
-	}
-	if err := setup(mgr); err != nil {
-		return nil, fmt.Errorf("setting up its controllers: %w", err)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	op.cancel = cancel
-	k.running = append(k.running, op)
-	k.seen.say("%s starts", op)
-	go func() {
-		defer close(op.done)
-		op.err = mgr.Start(ctx)
-	}()
+	var mgr manager.Manager
+	var elects bool
+	var err error
+	pprof.Do(ctx, pprof.Labels(operatorLabel, op.label), func(ctx context.Context) {
+		if mgr, elects, err = k.newManager(cfg, op, o); err != nil {
+			return
+		}
+		if err = setup(mgr); err != nil {
+			err = fmt.Errorf("setting up its controllers: %w", err)
+			return
+		}
+		k.running = append(k.running, op)
+		k.seen.say("%s starts", op)
+		go func() {
+			defer close(op.done)
+			op.err = mgr.Start(ctx)
+		}()
+	})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
 	if elects {
 		return op, nil
 	}
@@ -134,14 +147,14 @@ func (k *K) start(setup Setup, o startOptions) (*Operator, error) {
 }
 
 // newManager also reports whether the manager elects a leader.
-func (k *K) newManager(cfg *rest.Config, log *testLog, o startOptions) (mgr manager.Manager, elects bool, err error) {
+func (k *K) newManager(cfg *rest.Config, op *Operator, o startOptions) (mgr manager.Manager, elects bool, err error) {
 	scheme, err := k.conn.env.scheme()
 	if err != nil {
 		return nil, false, err
 	}
 	options := manager.Options{
 		Scheme:                  scheme,
-		Logger:                  log.logger(),
+		Logger:                  op.log.logger(),
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:  "0",
 		Controller:              config.Controller{SkipNameValidation: new(true)},
@@ -152,6 +165,14 @@ func (k *K) newManager(cfg *rest.Config, log *testLog, o startOptions) (mgr mana
 	}
 	for _, change := range o.options {
 		change(&options)
+	}
+	base := options.BaseContext
+	options.BaseContext = func() context.Context { // whose values reconcile functions get
+		ctx := context.Background()
+		if base != nil {
+			ctx = base()
+		}
+		return context.WithValue(ctx, panicsKey{}, op.panics)
 	}
 	mgr, err = manager.New(cfg, options)
 	if err != nil {
@@ -241,6 +262,16 @@ func (op *Operator) wait() {
 		op.t.Errorf("the operator is still running %v after it was told to stop", stopTimeout)
 	}
 	op.log.close()
+}
+
+// atRest reports whether the operator has ended.
+func (op *Operator) atRest() bool {
+	select {
+	case <-op.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // errCut is what a killed operator gets for each request.

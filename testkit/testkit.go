@@ -20,6 +20,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/janitor"
 	"github.com/homeostat-dev/homeostat/testkit/internal/rbac"
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
@@ -56,6 +57,8 @@ type Option func(*options)
 type options struct {
 	private bool
 	through func(http.RoundTripper) http.RoundTripper
+	without []Oracle
+	reasons []string
 }
 
 // Private gives the test a control plane of its own, which takes some seconds. It is for tests of what all tests of a
@@ -90,6 +93,9 @@ func New(t testing.TB, opts ...Option) *K {
 		t: t, conn: conn, admin: conn.client, seen: observe(t),
 	}
 	k.Kubelet = &Kubelet{k: k}
+	if err := k.seen.exempt(o); err != nil {
+		t.Fatal(err)
+	}
 	if err := k.connect(o); err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -171,11 +177,17 @@ func (k *K) createNamespace() error {
 func (k *K) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), k.Timeout)
 	defer cancel()
-	k.seen.end()
+	found := k.seen.judge()
 	if k.conn.existing {
 		k.closeExisting(ctx)
-		return
+	} else {
+		k.closeOwn(ctx)
 	}
+	k.seen.accuse(append(found, k.aftermath()...))
+}
+
+// closeOwn leaves the rest to the janitor.
+func (k *K) closeOwn(ctx context.Context) {
 	k.stopOperators()
 	// Whoever would take finalizers off the contents has just been stopped. Nobody waits for the namespace to be gone.
 	abandon := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, janitor.AbandonAnnotation)
@@ -203,6 +215,27 @@ func (k *K) closeExisting(ctx context.Context) {
 		case <-time.After(pollInterval):
 		}
 	}
+}
+
+// aftermath finds what shows when the operators have stopped.
+func (k *K) aftermath() []report.Violation {
+	if k.seen == nil {
+		return nil
+	}
+	var found []report.Violation
+	for _, op := range k.running {
+		found = append(found, op.panics.violations(op)...)
+		if !op.atRest() || k.seen.tolerates(Leaked) {
+			continue
+		}
+		for _, stack := range leaked(op.label) {
+			found = append(found, report.Violation{
+				Oracle: string(Leaked), Detail: stack,
+				Message: fmt.Sprintf("%s has ended, and %v later a goroutine of its is still there", op, leakPatience),
+			})
+		}
+	}
+	return found
 }
 
 func (k *K) stopOperators() {

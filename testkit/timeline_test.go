@@ -107,7 +107,7 @@ func TestTimelineOfAFailure(t *testing.T) {
 		// What the operator said.
 		"log       Reconciler error: the quota service says no", "event     Widget orders: Created: made ConfigMap orders",
 		// And again.
-		"go test -run '^TestFailingOperator$/^with_a_subtest$' -count 1 github.com/homeostat-dev/homeostat/testkit",
+		"go test -run '^TestFailingOperator$/^with_a_subtest$' -count 1 ", " github.com/homeostat-dev/homeostat/testkit\n",
 	)
 	if n := strings.Count(out, "Timeline, "); n != 1 {
 		t.Errorf("there are %d timelines:\n%s", n, out)

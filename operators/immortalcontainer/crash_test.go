@@ -66,25 +66,26 @@ func burn(cfg *rest.Config, n int64, answer bool) (*rest.Config, *fuse) {
 	return cfg, f
 }
 
-// audit collects the UIDs of all pods that ever existed in the test's namespace.
-func audit(t *testing.T, k *testkit.K) func() int {
+// audit collects the UIDs of all pods that ever existed in the test's namespace. It returns their number when it has heard of
+// the last one.
+func audit(t *testing.T, k *testkit.K) func(last types.UID) int {
 	t.Helper()
 	w, err := k.Client.Watch(k.Context(), &corev1.PodList{}, client.InNamespace(k.Namespace))
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen, done := map[types.UID]bool{}, make(chan struct{})
-	go func() {
-		defer close(done)
-		for e := range w.ResultChan() {
+	t.Cleanup(w.Stop)
+	return func(last types.UID) int {
+		seen := map[types.UID]bool{}
+		for !seen[last] {
+			e, open := <-w.ResultChan()
 			if pod, ok := e.Object.(*corev1.Pod); ok && e.Type == watch.Added {
 				seen[pod.UID] = true
 			}
+			if !open {
+				t.Fatalf("the watch of the pods ended before it told of pod %s", last)
+			}
 		}
-	}()
-	return func() int {
-		w.Stop()
-		<-done
 		return len(seen)
 	}
 }
@@ -137,7 +138,7 @@ func TestStartTimesIsExactWhereverTheOperatorDies(t *testing.T) {
 				before := ic.Status.StartTimes
 				more := func(ic *v1alpha1.ImmortalContainer) bool { return ic.Status.StartTimes > before }
 				k.Eventually(ic, testkit.Ready(), testkit.Match("one more start", more))
-				if pods := int64(existed()); ic.Status.StartTimes != pods {
+				if pods := int64(existed(ic.Status.PodUID)); ic.Status.StartTimes != pods {
 					t.Errorf("startTimes %d, and %d pods existed", ic.Status.StartTimes, pods)
 				}
 			})

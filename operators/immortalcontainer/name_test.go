@@ -62,7 +62,7 @@ func TestRecreatedWhileTheOldPodEnds(t *testing.T) {
 // A pod that the API server refuses is said with the server's own words, and tried again.
 func TestRefusedPod(t *testing.T) {
 	t.Parallel()
-	k := testkit.New(t)
+	k := testkit.New(t, testkit.Without("a quota refuses the pod", testkit.Forbidden))
 	start(k)
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}}
 	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}

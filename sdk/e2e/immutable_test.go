@@ -120,7 +120,7 @@ func TestBadValueNeverDeletesTheChild(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := testkit.New(t)
+			k := testkit.New(t, testkit.Without("the value is bad", testkit.Refused))
 			running := start(k, operator(func(_ context.Context, p *pass) error {
 				d := deployment(p.Object)
 				if p.Object.Spec.Text == "bad" {

@@ -165,7 +165,7 @@ func TestUnusedReferenceIsNotWatchedAnyMore(t *testing.T) {
 
 func TestReferenceWithoutRights(t *testing.T) {
 	t.Parallel()
-	k := testkit.New(t)
+	k := testkit.New(t, testkit.Without("a right is missing", testkit.Forbidden))
 	var passes clock
 	running := start(k, referring(&passes), withoutRightsOn(k, "secrets"))
 	k.Apply(secret("key", "one"))

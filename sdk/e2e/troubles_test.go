@@ -21,7 +21,7 @@ import (
 // A child that the API server refuses does not keep its siblings from being made, and is tried again.
 func TestRejectedChild(t *testing.T) {
 	t.Parallel()
-	k := testkit.New(t)
+	k := testkit.New(t, testkit.Without("a child is not allowed", testkit.Forbidden))
 	var refusals atomic.Int64
 	refusals.Store(2)
 	f := &faults{

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -92,6 +93,23 @@ func conditions(v any) any {
 		}
 	}
 	return all
+}
+
+// discreet returns a Secret without its values: that they changed is all there is to tell.
+func discreet(u *unstructured.Unstructured) *unstructured.Unstructured {
+	if u.GetKind() != "Secret" || u.GetAPIVersion() != "v1" {
+		return u
+	}
+	u = u.DeepCopy()
+	data, _, _ := unstructured.NestedMap(u.Object, "data")
+	for key, v := range data {
+		sum := sha256.Sum256(fmt.Append(nil, v))
+		data[key] = fmt.Sprintf("hidden, %x", sum[:2])
+	}
+	if data != nil {
+		u.Object["data"] = data
+	}
+	return u
 }
 
 // contents lists what a new object says, apart from what the server adds.

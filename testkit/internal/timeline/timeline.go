@@ -64,6 +64,7 @@ func Changes(changes []history.Change, began time.Time) []report.Entry {
 	entries := make([]report.Entry, 0, len(changes))
 	last := map[types.UID]*unstructured.Unstructured{}
 	for _, c := range changes {
+		c.Object = discreet(c.Object)
 		e := change(c, last[c.Object.GetUID()])
 		last[c.Object.GetUID()] = c.Object
 		e.At = c.At.Sub(began)

@@ -2,6 +2,7 @@ package timeline_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,6 +126,23 @@ func TestCreation(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got[0]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestSecretsStaySecret(t *testing.T) {
+	t.Parallel()
+	secret := func(value string) history.Change {
+		return history.Change{Type: watch.Modified, Object: read(t, `{apiVersion: v1, kind: Secret, metadata: {name: s, uid: u},
+data: {password: `+value+`}}`)}
+	}
+	first := secret("aHVudGVyMg==")
+	first.Type = watch.Added
+	told := timeline.Changes([]history.Change{first, secret("c2VjcmV0")}, time.Time{})
+	for _, e := range told {
+		if text := e.Text + e.Detail; strings.Contains(text, "aHVu") || strings.Contains(text, "c2Vj") ||
+			!strings.Contains(text, `data.password: "hidden, `) {
+			t.Errorf("the timeline says %s", text)
+		}
 	}
 }
 

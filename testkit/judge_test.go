@@ -1,0 +1,179 @@
+package testkit_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// A sin is what an operator does wrong with a Widget. It returns nil when it is done with it.
+type sin func(ctx context.Context, c client.Client, w *unstructured.Unstructured) error
+
+// sins are one for each oracle.
+var sins = map[testkit.Oracle]sin{
+	testkit.Forbidden: func(ctx context.Context, c client.Client, w *unstructured.Unstructured) error {
+		secret := &corev1.Secret{ObjectMeta: newConfigMap(w.GetName()).ObjectMeta}
+		secret.Namespace = w.GetNamespace()
+		_ = c.Create(ctx, secret)
+		return nil
+	},
+	testkit.Refused: func(ctx context.Context, c client.Client, w *unstructured.Unstructured) error {
+		bad := newConfigMap("No_Name")
+		bad.Namespace = w.GetNamespace()
+		_ = c.Create(ctx, bad)
+		return nil
+	},
+	testkit.InvalidStatus: func(ctx context.Context, c client.Client, w *unstructured.Unstructured) error {
+		for _, at := range []string{"2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"} {
+			before := w.DeepCopy()
+			_ = unstructured.SetNestedSlice(w.Object, []any{map[string]any{
+				"type": "Sinned", "status": "True", "reason": "Again", "message": "", "lastTransitionTime": at,
+			}}, "status", "conditions")
+			if err := c.Status().Patch(ctx, w, client.MergeFrom(before)); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+	testkit.SpecWritten: func(ctx context.Context, c client.Client, w *unstructured.Unstructured) error {
+		before := w.DeepCopy()
+		_ = unstructured.SetNestedField(w.Object, int64(7), "spec", "size")
+		return c.Patch(ctx, w, client.MergeFrom(before))
+	},
+	testkit.Panicked: func() sin {
+		panicked := false
+		return func(context.Context, client.Client, *unstructured.Unstructured) error {
+			if !panicked {
+				panicked = true
+				panic("a bug")
+			}
+			return nil
+		}
+	}(),
+	testkit.Leaked: func(context.Context, client.Client, *unstructured.Unstructured) error {
+		go forget(make(chan struct{}))
+		return nil
+	},
+}
+
+// forget waits for what never comes.
+func forget(never <-chan struct{}) { <-never }
+
+// setupSinner is an operator that commits one sin and is good otherwise.
+func setupSinner(commit sin) testkit.Setup {
+	return func(mgr manager.Manager) error {
+		c := mgr.GetClient()
+		return ctrl.NewControllerManagedBy(mgr).For(newWidget("")).Complete(reconcile.Func(
+			func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+				w := newWidget("")
+				if err := c.Get(ctx, req.NamespacedName, w); err != nil || w.Object["status"] != nil {
+					return reconcile.Result{}, client.IgnoreNotFound(err)
+				}
+				if err := commit(ctx, c, w); err != nil {
+					return reconcile.Result{}, err
+				}
+				before := w.DeepCopy()
+				if err := setReady(w); err != nil {
+					return reconcile.Result{}, err
+				}
+				return reconcile.Result{}, c.Status().Patch(ctx, w, client.MergeFrom(before))
+			}))
+	}
+}
+
+// The sin that TestFailingOracle commits, and whether it says so.
+const (
+	whichSin   = "TESTKIT_TEST_SIN"
+	confession = "TESTKIT_TEST_SIN_ON_PURPOSE"
+)
+
+func TestFailingOracle(t *testing.T) {
+	onlyToFail(t)
+	which := testkit.Oracle(os.Getenv(whichSin))
+	var opts []testkit.Option
+	if os.Getenv(confession) != "" {
+		opts = append(opts, testkit.Without("it is the point of the test", which))
+	}
+	k := testkit.New(t, opts...)
+	op := k.Start(setupSinner(sins[which]))
+	w := k.Apply(newWidget("orders"))
+	k.Eventually(w, testkit.Ready())
+	op.Stop()
+}
+
+func TestOracles(t *testing.T) {
+	t.Parallel()
+	said := map[testkit.Oracle][]string{
+		testkit.Forbidden: {
+			`the operator's roles lack a right that it uses: apiGroups: [""], resources: ["secrets"], verbs: ["create"]`,
+		},
+		testkit.Refused:       {"the API server refuses what the operator sends: create configmaps", "No_Name"},
+		testkit.InvalidStatus: {"the lastTransitionTime of condition Sinned moved although its status stayed True", "Widget orders"},
+		testkit.SpecWritten:   {"the operator changed the spec of Widget orders, which is the user's", "patch widgets"},
+		testkit.Panicked:      {"the operator panicked: a bug", "judge_test.go"},
+		testkit.Leaked:        {"a goroutine of its is still there", "testkit_test.forget", "judge_test.go"},
+	}
+	for _, which := range testkit.Oracles() {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			args := []string{"-test.run=TestFailingOracle"}
+			env := []string{meantToFail + "=1", whichSin + "=" + string(which)}
+			out, err := rerunWith(t, args, env...)
+			if err == nil {
+				t.Error("it was not found")
+			}
+			contains(t, out, append(said[which], string(which)+": ", "apply widgets.testkit.homeostat.dev orders -> 201")...)
+			for _, other := range testkit.Oracles() {
+				if other != which && strings.Contains(out, " "+string(other)+": ") {
+					t.Errorf("%s speaks up, too:\n%s", other, out)
+				}
+			}
+			if out, err := rerunWith(t, args, append(env, confession+"=1")...); err != nil {
+				t.Errorf("it was switched off, and was found: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+func TestWithout(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		reason string
+		option testkit.Option
+		want   string
+	}{
+		"NoReason": {"the reader wants to know", testkit.Without(" ", testkit.Forbidden), "says to the reader why"},
+		"Unknown":  {"a typing mistake", testkit.Without("so that", "forbiden"), `there is no oracle "forbiden"; there are ["forbidden"`},
+	}
+	for name, tt := range tests {
+		if out := failing(t, func(fake testing.TB) { testkit.New(fake, tt.option) }); !strings.Contains(out, tt.want) {
+			t.Errorf("%s says %q, and not %q, although %s", name, out, tt.want, tt.reason)
+		}
+	}
+}
+
+// An operator that ends its goroutines only after a while has not leaked them.
+func TestSlowEndIsNoLeak(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	k.Start(func(mgr manager.Manager) error {
+		return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+			go func() {
+				<-ctx.Done()
+				<-time.After(500 * time.Millisecond)
+			}()
+			return nil
+		}))
+	})
+}
