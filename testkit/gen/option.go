@@ -29,7 +29,7 @@ func Oracles() []string {
 	all := []string{oracleFresh, oracleRecovery, oraclePanic}
 	for _, name := range explore.Oracles() {
 		switch name {
-		case "scenario", "end-state", "creations", "writes-after-restart", "lost-update": // nothing here brings these about
+		case "scenario", "end-state", "creations", "writes-after-restart", "lost-update", "rights": // nothing here brings these about
 		default:
 			all = append(all, name)
 		}

@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,8 +29,9 @@ type Session struct {
 	// not matter. Optional.
 	Answered func() bool
 
-	run *run
-	x   *Explorer // of this session alone: its steps are those that were made so far
+	run     *run
+	x       *Explorer       // of this session alone: its steps are those that were made so far
+	allowed map[string]bool // what the operator may do, as far as that was asked, by rule
 }
 
 // Open starts a session, in which there is nothing yet but what Setup made and the operator. An error is one of the
@@ -36,7 +39,8 @@ type Session struct {
 func (x *Explorer) Open(ctx context.Context, name string) (*Session, error) {
 	own := *x
 	own.Steps = nil
-	s := &Session{x: &own}
+	own.Without = append(slices.Clone(own.Without), oracleRights) // what the roles grant too much of is the same each time
+	s := &Session{x: &own, allowed: map[string]bool{}}
 	s.run = own.newRun(ctx, &plan{name: name, fault: "none", always: true, uncount: true, orderly: true}, nil)
 	r := s.run
 	r.probe.do(func() {
@@ -203,15 +207,57 @@ func (s *Session) heard() bool {
 func (s *Session) Refused() []wire.Call {
 	var all []wire.Call
 	for _, c := range s.run.wire.Calls() {
-		if c.Step == len(s.x.Steps) && c.Reached && c.Writes() && !s.run.isStale(c) {
-			switch c.Code {
-			case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge,
-				http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+		if c.Step != len(s.x.Steps) || !c.Reached || !c.Writes() || s.run.isStale(c) {
+			continue
+		}
+		switch c.Code {
+		case http.StatusForbidden:
+			if s.mayDo(c) {
 				all = append(all, c)
 			}
+		case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge,
+			http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+			all = append(all, c)
 		}
 	}
 	return all
+}
+
+// mayDo reports whether the operator's roles allow what was forbidden, so that it was admission that forbade it: a pod, for
+// example, whose ServiceAccount does not exist.
+func (s *Session) mayDo(c wire.Call) bool {
+	if s.run.isNamespaceGone(c) {
+		return true
+	}
+	id := rule(c) + " " + c.Name
+	if known, ok := s.allowed[id]; ok {
+		return known
+	}
+	s.run.mu.Lock()
+	who := s.run.identity
+	s.run.mu.Unlock()
+	verb := c.Verb
+	if verb == "apply" {
+		verb = "patch"
+	}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: c.Namespace, Verb: verb, Group: c.Group, Resource: c.Resource, Subresource: c.Subresource, Name: c.Name,
+		},
+	}}
+	reviews := authorizationv1.SchemeGroupVersion.WithResource("selfsubjectaccessreviews")
+	if who == nil || who.ask(s.run.k.Context(), reviews, review) != nil {
+		return false // whoever cannot be asked is taken at the server's word
+	}
+	s.allowed[id] = review.Status.Allowed
+	return review.Status.Allowed
+}
+
+// lacks reports whether a violation is about a right that the operator lacks.
+func (s *Session) lacks(v report.Violation) bool {
+	return slices.ContainsFunc(s.run.wire.Calls(), func(c wire.Call) bool {
+		return c.Reached && c.Code == http.StatusForbidden && strings.HasSuffix(v.Message, ": "+rule(c)) && !s.mayDo(c)
+	})
 }
 
 // State is what the namespace amounts to now. Of a status it has what the conditions say, because the rest may rightly
@@ -264,9 +310,10 @@ func (s *Session) Violations() []report.Violation {
 	r.changes = r.snapshot()
 	r.judge()
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.violations), func(v report.Violation) bool {
-		return v.Oracle == oracleRefused || v.Oracle == oracleSpec && !r.rewrote()
+	all := slices.Clone(r.violations)
+	r.mu.Unlock()
+	return slices.DeleteFunc(all, func(v report.Violation) bool {
+		return v.Oracle == oracleRefused || v.Oracle == oracleSpec && !r.rewrote() || v.Oracle == oracleForbidden && !s.lacks(v)
 	})
 }
 

@@ -1,0 +1,25 @@
+package immortalcontainer_test
+
+import (
+	"testing"
+
+	"github.com/homeostat-dev/homeostat/operators/immortalcontainer"
+	"github.com/homeostat-dev/homeostat/testkit/gen"
+)
+
+// Whatever its specification was before, a container becomes what the specification says now. The seed keeps the test the
+// same from run to run; the flag -testkit.seed tries others.
+func TestNothingDependsOnThePast(t *testing.T) {
+	t.Parallel()
+	const crd = "config/crd/immortalcontainer.flugel.it_immortalcontainers.yaml"
+	for sample, more := range map[string][]gen.Option{
+		"example": {gen.Sequences(2)},
+		"full":    {gen.Sequences(1), gen.Keeps("pods")}, // its deletionPolicy is Orphan
+	} {
+		t.Run(sample, func(t *testing.T) {
+			t.Parallel()
+			gen.Explore(t, immortalcontainer.Operator, gen.From(crd, "config/samples/"+sample+".yaml"),
+				append(more, gen.Seed(1), gen.Steps(10))...)
+		})
+	}
+}
