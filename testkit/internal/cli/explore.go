@@ -173,6 +173,7 @@ func (c *command) hold(ctx context.Context, o exploreOptions, in input) (release
 		return nil, "", err //nolint:wrapcheck // says what it was doing
 	}
 	release = func() error {
+		_ = os.RemoveAll(folder) // or it goes with the control plane
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 		defer cancel()
 		if err := lease.ReleaseAndWait(limited); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -28,7 +29,8 @@ type Command struct {
 	// Args are the program and its arguments, Env further variables for it: see [incarnation.Command] for what is
 	// replaced in them, and for the variables that every program gets.
 	Args, Env []string
-	// Folder is an existing one in which kubeconfigs are written.
+	// Folder is an existing one. Each run has a folder in it, for kubeconfigs and, by TMPDIR, for what programs that are
+	// killed do not clean up.
 	Folder string
 	// Target returns the client configuration that stands for the program in k's namespace.
 	Target func(k *testkit.K) (*rest.Config, error)
@@ -91,9 +93,13 @@ func (c *Command) Start(k *testkit.K, how Start) (Process, error) {
 		return nil, err //nolint:wrapcheck // it says what it was doing
 	}
 	p.probe.Cleanup(p.Kill) // whatever becomes of the run
+	dir := filepath.Join(c.Folder, k.Namespace)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making a folder for the operator: %w", err)
+	}
 	cmd := incarnation.Command{
-		Args: c.Args, Env: c.Env, Namespace: k.Namespace,
-		Kubeconfig: filepath.Join(c.Folder, fmt.Sprintf("%s-%d.kubeconfig", k.Namespace, how.Number)),
+		Args: c.Args, Env: append([]string{"TMPDIR=" + dir}, c.Env...), Namespace: k.Namespace,
+		Kubeconfig: filepath.Join(dir, fmt.Sprintf("kubeconfig-%d", how.Number)),
 	}
 	if err := p.proxy.WriteKubeconfig(cmd.Kubeconfig, fmt.Sprintf("operator-%d", how.Number)); err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was doing
