@@ -111,7 +111,8 @@ spec: {"exposed":true} -> unset
 `,
 		},
 		"panic": {
-			reason: "a manifest that nobody expected", op: setup(panicky), as: "proxy", plural: "proxies", oracle: oraclePanic, want: `
+			reason: "a manifest that nobody expected", op: setup(panicky), as: "proxy",
+			plural: "proxies", oracle: oraclePanic, want: `
 kind: Proxy
 metadata:
   name: front

@@ -15,8 +15,9 @@ import (
 //		gen.Fuzz(f, database.Operator, gen.From("config/crd/databases.yaml", "config/samples/database.yaml"))
 //	}
 //
-// Without -fuzz it runs as many sequences as Sequences says, and what is in testdata/fuzz. With it, give -fuzzminimizetime=1x,
-// too: a sequence takes seconds, Go would spend its time on making bytes fewer, and what fails is shrunk here.
+// Without -fuzz it runs as many sequences as Sequences says, and what is in testdata/fuzz. With it, give
+// -fuzzminimizetime=1x, too: a sequence takes seconds, Go would spend its time on making bytes fewer, and what fails is
+// shrunk here.
 func Fuzz(f *testing.F, op testkit.Runnable, what Source, opts ...Option) {
 	f.Helper()
 	c := begin(f, op, what, opts)

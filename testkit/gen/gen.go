@@ -4,17 +4,17 @@
 //		gen.Explore(t, database.Operator, gen.From("config/crd/databases.yaml", "config/samples/database.yaml"))
 //	}
 //
-// Beginning with the sample it changes the custom resource step by step: whatever its CustomResourceDefinition allows and the
-// API server accepts, what operators are known to stumble over first. After each step the operator has to come to rest, and
-// what it has made then must not depend on how it came there: it is compared with what the operator makes of the same
-// manifest in a namespace where there was nothing before. Now and then a step is undone, and everything has to be as it was.
-// See [Oracles] for the rest.
+// Beginning with the sample it changes the custom resource step by step: whatever its CustomResourceDefinition allows and
+// the API server accepts, what operators are known to stumble over first. After each step the operator has to come to rest,
+// and what it has made then must not depend on how it came there: it is compared with what the operator makes of the same
+// manifest in a namespace where there was nothing before. Now and then a step is undone, and everything has to be as it
+// was. See [Oracles] for the rest.
 //
 // A manifest that the API server accepts and the operator cannot carry out is nobody's failure, as long as the operator says
 // so and comes back when the custom resource is good again.
 //
-// What fails is shrunk to the least that fails, mostly a pair of manifests, and printed as YAML with the command that replays
-// it. What differs between two runs on the same manifest, such as a generated password, does not count. [Fuzz] lets
+// What fails is shrunk to the least that fails, mostly a pair of manifests, and printed as YAML with the command that
+// replays it. What differs between two runs on the same manifest, such as a generated password, does not count. [Fuzz] lets
 // go test -fuzz make the choices.
 //
 // It is not for what goes wrong around the operator: see package chaos. It does not know what the operator should make of a

@@ -65,8 +65,10 @@ func stubborn(mgr manager.Manager) error {
 				pod := &job.Spec.JobTemplate.Spec.Template.Spec
 				pod.RestartPolicy = corev1.RestartPolicyNever
 				args := slices.Sorted(maps.Keys(b.Spec.Options))
-				pod.Containers = []corev1.Container{{Name: "backup", Image: "backup", Args: args, TerminationMessagePath: "/dev/termination-log",
-					TerminationMessagePolicy: corev1.TerminationMessageReadFile, ImagePullPolicy: corev1.PullAlways}}
+				pod.Containers = []corev1.Container{{
+					Name: "backup", Image: "backup", Args: args, ImagePullPolicy: corev1.PullAlways,
+					TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+				}}
 				return controllerutil.SetControllerReference(b, job, c.Scheme(), controllerutil.WithBlockOwnerDeletion(false))
 			})
 			if apierrors.IsInvalid(err) {

@@ -20,8 +20,6 @@ const (
 	oracleRecovery = "recovery" // the same, when the manifest had been there before
 	oracleRefused  = "refused"  // the API server refuses what the operator sends
 	oraclePanic    = "panic"    // the operator panicked
-	oracleResidue  = "residue"
-	oracleAtRest   = "writes-at-rest"
 )
 
 // Oracles are the names of what is held against every operator, as reports use them and [Without] takes them.
@@ -29,7 +27,8 @@ func Oracles() []string {
 	all := []string{oracleFresh, oracleRecovery, oraclePanic}
 	for _, name := range explore.Oracles() {
 		switch name {
-		case "scenario", "end-state", "creations", "writes-after-restart", "lost-update", "rights": // nothing here brings these about
+		case "scenario", "end-state", "creations", "writes-after-restart", "lost-update", "rights":
+			// Nothing here brings these about.
 		default:
 			all = append(all, name)
 		}
@@ -67,7 +66,8 @@ func configure(opts []Option) (*config, error) {
 	}
 	for _, oracle := range c.Options.Without {
 		if !slices.Contains(Oracles(), oracle) {
-			return nil, fmt.Errorf("there is no oracle %q to be switched off: the oracles are %s", oracle, strings.Join(Oracles(), ", "))
+			return nil, fmt.Errorf("there is no oracle %q to be switched off: the oracles are %s",
+				oracle, strings.Join(Oracles(), ", "))
 		}
 	}
 	if c.steps < 1 || c.sequences < 1 {

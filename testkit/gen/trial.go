@@ -146,7 +146,9 @@ type look struct {
 }
 
 // compare compares what there is with what comes of m alone.
-func (t *trial) compare(ctx context.Context, m *unstructured.Unstructured, ref *reference, second look, back bool) (result, error) {
+func (t *trial) compare(
+	ctx context.Context, m *unstructured.Unstructured, ref *reference, second look, back bool,
+) (result, error) {
 	diff := t.c.differ(ref, t.state())
 	if diff == "" {
 		return result{}, nil
@@ -218,7 +220,8 @@ func (t *trial) wrong(now *report.Violation) *finding {
 	if calls := t.refusals(); len(calls) > 0 && t.isReady() && t.c.has(oracleRefused) {
 		return &finding{
 			oracle: oracleRefused, detail: calls[0].Message,
-			message: fmt.Sprintf("the custom resource is Ready, and the API server refuses what the operator sends: %s", calls[0].Request),
+			message: fmt.Sprintf("the custom resource is Ready, and the API server refuses what the operator sends: %s",
+				calls[0].Request),
 		}
 	}
 	return nil

@@ -98,43 +98,55 @@ func (s *Session) Rest(quiet time.Duration) (*report.Violation, error) {
 
 // rest is Rest, if done is true, too. That it does not become true is not wrong in itself.
 func (s *Session) rest(quiet time.Duration, done func() bool) (*report.Violation, error) {
-	const longest = 6 // times the patience
-	r, step := s.run, len(s.x.Steps)-1
 	began := time.Now()
 	for {
-		enough, idle := quiet, s.idle
-		refused, forbidden := s.trouble()
-		if (refused || forbidden) && quiet <= lastGuard {
-			enough, idle = guard, s.silent
-		}
 		var lie *report.Violation
-		rests := r.sawCreations() && r.still(r.k.Context(), enough, idle)
+		refused, forbidden := s.trouble()
+		rests := s.rests(quiet, refused || forbidden)
 		if rests {
-			lie = r.untrue(step)
+			lie = s.run.untrue(len(s.x.Steps) - 1)
 		}
 		if err := s.err(); err != nil || rests && (refused || lie == nil) && done() {
 			return nil, err
 		}
-		switch waited := time.Since(began); {
-		case lie != nil && len(s.Violations()) > 0:
+		if lie != nil && len(s.Violations()) > 0 {
 			return nil, nil //nolint:nilnil // there is worse already
-		case waited < s.x.Patience:
-		case refused:
-			return nil, nil //nolint:nilnil // that it tries again is what the user may expect
-		case rests && !done():
-			return nil, nil //nolint:nilnil // nothing is wrong with that
-		case lie != nil:
-			return lie, nil
-		case waited > longest*s.x.Patience, s.repeats():
-			return &report.Violation{
-				Oracle: oracleAtRest, Detail: r.lastWrites(8), //nolint:mnd // enough to see what repeats itself
-				Message: fmt.Sprintf("%s the operator still writes, %v later: it never comes to rest", r.after(step), s.x.Patience),
-			}, nil
+		}
+		if waited := time.Since(began); waited >= s.x.Patience {
+			switch {
+			case refused, rests && lie == nil:
+				return nil, nil //nolint:nilnil // that it tries again, or is not done, is for the caller to judge
+			case lie != nil:
+				return lie, nil
+			case waited > longest*s.x.Patience, s.repeats():
+				return s.restless(), nil
+			}
 		}
 		select {
 		case <-time.After(guard / 3): //nolint:mnd // often enough
-		case <-r.probe.ctx.Done():
+		case <-s.run.probe.ctx.Done():
 		}
+	}
+}
+
+// longest is how many times the patience an operator gets if it does not write the same thing over and over.
+const longest = 6
+
+// rests reports whether nothing has happened for a while.
+func (s *Session) rests(quiet time.Duration, trouble bool) bool {
+	idle := s.idle
+	if trouble && quiet <= lastGuard {
+		quiet, idle = guard, s.silent
+	}
+	return s.run.sawCreations() && s.run.still(s.run.k.Context(), quiet, idle)
+}
+
+// restless says that the operator does not come to rest.
+func (s *Session) restless() *report.Violation {
+	return &report.Violation{
+		Oracle: oracleAtRest, Detail: s.run.lastWrites(8), //nolint:mnd // enough to see what repeats itself
+		Message: fmt.Sprintf("%s the operator still writes, %v later: it never comes to rest",
+			s.run.after(len(s.x.Steps)-1), s.x.Patience),
 	}
 }
 

@@ -1,0 +1,56 @@
+package validity_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/validity"
+)
+
+// A manifest replaces the one before, but for what others have put into the metadata. What is refused changes nothing.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	store := validity.Store{Client: k.Client, Namespace: k.Namespace}
+	first := sample(t)
+	judge := func(valid bool, verdict validity.Verdict, err error) {
+		t.Helper()
+		if err != nil || verdict.Valid != valid {
+			t.Fatalf("valid is %v, want %v: %s, error %v", verdict.Valid, valid, verdict.Sentence, err)
+		}
+	}
+	verdict, err := store.Judge(t.Context(), nil, first)
+	judge(true, verdict, err)
+
+	stored := first.DeepCopy()
+	k.Update(stored, func() { stored.SetFinalizers([]string{"example.com/theirs"}) })
+	second := first.DeepCopy()
+	second.SetLabels(map[string]string{"example.com/other": "yes"})
+	second.Object["spec"].(map[string]any)["members"] = int64(5) //nolint:errcheck,forcetypeassert // the sample has one
+	verdict, err = store.Judge(t.Context(), first, second)
+	judge(true, verdict, err)
+
+	bad := second.DeepCopy()
+	bad.Object["spec"].(map[string]any)["members"] = "many" //nolint:errcheck,forcetypeassert // the sample has one
+	verdict, err = store.Judge(t.Context(), second, bad)
+	judge(false, verdict, err)
+
+	k.Get(stored)
+	got := map[string]any{
+		"labels": stored.GetLabels(), "finalizers": stored.GetFinalizers(),
+		"members": stored.Object["spec"].(map[string]any)["members"], //nolint:errcheck,forcetypeassert // the sample has one
+	}
+	want := map[string]any{
+		"labels": second.GetLabels(), "finalizers": []string{"example.com/theirs"}, "members": int64(5),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what is stored (-want +got):\n%s", diff)
+	}
+	k.Update(stored, func() { stored.SetFinalizers(nil) })
+	if err := k.Client.Delete(t.Context(), stored); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+}
