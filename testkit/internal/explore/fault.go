@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -92,7 +91,7 @@ func (r *run) find(is func(history.Change) bool) (history.Change, bool) {
 
 // idle waits until the operator does nothing for a moment, with what it has been told.
 func (r *run) idle() {
-	ctx, cancel := context.WithTimeout(r.k.Context(), r.x.Patience)
+	ctx, cancel := r.patience()
 	defer cancel()
 	_ = r.rest(ctx, max(lastGuard, r.x.Guard)) // if it goes on writing, that is found when the step is over
 }

@@ -212,7 +212,7 @@ func restartAtRest(r *run, _ int) {
 	if !r.restart() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.k.Context(), r.x.Patience)
+	ctx, cancel := r.patience()
 	defer cancel()
 	for !covers(r.wire.Opened(before+1), r.wire.Opened(1)) && ctx.Err() == nil {
 		r.wire.Touch()

@@ -527,6 +527,15 @@ func stretched(quiet, pace time.Duration) time.Duration {
 	return max(quiet, min(dozens*pace, limit))
 }
 
+// patience is a context that ends when the operator has had its time, which is longer on a busy machine.
+func (r *run) patience() (context.Context, context.CancelFunc) {
+	const ordinary, most = 20 * time.Millisecond, 4
+	r.mu.Lock()
+	times := min(max(r.pace/ordinary, 1), most)
+	r.mu.Unlock()
+	return context.WithTimeout(r.k.Context(), r.x.Patience*times)
+}
+
 // rest waits until the operator has sent nothing for the given time, or returns ctx's error.
 func (r *run) rest(ctx context.Context, quiet time.Duration) error {
 	for idle := r.operatorIdle(); !r.still(ctx, quiet, idle); {
@@ -553,7 +562,7 @@ func (r *run) operatorIdle() func() (idle time.Duration, still bool) {
 
 // settle waits until the operator is at rest after a step and, once it is known what should come of it, until it came of it.
 func (r *run) settle(step int) bool {
-	ctx, cancel := context.WithTimeout(r.k.Context(), r.x.Patience)
+	ctx, cancel := r.patience()
 	defer cancel()
 	if r.known == nil {
 		return r.settleFirst(ctx, step)
