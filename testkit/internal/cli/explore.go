@@ -103,8 +103,7 @@ func readInput(o exploreOptions) (in input, err error) {
 
 // firstOf returns the first of several mistakes: one sentence is to be read and put right at a time.
 func firstOf(err error) error {
-	var mistake *scenario.Error
-	if errors.As(err, &mistake) {
+	if mistake, ok := errors.AsType[*scenario.Error](err); ok {
 		return mistake
 	}
 	return err
@@ -241,8 +240,7 @@ func (e *exploration) rehearse(ctx context.Context, admin kube.Client) (err erro
 	}
 	defer func() { err = errors.Join(err, abandon(context.WithoutCancel(ctx), admin, namespace)) }()
 	err = e.input.scenario.Rehearse(ctx, admin, namespace.Name)
-	var mistake *scenario.Error
-	if errors.As(err, &mistake) {
+	if mistake, ok := errors.AsType[*scenario.Error](err); ok {
 		return usagef("explore: %w", mistake)
 	}
 	return err //nolint:wrapcheck // says what it was doing
@@ -277,12 +275,12 @@ func noted(r *report.Report, notes ...string) *report.Report {
 
 // endedByItself reports whether the program did so, although no fault had been tried.
 func endedByItself(r *report.Report, err error) bool {
-	var start *explore.StartError
-	if errors.As(err, &start) {
+	if start, ok := errors.AsType[*explore.StartError](err); ok {
 		return start.Ended
 	}
 	return r != nil && slices.ContainsFunc(r.Failures(), func(run report.Run) bool {
-		return run.Fault == fault && slices.ContainsFunc(run.Violations, func(v report.Violation) bool { return v.Oracle == "exit" })
+		ended := func(v report.Violation) bool { return v.Oracle == "exit" }
+		return run.Fault == fault && slices.ContainsFunc(run.Violations, ended)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -197,7 +198,7 @@ func (o *exploreOptions) replay(plan string) string {
 	add(o.account != "", "service-account", o.account)
 	add(o.rest != defaultRest, "rest", o.rest.String())
 	add(o.patience != defaultPatience, "patience", o.patience.String())
-	add(o.parallel != 0, "parallel", fmt.Sprint(o.parallel))
+	add(o.parallel != 0, "parallel", strconv.Itoa(o.parallel))
 	if o.workloads {
 		words = append(words, "--workloads")
 	}

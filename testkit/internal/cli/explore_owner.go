@@ -71,7 +71,9 @@ func (o owner) mark(ctx context.Context, c kube.Client, name string) error {
 	if err != nil {
 		return err
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": meta.Labels, "annotations": meta.Annotations}})
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"labels": meta.Labels, "annotations": meta.Annotations},
+	})
 	if err != nil {
 		return fmt.Errorf("encoding the owner of a namespace: %w", err)
 	}

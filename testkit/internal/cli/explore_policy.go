@@ -79,7 +79,9 @@ func (p *policy) widen(objects []*unstructured.Unstructured) error {
 		}
 	}
 	for _, b := range bindings {
-		if !slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool { return s.Kind == "ServiceAccount" && s.Name == p.account }) {
+		if !slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool {
+			return s.Kind == rbacv1.ServiceAccountKind && s.Name == p.account
+		}) {
 			continue
 		}
 		rules, known := roles[b.RoleRef.Name]
@@ -103,6 +105,6 @@ func narrowedNote(resources []string) string {
 	if len(resources) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the operator asks for objects of all namespaces (%s): each run shows it those of its own namespace alone",
+	return fmt.Sprintf("the operator asks for objects of all namespaces (%s): each run shows it those of its own alone",
 		strings.Join(resources, ", "))
 }

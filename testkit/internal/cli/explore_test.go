@@ -67,75 +67,90 @@ func TestExploreRefusesBadInput(t *testing.T) {
 		want   string
 	}{
 		"Command":  {"nothing to run", []string{"--scenario", good}, "explore: which operator? Write: testkit explore"},
-		"Scenario": {"nothing to do", []string{"--", "true"}, "explore: what is to happen to the operator? Write: testkit explore"},
-		"Flag":     {"a typing mistake", []string{"--crds", "x"}, "explore: flag provided but not defined: -crds; see testkit help"},
+		"Scenario": {"nothing to do", []string{"--", "true"}, "explore: what is to happen to the operator? Write: testkit"},
+		"Flag":     {"a typing mistake", []string{"--crds", "x"}, "explore: flag provided but not defined: -crds; see"},
 		"Fault": {
-			"a typing mistake", []string{"--scenario", good, "--fault", "crsh", "--", "true"},
+			"a typing mistake",
+			[]string{"--scenario", good, "--fault", "crsh", "--", "true"},
 			"explore: --fault=crsh: there is no such fault: choose from crash-before, ",
 		},
 		"Oracle": {
-			"a typing mistake", []string{"--scenario", good, "--without", "x", "--", "true"},
+			"a typing mistake",
+			[]string{"--scenario", good, "--without", "x", "--", "true"},
 			"explore: --without=x: there is no such oracle: choose from scenario, end-state, ",
 		},
 		"Report": {
-			"nothing writes it", []string{"--scenario", good, "--report", "x.pdf", "--", "true"},
+			"nothing writes it",
+			[]string{"--scenario", good, "--report", "x.pdf", "--", "true"},
 			"explore: --report=x.pdf: name a file that ends in .html, ",
 		},
 		"Folder": {
-			"it would be a pity afterwards", []string{"--scenario", good, "--report", "/no/such/x.html", "--", "true"},
+			"it would be a pity afterwards",
+			[]string{"--scenario", good, "--report", "/no/such/x.html", "--", "true"},
 			"explore: --report=/no/such/x.html: there is no folder /no/such: make it, or name another one",
 		},
 		"Program": {
-			"a typing mistake", []string{"--scenario", good, "--", "no-such-program"},
+			"a typing mistake",
+			[]string{"--scenario", good, "--", "no-such-program"},
 			"explore: there is no program no-such-program: install it, or correct its path",
 		},
 		"Path": {
-			"a typing mistake", []string{"--scenario", good, "--", "/no/such/program"},
+			"a typing mistake",
+			[]string{"--scenario", good, "--", "/no/such/program"},
 			"explore: there is no program /no/such/program: install it, or correct its path",
 		},
 		"Executable": {
-			"a script without the bit", []string{"--scenario", good, "--", plain},
+			"a script without the bit",
+			[]string{"--scenario", good, "--", plain},
 			"explore: " + plain + " is not executable: make it so with chmod +x, or put its interpreter in front of it",
 		},
 		"Rest": {
-			"a typing mistake", []string{"--scenario", good, "--rest", "0s", "--", "true"},
+			"a typing mistake",
+			[]string{"--scenario", good, "--rest", "0s", "--", "true"},
 			"explore: --rest=0s: give a time that is longer than nothing",
 		},
 		"Account": {
-			"an account without roles has no rights", []string{"--scenario", good, "--service-account", "x", "--", "true"},
+			"an account without roles has no rights",
+			[]string{"--scenario", good, "--service-account", "x", "--", "true"},
 			"explore: --service-account=x: its roles are not known: give their files with --rbac",
 		},
 		"NoAccount": {
-			"a file without an account", []string{"--scenario", good, "--rbac", dir + "/x.yaml", "--", "true"},
+			"a file without an account",
+			[]string{"--scenario", good, "--rbac", dir + "/x.yaml", "--", "true"},
 			"explore: " + dir + "/x.yaml: finding the operator's ServiceAccount: the files have none: name one with",
 		},
 		"NoCRD": {
-			"another file", []string{"--scenario", good, "--crd", dir + "/x.yaml", "--", "true"},
+			"another file",
+			[]string{"--scenario", good, "--crd", dir + "/x.yaml", "--", "true"},
 			"explore: " + dir + "/x.yaml:1: ConfigMap x is no CustomResourceDefinition: give a file that holds one",
 		},
 		"MissingCRD": {
-			"a typing mistake", []string{"--scenario", good, "--crd", "/no/such.yaml", "--", "true"},
+			"a typing mistake",
+			[]string{"--scenario", good, "--crd", "/no/such.yaml", "--", "true"},
 			"explore: there is no file or folder /no/such.yaml: correct the path",
 		},
 		"WrongCRD": {
 			"the line is that of the field",
-			[]string{"--scenario", good, "--crd", write(t, dir, "crd.yaml", strings.Replace(string(crd), "type: integer\n                minimum",
-				"type: int\n                minimum", 1)), "--", "true"},
+			[]string{"--scenario", good, "--crd", write(t, dir, "crd.yaml", strings.Replace(string(crd),
+				"type: integer\n                minimum", "type: int\n                minimum", 1)), "--", "true"},
 			"explore: " + dir + "/crd.yaml:40: the CustomResourceDefinition pages.testkit.homeostat.dev is not valid: " +
 				"spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[port].",
 		},
 		"UnknownField": {
 			"a typing mistake",
-			[]string{"--scenario", good, "--crd", write(t, dir, "typo.yaml", strings.Replace(string(crd), "scope:", "scop:", 1)), "--", "true"},
-			"explore: " + dir + `/typo.yaml:1: the CustomResourceDefinition pages.testkit.homeostat.dev is not valid: strict decoding error: ` +
-				`unknown field "spec.scop"`,
+			[]string{"--scenario", good, "--crd", write(t, dir, "typo.yaml",
+				strings.Replace(string(crd), "scope:", "scop:", 1)), "--", "true"},
+			"explore: " + dir + "/typo.yaml:1: the CustomResourceDefinition pages.testkit.homeostat.dev is not valid: " +
+				`strict decoding error: unknown field "spec.scop"`,
 		},
 		"NotYAML": {
-			"a bracket is missing", []string{"--scenario", write(t, dir, "bad.yaml", "steps: [\n"), "--", "true"},
+			"a bracket is missing",
+			[]string{"--scenario", write(t, dir, "bad.yaml", "steps: [\n"), "--", "true"},
 			"explore: " + dir + "/bad.yaml:",
 		},
 		"Mistake": {
-			"the first of two", []string{"--scenario", write(t, dir, "two.yaml", "steps:\n- nam: x\n- nam: y\n"), "--", "true"},
+			"the first of two",
+			[]string{"--scenario", write(t, dir, "two.yaml", "steps:\n- nam: x\n- nam: y\n"), "--", "true"},
 			"explore: " + dir + `/two.yaml:2: unknown field "nam" in steps[0]: its fields are name, apply, patch, delete and wait`,
 		},
 	}
@@ -153,7 +168,8 @@ func TestExploreRefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "kind.yaml", "apiVersion: example.com/v1\nkind: Nothing\nmetadata: {name: x}\n")
-	write(t, dir, "page.yaml", "apiVersion: testkit.homeostat.dev/v1\nkind: Page\nmetadata: {name: x}\nspec:\n  text: x\n  port: 0\n")
+	write(t, dir, "page.yaml",
+		"apiVersion: testkit.homeostat.dev/v1\nkind: Page\nmetadata: {name: x}\nspec:\n  text: x\n  port: 0\n")
 	write(t, dir, "x.yaml", configMap)
 	about := func(name, file string) string {
 		return write(t, dir, name, "steps:\n- name: create\n  apply: "+file+"\n")
@@ -164,18 +180,21 @@ func TestExploreRefusesWhatCannotWork(t *testing.T) {
 		want   string
 	}{
 		"Kind": {
-			"its CRD was forgotten", []string{"--scenario", about("a.yaml", "kind.yaml"), "--", "true"},
+			"its CRD was forgotten",
+			[]string{"--scenario", about("a.yaml", "kind.yaml"), "--", "true"},
 			"explore: " + dir + "/kind.yaml:2: the API server knows no Nothing in example.com/v1: correct it, or add its " +
 				"CustomResourceDefinition",
 		},
 		"Value": {
-			"the API server refuses it", []string{
+			"the API server refuses it",
+			[]string{
 				"--scenario", about("b.yaml", "page.yaml"), "--crd", filepath.Join(operators, "crd.yaml"), "--", "true",
 			},
 			"explore: " + dir + "/page.yaml:6: the API server refuses Page x: spec.port: ",
 		},
 		"Ends": {
-			"a wrong argument", []string{"--scenario", about("c.yaml", "x.yaml"), "--", "sh", "-c", "echo no such flag; exit 3"},
+			"a wrong argument",
+			[]string{"--scenario", about("c.yaml", "x.yaml"), "--", "sh", "-c", "echo no such flag; exit 3"},
 			"explore: the operator ended by itself (exit status 3); the last it printed:\n  no such flag\n" +
 				"It has asked the API server for nothing before",
 		},
@@ -225,7 +244,7 @@ func TestExploreAFixedPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := free.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // that is what it listens on
+	port := free.Addr().(*net.TCPAddr).Port
 	_ = free.Close()
 	correct, err := filepath.Abs(filepath.Join(operators, "correct"))
 	if err != nil {
@@ -243,8 +262,9 @@ pages.main()
 	w := newWorld(t)
 	args := explorePython("correct", "", "--only", "crash-after/create-configmaps-example#1")
 	got := w.run(append(args[:len(args)-1], program)...)
-	check(t, "a fixed port", got, 0, "the operator ended by itself where several of it ran at once: trying again, one at a time",
-		"note: the operator ended by itself where several of it ran at once", "as with --parallel 1", "4 runs: 0 failed, 4 passed")
+	const said = "the operator ended by itself where several of it ran at once"
+	check(t, "a fixed port", got, 0, "testkit: "+said+": trying again, one at a time", "note: "+said,
+		"as with --parallel 1", "4 runs: 0 failed, 4 passed")
 }
 
 func TestExploreInterrupted(t *testing.T) {

@@ -255,8 +255,8 @@ func probeOf(k *testkit.K) *probe {
 	return p
 }
 
-// Effects is how many of the operator's requests changed something in the fault-free runs, as far as they are the same in all
-// of them. It is 0 before Learn.
+// Effects is how many of the operator's requests changed something in the fault-free runs, as far as they are the same in
+// all of them. It is 0 before Learn.
 func (x *Explorer) Effects() int {
 	if x.known == nil {
 		return 0
@@ -270,8 +270,8 @@ func (x *Explorer) Effects() int {
 	return n
 }
 
-// Fail ends a step, or the setup, of a scenario whose work cannot be done. What it does is in vain, and no failure, if the run
-// has been ended meanwhile.
+// Fail ends a step, or the setup, of a scenario whose work cannot be done. That is no failure if the run has been ended
+// meanwhile.
 func Fail(k *testkit.K, err error) {
 	if p := probeOf(k); k.Context().Err() == nil {
 		p.fail(err.Error())

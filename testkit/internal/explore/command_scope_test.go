@@ -27,10 +27,13 @@ func TestScope(t *testing.T) {
 		reason            string
 		method, url, want string
 	}{
-		"List":      {"informers begin with it", "GET", "/api/v1/configmaps?limit=500", "/api/v1/namespaces/run/configmaps?limit=500"},
-		"Watch":     {"and go on with it", "GET", "/api/v1/configmaps?watch=1", "/api/v1/namespaces/run/configmaps?watch=1"},
-		"One":       {"an informer of one object", "GET", "/api/v1/configmaps?watch=1&fieldSelector=metadata.name%3Dx", "/api/v1/namespaces/run/configmaps?watch=1&fieldSelector=metadata.name%3Dx"},
-		"Custom":    {"resources in groups, too", "GET", "/apis/example.com/v1/pages", "/apis/example.com/v1/namespaces/run/pages"},
+		"List":  {"informers begin with it", "GET", "/api/v1/configmaps?limit=5", "/api/v1/namespaces/run/configmaps?limit=5"},
+		"Watch": {"and go on with it", "GET", "/api/v1/configmaps?watch=1", "/api/v1/namespaces/run/configmaps?watch=1"},
+		"One": {
+			"an informer of one object", "GET", "/api/v1/configmaps?watch=1&fieldSelector=metadata.name%3Dx",
+			"/api/v1/namespaces/run/configmaps?watch=1&fieldSelector=metadata.name%3Dx",
+		},
+		"Custom":    {"in groups, too", "GET", "/apis/example.com/v1/pages", "/apis/example.com/v1/namespaces/run/pages"},
 		"Delete":    {"all of a kind", "DELETE", "/apis/example.com/v1/pages", "/apis/example.com/v1/namespaces/run/pages"},
 		"Cluster":   {"nodes are in no namespace", "GET", "/api/v1/nodes", "/api/v1/nodes"},
 		"Namespace": {"it says which itself", "GET", "/api/v1/namespaces/other/configmaps", "/api/v1/namespaces/other/configmaps"},

@@ -167,12 +167,16 @@ func TestProgramsThatAreNoOperators(t *testing.T) {
 	}{
 		"NotFound": {"a typing mistake", []string{"/no/such/operator"}, false, "starting the operator: fork/exec /no/such/operator"},
 		"Ends": {
-			"what it prints says why", []string{"sh", "-c", "echo no such flag; exit 3"}, true,
+			"what it prints says why",
+			[]string{"sh", "-c", "echo no such flag; exit 3"},
+			true,
 			"the operator ended by itself (exit status 3); the last it printed:\n  no such flag\n" +
 				"It has asked the API server for nothing before",
 		},
 		"Silent": {
-			"it does not use the kubeconfig", []string{"sleep", "1000"}, false,
+			"it does not use the kubeconfig",
+			[]string{"sleep", "1000"},
+			false,
 			"the operator has asked the API server for nothing within 300ms: make it use the kubeconfig in KUBECONFIG",
 		},
 	} {

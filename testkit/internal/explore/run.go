@@ -560,6 +560,18 @@ func (r *run) operatorIdle() func() (idle time.Duration, still bool) {
 	}
 }
 
+// allIdle tells for how long, in addition, the namespace has not changed.
+func (r *run) allIdle() func() (idle time.Duration, still bool) {
+	operator := r.operatorIdle()
+	return func() (time.Duration, bool) {
+		idle, still := operator()
+		if r.x.has(oracleAtRest) {
+			idle = min(idle, r.unchanged())
+		}
+		return idle, still
+	}
+}
+
 // settle waits until the operator is at rest after a step and, once it is known what should come of it, until it came of it.
 func (r *run) settle(step int) bool {
 	ctx, cancel := r.patience()
@@ -657,15 +669,9 @@ func (r *run) after(step int) string {
 // settleFirst waits for rest alone: what comes of the step is what is learned.
 func (r *run) settleFirst(ctx context.Context, step int) bool {
 	var rests bool
-	operator := r.operatorIdle()
+	idle := r.allIdle()
 	for {
-		still := r.still(ctx, r.x.Rest, func() (time.Duration, bool) {
-			idle, still := operator()
-			if r.x.has(oracleAtRest) {
-				idle = min(idle, r.unchanged())
-			}
-			return idle, still
-		})
+		still := r.still(ctx, r.x.Rest, idle)
 		if ctx.Err() == nil { // when time is up, nothing can be asked any more
 			rests = still
 		}

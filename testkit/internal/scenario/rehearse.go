@@ -50,7 +50,9 @@ func (s *Scenario) Rehearse(ctx context.Context, c client.Client, namespace stri
 	return nil
 }
 
-func (s *Scenario) rehearseApply(ctx context.Context, c client.Client, namespace string, object *unstructured.Unstructured) error {
+func (s *Scenario) rehearseApply(
+	ctx context.Context, c client.Client, namespace string, object *unstructured.Unstructured,
+) error {
 	u := object.DeepCopy()
 	unstructured.RemoveNestedField(u.Object, "status")
 	err := place(c, u, namespace)
@@ -62,7 +64,8 @@ func (s *Scenario) rehearseApply(ctx context.Context, c client.Client, namespace
 		err = manifest.Apply(ctx, c, u)
 	}
 	if refusal, field, ok := refused(err); ok {
-		return s.errorAt(object, field, "the API server refuses %s %s: %s: correct it", object.GetKind(), object.GetName(), refusal)
+		return s.errorAt(object, field, "the API server refuses %s %s: %s: correct it",
+			object.GetKind(), object.GetName(), refusal)
 	}
 	if err != nil {
 		return fmt.Errorf("rehearsing %s: %w", s.File, err)
