@@ -17,6 +17,11 @@
 // own ServiceAccount with the Roles it ships. It works with any controller-runtime operator, whatever library it was
 // written with.
 //
+// A test that fails shows one timeline: what the test did, what the operator asked of the API server, which fields and
+// conditions changed, Events and the log; and the command that runs it again. At the end of each test the rules that hold
+// for every operator are held against it: see [Oracle], and [Without] to break one on purpose. [K.Golden] compares what an
+// operator made with a file, and [Env.NoUnusedRules] its roles with what it needed.
+//
 // What it does not do: containers never run. In the API tier pods are only stored; in the Workloads tier simulated
 // nodes report them Running and Ready.
 package testkit

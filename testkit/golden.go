@@ -17,6 +17,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,39 +52,49 @@ func (k *K) Golden(file string, objects ...client.Object) {
 }
 
 func (k *K) golden(file string, objects []client.Object) error {
-	update := updating()
-	var want documents
-	if !update {
-		data, err := os.ReadFile(file) //nolint:gosec // the name is in the test
+	if updating() {
+		got, err := k.settled(objects, func(documents) bool { return false })
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("comparing with %s: there is no such file; write it with\n    %s -update", file, replay(k.t.Name()))
 		case err != nil:
-			return fmt.Errorf("comparing with a golden file: %w", err)
+			return fmt.Errorf("writing %s: %w", file, err)
+		case len(got) == 0:
+			return fmt.Errorf("writing %s: the operators have made nothing within %v", file, k.Timeout)
 		}
-		if want, err = readDocuments(data); err != nil {
-			return fmt.Errorf("comparing with %s: %w", file, err)
-		}
+		return got.write(file)
 	}
+	data, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("comparing with %s: there is no such file; write it with\n    %s -update", file, replay(k.t.Name()))
+	case err != nil:
+		return fmt.Errorf("comparing with a golden file: %w", err)
+	}
+	want, err := readDocuments(data)
+	if err != nil {
+		return fmt.Errorf("comparing with %s: %w", file, err)
+	}
+	got, err := k.settled(objects, func(got documents) bool { return gocmp.Equal(want, got) })
+	if err != nil {
+		return fmt.Errorf("comparing with %s: %w", file, err)
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		return fmt.Errorf("comparing with %s (-want +got):\n%s\nIf that is right, write it with\n    %s -update",
+			file, diff, replay(k.t.Name()))
+	}
+	return nil
+}
+
+// settled returns what is there when the operators are at rest and have made something, or at once if it is good enough. It
+// takes no longer than K.Timeout.
+func (k *K) settled(objects []client.Object, enough func(documents) bool) (documents, error) {
 	ctx, cancel := context.WithTimeout(k.Context(), k.Timeout)
 	defer cancel()
 	began := time.Now()
 	for {
 		rested := time.Since(began) >= goldenRest && k.seen.rests(goldenRest)
 		got, err := k.canonical(k.Context(), objects)
-		switch {
-		case err != nil:
-			return fmt.Errorf("comparing with %s: %w", file, err)
-		case !update && gocmp.Equal(want, got):
-			return nil
-		case len(got) == 0 && ctx.Err() == nil: // nobody compares with nothing: it is still to come
-		case update && rested && len(got) > 0:
-			return got.write(file)
-		case update && ctx.Err() != nil:
-			return fmt.Errorf("writing %s: the operators are not at rest, or have made nothing, after %v", file, k.Timeout)
-		case rested || ctx.Err() != nil:
-			return fmt.Errorf("comparing with %s (-want +got):\n%s\nIf that is right, write it with\n    %s -update",
-				file, gocmp.Diff(want, got), replay(k.t.Name()))
+		if err != nil || enough(got) || rested && len(got) > 0 || ctx.Err() != nil {
+			return got, err
 		}
 		select {
 		case <-time.After(pollInterval):
@@ -149,7 +160,10 @@ func (k *K) refreshed(ctx context.Context, objects []client.Object) ([]history.C
 		}
 		u := &unstructured.Unstructured{}
 		u.SetGroupVersionKind(gvk)
-		if err := k.admin.Get(ctx, client.ObjectKeyFromObject(object), u); err != nil {
+		switch err := k.admin.Get(ctx, client.ObjectKeyFromObject(object), u); {
+		case apierrors.IsNotFound(err):
+			continue // it may come
+		case err != nil:
 			return nil, fmt.Errorf("getting %s %s: %w", gvk.Kind, object.GetName(), err)
 		}
 		all = append(all, history.Change{Resource: mapping.Resource, Object: u})
@@ -168,23 +182,37 @@ func (k *K) operated(ctx context.Context, calls []wire.Call, status map[wire.Kin
 			continue
 		}
 		known[c.UID] = true
-		resource := schema.GroupVersionResource{Group: c.Group, Resource: c.Resource}
-		gvk, err := k.conn.mapper.KindFor(resource)
+		u, err := k.written(ctx, c)
 		if err != nil {
-			continue // nothing that is stored
+			return nil, err
 		}
-		u := &unstructured.Unstructured{}
-		u.SetGroupVersionKind(gvk)
-		err = k.admin.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: c.Name}, u)
-		switch {
-		case apierrors.IsNotFound(err), err == nil && string(u.GetUID()) != c.UID: // it has gone
-		case err != nil:
-			return nil, fmt.Errorf("getting what was made by %s: %w", c, err)
-		default:
+		if u != nil {
+			resource := schema.GroupVersionResource{Group: c.Group, Resource: c.Resource}
 			all = append(all, history.Change{Resource: resource, Object: u})
 		}
 	}
 	return all, nil
+}
+
+// written gets the object that a request has written, or nil if it is no longer there.
+func (k *K) written(ctx context.Context, c wire.Call) (*unstructured.Unstructured, error) {
+	gvk, err := k.conn.mapper.KindFor(schema.GroupVersionResource{Group: c.Group, Resource: c.Resource})
+	if meta.IsNoMatchError(err) {
+		return nil, nil //nolint:nilnil // its kind has gone, too
+	} else if err != nil {
+		return nil, fmt.Errorf("finding the kind of %s: %w", c.Resource, err)
+	}
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(gvk)
+	err = k.admin.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: c.Name}, u)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && string(u.GetUID()) != c.UID:
+		return nil, nil //nolint:nilnil // it was deleted
+	case err != nil:
+		return nil, fmt.Errorf("getting what was made by %s: %w", c, err)
+	default:
+		return u, nil
+	}
 }
 
 // documents are canonical objects by what they are called, such as "Deployment web".
@@ -236,7 +264,7 @@ func (d documents) write(file string) error {
 		}
 		b.Write(data)
 	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // it is source
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("writing a golden file: %w", err)
 	}
 	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil { //nolint:gosec // it is source

@@ -118,11 +118,13 @@ func TestOracles(t *testing.T) {
 		testkit.Forbidden: {
 			`the operator's roles lack a right that it uses: apiGroups: [""], resources: ["secrets"], verbs: ["create"]`,
 		},
-		testkit.Refused:       {"the API server refuses what the operator sends: create configmaps", "No_Name"},
-		testkit.InvalidStatus: {"the lastTransitionTime of condition Sinned moved although its status stayed True", "Widget orders"},
-		testkit.SpecWritten:   {"the operator changed the spec of Widget orders, which is the user's", "patch widgets"},
-		testkit.Panicked:      {"the operator panicked: a bug", "judge_test.go"},
-		testkit.Leaked:        {"a goroutine of its is still there", "testkit_test.forget", "judge_test.go"},
+		testkit.Refused: {"the API server refuses what the operator sends: create configmaps", "No_Name"},
+		testkit.InvalidStatus: {
+			"the lastTransitionTime of condition Sinned moved although its status stayed True", "Widget orders",
+		},
+		testkit.SpecWritten: {"the operator changed the spec of Widget orders, which is the user's", "patch widgets"},
+		testkit.Panicked:    {"the operator panicked: a bug", "judge_test.go"},
+		testkit.Leaked:      {"a goroutine of its is still there", "testkit_test.forget", "judge_test.go"},
 	}
 	for _, which := range testkit.Oracles() {
 		t.Run(string(which), func(t *testing.T) {
@@ -154,7 +156,9 @@ func TestWithout(t *testing.T) {
 		want   string
 	}{
 		"NoReason": {"the reader wants to know", testkit.Without(" ", testkit.Forbidden), "says to the reader why"},
-		"Unknown":  {"a typing mistake", testkit.Without("so that", "forbiden"), `there is no oracle "forbiden"; there are ["forbidden"`},
+		"Unknown": {
+			"a typing mistake", testkit.Without("so that", "forbiden"), `there is no oracle "forbiden"; there are ["forbidden"`,
+		},
 	}
 	for name, tt := range tests {
 		if out := failing(t, func(fake testing.TB) { testkit.New(fake, tt.option) }); !strings.Contains(out, tt.want) {

@@ -2,20 +2,19 @@ package explore
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
@@ -29,10 +28,10 @@ const (
 	oracleAtRest    = "writes-at-rest"       // the operator does not come to rest
 	oracleRestart   = "writes-after-restart" // a restart changes something that was as it should be
 	oracleResidue   = "residue"              // something is left after the custom resource was deleted
-	oracleForbidden = "forbidden"            // the operator's roles lack a right
-	oracleRefused   = "refused"              // the API server refuses what the operator sends
-	oracleStatus    = "status"               // the status is not valid, or not true
-	oracleSpec      = "spec-written"         // the operator changes the spec of what it is told by
+	oracleForbidden = oracle.Forbidden       // the operator's roles lack a right
+	oracleRefused   = oracle.Refused         // the API server refuses what the operator sends
+	oracleStatus    = oracle.Status          // the status is not valid, or not true
+	oracleSpec      = oracle.Spec            // the operator changes the spec of what it is told by
 	oracleLost      = "lost-update"          // the operator undoes somebody else's change of what is not its own
 	oracleExit      = "exit"                 // the operator ended, or stopped working
 	oracleNever     = "never"                // a state that must not be
@@ -60,144 +59,39 @@ func (r *run) judge() {
 	r.judgeRights()
 }
 
-func (r *run) judgeCalls() {
-	for _, c := range r.wire.Calls() {
-		if !c.Reached || wire.IsLease(c.Request) && c.Code != http.StatusForbidden {
-			continue
-		}
-		switch c.Code {
-		case http.StatusForbidden:
-			if !r.isNamespaceGone(c) {
-				r.violate(oracleForbidden, "the operator's roles lack a right that it uses: "+rule(c), c.Message)
-			}
-		case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge,
-			http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
-			if !r.isStale(c) {
-				r.violate(oracleRefused, fmt.Sprintf("the API server refuses what the operator sends: %s", c.Request), c.Message)
-			}
-		}
+// found reports what the oracles found that hold for every operator.
+func (r *run) found(violations []report.Violation) {
+	for _, v := range violations {
+		r.violate(v.Oracle, v.Message, v.Detail)
 	}
 }
 
-// isNamespaceGone tells the refusal to create something in a namespace that is being deleted from a missing right.
-func (r *run) isNamespaceGone(c wire.Call) bool {
-	return slices.Contains(c.Causes, string(corev1.NamespaceTerminatingCause))
-}
+func (r *run) judgeCalls() { r.found(oracle.Calls(r.wire.Calls())) }
 
-// isStale tells the refusal of a write that was computed from an object which is gone, which is another way to say 409:
-// the request carries a UID that is not the one of the object of that name.
-func (r *run) isStale(c wire.Call) bool {
-	return c.Code == http.StatusUnprocessableEntity && metadataOf(c.Sent).UID != ""
-}
+func (r *run) isNamespaceGone(c wire.Call) bool { return oracle.IsNamespaceGone(c) }
 
-// rule is the RBAC rule that would allow the call.
-func rule(c wire.Call) string {
-	resource := c.Resource
-	if c.Subresource != "" {
-		resource += "/" + c.Subresource
-	}
-	verb := c.Verb
-	if verb == "apply" {
-		verb = "patch"
-	}
-	return fmt.Sprintf("apiGroups: [%q], resources: [%q], verbs: [%q]", c.Group, resource, verb)
-}
+func (r *run) isStale(c wire.Call) bool { return oracle.IsStale(c) }
 
-// judgeSpec finds writes of the operator that changed the generation of an object of the scenario's.
+func rule(c wire.Call) string { return oracle.Rule(c) }
+
 func (r *run) judgeSpec() {
-	theirs := created(r.user.Calls())
-	wrote := map[string]wire.Call{}
-	for _, c := range r.wire.Calls() {
-		if theirs[types.UID(c.UID)] && c.Subresource == "" && c.Verb != "delete" && c.Code < http.StatusMultipleChoices {
-			wrote[c.UID+"@"+c.Version] = c
-		}
+	r.found(oracle.Specs(r.wire.Calls(), r.user.Calls(), r.changes, r.statusKinds()))
+}
+
+// statusKinds are the kinds of which the operator writes the status.
+func (r *run) statusKinds() map[wire.Kind]bool {
+	kinds := oracle.StatusKinds(r.wire.Calls())
+	if r.known != nil {
+		maps.Copy(kinds, r.known.status)
 	}
-	last := map[types.UID]int64{}
-	for _, c := range r.changes {
-		uid, generation := c.Object.GetUID(), c.Object.GetGeneration()
-		call, ours := wrote[string(uid)+"@"+c.Object.GetResourceVersion()]
-		going := c.Object.GetDeletionTimestamp() != nil // which is a new generation, too, by whoever deleted it
-		if before, known := last[uid]; ours && known && !going && generation > before && r.statusKind(kindOf(c)) {
-			r.violate(oracleSpec, fmt.Sprintf("the operator changed the spec of %s, which is the user's", r.name(c)), call.String())
-		}
-		last[uid] = generation
-	}
+	return kinds
 }
 
 // statusKind reports whether the operator writes the status of objects of this kind.
-func (r *run) statusKind(kind wire.Kind) bool {
-	if r.known != nil && r.known.status[kind] {
-		return true
-	}
-	return slices.ContainsFunc(r.wire.Calls(), func(c wire.Call) bool {
-		return c.Subresource == "status" && c.Writes() && wire.KindOf(c.Request) == kind
-	})
-}
+func (r *run) statusKind(kind wire.Kind) bool { return r.statusKinds()[kind] }
 
 func (r *run) judgeStatus() {
-	last := map[types.UID][]metav1.Condition{}
-	for _, c := range r.changes {
-		if c.Type == watch.Deleted || !r.statusKind(kindOf(c)) {
-			continue
-		}
-		conditions, wrong := conditionsOf(c.Object)
-		if wrong == "" {
-			wrong = moved(last[c.Object.GetUID()], conditions)
-		}
-		if wrong != "" {
-			r.violate(oracleStatus, fmt.Sprintf("the status of %s is not valid: %s", r.name(c), wrong), describe(c.Object))
-		}
-		last[c.Object.GetUID()] = conditions
-	}
-}
-
-// conditionsOf reads the conditions and says what is not valid about them.
-func conditionsOf(u *unstructured.Unstructured) (conditions []metav1.Condition, wrong string) {
-	observed, ok, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
-	if ok && observed > u.GetGeneration() {
-		return nil, fmt.Sprintf("observedGeneration is %d, and the generation is %d", observed, u.GetGeneration())
-	}
-	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
-	seen := map[string]bool{}
-	for _, item := range list {
-		m, ok := item.(map[string]any)
-		if !ok {
-			return nil, "a condition is no object"
-		}
-		text := func(name string) string { s, _ := m[name].(string); return s }
-		c := metav1.Condition{Type: text("type"), Status: metav1.ConditionStatus(text("status")), Reason: text("reason")}
-		if at, err := time.Parse(time.RFC3339, text("lastTransitionTime")); err == nil {
-			c.LastTransitionTime = metav1.NewTime(at)
-		}
-		c.ObservedGeneration, _ = m["observedGeneration"].(int64)
-		switch {
-		case c.Type == "":
-			return nil, "a condition has no type"
-		case seen[c.Type]:
-			return nil, fmt.Sprintf("condition %s is there twice", c.Type)
-		case c.Status != metav1.ConditionTrue && c.Status != metav1.ConditionFalse && c.Status != metav1.ConditionUnknown:
-			return nil, fmt.Sprintf("condition %s has status %q, which is none of True, False and Unknown", c.Type, c.Status)
-		case c.ObservedGeneration > u.GetGeneration():
-			return nil, fmt.Sprintf("condition %s has observed generation %d, and the object is at %d",
-				c.Type, c.ObservedGeneration, u.GetGeneration())
-		}
-		seen[c.Type] = true
-		conditions = append(conditions, c)
-	}
-	return conditions, ""
-}
-
-// moved finds a transition time that changed although the status did not.
-func moved(before, after []metav1.Condition) string {
-	for _, a := range after {
-		for _, b := range before {
-			if a.Type == b.Type && a.Status == b.Status && !b.LastTransitionTime.IsZero() &&
-				!a.LastTransitionTime.Equal(&b.LastTransitionTime) {
-				return fmt.Sprintf("the lastTransitionTime of condition %s moved although its status stayed %s", a.Type, a.Status)
-			}
-		}
-	}
-	return ""
+	r.found(oracle.Statuses(r.changes, r.statusKinds(), func(history.Change) bool { return true }))
 }
 
 // untrue looks at what the status says when the operator is at rest: now it must be true. It returns nil if it is.

@@ -40,15 +40,15 @@ func Calls(calls []wire.Call) []report.Violation {
 		}
 		switch c.Code {
 		case http.StatusForbidden:
-			if !isNamespaceGone(c) {
+			if !IsNamespaceGone(c) {
 				found = append(found, report.Violation{
 					Oracle: Forbidden, Detail: c.Message,
-					Message: "the operator's roles lack a right that it uses: " + rule(c),
+					Message: "the operator's roles lack a right that it uses: " + Rule(c),
 				})
 			}
 		case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge,
 			http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
-			if !isStale(c) {
+			if !IsStale(c) {
 				found = append(found, report.Violation{
 					Oracle: Refused, Detail: c.Message,
 					Message: fmt.Sprintf("the API server refuses what the operator sends: %s", c.Request),
@@ -59,14 +59,14 @@ func Calls(calls []wire.Call) []report.Violation {
 	return found
 }
 
-// isNamespaceGone tells the refusal to create something in a namespace that is being deleted from a missing right.
-func isNamespaceGone(c wire.Call) bool {
+// IsNamespaceGone tells the refusal to create something in a namespace that is being deleted from a missing right.
+func IsNamespaceGone(c wire.Call) bool {
 	return slices.Contains(c.Causes, string(corev1.NamespaceTerminatingCause))
 }
 
-// isStale tells the refusal of a write that was computed from an object which is gone, which is another way to say 409:
+// IsStale tells the refusal of a write that was computed from an object which is gone, which is another way to say 409:
 // the request carries a UID that is not the one of the object of that name.
-func isStale(c wire.Call) bool {
+func IsStale(c wire.Call) bool {
 	var object struct {
 		Metadata struct {
 			UID string `json:"uid"`
@@ -76,8 +76,8 @@ func isStale(c wire.Call) bool {
 	return c.Code == http.StatusUnprocessableEntity && object.Metadata.UID != ""
 }
 
-// rule is the RBAC rule that would allow the call.
-func rule(c wire.Call) string {
+// Rule is the RBAC rule that would allow the call.
+func Rule(c wire.Call) string {
 	resource := c.Resource
 	if c.Subresource != "" {
 		resource += "/" + c.Subresource
