@@ -35,7 +35,6 @@ type campaign struct {
 	mask       state.Mask
 	references map[string]*entry  // by manifest
 	panics     map[string]*panics // by namespace
-	once       map[string]*shrunk // what was found before and need not be shrunk again; nil if it should be
 }
 
 func newCampaign(

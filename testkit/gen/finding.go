@@ -109,32 +109,8 @@ func (c *campaign) try(ctx context.Context, s sequence.Sequence, deleted bool, s
 	return t.end()
 }
 
-// shrunk is what came of shrinking.
-type shrunk struct {
-	finding *finding
-	how     string
-}
-
-// shrink makes what was found smaller, and says what came of that. A fuzzer finds the same thing again and again, and gets
-// the same answer.
+// shrink makes what was found smaller, and says what came of that.
 func (c *campaign) shrink(ctx context.Context, f *finding) (*finding, string) {
-	if c.once == nil {
-		return c.shrinkAlways(ctx, f)
-	}
-	c.mu.Lock()
-	known := c.once[f.oracle+f.message]
-	c.mu.Unlock()
-	if known == nil {
-		known = &shrunk{}
-		known.finding, known.how = c.shrinkAlways(ctx, f)
-		c.mu.Lock()
-		c.once[f.oracle+f.message] = known
-		c.mu.Unlock()
-	}
-	return known.finding, known.how
-}
-
-func (c *campaign) shrinkAlways(ctx context.Context, f *finding) (*finding, string) {
 	if c.config.shrink <= 0 {
 		return f, "not shrunk"
 	}
@@ -142,7 +118,7 @@ func (c *campaign) shrinkAlways(ctx context.Context, f *finding) (*finding, stri
 	limited, cancel := context.WithTimeout(ctx, c.config.shrink)
 	defer cancel()
 	failed := []sequence.Sequence{f.sequence} // the smallest last
-	least, err := sequence.Shrink(limited, f.sequence, func(s sequence.Sequence) bool {
+	shrunk, err := sequence.Shrink(limited, f.sequence, func(s sequence.Sequence) bool {
 		if len(failed) == 1 && len(s) == len(f.sequence) && s.String() == f.sequence.String() {
 			return true // that is how it was found
 		}
@@ -156,8 +132,8 @@ func (c *campaign) shrinkAlways(ctx context.Context, f *finding) (*finding, stri
 	if err != nil {
 		return f, "not shrunk: " + err.Error()
 	}
-	how := fmt.Sprintf("shrunk from %d in %d trials and %v", len(f.sequence), least.Calls, time.Since(began).Round(time.Second))
-	if !least.Complete {
+	how := fmt.Sprintf("shrunk from %d in %d trials and %v", len(f.sequence), shrunk.Calls, time.Since(began).Round(time.Second))
+	if !shrunk.Complete {
 		how += ", until the time was over"
 	}
 	return c.confirm(ctx, f, failed, how)

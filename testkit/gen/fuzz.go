@@ -1,8 +1,11 @@
 package gen
 
 import (
+	"context"
+	"flag"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/seed"
@@ -16,12 +19,11 @@ import (
 //	}
 //
 // Without -fuzz it runs as many sequences as Sequences says, and what is in testdata/fuzz. With it, give
-// -fuzzminimizetime=1x, too: a sequence takes seconds, Go would spend its time on making bytes fewer, and what fails is
-// shrunk here.
+// -fuzzminimizetime=1x, too: a sequence takes seconds, and Go would spend its time on making bytes fewer. What fails is
+// shrunk by the command that is printed then.
 func Fuzz(f *testing.F, op testkit.Runnable, what Source, opts ...Option) {
 	f.Helper()
 	c := begin(f, op, what, opts)
-	c.once = map[string]*shrunk{}
 	number := seed.Given()
 	if number == 0 {
 		number = c.seed // the same each time, because several processes add it
@@ -29,7 +31,32 @@ func Fuzz(f *testing.F, op testkit.Runnable, what Source, opts ...Option) {
 	for i := range c.sequences {
 		f.Add(corpus(number, i))
 	}
-	f.Fuzz(func(t *testing.T, data []byte) { c.walk(t, c.byBytes(t, data), "") })
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if worker := flag.Lookup("test.fuzzworker"); worker != nil && worker.Value.String() == "true" {
+			c.walkBriefly(t, data)
+			return
+		}
+		c.walk(t, c.byBytes(t, data), "")
+	})
+}
+
+// walkBriefly makes one sequence, or as much of it as there is time for: package testing ends a fuzzing process, and takes
+// its input for one that fails, when it takes more than 10 s. What that leaves undecided is no finding.
+func (c *campaign) walkBriefly(t *testing.T, data []byte) {
+	t.Helper()
+	const steps, all = 4 * time.Second, 8 * time.Second
+	began := time.Now()
+	ctx, cancel := context.WithDeadline(t.Context(), began.Add(all))
+	defer cancel()
+	w := &walker{c: c, choices: c.byBytes(t, data), until: began.Add(steps)}
+	f, err := w.walk(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		t.Fatal(err)
+	case f != nil:
+		t.Fatal("\n" + f.text("", "to shrink it, run the command below"))
+	}
 }
 
 // corpus is one sequence to begin with.

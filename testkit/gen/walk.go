@@ -91,6 +91,7 @@ type walker struct {
 	choices
 
 	c     *campaign
+	until time.Time // for how long steps are made; zero for as many as there should be
 	trial *trial
 	here  *unstructured.Unstructured // the last manifest that the operator could carry out
 
@@ -111,7 +112,7 @@ func (w *walker) walk(ctx context.Context) (f *finding, err error) {
 		return nil, err
 	}
 	w.where.Namespace = w.trial.session.K().Namespace
-	for w.made < w.c.steps {
+	for w.made < w.c.steps && (w.until.IsZero() || time.Now().Before(w.until)) {
 		step, err := w.generator.Next(ctx)
 		var none *sequence.StuckError
 		switch {
