@@ -157,7 +157,7 @@ func TestWithout(t *testing.T) {
 	}{
 		"NoReason": {"the reader wants to know", testkit.Without(" ", testkit.Forbidden), "says to the reader why"},
 		"Unknown": {
-			"a typing mistake", testkit.Without("so that", "forbiden"), `there is no oracle "forbiden"; there are ["forbidden"`,
+			"a typing mistake", testkit.Without("so that", "forbid"), `there is no oracle "forbid"; there are ["forbidden"`,
 		},
 	}
 	for name, tt := range tests {

@@ -1,0 +1,118 @@
+package oracle_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
+	"github.com/homeostat-dev/homeostat/testkit/recorder"
+)
+
+// names are the oracles that speak up.
+func names(found []report.Violation) []string {
+	var all []string
+	for _, v := range found {
+		all = append(all, v.Oracle)
+	}
+	return all
+}
+
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	create := recorder.Request{Verb: "create", Resource: "pods"}
+	lease := recorder.Request{Verb: "update", Group: "coordination.k8s.io", Resource: "leases"}
+	tests := map[string]struct {
+		reason string
+		call   wire.Call
+		code   int
+		want   []string
+	}{
+		"Created":   {"nothing is wrong", wire.Call{Request: create, Reached: true}, 201, nil},
+		"NotFound":  {"it is an answer", wire.Call{Request: create, Reached: true}, 404, nil},
+		"Conflict":  {"it is tried again", wire.Call{Request: create, Reached: true}, 409, nil},
+		"Gone":      {"it is listed again", wire.Call{Request: create, Reached: true}, 410, nil},
+		"TooMany":   {"it is sent later", wire.Call{Request: create, Reached: true}, 429, nil},
+		"Forbidden": {"a right is missing", wire.Call{Request: create, Reached: true}, 403, []string{oracle.Forbidden}},
+		"NamespaceGone": {
+			"it is about to end",
+			wire.Call{Request: create, Reached: true, Causes: []string{"NamespaceTerminating"}},
+			403, nil,
+		},
+		"Invalid": {"it never becomes valid", wire.Call{Request: create, Reached: true}, 422, []string{oracle.Refused}},
+		"Stale": {
+			"it was computed from an object that is gone",
+			wire.Call{Request: create, Reached: true, Sent: []byte(`{"metadata":{"uid":"u"}}`)},
+			422, nil,
+		},
+		"Injected":       {"the server never saw it", wire.Call{Request: create}, 403, nil},
+		"LeaseRefused":   {"that of an election, which goes on", wire.Call{Request: lease, Reached: true}, 422, nil},
+		"LeaseForbidden": {"the election never begins", wire.Call{Request: lease, Reached: true}, 403, []string{oracle.Forbidden}},
+	}
+	for name, tt := range tests {
+		tt.call.Code = tt.code
+		if diff := cmp.Diff(tt.want, names(oracle.Calls([]wire.Call{tt.call}))); diff != "" {
+			t.Errorf("%s, because %s (-want +got):\n%s", name, tt.reason, diff)
+		}
+	}
+}
+
+func TestStatuses(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "sites"}
+	kinds := map[wire.Kind]bool{{Group: "g", Resource: "sites"}: true}
+	ready := func(status metav1.ConditionStatus, at string) map[string]any {
+		return map[string]any{"type": "Ready", "status": string(status), "reason": "R", "lastTransitionTime": at}
+	}
+	const early, late = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"
+	tests := map[string]struct {
+		reason string
+		states []map[string]any
+		want   []string
+	}{
+		"Flip": {
+			"that is when it moves", []map[string]any{
+				{"conditions": []any{ready("False", early)}}, {"conditions": []any{ready("True", late)}},
+			}, nil,
+		},
+		"Moved": {
+			"nothing has flipped", []map[string]any{
+				{"conditions": []any{ready("True", early)}}, {"conditions": []any{ready("True", late)}},
+			}, []string{oracle.Status},
+		},
+		"UnknownStatus": {
+			"there are three", []map[string]any{{"conditions": []any{ready("Maybe", early)}}}, []string{oracle.Status},
+		},
+		"Twice": {
+			"which of them counts",
+			[]map[string]any{{"conditions": []any{ready("True", early), ready("True", early)}}},
+			[]string{oracle.Status},
+		},
+		"NoType": {"of what", []map[string]any{{"conditions": []any{map[string]any{"status": "True"}}}}, []string{oracle.Status}},
+		"Future": {"there is no such generation", []map[string]any{{"observedGeneration": int64(2)}}, []string{oracle.Status}},
+	}
+	for name, tt := range tests {
+		var changes []history.Change
+		for _, state := range tt.states {
+			u := &unstructured.Unstructured{Object: map[string]any{"kind": "Site", "status": state}}
+			u.SetUID("u")
+			u.SetGeneration(1)
+			changes = append(changes, history.Change{Type: watch.Modified, Resource: resource, Object: u})
+		}
+		everyone := func(history.Change) bool { return true }
+		if diff := cmp.Diff(tt.want, names(oracle.Statuses(changes, kinds, everyone))); diff != "" {
+			t.Errorf("%s, because %s (-want +got):\n%s", name, tt.reason, diff)
+		}
+		nobody := func(history.Change) bool { return false }
+		if found := oracle.Statuses(changes, kinds, nobody); len(found) > 0 {
+			t.Errorf("%s: what others wrote is held against the operator: %v", name, found)
+		}
+	}
+}
