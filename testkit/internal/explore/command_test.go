@@ -66,9 +66,11 @@ func ofPython(t *testing.T, folder string, plans ...string) explore.Options {
 	return o
 }
 
-func TestCorrectOperatorInPython(t *testing.T) { //nolint:paralleltest // The machine has enough to do with each of them.
+func TestCorrectOperatorInPython(t *testing.T) {
+	t.Parallel()
 	plans := []string{
-		"conflict/update-configmaps-example#1", "crash-after/create-services-example#1", "crash-deleted/create-configmaps-example#1",
+		"conflict/update-configmaps-example#1", "crash-after/create-services-example#1",
+		"crash-deleted/create-configmaps-example#1",
 		"deleted@edit", "down@edit", "drift-deleted/services/example", "drift-edited/configmaps/example",
 		"error-429/update-pages.status-example#2", "failover@edit", "lag/configmaps@edit",
 		"lost-answer/create-configmaps-example#1", "missed/pages.testkit.homeostat.dev@create+edit", "watch-closed@create",
@@ -95,7 +97,8 @@ func TestCorrectOperatorInPython(t *testing.T) { //nolint:paralleltest // The ma
 }
 
 // Each flaw is given away by one plan, and an oracle that fits.
-func TestCarelessOperatorsInPython(t *testing.T) { //nolint:paralleltest // The machine has enough to do with each of them.
+func TestCarelessOperatorsInPython(t *testing.T) {
+	t.Parallel()
 	for folder, test := range map[string]struct {
 		reason string
 		plan   string // none: without a fault
@@ -104,10 +107,10 @@ func TestCarelessOperatorsInPython(t *testing.T) { //nolint:paralleltest // The 
 		"create-only":      {"it has a handler for created Pages and no other", "none", "status"},
 		"already-exists":   {"409 is success, whatever the object says", "down@edit", "scenario"},
 		"status-forbidden": {"its Role lacks a right, and it swallows the 403", "none", "forbidden"},
-		"watch-dies":       {"a watch that breaks ends its thread", "watch-broken@create", "scenario"},
+		"watch-dies":       {"a watch that breaks ends its thread", "watch-broken@edit", "scenario"},
 		"count-in-memory":  {"after a crash it counts from 1 again", "crash-after/update-pages.status-example#2", "end-state"},
 	} {
-		t.Run(folder, func(t *testing.T) { //nolint:paralleltest // See above.
+		t.Run(folder, func(t *testing.T) { //nolint:paralleltest // One of them makes several runs at once.
 			r := run(t, ofPython(t, folder, test.plan))
 			if got := found(r); !slices.ContainsFunc(got, func(f string) bool { return strings.HasSuffix(f, ": "+test.want) }) {
 				t.Errorf("%s: found %v, want %s\n%s", test.reason, got, test.want, text(t, r))
@@ -124,12 +127,13 @@ func TestCarelessOperatorsInPython(t *testing.T) { //nolint:paralleltest // The 
 }
 
 // An operator in this process and the same one as a program behind a proxy are judged alike.
-func TestSameVerdict(t *testing.T) { //nolint:paralleltest // The machine has enough to do with each of them.
+func TestSameVerdict(t *testing.T) {
+	t.Parallel()
 	for name, plan := range map[string]string{
 		"drift/clobber": "conflict/update-configmaps-home#1",
 		"drift/correct": "conflict/update-configmaps-home#1",
 	} {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // See above.
+		t.Run(name, func(t *testing.T) { //nolint:paralleltest // One of them makes several runs at once.
 			verdict := func(subject explore.Subject) []string {
 				o := of(t, name)
 				o.Only = func(p string) bool { return p == plan }

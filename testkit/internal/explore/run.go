@@ -548,7 +548,7 @@ func (r *run) rest(ctx context.Context, quiet time.Duration) error {
 	return nil
 }
 
-// operatorIdle tells for how long the operator has sent nothing. If it may write for ever, the time since now is told instead.
+// operatorIdle tells for how long the operator has sent nothing. If it may write for ever, that is the time since now.
 func (r *run) operatorIdle() func() (idle time.Duration, still bool) {
 	began := time.Now()
 	return func() (time.Duration, bool) {
