@@ -11,6 +11,10 @@ import (
 // same from run to run; the flag -testkit.seed tries others.
 func TestNothingDependsOnThePast(t *testing.T) {
 	t.Parallel()
+	steps := 10
+	if testing.Short() {
+		steps = 4
+	}
 	const crd = "config/crd/immortalcontainer.flugel.it_immortalcontainers.yaml"
 	for sample, more := range map[string][]gen.Option{
 		"example": {gen.Sequences(2)},
@@ -19,7 +23,7 @@ func TestNothingDependsOnThePast(t *testing.T) {
 		t.Run(sample, func(t *testing.T) {
 			t.Parallel()
 			gen.Explore(t, immortalcontainer.Operator, gen.From(crd, "config/samples/"+sample+".yaml"),
-				append(more, gen.Seed(1), gen.Steps(10))...)
+				append(more, gen.Seed(1), gen.Steps(steps))...)
 		})
 	}
 }

@@ -55,7 +55,7 @@ const (
 	defaultSteps     = 20
 	defaultSequences = 2
 	defaultShrink    = 30 * time.Second
-	defaultPatience  = 10 * time.Second
+	defaultPatience  = 30 * time.Second
 )
 
 func configure(opts []Option) (*config, error) {
@@ -137,7 +137,7 @@ func Before(setup func(k *testkit.K)) Option { return func(c *config) { c.Option
 // its own.
 func Rest(d time.Duration) Option { return func(c *config) { c.Options.Rest = d } }
 
-// Patience is how long the operator may take to come to rest. The default is 10 s. Steps that pass do not wait for it.
+// Patience is how long the operator may take to come to rest. The default is 30 s. Steps that pass do not wait for it.
 func Patience(d time.Duration) Option { return func(c *config) { c.Options.Patience = d } }
 
 // As names the ServiceAccount that the operator runs as. It is needed if the files of testkit.Env have several.
