@@ -75,12 +75,12 @@ func TestWhatNobodyConfirmsIsDropped(t *testing.T) {
 		v := viewOf(t)
 		v.wrote(v.primary, "owner", atVersion("5"))
 		v.deletes("u2")
-		time.Sleep(overlayLimit / 2)
+		time.Sleep(overlayLimit / 2) //nolint:forbidigo // in the bubble's own time
 		v.deletes("u3")
 		if len(v.writes) != 1 || len(v.deleted) != 2 {
 			t.Fatalf("too early: %v %v", v.writes, v.deleted)
 		}
-		time.Sleep(overlayLimit/2 + time.Second)
+		time.Sleep(overlayLimit/2 + time.Second) //nolint:forbidigo // as above
 		v.deletes("u4")
 		if _, young := v.deleted["u3"]; len(v.writes)+len(v.byOwner) > 0 || len(v.deleted) != 2 || !young {
 			t.Errorf("there are left %v %v %v", v.writes, v.byOwner, v.deleted)

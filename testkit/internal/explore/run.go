@@ -533,7 +533,7 @@ func (r *run) patience() (context.Context, context.CancelFunc) {
 	r.mu.Lock()
 	times := min(max(r.pace/ordinary, 1), most)
 	r.mu.Unlock()
-	return context.WithTimeout(r.k.Context(), r.x.Patience*times)
+	return context.WithTimeout(r.k.Context(), r.x.Patience*times) //nolint:durationcheck // times has no unit
 }
 
 // rest waits until the operator has sent nothing for the given time, or returns ctx's error.
