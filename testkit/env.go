@@ -72,7 +72,7 @@ var shared struct {
 // Main runs the tests of a package and ends the process; call it from TestMain and do nothing else there. The control
 // plane is started, or joined, when the first test calls New, so that tests that need none stay fast.
 //
-// Tests on a control plane wait more than they compute, so unless -parallel is given, twice as many run at once as the go
+// Tests on a control plane wait more than they compute, so unless -parallel is given, three times as many run at once as the go
 // command's default has.
 func Main(m *testing.M, env Env) {
 	environment.ServeIfAsked()
@@ -98,7 +98,7 @@ const (
 	exitFailure = 1
 	exitUsage   = 2
 	// overlapping is how many tests run at once for each processor.
-	overlapping = 2
+	overlapping = 3
 )
 
 // overlap raises the number of tests that run at once, unless the user has set it.
