@@ -5,16 +5,17 @@ package history
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -22,7 +23,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 	"k8s.io/klog/v2"
 )
 
@@ -71,19 +71,20 @@ func Start(ctx context.Context, cfg *rest.Config) (*Historian, error) {
 		return nil, err
 	}
 	// That watches break off when they are stopped is no news.
+	ended := ctx.Done()
 	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	h := &Historian{cancel: cancel, kinds: kinds, logs: map[string]*Log{}}
-	failures := make(chan error, len(kinds))
+	synced := make([]cache.InformerSynced, 0, len(kinds))
 	for _, kind := range kinds {
-		h.done.Go(func() { h.follow(ctx, client.Resource(kind), kind, failures) })
+		synced = append(synced, h.follow(ctx, client.Resource(kind), kind))
 	}
-	var failed []error
-	for range kinds {
-		failed = append(failed, <-failures)
-	}
-	if err := errors.Join(failed...); err != nil {
-		h.Stop()
-		return nil, fmt.Errorf("watching all objects: %w", err)
+	for slices.ContainsFunc(synced, func(is cache.InformerSynced) bool { return !is() }) {
+		select {
+		case <-time.After(5 * time.Millisecond): //nolint:mnd // they are there in a few of these
+		case <-ended:
+			h.Stop()
+			return nil, fmt.Errorf("watching all objects: %w", context.Canceled)
+		}
 	}
 	return h, nil
 }
@@ -114,47 +115,55 @@ func watchable(cfg *rest.Config) ([]schema.GroupVersionResource, error) {
 	return kinds, nil
 }
 
-// follow tells started once, when the first watch stands, and goes on until ctx ends.
+// follow watches one kind until ctx ends. The API server ends a watch whose client is too slow for it, and may have forgotten
+// by then what came next: an informer lists everything then, so that a state may be missed and never what is there. A kind
+// that may not be seen counts as synced, for whoever may not see it does without it.
 func (h *Historian) follow(
-	ctx context.Context, client dynamic.NamespaceableResourceInterface, kind schema.GroupVersionResource, started chan<- error,
-) {
-	tell := sync.OnceFunc(func() { started <- nil })
-	for ctx.Err() == nil {
-		err := h.watch(ctx, client, kind, tell)
-		if ctx.Err() == nil && (apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)) {
-			break // whoever may not see a kind does without it
+	ctx context.Context, client dynamic.NamespaceableResourceInterface, kind schema.GroupVersionResource,
+) cache.InformerSynced {
+	var refused atomic.Bool
+	told := func(t watch.EventType) func(any) {
+		return func(obj any) {
+			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = unknown.Obj
+			}
+			if u, ok := obj.(*unstructured.Unstructured); ok {
+				h.tell(kind, t, u)
+			}
 		}
 	}
-	tell()
-}
-
-func (h *Historian) watch(
-	ctx context.Context, client dynamic.NamespaceableResourceInterface, kind schema.GroupVersionResource, started func(),
-) error {
-	list, err := client.List(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil {
-		select { // the API server may be busy, or on its way out
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-		}
-		return fmt.Errorf("listing %s: %w", kind.Resource, err)
-	}
-	lw := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-		o.AllowWatchBookmarks = true
-		return client.Watch(ctx, o)
-	}}
-	w, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), lw)
-	if err != nil {
-		return fmt.Errorf("watching %s: %w", kind.Resource, err)
-	}
-	defer w.Stop()
-	started()
-	for event := range w.ResultChan() {
-		if u, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != watch.Bookmark {
-			h.tell(kind, event.Type, u)
-		}
-	}
-	return nil
+	added, modified, deleted := told(watch.Added), told(watch.Modified), told(watch.Deleted)
+	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: &cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				list, err := client.List(ctx, o)
+				if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
+					refused.Store(true)
+				}
+				return list, err //nolint:wrapcheck // for the informer
+			},
+			WatchFuncWithContext: client.Watch,
+		},
+		ObjectType: &unstructured.Unstructured{},
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc: added,
+			UpdateFunc: func(before, after any) {
+				a, isA := before.(*unstructured.Unstructured)
+				b, isB := after.(*unstructured.Unstructured)
+				switch {
+				case !isA || !isB || a.GetResourceVersion() == b.GetResourceVersion():
+				case a.GetUID() != b.GetUID(): // another one of that name, and the end of the first was missed
+					deleted(before)
+					added(after)
+				default:
+					modified(after)
+				}
+			},
+			DeleteFunc: deleted,
+		},
+	})
+	h.done.Go(func() { informer.RunWithContext(ctx) })
+	return func() bool { return refused.Load() || informer.HasSynced() }
 }
 
 func (h *Historian) tell(kind schema.GroupVersionResource, t watch.EventType, u *unstructured.Unstructured) {
