@@ -53,6 +53,9 @@ func credentials(k *testkit.K) {
 // Each bug is found and shrunk to what a person would write who knows it.
 func TestFindsAndShrinks(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it explores three operators and their twins")
+	}
 	for name, test := range map[string]struct {
 		reason string
 		op     testkit.Runnable
@@ -177,6 +180,9 @@ func TestTheSampleHasToWork(t *testing.T) {
 // Operators without a known bug pass, whatever the choices are.
 func TestTwinsPass(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it explores three operators and their twins")
+	}
 	for class, test := range map[string]struct {
 		plural string
 		seeds  int

@@ -239,6 +239,9 @@ func TestExplore(t *testing.T) {
 // An operator that cannot run twice on a machine is run once at a time.
 func TestExploreAFixedPort(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it explores twice")
+	}
 	needPython(t)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -68,6 +68,9 @@ func ofPython(t *testing.T, folder string, plans ...string) explore.Options {
 
 func TestCorrectOperatorInPython(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("each of its runs starts processes, and there are many")
+	}
 	plans := []string{
 		"conflict/update-configmaps-example#1", "crash-after/create-services-example#1",
 		"crash-deleted/create-configmaps-example#1",
@@ -99,6 +102,9 @@ func TestCorrectOperatorInPython(t *testing.T) {
 // Each flaw is given away by one plan, and an oracle that fits.
 func TestCarelessOperatorsInPython(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("each of its runs starts processes, and there are many")
+	}
 	for folder, test := range map[string]struct {
 		reason string
 		plan   string // none: without a fault
@@ -129,6 +135,9 @@ func TestCarelessOperatorsInPython(t *testing.T) {
 // An operator in this process and the same one as a program behind a proxy are judged alike.
 func TestSameVerdict(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("each of its runs starts processes, and there are many")
+	}
 	for name, plan := range map[string]string{
 		"drift/clobber": "conflict/update-configmaps-home#1",
 		"drift/correct": "conflict/update-configmaps-home#1",
