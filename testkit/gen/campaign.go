@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/homeostat-dev/homeostat/testkit"
@@ -38,7 +37,8 @@ type campaign struct {
 }
 
 func newCampaign(
-	ctx context.Context, k *testkit.K, op testkit.Runnable, cfg *config, s *schema.Schema, sample *unstructured.Unstructured,
+	watcher *explore.Explorer, k *testkit.K, op testkit.Runnable, cfg *config,
+	s *schema.Schema, sample *unstructured.Unstructured,
 ) (*campaign, error) {
 	if !s.Namespaced {
 		return nil, fmt.Errorf("%s is of the whole cluster: only custom resources in namespaces can be explored", s.Kind.Kind)
@@ -54,8 +54,8 @@ func newCampaign(
 		mask:  cfg.ignored, references: map[string]*entry{}, panics: map[string]*panics{},
 	}
 	cfg.Options.Name, cfg.Options.Subject = s.Kind.Kind, subject{c}
-	c.x, err = explore.New(ctx, rest.CopyConfig(k.Config), cfg.Options)
-	return c, err
+	c.x = watcher.Fork(cfg.Options)
+	return c, nil
 }
 
 // subject starts the operator.

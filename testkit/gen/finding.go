@@ -77,7 +77,10 @@ func (f *finding) role(i int) string {
 // try makes the custom resource one manifest after the other and returns what is wrong at the last, nil if nothing is.
 func (c *campaign) try(ctx context.Context, s sequence.Sequence, deleted bool, second look) (f *finding, _ error) {
 	if len(s) == 1 && !deleted {
-		ref, err := c.reference(ctx, s[0], second.care)
+		ref, err := c.reference(ctx, s[0], hasty)
+		if err == nil && ref.wrong != nil {
+			ref, err = c.reference(ctx, s[0], second.care)
+		}
 		if err != nil || ref.wrong == nil {
 			return nil, err
 		}
@@ -122,7 +125,7 @@ func (c *campaign) shrink(ctx context.Context, f *finding) (*finding, string) {
 		if len(failed) == 1 && len(s) == len(f.sequence) && s.String() == f.sequence.String() {
 			return true // that is how it was found
 		}
-		g, err := c.try(limited, s, f.deleted, look{care: hasty, pause: moment})
+		g, err := c.try(limited, s, f.deleted, look{care: careful, pause: c.Options.Rest})
 		if err != nil || !f.same(g) {
 			return false
 		}
@@ -132,7 +135,8 @@ func (c *campaign) shrink(ctx context.Context, f *finding) (*finding, string) {
 	if err != nil {
 		return f, "not shrunk: " + err.Error()
 	}
-	how := fmt.Sprintf("shrunk from %d in %d trials and %v", len(f.sequence), shrunk.Calls, time.Since(began).Round(time.Second))
+	took := time.Since(began).Round(time.Second)
+	how := fmt.Sprintf("shrunk from %d in %d trials and %v", len(f.sequence), shrunk.Calls, took)
 	if !shrunk.Complete {
 		how += ", until the time was over"
 	}

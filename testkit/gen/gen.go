@@ -69,10 +69,9 @@ func prepare(t testing.TB, op testkit.Runnable, what Source, opts []Option) (*ca
 		return nil, err
 	}
 	k := testkit.New(t) // asks for everybody what is valid; each run has a namespace of its own
-	c, err := newCampaign(t.Context(), k, op, cfg, resource, sample)
+	w, err := watcher(t, k.Config)
 	if err != nil {
 		return nil, err
 	}
-	t.Cleanup(c.x.Close)
-	return c, nil
+	return newCampaign(w, k, op, cfg, resource, sample)
 }

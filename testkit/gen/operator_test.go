@@ -39,7 +39,11 @@ func panicky(mgr manager.Manager) error {
 			if p.Spec.Metrics {
 				panic("nobody said that")
 			}
-			return reconcile.Result{}, nil
+			if p.Status.ObservedGeneration == p.Generation {
+				return reconcile.Result{}, nil
+			}
+			p.Status.ObservedGeneration = p.Generation
+			return reconcile.Result{}, client.IgnoreNotFound(mgr.GetClient().Status().Update(ctx, p))
 		}))
 }
 

@@ -105,66 +105,106 @@ func (c *campaign) forget(key string, e *entry) {
 
 // find finds out what comes of a manifest alone. With care it does so twice, and learns what differs by itself.
 func (c *campaign) find(ctx context.Context, m *unstructured.Unstructured, care care) (reference, error) {
-	if care == hasty {
-		return c.alone(ctx, m, care)
-	}
-	var (
-		other    reference
-		otherErr error
-		wg       sync.WaitGroup
-	)
-	wg.Go(func() { other, otherErr = c.alone(ctx, m, care) })
-	ref, err := c.alone(ctx, m, care)
-	wg.Wait()
-	if err := errors.Join(err, otherErr); err != nil {
-		return ref, err
-	}
-	if ref.wrong == nil {
-		ref.wrong = other.wrong
-	}
-	if ref.stuck == "" {
-		ref.stuck = other.stuck
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, key := range c.mask.Learn(ref.state, other.state) {
-		c.mask[key] = true
-	}
-	return ref, nil
-}
-
-// alone makes one trial of a manifest in a namespace where there was nothing before.
-func (c *campaign) alone(ctx context.Context, m *unstructured.Unstructured, care care) (ref reference, _ error) {
 	select {
 	case c.slots <- struct{}{}:
 		defer func() { <-c.slots }()
 	case <-ctx.Done():
-		return ref, ctx.Err()
+		return reference{}, ctx.Err()
 	}
-	t, err := c.open(ctx, "alone")
-	defer func() {
-		entries := t.session.Close()
-		if ref.wrong != nil {
-			ref.wrong.timeline = entries
+	one := &alone{m: m}
+	other := &alone{m: m}
+	defer one.close()
+	if care == hasty {
+		err := one.run(ctx, c, care)
+		return one.ref, err
+	}
+	defer other.close()
+	var wg sync.WaitGroup
+	var otherErr error
+	wg.Go(func() { otherErr = other.run(ctx, c, care) })
+	err := one.run(ctx, c, care)
+	wg.Wait()
+	if err := errors.Join(err, otherErr); err != nil || one.ref.invalid != "" || other.ref.invalid != "" {
+		return one.ref, err
+	}
+	if err := c.agree(one, other); err != nil {
+		return one.ref, err
+	}
+	if one.ref.wrong == nil {
+		one.ref.wrong = other.ref.wrong
+	}
+	if one.ref.stuck == "" {
+		one.ref.stuck = other.ref.stuck
+	}
+	return one.ref, nil
+}
+
+// agree waits until both trials come to the same. What lasts is how they differ by themselves, and does not count from now
+// on.
+func (c *campaign) agree(one, other *alone) error {
+	began := time.Now()
+	for time.Since(began) < c.thorough().patience {
+		c.mu.Lock()
+		diff := difference(c.mask.Apply(one.ref.state), c.mask.Apply(other.ref.state))
+		c.mu.Unlock()
+		if diff == "" || one.ref.wrong != nil || other.ref.wrong != nil {
+			return nil
 		}
-	}()
+		for _, a := range []*alone{one, other} {
+			if err := a.look(c.pause(careful)); err != nil {
+				return err
+			}
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range c.mask.Learn(one.ref.state, other.ref.state) {
+		c.mask[key] = true
+	}
+	return nil
+}
+
+// alone is a trial of a manifest in a namespace where there was nothing before.
+type alone struct {
+	m     *unstructured.Unstructured
+	trial *trial
+	ref   reference
+}
+
+func (a *alone) run(ctx context.Context, c *campaign, care care) (err error) {
+	if a.trial, err = c.open(ctx, "alone"); err != nil {
+		return err
+	}
+	if a.ref.invalid, err = a.trial.apply(a.m, "apply the manifest"); err != nil || a.ref.invalid != "" {
+		return err
+	}
+	return a.look(c.pause(care))
+}
+
+// look waits for rest and notes what there is.
+func (a *alone) look(pause time.Duration) error {
+	t := a.trial
+	lie, err := t.session.Rest(pause)
 	if err != nil {
-		return ref, err
+		return err
 	}
-	if ref.invalid, err = t.apply(m, "apply the manifest"); err != nil || ref.invalid != "" {
-		return ref, err
+	a.ref.state, a.ref.ready = t.state(), t.isReady()
+	a.ref.stuck, a.ref.final = t.stuck()
+	a.ref.told = t.isObserved() && observed(t.custom()) > 0
+	if a.ref.wrong = t.wrong(lie); a.ref.wrong != nil {
+		a.ref.wrong.sequence = sequence.Sequence{a.m}
 	}
-	lie, err := t.session.Rest(c.pause(care))
-	if err != nil {
-		return ref, err
+	return nil
+}
+
+func (a *alone) close() {
+	if a.trial == nil {
+		return
 	}
-	ref.state, ref.ready = t.state(), t.isReady()
-	ref.stuck, ref.final = t.stuck()
-	ref.told = t.isObserved() && observed(t.custom()) > 0
-	if ref.wrong = t.wrong(lie); ref.wrong != nil {
-		ref.wrong.sequence = sequence.Sequence{m}
+	entries := a.trial.session.Close()
+	if a.ref.wrong != nil {
+		a.ref.wrong.timeline = entries
 	}
-	return ref, nil
 }
 
 // differ returns how a state differs from a reference's, "" if it does not.

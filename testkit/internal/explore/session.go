@@ -34,6 +34,9 @@ type Session struct {
 	allowed map[string]bool // what the operator may do, as far as that was asked, by rule
 }
 
+// Fork returns an explorer for sessions of another operator on the same API server. It ends with x, and must not be closed.
+func (x *Explorer) Fork(o Options) *Explorer { return &Explorer{Options: o, historian: x.historian} }
+
 // Open starts a session, in which there is nothing yet but what Setup made and the operator. An error is one of the
 // machinery; what the operator does wrong is told by Violations. Close it in either case.
 func (x *Explorer) Open(ctx context.Context, name string) (*Session, error) {
@@ -100,45 +103,45 @@ func (s *Session) Rest(quiet time.Duration) (*report.Violation, error) {
 func (s *Session) rest(quiet time.Duration, done func() bool) (*report.Violation, error) {
 	began := time.Now()
 	for {
-		var lie *report.Violation
 		refused, forbidden := s.trouble()
-		rests := s.rests(quiet, refused || forbidden)
-		if rests {
-			lie = s.run.untrue(len(s.x.Steps) - 1)
-		}
+		rests, lie := s.rests(quiet, refused || forbidden)
 		if err := s.err(); err != nil || rests && (refused || lie == nil) && done() {
 			return nil, err
 		}
-		if lie != nil && len(s.Violations()) > 0 {
+		switch waited := time.Since(began); {
+		case lie != nil && len(s.Violations()) > 0:
 			return nil, nil //nolint:nilnil // there is worse already
+		case waited < s.x.Patience:
+		case refused || rests: // that it tries again, or is not done, is for the caller to judge
+			return lie, nil
+		case waited > longest*s.x.Patience, s.repeats():
+			return s.restless(), nil
 		}
-		if waited := time.Since(began); waited >= s.x.Patience {
-			switch {
-			case refused, rests && lie == nil:
-				return nil, nil //nolint:nilnil // that it tries again, or is not done, is for the caller to judge
-			case lie != nil:
-				return lie, nil
-			case waited > longest*s.x.Patience, s.repeats():
-				return s.restless(), nil
-			}
-		}
-		select {
-		case <-time.After(guard / 3): //nolint:mnd // often enough
-		case <-s.run.probe.ctx.Done():
-		}
+		s.breathe()
+	}
+}
+
+// breathe is the time between two looks.
+func (s *Session) breathe() {
+	select {
+	case <-time.After(guard / 3): //nolint:mnd // often enough
+	case <-s.run.probe.ctx.Done():
 	}
 }
 
 // longest is how many times the patience an operator gets if it does not write the same thing over and over.
 const longest = 6
 
-// rests reports whether nothing has happened for a while.
-func (s *Session) rests(quiet time.Duration, trouble bool) bool {
+// rests reports whether nothing has happened for a while and, if so, what the status says that is not true.
+func (s *Session) rests(quiet time.Duration, trouble bool) (bool, *report.Violation) {
 	idle := s.idle
 	if trouble && quiet <= lastGuard {
 		quiet, idle = guard, s.silent
 	}
-	return s.run.sawCreations() && s.run.still(s.run.k.Context(), quiet, idle)
+	if !s.run.sawCreations() || !s.run.still(s.run.k.Context(), quiet, idle) {
+		return false, nil
+	}
+	return true, s.run.untrue(len(s.x.Steps) - 1)
 }
 
 // restless says that the operator does not come to rest.

@@ -29,19 +29,19 @@ func TestStore(t *testing.T) {
 	k.Update(stored, func() { stored.SetFinalizers([]string{"example.com/theirs"}) })
 	second := first.DeepCopy()
 	second.SetLabels(map[string]string{"example.com/other": "yes"})
-	second.Object["spec"].(map[string]any)["members"] = int64(5) //nolint:errcheck,forcetypeassert // the sample has one
+	second.Object["spec"].(map[string]any)["members"] = int64(5)
 	verdict, err = store.Judge(t.Context(), first, second)
 	judge(true, verdict, err)
 
 	bad := second.DeepCopy()
-	bad.Object["spec"].(map[string]any)["members"] = "many" //nolint:errcheck,forcetypeassert // the sample has one
+	bad.Object["spec"].(map[string]any)["members"] = "many"
 	verdict, err = store.Judge(t.Context(), second, bad)
 	judge(false, verdict, err)
 
 	k.Get(stored)
 	got := map[string]any{
 		"labels": stored.GetLabels(), "finalizers": stored.GetFinalizers(),
-		"members": stored.Object["spec"].(map[string]any)["members"], //nolint:errcheck,forcetypeassert // the sample has one
+		"members": stored.Object["spec"].(map[string]any)["members"],
 	}
 	want := map[string]any{
 		"labels": second.GetLabels(), "finalizers": []string{"example.com/theirs"}, "members": int64(5),
