@@ -37,7 +37,11 @@ type run struct {
 // begin starts an operator as its own ServiceAccount. A twin is given all the time it may need, and a mutant as much as
 // is enough to see that it is wrong.
 func begin(t *testing.T, m mutants.Mutant) *run {
-	k := testkit.New(t)
+	var opts []testkit.Option
+	if m.Class == "rbac" && !m.Correct() {
+		opts = append(opts, testkit.Without("the operator lacks a right on purpose: the witness says so", testkit.Forbidden))
+	}
+	k := testkit.New(t, opts...)
 	r := &run{K: k, t: t, m: m, cfg: k.ServiceAccount(m.ServiceAccount), patience: 3 * time.Second}
 	if m.Correct() {
 		r.patience = testkit.DefaultTimeout
@@ -85,7 +89,7 @@ func (r *run) within(holds func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(r.Context(), r.patience)
 	defer cancel()
 	for {
-		err := holds(ctx)
+		err := holds(r.Context())
 		if err == nil {
 			return nil
 		}
