@@ -120,7 +120,7 @@ kind: Proxy
 metadata:
   name: front
 spec:
-  metrics: true
+  frozen: true
 `,
 		},
 		"stubborn": {

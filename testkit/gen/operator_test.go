@@ -28,7 +28,7 @@ type setup func(mgr manager.Manager) error
 // SetupWithManager implements testkit.Runnable. The manager's cache sees the test's namespace alone.
 func (s setup) SetupWithManager(mgr manager.Manager, _ ...sdk.SetupOption) error { return s(mgr) }
 
-// panicky does not expect that metrics are asked for.
+// panicky does not expect that anything is frozen.
 func panicky(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).For(&v1.Proxy{}).Complete(reconcile.Func(
 		func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -36,7 +36,7 @@ func panicky(mgr manager.Manager) error {
 			if err := mgr.GetClient().Get(ctx, req.NamespacedName, p); err != nil {
 				return reconcile.Result{}, client.IgnoreNotFound(err)
 			}
-			if p.Spec.Metrics {
+			if p.Spec.Frozen {
 				panic("nobody said that")
 			}
 			if p.Status.ObservedGeneration == p.Generation {
