@@ -2,6 +2,7 @@ package janitor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -121,9 +122,14 @@ func (j *Janitor) allSolid(n *node) bool {
 // owners sorts an object's references by what became of the owner.
 type owners struct {
 	solid   int
+	unseen  bool // no event has told of one of the solid ones yet
 	absent  []types.UID
 	waiting []types.UID // being deleted in the foreground
 }
+
+// errUnseen asks for another look at an object. Its owner is on the server, but it may go before the watch of its kind
+// begins, as that of a custom resource right after it was installed does, and no event would tell of its end.
+var errUnseen = errors.New("no event has told of the owner yet")
 
 // collect decides on an object by the state of its owners on the server.
 func (j *Janitor) collect(ctx context.Context, n *node) error {
@@ -138,6 +144,8 @@ func (j *Janitor) collect(ctx context.Context, n *node) error {
 	switch {
 	case err != nil:
 		return ignoreHopeless(err)
+	case len(o.absent)+len(o.waiting) == 0 && o.unseen:
+		return errUnseen
 	case len(o.absent)+len(o.waiting) == 0:
 		return nil
 	case o.solid > 0:
@@ -169,6 +177,7 @@ func (j *Janitor) classify(ctx context.Context, live *metav1.PartialObjectMetada
 			o.waiting = append(o.waiting, ref.UID)
 		default:
 			o.solid++
+			o.unseen = o.unseen || j.graph.get(ref.UID) == nil
 		}
 	}
 	return o, nil

@@ -291,6 +291,27 @@ func TestLateCustomResource(t *testing.T) {
 	}
 }
 
+// The watch of a kind begins a moment after the kind is served. No event tells of an owner that is gone by then.
+func TestOwnerWithoutEvents(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	crd := definition(word(), apiextensionsv1.NamespaceScoped)
+	asked := late.add(crd.Spec.Names.Plural)
+	gvk := install(t, crd)
+	owner := newCustom(t, gvk, ns.Name, "owner")
+	child := newConfigMap(t, ns, "child", ownedBy(owner))
+	select {
+	case <-asked: // and the answer is that the owner is there
+	case <-time.After(patience):
+		t.Fatal("the janitor does not look for the owner")
+	}
+	always(t, kept(t, child))
+	deleteObject(t, owner, background)
+	eventually(t, gone(t, owner))
+	late.lift(crd.Spec.Names.Plural)
+	eventually(t, gone(t, child))
+}
+
 func TestCustomResourceDefinitionDeleted(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

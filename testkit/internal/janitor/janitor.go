@@ -106,7 +106,7 @@ func (j *Janitor) stop() {
 // expected says whether an error is part of the work: somebody else was faster, something is not gone yet, or a kind
 // is not there, or no longer.
 func expected(err error) bool {
-	return errors.Is(err, errRemaining) || errors.Is(err, context.Canceled) ||
+	return errors.Is(err, errRemaining) || errors.Is(err, errUnseen) || errors.Is(err, context.Canceled) ||
 		apierrors.IsConflict(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
 }
 

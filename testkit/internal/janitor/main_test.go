@@ -2,13 +2,16 @@ package janitor_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,7 +58,9 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = c.Stop() }()
-	j, err := janitor.Start(ctx, c.Config())
+	cfg := rest.CopyConfig(c.Config())
+	cfg.Wrap(late.wrap)
+	j, err := janitor.Start(ctx, cfg)
 	if err != nil {
 		return 1, err
 	}
@@ -71,6 +76,65 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	return m.Run(), nil
+}
+
+// late stands between the janitor and the API server.
+var late delay
+
+// A delay keeps lists of some resources from its client, as a server does that has not begun to serve them.
+type delay struct {
+	next http.RoundTripper
+
+	mu     sync.Mutex
+	unseen map[string]chan struct{} // by plural; closed when an object of that kind was asked for
+}
+
+func (d *delay) wrap(next http.RoundTripper) http.RoundTripper {
+	d.next = next
+	return d
+}
+
+var errLate = errors.New("not served yet")
+
+// RoundTrip implements http.RoundTripper.
+func (d *delay) RoundTrip(req *http.Request) (*http.Response, error) {
+	if d.holds(req.URL.Path) {
+		return nil, errLate
+	}
+	return d.next.RoundTrip(req) //nolint:wrapcheck // it is a round tripper itself
+}
+
+func (d *delay) holds(path string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for plural, asked := range d.unseen {
+		switch _, name, found := strings.Cut(path, "/"+plural); {
+		case found && name == "":
+			return true
+		case found && asked != nil:
+			close(asked)
+			d.unseen[plural] = nil
+		}
+	}
+	return false
+}
+
+// add holds a kind back. The channel is closed when the client has asked for an object of that kind.
+func (d *delay) add(plural string) <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.unseen == nil {
+		d.unseen = map[string]chan struct{}{}
+	}
+	asked := make(chan struct{})
+	d.unseen[plural] = asked
+	return asked
+}
+
+func (d *delay) lift(plural string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.unseen, plural)
 }
 
 // patience is far more than anything here takes on an idle machine.
