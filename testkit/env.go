@@ -72,8 +72,8 @@ var shared struct {
 // Main runs the tests of a package and ends the process; call it from TestMain and do nothing else there. The control
 // plane is started, or joined, when the first test calls New, so that tests that need none stay fast.
 //
-// Tests on a control plane wait more than they compute, so unless -parallel is given, three times as many run at once as the go
-// command's default has.
+// Tests on a control plane wait more than they compute, so unless -parallel is given, three times as many run at once as
+// the go command's default has.
 func Main(m *testing.M, env Env) {
 	environment.ServeIfAsked()
 	ctrllog.SetLogger(logr.Discard()) // operators started by k.Start log to their test

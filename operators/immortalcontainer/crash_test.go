@@ -66,8 +66,8 @@ func burn(cfg *rest.Config, n int64, answer bool) (*rest.Config, *fuse) {
 	return cfg, f
 }
 
-// audit collects the UIDs of all pods that ever existed in the test's namespace. It returns their number when it has heard of
-// the last one.
+// audit collects the UIDs of all pods that ever existed in the test's namespace. It returns their number when it has
+// heard of the last one.
 func audit(t *testing.T, k *testkit.K) func(last types.UID) int {
 	t.Helper()
 	w, err := k.Client.Watch(k.Context(), &corev1.PodList{}, client.InNamespace(k.Namespace))

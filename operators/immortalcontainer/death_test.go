@@ -42,10 +42,16 @@ func TestEveryDeath(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			// A simulated container ends at once. One that uses its grace period gives the operator time to see why it ends.
+			k.Eventually(pod, counted())
+			k.Update(pod, func() { pod.Finalizers = []string{"test.homeostat.dev/grace-period"} })
 			eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}}
 			if err := clientset.PolicyV1().Evictions(pod.Namespace).Evict(k.Context(), eviction); err != nil {
 				t.Fatal(err)
 			}
+			ic := newContainer("a")
+			k.Eventually(ic, testkit.Condition("Ready", metav1.ConditionFalse))
+			k.Update(pod, func() { pod.Finalizers = nil })
 		}, "Drained"},
 		"ended with success":    {fail(kubelet.Succeeded), "Completed"},
 		"ended with an error":   {fail(kubelet.Failed), "Error"},

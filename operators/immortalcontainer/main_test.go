@@ -85,6 +85,11 @@ func ready(k *testkit.K, ic *v1alpha1.ImmortalContainer) *corev1.Pod {
 	return pod
 }
 
+// counted says that the operator has stored the start of a pod, and needs the pod no longer for that.
+func counted() testkit.Check {
+	return testkit.Match("counted", func(p *corev1.Pod) bool { return len(p.Finalizers) == 0 })
+}
+
 func kubeletOf(t *testing.T, k *testkit.K) *kubelet.Kubelet {
 	t.Helper()
 	nodes, err := kubelet.New(k.Config)

@@ -49,7 +49,8 @@ func settled(ctx context.Context, k *testkit.K, op *testkit.Operator) error {
 			return err
 		}
 		began := time.Now()
-		if err := k.Client.List(ctx, &v1alpha1.ImmortalContainerList{}, client.InNamespace(k.Namespace), client.Limit(1)); err != nil {
+		one := []client.ListOption{client.InNamespace(k.Namespace), client.Limit(1)}
+		if err := k.Client.List(ctx, &v1alpha1.ImmortalContainerList{}, one...); err != nil {
 			return err
 		}
 		next = min(100*time.Since(began), 10*time.Second)

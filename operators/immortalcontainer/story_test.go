@@ -141,6 +141,7 @@ func TestPodsOutliveTheOperator(t *testing.T) {
 	op := start(k)
 	ic := newContainer("a")
 	pod := ready(k, ic)
+	k.Eventually(pod, counted())
 	op.Stop()
 	k.Consistently(pod, 300*time.Millisecond, testkit.Ready())
 	k.Delete(pod)

@@ -178,7 +178,12 @@ func TestProgramsThatAreNoOperators(t *testing.T) {
 		ended  bool
 		want   string
 	}{
-		"NotFound": {"a typing mistake", []string{"/no/such/operator"}, false, "starting the operator: fork/exec /no/such/operator"},
+		"NotFound": {
+			"a typing mistake",
+			[]string{"/no/such/operator"},
+			false,
+			"starting the operator: fork/exec /no/such/operator",
+		},
 		"Ends": {
 			"what it prints says why",
 			[]string{"sh", "-c", "echo no such flag; exit 3"},

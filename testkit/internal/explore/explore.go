@@ -148,8 +148,8 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 // Close ends what the explorer has started.
 func (x *Explorer) Close() { x.historian.Stop() }
 
-// Run learns, if that was not done before, tries every plan, and reports. Errors are those of the machinery; what the operator did wrong is in the
-// report, which is complete up to an error.
+// Run learns, if that was not done before, tries every plan, and reports. Errors are those of the machinery; what the
+// operator did wrong is in the report, which is complete up to an error.
 func (x *Explorer) Run(ctx context.Context) (*report.Report, error) {
 	began := time.Now()
 	r := &report.Report{Operator: x.Name, Seed: x.Seed, Started: began}

@@ -495,9 +495,9 @@ func (r *run) isFired() bool {
 // than that strikes in the next step.
 const guard, lastGuard = 30 * time.Millisecond, 120 * time.Millisecond
 
-// still reports whether nothing has happened for the given time, and for as long as a few dozen requests take if that is more:
-// on a busy machine an operator that is slow looks like one that has nothing to do. idle returns for how long nothing has
-// happened, and false while something is under way.
+// still reports whether nothing has happened for the given time, and for as long as a few dozen requests take if that is
+// more: on a busy machine an operator that is slow looks like one that has nothing to do. idle returns for how long
+// nothing has happened, and false while something is under way.
 func (r *run) still(ctx context.Context, quiet time.Duration, idle func() (time.Duration, bool)) bool {
 	r.mu.Lock()
 	pace := r.pace

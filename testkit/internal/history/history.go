@@ -115,9 +115,9 @@ func watchable(cfg *rest.Config) ([]schema.GroupVersionResource, error) {
 	return kinds, nil
 }
 
-// follow watches one kind until ctx ends. The API server ends a watch whose client is too slow for it, and may have forgotten
-// by then what came next: an informer lists everything then, so that a state may be missed and never what is there. A kind
-// that may not be seen counts as synced, for whoever may not see it does without it.
+// follow watches one kind until ctx ends. The API server ends a watch whose client is too slow for it, and may have
+// forgotten by then what came next: an informer lists everything then, so that a state may be missed and never what is
+// there. A kind that may not be seen counts as synced, for whoever may not see it does without it.
 func (h *Historian) follow(
 	ctx context.Context, client dynamic.NamespaceableResourceInterface, kind schema.GroupVersionResource,
 ) cache.InformerSynced {
