@@ -58,7 +58,8 @@ $(MODULES:%=test/%): PACKAGES = ./$(@:test/%=%)/...
 $(MODULES:%=test/%): $(TESTKIT)
 	$(run-tests)
 
-run-tests = @$(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race -ldflags=-w $(if $(LONG),,-short) $(ARGS) $(PACKAGES)
+# Without the second that a process with -race waits before it ends.
+run-tests = @GORACE="$${GORACE:-atexit_sleep_ms=0}" $(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race -ldflags=-w $(if $(LONG),,-short) $(ARGS) $(PACKAGES)
 
 test/tools:
 	@GOWORK=off go -C tools test ./...

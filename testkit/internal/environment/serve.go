@@ -43,7 +43,7 @@ func serve(p place.Place) error {
 		return err
 	}
 	go s.accept()
-	go s.start(ctx)
+	go s.run(ctx)
 	for {
 		select {
 		case <-s.unused:
@@ -57,6 +57,8 @@ func serve(p place.Place) error {
 			return err
 		}
 		if s.close() {
+			stop()
+			<-s.started       // or it would go on to start processes, and to write down which
 			return s.remove() // the lock goes with the process
 		}
 		unlock() // somebody was faster and has a lease
@@ -70,7 +72,7 @@ func newServer(p place.Place) (*server, error) {
 	}
 	s := &server{
 		place: p, unused: make(chan struct{}, 1), failed: make(chan struct{}), ready: make(chan struct{}),
-		closed: make(chan struct{}), objects: map[string]string{}, holders: map[process.ID]bool{},
+		started: make(chan struct{}), closed: make(chan struct{}), objects: map[string]string{}, holders: map[process.ID]bool{},
 	}
 	s.news.changed = make(chan struct{})
 	if err := json.Unmarshal(data, &s.spec); err != nil {
@@ -90,27 +92,30 @@ func newServer(p place.Place) (*server, error) {
 	return s, nil
 }
 
-// start starts the control plane and keeps an eye on it.
-func (s *server) start(ctx context.Context) {
+// run starts the control plane and keeps an eye on it.
+func (s *server) run(ctx context.Context) {
+	err := s.start(ctx)
+	close(s.started)
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	close(s.ready)
+	<-s.cluster.Failed()
+	s.fail(s.cluster.Failure())
+}
+
+func (s *server) start(ctx context.Context) error {
 	c, err := cluster.Start(ctx, cluster.Options{
 		Tier: s.spec.Tier, Nodes: s.spec.Nodes, Binaries: s.spec.Binaries, Dir: s.spec.Data,
 		Progress: func(format string, args ...any) { s.news.publish(fmt.Sprintf(format, args...)) },
 		Started:  s.record,
 	})
 	if err != nil {
-		s.fail(err)
-		return
+		return err //nolint:wrapcheck // says it all
 	}
-	s.mu.Lock()
 	s.cluster = c
-	s.mu.Unlock()
-	if err := s.equip(ctx, c); err != nil {
-		s.fail(err)
-		return
-	}
-	close(s.ready)
-	<-c.Failed()
-	s.fail(c.Failure())
+	return s.equip(ctx, c)
 }
 
 // equip adds what makes a control plane usable.
@@ -140,12 +145,9 @@ func (s *server) record(c cluster.Component) {
 
 // remove leaves nothing behind. The caller holds the lock.
 func (s *server) remove() error {
-	s.mu.Lock()
-	c := s.cluster
-	s.mu.Unlock()
 	var errs []error
-	if c != nil {
-		errs = append(errs, c.Stop())
+	if s.cluster != nil {
+		errs = append(errs, s.cluster.Stop())
 	}
 	return errors.Join(append(errs, os.RemoveAll(s.spec.Data), s.place.Remove())...)
 }

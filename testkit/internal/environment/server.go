@@ -34,6 +34,9 @@ type server struct {
 	listener *net.UnixListener
 	news     news
 
+	started chan struct{}    // closed when nothing more is being started
+	cluster *cluster.Cluster // set before that, or nil if it could not be started
+
 	ready  chan struct{} // closed when the control plane can be used
 	failed chan struct{} // closed when it never will be, or no longer
 	closed chan struct{} // closed when no lease is given any more
@@ -42,7 +45,6 @@ type server struct {
 	mu      sync.Mutex
 	cause   error // why it failed
 	state   place.State
-	cluster *cluster.Cluster
 	leases  int
 	parting []*net.UnixConn // of clients that have left
 	holders map[process.ID]bool
