@@ -63,7 +63,7 @@ func TestNearBytesGiveNearSequences(t *testing.T) {
 	const chunks = 12
 	s := database(t)
 	same, all := 0, 0
-	for seed := range uint64(12) {
+	for seed := range uint64(repeat(3, 12)) {
 		data := plainBytes(seed, chunks)
 		before := fromBytes(t, s, data)
 		at := int(seed) % chunks

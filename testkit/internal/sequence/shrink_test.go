@@ -98,7 +98,7 @@ func TestShrink(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(3) {
+			for seed := range uint64(repeat(1, 3)) {
 				long := sequence.Objects(take(t, generator(t, s, rules, seed), 40))
 				plant(long, tc.plant)
 				before := fmt.Sprint(long)
@@ -122,7 +122,7 @@ func TestShrinkIsTheSameEachTime(t *testing.T) {
 	long := sequence.Objects(take(t, generator(t, database(t), validity.Anything{}, 3), 15))
 	fails := pair(func(s, t map[string]any) bool { return !reflect.DeepEqual(s["users"], t["users"]) })
 	var first []string
-	for range 20 {
+	for range repeat(4, 20) {
 		var asked []string
 		_, err := sequence.Shrink(t.Context(), long, func(s sequence.Sequence) bool {
 			asked = append(asked, s.String())

@@ -35,11 +35,16 @@ func agreesWithCreate(t *testing.T, s *schema.Schema, sample *unstructured.Unstr
 	k := testkit.New(t)
 	dry := &validity.Count{Oracle: validity.DryRun{Client: k.Client, Namespace: k.Namespace}}
 	rules := validity.NewRules(s)
+	count := 0
 	changes, err := s.Mutations(sample)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range changes {
+		if testing.Short() && i%4 != 0 {
+			continue
+		}
+		count++
 		obj, _ := c.Apply(sample)
 		said, err := dry.Judge(t.Context(), nil, obj)
 		if err != nil {
@@ -57,9 +62,9 @@ func agreesWithCreate(t *testing.T, s *schema.Schema, sample *unstructured.Unstr
 		agrees(t, c.ID, said, k.Client.Create(t.Context(), obj))
 	}
 	all := dry.Valid() + dry.Refused()
-	t.Logf("%d changes: %v", len(changes), dry)
-	if all != len(changes) || all < 200 || dry.Valid() < all*80/100 || dry.Refused() == 0 {
-		t.Errorf("of %d changes %d are valid", len(changes), dry.Valid())
+	t.Logf("%d of %d changes: %v", count, len(changes), dry)
+	if all != count || len(changes) < 200 || dry.Valid() < all*80/100 || dry.Refused() == 0 {
+		t.Errorf("of %d changes %d are valid", count, dry.Valid())
 	}
 }
 
