@@ -129,7 +129,7 @@ func TestOrphansAreEnded(t *testing.T) {
 
 	again := w.hold("PRIVATE=1") // cleaning up is not limited to one's own kind
 	again.ready()
-	orphan.waitEnd(t)
+	orphan.ends(t, w)
 	if !stranger.id.Alive() {
 		t.Error("a process was killed that only had the pid of a former component")
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
@@ -31,9 +32,20 @@ func startSleeper(t *testing.T) sleeper {
 	return sleeper{id: id, cmd: cmd}
 }
 
-func (s sleeper) waitEnd(t *testing.T) {
+// ends waits until somebody has ended the sleeper.
+func (s sleeper) ends(t *testing.T, w *world) {
 	t.Helper()
-	_ = s.cmd.Wait()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.cmd.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		left, _ := filepath.Glob(filepath.Join(w.root, "*", "*"))
+		t.Fatalf("pid %d still runs; in the folder are %q", s.id.PID, left)
+	}
 }
 
 // reused pretends that the pid belonged to another process before.
