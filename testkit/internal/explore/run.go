@@ -684,20 +684,25 @@ func (r *run) settleFirst(ctx context.Context, step int) bool {
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
-			switch left := r.primaries(); {
-			case r.k.Context().Err() != nil:
-			case step >= len(r.x.Steps) && len(left) > 0:
-				r.violate(oracleResidue, fmt.Sprintf("%s is still there %v after it was deleted",
-					r.name(left[0]), r.x.Patience), describe(left[0].Object))
-			case rests && lie != nil:
-				r.violate(lie.Oracle, lie.Message, lie.Detail)
-			case rests: // there is something left, which is judged with the whole run
-			default:
-				r.violate(oracleAtRest, fmt.Sprintf("%s the operator still writes, %v later: it never comes to rest",
-					r.after(step), r.x.Patience), r.lastWrites(8))
-			}
+			r.impatient(step, rests, lie)
 			return false
 		}
+	}
+}
+
+// impatient says what was still wrong with a step when its time was up.
+func (r *run) impatient(step int, rests bool, lie *report.Violation) {
+	switch left := r.primaries(); {
+	case r.k.Context().Err() != nil:
+	case step >= len(r.x.Steps) && len(left) > 0:
+		r.violate(oracleResidue, fmt.Sprintf("%s is still there %v after it was deleted",
+			r.name(left[0]), r.x.Patience), describe(left[0].Object))
+	case rests && lie != nil:
+		r.violate(lie.Oracle, lie.Message, lie.Detail)
+	case rests: // there is something left, which is judged with the whole run
+	default:
+		r.violate(oracleAtRest, fmt.Sprintf("%s the operator still writes, %v later: it never comes to rest",
+			r.after(step), r.x.Patience), r.lastWrites(8))
 	}
 }
 

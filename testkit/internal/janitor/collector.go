@@ -131,6 +131,14 @@ type owners struct {
 // begins, as that of a custom resource right after it was installed does, and no event would tell of its end.
 var errUnseen = errors.New("no event has told of the owner yet")
 
+// known returns nil if an event will tell of the end of every solid owner.
+func (o owners) known() error {
+	if o.unseen {
+		return errUnseen
+	}
+	return nil
+}
+
 // collect decides on an object by the state of its owners on the server.
 func (j *Janitor) collect(ctx context.Context, n *node) error {
 	live, err := j.get(ctx, n)
@@ -144,10 +152,8 @@ func (j *Janitor) collect(ctx context.Context, n *node) error {
 	switch {
 	case err != nil:
 		return ignoreHopeless(err)
-	case len(o.absent)+len(o.waiting) == 0 && o.unseen:
-		return errUnseen
 	case len(o.absent)+len(o.waiting) == 0:
-		return nil
+		return o.known()
 	case o.solid > 0:
 		return j.dropOwners(ctx, n, slices.Concat(o.absent, o.waiting)...)
 	case len(o.waiting) > 0 && len(j.graph.dependentsOf(n.uid)) > 0:
