@@ -89,6 +89,25 @@ func (w *world) wait(cmd *exec.Cmd) result {
 	return result{code: cmd.ProcessState.ExitCode(), out: out.String(), err: stderr.String()}
 }
 
+// keep keeps a control plane running until the test ends, so that what the test runs shares it. It takes most of the time
+// that a command needs.
+func (w *world) keep() {
+	w.t.Helper()
+	cmd := w.command("exec", "--", "sh", "-c", "echo up; exec cat")
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	lines := newWatcher(w.t, cmd)
+	lines.wait("up")
+	w.t.Cleanup(func() {
+		_ = input.Close()
+		if code := lines.end(); code != 0 {
+			w.t.Errorf("exec ended with code %d:\n%s", code, lines.text())
+		}
+	})
+}
+
 // nothingLeft checks that there is neither socket nor data.
 func (w *world) nothingLeft() {
 	w.t.Helper()

@@ -31,15 +31,19 @@ func TestExec(t *testing.T) {
 			}, 0, "1",
 		},
 	}
+	w := newWorld(t)
+	w.keep()
 	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			own := newWorld(t)
-			got := own.run(append([]string{"exec"}, tt.args...)...)
-			check(t, name+", because "+tt.reason, got, tt.code, tt.want)
-			own.nothingLeft()
-		})
+		got := w.run(append([]string{"exec"}, tt.args...)...)
+		check(t, name+", because "+tt.reason, got, tt.code, tt.want)
 	}
+}
+
+func TestExecLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	check(t, "a command that fails", w.run("exec", "--", "sh", "-c", "exit 7"), 7, "")
+	w.nothingLeft()
 }
 
 // Signals that do not come from a key are the command's business.

@@ -205,10 +205,10 @@ func TestExploreRefusesWhatCannotWork(t *testing.T) {
 		},
 	}
 	w := newWorld(t)
+	w.keep()
 	for name, tt := range tests {
 		got := w.run(append([]string{"explore"}, tt.args...)...)
 		check(t, name+", because "+tt.reason, got, 2, "testkit: "+tt.want)
-		w.nothingLeft()
 	}
 }
 
@@ -216,6 +216,7 @@ func TestExplore(t *testing.T) {
 	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
+	w.keep()
 	dir := t.TempDir()
 	const plan = "crash-after/create-services-example#1"
 	got := w.run(explorePython("correct", "pages.py", "--only", plan,
