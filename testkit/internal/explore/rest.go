@@ -1,0 +1,283 @@
+package explore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
+)
+
+// This file is about when a step is over: what is rest, and what should be there then.
+
+// guard is for how long nothing may happen until what is there counts as what came of a step. A fault that strikes later
+// than that strikes in the next step.
+const guard, lastGuard = 30 * time.Millisecond, 120 * time.Millisecond
+
+// still reports whether nothing has happened for the given time, and for as long as a few dozen requests take if that is
+// more: on a busy machine an operator that is slow looks like one that has nothing to do. idle returns for how long
+// nothing has happened, and false while something is under way.
+func (r *run) still(ctx context.Context, quiet time.Duration, idle func() (time.Duration, bool)) bool {
+	r.mu.Lock()
+	pace := r.pace
+	r.mu.Unlock()
+	if got, ok := idle(); !ok || got < stretched(quiet, pace) {
+		return false
+	}
+	began := time.Now()
+	namespace := &corev1.Namespace{}
+	if err := r.k.Client.Get(ctx, client.ObjectKey{Name: r.k.Namespace}, namespace); err != nil {
+		return false
+	}
+	pace = time.Since(began)
+	r.mu.Lock()
+	r.pace = pace
+	r.mu.Unlock()
+	got, ok := idle()
+	return ok && got >= stretched(quiet, pace)
+}
+
+// stretched is the time to wait on a machine on which a request takes as long as pace.
+func stretched(quiet, pace time.Duration) time.Duration {
+	const few, dozens, limit = 10, 40, 10 * time.Second
+	if quiet < lastGuard {
+		return max(quiet, few*pace)
+	}
+	return max(quiet, min(dozens*pace, limit))
+}
+
+// patience is a context that ends when the operator has had its time, which is longer on a busy machine.
+func (r *run) patience() (context.Context, context.CancelFunc) {
+	const ordinary, most = 20 * time.Millisecond, 4
+	r.mu.Lock()
+	times := min(max(r.pace/ordinary, 1), most)
+	r.mu.Unlock()
+	return context.WithTimeout(r.k.Context(), r.x.Patience*times) //nolint:durationcheck // times has no unit
+}
+
+// rest waits until the operator has sent nothing for the given time, or returns ctx's error.
+func (r *run) rest(ctx context.Context, quiet time.Duration) error {
+	for idle := r.operatorIdle(); !r.still(ctx, quiet, idle); {
+		select {
+		case <-time.After(guard / 3): //nolint:mnd // often enough
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// operatorIdle tells for how long the operator has sent nothing. If it may write for ever, that is the time since now.
+func (r *run) operatorIdle() func() (idle time.Duration, still bool) {
+	began := time.Now()
+	return func() (time.Duration, bool) {
+		if !r.x.has(oracleAtRest) {
+			return time.Since(began), true
+		}
+		busy, idle := r.wire.Busy()
+		return idle, !busy
+	}
+}
+
+// allIdle tells for how long, in addition, the namespace has not changed.
+func (r *run) allIdle() func() (idle time.Duration, still bool) {
+	operator := r.operatorIdle()
+	return func() (time.Duration, bool) {
+		idle, still := operator()
+		if r.x.has(oracleAtRest) {
+			idle = min(idle, r.unchanged())
+		}
+		return idle, still
+	}
+}
+
+// settle waits until the operator is at rest after a step and, once it is known what should come of it, until it came of it.
+func (r *run) settle(step int) bool {
+	ctx, cancel := r.patience()
+	defer cancel()
+	if r.known == nil {
+		return r.settleFirst(ctx, step)
+	}
+	quiet := max(guard, r.x.Guard)
+	if step >= len(r.x.Steps)-1 || r.plan.patient {
+		quiet = max(lastGuard, r.x.Guard)
+	}
+	want, idle := r.known.checkpoints[step], r.operatorIdle()
+	for {
+		if r.isDead() {
+			r.tearDown()
+			return false
+		}
+		changed := r.log.Changed()
+		enough := quiet
+		if !r.sees() { // what it watches without a fault may be what it needed for objects that are gone
+			enough = max(quiet, r.x.Rest)
+		}
+		if r.alive() && r.still(ctx, enough, idle) {
+			got := r.state()
+			if r.diff(want, got) == "" && r.untrue(step) == nil {
+				return true
+			}
+		}
+		select {
+		case <-changed:
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			r.wrongEnd(step, want)
+			return false
+		}
+	}
+}
+
+func (r *run) wrongEnd(step int, want state.State) {
+	diff, lie := r.diff(want, r.state()), r.untrue(step)
+	switch busy, idle := r.wire.Busy(); {
+	case r.k.Context().Err() != nil:
+	case diff != "":
+		r.violate(oracleEndState, fmt.Sprintf(
+			"%s the cluster is not what it is without the fault, %v later", r.after(step), r.x.Patience), diff)
+	case lie != nil:
+		r.violate(lie.Oracle, lie.Message, lie.Detail)
+	case r.alive() || busy || idle < guard:
+		r.violate(oracleAtRest, fmt.Sprintf("%s the operator does not come to rest", r.after(step)), r.lastWrites(5))
+	default:
+		r.violate(oracleExit, fmt.Sprintf("%s the operator does not run", r.after(step)), "")
+	}
+}
+
+// diff compares a state with what it is without the fault. After a fault that is itself a change of the cluster only what
+// conditions say is compared of a status: the rest may rightly tell of what happened.
+func (r *run) diff(want, got state.State) string {
+	if !r.x.has(oracleEndState) {
+		return ""
+	}
+	if r.plan.uncount {
+		want = want.Verdicts()
+	}
+	if r.plan.early { // the scenario made less, and undid less
+		users := r.users()
+		maps.Copy(users, r.known.users)
+		want, got = without(want, users), without(got, users)
+	}
+	return r.known.mask.Diff(want, got)
+}
+
+func without(s state.State, names map[string]bool) state.State {
+	s = maps.Clone(s)
+	maps.DeleteFunc(s, func(name string, _ any) bool { return names[name] })
+	return s
+}
+
+// users are the canonical names of what the scenario made or changed.
+func (r *run) users() map[string]bool {
+	names, all := state.NamesOf(r.k.Namespace, r.log.Changes()), map[string]bool{}
+	calls := r.user.Calls()
+	for uid := range written(calls) {
+		all[names.Of(uid)] = true
+	}
+	return all
+}
+
+func (r *run) after(step int) string {
+	if step >= len(r.x.Steps) {
+		return "after the custom resources were deleted,"
+	}
+	return fmt.Sprintf("after step %q", r.x.Steps[step].Name)
+}
+
+// settleFirst waits for rest alone: what comes of the step is what is learned.
+func (r *run) settleFirst(ctx context.Context, step int) bool {
+	var rests bool
+	idle := r.allIdle()
+	for {
+		still := r.still(ctx, r.x.Rest, idle)
+		if ctx.Err() == nil { // when time is up, nothing can be asked any more
+			rests = still
+		}
+		lie := r.untrue(step)
+		if over := step >= len(r.x.Steps); rests && lie == nil && (!over || len(r.primaries())+len(r.residue()) == 0) {
+			r.checkpoints = append(r.checkpoints, r.state())
+			r.children = append(r.children, r.childrenNow())
+			return true
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			r.impatient(step, rests, lie)
+			return false
+		}
+	}
+}
+
+// impatient says what was still wrong with a step when its time was up.
+func (r *run) impatient(step int, rests bool, lie *report.Violation) {
+	switch left := r.primaries(); {
+	case r.k.Context().Err() != nil:
+	case step >= len(r.x.Steps) && len(left) > 0:
+		r.violate(oracleResidue, fmt.Sprintf("%s is still there %v after it was deleted",
+			r.name(left[0]), r.x.Patience), describe(left[0].Object))
+	case rests && lie != nil:
+		r.violate(lie.Oracle, lie.Message, lie.Detail)
+	case rests: // there is something left, which is judged with the whole run
+	default:
+		r.violate(oracleAtRest, fmt.Sprintf("%s the operator still writes, %v later: it never comes to rest",
+			r.after(step), r.x.Patience), r.lastWrites(8))
+	}
+}
+
+// unchanged is for how long the namespace has not changed, apart from Events.
+func (r *run) unchanged() time.Duration {
+	changes := r.log.Changes()
+	for _, c := range slices.Backward(changes) {
+		if c.Resource.Resource != "events" {
+			return time.Since(c.At)
+		}
+	}
+	return time.Since(r.log.Began)
+}
+
+// alive reports whether there is an incarnation and none has ended.
+func (r *run) alive() bool {
+	r.mu.Lock()
+	restarting := r.restarting
+	r.mu.Unlock()
+	if restarting > 0 {
+		return false
+	}
+	running := r.running()
+	for _, p := range running {
+		select {
+		case <-p.Done():
+			return false
+		default:
+		}
+	}
+	return len(running) > 0
+}
+
+// sees reports whether every incarnation looks at what it looks at without a fault; of several that elect a leader, one.
+func (r *run) sees() bool {
+	running, seeing := r.running(), 0
+	for number := range running {
+		if covers(r.wire.Opened(number), r.known.opened) {
+			seeing++
+		}
+	}
+	return seeing == len(running) || r.plan.elect && seeing > 0
+}
+
+func covers(have, want []wire.Kind) bool {
+	for _, k := range want {
+		if !slices.Contains(have, k) {
+			return false
+		}
+	}
+	return true
+}
