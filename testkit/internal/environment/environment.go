@@ -184,7 +184,7 @@ func newLease(conn *net.UnixConn, s *stream, r *ready) *Lease {
 	l := &Lease{
 		Config: &rest.Config{
 			Host: r.Host, BearerToken: r.Token, TLSClientConfig: rest.TLSClientConfig{CAData: r.CA},
-			QPS: -1, UserAgent: filepath.Base(os.Args[0]),
+			QPS: -1, UserAgent: filepath.Base(os.Args[0]), DisableCompression: true, // on one machine it only costs time
 		},
 		Dir: r.Dir, conn: conn, stream: s, owner: r.Owner, lost: make(chan struct{}),
 	}
@@ -239,7 +239,7 @@ func newHello(req Request) (hello, error) {
 		}
 		h.Objects = append(h.Objects, data)
 	}
-	if !req.Test {
+	if !req.Test || req.Private { // what nobody can join need not wait for the next package
 		return h, nil
 	}
 	parent := os.Getppid()

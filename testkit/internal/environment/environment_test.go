@@ -1,10 +1,12 @@
 package environment_test
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -219,7 +221,7 @@ func TestLeaseLastsUntilTheGoCommandEnds(t *testing.T) {
 	parent := w.start(command, "parent")
 	var owner snapshot
 	for i := range 3 {
-		if _, err := io.WriteString(parent.stdin, "next\n"); err != nil {
+		if _, err := io.WriteString(parent.stdin, "NUMBER="+strconv.Itoa(i)+"\n"); err != nil {
 			t.Fatal(err)
 		}
 		r := parent.ready()
@@ -230,6 +232,16 @@ func TestLeaseLastsUntilTheGoCommandEnds(t *testing.T) {
 		}
 		owner = s
 	}
+	if _, err := io.WriteString(parent.stdin, "PRIVATE=1\n"); err != nil {
+		t.Fatal(err)
+	}
+	parent.ready()
+	w.until(func() string {
+		if n := len(w.environments()); n > 1 {
+			return fmt.Sprintf("%d environments run, although no other test binary can use the private one", n)
+		}
+		return ""
+	})
 	<-time.After(200 * time.Millisecond) // in which the end of the go command is looked for four times
 	if c := w.remains(owner); c == "" {
 		t.Fatal("the environment ended before the go command did")

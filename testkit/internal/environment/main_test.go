@@ -82,12 +82,13 @@ func hold() {
 	}
 }
 
-// bringUp runs holders one after the other, as the go command runs test binaries: one for each line of its input.
+// bringUp runs holders one after the other, as the go command runs test binaries: one for each line of its input, which is
+// what to add to the holder's environment.
 func bringUp() {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		cmd := exec.Command(os.Getenv("SELF"))
-		cmd.Env = append(os.Environ(), "ROLE=holder", "UNTIL_PARENT=1")
+		cmd.Env = append(os.Environ(), "ROLE=holder", "UNTIL_PARENT=1", lines.Text())
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr // and no input, so that it gives its lease back at once
 		if err := cmd.Run(); err != nil {
 			log.Fatal(err)
