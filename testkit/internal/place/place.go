@@ -94,21 +94,30 @@ func (r Root) Sweep() {
 	}
 	for _, lock := range locks {
 		p := r.Place(strings.TrimSuffix(filepath.Base(lock), ".lock"))
-		if conn, err := p.Dial(); err == nil {
-			_ = conn.Close() // says nothing, so it is no lease
+		if p.inUse() {
 			continue
 		}
 		unlock, err := p.tryLock()
 		if err != nil {
 			continue
 		}
-		if conn, err := p.Dial(); err == nil {
-			_ = conn.Close()
-		} else if p.Clean() == nil {
+		if !p.inUse() && p.Clean() == nil {
 			_ = p.Remove()
 		}
 		unlock()
 	}
+}
+
+// inUse says whether somebody listens who is alive. A process that is being killed may lose its connections first and its
+// socket last: for a while it can be dialed, although it will never answer.
+func (p Place) inUse() bool {
+	conn, err := p.Dial()
+	if err != nil {
+		return false
+	}
+	_ = conn.Close() // says nothing, so it is no lease
+	s, err := p.ReadState()
+	return err != nil || s.Owner == process.ID{} || s.Owner.Alive()
 }
 
 // A Place is where one thing is found, whether it runs or not.

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
 
 func newRoot(t *testing.T) Root {
@@ -72,8 +74,15 @@ func TestLockEndsWithItsContext(t *testing.T) {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	root := newRoot(t)
-	alive, dead, starting := root.Place("alive"), root.Place("dead"), root.Place("starting")
-	for _, p := range []Place{alive, dead, starting} {
+	alive, dead, dying, starting := root.Place("alive"), root.Place("dead"), root.Place("dying"), root.Place("starting")
+	for _, p := range []Place{alive, dead, dying, starting} {
+		owner, err := process.Self()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p != alive {
+			owner.Start = "at another time" // it has ended, and its pid is somebody else's
+		}
 		unlock, err := p.Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -83,12 +92,12 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 		data := filepath.Join(filepath.Dir(string(root)), p.key)
-		if err := errors.Join(os.Mkdir(data, 0o700), p.WriteState(State{Data: data})); err != nil {
+		if err := errors.Join(os.Mkdir(data, 0o700), p.WriteState(State{Data: data, Owner: owner})); err != nil {
 			t.Fatal(err)
 		}
 		l.SetUnlinkOnClose(false) // as when its process is killed
 		switch p {
-		case alive:
+		case alive, dying: // whose socket is the last that it loses
 			defer func() { _ = l.Close() }()
 			unlock()
 		case starting:
@@ -100,7 +109,7 @@ func TestSweep(t *testing.T) {
 		}
 	}
 	root.Sweep()
-	for p, want := range map[Place]bool{alive: true, dead: false, starting: true} {
+	for p, want := range map[Place]bool{alive: true, dead: false, dying: false, starting: true} {
 		for _, name := range []string{p.Dir(), filepath.Join(filepath.Dir(string(root)), p.key), p.lockFile()} {
 			if _, err := os.Stat(name); (err == nil) != want {
 				t.Errorf("%s: exists %v, want %v", name, err == nil, want)
