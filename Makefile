@@ -59,7 +59,7 @@ $(MODULES:%=test/%): $(TESTKIT)
 	$(run-tests)
 
 # Without the second that a process with -race waits before it ends.
-run-tests = @GORACE="$${GORACE:-atexit_sleep_ms=0}" $(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race -ldflags=-w $(if $(LONG),,-short) $(ARGS) $(PACKAGES)
+run-tests = @GORACE="$${GORACE:-atexit_sleep_ms=0}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race -ldflags=-w $(if $(LONG),,-short) $(ARGS) $(PACKAGES)
 
 test/tools:
 	@GOWORK=off go -C tools test ./...

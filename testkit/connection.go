@@ -51,13 +51,13 @@ type connection struct {
 // historian follows all namespaces from its first use on, until the connection is released.
 func (c *connection) historian() (*history.Historian, error) {
 	c.watch.Do(func() {
-		c.watching, c.watchErr = history.Start(context.Background(), c.config)
+		c.watching, c.watchErr = history.Join(context.Background(), c.config)
 		if c.watchErr != nil {
 			return
 		}
 		release := c.release
 		c.release = func() {
-			c.watching.Stop()
+			c.watching.Leave()
 			release()
 		}
 	})

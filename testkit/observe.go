@@ -83,6 +83,9 @@ func (o *observation) close() {
 	observations.Lock()
 	delete(observations.byTest, o.t)
 	observations.Unlock()
+	for _, l := range o.histories {
+		l.End()
+	}
 	if !o.failed() {
 		return
 	}

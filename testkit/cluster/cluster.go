@@ -166,6 +166,8 @@ func (c *Cluster) Config() *rest.Config {
 		TLSClientConfig: rest.TLSClientConfig{CAData: slices.Clone(c.cert.cert)},
 		QPS:             -1,
 		UserAgent:       "testkit",
+		// On one machine it only costs time.
+		DisableCompression: true,
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Kubeconfig renders the server, the authority and the token of cfg as a kubeconfig. Tokens in files stay in files,
+// Kubeconfig renders how cfg reaches the server, the authority and the token as a kubeconfig. Tokens in files stay in files,
 // so that a refreshed token is seen.
 func Kubeconfig(cfg *rest.Config) ([]byte, error) {
 	const name = "testkit"
@@ -16,6 +16,7 @@ func Kubeconfig(cfg *rest.Config) ([]byte, error) {
 		Clusters: map[string]*api.Cluster{name: {
 			Server: cfg.Host, CertificateAuthorityData: cfg.CAData, CertificateAuthority: cfg.CAFile,
 			InsecureSkipTLSVerify: cfg.Insecure, TLSServerName: cfg.ServerName,
+			DisableCompression: cfg.DisableCompression,
 		}},
 		AuthInfos: map[string]*api.AuthInfo{name: {
 			Token: cfg.BearerToken, TokenFile: cfg.BearerTokenFile,

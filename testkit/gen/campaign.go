@@ -37,8 +37,7 @@ type campaign struct {
 }
 
 func newCampaign(
-	watcher *explore.Explorer, k *testkit.K, op testkit.Runnable, cfg *config,
-	s *schema.Schema, sample *unstructured.Unstructured,
+	k *testkit.K, op testkit.Runnable, cfg *config, s *schema.Schema, sample *unstructured.Unstructured,
 ) (*campaign, error) {
 	if !s.Namespaced {
 		return nil, fmt.Errorf("%s is of the whole cluster: only custom resources in namespaces can be explored", s.Kind.Kind)
@@ -54,7 +53,6 @@ func newCampaign(
 		mask:  cfg.ignored, references: map[string]*entry{}, panics: map[string]*panics{},
 	}
 	cfg.Options.Name, cfg.Options.Subject = s.Kind.Kind, subject{c}
-	c.x = watcher.Fork(cfg.Options)
 	return c, nil
 }
 

@@ -25,7 +25,10 @@ import (
 	"fmt"
 	"testing"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
 	"github.com/homeostat-dev/homeostat/testkit/internal/seed"
 )
 
@@ -69,9 +72,13 @@ func prepare(t testing.TB, op testkit.Runnable, what Source, opts []Option) (*ca
 		return nil, err
 	}
 	k := testkit.New(t) // asks for everybody what is valid; each run has a namespace of its own
-	w, err := watcher(t, k.Config)
+	c, err := newCampaign(k, op, cfg, resource, sample)
 	if err != nil {
 		return nil, err
 	}
-	return newCampaign(w, k, op, cfg, resource, sample)
+	if c.x, err = explore.New(t.Context(), rest.CopyConfig(k.Config), c.Options); err != nil {
+		return nil, err //nolint:wrapcheck // it says what it was doing
+	}
+	t.Cleanup(c.x.Close)
+	return c, nil
 }

@@ -141,12 +141,12 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 		x.Replay = func(string) string { return "" }
 	}
 	var err error
-	x.historian, err = history.Start(ctx, cfg)
+	x.historian, err = history.Join(ctx, cfg)
 	return x, err
 }
 
 // Close ends what the explorer has started.
-func (x *Explorer) Close() { x.historian.Stop() }
+func (x *Explorer) Close() { x.historian.Leave() }
 
 // Run learns, if that was not done before, tries every plan, and reports. Errors are those of the machinery; what the
 // operator did wrong is in the report, which is complete up to an error.

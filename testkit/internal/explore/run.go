@@ -91,8 +91,8 @@ func (r *run) execute() {
 			r.end(number, p.Kill)
 		}
 	}
-	if r.k != nil {
-		r.x.historian.Leave(r.k.Namespace)
+	if r.log != nil {
+		r.log.End()
 	}
 }
 

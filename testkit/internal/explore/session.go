@@ -34,9 +34,6 @@ type Session struct {
 	allowed map[string]bool // what the operator may do, as far as that was asked, by rule
 }
 
-// Fork returns an explorer for sessions of another operator on the same API server. It ends with x, and must not be closed.
-func (x *Explorer) Fork(o Options) *Explorer { return &Explorer{Options: o, historian: x.historian} }
-
 // Open starts a session, in which there is nothing yet but what Setup made and the operator. An error is one of the
 // machinery; what the operator does wrong is told by Violations. Close it in either case.
 func (x *Explorer) Open(ctx context.Context, name string) (*Session, error) {
@@ -388,10 +385,10 @@ func (s *Session) Close() []report.Entry {
 	for number, p := range r.running() {
 		r.end(number, p.Stop)
 	}
-	if r.k != nil {
-		s.x.historian.Leave(r.k.Namespace)
-	}
 	r.changes = r.snapshot()
+	if r.log != nil {
+		r.log.End()
+	}
 	return r.timeline()
 }
 

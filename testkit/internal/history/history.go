@@ -48,45 +48,118 @@ type Change struct {
 	Object *unstructured.Unstructured
 }
 
-// Historian watches. It is safe for concurrent use.
+// A Historian watches one API server for all who joined it. It is safe for concurrent use.
 type Historian struct {
+	cfg    *rest.Config
+	client dynamic.Interface
+	ctx    context.Context //nolint:containedctx // of the watches, which are begun at several times
 	cancel context.CancelFunc
 	done   sync.WaitGroup
-	kinds  []schema.GroupVersionResource
+	users  int // guarded by historians.mu
+
+	extending sync.Mutex
+	watches   map[schema.GroupVersionResource]kindWatch // guarded by extending
 
 	mu   sync.Mutex
-	logs map[string]*Log
+	logs map[string][]*Log // by namespace
 }
 
-// Start watches all kinds of namespaced objects that the API server has now, until Stop.
-func Start(ctx context.Context, cfg *rest.Config) (*Historian, error) {
+type kindWatch struct {
+	synced cache.InformerSynced
+	cancel context.CancelFunc
+}
+
+// historians are those of this process. Each event that a watch brings is decoded, whoever wants it: one set of watches for
+// everybody costs a part of one set for each test.
+var historians struct {
+	mu       sync.Mutex
+	byServer map[string]*Historian
+}
+
+// Join returns the historian of an API server, and starts it if this process has none. It watches all kinds of namespaced
+// objects that there are by now. Each call needs one of Leave. Of ctx only the wait depends.
+func Join(ctx context.Context, cfg *rest.Config) (*Historian, error) {
+	h, err := join(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("watching all objects: %w", err)
+	}
+	if err := h.extend(ctx); err != nil {
+		h.Leave()
+		return nil, err
+	}
+	return h, nil
+}
+
+func join(ctx context.Context, cfg *rest.Config) (*Historian, error) {
+	historians.mu.Lock()
+	defer historians.mu.Unlock()
+	if h := historians.byServer[cfg.Host]; h != nil {
+		h.users++
+		return h, nil
+	}
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("watching all objects: %w", err)
+		return nil, err //nolint:wrapcheck // the caller does
 	}
-	kinds, err := watchable(cfg)
-	if err != nil {
-		return nil, err
+	h := &Historian{
+		cfg: cfg, client: client, users: 1, watches: map[schema.GroupVersionResource]kindWatch{}, logs: map[string][]*Log{},
 	}
 	// That watches break off when they are stopped is no news.
-	ended := ctx.Done()
-	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
-	h := &Historian{cancel: cancel, kinds: kinds, logs: map[string]*Log{}}
-	synced := make([]cache.InformerSynced, 0, len(kinds))
-	for _, kind := range kinds {
-		synced = append(synced, h.follow(ctx, client.Resource(kind), kind))
+	h.ctx, h.cancel = context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
+	if historians.byServer == nil {
+		historians.byServer = map[string]*Historian{}
 	}
-	for slices.ContainsFunc(synced, func(is cache.InformerSynced) bool { return !is() }) {
-		select {
-		case <-time.After(5 * time.Millisecond): //nolint:mnd // they are there in a few of these
-		case <-ended:
-			h.Stop()
-			return nil, fmt.Errorf("watching all objects: %w", context.Canceled)
+	historians.byServer[cfg.Host] = h
+	return h, nil
+}
+
+// Leave ends the watches when nobody needs them any more.
+func (h *Historian) Leave() {
+	historians.mu.Lock()
+	h.users--
+	last := h.users == 0
+	if last {
+		delete(historians.byServer, h.cfg.Host)
+	}
+	historians.mu.Unlock()
+	if last {
+		h.cancel()
+		h.done.Wait()
+	}
+}
+
+// extend brings the watches up to the kinds that there are, and waits until all are in sync.
+func (h *Historian) extend(ctx context.Context) error {
+	h.extending.Lock()
+	defer h.extending.Unlock()
+	kinds, err := watchable(h.cfg)
+	if err != nil {
+		return err
+	}
+	for kind, w := range h.watches {
+		if !slices.Contains(kinds, kind) { // if it comes again, it is not what this watch waits for
+			w.cancel()
+			delete(h.watches, kind)
 		}
 	}
-	return h, nil
+	for _, kind := range kinds {
+		if _, exists := h.watches[kind]; !exists {
+			ctx, cancel := context.WithCancel(h.ctx)
+			h.watches[kind] = kindWatch{synced: h.follow(ctx, h.client.Resource(kind), kind), cancel: cancel}
+		}
+	}
+	for _, w := range h.watches {
+		for !w.synced() {
+			select {
+			case <-time.After(5 * time.Millisecond): //nolint:mnd // they are there in a few of these
+			case <-ctx.Done():
+				return fmt.Errorf("watching all objects: %w", ctx.Err())
+			}
+		}
+	}
+	return nil
 }
 
 // watchable lists the kinds of namespaced objects that can be watched.
@@ -168,36 +241,22 @@ func (h *Historian) follow(
 
 func (h *Historian) tell(kind schema.GroupVersionResource, t watch.EventType, u *unstructured.Unstructured) {
 	h.mu.Lock()
-	l := h.logs[u.GetNamespace()]
+	logs := h.logs[u.GetNamespace()]
 	h.mu.Unlock()
-	if l != nil {
+	for _, l := range logs {
 		l.add(Change{At: time.Now(), Type: t, Resource: kind, Object: u})
 	}
 }
 
-// Kinds are what is watched.
-func (h *Historian) Kinds() []schema.GroupVersionResource { return slices.Clone(h.kinds) }
-
-// Stop ends all watches.
-func (h *Historian) Stop() {
-	h.cancel()
-	h.done.Wait()
-}
-
 // Follow begins the log of a namespace. What is in it already is not told.
 func (h *Historian) Follow(namespace string) *Log {
-	l := &Log{Began: time.Now(), current: map[types.UID]int{}, changed: make(chan struct{})}
+	l := &Log{
+		Began: time.Now(), historian: h, namespace: namespace, current: map[types.UID]int{}, changed: make(chan struct{}),
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.logs[namespace] = l
+	h.logs[namespace] = append(slices.Clip(h.logs[namespace]), l)
 	return l
-}
-
-// Leave ends the log of a namespace.
-func (h *Historian) Leave(namespace string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.logs, namespace)
 }
 
 // Log is the history of one namespace. It is safe for concurrent use.
@@ -205,11 +264,25 @@ type Log struct {
 	// Began is when it was begun.
 	Began time.Time
 
+	historian *Historian
+	namespace string
+
 	mu      sync.Mutex
 	changes []Change
 	order   []types.UID       // in which objects were first seen
 	current map[types.UID]int // index in changes of each existing object's last one
 	changed chan struct{}
+}
+
+// End ends the log: what happens from now on is not in it.
+func (l *Log) End() {
+	h := l.historian
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	others := slices.DeleteFunc(slices.Clone(h.logs[l.namespace]), func(other *Log) bool { return other == l })
+	if h.logs[l.namespace] = others; len(others) == 0 {
+		delete(h.logs, l.namespace)
+	}
 }
 
 func (l *Log) add(c Change) {

@@ -1,0 +1,173 @@
+package history_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{}) }
+
+func join(t *testing.T, cfg *rest.Config) *history.Historian {
+	t.Helper()
+	h, err := history.Join(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func newConfigMap(k *testkit.K, name string) *corev1.ConfigMap {
+	cm := &corev1.ConfigMap{}
+	cm.Name, cm.Namespace = name, k.Namespace
+	return cm
+}
+
+// await returns the types of what happened to the objects of this name, when there are so many.
+func await(t *testing.T, log *history.Log, name string, n int) []watch.EventType {
+	t.Helper()
+	for {
+		changed := log.Changed()
+		var types []watch.EventType
+		for _, c := range log.Changes() {
+			if c.Object.GetName() == name {
+				types = append(types, c.Type)
+			}
+		}
+		if len(types) >= n {
+			return types
+		}
+		select {
+		case <-changed:
+		case <-t.Context().Done():
+			t.Fatalf("%s: %v, want %d changes", name, types, n)
+		}
+	}
+}
+
+func TestLog(t *testing.T) {
+	t.Parallel()
+	k, other := testkit.New(t), testkit.New(t)
+	h := join(t, k.Config)
+	t.Cleanup(h.Leave)
+	k.Apply(newConfigMap(k, "before"))
+	log, same, elsewhere := h.Follow(k.Namespace), h.Follow(k.Namespace), h.Follow(other.Namespace)
+
+	cm := newConfigMap(k, "cm")
+	k.Apply(cm)
+	k.Update(cm, func() { cm.Data = map[string]string{"a": "b"} })
+	await(t, log, "cm", 2)
+	if current := log.Current(); current[len(current)-1].Object.GetResourceVersion() != cm.ResourceVersion {
+		t.Errorf("the last state is %v, want version %s", current[len(current)-1].Object, cm.ResourceVersion)
+	}
+	k.Delete(cm)
+	want := []watch.EventType{watch.Added, watch.Modified, watch.Deleted}
+	for name, l := range map[string]*history.Log{"the first": log, "the second": same} {
+		got := await(t, l, "cm", len(want))
+		for i := range want {
+			if got[i] != want[i] {
+				t.Errorf("%s log has %v, want %v", name, got, want)
+			}
+		}
+	}
+	for _, c := range log.Current() {
+		if c.Object.GetName() == "cm" {
+			t.Error("what was deleted is current")
+		}
+	}
+	if changes := elsewhere.Changes(); len(changes) > 0 && changes[len(changes)-1].Object.GetName() == "cm" {
+		t.Error("it is in the log of another namespace")
+	}
+
+	same.End()
+	k.Apply(newConfigMap(k, "after"))
+	await(t, log, "after", 1)
+	for _, c := range same.Changes() {
+		if c.Object.GetName() == "after" {
+			t.Error("a log goes on after its end")
+		}
+	}
+}
+
+// One set of watches serves all of a process, and a kind that came meanwhile is watched from the next one who joins on.
+func TestJoin(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t, testkit.Private()) // for the definition is there for all
+	first := join(t, k.Config)
+	log := first.Follow(k.Namespace)
+	k.Apply(newDefinition())
+	k.Wait("the kind", func(ctx context.Context) error { return served(ctx, k.Config, "things") })
+
+	second := join(t, k.Config)
+	if first != second {
+		t.Error("there are two sets of watches")
+	}
+	first.Leave()
+	thing := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "history.test/v1", "kind": "Thing"}}
+	thing.SetName("thing")
+	k.Apply(thing)
+	await(t, log, "thing", 1)
+	second.Leave()
+
+	cfg := rest.CopyConfig(k.Config)
+	cfg.Host += "/" // the test itself has joined the historian of its own configuration
+	third := join(t, cfg)
+	third.Leave()
+	fourth := join(t, cfg)
+	defer fourth.Leave()
+	if third == fourth {
+		t.Error("the watches that were ended are joined")
+	}
+	again := fourth.Follow(k.Namespace)
+	k.Apply(newConfigMap(k, "cm"))
+	await(t, again, "cm", 1)
+}
+
+// served returns when discovery tells of a resource.
+func served(ctx context.Context, cfg *rest.Config, resource string) error {
+	client, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	return wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
+		lists, err := client.ServerPreferredNamespacedResources()
+		for _, list := range lists {
+			for _, r := range list.APIResources {
+				if r.Name == resource {
+					return true, nil
+				}
+			}
+		}
+		return false, err
+	})
+}
+
+func newDefinition() *apiextensionsv1.CustomResourceDefinition {
+	d := &apiextensionsv1.CustomResourceDefinition{}
+	d.Name = "things.history.test"
+	d.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: "history.test",
+		Names: apiextensionsv1.CustomResourceDefinitionNames{
+			Plural: "things", Singular: "thing", Kind: "Thing", ListKind: "ThingList",
+		},
+		Scope: apiextensionsv1.NamespaceScoped,
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+			Name: "v1", Served: true, Storage: true,
+			Schema: &apiextensionsv1.CustomResourceValidation{
+				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"},
+			},
+		}},
+	}
+	return d
+}
