@@ -58,7 +58,8 @@ $(MODULES:%=test/%): PACKAGES = ./$(@:test/%=%)/...
 $(MODULES:%=test/%): $(TESTKIT)
 	$(run-tests)
 
-# Without the second that a process with -race waits before it ends.
+# Both kinds of control plane that tests ask for are started first, by a program that is not slowed down by -race, whose
+# processes also wait a second before they end if GORACE does not say otherwise.
 run-tests = @GORACE="$${GORACE:-atexit_sleep_ms=0}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race -ldflags=-w $(if $(LONG),,-short) $(ARGS) $(PACKAGES)
 
 test/tools:
