@@ -211,6 +211,16 @@ var watchPanics = sync.OnceFunc(func() {
 	})
 })
 
+func (p *panics) texts() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make([]string, 0, len(p.all))
+	for _, one := range p.all {
+		all = append(all, fmt.Sprintf("%v\n%s", one.value, one.stack))
+	}
+	return all
+}
+
 func (p *panics) violations(op *Operator) []report.Violation {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -73,6 +73,10 @@ type Operator struct {
 	panics   *panics
 }
 
+// Panics returns with what the operator has panicked so far, each with its stack: the panics that controller-runtime and
+// client-go recover from. It may be called at any time.
+func (op *Operator) Panics() []string { return op.panics.texts() }
+
 // Start runs an operator in this process, in a manager of its own, and returns when its informers are in sync; at once if
 // the manager elects a leader, because it may never be the one. It acts
 // as the ServiceAccount of Env.RBAC with the rights it ships, and sees only the test's namespace. It is stopped after

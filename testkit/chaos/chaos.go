@@ -60,6 +60,7 @@ const (
 	Down         = "down"          // does not run while a step happens
 	Missed       = "missed"        // a state between two steps is never seen
 	WatchClosed  = "watch-closed"  // watches end without a word
+	WatchBroken  = "watch-broken"  // the connections of watches break
 	WatchExpired = "watch-expired" // watches end with 410 Gone
 	Drift        = "drift"         // somebody deletes or changes a child
 	Deleted      = "deleted"       // the custom resource is deleted while the operator is busy
@@ -171,8 +172,14 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 	}
 	t.Logf("%d plans to try, in the order of seed %d; learned in %v",
 		len(plans), c.Seed, time.Since(began).Round(time.Millisecond))
+	for _, note := range x.Notes() {
+		t.Log(note)
+	}
 	for _, s := range skipped {
 		t.Logf("%d plans are not run because %s", len(s.Plans), s.Reason)
+	}
+	if len(plans) == 0 && only == "" {
+		t.Error("nothing is tried: none of the faults fits what the operator did during the scenario")
 	}
 	for _, p := range plans {
 		t.Run(p.Name(), func(t *testing.T) {
@@ -196,6 +203,11 @@ func validate(s Scenario, c *config) error {
 			return fmt.Errorf("step %d of the scenario, %q: it needs a name of its own and a function", i+1, step.Name)
 		}
 		names[step.Name] = true
+	}
+	for _, fault := range c.Faults {
+		if !explore.IsFault(fault) {
+			return fmt.Errorf("there is no fault %q to be tried: the faults are %s", fault, strings.Join(explore.Faults(), ", "))
+		}
 	}
 	for _, oracle := range c.Without {
 		if !slices.Contains(Oracles(), oracle) {

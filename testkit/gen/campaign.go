@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
@@ -32,8 +31,7 @@ type campaign struct {
 
 	mu         sync.Mutex
 	mask       state.Mask
-	references map[string]*entry  // by manifest
-	panics     map[string]*panics // by namespace
+	references map[string]*entry // by manifest
 }
 
 func newCampaign(
@@ -50,7 +48,7 @@ func newCampaign(
 	c := &campaign{
 		config: cfg, op: op, k: k, schema: s, sample: schema.Manifest(normal),
 		slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), //nolint:mnd // they wait more than they compute
-		mask:  cfg.ignored, references: map[string]*entry{}, panics: map[string]*panics{},
+		mask:  cfg.ignored, references: map[string]*entry{},
 	}
 	cfg.Options.Name, cfg.Options.Subject = s.Kind.Kind, subject{c}
 	return c, nil
@@ -61,32 +59,11 @@ type subject struct{ c *campaign }
 
 // Start implements explore.Subject.
 func (s subject) Start(k *testkit.K, how explore.Start) (explore.Process, error) {
-	p := s.c.panicsOf(k.Namespace)
-	opts := []testkit.StartOption{
-		testkit.WithTransport(how.Transport),
-		testkit.WithManagerOptions(func(o *manager.Options) {
-			base := o.BaseContext
-			o.BaseContext = func() context.Context {
-				if base == nil {
-					return p.in(context.Background())
-				}
-				return p.in(base())
-			}
-		}),
-	}
+	opts := []testkit.StartOption{testkit.WithTransport(how.Transport)}
 	if s.c.account != "" {
 		opts = append(opts, testkit.WithConfig(k.ServiceAccount(s.c.account)))
 	}
 	return k.Run(s.c.op, append(append([]testkit.StartOption{}, s.c.start...), opts...)...), nil
-}
-
-func (c *campaign) panicsOf(namespace string) *panics {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.panics[namespace] == nil {
-		c.panics[namespace] = &panics{}
-	}
-	return c.panics[namespace]
 }
 
 // learn finds out what comes of the sample, which has to be something good.

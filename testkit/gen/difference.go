@@ -54,10 +54,10 @@ func (d *differ) value(path string, a, b any) {
 		d.object = ""
 	}
 	if a != nil {
-		d.printf("-   %s: %s", path, text(a))
+		d.printf("-   %s: %s", path, state.Text(a))
 	}
 	if b != nil {
-		d.printf("+   %s: %s", path, text(b))
+		d.printf("+   %s: %s", path, state.Text(b))
 	}
 }
 

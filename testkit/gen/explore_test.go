@@ -115,7 +115,7 @@ spec: {"exposed":true} -> unset
 		},
 		"panic": {
 			reason: "a manifest that nobody expected", op: setup(panicky), as: "proxy",
-			plural: "proxies", oracle: oraclePanic, want: `
+			plural: "proxies", oracle: "panic", want: `
 kind: Proxy
 metadata:
   name: front

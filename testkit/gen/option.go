@@ -19,12 +19,11 @@ const (
 	oracleFresh    = "fresh"    // what came of a manifest is not what comes of it alone
 	oracleRecovery = "recovery" // the same, when the manifest had been there before
 	oracleRefused  = "refused"  // the API server refuses what the operator sends
-	oraclePanic    = "panic"    // the operator panicked
 )
 
 // Oracles are the names of what is held against every operator, as reports use them and [Without] takes them.
 func Oracles() []string {
-	all := []string{oracleFresh, oracleRecovery, oraclePanic}
+	all := []string{oracleFresh, oracleRecovery}
 	for _, name := range explore.Oracles() {
 		switch name {
 		case "scenario", "end-state", "creations", "writes-after-restart", "lost-update", "rights":

@@ -214,9 +214,6 @@ func (t *trial) wrong(now *report.Violation) *finding {
 			return &finding{oracle: v.Oracle, message: v.Message, detail: v.Detail}
 		}
 	}
-	if what := t.panicked(); what != "" && t.c.has(oraclePanic) {
-		return &finding{oracle: oraclePanic, message: "the operator panicked: " + what}
-	}
 	if calls := t.refusals(); len(calls) > 0 && t.isReady() && t.c.has(oracleRefused) {
 		return &finding{
 			oracle: oracleRefused, detail: calls[0].Message,
@@ -225,21 +222,6 @@ func (t *trial) wrong(now *report.Violation) *finding {
 		}
 	}
 	return nil
-}
-
-// panicked returns with what the operator panicked, or "". Package sdk catches panics itself, and reports them as a reason.
-func (t *trial) panicked() string {
-	if p := t.c.panicsOf(t.session.K().Namespace).get(); p != "" {
-		return p
-	}
-	if u := t.custom(); u != nil {
-		for _, c := range readiness.Conditions(u) {
-			if c.Reason == "Panic" {
-				return c.Message
-			}
-		}
-	}
-	return ""
 }
 
 // refusals are the requests of the last step that the API server refused, and that the operator did not replace by others.
@@ -263,7 +245,7 @@ func (t *trial) refusals() []wire.Call {
 // state is what there is. Of the custom resource it has only what the operator writes; what the user does is known, and if
 // the operator writes that, too, there is an oracle for it.
 func (t *trial) state() state.State {
-	all := renumber(t.session.State())
+	all := state.Renumber(t.session.State())
 	for _, c := range t.session.Current() {
 		if !t.isCustom(c.Object) {
 			continue

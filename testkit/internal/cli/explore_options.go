@@ -128,10 +128,7 @@ func (o *exploreOptions) checkNumbers() error {
 
 func (o *exploreOptions) checkFaults() error {
 	for _, fault := range o.faults {
-		known := slices.ContainsFunc(explore.Faults(), func(f string) bool {
-			return f == fault || strings.HasPrefix(f, fault+"-")
-		})
-		if !known {
+		if !explore.IsFault(fault) {
 			return fmt.Errorf("--fault=%s: there is no such fault: choose from %s", fault, strings.Join(explore.Faults(), ", "))
 		}
 	}

@@ -1,5 +1,10 @@
 package explore
 
+import (
+	"slices"
+	"strings"
+)
+
 // Faults are the names of all kinds of faults. The part before a dash stands for all that begin with it.
 func Faults() []string {
 	return []string{
@@ -8,3 +13,10 @@ func Faults() []string {
 		"deleted", "failover",
 	}
 }
+
+// IsFault reports whether the name is that of a kind of faults, or stands for some.
+func IsFault(name string) bool {
+	return slices.ContainsFunc(Faults(), func(f string) bool { return standsFor(name, f) })
+}
+
+func standsFor(name, fault string) bool { return name == fault || strings.HasPrefix(fault, name+"-") }

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
-	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
 // driftDelete deletes a child by hand.
@@ -49,16 +48,20 @@ func driftUnseen(c child, step int) *plan {
 	}
 }
 
-// driftEdit changes a field of a child that the operator had set.
-func driftEdit(c child, step int) *plan {
+// driftEdit changes a field of a child that the operator had set: the first one, or the first one in a part of the object.
+func driftEdit(c child, part string, step int) *plan {
+	name := "drift-edited/" + c.name
+	if part != "" {
+		name += "/" + part
+	}
 	return &plan{
-		name: "drift-edited/" + c.name, fault: "drift-edited", patient: true, uncount: true,
+		name: name, fault: "drift-edited", patient: true, uncount: true,
 		what: fmt.Sprintf("a field of %s that the operator had set was changed by hand", c.name),
 		rested: func(r *run, at int) {
 			if at != step {
 				return
 			}
-			if r.editChild(c) {
+			if r.editChild(c, part) {
 				r.settle(step)
 			}
 		},
@@ -66,7 +69,7 @@ func driftEdit(c child, step int) *plan {
 }
 
 func (r *run) child(c child) (history.Change, bool) {
-	names := state.NamesOf(r.k.Namespace, r.log.Changes())
+	names := r.names(r.log.Changes())
 	return r.find(func(h history.Change) bool { return names.Of(h.Object.GetUID()) == c.name })
 }
 
@@ -101,13 +104,17 @@ func (r *run) await(done func() bool) {
 	}
 }
 
-// editChild changes the first field of a child that the operator set and that the API server lets one change.
-func (r *run) editChild(c child) bool {
+// editChild changes the first field of a child, or of a part of it, that the operator set and that the API server lets one
+// change.
+func (r *run) editChild(c child, part string) bool {
 	live, ok := r.child(c)
 	if !ok {
 		return false
 	}
 	for _, f := range r.settable(live.Object) {
+		if part != "" && f.part() != part {
+			continue
+		}
 		patch := fmt.Sprintf(`[{"op":"replace","path":%q,"value":%s}]`, f.pointer(), f.other)
 		if r.patch(live.Object, types.JSONPatchType, patch, client.DryRunAll) != nil {
 			continue
@@ -136,6 +143,20 @@ type field struct {
 }
 
 func (f field) String() string { return strings.Join(f.path, ".") }
+
+// part is where the field is: a field of the object, or one of its spec or data.
+func (f field) part() string { return strings.Join(f.path[:min(len(f.path), 2)], ".") }
+
+// parts lists the parts in which there are fields, in the order of the fields.
+func parts(fields []field) []string {
+	var all []string
+	for _, f := range fields {
+		if !slices.Contains(all, f.part()) {
+			all = append(all, f.part())
+		}
+	}
+	return all
+}
 
 func (f field) pointer() string {
 	escape := strings.NewReplacer("~", "~0", "/", "~1")

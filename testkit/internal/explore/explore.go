@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
 // Subject is an operator that can be started any number of times.
@@ -123,6 +123,7 @@ type Explorer struct {
 
 	historian *history.Historian
 	known     *knowledge
+	invented  state.Invented // set while the fault-free runs are made
 }
 
 // New returns an explorer on the API server of cfg, which needs all rights. Close it.
@@ -164,6 +165,7 @@ func (x *Explorer) Run(ctx context.Context) (*report.Report, error) {
 			return r, err
 		}
 	}
+	r.Notes = append(r.Notes, x.Notes()...)
 	plans, skipped := x.Plans()
 	r.Skipped = skipped
 	if x.Most > 0 {
@@ -238,7 +240,5 @@ func (p Plan) Name() string { return p.plan.name }
 func (x *Explorer) has(oracle string) bool { return !slices.Contains(x.Without, oracle) }
 
 func (x *Explorer) wants(fault string) bool {
-	return x.Faults == nil || slices.ContainsFunc(x.Faults, func(f string) bool {
-		return f == fault || strings.HasPrefix(fault, f+"-")
-	})
+	return x.Faults == nil || slices.ContainsFunc(x.Faults, func(f string) bool { return standsFor(f, fault) })
 }

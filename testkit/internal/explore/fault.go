@@ -159,12 +159,28 @@ func missed(kind wire.Kind, step int, from, to string) *plan {
 			switch at {
 			case step:
 				r.idle()
+				if r.isGoing() {
+					r.wire.Release(kind)
+					r.plan.hasty, r.plan.untried = 0, "an object that is being deleted stays until the operator has seen that"
+				}
 			case step + 1:
+				if r.plan.untried != "" {
+					return
+				}
 				r.wire.Expire(kind)
 				r.note("the watch of " + kind.String() + " ends with 410 Gone: what was held back is never told")
 			}
 		},
 	}
+}
+
+// isGoing reports whether something that the scenario made is being deleted and does not go.
+func (r *run) isGoing() bool {
+	made := created(r.user.Calls())
+	_, going := r.find(func(c history.Change) bool {
+		return made[c.Object.GetUID()] && c.Object.GetDeletionTimestamp() != nil
+	})
+	return going
 }
 
 // down keeps the operator from running while a step happens.

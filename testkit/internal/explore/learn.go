@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -31,12 +33,14 @@ type knowledge struct {
 	children    [][]child
 	users       map[string]bool   // canonical names of what the scenario made or changed
 	frames      map[wire.Kind]int // how many events of each kind the operator was told
+	remade      map[string]int    // how often a value of a Secret changed at most, by its place in a state
 }
 
 // child is an object that the operator made, as it is known in every run.
 type child struct {
-	name string // canonical
-	kind wire.Kind
+	name  string // canonical
+	kind  wire.Kind
+	parts []string // of its fields that the operator set, see parts
 }
 
 // target is one request of the operator, by what it has in common with the same request of another run.
@@ -95,6 +99,9 @@ const references, moreReferences = 3, 5
 // tried: one of the runs has failed then.
 func (x *Explorer) Learn(ctx context.Context) ([]report.Run, error) {
 	learned, err := x.fly(ctx, 0, references)
+	if err == nil && !failed(learned) && x.invents(learned) { // which has to be known from the beginning
+		learned, err = x.fly(ctx, 0, references)
+	}
 	if err == nil && !failed(learned) && !steady(learned) {
 		var more []*run
 		more, err = x.fly(ctx, references, moreReferences)
@@ -116,6 +123,19 @@ func (x *Explorer) Learn(ctx context.Context) ([]report.Run, error) {
 		x.known = know(learned)
 	}
 	return reports, err
+}
+
+// invents reports whether the runs show that the operator makes up names, and remembers which.
+func (x *Explorer) invents(runs []*run) (found bool) {
+	x.invented = state.Invented{}
+	for _, b := range runs[1:] {
+		for i, a := range runs[0].checkpoints {
+			if i < len(b.checkpoints) {
+				found = x.invented.Invent(a, b.checkpoints[i]) || found
+			}
+		}
+	}
+	return found
 }
 
 // fly makes the fault-free runs of these numbers, as many at a time as it may.
@@ -167,6 +187,12 @@ func know(runs []*run) *knowledge {
 		k.calls = slices.DeleteFunc(k.calls, func(t target) bool { return !common[t.id()] })
 	}
 	k.learnCounts(runs)
+	k.remade = map[string]int{}
+	for _, r := range runs {
+		for place, n := range r.remade() {
+			k.remade[place] = max(k.remade[place], n)
+		}
+	}
 	for _, c := range a.wire.Calls() {
 		if c.Subresource == "status" && c.Writes() {
 			k.status[wire.KindOf(c.Request)] = true
@@ -176,6 +202,26 @@ func know(runs []*run) *knowledge {
 		k.frames[f.Kind]++
 	}
 	return k
+}
+
+// Notes say what no run is judged by, because the runs without a fault do not agree about it. There are none before Learn.
+func (x *Explorer) Notes() []string {
+	var notes []string
+	tell := func(what string, all []string) {
+		const most = 8
+		if rest := len(all) - most; rest > 0 {
+			all = append(all[:most], fmt.Sprintf("and %d more", rest))
+		}
+		if len(all) > 0 {
+			notes = append(notes, fmt.Sprintf("%s differs between runs without a fault, and is not compared: %s",
+				what, strings.Join(all, ", ")))
+		}
+	}
+	if x.known != nil {
+		tell("what is there", slices.Sorted(maps.Keys(x.known.mask)))
+		tell("how often this is made and deleted", slices.Sorted(maps.Keys(x.known.countless)))
+	}
+	return notes
 }
 
 // learnCounts takes what all runs agree on, or all but one of at least five: an operator that is wrong now and then is
@@ -211,17 +257,14 @@ func restartAtRest(r *run, _ int) {
 	if !r.restart() {
 		return
 	}
+	r.awaitWatches(before + 1)
 	ctx, cancel := r.patience()
 	defer cancel()
-	for !covers(r.wire.Opened(before+1), r.wire.Opened(1)) && ctx.Err() == nil {
-		r.wire.Touch()
-		_ = r.wire.Idle(ctx, guard) // its error is that of ctx
-	}
 	deadline := r.rest(ctx, r.x.Rest)
 	var wrote []string
 	effective := r.effective()
 	for i, c := range r.wire.Calls() {
-		if c.Process > before && effective[i] && c.Resource != "events" {
+		if c.Process > before && effective[i] && c.Resource != "events" && !wire.IsLease(c.Request) {
 			wrote = append(wrote, c.String())
 		}
 	}
@@ -231,6 +274,22 @@ func restartAtRest(r *run, _ int) {
 	case len(wrote) > 0:
 		r.violate(oracleRestart, fmt.Sprintf("after a restart the operator changed something although nothing was to be done: %s",
 			wrote[0]), strings.Join(wrote, "\n"))
+	}
+}
+
+// awaitWatches waits until an incarnation watches what the first one watched. What that only listed it may have needed for
+// something that does not happen again.
+func (r *run) awaitWatches(number int) {
+	ctx, cancel := r.patience()
+	defer cancel()
+	watched := r.wire.Watched(1)
+	for ctx.Err() == nil {
+		opened := r.wire.Opened(number)
+		if covers(r.wire.Watched(number), watched) && (len(opened) > 0 || len(r.wire.Opened(1)) == 0) {
+			return
+		}
+		r.wire.Touch()
+		_ = r.wire.Idle(ctx, guard) // its error is that of ctx
 	}
 }
 
@@ -285,7 +344,10 @@ func (r *run) targets() []target {
 	count := map[string]int{}
 	var all []target
 	for i, c := range r.wire.Calls() {
-		if c.Verb == "watch" || wire.IsLease(c.Request) || c.Resource == "" || c.Process > 1 {
+		// A fault-free run has a second process for what comes after the restart at rest, which no other run has, and for
+		// the deletion, which all have.
+		restarted := c.Process > 1 && c.Step <= len(r.x.Steps)
+		if c.Verb == "watch" || wire.IsLease(c.Request) || c.Resource == "" || restarted {
 			continue
 		}
 		t := r.targetOf(&c)
@@ -319,6 +381,23 @@ func (r *run) groupOf(c *wire.Call) string {
 		name = made
 	}
 	r.mu.Unlock()
+	if prefix, ok := r.x.invented.Prefix(wire.KindOf(c.Request).String(), name); ok {
+		name = prefix + "~"
+	}
+	return r.plain(name, m.OwnerReferences)
+}
+
+// plain is a name without what differs from run to run: the namespace, and the UIDs of objects, of which the owners may be
+// newer than the history.
+func (r *run) plain(name string, owners []metav1.OwnerReference) string {
+	if len(name) > 8 { // as long as the shortest form of a UID
+		for _, o := range owners {
+			name = state.WithoutUID(name, o.UID, "$UID")
+		}
+		for _, c := range r.log.Changes() {
+			name = state.WithoutUID(name, c.Object.GetUID(), "$UID")
+		}
+	}
 	return strings.ReplaceAll(name, r.k.Namespace, "$NAMESPACE")
 }
 
@@ -327,10 +406,29 @@ func isVersioned(c *wire.Call) bool {
 	return c.Writes() && c.Verb != "create" && metadataOf(c.Sent).ResourceVersion != ""
 }
 
+// remade counts how often the values of Secrets changed, of each Secret as long as it existed.
+func (r *run) remade() map[string]int {
+	names, times, last := r.names(r.changes), map[string]int{}, map[types.UID]map[string]any{}
+	for _, c := range r.changes {
+		if kindOf(c).String() != "secrets" {
+			continue
+		}
+		data, _, _ := unstructured.NestedMap(c.Object.Object, "data")
+		uid := c.Object.GetUID()
+		for key, v := range data {
+			if before, ok := last[uid][key]; ok && before != v {
+				times[names.Of(uid)+".data."+key]++
+			}
+		}
+		last[uid] = data
+	}
+	return times
+}
+
 // counts are how often the objects that the operator made were created and deleted.
 func (r *run) counts() state.Counts {
 	made := created(r.wire.Calls())
-	return state.CountOf(state.NamesOf(r.k.Namespace, r.counted), r.counted, func(c history.Change) bool {
+	return state.CountOf(r.names(r.counted), r.counted, func(c history.Change) bool {
 		return made[c.Object.GetUID()] && c.Resource.Resource != "events" && c.Type != watch.Modified
 	})
 }

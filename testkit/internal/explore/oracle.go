@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,7 @@ const (
 	oracleExit      = "exit"                 // the operator ended, or stopped working
 	oracleNever     = "never"                // a state that must not be
 	oracleRights    = "rights"               // the roles grant more than anybody needs
+	oraclePanic     = "panic"                // the operator panics
 )
 
 // Oracles are the names of all oracles.
@@ -43,7 +45,7 @@ func Oracles() []string {
 	return []string{
 		oracleScenario, oracleEndState, oracleCounts, oracleAtRest, oracleRestart, oracleResidue, oracleForbidden,
 		oracleRefused, oracleStatus, oracleSpec, oracleLost, oracleExit, oracleNever,
-		oracleRights,
+		oracleRights, oraclePanic,
 	}
 }
 
@@ -55,8 +57,32 @@ func (r *run) judge() {
 	r.judgeTouched()
 	r.judgeNever()
 	r.judgeCounts()
+	r.judgeSecrets()
 	r.judgeResidue()
 	r.judgeRights()
+	r.judgePanics()
+}
+
+// judgePanics reports the panics of operators in this process. Package sdk catches its own, and reports them as a reason.
+func (r *run) judgePanics() {
+	r.mu.Lock()
+	everyone := slices.Clone(r.everyone)
+	r.mu.Unlock()
+	for _, p := range everyone {
+		if p, ok := p.(interface{ Panics() []string }); ok {
+			for _, text := range p.Panics() {
+				value, stack, _ := strings.Cut(text, "\n")
+				r.violate(oraclePanic, "the operator panicked: "+value, stack)
+			}
+		}
+	}
+	for _, c := range r.changes {
+		for _, condition := range readiness.Conditions(c.Object) {
+			if condition.Reason == "Panic" && r.statusKind(kindOf(c)) {
+				r.violate(oraclePanic, "the operator panicked: "+condition.Message, describe(c.Object))
+			}
+		}
+	}
 }
 
 // found reports what the oracles found that hold for every operator.
@@ -114,7 +140,7 @@ func (r *run) untrue(step int) *report.Violation {
 			continue
 		}
 		for _, other := range current {
-			if !metav1.IsControlledBy(other.Object, c.Object) || !hasStatus(other.Object) {
+			if !metav1.IsControlledBy(other.Object, c.Object) || !isReported(other.Object) {
 				continue
 			}
 			if missing := readiness.Missing(other.Object); missing != "" {
@@ -126,10 +152,15 @@ func (r *run) untrue(step int) *report.Violation {
 	return nil
 }
 
-// hasStatus reports whether anybody tells how the object fares: without controllers nobody does.
-func hasStatus(u *unstructured.Unstructured) bool {
-	status, ok := u.Object["status"].(map[string]any)
-	return ok && len(status) > 0
+// isReported reports whether anybody tells how the object fares: without controllers nobody does, although the API server
+// itself gives some kinds a status of zeros. A custom resource that has no condition Ready says nothing.
+func isReported(u *unstructured.Unstructured) bool {
+	if _, ok := readiness.Condition(u, readiness.Ready); !ok && readiness.IsCustom(u) {
+		return false
+	}
+	return slices.ContainsFunc(u.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Subresource == "status"
+	})
 }
 
 // judgeTouched finds out whether somebody else's annotation survived.
@@ -195,6 +226,20 @@ func (r *run) judgeCounts() {
 	for group, n := range got {
 		if _, known := r.known.counts[group]; !known && !r.known.countless[group] {
 			r.violate(oracleCounts, fmt.Sprintf("%s was created %s, and without the fault never", group, times(n.Created)), "")
+		}
+	}
+}
+
+// judgeSecrets finds what was made up, such as a password, and was then replaced, although that is not so without the fault:
+// states do not tell, because what is made up is not compared.
+func (r *run) judgeSecrets() {
+	if r.known == nil || r.plan.uncount {
+		return
+	}
+	for place, n := range r.remade() {
+		if want := r.known.remade[place]; n > want && r.known.mask[place] {
+			r.violate(oracleEndState, fmt.Sprintf("%s was made up and was replaced %s, and without the fault %s: who has read it "+
+				"has the wrong one", place, times(n), times(want)), "")
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
@@ -47,6 +48,7 @@ type run struct {
 
 	mu         sync.Mutex
 	processes  map[int]Process
+	everyone   []Process // that was ever started
 	killed     map[int]bool
 	started    int
 	restarting int
@@ -112,6 +114,7 @@ func (r *run) script() {
 	r.log = r.x.historian.Follow(r.k.Namespace)
 	if r.x.Setup != nil {
 		r.x.Setup(r.k)
+		r.await(r.sawCreations)
 	}
 	r.before = r.log.Changes()
 	r.wire.Enter(0)
@@ -238,6 +241,7 @@ func (r *run) start() bool {
 	}
 	r.mu.Lock()
 	r.processes[number] = p
+	r.everyone = append(r.everyone, p)
 	r.mu.Unlock()
 	r.wire.Touch()
 	go r.watchOver(number, p)
@@ -395,9 +399,15 @@ func (r *run) sawCreations() bool {
 	return len(made) == 0
 }
 
-// primaries are the objects that the scenario made, of kinds that the operator asked for.
+// primaries are the objects that the scenario made, of kinds that the operator asked for. What was there before the operator
+// started, such as a Secret, stays for its clean-up, unless it is a custom resource.
 func (r *run) primaries() []history.Change {
 	made := created(r.user.Calls())
+	for _, c := range r.before {
+		if !readiness.IsCustom(c.Object) {
+			delete(made, c.Object.GetUID())
+		}
+	}
 	var opened []wire.Kind
 	for number := range r.running() {
 		opened = append(opened, r.wire.Opened(number)...)
@@ -490,11 +500,15 @@ func (r *run) isFired() bool {
 	return r.fired
 }
 
+func (r *run) names(changes []history.Change) *state.Names {
+	return state.NamesOf(r.k.Namespace, changes, r.x.invented)
+}
+
 // state is what the namespace amounts to now.
 func (r *run) state() state.State {
 	changes := r.log.Changes()
-	names := state.NamesOf(r.k.Namespace, changes)
-	return state.Take(names, r.log.Current(), r.detail())
+	names := r.names(changes)
+	return state.Renumber(state.Take(names, r.log.Current(), r.detail()))
 }
 
 // detail says what of an object is compared: that which the operator or the scenario wrote, and its status if the operator
@@ -533,11 +547,11 @@ func (r *run) name(c history.Change) string {
 // childrenNow are the objects that the operator made and that exist, the oldest first.
 func (r *run) childrenNow() []child {
 	made := created(r.wire.Calls())
-	names := state.NamesOf(r.k.Namespace, r.log.Changes())
+	names := r.names(r.log.Changes())
 	var all []child
 	for _, c := range r.log.Current() {
 		if made[c.Object.GetUID()] && c.Resource.Resource != "events" && c.Object.GetDeletionTimestamp() == nil {
-			all = append(all, child{names.Of(c.Object.GetUID()), kindOf(c)})
+			all = append(all, child{names.Of(c.Object.GetUID()), kindOf(c), parts(r.settable(c.Object))})
 		}
 	}
 	return all

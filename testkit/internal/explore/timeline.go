@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
@@ -63,6 +64,8 @@ type metadata struct {
 	GenerateName    string `json:"generateName"`
 	UID             string `json:"uid"`
 	ResourceVersion string `json:"resourceVersion"`
+
+	OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
 }
 
 func metadataOf(body []byte) metadata {

@@ -5,10 +5,10 @@
 package oracle
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,15 +65,9 @@ func IsNamespaceGone(c wire.Call) bool {
 }
 
 // IsStale tells the refusal of a write that was computed from an object which is gone, which is another way to say 409:
-// the request carries a UID that is not the one of the object of that name.
+// the request carries a UID that is not the one of the object of that name, and the API server says that it cannot change.
 func IsStale(c wire.Call) bool {
-	var object struct {
-		Metadata struct {
-			UID string `json:"uid"`
-		} `json:"metadata"`
-	}
-	_ = json.Unmarshal(c.Sent, &object) // what is no object has no UID
-	return c.Code == http.StatusUnprocessableEntity && object.Metadata.UID != ""
+	return c.Code == http.StatusUnprocessableEntity && strings.Contains(c.Message, "metadata.uid")
 }
 
 // Rule is the RBAC rule that would allow the call.

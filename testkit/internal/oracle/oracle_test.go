@@ -49,8 +49,20 @@ func TestCalls(t *testing.T) {
 		"Invalid": {"it never becomes valid", wire.Call{Request: create, Reached: true}, 422, []string{oracle.Refused}},
 		"Stale": {
 			"it was computed from an object that is gone",
-			wire.Call{Request: create, Reached: true, Sent: []byte(`{"metadata":{"uid":"u"}}`)},
+			wire.Call{
+				Request: create, Reached: true,
+				Message: `Pod "a" is invalid: metadata.uid: Invalid value: "u": field is immutable`,
+			},
 			422, nil,
+		},
+		"Immutable": {
+			"that it names the object's UID is no excuse",
+			wire.Call{
+				Request: create, Reached: true, Sent: []byte(`{"metadata":{"uid":"u"}}`),
+				Message: `Service "a" is invalid: spec.clusterIP: Invalid value: "1": field is immutable`,
+			},
+			422,
+			[]string{oracle.Refused},
 		},
 		"Injected":       {"the server never saw it", wire.Call{Request: create}, 403, nil},
 		"LeaseRefused":   {"that of an election, which goes on", wire.Call{Request: lease, Reached: true}, 422, nil},

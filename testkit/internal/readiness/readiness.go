@@ -19,7 +19,7 @@ const Ready = "Ready"
 // Missing returns why the object is not ready, or "". A custom resource is ready when its Ready condition is true for
 // the current generation of its spec; Kubernetes's own kinds follow the rules of kstatus.
 func Missing(u *unstructured.Unstructured) string {
-	if custom(u.GroupVersionKind().Group) {
+	if IsCustom(u) {
 		return MissingCondition(u, Ready, metav1.ConditionTrue)
 	}
 	result, err := status.Compute(u)
@@ -32,9 +32,10 @@ func Missing(u *unstructured.Unstructured) string {
 	return ""
 }
 
-// custom says whether kinds of this API group are custom resources. Kubernetes's own groups have no dot in their name
-// or end in k8s.io.
-func custom(group string) bool {
+// IsCustom says whether the object is a custom resource. Kubernetes's own API groups have no dot in their name or end in
+// k8s.io.
+func IsCustom(u *unstructured.Unstructured) bool {
+	group := u.GroupVersionKind().Group
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
 }
 

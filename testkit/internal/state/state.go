@@ -35,8 +35,61 @@ type Names struct {
 	longest   []string          // the generated names, the longest first: one may be a part of another
 }
 
+// Invented are the beginnings of names that an operator makes up, by kind, for example "jobs.batch": "backup-".
+type Invented map[string][]string
+
+// Prefix returns the part of a name that is not made up, if the rest of it is.
+func (i Invented) Prefix(kind, name string) (string, bool) {
+	for _, prefix := range i[kind] {
+		if strings.HasPrefix(name, prefix) && name != prefix {
+			return prefix, true
+		}
+	}
+	return "", false
+}
+
+// Invent compares two states that should be the same and learns from names that only one of them has. It reports whether
+// there were such names: what they have in common, up to a separator, is the part that is not made up.
+func (i Invented) Invent(a, b State) (found bool) {
+	others := only(b, a)
+	for _, x := range only(a, b) {
+		kind, name, _ := strings.Cut(x, "/")
+		longest := ""
+		for _, y := range others {
+			if other, ok := strings.CutPrefix(y, kind+"/"); ok {
+				longest = max(longest, common(name, other)) // of two beginnings of one name the longer one is greater
+			}
+		}
+		if longest != "" && !strings.Contains(longest, "~") && !slices.Contains(i[kind], longest) {
+			i[kind] = append(i[kind], longest)
+			found = true
+		}
+	}
+	return found
+}
+
+// common is what two names have in common, up to the last separator.
+func common(a, b string) string {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return a[:strings.LastIndexAny(a[:n], "-.")+1]
+}
+
+// only lists the keys that b does not have.
+func only(a, b State) []string {
+	var keys []string
+	for _, key := range slices.Sorted(maps.Keys(a)) {
+		if _, ok := b[key]; !ok {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 // NamesOf reads the names of a run from its history.
-func NamesOf(namespace string, changes []history.Change) *Names {
+func NamesOf(namespace string, changes []history.Change, invented Invented) *Names {
 	n := &Names{
 		namespace: namespace, byUID: map[types.UID]string{}, made: map[string]string{}, picked: map[string]string{},
 	}
@@ -51,19 +104,40 @@ func NamesOf(namespace string, changes []history.Change) *Names {
 			continue
 		}
 		name := c.Object.GetName()
-		if prefix := c.Object.GetGenerateName(); prefix != "" && strings.HasPrefix(name, prefix) {
+		prefix, isMade := invented.Prefix(kindOf(c), name)
+		if generate := c.Object.GetGenerateName(); generate != "" && strings.HasPrefix(name, generate) {
+			prefix, isMade = generate, true
+		}
+		if isMade {
 			group := kindOf(c) + "/" + prefix
 			count[group]++
 			made := fmt.Sprintf("%s~%d", prefix, count[group])
 			n.made[name] = made
 			name = made
 		}
-		n.byUID[c.Object.GetUID()] = kindOf(c) + "/" + strings.ReplaceAll(name, namespace, "$NAMESPACE")
+		plain := name
+		for uid, of := range n.byUID {
+			plain = WithoutUID(plain, uid, "$UID("+of+")")
+		}
+		if plain != name {
+			n.made[name] = plain
+		}
+		n.byUID[c.Object.GetUID()] = kindOf(c) + "/" + strings.ReplaceAll(plain, namespace, "$NAMESPACE")
 	}
 	n.longest = slices.SortedFunc(maps.Keys(n.made), func(a, b string) int {
 		return gocmp.Or(gocmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})
 	return n
+}
+
+// WithoutUID puts something else in the place of a UID in a name, and of its part before the first hyphen: operators shorten
+// it to that.
+func WithoutUID(name string, uid types.UID, instead string) string {
+	const uuid, start = 36, 8
+	if len(uid) != uuid || !strings.Contains(name, string(uid[:start])) {
+		return name
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(name, string(uid), instead), string(uid[:start]), instead)
 }
 
 // Of returns the canonical name of an object.
@@ -270,6 +344,10 @@ func (n *Names) value(v any, generation int64) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, x := range v {
+			if strings.HasPrefix(k, Mark) { // an operator may copy annotations
+				delete(v, k)
+				continue
+			}
 			if seen, ok := x.(int64); ok && k == "observedGeneration" {
 				v[k] = "$CURRENT"
 				if seen != generation {
@@ -304,20 +382,12 @@ type Mask map[string]bool
 // Learn adds the places at which two states differ. A key that only one of them has is a difference that cannot be
 // masked, and is returned.
 func (m Mask) Learn(a, b State) (unsteady []string) {
-	for _, key := range slices.Sorted(maps.Keys(a)) {
-		other, ok := b[key]
-		if !ok {
-			unsteady = append(unsteady, key)
-			continue
-		}
-		m.learn(key, a[key], other)
-	}
-	for _, key := range slices.Sorted(maps.Keys(b)) {
-		if _, ok := a[key]; !ok {
-			unsteady = append(unsteady, key)
+	for key, v := range a {
+		if other, ok := b[key]; ok {
+			m.learn(key, v, other)
 		}
 	}
-	return unsteady
+	return append(only(a, b), only(b, a)...)
 }
 
 func (m Mask) learn(path string, a, b any) {

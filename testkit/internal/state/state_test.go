@@ -1,6 +1,8 @@
 package state_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,7 +35,7 @@ func object(name, uid string, more map[string]any) map[string]any {
 }
 
 func take(namespace string, changes ...history.Change) state.State {
-	return state.Take(state.NamesOf(namespace, changes), changes,
+	return state.Take(state.NamesOf(namespace, changes, nil), changes,
 		func(history.Change) state.Detail { return state.Whole })
 }
 
@@ -114,5 +116,64 @@ func TestMask(t *testing.T) {
 	}
 	if m.Diff(s("abc", 1), s("abc", 2)) == "" {
 		t.Error("a difference beside what is masked does not count")
+	}
+}
+
+// A name may hold the UID of another object, or its first part, and objects name each other.
+func TestNamesWithoutUIDs(t *testing.T) {
+	t.Parallel()
+	const uid = "cc0d248e-5f1e-4c89-8dca-066f10f76ede"
+	got := take("n",
+		change("sites", object("shop", uid, nil)),
+		change("configmaps", object("cfg-cc0d248e", "2", nil)),
+		change("secrets", object("key-"+uid, "3", map[string]any{"of": "cfg-cc0d248e"})),
+	)
+	want := state.State{
+		"sites/shop":                      map[string]any{"metadata": map[string]any{}},
+		"configmaps/cfg-$UID(sites/shop)": map[string]any{"metadata": map[string]any{}},
+		"secrets/key-$UID(sites/shop)":    map[string]any{"metadata": map[string]any{}, "of": "cfg-$UID(sites/shop)"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What has a made-up name is the same whether it is the first of its kind or has replaced one.
+func TestRenumber(t *testing.T) {
+	t.Parallel()
+	shard := func(uid, of string) history.Change {
+		return change("pods", object("web-"+uid, uid, map[string]any{"generateName": "web-", "of": of}))
+	}
+	first, second, third := shard("1", "a"), shard("2", "b"), shard("3", "a")
+	whole := func(history.Change) state.Detail { return state.Whole }
+	names := state.NamesOf("n", []history.Change{first, second, third}, nil)
+	before := state.Renumber(state.Take(names, []history.Change{first, second}, whole))
+	after := state.Renumber(state.Take(names, []history.Change{second, third}, whole))
+	if diff := cmp.Diff(before, after); diff != "" || len(after) != 2 {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+}
+
+// An operator may make up names, such as one with the time in it.
+func TestInventedNames(t *testing.T) {
+	t.Parallel()
+	whole := func(history.Change) state.Detail { return state.Whole }
+	one := func(made string, invented state.Invented) state.State {
+		changes := []history.Change{
+			change("jobs", object("backup-2026-"+made, made, nil)), change("jobs", object("restore", "r"+made, nil)),
+			change("jobs", object("backup-2027-"+made, made+"7", nil)),
+		}
+		return state.Take(state.NamesOf("n", changes, invented), changes, whole)
+	}
+	invented := state.Invented{}
+	if !invented.Invent(one("111", nil), one("122", nil)) {
+		t.Fatal("nothing is made up")
+	}
+	if invented.Invent(one("111", invented), one("122", invented)) {
+		t.Error("something is made up that was not known")
+	}
+	want := []string{"jobs/backup-2026-~1", "jobs/backup-2027-~1", "jobs/restore"}
+	if got := slices.Sorted(maps.Keys(one("133", invented))); !slices.Equal(got, want) {
+		t.Errorf("the names are %q, want %q", got, want)
 	}
 }

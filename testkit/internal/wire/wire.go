@@ -17,6 +17,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
@@ -292,13 +294,31 @@ func (c *Call) readBody(req *http.Request) error {
 	req.Body = io.NopCloser(bytes.NewReader(data))
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
 	if len(data) <= maxBody {
-		c.Sent = data
+		c.Sent = readable(data)
 	}
 	if c.Name == "" {
-		c.Name = metadataOf(data).Name
+		c.Name = metadataOf(readable(data)).Name
 	}
 	return nil
 }
+
+// readable returns a body as JSON: Go programs send Kubernetes's own kinds as protobuf. What cannot be read stays as it is.
+func readable(body []byte) []byte {
+	if !bytes.HasPrefix(body, []byte("k8s\x00")) {
+		return body
+	}
+	object, _, err := fromProtobuf.Decode(body, nil, nil)
+	if err != nil {
+		return body
+	}
+	data, err := json.Marshal(object)
+	if err != nil {
+		return body
+	}
+	return data
+}
+
+var fromProtobuf = protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
 
 // readAnswer takes from the answer to a write, or from a refusal, what the record needs, and gives it a new body.
 func (c *Call) readAnswer(resp *http.Response) error {
@@ -352,13 +372,18 @@ func metadataOf(data []byte) metadata {
 }
 
 // Opened returns the kinds of which an incarnation has asked for a list or a watch.
-func (w *Wire) Opened(process int) []Kind {
+func (w *Wire) Opened(process int) []Kind { return w.asked(process, "list", "watch") }
+
+// Watched returns the kinds that an incarnation has begun to watch.
+func (w *Wire) Watched(process int) []Kind { return w.asked(process, "watch") }
+
+func (w *Wire) asked(process int, verbs ...string) []Kind {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var kinds []Kind
 	for _, c := range w.calls {
-		collection := c.Verb == "watch" || c.Verb == "list"
-		if k := KindOf(c.Request); c.Process == process && collection && c.Ended > 0 && !slices.Contains(kinds, k) {
+		asked := c.Process == process && slices.Contains(verbs, c.Verb) && c.Ended > 0
+		if k := KindOf(c.Request); asked && !slices.Contains(kinds, k) {
 			kinds = append(kinds, k)
 		}
 	}

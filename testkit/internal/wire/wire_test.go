@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
@@ -68,6 +74,27 @@ func try(t *testing.T, c *http.Client, url string) error {
 		_ = resp.Body.Close()
 	}
 	return err
+}
+
+// Programs in Go send Kubernetes's own kinds as protobuf.
+func TestRecordsProtobuf(t *testing.T) {
+	t.Parallel()
+	url, _ := server(t)
+	w := wire.New(nil)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "a-"}, Spec: corev1.PodSpec{NodeName: "n"}}
+	pod.APIVersion, pod.Kind = "v1", "Pod"
+	var body strings.Builder
+	if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(pod, &body); err != nil {
+		t.Fatal(err)
+	}
+	_ = send(t, client(w, 1), http.MethodPost, url+pods, body.String()).Body.Close()
+	var got corev1.Pod
+	if err := json.Unmarshal(w.Calls()[0].Sent, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.GenerateName != "a-" || got.Spec.NodeName != "n" || got.Kind != "Pod" {
+		t.Errorf("recorded %s", w.Calls()[0].Sent)
+	}
 }
 
 const pods = "/api/v1/namespaces/n/pods"
