@@ -50,28 +50,73 @@ func (e *engine[T]) carryOut(ctx context.Context, p *Pass[T], s *step) (bool, er
 	if err != nil {
 		return false, err
 	}
+	if s.terminating { // there is nothing else to be done about it, and no refusal of a change concerns it
+		return e.letGo(ctx, p, s, intent)
+	}
 	if err := p.troubles.check(s.id(), intent.Digest(), p.Now); err != nil {
 		return false, err
 	}
 	switch {
 	case s.live == nil:
 		return e.create(ctx, p, s, intent)
-	case s.terminating:
-		if s.hold || !controllerutil.ContainsFinalizer(s.live, e.op.finalizerName()) {
-			return false, nil
-		}
-		return e.release(ctx, p.Object.GetUID(), s.id(), s.live)
-	case s.createOnly && !s.releasable(e.op.finalizerName()):
-		return false, nil
+	case s.unguarded(e.op.finalizerName()):
+		return e.guardChild(ctx, p, s, intent)
+	case s.createOnly:
+		return e.letGo(ctx, p, s, intent)
 	case e.owner.Converged(intent, s.live):
+		if wrote, err := e.letGo(ctx, p, s, intent); wrote || err != nil {
+			return wrote, err
+		}
 		return false, p.troubles.truce(s.id(), intent.Digest(), p.Now)
 	default:
 		return e.update(ctx, p, s, intent)
 	}
 }
 
+// releasable reports whether the child has our finalizer for no reason: it is counted, or it is tracked no longer.
 func (s *step) releasable(finalizer string) bool {
-	return s.tracked && !s.hold && controllerutil.ContainsFinalizer(s.live, finalizer)
+	return !s.hold && controllerutil.ContainsFinalizer(s.live, finalizer)
+}
+
+// unguarded reports whether a child that is there lacks the finalizer that it should have.
+func (s *step) unguarded(finalizer string) bool {
+	return s.hold && s.live != nil && !s.terminating && !controllerutil.ContainsFinalizer(s.live, finalizer)
+}
+
+// letGo releases a child that is not to be held any more. It sends the finalizer's end alone: to apply the child again could be
+// refused, because admission may have altered it, when it was created, in a field that cannot change.
+func (e *engine[T]) letGo(ctx context.Context, p *Pass[T], s *step, intent *apply.Intent) (bool, error) {
+	if !s.releasable(e.op.finalizerName()) {
+		return false, nil
+	}
+	released, err := e.release(ctx, p.Object.GetUID(), s.id(), s.live)
+	if err != nil || released == nil {
+		return false, e.rejected(p, s, intent, err)
+	}
+	if !s.createOnly && !s.terminating {
+		e.owner.Keep(intent, released)
+	}
+	s.live, s.stored = released, released
+	return true, nil
+}
+
+// guardChild gives a child the finalizer that somebody removed, or that a former version of the operator did not ask for.
+// It sends nothing else, for the reason given for letGo.
+func (e *engine[T]) guardChild(ctx context.Context, p *Pass[T], s *step, intent *apply.Intent) (bool, error) {
+	if err := e.contend(ctx, p, s, intent); err != nil {
+		return false, err
+	}
+	o := object.Copy(s.live)
+	_, err := finalizer.Add(ctx, e.client, o, e.op.finalizerName())
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, errors.Join(apply.ErrStale, err)
+	case err != nil:
+		return false, e.rejected(p, s, intent, fmt.Errorf("tracking %s: %w", s, err))
+	}
+	e.stored(p, s, s.live.GetResourceVersion(), intent, o)
+	s.live = o
+	return true, nil
 }
 
 func (e *engine[T]) intent(parent T, s *step) (*apply.Intent, error) {
@@ -211,10 +256,11 @@ func (e *engine[T]) prune(ctx context.Context, p *Pass[T]) (wrote bool, err erro
 		child := p.seen.children[id]
 		live := child.object
 		if controllerutil.ContainsFinalizer(live, e.op.finalizerName()) {
-			if _, err := e.release(ctx, p.Object.GetUID(), id, live); err != nil {
+			released, err := e.release(ctx, p.Object.GetUID(), id, live)
+			if err != nil {
 				return wrote, err
 			}
-			wrote = true
+			wrote = wrote || released != nil
 		}
 		abandon := p.abandons[id] && !isAbandoned(live)
 		if child.terminating && !abandon {
@@ -252,17 +298,23 @@ func (e *engine[T]) delete(
 	return nil
 }
 
-// release removes our finalizer from a child. Without a parent that goes on nobody would ask for the answer again.
-func (e *engine[T]) release(ctx context.Context, parent types.UID, id childID, live client.Object) (bool, error) {
+// release removes our finalizer from a child and returns the server's answer, nil if the child is gone already. Without a
+// parent that goes on nobody would ask for the answer again.
+func (e *engine[T]) release(
+	ctx context.Context, parent types.UID, id childID, live client.Object,
+) (client.Object, error) {
 	o := object.Copy(live)
 	wrote, err := finalizer.Remove(ctx, e.client, o, e.op.finalizerName())
 	if err != nil {
-		return wrote, fmt.Errorf("releasing %s: %w", id, err)
+		return nil, fmt.Errorf("releasing %s: %w", id, err)
 	}
-	if wrote && parent != "" {
+	if !wrote {
+		return nil, nil //nolint:nilnil // that nothing is there is no error.
+	}
+	if parent != "" {
 		e.view.wrote(id.gvk, parent, o)
 	}
-	return wrote, nil
+	return o, nil
 }
 
 // releaseFormer lets go of tracked children whose parent no longer exists: nobody will ever count them.

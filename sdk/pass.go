@@ -235,10 +235,10 @@ func ReadyWhen[C client.Object](ready func(live C) (ok bool, message string)) Ap
 }
 
 // Tracked keeps the child from vanishing unseen: until counted is true in a pass, deleting it only marks it, so that
-// the operator can record its existence or its end in p.Object.Status first. A child that leaves the plan is released
-// after the status of that pass was stored. This is how Kubernetes' own Job controller counts its pods exactly once.
+// the operator can record its existence or its end in p.Object.Status first. To release it takes one request, which
+// changes nothing else of it. A child that leaves the plan is released after the status of that pass was stored. This is how Kubernetes' own Job controller counts its pods exactly once.
 func Tracked(counted bool) ApplyOption {
-	return func(s *step) { s.tracked, s.hold = true, !counted }
+	return func(s *step) { s.hold = !counted }
 }
 
 // ImmutablePolicy says what to do when the API server refuses a change because the field cannot change.

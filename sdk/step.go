@@ -19,7 +19,7 @@ type step struct {
 	immutable      ImmutablePolicy
 	conflictReason string
 	createOnly     bool
-	tracked, hold  bool
+	hold           bool // it is tracked and not counted yet
 
 	gvk         schema.GroupVersionKind
 	key         types.NamespacedName

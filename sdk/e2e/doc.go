@@ -17,6 +17,8 @@
 //	a refused change replaces the child, whatever was wrong with it   TestBadValueNeverDeletesTheChild
 //	our own writes of children are not seen before the informer's     TestReadsItsOwnWritesWhenWatchesAreLate
 //	... nor those of the object itself                                TestCleanUpIsNotRepeatedWhenWatchesAreLate
+//	a tracked child is applied once more to release it                TestReleaseDoesNotApplyAgain
+//	... or to put its finalizer back                                  TestLostFinalizerOfATrackedChild
 //	the finalizer is stored after the first child                     TestFinalizerIsStoredBeforeTheFirstEffect
 //	a finalizer is written without the object's version               TestForeignFinalizersAreNeverLost
 //	an object that was let go is cleaned up again                     TestCleanUpIsNotRepeatedWhenWatchesAreLate/only_ours
