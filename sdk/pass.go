@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -177,6 +178,11 @@ func (r *record) add(s *step) {
 	if home := r.refs.key.Namespace; s.key.Namespace != home {
 		r.fail(fmt.Errorf("%s is applied in namespace %q: a child must be in that of its parent, %q, "+
 			"because the garbage collector deletes it anywhere else", s, s.key.Namespace, home))
+		return
+	}
+	if !slices.Contains(r.seen.owned, s.gvk) {
+		version, kind := s.gvk.ToAPIVersionAndKind()
+		r.fail(fmt.Errorf("%s is of a kind (%s %s) that is not watched: add it to Owns", s, version, kind))
 		return
 	}
 	for _, other := range r.plan {

@@ -76,12 +76,8 @@ func newView(
 	if v.primary, err = apiutil.GVKForObject(primary, v.scheme); err != nil {
 		return nil, fmt.Errorf("finding the kind of %T: %w", primary, err)
 	}
-	for _, o := range owned {
-		gvk, err := apiutil.GVKForObject(o, v.scheme)
-		if err != nil {
-			return nil, fmt.Errorf("finding the kind of %T, which Owns lists: %w", o, err)
-		}
-		v.owned = append(v.owned, gvk)
+	if v.owned, err = kindsOf(owned, v.scheme, v.primary.GroupKind()); err != nil {
+		return nil, fmt.Errorf("operator %q is not usable: %w", name, err)
 	}
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
@@ -92,6 +88,32 @@ func newView(
 		}
 	}
 	return v, nil
+}
+
+// kindsOf returns the kinds that an operator of that kind owns. Each can be listed once: there is one informer of a kind,
+// and one object must not be seen as two.
+func kindsOf(
+	owned []client.Object, scheme *runtime.Scheme, primary schema.GroupKind,
+) ([]schema.GroupVersionKind, error) {
+	var kinds []schema.GroupVersionKind
+	listed := map[schema.GroupKind]bool{}
+	for i, o := range owned {
+		if o == nil {
+			return nil, fmt.Errorf("item %d of field Owns is nil", i)
+		}
+		gvk, err := apiutil.GVKForObject(o, scheme)
+		switch kind := gvk.GroupKind(); {
+		case err != nil:
+			return nil, fmt.Errorf("finding the kind of %T, which Owns lists: %w", o, err)
+		case kind == primary:
+			return nil, fmt.Errorf("field Owns lists %s, which is the operator's own kind", kind)
+		case listed[kind]:
+			return nil, fmt.Errorf("field Owns lists %s twice", kind)
+		}
+		listed[gvk.GroupKind()] = true
+		kinds = append(kinds, gvk)
+	}
+	return kinds, nil
 }
 
 func (v *view) newScope(mgr manager.Manager, name, namespace string, owned []client.Object) (*scope, error) {
@@ -220,7 +242,9 @@ func storeKey(key types.NamespacedName) string {
 
 // snapshot collects the children of an object of that name: its own, and those of a former object of the same name.
 func (v *view) snapshot(key types.NamespacedName, uid types.UID) *snapshot {
-	s := &snapshot{scheme: v.scheme, children: map[childID]observed{}, former: map[childID]observed{}}
+	s := &snapshot{
+		scheme: v.scheme, owned: v.owned, children: map[childID]observed{}, former: map[childID]observed{},
+	}
 	v.mu.Lock() // for the same reason as in load
 	defer v.mu.Unlock()
 	// What an informer has caught up with by now it shows below. Asked in the other order, an answer could be missed

@@ -13,6 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
@@ -171,6 +174,51 @@ func TestNotReadyAndIdle(t *testing.T) {
 			testkit.Condition(conditions.Reconciling, c.reconciling),
 			testkit.Condition(conditions.Stalled, metav1.ConditionFalse))
 		k.Eventually(named(&corev1.ConfigMap{}, s.Name), text(c.text)) // the plan is carried out nevertheless
+	}
+}
+
+// A child of a kind that is not watched would never be seen.
+func TestChildOfAKindThatIsNotOwnedIsRefused(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := operator(func(ctx context.Context, p *pass) error {
+		sdk.Apply(p, named(&corev1.Secret{}, "key"))
+		return oneChild(ctx, p)
+	})
+	op.Owns = []client.Object{&corev1.ConfigMap{}}
+	running := start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Panic"))
+	want := "panic: Secret key is of a kind (v1 Secret) that is not watched: add it to Owns"
+	if _, _, message := condition(s, conditions.Ready); message != want {
+		t.Errorf("message %q, want %q", message, want)
+	}
+	for _, r := range running.Recorder().Writes() {
+		if r.Resource == "secrets" || r.Resource == "configmaps" {
+			t.Errorf("a request in spite of it: %s", r)
+		}
+	}
+}
+
+// What is wrong with Owns is said at once, and not by a program that never becomes ready.
+func TestOwnsIsRefused(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	for says, owns := range map[string][]client.Object{
+		"field Owns lists ConfigMap twice":                                          {&corev1.ConfigMap{}, &corev1.ConfigMap{}},
+		"field Owns lists Site.e2e.homeostat.dev, which is the operator's own kind": {&corev1.ConfigMap{}, &site.Site{}},
+	} {
+		mgr, err := manager.New(k.Config, manager.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		op := operator(oneChild)
+		op.Owns = owns
+		want := `operator "sdk-e2e" is not usable: ` + says
+		if err := op.SetupWithManager(mgr); err == nil || err.Error() != want {
+			t.Errorf("it says %v, want %s", err, want)
+		}
 	}
 }
 

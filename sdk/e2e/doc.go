@@ -13,6 +13,9 @@
 //	an object without our controller reference is ours                TestSquatterIsNeverWritten
 //	children are pruned although the plan is not complete             TestChildrenAreKeptWhileThePlanIsIncomplete
 //	children are not pruned                                           TestUnplannedChildrenArePruned
+//	... or in the order of their names                                TestPruningIsTheReverseOfCreation
+//	a child whose kind nobody watches is applied                      TestChildOfAKindThatIsNotOwnedIsRefused
+//	a kind is owned twice, or by itself                               TestOwnsIsRefused
 //	a child is deleted by name alone                                  TestReplacedChildIsNotDeleted
 //	a refused change replaces the child, whatever was wrong with it   TestBadValueNeverDeletesTheChild
 //	our own writes of children are not seen before the informer's     TestReadsItsOwnWritesWhenWatchesAreLate
