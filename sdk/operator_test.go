@@ -24,15 +24,18 @@ func TestOwnsIsChecked(t *testing.T) {
 		"none":      {"an operator may have no children", nil, ""},
 		"different": {"this is what it is for", []client.Object{&corev1.Secret{}, &appsv1.Deployment{}}, ""},
 		"twice": {
-			"it would never be ready, waiting for a second informer", []client.Object{loose, &corev1.Secret{}},
+			"it would never be ready, waiting for a second informer",
+			[]client.Object{loose, &corev1.Secret{}},
 			"field Owns lists Secret twice",
 		},
 		"other version": {
-			"one object would be seen as two", []client.Object{&appsv1.Deployment{}, &appsv1beta1.Deployment{}},
+			"one object would be seen as two",
+			[]client.Object{&appsv1.Deployment{}, &appsv1beta1.Deployment{}},
 			"field Owns lists Deployment.apps twice",
 		},
 		"own kind": {
-			"it is watched already", []client.Object{&corev1.ConfigMap{}},
+			"it is watched already",
+			[]client.Object{&corev1.ConfigMap{}},
 			"field Owns lists ConfigMap, which is the operator's own kind",
 		},
 		"nothing at all": {"a slip", []client.Object{&corev1.Secret{}, nil}, "item 1 of field Owns is nil"},

@@ -40,6 +40,8 @@ type view struct {
 	byOwner map[types.UID]map[types.UID]struct{} // owner -> children with an entry in writes
 	deleted map[types.UID]time.Time              // deleted by us, not yet seen to be going, and when
 	swept   time.Time
+
+	abandoned map[types.UID]time.Time // abandoned by us, not yet seen to be, and when
 }
 
 // write is the server's answer to the last write of one object.
@@ -71,6 +73,7 @@ func newView(
 	v := &view{
 		scheme: mgr.GetScheme(), scopes: map[string]*scope{}, writes: map[types.UID]write{},
 		byOwner: map[types.UID]map[types.UID]struct{}{}, deleted: map[types.UID]time.Time{}, swept: time.Now(),
+		abandoned: map[types.UID]time.Time{},
 	}
 	var err error
 	if v.primary, err = apiutil.GVKForObject(primary, v.scheme); err != nil {
@@ -283,9 +286,13 @@ func (v *view) unseenLocked(owner types.UID) []write {
 	return all
 }
 
-// markDeletedLocked marks the children that we deleted and that the informers do not show as going yet.
+// markDeletedLocked marks the children that we deleted and that the informers do not show as going yet, and forgets of the
+// others what the informers show.
 func (v *view) markDeletedLocked(s *snapshot) {
 	for id, o := range s.children {
+		if isAbandoned(o.object) {
+			delete(v.abandoned, o.object.GetUID())
+		}
 		if _, ok := v.deleted[o.object.GetUID()]; !ok {
 			continue
 		}
@@ -327,6 +334,21 @@ func (v *view) deletes(uid types.UID) {
 	v.sweepLocked()
 }
 
+// abandons records that we told an object not to wait for its grace period.
+func (v *view) abandons(uid types.UID) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.abandoned[uid] = time.Now()
+}
+
+// isAbandoned reports whether we did, and the informer does not show it yet.
+func (v *view) isAbandoned(uid types.UID) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	_, ok := v.abandoned[uid]
+	return ok
+}
+
 // sweepLocked drops, now and then, what no informer will ever confirm.
 func (v *view) sweepLocked() {
 	if time.Since(v.swept) < overlayLimit {
@@ -338,7 +360,9 @@ func (v *view) sweepLocked() {
 			v.dropLocked(uid)
 		}
 	}
-	maps.DeleteFunc(v.deleted, func(_ types.UID, at time.Time) bool { return time.Since(at) > overlayLimit })
+	old := func(_ types.UID, at time.Time) bool { return time.Since(at) > overlayLimit }
+	maps.DeleteFunc(v.deleted, old)
+	maps.DeleteFunc(v.abandoned, old)
 }
 
 func (v *view) dropLocked(uid types.UID) {
@@ -356,6 +380,7 @@ func (v *view) forget(uid types.UID) {
 	defer v.mu.Unlock()
 	v.dropLocked(uid)
 	delete(v.deleted, uid)
+	delete(v.abandoned, uid)
 }
 
 // news drops the answers that an event confirms, and the events that tell nothing. Those of our own writes pass: whether

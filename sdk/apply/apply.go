@@ -166,7 +166,8 @@ func (w *Owner) Create(ctx context.Context, c client.Client, i *Intent, into cli
 }
 
 // Update applies the intent to exactly the live object and leaves the server's answer in into. It returns [ErrStale] if
-// that object is gone: it is not created anew.
+// that object is gone: it is not created anew. It does not apply the rule of adoption (see [Intent.Refuse]), but an object
+// that the owner does not control yet is written only in the version of live, and [ErrStale] is returned for a later one.
 func (w *Owner) Update(ctx context.Context, c client.Client, i *Intent, live, into client.Object) error {
 	body, err := i.forUpdate(live, OwnedBy(live, w.name))
 	if err != nil {

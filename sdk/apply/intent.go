@@ -162,6 +162,9 @@ func (i *Intent) forCreation() ([]byte, error) {
 func (i *Intent) forUpdate(live client.Object, owned Owned) ([]byte, error) {
 	fields := i.guarded()
 	fieldPath{"metadata", "uid"}.set(fields, string(live.GetUID()))
+	if i.Refuse(live) != nil { // whoever decided to take it over looked at this version
+		fieldPath{"metadata", "resourceVersion"}.set(fields, live.GetResourceVersion())
+	}
 	for _, p := range i.disowned {
 		if !owned.has(p) {
 			continue

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -122,6 +123,45 @@ func TestLiveShowsChildrenAlone(t *testing.T) {
 	converged(k, running, s)
 	if diff := cmp.Diff(view{Exists: true, Sees: true, Text: "hello"}, last.Load()); diff != "" {
 		t.Errorf("what the last pass saw (-want +got):\n%s", diff)
+	}
+}
+
+// A pod of a node that does not answer is abandoned with one request, however late the news of its end are.
+func TestAbandonSendsOneRequest(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]time.Duration{"watches in time": 0, "watches late": 300 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			f := &faults{counted: func(req *http.Request) bool {
+				return req.Method == http.MethodDelete && strings.HasSuffix(req.URL.Path, "/pods/a")
+			}}
+			op := operator(func(_ context.Context, p *pass) error {
+				o := pod(p.Object, p.Object.Name)
+				o.Spec.NodeName = "away" // so that to delete the pod takes a grace period
+				if live, ok := sdk.Live(p, o); ok && live.DeletionTimestamp != nil {
+					p.Object.Status.UID = string(live.UID)
+					sdk.Abandon(p, live)
+					return nil
+				}
+				if p.Object.Status.UID == "" {
+					sdk.Apply(p, o, sdk.ReadyWhen(func(client.Object) (bool, string) { return true, "" }))
+				}
+				return nil
+			})
+			running := start(k, op, f.config(k))
+			s := newSite("a")
+			k.Apply(s)
+			converged(k, running, s)
+			o := get(k, named(&corev1.Pod{}, s.Name))
+			f.late.Store(int64(late))
+			k.Delete(o)
+			k.Eventually(o, testkit.Gone())
+			quiet(k, running, still+2*late)
+			if n := len(f.times()); n != 1 {
+				t.Errorf("%d DELETE requests", n)
+			}
+		})
 	}
 }
 
