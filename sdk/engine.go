@@ -45,6 +45,7 @@ type state struct {
 	uid        types.UID
 	generation int64
 	failures   int       // transient ones in a row
+	stale      int       // passes in a row that saw an old state of children
 	notBefore  time.Time // no pass before then, unless the object itself changes
 	version    string    // resourceVersion at the last failure
 	calm       *calm     // nil if there is something to do
@@ -307,6 +308,9 @@ func recoverPanic(ctx context.Context, err *error) {
 func (e *engine[T]) settle(ctx context.Context, st *state, o T, out outcome) (again bool, _ reconcile.Result) {
 	st.calm = nil
 	class := classify(out.err)
+	if class != classStale {
+		st.stale = 0
+	}
 	switch class {
 	case classNone, classWait, classInvalid, classConflict, classRejected, classContended:
 		st.notBefore = time.Time{}
@@ -330,7 +334,8 @@ func (e *engine[T]) settle(ctx context.Context, st *state, o T, out outcome) (ag
 		if out.wrote {
 			return true, reconcile.Result{}
 		}
-		return false, reconcile.Result{RequeueAfter: staleRetry}
+		st.stale++
+		return false, reconcile.Result{RequeueAfter: staleRetry(st.stale)}
 	default:
 		st.failures++
 		wait := retryAfter(out.err, st.failures)
@@ -344,12 +349,18 @@ func (e *engine[T]) settle(ctx context.Context, st *state, o T, out outcome) (ag
 	}
 }
 
-const (
-	// staleRetry is how long to give the cache to catch up with what somebody else wrote.
-	staleRetry = 20 * time.Millisecond
-	// outdatedRetry is the same for the object itself, whose next version ends the wait.
-	outdatedRetry = time.Second
-)
+// staleRetry is how long to give the cache to catch up with what somebody else wrote, before the n-th look in a row, n
+// counting from 1: 20 ms, doubling up to 5 s. What the cache gets ends the wait.
+func staleRetry(n int) time.Duration {
+	const first, limit = 20 * time.Millisecond, 5 * time.Second
+	if n > 8 {
+		return limit
+	}
+	return min(first<<(n-1), limit)
+}
+
+// outdatedRetry is the same for the object itself, whose next version ends the wait.
+const outdatedRetry = time.Second
 
 // next is when to look again although nothing happened: what the operator asked for, or the resync.
 func (e *engine[T]) next(out outcome) time.Duration {

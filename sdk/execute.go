@@ -11,12 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/homeostat-dev/homeostat/sdk/apply"
-	"github.com/homeostat-dev/homeostat/sdk/finalizer"
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
@@ -50,28 +48,27 @@ func (e *engine[T]) carryOut(ctx context.Context, p *Pass[T], s *step) (bool, er
 	if err != nil {
 		return false, err
 	}
-	if err := p.troubles.check(s.id(), intent.Digest(), p.Now); err != nil {
+	if s.terminating { // there is nothing else to be done about it, and no refusal of a change concerns it
+		return e.letGo(ctx, p, s, intent)
+	}
+	if err := p.troubles.check(s.about(intent), p.Now); err != nil {
 		return false, err
 	}
 	switch {
 	case s.live == nil:
 		return e.create(ctx, p, s, intent)
-	case s.terminating:
-		if s.hold || !controllerutil.ContainsFinalizer(s.live, e.op.finalizerName()) {
-			return false, nil
-		}
-		return e.release(ctx, p.Object.GetUID(), s.id(), s.live)
-	case s.createOnly && !s.releasable(e.op.finalizerName()):
-		return false, nil
+	case s.unguarded(e.op.finalizerName()):
+		return e.guardChild(ctx, p, s, intent)
+	case s.createOnly:
+		return e.letGo(ctx, p, s, intent)
 	case e.owner.Converged(intent, s.live):
-		return false, p.troubles.truce(s.id(), intent.Digest(), p.Now)
+		if wrote, err := e.letGo(ctx, p, s, intent); wrote || err != nil {
+			return wrote, err
+		}
+		return false, p.troubles.truce(s.about(intent), p.Now)
 	default:
 		return e.update(ctx, p, s, intent)
 	}
-}
-
-func (s *step) releasable(finalizer string) bool {
-	return s.tracked && !s.hold && controllerutil.ContainsFinalizer(s.live, finalizer)
 }
 
 func (e *engine[T]) intent(parent T, s *step) (*apply.Intent, error) {
@@ -106,7 +103,10 @@ func (e *engine[T]) create(ctx context.Context, p *Pass[T], s *step, intent *app
 	if getErr := e.client.Get(ctx, s.key, live); getErr != nil {
 		return false, errors.Join(apply.ErrStale, getErr)
 	}
-	if err := intent.Refuse(live); err != nil {
+	switch err := intent.Refuse(live); {
+	case err != nil && s.adoptable(live):
+		return e.adopt(ctx, p, s, intent, live)
+	case err != nil:
 		e.watchObstacle(p, s)
 		return false, s.conflict(err)
 	}
@@ -115,18 +115,6 @@ func (e *engine[T]) create(ctx context.Context, p *Pass[T], s *step, intent *app
 		return false, nil
 	}
 	return e.update(ctx, p, s, intent)
-}
-
-func (s *step) conflict(err error) error {
-	var notOurs *apply.NotOursError
-	if !errors.As(err, &notOurs) {
-		return err
-	}
-	reason := s.conflictReason
-	if reason == "" {
-		reason = "ResourceConflict"
-	}
-	return &conflictError{reason: reason, NotOursError: notOurs}
 }
 
 func formerError(s *step, former observed) error {
@@ -145,7 +133,7 @@ func (e *engine[T]) update(ctx context.Context, p *Pass[T], s *step, intent *app
 	err := e.owner.Update(ctx, e.client, intent, s.live, stored)
 	if err == nil {
 		e.stored(p, s, s.live.GetResourceVersion(), intent, stored)
-		return true, p.troubles.truce(s.id(), intent.Digest(), p.Now)
+		return true, p.troubles.truce(s.about(intent), p.Now)
 	}
 	if !apierrors.IsInvalid(err) || errors.Is(err, apply.ErrStale) {
 		return false, e.rejected(p, s, intent, err)
@@ -158,7 +146,7 @@ func (e *engine[T]) stored(p *Pass[T], s *step, from string, i *apply.Intent, st
 	s.stored = stored
 	e.view.wrote(s.gvk, p.Object.GetUID(), stored)
 	if from != "" {
-		p.troubles.applied(s.id(), i.Digest(), time.Now())
+		p.troubles.applied(s.about(i), time.Now())
 	}
 }
 
@@ -166,7 +154,7 @@ func (e *engine[T]) stored(p *Pass[T], s *step, from string, i *apply.Intent, st
 func (e *engine[T]) rejected(p *Pass[T], s *step, i *apply.Intent, err error) error {
 	err = rejection(s.gvk.Kind, s.String(), err)
 	if refusal, ok := errors.AsType[*rejectedError](err); ok {
-		return p.troubles.refused(s.id(), i.Digest(), refusal, time.Now())
+		return p.troubles.refused(s.about(i), refusal, time.Now())
 	}
 	return err
 }
@@ -185,24 +173,25 @@ func (e *engine[T]) immutable(
 	probe.SetName("")
 	probe.SetGenerateName(strings.TrimRight(s.key.Name[:min(len(s.key.Name), 40)], "-.") + "-")
 	if err := e.client.Create(ctx, probe, client.DryRunAll); err != nil {
-		return false, e.rejected(p, s, intent, renamed(err, s.key.Name))
+		return false, crowded(e.rejected(p, s, intent, renamed(err, s.key.Name)))
 	}
 	if s.immutable == Report {
 		slices.Sort(fields)
 		message := fmt.Sprintf("%s cannot be changed in place: the API server does not allow a change of %s",
 			s, strings.Join(slices.Compact(fields), ", "))
 		report := &rejectedError{reason: "ImmutableField", message: message}
-		return false, p.troubles.refused(s.id(), intent.Digest(), report, time.Now())
+		return false, p.troubles.refused(s.about(intent), report, time.Now())
 	}
 	propagation := metav1.DeletePropagationBackground
 	if s.immutable == RecreateOrphan {
 		propagation = metav1.DeletePropagationOrphan
 	}
-	if err := e.delete(ctx, s.live, propagation); err != nil {
+	deleted, err := e.delete(ctx, s.live, propagation)
+	if err != nil {
 		return false, err
 	}
 	s.terminating = true
-	return true, nil
+	return deleted, nil
 }
 
 // prune deletes the children that the plan no longer has, after releasing those that are tracked.
@@ -211,12 +200,13 @@ func (e *engine[T]) prune(ctx context.Context, p *Pass[T]) (wrote bool, err erro
 		child := p.seen.children[id]
 		live := child.object
 		if controllerutil.ContainsFinalizer(live, e.op.finalizerName()) {
-			if _, err := e.release(ctx, p.Object.GetUID(), id, live); err != nil {
+			released, err := e.release(ctx, p.Object.GetUID(), id, live)
+			if err != nil {
 				return wrote, err
 			}
-			wrote = true
+			wrote = wrote || released != nil
 		}
-		abandon := p.abandons[id] && !isAbandoned(live)
+		abandon := p.abandons[id] && !isAbandoned(live) && !e.view.isAbandoned(live.GetUID())
 		if child.terminating && !abandon {
 			continue
 		}
@@ -224,10 +214,14 @@ func (e *engine[T]) prune(ctx context.Context, p *Pass[T]) (wrote bool, err erro
 		if abandon {
 			opts = append(opts, client.GracePeriodSeconds(0))
 		}
-		if err := e.delete(ctx, live, metav1.DeletePropagationBackground, opts...); err != nil {
+		deleted, err := e.delete(ctx, live, metav1.DeletePropagationBackground, opts...)
+		if err != nil {
 			return wrote, err
 		}
-		wrote = true
+		if abandon {
+			e.view.abandons(live.GetUID())
+		}
+		wrote = wrote || deleted
 	}
 	return wrote, nil
 }
@@ -238,58 +232,16 @@ func isAbandoned(o client.Object) bool {
 	return grace != nil && *grace == 0
 }
 
-// delete deletes exactly this instance. One that is gone already is fine.
+// delete deletes exactly this instance and reports whether it did. One that is gone already is fine.
 func (e *engine[T]) delete(
 	ctx context.Context, live client.Object, propagation metav1.DeletionPropagation, opts ...client.DeleteOption,
-) error {
+) (bool, error) {
 	uid := live.GetUID()
 	opts = append(opts, client.Preconditions{UID: &uid}, client.PropagationPolicy(propagation))
 	err := e.client.Delete(ctx, live, opts...)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("deleting %s: %w", live.GetName(), err)
+		return false, fmt.Errorf("deleting %s: %w", live.GetName(), err)
 	}
 	e.view.deletes(uid)
-	return nil
-}
-
-// release removes our finalizer from a child. Without a parent that goes on nobody would ask for the answer again.
-func (e *engine[T]) release(ctx context.Context, parent types.UID, id childID, live client.Object) (bool, error) {
-	o := object.Copy(live)
-	wrote, err := finalizer.Remove(ctx, e.client, o, e.op.finalizerName())
-	if err != nil {
-		return wrote, fmt.Errorf("releasing %s: %w", id, err)
-	}
-	if wrote && parent != "" {
-		e.view.wrote(id.gvk, parent, o)
-	}
-	return wrote, nil
-}
-
-// releaseFormer lets go of tracked children whose parent no longer exists: nobody will ever count them.
-func (e *engine[T]) releaseFormer(ctx context.Context, former map[childID]observed) error {
-	for id, child := range former {
-		if child.terminating && controllerutil.ContainsFinalizer(child.object, e.op.finalizerName()) {
-			if _, err := e.release(ctx, "", id, child.object); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// disown removes our controller reference from every child, so that garbage collection leaves it alone, and with it our
-// finalizer, which nobody would remove later.
-func (e *engine[T]) disown(ctx context.Context, parent T, seen *snapshot) error {
-	for id, child := range seen.children {
-		o := object.Copy(child.object)
-		o.SetOwnerReferences(slices.DeleteFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-			return r.UID == parent.GetUID()
-		}))
-		controllerutil.RemoveFinalizer(o, e.op.finalizerName())
-		patch := client.MergeFromWithOptions(child.object, client.MergeFromWithOptimisticLock{})
-		if err := e.client.Patch(ctx, o, patch); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("handing over %s: %w", id, err)
-		}
-	}
-	return nil
+	return err == nil, nil
 }

@@ -76,6 +76,8 @@ func (e *engine[T]) cleanUp(ctx context.Context, o T, p *Pass[T]) (outcome, bool
 // farewell stores what a clean-up that is done left in the status and sends its events.
 func (e *engine[T]) farewell(ctx context.Context, o T, p *Pass[T]) error {
 	if len(p.Object.GetFinalizers()) > 1 { // the object stays, and must not say that it waits for us
+		conditions.Remove(p.Object, conditionPaused)
+		conditions.Remove(p.Object, conditionDryRun)
 		const message = "the clean-up is done; others still hold the object"
 		conditions.Set(p.Object, conditions.Deleting, metav1.ConditionTrue, "CleanedUp", message)
 		conditions.MarkReconciling(p.Object, conditions.Deleting, message)
@@ -118,6 +120,8 @@ func (e *engine[T]) markDeleting(p *Pass[T], err error) {
 	if !overdue {
 		p.RequeueAfter(time.Until(p.Object.GetDeletionTimestamp().Add(timeout)))
 	}
+	conditions.Remove(p.Object, conditionPaused)
+	conditions.Remove(p.Object, conditionDryRun)
 	conditions.Set(p.Object, conditions.Deleting, metav1.ConditionTrue, reason, message)
 	conditions.MarkReconciling(p.Object, conditions.Deleting, message)
 }

@@ -69,8 +69,10 @@ func (e *engine[T]) describePlan(p *Pass[T]) string {
 			todo = append(todo, fmt.Sprintf("create %s", s))
 		case s.terminating:
 			todo = append(todo, fmt.Sprintf("create %s again once it is gone", s))
-		case !s.createOnly && !e.owner.Converged(intent, s.live):
+		case s.unguarded(e.op.finalizerName()), !s.createOnly && !e.owner.Converged(intent, s.live):
 			todo = append(todo, fmt.Sprintf("update %s", s))
+		case s.releasable(e.op.finalizerName()):
+			todo = append(todo, fmt.Sprintf("release %s", s))
 		}
 	}
 	for _, id := range p.seen.unplanned(p.plan) {

@@ -35,8 +35,9 @@ type Operator[T Object] struct {
 	// AddToScheme registers T and those owned kinds that client-go does not know. Required.
 	AddToScheme func(*runtime.Scheme) error
 
-	// Owns lists one (empty) object of each kind that Reconcile applies. These kinds are watched, and an object of
-	// these kinds that T controls and that a complete pass did not apply is deleted.
+	// Owns lists one (empty) object of each kind that Reconcile applies, and not T. These kinds are watched, and an object
+	// of these kinds that T controls and that a complete pass did not apply is deleted: the newest first, and of the same
+	// second those first whose kind comes last in this list.
 	Owns []client.Object
 
 	// Reconcile says what should exist for p.Object, by calling [Apply], and how the object is doing, by writing

@@ -23,6 +23,7 @@ type WaitError struct {
 	After time.Duration
 }
 
+// Error returns the reason and the message, with a colon between them.
 func (e *WaitError) Error() string { return e.Reason + ": " + e.Message }
 
 // Wait is returned by Reconcile and Finalize when something outside must happen first. The object becomes
@@ -42,6 +43,7 @@ type InvalidError struct {
 	Reason, Message string
 }
 
+// Error returns the reason and the message, with a colon between them.
 func (e *InvalidError) Error() string { return e.Reason + ": " + e.Message }
 
 // Invalid is returned by Reconcile and Finalize when the spec cannot be carried out as it is. The object becomes
@@ -92,6 +94,7 @@ func (e *contendedError) Error() string {
 type rejectedError struct {
 	reason, message string
 	after           time.Duration
+	forbidden       bool // and not because of what it says
 }
 
 func (e *rejectedError) Error() string { return e.message }
@@ -145,6 +148,8 @@ func outdated(err error) error {
 // and the machine-readable causes decide. Values of a Secret never reach the message.
 func rejection(kind, child string, err error) error {
 	switch {
+	case errors.Is(err, apply.ErrStale): // which may be told with a code of its own
+		return err
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return Wait("NamespaceTerminating", "the namespace is being deleted")
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err),
@@ -153,10 +158,19 @@ func rejection(kind, child string, err error) error {
 		if kind == "Secret" {
 			message = fmt.Sprintf("%s is refused (%s)", child, apierrors.ReasonForError(err))
 		}
-		return &rejectedError{reason: kind + "Rejected", message: message}
+		return &rejectedError{reason: kind + "Rejected", message: message, forbidden: apierrors.IsForbidden(err)}
 	default:
 		return err
 	}
+}
+
+// crowded adds a way out to the refusal of a child that would replace the present one. What is forbidden, such as by a
+// quota, may be so only as long as both are there.
+func crowded(err error) error {
+	if refusal, ok := errors.AsType[*rejectedError](err); ok && refusal.forbidden {
+		refusal.message += "; if the replacement does not fit beside the present one, to delete that makes room"
+	}
+	return err
 }
 
 // statusMessage returns what the API server says, field by field if it does. Only first lines are taken: what follows may

@@ -3,6 +3,7 @@ package sdk
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,7 +59,10 @@ func TestRejectionGoesByCodeAndCause(t *testing.T) {
 		"forbidden":                       {apierrors.NewForbidden(things, "a", errors.New("quota")), "Thing", classRejected},
 		"bad request":                     {apierrors.NewBadRequest("no"), "Thing", classRejected},
 		"the namespace is on its way out": {terminating, "Thing", classWait},
-		"unavailable":                     {apierrors.NewServiceUnavailable("later"), "Thing", classTransient},
+		"another object of that name": {
+			errors.Join(apply.ErrStale, apierrors.NewInvalid(schema.GroupKind{}, "a", nil)), "Thing", classStale,
+		},
+		"unavailable": {apierrors.NewServiceUnavailable("later"), "Thing", classTransient},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,5 +110,35 @@ func TestBackoff(t *testing.T) {
 	}
 	if got := retryAfter(apierrors.NewTooManyRequests("slow down", 1), 10); got != backoff(10) {
 		t.Errorf("the backoff is longer than what the server asks for, and it will be %s", got)
+	}
+}
+
+// Only what is forbidden may be so because the present child is still there.
+func TestRoomForAReplacement(t *testing.T) {
+	t.Parallel()
+	const advice = "if the replacement does not fit beside the present one, to delete that makes room"
+	for name, c := range map[string]struct {
+		err   error
+		wants bool
+	}{
+		"forbidden": {apierrors.NewForbidden(things, "a", errors.New("exceeded quota")), true},
+		"invalid":   {apierrors.NewInvalid(schema.GroupKind{}, "a", nil), false},
+		"transient": {apierrors.NewInternalError(errors.New("etcd")), false},
+	} {
+		err := crowded(rejection("Thing", "Thing a", c.err))
+		if got := strings.HasSuffix(err.Error(), "; "+advice); got != c.wants {
+			t.Errorf("%s: it says %q", name, err)
+		}
+	}
+}
+
+func TestStaleRetry(t *testing.T) {
+	t.Parallel()
+	want := 20 * time.Millisecond
+	for n := 1; n < 100; n++ {
+		if got := staleRetry(n); got != want {
+			t.Fatalf("look %d comes after %s, want %s", n, got, want)
+		}
+		want = min(2*want, 5*time.Second)
 	}
 }

@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -67,7 +68,7 @@ type Planned interface{ planned() *step }
 // Apply records that the object should exist as given: the fields that are set, and no others, are enforced (the rules
 // are those of [apply.NewIntent]). The object belongs to the pass afterwards. It is in the namespace of p.Object, which
 // becomes its controller: the child goes with its parent, and when a later pass does not apply it.
-// An object of that name that p.Object does not control is never written (see [AdoptionReason]).
+// An object of that name that p.Object does not control is never written (see [Adopt] and [AdoptionReason]).
 func Apply[T Object, C client.Object](p *Pass[T], desired C, opts ...ApplyOption) *Child[C] {
 	if desired.GetNamespace() == "" {
 		desired.SetNamespace(p.Object.GetNamespace())
@@ -179,6 +180,11 @@ func (r *record) add(s *step) {
 			"because the garbage collector deletes it anywhere else", s, s.key.Namespace, home))
 		return
 	}
+	if !slices.Contains(r.seen.owned, s.gvk) {
+		version, kind := s.gvk.ToAPIVersionAndKind()
+		r.fail(fmt.Errorf("%s is of a kind (%s %s) that is not watched: add it to Owns", s, version, kind))
+		return
+	}
 	for _, other := range r.plan {
 		if other.gvk == s.gvk && other.key == s.key {
 			r.fail(fmt.Errorf("%s is applied twice in one pass", s))
@@ -235,10 +241,11 @@ func ReadyWhen[C client.Object](ready func(live C) (ok bool, message string)) Ap
 }
 
 // Tracked keeps the child from vanishing unseen: until counted is true in a pass, deleting it only marks it, so that
-// the operator can record its existence or its end in p.Object.Status first. A child that leaves the plan is released
-// after the status of that pass was stored. This is how Kubernetes' own Job controller counts its pods exactly once.
+// the operator can record its existence or its end in p.Object.Status first. Then it is released, by one request that
+// changes nothing else of it. A child that leaves the plan is released after the status of that pass was stored. This is
+// how Kubernetes' own Job controller counts its pods exactly once.
 func Tracked(counted bool) ApplyOption {
-	return func(s *step) { s.tracked, s.hold = true, !counted }
+	return func(s *step) { s.hold = !counted }
 }
 
 // ImmutablePolicy says what to do when the API server refuses a change because the field cannot change.
@@ -258,6 +265,13 @@ const (
 func OnImmutable(policy ImmutablePolicy) ApplyOption {
 	return func(s *step) { s.immutable = policy }
 }
+
+// Adopt takes over an object of the child's name that exists and that nobody controls, as if the operator had made it: it
+// gets the controller reference and what the child sets, the rest of it stays, and from then on it is deleted like any
+// other child. With [CreateOnly] it gets the reference alone. An object that has a controller, or that is being deleted, is
+// refused as without this option; and so is one of which a field would have to change that cannot, whatever [OnImmutable]
+// says.
+func Adopt() ApplyOption { return func(s *step) { s.adopt = true } }
 
 // AdoptionReason sets the reason of the Ready condition for an object of the child's name that p.Object does not
 // control. The default is ResourceConflict.

@@ -6,16 +6,24 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/sdk/apply"
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
+// about says what a trouble is about: one intent for one instance of a child, whose UID is "" if there is none yet.
+type about struct {
+	child  childID
+	uid    types.UID
+	digest string
+}
+
 // trouble is what is remembered of a child that the API server refused or that somebody keeps reverting, so that the
-// operator neither gives up nor floods the server. It belongs to one intent: a new intent starts without it.
+// operator neither gives up nor floods the server. A new intent and a new instance start without it.
 type trouble struct {
-	digest   string
+	about    about
 	until    time.Time // no request before then
 	err      error     // what to report until then
 	refusals int
@@ -37,27 +45,45 @@ const (
 // patience keeps the troubles of one object's children. It is used by one pass at a time.
 type patience map[childID]*trouble
 
-// check returns the error to report instead of making a request, or nil if a request may be made.
-func (p patience) check(id childID, digest string, now time.Time) error {
-	t, ok := p[id]
-	if !ok || t.digest != digest || !now.Before(t.until) {
+// check returns the error to report instead of making a request, or nil if a request may be made. The error carries the
+// time that is left.
+func (p patience) check(a about, now time.Time) error {
+	t, ok := p.known(a)
+	if !ok || !now.Before(t.until) {
 		return nil
 	}
-	return t.err
+	left := t.until.Sub(now)
+	switch err := t.err.(type) { //nolint:errorlint // it is as it was put there.
+	case *rejectedError:
+		rest := *err
+		rest.after = left
+		return &rest
+	case *contendedError:
+		rest := *err
+		rest.after = left
+		return &rest
+	default:
+		return err
+	}
 }
 
-func (p patience) of(id childID, digest string) *trouble {
-	t, ok := p[id]
-	if !ok || t.digest != digest {
-		t = &trouble{digest: digest}
-		p[id] = t
+func (p patience) known(a about) (*trouble, bool) {
+	t, ok := p[a.child]
+	return t, ok && t.about == a
+}
+
+func (p patience) of(a about) *trouble {
+	t, ok := p.known(a)
+	if !ok {
+		t = &trouble{about: a}
+		p[a.child] = t
 	}
 	return t
 }
 
 // refused notes a refusal and returns the error to report: it carries the time of the next attempt.
-func (p patience) refused(id childID, digest string, err *rejectedError, now time.Time) error {
-	t := p.of(id, digest)
+func (p patience) refused(a about, err *rejectedError, now time.Time) error {
+	t := p.of(a)
 	t.refusals++
 	// The first retry comes after 0.8 s: a refusal is seldom a matter of milliseconds.
 	err.after = backoff(t.refusals + 3)
@@ -66,8 +92,8 @@ func (p patience) refused(id childID, digest string, err *rejectedError, now tim
 }
 
 // applied notes that an intent was carried out.
-func (p patience) applied(id childID, digest string, now time.Time) {
-	t := p.of(id, digest)
+func (p patience) applied(a about, now time.Time) {
+	t := p.of(a)
 	t.refusals, t.err, t.until = 0, nil, time.Time{}
 	t.applied = append(t.applied, now)
 	if len(t.applied) > fightApplies {
@@ -77,9 +103,9 @@ func (p patience) applied(id childID, digest string, now time.Time) {
 
 // fighting reports whether the same intent was applied so often of late that somebody must be reverting it, and after
 // how long the next attempt may be made.
-func (p patience) fighting(id childID, digest string, now time.Time) (time.Duration, bool) {
-	t, ok := p[id]
-	if !ok || t.digest != digest || len(t.applied) == 0 {
+func (p patience) fighting(a about, now time.Time) (time.Duration, bool) {
+	t, ok := p.known(a)
+	if !ok || len(t.applied) == 0 {
 		return 0, false
 	}
 	last := t.applied[len(t.applied)-1]
@@ -102,9 +128,9 @@ func (p patience) fighting(id childID, digest string, now time.Time) (time.Durat
 // truce is what to report of a child that is as it should be while a fight goes on: the attempts of a fight are not to
 // make the object ready for the moment until the next revert. It lasts as long as the wait before the attempt, and
 // truceLimit at most.
-func (p patience) truce(id childID, digest string, now time.Time) error {
-	t, ok := p[id]
-	if !ok || t.digest != digest || t.fight == nil || len(t.applied) == 0 {
+func (p patience) truce(a about, now time.Time) error {
+	t, ok := p.known(a)
+	if !ok || t.fight == nil || len(t.applied) == 0 {
 		return nil
 	}
 	rest := min(backoff(t.fights+3), truceLimit) - now.Sub(t.applied[len(t.applied)-1]) //nolint:mnd // of the attempt before
@@ -116,7 +142,7 @@ func (p patience) truce(id childID, digest string, now time.Time) error {
 
 // contend checks for a fight before an update and names the rivals.
 func (e *engine[T]) contend(ctx context.Context, p *Pass[T], s *step, i *apply.Intent) error {
-	wait, fighting := p.troubles.fighting(s.id(), i.Digest(), p.Now)
+	wait, fighting := p.troubles.fighting(s.about(i), p.Now)
 	if !fighting {
 		return nil
 	}
@@ -127,7 +153,7 @@ func (e *engine[T]) contend(ctx context.Context, p *Pass[T], s *step, i *apply.I
 			rivals = strings.Join(names, ", ")
 		}
 	}
-	t := p.troubles.of(s.id(), i.Digest())
+	t := p.troubles.of(s.about(i))
 	t.fight = &contendedError{child: s.String(), rivals: rivals, after: wait}
 	t.until, t.err = p.Now.Add(wait), t.fight
 	return t.err

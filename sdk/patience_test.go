@@ -8,34 +8,58 @@ import (
 
 func TestRefusedIntentIsTriedLessAndLess(t *testing.T) {
 	t.Parallel()
-	p, now, id := patience{}, time.Now(), childID{}
+	p, now := patience{}, time.Now()
 	var last time.Duration
 	for range 12 {
 		refusal := &rejectedError{reason: "ThingRejected"}
-		if err := p.refused(id, "d1", refusal, now); !errors.Is(err, refusal) {
+		if err := p.refused(about{digest: "d1"}, refusal, now); !errors.Is(err, refusal) {
 			t.Fatalf("reported %v", err)
 		}
 		if refusal.after < last || refusal.after < 800*time.Millisecond {
 			t.Fatalf("the next attempt is after %s, and the one before was after %s", refusal.after, last)
 		}
-		if p.check(id, "d1", now.Add(refusal.after-1)) == nil {
+		if p.check(about{digest: "d1"}, now.Add(refusal.after-1)) == nil {
 			t.Fatal("a request may be made too early")
 		}
-		if p.check(id, "d2", now) != nil {
+		if p.check(about{digest: "d2"}, now) != nil {
 			t.Fatal("a new intent has to wait for the old one's refusals")
 		}
 		now, last = now.Add(refusal.after), refusal.after
-		if err := p.check(id, "d1", now); err != nil {
+		if err := p.check(about{digest: "d1"}, now); err != nil {
 			t.Fatalf("no request may be made when its time has come: %v", err)
 		}
 	}
 	if last != 5*time.Minute {
 		t.Errorf("in the end it waits %s, want 5m0s", last)
 	}
-	p.applied(id, "d1", now)
+	p.applied(about{digest: "d1"}, now)
 	refusal := &rejectedError{}
-	if _ = p.refused(id, "d1", refusal, now); refusal.after != 800*time.Millisecond {
+	if _ = p.refused(about{digest: "d1"}, refusal, now); refusal.after != 800*time.Millisecond {
 		t.Errorf("after a success the wait starts with %s", refusal.after)
+	}
+}
+
+// A refusal is about one object: its successor, and the lack of one, start anew.
+func TestRefusalIsAboutOneInstance(t *testing.T) {
+	t.Parallel()
+	p, now := patience{}, time.Now()
+	one, other, none := about{uid: "u1", digest: "d1"}, about{uid: "u2", digest: "d1"}, about{digest: "d1"}
+	_ = p.refused(one, &rejectedError{reason: "ImmutableField", message: "no"}, now)
+	if p.check(one, now) == nil || p.check(other, now) != nil || p.check(none, now) != nil {
+		t.Error("the refusal is not reported for the object that it is about, or for another one")
+	}
+	err := p.check(one, now.Add(500*time.Millisecond))
+	if classify(err) != classRejected || err.Error() != "no" || waitAfter(err) != 300*time.Millisecond {
+		t.Errorf("after 500 of 800 ms it reports %v, and to look again after %s", err, waitAfter(err))
+	}
+	_ = p.refused(none, &rejectedError{}, now)
+	if p.check(one, now) != nil {
+		t.Error("the former object's refusal is remembered")
+	}
+	t1 := p.of(other)
+	t1.err, t1.until = &contendedError{child: "ConfigMap a", rivals: "somebody"}, now.Add(time.Second)
+	if err := p.check(other, now.Add(time.Second-1)); classify(err) != classContended || waitAfter(err) != 1 {
+		t.Errorf("just before its end the fight is %v, for another %s", err, waitAfter(err))
 	}
 }
 
@@ -45,9 +69,9 @@ func TestFight(t *testing.T) {
 		p, now, last := patience{}, time.Now(), ""
 		for i := range fightApplies {
 			now, last = now.Add(every), digests[i%len(digests)]
-			p.applied(childID{}, last, now)
+			p.applied(about{digest: last}, now)
 		}
-		_, fighting := p.fighting(childID{}, last, now)
+		_, fighting := p.fighting(about{digest: last}, now)
 		return p, now, fighting
 	}
 	if _, _, fighting := fight(time.Second, "d1"); !fighting {
@@ -64,7 +88,7 @@ func TestFight(t *testing.T) {
 	p, now, _ := fight(time.Second, "d1")
 	var last time.Duration
 	for range 6 {
-		wait, fighting := p.fighting(childID{}, "d1", now)
+		wait, fighting := p.fighting(about{digest: "d1"}, now)
 		if !fighting {
 			t.Fatal("the fight is over")
 		}
@@ -72,12 +96,12 @@ func TestFight(t *testing.T) {
 			t.Errorf("the wait went from %s to %s", last, wait)
 		}
 		now, last = now.Add(wait), wait
-		if _, fighting := p.fighting(childID{}, "d1", now); fighting {
+		if _, fighting := p.fighting(about{digest: "d1"}, now); fighting {
 			t.Fatal("no attempt may be made when its time has come")
 		}
-		p.applied(childID{}, "d1", now)
+		p.applied(about{digest: "d1"}, now)
 	}
-	if _, fighting := p.fighting(childID{}, "d1", now.Add(peace+1)); fighting {
+	if _, fighting := p.fighting(about{digest: "d1"}, now.Add(peace+1)); fighting {
 		t.Error("it is still a fight after ten minutes of peace")
 	}
 }
@@ -85,27 +109,27 @@ func TestFight(t *testing.T) {
 // A fight is reported until an attempt has lasted, and not again until the next revert.
 func TestTruce(t *testing.T) {
 	t.Parallel()
-	p, now, id := patience{}, time.Now(), childID{}
+	p, now := patience{}, time.Now()
 	for range fightApplies {
-		p.applied(id, "d1", now)
-		if err := p.truce(id, "d1", now); err != nil {
+		p.applied(about{digest: "d1"}, now)
+		if err := p.truce(about{digest: "d1"}, now); err != nil {
 			t.Fatalf("an apply alone is reported: %v", err)
 		}
 	}
-	wait, _ := p.fighting(id, "d1", now)
-	p.of(id, "d1").fight = &contendedError{child: "ConfigMap a", rivals: "somebody"}
+	wait, _ := p.fighting(about{digest: "d1"}, now)
+	p.of(about{digest: "d1"}).fight = &contendedError{child: "ConfigMap a", rivals: "somebody"}
 	now = now.Add(wait)
-	if _, fighting := p.fighting(id, "d1", now); fighting {
+	if _, fighting := p.fighting(about{digest: "d1"}, now); fighting {
 		t.Fatal("no attempt may be made when its time has come")
 	}
-	p.applied(id, "d1", now)
-	if err := p.truce(id, "d1", now.Add(wait-1)); classify(err) != classContended || waitAfter(err) != 1 {
+	p.applied(about{digest: "d1"}, now)
+	if err := p.truce(about{digest: "d1"}, now.Add(wait-1)); classify(err) != classContended || waitAfter(err) != 1 {
 		t.Errorf("just before its end the truce is %v, for another %s", err, waitAfter(err))
 	}
-	if err := p.truce(id, "d2", now); err != nil {
+	if err := p.truce(about{digest: "d2"}, now); err != nil {
 		t.Errorf("a new intent starts with %v", err)
 	}
-	if err := p.truce(id, "d1", now.Add(wait)); err != nil {
+	if err := p.truce(about{digest: "d1"}, now.Add(wait)); err != nil {
 		t.Errorf("after %s without a revert it is still %v", wait, err)
 	}
 }

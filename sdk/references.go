@@ -293,6 +293,8 @@ func (e *engine[T]) obstacle(p *Pass[T], s *step, i *apply.Intent) error {
 		return err // it is being read; to try and fail meanwhile would be polling
 	case err != nil || o == nil:
 		return nil //nolint:nilerr // who may not watch the object finds out about it by the attempt to create it.
+	case s.adoptable(o):
+		return nil
 	default:
 		return i.Refuse(o)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,6 +31,7 @@ type observed struct {
 // snapshot is everything a pass observes of its children.
 type snapshot struct {
 	scheme   *runtime.Scheme
+	owned    []schema.GroupVersionKind // in the order in which the operator lists them
 	children map[childID]observed
 	// former children belong to an earlier object of the same name, whose UID was another.
 	former map[childID]observed
@@ -57,7 +59,8 @@ func (s *snapshot) identify(step *step) error {
 	return nil
 }
 
-// unplanned returns the children that the plan does not mention, in the reverse of a stable order.
+// unplanned returns the children that the plan does not mention, those that came last first: the newest, and of the same
+// second, which is as exactly as the API server tells, those whose kind the operator lists last.
 func (s *snapshot) unplanned(plan []*step) []childID {
 	planned := map[childID]bool{}
 	for _, p := range plan {
@@ -69,8 +72,12 @@ func (s *snapshot) unplanned(plan []*step) []childID {
 			rest = append(rest, id)
 		}
 	}
+	created := func(id childID) time.Time { return s.children[id].object.GetCreationTimestamp().Time }
 	slices.SortFunc(rest, func(a, b childID) int {
-		return -cmp.Or(cmp.Compare(a.gvk.String(), b.gvk.String()), cmp.Compare(a.key.String(), b.key.String()))
+		return -cmp.Or(
+			created(a).Compare(created(b)),
+			cmp.Compare(slices.Index(s.owned, a.gvk), slices.Index(s.owned, b.gvk)),
+			cmp.Compare(a.key.String(), b.key.String()))
 	})
 	return rest
 }

@@ -19,7 +19,8 @@ type step struct {
 	immutable      ImmutablePolicy
 	conflictReason string
 	createOnly     bool
-	tracked, hold  bool
+	adopt          bool // nobody's object of that name is taken over
+	hold           bool // it is tracked and not counted yet
 
 	gvk         schema.GroupVersionKind
 	key         types.NamespacedName
@@ -34,6 +35,15 @@ type step struct {
 }
 
 func (s *step) id() childID { return childID{s.gvk, s.key} }
+
+// about is what a trouble with carrying out the intent is about.
+func (s *step) about(i *apply.Intent) about {
+	a := about{child: s.id(), digest: i.Digest()}
+	if s.live != nil {
+		a.uid = s.live.GetUID()
+	}
+	return a
+}
 
 func (s *step) String() string { return s.id().String() }
 

@@ -40,6 +40,8 @@ type view struct {
 	byOwner map[types.UID]map[types.UID]struct{} // owner -> children with an entry in writes
 	deleted map[types.UID]time.Time              // deleted by us, not yet seen to be going, and when
 	swept   time.Time
+
+	abandoned map[types.UID]time.Time // abandoned by us, not yet seen to be, and when
 }
 
 // write is the server's answer to the last write of one object.
@@ -71,17 +73,14 @@ func newView(
 	v := &view{
 		scheme: mgr.GetScheme(), scopes: map[string]*scope{}, writes: map[types.UID]write{},
 		byOwner: map[types.UID]map[types.UID]struct{}{}, deleted: map[types.UID]time.Time{}, swept: time.Now(),
+		abandoned: map[types.UID]time.Time{},
 	}
 	var err error
 	if v.primary, err = apiutil.GVKForObject(primary, v.scheme); err != nil {
 		return nil, fmt.Errorf("finding the kind of %T: %w", primary, err)
 	}
-	for _, o := range owned {
-		gvk, err := apiutil.GVKForObject(o, v.scheme)
-		if err != nil {
-			return nil, fmt.Errorf("finding the kind of %T, which Owns lists: %w", o, err)
-		}
-		v.owned = append(v.owned, gvk)
+	if v.owned, err = kindsOf(owned, v.scheme, v.primary.GroupKind()); err != nil {
+		return nil, fmt.Errorf("operator %q is not usable: %w", name, err)
 	}
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
@@ -92,6 +91,32 @@ func newView(
 		}
 	}
 	return v, nil
+}
+
+// kindsOf returns the kinds that an operator of that kind owns. Each can be listed once: there is one informer of a kind,
+// and one object must not be seen as two.
+func kindsOf(
+	owned []client.Object, scheme *runtime.Scheme, primary schema.GroupKind,
+) ([]schema.GroupVersionKind, error) {
+	var kinds []schema.GroupVersionKind
+	listed := map[schema.GroupKind]bool{}
+	for i, o := range owned {
+		if o == nil {
+			return nil, fmt.Errorf("item %d of field Owns is nil", i)
+		}
+		gvk, err := apiutil.GVKForObject(o, scheme)
+		switch kind := gvk.GroupKind(); {
+		case err != nil:
+			return nil, fmt.Errorf("finding the kind of %T, which Owns lists: %w", o, err)
+		case kind == primary:
+			return nil, fmt.Errorf("field Owns lists %s, which is the operator's own kind", kind)
+		case listed[kind]:
+			return nil, fmt.Errorf("field Owns lists %s twice", kind)
+		}
+		listed[gvk.GroupKind()] = true
+		kinds = append(kinds, gvk)
+	}
+	return kinds, nil
 }
 
 func (v *view) newScope(mgr manager.Manager, name, namespace string, owned []client.Object) (*scope, error) {
@@ -220,7 +245,9 @@ func storeKey(key types.NamespacedName) string {
 
 // snapshot collects the children of an object of that name: its own, and those of a former object of the same name.
 func (v *view) snapshot(key types.NamespacedName, uid types.UID) *snapshot {
-	s := &snapshot{scheme: v.scheme, children: map[childID]observed{}, former: map[childID]observed{}}
+	s := &snapshot{
+		scheme: v.scheme, owned: v.owned, children: map[childID]observed{}, former: map[childID]observed{},
+	}
 	v.mu.Lock() // for the same reason as in load
 	defer v.mu.Unlock()
 	// What an informer has caught up with by now it shows below. Asked in the other order, an answer could be missed
@@ -259,9 +286,13 @@ func (v *view) unseenLocked(owner types.UID) []write {
 	return all
 }
 
-// markDeletedLocked marks the children that we deleted and that the informers do not show as going yet.
+// markDeletedLocked marks the children that we deleted and that the informers do not show as going yet, and forgets of the
+// others what the informers show.
 func (v *view) markDeletedLocked(s *snapshot) {
 	for id, o := range s.children {
+		if isAbandoned(o.object) {
+			delete(v.abandoned, o.object.GetUID())
+		}
 		if _, ok := v.deleted[o.object.GetUID()]; !ok {
 			continue
 		}
@@ -303,6 +334,21 @@ func (v *view) deletes(uid types.UID) {
 	v.sweepLocked()
 }
 
+// abandons records that we told an object not to wait for its grace period.
+func (v *view) abandons(uid types.UID) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.abandoned[uid] = time.Now()
+}
+
+// isAbandoned reports whether we did, and the informer does not show it yet.
+func (v *view) isAbandoned(uid types.UID) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	_, ok := v.abandoned[uid]
+	return ok
+}
+
 // sweepLocked drops, now and then, what no informer will ever confirm.
 func (v *view) sweepLocked() {
 	if time.Since(v.swept) < overlayLimit {
@@ -314,7 +360,9 @@ func (v *view) sweepLocked() {
 			v.dropLocked(uid)
 		}
 	}
-	maps.DeleteFunc(v.deleted, func(_ types.UID, at time.Time) bool { return time.Since(at) > overlayLimit })
+	old := func(_ types.UID, at time.Time) bool { return time.Since(at) > overlayLimit }
+	maps.DeleteFunc(v.deleted, old)
+	maps.DeleteFunc(v.abandoned, old)
 }
 
 func (v *view) dropLocked(uid types.UID) {
@@ -332,6 +380,7 @@ func (v *view) forget(uid types.UID) {
 	defer v.mu.Unlock()
 	v.dropLocked(uid)
 	delete(v.deleted, uid)
+	delete(v.abandoned, uid)
 }
 
 // news drops the answers that an event confirms, and the events that tell nothing. Those of our own writes pass: whether

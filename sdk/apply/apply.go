@@ -126,7 +126,7 @@ func (i *Intent) Refuse(live client.Object) error {
 // Converged reports whether nothing has to be done to make live what the intent says. It makes no request. The object
 // may come from a cache that drops all managedFields but our own (see [KeepOwn]).
 func (w *Owner) Converged(i *Intent, live client.Object) bool {
-	if live.GetAnnotations()[DigestAnnotation] != i.digest {
+	if live.GetAnnotations()[DigestAnnotation] != i.digest || !i.guards(live) {
 		return false
 	}
 	known, ok := w.recall(live.GetUID())
@@ -142,6 +142,18 @@ func (w *Owner) Converged(i *Intent, live client.Object) bool {
 	return false
 }
 
+// guards reports whether the object has the finalizers of the intent.
+func (i *Intent) guards(live client.Object) bool {
+	return !slices.ContainsFunc(i.finalizers, func(name string) bool {
+		return !slices.Contains(live.GetFinalizers(), name)
+	})
+}
+
+// Keep makes a converged object count as converged after a write of the caller's own that concerned no field of the
+// intent, such as that of package finalizer. Stored is the server's answer to that write, which must have been limited to
+// the version that [Owner.Converged] or an update said yes to.
+func (w *Owner) Keep(i *Intent, stored client.Object) { w.take(i, stored) }
+
 // Create applies the intent to an object that does not exist and leaves the server's answer in into, whose type must be
 // that of the object and which should be new, because the answer is decoded into it. It returns [ErrStale] if the
 // object exists: nothing was written then.
@@ -154,7 +166,8 @@ func (w *Owner) Create(ctx context.Context, c client.Client, i *Intent, into cli
 }
 
 // Update applies the intent to exactly the live object and leaves the server's answer in into. It returns [ErrStale] if
-// that object is gone: it is not created anew.
+// that object is gone: it is not created anew. It does not apply the rule of adoption (see [Intent.Refuse]), but an object
+// that the owner does not control yet is written only in the version of live, and [ErrStale] is returned for a later one.
 func (w *Owner) Update(ctx context.Context, c client.Client, i *Intent, live, into client.Object) error {
 	body, err := i.forUpdate(live, OwnedBy(live, w.name))
 	if err != nil {
@@ -181,12 +194,17 @@ func (w *Owner) send(ctx context.Context, c client.Client, i *Intent, body []byt
 		return fmt.Errorf("applying %s: %w", i, err)
 	}
 	// What the server stored is by definition what the intent amounts to, even if it does not own every field of it.
-	w.remember(into.GetUID(), memo{
-		digest:  i.digest,
-		version: into.GetResourceVersion(),
-		owned:   maphash.String(w.seed, OwnedBy(into, w.name).raw),
-	})
+	w.take(i, into)
 	return nil
+}
+
+// take remembers that the object, as it is stored, is what the intent amounts to.
+func (w *Owner) take(i *Intent, stored client.Object) {
+	w.remember(stored.GetUID(), memo{
+		digest:  i.digest,
+		version: stored.GetResourceVersion(),
+		owned:   maphash.String(w.seed, OwnedBy(stored, w.name).raw),
+	})
 }
 
 // isReplaced recognizes the refusal to apply onto another object of the same name: its UID is not the one we sent.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,8 @@ type Intent struct {
 	digest   string
 	disowned []fieldPath
 	initial  map[string]any // values of disowned fields for the creation, keyed by path
+
+	finalizers []string // to keep, without those among the fields
 }
 
 // Option refines how an [Intent] is read from a Go object.
@@ -85,7 +88,10 @@ func NewIntent(desired client.Object, scheme *runtime.Scheme, opts ...Option) (*
 		return nil, fmt.Errorf("reading the intent of %s %q: %w", gvk.Kind, desired.GetName(), err)
 	}
 	fields["apiVersion"], fields["kind"] = gvk.ToAPIVersionAndKind()
-	i := &Intent{GVK: gvk, Key: client.ObjectKeyFromObject(desired), fields: fields, initial: map[string]any{}}
+	i := &Intent{
+		GVK: gvk, Key: client.ObjectKeyFromObject(desired), fields: fields, initial: map[string]any{},
+		finalizers: o.finalizers,
+	}
 	o.stamp(fields)
 	if o.owner != nil {
 		i.controller = o.owner.uid
@@ -112,21 +118,35 @@ func (i *Intent) seal() error {
 	return nil
 }
 
-// Digest identifies the intent: equal intents have equal digests. Disowned fields are not part of it.
+// Digest identifies the intent: equal intents have equal digests. Disowned fields and the finalizers of [WithFinalizer]
+// are not part of it.
 func (i *Intent) Digest() string { return i.digest }
 
-// Fields returns a copy of the intended fields as JSON values.
+// Fields returns a copy of the intended fields as JSON values, without the finalizers of [WithFinalizer].
 func (i *Intent) Fields() map[string]any { return runtime.DeepCopyJSON(i.fields) }
 
 // String names the object as "Kind namespace/name".
 func (i *Intent) String() string { return i.GVK.Kind + " " + strings.TrimPrefix(i.Key.String(), "/") }
+
+// guarded returns the fields together with the finalizers to keep.
+func (i *Intent) guarded() map[string]any {
+	fields := i.Fields()
+	present, _ := fieldPath{"metadata", "finalizers"}.get(fields)
+	given, _ := present.([]any)
+	for _, name := range i.finalizers {
+		if !slices.Contains(given, any(name)) {
+			appendTo(fields, "finalizers", name)
+		}
+	}
+	return fields
+}
 
 // createOnly is a resourceVersion that no stored object has: an apply with it creates the object or conflicts.
 const createOnly = "1"
 
 // forCreation returns the body of an apply that creates the object and fails with a conflict if it exists.
 func (i *Intent) forCreation() ([]byte, error) {
-	fields := i.Fields()
+	fields := i.guarded()
 	fieldPath{"metadata", "resourceVersion"}.set(fields, createOnly)
 	for _, p := range i.disowned {
 		if v, ok := i.initial[p.String()]; ok {
@@ -140,8 +160,11 @@ func (i *Intent) forCreation() ([]byte, error) {
 // set it at creation and nobody took it over, keeps its present value: dropping it would reset it. The value is present
 // in this very version only, so that the apply fails with a conflict if somebody takes the field over meanwhile.
 func (i *Intent) forUpdate(live client.Object, owned Owned) ([]byte, error) {
-	fields := i.Fields()
+	fields := i.guarded()
 	fieldPath{"metadata", "uid"}.set(fields, string(live.GetUID()))
+	if i.Refuse(live) != nil { // whoever decided to take it over looked at this version
+		fieldPath{"metadata", "resourceVersion"}.set(fields, live.GetResourceVersion())
+	}
 	for _, p := range i.disowned {
 		if !owned.has(p) {
 			continue

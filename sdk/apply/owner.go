@@ -30,7 +30,9 @@ func WithLabel(key, value string) Option {
 	}
 }
 
-// WithFinalizer adds a finalizer to the object for as long as the option is given.
+// WithFinalizer adds a finalizer when the object is created and keeps it for as long as the option is given: an object
+// without it is not converged. It is not part of the digest, so that to give the option no longer is no reason to apply
+// the rest anew: the finalizer goes with the next update, or at once with package finalizer.
 func WithFinalizer(name string) Option {
 	return func(o *options) { o.finalizers = append(o.finalizers, name) }
 }
@@ -46,9 +48,6 @@ func (o *options) stamp(fields map[string]any) {
 			"apiVersion": version, "kind": kind, "name": o.owner.name, "uid": string(o.owner.uid),
 			"controller": true, "blockOwnerDeletion": true,
 		})
-	}
-	for _, name := range o.finalizers {
-		appendTo(fields, "finalizers", name)
 	}
 }
 

@@ -137,6 +137,148 @@ func TestAdoptionReason(t *testing.T) {
 	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "NameTaken"))
 }
 
+// adopting applies a child that may exist already.
+func adopting(opts ...sdk.ApplyOption) func(context.Context, *pass) error {
+	return func(_ context.Context, p *pass) error {
+		if !p.Object.Spec.Extra { // asks for no child at all
+			c := configMap(p.Object, "taken")
+			c.Immutable = new(p.Object.Spec.Text == "frozen")
+			sdk.Apply(p, c, append([]sdk.ApplyOption{sdk.Adopt()}, opts...)...)
+		}
+		return nil
+	}
+}
+
+// theirs is an object that somebody made before the operator came.
+func theirs() *corev1.ConfigMap {
+	c := named(&corev1.ConfigMap{}, "taken")
+	c.Labels = map[string]string{"size": "small", "color": "red"}
+	c.Data = map[string]string{"text": "theirs", "more": "theirs"}
+	return c
+}
+
+func TestAdoptTakesOverWhatNobodyControls(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason string
+		opts   []sdk.ApplyOption
+		data   map[string]string
+		color  string
+	}{
+		"applied": {
+			"what we set is ours, and the rest stays", nil, map[string]string{"text": "hello", "more": "theirs"}, "blue",
+		},
+		"made once": {
+			"what is made once is taken as it is",
+			[]sdk.ApplyOption{sdk.CreateOnly()},
+			map[string]string{"text": "theirs", "more": "theirs"},
+			"red",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			running := start(k, operator(adopting(c.opts...)))
+			taken := theirs()
+			k.Apply(taken)
+			before := taken.UID
+			s := newSite("a")
+			k.Apply(s)
+			converged(k, running, s)
+			want := []string{
+				"apply configmaps taken -> 409", "get configmaps taken -> 200", "apply configmaps taken -> 200",
+				"patch sites.e2e.homeostat.dev/status a -> 200",
+			}
+			if diff := cmp.Diff(want, sent(k, running)); diff != "" {
+				t.Errorf("%s: requests (-want +got):\n%s", c.reason, diff)
+			}
+			k.Get(taken)
+			if !metav1.IsControlledBy(taken, s) || taken.UID != before {
+				t.Errorf("%s: it is not the same object, or not ours: %+v", c.reason, taken.ObjectMeta)
+			}
+			labels := map[string]string{"size": "small", "color": c.color, sdk.ManagedByLabel: operatorName}
+			if diff := cmp.Diff(labels, taken.Labels); diff != "" {
+				t.Errorf("%s: labels (-want +got):\n%s", c.reason, diff)
+			}
+			if diff := cmp.Diff(c.data, taken.Data); diff != "" {
+				t.Errorf("%s: data (-want +got):\n%s", c.reason, diff)
+			}
+			k.Update(s, func() { s.Spec.Extra = true })
+			k.Eventually(taken, testkit.Gone()) // it is a child like any other
+		})
+	}
+}
+
+func TestAdoptIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason  string
+		says    string
+		prepare func(*testkit.K, *corev1.ConfigMap)
+		free    string // the change that lets us have it
+		same    bool   // we have the same object then
+	}{
+		"controlled": {
+			reason: "it is somebody's", says: "belongs to ConfigMap boss",
+			prepare: func(k *testkit.K, o *corev1.ConfigMap) {
+				k.Update(o, func() { o.OwnerReferences = reference(anchor(k, "boss"), "v1", "ConfigMap", true) })
+			},
+			free: `{"metadata":{"ownerReferences":null}}`, same: true,
+		},
+		"terminating": {
+			reason: "it is about to go, and would take our data with it", says: "belongs to nobody",
+			prepare: func(k *testkit.K, o *corev1.ConfigMap) {
+				k.Update(o, func() { o.Finalizers = []string{theirFinalizer} })
+				k.Delete(o)
+			},
+			free: `{"metadata":{"finalizers":null}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			running := start(k, operator(adopting()))
+			taken := theirs()
+			k.Apply(taken)
+			c.prepare(k, taken)
+			k.Get(taken)
+			before := taken.UID
+			s := newSite("a")
+			k.Apply(s)
+			k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ResourceConflict"))
+			if _, _, message := condition(s, conditions.Ready); !strings.Contains(message, c.says) {
+				t.Errorf("%s: message %q", c.reason, message)
+			}
+			untouched(t, k, running, taken)
+			mustPatch(t, k, taken, types.MergePatchType, c.free)
+			k.Eventually(s, testkit.Ready())
+			if k.Get(taken); !metav1.IsControlledBy(taken, s) || (taken.UID == before) != c.same {
+				t.Errorf("%s: it was %s, and is %s of %v", c.reason, before, taken.UID, taken.OwnerReferences)
+			}
+		})
+	}
+}
+
+// To take an object over is no licence to delete it, whatever the policy for children is.
+func TestAdoptNeverDeletes(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	running := start(k, operator(adopting(sdk.OnImmutable(sdk.Recreate))))
+	taken := theirs()
+	taken.Immutable = new(true)
+	k.Apply(taken)
+	s := newSite("a")
+	s.Spec.Text = "frozen"
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ConfigMapRejected"))
+	untouched(t, k, running, taken)
+	for _, r := range running.Recorder().Writes() {
+		if r.Verb == "delete" {
+			t.Errorf("somebody's object was deleted: %s", r)
+		}
+	}
+}
+
 // The child of a deleted object of the same name is still there when the new object comes.
 func TestChildOfFormerObject(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -13,6 +14,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
@@ -122,6 +126,45 @@ func TestLiveShowsChildrenAlone(t *testing.T) {
 	}
 }
 
+// A pod of a node that does not answer is abandoned with one request, however late the news of its end are.
+func TestAbandonSendsOneRequest(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]time.Duration{"watches in time": 0, "watches late": 300 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			f := &faults{counted: func(req *http.Request) bool {
+				return req.Method == http.MethodDelete && strings.HasSuffix(req.URL.Path, "/pods/a")
+			}}
+			op := operator(func(_ context.Context, p *pass) error {
+				o := pod(p.Object, p.Object.Name)
+				o.Spec.NodeName = "away" // so that to delete the pod takes a grace period
+				if live, ok := sdk.Live(p, o); ok && live.DeletionTimestamp != nil {
+					p.Object.Status.UID = string(live.UID)
+					sdk.Abandon(p, live)
+					return nil
+				}
+				if p.Object.Status.UID == "" {
+					sdk.Apply(p, o, sdk.ReadyWhen(func(client.Object) (bool, string) { return true, "" }))
+				}
+				return nil
+			})
+			running := start(k, op, f.config(k))
+			s := newSite("a")
+			k.Apply(s)
+			converged(k, running, s)
+			o := get(k, named(&corev1.Pod{}, s.Name))
+			f.late.Store(int64(late))
+			k.Delete(o)
+			k.Eventually(o, testkit.Gone())
+			quiet(k, running, still+2*late)
+			if n := len(f.times()); n != 1 {
+				t.Errorf("%d DELETE requests", n)
+			}
+		})
+	}
+}
+
 func TestRequeueAfter(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -171,6 +214,51 @@ func TestNotReadyAndIdle(t *testing.T) {
 			testkit.Condition(conditions.Reconciling, c.reconciling),
 			testkit.Condition(conditions.Stalled, metav1.ConditionFalse))
 		k.Eventually(named(&corev1.ConfigMap{}, s.Name), text(c.text)) // the plan is carried out nevertheless
+	}
+}
+
+// A child of a kind that is not watched would never be seen.
+func TestChildOfAKindThatIsNotOwnedIsRefused(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := operator(func(ctx context.Context, p *pass) error {
+		sdk.Apply(p, named(&corev1.Secret{}, "key"))
+		return oneChild(ctx, p)
+	})
+	op.Owns = []client.Object{&corev1.ConfigMap{}}
+	running := start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Panic"))
+	want := "panic: Secret key is of a kind (v1 Secret) that is not watched: add it to Owns"
+	if _, _, message := condition(s, conditions.Ready); message != want {
+		t.Errorf("message %q, want %q", message, want)
+	}
+	for _, r := range running.Recorder().Writes() {
+		if r.Resource == "secrets" || r.Resource == "configmaps" {
+			t.Errorf("a request in spite of it: %s", r)
+		}
+	}
+}
+
+// What is wrong with Owns is said at once, and not by a program that never becomes ready.
+func TestOwnsIsRefused(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	for says, owns := range map[string][]client.Object{
+		"field Owns lists ConfigMap twice":                                          {&corev1.ConfigMap{}, &corev1.ConfigMap{}},
+		"field Owns lists Site.e2e.homeostat.dev, which is the operator's own kind": {&corev1.ConfigMap{}, &site.Site{}},
+	} {
+		mgr, err := manager.New(k.Config, manager.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		op := operator(oneChild)
+		op.Owns = owns
+		want := `operator "sdk-e2e" is not usable: ` + says
+		if err := op.SetupWithManager(mgr); err == nil || err.Error() != want {
+			t.Errorf("it says %v, want %s", err, want)
+		}
 	}
 }
 

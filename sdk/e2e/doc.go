@@ -11,12 +11,24 @@
 //	... ignores the digest of the intent                              TestFieldOfAFormerVersionDisappears
 //	a Go zero value becomes intent                                    TestZeroValuesAreNotIntent
 //	an object without our controller reference is ours                TestSquatterIsNeverWritten
+//	what somebody else controls, or what is going, is adopted         TestAdoptIsRefused
+//	an object that is to be adopted is deleted                        TestAdoptNeverDeletes
+//	what is made once is changed when it is adopted                   TestAdoptTakesOverWhatNobodyControls
 //	children are pruned although the plan is not complete             TestChildrenAreKeptWhileThePlanIsIncomplete
 //	children are not pruned                                           TestUnplannedChildrenArePruned
+//	... or in the order of their names                                TestPruningIsTheReverseOfCreation
+//	a child whose kind nobody watches is applied                      TestChildOfAKindThatIsNotOwnedIsRefused
+//	a kind is owned twice, or by itself                               TestOwnsIsRefused
 //	a child is deleted by name alone                                  TestReplacedChildIsNotDeleted
 //	a refused change replaces the child, whatever was wrong with it   TestBadValueNeverDeletesTheChild
+//	a refusal is remembered beyond the end of the child               TestRefusalEndsWithTheChild
+//	a replacement that does not fit is refused without a way out      TestReplacementThatDoesNotFitIsExplained
+//	what was abandoned is forgotten before the informer shows it      TestAbandonSendsOneRequest
+//	a look at an old state is repeated at a steady pace               TestHangingWatchCausesNoFlood
 //	our own writes of children are not seen before the informer's     TestReadsItsOwnWritesWhenWatchesAreLate
 //	... nor those of the object itself                                TestCleanUpIsNotRepeatedWhenWatchesAreLate
+//	a tracked child is applied once more to release it                TestReleaseDoesNotApplyAgain
+//	... or to put its finalizer back                                  TestLostFinalizerOfATrackedChild
 //	the finalizer is stored after the first child                     TestFinalizerIsStoredBeforeTheFirstEffect
 //	a finalizer is written without the object's version               TestForeignFinalizersAreNeverLost
 //	an object that was let go is cleaned up again                     TestCleanUpIsNotRepeatedWhenWatchesAreLate/only_ours
@@ -33,5 +45,6 @@
 //	every event leads to a pass                                       TestOwnWritesCauseNoPasses
 //	the cache keeps all of managedFields                              TestCacheKeepsOnlyOurManagedFields
 //	the annotation for a pause is ignored                             TestPausedObjectIsLeftAlone
+//	... or is told of after its end                                   TestPauseEndsDuringCleanUp
 //	the annotation for a dry run is ignored                           TestDryRunWritesNothing
 package e2e

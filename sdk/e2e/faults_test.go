@@ -28,6 +28,8 @@ type faults struct {
 	after func(*http.Request, *http.Response) (*http.Response, error)
 	// late is by how much events of watches are held back.
 	late atomic.Int64
+	// delayed says for which watches that holds. Nil means all.
+	delayed func(*http.Request) bool
 
 	mu   sync.Mutex
 	next http.RoundTripper
@@ -70,6 +72,9 @@ func (f *faults) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := f.next.RoundTrip(req)
 	if err == nil && req.URL.Query().Get("watch") != "" {
 		body := &lateBody{ReadCloser: resp.Body, late: &f.late}
+		if f.delayed != nil && !f.delayed(req) {
+			body.late = &atomic.Int64{}
+		}
 		if f.watched != nil {
 			f.watched(req, true)
 			body.closed = sync.OnceFunc(func() { f.watched(req, false) })

@@ -3,7 +3,9 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -64,6 +66,33 @@ func TestReadsItsOwnWritesWhenWatchesAreLate(t *testing.T) {
 	if lost.Load() > 0 {
 		t.Errorf("%d passes did not see what had been written before", lost.Load())
 	}
+}
+
+// The child is gone, and the watch that should tell so hangs. The attempts to change it become rarer.
+func TestHangingWatchCausesNoFlood(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	f := &faults{
+		counted: func(req *http.Request) bool { return isApply(req, "configmaps") },
+		delayed: func(req *http.Request) bool { return strings.HasSuffix(req.URL.Path, "/configmaps") },
+	}
+	running := start(k, operator(oneChild), f.config(k))
+	s := newSite("a")
+	k.Apply(s)
+	converged(k, running, s)
+	before := len(f.times())
+	f.late.Store(int64(3 * time.Second))
+	k.Delete(named(&corev1.ConfigMap{}, s.Name))
+	k.Update(s, func() { s.Spec.Text = "new" })
+	k.Wait("six attempts were made", func(context.Context) error {
+		if n := len(f.times()) - before; n < 6 {
+			return fmt.Errorf("%d were", n)
+		}
+		return nil
+	})
+	atLeastApart(t, gaps(f.times()[before:]), 20*time.Millisecond, 40*time.Millisecond, 80*time.Millisecond,
+		160*time.Millisecond, 320*time.Millisecond)
+	k.Eventually(named(&corev1.ConfigMap{}, s.Name), text("new"))
 }
 
 // The server carries out a write and its answer is lost: the next pass finds out instead of writing again blindly.

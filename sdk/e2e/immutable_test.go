@@ -2,13 +2,18 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,6 +57,35 @@ func TestImmutableFieldIsReported(t *testing.T) {
 	untouched(t, k, running, c)
 	k.Update(s, func() { s.Spec.Text = "hello" })
 	k.Eventually(s, testkit.Ready())
+}
+
+// What was refused was a change of that object. Somebody who deletes it gets the new one at once, and not only when the
+// next attempt to change the old one would be due.
+func TestRefusalEndsWithTheChild(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	f := &faults{counted: func(req *http.Request) bool { return isApply(req, "configmaps") }}
+	running := start(k, operator(frozen()), f.config(k))
+	s := newSite("a")
+	k.Apply(s)
+	converged(k, running, s)
+	attempts := len(f.times())
+	k.Update(s, func() { s.Spec.Text = "new" })
+	k.Wait("three attempts were refused", func(context.Context) error {
+		if n := len(f.times()) - attempts; n < 4 { // the other is that of the sibling
+			return fmt.Errorf("%d requests", n)
+		}
+		return nil
+	})
+	k.Eventually(s, testkit.Reason(conditions.Stalled, metav1.ConditionTrue, "ImmutableField"))
+	c := named(&corev1.ConfigMap{}, "frozen")
+	began := time.Now()
+	k.Delete(c)
+	k.Eventually(c, text("new"))
+	k.Eventually(s, testkit.Ready())
+	if took := time.Since(began); took > 2500*time.Millisecond { // the next attempt would be after 3.2 s
+		t.Errorf("the child came back after %v", took)
+	}
 }
 
 func TestImmutableChildIsRecreated(t *testing.T) {
@@ -151,6 +185,40 @@ func TestBadValueNeverDeletesTheChild(t *testing.T) {
 			k.Eventually(s, testkit.Ready())
 		})
 	}
+}
+
+// The quota has room for the present child and not for another one beside it. The child is kept, and the way out is told.
+func TestReplacementThatDoesNotFitIsExplained(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t, testkit.Without("the quota is used up", testkit.Forbidden))
+	running := start(k, operator(frozen(sdk.OnImmutable(sdk.Recreate))))
+	s := newSite("a")
+	k.Apply(s)
+	converged(k, running, s)
+	full := corev1.ResourceList{"count/configmaps": resource.MustParse("2")}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full"}, Spec: corev1.ResourceQuotaSpec{Hard: full}}
+	k.Apply(quota)
+	k.UpdateStatus(quota, func() { quota.Status = corev1.ResourceQuotaStatus{Hard: full, Used: full} })
+	k.Wait("the quota takes effect", func(ctx context.Context) error {
+		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: "probe"}}
+		if err := k.Client.Create(ctx, probe, client.DryRunAll); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the answer is %w", err)
+		}
+		return nil
+	})
+	c := get(k, named(&corev1.ConfigMap{}, "frozen"))
+	k.Update(s, func() { s.Spec.Text = "new" })
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ConfigMapRejected"))
+	_, _, message := condition(s, conditions.Ready)
+	if !strings.HasPrefix(message, "ConfigMap frozen is refused: ") || !strings.Contains(message, "exceeded quota: full") ||
+		!strings.HasSuffix(message, "if the replacement does not fit beside the present one, to delete that makes room") {
+		t.Errorf("message %q", message)
+	}
+	untouched(t, k, running, c)
+	k.Delete(c)
+	k.UpdateStatus(quota, func() { quota.Status.Used = corev1.ResourceList{"count/configmaps": resource.MustParse("1")} })
+	k.Eventually(named(&corev1.ConfigMap{}, "frozen"), text("new"))
+	k.Eventually(s, testkit.Ready())
 }
 
 // A custom resource says what cannot change with a rule.

@@ -79,6 +79,44 @@ func TestPausedObjectIsLeftAlone(t *testing.T) {
 	k.Eventually(s, testkit.Gone())
 }
 
+// Once the pause is over, it is not told of any more, even if the object is being deleted by then.
+func TestPauseEndsDuringCleanUp(t *testing.T) {
+	t.Parallel()
+	for annotation, conditionType := range map[string]string{
+		sdk.PausedAnnotation: "Paused", sdk.DryRunAnnotation: "DryRun",
+	} {
+		t.Run(conditionType, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			var done atomic.Bool
+			op := operator(oneChild)
+			op.Finalize = func(context.Context, *pass) error {
+				if done.Load() {
+					return nil
+				}
+				return sdk.Wait("Draining", "2 connections are open")
+			}
+			running := start(k, op)
+			s := newSite("a")
+			s.Finalizers = []string{theirFinalizer}
+			k.Apply(s)
+			converged(k, running, s)
+			annotate(k, s, annotation, "true")
+			k.Eventually(s, testkit.Condition(conditionType, metav1.ConditionTrue))
+			k.Delete(s)
+			annotate(k, s, annotation, "false")
+			k.Eventually(s, testkit.Reason(conditions.Deleting, metav1.ConditionTrue, "CleaningUp"), without(conditionType))
+
+			annotate(k, s, annotation, "true")
+			k.Eventually(s, testkit.Condition(conditionType, metav1.ConditionTrue))
+			done.Store(true)
+			annotate(k, s, annotation, "false")
+			k.Eventually(s, testkit.Reason(conditions.Deleting, metav1.ConditionTrue, "CleanedUp"), without(conditionType))
+			mustPatch(t, k, s, types.MergePatchType, `{"metadata":{"finalizers":null}}`)
+		})
+	}
+}
+
 // planned waits until the dry run says what it would do.
 func planned(k *testkit.K, s *site.Site, says string) {
 	k.Eventually(s, testkit.Match("would "+says, func(s *site.Site) bool {

@@ -57,6 +57,35 @@ func TestUnplannedChildrenArePruned(t *testing.T) {
 	k.Get(named(&corev1.ConfigMap{}, "first"))
 }
 
+// What was made last may need what was made before, so it goes first, whatever the kinds and names are.
+func TestPruningIsTheReverseOfCreation(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := operator(func(_ context.Context, p *pass) error {
+		if p.Object.Spec.Extra {
+			sdk.Apply(p, named(&corev1.Secret{}, "z"))
+			sdk.Apply(p, configMap(p.Object, "a"))
+		}
+		return nil
+	})
+	op.Owns = []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}
+	running := start(k, op)
+	s := newSite("a")
+	s.Spec.Extra = true
+	k.Apply(s)
+	converged(k, running, s)
+	running.Recorder().Reset()
+	k.Update(s, func() { s.Spec.Extra = false })
+	k.Eventually(named(&corev1.Secret{}, "z"), testkit.Gone())
+	converged(k, running, s)
+	want := []string{
+		"patch sites.e2e.homeostat.dev/status a -> 200", "delete configmaps a -> 200", "delete secrets z -> 200",
+	}
+	if diff := cmp.Diff(want, sent(k, running)); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
 func TestChildrenAreKeptWhileThePlanIsIncomplete(t *testing.T) {
 	t.Parallel()
 	for name, failure := range map[string]error{

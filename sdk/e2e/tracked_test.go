@@ -4,12 +4,14 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -163,6 +165,125 @@ func TestTrackedPodLeavesThePlan(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+// altered is a pod that the API server changes when it is created and never again: it adds the value of the label to the
+// selector. To apply the whole pod once more would be a change of a field that cannot change.
+func altered(s *site.Site) *corev1.Pod {
+	o := pod(s, s.Name)
+	o.Labels = map[string]string{"controller": s.Name}
+	o.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+			Weight: 1,
+			PodAffinityTerm: corev1.PodAffinityTerm{
+				TopologyKey:    corev1.LabelHostname,
+				LabelSelector:  &metav1.LabelSelector{MatchLabels: map[string]string{"site": s.Name}},
+				MatchLabelKeys: []string{"controller"},
+			},
+		}},
+	}}
+	return o
+}
+
+// The release of a child sends the finalizer's end and nothing else, so that a child which differs from what was applied
+// in a field that cannot change is kept.
+func TestReleaseDoesNotApplyAgain(t *testing.T) {
+	t.Parallel()
+	always := sdk.ReadyWhen(func(client.Object) (bool, string) { return true, "" })
+	for name, c := range map[string]struct {
+		reason string
+		child  func(*pass) client.Object
+		opts   []sdk.ApplyOption
+	}{
+		"altered at creation": {
+			reason: "the API server would refuse to go back to what was applied",
+			child:  func(p *pass) client.Object { return altered(p.Object) },
+			opts:   []sdk.ApplyOption{sdk.OnImmutable(sdk.Recreate)},
+		},
+		"made once": {
+			reason: "what is made once is never changed, whatever the next pass computes",
+			child: func(p *pass) client.Object {
+				o := pod(p.Object, p.Object.Name)
+				o.Annotations = map[string]string{"computed-at": p.Now.String()}
+				return o
+			},
+			opts: []sdk.ApplyOption{sdk.CreateOnly()},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			op := operator(func(_ context.Context, p *pass) error {
+				o := c.child(p)
+				live, ok := sdk.Live(p, pod(p.Object, p.Object.Name))
+				counted := ok && p.Object.Status.UID == string(live.UID)
+				if ok && !counted {
+					p.Object.Status.UID = string(live.UID)
+					p.Object.Status.Seen++
+				}
+				sdk.Apply(p, o, append([]sdk.ApplyOption{sdk.Tracked(counted), always}, c.opts...)...)
+				return nil
+			})
+			running := start(k, op)
+			s := newSite("a")
+			k.Apply(s)
+			o := named(&corev1.Pod{}, s.Name)
+			k.Eventually(o, finalizers(ourFinalizer))
+			first := o.UID
+			k.Eventually(o, finalizers())
+			converged(k, running, s)
+			want := []string{
+				"apply pods a -> 201",
+				"patch sites.e2e.homeostat.dev/status a -> 200",
+				"patch sites.e2e.homeostat.dev/status a -> 200", // the first says that there is a pod, this one counts it
+				"patch pods a -> 200",
+			}
+			if diff := cmp.Diff(want, sent(k, running)); diff != "" {
+				t.Errorf("%s: requests (-want +got):\n%s", c.reason, diff)
+			}
+			if k.Get(o); o.UID != first || s.Status.Seen != 1 {
+				t.Errorf("%s: pod %s was made in place of %s; %d were counted", c.reason, o.UID, first, s.Status.Seen)
+			}
+			running.Kill()
+			running = start(k, op)
+			annotate(k, s, "look", "again")
+			if got := sent(k, running); len(got) > 0 {
+				t.Errorf("%s: requests after a restart: %v", c.reason, got)
+			}
+		})
+	}
+}
+
+// Somebody removes the finalizer before the child is counted. It comes back by a request that says nothing of the rest.
+func TestLostFinalizerOfATrackedChild(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]sdk.ApplyOption{
+		"applied": {sdk.OnImmutable(sdk.Recreate)}, "made once": {sdk.CreateOnly()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			running := start(k, operator(func(_ context.Context, p *pass) error {
+				opts := append(slices.Clone(opts), sdk.ReadyWhen(func(client.Object) (bool, string) { return true, "" }),
+					sdk.Tracked(p.Object.Spec.Extra))
+				sdk.Apply(p, altered(p.Object), opts...)
+				return nil
+			}))
+			s := newSite("a")
+			k.Apply(s)
+			converged(k, running, s)
+			o := get(k, named(&corev1.Pod{}, s.Name))
+			running.Recorder().Reset()
+			mustPatch(t, k, o, types.MergePatchType, `{"metadata":{"finalizers":null}}`)
+			k.Eventually(o, finalizers(ourFinalizer))
+			k.Update(s, func() { s.Spec.Extra = true })
+			k.Eventually(o, finalizers())
+			got := slices.DeleteFunc(sent(k, running), func(r string) bool { return strings.Contains(r, "/status") })
+			if diff := cmp.Diff([]string{"patch pods a -> 200", "patch pods a -> 200"}, got); diff != "" {
+				t.Errorf("requests on the pod (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -1,0 +1,52 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/sdk/apply"
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
+)
+
+// adoptable reports whether an object that is in the way may be taken over.
+func (s *step) adoptable(o client.Object) bool {
+	return s.adopt && metav1.GetControllerOf(o) == nil && o.GetDeletionTimestamp().IsZero()
+}
+
+// adopt takes over an object that nobody controls, in the very version that was judged. A refusal is only told: until it is
+// ours, nothing else may be done to it.
+func (e *engine[T]) adopt(
+	ctx context.Context, p *Pass[T], s *step, intent *apply.Intent, live client.Object,
+) (bool, error) {
+	claim := intent
+	if s.createOnly { // its content is never changed
+		bare := object.Empty(s.desired)
+		bare.SetNamespace(s.key.Namespace)
+		bare.SetName(s.key.Name)
+		var err error
+		if claim, err = e.intent(p.Object, &step{desired: bare, hold: s.hold}); err != nil {
+			return false, err
+		}
+	}
+	stored := object.Empty(s.desired)
+	if err := e.owner.Update(ctx, e.client, claim, live, stored); err != nil {
+		return false, e.rejected(p, s, intent, err)
+	}
+	e.stored(p, s, "", claim, stored)
+	return true, nil
+}
+
+func (s *step) conflict(err error) error {
+	var notOurs *apply.NotOursError
+	if !errors.As(err, &notOurs) {
+		return err
+	}
+	reason := s.conflictReason
+	if reason == "" {
+		reason = "ResourceConflict"
+	}
+	return &conflictError{reason: reason, NotOursError: notOurs}
+}
