@@ -50,7 +50,7 @@ build: ## Compile every package
 	go build work
 
 test: PACKAGES = work
-test: test/tools $(TESTKIT) ## Test every module on one shared control plane (LONG=1: with every fault; ARGS='-run Name -count 10')
+test: test/tools $(TESTKIT) ## Test every module on two shared control planes (LONG=1: with every fault; ARGS='-run Name -count 10')
 	$(run-tests)
 
 #test/<module>: ## Test one module, for example test/sdk
@@ -134,6 +134,7 @@ undeploy: ## Remove the operator, its roles and its namespace; its objects and w
 		$(KUBECTL) delete --ignore-not-found --filename -
 
 undeploy-all: ## Remove all objects of the operator's kinds, their CRDs, then the operator
+	@echo 'If this hangs, objects wait for the operator, and it does not run: see operators/$(OPERATOR)/README.md' >&2
 	@set -o pipefail; $(manifests) | $(call tool,kustomize) cfg grep --annotate=false $(CRD) | \
 		$(KUBECTL) delete --ignore-not-found --filename -
 	@$(MAKE) --no-print-directory undeploy

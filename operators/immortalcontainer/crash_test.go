@@ -66,27 +66,33 @@ func burn(cfg *rest.Config, n int64, answer bool) (*rest.Config, *fuse) {
 	return cfg, f
 }
 
-// audit collects the UIDs of all pods that ever existed in the test's namespace. It returns their number when it has
-// heard of the last one.
-func audit(t *testing.T, k *testkit.K) func(last types.UID) int {
+// census follows the pods of the test's namespace. When it has heard of the last one, it returns how many there were at
+// most at a time, and how many ever.
+func census(t *testing.T, k *testkit.K) func(last types.UID) (most, all int) {
 	t.Helper()
 	w, err := k.Client.Watch(k.Context(), &corev1.PodList{}, client.InNamespace(k.Namespace))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.Stop)
-	return func(last types.UID) int {
-		seen := map[types.UID]bool{}
+	return func(last types.UID) (most, all int) {
+		seen, alive := map[types.UID]bool{}, map[types.UID]bool{}
 		for !seen[last] {
 			e, open := <-w.ResultChan()
-			if pod, ok := e.Object.(*corev1.Pod); ok && e.Type == watch.Added {
-				seen[pod.UID] = true
-			}
 			if !open {
 				t.Fatalf("the watch of the pods ended before it told of pod %s", last)
 			}
+			pod, ok := e.Object.(*corev1.Pod)
+			switch {
+			case !ok:
+			case e.Type == watch.Added:
+				seen[pod.UID], alive[pod.UID] = true, true
+			case e.Type == watch.Deleted:
+				delete(alive, pod.UID)
+			}
+			most = max(most, len(alive))
 		}
-		return len(seen)
+		return most, len(seen)
 	}
 }
 
@@ -112,7 +118,7 @@ func TestStartTimesIsExactWhereverTheOperatorDies(t *testing.T) {
 			t.Run(fmt.Sprintf("write %d, answer lost %t", n, answer), func(t *testing.T) {
 				t.Parallel()
 				k := testkit.New(t)
-				existed := audit(t, k)
+				existed := census(t, k)
 				cfg, f := burn(k.ServiceAccount(""), n, answer)
 				op := startAs(k, cfg)
 				ic := newContainer("a")
@@ -138,7 +144,7 @@ func TestStartTimesIsExactWhereverTheOperatorDies(t *testing.T) {
 				before := ic.Status.StartTimes
 				more := func(ic *v1alpha1.ImmortalContainer) bool { return ic.Status.StartTimes > before }
 				k.Eventually(ic, testkit.Ready(), testkit.Match("one more start", more))
-				if pods := int64(existed(ic.Status.PodUID)); ic.Status.StartTimes != pods {
+				if _, pods := existed(ic.Status.PodUID); ic.Status.StartTimes != int64(pods) {
 					t.Errorf("startTimes %d, and %d pods existed", ic.Status.StartTimes, pods)
 				}
 			})

@@ -11,7 +11,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/homeostat-dev/homeostat/operators/immortalcontainer"
 	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/api/v1alpha1"
+	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
@@ -160,4 +162,50 @@ func TestNodeLost(t *testing.T) {
 	if replacement.Spec.NodeName == pod.Spec.NodeName {
 		t.Errorf("the new pod is on the lost node %s", pod.Spec.NodeName)
 	}
+}
+
+// With nodeLost Replace, a pod that the control plane took from a lost node is deleted without its node, 30 seconds after
+// its grace period and not before, and the next one starts when it is gone. The test does not wait for that time to pass:
+// the clocks of its operators are ahead.
+func TestNodeLostReplace(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t, testkit.Private())
+	op := k.Run(ahead(20 * time.Second))
+	alive := census(t, k)
+	ic := newContainer("a")
+	ic.Spec.NodeLost = v1alpha1.NodeLostReplace
+	ic.Spec.TerminationGracePeriodSeconds = new(int64(1))
+	ic.Spec.Tolerations = []corev1.Toleration{{ // the usual ones keep the pod there for five minutes
+		Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+		TolerationSeconds: new(int64(0)),
+	}}
+	pod := ready(k, ic)
+	k.Kubelet.NodeLost(pod.Spec.NodeName)
+	k.Eventually(ic, lastEnd("NodeLost"), testkit.Condition("Ready", metav1.ConditionFalse), starts(1))
+	k.Consistently(pod, 300*time.Millisecond, testkit.Exists())
+
+	op.Stop()
+	k.Run(ahead(time.Minute))
+	k.Eventually(ic, testkit.Ready(), starts(2), lastEnd("NodeLost"))
+	if uid := ic.Status.LastTermination.PodUID; uid != pod.UID {
+		t.Errorf("last termination is that of pod %s, want %s", uid, pod.UID)
+	}
+	replacement := podOf(k, "a")
+	k.Get(replacement)
+	if replacement.Spec.NodeName == pod.Spec.NodeName {
+		t.Errorf("the new pod is on the lost node %s", pod.Spec.NodeName)
+	}
+	if most, all := alive(replacement.UID); most != 1 || all != 2 {
+		t.Errorf("there were %d pods, and %d at a time; want 2, one at a time", all, most)
+	}
+}
+
+// ahead is the operator with a clock that is ahead.
+func ahead(of time.Duration) *sdk.Operator[*v1alpha1.ImmortalContainer] {
+	op := *immortalcontainer.Operator
+	op.Reconcile = func(ctx context.Context, p *sdk.Pass[*v1alpha1.ImmortalContainer]) error {
+		p.Now = p.Now.Add(of)
+		return immortalcontainer.Operator.Reconcile(ctx, p)
+	}
+	return &op
 }

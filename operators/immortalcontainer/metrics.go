@@ -1,6 +1,10 @@
 package immortalcontainer
 
 import (
+	"slices"
+	"sync"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -21,23 +25,40 @@ var (
 	}, []string{"namespace", "reason"})
 	recovery = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "immortal_time_to_recover_seconds",
-		Help:    "Time from the end of a pod to the creation of the next one, backoff included.",
+		Help:    "Time from the end of a pod to the creation of the next one, backoff included, suspension not.",
 		Buckets: []float64{0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600},
 	})
 )
 
 func init() { metrics.Registry.MustRegister(starts, endings, recovery) } //nolint:gochecknoinits // the registry is global.
 
+// resumed holds the UIDs of the ImmortalContainers that were suspended since the end of their last pod.
+var resumed sync.Map
+
 // observed counts what a stored status says for the first time.
 func observed(ic *v1alpha1.ImmortalContainer, step life.Step) {
 	if step.Ended != nil {
 		endings.WithLabelValues(ic.Namespace, step.Ended.Reason).Inc()
 	}
+	if step.Resumed {
+		resumed.Store(ic.UID, nil)
+	}
 	if !step.Started {
 		return
 	}
 	starts.WithLabelValues(ic.Namespace).Inc()
-	if last := ic.Status.LastTermination; last != nil && ic.Status.LastStartTime != nil {
-		recovery.Observe(max(0, ic.Status.LastStartTime.Sub(last.FinishedAt.Time)).Seconds())
+	_, rested := resumed.LoadAndDelete(ic.UID)
+	if gap, outage := gap(&ic.Status); outage && !rested {
+		recovery.Observe(gap.Seconds())
 	}
+}
+
+// gap is the time between the pod that was counted last and the one before. It reports whether that was an outage: before
+// the first pod there is none, and a pod that was suspended was not to run.
+func gap(s *v1alpha1.ImmortalContainerStatus) (gap time.Duration, outage bool) {
+	before := slices.IndexFunc(s.History, func(t v1alpha1.Termination) bool { return t.PodUID != s.PodUID })
+	if before < 0 || s.LastStartTime == nil || s.History[before].Reason == life.ReasonSuspended {
+		return 0, false
+	}
+	return max(0, s.LastStartTime.Sub(s.History[before].FinishedAt.Time)), true
 }

@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,11 +30,12 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/assets"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{}) }
+func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{AddToScheme: v1alpha1.AddToScheme}) }
 
 const (
 	namespace = "immortalcontainers-operator"
 	group     = "immortalcontainer.flugel.it"
+	crd       = "immortalcontainers." + group
 	columns   = "NAME IMAGE POD STARTS PHASE READY NODE AGE"
 )
 
@@ -52,7 +54,7 @@ func TestInstall(t *testing.T) {
 					t.Errorf("installing it again changes something: %s", line)
 				}
 			}
-			kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "immortalcontainers."+group)
+			established(k)
 			kubectl("apply", "-k", "samples")
 			header, _, _ := strings.Cut(kubectl("get", "imc"), "\n")
 			if got := strings.Join(strings.Fields(header), " "); got != columns {
@@ -89,6 +91,12 @@ func admitted(t *testing.T, k *testkit.K) {
 			t.Errorf("the pod of the %s is not admitted: %v", name, err)
 		}
 	}
+}
+
+// established waits until the API server serves ImmortalContainers; kubectl wait fails if the CRD has no conditions yet.
+func established(k *testkit.K) {
+	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd}}
+	k.Eventually(definition, testkit.Condition("Established", metav1.ConditionTrue))
 }
 
 // What the operator may do is what it needs: neither everything of a kind, nor any Secret.

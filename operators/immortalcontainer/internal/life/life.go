@@ -41,12 +41,15 @@ type Step struct {
 	Started bool
 	// Ended is the end of a pod that this call recorded, nil if none. It is for events and metrics.
 	Ended *v1alpha1.LastTermination
+	// Resumed reports that this call ended a suspension: the stored status said that there was one.
+	Resumed bool
 }
 
 // Next brings the status of ic up to date with its pod at the time now, and says what should become of the pod, which
 // is nil if there is none. The pod must be controlled by ic; it is not changed.
 func Next(ic *v1alpha1.ImmortalContainer, pod *corev1.Pod, now time.Time) Step {
 	l := &look{ic: ic, status: &ic.Status, pod: pod, now: now, step: Step{Counted: Counted(ic, pod)}}
+	l.step.Resumed = ic.Status.Phase == v1alpha1.PhaseSuspended && !ic.Spec.Suspend
 	if l.specChanged() {
 		l.forgive()
 	}

@@ -1,0 +1,150 @@
+package config_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/api/v1alpha1"
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/assets"
+)
+
+const root = "../../.."
+
+// `make deploy` installs everything, `make undeploy` removes all but the CRD and its objects, `make undeploy-all` those
+// too, from whichever state. No operator runs here, so the objects go because nothing holds them.
+func TestDeployAndUndeploy(t *testing.T) {
+	t.Parallel()
+	for _, overlay := range []string{"default", "namespaced"} {
+		if testing.Short() && overlay != "default" {
+			continue // it takes twenty seconds
+		}
+		t.Run(overlay, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t, testkit.Private())
+			kubectl, sh := kubectlFor(t, k.Config), shellFor(t, k.Config)
+			installed := func(when string, want ...string) {
+				t.Helper()
+				got := strings.Fields(kubectl("get", "-k", overlay, "-o", "name", "--ignore-not-found"))
+				slices.Sort(got)
+				if diff := cmp.Diff(strings.Join(want, "\n"), strings.Join(got, "\n")); diff != "" {
+					t.Errorf("objects %s, -want +got:\n%s", when, diff)
+				}
+			}
+			deploy := func() {
+				t.Helper()
+				sh("make deploy CONFIG=" + overlay + " IMAGE=registry.example.com/immortalcontainer:1")
+				installed("after make deploy", everything(t, overlay)...)
+				established(k)
+				kubectl("apply", "-k", "samples")
+			}
+
+			deploy()
+			controller := &appsv1.Deployment{}
+			controller.Name, controller.Namespace = "immortalcontainers-controller", namespace
+			k.Get(controller)
+			if got := controller.Spec.Template.Spec.Containers[0].Image; got != "registry.example.com/immortalcontainer:1" {
+				t.Errorf("make deploy IMAGE=... deploys %s", got)
+			}
+			sh("make undeploy CONFIG=" + overlay)
+			installed("after make undeploy", "customresourcedefinition.apiextensions.k8s.io/"+crd)
+			if got := kubectl("get", "imc", "-o", "name"); !strings.Contains(got, "/example-immortal-container\n") {
+				t.Errorf("after make undeploy there are the ImmortalContainers %q", got)
+			}
+			sh("make undeploy-all CONFIG=" + overlay)
+			installed("after make undeploy and make undeploy-all")
+
+			deploy()
+			sh("make undeploy-all CONFIG=" + overlay)
+			installed("after make undeploy-all")
+		})
+	}
+}
+
+// An object that the operator left with its finalizer goes by the commands that the README has for it, and what it owns
+// stays.
+func TestRemedyForStrandedObjects(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t, testkit.Private())
+	kubectl, sh := kubectlFor(t, k.Config), shellFor(t, k.Config)
+	kubectl("apply", "-k", "crd")
+	established(k)
+	ic := &v1alpha1.ImmortalContainer{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "example-immortal-container", Finalizers: []string{"homeostat.dev/immortalcontainer"},
+	}}
+	ic.Spec.Image, ic.Spec.DeletionPolicy = "nginx:latest", v1alpha1.DeletionOrphan
+	k.Apply(ic)
+	child := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "child"}}
+	owner := metav1.NewControllerRef(ic, v1alpha1.GroupVersion.WithKind("ImmortalContainer"))
+	child.OwnerReferences = []metav1.OwnerReference{*owner}
+	k.Apply(child)
+
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(readme), "```console\n$ kubectl patch imc")
+	block, _, _ = strings.Cut(block, "```")
+	if block == "" {
+		t.Fatal("the README has no block of commands that begins with kubectl patch imc")
+	}
+	sh("kubectl patch imc" + strings.ReplaceAll(block, "\n$ ", "\n"))
+	k.Eventually(ic, testkit.Gone())
+	k.Eventually(child, testkit.Match("free", func(c *corev1.ConfigMap) bool {
+		return len(c.OwnerReferences) == 0 && c.DeletionTimestamp == nil
+	}))
+}
+
+// everything lists the objects of an overlay as kubectl names them, sorted.
+func everything(t *testing.T, overlay string) []string {
+	t.Helper()
+	var names []string
+	for _, o := range build(t, overlay) {
+		kind := strings.ToLower(o.GetKind())
+		if group := o.GroupVersionKind().Group; group != "" {
+			kind += "." + group
+		}
+		names = append(names, kind+"/"+o.GetName())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// shellFor returns a function that runs a script at the root of the repository as a user would, whose kubectl talks to
+// that API server.
+func shellFor(t *testing.T, cfg *rest.Config) func(script string) {
+	t.Helper()
+	set, err := assets.Find(t.Context(), assets.Options{Need: []string{assets.Kubectl}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(kubeconfigFor(cfg), kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	env := slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=") // what a make that runs this test, or its user, tells its children
+		return slices.Contains([]string{"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "OPERATOR", "CONFIG", "IMAGE"}, name)
+	})
+	env = append(env, "KUBECONFIG="+kubeconfig, "KUBECTL="+set.Path(assets.Kubectl),
+		"PATH="+set.Dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return func(script string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "bash", "-euc", script)
+		cmd.Dir, cmd.Env = root, env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", script, err, out)
+		}
+	}
+}
