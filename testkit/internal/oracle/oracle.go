@@ -5,6 +5,7 @@
 package oracle
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -34,7 +35,7 @@ const (
 // Calls finds requests that the API server refused for good. What it refuses for now (404, 409, 410, 429) is no mistake.
 func Calls(calls []wire.Call) []report.Violation {
 	var found []report.Violation
-	for _, c := range calls {
+	for i, c := range calls {
 		if !c.Reached || wire.IsLease(c.Request) && c.Code != http.StatusForbidden {
 			continue
 		}
@@ -48,7 +49,7 @@ func Calls(calls []wire.Call) []report.Violation {
 			}
 		case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge,
 			http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
-			if !IsStale(c) {
+			if !IsStale(c) && !isReplaced(c, calls[i+1:]) {
 				found = append(found, report.Violation{
 					Oracle: Refused, Detail: c.Message,
 					Message: fmt.Sprintf("the API server refuses what the operator sends: %s", c.Request),
@@ -66,8 +67,27 @@ func IsNamespaceGone(c wire.Call) bool {
 
 // IsStale tells the refusal of a write that was computed from an object which is gone, which is another way to say 409:
 // the request carries a UID that is not the one of the object of that name, and the API server says that it cannot change.
+// An apply with a UID is a question, too, the answer to which may be that a field is immutable: who did not mean to ask would
+// not name the instance.
 func IsStale(c wire.Call) bool {
-	return c.Code == http.StatusUnprocessableEntity && strings.Contains(c.Message, "metadata.uid")
+	if c.Code != http.StatusUnprocessableEntity {
+		return false
+	}
+	var object struct {
+		Metadata struct {
+			UID string `json:"uid"`
+		} `json:"metadata"`
+	}
+	_ = json.Unmarshal(c.Sent, &object) // what is no object has no UID
+	return strings.Contains(c.Message, "metadata.uid") || c.Verb == "apply" && object.Metadata.UID != ""
+}
+
+// isReplaced reports whether the operator, refused a change, went on to delete the object, to make it anew.
+func isReplaced(refused wire.Call, later []wire.Call) bool {
+	return slices.ContainsFunc(later, func(c wire.Call) bool {
+		same := wire.KindOf(c.Request) == wire.KindOf(refused.Request) && c.Namespace == refused.Namespace && c.Name == refused.Name
+		return same && c.Verb == "delete" && c.Reached && c.Code < http.StatusMultipleChoices
+	})
 }
 
 // Rule is the RBAC rule that would allow the call.

@@ -28,6 +28,8 @@ func names(found []report.Violation) []string {
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	create := recorder.Request{Verb: "create", Resource: "pods"}
+	update := recorder.Request{Verb: "update", Resource: "services"}
+	apply := recorder.Request{Verb: "apply", Resource: "services"}
 	lease := recorder.Request{Verb: "update", Group: "coordination.k8s.io", Resource: "leases"}
 	tests := map[string]struct {
 		reason string
@@ -56,13 +58,18 @@ func TestCalls(t *testing.T) {
 			422, nil,
 		},
 		"Immutable": {
-			"that it names the object's UID is no excuse",
+			"that it names the object's UID, as each update does, is no excuse",
 			wire.Call{
-				Request: create, Reached: true, Sent: []byte(`{"metadata":{"uid":"u"}}`),
+				Request: update, Reached: true, Sent: []byte(`{"metadata":{"uid":"u"}}`),
 				Message: `Service "a" is invalid: spec.clusterIP: Invalid value: "1": field is immutable`,
 			},
 			422,
 			[]string{oracle.Refused},
+		},
+		"Asked": {
+			"an apply to one instance asks whether the field can change",
+			wire.Call{Request: apply, Reached: true, Sent: []byte(`{"metadata":{"uid":"u"}}`)},
+			422, nil,
 		},
 		"Injected":       {"the server never saw it", wire.Call{Request: create}, 403, nil},
 		"LeaseRefused":   {"that of an election, which goes on", wire.Call{Request: lease, Reached: true}, 422, nil},
@@ -126,5 +133,20 @@ func TestStatuses(t *testing.T) {
 		if found := oracle.Statuses(changes, kinds, nobody); len(found) > 0 {
 			t.Errorf("%s: what others wrote is held against the operator: %v", name, found)
 		}
+	}
+}
+
+// Who is refused a change of an immutable field and makes the object anew has done what there is to do.
+func TestReplacedAfterARefusal(t *testing.T) {
+	t.Parallel()
+	refused := wire.Call{Request: recorder.Request{Verb: "update", Resource: "services", Name: "a", Code: 422}, Reached: true}
+	gone := wire.Call{Request: recorder.Request{Verb: "delete", Resource: "services", Name: "a", Code: 200}, Reached: true}
+	other := gone
+	other.Name = "b"
+	if found := oracle.Calls([]wire.Call{refused, gone}); len(found) > 0 {
+		t.Errorf("%v", found)
+	}
+	if found := oracle.Calls([]wire.Call{gone, refused, other}); len(found) != 1 {
+		t.Errorf("%v, want one refusal", found)
 	}
 }
