@@ -67,8 +67,8 @@ func IsNamespaceGone(c wire.Call) bool {
 
 // IsStale tells the refusal of a write that was computed from an object which is gone, which is another way to say 409:
 // the request carries a UID that is not the one of the object of that name, and the API server says that it cannot change.
-// An apply with a UID is a question, too, the answer to which may be that a field is immutable: who did not mean to ask would
-// not name the instance.
+// An apply with a UID is a question, too, and that a field is immutable may be the answer: who does not mean to ask does not
+// name the instance.
 func IsStale(c wire.Call) bool {
 	if c.Code != http.StatusUnprocessableEntity {
 		return false
@@ -85,8 +85,9 @@ func IsStale(c wire.Call) bool {
 // isReplaced reports whether the operator, refused a change, went on to delete the object, to make it anew.
 func isReplaced(refused wire.Call, later []wire.Call) bool {
 	return slices.ContainsFunc(later, func(c wire.Call) bool {
-		same := wire.KindOf(c.Request) == wire.KindOf(refused.Request) && c.Namespace == refused.Namespace && c.Name == refused.Name
-		return same && c.Verb == "delete" && c.Reached && c.Code < http.StatusMultipleChoices
+		kind := wire.KindOf(c.Request) == wire.KindOf(refused.Request)
+		return kind && c.Namespace == refused.Namespace && c.Name == refused.Name &&
+			c.Verb == "delete" && c.Reached && c.Code < http.StatusMultipleChoices
 	})
 }
 
