@@ -13,7 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -249,7 +251,13 @@ func TestOwnsIsRefused(t *testing.T) {
 		"field Owns lists ConfigMap twice":                                          {&corev1.ConfigMap{}, &corev1.ConfigMap{}},
 		"field Owns lists Site.e2e.homeostat.dev, which is the operator's own kind": {&corev1.ConfigMap{}, &site.Site{}},
 	} {
-		mgr, err := manager.New(k.Config, manager.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
+		scheme := runtime.NewScheme() // and not the one of all other tests, for the operator registers its types with it
+		if err := clientgoscheme.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		mgr, err := manager.New(k.Config, manager.Options{
+			Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

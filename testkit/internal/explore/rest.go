@@ -36,7 +36,7 @@ func (r *run) still(ctx context.Context, quiet time.Duration, idle func() (time.
 		return false
 	}
 	got, ok := idle()
-	return ok && got >= stretched(quiet, pace)
+	return ok && got >= stretched(quiet, pace) && r.sawCreations()
 }
 
 // measure returns how long a request takes now.
@@ -122,7 +122,7 @@ func (r *run) settle(step int) bool {
 		if over, goesOn := r.settles(step); over {
 			return goesOn
 		}
-		if !r.isStarved() {
+		if !r.isStarved() && r.sawCreations() {
 			break
 		}
 	}

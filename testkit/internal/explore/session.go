@@ -136,7 +136,7 @@ func (s *Session) rests(quiet time.Duration, trouble bool) (bool, *report.Violat
 	if trouble && quiet <= lastGuard {
 		quiet, idle = guard, s.silent
 	}
-	if !s.run.sawCreations() || !s.run.still(s.run.k.Context(), quiet, idle) {
+	if !s.run.still(s.run.k.Context(), quiet, idle) {
 		return false, nil
 	}
 	return true, s.run.untrue(len(s.x.Steps) - 1)

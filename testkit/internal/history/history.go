@@ -58,15 +58,16 @@ type Historian struct {
 	users  int // guarded by historians.mu
 
 	extending sync.Mutex
-	watches   map[schema.GroupVersionResource]kindWatch // guarded by extending
 
-	mu   sync.Mutex
-	logs map[string][]*Log // by namespace
+	mu      sync.Mutex
+	watches map[schema.GroupVersionResource]kindWatch
+	logs    map[string][]*Log // by namespace
 }
 
 type kindWatch struct {
-	synced cache.InformerSynced
-	cancel context.CancelFunc
+	synced  cache.InformerSynced // or it may not be seen
+	refused *atomic.Bool
+	cancel  context.CancelFunc
 }
 
 // historians are those of this process. Each event that a watch brings is decoded, whoever wants it: one set of watches for
@@ -134,24 +135,12 @@ func (h *Historian) Leave() {
 func (h *Historian) extend(ctx context.Context) error {
 	h.extending.Lock()
 	defer h.extending.Unlock()
-	kinds, err := watchable(h.cfg)
+	kinds, complete, err := watchable(h.cfg)
 	if err != nil {
 		return err
 	}
-	for kind, w := range h.watches {
-		if !slices.Contains(kinds, kind) { // if it comes again, it is not what this watch waits for
-			w.cancel()
-			delete(h.watches, kind)
-		}
-	}
-	for _, kind := range kinds {
-		if _, exists := h.watches[kind]; !exists {
-			ctx, cancel := context.WithCancel(h.ctx)
-			h.watches[kind] = kindWatch{synced: h.follow(ctx, h.client.Resource(kind), kind), cancel: cancel}
-		}
-	}
-	for _, w := range h.watches {
-		for !w.synced() {
+	for _, synced := range h.update(kinds, complete) {
+		for !synced() {
 			select {
 			case <-time.After(5 * time.Millisecond): //nolint:mnd // they are there in a few of these
 			case <-ctx.Done():
@@ -162,17 +151,55 @@ func (h *Historian) extend(ctx context.Context) error {
 	return nil
 }
 
+// update begins the watches of kinds that are new, ends those of kinds that are gone if the list is complete, and returns what
+// tells of each whether it is in sync.
+func (h *Historian) update(kinds []schema.GroupVersionResource, complete bool) []cache.InformerSynced {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for kind, w := range h.watches {
+		if complete && !slices.Contains(kinds, kind) { // if it comes again, it is not what this watch waits for
+			w.cancel()
+			delete(h.watches, kind)
+		}
+	}
+	all := make([]cache.InformerSynced, 0, len(kinds))
+	for _, kind := range kinds {
+		w, exists := h.watches[kind]
+		if !exists {
+			ctx, cancel := context.WithCancel(h.ctx)
+			w = kindWatch{refused: &atomic.Bool{}, cancel: cancel}
+			w.synced = h.follow(ctx, h.client.Resource(kind), kind, w.refused)
+			h.watches[kind] = w
+		}
+		all = append(all, w.synced)
+	}
+	return all
+}
+
+// Follows reports whether the objects of a resource are watched, and may be.
+func (h *Historian) Follows(group, resource string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for kind, w := range h.watches {
+		if kind.Group == group && kind.Resource == resource {
+			return !w.refused.Load()
+		}
+	}
+	return false
+}
+
 // watchable lists the kinds of namespaced objects that can be watched.
-func watchable(cfg *rest.Config) ([]schema.GroupVersionResource, error) {
+// They may be incomplete, because an API server that is not Kubernetes's own does not answer.
+func watchable(cfg *rest.Config) (kinds []schema.GroupVersionResource, complete bool, _ error) {
 	client, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the API server's kinds: %w", err)
+		return nil, false, fmt.Errorf("asking for the API server's kinds: %w", err)
 	}
 	lists, err := client.ServerPreferredNamespacedResources()
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
-		return nil, fmt.Errorf("asking for the API server's kinds: %w", err)
+		return nil, false, fmt.Errorf("asking for the API server's kinds: %w", err)
 	}
-	var kinds []schema.GroupVersionResource
+	complete = err == nil
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -185,7 +212,7 @@ func watchable(cfg *rest.Config) ([]schema.GroupVersionResource, error) {
 			}
 		}
 	}
-	return kinds, nil
+	return kinds, complete, nil
 }
 
 // follow watches one kind until ctx ends. The API server ends a watch whose client is too slow for it, and may have
@@ -193,8 +220,8 @@ func watchable(cfg *rest.Config) ([]schema.GroupVersionResource, error) {
 // there. A kind that may not be seen counts as synced, for whoever may not see it does without it.
 func (h *Historian) follow(
 	ctx context.Context, client dynamic.NamespaceableResourceInterface, kind schema.GroupVersionResource,
+	refused *atomic.Bool,
 ) cache.InformerSynced {
-	var refused atomic.Bool
 	told := func(t watch.EventType) func(any) {
 		return func(obj any) {
 			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
