@@ -151,8 +151,8 @@ func (h *Historian) extend(ctx context.Context) error {
 	return nil
 }
 
-// update begins the watches of kinds that are new, ends those of kinds that are gone if the list is complete, and returns what
-// tells of each whether it is in sync.
+// update begins the watches of kinds that are new and, if the list is complete, ends those of kinds that are gone. What it
+// returns tells of each whether it is in sync.
 func (h *Historian) update(kinds []schema.GroupVersionResource, complete bool) []cache.InformerSynced {
 	h.mu.Lock()
 	defer h.mu.Unlock()
