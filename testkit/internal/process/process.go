@@ -117,13 +117,23 @@ func (p *Process) Kill() error {
 }
 
 // WaitReady polls ready until it returns nil. When the process ends first, or ctx does, the error holds the last
-// reason and the tail of the log.
+// reason and the tail of the log. The context that ready gets ends with the process: what it asks may be somebody else, who
+// never answers.
 func (p *Process) WaitReady(ctx context.Context, ready func(context.Context) error) error {
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-p.done:
+			cancel()
+		case <-asking.Done():
+		}
+	}()
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	var last error
 	for {
-		if last = ready(ctx); last == nil {
+		if last = ready(asking); last == nil {
 			return nil
 		}
 		select {

@@ -84,6 +84,23 @@ func TestWaitReadyTellsWhy(t *testing.T) {
 	})
 }
 
+// Who is asked may be another process, which does not answer: the end of the one that is waited for ends the question.
+func TestWaitReadyEndsWithTheProcess(t *testing.T) {
+	t.Parallel()
+	p := start(t, "exit 3")
+	err := p.WaitReady(t.Context(), func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Minute):
+			t.Error("the question outlives the process")
+		}
+		return errors.New("no answer")
+	})
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestStartOfNothing(t *testing.T) {
 	t.Parallel()
 	_, err := process.Start("ghost", exec.Command("/no/such/program"), filepath.Join(t.TempDir(), "log"))
