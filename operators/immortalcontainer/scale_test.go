@@ -12,10 +12,10 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// 300 ImmortalContainers become Ready; then the operator is silent; then it is restarted and is silent again. Nothing else
-// runs meanwhile: watches of tests that do would be ended, because their clients are too slow for 300 pods at once.
+// 300 ImmortalContainers become Ready; then the operator is silent; then it is restarted and is silent again. It has
+// a control plane of its own and runs alone: 300 pods at once are too much for the watches of others, which would be ended.
 func TestThreeHundredCostNothingOnceTheyRun(t *testing.T) { //nolint:paralleltest // see above
-	k := testkit.New(t)
+	k := testkit.New(t, testkit.Private())
 	k.Timeout = 2 * time.Minute
 	op := start(k)
 	const n = 300
