@@ -44,7 +44,7 @@ func TestDeployAndUndeploy(t *testing.T) {
 			}
 			deploy := func() {
 				t.Helper()
-				sh("make deploy CONFIG=" + overlay + " IMAGE=registry.example.com/immortalcontainer:1")
+				sh("make deploy CONFIG=" + overlay + " IMAGE=elsewhere/immortalcontainer:1")
 				installed("after make deploy", everything(t, overlay)...)
 				established(k)
 				kubectl("apply", "-k", "samples")
@@ -54,7 +54,7 @@ func TestDeployAndUndeploy(t *testing.T) {
 			controller := &appsv1.Deployment{}
 			controller.Name, controller.Namespace = "immortalcontainers-controller", namespace
 			k.Get(controller)
-			if got := controller.Spec.Template.Spec.Containers[0].Image; got != "registry.example.com/immortalcontainer:1" {
+			if got := controller.Spec.Template.Spec.Containers[0].Image; got != "elsewhere/immortalcontainer:1" {
 				t.Errorf("make deploy IMAGE=... deploys %s", got)
 			}
 			sh("make undeploy CONFIG=" + overlay)
