@@ -1,0 +1,79 @@
+package state
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Mask is the set of places at which states of the same scenario differ by themselves.
+type Mask map[string]bool
+
+// Learn adds the places at which two states differ. A key that only one of them has is a difference that cannot be
+// masked, and is returned.
+func (m Mask) Learn(a, b State) (unsteady []string) {
+	for key, v := range a {
+		if other, ok := b[key]; ok {
+			m.learn(key, v, other)
+		}
+	}
+	return append(only(a, b), only(b, a)...)
+}
+
+func (m Mask) learn(path string, a, b any) {
+	x, xMap := a.(map[string]any)
+	y, yMap := b.(map[string]any)
+	p, pList := a.([]any)
+	q, qList := b.([]any)
+	switch {
+	case xMap && yMap:
+		for _, k := range slices.Concat(slices.Collect(maps.Keys(x)), slices.Collect(maps.Keys(y))) {
+			m.learn(path+"."+k, x[k], y[k])
+		}
+	case pList && qList && len(p) == len(q):
+		for i := range p {
+			m.learn(fmt.Sprintf("%s[%d]", path, i), p[i], q[i])
+		}
+	case !cmp.Equal(a, b):
+		m[path] = true
+	}
+}
+
+// Apply returns the state with what is masked left out.
+func (m Mask) Apply(s State) State {
+	out := State{}
+	for key, v := range s {
+		if !m[key] {
+			out[key] = m.apply(key, v)
+		}
+	}
+	return out
+}
+
+func (m Mask) apply(path string, v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for k, x := range v {
+			if !m[path+"."+k] {
+				out[k] = m.apply(path+"."+k, x)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, 0, len(v))
+		for i, x := range v {
+			if p := fmt.Sprintf("%s[%d]", path, i); !m[p] {
+				out = append(out, m.apply(p, x))
+			}
+		}
+		return out
+	default:
+		return v
+	}
+}
+
+// Diff returns how got differs from want, both masked, or "" if they are the same.
+func (m Mask) Diff(want, got State) string { return cmp.Diff(m.Apply(want), m.Apply(got)) }

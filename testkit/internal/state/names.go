@@ -1,0 +1,161 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+)
+
+// Names translates what the server made up in one run into what is the same in all.
+type Names struct {
+	namespace string
+	byUID     map[types.UID]string
+	made      map[string]string // generated names, for example "web-x7k2p" -> "web-~1"
+	picked    map[string]string // what the cluster chose, for example "node-1" -> "$NODE"
+	longest   []string          // the generated names, the longest first: one may be a part of another
+}
+
+// Invented are the beginnings of names that an operator makes up, by kind, for example "jobs.batch": "backup-".
+type Invented map[string][]string
+
+// Prefix returns the part of a name that is not made up, if the rest of it is.
+func (i Invented) Prefix(kind, name string) (string, bool) {
+	for _, prefix := range i[kind] {
+		if strings.HasPrefix(name, prefix) && name != prefix {
+			return prefix, true
+		}
+	}
+	return "", false
+}
+
+// Invent compares two states that should be the same and learns from names that only one of them has. It reports whether
+// there were such names: what they have in common, up to a separator, is the part that is not made up.
+func (i Invented) Invent(a, b State) (found bool) {
+	others := only(b, a)
+	for _, x := range only(a, b) {
+		kind, name, _ := strings.Cut(x, "/")
+		longest := ""
+		for _, y := range others {
+			if other, ok := strings.CutPrefix(y, kind+"/"); ok {
+				longest = max(longest, common(name, other)) // of two beginnings of one name the longer one is greater
+			}
+		}
+		if longest != "" && !strings.Contains(longest, "~") && !slices.Contains(i[kind], longest) {
+			i[kind] = append(i[kind], longest)
+			found = true
+		}
+	}
+	return found
+}
+
+// common is what two names have in common, up to the last separator.
+func common(a, b string) string {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return a[:strings.LastIndexAny(a[:n], "-.")+1]
+}
+
+// only lists the keys that b does not have.
+func only(a, b State) []string {
+	var keys []string
+	for _, key := range slices.Sorted(maps.Keys(a)) {
+		if _, ok := b[key]; !ok {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// NamesOf reads the names of a run from its history.
+func NamesOf(namespace string, changes []history.Change, invented Invented) *Names {
+	n := &Names{
+		namespace: namespace, byUID: map[types.UID]string{}, made: map[string]string{}, picked: map[string]string{},
+	}
+	count := map[string]int{}
+	for _, c := range changes {
+		for _, choice := range choices {
+			if v, _, _ := unstructured.NestedString(c.Object.Object, choice.path...); v != "" && v != "None" {
+				n.picked[v] = choice.name
+			}
+		}
+		if _, known := n.byUID[c.Object.GetUID()]; known {
+			continue
+		}
+		name := c.Object.GetName()
+		prefix, isMade := invented.Prefix(kindOf(c), name)
+		if generate := c.Object.GetGenerateName(); generate != "" && strings.HasPrefix(name, generate) {
+			prefix, isMade = generate, true
+		}
+		if isMade {
+			group := kindOf(c) + "/" + prefix
+			count[group]++
+			made := fmt.Sprintf("%s~%d", prefix, count[group])
+			n.made[name] = made
+			name = made
+		}
+		plain := name
+		for uid, of := range n.byUID {
+			plain = WithoutUID(plain, uid, "$UID("+of+")")
+		}
+		if plain != name {
+			n.made[name] = plain
+		}
+		n.byUID[c.Object.GetUID()] = kindOf(c) + "/" + strings.ReplaceAll(plain, namespace, "$NAMESPACE")
+	}
+	n.longest = slices.SortedFunc(maps.Keys(n.made), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
+	})
+	return n
+}
+
+// WithoutUID puts something else in the place of a UID in a name, and of its part before the first hyphen: operators shorten
+// it to that.
+func WithoutUID(name string, uid types.UID, instead string) string {
+	const uuid, start = 36, 8
+	if len(uid) != uuid || !strings.Contains(name, string(uid[:start])) {
+		return name
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(name, string(uid), instead), string(uid[:start]), instead)
+}
+
+// Of returns the canonical name of an object.
+func (n *Names) Of(uid types.UID) string { return n.byUID[uid] }
+
+// Group returns the canonical name of an object without the number of a generated one: what is counted together.
+func (n *Names) Group(uid types.UID) string {
+	name := n.byUID[uid]
+	if i := strings.LastIndex(name, "~"); i >= 0 {
+		return name[:i+1]
+	}
+	return name
+}
+
+// Text replaces in a text what differs from run to run.
+func (n *Names) Text(text string) string {
+	text = strings.ReplaceAll(text, n.namespace, "$NAMESPACE")
+	for _, name := range n.longest {
+		text = strings.ReplaceAll(text, name, n.made[name])
+	}
+	for uid, name := range n.byUID {
+		if strings.Contains(text, string(uid)) {
+			text = strings.ReplaceAll(text, string(uid), "$UID("+name+")")
+		}
+	}
+	return text
+}
+
+func kindOf(c history.Change) string {
+	if c.Resource.Group == "" {
+		return c.Resource.Resource
+	}
+	return c.Resource.Resource + "." + c.Resource.Group
+}
