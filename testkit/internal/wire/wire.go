@@ -113,7 +113,8 @@ func Record() *Wire {
 // Began is when the line was made: the zero of all its times.
 func (w *Wire) Began() time.Time { return w.began }
 
-// Transport puts the line between an incarnation of the operator and next.
+// Transport puts the line between an incarnation of the operator and next. A request that comes over another line already,
+// because somebody was given the configuration of somebody else, belongs to the first: the second lets it pass.
 func (w *Wire) Transport(process int, next http.RoundTripper) http.RoundTripper {
 	return &transport{wire: w, process: process, next: next}
 }
@@ -189,12 +190,19 @@ type transport struct {
 	next    http.RoundTripper
 }
 
+// onALine marks the context of a request that is on a line.
+type onALine struct{}
+
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	w := t.wire
+	if req.Context().Value(onALine{}) != nil {
+		return t.next.RoundTrip(req) //nolint:wrapcheck // a transport hands on what it gets
+	}
 	if w.IsCut(t.process) {
 		return nil, ErrCut
 	}
+	req = req.WithContext(context.WithValue(req.Context(), onALine{}, true))
 	call := &Call{Request: recorder.Describe(req), Process: t.process}
 	if call.Writes() || call.DryRun {
 		if err := call.readBody(req); err != nil {
