@@ -65,6 +65,8 @@ const (
 	Drift        = "drift"         // somebody deletes or changes a child
 	Deleted      = "deleted"       // the custom resource is deleted while the operator is busy
 	Failover     = "failover"      // the leader of two replicas is killed
+
+	NamespaceDeleted = "namespace-deleted" // everything is deleted at once, and nothing can be created any more
 )
 
 // Oracles are the names of what is held against every operator, as reports use them and [Without] takes them.

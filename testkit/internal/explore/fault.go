@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,8 +10,11 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,12 +33,9 @@ func (lostError) Temporary() bool { return true }
 var errLost error = lostError{}
 
 // refusal is an answer of the API server that it never gave.
-func refusal(req *http.Request, code int, reason string) *http.Response {
-	status := metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
-		Message: "injected by testkit", Reason: metav1.StatusReason(reason), Code: int32(code), //nolint:gosec // a status
-	}
-	header := http.Header{"Content-Type": {"application/json"}}
+func refusal(req *http.Request, status metav1.Status) *http.Response {
+	status.TypeMeta, status.Status = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, metav1.StatusFailure
+	header, code := http.Header{"Content-Type": {"application/json"}}, int(status.Code)
 	if code == http.StatusTooManyRequests {
 		header.Set("Retry-After", "1")
 		status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
@@ -237,6 +238,53 @@ func deletion(step int, name string) *plan {
 			}
 		},
 	}
+}
+
+// namespaceDeleted does to what the scenario and the operator made what the deletion of their namespace does: everything is
+// deleted, dependents first, and nothing can be made any more. The namespace itself stays, because in a test what the operator
+// runs with is in it, too; so does what was there before the operator started.
+func namespaceDeleted(step int, name string) *plan {
+	return &plan{
+		name: "namespace-deleted@" + dashed(name), fault: "namespace-deleted", patient: true, uncount: true, early: true,
+		what: fmt.Sprintf("after step %q everything was deleted at once, and nothing could be created any more, "+
+			"as when the namespace is deleted", name),
+		rested: func(r *run, at int) {
+			if at == step {
+				r.note("the namespace is being deleted")
+				r.closed.Store(true)
+				r.tearDown()
+			}
+		},
+	}
+}
+
+// isShut reports whether a request would create something in a namespace that is being deleted.
+func (r *run) isShut(ctx context.Context, c *wire.Call) bool {
+	if !r.closed.Load() || c.Namespace != r.k.Namespace || c.Subresource != "" {
+		return false
+	}
+	if c.Verb != "patch" {
+		return c.Verb == "create"
+	}
+	gvk, err := r.k.Client.RESTMapper().KindFor(schema.GroupVersionResource{Group: c.Group, Resource: c.Resource})
+	if err != nil {
+		return false
+	}
+	there := &metav1.PartialObjectMetadata{}
+	there.SetGroupVersionKind(gvk)
+	return apierrors.IsNotFound(r.k.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: c.Name}, there))
+}
+
+// shut is the API server's answer to such a request.
+func shut(req *http.Request, c *wire.Call) *http.Response {
+	resource := schema.GroupResource{Group: c.Group, Resource: c.Resource}
+	status := apierrors.NewForbidden(resource, c.Name,
+		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", c.Namespace)).Status()
+	status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{
+		Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace",
+		Message: fmt.Sprintf("namespace %s is being terminated", c.Namespace),
+	})
+	return refusal(req, status)
 }
 
 // failover kills the leader of two replicas in the middle of a step.

@@ -68,13 +68,14 @@ func TestPeculiarOperator(t *testing.T) {
 	}
 }
 
-// Beside what is correct, the same operator with four bugs, and the plans that are made for them.
+// Beside what is correct, the same operator with five bugs, and the plans that are made for them.
 func TestPeculiarOperatorWithBugs(t *testing.T) {
 	t.Parallel()
 	bugs := map[string]string{
 		"crash-after/create-statefulsets-edge#1: end-state":            "the password is made up again after a crash",
 		"drift-edited/statefulsets.apps/edge/spec.template: end-state": "a field of a child is only set when it is made",
-		"error-500/update-proxies-edge#2: end-state":                   "an error at the end of the clean-up is forgotten",
+		"error-500/update-proxies-edge#2: residue":                     "an error at the end of the clean-up is forgotten",
+		"namespace-deleted@create: residue":                            "what is missing is made before it is deleted",
 		"error-500/get-secrets-edge-password#1: panic":                 "an error is not looked at",
 	}
 	o := exploring(true)
@@ -183,6 +184,11 @@ func (p *peculiar) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	if !proxy.DeletionTimestamp.IsZero() {
+		if p.bugs {
+			if err := p.named(ctx, proxy); err != nil {
+				return reconcile.Result{}, err
+			}
+		}
 		if err := p.live.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: "credentials"}, &corev1.Secret{}); err != nil {
 			return reconcile.Result{}, fmt.Errorf("logging out: %w", err)
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
@@ -50,6 +52,9 @@ func (h *hook) Before(req *http.Request, c *wire.Call) (*http.Response, error) {
 	h.r.numbers[t.group()]++
 	t.number = h.r.numbers[t.group()]
 	h.r.mu.Unlock()
+	if h.r.isShut(req.Context(), c) {
+		return shut(req, c), nil
+	}
 	if t.id() != h.r.plan.id {
 		return nil, nil //nolint:nilnil // it passes
 	}
@@ -199,13 +204,13 @@ func crashDeleted(t target, steps int) *plan {
 // failures are answers that an API server gives now and then.
 var failures = []struct {
 	fault, what string
-	code        int
-	reason      string
+	code        int32
+	reason      metav1.StatusReason
 	reads       bool // tried for reads as well
 }{
-	{"error-500", "an internal error (500)", http.StatusInternalServerError, "InternalError", true},
-	{"error-503", "503 Service Unavailable", http.StatusServiceUnavailable, "ServiceUnavailable", false},
-	{"error-429", "429 Too Many Requests with Retry-After", http.StatusTooManyRequests, "TooManyRequests", false},
+	{"error-500", "an internal error (500)", http.StatusInternalServerError, metav1.StatusReasonInternalError, true},
+	{"error-503", "503 Service Unavailable", http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, false},
+	{"error-429", "429 Too Many Requests with Retry-After", http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, false},
 }
 
 // answers fail requests, or lose the answers to them.
@@ -224,7 +229,9 @@ func (p *planner) answers() {
 					what: fmt.Sprintf("the %s was answered with %s and not carried out", t, f.what),
 					request: func(r *run, req *http.Request, _ *wire.Call) (*http.Response, error) {
 						r.note("the API server answers " + f.what)
-						return refusal(req, f.code, f.reason), nil
+						return refusal(req, metav1.Status{
+							Message: "injected by testkit", Reason: f.reason, Code: f.code,
+						}), nil
 					},
 				})
 			}
@@ -335,6 +342,7 @@ func (k *knowledge) invents(c child) bool {
 func (p *planner) ends() {
 	for step, s := range p.x.Steps {
 		p.add(deletion(step, s.Name))
+		p.add(namespaceDeleted(step, s.Name))
 		p.add(failover(step, s.Name))
 		p.add(down(step, s.Name))
 	}

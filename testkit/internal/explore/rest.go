@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
@@ -147,7 +149,8 @@ func (r *run) settles(step int) (over, goesOn bool) {
 		if !r.sees() { // what it watches without a fault may be what it needed for objects that are gone
 			enough = max(quiet, r.x.Rest)
 		}
-		if r.alive() && r.still(ctx, enough, idle) && r.diff(r.known.checkpoints[step], r.state()) == "" && r.untrue(step) == nil {
+		if r.alive() && r.still(ctx, enough, idle) && r.diff(r.known.checkpoints[step], r.state()) == "" &&
+			cmp.Or(r.untrue(step), r.undead(step)) == nil {
 			return true, true
 		}
 		select {
@@ -160,9 +163,11 @@ func (r *run) settles(step int) (over, goesOn bool) {
 }
 
 func (r *run) wrongEnd(step int) {
-	diff, lie := r.diff(r.known.checkpoints[step], r.state()), r.untrue(step)
+	diff, undead, lie := r.diff(r.known.checkpoints[step], r.state()), r.undead(step), r.untrue(step)
 	switch busy, idle := r.wire.Busy(); {
 	case r.k.Context().Err() != nil:
+	case undead != nil:
+		r.violate(undead.Oracle, undead.Message, undead.Detail)
 	case diff != "":
 		r.violate(oracleEndState, fmt.Sprintf(
 			"%s the cluster is not what it is without the fault, %v later", r.after(step), r.x.Patience), diff)
@@ -234,6 +239,20 @@ func (r *run) settlesFirst(step int) (over, goesOn bool) {
 	}
 }
 
+// undead says what of the custom resources is still there after all were deleted, or nil.
+func (r *run) undead(step int) *report.Violation {
+	if step < len(r.x.Steps) {
+		return nil
+	}
+	for _, c := range r.primaries() {
+		return &report.Violation{
+			Oracle: oracleResidue, Detail: describe(c.Object),
+			Message: fmt.Sprintf("%s is still there %v after it was deleted", r.name(c), r.x.Patience),
+		}
+	}
+	return nil
+}
+
 // isLeft reports whether something is left after the custom resources were deleted.
 func (r *run) isLeft() bool { return len(r.primaries())+len(r.residue()) > 0 }
 
@@ -241,12 +260,10 @@ func (r *run) isLeft() bool { return len(r.primaries())+len(r.residue()) > 0 }
 func (r *run) impatient(step int) {
 	idle, still := r.allIdle()()
 	rests, over := !r.x.has(oracleAtRest) || still && idle >= r.x.Rest, step >= len(r.x.Steps)
-	switch left, lie := r.primaries(), r.untrue(step); {
+	undead := r.undead(step)
+	switch lie := cmp.Or(undead, r.untrue(step)); {
 	case r.k.Context().Err() != nil:
-	case over && len(left) > 0:
-		r.violate(oracleResidue, fmt.Sprintf("%s is still there %v after it was deleted",
-			r.name(left[0]), r.x.Patience), describe(left[0].Object))
-	case rests && lie != nil:
+	case undead != nil, rests && lie != nil:
 		r.violate(lie.Oracle, lie.Message, lie.Detail)
 	case rests && over && r.isLeft(): // it is judged with the whole run
 	case rests:

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -44,7 +45,8 @@ type run struct {
 	counted     []history.Change // until the custom resources were deleted: what follows is a race of everybody's deletions
 	changes     []history.Change // the whole history, once the run is over
 
-	wg sync.WaitGroup // restarts under way
+	wg     sync.WaitGroup // restarts under way
+	closed atomic.Bool    // nothing can be created any more
 
 	mu         sync.Mutex
 	processes  map[int]Process
@@ -140,6 +142,9 @@ func (r *run) script() {
 			return
 		}
 		r.call(r.plan.rested, i)
+		if r.isEnded() {
+			return
+		}
 	}
 	r.call(r.plan.finally, len(r.x.Steps))
 	r.tearDown()
@@ -368,10 +373,13 @@ func (r *run) tearDown() {
 	r.wire.Enter(len(r.x.Steps) + 1)
 	r.await(r.sawCreations)
 	r.counted = r.log.Changes()
-	primaries := r.primaries()
+	doomed := r.primaries()
+	if r.closed.Load() {
+		doomed = append(r.residue(), doomed...)
+	}
 	r.call(r.plan.before, len(r.x.Steps))
 	r.say("delete the custom resources")
-	for _, c := range primaries {
+	for _, c := range doomed {
 		o := c.Object.DeepCopy()
 		r.say("delete " + r.name(c))
 		err := r.k.Client.Delete(r.k.Context(), o, client.PropagationPolicy("Background"))

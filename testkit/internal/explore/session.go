@@ -301,11 +301,8 @@ func (s *Session) End() error {
 		return err
 	}
 	wrong, err := s.rest(guard, func() bool { return len(r.primaries())+len(r.residue()) == 0 })
-	if left := r.primaries(); err == nil && wrong == nil && len(left) > 0 {
-		wrong = &report.Violation{
-			Oracle: oracleResidue, Detail: describe(left[0].Object),
-			Message: fmt.Sprintf("%s is still there %v after it was deleted", r.name(left[0]), s.x.Patience),
-		}
+	if err == nil && wrong == nil {
+		wrong = r.undead(len(s.x.Steps))
 	}
 	if wrong != nil {
 		r.violate(wrong.Oracle, wrong.Message, wrong.Detail)
