@@ -7,7 +7,7 @@
 //		}, chaos.All)
 //	}
 //
-// Each step is followed by a wait until the operator is at rest. Two runs without a fault teach what should come out and
+// Each step is followed by a wait until the operator is at rest. Three runs without a fault teach what should come out and
 // what differs by itself; then there is one run, a subtest, for each fault at each moment where it can matter. A run passes
 // if every step ends as it did without the fault and nothing that holds for every operator was broken: see [Oracles].
 //
@@ -33,7 +33,6 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
-	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/seed"
 )
@@ -94,17 +93,10 @@ func Keeps(resources ...string) Option {
 	return func(c *config) { c.Keeps = append(c.Keeps, resources...) }
 }
 
-// Never checks each state of the test's namespace. The function returns what is wrong with the objects that exist, or "".
+// Never checks each state that the run's namespace went through. The function returns what is wrong with the objects that
+// exist, or "". They have the Go types that testkit.Env's scheme knows, such as *corev1.Pod; others are unstructured.
 func Never(name string, holds func(objects []client.Object) string) Option {
-	return func(c *config) {
-		c.Never = append(c.Never, explore.Never{Name: name, Holds: func(now []history.Change) string {
-			objects := make([]client.Object, len(now))
-			for i, change := range now {
-				objects[i] = change.Object
-			}
-			return holds(objects)
-		}})
-	}
+	return func(c *config) { c.Never = append(c.Never, explore.Never{Name: name, Holds: holds}) }
 }
 
 // Before runs once in each run before the operator starts, for what the scenario builds on.
@@ -178,7 +170,7 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 		t.Log(note)
 	}
 	for _, s := range skipped {
-		t.Logf("%d plans are not run because %s", len(s.Plans), s.Reason)
+		t.Logf("not run because %s: %d", s.Reason, len(s.Plans))
 	}
 	if len(plans) == 0 && only == "" {
 		t.Error("nothing is tried: none of the faults fits what the operator did during the scenario")
@@ -227,7 +219,7 @@ func show(t *testing.T, run report.Run) {
 		t.Skipf("not tried: %s", run.Why)
 	case report.Failed:
 		var b strings.Builder
-		if err := report.WriteText(&b, &report.Report{Runs: []report.Run{run}}); err != nil {
+		if err := report.WriteText(&b, &report.Report{Runs: []report.Run{run}}, report.OnlyFailures()); err != nil {
 			t.Fatal(err)
 		}
 		t.Errorf("%s", b.String())

@@ -32,6 +32,7 @@ func TestMistakesAreRefused(t *testing.T) {
 	}
 	for _, fault := range []string{
 		Crash, Error, LostAnswer, Conflict, Lag, Down, Missed, WatchClosed, WatchBroken, WatchExpired, Drift, Deleted, Failover,
+		NamespaceDeleted,
 	} {
 		if !explore.IsFault(fault) {
 			t.Errorf("%s stands for no fault", fault)

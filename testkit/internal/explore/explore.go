@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
@@ -106,8 +107,8 @@ type Options struct {
 // Never is a state that must not be.
 type Never struct {
 	Name string
-	// Holds returns what is wrong with these objects, or "".
-	Holds func(objects []history.Change) string
+	// Holds returns what is wrong with these objects, or "". They have the Go types that the client's scheme knows.
+	Holds func(objects []client.Object) string
 }
 
 const (

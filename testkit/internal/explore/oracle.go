@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -198,11 +199,11 @@ func (r *run) judgeNever() {
 	if len(r.x.Never) == 0 {
 		return
 	}
-	var now []history.Change
+	var now []client.Object
 	for _, c := range r.changes {
-		now = slices.DeleteFunc(now, func(o history.Change) bool { return o.Object.GetUID() == c.Object.GetUID() })
+		now = slices.DeleteFunc(now, func(o client.Object) bool { return o.GetUID() == c.Object.GetUID() })
 		if c.Type != watch.Deleted {
-			now = append(now, c)
+			now = append(now, r.typed(c.Object))
 		}
 		for _, n := range r.x.Never {
 			if wrong := n.Holds(now); wrong != "" {
@@ -210,6 +211,19 @@ func (r *run) judgeNever() {
 			}
 		}
 	}
+}
+
+// typed gives an object the Go type that the client's scheme has for it, if any.
+func (r *run) typed(u *unstructured.Unstructured) client.Object {
+	typed, err := r.k.Client.Scheme().New(u.GroupVersionKind())
+	if err != nil {
+		return u
+	}
+	o, ok := typed.(client.Object)
+	if !ok || runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o) != nil {
+		return u
+	}
+	return o
 }
 
 func (r *run) judgeCounts() {

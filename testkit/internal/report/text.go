@@ -20,6 +20,9 @@ func Verbose() TextOption { return func(t *text) { t.verbose = true } }
 // Color adds ANSI colors. The text says the same without them.
 func Color() TextOption { return func(t *text) { t.color = true } }
 
+// OnlyFailures leaves out what was not tried, and the counts.
+func OnlyFailures() TextOption { return func(t *text) { t.failures = true } }
+
 // WriteText writes for a terminal or a log: what failed, with all that is needed to understand it, then what was not
 // tried, and the counts in the last line.
 func WriteText(w io.Writer, r *Report, opts ...TextOption) error {
@@ -38,8 +41,9 @@ func WriteText(w io.Writer, r *Report, opts ...TextOption) error {
 type text struct {
 	bytes.Buffer
 
-	verbose, color bool
-	details        int // lines below an entry of the timeline that is not marked
+	verbose, color, failures bool
+
+	details int // lines below an entry of the timeline that is not marked
 }
 
 var textWindow = window{around: 3, first: 6, last: 2}
@@ -64,6 +68,9 @@ func (t *text) report(r *Report) {
 		t.printf("%s %s (%s)\n", t.outcome(Failed, "%s"), t.style(bold, run.Name), seconds(run.Duration))
 		t.run(run, "  ")
 		t.printf("\n")
+	}
+	if t.failures {
+		return
 	}
 	if t.omissions(r) {
 		t.printf("\n")

@@ -1,0 +1,135 @@
+package chaos_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/chaos"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{}) }
+
+// sealer is an operator without a custom resource: it keeps a Secret for each ConfigMap but the one with the key. If it is
+// blind, it does not watch the Secrets.
+func sealer(blind bool) testkit.Setup {
+	return func(mgr manager.Manager) error {
+		c := mgr.GetClient()
+		b := ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{})
+		if !blind {
+			b = b.Owns(&corev1.Secret{})
+		}
+		return b.Complete(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+			var letter, key corev1.ConfigMap
+			if err := c.Get(ctx, req.NamespacedName, &letter); err != nil || letter.Name == "key" {
+				return reconcile.Result{}, client.IgnoreNotFound(err)
+			}
+			if err := c.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: "key"}, &key); err != nil {
+				return reconcile.Result{}, err
+			}
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, Name: "sealed-" + req.Name}}
+			_, err := controllerutil.CreateOrUpdate(ctx, c, secret, func() error {
+				secret.Data = map[string][]byte{"text": []byte(key.Data["key"] + letter.Data["text"])}
+				return controllerutil.SetControllerReference(&letter, secret, mgr.GetScheme())
+			})
+			return reconcile.Result{}, err
+		}))
+	}
+}
+
+func configMap(name, key, value string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{key: value}}
+}
+
+func writing(text string) chaos.Step {
+	return chaos.Step{Name: "write " + text, Do: func(k *testkit.K) { k.Apply(configMap("letter", "text", text)) }}
+}
+
+func key(k *testkit.K) { k.Apply(configMap("key", "key", "k")) }
+
+// A plain function that registers controllers, without any custom resource, is tried with every fault.
+func TestSweepOfASetupFunction(t *testing.T) {
+	t.Parallel()
+	var started atomic.Int64
+	scenario := chaos.Scenario{writing("hello"), writing("goodbye"), {Name: "read", Do: func(k *testkit.K) {
+		k.Eventually(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "sealed-letter"}}, testkit.Exists())
+	}}}
+	chaos.Sweep(t, chaos.Setup(sealer(false)), scenario, chaos.All,
+		chaos.Before(key), // without which there is no Secret to be read
+		chaos.Patience(20*time.Second),
+		chaos.StartWith(testkit.WithManagerOptions(func(*manager.Options) { started.Add(1) })),
+		chaos.Never("an empty Secret", func(objects []client.Object) string {
+			for _, o := range objects {
+				if s, ok := o.(*corev1.Secret); ok && len(s.Data) == 0 {
+					return s.Name + " is empty"
+				}
+			}
+			return ""
+		}),
+	)
+	if started.Load() < 3 {
+		t.Errorf("the operator was started %d times with the options, want once in each run", started.Load())
+	}
+}
+
+// What goes wrong in a sweep is looked at from outside, in a process that is meant to fail.
+func TestSweepThatFails(t *testing.T) {
+	t.Parallel()
+	const fails = "TESTKIT_CHAOS_SWEEP_THAT_FAILS"
+	scenario := chaos.Scenario{writing("hello")}
+	options := map[string][]chaos.Option{
+		"never": {chaos.Before(key), chaos.Never("a hello that can be read", func(objects []client.Object) string {
+			for _, o := range objects {
+				if cm, ok := o.(*corev1.ConfigMap); ok && cm.Data["text"] == "hello" {
+					return "ConfigMap " + cm.Name
+				}
+			}
+			return ""
+		})},
+		"without": {chaos.Before(key), chaos.Without("it is not what this is about", "end-state"), chaos.Patience(5 * time.Second)},
+		"drift":   {chaos.Before(key), chaos.Patience(2 * time.Second)},
+	}
+	if what := os.Getenv(fails); what != "" {
+		chaos.Sweep(t, chaos.Setup(sealer(true)), scenario, chaos.Faults{"drift-deleted"}, options[what]...)
+		return
+	}
+	for what, want := range map[string][]string{
+		"never":   {"--- FAIL: TestSweepThatFails", "never: a hello that can be read: ConfigMap letter"},
+		"without": {"--- PASS: TestSweepThatFails/drift-deleted/secrets/sealed-letter", "PASS"},
+		"drift": {
+			"--- FAIL: TestSweepThatFails/drift-deleted/secrets/sealed-letter", "secrets/sealed-letter was deleted by hand", "end-state:",
+			`go test -run '^TestSweepThatFails$/^drift-deleted$/^secrets$/^sealed-letter$' .`,
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^TestSweepThatFails$")
+			cmd.Env = append(os.Environ(), fails+"="+what)
+			out, err := cmd.CombinedOutput()
+			if failed := err != nil; failed != (what != "without") {
+				t.Errorf("the process ended with %v", err)
+			}
+			if strings.Contains(string(out), "1 run: ") {
+				t.Errorf("each failure is followed by counts of its own:\n%s", out)
+			}
+			for _, line := range want {
+				if !strings.Contains(string(out), line) {
+					t.Errorf("there is no %q in\n%s", line, out)
+				}
+			}
+		})
+	}
+}
