@@ -51,10 +51,7 @@ func (p *progress) step(done, total int, run report.Run) {
 		return
 	}
 	p.erase()
-	width, _, err := term.GetSize(int(p.live.Fd()))
-	if err != nil {
-		width = 80
-	}
+	width, _ := sizeOf(p.live)
 	fmt.Fprint(p.w, bar(width, done, total, p.failed, run.Name))
 	p.drawn = true
 }

@@ -148,10 +148,7 @@ func (v *liveView) erase() {
 
 // draw cuts the table to the size of the terminal, so that it can be found again.
 func (v *liveView) draw() {
-	width, height, err := term.GetSize(int(v.file.Fd()))
-	if err != nil {
-		width, height = 80, 24
-	}
+	width, height := sizeOf(v.file)
 	lines := v.table
 	if room := max(height-1, 1); len(lines) > room {
 		rest := fmt.Sprintf("... and %d more lines", len(lines)-room+1)
@@ -166,6 +163,15 @@ func (v *liveView) draw() {
 	}
 	_, _ = v.file.Write(b.Bytes())
 	v.drawn = len(lines)
+}
+
+// sizeOf is how large a terminal is, and what used to be usual for one that does not know, because it has no window.
+func sizeOf(terminal *os.File) (width, height int) {
+	width, height, err := term.GetSize(int(terminal.Fd()))
+	if err != nil || width <= 0 || height <= 0 {
+		return 80, 24
+	}
+	return width, height
 }
 
 // render draws operators and tables.
