@@ -254,7 +254,7 @@ func look(ctx context.Context, s *sandbox.Sandbox) snapshot {
 		shot.Operators = append(shot.Operators, operatorLine{Name: op.Name, Status: op.Status()})
 	}
 	tables, err := s.Tables(ctx)
-	if err != nil {
+	if err != nil && ctx.Err() == nil { // that it is being stopped is no problem
 		shot.Problem = err.Error()
 	}
 	shot.Tables = tables

@@ -49,7 +49,7 @@ func some(rows int) snapshot {
 	return snapshot{Tables: []sandbox.Table{table}}
 }
 
-// The table is drawn in place, cut to what the terminal has room for. A terminal that does not know its size, as under a CI's
+// The table is drawn in place, cut to what the terminal has room for. A terminal that does not know its size, such as a CI's
 // or an editor's, has room for 80 columns and 24 lines.
 func TestTableOnATerminal(t *testing.T) {
 	t.Parallel()
@@ -93,7 +93,8 @@ func TestTableOnATerminal(t *testing.T) {
 				}
 			}
 			for line := range strings.SplitSeq(shown, "\n") {
-				if text := line[strings.LastIndex(line, "\x1b[J")+1:]; utf8.RuneCountInString(strings.TrimPrefix(text, "[J")) > test.longest+1 {
+				text := line[strings.LastIndex(line, "\x1b[J")+1:]
+				if utf8.RuneCountInString(strings.TrimPrefix(text, "[J")) > test.longest+1 {
 					t.Errorf("%q is longer than the terminal is wide", line)
 				}
 			}
