@@ -10,7 +10,6 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
-	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
@@ -115,16 +114,11 @@ func Keeps(resources ...string) Option {
 	return func(c *config) { c.Options.Keeps = append(c.Options.Keeps, resources...) }
 }
 
-// Never checks each state of a namespace. The function returns what is wrong with the objects that exist, or "".
+// Never checks each state that a namespace went through. The function returns what is wrong with the objects that exist, or
+// "". They have the Go types that testkit.Env's scheme knows, such as *corev1.Pod; others are unstructured.
 func Never(name string, holds func(objects []client.Object) string) Option {
 	return func(c *config) {
-		c.Options.Never = append(c.Options.Never, explore.Never{Name: name, Holds: func(now []history.Change) string {
-			objects := make([]client.Object, len(now))
-			for i, change := range now {
-				objects[i] = change.Object
-			}
-			return holds(objects)
-		}})
+		c.Options.Never = append(c.Options.Never, explore.Never{Name: name, Holds: holds})
 	}
 }
 

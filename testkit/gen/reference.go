@@ -145,7 +145,7 @@ func (c *campaign) agree(one, other *alone) error {
 	began := time.Now()
 	for time.Since(began) < c.thorough().patience {
 		c.mu.Lock()
-		diff := difference(c.mask.Apply(one.ref.state), c.mask.Apply(other.ref.state))
+		diff := state.Difference(c.mask.Apply(one.ref.state), c.mask.Apply(other.ref.state))
 		c.mu.Unlock()
 		if diff == "" || one.ref.wrong != nil || other.ref.wrong != nil {
 			return nil
@@ -211,5 +211,5 @@ func (a *alone) close() {
 func (c *campaign) differ(ref *reference, got state.State) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return difference(c.mask.Apply(ref.state), c.mask.Apply(got))
+	return state.Difference(c.mask.Apply(ref.state), c.mask.Apply(got))
 }

@@ -53,7 +53,9 @@ func (c *command) explore(args []string) error {
 	interrupted := make(chan syscall.Signal, 1)
 	go func() {
 		if s, ok := <-signals; ok {
-			signal.Stop(signals) // the second Ctrl-C ends the program at once; what it started ends with it
+			// The second Ctrl-C ends the program at once, and what it started ends with it. One in the same moment is no
+			// second one: timeout(1) signals the process and then its group.
+			time.AfterFunc(time.Second, func() { signal.Stop(signals) })
 			c.say("testkit: stopping")
 			interrupted <- s.(syscall.Signal) //nolint:forcetypeassert // there is no other kind here
 			cancel()

@@ -46,10 +46,13 @@ func (w window) excerpt(timeline []Entry) []span {
 	bad := func(e Entry) bool { return e.Bad }
 	injected := func(e Entry) bool { return e.Lane == Fault }
 	mark(bad, w.around)
-	if slices.ContainsFunc(timeline, bad) {
+	switch {
+	case slices.ContainsFunc(timeline, bad):
 		mark(injected, 1)
-	} else {
+	case slices.ContainsFunc(timeline, injected):
 		mark(injected, w.around)
+	default: // then the operator may know
+		mark(func(e Entry) bool { return e.Lane == Log }, 0)
 	}
 	mark(func(e Entry) bool { return e.Lane == Scenario }, 0)
 	if len(show) > 0 {

@@ -75,5 +75,5 @@ func (m Mask) apply(path string, v any) any {
 	}
 }
 
-// Diff returns how got differs from want, both masked, or "" if they are the same.
-func (m Mask) Diff(want, got State) string { return cmp.Diff(m.Apply(want), m.Apply(got)) }
+// Diff returns how got differs from want, both masked, or "" if they are the same. See [Difference].
+func (m Mask) Diff(want, got State) string { return Difference(m.Apply(want), m.Apply(got)) }

@@ -1,18 +1,18 @@
-package gen
+package state
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
-// difference lists how got differs from want, object by object and field by field, as "- " for what is missing and "+ " for
-// what is too much. It is empty if nothing differs.
-func difference(want, got state.State) string {
+// Difference lists how got differs from want, object by object and field by field, as "- " for what is missing and "+ " for
+// what is too much. It is empty if nothing differs. Of the values in Secrets it only shows whether they are the same.
+func Difference(want, got State) string {
 	d := &differ{}
 	for _, key := range keys(want, got) {
 		a, inWant := want[key]
@@ -23,7 +23,7 @@ func difference(want, got state.State) string {
 		case !inWant:
 			d.printf("+ %s", key)
 		default:
-			d.object = key
+			d.object, d.secret = key, strings.HasPrefix(key, "secrets/")
 			d.value("", a, b)
 		}
 	}
@@ -35,6 +35,7 @@ type differ struct {
 	strings.Builder
 
 	object string // whose name is still to be written
+	secret bool   // what differs is in a Secret
 }
 
 func (d *differ) value(path string, a, b any) {
@@ -49,16 +50,25 @@ func (d *differ) value(path string, a, b any) {
 	if reflect.DeepEqual(a, b) {
 		return
 	}
+	text := Text
+	if d.secret && strings.HasPrefix(path, "data") {
+		text = hidden
+	}
 	if d.object != "" {
 		d.printf("  %s", d.object)
 		d.object = ""
 	}
 	if a != nil {
-		d.printf("-   %s: %s", path, state.Text(a))
+		d.printf("-   %s: %s", path, text(a))
 	}
 	if b != nil {
-		d.printf("+   %s: %s", path, state.Text(b))
+		d.printf("+   %s: %s", path, text(b))
 	}
+}
+
+func hidden(v any) string {
+	sum := sha256.Sum256(fmt.Append(nil, v))
+	return fmt.Sprintf("(hidden, %x)", sum[:2])
 }
 
 func (d *differ) printf(format string, args ...any) { fmt.Fprintf(d, format+"\n", args...) }
