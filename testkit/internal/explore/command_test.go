@@ -99,6 +99,28 @@ func TestCorrectOperatorInPython(t *testing.T) {
 	}
 }
 
+// An operator that watches nothing, applies everything every second and has a clock is correct, and always said to be.
+func TestPollingOperatorInPython(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("each of its runs starts processes, and there are many")
+	}
+	r := run(t, ofPython(t, "polls",
+		"down@create+edit", "down@edit+delete", "drift-deleted/services/example", "drift-edited/configmaps/example",
+		"crash-after/apply-configmaps-example#1", "error-500/list-pages#2", "lost-answer/apply-services-example#1",
+		"namespace-deleted@edit",
+	))
+	tried := 0
+	for _, run := range r.Runs {
+		if run.Outcome == report.Passed {
+			tried++
+		}
+	}
+	if got := found(r); len(got) > 0 || tried < 9 {
+		t.Errorf("%d runs passed, and this was found: %v\n%s", tried, got, text(t, r))
+	}
+}
+
 // Each flaw is given away by one plan, and an oracle that fits.
 func TestCarelessOperatorsInPython(t *testing.T) {
 	t.Parallel()

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -78,7 +80,8 @@ func (r *run) deleteChild(c child) {
 	if !ok {
 		return
 	}
-	if err := r.k.Client.Delete(r.k.Context(), live.Object.DeepCopy()); err != nil {
+	background := client.PropagationPolicy(metav1.DeletePropagationBackground) // as kubectl does
+	if err := r.k.Client.Delete(r.k.Context(), live.Object.DeepCopy(), background); err != nil {
 		return // it is gone already
 	}
 	r.note(fmt.Sprintf("somebody deletes %s", r.name(live)))
@@ -170,7 +173,8 @@ func (f field) pointer() string {
 // settable lists the fields outside of metadata that the operator set to what they are.
 func (r *run) settable(live *unstructured.Unstructured) []field {
 	var fields []field
-	for _, c := range slices.Backward(r.wire.Calls()) {
+	seen := map[string]bool{}
+	for _, c := range r.wire.Calls() {
 		if types.UID(c.UID) != live.GetUID() || c.Subresource != "" || !c.Writes() || c.Code >= http.StatusMultipleChoices {
 			continue
 		}
@@ -178,15 +182,21 @@ func (r *run) settable(live *unstructured.Unstructured) []field {
 		if json.Unmarshal(c.Sent, &sent) != nil {
 			continue // a patch that is no object
 		}
+		is := func([]string) bool { return false }
+		if c.Verb == "update" {
+			is = r.echo(sent, live)
+		}
 		for name, v := range sent {
 			switch name {
 			case "apiVersion", "kind", "metadata", "status":
-			default:
-				fields = leaves(fields, []string{name}, v, live.Object[name])
+				continue
 			}
-		}
-		if len(fields) > 0 {
-			break
+			for _, f := range leaves(nil, []string{name}, v, live.Object[name]) {
+				if !seen[f.String()] && !is(f.path) {
+					seen[f.String()] = true
+					fields = append(fields, f)
+				}
+			}
 		}
 	}
 	// Shallow ones first: what is deep inside may be a detail that several writers share, such as a pod template's.
@@ -199,8 +209,39 @@ func (r *run) settable(live *unstructured.Unstructured) []field {
 	return fields
 }
 
+// echo tells which fields an update only repeats, as whoever reads, modifies and writes sends back what others set: those
+// that were the same before. If nobody knows what was before, all are.
+func (r *run) echo(sent map[string]any, live *unstructured.Unstructured) func(path []string) bool {
+	version, _, _ := unstructured.NestedString(sent, "metadata", "resourceVersion")
+	for _, c := range r.log.Changes() {
+		if c.Object.GetUID() == live.GetUID() && c.Object.GetResourceVersion() == version {
+			return func(path []string) bool { return reflect.DeepEqual(at(c.Object.Object, path), at(live.Object, path)) }
+		}
+	}
+	return func([]string) bool { return true }
+}
+
+// at returns what is at a path, or nil.
+func at(v any, path []string) any {
+	for _, step := range path {
+		switch in := v.(type) {
+		case map[string]any:
+			v = in[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i >= len(in) {
+				return nil
+			}
+			v = in[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
 func leaves(fields []field, path []string, sent, live any) []field { //nolint:cyclop // one case for each kind of value
-	at := func(step string) []string { return append(slices.Clone(path), step) }
+	below := func(step string) []string { return append(slices.Clone(path), step) }
 	switch v := sent.(type) {
 	case map[string]any:
 		l, ok := live.(map[string]any)
@@ -208,7 +249,7 @@ func leaves(fields []field, path []string, sent, live any) []field { //nolint:cy
 			return fields
 		}
 		for k, x := range v {
-			fields = leaves(fields, at(k), x, l[k])
+			fields = leaves(fields, below(k), x, l[k])
 		}
 	case []any:
 		l, ok := live.([]any)
@@ -216,7 +257,7 @@ func leaves(fields []field, path []string, sent, live any) []field { //nolint:cy
 			return fields
 		}
 		for i, x := range v {
-			fields = leaves(fields, at(strconv.Itoa(i)), x, l[i])
+			fields = leaves(fields, below(strconv.Itoa(i)), x, l[i])
 		}
 	case string:
 		if l, ok := live.(string); ok && l == v && v != "" {

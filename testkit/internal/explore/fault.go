@@ -160,10 +160,16 @@ func missed(kind wire.Kind, step int, from, to string) *plan {
 			switch at {
 			case step:
 				r.idle()
-				if r.isGoing() {
-					r.wire.Release(kind)
-					r.plan.hasty, r.plan.untried = 0, "an object that is being deleted stays until the operator has seen that"
+				switch {
+				case r.waits:
+					r.plan.untried = stepWaits
+				case r.isGoing():
+					r.plan.untried = "an object that is being deleted stays until the operator has seen that"
+				default:
+					return
 				}
+				r.plan.hasty = 0
+				r.wire.Release(kind)
 			case step + 1:
 				if r.plan.untried != "" {
 					return
@@ -190,14 +196,9 @@ func down(step int, name string) *plan {
 		name: "down@" + dashed(name), fault: "down", patient: true, uncount: true,
 		what: fmt.Sprintf("the operator did not run during step %q, and was started after it", name),
 		before: func(r *run, at int) {
-			if at != step {
-				return
+			if at == step {
+				r.takeDown()
 			}
-			for number, p := range r.running() {
-				r.wire.Cut(number)
-				r.end(number, p.Kill)
-			}
-			r.note("the operator is killed, and stays down")
 		},
 		during: func(r *run, at int) {
 			if at == step {
@@ -205,6 +206,40 @@ func down(step int, name string) *plan {
 			}
 		},
 	}
+}
+
+// downLong keeps the operator from running while two steps happen, so that it never sees what was between them: what it keeps
+// in mind, and what it left because of it, must not matter.
+func downLong(step int, from, to string) *plan {
+	return &plan{
+		name: fmt.Sprintf("down@%s+%s", dashed(from), dashed(to)), fault: "down", patient: true, uncount: true, hasty: step + 1,
+		what: fmt.Sprintf("the operator did not run during steps %q and %q, and was started after them", from, to),
+		before: func(r *run, at int) {
+			if at == step {
+				r.takeDown()
+			}
+		},
+		during: func(r *run, at int) {
+			switch {
+			case at == step && r.waits:
+				r.plan.hasty, r.plan.untried = 0, stepWaits
+				r.start()
+			case at == step+1 && r.plan.untried == "":
+				r.start()
+			}
+		},
+	}
+}
+
+// stepWaits is why two steps cannot be made one right after the other.
+const stepWaits = "the first of the two steps waits for what the operator makes of it"
+
+func (r *run) takeDown() {
+	for number, p := range r.running() {
+		r.wire.Cut(number)
+		r.end(number, p.Kill)
+	}
+	r.note("the operator is killed, and stays down")
 }
 
 func broken(fault, what string, step int, name string, kinds []wire.Kind, end func(*wire.Wire, wire.Kind) int) *plan {

@@ -17,6 +17,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
 	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
@@ -211,20 +212,32 @@ func restartAtRest(r *run, _ int) {
 	ctx, cancel := r.patience()
 	defer cancel()
 	deadline := r.rest(ctx, r.x.Rest)
+	r.unchanged() // so that the ticks are known
 	var wrote []string
 	effective := r.effective()
 	for i, c := range r.wire.Calls() {
-		if c.Process > before && effective[i] && c.Resource != "events" && !wire.IsLease(c.Request) {
-			wrote = append(wrote, c.String())
+		if c.Process > before && effective[i] && c.Resource != "events" && !wire.IsLease(c.Request) && !r.news.ticks[c.Version] {
+			wrote = append(wrote, c.String()+r.told(c))
 		}
 	}
 	switch {
 	case deadline != nil && r.k.Context().Err() == nil:
 		r.violate(oracleAtRest, "after a restart the operator does not come to rest", r.lastWrites(8))
 	case len(wrote) > 0:
-		r.violate(oracleRestart, fmt.Sprintf("after a restart the operator changed something although nothing was to be done: %s",
-			wrote[0]), strings.Join(wrote, "\n"))
+		r.violate(oracleRestart, "after a restart the operator changed something although nothing was to be done",
+			strings.Join(wrote, "\n"))
 	}
+}
+
+// told is what a write made of its object, in a line of its own, or "" if nothing shows it.
+func (r *run) told(c wire.Call) string {
+	changes := r.log.Changes()
+	for i, change := range timeline.Changes(changes, r.began) {
+		if u := changes[i].Object; string(u.GetUID()) == c.UID && u.GetResourceVersion() == c.Version {
+			return "\n    " + change.Text
+		}
+	}
+	return ""
 }
 
 // awaitWatches waits until an incarnation watches what the first one watched. What that only listed it may have needed for

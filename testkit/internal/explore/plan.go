@@ -306,6 +306,10 @@ func (p *planner) drifts() {
 				continue
 			}
 			tried[c.name] = true
+			if c.kind.String() == "jobs.batch" {
+				p.skip("drift", c.name, "a Job is made for what happens once: whoever deletes it, done or not, may mean that")
+				continue
+			}
 			p.add(driftDelete(c, step))
 			p.add(driftUnseen(c, step))
 			if p.known.invents(c) {
@@ -345,6 +349,9 @@ func (p *planner) ends() {
 		p.add(namespaceDeleted(step, s.Name))
 		p.add(failover(step, s.Name))
 		p.add(down(step, s.Name))
+		if step > 0 {
+			p.add(downLong(step-1, p.x.Steps[step-1].Name, s.Name))
+		}
 	}
 	p.add(down(len(p.x.Steps), "deletion"))
 }

@@ -45,6 +45,7 @@ type run struct {
 	counted     []history.Change // until the custom resources were deleted: what follows is a race of everybody's deletions
 	changes     []history.Change // the whole history, once the run is over
 
+	waits  bool           // the step that is being made waits for something
 	wg     sync.WaitGroup // restarts under way
 	closed atomic.Bool    // nothing can be created any more
 
@@ -63,6 +64,7 @@ type run struct {
 	made       map[string]string // generated names and what they were generated from
 	pace       time.Duration     // what a request took a moment ago
 	identity   *identity
+	news       news
 	dead       bool // the operator was killed, and the custom resources are to be deleted before it is started again
 }
 
@@ -172,6 +174,12 @@ func (r *run) perform(i int, step Step) bool {
 		return false
 	}
 	r.wire.Touch()
+	select {
+	case <-done:
+		r.waits = false
+	default:
+		r.waits = true
+	}
 	r.call(r.plan.during, i)
 	if !r.until(done, func() bool { return false }) {
 		return false

@@ -65,13 +65,23 @@ func IsNamespaceGone(c wire.Call) bool {
 	return slices.Contains(c.Causes, string(corev1.NamespaceTerminatingCause))
 }
 
+// operation is one of those of a JSON patch.
+type operation struct {
+	Op string `json:"op"`
+}
+
 // IsStale tells the refusal of a write that was computed from an object which is gone, which is another way to say 409:
 // the request carries a UID that is not the one of the object of that name, and the API server says that it cannot change.
 // An apply with a UID is a question, too, and that a field is immutable may be the answer: who does not mean to ask does not
-// name the instance.
+// name the instance. A JSON patch says 409 in the same way, if what it tests first is not so.
 func IsStale(c wire.Call) bool {
 	if c.Code != http.StatusUnprocessableEntity {
 		return false
+	}
+	var patch []operation
+	if json.Unmarshal(c.Sent, &patch) == nil {
+		tests := slices.ContainsFunc(patch, func(o operation) bool { return o.Op == "test" })
+		return tests && strings.Contains(c.Message, "the server rejected our request")
 	}
 	var object struct {
 		Metadata struct {

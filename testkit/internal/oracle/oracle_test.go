@@ -57,6 +57,33 @@ func TestCalls(t *testing.T) {
 			},
 			422, nil,
 		},
+		"Tested": {
+			"a JSON patch tests what has changed since",
+			wire.Call{
+				Request: recorder.Request{Verb: "patch", Resource: "services"}, Reached: true,
+				Sent:    []byte(`[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"remove","path":"/data/a"}]`),
+				Message: "the server rejected our request due to an error in our request",
+			},
+			422, nil,
+		},
+		"TestedAndInvalid": {
+			"a JSON patch tests, and what it makes is not valid",
+			wire.Call{
+				Request: recorder.Request{Verb: "patch", Resource: "services"}, Reached: true,
+				Sent:    []byte(`[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"remove","path":"/spec/a"}]`),
+				Message: `Service "a" is invalid: spec.a: Required value`,
+			},
+			422, []string{oracle.Refused},
+		},
+		"Untested": {
+			"a JSON patch does not fit",
+			wire.Call{
+				Request: recorder.Request{Verb: "patch", Resource: "services"}, Reached: true,
+				Sent:    []byte(`[{"op":"remove","path":"/data/a"}]`),
+				Message: "the server rejected our request due to an error in our request",
+			},
+			422, []string{oracle.Refused},
+		},
 		"Immutable": {
 			"that it names the object's UID, as each update does, is no excuse",
 			wire.Call{

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
 )
 
 // Difference lists how got differs from want, object by object and field by field, as "- " for what is missing and "+ " for

@@ -177,3 +177,36 @@ func TestInventedNames(t *testing.T) {
 		t.Errorf("the names are %q, want %q", got, want)
 	}
 }
+
+func TestDifference(t *testing.T) {
+	t.Parallel()
+	want := state.State{
+		"configmaps/a": map[string]any{"data": map[string]any{"level": "1", "old": "x"}, "spec": map[string]any{"n": int64(1)}},
+		"secrets/b":    map[string]any{"data": map[string]any{"password": "c2VjcmV0", "user": "YQ=="}, "type": "Opaque"},
+		"services/c":   map[string]any{},
+	}
+	got := state.State{
+		"configmaps/a": map[string]any{"data": map[string]any{"level": "2", "new": true}, "spec": map[string]any{"n": int64(1)}},
+		"secrets/b":    map[string]any{"data": map[string]any{"password": "b3RoZXI=", "user": "YQ=="}, "type": "TLS"},
+		"services/d":   map[string]any{},
+	}
+	const differs = `  configmaps/a
+-   data.level: "1"
++   data.level: "2"
++   data.new: true
+-   data.old: "x"
+  secrets/b
+-   data.password: (hidden, 7c8c)
++   data.password: (hidden, 2077)
+-   type: "Opaque"
++   type: "TLS"
+- services/c
++ services/d
+`
+	if diff := cmp.Diff(differs, state.Difference(want, got)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := state.Difference(want, want); diff != "" {
+		t.Errorf("what is the same differs:\n%s", diff)
+	}
+}

@@ -1,0 +1,106 @@
+package explore
+
+import (
+	"reflect"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+)
+
+// This file is about operators with a clock of their own: they note every few seconds when they last looked, and nothing else
+// has changed.
+
+// news tells the changes of a namespace from the ticks of a clock. It must not be used by two goroutines at once.
+type news struct {
+	seen  int
+	last  map[types.UID]history.Change
+	at    time.Time // of the last change that is none
+	ticks map[string]bool
+}
+
+// update looks at the changes that came since the last time. They are those of one log, in order.
+func (n *news) update(changes []history.Change) {
+	if n.last == nil {
+		n.last, n.ticks = map[types.UID]history.Change{}, map[string]bool{}
+	}
+	for _, c := range changes[n.seen:] {
+		before, known := n.last[c.Object.GetUID()]
+		n.last[c.Object.GetUID()] = c
+		switch {
+		case c.Resource.Resource == "events":
+		case known && c.Type == watch.Modified && isTick(before, c):
+			n.ticks[c.Object.GetResourceVersion()] = true
+		default:
+			n.at = c.At
+		}
+	}
+	n.seen = len(changes)
+}
+
+// isTick reports whether all that changed are times, of which the later ones are now.
+func isTick(before, after history.Change) bool {
+	ticks := 0
+	return onlyTimes("", before.Object.Object, after.Object.Object, after.At, &ticks) && ticks > 0
+}
+
+func onlyTimes(path string, a, b any, now time.Time, ticks *int) bool {
+	switch path {
+	case ".metadata.resourceVersion", ".metadata.managedFields", ".metadata.generation":
+		return true
+	}
+	x, aMap := a.(map[string]any)
+	y, bMap := b.(map[string]any)
+	p, aList := a.([]any)
+	q, bList := b.([]any)
+	switch {
+	case aMap && bMap && len(x) == len(y):
+		for key := range x {
+			if !onlyTimes(path+"."+key, x[key], y[key], now, ticks) {
+				return false
+			}
+		}
+		return true
+	case aList && bList && len(p) == len(q):
+		for i := range p {
+			if !onlyTimes(path+"[]", p[i], q[i], now, ticks) {
+				return false
+			}
+		}
+		return true
+	case reflect.DeepEqual(a, b):
+		return true
+	// That a condition has not changed and says that it has is no clock, but a mistake that is often made.
+	case strings.HasSuffix(path, ".lastTransitionTime"), !isTime(a, now), !isTime(b, now):
+		return false
+	}
+	*ticks++
+	return true
+}
+
+// isTime reports whether v says a time of the same day, in any of the usual ways.
+func isTime(v any, now time.Time) bool {
+	const seconds = 1e12 // beyond it, a number counts milliseconds
+	var t time.Time
+	switch v := v.(type) {
+	case string:
+		var err error
+		if t, err = time.Parse(time.RFC3339Nano, v); err != nil {
+			return false
+		}
+	case int64:
+		if t = time.Unix(v, 0); v > seconds {
+			t = time.UnixMilli(v)
+		}
+	case float64:
+		if t = time.UnixMilli(int64(v * 1000)); v > seconds { //nolint:mnd // milliseconds in a second
+			t = time.UnixMilli(int64(v))
+		}
+	default:
+		return false
+	}
+	return now.Sub(t).Abs() < 24*time.Hour
+}
