@@ -69,7 +69,6 @@ func TestSweepOfASetupFunction(t *testing.T) {
 	}}}
 	chaos.Sweep(t, chaos.Setup(sealer(false)), scenario, chaos.All,
 		chaos.Before(key), // without which there is no Secret to be read
-		chaos.Patience(20*time.Second),
 		chaos.StartWith(testkit.WithManagerOptions(func(*manager.Options) { started.Add(1) })),
 		chaos.Never("an empty Secret", func(objects []client.Object) string {
 			for _, o := range objects {
@@ -110,7 +109,8 @@ func TestSweepThatFails(t *testing.T) {
 		"never":   {"--- FAIL: TestSweepThatFails", "never: a hello that can be read: ConfigMap letter"},
 		"without": {"--- PASS: TestSweepThatFails/drift-deleted/secrets/sealed-letter", "PASS"},
 		"drift": {
-			"--- FAIL: TestSweepThatFails/drift-deleted/secrets/sealed-letter", "secrets/sealed-letter was deleted by hand", "end-state:",
+			"--- FAIL: TestSweepThatFails/drift-deleted/secrets/sealed-letter", "end-state:",
+			"secrets/sealed-letter was deleted by hand",
 			`go test -run '^TestSweepThatFails$/^drift-deleted$/^secrets$/^sealed-letter$' .`,
 		},
 	} {

@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 )
 
-// This file is about operators with a clock of their own: they note every few seconds when they last looked, and nothing else
-// has changed.
+// This file is about operators with a clock of their own: they note every few seconds when they last looked, and nothing
+// else has changed.
 
 // news tells the changes of a namespace from the ticks of a clock. It must not be used by two goroutines at once.
 type news struct {

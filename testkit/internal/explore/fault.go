@@ -208,8 +208,8 @@ func down(step int, name string) *plan {
 	}
 }
 
-// downLong keeps the operator from running while two steps happen, so that it never sees what was between them: what it keeps
-// in mind, and what it left because of it, must not matter.
+// downLong keeps the operator from running while two steps happen, so that it never sees what was between them: what it
+// keeps in mind, and what it left because of it, must not matter.
 func downLong(step int, from, to string) *plan {
 	return &plan{
 		name: fmt.Sprintf("down@%s+%s", dashed(from), dashed(to)), fault: "down", patient: true, uncount: true, hasty: step + 1,
@@ -276,8 +276,8 @@ func deletion(step int, name string) *plan {
 }
 
 // namespaceDeleted does to what the scenario and the operator made what the deletion of their namespace does: everything is
-// deleted, dependents first, and nothing can be made any more. The namespace itself stays, because in a test what the operator
-// runs with is in it, too; so does what was there before the operator started.
+// deleted, dependents first, and nothing can be made any more. The namespace itself stays, because in a test what the
+// operator runs with is in it, too; so does what was there before the operator started.
 func namespaceDeleted(step int, name string) *plan {
 	return &plan{
 		name: "namespace-deleted@" + dashed(name), fault: "namespace-deleted", patient: true, uncount: true, early: true,

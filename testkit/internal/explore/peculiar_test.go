@@ -46,7 +46,7 @@ func TestPeculiarOperator(t *testing.T) {
 			"drift-edited/statefulsets.apps/edge/spec.template": true,
 			// Its updates only repeat what the API server had set: nobody is to change that and wait for it to come back.
 			"drift-edited/statefulsets.apps/edge/spec.revisionHistoryLimit": true,
-			"crash-after/create-secrets-edge-password#1":        true,
+			"crash-after/create-secrets-edge-password#1":                    true,
 		}
 		o.Only = func(plan string) bool { return drift[plan] }
 	}

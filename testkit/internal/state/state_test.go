@@ -196,8 +196,8 @@ func TestDifference(t *testing.T) {
 +   data.new: true
 -   data.old: "x"
   secrets/b
--   data.password: (hidden, 7c8c)
-+   data.password: (hidden, 2077)
+-   data.password: (hidden, 1c11)
++   data.password: (hidden, b6bd)
 -   type: "Opaque"
 +   type: "TLS"
 - services/c
