@@ -118,6 +118,7 @@ func (o *observation) judge() []report.Violation {
 	o.mu.Unlock()
 	return slices.Concat(
 		oracle.Calls(calls), oracle.Specs(calls, o.user.Calls(), changes, kinds), oracle.Statuses(changes, kinds, ours),
+		oracle.Premature(changes, kinds, ours),
 	)
 }
 

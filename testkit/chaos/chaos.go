@@ -102,8 +102,9 @@ func Never(name string, holds func(objects []client.Object) string) Option {
 // Before runs once in each run before the operator starts, for what the scenario builds on.
 func Before(setup func(k *testkit.K)) Option { return func(c *config) { c.Setup = setup } }
 
-// Rest is how long the operator must not write to count as being at rest in the runs without a fault. The default is 1 s:
-// raise it for an operator that writes by a clock of its own.
+// Rest is how long the operator must not write to count as being at rest in the runs without a fault. The default is 1 s. An
+// operator with a clock of its own is at rest between two strokes: lower it if they come faster. One that polls is given
+// five times that to look again after a change: raise it if it looks less often.
 func Rest(d time.Duration) Option { return func(c *config) { c.Rest = d } }
 
 // Patience is how long the operator may take to get where it got without the fault. The default is 30 s. Runs that pass do

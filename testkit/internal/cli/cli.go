@@ -10,7 +10,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
@@ -51,7 +53,7 @@ takes some minutes; after that it takes seconds.
           --only PLAN             only this plan, by its name in a report; may be repeated; none: no fault at all
           --without ORACLE        do not hold this against the operator, for example writes-at-rest; may be repeated
           --keeps RESOURCE        these, for example persistentvolumeclaims, may outlive what they were made for
-          --rest 1s               how long it must not write to count as being at rest: more than what its clock needs
+          --rest 1s               how long it must not write to count as being at rest; one that polls is given five times that
           --patience 30s          how long it may take to get where it gets without a fault
           --parallel N            runs at a time; 1 for an operator that cannot run twice on a machine
           --seed N                the order of the runs
@@ -159,9 +161,26 @@ func (c *command) parse(name string, args []string, define func(*flag.FlagSet)) 
 		return nil, err //nolint:wrapcheck // a sentinel
 	}
 	if err != nil {
-		return nil, usagef("%s: %w; see testkit help", name, err)
+		return nil, usagef("%s: %w%s; see testkit help", name, err, form(flags, err))
 	}
 	return flags.Args(), nil
+}
+
+// form says how a value is written that could not be read.
+func form(flags *flag.FlagSet, err error) (hint string) {
+	flags.VisitAll(func(f *flag.Flag) {
+		get, ok := f.Value.(flag.Getter)
+		if !ok || !strings.HasSuffix(err.Error(), "for flag -"+f.Name+": parse error") {
+			return
+		}
+		switch get.Get().(type) {
+		case time.Duration:
+			hint = ": write a number and a unit, such as 90s or 2m"
+		case int, int64, uint64:
+			hint = ": write a whole number"
+		}
+	})
+	return hint
 }
 
 // noArguments reads a command that has neither flags nor arguments.

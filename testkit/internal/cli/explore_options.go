@@ -129,7 +129,8 @@ func (o *exploreOptions) checkNumbers() error {
 func (o *exploreOptions) checkFaults() error {
 	for _, fault := range o.faults {
 		if !explore.IsFault(fault) {
-			return fmt.Errorf("--fault=%s: there is no such fault: choose from %s", fault, strings.Join(explore.Faults(), ", "))
+			return fmt.Errorf("--fault=%s: there is no such fault: choose from %s; crash, for example, stands for all of crash-...",
+				fault, strings.Join(explore.Faults(), ", "))
 		}
 	}
 	return nil

@@ -68,7 +68,7 @@ func (r *run) interfere(c *wire.Call) {
 	r.mu.Lock()
 	r.touched = current.Object.GetUID()
 	r.mu.Unlock()
-	r.note("somebody else sets annotation " + touched + " of " + r.name(current))
+	r.note("somebody else sets annotation " + touched + " of " + r.name(current) + ", right before the request")
 }
 
 func (r *run) annotate(u *unstructured.Unstructured, key, value string) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
@@ -32,6 +34,7 @@ type knowledge struct {
 	calls       []target // every request of the operator but watches and leader election, in order
 	children    [][]child
 	users       map[string]bool   // canonical names of what the scenario made or changed
+	restored    map[string]bool   // of these, see [run.restored]
 	frames      map[wire.Kind]int // how many events of each kind the operator was told
 	remade      map[string]int    // how often a value of a Secret changed at most, by its place in a state
 }
@@ -124,7 +127,7 @@ func know(runs []*run) *knowledge {
 		checkpoints: a.checkpoints, mask: state.Mask{}, counts: state.Counts{}, countless: map[string]bool{},
 		status: map[wire.Kind]bool{}, opened: a.wire.Opened(1), children: a.children, frames: map[wire.Kind]int{},
 	}
-	k.calls, k.users = a.targets(), a.users()
+	k.calls, k.users, k.restored = a.targets(), a.users(), a.restored()
 	for _, b := range runs[1:] {
 		for i := range a.checkpoints {
 			for _, key := range k.mask.Learn(a.checkpoints[i], b.checkpoints[i]) {
@@ -153,6 +156,26 @@ func know(runs []*run) *knowledge {
 		k.frames[f.Kind]++
 	}
 	return k
+}
+
+// restored are the canonical names of what was there before the operator started, what the scenario never changed, and
+// what is in the end as it was: the operator leaves no trace in it. Custom resources are none of them.
+func (r *run) restored() map[string]bool {
+	all, end := map[string]bool{}, r.checkpoints[len(r.checkpoints)-1]
+	names := r.names(r.log.Changes())
+	last := map[types.UID]history.Change{}
+	for _, c := range r.before {
+		last[c.Object.GetUID()] = c
+	}
+	begin := state.Renumber(state.Take(names, slices.Collect(maps.Values(last)), r.detail()))
+	for uid, c := range last {
+		name := names.Of(uid)
+		all[name] = !readiness.IsCustom(c.Object) && begin[name] != nil && reflect.DeepEqual(begin[name], end[name])
+	}
+	for uid := range written(r.user.Calls()[r.prepared:]) {
+		delete(all, names.Of(uid))
+	}
+	return all
 }
 
 // Notes say what no run is judged by, because the runs without a fault do not agree about it. There are none before Learn.

@@ -118,7 +118,9 @@ func (r *run) statusKinds() map[wire.Kind]bool {
 func (r *run) statusKind(kind wire.Kind) bool { return r.statusKinds()[kind] }
 
 func (r *run) judgeStatus() {
-	r.found(oracle.Statuses(r.changes, r.statusKinds(), func(history.Change) bool { return true }))
+	all := func(history.Change) bool { return true }
+	r.found(oracle.Statuses(r.changes, r.statusKinds(), all))
+	r.found(oracle.Premature(r.changes, r.statusKinds(), all))
 }
 
 // untrue looks at what the status says when the operator is at rest: now it must be true. It returns nil if it is.

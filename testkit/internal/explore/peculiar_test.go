@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,7 +37,7 @@ import (
 //   - makes up another name by the clock;
 //   - makes up a password once and never touches the Secret again;
 //   - says Ready without waiting for a StatefulSet of which nobody reports how it fares;
-//   - needs, to clean up, a Secret that was there before it started.
+//   - needs, to clean up, a Secret that was there before it started, unless everything is being deleted.
 func TestPeculiarOperator(t *testing.T) {
 	t.Parallel()
 	o := exploring(false)
@@ -46,6 +47,7 @@ func TestPeculiarOperator(t *testing.T) {
 			"drift-edited/statefulsets.apps/edge/spec.template": true,
 			// Its updates only repeat what the API server had set: nobody is to change that and wait for it to come back.
 			"drift-edited/statefulsets.apps/edge/spec.revisionHistoryLimit": true,
+			"namespace-deleted@change":                                      true,
 			"crash-after/create-secrets-edge-password#1":                    true,
 		}
 		o.Only = func(plan string) bool { return drift[plan] }
@@ -70,7 +72,7 @@ func TestPeculiarOperator(t *testing.T) {
 	}
 }
 
-// Beside what is correct, the same operator with five bugs, and the plans that are made for them.
+// Beside what is correct, the same operator with six bugs, and the plans that are made for them.
 func TestPeculiarOperatorWithBugs(t *testing.T) {
 	t.Parallel()
 	bugs := map[string]string{
@@ -78,6 +80,7 @@ func TestPeculiarOperatorWithBugs(t *testing.T) {
 		"drift-edited/statefulsets.apps/edge/spec.template: end-state": "a field of a child is only set when it is made",
 		"error-500/update-proxies-edge#2: residue":                     "an error at the end of the clean-up is forgotten",
 		"namespace-deleted@create: residue":                            "what is missing is made before it is deleted",
+		"crash-deleted/patch-secrets-credentials#1: end-state":         "the finalizer comes after what it is for",
 		"error-500/get-secrets-edge-password#1: panic":                 "an error is not looked at",
 	}
 	o := exploring(true)
@@ -191,8 +194,13 @@ func (p *peculiar) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 				return reconcile.Result{}, err
 			}
 		}
-		if err := p.live.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: "credentials"}, &corev1.Secret{}); err != nil {
+		if err := p.logOut(ctx, proxy); err != nil {
 			return reconcile.Result{}, fmt.Errorf("logging out: %w", err)
+		}
+		if p.bugs {
+			if err := p.use(ctx, proxy, "null"); err != nil {
+				return reconcile.Result{}, err
+			}
 		}
 		if controllerutil.RemoveFinalizer(proxy, peculiarFinalizer) {
 			err := p.live.Update(ctx, proxy)
@@ -202,6 +210,11 @@ func (p *peculiar) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
 		return reconcile.Result{}, nil
+	}
+	if p.bugs {
+		if err := p.use(ctx, proxy, `"yes"`); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	if controllerutil.AddFinalizer(proxy, peculiarFinalizer) {
 		if err := p.live.Update(ctx, proxy); err != nil {
@@ -220,6 +233,26 @@ func (p *peculiar) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{}, p.live.Status().Update(ctx, proxy)
+}
+
+// logOut needs the credentials, unless they are gone together with what they were for.
+func (p *peculiar) logOut(ctx context.Context, proxy *v1.Proxy) error {
+	err := p.live.Get(ctx, client.ObjectKey{Namespace: proxy.Namespace, Name: "credentials"}, &corev1.Secret{})
+	if !apierrors.IsNotFound(err) || p.bugs {
+		return err
+	}
+	key := client.ObjectKey{Namespace: proxy.Namespace, Name: proxy.Name + "-password"}
+	if gone := p.live.Get(ctx, key, &corev1.Secret{}); apierrors.IsNotFound(gone) {
+		return nil
+	}
+	return err
+}
+
+// use notes at the credentials that they are in use.
+func (p *peculiar) use(ctx context.Context, proxy *v1.Proxy, value string) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: proxy.Namespace, Name: "credentials"}}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{"peculiar.homeostat.dev/used-by-%s":%s}}}`, proxy.Name, value)
+	return p.live.Patch(ctx, secret, client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 
 // put makes a child what set makes of it.

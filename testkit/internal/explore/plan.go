@@ -175,7 +175,7 @@ func (p *planner) crashes() {
 				return nil, wire.ErrCut
 			},
 		})
-		if t.creates {
+		if t.creates || p.known.restored[t.kind.String()+"/"+t.object] {
 			p.add(crashDeleted(t, len(p.x.Steps)))
 		}
 		p.skip("crash-lost", t.id(), "it is the same as crash-after: nobody is left to hear the answer")

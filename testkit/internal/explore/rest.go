@@ -182,7 +182,8 @@ func (r *run) wrongEnd(step int) {
 		r.violate(undead.Oracle, undead.Message, undead.Detail)
 	case diff != "":
 		r.violate(oracleEndState, fmt.Sprintf(
-			"%s the cluster is not what it is without the fault, %v later", r.after(step), r.x.Patience), diff)
+			"%s the cluster is not what it is without the fault, %v later (-: without the fault, +: now)",
+			r.after(step), r.x.Patience), diff)
 	case lie != nil:
 		r.violate(lie.Oracle, lie.Message, lie.Detail)
 	case r.alive() || busy || idle < guard:
@@ -210,6 +211,9 @@ func (r *run) diff(want, got state.State) string {
 	if r.plan.early { // the scenario made less, and undid less
 		users := r.users()
 		maps.Copy(users, r.known.users)
+		if !r.closed.Load() {
+			maps.DeleteFunc(users, func(name string, _ bool) bool { return r.known.restored[name] })
+		}
 		want, got = without(want, users), without(got, users)
 	}
 	return r.known.mask.Diff(want, got)
@@ -244,7 +248,8 @@ func (r *run) settlesFirst(step int) (over, goesOn bool) {
 	defer cancel()
 	idle := r.allIdle()
 	for {
-		if r.still(ctx, r.x.Rest, idle) && r.untrue(step) == nil && (step < len(r.x.Steps) || !r.isLeft()) {
+		rests := r.still(ctx, r.x.Rest, idle) && r.looked()
+		if rests && r.untrue(step) == nil && (step < len(r.x.Steps) || !r.isLeft()) {
 			r.checkpoints = append(r.checkpoints, r.state())
 			r.children = append(r.children, r.childrenNow())
 			return true, true
@@ -291,6 +296,32 @@ func (r *run) impatient(step int) {
 		r.violate(oracleAtRest, fmt.Sprintf("%s the operator still writes, %v later: it never comes to rest",
 			r.after(step), r.x.Patience), r.lastWrites(8))
 	}
+}
+
+// looked reports whether an operator that polls has looked since something changed: it lists a kind of objects that the
+// scenario made, and does not watch it. Who has not done so for long does not poll.
+func (r *run) looked() bool {
+	const long = 5
+	since := r.unchanged()
+	if since > long*r.x.Rest {
+		return true
+	}
+	polled := map[wire.Kind]bool{}
+	for number := range r.running() {
+		watched := r.wire.Watched(number)
+		for _, kind := range r.wire.Opened(number) {
+			if !slices.Contains(watched, kind) && r.isPrimary(kind) {
+				polled[kind] = true
+			}
+		}
+	}
+	now := time.Since(r.wire.Began())
+	for _, c := range r.wire.Calls() {
+		if c.Verb == "list" && c.Ended > 0 && now-c.Began < since {
+			delete(polled, wire.KindOf(c.Request))
+		}
+	}
+	return len(polled) == 0
 }
 
 // unchanged is for how long the namespace has not changed, apart from Events and from the times that a clock sets.

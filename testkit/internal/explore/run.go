@@ -42,6 +42,7 @@ type run struct {
 	checkpoints []state.State
 	children    [][]child        // at each of them
 	before      []history.Change // what was there before the operator started
+	prepared    int              // how many requests of the scenario it took
 	counted     []history.Change // until the custom resources were deleted: what follows is a race of everybody's deletions
 	changes     []history.Change // the whole history, once the run is over
 
@@ -120,7 +121,7 @@ func (r *run) script() {
 		r.x.Setup(r.k)
 		r.await(r.sawCreations)
 	}
-	r.before = r.log.Changes()
+	r.before, r.prepared = r.log.Changes(), len(r.user.Calls())
 	r.wire.Enter(0)
 	for range max(1, r.plan.replicas) {
 		if !r.start() {
@@ -383,7 +384,7 @@ func (r *run) tearDown() {
 	r.counted = r.log.Changes()
 	doomed := r.primaries()
 	if r.closed.Load() {
-		doomed = append(r.residue(), doomed...)
+		doomed = slices.Concat(r.residue(), r.others(), doomed)
 	}
 	r.call(r.plan.before, len(r.x.Steps))
 	r.say("delete the custom resources")
@@ -444,6 +445,15 @@ func (r *run) primaries() []history.Change {
 		}
 	}
 	return all
+}
+
+// others are the objects that the scenario made and that are not primaries.
+func (r *run) others() []history.Change {
+	made := created(r.user.Calls())
+	for _, c := range r.primaries() {
+		delete(made, c.Object.GetUID())
+	}
+	return slices.DeleteFunc(r.log.Current(), func(c history.Change) bool { return !made[c.Object.GetUID()] })
 }
 
 func kindOf(c history.Change) wire.Kind {

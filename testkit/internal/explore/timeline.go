@@ -50,13 +50,22 @@ func describe(u *unstructured.Unstructured) string { return timeline.Describe(u)
 
 // lastWrites lists the operator's last writes.
 func (r *run) lastWrites(n int) string {
-	var writes []string
-	for _, c := range r.wire.Calls() {
-		if c.Writes() && !wire.IsLease(c.Request) && c.Resource != "events" {
-			writes = append(writes, c.String())
+	var writes []int
+	calls, effective := r.wire.Calls(), r.effective()
+	for i, c := range calls {
+		if c.Writes() && !wire.IsLease(c.Request) {
+			writes = append(writes, i)
 		}
 	}
-	return strings.Join(writes[max(0, len(writes)-n):], "\n")
+	var lines []string
+	for _, i := range writes[max(0, len(writes)-n):] {
+		if effective[i] {
+			lines = append(lines, calls[i].String()+r.told(calls[i]))
+		} else {
+			lines = append(lines, calls[i].String()+", which changed nothing")
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 type metadata struct {

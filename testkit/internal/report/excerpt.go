@@ -25,6 +25,7 @@ func (s span) bad() int {
 type window struct {
 	around      int // entries before and after what matters
 	first, last int // of the entries that matter
+	end         int // entries, where nothing in particular matters
 }
 
 const (
@@ -51,8 +52,11 @@ func (w window) excerpt(timeline []Entry) []span {
 		mark(injected, 1)
 	case slices.ContainsFunc(timeline, injected):
 		mark(injected, w.around)
-	default: // then the operator may know
+	default: // then it matters what went on, and the operator may say why
 		mark(func(e Entry) bool { return e.Lane == Log }, 0)
+		for i := max(0, len(show)-w.end); i < len(show); i++ {
+			show[i] = true
+		}
 	}
 	mark(func(e Entry) bool { return e.Lane == Scenario }, 0)
 	if len(show) > 0 {

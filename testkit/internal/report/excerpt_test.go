@@ -34,7 +34,7 @@ func TestExcerpt(t *testing.T) {
 			"where something is bad, the fault is seen, too", dots(9) + "f" + dots(9) + "!" + dots(9),
 			". <7> .f. <5> ...!... <5> .",
 		},
-		"scenario": {"one sees in which step one is", dots(9) + "s" + dots(9), ". <8> s <8> ."},
+		"scenario": {"one sees in which step one is, and how it ended", dots(9) + "s" + dots(9), ". <8> s <7> .."},
 		"short":    {"what is short is shown as it is", dots(12), dots(12)},
 		"gap":      {"two entries are not worth a cut", "....!........!....", "....!........!...."},
 		"many": {
@@ -48,7 +48,7 @@ func TestExcerpt(t *testing.T) {
 			timeline := entries(tc.timeline)
 			var parts []string
 			next := 0
-			for _, s := range (window{around: 3, first: 2, last: 1}).excerpt(timeline) {
+			for _, s := range (window{around: 3, first: 2, last: 1, end: 2}).excerpt(timeline) {
 				if s.first != next {
 					t.Errorf("a part begins with entry %d, want %d", s.first, next)
 				}

@@ -105,7 +105,7 @@ type rowView struct {
 }
 
 // A page can take more than a terminal, but not everything: a browser needs seconds for 150 drawings and 30000 rows.
-var pageWindow = window{around: 5, first: 12, last: 4}
+var pageWindow = window{around: 5, first: 12, last: 4, end: 12}
 
 const (
 	longestRow = 400   // characters of a text before the rest of it has to be asked for

@@ -46,7 +46,7 @@ type text struct {
 	details int // lines below an entry of the timeline that is not marked
 }
 
-var textWindow = window{around: 3, first: 6, last: 2}
+var textWindow = window{around: 3, first: 6, last: 2, end: 8}
 
 // What a terminal can take. The other forms of the report have the rest.
 const (
@@ -64,8 +64,15 @@ func (t *text) report(r *Report) {
 		}
 		t.printf("\n")
 	}
+	first := map[string]string{} // which run without a fault was the first in which that was wrong
 	for _, run := range r.Failures() {
 		t.printf("%s %s (%s)\n", t.outcome(Failed, "%s"), t.style(bold, run.Name), seconds(run.Duration))
+		what := run.findings()
+		if same := first[what]; same != "" && run.Fault == "none" {
+			t.printf("  what %s found\n\n", same)
+			continue
+		}
+		first[what] = run.Name
 		t.run(run, "  ")
 		t.printf("\n")
 	}
@@ -76,6 +83,15 @@ func (t *text) report(r *Report) {
 		t.printf("\n")
 	}
 	t.printf("%s\n", t.summary(r))
+}
+
+// findings is the same for runs in which the same is wrong.
+func (r Run) findings() string {
+	var b strings.Builder
+	for _, v := range r.Violations {
+		fmt.Fprintf(&b, "%s: %s\n", v.Oracle, v.Message)
+	}
+	return b.String()
 }
 
 // run writes what there is to say of a run below its name.

@@ -1,0 +1,110 @@
+package oracle
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
+	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
+)
+
+// Premature finds states in which an object of the kinds turns Ready while something that runs for it has never been ready
+// so far, and is later: nobody can have seen that it is. Only Deployments, StatefulSets, DaemonSets, Pods and custom
+// resources are judged that the object controls; of the others, not everybody waits for all. Those states that ours does
+// not claim are left out, see [Statuses].
+func Premature(changes []history.Change, kinds map[wire.Kind]bool, ours func(history.Change) bool) []report.Violation {
+	children := workloads(changes)
+	var found []report.Violation
+	last := map[types.UID]bool{}
+	for _, c := range changes {
+		if c.Type == watch.Deleted || !kinds[KindOf(c)] {
+			continue
+		}
+		uid := c.Object.GetUID()
+		was := last[uid]
+		ready, ok := readiness.Condition(c.Object, readiness.Ready)
+		last[uid] = ok && ready.Status == metav1.ConditionTrue
+		if was || !last[uid] || !ours(c) {
+			continue
+		}
+		at := version(c.Object)
+		for _, child := range children {
+			if child.owner != uid || child.born > at || child.gone != 0 && child.gone <= at || child.ready <= at {
+				continue
+			}
+			found = append(found, report.Violation{
+				Oracle: Status, Detail: timeline.Describe(c.Object),
+				Message: fmt.Sprintf("%s said Ready, and its %s was not, and had never been: %s",
+					timeline.Name(c.Object), child.name, child.missing),
+			})
+			break
+		}
+	}
+	return found
+}
+
+// workload is something that runs, and when, in versions of the API server, it was there, was ready for the first time, and
+// went. The last is 0 if it did not.
+type workload struct {
+	owner             types.UID
+	name, missing     string // missing is what kept it from being ready at first
+	born, ready, gone uint64
+}
+
+// workloads are those that became ready at some time.
+func workloads(changes []history.Change) []*workload {
+	all, order := map[types.UID]*workload{}, []types.UID{}
+	for _, c := range changes {
+		owner, uid := metav1.GetControllerOf(c.Object), c.Object.GetUID()
+		if owner == nil || !runs(c.Object) {
+			continue
+		}
+		at, w := version(c.Object), all[uid]
+		if w == nil {
+			w = &workload{owner: owner.UID, name: timeline.Name(c.Object), born: at}
+			all[uid] = w
+			order = append(order, uid)
+		}
+		switch missing := readiness.Missing(c.Object); {
+		case c.Type == watch.Deleted:
+			w.gone = at
+		case missing == "" && w.ready == 0:
+			w.ready = at
+		case w.ready == 0:
+			w.missing = missing
+		}
+	}
+	var found []*workload
+	for _, uid := range order {
+		if w := all[uid]; w.ready != 0 {
+			found = append(found, w)
+		}
+	}
+	return found
+}
+
+func runs(u *unstructured.Unstructured) bool {
+	if readiness.IsCustom(u) {
+		_, says := readiness.Condition(u, readiness.Ready)
+		return says
+	}
+	return slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet", "Pod"}, u.GetKind())
+}
+
+// version is when a state came about. The API server counts the versions of all kinds together.
+func version(u *unstructured.Unstructured) uint64 {
+	n, err := strconv.ParseUint(u.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
