@@ -98,7 +98,7 @@ func TestSweepThatFails(t *testing.T) {
 			}
 			return ""
 		})},
-		"without": {chaos.Before(key), chaos.Without("it is not what this is about", "end-state"), chaos.Patience(9 * time.Second)},
+		"without": {chaos.Before(key), chaos.Without("not what this is about", "end-state"), chaos.Patience(9 * time.Second)},
 		"drift":   {chaos.Before(key), chaos.Patience(2 * time.Second)},
 	}
 	if what := os.Getenv(fails); what != "" {

@@ -129,7 +129,7 @@ func (o *exploreOptions) checkNumbers() error {
 func (o *exploreOptions) checkFaults() error {
 	for _, fault := range o.faults {
 		if !explore.IsFault(fault) {
-			return fmt.Errorf("--fault=%s: there is no such fault: choose from %s; crash, for example, stands for all of crash-...",
+			return fmt.Errorf("--fault=%s: there is no such fault: choose from %s; crash stands for all that begin with it",
 				fault, strings.Join(explore.Faults(), ", "))
 		}
 	}

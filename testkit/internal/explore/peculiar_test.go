@@ -189,27 +189,7 @@ func (p *peculiar) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	if !proxy.DeletionTimestamp.IsZero() {
-		if p.bugs {
-			if err := p.named(ctx, proxy); err != nil {
-				return reconcile.Result{}, err
-			}
-		}
-		if err := p.logOut(ctx, proxy); err != nil {
-			return reconcile.Result{}, fmt.Errorf("logging out: %w", err)
-		}
-		if p.bugs {
-			if err := p.use(ctx, proxy, "null"); err != nil {
-				return reconcile.Result{}, err
-			}
-		}
-		if controllerutil.RemoveFinalizer(proxy, peculiarFinalizer) {
-			err := p.live.Update(ctx, proxy)
-			if p.bugs {
-				err = nil
-			}
-			return reconcile.Result{}, client.IgnoreNotFound(err)
-		}
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, p.cleanUp(ctx, proxy)
 	}
 	if p.bugs {
 		if err := p.use(ctx, proxy, `"yes"`); err != nil {
@@ -233,6 +213,28 @@ func (p *peculiar) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{}, p.live.Status().Update(ctx, proxy)
+}
+
+func (p *peculiar) cleanUp(ctx context.Context, proxy *v1.Proxy) error {
+	if p.bugs {
+		if err := p.named(ctx, proxy); err != nil {
+			return err
+		}
+		if err := p.use(ctx, proxy, "null"); err != nil {
+			return err
+		}
+	}
+	if err := p.logOut(ctx, proxy); err != nil {
+		return fmt.Errorf("logging out: %w", err)
+	}
+	if !controllerutil.RemoveFinalizer(proxy, peculiarFinalizer) {
+		return nil
+	}
+	err := p.live.Update(ctx, proxy)
+	if p.bugs {
+		err = nil
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // logOut needs the credentials, unless they are gone together with what they were for.

@@ -210,7 +210,10 @@ var failures = []struct {
 }{
 	{"error-500", "an internal error (500)", http.StatusInternalServerError, metav1.StatusReasonInternalError, true},
 	{"error-503", "503 Service Unavailable", http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, false},
-	{"error-429", "429 Too Many Requests with Retry-After", http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, false},
+	{
+		"error-429", "429 Too Many Requests with Retry-After", http.StatusTooManyRequests,
+		metav1.StatusReasonTooManyRequests, false,
+	},
 }
 
 // answers fail requests, or lose the answers to them.

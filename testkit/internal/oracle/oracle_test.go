@@ -73,7 +73,8 @@ func TestCalls(t *testing.T) {
 				Sent:    []byte(`[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"remove","path":"/spec/a"}]`),
 				Message: `Service "a" is invalid: spec.a: Required value`,
 			},
-			422, []string{oracle.Refused},
+			422,
+			[]string{oracle.Refused},
 		},
 		"Untested": {
 			"a JSON patch does not fit",
@@ -82,7 +83,8 @@ func TestCalls(t *testing.T) {
 				Sent:    []byte(`[{"op":"remove","path":"/data/a"}]`),
 				Message: "the server rejected our request due to an error in our request",
 			},
-			422, []string{oracle.Refused},
+			422,
+			[]string{oracle.Refused},
 		},
 		"Immutable": {
 			"that it names the object's UID, as each update does, is no excuse",

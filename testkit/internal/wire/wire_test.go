@@ -121,14 +121,14 @@ func TestRecordsWrites(t *testing.T) {
 	}
 }
 
-// Somebody who is given the configuration of somebody else, for example the operator that of the scenario, still does what it
-// does in its own name.
+// Who is given the configuration of somebody else, for example the operator that of the scenario, still does what it does in
+// its own name.
 func TestOneRequestOneLine(t *testing.T) {
 	t.Parallel()
 	url, _ := server(t)
 	inner, outer := wire.New(nil), wire.New(nil)
 	c := &http.Client{Transport: outer.Transport(1, inner.Transport(0, &http.Transport{DisableKeepAlives: true}))}
-	send(t, c, http.MethodPost, url+"/api/v1/namespaces/n/configmaps", `{"metadata":{"name":"a"}}`)
+	_ = send(t, c, http.MethodPost, url+"/api/v1/namespaces/n/configmaps", `{"metadata":{"name":"a"}}`).Body.Close()
 	if got, its := len(outer.Calls()), len(inner.Calls()); got != 1 || its != 0 {
 		t.Errorf("the outer line has %d requests and the inner %d, want 1 and 0", got, its)
 	}
