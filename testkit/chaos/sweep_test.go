@@ -99,7 +99,7 @@ func TestSweepThatFails(t *testing.T) {
 			return ""
 		})},
 		"without": {chaos.Before(key), chaos.Without("not what this is about", "end-state"), chaos.Patience(9 * time.Second)},
-		"drift":   {chaos.Before(key), chaos.Patience(2 * time.Second)},
+		"drift":   {chaos.Before(key), chaos.Patience(10 * time.Second)}, // it is found when that is over
 	}
 	if what := os.Getenv(fails); what != "" {
 		chaos.Sweep(t, chaos.Setup(sealer(true)), scenario, chaos.Faults{"drift-deleted"}, options[what]...)

@@ -52,6 +52,20 @@ func (r *run) measure(ctx context.Context) (time.Duration, error) {
 	return pace, err //nolint:wrapcheck // only whether there is one matters
 }
 
+// isQuiet reports whether everything is as it should be after a step, and the operator has been silent for as long as would do
+// if the machine were not busy.
+func (r *run) isQuiet(step int) bool {
+	busy, idle := r.wire.Busy()
+	if !r.x.has(oracleAtRest) || busy || idle < r.x.Rest || r.unchanged() < r.x.Rest || !r.alive() {
+		return false
+	}
+	right := step < len(r.x.Steps) || !r.isLeft()
+	if r.known != nil {
+		right = r.undead(step) == nil && r.diff(r.known.checkpoints[step], r.state()) == ""
+	}
+	return right && r.untrue(step) == nil
+}
+
 // isStarved reports whether the machine is so busy that an operator which has not got anywhere may be the last to blame.
 func (r *run) isStarved() bool {
 	const much = 100 * time.Millisecond
@@ -134,7 +148,7 @@ func (r *run) settle(step int) bool {
 		if over, goesOn := settles(step); over {
 			return goesOn
 		}
-		if !r.isStarved() && r.sawCreations() {
+		if !r.isStarved() && r.sawCreations() && !r.isQuiet(step) {
 			break
 		}
 	}

@@ -238,7 +238,7 @@ func (s *subject) stopInOrder(i *incarnation.Incarnation) {
 func folders(t *testing.T) []string {
 	t.Helper()
 	scenarios, err := filepath.Glob(filepath.Join(pythonOperators, "*", "scenario.yaml"))
-	if err != nil || len(scenarios) != 6 {
+	if err != nil || len(scenarios) != 7 {
 		t.Fatalf("there are %d operators, %v", len(scenarios), err)
 	}
 	names := make([]string, 0, len(scenarios))

@@ -117,7 +117,7 @@ func (p Place) inUse() bool {
 	}
 	_ = conn.Close() // says nothing, so it is no lease
 	s, err := p.ReadState()
-	return err != nil || s.Owner == process.ID{} || s.Owner.Alive()
+	return err != nil || s.Owner == process.ID{} || s.Owner.Alive() && !s.Owner.Ending()
 }
 
 // A Place is where one thing is found, whether it runs or not.

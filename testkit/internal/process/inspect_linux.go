@@ -4,14 +4,50 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
+	"syscall"
 )
 
 // Positions in /proc/<pid>/stat after the closing parenthesis of the command: see proc_pid_stat(5).
 const (
 	statState     = 0
+	statFlags     = 6
 	statStartTime = 19
 )
+
+// isEnding says whether a process is on its way out: it is being taken down, or SIGKILL waits for it to get a processor.
+func isEnding(pid int) bool {
+	stat, statErr := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	status, statusErr := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return statErr == nil && isExiting(string(stat)) || statusErr == nil && isKilled(string(status))
+}
+
+// isExiting looks for PF_EXITING among the kernel's flags.
+func isExiting(stat string) bool {
+	const exiting = 0x4
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) <= statFlags {
+		return false
+	}
+	flags, err := strconv.ParseUint(fields[statFlags], 10, 64)
+	return err == nil && flags&exiting != 0
+}
+
+// isKilled looks for SIGKILL among the signals that are pending.
+func isKilled(status string) bool {
+	const kill = 1 << (syscall.SIGKILL - 1)
+	for line := range strings.Lines(status) {
+		name, mask, _ := strings.Cut(line, ":")
+		if name != "SigPnd" && name != "ShdPnd" {
+			continue
+		}
+		if signals, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64); err == nil && signals&kill != 0 {
+			return true
+		}
+	}
+	return false
+}
 
 func inspect(pid int) (info, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
