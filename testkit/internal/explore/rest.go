@@ -52,8 +52,8 @@ func (r *run) measure(ctx context.Context) (time.Duration, error) {
 	return pace, err //nolint:wrapcheck // only whether there is one matters
 }
 
-// isQuiet reports whether everything is as it should be after a step, and the operator has been silent for as long as would do
-// if the machine were not busy.
+// isQuiet reports whether everything is as it should be after a step, and the operator has been silent for as long as would
+// do if the machine were not busy.
 func (r *run) isQuiet(step int) bool {
 	busy, idle := r.wire.Busy()
 	if !r.x.has(oracleAtRest) || busy || idle < r.x.Rest || r.unchanged() < r.x.Rest || !r.alive() {
@@ -312,8 +312,8 @@ func (r *run) impatient(step int) {
 	}
 }
 
-// looked reports whether an operator that polls has looked since something changed: it lists a kind of objects that the
-// scenario made, and does not watch it. Who has not done so for long does not poll.
+// looked reports whether an operator that polls has looked since something changed, and had time to act on that: it lists a
+// kind of objects that the scenario made, and does not watch it. Who has not done so for long does not poll.
 func (r *run) looked() bool {
 	const long = 5
 	since := r.unchanged()
@@ -331,7 +331,7 @@ func (r *run) looked() bool {
 	}
 	now := time.Since(r.wire.Began())
 	for _, c := range r.wire.Calls() {
-		if c.Verb == "list" && c.Ended > 0 && now-c.Began < since {
+		if c.Verb == "list" && c.Ended > 0 && now-c.Began < since && now-c.Ended >= r.x.Rest {
 			delete(polled, wire.KindOf(c.Request))
 		}
 	}

@@ -52,8 +52,8 @@ func (id ID) Alive() bool {
 	return err == nil && now == id
 }
 
-// Ending says whether this very process still runs and will not for long, because it has been killed: on a busy machine it may
-// take a while until it has lost all it holds. False says nothing where the system does not tell.
+// Ending says whether this very process still runs and will not for long, because it has been killed: on a busy machine it
+// may take a while until it has lost all it holds. False says nothing where the system does not tell.
 func (id ID) Ending() bool { return id.Alive() && isEnding(id.PID) }
 
 // WaitEnd returns when this very process has ended, or ctx has.
