@@ -77,6 +77,7 @@ func TestCorrectOperatorInPython(t *testing.T) {
 		"deleted@edit", "down@edit", "drift-deleted/services/example", "drift-edited/configmaps/example",
 		"error-429/update-pages.status-example#2", "failover@edit", "lag/configmaps@edit",
 		"lost-answer/create-configmaps-example#1", "missed/pages.testkit.homeostat.dev@create+edit", "watch-closed@create",
+		"namespace-deleted@edit", "down@create+edit",
 		"watch-broken@edit", "watch-expired@edit",
 	}
 	r := run(t, ofPython(t, "correct", plans...))

@@ -2,6 +2,7 @@ package explore_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,33 @@ func TestOperatorThatPolls(t *testing.T) {
 	})
 	if got := found(r); len(got) > 0 || len(r.Runs) < 8 {
 		t.Errorf("of %d runs, this was found: %v\n%s", len(r.Runs), got, text(t, r))
+	}
+}
+
+// Two steps cannot be made one right after the other if the first waits for what the operator makes of it. That is said, and
+// not held against the operator.
+func TestStepThatWaits(t *testing.T) {
+	t.Parallel()
+	letter := func(text string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "letter"}, Data: map[string]string{"text": text}}
+	}
+	r := run(t, explore.Options{
+		Name: "waits", Patience: testkit.DefaultTimeout, Seed: 1,
+		Only: func(plan string) bool { return plan == "down@write+write-again" },
+		Subject: explore.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
+			return k.Start(setupPolling(k.Namespace), append(opts, testkit.WithConfig(k.Config))...)
+		}),
+		Steps: []explore.Step{
+			{Name: "write", Do: func(k *testkit.K) {
+				k.Apply(letter("hello"))
+				k.Eventually(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "sealed-letter"}}, testkit.Exists())
+			}},
+			{Name: "write again", Do: func(k *testkit.K) { k.Apply(letter("goodbye")) }},
+		},
+	})
+	last := r.Runs[len(r.Runs)-1]
+	if got := found(r); len(got) > 0 || last.Name != "down@write+write-again" || !strings.Contains(last.Why, "waits") {
+		t.Errorf("found %v, and of %s: %q\n%s", got, last.Name, last.Why, text(t, r))
 	}
 }
 

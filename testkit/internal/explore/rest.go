@@ -304,8 +304,9 @@ func (r *run) impatient(step int) {
 		r.violate(lie.Oracle, lie.Message, lie.Detail)
 	case rests && over && r.isLeft(): // it is judged with the whole run
 	case rests:
+		pace, _ := r.measure(r.k.Context()) // it is for the reader
 		r.broken = fmt.Errorf("%s nothing happens any more, but the machine is too busy to be sure of that: a request takes %v",
-			r.after(step), r.pace)
+			r.after(step), pace)
 	default:
 		r.violate(oracleAtRest, fmt.Sprintf("%s the operator still writes, %v later: it never comes to rest",
 			r.after(step), r.x.Patience), r.lastWrites(8))

@@ -2,9 +2,7 @@ package explore
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
-	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
@@ -230,150 +227,6 @@ func (r *run) call(f func(*run, int), step int) {
 	}
 }
 
-// start starts one more incarnation and reports whether that worked.
-func (r *run) start() bool {
-	r.mu.Lock()
-	r.started++
-	number := r.started
-	r.mu.Unlock()
-	r.say(fmt.Sprintf("the operator starts (process %d)", number))
-	p, err := r.x.Subject.Start(r.k, Start{
-		Number: number, Elect: r.plan.elect,
-		Transport: func(next http.RoundTripper) http.RoundTripper {
-			return r.remember(next, r.wire.Transport(number, next))
-		},
-	})
-	if err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if errors.Is(err, ErrNoElection) {
-			r.plan.untried = err.Error()
-		} else {
-			r.broken = fmt.Errorf("starting the operator: %w", err)
-		}
-		return false
-	}
-	r.mu.Lock()
-	r.processes[number] = p
-	r.everyone = append(r.everyone, p)
-	r.mu.Unlock()
-	r.wire.Touch()
-	go r.watchOver(number, p)
-	return true
-}
-
-// tolerated is how often an operator may end by itself in a run with a fault. Whatever runs operators starts them again.
-const tolerated = 3
-
-// watchOver starts another incarnation when one ends by itself.
-func (r *run) watchOver(number int, p Process) {
-	select {
-	case <-p.Done():
-	case <-r.probe.ctx.Done():
-		return
-	}
-	r.mu.Lock()
-	meant := r.killed[number]
-	r.killed[number] = true
-	if !meant {
-		r.exits++
-		r.restarting++
-	}
-	exits := r.exits
-	r.mu.Unlock()
-	if meant || r.probe.ctx.Err() != nil {
-		return
-	}
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.restarting--
-	}()
-	r.enter(report.Entry{Lane: report.Operator, Text: fmt.Sprintf("process %d ends by itself", number), Bad: true})
-	r.forget(number)
-	if r.x.has(oracleExit) && (r.plan.fault == "none" || exits > tolerated) {
-		r.violate(oracleExit, "the operator ended by itself", "")
-		r.probe.cancel() // nobody is there to bring about what the scenario waits for
-		return
-	}
-	r.probe.do(func() { r.start() })
-}
-
-// crash kills an incarnation from within one of its requests, and starts the next one. No further request leaves it.
-func (r *run) crash(number int) {
-	r.wire.Cut(number)
-	r.mu.Lock()
-	if r.killed[number] {
-		r.mu.Unlock()
-		return
-	}
-	r.killed[number] = true
-	r.restarting++
-	r.mu.Unlock()
-	r.note("the operator is killed")
-	r.wg.Go(func() {
-		r.probe.do(func() {
-			for r.process(number) == nil { // it is killed while it starts
-				select {
-				case <-time.After(time.Millisecond):
-				case <-r.probe.ctx.Done():
-					return
-				}
-			}
-			r.process(number).Kill()
-			r.forget(number)
-			switch {
-			case r.plan.elect: // the other one goes on
-			case r.plan.early && !r.isEnded():
-				r.mu.Lock()
-				r.dead = true
-				r.mu.Unlock()
-			default:
-				r.start()
-			}
-		})
-		r.mu.Lock()
-		r.restarting--
-		r.mu.Unlock()
-		r.wire.Touch()
-	})
-}
-
-func (r *run) process(number int) Process {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.processes[number]
-}
-
-func (r *run) forget(number int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.processes, number)
-}
-
-func (r *run) running() map[int]Process {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.processes)
-}
-
-func (r *run) end(number int, how func()) {
-	r.mu.Lock()
-	r.killed[number] = true
-	r.mu.Unlock()
-	r.probe.do(how)
-	r.forget(number)
-}
-
-// restart ends all incarnations in order and starts one.
-func (r *run) restart() bool {
-	for number, p := range r.running() {
-		r.say(fmt.Sprintf("the operator is stopped (process %d)", number))
-		r.end(number, p.Stop)
-	}
-	return r.start()
-}
-
 // tearDown deletes what the scenario made and the operator looks after, and waits for the end.
 func (r *run) tearDown() {
 	r.mu.Lock()
@@ -400,86 +253,6 @@ func (r *run) tearDown() {
 	r.wire.Touch()
 	r.call(r.plan.during, len(r.x.Steps))
 	r.settle(len(r.x.Steps))
-}
-
-// sawCreations reports whether the history shows everything that the scenario and the operator have made. On a busy machine
-// it may be seconds behind.
-func (r *run) sawCreations() bool {
-	seen := map[types.UID]bool{}
-	for _, c := range r.log.Changes() {
-		seen[c.Object.GetUID()] = true
-	}
-	for _, w := range []*wire.Wire{r.user, r.wire} {
-		calls := w.Calls()
-		made := created(calls)
-		for _, c := range calls {
-			uid := types.UID(c.UID)
-			if made[uid] && !seen[uid] && c.Namespace == r.k.Namespace && r.x.historian.Follows(c.Group, c.Resource) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// primaries are the objects that the scenario made, of kinds that the operator asked for. What was there before the operator
-// started, such as a Secret, stays for its clean-up, unless it is a custom resource.
-func (r *run) primaries() []history.Change {
-	made := created(r.user.Calls())
-	for _, c := range r.before {
-		if !readiness.IsCustom(c.Object) {
-			delete(made, c.Object.GetUID())
-		}
-	}
-	var opened []wire.Kind
-	for number := range r.running() {
-		opened = append(opened, r.wire.Opened(number)...)
-	}
-	if r.known != nil {
-		opened = append(opened, r.known.opened...)
-	}
-	var all []history.Change
-	for _, c := range r.log.Current() {
-		if made[c.Object.GetUID()] && slices.Contains(opened, kindOf(c)) {
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
-// others are the objects that the scenario made and that are not primaries.
-func (r *run) others() []history.Change {
-	made := created(r.user.Calls())
-	for _, c := range r.primaries() {
-		delete(made, c.Object.GetUID())
-	}
-	return slices.DeleteFunc(r.log.Current(), func(c history.Change) bool { return !made[c.Object.GetUID()] })
-}
-
-func kindOf(c history.Change) wire.Kind {
-	return wire.Kind{Group: c.Resource.Group, Resource: c.Resource.Resource}
-}
-
-// created returns the objects that the calls created or, by an apply or a patch, may have created.
-func created(calls []wire.Call) map[types.UID]bool {
-	all := map[types.UID]bool{}
-	for _, c := range calls {
-		if c.UID != "" && c.Subresource == "" && c.Code == http.StatusCreated {
-			all[types.UID(c.UID)] = true
-		}
-	}
-	return all
-}
-
-// written returns the objects that the calls wrote.
-func written(calls []wire.Call) map[types.UID]bool {
-	all := map[types.UID]bool{}
-	for _, c := range calls {
-		if c.UID != "" && c.Writes() && c.Reached && c.Code < http.StatusMultipleChoices {
-			all[types.UID(c.UID)] = true
-		}
-	}
-	return all
 }
 
 // say enters in the timeline what the scenario does, note what was injected.
@@ -530,61 +303,4 @@ func (r *run) isFired() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.fired
-}
-
-func (r *run) names(changes []history.Change) *state.Names {
-	return state.NamesOf(r.k.Namespace, changes, r.x.invented)
-}
-
-// state is what the namespace amounts to now.
-func (r *run) state() state.State {
-	changes := r.log.Changes()
-	names := r.names(changes)
-	return state.Renumber(state.Take(names, r.log.Current(), r.detail()))
-}
-
-// detail says what of an object is compared: that which the operator or the scenario wrote, and its status if the operator
-// writes that of its kind.
-func (r *run) detail() func(history.Change) state.Detail {
-	theirs, ours := written(r.wire.Calls()), written(r.user.Calls())
-	status := map[wire.Kind]bool{}
-	for _, c := range r.wire.Calls() {
-		if c.Subresource == "status" && c.Writes() {
-			status[wire.KindOf(c.Request)] = true
-		}
-	}
-	if r.known != nil {
-		status = r.known.status
-	}
-	return func(c history.Change) state.Detail {
-		uid := c.Object.GetUID()
-		switch {
-		case c.Resource.Resource == "events", !theirs[uid] && !ours[uid]:
-			return state.None
-		case status[kindOf(c)] && r.plan.uncount:
-			return state.Verdict
-		case status[kindOf(c)]:
-			return state.Whole
-		default:
-			return state.Spec
-		}
-	}
-}
-
-// name is how a reader knows an object.
-func (r *run) name(c history.Change) string {
-	return fmt.Sprintf("%s %s", c.Object.GetKind(), c.Object.GetName())
-}
-
-// childrenNow are the objects that the operator made and that exist, the oldest first.
-func (r *run) childrenNow() []child {
-	made := created(r.wire.Calls())
-	names := r.names(r.log.Changes())
-	var all []child
-	for _, c := range r.log.Current() {
-		if made[c.Object.GetUID()] && c.Resource.Resource != "events" && c.Object.GetDeletionTimestamp() == nil {
-			all = append(all, child{names.Of(c.Object.GetUID()), kindOf(c), parts(r.settable(c.Object))})
-		}
-	}
-	return all
 }

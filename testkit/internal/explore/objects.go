@@ -1,0 +1,153 @@
+package explore
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
+)
+
+// This file is about what there is: whose it is, what it is called in every run, and what of it is compared.
+
+// sawCreations reports whether the history shows everything that the scenario and the operator have made. On a busy machine
+// it may be seconds behind.
+func (r *run) sawCreations() bool {
+	seen := map[types.UID]bool{}
+	for _, c := range r.log.Changes() {
+		seen[c.Object.GetUID()] = true
+	}
+	for _, w := range []*wire.Wire{r.user, r.wire} {
+		calls := w.Calls()
+		made := created(calls)
+		for _, c := range calls {
+			uid := types.UID(c.UID)
+			if made[uid] && !seen[uid] && c.Namespace == r.k.Namespace && r.x.historian.Follows(c.Group, c.Resource) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// primaries are the objects that the scenario made, of kinds that the operator asked for. What was there before the operator
+// started, such as a Secret, stays for its clean-up, unless it is a custom resource.
+func (r *run) primaries() []history.Change {
+	made := created(r.user.Calls())
+	for _, c := range r.before {
+		if !readiness.IsCustom(c.Object) {
+			delete(made, c.Object.GetUID())
+		}
+	}
+	var opened []wire.Kind
+	for number := range r.running() {
+		opened = append(opened, r.wire.Opened(number)...)
+	}
+	if r.known != nil {
+		opened = append(opened, r.known.opened...)
+	}
+	var all []history.Change
+	for _, c := range r.log.Current() {
+		if made[c.Object.GetUID()] && slices.Contains(opened, kindOf(c)) {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// others are the objects that the scenario made and that are not primaries.
+func (r *run) others() []history.Change {
+	made := created(r.user.Calls())
+	for _, c := range r.primaries() {
+		delete(made, c.Object.GetUID())
+	}
+	return slices.DeleteFunc(r.log.Current(), func(c history.Change) bool { return !made[c.Object.GetUID()] })
+}
+
+func kindOf(c history.Change) wire.Kind {
+	return wire.Kind{Group: c.Resource.Group, Resource: c.Resource.Resource}
+}
+
+// created returns the objects that the calls created or, by an apply or a patch, may have created.
+func created(calls []wire.Call) map[types.UID]bool {
+	all := map[types.UID]bool{}
+	for _, c := range calls {
+		if c.UID != "" && c.Subresource == "" && c.Code == http.StatusCreated {
+			all[types.UID(c.UID)] = true
+		}
+	}
+	return all
+}
+
+// written returns the objects that the calls wrote.
+func written(calls []wire.Call) map[types.UID]bool {
+	all := map[types.UID]bool{}
+	for _, c := range calls {
+		if c.UID != "" && c.Writes() && c.Reached && c.Code < http.StatusMultipleChoices {
+			all[types.UID(c.UID)] = true
+		}
+	}
+	return all
+}
+
+func (r *run) names(changes []history.Change) *state.Names {
+	return state.NamesOf(r.k.Namespace, changes, r.x.invented)
+}
+
+// state is what the namespace amounts to now.
+func (r *run) state() state.State {
+	changes := r.log.Changes()
+	names := r.names(changes)
+	return state.Renumber(state.Take(names, r.log.Current(), r.detail()))
+}
+
+// detail says what of an object is compared: that which the operator or the scenario wrote, and its status if the operator
+// writes that of its kind.
+func (r *run) detail() func(history.Change) state.Detail {
+	theirs, ours := written(r.wire.Calls()), written(r.user.Calls())
+	status := map[wire.Kind]bool{}
+	for _, c := range r.wire.Calls() {
+		if c.Subresource == "status" && c.Writes() {
+			status[wire.KindOf(c.Request)] = true
+		}
+	}
+	if r.known != nil {
+		status = r.known.status
+	}
+	return func(c history.Change) state.Detail {
+		uid := c.Object.GetUID()
+		switch {
+		case c.Resource.Resource == "events", !theirs[uid] && !ours[uid]:
+			return state.None
+		case status[kindOf(c)] && r.plan.uncount:
+			return state.Verdict
+		case status[kindOf(c)]:
+			return state.Whole
+		default:
+			return state.Spec
+		}
+	}
+}
+
+// name is how a reader knows an object.
+func (r *run) name(c history.Change) string {
+	return fmt.Sprintf("%s %s", c.Object.GetKind(), c.Object.GetName())
+}
+
+// childrenNow are the objects that the operator made and that exist, the oldest first.
+func (r *run) childrenNow() []child {
+	made := created(r.wire.Calls())
+	names := r.names(r.log.Changes())
+	var all []child
+	for _, c := range r.log.Current() {
+		if made[c.Object.GetUID()] && c.Resource.Resource != "events" && c.Object.GetDeletionTimestamp() == nil {
+			all = append(all, child{names.Of(c.Object.GetUID()), kindOf(c), parts(r.settable(c.Object))})
+		}
+	}
+	return all
+}
