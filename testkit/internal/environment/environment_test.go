@@ -246,8 +246,13 @@ func TestLeaseLastsUntilTheGoCommandEnds(t *testing.T) {
 	if c := w.remains(owner); c == "" {
 		t.Fatal("the environment ended before the go command did")
 	}
+	last := w.hold() // as `testkit exec -- go test` does
+	last.ready()
 	parent.end()
-	w.nothingLeft(owner)
+	last.end()
+	if left := w.remains(owner); left != "" {
+		t.Errorf("who gave its lease back last did not wait for the end: %s", left)
+	}
 }
 
 func TestBrokenProgram(t *testing.T) {

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"os"
 	"os/exec"
@@ -226,6 +228,9 @@ func (w *world) environments() []snapshot {
 	var all []snapshot
 	for _, file := range files {
 		data, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has just ended
+		}
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -84,6 +84,7 @@ func (s *server) handle(conn *net.UnixConn) {
 		}
 	}
 	s.hold(h.Until)
+	s.dismiss() // whose end has not been looked for since it came: the last client is to know that it is the last
 	// The last client learns from the end of its connection that this process has ended. Nobody else needs to wait.
 	if s.release(conn) > 0 {
 		_ = stream.send(reply{Shared: true})
@@ -173,8 +174,8 @@ func (s *server) lease() bool {
 	}
 }
 
-// release ends a lease and returns how many there still are. The connection, if there is one, is kept: a connection
-// that nobody holds is closed by the garbage collector.
+// release ends a lease and returns how many there still are. The connection is kept: one that nobody holds is closed by the
+// garbage collector.
 func (s *server) release(conn *net.UnixConn) int {
 	s.mu.Lock()
 	s.leases--
@@ -203,11 +204,21 @@ func (s *server) hold(id *process.ID) {
 				break
 			}
 		}
-		s.mu.Lock()
-		delete(s.holders, *id)
-		s.mu.Unlock()
-		s.release(nil)
+		s.dismiss()
 	}()
+}
+
+// dismiss ends the leases that were kept for processes that have ended.
+func (s *server) dismiss() {
+	s.mu.Lock()
+	for id := range s.holders {
+		if !id.Alive() {
+			delete(s.holders, id)
+			s.leases--
+		}
+	}
+	s.mu.Unlock()
+	s.checkUnused()
 }
 
 // checkUnused tells serve when there is no lease.
