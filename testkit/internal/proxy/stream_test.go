@@ -30,12 +30,12 @@ func TestFramesAreHandedOnAtOnce(t *testing.T) {
 			ended := make(chan struct{})
 			target := server(t, func(w http.ResponseWriter, r *http.Request) {
 				defer close(ended)
-				flush(t, w)
+				flush(w)
 				for {
 					select {
 					case frame := <-frames:
 						_, _ = io.WriteString(w, frame)
-						flush(t, w)
+						flush(w)
 					case <-r.Context().Done():
 						return
 					}
@@ -63,12 +63,8 @@ func TestFramesAreHandedOnAtOnce(t *testing.T) {
 	}
 }
 
-func flush(t *testing.T, w http.ResponseWriter) {
-	t.Helper()
-	if err := http.NewResponseController(w).Flush(); err != nil {
-		t.Error(err)
-	}
-}
+// flush sends what was written. That a client has gone meanwhile is no mistake: what clients get is looked at there.
+func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 
 func TestClientThatGivesUpCancelsTheRequest(t *testing.T) {
 	t.Parallel()
@@ -202,7 +198,7 @@ func TestClose(t *testing.T) {
 			t.Parallel()
 			ended := make(chan struct{}, len(protocols))
 			target := server(t, func(w http.ResponseWriter, r *http.Request) {
-				flush(t, w)
+				flush(w)
 				<-r.Context().Done()
 				ended <- struct{}{}
 			})
@@ -291,7 +287,7 @@ func TestConnectionsAreNotShared(t *testing.T) {
 // A run of thousands of plans makes as many proxies in one process. It is not parallel, because it counts goroutines.
 func TestNothingIsLeftBehind(t *testing.T) { //nolint:paralleltest // See above.
 	target := server(t, func(w http.ResponseWriter, r *http.Request) {
-		flush(t, w)
+		flush(w)
 		<-r.Context().Done()
 	})
 	before := runtime.NumGoroutine()

@@ -1,13 +1,20 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
+	"sync/atomic"
+	"time"
 
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
 )
+
+// dialTimeout is client-go's own.
+const dialTimeout = 30 * time.Second
 
 // upstream sends requests to the API server with the identity of the target.
 type upstream struct {
@@ -16,21 +23,28 @@ type upstream struct {
 	ordinary     http.RoundTripper
 	// upgrades speaks HTTP/1.1 alone, because a connection cannot be taken over in HTTP/2.
 	upgrades http.RoundTripper
+
+	dialer *connrotation.Dialer
+	closed atomic.Bool
 }
 
 func newUpstream(target *rest.Config) (*upstream, error) {
 	target = rest.CopyConfig(target)
 	target.DisableCompression = true
-	if target.Proxy == nil {
-		// It is the default, but naming it keeps client-go from sharing connections with others, so that close can
-		// end them.
-		target.Proxy = http.ProxyFromEnvironment
-	}
 	base, _, err := rest.DefaultServerUrlFor(target)
 	if err != nil {
 		return nil, fmt.Errorf("reading the address of the API server: %w", err)
 	}
-	u := &upstream{base: base, impersonates: target.Impersonate.UserName != ""}
+	dial := target.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	}
+	if target.Proxy == nil {
+		// It is the default, but naming it keeps client-go from remembering the transports of every proxy that there was.
+		target.Proxy = http.ProxyFromEnvironment
+	}
+	u := &upstream{base: base, impersonates: target.Impersonate.UserName != "", dialer: connrotation.NewDialer(dial)}
+	target.Dial = u.dial
 	if u.ordinary, err = rest.TransportFor(target); err == nil {
 		target.NextProtos = []string{"http/1.1"}
 		u.upgrades, err = rest.TransportFor(target)
@@ -49,7 +63,18 @@ func (u *upstream) RoundTrip(req *http.Request) (*http.Response, error) {
 	return u.ordinary.RoundTrip(req)
 }
 
+// dial keeps hold of connections, so that close can end them: those of HTTP/2 are not idle for a moment after their last
+// request was canceled, and the transport would keep them.
+func (u *upstream) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := u.dialer.DialContext(ctx, network, address)
+	if err == nil && u.closed.Load() {
+		_ = conn.Close()
+		return nil, net.ErrClosed
+	}
+	return conn, err
+}
+
 func (u *upstream) close() {
-	utilnet.CloseIdleConnectionsFor(u.ordinary)
-	utilnet.CloseIdleConnectionsFor(u.upgrades)
+	u.closed.Store(true)
+	u.dialer.CloseAll()
 }
