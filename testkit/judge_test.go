@@ -2,6 +2,7 @@ package testkit_test
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -9,7 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -180,4 +183,36 @@ func TestSlowEndIsNoLeak(t *testing.T) {
 			return nil
 		}))
 	})
+}
+
+// deaf is a connection on which no list is ever answered.
+type deaf struct{ http.RoundTripper }
+
+func (d deaf) RoundTrip(req *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(req.URL.Path, "/secrets") {
+		<-req.Context().Done()
+		return nil, req.Context().Err()
+	}
+	return d.RoundTripper.RoundTrip(req)
+}
+
+// An operator that is stopped before its cache is in sync has leaked nothing of its own.
+func TestEndBeforeTheCacheIsInSyncIsNoLeak(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	asked := make(chan error)
+	p := k.Start(func(mgr manager.Manager) error {
+		return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+			informer, err := mgr.GetCache().GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
+			if err == nil {
+				_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{})
+			}
+			asked <- err
+			return err
+		}))
+	}, testkit.WithTransport(func(next http.RoundTripper) http.RoundTripper { return deaf{next} }))
+	if err := <-asked; err != nil {
+		t.Error(err)
+	}
+	p.Stop()
 }

@@ -43,7 +43,7 @@ func labelled(label string) []string {
 		if of < 0 || !strings.Contains(lines[of], fmt.Sprintf("%q:%q", operatorLabel, label)) {
 			continue
 		}
-		if stack := frames(lines[of+1:]); len(stack) > 0 && !isShared(stack[len(stack)-1]) {
+		if stack := frames(lines[of+1:]); len(stack) > 0 && !isInnocent(stack[len(stack)-1]) {
 			count, _, _ := strings.Cut(lines[0], " ")
 			if of > 0 && strings.HasPrefix(lines[0], "goroutine profile:") {
 				count, _, _ = strings.Cut(lines[1], " ")
@@ -69,13 +69,19 @@ func frames(lines []string) []string {
 	return all
 }
 
-// shared are the packages whose goroutines belong to connections to the API server, which all clients of a process share,
-// whoever needed one first.
-var sharedPackages = []string{
-	"net/http.", "net/http/internal/http2.", "golang.org/x/net/http2.", "net.", "internal/singleflight.",
-	"k8s.io/client-go/transport.", "k8s.io/client-go/util/connrotation.",
-}
+// What goroutines begin with that are nobody's fault.
+var (
+	// These belong to connections to the API server, which all clients of a process share, whoever needed one first.
+	sharedConnections = []string{
+		"net/http.", "net/http/internal/http2.", "golang.org/x/net/http2.", "net.", "internal/singleflight.",
+		"k8s.io/client-go/transport.", "k8s.io/client-go/util/connrotation.",
+	}
+	// These wait for informers of a cache of several namespaces, for ever if it is stopped before they are in sync.
+	stuckInformers = []string{"sigs.k8s.io/controller-runtime/pkg/cache.newMultiNamespaceInformer"}
+)
 
-func isShared(entry string) bool {
-	return slices.ContainsFunc(sharedPackages, func(p string) bool { return strings.HasPrefix(entry, p) })
+// isInnocent judges a goroutine by the function that it began with.
+func isInnocent(entry string) bool {
+	begins := func(prefix string) bool { return strings.HasPrefix(entry, prefix) }
+	return slices.ContainsFunc(sharedConnections, begins) || slices.ContainsFunc(stuckInformers, begins)
 }
