@@ -24,8 +24,8 @@ import (
 func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{}) }
 
 // sealer is an operator without a custom resource: it keeps a Secret for each ConfigMap but the one with the key. If it is
-// blind, it does not watch the Secrets.
-func sealer(blind bool) testkit.Setup {
+// blind, it does not watch the Secrets. It takes its time for each.
+func sealer(blind bool, takes time.Duration) testkit.Setup {
 	return func(mgr manager.Manager) error {
 		c := mgr.GetClient()
 		b := ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{})
@@ -33,6 +33,7 @@ func sealer(blind bool) testkit.Setup {
 			b = b.Owns(&corev1.Secret{})
 		}
 		return b.Complete(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+			<-time.After(takes)
 			var letter, key corev1.ConfigMap
 			if err := c.Get(ctx, req.NamespacedName, &letter); err != nil || letter.Name == "key" {
 				return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -67,7 +68,7 @@ func TestSweepOfASetupFunction(t *testing.T) {
 	scenario := chaos.Scenario{writing("hello"), writing("goodbye"), {Name: "read", Do: func(k *testkit.K) {
 		k.Eventually(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "sealed-letter"}}, testkit.Exists())
 	}}}
-	chaos.Sweep(t, chaos.Setup(sealer(false)), scenario, chaos.All,
+	chaos.Sweep(t, chaos.Setup(sealer(false, 0)), scenario, chaos.All,
 		chaos.Before(key), // without which there is no Secret to be read
 		chaos.StartWith(testkit.WithManagerOptions(func(*manager.Options) { started.Add(1) })),
 		chaos.Never("an empty Secret", func(objects []client.Object) string {
@@ -102,7 +103,8 @@ func TestSweepThatFails(t *testing.T) {
 		"drift":   {chaos.Before(key), chaos.Patience(10 * time.Second)}, // it is found when that is over
 	}
 	if what := os.Getenv(fails); what != "" {
-		chaos.Sweep(t, chaos.Setup(sealer(true)), scenario, chaos.Faults{"drift-deleted"}, options[what]...)
+		takes := map[string]time.Duration{"without": 200 * time.Millisecond} // nothing tells what there should be when it is done
+		chaos.Sweep(t, chaos.Setup(sealer(true, takes[what])), scenario, chaos.Faults{"drift-deleted"}, options[what]...)
 		return
 	}
 	for what, want := range map[string][]string{

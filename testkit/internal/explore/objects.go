@@ -15,24 +15,38 @@ import (
 
 // This file is about what there is: whose it is, what it is called in every run, and what of it is compared.
 
-// sawCreations reports whether the history shows everything that the scenario and the operator have made. On a busy machine
+// sawWrites reports whether the history shows everything that the scenario and the operator have written. On a busy machine
 // it may be seconds behind.
-func (r *run) sawCreations() bool {
-	seen := map[types.UID]bool{}
+func (r *run) sawWrites() bool {
+	seen := map[types.UID]string{}
 	for _, c := range r.log.Changes() {
-		seen[c.Object.GetUID()] = true
+		seen[c.Object.GetUID()] = c.Object.GetResourceVersion()
 	}
-	for _, w := range []*wire.Wire{r.user, r.wire} {
-		calls := w.Calls()
-		made := created(calls)
-		for _, c := range calls {
-			uid := types.UID(c.UID)
-			if made[uid] && !seen[uid] && c.Namespace == r.k.Namespace && r.x.historian.Follows(c.Group, c.Resource) {
-				return false
-			}
+	for _, c := range slices.Concat(r.user.Calls(), r.wire.Calls()) {
+		if !r.isToBeSeen(c) {
+			continue
+		}
+		switch version, ok := seen[types.UID(c.UID)]; {
+		case !ok && c.Code != http.StatusCreated: // it was there before the history began, and may be as it was
+		case !ok, history.Older(version, c.Version):
+			return false
 		}
 	}
 	return true
+}
+
+// isToBeSeen reports whether a call wrote an object that the history tells of.
+func (r *run) isToBeSeen(c wire.Call) bool {
+	return c.UID != "" && c.Version != "" && c.Writes() && c.Code < http.StatusMultipleChoices &&
+		(c.Subresource == "" || c.Subresource == "status") &&
+		c.Namespace == r.k.Namespace && r.x.historian.Follows(c.Group, c.Resource)
+}
+
+// isBehind reports whether the history does not show what there is. What was written a moment ago need not be in it: an
+// operator may write all the time.
+func (r *run) isBehind() bool {
+	behind, err := r.log.Behind(r.k.Context())
+	return err == nil && behind
 }
 
 // primaries are the objects that the scenario made, of kinds that the operator asked for. What was there before the operator

@@ -4,16 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
-	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
@@ -38,7 +35,7 @@ func (r *run) still(ctx context.Context, quiet time.Duration, idle func() (time.
 		return false
 	}
 	got, ok := idle()
-	return ok && got >= r.stretched(quiet, pace) && r.sawCreations()
+	return ok && got >= r.stretched(quiet, pace) && r.sawWrites()
 }
 
 // measure returns how long a request takes now.
@@ -144,13 +141,18 @@ func (r *run) settle(step int) bool {
 	if r.known == nil {
 		settles, wrong = r.settlesFirst, r.impatient
 	}
+	behind := false
 	for range 4 {
 		if over, goesOn := settles(step); over {
 			return goesOn
 		}
-		if !r.isStarved() && r.sawCreations() && !r.isQuiet(step) {
+		if behind = r.isBehind(); !behind && !r.isStarved() && !r.isQuiet(step) {
 			break
 		}
+	}
+	if behind {
+		r.broken = fmt.Errorf("%s the machine is too busy to see what happens", r.after(step))
+		return false
 	}
 	wrong(step)
 	return false
@@ -172,7 +174,7 @@ func (r *run) settles(step int) (over, goesOn bool) {
 		}
 		changed := r.log.Changed()
 		enough := quiet
-		if !r.sees() { // what it watches without a fault may be what it needed for objects that are gone
+		if !r.sees() || !r.isThere(step) {
 			enough = max(quiet, r.x.Rest)
 		}
 		if r.alive() && r.still(ctx, enough, idle) && r.diff(r.known.checkpoints[step], r.state()) == "" &&
@@ -205,48 +207,6 @@ func (r *run) wrongEnd(step int) {
 	default:
 		r.violate(oracleExit, fmt.Sprintf("%s the operator does not run", r.after(step)), "")
 	}
-}
-
-// diff compares a state with what it is without the fault. After a fault that is itself a change of the cluster only what
-// conditions say is compared of a status: the rest may rightly tell of what happened.
-func (r *run) diff(want, got state.State) string {
-	if !r.x.has(oracleEndState) {
-		return ""
-	}
-	if r.plan.uncount {
-		want = want.Verdicts()
-	}
-	if r.plan.hasty > 0 { // what a Job does once for a state that was never seen is not done
-		isJob := func(name string, _ any) bool { return strings.HasPrefix(name, "jobs.batch/") }
-		want, got = maps.Clone(want), maps.Clone(got)
-		maps.DeleteFunc(want, isJob)
-		maps.DeleteFunc(got, isJob)
-	}
-	if r.plan.early { // the scenario made less, and undid less
-		users := r.users()
-		maps.Copy(users, r.known.users)
-		if !r.closed.Load() {
-			maps.DeleteFunc(users, func(name string, _ bool) bool { return r.known.restored[name] })
-		}
-		want, got = without(want, users), without(got, users)
-	}
-	return r.known.mask.Diff(want, got)
-}
-
-func without(s state.State, names map[string]bool) state.State {
-	s = maps.Clone(s)
-	maps.DeleteFunc(s, func(name string, _ any) bool { return names[name] })
-	return s
-}
-
-// users are the canonical names of what the scenario made or changed.
-func (r *run) users() map[string]bool {
-	names, all := r.names(r.log.Changes()), map[string]bool{}
-	calls := r.user.Calls()
-	for uid := range written(calls) {
-		all[names.Of(uid)] = true
-	}
-	return all
 }
 
 func (r *run) after(step int) string {
@@ -369,7 +329,8 @@ func (r *run) alive() bool {
 	return len(running) > 0
 }
 
-// sees reports whether every incarnation looks at what it looks at without a fault; of several that elect a leader, one.
+// sees reports whether every incarnation looks at what it looks at without a fault; of several that elect a leader, one. It
+// may be that it looked at something only for objects that are gone.
 func (r *run) sees() bool {
 	running, seeing := r.running(), 0
 	for number := range running {

@@ -116,7 +116,7 @@ func (r *run) script() {
 	r.log = r.x.historian.Follow(r.k.Namespace)
 	if r.x.Setup != nil {
 		r.x.Setup(r.k)
-		r.await(r.sawCreations)
+		r.await(r.sawWrites)
 	}
 	r.before, r.prepared = r.log.Changes(), len(r.user.Calls())
 	r.wire.Enter(0)
@@ -233,7 +233,7 @@ func (r *run) tearDown() {
 	r.ended = true
 	r.mu.Unlock()
 	r.wire.Enter(len(r.x.Steps) + 1)
-	r.await(r.sawCreations)
+	r.await(r.sawWrites)
 	r.counted = r.log.Changes()
 	doomed := r.primaries()
 	if r.closed.Load() {

@@ -51,7 +51,7 @@ func (x *Explorer) Open(ctx context.Context, name string) (*Session, error) {
 		r.log = own.historian.Follow(r.k.Namespace)
 		if own.Setup != nil {
 			own.Setup(r.k)
-			r.await(r.sawCreations)
+			r.await(r.sawWrites)
 		}
 		r.before = r.log.Changes()
 		r.wire.Enter(0)

@@ -171,3 +171,36 @@ func newDefinition() *apiextensionsv1.CustomResourceDefinition {
 	}
 	return d
 }
+
+// Whether the log shows what there is can be asked, for each way in which it may not.
+func TestBehind(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	h := join(t, k.Config)
+	t.Cleanup(h.Leave)
+	for _, test := range []struct {
+		name string
+		does func(cm *corev1.ConfigMap)
+		want bool
+	}{
+		{"nothing", func(*corev1.ConfigMap) {}, false},
+		{"change", func(cm *corev1.ConfigMap) { k.Update(cm, func() { cm.Data = map[string]string{"a": "b"} }) }, true},
+		{"end", func(cm *corev1.ConfigMap) { k.Delete(cm) }, true},
+		{"another", func(*corev1.ConfigMap) { k.Apply(newConfigMap(k, "yet-another")) }, true},
+	} {
+		log := h.Follow(k.Namespace)
+		cm := newConfigMap(k, test.name)
+		k.Apply(cm)
+		await(t, log, test.name, 1)
+		log.End()                                                                  // it is told nothing any more
+		<-time.After(time.Until(log.Began.Truncate(time.Second).Add(time.Second))) // the API server tells times by the second
+		test.does(cm)
+		got, err := log.Behind(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != test.want {
+			t.Errorf("after %s that it was not told of, the log is behind: %v, want %v", test.name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package explore
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+)
+
+// This file is about whether what there is, is what it is without the fault.
+
+// isThere reports whether a step that need not end as it does without the fault has done so. If it does not, only silence
+// tells that the operator is done.
+func (r *run) isThere(step int) bool {
+	return r.x.has(oracleEndState) || r.compare(r.known.checkpoints[step], r.state()) == ""
+}
+
+// diff compares a state with what it is without the fault, if it has to be that.
+func (r *run) diff(want, got state.State) string {
+	if !r.x.has(oracleEndState) {
+		return ""
+	}
+	return r.compare(want, got)
+}
+
+// compare says how a state differs from what it is without the fault. After a fault that is itself a change of the cluster
+// only what conditions say is compared of a status: the rest may rightly tell of what happened.
+func (r *run) compare(want, got state.State) string {
+	if r.plan.uncount {
+		want = want.Verdicts()
+	}
+	if r.plan.hasty > 0 { // what a Job does once for a state that was never seen is not done
+		isJob := func(name string, _ any) bool { return strings.HasPrefix(name, "jobs.batch/") }
+		want, got = maps.Clone(want), maps.Clone(got)
+		maps.DeleteFunc(want, isJob)
+		maps.DeleteFunc(got, isJob)
+	}
+	if r.plan.early { // the scenario made less, and undid less
+		users := r.users()
+		maps.Copy(users, r.known.users)
+		if !r.closed.Load() {
+			maps.DeleteFunc(users, func(name string, _ bool) bool { return r.known.restored[name] })
+		}
+		want, got = without(want, users), without(got, users)
+	}
+	return r.known.mask.Diff(want, got)
+}
+
+func without(s state.State, names map[string]bool) state.State {
+	s = maps.Clone(s)
+	maps.DeleteFunc(s, func(name string, _ any) bool { return names[name] })
+	return s
+}
+
+// users are the canonical names of what the scenario made or changed.
+func (r *run) users() map[string]bool {
+	names, all := r.names(r.log.Changes()), map[string]bool{}
+	calls := r.user.Calls()
+	for uid := range written(calls) {
+		all[names.Of(uid)] = true
+	}
+	return all
+}

@@ -1,0 +1,104 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// lag is how long news of a change may take on a machine that has time for it.
+const lag = time.Second
+
+// Behind reports whether the log does not show what is in the namespace by now. It asks the API server for every kind, so it
+// is for when something seems to be wrong.
+func (l *Log) Behind(ctx context.Context) (bool, error) {
+	for _, kind := range l.historian.kinds() {
+		before := l.currentOf(kind)
+		list, err := l.historian.client.Resource(kind).Namespace(l.namespace).List(ctx, metav1.ListOptions{})
+		switch {
+		case apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err), apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return false, fmt.Errorf("asking for the objects in namespace %s: %w", l.namespace, err)
+		}
+		for end := time.After(lag); ; {
+			changed := l.Changed()
+			if !l.lacks(kind, before, list.Items) {
+				break
+			}
+			select {
+			case <-changed:
+			case <-end:
+				return true, nil
+			case <-ctx.Done():
+				return false, ctx.Err()
+			}
+		}
+	}
+	return false, nil
+}
+
+// kinds are those that are watched, and may be.
+func (h *Historian) kinds() []schema.GroupVersionResource {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []schema.GroupVersionResource
+	for kind, w := range h.watches {
+		if !w.refused.Load() {
+			all = append(all, kind)
+		}
+	}
+	return all
+}
+
+// currentOf returns the objects of one kind that the log shows, with their versions.
+func (l *Log) currentOf(kind schema.GroupVersionResource) map[types.UID]string {
+	all := map[types.UID]string{}
+	for _, c := range l.Current() {
+		if c.Resource == kind {
+			all[c.Object.GetUID()] = c.Object.GetResourceVersion()
+		}
+	}
+	return all
+}
+
+// lacks reports whether the log shows less than a list of one kind that was made after it showed what was before.
+func (l *Log) lacks(kind schema.GroupVersionResource, before map[types.UID]string, list []unstructured.Unstructured) bool {
+	now, listed := l.currentOf(kind), map[types.UID]bool{}
+	for i := range list {
+		uid, version := list[i].GetUID(), list[i].GetResourceVersion()
+		listed[uid] = true
+		shown, exists := now[uid]
+		switch {
+		case exists && Older(shown, version):
+			return true
+		case !exists && list[i].GetCreationTimestamp().After(l.Began) && !l.saw(uid):
+			return true
+		}
+	}
+	for uid := range before {
+		if _, exists := now[uid]; exists && !listed[uid] {
+			return true // its end was not seen
+		}
+	}
+	return false
+}
+
+// saw reports whether the log has ever shown an object.
+func (l *Log) saw(uid types.UID) bool {
+	return slices.ContainsFunc(l.Changes(), func(c Change) bool { return c.Object.GetUID() == uid })
+}
+
+// Older reports whether resourceVersion a is older than b. Of what cannot be compared, nothing is older.
+func Older(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order < 0
+}
