@@ -22,7 +22,7 @@ func TestGuideToTesting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := newModule(t)
+	dir := newModule(t, "gadget")
 	if err := os.Remove(filepath.Join(dir, "gadget_test.go")); err != nil { // the guide has its own
 		t.Fatal(err)
 	}

@@ -16,18 +16,18 @@ import (
 
 func TestOutsideModule(t *testing.T) {
 	t.Parallel()
-	dir := newModule(t)
+	dir := newModule(t, "gadget")
 	for _, args := range [][]string{{"build", "./..."}, {"vet", "./..."}, {"test", "./..."}} {
 		goCommand(t, dir, args...)
 	}
 }
 
-// newModule makes a module outside the repository that requires both libraries by their folders, as the author of an
-// operator does who tries an unreleased version.
-func newModule(t *testing.T) (dir string) {
+// newModule makes a module of that name outside the repository that requires both libraries by their folders, as the author
+// of an operator does who tries an unreleased version.
+func newModule(t *testing.T, name string) (dir string) {
 	t.Helper()
-	dir = filepath.Join(t.TempDir(), "gadget")
-	if err := os.CopyFS(dir, os.DirFS("testdata/gadget")); err != nil {
+	dir = filepath.Join(t.TempDir(), name)
+	if err := os.CopyFS(dir, os.DirFS("testdata/"+name)); err != nil {
 		t.Fatal(err)
 	}
 	root, err := filepath.Abs("../../..")
@@ -35,7 +35,7 @@ func newModule(t *testing.T) (dir string) {
 		t.Fatal(err)
 	}
 	const ours = "github.com/homeostat-dev/homeostat/"
-	mod := []byte("module example.com/gadget\n\ngo 1.26.0\n")
+	mod := fmt.Appendf(nil, "module example.com/%s\n\ngo 1.26.0\n", name)
 	for _, sibling := range []string{"sdk", "testkit"} {
 		mod = fmt.Appendf(mod, "\nrequire %s v0.0.0\n\nreplace %[1]s => %s\n", ours+sibling, filepath.Join(root, sibling))
 	}
