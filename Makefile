@@ -45,7 +45,7 @@ demo: ## Tell the story of ImmortalContainer once, on a cluster of its own
 
 ##@ Build and test
 
-.PHONY: build test $(MODULES:%=test/%) test/tools mutants cross control-plane
+.PHONY: build test $(MODULES:%=test/%) test/tools mutants bench cross control-plane
 build: ## Compile every package
 	go build work
 
@@ -68,6 +68,12 @@ test/tools:
 mutants: ## Say how many of 24 operators with a known bug testkit finds, and how often it is wrong (SEEDS=1)
 	@go run ./testkit/cmd/mutants -seeds $(or $(SEEDS),1) -o build/mutants.json $(ARGS)
 
+bench: ## Measure what the SDK costs beside what people would write instead (N=300 ROUNDS=1 LARGE=1)
+	@go run ./sdk/bench -n $(SIZES) -rounds $(or $(ROUNDS),1) -o build/bench.json -svg build/bench.svg $(ARGS)
+
+comma := ,
+SIZES = $(or $(N),300$(comma)1000$(comma)3000$(if $(LARGE),$(comma)10000))
+
 control-plane: $(TESTKIT) ## Find or build the programs of the control plane and print their folder
 	@$(TESTKIT) assets
 
@@ -79,6 +85,7 @@ cross: ## Compile every package and its tests for macOS on arm64
 .PHONY: generate fmt tidy clean
 generate: ## Write deep copies, CRDs and roles from the Go types
 	@for m in $(MODULES); do (cd $$m && $(call tool,controller-gen) object paths=./...) || exit; done
+	@cd sdk/bench && $(call tool,controller-gen) paths=./work crd output:crd:dir=work/crd
 	@for m in $(OPERATORS); do (cd $$m && $(call tool,controller-gen) paths=./... \
 		crd output:crd:dir=config/crd rbac:roleName=$${m##*/} output:rbac:dir=config/rbac) || exit; done
 

@@ -1,0 +1,171 @@
+// Floor is the contender that does nothing but what cannot be left out: with plain clients it makes the four children of
+// each Database that it is told of and writes a status. It repairs nothing, notices no change and remembers nothing.
+//
+// With --apply it uses server-side apply for the children and not POST, which is dearer for the API server: the floor of
+// everybody who uses that.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/homeostat-dev/homeostat/sdk/bench/work"
+)
+
+func main() {
+	apply := flag.Bool("apply", false, "use server-side apply")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Getenv("KUBECONFIG"), *apply); err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1) //nolint:gocritic // the process ends, and with it what stop would do.
+	}
+}
+
+// worker has the clients that all goroutines share.
+type worker struct {
+	databases dynamic.NamespaceableResourceInterface
+	children  kubernetes.Interface
+	apply     bool
+}
+
+const workers = 8
+
+func run(ctx context.Context, kubeconfig string, apply bool) error {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	cfg.QPS = -1
+	w := worker{apply: apply}
+	custom, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return fmt.Errorf("creating a client: %w", err)
+	}
+	w.databases = custom.Resource(work.Resource)
+	wire := rest.CopyConfig(cfg)
+	wire.ContentType = runtime.ContentTypeProtobuf
+	if w.children, err = kubernetes.NewForConfig(wire); err != nil {
+		return fmt.Errorf("creating a client: %w", err)
+	}
+	events, err := w.databases.Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("watching databases: %w", err)
+	}
+	defer events.Stop()
+	return w.serve(ctx, events.ResultChan())
+}
+
+// serve hands out what is new to the goroutines.
+func (w *worker) serve(ctx context.Context, events <-chan watch.Event) error {
+	var wg sync.WaitGroup
+	queue := make(chan *unstructured.Unstructured)
+	for range workers {
+		wg.Go(func() {
+			for u := range queue {
+				if err := w.make(ctx, u); err != nil && ctx.Err() == nil {
+					fmt.Fprintln(os.Stderr, "Error:", err)
+				}
+			}
+		})
+	}
+	defer wg.Wait()
+	defer close(queue)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, ok := <-events:
+			if !ok {
+				return errors.New("the watch ended")
+			}
+			if u, ok := e.Object.(*unstructured.Unstructured); ok && e.Type == watch.Added {
+				queue <- u
+			}
+		}
+	}
+}
+
+func (w *worker) make(ctx context.Context, u *unstructured.Unstructured) error {
+	d := &work.Database{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, d); err != nil {
+		return fmt.Errorf("reading %s: %w", u.GetName(), err)
+	}
+	owner := []metav1.OwnerReference{*metav1.NewControllerRef(d, work.GroupVersion.WithKind("Database"))}
+	set, service, claim, backup := work.StatefulSet(d), work.Service(d), work.Claim(d), work.Backup(d)
+	for _, o := range []metav1.Object{set, service, claim, backup} {
+		o.SetOwnerReferences(owner)
+	}
+	var err error
+	if w.apply {
+		err = errors.Join(
+			w.patch(ctx, appsv1.SchemeGroupVersion.WithResource("statefulsets"), "StatefulSet", set),
+			w.patch(ctx, corev1.SchemeGroupVersion.WithResource("services"), "Service", service),
+			w.patch(ctx, corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), "PersistentVolumeClaim", claim),
+			w.patch(ctx, batchv1.SchemeGroupVersion.WithResource("cronjobs"), "CronJob", backup))
+	} else {
+		create := metav1.CreateOptions{}
+		_, err1 := w.children.AppsV1().StatefulSets(d.Namespace).Create(ctx, set, create)
+		_, err2 := w.children.CoreV1().Services(d.Namespace).Create(ctx, service, create)
+		_, err3 := w.children.CoreV1().PersistentVolumeClaims(d.Namespace).Create(ctx, claim, create)
+		_, err4 := w.children.BatchV1().CronJobs(d.Namespace).Create(ctx, backup, create)
+		err = errors.Join(err1, err2, err3, err4)
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("making the children of %s: %w", d.Name, err)
+	}
+	status := fmt.Appendf(nil, `{"status":{"state":%q}}`, work.StateProvisioned)
+	_, err = w.databases.Namespace(d.Namespace).
+		Patch(ctx, d.Name, types.MergePatchType, status, metav1.PatchOptions{}, "status")
+	if err != nil {
+		return fmt.Errorf("writing the status of %s: %w", d.Name, err)
+	}
+	return nil
+}
+
+// patch is a server-side apply of everything that is set.
+func (w *worker) patch(ctx context.Context, r schema.GroupVersionResource, kind string, o metav1.Object) error {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("encoding a %s: %w", kind, err)
+	}
+	fields := map[string]any{}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return fmt.Errorf("encoding a %s: %w", kind, err)
+	}
+	delete(fields, "status")
+	fields["apiVersion"], fields["kind"] = r.GroupVersion().String(), kind
+	if raw, err = json.Marshal(fields); err != nil {
+		return fmt.Errorf("encoding a %s: %w", kind, err)
+	}
+	root := "/apis/" + r.GroupVersion().String()
+	if r.Group == "" {
+		root = "/api/" + r.Version
+	}
+	return w.children.CoreV1().RESTClient().Patch(types.ApplyPatchType).
+		AbsPath(root, "namespaces", o.GetNamespace(), r.Resource, o.GetName()).
+		Param("fieldManager", "floor").Param("force", "true").Body(raw).Do(ctx).Error()
+}
