@@ -3,6 +3,8 @@ package recorder_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
@@ -193,28 +196,43 @@ func TestWatchesAndLeases(t *testing.T) {
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	cfg, rec := k.Record(k.Config)
-	c := kubernetes.NewForConfigOrDie(cfg)
-	ctx, stop := context.WithCancel(t.Context())
-	busy := make(chan struct{})
+	held := rest.CopyConfig(k.Config)
+	arrived, released := make(chan struct{}), make(chan struct{})
+	var answered atomic.Int64 // in nanoseconds of Unix time
+	held.Wrap(func(server http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			close(arrived)
+			<-released
+			defer func() { answered.Store(time.Now().UnixNano()) }()
+			return server.RoundTrip(req)
+		})
+	})
+	cfg, rec := k.Record(held)
+	done := make(chan error, 1)
 	go func() {
-		defer close(busy)
-		for ctx.Err() == nil {
-			_, _ = c.CoreV1().ConfigMaps(k.Namespace).List(ctx, metav1.ListOptions{})
-		}
+		_, err := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps(k.Namespace).List(t.Context(), metav1.ListOptions{})
+		done <- err
 	}()
+	<-arrived
 	limited, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if err := rec.Settle(limited, 100*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("in the middle of requests: %v", err)
+	if err := rec.Settle(limited, time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("in the middle of a request: %v", err)
 	}
-	stop()
-	<-busy
-	before := len(rec.Requests())
-	if err := rec.Settle(t.Context(), 50*time.Millisecond); err != nil {
+
+	const quiet = 100 * time.Millisecond
+	close(released)
+	if err := rec.Settle(t.Context(), quiet); err != nil {
 		t.Error(err)
 	}
-	if after := len(rec.Requests()); after != before {
-		t.Errorf("%d requests before and %d after it had settled", before, after)
+	if still := time.Since(time.Unix(0, answered.Load())); still < quiet {
+		t.Errorf("it had settled %v after the answer, want at least %v", still, quiet)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
