@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -39,14 +40,10 @@ func (e *engine[T]) adopt(
 	return true, nil
 }
 
+// conflict tells of an object in our way by the reason that the operator has for it.
 func (s *step) conflict(err error) error {
-	var notOurs *apply.NotOursError
-	if !errors.As(err, &notOurs) {
+	if _, ok := errors.AsType[*apply.NotOursError](err); !ok {
 		return err
 	}
-	reason := s.conflictReason
-	if reason == "" {
-		reason = "ResourceConflict"
-	}
-	return &conflictError{reason: reason, NotOursError: notOurs}
+	return &problem{class: classConflict, reason: cmp.Or(s.conflictReason, "ResourceConflict"), message: err.Error()}
 }

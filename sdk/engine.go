@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -85,21 +84,20 @@ func newEngine[T Object](op *Operator[T], mgr manager.Manager, s setup) error {
 	if e.references, err = newReferences(mgr, c, v.scheme); err != nil {
 		return err
 	}
-	return e.watch(c, mgr, primary)
+	return e.watch(c, primary)
 }
 
-// watch feeds the controller: the primary by its own events, and each owned kind by those of its controller's.
-func (e *engine[T]) watch(c controller.Controller, mgr manager.Manager, primary T) error {
+// watch feeds the controller: the primary by its own events, and each owned kind by those of its parent's.
+func (e *engine[T]) watch(c controller.Controller, primary T) error {
 	filter := e.view.news(e.owner.Forget)
-	byOwner := handler.EnqueueRequestForOwner(
-		mgr.GetScheme(), mgr.GetRESTMapper(), primary, handler.OnlyControllerOwner())
+	byParent := handler.EnqueueRequestsFromMapFunc(e.view.requests)
 	for _, s := range e.view.scopes {
 		var src source.Source = source.Kind[client.Object](s.cache, primary, &handler.EnqueueRequestForObject{}, filter)
 		if err := c.Watch(src); err != nil {
 			return fmt.Errorf("watching %s: %w", e.view.primary.Kind, err)
 		}
 		for _, owned := range e.op.Owns {
-			if err := c.Watch(source.Kind[client.Object](s.cache, owned, byOwner, filter)); err != nil {
+			if err := c.Watch(source.Kind[client.Object](s.cache, owned, byParent, filter)); err != nil {
 				return fmt.Errorf("watching %T: %w", owned, err)
 			}
 		}
@@ -168,7 +166,7 @@ func (e *engine[T]) absent(ctx context.Context, key types.NamespacedName) error 
 	}
 	e.mu.Unlock()
 	e.references.set(key, nil)
-	err := e.releaseFormer(ctx, e.view.snapshot(key, "").former)
+	err := e.collectFormer(ctx, e.view.snapshot(key, "").former)
 	if apierrors.IsConflict(err) {
 		return nil // the object changed since it was read; its event is on the way
 	}
@@ -209,12 +207,16 @@ func (e *engine[T]) pass(ctx context.Context, st *state, o T, seen *snapshot) ou
 	case !o.GetDeletionTimestamp().IsZero():
 		return e.finalize(ctx, o, p)
 	}
-	if added, err := e.guard(ctx, p); added || err != nil {
-		return outcome{wrote: added, err: err}
+	if e.op.needsFinalizer(o) { // which Reconcile may rely on
+		if added, err := e.guard(ctx, p, true); added || err != nil {
+			return outcome{wrote: added, err: err}
+		}
 	}
-	err := e.compute(ctx, o, p, e.op.Reconcile)
-	out := outcome{err: err}
-	if err == nil {
+	out := outcome{err: e.compute(ctx, o, p, e.op.Reconcile)}
+	if out.err == nil {
+		if wrote, err := e.guard(ctx, p, e.op.needsFinalizer(o) || p.remote()); wrote || err != nil {
+			return outcome{wrote: wrote, err: err}
+		}
 		out.wrote, out.err = e.execute(ctx, p)
 	}
 	return e.conclude(ctx, st, o, p, out)
@@ -243,7 +245,7 @@ func (e *engine[T]) conclude(ctx context.Context, st *state, o T, p *Pass[T], ou
 			out.err = err
 		}
 	}
-	if err := e.releaseFormer(ctx, p.seen.former); err != nil && out.err == nil {
+	if err := e.collectFormer(ctx, p.seen.former); err != nil && out.err == nil {
 		out.err = err
 	}
 	return out
@@ -261,14 +263,12 @@ func (e *engine[T]) newPass(ctx context.Context, st *state, o T, seen *snapshot)
 }
 
 // guard stores the finalizer before the first effect that needs it, or removes one that is needed no longer.
-func (e *engine[T]) guard(ctx context.Context, p *Pass[T]) (wrote bool, err error) {
-	has, name := controllerutil.ContainsFinalizer(p.Object, e.op.finalizerName()), e.op.finalizerName()
-	switch needs := e.op.needsFinalizer(p.Object); {
-	case needs && !has:
-		wrote, err = finalizer.Add(ctx, e.client, p.Object, name)
-	case !needs && has:
-		wrote, err = finalizer.Remove(ctx, e.client, p.Object, name)
+func (e *engine[T]) guard(ctx context.Context, p *Pass[T], needed bool) (wrote bool, err error) {
+	change := finalizer.Remove
+	if needed {
+		change = finalizer.Add
 	}
+	wrote, err = change(ctx, e.client, p.Object, e.op.finalizerName())
 	if wrote {
 		e.view.wrote(e.view.primary, "", object.Copy(p.Object))
 	}
@@ -290,7 +290,7 @@ func (e *engine[T]) compute(
 		return err
 	}
 	if p.err != nil {
-		return &panicError{value: p.err}
+		return panicked(p.err)
 	}
 	return nil
 }
@@ -298,7 +298,7 @@ func (e *engine[T]) compute(
 // recoverPanic, deferred, turns a panic of the operator's code into an error.
 func recoverPanic(ctx context.Context, err *error) {
 	if x := recover(); x != nil {
-		*err = &panicError{value: x}
+		*err = panicked(x)
 		log.FromContext(ctx).Error(*err, "The operator panicked", "stack", string(debug.Stack()))
 	}
 }

@@ -72,9 +72,11 @@ func (e *engine[T]) carryOut(ctx context.Context, p *Pass[T], s *step) (bool, er
 }
 
 func (e *engine[T]) intent(parent T, s *step) (*apply.Intent, error) {
-	opts := append([]apply.Option{
-		apply.ControlledBy(parent, e.view.primary), apply.WithLabel(ManagedByLabel, e.op.Name),
-	}, s.intent...)
+	owner := apply.ControlledBy(parent, e.view.primary)
+	if s.remote {
+		owner = apply.MarkedBy(parent)
+	}
+	opts := append([]apply.Option{owner, apply.WithLabel(ManagedByLabel, e.op.Name)}, s.intent...)
 	if s.hold {
 		opts = append(opts, apply.WithFinalizer(e.op.finalizerName()))
 	}
@@ -86,6 +88,10 @@ func (e *engine[T]) intent(parent T, s *step) (*apply.Intent, error) {
 func (e *engine[T]) create(ctx context.Context, p *Pass[T], s *step, intent *apply.Intent) (bool, error) {
 	if former, ok := p.seen.former[s.id()]; ok {
 		return false, formerError(s, former)
+	}
+	if !e.view.watches(s.key.Namespace) {
+		message := fmt.Sprintf("%s is in a namespace that the operator does not watch: add it to --watch-namespaces", s)
+		return false, &problem{class: classRejected, reason: "NamespaceNotWatched", message: message}
 	}
 	if err := e.obstacle(p, s, intent); err != nil {
 		return false, s.conflict(err)
@@ -153,7 +159,7 @@ func (e *engine[T]) stored(p *Pass[T], s *step, from string, i *apply.Intent, st
 // rejected turns a refusal of this child into a failure that concerns it alone, to be tried again later.
 func (e *engine[T]) rejected(p *Pass[T], s *step, i *apply.Intent, err error) error {
 	err = rejection(s.gvk.Kind, s.String(), err)
-	if refusal, ok := errors.AsType[*rejectedError](err); ok {
+	if refusal := gravest(err); refusal != nil && refusal.class == classRejected {
 		return p.troubles.refused(s.about(i), refusal, time.Now())
 	}
 	return err
@@ -179,7 +185,7 @@ func (e *engine[T]) immutable(
 		slices.Sort(fields)
 		message := fmt.Sprintf("%s cannot be changed in place: the API server does not allow a change of %s",
 			s, strings.Join(slices.Compact(fields), ", "))
-		report := &rejectedError{reason: "ImmutableField", message: message}
+		report := &problem{class: classRejected, reason: "ImmutableField", message: message}
 		return false, p.troubles.refused(s.about(intent), report, time.Now())
 	}
 	propagation := metav1.DeletePropagationBackground

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -22,7 +23,7 @@ func (e *engine[T]) finalize(ctx context.Context, o T, p *Pass[T]) outcome {
 	if !controllerutil.ContainsFinalizer(o, e.op.finalizerName()) {
 		return outcome{}
 	}
-	if e.op.needsFinalizer(o) && o.GetAnnotations()[ReleaseAnnotation] != "true" {
+	if o.GetAnnotations()[ReleaseAnnotation] != "true" {
 		if out, done := e.cleanUp(ctx, o, p); !done {
 			return out
 		}
@@ -40,23 +41,33 @@ func (e *engine[T]) finalize(ctx context.Context, o T, p *Pass[T]) outcome {
 	return outcome{wrote: wrote, err: outdated(err)}
 }
 
-// cleanUp calls the operator's Finalize and carries out what it recorded. It reports whether the object may go.
+// cleanUp calls the operator's Finalize, carries out what it recorded and sees to the end of remote children. It reports
+// whether the object may go.
 func (e *engine[T]) cleanUp(ctx context.Context, o T, p *Pass[T]) (outcome, bool) {
-	out := outcome{err: e.compute(ctx, o, p, e.op.Finalize)}
-	if out.err == nil {
-		out.wrote, out.err = e.execute(ctx, p)
-	}
-	if out.err == nil {
-		out.err = worst(p.plan)
-	}
-	if out.err == nil {
-		out.err = unfinished(p.plan)
-	}
-	if out.err == nil && p.releases {
-		out.err = e.disown(ctx, p.Object, p.seen)
-	}
-	if out.err == nil {
-		out.err = e.farewell(ctx, o, p)
+	var out outcome
+	for _, do := range []func() (bool, error){
+		func() (bool, error) {
+			if !e.op.needsFinalizer(o) {
+				return false, nil
+			}
+			return false, e.compute(ctx, o, p, e.op.Finalize)
+		},
+		func() (bool, error) { return e.execute(ctx, p) },
+		func() (bool, error) { return false, cmp.Or(worst(p.plan), unfinished(p.plan)) },
+		func() (bool, error) {
+			if p.releases {
+				return false, e.disown(ctx, p.Object, p.seen)
+			}
+			return e.collect(ctx, p)
+		},
+		func() (bool, error) { return false, e.farewell(ctx, o, p) },
+	} {
+		if out.wrote, out.err = do(); out.wrote && out.err == nil {
+			return out, false // the next step is for a pass that sees what was written
+		}
+		if out.err != nil {
+			break
+		}
 	}
 	if out.err == nil {
 		return out, true
@@ -101,8 +112,11 @@ func unfinished(plan []*step) error {
 
 func (e *engine[T]) markDeleting(p *Pass[T], err error) {
 	reason, message := "CleaningUp", describe(err)
-	if class := classify(err); class == classTransient || class == classPanic {
+	switch cause := gravest(err); {
+	case cause == nil, cause.class == classPanic:
 		reason = "CleanUpFailing"
+	case cause.reason == reason:
+		message = cause.message
 	}
 	timeout := e.op.FinalizeTimeout
 	if timeout == 0 {

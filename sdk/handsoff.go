@@ -31,7 +31,7 @@ func (e *engine[T]) dryRun(ctx context.Context, o T, p *Pass[T]) outcome {
 func (e *engine[T]) preview(ctx context.Context, o T, p *Pass[T]) (string, error) {
 	switch guarded := controllerutil.ContainsFinalizer(o, e.op.finalizerName()); {
 	case o.GetDeletionTimestamp().IsZero():
-	case guarded && e.op.needsFinalizer(o):
+	case guarded:
 		return "would clean up and let the object go", nil
 	default:
 		return "would let the object go", nil

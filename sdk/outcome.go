@@ -15,41 +15,41 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/apply"
 )
 
-// WaitError says that a pass cannot go on until something outside happens. See [Wait].
-type WaitError struct {
-	// Reason is a CamelCase word for the condition, Message a sentence.
-	Reason, Message string
-	// After is when to look again although nothing was seen to happen. Zero leaves it to events and the resync.
-	After time.Duration
+// problem is a failure whose row of the error table is known, and what the summary says of it.
+type problem struct {
+	class           class
+	reason, message string
+	after           time.Duration // until the next look although nothing was seen to happen; zero leaves it to events and the resync
+	forbidden       bool          // it is refused because of who asks, and not because of what it says
 }
 
-// Error returns the reason and the message, with a colon between them.
-func (e *WaitError) Error() string { return e.Reason + ": " + e.Message }
+// Error returns the message, and before it the reason if the operator's author chose it.
+func (p *problem) Error() string {
+	if p.class == classWait || p.class == classInvalid {
+		return p.reason + ": " + p.message
+	}
+	return p.message
+}
 
 // Wait is returned by Reconcile and Finalize when something outside must happen first. The object becomes
-// Reconciling=True with the reason and message; it is not an error and is not counted as one.
-func Wait(reason, format string, args ...any) error {
-	return &WaitError{Reason: reason, Message: fmt.Sprintf(format, args...)}
-}
+// Reconciling=True with the reason, a CamelCase word, and the message, a sentence; it is not an error and is not counted as
+// one.
+func Wait(reason, format string, args ...any) error { return WaitFor(0, reason, format, args...) }
 
 // WaitFor is [Wait] with a time after which the operator looks again in any case.
 func WaitFor(after time.Duration, reason, format string, args ...any) error {
-	return &WaitError{Reason: reason, Message: fmt.Sprintf(format, args...), After: after}
+	return &problem{class: classWait, reason: reason, message: fmt.Sprintf(format, args...), after: after}
 }
-
-// InvalidError says that somebody must edit the object first. See [Invalid].
-type InvalidError struct {
-	// Reason is a CamelCase word for the condition, Message a sentence that names the fix.
-	Reason, Message string
-}
-
-// Error returns the reason and the message, with a colon between them.
-func (e *InvalidError) Error() string { return e.Reason + ": " + e.Message }
 
 // Invalid is returned by Reconcile and Finalize when the spec cannot be carried out as it is. The object becomes
-// Stalled=True with the reason and message, and is not retried before it or something it refers to changes.
+// Stalled=True with the reason, a CamelCase word, and the message, a sentence that names the fix. It is not retried before
+// the object or something it refers to changes.
 func Invalid(reason, format string, args ...any) error {
-	return &InvalidError{Reason: reason, Message: fmt.Sprintf(format, args...)}
+	return &problem{class: classInvalid, reason: reason, message: fmt.Sprintf(format, args...)}
+}
+
+func panicked(x any) error {
+	return &problem{class: classPanic, reason: "Panic", message: fmt.Sprintf("panic: %v", x)}
 }
 
 // class is the row of the error table that a failure belongs to.
@@ -57,73 +57,26 @@ type class int
 
 const (
 	classNone      class = iota
-	classWait            // something outside must happen first
-	classInvalid         // somebody must edit the object
 	classStale           // we looked at an old state: look again, at once and uncounted
 	classOutdated        // we looked at an old version of the object itself: look again when we see the new one
 	classTransient       // it may work the next time
-	classRejected        // the API server refuses this child; somebody must act, but we cannot see when they did
-	classConflict        // an object of that name belongs to somebody else
-	classContended       // somebody keeps reverting us
-	classPanic           // a bug in the operator
+
+	// These are a problem's. Of several, the one that comes last counts.
+	classWait      // something outside must happen first
+	classInvalid   // somebody must edit the object
+	classContended // somebody keeps reverting us
+	classRejected  // the API server refuses this child; somebody must act, but we cannot see when they did
+	classConflict  // an object of that name belongs to somebody else
+	classPanic     // a bug in the operator
 )
-
-// panicError is a panic of the operator's code.
-type panicError struct{ value any }
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
-
-// conflictError is an object in our way.
-type conflictError struct {
-	reason string
-	*apply.NotOursError
-}
-
-// contendedError is a child that somebody else keeps changing back.
-type contendedError struct {
-	child  string
-	rivals string
-	after  time.Duration
-}
-
-func (e *contendedError) Error() string {
-	return fmt.Sprintf("%s is changed back again and again by %s: let one of the two manage it", e.child, e.rivals)
-}
-
-// rejectedError is a child that the API server refuses in this form.
-type rejectedError struct {
-	reason, message string
-	after           time.Duration
-	forbidden       bool // and not because of what it says
-}
-
-func (e *rejectedError) Error() string { return e.message }
 
 // classify puts an error in the error table.
 func classify(err error) class {
-	var (
-		wait      *WaitError
-		invalid   *InvalidError
-		bug       *panicError
-		conflict  *conflictError
-		contended *contendedError
-		rejected  *rejectedError
-	)
-	switch {
+	switch p := gravest(err); {
 	case err == nil:
 		return classNone
-	case errors.As(err, &bug):
-		return classPanic
-	case errors.As(err, &invalid):
-		return classInvalid
-	case errors.As(err, &wait):
-		return classWait
-	case errors.As(err, &conflict):
-		return classConflict
-	case errors.As(err, &contended):
-		return classContended
-	case errors.As(err, &rejected):
-		return classRejected
+	case p != nil:
+		return p.class
 	case errors.Is(err, errOutdated):
 		return classOutdated
 	case errors.Is(err, apply.ErrStale), errors.Is(err, errNotSynced), apierrors.IsConflict(err):
@@ -131,6 +84,25 @@ func classify(err error) class {
 	default:
 		return classTransient
 	}
+}
+
+// gravest returns the gravest problem among all that an error wraps, or nil.
+func gravest(err error) *problem {
+	switch err := err.(type) { //nolint:errorlint // it is the walk that errors.As makes, to the end.
+	case *problem:
+		return err
+	case interface{ Unwrap() error }:
+		return gravest(err.Unwrap())
+	case interface{ Unwrap() []error }:
+		var found *problem
+		for _, e := range err.Unwrap() {
+			if p := gravest(e); p != nil && (found == nil || p.class > found.class) {
+				found = p
+			}
+		}
+		return found
+	}
+	return nil
 }
 
 // errOutdated means that the object itself was written since it was read.
@@ -158,7 +130,9 @@ func rejection(kind, child string, err error) error {
 		if kind == "Secret" {
 			message = fmt.Sprintf("%s is refused (%s)", child, apierrors.ReasonForError(err))
 		}
-		return &rejectedError{reason: kind + "Rejected", message: message, forbidden: apierrors.IsForbidden(err)}
+		return &problem{
+			class: classRejected, reason: kind + "Rejected", message: message, forbidden: apierrors.IsForbidden(err),
+		}
 	default:
 		return err
 	}
@@ -167,7 +141,7 @@ func rejection(kind, child string, err error) error {
 // crowded adds a way out to the refusal of a child that would replace the present one. What is forbidden, such as by a
 // quota, may be so only as long as both are there.
 func crowded(err error) error {
-	if refusal, ok := errors.AsType[*rejectedError](err); ok && refusal.forbidden {
+	if refusal := gravest(err); refusal != nil && refusal.forbidden {
 		refusal.message += "; if the replacement does not fit beside the present one, to delete that makes room"
 	}
 	return err

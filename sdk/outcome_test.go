@@ -29,7 +29,7 @@ func TestErrorTable(t *testing.T) {
 		"wait inside an error":   {fmt.Errorf("doing it: %w", Wait("NoSecret", "")), classWait},
 		"invalid":                {Invalid("BadImage", ""), classInvalid},
 		"invalid beats wait":     {errors.Join(Wait("A", ""), Invalid("B", "")), classInvalid},
-		"a panic beats all":      {errors.Join(Invalid("B", ""), &panicError{value: 1}), classPanic},
+		"a panic beats all":      {errors.Join(Invalid("B", ""), panicked(1)), classPanic},
 		"stale":                  {fmt.Errorf("applying: %w", apply.ErrStale), classStale},
 		"conflict of a child":    {conflict, classStale},
 		"conflict of the object": {outdated(conflict), classOutdated},

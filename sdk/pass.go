@@ -66,13 +66,11 @@ func (c *Child[C]) planned() *step { return c.step }
 type Planned interface{ planned() *step }
 
 // Apply records that the object should exist as given: the fields that are set, and no others, are enforced (the rules
-// are those of [apply.NewIntent]). The object belongs to the pass afterwards. It is in the namespace of p.Object, which
-// becomes its controller: the child goes with its parent, and when a later pass does not apply it.
+// are those of [apply.NewIntent]). The object belongs to the pass afterwards. Its namespace is that of p.Object unless it names
+// another or its kind has none. The child goes with its parent, and when a later pass does not apply it: p.Object becomes its
+// controller or, where Kubernetes allows no owner reference, is named by marks and gets the operator's finalizer.
 // An object of that name that p.Object does not control is never written (see [Adopt] and [AdoptionReason]).
 func Apply[T Object, C client.Object](p *Pass[T], desired C, opts ...ApplyOption) *Child[C] {
-	if desired.GetNamespace() == "" {
-		desired.SetNamespace(p.Object.GetNamespace())
-	}
 	s := &step{desired: desired}
 	for _, opt := range opts {
 		opt(s)
@@ -89,9 +87,6 @@ func Apply[T Object, C client.Object](p *Pass[T], desired C, opts ...ApplyOption
 // p.Object, of the kinds that the operator owns, are visible.
 func Live[C client.Object, T Object](p *Pass[T], like C) (C, bool) {
 	s := &step{desired: like}
-	if like.GetNamespace() == "" {
-		like.SetNamespace(p.Object.GetNamespace())
-	}
 	p.observe(s)
 	if s.live == nil {
 		return object.Empty(like), false
@@ -175,11 +170,6 @@ func (r *record) fail(err error) {
 // add puts a step into the plan.
 func (r *record) add(s *step) {
 	r.observe(s)
-	if home := r.refs.key.Namespace; s.key.Namespace != home {
-		r.fail(fmt.Errorf("%s is applied in namespace %q: a child must be in that of its parent, %q, "+
-			"because the garbage collector deletes it anywhere else", s, s.key.Namespace, home))
-		return
-	}
 	if !slices.Contains(r.seen.owned, s.gvk) {
 		version, kind := s.gvk.ToAPIVersionAndKind()
 		r.fail(fmt.Errorf("%s is of a kind (%s %s) that is not watched: add it to Owns", s, version, kind))
@@ -196,7 +186,7 @@ func (r *record) add(s *step) {
 
 // observe fills in what is known of the step's object.
 func (r *record) observe(s *step) {
-	if err := r.seen.identify(s); err != nil {
+	if err := r.seen.identify(s, r.refs.key.Namespace); err != nil {
 		r.fail(err)
 		return
 	}

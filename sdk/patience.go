@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -25,11 +26,11 @@ type about struct {
 type trouble struct {
 	about    about
 	until    time.Time // no request before then
-	err      error     // what to report until then
+	err      *problem  // what to report until then
 	refusals int
 	applied  []time.Time // the last applies of this very intent, newest last
 	fights   int
-	fight    *contendedError // nil in peace
+	fight    *problem // nil in peace
 }
 
 const (
@@ -52,19 +53,14 @@ func (p patience) check(a about, now time.Time) error {
 	if !ok || !now.Before(t.until) {
 		return nil
 	}
-	left := t.until.Sub(now)
-	switch err := t.err.(type) { //nolint:errorlint // it is as it was put there.
-	case *rejectedError:
-		rest := *err
-		rest.after = left
-		return &rest
-	case *contendedError:
-		rest := *err
-		rest.after = left
-		return &rest
-	default:
-		return err
-	}
+	return t.err.within(t.until.Sub(now))
+}
+
+// within returns the problem as it is when only this time is left.
+func (p *problem) within(left time.Duration) error {
+	rest := *p
+	rest.after = left
+	return &rest
 }
 
 func (p patience) known(a about) (*trouble, bool) {
@@ -82,7 +78,7 @@ func (p patience) of(a about) *trouble {
 }
 
 // refused notes a refusal and returns the error to report: it carries the time of the next attempt.
-func (p patience) refused(a about, err *rejectedError, now time.Time) error {
+func (p patience) refused(a about, err *problem, now time.Time) error {
 	t := p.of(a)
 	t.refusals++
 	// The first retry comes after 0.8 s: a refusal is seldom a matter of milliseconds.
@@ -137,7 +133,7 @@ func (p patience) truce(a about, now time.Time) error {
 	if rest <= 0 {
 		return nil
 	}
-	return &contendedError{child: t.fight.child, rivals: t.fight.rivals, after: rest}
+	return t.fight.within(rest)
 }
 
 // contend checks for a fight before an update and names the rivals.
@@ -154,7 +150,8 @@ func (e *engine[T]) contend(ctx context.Context, p *Pass[T], s *step, i *apply.I
 		}
 	}
 	t := p.troubles.of(s.about(i))
-	t.fight = &contendedError{child: s.String(), rivals: rivals, after: wait}
+	message := fmt.Sprintf("%s is changed back again and again by %s: let one of the two manage it", s, rivals)
+	t.fight = &problem{class: classContended, reason: conditionContended, message: message, after: wait}
 	t.until, t.err = p.Now.Add(wait), t.fight
 	return t.err
 }

@@ -6,12 +6,16 @@ import (
 	"time"
 )
 
+func rejected(reason, message string) *problem {
+	return &problem{class: classRejected, reason: reason, message: message}
+}
+
 func TestRefusedIntentIsTriedLessAndLess(t *testing.T) {
 	t.Parallel()
 	p, now := patience{}, time.Now()
 	var last time.Duration
 	for range 12 {
-		refusal := &rejectedError{reason: "ThingRejected"}
+		refusal := rejected("ThingRejected", "")
 		if err := p.refused(about{digest: "d1"}, refusal, now); !errors.Is(err, refusal) {
 			t.Fatalf("reported %v", err)
 		}
@@ -33,7 +37,7 @@ func TestRefusedIntentIsTriedLessAndLess(t *testing.T) {
 		t.Errorf("in the end it waits %s, want 5m0s", last)
 	}
 	p.applied(about{digest: "d1"}, now)
-	refusal := &rejectedError{}
+	refusal := rejected("", "")
 	if _ = p.refused(about{digest: "d1"}, refusal, now); refusal.after != 800*time.Millisecond {
 		t.Errorf("after a success the wait starts with %s", refusal.after)
 	}
@@ -44,7 +48,7 @@ func TestRefusalIsAboutOneInstance(t *testing.T) {
 	t.Parallel()
 	p, now := patience{}, time.Now()
 	one, other, none := about{uid: "u1", digest: "d1"}, about{uid: "u2", digest: "d1"}, about{digest: "d1"}
-	_ = p.refused(one, &rejectedError{reason: "ImmutableField", message: "no"}, now)
+	_ = p.refused(one, rejected("ImmutableField", "no"), now)
 	if p.check(one, now) == nil || p.check(other, now) != nil || p.check(none, now) != nil {
 		t.Error("the refusal is not reported for the object that it is about, or for another one")
 	}
@@ -52,12 +56,12 @@ func TestRefusalIsAboutOneInstance(t *testing.T) {
 	if classify(err) != classRejected || err.Error() != "no" || waitAfter(err) != 300*time.Millisecond {
 		t.Errorf("after 500 of 800 ms it reports %v, and to look again after %s", err, waitAfter(err))
 	}
-	_ = p.refused(none, &rejectedError{}, now)
+	_ = p.refused(none, rejected("", ""), now)
 	if p.check(one, now) != nil {
 		t.Error("the former object's refusal is remembered")
 	}
 	t1 := p.of(other)
-	t1.err, t1.until = &contendedError{child: "ConfigMap a", rivals: "somebody"}, now.Add(time.Second)
+	t1.err, t1.until = &problem{class: classContended}, now.Add(time.Second)
 	if err := p.check(other, now.Add(time.Second-1)); classify(err) != classContended || waitAfter(err) != 1 {
 		t.Errorf("just before its end the fight is %v, for another %s", err, waitAfter(err))
 	}
@@ -117,7 +121,7 @@ func TestTruce(t *testing.T) {
 		}
 	}
 	wait, _ := p.fighting(about{digest: "d1"}, now)
-	p.of(about{digest: "d1"}).fight = &contendedError{child: "ConfigMap a", rivals: "somebody"}
+	p.of(about{digest: "d1"}).fight = &problem{class: classContended}
 	now = now.Add(wait)
 	if _, fighting := p.fighting(about{digest: "d1"}, now); fighting {
 		t.Fatal("no attempt may be made when its time has come")

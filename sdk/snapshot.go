@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,21 +25,23 @@ func (id childID) String() string { return fmt.Sprintf("%s %s", id.gvk.Kind, id.
 type observed struct {
 	object      client.Object
 	terminating bool
+	remote      bool // garbage collection does not know whose it is
 }
 
 // snapshot is everything a pass observes of its children.
 type snapshot struct {
-	scheme   *runtime.Scheme
-	owned    []schema.GroupVersionKind // in the order in which the operator lists them
-	children map[childID]observed
+	scheme     *runtime.Scheme
+	owned      []schema.GroupVersionKind // in the order in which the operator lists them
+	namespaced func(schema.GroupVersionKind) bool
+	children   map[childID]observed
 	// former children belong to an earlier object of the same name, whose UID was another.
 	former map[childID]observed
 }
 
-func (s *snapshot) put(gvk schema.GroupVersionKind, o client.Object, uid types.UID) {
+func (s *snapshot) put(gvk schema.GroupVersionKind, o client.Object, of parent, uid types.UID) {
 	id := childID{gvk, client.ObjectKeyFromObject(o)}
-	seen := observed{object: o, terminating: !o.GetDeletionTimestamp().IsZero()}
-	if metav1.GetControllerOf(o).UID != uid {
+	seen := observed{object: o, terminating: !o.GetDeletionTimestamp().IsZero(), remote: of.remote}
+	if of.uid != uid {
 		s.former[id] = seen
 		return
 	}
@@ -49,13 +50,17 @@ func (s *snapshot) put(gvk schema.GroupVersionKind, o client.Object, uid types.U
 	}
 }
 
-// identify fills in the kind and key of a step from its desired object.
-func (s *snapshot) identify(step *step) error {
+// identify fills in the kind and key of a step from its desired object, whose parent is in the namespace home.
+func (s *snapshot) identify(step *step, home string) error {
 	gvk, err := apiutil.GVKForObject(step.desired, s.scheme)
 	if err != nil {
 		return fmt.Errorf("finding the kind of %T: %w", step.desired, err)
 	}
+	if step.desired.GetNamespace() == "" && s.namespaced(gvk) {
+		step.desired.SetNamespace(home)
+	}
 	step.gvk, step.key = gvk, client.ObjectKeyFromObject(step.desired)
+	step.remote = home != "" && step.key.Namespace != home
 	return nil
 }
 

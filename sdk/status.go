@@ -33,17 +33,16 @@ const holdReady = 3
 // verdict is a reason and a message for the summary.
 type verdict struct{ reason, message string }
 
-// worst returns the failure that concerns a single child and says most, by the order of the error table.
+// worst returns the gravest failure that concerns a single child.
 func worst(plan []*step) error {
-	order := []class{classConflict, classRejected, classContended, classInvalid, classWait}
-	var found error
-	rank := len(order)
-	for _, s := range plan {
-		if r := slices.Index(order, classify(s.err)); s.err != nil && r < rank {
-			found, rank = s.err, r
-		}
+	all := make([]error, len(plan))
+	for i, s := range plan {
+		all[i] = s.err
 	}
-	return found
+	if p := gravest(errors.Join(all...)); p != nil {
+		return p
+	}
+	return nil
 }
 
 // summarize writes Ready, Reconciling and Stalled from the outcome of a pass. This is the error table: one row a class.
@@ -51,39 +50,24 @@ func summarize[T Object](p *Pass[T], err error, failures int) {
 	o := p.Object
 	conditions.Remove(o, conditionPaused)
 	conditions.Remove(o, conditionDryRun)
-	if classify(err) != classContended { // to remove it and set it again would move its transition time
+	class, cause := classify(err), gravest(err)
+	if class != classContended { // to remove it and set it again would move its transition time
 		conditions.Remove(o, conditionContended)
 	}
-	var (
-		wait      *WaitError
-		invalid   *InvalidError
-		conflict  *conflictError
-		contended *contendedError
-		rejected  *rejectedError
-	)
-	switch classify(err) {
+	switch class {
 	case classNone:
 		summarizePlan(p)
 	case classStale, classOutdated:
 		// We looked at an old state. The next pass, which follows at once, has something to say.
-	case classWait:
-		errors.As(err, &wait)
-		conditions.MarkReconciling(o, wait.Reason, wait.Message)
-	case classInvalid:
-		errors.As(err, &invalid)
-		conditions.MarkStalled(o, invalid.Reason, invalid.Message)
-	case classConflict:
-		errors.As(err, &conflict)
-		conditions.MarkStalled(o, conflict.reason, conflict.Error())
-	case classRejected:
-		errors.As(err, &rejected)
-		conditions.MarkStalled(o, rejected.reason, rejected.message)
+	case classInvalid, classRejected, classConflict:
+		conditions.MarkStalled(o, cause.reason, cause.message)
 	case classContended:
-		errors.As(err, &contended)
-		conditions.Set(o, conditionContended, metav1.ConditionTrue, "RevertedByOthers", contended.Error())
-		conditions.MarkReconciling(o, conditionContended, contended.Error())
+		conditions.Set(o, conditionContended, metav1.ConditionTrue, "RevertedByOthers", cause.message)
+		conditions.MarkReconciling(o, cause.reason, cause.message)
+	case classWait:
+		conditions.MarkReconciling(o, cause.reason, cause.message)
 	case classPanic:
-		conditions.MarkReconciling(o, "Panic", describe(err))
+		conditions.MarkReconciling(o, cause.reason, describe(err))
 	case classTransient:
 		if failures < holdReady {
 			conditions.MarkRetrying(o, "Retrying", describe(err))
@@ -208,19 +192,8 @@ func transitions(from, to Object) []event {
 
 // waitAfter is when the failure itself asks to be looked at again; zero leaves it to others.
 func waitAfter(err error) time.Duration {
-	var (
-		wait      *WaitError
-		rejected  *rejectedError
-		contended *contendedError
-	)
-	switch {
-	case errors.As(err, &wait):
-		return wait.After
-	case errors.As(err, &rejected):
-		return rejected.after
-	case errors.As(err, &contended):
-		return contended.after
-	default:
-		return 0
+	if p := gravest(err); p != nil {
+		return p.after
 	}
+	return 0
 }

@@ -24,6 +24,7 @@ type step struct {
 
 	gvk         schema.GroupVersionKind
 	key         types.NamespacedName
+	remote      bool          // its parent cannot be its owner
 	live        client.Object // nil if there was none
 	terminating bool
 
@@ -45,7 +46,12 @@ func (s *step) about(i *apply.Intent) about {
 	return a
 }
 
-func (s *step) String() string { return s.id().String() }
+func (s *step) String() string {
+	if s.remote && s.key.Namespace != "" {
+		return s.gvk.Kind + " " + s.key.String()
+	}
+	return s.id().String()
+}
 
 // blocked returns the first child that this one is held back for, or nil.
 func (s *step) blocked() *step {

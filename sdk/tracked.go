@@ -94,14 +94,19 @@ func (e *engine[T]) releaseFormer(ctx context.Context, former map[childID]observ
 	return nil
 }
 
-// disown removes our controller reference from every child, so that garbage collection leaves it alone, and with it our
-// finalizer, which nobody would remove later.
+// disown removes what makes every child ours, so that nobody collects it, and with it our finalizer, which nobody would
+// remove later.
 func (e *engine[T]) disown(ctx context.Context, parent T, seen *snapshot) error {
 	for id, child := range seen.children {
 		o := object.Copy(child.object)
 		o.SetOwnerReferences(slices.DeleteFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
 			return r.UID == parent.GetUID()
 		}))
+		labels, annotations := o.GetLabels(), o.GetAnnotations()
+		delete(labels, apply.OwnerUIDLabel)
+		delete(annotations, apply.OwnerAnnotation)
+		o.SetLabels(labels)
+		o.SetAnnotations(annotations)
 		controllerutil.RemoveFinalizer(o, e.op.finalizerName())
 		patch := client.MergeFromWithOptions(child.object, client.MergeFromWithOptimisticLock{})
 		if err := e.client.Patch(ctx, o, patch); client.IgnoreNotFound(err) != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,7 +31,9 @@ import (
 // view is what an operator sees of the cluster: informers, overlaid with the server's answers to its own writes that
 // the informers have not delivered yet. Reading it makes no request and never blocks. It is safe for concurrent use.
 type view struct {
+	name    string // of the operator
 	scheme  *runtime.Scheme
+	mapper  meta.RESTMapper
 	primary schema.GroupVersionKind
 	owned   []schema.GroupVersionKind
 	scopes  map[string]*scope // by namespace; one entry "" if all namespaces are watched
@@ -64,14 +67,15 @@ type scope struct {
 	informers map[schema.GroupVersionKind]toolscache.SharedIndexInformer
 }
 
-const controllerIndex = "controller"
+const parentIndex = "parent"
 
 // newView creates the caches of an operator and adds them to the manager, which starts them.
 func newView(
 	mgr manager.Manager, name string, primary client.Object, owned []client.Object, namespaces []string,
 ) (*view, error) {
 	v := &view{
-		scheme: mgr.GetScheme(), scopes: map[string]*scope{}, writes: map[types.UID]write{},
+		name: name, scheme: mgr.GetScheme(), mapper: mgr.GetRESTMapper(),
+		scopes: map[string]*scope{}, writes: map[types.UID]write{},
 		byOwner: map[types.UID]map[types.UID]struct{}{}, deleted: map[types.UID]time.Time{}, swept: time.Now(),
 		abandoned: map[types.UID]time.Time{},
 	}
@@ -155,12 +159,12 @@ type newInformer = func(
 	toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers,
 ) toolscache.SharedIndexInformer
 
-// captureIn keeps hold of the informers that the cache makes, and indexes children by the name of their controller.
+// captureIn keeps hold of the informers that the cache makes, and indexes children by the name of their parent.
 func (v *view) captureIn(s *scope) newInformer {
 	return func(
 		lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers,
 	) toolscache.SharedIndexInformer {
-		indexers[controllerIndex] = v.indexController
+		indexers[parentIndex] = v.indexParent
 		informer := toolscache.NewSharedIndexInformer(lw, example, resync, indexers)
 		if gvk, err := apiutil.GVKForObject(example, v.scheme); err == nil {
 			s.mu.Lock()
@@ -171,15 +175,38 @@ func (v *view) captureIn(s *scope) newInformer {
 	}
 }
 
-func (v *view) indexController(x any) ([]string, error) {
+func (v *view) indexParent(x any) ([]string, error) {
 	o, ok := x.(metav1.Object)
 	if !ok {
 		return nil, fmt.Errorf("indexing %T: it is not an object", x)
 	}
-	if controller := metav1.GetControllerOf(o); v.isPrimary(controller) {
-		return []string{o.GetNamespace() + "/" + controller.Name}, nil
+	if p := v.parentOf(o); p.uid != "" {
+		return []string{storeKey(p.key)}, nil
 	}
 	return nil, nil
+}
+
+// namespaced reports whether objects of that kind are in a namespace, as most are: so it is assumed of a kind that the API
+// server does not know.
+func (v *view) namespaced(gvk schema.GroupVersionKind) bool {
+	mapping, err := v.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	return err != nil || mapping.Scope.Name() == meta.RESTScopeNameNamespace
+}
+
+// watches reports whether objects in that namespace are seen. The empty name is that of what is in no namespace.
+func (v *view) watches(namespace string) bool { return v.scope(namespace) != nil }
+
+// scope returns the informers that see a namespace, or nil. What is in no namespace all of them see.
+func (v *view) scope(namespace string) *scope {
+	if s, ok := v.scopes[namespace]; ok {
+		return s
+	}
+	if namespace == "" {
+		for _, s := range v.scopes {
+			return s
+		}
+	}
+	return v.scopes[metav1.NamespaceAll]
 }
 
 // isPrimary reports whether the reference is to an object of the operator's kind, in whichever version.
@@ -192,13 +219,14 @@ func (v *view) isPrimary(ref *metav1.OwnerReference) bool {
 }
 
 func (v *view) informer(gvk schema.GroupVersionKind, namespace string) toolscache.SharedIndexInformer {
-	s, ok := v.scopes[namespace]
-	if !ok {
-		s = v.scopes[metav1.NamespaceAll]
-	}
+	s := v.scope(namespace)
 	if s == nil {
 		return nil
 	}
+	return s.informer(gvk)
+}
+
+func (s *scope) informer(gvk schema.GroupVersionKind) toolscache.SharedIndexInformer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.informers[gvk]
@@ -246,30 +274,33 @@ func storeKey(key types.NamespacedName) string {
 // snapshot collects the children of an object of that name: its own, and those of a former object of the same name.
 func (v *view) snapshot(key types.NamespacedName, uid types.UID) *snapshot {
 	s := &snapshot{
-		scheme: v.scheme, owned: v.owned, children: map[childID]observed{}, former: map[childID]observed{},
+		scheme: v.scheme, owned: v.owned, namespaced: v.namespaced,
+		children: map[childID]observed{}, former: map[childID]observed{},
 	}
 	v.mu.Lock() // for the same reason as in load
 	defer v.mu.Unlock()
 	// What an informer has caught up with by now it shows below. Asked in the other order, an answer could be missed
 	// that arrives in between.
 	unseen := v.unseenLocked(uid)
-	for _, gvk := range v.owned {
-		informer := v.informer(gvk, key.Namespace)
-		if informer == nil {
-			continue
-		}
-		items, err := informer.GetIndexer().ByIndex(controllerIndex, key.Namespace+"/"+key.Name)
-		if err != nil {
-			continue // the index exists on every informer made here
-		}
-		for _, x := range items {
-			if o, ok := x.(client.Object); ok {
-				s.put(gvk, o, uid)
+	for _, scope := range v.scopes {
+		for _, gvk := range v.owned {
+			informer := scope.informer(gvk)
+			if informer == nil {
+				continue
+			}
+			items, err := informer.GetIndexer().ByIndex(parentIndex, storeKey(key))
+			if err != nil {
+				continue // the index exists on every informer made here
+			}
+			for _, x := range items {
+				if o, ok := x.(client.Object); ok {
+					s.put(gvk, o, v.parentOf(o), uid)
+				}
 			}
 		}
 	}
 	for _, w := range unseen {
-		s.put(w.gvk, w.object, uid)
+		s.put(w.gvk, w.object, v.parentOf(w.object), uid)
 	}
 	v.markDeletedLocked(s)
 	return s

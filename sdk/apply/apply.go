@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,11 +28,13 @@ type NotOursError struct {
 	UID types.UID
 	// Controller is its controller, nil if it has none.
 	Controller *metav1.OwnerReference
+	// Marked is the name of the owner that its annotation names (see [MarkedBy]), "" if there is none.
+	Marked string
 }
 
 // Error says whose the object is and how to resolve it.
 func (e *NotOursError) Error() string {
-	whose := "nobody"
+	whose := cmp.Or(e.Marked, "nobody")
 	if e.Controller != nil {
 		whose = e.Controller.Kind + " " + e.Controller.Name
 	}
@@ -73,8 +76,8 @@ func NewOwner(name string) *Owner {
 func (w *Owner) Name() string { return w.name }
 
 // Object brings the desired object about and leaves the server's answer in it. It reads the present object through the
-// client, which is normally a cache, and makes no request if that is converged. With [ControlledBy] an object of that
-// name which the owner does not control is refused with a [NotOursError] and never written.
+// client, which is normally a cache, and makes no request if that is converged. With [ControlledBy] or
+// [MarkedBy] an object of that name which the owner does not control is refused with a [NotOursError] and never written.
 //
 // Errors: [ErrStale] if the read was out of date, and the API server's own.
 func (w *Owner) Object(ctx context.Context, c client.Client, desired client.Object, opts ...Option) (Result, error) {
@@ -111,16 +114,22 @@ func (w *Owner) bring(
 }
 
 // Refuse applies the rule of adoption: an object is ours only by a controller reference with our owner's UID (see
-// [ControlledBy]). For any other object it returns a [NotOursError]; without an owner it refuses nothing.
+// [ControlledBy]), or by a mark with it and no controller (see [MarkedBy]). For any other object it returns a
+// [NotOursError]; without an owner it refuses nothing.
 func (i *Intent) Refuse(live client.Object) error {
-	if i.controller == "" {
+	if i.owner == "" {
 		return nil
 	}
 	controller := metav1.GetControllerOf(live)
-	if controller != nil && controller.UID == i.controller {
+	switch {
+	case controller != nil && controller.UID == i.owner && !i.marked:
+		return nil
+	case controller == nil && i.marked && live.GetLabels()[OwnerUIDLabel] == string(i.owner):
 		return nil
 	}
-	return &NotOursError{Object: i.String(), UID: live.GetUID(), Controller: controller}
+	return &NotOursError{
+		Object: i.String(), UID: live.GetUID(), Controller: controller, Marked: live.GetAnnotations()[OwnerAnnotation],
+	}
 }
 
 // Converged reports whether nothing has to be done to make live what the intent says. It makes no request. The object

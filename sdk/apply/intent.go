@@ -26,7 +26,8 @@ type Intent struct {
 	GVK schema.GroupVersionKind
 	Key types.NamespacedName
 
-	controller types.UID // of the owner, "" if there is none
+	owner  types.UID // "" if there is none
+	marked bool      // the owner is named by marks and not by a controller reference
 
 	fields   map[string]any // without identity of an instance (uid, resourceVersion), with the digest annotation
 	digest   string
@@ -43,6 +44,7 @@ type options struct {
 	zero   map[string]bool
 	disown []string
 	owner  *ownerReference
+	marks  *mark
 	labels map[string]string
 
 	finalizers []string
@@ -93,8 +95,11 @@ func NewIntent(desired client.Object, scheme *runtime.Scheme, opts ...Option) (*
 		finalizers: o.finalizers,
 	}
 	o.stamp(fields)
-	if o.owner != nil {
-		i.controller = o.owner.uid
+	switch {
+	case o.owner != nil:
+		i.owner = o.owner.uid
+	case o.marks != nil:
+		i.owner, i.marked = o.marks.uid, true
 	}
 	for _, path := range o.disown {
 		p := fieldPath(strings.Split(path, "."))

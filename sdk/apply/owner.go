@@ -20,6 +20,28 @@ func ControlledBy(owner client.Object, gvk schema.GroupVersionKind) Option {
 	return func(o *options) { o.owner = &ownerReference{gvk: gvk, name: owner.GetName(), uid: owner.GetUID()} }
 }
 
+// What marks an object whose owner garbage collection cannot follow.
+const (
+	// OwnerUIDLabel holds the owner's UID.
+	OwnerUIDLabel = "homeostat.dev/owner-uid"
+	// OwnerAnnotation holds the owner's namespace and name, with a slash between them.
+	OwnerAnnotation = "homeostat.dev/owner"
+)
+
+// MarkedBy is [ControlledBy] for an owner in another namespace: a label and an annotation say whose the object is. Garbage
+// collection does nothing about it, so the owner needs a finalizer.
+func MarkedBy(owner client.Object) Option {
+	return func(o *options) {
+		o.marks = &mark{uid: owner.GetUID(), name: client.ObjectKeyFromObject(owner).String()}
+	}
+}
+
+// mark is the owner that a label and an annotation name.
+type mark struct {
+	uid  types.UID
+	name string
+}
+
 // WithLabel adds a label to the object.
 func WithLabel(key, value string) Option {
 	return func(o *options) {
@@ -41,6 +63,10 @@ func WithFinalizer(name string) Option {
 func (o *options) stamp(fields map[string]any) {
 	for key, value := range o.labels {
 		fieldPath{"metadata", "labels", key}.set(fields, value)
+	}
+	if o.marks != nil {
+		fieldPath{"metadata", "labels", OwnerUIDLabel}.set(fields, string(o.marks.uid))
+		fieldPath{"metadata", "annotations", OwnerAnnotation}.set(fields, o.marks.name)
 	}
 	if o.owner != nil {
 		version, kind := o.owner.gvk.ToAPIVersionAndKind()

@@ -270,8 +270,8 @@ func TestOwnsIsRefused(t *testing.T) {
 	}
 }
 
-// A child can only be in its parent's namespace: anywhere else the garbage collector would delete it.
-func TestChildInAnotherNamespaceIsRefused(t *testing.T) {
+// A child in a namespace that nobody watches could neither be repaired nor deleted.
+func TestChildInANamespaceThatIsNotWatched(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k, operator(func(_ context.Context, p *pass) error {
@@ -282,10 +282,10 @@ func TestChildInAnotherNamespaceIsRefused(t *testing.T) {
 	}))
 	s := newSite("a")
 	k.Apply(s)
-	k.Eventually(s, testkit.Match("told", func(s *site.Site) bool {
-		_, _, message := condition(s, conditions.Ready)
-		return strings.Contains(message, `ConfigMap a`) && strings.Contains(message, `namespace "default"`)
-	}))
+	k.Eventually(s, testkit.Reason(conditions.Stalled, metav1.ConditionTrue, "NamespaceNotWatched"))
+	if _, _, message := condition(s, conditions.Ready); !strings.Contains(message, "ConfigMap default/a") {
+		t.Errorf("message %q", message)
+	}
 	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: s.Name}}
 	k.Eventually(c, testkit.Gone())
 }

@@ -29,6 +29,9 @@
 //	... nor those of the object itself                                TestCleanUpIsNotRepeatedWhenWatchesAreLate
 //	a tracked child is applied once more to release it                TestReleaseDoesNotApplyAgain
 //	... or to put its finalizer back                                  TestLostFinalizerOfATrackedChild
+//	marks on a copy make it a child                                   TestRemoteSquatterIsNeverWritten
+//	the parent of a remote child has no finalizer                     TestRemoteChildren
+//	remote children whose parent is gone stay                         TestRemoteChildOfAnObjectThatIsGone
 //	the finalizer is stored after the first child                     TestFinalizerIsStoredBeforeTheFirstEffect
 //	a finalizer is written without the object's version               TestForeignFinalizersAreNeverLost
 //	an object that was let go is cleaned up again                     TestCleanUpIsNotRepeatedWhenWatchesAreLate/only_ours

@@ -28,7 +28,10 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{CRDs: "testdata/crd", AddToScheme: site.AddToScheme})
 }
 
-type pass = sdk.Pass[*site.Site]
+type (
+	pass         = sdk.Pass[*site.Site]
+	siteOperator = sdk.Operator[*site.Site]
+)
 
 // operatorName is also the field owner of everything that the tests' operators apply.
 const operatorName = "sdk-e2e"

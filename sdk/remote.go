@@ -1,0 +1,108 @@
+package sdk
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/homeostat-dev/homeostat/sdk/apply"
+)
+
+// This file is about remote children: those that an owner reference cannot bind to their parent, because they are in another
+// namespace, or in none while the parent is in one. Marks say whose they are, and a finalizer of the parent sees to their end.
+
+// parent is the object of the operator's kind that an object belongs to.
+type parent struct {
+	key    types.NamespacedName
+	uid    types.UID // "" if it belongs to none
+	remote bool
+}
+
+// parentOf returns whose an object is. Marks alone prove nothing, since whoever copies an object may copy them: it also has
+// to be us who applied it.
+func (v *view) parentOf(o metav1.Object) parent {
+	controller := metav1.GetControllerOf(o)
+	if v.isPrimary(controller) {
+		p := parent{key: types.NamespacedName{Name: controller.Name}, uid: controller.UID}
+		if v.namespaced(v.primary) {
+			p.key.Namespace = o.GetNamespace()
+		}
+		return p
+	}
+	namespace, name, ok := strings.Cut(o.GetAnnotations()[apply.OwnerAnnotation], "/")
+	if controller != nil || !ok || apply.OwnedBy(o, v.name).String() == "" {
+		return parent{}
+	}
+	uid := types.UID(o.GetLabels()[apply.OwnerUIDLabel])
+	return parent{key: types.NamespacedName{Namespace: namespace, Name: name}, uid: uid, remote: true}
+}
+
+// requests names the parent of a child.
+func (v *view) requests(_ context.Context, o client.Object) []reconcile.Request {
+	if p := v.parentOf(o); p.uid != "" {
+		return []reconcile.Request{{NamespacedName: p.key}}
+	}
+	return nil
+}
+
+// remote reports whether there is a remote child, or will be.
+func (r *record) remote() bool {
+	for _, s := range r.plan {
+		if s.remote {
+			return true
+		}
+	}
+	for _, child := range r.seen.children {
+		if child.remote {
+			return true
+		}
+	}
+	return false
+}
+
+// collect deletes the remote children of an object that is going, and waits for their end. Those that its clean-up applies
+// come last and are not waited for, because the next pass would apply them anew.
+func (e *engine[T]) collect(ctx context.Context, p *Pass[T]) (wrote bool, err error) {
+	var left []string
+	for _, id := range p.seen.unplanned(p.plan) {
+		child := p.seen.children[id]
+		if !child.remote {
+			continue
+		}
+		left = append(left, fmt.Sprintf("%s %s", id.gvk.Kind, strings.TrimPrefix(id.key.String(), "/")))
+		if !child.terminating {
+			if _, err := e.delete(ctx, child.object, metav1.DeletePropagationBackground); err != nil {
+				return wrote, err
+			}
+			wrote = true
+		}
+	}
+	if len(left) > 0 {
+		return wrote, Wait("CleaningUp", "still being deleted: %s", list(left))
+	}
+	for _, s := range p.plan {
+		if s.remote && s.stored != nil {
+			if _, err := e.delete(ctx, s.stored, metav1.DeletePropagationBackground); err != nil {
+				return false, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// collectFormer does for the remote children of an object that is gone what garbage collection does for the others.
+func (e *engine[T]) collectFormer(ctx context.Context, former map[childID]observed) error {
+	for id, child := range former {
+		if child.remote && !child.terminating {
+			if _, err := e.delete(ctx, child.object, metav1.DeletePropagationBackground); err != nil {
+				return fmt.Errorf("collecting %s: %w", id, err)
+			}
+		}
+	}
+	return e.releaseFormer(ctx, former)
+}
