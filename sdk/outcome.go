@@ -19,7 +19,7 @@ import (
 type problem struct {
 	class           class
 	reason, message string
-	after           time.Duration // until the next look although nothing was seen to happen; zero leaves it to events and the resync
+	after           time.Duration // until the next look although nothing happens; zero leaves it to events and the resync
 	forbidden       bool          // it is refused because of who asks, and not because of what it says
 }
 

@@ -66,9 +66,9 @@ func (c *Child[C]) planned() *step { return c.step }
 type Planned interface{ planned() *step }
 
 // Apply records that the object should exist as given: the fields that are set, and no others, are enforced (the rules
-// are those of [apply.NewIntent]). The object belongs to the pass afterwards. Its namespace is that of p.Object unless it names
-// another or its kind has none. The child goes with its parent, and when a later pass does not apply it: p.Object becomes its
-// controller or, where Kubernetes allows no owner reference, is named by marks and gets the operator's finalizer.
+// are those of [apply.NewIntent]). The object belongs to the pass afterwards. Its namespace is that of p.Object unless it
+// names another or its kind has none. The child goes with its parent, and when a later pass does not apply it: p.Object
+// becomes its controller or, where Kubernetes allows no owner reference, is named by marks and gets a finalizer.
 // An object of that name that p.Object does not control is never written (see [Adopt] and [AdoptionReason]).
 func Apply[T Object, C client.Object](p *Pass[T], desired C, opts ...ApplyOption) *Child[C] {
 	s := &step{desired: desired}

@@ -13,8 +13,9 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/apply"
 )
 
-// This file is about remote children: those that an owner reference cannot bind to their parent, because they are in another
-// namespace, or in none while the parent is in one. Marks say whose they are, and a finalizer of the parent sees to their end.
+// This file is about remote children: those that an owner reference cannot bind to their parent, because they are in
+// another namespace, or in none while the parent is in one. Marks say whose they are, and a finalizer of the parent sees to
+// their end.
 
 // parent is the object of the operator's kind that an object belongs to.
 type parent struct {
