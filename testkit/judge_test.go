@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -194,6 +195,26 @@ func (d deaf) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, req.Context().Err()
 	}
 	return d.RoundTripper.RoundTrip(req)
+}
+
+// The client for metadata leaves a goroutine behind with every watch that is stopped.
+func TestEndOfAWatchOfMetadataIsNoLeak(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	synced := make(chan bool)
+	p := k.Start(func(mgr manager.Manager) error {
+		return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+			configMaps := &metav1.PartialObjectMetadata{}
+			configMaps.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+			_, err := mgr.GetCache().GetInformer(ctx, configMaps)
+			synced <- err == nil && mgr.GetCache().WaitForCacheSync(ctx)
+			return err
+		}))
+	})
+	if !<-synced {
+		t.Error("the test watches nothing")
+	}
+	p.Stop()
 }
 
 // An operator that is stopped before its cache is in sync has leaked nothing of its own.

@@ -76,8 +76,12 @@ var (
 		"net/http.", "net/http/internal/http2.", "golang.org/x/net/http2.", "net.", "internal/singleflight.",
 		"k8s.io/client-go/transport.", "k8s.io/client-go/util/connrotation.",
 	}
-	// These wait for informers of a cache of several namespaces, for ever if it is stopped before they are in sync.
-	stuckInformers = []string{"sigs.k8s.io/controller-runtime/pkg/cache.newMultiNamespaceInformer"}
+	// These hang for ever in libraries that operators cannot help: the first wait for informers of a cache of several
+	// namespaces that is stopped before they are in sync, the second hand the end of a watch of metadata to nobody.
+	stuckInformers = []string{
+		"sigs.k8s.io/controller-runtime/pkg/cache.newMultiNamespaceInformer",
+		"k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop",
+	}
 )
 
 // isInnocent judges a goroutine by the function that it began with.
