@@ -96,9 +96,9 @@ func (e *engine[T]) watch(c controller.Controller, primary T) error {
 		if err := c.Watch(src); err != nil {
 			return fmt.Errorf("watching %s: %w", e.view.primary.Kind, err)
 		}
-		for _, owned := range e.op.Owns {
+		for _, owned := range e.view.watched {
 			if err := c.Watch(source.Kind[client.Object](s.cache, owned, byParent, filter)); err != nil {
-				return fmt.Errorf("watching %T: %w", owned, err)
+				return fmt.Errorf("watching the kind of %T: %w", owned, err)
 			}
 		}
 	}

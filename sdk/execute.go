@@ -149,7 +149,7 @@ func (e *engine[T]) update(ctx context.Context, p *Pass[T], s *step, intent *app
 
 // stored takes over the server's answer as the present state of the child.
 func (e *engine[T]) stored(p *Pass[T], s *step, from string, i *apply.Intent, stored client.Object) {
-	s.stored = stored
+	s.stored = e.view.shown(s.gvk, stored)
 	e.view.wrote(s.gvk, p.Object.GetUID(), stored)
 	if from != "" {
 		p.troubles.applied(s.about(i), time.Now())

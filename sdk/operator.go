@@ -37,7 +37,7 @@ type Operator[T Object] struct {
 
 	// Owns lists one (empty) object of each kind that Reconcile applies, and not T. These kinds are watched, and an object
 	// of these kinds that T controls and that a complete pass did not apply is deleted: the newest first, and of the same
-	// second those first whose kind comes last in this list.
+	// second those first whose kind comes last in this list. See also [MetadataOnly].
 	Owns []client.Object
 
 	// Reconcile says what should exist for p.Object, by calling [Apply], and how the object is doing, by writing

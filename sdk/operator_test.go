@@ -23,6 +23,12 @@ func TestOwnsIsChecked(t *testing.T) {
 	}{
 		"none":      {"an operator may have no children", nil, ""},
 		"different": {"this is what it is for", []client.Object{&corev1.Secret{}, &appsv1.Deployment{}}, ""},
+		"metadata":  {"large ones", []client.Object{MetadataOnly(&corev1.Secret{}), &appsv1.Deployment{}}, ""},
+		"metadata twice": {
+			"one object would be seen as two",
+			[]client.Object{MetadataOnly(&corev1.Secret{}), &corev1.Secret{}},
+			"field Owns lists Secret twice",
+		},
 		"twice": {
 			"it would never be ready, waiting for a second informer",
 			[]client.Object{loose, &corev1.Secret{}},
@@ -42,10 +48,14 @@ func TestOwnsIsChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			kinds, err := kindsOf(c.owns, scheme.Scheme, schema.GroupKind{Kind: "ConfigMap"})
+			v := &view{
+				scheme: scheme.Scheme, primary: corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+				partial: map[schema.GroupVersionKind]bool{},
+			}
+			err := v.own(c.owns)
 			switch {
-			case err == nil && (c.says != "" || len(kinds) != len(c.owns)):
-				t.Errorf("%s: nothing is said, want %q; the kinds are %v", c.reason, c.says, kinds)
+			case err == nil && (c.says != "" || len(v.owned) != len(c.owns)):
+				t.Errorf("%s: nothing is said, want %q; the kinds are %v", c.reason, c.says, v.owned)
 			case err != nil && err.Error() != c.says:
 				t.Errorf("%s: it says %q, want %q", c.reason, err, c.says)
 			}

@@ -78,7 +78,7 @@ func Apply[T Object, C client.Object](p *Pass[T], desired C, opts ...ApplyOption
 	p.add(s)
 	child := &Child[C]{step: s, live: object.Empty(desired)}
 	if s.live != nil {
-		child.live, _ = object.Copy(s.live).(C) // the cache holds objects of the type that was applied
+		child.live = asKind(s.live, desired)
 	}
 	return child
 }
@@ -91,8 +91,7 @@ func Live[C client.Object, T Object](p *Pass[T], like C) (C, bool) {
 	if s.live == nil {
 		return object.Empty(like), false
 	}
-	live, ok := object.Copy(s.live).(C)
-	return live, ok
+	return asKind(s.live, like), true
 }
 
 // Abandon deletes a child that is being deleted, and that this pass does not apply, without waiting for the node or
@@ -170,6 +169,10 @@ func (r *record) fail(err error) {
 // add puts a step into the plan.
 func (r *record) add(s *step) {
 	r.observe(s)
+	if s.disowns && r.seen.partial[s.gvk] {
+		r.fail(fmt.Errorf("%s has a field disowned, and only metadata of its kind is watched: take MetadataOnly out of Owns", s))
+		return
+	}
 	if !slices.Contains(r.seen.owned, s.gvk) {
 		version, kind := s.gvk.ToAPIVersionAndKind()
 		r.fail(fmt.Errorf("%s is of a kind (%s %s) that is not watched: add it to Owns", s, version, kind))
@@ -212,7 +215,7 @@ func After(children ...Planned) ApplyOption {
 
 // Disown leaves a field to others; see [apply.Disown].
 func Disown(path string) ApplyOption {
-	return func(s *step) { s.intent = append(s.intent, apply.Disown(path)) }
+	return func(s *step) { s.intent, s.disowns = append(s.intent, apply.Disown(path)), true }
 }
 
 // Zero enforces the zero value of a field; see [apply.Zero].
@@ -224,7 +227,10 @@ func Zero(path string) ApplyOption {
 func ReadyWhen[C client.Object](ready func(live C) (ok bool, message string)) ApplyOption {
 	return func(s *step) {
 		s.ready = func(o client.Object) (bool, string) {
-			c, _ := o.(C) // the child was applied as a C
+			c, ok := o.(C)
+			if !ok { // of which only metadata is watched
+				c = asKind(o, object.New[C]())
+			}
 			return ready(c)
 		}
 	}

@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -9,7 +10,7 @@ import (
 
 // wellKnown reads the readiness of a child as kstatus, and with it kubectl, Argo CD and Flux, would.
 func (s *step) wellKnown(o client.Object) (bool, string) {
-	if !hasReadiness(s.gvk.GroupKind().String()) {
+	if _, partial := o.(*metav1.PartialObjectMetadata); partial || !hasReadiness(s.gvk.GroupKind().String()) {
 		return true, ""
 	}
 	u, ok := o.(*unstructured.Unstructured)

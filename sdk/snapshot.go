@@ -32,6 +32,7 @@ type observed struct {
 type snapshot struct {
 	scheme     *runtime.Scheme
 	owned      []schema.GroupVersionKind // in the order in which the operator lists them
+	partial    map[schema.GroupVersionKind]bool
 	namespaced func(schema.GroupVersionKind) bool
 	children   map[childID]observed
 	// former children belong to an earlier object of the same name, whose UID was another.

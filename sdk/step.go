@@ -19,6 +19,7 @@ type step struct {
 	immutable      ImmutablePolicy
 	conflictReason string
 	createOnly     bool
+	disowns        bool // a field of it is left to others
 	adopt          bool // nobody's object of that name is taken over
 	hold           bool // it is tracked and not counted yet
 

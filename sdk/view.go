@@ -36,7 +36,9 @@ type view struct {
 	mapper  meta.RESTMapper
 	primary schema.GroupVersionKind
 	owned   []schema.GroupVersionKind
-	scopes  map[string]*scope // by namespace; one entry "" if all namespaces are watched
+	partial map[schema.GroupVersionKind]bool // of which only metadata is watched
+	watched []client.Object                  // one of each owned kind, for the caches
+	scopes  map[string]*scope                // by namespace; one entry "" if all namespaces are watched
 
 	mu      sync.Mutex
 	writes  map[types.UID]write
@@ -77,59 +79,57 @@ func newView(
 		name: name, scheme: mgr.GetScheme(), mapper: mgr.GetRESTMapper(),
 		scopes: map[string]*scope{}, writes: map[types.UID]write{},
 		byOwner: map[types.UID]map[types.UID]struct{}{}, deleted: map[types.UID]time.Time{}, swept: time.Now(),
-		abandoned: map[types.UID]time.Time{},
+		abandoned: map[types.UID]time.Time{}, partial: map[schema.GroupVersionKind]bool{},
 	}
 	var err error
 	if v.primary, err = apiutil.GVKForObject(primary, v.scheme); err != nil {
 		return nil, fmt.Errorf("finding the kind of %T: %w", primary, err)
 	}
-	if v.owned, err = kindsOf(owned, v.scheme, v.primary.GroupKind()); err != nil {
+	if err := v.own(owned); err != nil {
 		return nil, fmt.Errorf("operator %q is not usable: %w", name, err)
 	}
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	for _, namespace := range namespaces {
-		if v.scopes[namespace], err = v.newScope(mgr, name, namespace, owned); err != nil {
+		if v.scopes[namespace], err = v.newScope(mgr, namespace); err != nil {
 			return nil, err
 		}
 	}
 	return v, nil
 }
 
-// kindsOf returns the kinds that an operator of that kind owns. Each can be listed once: there is one informer of a kind,
-// and one object must not be seen as two.
-func kindsOf(
-	owned []client.Object, scheme *runtime.Scheme, primary schema.GroupKind,
-) ([]schema.GroupVersionKind, error) {
-	var kinds []schema.GroupVersionKind
+// own takes in the kinds that the operator owns. Each can be listed once: there is one informer of a kind, and one object
+// must not be seen as two.
+func (v *view) own(owned []client.Object) error {
 	listed := map[schema.GroupKind]bool{}
 	for i, o := range owned {
 		if o == nil {
-			return nil, fmt.Errorf("item %d of field Owns is nil", i)
+			return fmt.Errorf("item %d of field Owns is nil", i)
 		}
-		gvk, err := apiutil.GVKForObject(o, scheme)
+		o, gvk, err := watched(o, v.scheme)
 		switch kind := gvk.GroupKind(); {
 		case err != nil:
-			return nil, fmt.Errorf("finding the kind of %T, which Owns lists: %w", o, err)
-		case kind == primary:
-			return nil, fmt.Errorf("field Owns lists %s, which is the operator's own kind", kind)
+			return fmt.Errorf("finding the kind of %T, which Owns lists: %w", o, err)
+		case kind == v.primary.GroupKind():
+			return fmt.Errorf("field Owns lists %s, which is the operator's own kind", kind)
 		case listed[kind]:
-			return nil, fmt.Errorf("field Owns lists %s twice", kind)
+			return fmt.Errorf("field Owns lists %s twice", kind)
 		}
 		listed[gvk.GroupKind()] = true
-		kinds = append(kinds, gvk)
+		v.owned, v.watched = append(v.owned, gvk), append(v.watched, o)
+		_, v.partial[gvk] = o.(*metav1.PartialObjectMetadata)
 	}
-	return kinds, nil
+	return nil
 }
 
-func (v *view) newScope(mgr manager.Manager, name, namespace string, owned []client.Object) (*scope, error) {
+func (v *view) newScope(mgr manager.Manager, namespace string) (*scope, error) {
 	s := &scope{informers: map[schema.GroupVersionKind]toolscache.SharedIndexInformer{}}
 	byObject := map[client.Object]cache.ByObject{}
-	for _, o := range owned {
+	for _, o := range v.watched {
 		byObject[o] = cache.ByObject{
-			Label:     labels.SelectorFromSet(labels.Set{ManagedByLabel: name}),
-			Transform: apply.KeepOwn(name),
+			Label:     labels.SelectorFromSet(labels.Set{ManagedByLabel: v.name}),
+			Transform: apply.KeepOwn(v.name),
 		}
 	}
 	options := cache.Options{
@@ -141,10 +141,10 @@ func (v *view) newScope(mgr manager.Manager, name, namespace string, owned []cli
 	}
 	var err error
 	if s.cache, err = cache.New(mgr.GetConfig(), options); err != nil {
-		return nil, fmt.Errorf("creating the cache of operator %s: %w", name, err)
+		return nil, fmt.Errorf("creating the cache of operator %s: %w", v.name, err)
 	}
 	if err := mgr.Add(runnableCache{s.cache}); err != nil {
-		return nil, fmt.Errorf("adding the cache of operator %s to the manager: %w", name, err)
+		return nil, fmt.Errorf("adding the cache of operator %s to the manager: %w", v.name, err)
 	}
 	return s, nil
 }
@@ -274,7 +274,7 @@ func storeKey(key types.NamespacedName) string {
 // snapshot collects the children of an object of that name: its own, and those of a former object of the same name.
 func (v *view) snapshot(key types.NamespacedName, uid types.UID) *snapshot {
 	s := &snapshot{
-		scheme: v.scheme, owned: v.owned, namespaced: v.namespaced,
+		scheme: v.scheme, owned: v.owned, partial: v.partial, namespaced: v.namespaced,
 		children: map[childID]observed{}, former: map[childID]observed{},
 	}
 	v.mu.Lock() // for the same reason as in load
@@ -346,7 +346,7 @@ func (v *view) seen(w write) bool {
 func (v *view) wrote(gvk schema.GroupVersionKind, owner types.UID, stored client.Object) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.writes[stored.GetUID()] = write{object: stored, gvk: gvk, owner: owner, at: time.Now()}
+	v.writes[stored.GetUID()] = write{object: v.shown(gvk, stored), gvk: gvk, owner: owner, at: time.Now()}
 	v.sweepLocked()
 	if owner == "" {
 		return

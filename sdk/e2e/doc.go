@@ -45,6 +45,7 @@
 //	a panic is not recovered                                          TestPanicConcernsOneObject
 //	the news of a reference wake nobody                               TestReferenceIsWatched
 //	the watch of a reference never ends                               TestUnusedReferenceIsNotWatchedAnyMore
+//	all of a kind is watched of which metadata is asked for           TestMetadataOnly
 //	every event leads to a pass                                       TestOwnWritesCauseNoPasses
 //	the cache keeps all of managedFields                              TestCacheKeepsOnlyOurManagedFields
 //	the annotation for a pause is ignored                             TestPausedObjectIsLeftAlone

@@ -20,7 +20,9 @@ import (
 )
 
 // startFar runs an operator that sees two namespaces.
-func startFar(k, far *testkit.K, reconcile func(context.Context, *pass) error, change ...func(*siteOperator)) *testkit.Operator {
+func startFar(
+	k, far *testkit.K, reconcile func(context.Context, *pass) error, change ...func(*siteOperator),
+) *testkit.Operator {
 	op := operator(reconcile)
 	op.Owns = append(op.Owns, &rbacv1.ClusterRole{})
 	for _, f := range change {

@@ -1,4 +1,4 @@
-// Package object holds the two operations on arbitrary API objects that need reflection.
+// Package object holds the operations on arbitrary API objects that need reflection.
 package object
 
 import (
@@ -6,6 +6,11 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -66,4 +71,26 @@ func statusField(t reflect.Type) int {
 	}
 	statusFields.Store(t, index)
 	return index
+}
+
+// Metadata returns a copy of the metadata of an object, which shares nothing with it.
+func Metadata(o client.Object, gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	partial := meta.AsPartialObjectMetadata(o)
+	partial.SetGroupVersionKind(gvk)
+	return partial.DeepCopy()
+}
+
+// WithMetadata returns a new object of the type of like with nothing but that metadata.
+func WithMetadata[T client.Object](like T, partial *metav1.PartialObjectMetadata) T {
+	o := Empty(like)
+	partial = partial.DeepCopy()
+	if u, ok := any(o).(*unstructured.Unstructured); ok {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(partial)
+		if err == nil { // metadata can always be converted
+			u.Object = fields
+		}
+		return o
+	}
+	reflect.ValueOf(o).Elem().FieldByName("ObjectMeta").Set(reflect.ValueOf(partial.ObjectMeta))
+	return o
 }

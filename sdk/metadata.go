@@ -1,0 +1,51 @@
+package sdk
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
+)
+
+// MetadataOnly, around an object in [Operator.Owns], makes the operator watch and keep no more than the metadata of that
+// kind: of large Secrets or ConfigMaps it needs no more to notice every change of a field that it applied. [Child.Live] and
+// [Live] then return metadata alone, such a child is ready when it exists or as [ReadyWhen] reads its metadata, and
+// [Disown] is refused, because it needs the present value.
+func MetadataOnly(o client.Object) client.Object { return &metadataOnly{o} }
+
+type metadataOnly struct{ client.Object }
+
+// watched returns what to give a cache that is to watch the kind of an item of Owns: an object of its kind, or of its
+// metadata alone.
+func watched(o client.Object, scheme *runtime.Scheme) (client.Object, schema.GroupVersionKind, error) {
+	only, ok := o.(*metadataOnly)
+	if !ok {
+		gvk, err := apiutil.GVKForObject(o, scheme)
+		return o, gvk, err
+	}
+	gvk, err := apiutil.GVKForObject(only.Object, scheme)
+	partial := &metav1.PartialObjectMetadata{}
+	partial.SetGroupVersionKind(gvk)
+	return partial, gvk, err
+}
+
+// shown returns the server's answer as the cache would show it, so that a pass sees the same before and after the informer
+// has caught up.
+func (v *view) shown(gvk schema.GroupVersionKind, o client.Object) client.Object {
+	if !v.partial[gvk] {
+		return o
+	}
+	return object.Metadata(o, gvk)
+}
+
+// asKind returns a copy of what is observed of a child as an object of the type of like.
+func asKind[C client.Object](o client.Object, like C) C {
+	if partial, ok := o.(*metav1.PartialObjectMetadata); ok {
+		return object.WithMetadata(like, partial)
+	}
+	c, _ := object.Copy(o).(C) // the cache holds objects of the type that was applied
+	return c
+}
