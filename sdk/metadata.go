@@ -10,10 +10,10 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// MetadataOnly marks an object in [Operator.Owns]: of its kind the operator watches and keeps the metadata alone. It needs no
-// more to notice every change of a field that it applied, however large the objects are. [Child.Live] and [Live] then return
-// metadata alone, such a child is ready when it exists or as [ReadyWhen] reads its metadata, and [Disown] is refused, because
-// it needs the present value.
+// MetadataOnly marks an object in [Operator.Owns]: of its kind the operator watches and keeps the metadata alone. It needs
+// no more to notice every change of a field that it applied, however large the objects are. [Child.Live] and [Live] then
+// return metadata alone, such a child is ready when it exists or as [ReadyWhen] reads its metadata, and [Disown] is refused,
+// because it needs the present value.
 func MetadataOnly(o client.Object) client.Object { return &metadataOnly{o} }
 
 type metadataOnly struct{ client.Object }
