@@ -1,0 +1,102 @@
+package sdk
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// Whose an object is, for operators of a kind in a namespace and of one in none.
+func TestParentOf(t *testing.T) {
+	t.Parallel()
+	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}
+	reference := metav1.OwnerReference{
+		APIVersion: "example.com/v1beta1", Kind: "Thing", Name: "a", UID: "u1", Controller: new(true),
+	}
+	marks := metav1.ObjectMeta{
+		Namespace:   "here",
+		Labels:      map[string]string{"homeostat.dev/owner-uid": "u1"},
+		Annotations: map[string]string{"homeostat.dev/owner": "there/a"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{
+			Manager: "us", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{"f:data":{}}`),
+		}},
+	}
+	foreign := marks
+	foreign.ManagedFields = nil
+	both := marks
+	both.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "apps/v1", Kind: "Deployment", Name: "d", Controller: new(true),
+	}}
+	for name, test := range map[string]struct {
+		scope meta.RESTScope
+		of    metav1.ObjectMeta
+		want  parent
+	}{
+		"controlled": {
+			meta.RESTScopeNamespace,
+			metav1.ObjectMeta{Namespace: "here", OwnerReferences: []metav1.OwnerReference{reference}},
+			parent{key: types.NamespacedName{Namespace: "here", Name: "a"}, uid: "u1"},
+		},
+		"controlled by an object in no namespace": {
+			meta.RESTScopeRoot,
+			metav1.ObjectMeta{Namespace: "here", OwnerReferences: []metav1.OwnerReference{reference}},
+			parent{key: types.NamespacedName{Name: "a"}, uid: "u1"},
+		},
+		"marked": {
+			meta.RESTScopeNamespace, marks,
+			parent{key: types.NamespacedName{Namespace: "there", Name: "a"}, uid: "u1", remote: true},
+		},
+		"marked, and applied by somebody else":    {meta.RESTScopeNamespace, foreign, parent{}},
+		"marked, and controlled by somebody else": {meta.RESTScopeNamespace, both, parent{}},
+		"nobody's": {meta.RESTScopeNamespace, metav1.ObjectMeta{Namespace: "here"}, parent{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mapper := meta.NewDefaultRESTMapper(nil)
+			mapper.Add(kind, test.scope)
+			v := &view{name: "us", mapper: mapper, primary: kind}
+			if got := v.parentOf(&corev1.ConfigMap{ObjectMeta: test.of}); got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+// Where an owner reference works no finalizer is needed.
+func TestRemoteIsWhatNoOwnerReferenceReaches(t *testing.T) {
+	t.Parallel()
+	s := &snapshot{scheme: scheme.Scheme, namespaced: func(gvk schema.GroupVersionKind) bool { return gvk.Kind != "Node" }}
+	there := metav1.ObjectMeta{Namespace: "there"}
+	for name, test := range map[string]struct {
+		home   string
+		child  metav1.ObjectMeta
+		node   bool
+		want   string
+		remote bool
+	}{
+		"in its parent's namespace":           {home: "here", want: "here"},
+		"in another":                          {home: "here", child: there, want: "there", remote: true},
+		"of a kind in no namespace":           {home: "here", node: true, remote: true},
+		"of a parent in no namespace":         {child: there, want: "there"},
+		"of a parent in no namespace, either": {node: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := &step{desired: &corev1.ConfigMap{ObjectMeta: test.child}}
+			if test.node {
+				st.desired = &corev1.Node{ObjectMeta: test.child}
+			}
+			if err := s.identify(st, test.home); err != nil {
+				t.Fatal(err)
+			}
+			if st.key.Namespace != test.want || st.remote != test.remote {
+				t.Errorf("namespace %q and remote %t, want %q and %t", st.key.Namespace, st.remote, test.want, test.remote)
+			}
+		})
+	}
+}
