@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
@@ -144,7 +145,13 @@ func (w *Owner) Converged(i *Intent, live client.Object) bool {
 	}
 	owned := OwnedBy(live, w.name)
 	now := memo{digest: i.digest, version: live.GetResourceVersion(), owned: maphash.String(w.seed, owned.raw)}
-	if ok && known.digest == now.digest && known.owned == now.owned || owned.covers(i.fields) {
+	again := ok && known.digest == now.digest
+	if again && known.owned == now.owned || owned.covers(i.fields, func(at fieldpath.Path, v any) bool {
+		if _, partial := live.(*metav1.PartialObjectMetadata); partial {
+			return !again // to be sure costs one apply
+		}
+		return holds(live, at, v)
+	}) {
 		w.remember(live.GetUID(), now)
 		return true
 	}

@@ -51,29 +51,6 @@ func isOwn(entry metav1.ManagedFieldsEntry, manager string) bool {
 		entry.Subresource == "" && entry.FieldsV1 != nil
 }
 
-// covers reports whether every intended field is owned. What identifies the object is not a field that can be owned.
-func (w Owned) covers(fields map[string]any) bool {
-	set, ok := w.set()
-	if !ok {
-		return false
-	}
-	for name, v := range fields {
-		switch name {
-		case "apiVersion", "kind":
-		case "metadata":
-			metadata, _ := v.(map[string]any)
-			if !coversMetadata(metadata, descend(set, "metadata")) {
-				return false
-			}
-		default:
-			if !coversField(name, v, set) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 func (w Owned) has(p fieldPath) bool {
 	set, ok := w.set()
 	if !ok {
@@ -98,44 +75,6 @@ func (w Owned) set() (*fieldpath.Set, bool) {
 		return nil, false
 	}
 	return set, true
-}
-
-func coversMetadata(metadata map[string]any, set *fieldpath.Set) bool {
-	for name, v := range metadata {
-		if name != "name" && name != "namespace" && !coversField(name, v, set) {
-			return false
-		}
-	}
-	return true
-}
-
-func coversField(name string, v any, set *fieldpath.Set) bool {
-	return coversElement(fieldpath.PathElement{FieldName: &name}, v, set)
-}
-
-// coversElement reports whether the value at one path element is owned: the element itself if it is a leaf or atomic,
-// and otherwise everything below it.
-func coversElement(pe fieldpath.PathElement, v any, set *fieldpath.Set) bool {
-	below, ok := set.Children.Get(pe)
-	if !ok || below.Empty() {
-		return set.Members.Has(pe)
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		for name, x := range v {
-			if !coversField(name, x, below) {
-				return false
-			}
-		}
-	case []any:
-		for i, item := range v {
-			pe, ok := elementOf(item, i, below)
-			if !ok || !coversElement(pe, item, below) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // elementOf finds the path element by which the server knows a list item.
@@ -171,10 +110,6 @@ func identifies(pe fieldpath.PathElement, item any, index int) bool {
 	default:
 		return false
 	}
-}
-
-func descend(set *fieldpath.Set, name string) *fieldpath.Set {
-	return set.WithPrefix(fieldpath.PathElement{FieldName: &name})
 }
 
 func hasChild(set *fieldpath.Set, pe fieldpath.PathElement) bool {

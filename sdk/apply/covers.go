@@ -1,0 +1,172 @@
+package apply
+
+import (
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// coverage answers whether a manager owns all that it intends. The server's record has one blind spot: a map or list that
+// is recorded without anything below it is owned as a whole, because its kind makes it atomic, or it is one of which others
+// took everything but its existence. Whole is asked about those.
+type coverage struct {
+	whole func(at fieldpath.Path, intended any) bool
+}
+
+// covers reports whether every intended field is owned. What identifies the object is not a field that can be owned.
+func (w Owned) covers(fields map[string]any, whole func(fieldpath.Path, any) bool) bool {
+	set, ok := w.set()
+	if !ok {
+		return false
+	}
+	c := coverage{whole}
+	for name, v := range fields {
+		switch name {
+		case "apiVersion", "kind":
+		case "metadata":
+			metadata, _ := v.(map[string]any)
+			pe := fieldpath.PathElement{FieldName: &name}
+			if !c.metadata(metadata, fieldpath.Path{pe}, set.WithPrefix(pe)) {
+				return false
+			}
+		default:
+			if !c.field(name, v, nil, set) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (c coverage) metadata(metadata map[string]any, at fieldpath.Path, set *fieldpath.Set) bool {
+	for name, v := range metadata {
+		if name != "name" && name != "namespace" && !c.field(name, v, at, set) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c coverage) field(name string, v any, at fieldpath.Path, set *fieldpath.Set) bool {
+	return c.element(fieldpath.PathElement{FieldName: &name}, v, at, set)
+}
+
+// element reports whether the value at one path element is owned: the element itself if it is a leaf or atomic, and
+// otherwise everything below it.
+func (c coverage) element(pe fieldpath.PathElement, v any, at fieldpath.Path, set *fieldpath.Set) bool {
+	at = append(slices.Clip(at), pe)
+	below, ok := set.Children.Get(pe)
+	if !ok || below.Empty() {
+		return set.Members.Has(pe) && (isLeaf(v) || c.whole(at, v))
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, x := range v {
+			if !c.field(name, x, at, below) {
+				return false
+			}
+		}
+	case []any:
+		for i, item := range v {
+			pe, ok := elementOf(item, i, below)
+			if !ok || !c.element(pe, item, at, below) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// isLeaf reports whether nothing below the value can be owned.
+func isLeaf(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	default:
+		return true
+	}
+}
+
+// holds reports whether the object has these values at the path. It may have more: defaults, and what others added.
+func holds(live client.Object, at fieldpath.Path, intended any) bool {
+	fields, err := encodeObject(live, nil)
+	if err != nil {
+		return false
+	}
+	var present any = fields
+	for _, pe := range at {
+		if present = child(present, pe); present == nil {
+			return false
+		}
+	}
+	return includes(present, intended)
+}
+
+// child returns what is at a path element of the value, or nil.
+func child(v any, pe fieldpath.PathElement) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if pe.FieldName != nil {
+			return v[*pe.FieldName]
+		}
+	case []any:
+		for i, item := range v {
+			if identifies(pe, item, i) {
+				return item
+			}
+		}
+	}
+	return nil
+}
+
+// includes reports whether every intended value is among the present ones. Lists are compared item by item, and quantities
+// by what they amount to.
+func includes(present, intended any) bool {
+	switch intended := intended.(type) {
+	case map[string]any:
+		fields, ok := present.(map[string]any)
+		for name, v := range intended {
+			if !ok || !includes(fields[name], v) {
+				return false
+			}
+		}
+		return ok
+	case []any:
+		items, ok := present.([]any)
+		if !ok || len(items) != len(intended) {
+			return false
+		}
+		for i, v := range intended {
+			if !includes(items[i], v) {
+				return false
+			}
+		}
+		return true
+	default:
+		return sameScalar(intended, present)
+	}
+}
+
+// sameScalar compares two scalars. A zero value is not written where its field has no pointer.
+func sameScalar(intended, present any) bool {
+	if present == nil {
+		return intended == nil || reflect.ValueOf(intended).IsZero()
+	}
+	if value.Equals(value.NewValueInterface(intended), value.NewValueInterface(present)) {
+		return true
+	}
+	a, isText := intended.(string)
+	b, alsoText := present.(string)
+	if !isText || !alsoText {
+		return false
+	}
+	p, err := resource.ParseQuantity(a)
+	q, otherErr := resource.ParseQuantity(b)
+	return err == nil && otherErr == nil && p.Cmp(q) == 0
+}

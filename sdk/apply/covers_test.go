@@ -1,0 +1,105 @@
+package apply
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// widget is an object of a kind whose fields the API server knows nothing of, as it is stored with that record of what we
+// own.
+func widget(spec map[string]any, owned string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	u.SetAPIVersion("example.com/v1")
+	u.SetKind("Widget")
+	u.SetName("a")
+	if owned != "" {
+		u.SetUID("1")
+		u.SetManagedFields([]metav1.ManagedFieldsEntry{{
+			Manager: "us", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(owned),
+		}})
+	}
+	return u
+}
+
+// The record of a map that is ours as a whole looks like that of one which others emptied of us. The values tell.
+func TestConvergedIsNotDeceived(t *testing.T) {
+	t.Parallel()
+	wanted := map[string]any{"map": map[string]any{"text": "hello", "size": "1024Mi", "n": int64(0)}, "list": []any{"x"}}
+	const all = `{"f:metadata":{"f:annotations":{"f:homeostat.dev/applied":{}}},
+		"f:spec":{".":{},"f:map":{".":{},"f:text":{},"f:size":{},"f:n":{}},"f:list":{}}}`
+	const whole = `{"f:metadata":{"f:annotations":{"f:homeostat.dev/applied":{}}},"f:spec":{".":{},"f:map":{},"f:list":{}}}`
+	for name, test := range map[string]struct {
+		spec  map[string]any
+		owned string
+		want  bool
+	}{
+		"each field is ours": {wanted, all, true},
+		"each field is ours, and not what was sent": {
+			map[string]any{"map": map[string]any{"text": "rewritten"}, "list": []any{"x"}}, all, true,
+		},
+		"the map is ours": {wanted, whole, true},
+		"... with defaults and in other units": {
+			map[string]any{"map": map[string]any{"text": "hello", "size": "1Gi", "more": "x"}, "list": []any{"x"}}, whole, true,
+		},
+		"somebody took what is in the map": {
+			map[string]any{"map": map[string]any{"text": "changed", "size": "1Gi"}, "list": []any{"x"}}, whole, false,
+		},
+		"the map has become something else": {map[string]any{"map": "text", "list": []any{"x"}}, whole, false},
+		"the map is gone":                   {map[string]any{"list": []any{"x"}}, whole, false},
+		"the list is longer":                {map[string]any{"map": wanted["map"], "list": []any{"x", "y"}}, whole, false},
+		"the map is not ours":               {wanted, `{"f:spec":{".":{},"f:list":{}}}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i, err := NewIntent(widget(wanted, ""), scheme.Scheme)
+			if err != nil {
+				t.Fatal(err)
+			}
+			live := widget(test.spec, test.owned)
+			live.SetAnnotations(map[string]string{DigestAnnotation: i.Digest()})
+			if got := NewOwner("us").Converged(i, live); got != test.want {
+				t.Errorf("converged: %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+// Of metadata alone it cannot be told what became of the values. A record that changed is doubted, and the first one seen
+// is believed.
+func TestConvergedByMetadata(t *testing.T) {
+	t.Parallel()
+	desired := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "a"}},
+	}
+	i, err := NewIntent(desired, scheme.Scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := func(version, owned string) client.Object {
+		o := widget(nil, owned)
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			UID: types.UID("1"), ResourceVersion: version, ManagedFields: o.GetManagedFields(),
+			Annotations: map[string]string{DigestAnnotation: i.Digest()},
+		}}
+	}
+	const digest = `"f:metadata":{"f:annotations":{"f:homeostat.dev/applied":{}}}`
+	w := NewOwner("us")
+	for _, look := range []struct {
+		version, owned string
+		want           bool
+	}{
+		{"1", `{` + digest + `,"f:spec":{"f:selector":{},"f:other":{}}}`, true},
+		{"2", `{` + digest + `,"f:spec":{"f:selector":{},"f:other":{}}}`, true},
+		{"3", `{` + digest + `,"f:spec":{"f:selector":{}}}`, false},
+	} {
+		if got := w.Converged(i, live(look.version, look.owned)); got != look.want {
+			t.Errorf("version %s: converged: %t, want %t", look.version, got, look.want)
+		}
+	}
+}
