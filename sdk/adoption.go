@@ -28,7 +28,7 @@ func (e *engine[T]) adopt(
 		bare.SetNamespace(s.key.Namespace)
 		bare.SetName(s.key.Name)
 		var err error
-		if claim, err = e.intent(p.Object, &step{desired: bare, hold: s.hold}); err != nil {
+		if claim, err = e.view.intent(p.Object, &step{desired: bare, hold: s.hold}); err != nil {
 			return false, err
 		}
 	}

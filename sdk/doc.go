@@ -28,6 +28,7 @@
 //   - [Operator], [Pass], [Apply] and its options: what an operator is made of.
 //   - [Wait], [Invalid]: how a pass says that it cannot go on. Any other error is retried with backoff.
 //   - [Ref]: an object that the custom resource refers to, watched for as long as it is referred to.
+//   - [Installed]: whether the cluster has an owned kind that it need not have.
 //   - [Main]: a program with flags, environment, probes, metrics and leader election; [Operator.SetupWithManager]: the
 //     same operator in a manager of yours.
 //   - Package apply: one object to a desired state, with any controller-runtime client.

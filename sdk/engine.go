@@ -92,14 +92,18 @@ func (e *engine[T]) watch(c controller.Controller, primary T) error {
 	filter := e.view.news(e.owner.Forget)
 	byParent := handler.EnqueueRequestsFromMapFunc(e.view.requests)
 	for _, s := range e.view.scopes {
-		var src source.Source = source.Kind[client.Object](s.cache, primary, &handler.EnqueueRequestForObject{}, filter)
-		if err := c.Watch(src); err != nil {
+		err := c.Watch(source.Kind[client.Object](s.parents, primary, &handler.EnqueueRequestForObject{}, filter))
+		if err != nil {
 			return fmt.Errorf("watching %s: %w", e.view.primary.Kind, err)
 		}
-		for _, owned := range e.view.watched {
-			if err := c.Watch(source.Kind[client.Object](s.cache, owned, byParent, filter)); err != nil {
-				return fmt.Errorf("watching the kind of %T: %w", owned, err)
-			}
+	}
+	for i, owned := range e.view.watched {
+		kind := &ownedKind{view: e.view, gvk: e.view.owned[i]}
+		for _, s := range e.view.scopes {
+			kind.sources = append(kind.sources, source.Kind[client.Object](s.children, owned, byParent, filter))
+		}
+		if err := c.Watch(kind); err != nil {
+			return fmt.Errorf("watching the kind of %T: %w", owned, err)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,14 +45,14 @@ func (e *engine[T]) execute(ctx context.Context, p *Pass[T]) (wrote bool, err er
 
 // carryOut makes one child what it should be, with at most one write in the ordinary case.
 func (e *engine[T]) carryOut(ctx context.Context, p *Pass[T], s *step) (bool, error) {
-	intent, err := e.intent(p.Object, s)
+	intent, err := e.view.intent(p.Object, s)
 	if err != nil {
 		return false, err
 	}
 	if s.terminating { // there is nothing else to be done about it, and no refusal of a change concerns it
 		return e.letGo(ctx, p, s, intent)
 	}
-	if err := p.troubles.check(s.about(intent), p.Now); err != nil {
+	if err := cmp.Or(e.view.absent(s.gvk), p.troubles.check(s.about(intent), p.Now)); err != nil {
 		return false, err
 	}
 	switch {
@@ -69,18 +70,6 @@ func (e *engine[T]) carryOut(ctx context.Context, p *Pass[T], s *step) (bool, er
 	default:
 		return e.update(ctx, p, s, intent)
 	}
-}
-
-func (e *engine[T]) intent(parent T, s *step) (*apply.Intent, error) {
-	owner := apply.ControlledBy(parent, e.view.primary)
-	if s.remote {
-		owner = apply.MarkedBy(parent)
-	}
-	opts := append([]apply.Option{owner, apply.WithLabel(ManagedByLabel, e.op.Name)}, s.intent...)
-	if s.hold {
-		opts = append(opts, apply.WithFinalizer(e.op.finalizerName()))
-	}
-	return apply.NewIntent(s.desired, e.view.scheme, opts...)
 }
 
 // create makes a child that is not there as far as we see. If it turns out to exist, it is ours and we did not see it,
@@ -158,8 +147,11 @@ func (e *engine[T]) stored(p *Pass[T], s *step, from string, i *apply.Intent, st
 
 // rejected turns a refusal of this child into a failure that concerns it alone, to be tried again later.
 func (e *engine[T]) rejected(p *Pass[T], s *step, i *apply.Intent, err error) error {
+	if unknownKind(err) {
+		err = kindNotInstalled(s.gvk, notInstalled)
+	}
 	err = rejection(s.gvk.Kind, s.String(), err)
-	if refusal := gravest(err); refusal != nil && refusal.class == classRejected {
+	if refusal := gravest(err); refusal != nil && (refusal.class == classRejected || refusal.reason == reasonKindNotInstalled) {
 		return p.troubles.refused(s.about(i), refusal, time.Now())
 	}
 	return err

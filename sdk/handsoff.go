@@ -61,7 +61,7 @@ func (e *engine[T]) report(ctx context.Context, o T, p *Pass[T], condition, inst
 func (e *engine[T]) describePlan(p *Pass[T]) string {
 	var todo []string
 	for _, s := range p.plan {
-		intent, err := e.intent(p.Object, s)
+		intent, err := e.view.intent(p.Object, s)
 		switch {
 		case err != nil:
 			todo = append(todo, fmt.Sprintf("fail at %s: %s", s, describe(err)))

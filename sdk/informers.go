@@ -1,17 +1,16 @@
 package sdk
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,61 +24,43 @@ import (
 
 // scope is the informers of one namespace, or of all.
 type scope struct {
-	cache     cache.Cache
+	parents   cache.Cache
+	children  cache.Cache
 	mu        sync.Mutex
 	informers map[schema.GroupVersionKind]toolscache.SharedIndexInformer
 }
 
 const parentIndex = "parent"
 
-// own takes in the kinds that the operator owns. Each can be listed once: there is one informer of a kind, and one object
-// must not be seen as two.
-func (v *view) own(owned []client.Object) error {
-	listed := map[schema.GroupKind]bool{}
-	for i, o := range owned {
-		if o == nil {
-			return fmt.Errorf("item %d of field Owns is nil", i)
-		}
-		o, gvk, err := watched(o, v.scheme)
-		switch kind := gvk.GroupKind(); {
-		case err != nil:
-			return fmt.Errorf("finding the kind of %T, which Owns lists: %w", o, err)
-		case kind == v.primary.GroupKind():
-			return fmt.Errorf("field Owns lists %s, which is the operator's own kind", kind)
-		case listed[kind]:
-			return fmt.Errorf("field Owns lists %s twice", kind)
-		}
-		listed[gvk.GroupKind()] = true
-		v.owned, v.watched = append(v.owned, gvk), append(v.watched, o)
-		_, v.partial[gvk] = o.(*metav1.PartialObjectMetadata)
-	}
-	return nil
-}
-
 func (v *view) newScope(mgr manager.Manager, namespace string) (*scope, error) {
 	s := &scope{informers: map[schema.GroupVersionKind]toolscache.SharedIndexInformer{}}
-	byObject := map[client.Object]cache.ByObject{}
-	for _, o := range v.watched {
-		byObject[o] = cache.ByObject{
-			Label:     labels.SelectorFromSet(labels.Set{ManagedByLabel: v.name}),
-			Transform: apply.KeepOwn(v.name),
-		}
+	var err error
+	if s.parents, err = v.newCache(mgr, namespace, cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(), NewInformer: v.captureIn(s),
+	}); err != nil {
+		return nil, err
 	}
-	options := cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: v.scheme, Mapper: mgr.GetRESTMapper(),
-		ByObject: byObject, DefaultTransform: cache.TransformStripManagedFields(), NewInformer: v.captureIn(s),
-	}
+	s.children, err = v.newCache(mgr, namespace, cache.Options{
+		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{ManagedByLabel: v.operator}),
+		DefaultTransform:     apply.KeepOwn(v.operator), NewInformer: v.captureIn(s),
+	})
+	return s, err
+}
+
+// newCache makes a cache of a namespace, or of all, and adds it to the manager.
+func (v *view) newCache(mgr manager.Manager, namespace string, options cache.Options) (cache.Cache, error) {
+	options.HTTPClient, options.Scheme, options.Mapper = mgr.GetHTTPClient(), v.scheme, v.mapper
 	if namespace != metav1.NamespaceAll {
 		options.DefaultNamespaces = map[string]cache.Config{namespace: {}}
 	}
-	var err error
-	if s.cache, err = cache.New(mgr.GetConfig(), options); err != nil {
-		return nil, fmt.Errorf("creating the cache of operator %s: %w", v.name, err)
+	c, err := cache.New(mgr.GetConfig(), options)
+	if err != nil {
+		return nil, fmt.Errorf("creating a cache of operator %s: %w", v.operator, err)
 	}
-	if err := mgr.Add(runnableCache{s.cache}); err != nil {
-		return nil, fmt.Errorf("adding the cache of operator %s to the manager: %w", v.name, err)
+	if err := mgr.Add(runnableCache{c}); err != nil {
+		return nil, fmt.Errorf("adding a cache of operator %s to the manager: %w", v.operator, err)
 	}
-	return s, nil
+	return c, nil
 }
 
 // runnableCache makes the manager start a cache with its own caches, before any controller and without leader election.
@@ -119,13 +100,6 @@ func (v *view) indexParent(x any) ([]string, error) {
 	return nil, nil
 }
 
-// namespaced reports whether objects of that kind are in a namespace, as most are: so it is assumed of a kind that the API
-// server does not know.
-func (v *view) namespaced(gvk schema.GroupVersionKind) bool {
-	mapping, err := v.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	return err != nil || mapping.Scope.Name() == meta.RESTScopeNameNamespace
-}
-
 // watches reports whether objects in that namespace are seen. The empty name is that of what is in no namespace.
 func (v *view) watches(namespace string) bool { return v.scope(namespace) != nil }
 
@@ -142,21 +116,37 @@ func (v *view) scope(namespace string) *scope {
 	return v.scopes[metav1.NamespaceAll]
 }
 
-// ready reports whether every informer holds what the API server has.
+// all returns the names of all objects of the operator's kind.
+func (v *view) all() []types.NamespacedName {
+	var keys []types.NamespacedName
+	for _, s := range v.scopes {
+		informer := s.informer(v.primary)
+		if informer == nil {
+			continue
+		}
+		for _, x := range informer.GetStore().List() {
+			if o, ok := x.(client.Object); ok {
+				keys = append(keys, client.ObjectKeyFromObject(o))
+			}
+		}
+	}
+	return keys
+}
+
+// ready reports whether every informer holds what the API server has. A kind that is not installed has none.
 func (v *view) ready(*http.Request) error {
 	for _, s := range v.scopes {
-		s.mu.Lock()
-		for gvk, informer := range s.informers {
-			if !informer.HasSynced() {
-				s.mu.Unlock()
+		for _, gvk := range append([]schema.GroupVersionKind{v.primary}, v.owned...) {
+			if why, _ := v.unwatched.Load(gvk); why == notInstalled {
+				continue
+			}
+			switch informer := s.informer(gvk); {
+			case informer == nil:
+				return fmt.Errorf("the informer of %s has not started", gvk.Kind)
+			case !informer.HasSynced():
 				return fmt.Errorf("the informer of %s has not synced", gvk.Kind)
 			}
 		}
-		if len(s.informers) <= len(v.owned) {
-			s.mu.Unlock()
-			return errors.New("the informers have not started")
-		}
-		s.mu.Unlock()
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ func watched(o client.Object, scheme *runtime.Scheme) (client.Object, schema.Gro
 
 // shown returns the server's answer as the cache would show it, so that a pass sees the same before and after the informer
 // has caught up.
-func (v *view) shown(gvk schema.GroupVersionKind, o client.Object) client.Object {
-	if !v.partial[gvk] {
+func (k *kinds) shown(gvk schema.GroupVersionKind, o client.Object) client.Object {
+	if !k.partial[gvk] {
 		return o
 	}
 	return object.Metadata(o, gvk)

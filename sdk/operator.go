@@ -37,7 +37,8 @@ type Operator[T Object] struct {
 
 	// Owns lists one (empty) object of each kind that Reconcile applies, and not T. These kinds are watched, and an object
 	// of these kinds that T controls and that a complete pass did not apply is deleted: the newest first, and of the same
-	// second those first whose kind comes last in this list. See also [MetadataOnly].
+	// second those first whose kind comes last in this list. A kind need not be installed in the cluster (see [Installed]),
+	// and need not be kept whole (see [MetadataOnly]).
 	Owns []client.Object
 
 	// Reconcile says what should exist for p.Object, by calling [Apply], and how the object is doing, by writing
@@ -89,7 +90,9 @@ const (
 )
 
 // finalizerName is the finalizer on objects of kind T, and the one on their tracked children.
-func (op *Operator[T]) finalizerName() string { return "homeostat.dev/" + op.Name }
+func (op *Operator[T]) finalizerName() string { return finalizerName(op.Name) }
+
+func finalizerName(operator string) string { return "homeostat.dev/" + operator }
 
 func (op *Operator[T]) needsFinalizer(o T) bool {
 	return op.Finalize != nil && (op.NeedsFinalizer == nil || op.NeedsFinalizer(o))

@@ -7,7 +7,6 @@ import (
 	appsv1beta1 "k8s.io/api/apps/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -48,15 +47,11 @@ func TestOwnsIsChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := &view{
-				scheme: scheme.Scheme, primary: corev1.SchemeGroupVersion.WithKind("ConfigMap"),
-				partial: map[schema.GroupVersionKind]bool{},
-			}
-			err := v.own(c.owns)
+			k, err := newKinds("us", scheme.Scheme, nil, &corev1.ConfigMap{}, c.owns)
 			switch {
-			case err == nil && (c.says != "" || len(v.owned) != len(c.owns)):
-				t.Errorf("%s: nothing is said, want %q; the kinds are %v", c.reason, c.says, v.owned)
-			case err != nil && err.Error() != c.says:
+			case err == nil && (c.says != "" || len(k.owned) != len(c.owns)):
+				t.Errorf("%s: nothing is said, want %q; the kinds are %v", c.reason, c.says, k.owned)
+			case err != nil && err.Error() != `operator "us" is not usable: `+c.says:
 				t.Errorf("%s: it says %q, want %q", c.reason, err, c.says)
 			}
 		})

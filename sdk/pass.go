@@ -169,11 +169,11 @@ func (r *record) fail(err error) {
 // add puts a step into the plan.
 func (r *record) add(s *step) {
 	r.observe(s)
-	if s.disowns && r.seen.partial[s.gvk] {
+	if s.disowns && r.seen.kinds.partial[s.gvk] {
 		r.fail(fmt.Errorf("%s has a field disowned, and only metadata of its kind is watched: take MetadataOnly out of Owns", s))
 		return
 	}
-	if !slices.Contains(r.seen.owned, s.gvk) {
+	if !slices.Contains(r.seen.kinds.owned, s.gvk) {
 		version, kind := s.gvk.ToAPIVersionAndKind()
 		r.fail(fmt.Errorf("%s is of a kind (%s %s) that is not watched: add it to Owns", s, version, kind))
 		return

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,7 +34,7 @@ func Ref[C client.Object, T Object](p *Pass[T], like C) (C, error) {
 		like.SetNamespace(p.Object.GetNamespace())
 	}
 	empty := object.Empty(like)
-	gvk, err := apiutil.GVKForObject(like, p.seen.scheme)
+	gvk, err := apiutil.GVKForObject(like, p.seen.kinds.scheme)
 	if err != nil {
 		return empty, fmt.Errorf("finding the kind of %T: %w", like, err)
 	}
@@ -133,6 +134,8 @@ func (r *references) get(user types.NamespacedName, id childID, like client.Obje
 	}
 	r.byUser[user][id] = struct{}{}
 	switch {
+	case !ref.synced() && unknownKind(ref.err):
+		return nil, kindNotInstalled(id.gvk, notInstalled)
 	case !ref.synced() && ref.err != nil:
 		return nil, fmt.Errorf("reading %s: %w", id, ref.err)
 	case !ref.synced():
@@ -239,36 +242,40 @@ type singleLister struct {
 }
 
 func (r *references) listerWatcher(id childID, like client.Object) (*singleLister, error) {
-	listGVK := id.gvk.GroupVersion().WithKind(id.gvk.Kind + "List")
 	l := &singleLister{client: r.client, opts: []client.ListOption{
 		client.InNamespace(id.key.Namespace), client.MatchingFields{metav1.ObjectNameField: id.key.Name},
 	}}
-	if _, ok := like.(*metav1.PartialObjectMetadata); ok {
+	kind := id.gvk.GroupVersion().WithKind(id.gvk.Kind + "List")
+	switch like.(type) {
+	case *metav1.PartialObjectMetadata:
+		l.newList = func() client.ObjectList { return listOf(&metav1.PartialObjectMetadataList{}, kind) }
+	case *unstructured.Unstructured:
+		l.newList = func() client.ObjectList { return listOf(&unstructured.UnstructuredList{}, kind) }
+	default:
+		if _, err := newList(r.scheme, kind); err != nil {
+			return nil, err
+		}
 		l.newList = func() client.ObjectList {
-			list := &metav1.PartialObjectMetadataList{}
-			list.SetGroupVersionKind(listGVK)
+			list, _ := newList(r.scheme, kind)
 			return list
 		}
-		return l, nil
-	}
-	if _, err := newList(r.scheme, listGVK); err != nil {
-		return nil, err
-	}
-	l.newList = func() client.ObjectList {
-		list, _ := newList(r.scheme, listGVK)
-		return list
 	}
 	return l, nil
 }
 
-func newList(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (client.ObjectList, error) {
-	o, err := scheme.New(gvk)
+func listOf(list client.ObjectList, kind schema.GroupVersionKind) client.ObjectList {
+	list.GetObjectKind().SetGroupVersionKind(kind)
+	return list
+}
+
+func newList(scheme *runtime.Scheme, kind schema.GroupVersionKind) (client.ObjectList, error) {
+	o, err := scheme.New(kind)
 	if err != nil {
 		return nil, fmt.Errorf("finding the list kind of a reference: %w", err)
 	}
 	list, ok := o.(client.ObjectList)
 	if !ok {
-		return nil, fmt.Errorf("%s is not a list", gvk)
+		return nil, fmt.Errorf("%s is not a list", kind)
 	}
 	return list, nil
 }

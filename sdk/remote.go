@@ -26,17 +26,17 @@ type parent struct {
 
 // parentOf returns whose an object is. Marks alone prove nothing, since whoever copies an object may copy them: it also has
 // to be us who applied it.
-func (v *view) parentOf(o metav1.Object) parent {
+func (k *kinds) parentOf(o metav1.Object) parent {
 	controller := metav1.GetControllerOf(o)
-	if v.isPrimary(controller) {
+	if k.isPrimary(controller) {
 		p := parent{key: types.NamespacedName{Name: controller.Name}, uid: controller.UID}
-		if v.namespaced(v.primary) {
+		if k.namespaced(k.primary) {
 			p.key.Namespace = o.GetNamespace()
 		}
 		return p
 	}
 	namespace, name, ok := strings.Cut(o.GetAnnotations()[apply.OwnerAnnotation], "/")
-	if controller != nil || !ok || apply.OwnedBy(o, v.name).String() == "" {
+	if controller != nil || !ok || apply.OwnedBy(o, k.operator).String() == "" {
 		return parent{}
 	}
 	uid := types.UID(o.GetLabels()[apply.OwnerUIDLabel])
@@ -44,8 +44,8 @@ func (v *view) parentOf(o metav1.Object) parent {
 }
 
 // requests names the parent of a child.
-func (v *view) requests(_ context.Context, o client.Object) []reconcile.Request {
-	if p := v.parentOf(o); p.uid != "" {
+func (k *kinds) requests(_ context.Context, o client.Object) []reconcile.Request {
+	if p := k.parentOf(o); p.uid != "" {
 		return []reconcile.Request{{NamespacedName: p.key}}
 	}
 	return nil

@@ -59,8 +59,8 @@ func TestParentOf(t *testing.T) {
 			t.Parallel()
 			mapper := meta.NewDefaultRESTMapper(nil)
 			mapper.Add(kind, test.scope)
-			v := &view{name: "us", mapper: mapper, primary: kind}
-			if got := v.parentOf(&corev1.ConfigMap{ObjectMeta: test.of}); got != test.want {
+			k := &kinds{operator: "us", mapper: mapper, primary: kind}
+			if got := k.parentOf(&corev1.ConfigMap{ObjectMeta: test.of}); got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})
@@ -70,7 +70,9 @@ func TestParentOf(t *testing.T) {
 // Where an owner reference works no finalizer is needed.
 func TestRemoteIsWhatNoOwnerReferenceReaches(t *testing.T) {
 	t.Parallel()
-	s := &snapshot{scheme: scheme.Scheme, namespaced: func(gvk schema.GroupVersionKind) bool { return gvk.Kind != "Node" }}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	s := newSnapshot(&kinds{scheme: scheme.Scheme, mapper: mapper})
 	there := metav1.ObjectMeta{Namespace: "there"}
 	for name, test := range map[string]struct {
 		home   string

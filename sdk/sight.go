@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"hash/maphash"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -28,7 +29,8 @@ type glimpse struct {
 func (s sight) add(g glimpse) sight { return s + sight(maphash.Comparable(sightSeed, g)) }
 
 func (s *snapshot) sight(o client.Object) sight {
-	all := sight(0).add(glimpse{uid: o.GetUID(), version: o.GetResourceVersion()})
+	all := sight(0).add(glimpse{version: strconv.FormatInt(s.arrived, 10)})
+	all = all.add(glimpse{uid: o.GetUID(), version: o.GetResourceVersion()})
 	for _, objects := range []map[childID]observed{s.children, s.former} {
 		for id, seen := range objects {
 			all = all.add(glimpse{id, seen.object.GetUID(), seen.object.GetResourceVersion(), seen.terminating})

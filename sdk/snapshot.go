@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,13 +29,17 @@ type observed struct {
 
 // snapshot is everything a pass observes of its children.
 type snapshot struct {
-	scheme     *runtime.Scheme
-	owned      []schema.GroupVersionKind // in the order in which the operator lists them
-	partial    map[schema.GroupVersionKind]bool
-	namespaced func(schema.GroupVersionKind) bool
-	children   map[childID]observed
+	kinds    *kinds
+	arrived  int64 // how many kinds that were missing had come by then
+	children map[childID]observed
 	// former children belong to an earlier object of the same name, whose UID was another.
 	former map[childID]observed
+}
+
+func newSnapshot(k *kinds) *snapshot {
+	return &snapshot{
+		kinds: k, arrived: k.arrived.Load(), children: map[childID]observed{}, former: map[childID]observed{},
+	}
 }
 
 func (s *snapshot) put(gvk schema.GroupVersionKind, o client.Object, of parent, uid types.UID) {
@@ -53,11 +56,11 @@ func (s *snapshot) put(gvk schema.GroupVersionKind, o client.Object, of parent, 
 
 // identify fills in the kind and key of a step from its desired object, whose parent is in the namespace home.
 func (s *snapshot) identify(step *step, home string) error {
-	gvk, err := apiutil.GVKForObject(step.desired, s.scheme)
+	gvk, err := apiutil.GVKForObject(step.desired, s.kinds.scheme)
 	if err != nil {
 		return fmt.Errorf("finding the kind of %T: %w", step.desired, err)
 	}
-	if step.desired.GetNamespace() == "" && s.namespaced(gvk) {
+	if step.desired.GetNamespace() == "" && s.kinds.namespaced(gvk) {
 		step.desired.SetNamespace(home)
 	}
 	step.gvk, step.key = gvk, client.ObjectKeyFromObject(step.desired)
@@ -82,7 +85,7 @@ func (s *snapshot) unplanned(plan []*step) []childID {
 	slices.SortFunc(rest, func(a, b childID) int {
 		return -cmp.Or(
 			created(a).Compare(created(b)),
-			cmp.Compare(slices.Index(s.owned, a.gvk), slices.Index(s.owned, b.gvk)),
+			cmp.Compare(slices.Index(s.kinds.owned, a.gvk), slices.Index(s.kinds.owned, b.gvk)),
 			cmp.Compare(a.key.String(), b.key.String()))
 	})
 	return rest

@@ -16,7 +16,7 @@ func TestUnplannedOrder(t *testing.T) {
 	t.Parallel()
 	deployment := appsv1.SchemeGroupVersion.WithKind("Deployment")
 	configMap, secret := corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion.WithKind("Secret")
-	s := &snapshot{owned: []schema.GroupVersionKind{secret, deployment, configMap}, children: map[childID]observed{}}
+	s := newSnapshot(&kinds{owned: []schema.GroupVersionKind{secret, deployment, configMap}})
 	now := time.Now()
 	for _, c := range []struct {
 		gvk  schema.GroupVersionKind

@@ -10,13 +10,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -27,14 +25,8 @@ import (
 // view is what an operator sees of the cluster: informers, overlaid with the server's answers to its own writes that
 // the informers have not delivered yet. Reading it makes no request and never blocks. It is safe for concurrent use.
 type view struct {
-	name    string // of the operator
-	scheme  *runtime.Scheme
-	mapper  meta.RESTMapper
-	primary schema.GroupVersionKind
-	owned   []schema.GroupVersionKind
-	partial map[schema.GroupVersionKind]bool // of which only metadata is watched
-	watched []client.Object                  // one of each owned kind, for the caches
-	scopes  map[string]*scope                // by namespace; one entry "" if all namespaces are watched
+	*kinds
+	scopes map[string]*scope // by namespace; one entry "" if all namespaces are watched
 
 	mu      sync.Mutex
 	writes  map[types.UID]write
@@ -62,18 +54,18 @@ const overlayLimit = time.Minute
 func newView(
 	mgr manager.Manager, name string, primary client.Object, owned []client.Object, namespaces []string,
 ) (*view, error) {
+	k, err := newKinds(name, mgr.GetScheme(), mgr.GetRESTMapper(), primary, owned)
+	if err != nil {
+		return nil, err
+	}
 	v := &view{
-		name: name, scheme: mgr.GetScheme(), mapper: mgr.GetRESTMapper(),
-		scopes: map[string]*scope{}, writes: map[types.UID]write{},
+		kinds: k, scopes: map[string]*scope{}, writes: map[types.UID]write{},
 		byOwner: map[types.UID]map[types.UID]struct{}{}, deleted: map[types.UID]time.Time{}, swept: time.Now(),
-		abandoned: map[types.UID]time.Time{}, partial: map[schema.GroupVersionKind]bool{},
+		abandoned: map[types.UID]time.Time{},
 	}
-	var err error
-	if v.primary, err = apiutil.GVKForObject(primary, v.scheme); err != nil {
-		return nil, fmt.Errorf("finding the kind of %T: %w", primary, err)
-	}
-	if err := v.own(owned); err != nil {
-		return nil, fmt.Errorf("operator %q is not usable: %w", name, err)
+	// A server that does not answer is better told of now than when the caches have waited for it. A CRD may still come.
+	if _, err := k.mapper.RESTMapping(k.primary.GroupKind(), k.primary.Version); err != nil && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("asking the API server for kind %s: %w", k.primary.Kind, err)
 	}
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
@@ -84,15 +76,6 @@ func newView(
 		}
 	}
 	return v, nil
-}
-
-// isPrimary reports whether the reference is to an object of the operator's kind, in whichever version.
-func (v *view) isPrimary(ref *metav1.OwnerReference) bool {
-	if ref == nil || ref.Kind != v.primary.Kind {
-		return false
-	}
-	gv, err := schema.ParseGroupVersion(ref.APIVersion)
-	return err == nil && gv.Group == v.primary.Group
 }
 
 func (v *view) informer(gvk schema.GroupVersionKind, namespace string) toolscache.SharedIndexInformer {
@@ -150,10 +133,7 @@ func storeKey(key types.NamespacedName) string {
 
 // snapshot collects the children of an object of that name: its own, and those of a former object of the same name.
 func (v *view) snapshot(key types.NamespacedName, uid types.UID) *snapshot {
-	s := &snapshot{
-		scheme: v.scheme, owned: v.owned, partial: v.partial, namespaced: v.namespaced,
-		children: map[childID]observed{}, former: map[childID]observed{},
-	}
+	s := newSnapshot(v.kinds)
 	v.mu.Lock() // for the same reason as in load
 	defer v.mu.Unlock()
 	// What an informer has caught up with by now it shows below. Asked in the other order, an answer could be missed

@@ -27,7 +27,7 @@ func viewOf(t *testing.T, held ...*corev1.ConfigMap) *view {
 	}
 	s := &scope{informers: map[schema.GroupVersionKind]toolscache.SharedIndexInformer{gvk: informer}}
 	return &view{
-		scheme: scheme.Scheme, primary: gvk, scopes: map[string]*scope{"": s}, writes: map[types.UID]write{},
+		kinds: &kinds{scheme: scheme.Scheme, primary: gvk}, scopes: map[string]*scope{"": s}, writes: map[types.UID]write{},
 		byOwner: map[types.UID]map[types.UID]struct{}{}, deleted: map[types.UID]time.Time{}, swept: time.Now(),
 		abandoned: map[types.UID]time.Time{},
 	}

@@ -9,6 +9,7 @@
 //	... forgets what the fields that we own say after a restart       TestSteadyStateCostsNothing/restart_after_a_kill
 //	... believes that we still own what we applied                    TestDriftIsRepairedWithOneRequest
 //	... ignores the digest of the intent                              TestFieldOfAFormerVersionDisappears
+//	... takes what others emptied of us for ours                      TestKindThatIsNotInstalled
 //	a Go zero value becomes intent                                    TestZeroValuesAreNotIntent
 //	an object without our controller reference is ours                TestSquatterIsNeverWritten
 //	what somebody else controls, or what is going, is adopted         TestAdoptIsRefused
@@ -46,6 +47,8 @@
 //	the news of a reference wake nobody                               TestReferenceIsWatched
 //	the watch of a reference never ends                               TestUnusedReferenceIsNotWatchedAnyMore
 //	all of a kind is watched of which metadata is asked for           TestMetadataOnly
+//	a kind that is not installed is asked for only once               TestKindThatIsNotInstalled
+//	... and its appearance wakes nobody                               TestInstalled
 //	every event leads to a pass                                       TestOwnWritesCauseNoPasses
 //	the cache keeps all of managedFields                              TestCacheKeepsOnlyOurManagedFields
 //	the annotation for a pause is ignored                             TestPausedObjectIsLeftAlone

@@ -1,0 +1,156 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// optionalKind is a kind of the test's own, which is not installed yet.
+func optionalKind(k *testkit.K) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: k.Namespace + ".homeostat.dev", Version: "v1", Kind: "Widget"}
+}
+
+func ofKind(gvk schema.GroupVersionKind, name string, spec map[string]any) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(gvk)
+	if name != "" {
+		u.SetName(name)
+	}
+	if spec != nil {
+		u.Object["spec"] = spec
+	}
+	return u
+}
+
+// install installs the CRD of a kind; it is removed after the test.
+func install(t *testing.T, k *testkit.K, gvk schema.GroupVersionKind) *unstructured.Unstructured {
+	t.Helper()
+	plural := strings.ToLower(gvk.Kind) + "s"
+	crd := ofKind(schema.GroupVersionKind{
+		Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition",
+	}, plural+"."+gvk.Group, map[string]any{
+		"group": gvk.Group, "scope": "Namespaced",
+		"names": map[string]any{"kind": gvk.Kind, "plural": plural},
+		"versions": []any{map[string]any{
+			"name": gvk.Version, "served": true, "storage": true,
+			"schema": map[string]any{"openAPIV3Schema": map[string]any{
+				"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+			}},
+		}},
+	})
+	if err := k.Client.Create(k.Context(), crd); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+		defer cancel()
+		if err := k.Client.Delete(ctx, crd); client.IgnoreNotFound(err) != nil {
+			t.Error(err)
+		}
+	})
+	return crd
+}
+
+// An operator runs in a cluster that lacks a kind which it owns. What needs the kind says so and the rest is done; when the
+// kind is installed everything is made up for, and kept as any other child.
+func TestKindThatIsNotInstalled(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	kind := optionalKind(k)
+	f := &faults{counted: func(req *http.Request) bool { return strings.Contains(req.URL.Path, kind.Group) }}
+	op := operator(func(_ context.Context, p *pass) error {
+		sdk.Apply(p, ofKind(kind, p.Object.Name, map[string]any{"text": p.Object.Spec.Text}),
+			sdk.ReadyWhen(func(client.Object) (bool, string) { return true, "" }))
+		sdk.Apply(p, configMap(p.Object, p.Object.Name))
+		return nil
+	})
+	op.Owns = []client.Object{&corev1.ConfigMap{}, ofKind(kind, "", nil)}
+	running := start(k, op, f.config(k))
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "KindNotInstalled"))
+	want := "kind Widget of " + kind.GroupVersion().String() + " is missing: the API server does not know it: install its CRD"
+	if _, _, message := condition(s, conditions.Ready); message != want {
+		t.Errorf("message %q, want %q", message, want)
+	}
+	k.Eventually(named(&corev1.ConfigMap{}, s.Name), text("hello"))
+	untouched(t, k, running, s)
+
+	crd := install(t, k, kind)
+	k.Eventually(s, testkit.Ready())
+	o := ofKind(kind, s.Name, nil)
+	k.Eventually(o, testkit.Exists())
+	mustPatch(t, k, ofKind(kind, s.Name, nil), types.MergePatchType, `{"spec":{"text":"changed by hand"}}`)
+	k.Eventually(o, testkit.Match("repaired", func(u *unstructured.Unstructured) bool {
+		got, _, _ := unstructured.NestedString(u.Object, "spec", "text")
+		return got == "hello"
+	}))
+	converged(k, running, s)
+	asked := len(f.times())
+	quiet(k, running, window)
+	if got := len(f.times()); got != asked {
+		t.Errorf("%d requests about a kind that is there", got-asked)
+	}
+
+	k.Delete(crd)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "KindNotInstalled"))
+	k.Eventually(crd, testkit.Gone())
+	install(t, k, kind)
+	k.Eventually(s, testkit.Ready())
+}
+
+// An operator can do without a kind, and makes use of it from the moment when it is there.
+func TestInstalled(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	kind := optionalKind(k)
+	op := operator(func(_ context.Context, p *pass) error {
+		if sdk.Installed(p, ofKind(kind, "", nil)) {
+			sdk.Apply(p, ofKind(kind, p.Object.Name, nil), sdk.ReadyWhen(func(client.Object) (bool, string) { return true, "" }))
+		}
+		sdk.Apply(p, configMap(p.Object, p.Object.Name))
+		return nil
+	})
+	op.Owns = []client.Object{&corev1.ConfigMap{}, ofKind(kind, "", nil)}
+	start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Ready())
+	install(t, k, kind)
+	k.Eventually(ofKind(kind, s.Name, nil), testkit.Exists())
+}
+
+// A reference to an object of a kind that is not installed is waited for.
+func TestReferenceToAKindThatIsNotInstalled(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	kind := optionalKind(k)
+	op := operator(func(ctx context.Context, p *pass) error {
+		if _, err := sdk.Ref(p, ofKind(kind, "shared", nil)); err != nil {
+			return err
+		}
+		return oneChild(ctx, p)
+	})
+	start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "KindNotInstalled"))
+	install(t, k, kind)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ReferenceNotFound"))
+	k.Apply(ofKind(kind, "shared", nil))
+	k.Eventually(s, testkit.Ready())
+}
