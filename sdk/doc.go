@@ -29,6 +29,7 @@
 //   - [Wait], [Invalid]: how a pass says that it cannot go on. Any other error is retried with backoff.
 //   - [Ref]: an object that the custom resource refers to, watched for as long as it is referred to.
 //   - [Installed]: whether the cluster has an owned kind that it need not have.
+//   - [Dry]: the plan of a pass as a value, without a cluster. A program's flag --dry-run prints it for each object.
 //   - [Main]: a program with flags, environment, probes, metrics and leader election; [Operator.SetupWithManager]: the
 //     same operator in a manager of yours.
 //   - Package apply: one object to a desired state, with any controller-runtime client.

@@ -216,7 +216,7 @@ func (e *engine[T]) pass(ctx context.Context, st *state, o T, seen *snapshot) ou
 			return outcome{wrote: added, err: err}
 		}
 	}
-	out := outcome{err: e.compute(ctx, o, p, e.op.Reconcile)}
+	out := outcome{err: compute(ctx, o, p, e.op.Reconcile)}
 	if out.err == nil {
 		if wrote, err := e.guard(ctx, p, e.op.needsFinalizer(o) || p.remote()); wrote || err != nil {
 			return outcome{wrote: wrote, err: err}
@@ -261,7 +261,7 @@ func (e *engine[T]) newPass(ctx context.Context, st *state, o T, seen *snapshot)
 		Object: object.Copy(o), Log: log.FromContext(ctx), Now: time.Now(),
 		record: record{
 			seen: seen, troubles: st.troubles,
-			refs: referrer{references: e.references, key: key},
+			refs: referrer{lookup: e.references.get, key: key},
 		},
 	}
 }
@@ -281,7 +281,7 @@ func (e *engine[T]) guard(ctx context.Context, p *Pass[T], needed bool) (wrote b
 
 // compute calls the operator's function. A panic in it concerns this object only, and of what the function did to the
 // object its status alone is kept.
-func (e *engine[T]) compute(
+func compute[T Object](
 	ctx context.Context, o T, p *Pass[T], f func(context.Context, *Pass[T]) error,
 ) (err error) {
 	defer func() {

@@ -50,7 +50,7 @@ func (e *engine[T]) cleanUp(ctx context.Context, o T, p *Pass[T]) (outcome, bool
 			if !e.op.needsFinalizer(o) {
 				return false, nil
 			}
-			return false, e.compute(ctx, o, p, e.op.Finalize)
+			return false, compute(ctx, o, p, e.op.Finalize)
 		},
 		func() (bool, error) { return e.execute(ctx, p) },
 		func() (bool, error) { return false, cmp.Or(worst(p.plan), unfinished(p.plan)) },

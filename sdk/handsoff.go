@@ -2,7 +2,6 @@ package sdk
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,10 +35,10 @@ func (e *engine[T]) preview(ctx context.Context, o T, p *Pass[T]) (string, error
 	default:
 		return "would let the object go", nil
 	}
-	err := e.compute(ctx, o, p, e.op.Reconcile)
+	err := compute(ctx, o, p, e.op.Reconcile)
 	switch {
 	case err == nil:
-		return e.describePlan(p), nil
+		return e.outline(p), nil
 	case classify(err) == classStale:
 		return "", err
 	default:
@@ -57,31 +56,18 @@ func (e *engine[T]) report(ctx context.Context, o T, p *Pass[T], condition, inst
 	return outcome{wrote: wrote, err: err, requeue: p.requeue, version: p.Object.GetResourceVersion()}
 }
 
-// describePlan says what carrying out the plan would do, one phrase a child that is not converged.
-func (e *engine[T]) describePlan(p *Pass[T]) string {
-	var todo []string
-	for _, s := range p.plan {
-		intent, err := e.view.intent(p.Object, s)
-		switch {
-		case err != nil:
-			todo = append(todo, fmt.Sprintf("fail at %s: %s", s, describe(err)))
-		case s.live == nil:
-			todo = append(todo, fmt.Sprintf("create %s", s))
-		case s.terminating:
-			todo = append(todo, fmt.Sprintf("create %s again once it is gone", s))
-		case s.unguarded(e.op.finalizerName()), !s.createOnly && !e.owner.Converged(intent, s.live):
-			todo = append(todo, fmt.Sprintf("update %s", s))
-		case s.releasable(e.op.finalizerName()):
-			todo = append(todo, fmt.Sprintf("release %s", s))
-		}
-	}
-	for _, id := range p.seen.unplanned(p.plan) {
-		if !p.seen.children[id].terminating {
-			todo = append(todo, fmt.Sprintf("delete %s", id))
-		}
-	}
-	if len(todo) == 0 {
+// outline says what carrying out the plan would do, one phrase a child that is not converged. What is in the way of a child
+// only an attempt would tell.
+func (e *engine[T]) outline(p *Pass[T]) string {
+	var plan Plan[T]
+	d := drafter[T]{op: e.op, kinds: e.view.kinds, owner: e.owner}
+	d.children(p, &plan)
+	if len(plan.Steps) == 0 {
 		return "nothing would be done"
+	}
+	todo := make([]string, len(plan.Steps))
+	for i, s := range plan.Steps {
+		todo[i] = s.String()
 	}
 	return "would " + strings.Join(todo, "; ")
 }

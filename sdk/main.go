@@ -27,6 +27,7 @@ import (
 type Runnable interface {
 	SetupWithManager(mgr manager.Manager, opts ...SetupOption) error
 	name() string
+	dryRun(ctx context.Context, cfg *rest.Config, namespaces []string, out io.Writer) error
 }
 
 func (op *Operator[T]) name() string { return op.Name }
@@ -37,7 +38,7 @@ func (op *Operator[T]) name() string { return op.Name }
 func Main(operators ...Runnable) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	err := run(ctx, os.Args[1:], os.LookupEnv, os.Stderr, operators)
+	err := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr, operators)
 	stop()
 	var usage *usageError
 	switch {
@@ -54,7 +55,7 @@ func Main(operators ...Runnable) {
 
 // run is Main without the process: it returns when the context ends.
 func run(
-	ctx context.Context, args []string, lookup func(string) (string, bool), out io.Writer, operators []Runnable,
+	ctx context.Context, args []string, lookup func(string) (string, bool), out, logs io.Writer, operators []Runnable,
 ) error {
 	names := make([]string, len(operators))
 	for i, op := range operators {
@@ -68,12 +69,20 @@ func run(
 		_, err := fmt.Fprintln(out, version())
 		return err
 	}
-	logger := s.logger(out)
+	logger := s.logger(logs)
 	log.SetLogger(logger)
 	klog.SetLogger(logger)
 	cfg, err := s.restConfig()
 	if err != nil {
 		return err
+	}
+	if s.dryRun {
+		for _, op := range operators {
+			if err := op.dryRun(ctx, cfg, s.namespaces, out); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	mgr, err := s.newManager(cfg)
 	if err != nil {

@@ -55,9 +55,9 @@ func Ref[C client.Object, T Object](p *Pass[T], like C) (C, error) {
 
 // referrer is a pass's access to the references; it notes which ones the pass used.
 type referrer struct {
-	references *references
-	key        types.NamespacedName
-	used       map[childID]struct{}
+	lookup func(user types.NamespacedName, id childID, like client.Object) (client.Object, error)
+	key    types.NamespacedName
+	used   map[childID]struct{}
 }
 
 func (r *referrer) get(id childID, like client.Object) (client.Object, error) {
@@ -65,7 +65,7 @@ func (r *referrer) get(id childID, like client.Object) (client.Object, error) {
 		r.used = map[childID]struct{}{}
 	}
 	r.used[id] = struct{}{}
-	return r.references.get(r.key, id, like)
+	return r.lookup(r.key, id, like)
 }
 
 // errNotSynced means that a reference was asked for just now and has not been read yet.
@@ -245,39 +245,35 @@ func (r *references) listerWatcher(id childID, like client.Object) (*singleListe
 	l := &singleLister{client: r.client, opts: []client.ListOption{
 		client.InNamespace(id.key.Namespace), client.MatchingFields{metav1.ObjectNameField: id.key.Name},
 	}}
-	kind := id.gvk.GroupVersion().WithKind(id.gvk.Kind + "List")
+	var err error
+	l.newList, err = lists(r.scheme, id.gvk, like)
+	return l, err
+}
+
+// lists returns what makes empty lists of that kind, for objects of the type of like.
+func lists(scheme *runtime.Scheme, gvk schema.GroupVersionKind, like client.Object) (func() client.ObjectList, error) {
+	kind := gvk.GroupVersion().WithKind(gvk.Kind + "List")
 	switch like.(type) {
 	case *metav1.PartialObjectMetadata:
-		l.newList = func() client.ObjectList { return listOf(&metav1.PartialObjectMetadataList{}, kind) }
+		return func() client.ObjectList { return ofKind(kind, &metav1.PartialObjectMetadataList{}) }, nil
 	case *unstructured.Unstructured:
-		l.newList = func() client.ObjectList { return listOf(&unstructured.UnstructuredList{}, kind) }
-	default:
-		if _, err := newList(r.scheme, kind); err != nil {
-			return nil, err
-		}
-		l.newList = func() client.ObjectList {
-			list, _ := newList(r.scheme, kind)
-			return list
-		}
+		return func() client.ObjectList { return ofKind(kind, &unstructured.UnstructuredList{}) }, nil
 	}
-	return l, nil
-}
-
-func listOf(list client.ObjectList, kind schema.GroupVersionKind) client.ObjectList {
-	list.GetObjectKind().SetGroupVersionKind(kind)
-	return list
-}
-
-func newList(scheme *runtime.Scheme, kind schema.GroupVersionKind) (client.ObjectList, error) {
-	o, err := scheme.New(kind)
-	if err != nil {
-		return nil, fmt.Errorf("finding the list kind of a reference: %w", err)
-	}
-	list, ok := o.(client.ObjectList)
-	if !ok {
+	if o, err := scheme.New(kind); err != nil {
+		return nil, fmt.Errorf("finding the list of kind %s: %w", gvk.Kind, err)
+	} else if _, ok := o.(client.ObjectList); !ok {
 		return nil, fmt.Errorf("%s is not a list", kind)
 	}
-	return list, nil
+	return func() client.ObjectList {
+		o, _ := scheme.New(kind)
+		list, _ := o.(client.ObjectList)
+		return list
+	}, nil
+}
+
+func ofKind(kind schema.GroupVersionKind, list client.ObjectList) client.ObjectList {
+	list.GetObjectKind().SetGroupVersionKind(kind)
+	return list
 }
 
 func (l *singleLister) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

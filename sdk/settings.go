@@ -26,12 +26,13 @@ type settings struct {
 	logFormat       string
 	logLevel        slog.Level
 	shutdownTimeout time.Duration
+	dryRun          bool
 	version         bool
 }
 
-// versionFlag is an action and not a setting, so the environment has no say in it: VERSION means something else to
-// many.
-const versionFlag = "version"
+// isAction tells the flags that make the program do something else than run. They are no settings, so the environment has
+// no say in them: VERSION means something else to many.
+func isAction(flagName string) bool { return flagName == "version" || flagName == "dry-run" }
 
 // usageError is a mistake in flags or environment.
 type usageError struct{ error }
@@ -84,7 +85,9 @@ func (s *settings) define(fs *flag.FlagSet, lookup func(string) (string, bool)) 
 	fs.TextVar(&s.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	fs.DurationVar(&s.shutdownTimeout, "shutdown-timeout", 30*time.Second,
 		"how long passes under way may take to finish")
-	fs.BoolVar(&s.version, versionFlag, false, "print the version and exit")
+	fs.BoolVar(&s.dryRun, "dry-run", false,
+		"print what would be done about each object now, write nothing and exit")
+	fs.BoolVar(&s.version, "version", false, "print the version and exit")
 }
 
 func (s *settings) validate() error {
@@ -104,7 +107,7 @@ func fromEnvironment(fs *flag.FlagSet, lookup func(string) (string, bool)) error
 	var failed error
 	fs.VisitAll(func(f *flag.Flag) {
 		v, ok := lookup(variable(f.Name))
-		if !ok || v == "" || failed != nil || f.Name == versionFlag {
+		if !ok || v == "" || failed != nil || isAction(f.Name) {
 			return
 		}
 		if err := fs.Set(f.Name, v); err != nil {
@@ -122,7 +125,7 @@ func usage(fs *flag.FlagSet, out io.Writer) {
 	fmt.Fprintf(out, "Usage: %s [flags]\n\nEach flag can be set in the environment too; the flag wins.\n\n", fs.Name())
 	fs.VisitAll(func(f *flag.Flag) {
 		fmt.Fprintf(out, "  --%s", f.Name)
-		if f.Name != versionFlag {
+		if !isAction(f.Name) {
 			fmt.Fprintf(out, " (%s)", variable(f.Name))
 		}
 		fmt.Fprintf(out, "\n    \t%s", f.Usage)

@@ -53,5 +53,6 @@
 //	the cache keeps all of managedFields                              TestCacheKeepsOnlyOurManagedFields
 //	the annotation for a pause is ignored                             TestPausedObjectIsLeftAlone
 //	... or is told of after its end                                   TestPauseEndsDuringCleanUp
+//	what is referred to counts as a child in a plan                   TestDry
 //	the annotation for a dry run is ignored                           TestDryRunWritesNothing
 package e2e
