@@ -1,0 +1,7 @@
+package convert
+
+import (
+	"testing"
+)
+
+func documented(t *testing.T, line string) { t.Log(line) }

@@ -1,0 +1,141 @@
+// Package step1 is the operator with its children brought about by sdk/apply.
+package step1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/homeostat-dev/homeostat/sdk/apply"
+	"github.com/homeostat-dev/homeostat/sdk/e2e/convert/api"
+	"github.com/homeostat-dev/homeostat/sdk/e2e/convert/desired"
+)
+
+const finalizerName = "convert.homeostat.dev/target"
+
+// Reconciler brings about what a Webapp asks for.
+type Reconciler struct {
+	client.Client
+	Owner      *apply.Owner
+	Monitoring string // the namespace in which monitoring looks for its targets
+}
+
+// SetupWithManager adds the controller to the manager.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	forget := builder.WithPredicates(predicate.Funcs{DeleteFunc: func(e event.DeleteEvent) bool {
+		r.Owner.Forget(e.Object.GetUID())
+		return true
+	}})
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&api.Webapp{}).
+		Owns(&appsv1.Deployment{}, forget).
+		Owns(&corev1.Service{}, forget).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(ownerOf), forget).
+		Complete(r)
+}
+
+func ownerOf(_ context.Context, target client.Object) []reconcile.Request {
+	namespace, name, ok := strings.Cut(target.GetAnnotations()[apply.OwnerAnnotation], "/")
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+}
+
+// Reconcile makes the children what they should be and says so in the status.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	app := &api.Webapp{}
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !app.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, r.finalize(ctx, app)
+	}
+	if controllerutil.AddFinalizer(app, finalizerName) {
+		if err := r.Update(ctx, app); err != nil {
+			return ctrl.Result{}, fmt.Errorf("adding the finalizer: %w", err)
+		}
+	}
+	deployment, err := r.children(ctx, app)
+	if errors.Is(err, apply.ErrStale) {
+		return ctrl.Result{}, err // the cache was behind: look again
+	}
+	return ctrl.Result{}, errors.Join(err, r.status(ctx, app, deployment, err))
+}
+
+// finalize does what garbage collection cannot do.
+func (r *Reconciler) finalize(ctx context.Context, app *api.Webapp) error {
+	if !controllerutil.ContainsFinalizer(app, finalizerName) {
+		return nil
+	}
+	ours := client.MatchingLabels{apply.OwnerUIDLabel: string(app.UID)}
+	if err := r.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(r.Monitoring), ours); err != nil {
+		return fmt.Errorf("deleting the target: %w", err)
+	}
+	controllerutil.RemoveFinalizer(app, finalizerName)
+	if err := r.Update(ctx, app); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the finalizer: %w", err)
+	}
+	return nil
+}
+
+// children brings them about.
+func (r *Reconciler) children(ctx context.Context, app *api.Webapp) (*appsv1.Deployment, error) {
+	deployment := desired.Deployment(app)
+	controlled := apply.ControlledBy(app, api.GroupVersion.WithKind("Webapp"))
+	for _, child := range []struct {
+		object client.Object
+		owned  apply.Option
+	}{
+		{deployment, controlled},
+		{desired.Service(app), controlled},
+		{desired.Target(app, r.Monitoring), apply.MarkedBy(app)},
+	} {
+		if _, err := r.Owner.Object(ctx, r.Client, child.object, child.owned); err != nil {
+			return deployment, err
+		}
+	}
+	return deployment, nil
+}
+
+// status writes the status if it differs.
+func (r *Reconciler) status(ctx context.Context, app *api.Webapp, d *appsv1.Deployment, failure error) error {
+	was := app.Status.DeepCopy()
+	app.Status.ReadyReplicas = d.Status.ReadyReplicas
+	app.Status.ObservedGeneration = app.Generation
+	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, ObservedGeneration: app.Generation}
+	switch {
+	case failure != nil:
+		ready.Reason, ready.Message = "Failed", failure.Error()
+	case !available(d):
+		ready.Reason, ready.Message = "Progressing", "waiting for the pods of Deployment "+d.Name
+	default:
+		ready.Status, ready.Reason = metav1.ConditionTrue, "Succeeded"
+	}
+	meta.SetStatusCondition(&app.Status.Conditions, ready)
+	if equality.Semantic.DeepEqual(was, &app.Status) {
+		return nil
+	}
+	return r.Status().Update(ctx, app)
+}
+
+func available(d *appsv1.Deployment) bool {
+	return d.Status.ObservedGeneration == d.Generation && d.Status.Replicas == *d.Spec.Replicas &&
+		d.Status.UpdatedReplicas == *d.Spec.Replicas && d.Status.AvailableReplicas == *d.Spec.Replicas
+}
