@@ -1,8 +1,12 @@
 package convert
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,11 +38,12 @@ type world struct {
 	*testkit.K
 
 	monitoring *testkit.K
+	looked     *atomic.Int64 // how often the operator has looked at a Webapp
 }
 
 func newWorld(t *testing.T, opts ...testkit.Option) world {
 	t.Helper()
-	return world{testkit.New(t, opts...), testkit.New(t)}
+	return world{testkit.New(t, opts...), testkit.New(t), &atomic.Int64{}}
 }
 
 // A form is the operator as it is after one of the steps.
@@ -51,31 +56,60 @@ const fieldOwner = "webapp"
 
 var forms = []form{
 	{"before", func(w world, mgr manager.Manager) error {
-		r := &before.Reconciler{Client: mgr.GetClient(), Scheme: mgr.GetScheme(), Monitoring: w.monitoring.Namespace}
+		r := &before.Reconciler{Client: counting{mgr.GetClient(), w.looked}, Scheme: mgr.GetScheme(), Monitoring: w.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},
 	{"step1", func(w world, mgr manager.Manager) error {
 		r := &step1.Reconciler{
-			Client: mgr.GetClient(), Owner: apply.NewOwner(fieldOwner), Monitoring: w.monitoring.Namespace,
+			Client: counting{mgr.GetClient(), w.looked}, Owner: apply.NewOwner(fieldOwner), Monitoring: w.monitoring.Namespace,
 		}
 		return r.SetupWithManager(mgr)
 	}},
 	{"step2", func(w world, mgr manager.Manager) error {
 		r := &step2.Reconciler{
-			Client: mgr.GetClient(), Owner: apply.NewOwner(fieldOwner), Monitoring: w.monitoring.Namespace,
+			Client: counting{mgr.GetClient(), w.looked}, Owner: apply.NewOwner(fieldOwner), Monitoring: w.monitoring.Namespace,
 		}
 		return r.SetupWithManager(mgr)
 	}},
 	{"step3", func(w world, mgr manager.Manager) error {
 		r := &step3.Reconciler{
-			Client: mgr.GetClient(), Owner: apply.NewOwner(fieldOwner), Monitoring: w.monitoring.Namespace,
+			Client: counting{mgr.GetClient(), w.looked}, Owner: apply.NewOwner(fieldOwner), Monitoring: w.monitoring.Namespace,
 		}
 		return r.SetupWithManager(mgr)
 	}},
 	{"after", func(w world, mgr manager.Manager) error {
 		op := after.New(w.monitoring.Namespace)
+		reconcile := op.Reconcile
+		op.Reconcile = func(ctx context.Context, p *sdk.Pass[*api.Webapp]) error {
+			w.looked.Add(1)
+			return reconcile(ctx, p)
+		}
 		return op.SetupWithManager(mgr, sdk.InNamespaces(w.Namespace, w.monitoring.Namespace))
 	}},
+}
+
+// counting counts the passes of a reconciler, each of which begins by reading the Webapp.
+type counting struct {
+	client.Client
+
+	looked *atomic.Int64
+}
+
+func (c counting) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if _, ok := o.(*api.Webapp); ok {
+		c.looked.Add(1)
+	}
+	return c.Client.Get(ctx, key, o, opts...)
+}
+
+// looksAgain waits until the operator has begun a pass since it had begun so many.
+func (w world) looksAgain(since int64) {
+	w.Wait("the operator looks at the Webapp", func(context.Context) error {
+		if w.looked.Load() == since {
+			return errors.New("it has not")
+		}
+		return nil
+	})
 }
 
 // start runs the operator for the namespaces of this world alone.
@@ -151,10 +185,10 @@ func (w world) work(app *api.Webapp) {
 }
 
 // still is how long nothing may be sent until an operator counts as being at rest.
-const still = 150 * time.Millisecond
+const still = 100 * time.Millisecond
 
-// sent waits until the operator sends nothing for as long as fifty requests take, and returns what it has sent since the
-// recorder was reset, without discovery and events.
+// sent waits until the operator has sent nothing for a while, or for as long as twenty requests take if that is more, and
+// returns what it has sent since the recorder was reset, without discovery and events.
 func (w world) sent(op *testkit.Operator) []string {
 	for waited, pause := time.Duration(0), still; waited < pause; {
 		if op.Recorder().Settle(w.Context(), pause) != nil {
@@ -165,7 +199,7 @@ func (w world) sent(op *testkit.Operator) []string {
 		if w.Client.List(w.Context(), &api.WebappList{}, client.InNamespace(w.Namespace), client.Limit(1)) != nil {
 			break
 		}
-		pause = max(pause, min(50*time.Since(began), 10*time.Second))
+		pause = max(pause, min(20*time.Since(began), 5*time.Second))
 	}
 	var all []string
 	for _, r := range op.Requests() {
@@ -183,7 +217,9 @@ func (w world) passes(op *testkit.Operator, app *api.Webapp, n int) []string {
 	op.Recorder().Reset()
 	var all []string
 	for i := range n {
-		w.Update(app, func() { metav1.SetMetaDataAnnotation(&app.ObjectMeta, "look", strings.Repeat("again", i)) })
+		since := w.looked.Load()
+		w.Update(app, func() { metav1.SetMetaDataAnnotation(&app.ObjectMeta, "look", strconv.Itoa(i)) })
+		w.looksAgain(since)
 		all = w.sent(op)
 	}
 	return all

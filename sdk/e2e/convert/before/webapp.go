@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,10 +27,7 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/e2e/convert/api"
 )
 
-const (
-	finalizerName   = "convert.homeostat.dev/target"
-	ownerAnnotation = "convert.homeostat.dev/webapp" // of the target, which no owner reference can bind to its Webapp
-)
+const finalizerName = "convert.homeostat.dev/target"
 
 // Reconciler brings about what a Webapp asks for.
 type Reconciler struct {
@@ -50,12 +46,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
+// ownerOf reads the labels of a target, which no owner reference can bind to its Webapp.
 func ownerOf(_ context.Context, target client.Object) []reconcile.Request {
-	namespace, name, ok := strings.Cut(target.GetAnnotations()[ownerAnnotation], "/")
-	if !ok {
+	labels := target.GetLabels()
+	if labels["webapp-namespace"] == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{
+		Namespace: labels["webapp-namespace"], Name: labels["webapp"],
+	}}}
 }
 
 // Reconcile makes the children what they should be and says so in the status.
@@ -84,7 +83,8 @@ func (r *Reconciler) finalize(ctx context.Context, app *api.Webapp) error {
 	if !controllerutil.ContainsFinalizer(app, finalizerName) {
 		return nil
 	}
-	if err := r.Delete(ctx, r.target(app)); client.IgnoreNotFound(err) != nil {
+	ours := client.MatchingLabels(targetLabels(app))
+	if err := r.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(r.Monitoring), ours); err != nil {
 		return fmt.Errorf("deleting the target: %w", err)
 	}
 	controllerutil.RemoveFinalizer(app, finalizerName)
@@ -99,7 +99,7 @@ func (r *Reconciler) finalize(ctx context.Context, app *api.Webapp) error {
 func (r *Reconciler) children(ctx context.Context, app *api.Webapp) (*appsv1.Deployment, error) {
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
-	target := r.target(app)
+	target := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Monitoring, Name: app.Namespace + "." + app.Name}}
 	for _, child := range []struct {
 		object client.Object
 		mutate func() error
@@ -125,7 +125,7 @@ func (r *Reconciler) children(ctx context.Context, app *api.Webapp) (*appsv1.Dep
 }
 
 func mutateDeployment(d *appsv1.Deployment, app *api.Webapp) {
-	label(d, app)
+	label(d, labels(app))
 	d.Spec.Replicas = &app.Spec.Replicas
 	if d.CreationTimestamp.IsZero() { // it cannot be changed
 		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: selector(app)}
@@ -147,7 +147,7 @@ func mutateDeployment(d *appsv1.Deployment, app *api.Webapp) {
 }
 
 func mutateService(s *corev1.Service, app *api.Webapp) {
-	label(s, app)
+	label(s, labels(app))
 	s.Spec.Selector = selector(app)
 	if len(s.Spec.Ports) != 1 {
 		s.Spec.Ports = make([]corev1.ServicePort, 1)
@@ -157,24 +157,29 @@ func mutateService(s *corev1.Service, app *api.Webapp) {
 }
 
 func mutateTarget(c *corev1.ConfigMap, app *api.Webapp) {
-	label(c, app)
-	metav1.SetMetaDataAnnotation(&c.ObjectMeta, ownerAnnotation, app.Namespace+"/"+app.Name)
+	label(c, targetLabels(app))
 	c.Data = map[string]string{"target": app.Name + "." + app.Namespace + ".svc:" + strconv.Itoa(int(app.Spec.Port))}
-}
-
-func (r *Reconciler) target(app *api.Webapp) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Monitoring, Name: app.Namespace + "." + app.Name}}
 }
 
 func selector(app *api.Webapp) map[string]string { return map[string]string{"webapp": app.Name} }
 
-func label(o client.Object, app *api.Webapp) {
-	labels := o.GetLabels()
-	if labels == nil {
-		labels = map[string]string{}
+func labels(app *api.Webapp) map[string]string {
+	return map[string]string{"webapp": app.Name, "app.kubernetes.io/managed-by": "webapp"}
+}
+
+func targetLabels(app *api.Webapp) map[string]string {
+	labels := labels(app)
+	labels["webapp-namespace"] = app.Namespace
+	return labels
+}
+
+func label(o client.Object, labels map[string]string) {
+	all := o.GetLabels()
+	if all == nil {
+		all = map[string]string{}
 	}
-	maps.Copy(labels, map[string]string{"webapp": app.Name, "app.kubernetes.io/managed-by": "webapp"})
-	o.SetLabels(labels)
+	maps.Copy(all, labels)
+	o.SetLabels(all)
 }
 
 // status writes the status if it differs.

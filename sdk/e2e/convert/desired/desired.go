@@ -44,8 +44,10 @@ func Service(app *api.Webapp) *corev1.Service {
 
 // Target tells monitoring, in a namespace of its own, where to look.
 func Target(app *api.Webapp, monitoring string) *corev1.ConfigMap {
+	labels := labels(app)
+	labels["webapp-namespace"] = app.Namespace
 	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: monitoring, Name: app.Namespace + "." + app.Name, Labels: labels(app)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: monitoring, Name: app.Namespace + "." + app.Name, Labels: labels},
 		Data:       map[string]string{"target": app.Name + "." + app.Namespace + ".svc:" + strconv.Itoa(int(app.Spec.Port))},
 	}
 }

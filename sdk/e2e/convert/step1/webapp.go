@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -50,12 +50,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
+// ownerOf reads the labels of a target, which no owner reference can bind to its Webapp.
 func ownerOf(_ context.Context, target client.Object) []reconcile.Request {
-	namespace, name, ok := strings.Cut(target.GetAnnotations()[apply.OwnerAnnotation], "/")
-	if !ok {
+	labels := target.GetLabels()
+	if labels["webapp-namespace"] == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{
+		Namespace: labels["webapp-namespace"], Name: labels["webapp"],
+	}}}
 }
 
 // Reconcile makes the children what they should be and says so in the status.
@@ -84,7 +87,7 @@ func (r *Reconciler) finalize(ctx context.Context, app *api.Webapp) error {
 	if !controllerutil.ContainsFinalizer(app, finalizerName) {
 		return nil
 	}
-	ours := client.MatchingLabels{apply.OwnerUIDLabel: string(app.UID)}
+	ours := client.MatchingLabels(desired.Target(app, r.Monitoring).Labels)
 	if err := r.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(r.Monitoring), ours); err != nil {
 		return fmt.Errorf("deleting the target: %w", err)
 	}
@@ -99,19 +102,30 @@ func (r *Reconciler) finalize(ctx context.Context, app *api.Webapp) error {
 func (r *Reconciler) children(ctx context.Context, app *api.Webapp) (*appsv1.Deployment, error) {
 	deployment := desired.Deployment(app)
 	controlled := apply.ControlledBy(app, api.GroupVersion.WithKind("Webapp"))
-	for _, child := range []struct {
-		object client.Object
-		owned  apply.Option
-	}{
-		{deployment, controlled},
-		{desired.Service(app), controlled},
-		{desired.Target(app, r.Monitoring), apply.MarkedBy(app)},
-	} {
-		if _, err := r.Owner.Object(ctx, r.Client, child.object, child.owned); err != nil {
+	for _, child := range []client.Object{deployment, desired.Service(app)} {
+		if _, err := r.Owner.Object(ctx, r.Client, child, controlled); err != nil {
 			return deployment, err
 		}
 	}
-	return deployment, nil
+	return deployment, r.target(ctx, app)
+}
+
+// target brings it about. One of the form before, which knew its own by labels alone, is taken over.
+func (r *Reconciler) target(ctx context.Context, app *api.Webapp) error {
+	target, marked := desired.Target(app, r.Monitoring), apply.MarkedBy(app)
+	intent, err := apply.NewIntent(target, r.Client.Scheme(), marked)
+	if err != nil {
+		return err
+	}
+	live := &corev1.ConfigMap{}
+	if err := r.Get(ctx, intent.Key, live); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if live.Labels[apply.OwnerUIDLabel] == "" && maps.Equal(live.Labels, target.Labels) {
+		return r.Owner.Update(ctx, r.Client, intent, live, target)
+	}
+	_, err = r.Owner.Object(ctx, r.Client, target, marked)
+	return err
 }
 
 // status writes the status if it differs.
