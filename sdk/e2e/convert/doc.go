@@ -1,5 +1,5 @@
-// Package convert shows how an operator on kubebuilder's scaffold comes to the SDK one package at a time: docs/from-kubebuilder.md
-// tells the story, and the tests here run every form of the operator and measure what each step gains.
+// Package convert shows how an operator on kubebuilder's scaffold comes to the SDK one package at a time. The story is in
+// docs/from-kubebuilder.md; the tests here run every form of the operator and measure what each step gains.
 //
 //	api      the kind, which all forms share
 //	before   kubebuilder style: CreateOrUpdate, SetStatusCondition, AddFinalizer

@@ -34,11 +34,11 @@ const looks = 3
 
 func TestRequestsAtRest(t *testing.T) {
 	t.Parallel()
-	compare(t, "requests in 3 passes with nothing to do", func(t *testing.T, f form) string {
+	compare(t, "requests in 3 passes with nothing to do", func(t *testing.T, f form) any {
 		t.Helper()
 		w := newWorld(t)
 		op := w.start(f)
-		return fmt.Sprint(len(w.passes(op, w.ready(), looks)))
+		return len(w.passes(op, w.ready(), looks))
 	})
 }
 
@@ -77,7 +77,7 @@ func mirror(w world) {
 
 func TestImageRewrittenAtAdmission(t *testing.T) {
 	t.Parallel()
-	compare(t, "... while admission rewrites the image", func(t *testing.T, f form) string {
+	compare(t, "... while admission rewrites the image", func(t *testing.T, f form) any {
 		t.Helper()
 		w := newWorld(t)
 		mirror(w)
@@ -95,14 +95,14 @@ func TestImageRewrittenAtAdmission(t *testing.T) {
 		app := newWebapp()
 		w.Apply(app)
 		w.Eventually(w.deployment(), testkit.Exists())
-		return fmt.Sprint(len(w.passes(op, app, looks)))
+		return len(w.passes(op, app, looks))
 	})
 }
 
 // A controller such as one that restarts pods when a Secret changes adds a variable to a container of ours.
 func TestVariableOfAnotherController(t *testing.T) {
 	t.Parallel()
-	compare(t, "a variable that another controller adds to the container", func(t *testing.T, f form) string {
+	compare(t, "a variable that another controller adds to the container", func(t *testing.T, f form) any {
 		t.Helper()
 		w := newWorld(t)
 		op := w.start(f)
@@ -157,7 +157,7 @@ func squat(t *testing.T, f form, owners ...metav1.OwnerReference) string {
 
 func TestServiceOfNobody(t *testing.T) {
 	t.Parallel()
-	compare(t, "a Service of that name that nobody controls", func(t *testing.T, f form) string {
+	compare(t, "a Service of that name that nobody controls", func(t *testing.T, f form) any {
 		t.Helper()
 		return squat(t, f)
 	})
@@ -165,7 +165,7 @@ func TestServiceOfNobody(t *testing.T) {
 
 func TestServiceOfAnother(t *testing.T) {
 	t.Parallel()
-	compare(t, "a Service of that name that another controls", func(t *testing.T, f form) string {
+	compare(t, "a Service of that name that another controls", func(t *testing.T, f form) any {
 		t.Helper()
 		return squat(t, f, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "other", Controller: new(true)})
 	})
@@ -174,7 +174,7 @@ func TestServiceOfAnother(t *testing.T) {
 // The API server refuses the Deployment, and will until somebody edits the Webapp.
 func TestRefusedImage(t *testing.T) {
 	t.Parallel()
-	compare(t, "what kstatus says when the API server refuses a child", func(t *testing.T, f form) string {
+	compare(t, "what kstatus says when the API server refuses a child", func(t *testing.T, f form) any {
 		t.Helper()
 		w := newWorld(t, testkit.Without("a Webapp without an image", testkit.Refused))
 		w.start(f)
@@ -224,7 +224,7 @@ func (f *failOnce) RoundTrip(req *http.Request) (*http.Response, error) {
 // Somebody edits a child of a working Webapp, and the first attempt to repair that fails.
 func TestFailureThatPasses(t *testing.T) {
 	t.Parallel()
-	compare(t, "Ready while one repair of a child fails once", func(t *testing.T, f form) string {
+	compare(t, "Ready while one repair of a child fails once", func(t *testing.T, f form) any {
 		t.Helper()
 		w := newWorld(t)
 		fault := &failOnce{}
@@ -265,7 +265,7 @@ func TestFailureThatPasses(t *testing.T) {
 // The next version of the operator knows one more field. This one runs beside it, or after it in a roll-back.
 func TestFieldOfTheNextVersion(t *testing.T) {
 	t.Parallel()
-	compare(t, "a field of the spec that the program does not know", func(t *testing.T, f form) string {
+	compare(t, "a field of the spec that the program does not know", func(t *testing.T, f form) any {
 		t.Helper()
 		w := newWorld(t, testkit.Without("the forms are told apart by that", testkit.SpecWritten))
 		seen := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
@@ -306,7 +306,7 @@ func (m *meddler) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func TestFinalizerOfAnotherController(t *testing.T) {
 	t.Parallel()
-	compare(t, "a finalizer that another controller adds meanwhile", func(t *testing.T, f form) string {
+	compare(t, "a finalizer that another controller adds meanwhile", func(t *testing.T, f form) any {
 		t.Helper()
 		w := newWorld(t)
 		m := &meddler{do: func(ctx context.Context) error {

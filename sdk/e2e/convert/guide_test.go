@@ -30,6 +30,16 @@ func documented(t *testing.T, line string) {
 	}
 }
 
+// row is one of a table of the guide.
+func row(what string, cells ...any) string {
+	line := &strings.Builder{}
+	fmt.Fprintf(line, "| %s |", what)
+	for _, cell := range cells {
+		fmt.Fprintf(line, " %v |", cell)
+	}
+	return line.String()
+}
+
 // A fence is a block of the guide, with the files that it is from.
 var fence = regexp.MustCompile("(?ms)^```(go|diff) (.+?)\n(.*?)^```$")
 
@@ -119,28 +129,21 @@ func code(t *testing.T, file string) int {
 func TestLinesOfCode(t *testing.T) {
 	t.Parallel()
 	children := code(t, "desired/desired.go")
-	operator := map[string]int{}
-	for _, f := range forms {
-		operator[f.name] = code(t, f.name+"/webapp.go")
-	}
 	programs := [2]int{code(t, "cmd/before/main.go"), code(t, "cmd/after/main.go")}
-	line := "| the operator"
-	for _, f := range forms {
-		line += fmt.Sprintf(" | %d", operator[f.name])
-	}
-	documented(t, line+" |")
-	documented(t, fmt.Sprintf("| what its children look like | - | %d | %[1]d | %[1]d | %[1]d |", children))
-	documented(t, fmt.Sprintf("| `main` | %d | %[1]d | %[1]d | %[1]d | %d |", programs[0], programs[1]))
-	total := "| **together**"
+	var operators, totals []any
 	for i, f := range forms {
-		sum := operator[f.name] + programs[i/(len(forms)-1)]
+		lines := code(t, f.name+"/webapp.go")
+		total := lines + programs[i/(len(forms)-1)]
 		if i > 0 {
-			sum += children
+			total += children
 		}
-		total += fmt.Sprintf(" | **%d**", sum)
+		operators, totals = append(operators, lines), append(totals, fmt.Sprintf("**%d**", total))
 	}
-	documented(t, total+" |")
-	before, after := operator["before"], operator["after"]+children
+	documented(t, row("the operator", operators...))
+	documented(t, row("what its children look like", "-", children, children, children, children))
+	documented(t, row("`main`", programs[0], programs[0], programs[0], programs[0], programs[1]))
+	documented(t, row("**together**", totals...))
+	before, after := code(t, "before/webapp.go"), code(t, "after/webapp.go")+children
 	documented(t, fmt.Sprintf("without `main` it is %d lines for %d, **%d %%**; with `main` %d for %d, **%d %%**.",
 		after, before, 100*after/before, after+programs[1], before+programs[0],
 		100*(after+programs[1])/(before+programs[0])))

@@ -56,25 +56,22 @@ const fieldOwner = "webapp"
 
 var forms = []form{
 	{"before", func(w world, mgr manager.Manager) error {
-		r := &before.Reconciler{Client: counting{mgr.GetClient(), w.looked}, Scheme: mgr.GetScheme(), Monitoring: w.monitoring.Namespace}
+		r := &before.Reconciler{Client: w.client(mgr), Scheme: mgr.GetScheme(), Monitoring: w.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},
 	{"step1", func(w world, mgr manager.Manager) error {
-		r := &step1.Reconciler{
-			Client: counting{mgr.GetClient(), w.looked}, Owner: apply.NewOwner(fieldOwner), Monitoring: w.monitoring.Namespace,
-		}
+		owner := apply.NewOwner(fieldOwner)
+		r := &step1.Reconciler{Client: w.client(mgr), Owner: owner, Monitoring: w.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},
 	{"step2", func(w world, mgr manager.Manager) error {
-		r := &step2.Reconciler{
-			Client: counting{mgr.GetClient(), w.looked}, Owner: apply.NewOwner(fieldOwner), Monitoring: w.monitoring.Namespace,
-		}
+		owner := apply.NewOwner(fieldOwner)
+		r := &step2.Reconciler{Client: w.client(mgr), Owner: owner, Monitoring: w.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},
 	{"step3", func(w world, mgr manager.Manager) error {
-		r := &step3.Reconciler{
-			Client: counting{mgr.GetClient(), w.looked}, Owner: apply.NewOwner(fieldOwner), Monitoring: w.monitoring.Namespace,
-		}
+		owner := apply.NewOwner(fieldOwner)
+		r := &step3.Reconciler{Client: w.client(mgr), Owner: owner, Monitoring: w.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},
 	{"after", func(w world, mgr manager.Manager) error {
@@ -94,6 +91,8 @@ type counting struct {
 
 	looked *atomic.Int64
 }
+
+func (w world) client(mgr manager.Manager) client.Client { return counting{mgr.GetClient(), w.looked} }
 
 func (c counting) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	if _, ok := o.(*api.Webapp); ok {
@@ -123,9 +122,9 @@ func (w world) start(f form, opts ...testkit.StartOption) *testkit.Operator {
 }
 
 // compare runs a test of each form, and holds the line that comes of it against the table in the guide.
-func compare(t *testing.T, what string, test func(t *testing.T, f form) string) {
+func compare(t *testing.T, what string, test func(t *testing.T, f form) any) {
 	t.Helper()
-	results := make([]string, len(forms))
+	results := make([]any, len(forms))
 	t.Run("forms", func(t *testing.T) {
 		for i, f := range forms {
 			t.Run(f.name, func(t *testing.T) {
@@ -137,7 +136,7 @@ func compare(t *testing.T, what string, test func(t *testing.T, f form) string) 
 	if t.Failed() {
 		return
 	}
-	documented(t, "| "+what+" | "+strings.Join(results, " | ")+" |")
+	documented(t, row(what, results...))
 }
 
 func newWebapp() *api.Webapp {
