@@ -48,13 +48,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // ownerOf reads the labels of a target, which no owner reference can bind to its Webapp.
 func ownerOf(_ context.Context, target client.Object) []reconcile.Request {
-	labels := target.GetLabels()
-	if labels["webapp-namespace"] == "" {
+	of := types.NamespacedName{Namespace: target.GetLabels()["webapp-namespace"], Name: target.GetLabels()["webapp"]}
+	if of.Namespace == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{
-		Namespace: labels["webapp-namespace"], Name: labels["webapp"],
-	}}}
+	return []reconcile.Request{{NamespacedName: of}}
 }
 
 // Reconcile makes the children what they should be and says so in the status.

@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -56,13 +56,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // ownerOf reads the labels of a target, which no owner reference can bind to its Webapp.
 func ownerOf(_ context.Context, target client.Object) []reconcile.Request {
-	labels := target.GetLabels()
-	if labels["webapp-namespace"] == "" {
+	of := types.NamespacedName{Namespace: target.GetLabels()["webapp-namespace"], Name: target.GetLabels()["webapp"]}
+	if of.Namespace == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{
-		Namespace: labels["webapp-namespace"], Name: labels["webapp"],
-	}}}
+	return []reconcile.Request{{NamespacedName: of}}
 }
 
 // Reconcile makes the children what they should be and says so in the status.
@@ -127,7 +125,8 @@ func (r *Reconciler) target(ctx context.Context, app *api.Webapp) error {
 	if err := r.Get(ctx, intent.Key, live); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	if live.Labels[apply.OwnerUIDLabel] == "" && maps.Equal(live.Labels, target.Labels) {
+	former := labels.SelectorFromSet(target.Labels).Matches(labels.Set(live.Labels)) && live.Labels[apply.OwnerUIDLabel] == ""
+	if former {
 		return r.Owner.Update(ctx, r.Client, intent, live, target)
 	}
 	_, err = r.Owner.Object(ctx, r.Client, target, marked)
