@@ -93,6 +93,12 @@ func Keeps(resources ...string) Option {
 	return func(c *config) { c.Keeps = append(c.Keeps, resources...) }
 }
 
+// Leaves names what the operator sets when it makes an object and leaves to others from then on: objects, such as
+// "secrets/web", and fields, such as "deployments.apps/web.spec.replicas". Nobody changes that by hand then.
+func Leaves(places ...string) Option {
+	return func(c *config) { c.Leaves = append(c.Leaves, places...) }
+}
+
 // Never checks each state that the run's namespace went through. The function returns what is wrong with the objects that
 // exist, or "". They have the Go types that testkit.Env's scheme knows, such as *corev1.Pod; others are unstructured.
 func Never(name string, holds func(objects []client.Object) string) Option {

@@ -295,7 +295,8 @@ func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Repo
 	}
 	options := explore.Options{
 		Name: filepath.Base(o.command[0]), Subject: subject, Faults: o.faults, Without: o.without, Keeps: o.keeps,
-		Rest: o.rest, Patience: o.patience, Guard: programGuard, Parallel: parallel, Seed: o.seed, Replay: o.replay,
+		Leaves: o.leaves,
+		Rest:   o.rest, Patience: o.patience, Guard: programGuard, Parallel: parallel, Seed: o.seed, Replay: o.replay,
 		Only: o.isWanted, Progress: e.bar.step,
 	}
 	options.Script(e.input.scenario)

@@ -19,13 +19,13 @@ import (
 
 // exploreOptions are the arguments of explore.
 type exploreOptions struct {
-	crds, rbac, faults, only, without, keeps, reports list
-	account, scenario                                 string
-	rest, patience                                    time.Duration
-	parallel                                          int
-	seed                                              int64
-	workloads                                         bool
-	command                                           []string
+	crds, rbac, faults, only, without, keeps, leaves, reports list
+	account, scenario                                         string
+	rest, patience                                            time.Duration
+	parallel                                                  int
+	seed                                                      int64
+	workloads                                                 bool
+	command                                                   []string
 }
 
 // list is a flag that may be given several times, or once with commas.
@@ -73,7 +73,7 @@ const (
 func (o *exploreOptions) define(f *flag.FlagSet) {
 	for name, value := range map[string]flag.Value{
 		"crd": (*values)(&o.crds), "rbac": (*values)(&o.rbac), "report": (*values)(&o.reports), "only": (*values)(&o.only),
-		"fault": &o.faults, "without": &o.without, "keeps": &o.keeps,
+		"fault": &o.faults, "without": &o.without, "keeps": &o.keeps, "leaves": &o.leaves,
 	} {
 		f.Var(value, name, "")
 	}
@@ -211,7 +211,8 @@ func (o *exploreOptions) replay(plan string) string {
 // repeated are the flags that may be given several times and matter to a single plan, in order.
 func (o *exploreOptions) repeated() func(func(string, list) bool) {
 	return func(yield func(string, list) bool) {
-		_ = yield("crd", o.crds) && yield("rbac", o.rbac) && yield("without", o.without) && yield("keeps", o.keeps)
+		_ = yield("crd", o.crds) && yield("rbac", o.rbac) && yield("without", o.without) && yield("keeps", o.keeps) &&
+			yield("leaves", o.leaves)
 	}
 }
 

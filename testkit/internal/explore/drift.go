@@ -70,6 +70,14 @@ func driftEdit(c child, part string, step int) *plan {
 	}
 }
 
+// leaves reports whether the operator leaves an object, or a field of one, to others.
+func (x *Explorer) leaves(place string) bool {
+	return slices.ContainsFunc(x.Leaves, func(left string) bool {
+		rest, ok := strings.CutPrefix(place, left)
+		return ok && (rest == "" || rest[0] == '.')
+	})
+}
+
 func (r *run) child(c child) (history.Change, bool) {
 	names := r.names(r.log.Changes())
 	return r.find(func(h history.Change) bool { return names.Of(h.Object.GetUID()) == c.name })
@@ -115,7 +123,7 @@ func (r *run) editChild(c child, part string) bool {
 		return false
 	}
 	for _, f := range r.settable(live.Object) {
-		if part != "" && f.part() != part {
+		if part != "" && f.part() != part || r.x.leaves(c.name+"."+f.String()) {
 			continue
 		}
 		patch := fmt.Sprintf(`[{"op":"replace","path":%q,"value":%s}]`, f.pointer(), f.other)

@@ -80,6 +80,9 @@ type Options struct {
 	Without []string
 	// Keeps are resources, such as "persistentvolumeclaims", that may outlive the custom resource.
 	Keeps []string
+	// Leaves are objects, such as "secrets/web", and fields, such as "deployments.apps/web.spec.replicas", that the operator
+	// sets when it makes the object and leaves to others from then on.
+	Leaves []string
 	// Never are checked on each state of the namespace.
 	Never []Never
 	// Rest is how long an operator must not write to count as being at rest while the fault-free run is learned. Zero

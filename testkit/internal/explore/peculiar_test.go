@@ -100,6 +100,30 @@ func TestPeculiarOperatorWithBugs(t *testing.T) {
 	}
 }
 
+// What an operator leaves to others nobody changes by hand, and nothing else is spared.
+func TestWhatIsLeftToOthers(t *testing.T) {
+	t.Parallel()
+	const left, other = "drift-edited/statefulsets.apps/edge/spec.template", "drift-edited/configmaps/edge-~1"
+	o := exploring(true)
+	o.Steps = o.Steps[:2]
+	o.Leaves = []string{"statefulsets.apps/edge.spec.template", "configmaps/ed"}
+	o.Only = func(plan string) bool { return plan == left || plan == other }
+	r := run(t, o)
+	if got := found(r); len(got) > 0 {
+		t.Errorf("found %v", got)
+	}
+	tried := map[string]string{}
+	for _, run := range r.Runs {
+		tried[run.Name] = run.Why
+	}
+	if why, ok := tried[left]; ok && why == "" {
+		t.Errorf("%s was tried", left)
+	}
+	if why, ok := tried[other]; !ok || why != "" {
+		t.Errorf("%s was not tried: %s", other, why)
+	}
+}
+
 // exploring explores the operator with bugs, or without.
 func exploring(bugs bool) explore.Options {
 	settings := func(image string) func(*testkit.K) {

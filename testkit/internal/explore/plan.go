@@ -319,6 +319,10 @@ func (p *planner) drifts() {
 				p.skip("drift-edited", c.name, "a Secret with something made up may be meant to be made once and never touched again")
 				continue
 			}
+			if p.x.leaves(c.name) {
+				p.skip("drift-edited", c.name, "the operator leaves it to others")
+				continue
+			}
 			p.add(driftEdit(c, "", step))
 			for i, part := range c.parts {
 				if i > 0 && i < edits { // the first part is that of the first field
