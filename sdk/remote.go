@@ -43,9 +43,10 @@ func (k *kinds) parentOf(o metav1.Object) parent {
 	return parent{key: types.NamespacedName{Namespace: namespace, Name: name}, uid: uid, remote: true}
 }
 
-// requests names the parent of a child.
-func (k *kinds) requests(_ context.Context, o client.Object) []reconcile.Request {
-	if p := k.parentOf(o); p.uid != "" {
+// requests names the parent of a child, unless it is in a namespace that is not watched: then another instance of the
+// operator takes care of it, and the child is only in sight because it is in no namespace or in a shared one.
+func (v *view) requests(_ context.Context, o client.Object) []reconcile.Request {
+	if p := v.parentOf(o); p.uid != "" && v.watches(p.key.Namespace) {
 		return []reconcile.Request{{NamespacedName: p.key}}
 	}
 	return nil

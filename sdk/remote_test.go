@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/homeostat-dev/homeostat/sdk/apply"
 )
 
 // Whose an object is, for operators of a kind in a namespace and of one in none.
@@ -100,5 +102,30 @@ func TestRemoteIsWhatNoOwnerReferenceReaches(t *testing.T) {
 				t.Errorf("namespace %q and remote %t, want %q and %t", st.key.Namespace, st.remote, test.want, test.remote)
 			}
 		})
+	}
+}
+
+// What is in no namespace, or in a shared one, may belong to an object that another instance of the operator takes care of.
+func TestRequestsOfChildrenOfOthers(t *testing.T) {
+	t.Parallel()
+	mapper := meta.NewDefaultRESTMapper(nil)
+	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Site"}
+	mapper.Add(kind, meta.RESTScopeNamespace)
+	v := &view{
+		kinds:  &kinds{operator: "us", mapper: mapper, primary: kind},
+		scopes: map[string]*scope{"ours": {}, "shared": {}},
+	}
+	for parent, want := range map[string]int{"ours": 1, "theirs": 0} {
+		child := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shared", Name: "a",
+			Labels:      map[string]string{apply.OwnerUIDLabel: "u1"},
+			Annotations: map[string]string{apply.OwnerAnnotation: parent + "/a"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{
+				Manager: "us", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{"f:data":{}}`),
+			}},
+		}}
+		if got := v.requests(t.Context(), child); len(got) != want {
+			t.Errorf("a parent in namespace %q: %v, want %d", parent, got, want)
+		}
 	}
 }

@@ -125,7 +125,7 @@ Site shop/a
 	}
 }
 
-// What is wrong with an operator, or with what it returns, is the plan's error, and the status that would tell of it is there.
+// What is wrong with an operator, or with what it returns, is the plan's error, and the status that tells of it is there.
 func TestDryFails(t *testing.T) {
 	t.Parallel()
 	s := newSite("a")
