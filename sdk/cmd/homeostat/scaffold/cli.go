@@ -1,0 +1,147 @@
+package scaffold
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// The exit codes of [Main].
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+const usage = `Usage: homeostat new NAME --group GROUP --kind KIND [flags]
+
+new writes the module of an operator that builds, passes its tests and is yours to change: in a checkout of Homeostat to
+operators/NAME, anywhere else to ./NAME. Nothing that exists is overwritten.
+
+  NAME              what the operator is called, for example web-shop
+  --group GROUP     the API group, a domain of yours, for example shop.example.com
+  --kind KIND       the kind of its objects, for example WebShop
+  --version VERSION the version of the API (default v1alpha1)
+  --dir DIR         where to write the module
+  --module PATH     the path of the module (default GROUP/NAME)
+  --homeostat DIR   the checkout of Homeostat to build with (default: the one that this program was built in)
+`
+
+// usageError is a mistake of the user's.
+type usageError struct{ error }
+
+func badInput(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// Main runs the command line and returns the code to exit with: 0 if it did what was asked for, 1 if it could not, 2 if it was
+// not told right.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	err := run(ctx, args, stdout)
+	switch wrong := (usageError{}); {
+	case err == nil:
+		return 0
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		return 0
+	case errors.As(err, &wrong):
+		fmt.Fprintf(stderr, "homeostat: %v\n", err)
+		return exitUsage
+	default:
+		fmt.Fprintf(stderr, "homeostat: %v\n", err)
+		return exitFailure
+	}
+}
+
+func run(ctx context.Context, args []string, stdout io.Writer) error {
+	if len(args) == 0 {
+		return badInput("what is to be done? `homeostat --help` tells what can be")
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		return flag.ErrHelp
+	case "new":
+		r, err := parse(args[1:])
+		if err != nil {
+			return err
+		}
+		return write(ctx, r, stdout)
+	default:
+		return badInput("there is no command %q: the only one is new, and `homeostat --help` tells how to use it", args[0])
+	}
+}
+
+// request is what a user asks for.
+type request struct{ name, group, kind, version, dir, module, homeostat string }
+
+// parse takes flags before and after the name.
+func parse(args []string) (request, error) {
+	var r request
+	flags := flag.NewFlagSet("new", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // the error says the same
+	flags.StringVar(&r.group, "group", "", "")
+	flags.StringVar(&r.kind, "kind", "", "")
+	flags.StringVar(&r.version, "version", "v1alpha1", "")
+	flags.StringVar(&r.dir, "dir", "", "")
+	flags.StringVar(&r.module, "module", "", "")
+	flags.StringVar(&r.homeostat, "homeostat", "", "")
+	var names []string
+	for rest := args; len(rest) > 0; {
+		if err := flags.Parse(rest); errors.Is(err, flag.ErrHelp) {
+			return r, err
+		} else if err != nil {
+			return r, badInput("%w: `homeostat new --help` lists the flags", err)
+		}
+		if rest = flags.Args(); len(rest) > 0 {
+			names, rest = append(names, rest[0]), rest[1:]
+		}
+	}
+	if len(names) > 1 {
+		return r, badInput("there is more than one NAME (%s): give one, such as %s", strings.Join(names, ", "), names[0])
+	}
+	if len(names) == 1 {
+		r.name = names[0]
+	}
+	return r, r.complete()
+}
+
+// complete says what is missing.
+func (r *request) complete() error {
+	var missing []string
+	for _, needed := range []struct{ value, name string }{
+		{r.name, "NAME"}, {r.group, "--group GROUP"}, {r.kind, "--kind KIND"},
+	} {
+		if needed.value == "" {
+			missing = append(missing, needed.name)
+		}
+	}
+	if len(missing) > 0 {
+		return badInput("%s is missing: write for example `homeostat new web-shop --group shop.example.com --kind WebShop`",
+			strings.Join(missing, " and "))
+	}
+	return nil
+}
+
+// write does what the command new is for, and says what it has done.
+func write(ctx context.Context, r request, stdout io.Writer) error {
+	op, err := newOperator(r)
+	if err != nil {
+		return err
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("finding the current folder: %w", err)
+	}
+	at, err := locate(r, cwd)
+	if err != nil {
+		return err
+	}
+	op.settle(at)
+	fmt.Fprintf(stdout, "Writing %s to %s\n", op.Module, at.show)
+	if err := create(ctx, op, at); err != nil {
+		return err
+	}
+	fmt.Fprint(stdout, op.next(at))
+	return nil
+}

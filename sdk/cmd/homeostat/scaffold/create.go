@@ -1,0 +1,158 @@
+package scaffold
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+)
+
+const (
+	folderMode = 0o755
+	fileMode   = 0o644
+)
+
+// create writes the module: all of it or, if anything goes wrong, nothing.
+func create(ctx context.Context, op *operator, at place) (err error) {
+	files, err := op.files()
+	if err != nil {
+		return err
+	}
+	// Beside the place where it is to be, where relative paths mean the same.
+	draft, err := os.MkdirTemp(filepath.Dir(at.dir), "."+op.Name+"-*")
+	if err != nil {
+		return fmt.Errorf("writing the module: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(draft)) }()
+	if files["go.sum"], err = at.sums(); err != nil {
+		return err
+	}
+	if err := errors.Join(os.Chmod(draft, folderMode), fill(draft, files)); err != nil {
+		return fmt.Errorf("writing the module: %w", err)
+	}
+	if err := tidy(ctx, draft); err != nil {
+		return err
+	}
+	workspace, err := at.workspace(op)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(draft, at.dir); err != nil {
+		return fmt.Errorf("writing the module: %w", err)
+	}
+	if err := fill(at.root, workspace); err != nil {
+		return errors.Join(fmt.Errorf("adding the module to the workspace: %w", err), os.RemoveAll(at.dir))
+	}
+	return nil
+}
+
+// fill writes files into a folder.
+func fill(dir string, files map[string][]byte) error {
+	for name, content := range files {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), folderMode); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, content, fileMode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sums returns the checksums that the SDK's modules vouch for, so that nobody else has to be asked.
+func (at *place) sums() ([]byte, error) {
+	var all []byte
+	if at.homeostat == "" {
+		return nil, nil
+	}
+	for _, library := range []string{"sdk", "testkit"} {
+		sums, err := os.ReadFile(filepath.Join(at.homeostat, library, "go.sum"))
+		if err != nil {
+			return nil, fmt.Errorf("reading the checksums of the SDK: %w", err)
+		}
+		all = append(all, sums...)
+	}
+	return all, nil
+}
+
+// tidy completes go.mod and go.sum.
+func tidy(ctx context.Context, dir string) error {
+	cmd := exec.CommandContext(ctx, "go", "mod", "tidy")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err != nil {
+		why := err.Error()
+		if lines := strings.Split(strings.TrimSpace(stderr.String()), "\n"); lines[len(lines)-1] != "" {
+			why = strings.TrimPrefix(strings.TrimSpace(lines[len(lines)-1]), "go: ")
+		}
+		return fmt.Errorf("completing go.mod with `go mod tidy`: %s: nothing was written; repair that and try again", why)
+	}
+	return nil
+}
+
+// workspace returns the files of the checkout that name its modules, with this one added. Outside of a checkout there are none.
+func (at *place) workspace(op *operator) (map[string][]byte, error) {
+	if at.root == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(filepath.Join(at.root, "go.work"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the workspace: %w", err)
+	}
+	work, err := modfile.ParseWork("go.work", data, nil)
+	if err != nil {
+		return nil, fmt.Errorf("reading the workspace: %w", err)
+	}
+	if err := work.AddUse("./operators/"+op.Name, ""); err != nil {
+		return nil, fmt.Errorf("adding the module to go.work: %w", err)
+	}
+	work.SortBlocks()
+	work.Cleanup()
+	rules, err := os.ReadFile(filepath.Join(at.root, ".golangci.yml"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the linter's rules: %w", err)
+	}
+	return map[string][]byte{
+		"go.work": modfile.Format(work.Syntax), ".golangci.yml": addRule(rules, op.Name),
+	}, nil
+}
+
+// addRule puts a rule for the operator's imports before the one that holds everywhere.
+func addRule(config []byte, name string) []byte {
+	const before = "        everywhere:\n"
+	rule := strings.ReplaceAll(`        NAME:
+          list-mode: lax
+          files: ["${config-path}/operators/NAME/**"]
+          allow: [github.com/homeostat-dev/homeostat/operators/NAME]
+          deny:
+            - pkg: github.com/homeostat-dev/homeostat/operators
+              desc: operators ship one by one and never import each other
+`, "NAME", name)
+	return bytes.Replace(config, []byte(before), []byte(rule+before), 1)
+}
+
+// next says what a user does next.
+func (op *operator) next(at place) string {
+	if op.Inside {
+		return fmt.Sprintf(`It is in go.work and .golangci.yml now. Next:
+
+  make test/operators/%[1]s
+  make up
+`, op.Name)
+	}
+	return fmt.Sprintf(`Next:
+
+  cd %s
+  make test
+  make up
+`, at.show)
+}

@@ -1,0 +1,207 @@
+package scaffold
+
+import (
+	"go/token"
+	"go/types"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gobuffalo/flect"
+	"golang.org/x/mod/module"
+)
+
+// operator is what the templates know of the operator that is written.
+type operator struct {
+	Name    string // web-shop
+	Group   string // shop.example.com
+	Version string // v1alpha1
+	Kind    string // WebShop
+
+	Singular string // webshop
+	Plural   string // webshops, as controller-gen has it
+	Package  string // webshop: the Go package of the operator
+	Var      string // webShop: a Go variable of the kind
+	Module   string // shop.example.com/web-shop
+	Image    string // web-shop:dev
+
+	Inside     bool   // whether it is an operator of this repository
+	Homeostat  string // the folder of a checkout, as it stands in go.mod; empty if the SDK is required by its version
+	SDKVersion string
+
+	Go, ControllerGen, GolangciLint string // versions
+	Rights                          []right
+}
+
+// What the modules of this repository and its tools have. Tests compare them.
+const (
+	goVersion            = "1.26.0"
+	controllerGenVersion = "v0.23.0"
+	golangciLintVersion  = "v2.15.0"
+)
+
+const (
+	// maxName leaves room for the longest suffix in the manifests, -controller, in a label of 63 characters.
+	maxName = 50
+	maxKind = 40
+)
+
+var (
+	nameForm    = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
+	kindForm    = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+	versionForm = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
+	groupForm   = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$`)
+)
+
+// newOperator derives all names, or says which one will not do.
+func newOperator(r request) (*operator, error) {
+	op := &operator{
+		Name: r.name, Group: r.group, Version: r.version, Kind: r.kind, Module: r.module,
+		Singular: strings.ToLower(r.kind),
+		Plural:   strings.ToLower(flect.Pluralize(r.kind)),
+		Package:  strings.ReplaceAll(r.name, "-", ""),
+		Var:      variable(r.kind),
+		Go:       goVersion, ControllerGen: controllerGenVersion, GolangciLint: golangciLintVersion,
+	}
+	if op.Module == "" {
+		op.Module = op.Group + "/" + op.Name
+	}
+	for _, check := range []func(*operator) error{checkName, checkGroup, checkKind, checkVersion, checkModule} {
+		if err := check(op); err != nil {
+			return nil, err
+		}
+	}
+	op.Rights = rights(op)
+	return op, nil
+}
+
+func checkName(op *operator) error {
+	switch {
+	case !nameForm.MatchString(op.Name) || len(op.Name) > maxName:
+		return badInput("NAME %q will not do: choose at most %d lower-case letters, digits and dashes, "+
+			"beginning with a letter and not ending with a dash", op.Name, maxName)
+	case taken(op.Package) || yamlWord(op.Name) || op.Package == op.Version:
+		return badInput("NAME %q will not do, because %s means something else in Go or YAML: choose another one, "+
+			"such as %s-operator", op.Name, op.Package, op.Name)
+	}
+	return nil
+}
+
+func checkGroup(op *operator) error {
+	switch {
+	case !groupForm.MatchString(op.Group) || len(op.Plural+"."+op.Group) > 253:
+		return badInput("--group %q will not do: choose a domain of yours with at least one dot, in lower case, "+
+			"for example shop.example.com", op.Group)
+	case op.Group == "k8s.io" || op.Group == "kubernetes.io" ||
+		strings.HasSuffix(op.Group, ".k8s.io") || strings.HasSuffix(op.Group, ".kubernetes.io"):
+		return badInput("--group %q will not do, because it belongs to Kubernetes, whose API server asks for its approval: "+
+			"choose a domain of yours, for example shop.example.com", op.Group)
+	}
+	return nil
+}
+
+func checkKind(op *operator) error {
+	switch {
+	case !kindForm.MatchString(op.Kind) || len(op.Kind) > maxKind:
+		return badInput("--kind %q will not do: choose at most %d letters and digits, beginning with an upper-case letter, "+
+			"for example WebShop", op.Kind, maxKind)
+	case strings.HasSuffix(op.Kind, "List"):
+		return badInput("--kind %q will not do, because it is what a list of objects is called: choose the name of one object",
+			op.Kind)
+	case slices.Contains(takenKinds, op.Kind) || yamlWord(op.Kind):
+		return badInput("--kind %q will not do, because every API package has something else of that name: choose another one, "+
+			"such as My%[1]s", op.Kind)
+	}
+	return nil
+}
+
+func checkVersion(op *operator) error {
+	if !versionForm.MatchString(op.Version) {
+		return badInput("--version %q will not do: choose a version of Kubernetes' kind, for example v1alpha1, v1beta1 or v1",
+			op.Version)
+	}
+	return nil
+}
+
+func checkModule(op *operator) error {
+	if err := module.CheckImportPath(op.Module); err != nil {
+		return badInput("--module %q will not do: %w: choose a path such as github.com/you/%s", op.Module, err, op.Name)
+	}
+	return nil
+}
+
+// takenKinds are what the API package declares besides, and what each API group has of its own in a scheme.
+var takenKinds = []string{
+	"GroupVersion", "AddToScheme",
+	"WatchEvent", "ListOptions", "GetOptions", "DeleteOptions", "CreateOptions", "UpdateOptions", "PatchOptions",
+}
+
+// takenNames are what files that import the operator's package, or declare it, use besides.
+var takenNames = []string{
+	"appsv1", "assets", "bytes", "chaos", "client", "clientcmd", "clientcmdapi", "cmp", "conditions", "config", "context",
+	"coordinationv1", "corev1", "deployment", "desired", "documentation", "exec", "filepath", "gen", "hex", "image", "init",
+	"internal", "intstr", "k", "labels", "main", "manager", "manifest", "manifests", "maps", "metav1", "op", "operator", "os",
+	"p", "pods", "rbacv1", "rest", "runtime", "schema", "sdk", "service", "settings", "sha256", "slices", "spec", "start",
+	"strings", "t", "template", "testdata", "testing", "testkit", "unstructured", "vendor", "yaml",
+	"before", "changed", "child", "container", "digest", "environment", "err", "example", "first", "former", "got", "lease", "m",
+	"object", "opts", "removed", "s", "want",
+}
+
+func taken(identifier string) bool {
+	return token.IsKeyword(identifier) || types.Universe.Lookup(identifier) != nil ||
+		slices.Contains(takenNames, identifier) || versionForm.MatchString(identifier)
+}
+
+// yamlWord reports whether some YAML parsers take the word for something else than text.
+func yamlWord(word string) bool {
+	return slices.Contains([]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}, strings.ToLower(word))
+}
+
+// variable is the kind with its first word in lower case: webShop, httpRoute, or typeObject for the kind Type.
+func variable(kind string) string {
+	end := 1
+	for end < len(kind) && isUpper(kind[end]) && (end+1 == len(kind) || !isLower(kind[end+1])) {
+		end++
+	}
+	name := strings.ToLower(kind[:min(end, len(kind))]) + kind[min(end, len(kind)):]
+	if taken(name) {
+		return name + "Object"
+	}
+	return name
+}
+
+func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
+func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
+
+// right is what the operator may do with one resource.
+type right struct {
+	Group, Resource string
+	Verbs           []string // sorted
+}
+
+// MarkerGroup is the group as markers and YAML write it.
+func (r right) MarkerGroup() string {
+	if r.Group == "" {
+		return `""`
+	}
+	return r.Group
+}
+
+// MarkerVerbs are the verbs as markers write them.
+func (r right) MarkerVerbs() string { return strings.Join(r.Verbs, ";") }
+
+// rights are those of the operator, in the order in which controller-gen writes them.
+func rights(op *operator) []right {
+	child := []string{"create", "delete", "get", "list", "patch", "watch"}
+	all := []right{
+		{"", "configmaps", []string{"list", "watch"}},
+		{"", "services", child},
+		{"apps", "deployments", child},
+		{"events.k8s.io", "events", []string{"create", "patch"}},
+		{op.Group, op.Plural, []string{"list", "patch", "watch"}},
+		{op.Group, op.Plural + "/finalizers", []string{"update"}},
+		{op.Group, op.Plural + "/status", []string{"patch"}},
+	}
+	slices.SortStableFunc(all, func(a, b right) int { return strings.Compare(a.Group, b.Group) })
+	return all
+}

@@ -1,0 +1,146 @@
+package scaffold
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+
+	"golang.org/x/mod/modfile"
+)
+
+// ours begins the path of each module of this repository.
+const ours = "github.com/homeostat-dev/homeostat/"
+
+// place is where a module is written, and where it finds the SDK.
+type place struct {
+	dir       string // absolute
+	show      string // dir as the user would write it
+	root      string // the checkout that it becomes a part of; empty outside of one
+	homeostat string // the checkout whose SDK it is built with; empty if version is required
+	version   string
+}
+
+// locate finds out where to write and what to build with. Nothing may be there yet.
+func locate(r request, cwd string) (place, error) {
+	dir := r.dir
+	if dir == "" {
+		dir = r.name
+		if root := checkout(cwd); root != "" {
+			dir = filepath.Join(root, "operators", r.name)
+		}
+	}
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(cwd, dir)
+	}
+	at := place{dir: filepath.Clean(dir), root: checkout(filepath.Dir(dir))}
+	at.show = at.dir
+	if rel, err := filepath.Rel(cwd, at.dir); err == nil && filepath.IsLocal(rel) {
+		at.show = rel
+	}
+	if err := at.vacant(); err != nil {
+		return at, err
+	}
+	if at.root != "" {
+		return at, at.inside(r)
+	}
+	return at, at.outside(r, cwd)
+}
+
+// vacant returns an error unless a folder can be made there.
+func (at *place) vacant() error {
+	switch _, err := os.Lstat(at.dir); {
+	case err == nil:
+		return badInput("%s exists, and nothing is overwritten: choose another NAME or --dir, or remove it", at.show)
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("looking for %s: %w", at.show, err)
+	}
+	parent := filepath.Dir(at.dir)
+	if info, err := os.Stat(parent); err != nil || !info.IsDir() {
+		return badInput("there is no folder %s to write %s to: make it, or choose another --dir", parent, filepath.Base(at.dir))
+	}
+	return nil
+}
+
+// inside holds what `make` and the Dockerfile rely on.
+func (at *place) inside(r request) error {
+	want := filepath.Join(at.root, "operators", r.name)
+	switch {
+	case at.dir != want:
+		return badInput("%s is in a checkout of Homeostat, where this operator belongs into operators/%s: "+
+			"leave out --dir, or choose a folder outside", at.show, r.name)
+	case r.homeostat != "":
+		return badInput("--homeostat is for operators outside of a checkout: leave it out, or choose a --dir outside of %s", at.root)
+	case r.module != "" && r.module != ours+"operators/"+r.name:
+		return badInput("--module is for operators outside of a checkout: leave it out, or choose a --dir outside of %s", at.root)
+	}
+	at.homeostat = at.root
+	return nil
+}
+
+// outside finds the SDK: what the user names, the checkout around the current folder, that in which this program was built, or
+// the version that it was built from.
+func (at *place) outside(r request, cwd string) error {
+	if r.homeostat != "" {
+		dir := r.homeostat
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(cwd, dir)
+		}
+		if at.homeostat = checkout(dir); at.homeostat == "" {
+			return badInput("--homeostat %s is no checkout of Homeostat: name a folder whose go.work uses ./sdk and ./testkit",
+				r.homeostat)
+		}
+		return nil
+	}
+	if at.homeostat = checkout(cwd); at.homeostat != "" {
+		return nil
+	}
+	if _, file, _, ok := runtime.Caller(0); ok {
+		if at.homeostat = checkout(filepath.Dir(file)); at.homeostat != "" {
+			return nil
+		}
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Sum != "" { // which only a published module has
+		at.version = info.Main.Version
+		return nil
+	}
+	return badInput("the SDK to build with is not found: name a checkout of Homeostat by --homeostat")
+}
+
+// checkout returns the root of the checkout of Homeostat in which the folder lies, or "".
+func checkout(dir string) string {
+	for {
+		if isCheckout(dir) {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return ""
+		}
+		dir = parent
+	}
+}
+
+func isCheckout(dir string) bool {
+	data, err := os.ReadFile(filepath.Join(dir, "go.work"))
+	if err != nil {
+		return false
+	}
+	work, err := modfile.ParseWork("go.work", data, nil)
+	if err != nil {
+		return false
+	}
+	for _, library := range []string{"sdk", "testkit"} {
+		used := slices.ContainsFunc(work.Use, func(u *modfile.Use) bool { return path.Clean(u.Path) == library })
+		mod, err := os.ReadFile(filepath.Join(dir, library, "go.mod"))
+		if err != nil || !used || modfile.ModulePath(mod) != ours+library {
+			return false
+		}
+	}
+	return true
+}
