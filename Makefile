@@ -102,17 +102,23 @@ clean: ## Delete what was built here (the control plane's cache stays)
 
 ##@ Check it
 
-.PHONY: verify lint $(MODULES:%=lint/%) lint/tools lint/workflows verify-modules verify-links verify-gowork-off
+.PHONY: verify lint $(MODULES:%=lint/%) lint/tools lint/scaffold lint/workflows verify-modules verify-links verify-gowork-off
 verify: generate fmt verify-modules verify-links lint ## All checks but the tests; fails if they leave the tree dirty
 	@changes=$$(git status --short) && if [ -n "$$changes" ]; then git --no-pager diff; echo "$$changes"; \
 		echo 'make verify: the tree is dirty: commit what is listed above and run it again' >&2; exit 1; fi
 
 lint: ## Lint every module and the workflows
-	@$(MAKE) --no-print-directory --keep-going $(MODULES:%=lint/%) lint/tools lint/workflows
+	@$(MAKE) --no-print-directory --keep-going $(MODULES:%=lint/%) lint/tools lint/scaffold lint/workflows
 
 #lint/<module>: ## Lint one module, for example lint/sdk
 $(MODULES:%=lint/%) lint/tools: lint/%:
 	@echo "golangci-lint $*" && cd $* && GOWORK=off $(GOLANGCI_LINT) run ./...
+
+lint/scaffold: # what `homeostat new` writes, by our rules and by those that it writes beside it
+	@echo 'golangci-lint what homeostat new writes' && dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && \
+		go run ./sdk/cmd/homeostat new web-shop --group shop.example.com --kind WebShop --dir "$$dir/web-shop" \
+			--module github.com/homeostat-dev/homeostat/operators/web-shop >/dev/null && cd "$$dir/web-shop" && \
+		GOWORK=off $(GOLANGCI_LINT) run ./... && GOWORK=off $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...
 
 lint/workflows:
 	@echo actionlint && $(call tool,actionlint)

@@ -4,5 +4,8 @@ go 1.26.0
 
 require (
 	github.com/gobuffalo/flect v1.0.3
-	golang.org/x/mod v0.41.0
+	github.com/google/go-cmp v0.7.0
+	golang.org/x/mod v0.38.0
 )
+
+require github.com/stretchr/testify v1.12.1 // indirect

@@ -117,7 +117,7 @@ func (r *request) complete() error {
 		}
 	}
 	if len(missing) > 0 {
-		return badInput("%s is missing: write for example `homeostat new web-shop --group shop.example.com --kind WebShop`",
+		return badInput("give %s, for example `homeostat new web-shop --group shop.example.com --kind WebShop`",
 			strings.Join(missing, " and "))
 	}
 	return nil

@@ -20,8 +20,8 @@ type operator struct {
 
 	Singular string // webshop
 	Plural   string // webshops, as controller-gen has it
-	Package  string // webshop: the Go package of the operator
-	Var      string // webShop: a Go variable of the kind
+	Package  string // webshop: the Go package of the operator, imageoperator for the name image
+	Var      string // webShop: a Go variable of the kind, typeObject for the kind Type
 	Module   string // shop.example.com/web-shop
 	Image    string // web-shop:dev
 
@@ -59,8 +59,6 @@ func newOperator(r request) (*operator, error) {
 		Name: r.name, Group: r.group, Version: r.version, Kind: r.kind, Module: r.module,
 		Singular: strings.ToLower(r.kind),
 		Plural:   strings.ToLower(flect.Pluralize(r.kind)),
-		Package:  strings.ReplaceAll(r.name, "-", ""),
-		Var:      variable(r.kind),
 		Go:       goVersion, ControllerGen: controllerGenVersion, GolangciLint: golangciLintVersion,
 	}
 	if op.Module == "" {
@@ -72,7 +70,21 @@ func newOperator(r request) (*operator, error) {
 		}
 	}
 	op.Rights = rights(op)
+	used, err := op.identifiers()
+	if err != nil {
+		return nil, err
+	}
+	op.Package = unlike(used, strings.ReplaceAll(r.name, "-", ""), "operator")
+	op.Var = unlike(used, variable(r.kind), "Object")
 	return op, nil
+}
+
+// unlike returns the name or, if the code uses it for something else, the name and the suffix.
+func unlike(used map[string]bool, name, suffix string) string {
+	if used[name] || token.IsKeyword(name) || types.Universe.Lookup(name) != nil {
+		return name + suffix
+	}
+	return name
 }
 
 func checkName(op *operator) error {
@@ -80,9 +92,9 @@ func checkName(op *operator) error {
 	case !nameForm.MatchString(op.Name) || len(op.Name) > maxName:
 		return badInput("NAME %q will not do: choose at most %d lower-case letters, digits and dashes, "+
 			"beginning with a letter and not ending with a dash", op.Name, maxName)
-	case taken(op.Package) || yamlWord(op.Name) || op.Package == op.Version:
-		return badInput("NAME %q will not do, because %s means something else in Go or YAML: choose another one, "+
-			"such as %s-operator", op.Name, op.Package, op.Name)
+	case yamlWord(op.Name) || slices.Contains([]string{"internal", "testdata", "vendor"}, op.Name):
+		return badInput("NAME %q will not do, because it means something else in YAML or to the go command: choose another one, "+
+			"such as %[1]s-operator", op.Name)
 	}
 	return nil
 }
@@ -125,7 +137,11 @@ func checkVersion(op *operator) error {
 
 func checkModule(op *operator) error {
 	if err := module.CheckImportPath(op.Module); err != nil {
-		return badInput("--module %q will not do: %w: choose a path such as github.com/you/%s", op.Module, err, op.Name)
+		return badInput("--module will not do: %w: choose a path such as github.com/you/%s", err, op.Name)
+	}
+	if _, _, ok := module.SplitPathVersion(op.Module); !ok {
+		return badInput("--module %q will not do, because it ends like a version: choose a path such as github.com/you/%s",
+			op.Module, op.Name)
 	}
 	return nil
 }
@@ -136,38 +152,18 @@ var takenKinds = []string{
 	"WatchEvent", "ListOptions", "GetOptions", "DeleteOptions", "CreateOptions", "UpdateOptions", "PatchOptions",
 }
 
-// takenNames are what files that import the operator's package, or declare it, use besides.
-var takenNames = []string{
-	"appsv1", "assets", "bytes", "chaos", "client", "clientcmd", "clientcmdapi", "cmp", "conditions", "config", "context",
-	"coordinationv1", "corev1", "deployment", "desired", "documentation", "exec", "filepath", "gen", "hex", "image", "init",
-	"internal", "intstr", "k", "labels", "main", "manager", "manifest", "manifests", "maps", "metav1", "op", "operator", "os",
-	"p", "pods", "rbacv1", "rest", "runtime", "schema", "sdk", "service", "settings", "sha256", "slices", "spec", "start",
-	"strings", "t", "template", "testdata", "testing", "testkit", "unstructured", "vendor", "yaml",
-	"before", "changed", "child", "container", "digest", "environment", "err", "example", "first", "former", "got", "lease", "m",
-	"object", "opts", "removed", "s", "want",
-}
-
-func taken(identifier string) bool {
-	return token.IsKeyword(identifier) || types.Universe.Lookup(identifier) != nil ||
-		slices.Contains(takenNames, identifier) || versionForm.MatchString(identifier)
-}
-
 // yamlWord reports whether some YAML parsers take the word for something else than text.
 func yamlWord(word string) bool {
 	return slices.Contains([]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}, strings.ToLower(word))
 }
 
-// variable is the kind with its first word in lower case: webShop, httpRoute, or typeObject for the kind Type.
+// variable is the kind with its first word in lower case: webShop for WebShop, httpRoute for HTTPRoute.
 func variable(kind string) string {
 	end := 1
 	for end < len(kind) && isUpper(kind[end]) && (end+1 == len(kind) || !isLower(kind[end+1])) {
 		end++
 	}
-	name := strings.ToLower(kind[:min(end, len(kind))]) + kind[min(end, len(kind)):]
-	if taken(name) {
-		return name + "Object"
-	}
-	return name
+	return strings.ToLower(kind[:end]) + kind[end:]
 }
 
 func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
@@ -192,13 +188,12 @@ func (r right) MarkerVerbs() string { return strings.Join(r.Verbs, ";") }
 
 // rights are those of the operator, in the order in which controller-gen writes them.
 func rights(op *operator) []right {
-	child := []string{"create", "delete", "get", "list", "patch", "watch"}
 	all := []right{
 		{"", "configmaps", []string{"list", "watch"}},
-		{"", "services", child},
-		{"apps", "deployments", child},
+		{"", "services", []string{"create", "delete", "get", "list", "patch", "watch"}},
+		{"apps", "deployments", []string{"create", "get", "list", "patch", "watch"}},
 		{"events.k8s.io", "events", []string{"create", "patch"}},
-		{op.Group, op.Plural, []string{"list", "patch", "watch"}},
+		{op.Group, op.Plural, []string{"list", "watch"}},
 		{op.Group, op.Plural + "/finalizers", []string{"update"}},
 		{op.Group, op.Plural + "/status", []string{"patch"}},
 	}

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
+	"go/ast"
 	"go/format"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -53,6 +56,33 @@ func (op *operator) files() (map[string][]byte, error) {
 		}
 	}
 	return files, nil
+}
+
+// identifiers returns what the Go code calls something, whatever the operator and the kind are called.
+func (op *operator) identifiers() (map[string]bool, error) {
+	example := *op
+	example.Package, example.Var, example.Kind = "thispackage", "thisVariable", "ThisKind"
+	files, err := example.files()
+	if err != nil {
+		return nil, err
+	}
+	used := map[string]bool{}
+	for name, content := range files {
+		if path.Ext(name) != ".go" {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, content, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", name, err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if identifier, ok := n.(*ast.Ident); ok {
+				used[identifier.Name] = true
+			}
+			return true
+		})
+	}
+	return used, nil
 }
 
 // target is the name of the file that is made of a template.

@@ -1,0 +1,116 @@
+package scaffold
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// fakeCheckout is as much of a checkout as is looked at.
+func fakeCheckout(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	files := map[string][]byte{
+		"go.work":                []byte("go 1.26.0\n\nuse (\n\t./operators/zebra\n\t./sdk\n\t./testkit\n)\n"),
+		"sdk/go.mod":             []byte("module github.com/homeostat-dev/homeostat/sdk\n"),
+		"testkit/go.mod":         []byte("module github.com/homeostat-dev/homeostat/testkit\n"),
+		".golangci.yml":          []byte("linters:\n  settings:\n    depguard:\n      rules:\n        everywhere:\n          list-mode: lax\n"),
+		"operators/zebra/go.mod": nil,
+	}
+	if err := fill(root, files); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+func TestWhereAModuleGoes(t *testing.T) {
+	t.Parallel()
+	root, other, elsewhere := fakeCheckout(t), fakeCheckout(t), t.TempDir()
+	for name, tc := range map[string]struct {
+		reason string
+		r      request
+		cwd    string
+		want   place
+	}{
+		"root": {
+			"operators have a folder", request{name: "a"}, root,
+			place{dir: root + "/operators/a", show: "operators/a", root: root, homeostat: root},
+		},
+		"below": {
+			"a checkout is one in each of its folders", request{name: "a"}, root + "/sdk",
+			place{dir: root + "/operators/a", show: root + "/operators/a", root: root, homeostat: root},
+		},
+		"out of it": {
+			"the folder that was asked for is outside", request{name: "a", dir: elsewhere + "/b"}, root,
+			place{dir: elsewhere + "/b", show: elsewhere + "/b", homeostat: root},
+		},
+		"told": {
+			"what the user says counts", request{name: "a", homeostat: other + "/sdk"}, elsewhere,
+			place{dir: elsewhere + "/a", show: "a", homeostat: other},
+		},
+	} {
+		got, err := locate(tc.r, tc.cwd)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(place{})); diff != "" {
+			t.Errorf("%s: %s, but -want +got:\n%s", name, tc.reason, diff)
+		}
+	}
+}
+
+// A program that was built from a checkout finds it from anywhere.
+func TestTheProgramKnowsItsSource(t *testing.T) {
+	t.Parallel()
+	got, err := locate(request{name: "a"}, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := filepath.Abs("../../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.homeostat != want || got.root != "" {
+		t.Errorf("the checkout is %q, want %q", got.homeostat, want)
+	}
+}
+
+func TestTheWorkspaceGetsTheModule(t *testing.T) {
+	t.Parallel()
+	root := fakeCheckout(t)
+	at := place{root: root}
+	files, err := at.workspace(&operator{Name: "web-shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fill(root, files); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"go.work": "go 1.26.0\n\nuse (\n\t./operators/web-shop\n\t./operators/zebra\n\t./sdk\n\t./testkit\n)\n",
+		".golangci.yml": `linters:
+  settings:
+    depguard:
+      rules:
+        web-shop:
+          list-mode: lax
+          files: ["${config-path}/operators/web-shop/**"]
+          allow: [github.com/homeostat-dev/homeostat/operators/web-shop]
+          deny:
+            - pkg: github.com/homeostat-dev/homeostat/operators
+              desc: operators ship one by one and never import each other
+        everywhere:
+          list-mode: lax
+`,
+	} {
+		got, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("%s, -want +got:\n%s", name, diff)
+		}
+	}
+}

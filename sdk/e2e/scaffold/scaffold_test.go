@@ -1,0 +1,175 @@
+package scaffold
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	// The go command that the tests start uses these. Were they not imported, a result from before a change of theirs
+	// would count as cached.
+	_ "github.com/homeostat-dev/homeostat/sdk"
+	_ "github.com/homeostat-dev/homeostat/sdk/cmd/homeostat/scaffold"
+	_ "github.com/homeostat-dev/homeostat/testkit/chaos"
+	_ "github.com/homeostat-dev/homeostat/testkit/gen"
+)
+
+const root = "../../.."
+
+// A module outside of the repository passes its tests as it is. With -short it tries some of the faults only.
+func TestOutsideModule(t *testing.T) {
+	t.Parallel()
+	dir := outside(t, "web-shop", "--group", "shop.example.com", "--kind", "WebShop")
+	unchanged(t, dir, "web-shop")
+	run(t, dir, "go", "mod", "tidy", "-diff")
+	run(t, dir, "go", "vet", "./...")
+	run(t, dir, "go", "tool", "testkit", "--help")
+	run(t, dir, "go", append([]string{"test", "-timeout", "30m"}, short("./...")...)...)
+}
+
+// What the operator and its kind are called makes no difference.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	const longName, longKind = "the-longest-name-that-an-operator-may-have-is-this", "TheLongestNameThatAKindMayHaveIsThisHere"
+	for name, args := range map[string][]string{
+		"proxy":  {"--group", "a.io", "--kind", "Proxy", "--version", "v1"},
+		"type":   {"--group", "events.example.com", "--kind", "Service", "--module", "example.org/x.y/z-1"},
+		longName: {"--group", "z.example.com", "--kind", longKind, "--version", "v2beta11"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := outside(t, name, args...)
+			unchanged(t, dir, name)
+			run(t, dir, "go", "vet", "./...")
+		})
+	}
+}
+
+// In the repository the module becomes one of the workspace, and the checks of the workspace hold.
+func TestInsideModule(t *testing.T) {
+	t.Parallel()
+	checkout := t.TempDir()
+	clone(t, checkout)
+	workspace := func(args ...string) { t.Helper(); command(t, checkout, "GOWORK=", "go", args...) }
+	workspace("run", "./sdk/cmd/homeostat", "new", "proxy", "--group", "example.com", "--kind", "Proxy")
+	dir := filepath.Join(checkout, "operators", "proxy")
+	unchanged(t, dir, "proxy")
+	run(t, dir, "go", "mod", "tidy", "-diff")
+	run(t, checkout, tool(t, "modcheck"), ".")
+	run(t, checkout, tool(t, "linkcheck"), ".")
+	if out := run(t, checkout, "go", "work", "edit", "-json", "go.work"); !strings.Contains(out, `"./operators/proxy"`) {
+		t.Errorf("go.work does not use the module:\n%s", out)
+	}
+	if testing.Short() {
+		return // the compiler has not seen the SDK in this folder yet
+	}
+	workspace("vet", "./operators/proxy/...")
+	workspace("test", "-timeout", "30m", "-short", "./operators/proxy/...")
+}
+
+// outside makes a module in a folder of its own, with the command as it is built.
+func outside(t *testing.T, name string, args ...string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), name)
+	run(t, root, "go", append([]string{
+		"-C", "sdk/cmd/homeostat", "run", ".", "new", name, "--dir", dir,
+	}, args...)...)
+	return dir
+}
+
+// unchanged runs what `make generate` runs and fails if that changes a file.
+func unchanged(t *testing.T, dir, name string) {
+	t.Helper()
+	before := contents(t, dir)
+	generator := tool(t, "controller-gen")
+	run(t, dir, generator, "object", "paths=./...")
+	run(t, dir, generator, "paths=./...", "crd", "output:crd:dir=config/crd", "rbac:roleName="+name, "output:rbac:dir=config/rbac")
+	if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
+		t.Errorf("controller-gen would write something else, -template +controller-gen:\n%s", diff)
+	}
+}
+
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(file)
+		files[strings.TrimPrefix(file, dir)] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// clone copies the repository as it is on disk, without its history and what was built.
+func clone(t *testing.T, to string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, file)
+		switch {
+		case err != nil:
+			return err
+		case name == ".git" || name == "build":
+			return fs.SkipDir
+		case entry.IsDir():
+			return os.MkdirAll(filepath.Join(to, name), 0o755)
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), data, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tool is the path of a pinned tool.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	return strings.TrimSpace(run(t, filepath.Join(root, "tools"), "go", "tool", "-n", name))
+}
+
+// short puts -short before the arguments if this test runs with it.
+func short(args ...string) []string {
+	if testing.Short() {
+		return append([]string{"-short"}, args...)
+	}
+	return args
+}
+
+// run runs a command for which there is no workspace, and returns what it prints.
+func run(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	return command(t, dir, "GOWORK=off", name, args...)
+}
+
+func command(t *testing.T, dir, env, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), env)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	began := time.Now()
+	out, err := cmd.Output()
+	t.Logf("%s %s: %v", filepath.Base(name), args[0], time.Since(began).Round(time.Millisecond))
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out, &stderr)
+	}
+	return string(out)
+}
