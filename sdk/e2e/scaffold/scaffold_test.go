@@ -28,7 +28,9 @@ func TestOutsideModule(t *testing.T) {
 	unchanged(t, dir, "web-shop")
 	run(t, dir, "go", "mod", "tidy", "-diff")
 	run(t, dir, "go", "vet", "./...")
-	run(t, dir, "go", "tool", "testkit", "--help")
+	if !testing.Short() {
+		run(t, dir, "go", "tool", "testkit", "--help")
+	}
 	run(t, dir, "go", append([]string{"test", "-timeout", "30m"}, short("./...")...)...)
 }
 
@@ -41,6 +43,9 @@ func TestNames(t *testing.T) {
 		"type":   {"--group", "events.example.com", "--kind", "Service", "--module", "example.org/x.y/z-1"},
 		longName: {"--group", "z.example.com", "--kind", longKind, "--version", "v2beta11"},
 	} {
+		if testing.Short() && name == longName {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := outside(t, name, args...)

@@ -35,8 +35,8 @@ type usageError struct{ error }
 
 func badInput(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// Main runs the command line and returns the code to exit with: 0 if it did what was asked for, 1 if it could not, 2 if it was
-// not told right.
+// Main runs the command line and returns the code to exit with: 0 if it did what was asked for, 1 if it could not, 2 if it
+// was not told right.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := run(ctx, args, stdout)
 	switch wrong := (usageError{}); {

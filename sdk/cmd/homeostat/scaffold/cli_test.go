@@ -51,7 +51,7 @@ func TestBadInputIsOneSentence(t *testing.T) {
 		"new vendor" + good:                     `NAME "vendor" will not do`,
 		"new v1" + good:                         `--module "shop.example.com/v1" will not do, because it ends like a version`,
 
-		"new a --kind WebShop --group shop":             `--group "shop" will not do: choose a domain of yours with at least one dot`,
+		"new a --kind WebShop --group shop":             `--group "shop" will not do: choose a domain of yours`,
 		"new a --kind WebShop --group Shop.example.com": `--group "Shop.example.com" will not do`,
 		"new a --kind WebShop --group shop.k8s.io":      `--group "shop.k8s.io" will not do, because it belongs to Kubernetes`,
 
@@ -69,7 +69,7 @@ func TestBadInputIsOneSentence(t *testing.T) {
 		"new a --dir " + existing + good:          existing + " exists, and nothing is overwritten: choose another NAME or --dir",
 		"new a --dir " + existing + "/b/c" + good: "there is no folder " + existing + "/b to write c to: make it",
 
-		"new a --dir " + existing + "/a --homeostat " + existing + good: "--homeostat " + existing + " is no checkout of Homeostat",
+		"new a --dir " + existing + "/a --homeostat " + existing + good: existing + " is no checkout of Homeostat",
 		"new a --dir ../a" + good:             "belongs into operators/a: leave out --dir",
 		"new a --homeostat ../.." + good:      "--homeostat is for operators outside of a checkout",
 		"new a --module example.com/a" + good: "--module is for operators outside of a checkout",
@@ -92,7 +92,8 @@ func TestNothingIsLeftOfAFailure(t *testing.T) {
 	dir := t.TempDir()
 	code, _, errs := homeostat(t, "new", "web-shop", "--group", "shop.example.com", "--kind", "WebShop",
 		"--dir", filepath.Join(dir, "web-shop"))
-	if code != 1 || !strings.Contains(errs, "completing go.mod with `go mod tidy`: ") || !strings.Contains(errs, "nothing was written") {
+	why := "completing go.mod with `go mod tidy`: "
+	if code != 1 || !strings.Contains(errs, why) || !strings.Contains(errs, "nothing was written") {
 		t.Errorf("without a module proxy: code %d, errors\n%s", code, errs)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {

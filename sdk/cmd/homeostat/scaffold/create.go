@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
 )
 
 const (
@@ -66,18 +69,29 @@ func fill(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// sums returns the checksums that the SDK's modules vouch for, so that nobody else has to be asked.
+// sums returns the checksums that the SDK's modules vouch for, so that nobody else has to be asked. They are each there once
+// and in the order of the go command, which does not see to that if it has nothing else to change.
 func (at *place) sums() ([]byte, error) {
-	var all []byte
 	if at.homeostat == "" {
 		return nil, nil
 	}
+	hashes := map[module.Version]string{}
 	for _, library := range []string{"sdk", "testkit"} {
 		sums, err := os.ReadFile(filepath.Join(at.homeostat, library, "go.sum"))
 		if err != nil {
 			return nil, fmt.Errorf("reading the checksums of the SDK: %w", err)
 		}
-		all = append(all, sums...)
+		for line := range strings.Lines(string(sums)) {
+			if fields := strings.Fields(line); len(fields) == 3 { // path, version, hash
+				hashes[module.Version{Path: fields[0], Version: fields[1]}] = fields[2]
+			}
+		}
+	}
+	versions := slices.Collect(maps.Keys(hashes))
+	module.Sort(versions)
+	var all []byte
+	for _, v := range versions {
+		all = fmt.Appendf(all, "%s %s %s\n", v.Path, v.Version, hashes[v])
 	}
 	return all, nil
 }
@@ -99,7 +113,8 @@ func tidy(ctx context.Context, dir string) error {
 	return nil
 }
 
-// workspace returns the files of the checkout that name its modules, with this one added. Outside of a checkout there are none.
+// workspace returns the files of the checkout that name its modules, with this one added. Outside of a checkout there are
+// none.
 func (at *place) workspace(op *operator) (map[string][]byte, error) {
 	if at.root == "" {
 		return nil, nil
@@ -121,14 +136,18 @@ func (at *place) workspace(op *operator) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the linter's rules: %w", err)
 	}
-	return map[string][]byte{
-		"go.work": modfile.Format(work.Syntax), ".golangci.yml": addRule(rules, op.Name),
-	}, nil
+	if rules, err = addRule(rules, op.Name); err != nil {
+		return nil, err
+	}
+	return map[string][]byte{"go.work": modfile.Format(work.Syntax), ".golangci.yml": rules}, nil
 }
 
 // addRule puts a rule for the operator's imports before the one that holds everywhere.
-func addRule(config []byte, name string) []byte {
+func addRule(config []byte, name string) ([]byte, error) {
 	const before = "        everywhere:\n"
+	if !bytes.Contains(config, []byte(before)) {
+		return nil, errors.New("adding a rule to .golangci.yml: depguard has none called everywhere, before which it would be")
+	}
 	rule := strings.ReplaceAll(`        NAME:
           list-mode: lax
           files: ["${config-path}/operators/NAME/**"]
@@ -137,7 +156,7 @@ func addRule(config []byte, name string) []byte {
             - pkg: github.com/homeostat-dev/homeostat/operators
               desc: operators ship one by one and never import each other
 `, "NAME", name)
-	return bytes.Replace(config, []byte(before), []byte(rule+before), 1)
+	return bytes.Replace(config, []byte(before), []byte(rule+before), 1), nil
 }
 
 // next says what a user does next.

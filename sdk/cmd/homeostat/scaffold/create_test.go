@@ -8,6 +8,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+const rules = `linters:
+  settings:
+    depguard:
+      rules:
+        everywhere:
+          list-mode: lax
+`
+
 // fakeCheckout is as much of a checkout as is looked at.
 func fakeCheckout(t *testing.T) string {
 	t.Helper()
@@ -16,7 +24,7 @@ func fakeCheckout(t *testing.T) string {
 		"go.work":                []byte("go 1.26.0\n\nuse (\n\t./operators/zebra\n\t./sdk\n\t./testkit\n)\n"),
 		"sdk/go.mod":             []byte("module github.com/homeostat-dev/homeostat/sdk\n"),
 		"testkit/go.mod":         []byte("module github.com/homeostat-dev/homeostat/testkit\n"),
-		".golangci.yml":          []byte("linters:\n  settings:\n    depguard:\n      rules:\n        everywhere:\n          list-mode: lax\n"),
+		".golangci.yml":          []byte(rules),
 		"operators/zebra/go.mod": nil,
 	}
 	if err := fill(root, files); err != nil {

@@ -26,7 +26,10 @@ func TestNames(t *testing.T) {
 		"builtin":   {"Go has it", "len", "Len", names{"len", "lens", "lenoperator", "lenObject"}},
 		"import":    {"the tests import it", "testkit", "Client", names{"client", "clients", "testkitoperator", "clientObject"}},
 		"local":     {"the tests have it", "service", "Service", names{"service", "services", "serviceoperator", "serviceObject"}},
-		"version":   {"the API package has it", "v1alpha1", "V1alpha1", names{"v1alpha1", "v1alpha1s", "v1alpha1operator", "v1alpha1Object"}},
+		"version": {
+			"the API package has it", "v1alpha1", "V1alpha1",
+			names{"v1alpha1", "v1alpha1s", "v1alpha1operator", "v1alpha1Object"},
+		},
 	} {
 		op, err := newOperator(request{name: tc.name, group: "example.com", kind: tc.kind, version: "v1alpha1"})
 		if err != nil {
@@ -42,7 +45,9 @@ func TestNames(t *testing.T) {
 // controller-gen sorts the rules of a role by group.
 func TestRightsAreSorted(t *testing.T) {
 	t.Parallel()
-	for group, at := range map[string]int{"a.example.com": 2, "apps.example.com": 3, "events.k8s.io.example.com": 4, "z.example.com": 4} {
+	for group, at := range map[string]int{
+		"a.example.com": 2, "apps.example.com": 3, "events.k8s.io.example.com": 4, "z.example.com": 4,
+	} {
 		all := rights(&operator{Group: group, Plural: "things"})
 		if got := slices.IndexFunc(all, func(r right) bool { return r.Group == group }); got != at {
 			t.Errorf("the rules of group %s begin at %d, want %d", group, got, at)
@@ -85,7 +90,8 @@ func TestVersions(t *testing.T) {
 func TestEveryNameIsFilledIn(t *testing.T) {
 	t.Parallel()
 	op, err := newOperator(request{
-		name: strings.Repeat("n", maxName), group: "group.example.org", kind: "K" + strings.Repeat("k", maxKind-1), version: "v1beta1",
+		name: strings.Repeat("n", maxName), kind: "K" + strings.Repeat("k", maxKind-1),
+		group: "group.example.org", version: "v1beta1",
 	})
 	if err != nil {
 		t.Fatal(err)
