@@ -93,7 +93,8 @@ func unchanged(t *testing.T, dir, name string) {
 	before := contents(t, dir)
 	generator := tool(t, "controller-gen")
 	run(t, dir, generator, "object", "paths=./...")
-	run(t, dir, generator, "paths=./...", "crd", "output:crd:dir=config/crd", "rbac:roleName="+name, "output:rbac:dir=config/rbac")
+	run(t, dir, generator, "paths=./...",
+		"crd", "output:crd:dir=config/crd", "rbac:roleName="+name, "output:rbac:dir=config/rbac")
 	if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
 		t.Errorf("controller-gen would write something else, -template +controller-gen:\n%s", diff)
 	}

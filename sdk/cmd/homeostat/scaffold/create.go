@@ -117,7 +117,7 @@ func tidy(ctx context.Context, dir string) error {
 // none.
 func (at *place) workspace(op *operator) (map[string][]byte, error) {
 	if at.root == "" {
-		return nil, nil
+		return map[string][]byte{}, nil
 	}
 	data, err := os.ReadFile(filepath.Join(at.root, "go.work"))
 	if err != nil {

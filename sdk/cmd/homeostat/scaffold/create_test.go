@@ -43,19 +43,27 @@ func TestWhereAModuleGoes(t *testing.T) {
 		want   place
 	}{
 		"root": {
-			"operators have a folder", request{name: "a"}, root,
+			"operators have a folder",
+			request{name: "a"},
+			root,
 			place{dir: root + "/operators/a", show: "operators/a", root: root, homeostat: root},
 		},
 		"below": {
-			"a checkout is one in each of its folders", request{name: "a"}, root + "/sdk",
+			"a checkout is one in each of its folders",
+			request{name: "a"},
+			root + "/sdk",
 			place{dir: root + "/operators/a", show: root + "/operators/a", root: root, homeostat: root},
 		},
 		"out of it": {
-			"the folder that was asked for is outside", request{name: "a", dir: elsewhere + "/b"}, root,
+			"the folder that was asked for is outside",
+			request{name: "a", dir: elsewhere + "/b"},
+			root,
 			place{dir: elsewhere + "/b", show: elsewhere + "/b", homeostat: root},
 		},
 		"told": {
-			"what the user says counts", request{name: "a", homeostat: other + "/sdk"}, elsewhere,
+			"what the user says counts",
+			request{name: "a", homeostat: other + "/sdk"},
+			elsewhere,
 			place{dir: elsewhere + "/a", show: "a", homeostat: other},
 		},
 	} {

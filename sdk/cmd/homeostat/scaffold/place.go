@@ -75,16 +75,16 @@ func (at *place) inside(r request) error {
 		return badInput("%s is in a checkout of Homeostat, where this operator belongs into operators/%s: "+
 			"leave out --dir, or choose a folder outside", at.show, r.name)
 	case r.homeostat != "":
-		return badInput("--homeostat is for operators outside of a checkout: leave it out, or choose a --dir outside of %s", at.root)
+		return badInput("--homeostat is for operators outside of a checkout: leave it out, or choose a --dir outside of it")
 	case r.module != "" && r.module != ours+"operators/"+r.name:
-		return badInput("--module is for operators outside of a checkout: leave it out, or choose a --dir outside of %s", at.root)
+		return badInput("--module is for operators outside of a checkout: leave it out, or choose a --dir outside of it")
 	}
 	at.homeostat = at.root
 	return nil
 }
 
-// outside finds the SDK: what the user names, the checkout around the current folder, that in which this program was built, or
-// the version that it was built from.
+// outside finds the SDK: what the user names, the checkout around the current folder, that in which this program was built,
+// or the version that it was built from.
 func (at *place) outside(r request, cwd string) error {
 	if r.homeostat != "" {
 		dir := r.homeostat

@@ -88,7 +88,8 @@ func (op *operator) identifiers() (map[string]bool, error) {
 // target is the name of the file that is made of a template.
 func (op *operator) target(name string) string {
 	name = strings.TrimSuffix(name, ".tmpl")
-	return strings.NewReplacer("PACKAGE", op.Package, "VERSION", op.Version, "GROUP", op.Group, "PLURAL", op.Plural).Replace(name)
+	names := strings.NewReplacer("PACKAGE", op.Package, "VERSION", op.Version, "GROUP", op.Group, "PLURAL", op.Plural)
+	return names.Replace(name)
 }
 
 // render fills in one template. What Go code looks like, gofmt says: how things are aligned depends on how long names are.
