@@ -25,8 +25,12 @@ func encode(o any, zero map[string]bool) (map[string]any, error) {
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
 		return nil, fmt.Errorf("encoding %T: it is not a pointer to a struct", o)
 	}
-	e := encoder{zero: zero}
+	e := encoder{zero: zero, paths: len(zero) > 0}
 	fields := e.structure(v.Elem(), "")
+	if e.err != nil && !e.paths { // once more, for the sake of the message
+		e = encoder{paths: true}
+		fields = e.structure(v.Elem(), "")
+	}
 	for _, path := range slices.Sorted(maps.Keys(zero)) {
 		if _, found := fieldPath(strings.Split(path, ".")).get(fields); !found {
 			e.fail(fmt.Errorf("zero value of field %q: %T has no such field", path, o))
@@ -52,8 +56,9 @@ func encodeUnstructured(u *unstructured.Unstructured) (map[string]any, error) {
 
 // encoder carries the first error, so that the walk itself reads as a walk.
 type encoder struct {
-	zero map[string]bool
-	err  error
+	zero  map[string]bool
+	paths bool // where a value is matters; to keep note of that is half of the work
+	err   error
 }
 
 // value encodes v and reports whether it is intended. A value that is meant stays even if it is zero.
@@ -131,7 +136,10 @@ func (e *encoder) structure(v reflect.Value, path string) map[string]any {
 			maps.Copy(fields, e.structure(fv, path))
 			continue
 		}
-		if x, ok := e.value(fv, join(path, f.name), false); ok {
+		if !e.paths && fv.IsZero() {
+			continue
+		}
+		if x, ok := e.value(fv, e.join(path, f.name), false); ok {
 			fields[f.name] = x
 		}
 	}
@@ -140,13 +148,19 @@ func (e *encoder) structure(v reflect.Value, path string) map[string]any {
 
 func (e *encoder) mapping(v reflect.Value, path string) map[string]any {
 	out := make(map[string]any, v.Len())
+	if texts, ok := reflect.TypeAssert[map[string]string](v); ok { // labels and the like
+		for key, text := range texts {
+			out[key] = text
+		}
+		return out
+	}
 	for it := v.MapRange(); it.Next(); {
 		if it.Key().Kind() != reflect.String {
 			e.fail(fmt.Errorf("encoding field %s: keys of type %s have no JSON form", path, it.Key().Type()))
 			return nil
 		}
 		key := it.Key().String()
-		if x, ok := e.value(it.Value(), join(path, key), true); ok {
+		if x, ok := e.value(it.Value(), e.join(path, key), true); ok {
 			out[key] = x
 		}
 	}
@@ -159,7 +173,7 @@ func (e *encoder) list(v reflect.Value, path string) any {
 	}
 	out := make([]any, 0, v.Len())
 	for i := range v.Len() {
-		if x, ok := e.value(v.Index(i), path+"[]", true); ok {
+		if x, ok := e.value(v.Index(i), e.join(path, "[]"), true); ok {
 			out = append(out, x)
 		}
 	}
@@ -188,11 +202,15 @@ func (e *encoder) fail(err error) {
 	}
 }
 
-func join(path, name string) string {
-	if path == "" {
-		return name
+func (e *encoder) join(path, name string) string {
+	switch {
+	case !e.paths:
+		return ""
+	case path == "" || name == "[]":
+		return path + name
+	default:
+		return path + "." + name
 	}
-	return path + "." + name
 }
 
 func dropNulls(fields map[string]any) {
