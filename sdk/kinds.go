@@ -25,6 +25,7 @@ type kinds struct {
 	partial  map[schema.GroupVersionKind]bool // of which only metadata is watched
 	watched  []client.Object                  // one of each owned kind, for the caches
 
+	scopes    sync.Map     // kinds that were asked for, and whether they are in a namespace
 	unwatched sync.Map     // owned kinds that are missing, and why
 	arrived   atomic.Int64 // how many of them came
 }
@@ -82,8 +83,15 @@ func (k *kinds) namespaced(gvk schema.GroupVersionKind) bool {
 	if k.missing(gvk) { // to ask would be a request
 		return true
 	}
+	if known, ok := k.scopes.Load(gvk); ok { // it is asked of each child in each pass, and never changes
+		return known == meta.RESTScopeNameNamespace
+	}
 	mapping, err := k.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	return err != nil || mapping.Scope.Name() == meta.RESTScopeNameNamespace
+	if err != nil {
+		return true
+	}
+	k.scopes.Store(gvk, mapping.Scope.Name())
+	return mapping.Scope.Name() == meta.RESTScopeNameNamespace
 }
 
 // intent reads what a step wants of its object, together with what makes it a child of the parent.

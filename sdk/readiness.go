@@ -6,6 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
 // wellKnown reads the readiness of a child as kstatus, and with it kubectl, Argo CD and Flux, would.
@@ -15,6 +17,8 @@ func (s *step) wellKnown(o client.Object) (bool, string) {
 	}
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
+		o = object.Shallow(o)
+		o.SetManagedFields(nil) // which are most of the work, and say nothing of this
 		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 		if err != nil {
 			return false, err.Error()

@@ -240,7 +240,7 @@ func TestContenderThatEnds(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "bad"), []byte(program), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p, err := contender{name: "bad", pkg: "bad"}.start(dir, "", filepath.Join(dir, "log"))
+	p, err := contender{name: "bad", pkg: "bad"}.start(dir, "", filepath.Join(dir, "log"), "")
 	if err != nil {
 		t.Fatal(err)
 	}

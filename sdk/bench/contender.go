@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+
+	"github.com/homeostat-dev/homeostat/sdk/bench/work"
 )
 
 // contender is a program that is measured.
@@ -63,14 +65,14 @@ type process struct {
 }
 
 // start runs a contender. What it says goes to the log.
-func (c contender) start(dir, kubeconfig, log string) (*process, error) {
+func (c contender) start(dir, kubeconfig, log, profile string) (*process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // in a folder of ours
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", c.name, err)
 	}
 	defer func() { _ = out.Close() }()                        // the process has its own
 	cmd := exec.Command(filepath.Join(dir, c.pkg), c.args...) //nolint:gosec // build has made it
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, work.ProfileVariable+"="+profile)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", c.name, err)

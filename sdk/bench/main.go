@@ -53,6 +53,8 @@ type settings struct {
 	window time.Duration
 	json   string
 	svg    string
+
+	profiles string
 }
 
 func parseArgs(args []string) (*settings, error) {
@@ -87,6 +89,7 @@ func parseArgs(args []string) (*settings, error) {
 	fs.DurationVar(&s.window, "window", 30*time.Second, "how long to count requests that should not come")
 	fs.StringVar(&s.json, "o", "", "file for the results in JSON")
 	fs.StringVar(&s.svg, "svg", "", "file for a picture of how the costs grow")
+	fs.StringVar(&s.profiles, "profiles", "", "folder for a profile of each contender's CPU time while objects converge")
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		fs.SetOutput(os.Stderr)
@@ -131,7 +134,12 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	say := func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
-	b := &bench{binaries: set.Dir, programs: programs, window: s.window, say: say}
+	if s.profiles != "" {
+		if err := os.MkdirAll(s.profiles, 0o750); err != nil { //nolint:gosec // where it was asked for
+			return fmt.Errorf("making a folder: %w", err)
+		}
+	}
+	b := &bench{binaries: set.Dir, programs: programs, window: s.window, profiles: s.profiles, say: say}
 	all, err := b.measureAll(ctx, s)
 	if err != nil {
 		return err

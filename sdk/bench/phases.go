@@ -33,7 +33,7 @@ func (m *measurement) converge(ctx context.Context, r *result) error {
 		names[i] = fmt.Sprintf("db-%05d", i)
 	}
 	began := time.Now()
-	if err := m.create(ctx, names); err != nil {
+	if err := m.profiled(func() error { return m.create(ctx, names) }); err != nil {
 		return err
 	}
 	r.WallSeconds = time.Since(began).Seconds()

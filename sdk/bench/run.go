@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,7 @@ import (
 type bench struct {
 	binaries string        // of the control plane
 	programs string        // of the contenders
+	profiles string        // where to put profiles; "" if nowhere
 	window   time.Duration // in which requests are counted that should not come
 	say      func(format string, args ...any)
 }
@@ -138,8 +140,25 @@ func (m *measurement) connect(ctx context.Context, cfg *rest.Config) error {
 func (m *measurement) kubeconfig() string { return filepath.Join(m.dir, "kubeconfig") }
 
 func (m *measurement) startContender() (err error) {
-	m.process, err = m.start(m.programs, m.kubeconfig(), filepath.Join(m.dir, "log"))
+	m.process, err = m.start(m.programs, m.kubeconfig(), filepath.Join(m.dir, "log"), m.profile())
 	return err
+}
+
+// profile is the file for the contender's profile, if there is to be one.
+func (m *measurement) profile() string {
+	if m.profiles == "" {
+		return ""
+	}
+	return filepath.Join(m.profiles, fmt.Sprintf("%s-%d.pprof", m.name, m.n))
+}
+
+// profiled has the contender profile itself while f runs.
+func (m *measurement) profiled(f func() error) error {
+	if m.profiles == "" {
+		return f()
+	}
+	toggle := func() error { return m.process.cmd.Process.Signal(syscall.SIGUSR1) }
+	return errors.Join(toggle(), f(), toggle())
 }
 
 func database(name string) *work.Database {

@@ -35,6 +35,7 @@ import (
 )
 
 func main() {
+	work.Profile()
 	apply := flag.Bool("apply", false, "use server-side apply")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

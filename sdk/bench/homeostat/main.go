@@ -14,6 +14,7 @@ import (
 )
 
 func main() {
+	work.Profile()
 	sdk.Main(&sdk.Operator[*work.Database]{
 		Name:        "bench",
 		AddToScheme: work.AddToScheme,

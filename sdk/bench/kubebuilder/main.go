@@ -29,6 +29,7 @@ import (
 )
 
 func main() {
+	work.Profile()
 	flag.Parse()
 	ctrl.SetLogger(zap.New())
 	if err := run(); err != nil {

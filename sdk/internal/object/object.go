@@ -33,6 +33,13 @@ func Assign(to, from client.Object) {
 	reflect.ValueOf(to).Elem().Set(reflect.ValueOf(from).Elem())
 }
 
+// Shallow returns a copy of a typed object that shares with it what is behind pointers.
+func Shallow(o client.Object) client.Object {
+	c := Empty(o)
+	Assign(c, o)
+	return c
+}
+
 // Copy returns a deep copy of the object.
 func Copy[T client.Object](o T) T {
 	c, _ := o.DeepCopyObject().(T) // a copy has the type of its original
