@@ -135,7 +135,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	say := func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 	if s.profiles != "" {
-		if err := os.MkdirAll(s.profiles, 0o750); err != nil { //nolint:gosec // where it was asked for
+		if err := os.MkdirAll(s.profiles, 0o750); err != nil {
 			return fmt.Errorf("making a folder: %w", err)
 		}
 	}
