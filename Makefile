@@ -61,7 +61,7 @@ $(MODULES:%=test/%): $(TESTKIT)
 # Both kinds of control plane that tests ask for are started first, by a program that is not slowed down by -race, whose
 # processes also wait a second before they end if GORACE does not say otherwise. Collecting garbage a quarter as often takes
 # some memory, and a tenth of the time off the tests and a quarter off linking them.
-run-tests = @GORACE="$${GORACE:-atexit_sleep_ms=0}" GOGC="$${GOGC:-400}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race -ldflags=-w $(if $(LONG),,-short) $(ARGS) $(PACKAGES)
+run-tests = @GORACE="$${GORACE:-atexit_sleep_ms=0}" GOGC="$${GOGC:-400}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race -ldflags=-w -timeout $(if $(LONG),90m,20m) $(if $(LONG),,-short) $(ARGS) $(PACKAGES)
 
 test/tools:
 	@GOWORK=off go -C tools test ./...
