@@ -147,7 +147,7 @@ func (e *engine[T]) once(
 	seen := e.view.snapshot(key, o.GetUID())
 	now := seen.sight(o) + e.references.sight(key) // of before the pass, so that nothing which comes during it is missed
 	if wait, calm := st.calm.lasts(now); calm {
-		return false, reconcile.Result{RequeueAfter: wait}, nil
+		return false, reconcile.Result{RequeueAfter: seen.soon(wait)}, nil
 	}
 	out := e.pass(ctx, st, o, seen)
 	again, result := e.settle(ctx, st, o, out)
@@ -157,6 +157,7 @@ func (e *engine[T]) once(
 	}
 	if st.calm != nil {
 		st.calm.sight = now
+		result.RequeueAfter = seen.soon(result.RequeueAfter)
 	}
 	return again, result, nil
 }

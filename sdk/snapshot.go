@@ -30,6 +30,7 @@ type observed struct {
 // snapshot is everything a pass observes of its children.
 type snapshot struct {
 	kinds    *kinds
+	pending  bool  // an informer has not shown yet what we did
 	arrived  int64 // how many kinds that were missing had come by then
 	children map[childID]observed
 	// former children belong to an earlier object of the same name, whose UID was another.
@@ -40,6 +41,18 @@ func newSnapshot(k *kinds) *snapshot {
 	return &snapshot{
 		kinds: k, arrived: k.arrived.Load(), children: map[childID]observed{}, former: map[childID]observed{},
 	}
+}
+
+// catchUp is how often to look whether informers have caught up with what we did.
+const catchUp = time.Second
+
+// soon shortens the time until the next look, zero meaning none, while informers lag behind. What was made and is gone
+// again while an informer had no watch comes to it by no event: it just is not there when the informer has caught up.
+func (s *snapshot) soon(next time.Duration) time.Duration {
+	if s.pending && (next == 0 || next > catchUp) {
+		return catchUp
+	}
+	return next
 }
 
 func (s *snapshot) put(gvk schema.GroupVersionKind, o client.Object, of parent, uid types.UID) {

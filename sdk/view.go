@@ -156,6 +156,7 @@ func (v *view) snapshot(key types.NamespacedName, uid types.UID) *snapshot {
 			}
 		}
 	}
+	s.pending = len(unseen) > 0
 	for _, w := range unseen {
 		s.put(w.gvk, w.object, v.parentOf(w.object), uid)
 	}
@@ -188,7 +189,7 @@ func (v *view) markDeletedLocked(s *snapshot) {
 			delete(v.deleted, o.object.GetUID())
 			continue
 		}
-		o.terminating = true
+		o.terminating, s.pending = true, true
 		s.children[id] = o
 	}
 }

@@ -49,6 +49,7 @@
 //	all of a kind is watched of which metadata is asked for           TestMetadataOnly
 //	a kind that is not installed is asked for only once               TestKindThatIsNotInstalled
 //	... and its appearance wakes nobody                               TestInstalled
+//	who waits for an informer is not woken when it has caught up      TestEverythingThatCanGoWrong (LONG=1)
 //	every event leads to a pass                                       TestOwnWritesCauseNoPasses
 //	the cache keeps all of managedFields                              TestCacheKeepsOnlyOurManagedFields
 //	the annotation for a pause is ignored                             TestPausedObjectIsLeftAlone
