@@ -36,7 +36,7 @@ func ofKind(gvk schema.GroupVersionKind, name string, spec map[string]any) *unst
 	return u
 }
 
-// install installs the CRD of a kind; it is removed after the test.
+// install installs the CRD of a kind and waits until it is served; it is removed after the test.
 func install(t *testing.T, k *testkit.K, gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	t.Helper()
 	plural := strings.ToLower(gvk.Kind) + "s"
@@ -61,6 +61,11 @@ func install(t *testing.T, k *testkit.K, gvk schema.GroupVersionKind) *unstructu
 		if err := k.Client.Delete(ctx, crd); client.IgnoreNotFound(err) != nil {
 			t.Error(err)
 		}
+	})
+	k.Wait("the kind is served", func(ctx context.Context) error {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		return k.Client.List(ctx, list, client.InNamespace(k.Namespace))
 	})
 	return crd
 }

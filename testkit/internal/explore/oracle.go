@@ -95,8 +95,6 @@ func (r *run) found(violations []report.Violation) {
 
 func (r *run) judgeCalls() { r.found(oracle.Calls(r.wire.Calls())) }
 
-func (r *run) isNamespaceGone(c wire.Call) bool { return oracle.IsNamespaceGone(c) }
-
 func (r *run) isStale(c wire.Call) bool { return oracle.IsStale(c) }
 
 func rule(c wire.Call) string { return oracle.Rule(c) }

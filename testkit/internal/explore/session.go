@@ -17,6 +17,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
@@ -239,7 +240,7 @@ func (s *Session) Refused() []wire.Call {
 // mayDo reports whether the operator's roles allow what was forbidden, so that it was admission that forbade it: a pod, for
 // example, whose ServiceAccount does not exist.
 func (s *Session) mayDo(c wire.Call) bool {
-	if s.run.isNamespaceGone(c) {
+	if oracle.IsGoing(c) {
 		return true
 	}
 	id := rule(c) + " " + c.Name

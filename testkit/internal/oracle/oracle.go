@@ -41,7 +41,7 @@ func Calls(calls []wire.Call) []report.Violation {
 		}
 		switch c.Code {
 		case http.StatusForbidden:
-			if !IsNamespaceGone(c) {
+			if !IsGoing(c) {
 				found = append(found, report.Violation{
 					Oracle: Forbidden, Detail: c.Message,
 					Message: "the operator's roles lack a right that it uses: " + Rule(c),
@@ -60,9 +60,11 @@ func Calls(calls []wire.Call) []report.Violation {
 	return found
 }
 
-// IsNamespaceGone tells the refusal to create something in a namespace that is being deleted from a missing right.
-func IsNamespaceGone(c wire.Call) bool {
-	return slices.Contains(c.Causes, string(corev1.NamespaceTerminatingCause))
+// IsGoing tells the refusal to create something in a namespace, or of a kind, that is being deleted from a missing right.
+// That of a kind is recognized by its sentence: it carries no cause.
+func IsGoing(c wire.Call) bool {
+	return slices.Contains(c.Causes, string(corev1.NamespaceTerminatingCause)) ||
+		strings.HasSuffix(c.Message, "create not allowed while custom resource definition is terminating")
 }
 
 // operation is one of those of a JSON patch.

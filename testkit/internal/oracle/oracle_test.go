@@ -100,6 +100,14 @@ func TestCalls(t *testing.T) {
 			wire.Call{Request: apply, Reached: true, Sent: []byte(`{"metadata":{"uid":"u"}}`)},
 			422, nil,
 		},
+		"KindGoing": {
+			"its CRD is being deleted, which no role is to blame for",
+			wire.Call{
+				Request: apply, Reached: true,
+				Message: `widgets.g "a" is forbidden: create not allowed while custom resource definition is terminating`,
+			},
+			403, nil,
+		},
 		"Injected":       {"the server never saw it", wire.Call{Request: create}, 403, nil},
 		"LeaseRefused":   {"that of an election, which goes on", wire.Call{Request: lease, Reached: true}, 422, nil},
 		"LeaseForbidden": {"the election never begins", wire.Call{Request: lease, Reached: true}, 403, []string{oracle.Forbidden}},
