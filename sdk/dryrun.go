@@ -40,7 +40,7 @@ func (op *Operator[T]) dryRun(ctx context.Context, cfg *rest.Config, namespaces 
 	if err != nil {
 		return err
 	}
-	objects, err := listAll(ctx, c, k.scheme, k.primary, client.Object(object.New[T]()), namespaces)
+	objects, err := k.listAll(ctx, c, k.primary, object.New[T](), namespaces)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (op *Operator[T]) dryRun(ctx context.Context, cfg *rest.Config, namespaces 
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
 	d := drafter[T]{op: op, kinds: k, owner: apply.NewOwner(op.Name), read: reader(ctx, c)}
-	busy := 0
+	busy, failed := 0, 0
 	for _, x := range objects {
 		o, _ := x.(T) // the list is of that kind
 		seen := newSnapshot(k)
@@ -59,9 +59,15 @@ func (op *Operator[T]) dryRun(ctx context.Context, cfg *rest.Config, namespaces 
 		if !plan.Empty() {
 			busy++
 		}
+		if plan.failed() {
+			failed++
+		}
 		if _, err := fmt.Fprint(out, plan); err != nil {
 			return err
 		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("operator %s: %d of %d objects cannot be planned: see above", op.Name, failed, len(objects))
 	}
 	_, err = fmt.Fprintf(out, "%s: something would be done about %d of %d objects\n", op.Name, busy, len(objects))
 	return err
@@ -77,7 +83,7 @@ func (k *kinds) children(
 			k.unwatched.Store(gvk, notInstalled)
 			continue
 		}
-		objects, err := listAll(ctx, c, k.scheme, gvk, k.watched[i], namespaces, client.MatchingLabels{ManagedByLabel: k.operator})
+		objects, err := k.listAll(ctx, c, gvk, k.watched[i], namespaces, client.MatchingLabels{ManagedByLabel: k.operator})
 		if err != nil {
 			return nil, err
 		}
@@ -95,13 +101,16 @@ func (k *kinds) children(
 // pageSize is how many objects one answer has at most.
 const pageSize = 500
 
-func listAll(
-	ctx context.Context, c client.Client, scheme *runtime.Scheme, gvk schema.GroupVersionKind, like client.Object,
-	namespaces []string, opts ...client.ListOption,
+func (k *kinds) listAll(
+	ctx context.Context, c client.Client, gvk schema.GroupVersionKind, like client.Object, namespaces []string,
+	opts ...client.ListOption,
 ) ([]client.Object, error) {
-	newList, err := lists(scheme, gvk, like)
+	newList, err := lists(k.scheme, gvk, like)
 	if err != nil {
 		return nil, err
+	}
+	if !k.namespaced(gvk) { // else each would be listed once for each namespace
+		namespaces = []string{metav1.NamespaceAll}
 	}
 	var all []client.Object
 	for _, namespace := range namespaces {

@@ -38,7 +38,7 @@ func (e *engine[T]) preview(ctx context.Context, o T, p *Pass[T]) (string, error
 	err := compute(ctx, o, p, e.op.Reconcile)
 	switch {
 	case err == nil:
-		return e.outline(p), nil
+		return e.outline(ctx, p), nil
 	case classify(err) == classStale:
 		return "", err
 	default:
@@ -58,10 +58,12 @@ func (e *engine[T]) report(ctx context.Context, o T, p *Pass[T], condition, inst
 
 // outline says what carrying out the plan would do, one phrase a child that is not converged. What is in the way of a child
 // only an attempt would tell.
-func (e *engine[T]) outline(p *Pass[T]) string {
+func (e *engine[T]) outline(ctx context.Context, p *Pass[T]) string {
 	var plan Plan[T]
 	d := drafter[T]{op: e.op, kinds: e.view.kinds, owner: e.owner}
-	d.children(p, &plan)
+	if err := d.children(ctx, p, &plan); err != nil && classify(err) == classPanic {
+		return "would do nothing: " + describe(err)
+	}
 	if len(plan.Steps) == 0 {
 		return "nothing would be done"
 	}

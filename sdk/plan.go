@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +25,8 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// Plan is what a pass over one object would do. Two plans of the same object print alike if and only if they would do the
-// same, so that they can be compared, kept in a file and read by people. See [Dry].
+// Plan is what a pass over one object would do. Equal plans print alike, so that they can be compared, kept in a file and
+// read by people. See [Dry].
 type Plan[T Object] struct {
 	// Object is the object with the status that the pass would store. Its children count as if each write had been
 	// answered with what was sent.
@@ -74,7 +75,10 @@ func (p *Plan[T]) String() string {
 			fmt.Fprintf(&b, "      %s\n", field)
 		}
 	}
-	if len(p.Steps) == 0 {
+	switch {
+	case p.failed():
+		fmt.Fprintf(&b, "  the pass would fail: %v\n", p.Err)
+	case len(p.Steps) == 0:
 		fmt.Fprintln(&b, "  nothing would be done")
 	}
 	if c := conditions.Get(p.Object, conditions.Ready); c != nil {
@@ -85,6 +89,12 @@ func (p *Plan[T]) String() string {
 		fmt.Fprintln(&b)
 	}
 	return b.String()
+}
+
+// failed reports whether something went wrong that neither waiting nor editing the object is the answer to.
+func (p *Plan[T]) failed() bool {
+	class := classify(p.Err)
+	return class != classNone && class < classWait || class == classPanic
 }
 
 const holdBack = "hold back"
@@ -209,16 +219,17 @@ func (d *drafter[T]) plan(ctx context.Context, o T, seen *snapshot) *Plan[T] {
 		if !guarded && (d.op.needsFinalizer(o) || p.remote()) {
 			plan.Steps = append(plan.Steps, Step{Verb: "guard", Object: plan.name})
 		}
-		d.children(p, plan)
-		plan.Err = worst(p.plan)
+		plan.Err = d.children(ctx, p, plan)
 	}
 	summarize(p, plan.Err, 0)
 	plan.Object = p.Object
 	return plan
 }
 
-// children drafts the steps of the children and pretends that each was carried out.
-func (d *drafter[T]) children(p *Pass[T], plan *Plan[T]) {
+// children drafts the steps of the children and pretends that each was carried out. It returns what keeps one from that.
+func (d *drafter[T]) children(ctx context.Context, p *Pass[T], plan *Plan[T]) (err error) {
+	defer recoverPanic(ctx, &err) // of a ReadyWhen
+	var failures []error
 	for _, s := range p.plan {
 		s.stored = s.live
 		if other := s.blocked(); other != nil {
@@ -229,6 +240,7 @@ func (d *drafter[T]) children(p *Pass[T], plan *Plan[T]) {
 		if step := d.draft(p, s); step.Verb != "" {
 			plan.Steps = append(plan.Steps, step)
 		}
+		failures = append(failures, s.err)
 		s.assess()
 	}
 	for _, id := range p.seen.unplanned(p.plan) {
@@ -236,6 +248,7 @@ func (d *drafter[T]) children(p *Pass[T], plan *Plan[T]) {
 			plan.Steps = append(plan.Steps, Step{Verb: "delete", Object: id.String()})
 		}
 	}
+	return cmp.Or(worst(p.plan), errors.Join(failures...))
 }
 
 // draft says what would be done about one child. No verb means nothing.

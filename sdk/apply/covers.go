@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// coverage answers whether a manager owns all that it intends. The server's record has one blind spot: a map or list that
-// is recorded without anything below it is owned as a whole, because its kind makes it atomic, or it is one of which others
-// took everything but its existence. Whole is asked about those.
+// coverage answers whether a manager owns all that it intends. The server's record has one blind spot: a map that is
+// recorded without anything below it is owned as a whole, because its kind makes it atomic, or it is one of which others
+// took everything but its existence. Whole is asked about those. A list is recorded by itself only if it is atomic.
 type coverage struct {
 	whole func(at fieldpath.Path, intended any) bool
 }
@@ -61,7 +61,8 @@ func (c coverage) element(pe fieldpath.PathElement, v any, at fieldpath.Path, se
 	at = append(slices.Clip(at), pe)
 	below, ok := set.Children.Get(pe)
 	if !ok || below.Empty() {
-		return set.Members.Has(pe) && (isLeaf(v) || c.whole(at, v))
+		fields, _ := v.(map[string]any)
+		return set.Members.Has(pe) && (len(fields) == 0 || c.whole(at, v))
 	}
 	switch v := v.(type) {
 	case map[string]any:
@@ -79,18 +80,6 @@ func (c coverage) element(pe fieldpath.PathElement, v any, at fieldpath.Path, se
 		}
 	}
 	return true
-}
-
-// isLeaf reports whether nothing below the value can be owned.
-func isLeaf(v any) bool {
-	switch v := v.(type) {
-	case map[string]any:
-		return len(v) == 0
-	case []any:
-		return len(v) == 0
-	default:
-		return true
-	}
 }
 
 // holds reports whether the object has these values at the path. It may have more: defaults, and what others added.

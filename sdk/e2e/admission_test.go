@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
@@ -58,7 +59,8 @@ func rewrite(k *testkit.K) {
 	})
 }
 
-// An owned field that admission rewrites at every write is not fought over: what was stored is what we get.
+// An owned field that admission rewrites at every write is not fought over: what was stored is what we get. So it is with
+// a list that admission lengthens, as it does the tolerations of every pod.
 func TestAdmissionThatRewritesAnOwnedField(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -66,6 +68,10 @@ func TestAdmissionThatRewritesAnOwnedField(t *testing.T) {
 	var passes atomic.Int64
 	op := operator(func(ctx context.Context, p *pass) error {
 		passes.Add(1)
+		sdk.Apply(p, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "tolerant"}, Spec: corev1.PodSpec{
+			Containers:  []corev1.Container{{Name: "a", Image: "a"}},
+			Tolerations: []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}},
+		}}, sdk.ReadyWhen(func(*corev1.Pod) (bool, string) { return true, "" }))
 		return oneChild(ctx, p)
 	})
 	op.Resync = 20 * time.Millisecond
@@ -75,6 +81,9 @@ func TestAdmissionThatRewritesAnOwnedField(t *testing.T) {
 	c := named(&corev1.ConfigMap{}, s.Name)
 	k.Eventually(c, text("mirror/hello"))
 	k.Eventually(s, testkit.Ready())
+	k.Eventually(named(&corev1.Pod{}, "tolerant"), testkit.Match("lengthened", func(pod *corev1.Pod) bool {
+		return len(pod.Spec.Tolerations) > 1
+	}))
 	atRest(t, k, running, &passes, 10)
 
 	// Drift is seen nevertheless.

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/sdk"
-	"github.com/homeostat-dev/homeostat/sdk/conditions"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
@@ -125,14 +124,46 @@ Site shop/a
 	}
 }
 
-// What is wrong with an operator, or with what it returns, is the plan's error, and the status that tells of it is there.
+// What is wrong with an operator, or with what it returns, is the plan's error, and is printed.
 func TestDryFails(t *testing.T) {
 	t.Parallel()
 	s := newSite("a")
 	broken := errors.New("broken")
-	op := operator(func(context.Context, *pass) error { return broken })
-	if plan := sdk.Dry(t.Context(), op, s); !errors.Is(plan.Err, broken) || conditions.IsTrue(plan.Object, conditions.Ready) {
-		t.Errorf("error %v, conditions %v", plan.Err, plan.Object.Status.Conditions)
+	bad := func(client.Object) (bool, string) { panic("bad ReadyWhen") }
+	for name, c := range map[string]struct {
+		reconcile func(context.Context, *pass) error
+		live      []client.Object
+		want      string
+	}{
+		"an error": {
+			func(context.Context, *pass) error { return broken }, nil, `
+  the pass would fail: broken
+  Ready=False (Retrying): broken
+`,
+		},
+		"a panic": {
+			func(context.Context, *pass) error { panic("bad Reconcile") }, nil, `
+  the pass would fail: panic: bad Reconcile
+  Ready=False (Panic): panic: bad Reconcile
+`,
+		},
+		"a panic about what exists": {
+			func(_ context.Context, p *pass) error {
+				sdk.Apply(p, configMap(p.Object, "a"), sdk.ReadyWhen(bad))
+				return nil
+			}, []client.Object{configMap(s, "a")}, `
+  the pass would fail: panic: bad ReadyWhen
+  Ready=False (Panic): panic: bad ReadyWhen
+`,
+		},
+	} {
+		plan := sdk.Dry(t.Context(), operator(c.reconcile), s, c.live...)
+		if plan.Err == nil || !plan.Empty() {
+			t.Errorf("%s: error %v, steps %v", name, plan.Err, plan.Steps)
+		}
+		if diff := cmp.Diff("Site a"+c.want, plan.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 	if plan := sdk.Dry(t.Context(), &siteOperator{}, s); plan.Err == nil || !plan.Empty() {
 		t.Errorf("an operator without a name: %v", plan)
@@ -197,4 +228,12 @@ Site NS/a
       data.text: "changed by hand" -> "new"
   Ready=True (Succeeded)
 sdk-e2e: something would be done about 1 of 1 objects`)
+	k.Update(s, func() { s.Spec.Text = "panic" })
+	p := runOn(t, k, "--dry-run")
+	if code := p.exit(); code != 1 || !p.says("  the pass would fail: panic: the text says so") {
+		t.Errorf("exit code %d, output %v", code, p.lines)
+	}
+	if got := p.errors(); !strings.Contains(got, "operator sdk-e2e: 1 of 1 objects cannot be planned: see above") {
+		t.Error(got)
+	}
 }

@@ -182,15 +182,7 @@ func condition(s *site.Site, conditionType string) (status metav1.ConditionStatu
 
 // gadget is a custom resource without a Go type.
 func gadget(name string, spec map[string]any) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{}}
-	u.SetGroupVersionKind(site.GroupVersion.WithKind("Gadget"))
-	if name != "" {
-		u.SetName(name)
-	}
-	if spec != nil {
-		u.Object["spec"] = spec
-	}
-	return u
+	return ofKind(site.GroupVersion.WithKind("Gadget"), name, spec)
 }
 
 // atLeast returns an error that says what is missing until a count is reached.

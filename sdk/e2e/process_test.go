@@ -37,8 +37,11 @@ func runOperatorIfAsked() {
 	}
 	op := operator(func(ctx context.Context, p *pass) error {
 		_, _ = fmt.Fprintf(os.Stdout, "pass over %s: %s\n", p.Object.Name, p.Object.Spec.Text)
-		if p.Object.Spec.Text == "slow" {
+		switch p.Object.Spec.Text {
+		case "slow":
 			<-time.After(slow)
+		case "panic":
+			panic("the text says so")
 		}
 		return oneChild(ctx, p)
 	})
