@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,8 +16,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/chaos"
 )
 
-// allFeatures is an operator that uses whatever the SDK offers, all at once, but for children in no namespace: all runs of
-// the test would see each other's.
+// allFeatures is an operator that uses whatever the SDK offers, all at once.
 func allFeatures() *siteOperator {
 	absent := ofKind(schema.GroupVersionKind{Group: "nowhere.homeostat.dev", Version: "v1", Kind: "Widget"}, "", nil)
 	op := operator(func(_ context.Context, p *pass) error {
@@ -33,6 +33,9 @@ func allFeatures() *siteOperator {
 		frozen := configMap(s, s.Name+"-frozen")
 		frozen.Immutable = new(true)
 		sdk.Apply(p, frozen, sdk.OnImmutable(sdk.Recreate))
+		sdk.Apply(p, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-" + s.Name}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{s.Spec.Text}, Verbs: []string{"get"}},
+		}})
 		if s.Spec.Extra {
 			sdk.Apply(p, configMap(s, s.Name+"-extra"))
 		}
@@ -51,7 +54,7 @@ func allFeatures() *siteOperator {
 		return nil
 	}
 	op.Owns = []client.Object{
-		&corev1.Secret{}, &appsv1.Deployment{}, &corev1.ConfigMap{}, absent,
+		&corev1.Secret{}, &appsv1.Deployment{}, &corev1.ConfigMap{}, &rbacv1.ClusterRole{}, absent,
 	}
 	return op
 }

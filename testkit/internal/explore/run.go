@@ -72,7 +72,18 @@ func (x *Explorer) newRun(ctx context.Context, p *plan, known *knowledge) *run {
 		processes: map[int]Process{}, killed: map[int]bool{}, numbers: map[string]int{}, made: map[string]string{},
 	}
 	r.user, r.wire = wire.New(nil), wire.New(&hook{r})
+	r.wire.Foreign = r.isForeign
 	return r
+}
+
+// isForeign reports whether news is about an object in no namespace that neither the operator nor the scenario has written:
+// that of another run, which goes on at the same time.
+func (r *run) isForeign(f wire.Frame) bool {
+	if f.Namespace != "" || f.Name == r.k.Namespace {
+		return false
+	}
+	ours := func(c wire.Call) bool { return c.Name == f.Name && c.Writes() && wire.KindOf(c.Request) == f.Kind }
+	return !slices.ContainsFunc(r.wire.Calls(), ours) && !slices.ContainsFunc(r.user.Calls(), ours)
 }
 
 // execute makes the run. Everything it found is in r afterwards.

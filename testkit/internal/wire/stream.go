@@ -19,7 +19,10 @@ type Frame struct {
 	Namespace, Name, Version string
 }
 
-// Frames returns the events of watches that were handed to the operator so far, bookmarks apart.
+// bookmark is the type of an event that is about no object.
+const bookmark = "BOOKMARK"
+
+// Frames returns the events of watches that were handed to the operator so far, bookmarks and what is foreign apart.
 func (w *Wire) Frames() []Frame {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,12 +91,14 @@ func (w *Wire) breakAll(kind Kind, last []byte, cause error) int {
 }
 
 // pass waits until an event of the kind may go on. It reports false if the stream was broken meanwhile.
-func (w *Wire) pass(s *stream) bool {
+func (w *Wire) pass(s *stream, foreign bool) bool {
 	for {
 		w.mu.Lock()
 		g, held := w.gates[s.kind]
 		if held && g.allow > 0 {
-			g.allow--
+			if !foreign {
+				g.allow--
+			}
 			held = false
 		}
 		w.mu.Unlock()
@@ -166,10 +171,13 @@ func (s *stream) pump() {
 			return // the server or the reader ended it; half an event is none
 		}
 		frame := s.frame(line)
-		if !s.wire.pass(s) {
+		foreign := frame.Type != bookmark && s.wire.Foreign != nil && s.wire.Foreign(frame)
+		if !s.wire.pass(s, foreign) {
 			return
 		}
-		s.wire.deliver(frame)
+		if !foreign {
+			s.wire.deliver(frame)
+		}
 		if _, err := s.in.Write(line); err != nil {
 			return
 		}
@@ -212,7 +220,7 @@ func (s *stream) frame(line []byte) Frame {
 }
 
 func (w *Wire) deliver(f Frame) {
-	if f.Type == "BOOKMARK" {
+	if f.Type == bookmark {
 		return
 	}
 	w.mu.Lock()

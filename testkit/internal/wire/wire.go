@@ -64,6 +64,10 @@ type Hook interface {
 
 // Wire is a line and the record of what went over it. It is safe for concurrent use.
 type Wire struct {
+	// Foreign tells news that is no concern of this operator's, if it is not nil: it is handed on, and counts for nothing.
+	// It is set before the line is used, and called from several goroutines.
+	Foreign func(Frame) bool
+
 	began time.Time
 	hook  Hook
 	light bool // see Record

@@ -186,6 +186,32 @@ func TestHoldKeepsTheOrder(t *testing.T) {
 	}
 }
 
+// News that is no concern of the operator's reaches it, and otherwise it is as if there were none.
+func TestForeignNews(t *testing.T) {
+	t.Parallel()
+	url, events := server(t)
+	w := wire.New(nil)
+	w.Foreign = func(f wire.Frame) bool { return f.Name == "foreign" }
+	resp := send(t, client(w, 1), http.MethodGet, url+pods+"?watch=1", "")
+	defer func() { _ = resp.Body.Close() }()
+	w.Hold(podKind, 1)
+	began := time.Now()
+	lines := bufio.NewScanner(resp.Body)
+	for _, name := range []string{"foreign", "foreign", "ours"} {
+		go func() { events <- event(name) }()
+		if !lines.Scan() || !strings.Contains(lines.Text(), name) {
+			t.Fatalf("got %q, want %s", lines.Text(), name)
+		}
+		busy, idle := w.Busy()
+		if isNews := idle < time.Since(began); busy || isNews != (name == "ours") {
+			t.Errorf("%s: idle for %v of %v", name, idle, time.Since(began))
+		}
+	}
+	if frames := w.Frames(); len(frames) != 1 || frames[0].Name != "ours" {
+		t.Errorf("recorded %v, want what is ours", frames)
+	}
+}
+
 func TestCut(t *testing.T) {
 	t.Parallel()
 	url, _ := server(t)
