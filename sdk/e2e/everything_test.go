@@ -33,9 +33,10 @@ func allFeatures() *siteOperator {
 		frozen := configMap(s, s.Name+"-frozen")
 		frozen.Immutable = new(true)
 		sdk.Apply(p, frozen, sdk.OnImmutable(sdk.Recreate))
-		sdk.Apply(p, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-" + s.Name}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{s.Spec.Text}, Verbs: []string{"get"}},
-		}})
+		sdk.Apply(p, &rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-" + s.Name},
+			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{s.Spec.Text}, Verbs: []string{"get"}}},
+		})
 		if s.Spec.Extra {
 			sdk.Apply(p, configMap(s, s.Name+"-extra"))
 		}
