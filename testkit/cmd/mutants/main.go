@@ -42,6 +42,7 @@ type verdict struct {
 	Alarms   int     `json:"alarms,omitempty"` // runs that failed
 	Runs     int     `json:"runs"`
 	Untried  int     `json:"untried,omitempty"`
+	Agreed   int     `json:"agreed,omitempty"` // further times with the same verdict, see -again
 	Seconds  float64 `json:"seconds"`
 }
 
@@ -50,6 +51,7 @@ func main() {
 	var o options
 	flag.IntVar(&o.seeds, "seeds", 1, "how many seeds to explore each correct operator with; the first tries every plan")
 	flag.IntVar(&o.sample, "sample", 10, "how many plans each further seed tries; 0 means all")
+	flag.IntVar(&o.again, "again", 0, "how many further times to explore each operator, to see whether the verdict stays the same")
 	flag.StringVar(&o.only, "only", "", "part of the names of the operators to explore")
 	flag.StringVar(&o.plan, "plan", "", "part of the names of the plans to try")
 	flag.StringVar(&o.out, "o", "", "file to write the result to, as JSON")
@@ -66,6 +68,7 @@ func main() {
 
 type options struct {
 	seeds, sample   int
+	again           int
 	only, plan, out string
 	verbose         bool
 }
@@ -81,6 +84,9 @@ func run(ctx context.Context, o options) error {
 			continue
 		}
 		v, err := try(ctx, m, o)
+		if err == nil {
+			err = repeat(ctx, m, o, &v)
+		}
 		if err != nil {
 			return fmt.Errorf("exploring %s: %w", m.Name, err)
 		}
@@ -96,10 +102,29 @@ func run(ctx context.Context, o options) error {
 		res.ByMutant = append(res.ByMutant, v)
 		fmt.Printf("%-33s %-9s %-17s %s (%d runs, %d untried, %.1f s)\n",
 			v.Name, word(v), v.Oracle, v.Plan, v.Runs, v.Untried, v.Seconds)
+		if o.again > 0 {
+			fmt.Printf("%-33s the same verdict %d times of %d\n", "", v.Agreed, o.again)
+		}
 	}
 	fmt.Printf("%d of %d mutants detected, %d by plain tests; %d false alarms over %d seeds\n",
 		res.Detected, res.Mutants, res.PlainEnvtest, res.FalseAlarms, o.seeds)
 	return write(o.out, res)
+}
+
+// repeat explores an operator again with the same seeds, and counts how often what is said of it is the same.
+func repeat(ctx context.Context, m mutants.Mutant, o options, first *verdict) error {
+	for range o.again {
+		v, err := try(ctx, m, o)
+		if err != nil {
+			return err
+		}
+		if word(v) == word(*first) && v.Oracle == first.Oracle {
+			first.Agreed++
+		} else {
+			fmt.Printf("%-33s %-9s %-17s %s\n", v.Name, word(v), v.Oracle, v.Plan)
+		}
+	}
+	return nil
 }
 
 func word(v verdict) string {
