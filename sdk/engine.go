@@ -89,7 +89,7 @@ func newEngine[T Object](op *Operator[T], mgr manager.Manager, s setup) error {
 
 // watch feeds the controller: the primary by its own events, and each owned kind by those of its parent's.
 func (e *engine[T]) watch(c controller.Controller, primary T) error {
-	filter := e.view.news(e.owner.Forget)
+	filter := e.view.news()
 	byParent := handler.EnqueueRequestsFromMapFunc(e.view.requests)
 	for _, s := range e.view.scopes {
 		err := c.Watch(source.Kind[client.Object](s.parents, primary, &handler.EnqueueRequestForObject{}, filter))

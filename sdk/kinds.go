@@ -96,7 +96,7 @@ func (k *kinds) namespaced(gvk schema.GroupVersionKind) bool {
 
 // intent reads what a step wants of its object, together with what makes it a child of the parent.
 func (k *kinds) intent(parent client.Object, s *step) (*apply.Intent, error) {
-	owner := apply.ControlledBy(parent, k.primary)
+	owner := apply.ControlledBy(parent)
 	if s.remote {
 		owner = apply.MarkedBy(parent)
 	}

@@ -275,7 +275,7 @@ func (v *view) forget(uid types.UID) {
 // news drops the answers that an event confirms, and the events that tell nothing. Those of our own writes pass: whether
 // there is anything to do is decided by what they lead to (see sight), because an event that is faster than the answer to
 // our write cannot be told from somebody else's.
-func (v *view) news(forget func(types.UID)) predicate.Predicate {
+func (v *view) news() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e ctrlevent.CreateEvent) bool {
 			v.confirm(e.Object)
@@ -287,7 +287,6 @@ func (v *view) news(forget func(types.UID)) predicate.Predicate {
 		},
 		DeleteFunc: func(e ctrlevent.DeleteEvent) bool {
 			v.forget(e.Object.GetUID())
-			forget(e.Object.GetUID())
 			return true
 		},
 	}

@@ -63,7 +63,7 @@ func TestLoad(t *testing.T) {
 	if _, gone := load(v); !gone {
 		t.Error("after our deletion it is not gone")
 	}
-	v.news(func(types.UID) {}).Delete(ctrlevent.DeleteEvent{Object: atVersion("7")})
+	v.news().Delete(ctrlevent.DeleteEvent{Object: atVersion("7")})
 	if len(v.writes)+len(v.deleted) > 0 {
 		t.Errorf("after its end there are left %v %v", v.writes, v.deleted)
 	}

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,6 +61,7 @@ type Owner struct {
 	seed  maphash.Seed
 	mu    sync.Mutex
 	memos map[types.UID]memo
+	swept time.Time
 }
 
 // memo remembers that an intent was found converged, so that an unchanged object costs two comparisons.
@@ -66,11 +69,16 @@ type memo struct {
 	digest  string
 	version string // resourceVersion at which it was verified last
 	owned   uint64 // hash of our managedFields entry
+	used    time.Time
 }
+
+// memoLimit is for how long an object need not be asked about until it is forgotten, as those that are gone will be. To have
+// forgotten one that is not costs as much as a restart does: its managedFields entry is read again.
+const memoLimit = time.Hour
 
 // NewOwner returns the field owner of that name. One operator has one name, and keeps it between versions.
 func NewOwner(name string) *Owner {
-	return &Owner{name: name, seed: maphash.MakeSeed(), memos: map[types.UID]memo{}}
+	return &Owner{name: name, seed: maphash.MakeSeed(), memos: map[types.UID]memo{}, swept: time.Now()}
 }
 
 // Name is the field owner's name, as it appears in metadata.managedFields.
@@ -192,13 +200,6 @@ func (w *Owner) Update(ctx context.Context, c client.Client, i *Intent, live, in
 	return w.send(ctx, c, i, body, into)
 }
 
-// Forget drops what is remembered of an object that is gone.
-func (w *Owner) Forget(uid types.UID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.memos, uid)
-}
-
 func (w *Owner) send(ctx context.Context, c client.Client, i *Intent, body []byte, into client.Object) error {
 	into.SetName(i.Key.Name)
 	into.SetNamespace(i.Key.Namespace)
@@ -238,11 +239,20 @@ func (w *Owner) recall(uid types.UID) (memo, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m, ok := w.memos[uid]
+	if now := time.Now(); ok && now.Sub(m.used) > memoLimit/2 {
+		m.used = now
+		w.memos[uid] = m
+	}
 	return m, ok
 }
 
 func (w *Owner) remember(uid types.UID, m memo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	m.used = time.Now()
 	w.memos[uid] = m
+	if m.used.Sub(w.swept) > memoLimit {
+		w.swept = m.used
+		maps.DeleteFunc(w.memos, func(_ types.UID, old memo) bool { return m.used.Sub(old.used) > memoLimit })
+	}
 }

@@ -48,7 +48,7 @@ func ExampleOwner_Object() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: image}}},
 		}
-		result, err := owner.Object(ctx, c, web, apply.ControlledBy(shop, shop.GroupVersionKind()))
+		result, err := owner.Object(ctx, c, web, apply.ControlledBy(shop))
 		fmt.Println(result, err)
 	}
 	// Output:

@@ -43,7 +43,7 @@ type Option func(*options)
 type options struct {
 	zero   map[string]bool
 	disown []string
-	owner  *ownerReference
+	owner  client.Object // the controller
 	marks  *mark
 	labels map[string]string
 
@@ -74,8 +74,9 @@ func Disown(path string) Option {
 //   - every entry of a map and every item of a list is intended;
 //   - status and the server's own metadata are never intended.
 //
-// Secret.stringData is folded into data, as the API server does. The scheme is needed for the object's kind. Errors
-// are those of an unregistered kind, of a value that cannot be written as JSON and of a path that does not exist.
+// Secret.stringData is folded into data, as the API server does. The scheme is needed for the kinds of the object and its
+// owner. Errors are those of an unregistered kind, of a value that cannot be written as JSON and of a path that does not
+// exist.
 func NewIntent(desired client.Object, scheme *runtime.Scheme, opts ...Option) (*Intent, error) {
 	var o options
 	for _, opt := range opts {
@@ -94,10 +95,12 @@ func NewIntent(desired client.Object, scheme *runtime.Scheme, opts ...Option) (*
 		GVK: gvk, Key: client.ObjectKeyFromObject(desired), fields: fields, initial: map[string]any{},
 		finalizers: o.finalizers,
 	}
-	o.stamp(fields)
+	if err := o.stamp(fields, scheme); err != nil {
+		return nil, fmt.Errorf("reading the intent of %s: %w", i, err)
+	}
 	switch {
 	case o.owner != nil:
-		i.owner = o.owner.uid
+		i.owner = o.owner.GetUID()
 	case o.marks != nil:
 		i.owner, i.marked = o.marks.uid, true
 	}

@@ -1,23 +1,19 @@
 package apply
 
 import (
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// ownerReference is the controller reference to stamp on an intent.
-type ownerReference struct {
-	gvk  schema.GroupVersionKind
-	name string
-	uid  types.UID
-}
-
-// ControlledBy makes the owner, of that kind, the controller of the object: garbage collection removes the object with
-// its owner, and the object is written only if this owner controls it already or it does not exist. The owner must live
-// in the object's namespace or have none.
-func ControlledBy(owner client.Object, gvk schema.GroupVersionKind) Option {
-	return func(o *options) { o.owner = &ownerReference{gvk: gvk, name: owner.GetName(), uid: owner.GetUID()} }
+// ControlledBy makes the owner the controller of the object: garbage collection removes the object with its owner, and the
+// object is written only if this owner controls it already or it does not exist. The owner must live in the object's
+// namespace or have none, and its kind must be in the scheme unless it is unstructured.
+func ControlledBy(owner client.Object) Option {
+	return func(o *options) { o.owner = owner }
 }
 
 // What marks an object whose owner garbage collection cannot follow.
@@ -60,7 +56,7 @@ func WithFinalizer(name string) Option {
 }
 
 // stamp writes what the options say into the metadata of the fields.
-func (o *options) stamp(fields map[string]any) {
+func (o *options) stamp(fields map[string]any, scheme *runtime.Scheme) error {
 	for key, value := range o.labels {
 		fieldPath{"metadata", "labels", key}.set(fields, value)
 	}
@@ -68,13 +64,19 @@ func (o *options) stamp(fields map[string]any) {
 		fieldPath{"metadata", "labels", OwnerUIDLabel}.set(fields, string(o.marks.uid))
 		fieldPath{"metadata", "annotations", OwnerAnnotation}.set(fields, o.marks.name)
 	}
-	if o.owner != nil {
-		version, kind := o.owner.gvk.ToAPIVersionAndKind()
-		appendTo(fields, "ownerReferences", map[string]any{
-			"apiVersion": version, "kind": kind, "name": o.owner.name, "uid": string(o.owner.uid),
-			"controller": true, "blockOwnerDeletion": true,
-		})
+	if o.owner == nil {
+		return nil
 	}
+	gvk, err := apiutil.GVKForObject(o.owner, scheme)
+	if err != nil {
+		return fmt.Errorf("finding the kind of the owner %T: %w", o.owner, err)
+	}
+	version, kind := gvk.ToAPIVersionAndKind()
+	appendTo(fields, "ownerReferences", map[string]any{
+		"apiVersion": version, "kind": kind, "name": o.owner.GetName(), "uid": string(o.owner.GetUID()),
+		"controller": true, "blockOwnerDeletion": true,
+	})
+	return nil
 }
 
 func appendTo(fields map[string]any, name string, item any) {

@@ -13,12 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/homeostat-dev/homeostat/sdk/apply"
@@ -42,15 +39,11 @@ type Reconciler struct {
 
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	forget := builder.WithPredicates(predicate.Funcs{DeleteFunc: func(e event.DeleteEvent) bool {
-		r.Owner.Forget(e.Object.GetUID())
-		return true
-	}})
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&api.Webapp{}).
-		Owns(&appsv1.Deployment{}, forget).
-		Owns(&corev1.Service{}, forget).
-		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(ownerOf), forget).
+		Owns(&appsv1.Deployment{}).
+		Owns(&corev1.Service{}).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
 		Complete(r)
 }
 
@@ -105,7 +98,7 @@ func (r *Reconciler) finalize(ctx context.Context, app *api.Webapp) error {
 // children brings them about.
 func (r *Reconciler) children(ctx context.Context, app *api.Webapp) (*appsv1.Deployment, error) {
 	deployment := desired.Deployment(app)
-	controlled := apply.ControlledBy(app, api.GroupVersion.WithKind("Webapp"))
+	controlled := apply.ControlledBy(app)
 	for _, child := range []client.Object{deployment, desired.Service(app)} {
 		if _, err := r.Owner.Object(ctx, r.Client, child, controlled); err != nil {
 			return deployment, err
