@@ -1,4 +1,4 @@
-// Package site is the custom resource on which the SDK's properties are tested. It has nothing but what the tests need.
+// Package site has the custom resources on which the SDK's properties are tested, and nothing but what the tests need.
 package site
 
 import (
@@ -68,13 +68,45 @@ func (l *List) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// GroupVersion is the API version of Site.
+// Realm is a Site in no namespace.
+type Realm Site
+
+// CommonStatus implements conditions.Object.
+func (r *Realm) CommonStatus() *conditions.Status { return &r.Status.Status }
+
+// DeepCopyObject implements runtime.Object.
+func (r *Realm) DeepCopyObject() runtime.Object {
+	out, _ := (*Site)(r).DeepCopyObject().(*Site)
+	return (*Realm)(out)
+}
+
+// RealmList is a list of realms.
+type RealmList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	Items []Realm `json:"items"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (l *RealmList) DeepCopyObject() runtime.Object {
+	out := *l
+	out.Items = make([]Realm, len(l.Items))
+	for i := range l.Items {
+		item, _ := l.Items[i].DeepCopyObject().(*Realm)
+		out.Items[i] = *item
+	}
+	return &out
+}
+
+// GroupVersion is the API version of the kinds.
 var GroupVersion = schema.GroupVersion{Group: "e2e.homeostat.dev", Version: "v1"} //nolint:gochecknoglobals // a constant.
 
-// AddToScheme registers the kind.
+// AddToScheme registers the kinds.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypeWithName(GroupVersion.WithKind("Site"), &Site{})
 	s.AddKnownTypeWithName(GroupVersion.WithKind("SiteList"), &List{})
+	s.AddKnownTypes(GroupVersion, &Realm{}, &RealmList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }
