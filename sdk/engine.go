@@ -64,7 +64,11 @@ func newEngine[T Object](op *Operator[T], mgr manager.Manager, s setup) error {
 	if err != nil {
 		return fmt.Errorf("creating the client of operator %s: %w", op.Name, err)
 	}
-	v, err := newView(mgr, op.Name, primary, op.Owns, s.namespaces)
+	k, err := op.kinds(mgr.GetScheme(), mgr.GetRESTMapper())
+	if err != nil {
+		return err
+	}
+	v, err := newView(mgr, k, s.namespaces)
 	if err != nil {
 		return err
 	}

@@ -13,21 +13,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/homeostat-dev/homeostat/sdk/apply"
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
 // kinds is what there is to know of the kinds that an operator works with. It is safe for concurrent use.
 type kinds struct {
-	operator string
-	scheme   *runtime.Scheme
-	mapper   meta.RESTMapper
-	primary  schema.GroupVersionKind
-	owned    []schema.GroupVersionKind        // in the order in which the operator lists them
-	partial  map[schema.GroupVersionKind]bool // of which only metadata is watched
-	watched  []client.Object                  // one of each owned kind, for the caches
+	operator  string
+	finalizer string
+	scheme    *runtime.Scheme
+	mapper    meta.RESTMapper
+	primary   schema.GroupVersionKind
+	owned     []schema.GroupVersionKind        // in the order in which the operator lists them
+	partial   map[schema.GroupVersionKind]bool // of which only metadata is watched
+	watched   []client.Object                  // one of each owned kind, for the caches
 
 	scopes    sync.Map     // kinds that were asked for, and whether they are in a namespace
 	unwatched sync.Map     // owned kinds that are missing, and why
 	arrived   atomic.Int64 // how many of them came
+}
+
+func (op *Operator[T]) kinds(scheme *runtime.Scheme, mapper meta.RESTMapper) (*kinds, error) {
+	k, err := newKinds(op.Name, scheme, mapper, object.New[T](), op.Owns)
+	if err == nil {
+		k.finalizer = op.finalizerName()
+	}
+	return k, err
 }
 
 func newKinds(
@@ -102,7 +112,7 @@ func (k *kinds) intent(parent client.Object, s *step) (*apply.Intent, error) {
 	}
 	opts := append([]apply.Option{owner, apply.WithLabel(ManagedByLabel, k.operator)}, s.intent...)
 	if s.hold {
-		opts = append(opts, apply.WithFinalizer(finalizerName(k.operator)))
+		opts = append(opts, apply.WithFinalizer(k.finalizer))
 	}
 	return apply.NewIntent(s.desired, k.scheme, opts...)
 }

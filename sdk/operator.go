@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,11 @@ type Operator[T Object] struct {
 	// Reconcile on; see NeedsFinalizer. Optional.
 	Finalize func(ctx context.Context, p *Pass[T]) error
 
+	// FinalizerName is the finalizer on objects of kind T and on their tracked children. An operator that takes the place of
+	// another keeps that one's, or nobody would take it off. It must not change between versions. Empty means
+	// "homeostat.dev/" and Name.
+	FinalizerName string
+
 	// NeedsFinalizer limits the finalizer to the objects for which it returns true. Nil means all, if Finalize is set.
 	NeedsFinalizer func(T) bool
 
@@ -89,10 +95,9 @@ const (
 	defaultFinalizeTimeout = 10 * time.Minute
 )
 
-// finalizerName is the finalizer on objects of kind T, and the one on their tracked children.
-func (op *Operator[T]) finalizerName() string { return finalizerName(op.Name) }
-
-func finalizerName(operator string) string { return "homeostat.dev/" + operator }
+func (op *Operator[T]) finalizerName() string {
+	return cmp.Or(op.FinalizerName, "homeostat.dev/"+op.Name)
+}
 
 func (op *Operator[T]) needsFinalizer(o T) bool {
 	return op.Finalize != nil && (op.NeedsFinalizer == nil || op.NeedsFinalizer(o))
@@ -109,6 +114,11 @@ func (op *Operator[T]) validate() error {
 	}
 	if op.Reconcile == nil {
 		errs = append(errs, errors.New("field Reconcile is nil: nothing would ever be done"))
+	}
+	if msgs := validation.IsQualifiedName(op.finalizerName()); len(msgs) > 0 {
+		errs = append(errs, fmt.Errorf("field FinalizerName %q: %s", op.FinalizerName, strings.Join(msgs, ", ")))
+	} else if !strings.Contains(op.finalizerName(), "/") {
+		errs = append(errs, fmt.Errorf("field FinalizerName %q: put a domain and a slash before it", op.FinalizerName))
 	}
 	if op.NeedsFinalizer != nil && op.Finalize == nil {
 		errs = append(errs, errors.New("field NeedsFinalizer is set without Finalize"))

@@ -1,6 +1,8 @@
 package sdk
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,7 +11,35 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
+
+// testObject is of a kind that some operator reconciles.
+type testObject struct {
+	corev1.ConfigMap
+	status conditions.Status
+}
+
+func (o *testObject) CommonStatus() *conditions.Status { return &o.status }
+
+func TestFinalizerNameIsChecked(t *testing.T) {
+	t.Parallel()
+	for name, says := range map[string]string{
+		"":                 "",
+		"shop.example/web": "",
+		"web":              `field FinalizerName "web": put a domain and a slash before it`,
+		"shop.example/":    `field FinalizerName "shop.example/": name part must be non-empty`,
+	} {
+		op := &Operator[*testObject]{
+			Name: "us", FinalizerName: name, AddToScheme: scheme.AddToScheme,
+			Reconcile: func(context.Context, *Pass[*testObject]) error { return nil },
+		}
+		if err := op.validate(); (says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want %q", name, err, says)
+		}
+	}
+}
 
 func TestOwnsIsChecked(t *testing.T) {
 	t.Parallel()

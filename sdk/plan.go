@@ -172,7 +172,7 @@ func (op *Operator[T]) offline() (*kinds, error) {
 			mapper.Add(gvk, meta.RESTScopeRoot)
 		}
 	}
-	return newKinds(op.Name, scheme, mapper, object.New[T](), op.Owns)
+	return op.kinds(scheme, mapper)
 }
 
 // clusterScoped are those kinds of client-go in no namespace that an operator may have a reason to apply.

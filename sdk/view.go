@@ -51,13 +51,7 @@ type write struct {
 const overlayLimit = time.Minute
 
 // newView creates the caches of an operator and adds them to the manager, which starts them.
-func newView(
-	mgr manager.Manager, name string, primary client.Object, owned []client.Object, namespaces []string,
-) (*view, error) {
-	k, err := newKinds(name, mgr.GetScheme(), mgr.GetRESTMapper(), primary, owned)
-	if err != nil {
-		return nil, err
-	}
+func newView(mgr manager.Manager, k *kinds, namespaces []string) (*view, error) {
 	v := &view{
 		kinds: k, scopes: map[string]*scope{}, writes: map[types.UID]write{},
 		byOwner: map[types.UID]map[types.UID]struct{}{}, deleted: map[types.UID]time.Time{}, swept: time.Now(),
@@ -71,6 +65,7 @@ func newView(
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	for _, namespace := range namespaces {
+		var err error
 		if v.scopes[namespace], err = v.newScope(mgr, namespace); err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@
 //	... believes that we still own what we applied                    TestDriftIsRepairedWithOneRequest
 //	... ignores the digest of the intent                              TestFieldOfAFormerVersionDisappears
 //	... takes what others emptied of us for ours                      TestKindThatIsNotInstalled
+//	... does not take a list that admission lengthened for ours       TestAdmissionThatRewritesAnOwnedField
 //	a Go zero value becomes intent                                    TestZeroValuesAreNotIntent
 //	an object without our controller reference is ours                TestSquatterIsNeverWritten
 //	what somebody else controls, or what is going, is adopted         TestAdoptIsRefused
@@ -33,6 +34,7 @@
 //	marks on a copy make it a child                                   TestRemoteSquatterIsNeverWritten
 //	the parent of a remote child has no finalizer                     TestRemoteChildren
 //	remote children whose parent is gone stay                         TestRemoteChildOfAnObjectThatIsGone
+//	children of what is in no namespace are looked for in their own   TestObjectInNoNamespace
 //	the finalizer is stored after the first child                     TestFinalizerIsStoredBeforeTheFirstEffect
 //	a finalizer is written without the object's version               TestForeignFinalizersAreNeverLost
 //	an object that was let go is cleaned up again                     TestCleanUpIsNotRepeatedWhenWatchesAreLate/only_ours
@@ -55,5 +57,6 @@
 //	the annotation for a pause is ignored                             TestPausedObjectIsLeftAlone
 //	... or is told of after its end                                   TestPauseEndsDuringCleanUp
 //	what is referred to counts as a child in a plan                   TestDry
+//	... or a plan that a panic ended for one that does nothing        TestDryFails
 //	the annotation for a dry run is ignored                           TestDryRunWritesNothing
 package e2e

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/scanner"
 	"go/token"
+	"math"
 	"os"
 	"regexp"
 	"strings"
@@ -145,6 +146,8 @@ func TestLinesOfCode(t *testing.T) {
 	documented(t, row("**together**", totals...))
 	before, after := code(t, "before/webapp.go"), code(t, "after/webapp.go")+children
 	documented(t, fmt.Sprintf("without `main` it is %d lines for %d, **%d %%**; with `main` %d for %d, **%d %%**.",
-		after, before, 100*after/before, after+programs[1], before+programs[0],
-		100*(after+programs[1])/(before+programs[0])))
+		after, before, percent(after, before), after+programs[1], before+programs[0],
+		percent(after+programs[1], before+programs[0])))
 }
+
+func percent(part, whole int) int { return int(math.Round(100 * float64(part) / float64(whole))) }

@@ -16,9 +16,10 @@ import (
 // New returns the operator. Monitoring is the namespace in which monitoring looks for its targets.
 func New(monitoring string) *sdk.Operator[*api.Webapp] {
 	return &sdk.Operator[*api.Webapp]{
-		Name:        "webapp",
-		AddToScheme: api.AddToScheme,
-		Owns:        []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &corev1.ConfigMap{}},
+		Name:          "webapp",
+		FinalizerName: "convert.homeostat.dev/target", // which its Webapps have
+		AddToScheme:   api.AddToScheme,
+		Owns:          []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &corev1.ConfigMap{}},
 		Reconcile: func(_ context.Context, p *sdk.Pass[*api.Webapp]) error {
 			deployment := sdk.Apply(p, desired.Deployment(p.Object))
 			sdk.Apply(p, desired.Service(p.Object))

@@ -25,10 +25,7 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/finalizer"
 )
 
-const (
-	finalizerName   = "homeostat.dev/webapp"         // as sdk.Operator will call it
-	formerFinalizer = "convert.homeostat.dev/target" // which the steps before have left on objects
-)
+const finalizerName = "convert.homeostat.dev/target"
 
 // Reconciler brings about what a Webapp asks for.
 type Reconciler struct {
@@ -68,9 +65,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if _, err := finalizer.Add(ctx, r.Client, app, finalizerName); err != nil {
 		return ctrl.Result{}, err
 	}
-	if _, err := finalizer.Remove(ctx, r.Client, app, formerFinalizer); err != nil {
-		return ctrl.Result{}, err
-	}
 	deployment, err := r.children(ctx, app)
 	if errors.Is(err, apply.ErrStale) {
 		return ctrl.Result{}, err // the cache was behind: look again
@@ -80,19 +74,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // finalize does what garbage collection cannot do.
 func (r *Reconciler) finalize(ctx context.Context, app *api.Webapp) error {
-	if !controllerutil.ContainsFinalizer(app, finalizerName) && !controllerutil.ContainsFinalizer(app, formerFinalizer) {
+	if !controllerutil.ContainsFinalizer(app, finalizerName) {
 		return nil
 	}
 	ours := client.MatchingLabels(desired.Target(app, r.Monitoring).Labels)
 	if err := r.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(r.Monitoring), ours); err != nil {
 		return fmt.Errorf("deleting the target: %w", err)
 	}
-	for _, name := range []string{finalizerName, formerFinalizer} {
-		if _, err := finalizer.Remove(ctx, r.Client, app, name); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := finalizer.Remove(ctx, r.Client, app, finalizerName)
+	return err
 }
 
 // children brings them about.
