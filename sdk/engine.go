@@ -175,7 +175,7 @@ func (e *engine[T]) absent(ctx context.Context, key types.NamespacedName) error 
 	}
 	e.mu.Unlock()
 	e.references.set(key, nil)
-	err := e.collectFormer(ctx, e.view.snapshot(key, "").former)
+	err := e.collectFormer(ctx, key, e.view.snapshot(key, "").former)
 	if apierrors.IsConflict(err) {
 		return nil // the object changed since it was read; its event is on the way
 	}
@@ -254,7 +254,7 @@ func (e *engine[T]) conclude(ctx context.Context, st *state, o T, p *Pass[T], ou
 			out.err = err
 		}
 	}
-	if err := e.collectFormer(ctx, p.seen.former); err != nil && out.err == nil {
+	if err := e.collectFormer(ctx, p.refs.key, p.seen.former); err != nil && out.err == nil {
 		out.err = err
 	}
 	return out
@@ -343,7 +343,9 @@ func (e *engine[T]) settle(ctx context.Context, st *state, o T, out outcome) (ag
 		if out.wrote {
 			return true, reconcile.Result{}
 		}
-		st.stale++
+		if st.stale++; st.stale == suspicious {
+			log.FromContext(ctx).Info("The pass is refused as out of date again and again", "error", out.err.Error())
+		}
 		return false, reconcile.Result{RequeueAfter: staleRetry(st.stale)}
 	default:
 		st.failures++
@@ -357,6 +359,9 @@ func (e *engine[T]) settle(ctx context.Context, st *state, o T, out outcome) (ag
 		return false, reconcile.Result{RequeueAfter: wait}
 	}
 }
+
+// suspicious is how many looks in a row at an old state are told of: some 10 s of them are more than a cache needs.
+const suspicious = 10
 
 // staleRetry is how long to give the cache to catch up with what somebody else wrote, before the n-th look in a row, n
 // counting from 1: 20 ms, doubling up to 5 s. What the cache gets ends the wait.

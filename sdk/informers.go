@@ -133,11 +133,12 @@ func (v *view) all() []types.NamespacedName {
 	return keys
 }
 
-// ready reports whether every informer holds what the API server has. A kind that is not installed has none.
+// ready reports whether every informer holds what the API server has, but for kinds that were missing when the operator
+// started: what needs those says so itself.
 func (v *view) ready(*http.Request) error {
 	for _, s := range v.scopes {
 		for _, gvk := range append([]schema.GroupVersionKind{v.primary}, v.owned...) {
-			if why, _ := v.unwatched.Load(gvk); why == notInstalled {
+			if v.missing(gvk) {
 				continue
 			}
 			switch informer := s.informer(gvk); {

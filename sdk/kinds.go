@@ -104,6 +104,17 @@ func (k *kinds) namespaced(gvk schema.GroupVersionKind) bool {
 	return mapping.Scope.Name() == meta.RESTScopeNameNamespace
 }
 
+// place gives an object that names no namespace the one of home. What is of a kind without namespaces is in none, whatever
+// it says: so the API server understands it.
+func (k *kinds) place(o client.Object, gvk schema.GroupVersionKind, home string) {
+	switch {
+	case !k.namespaced(gvk):
+		o.SetNamespace("")
+	case o.GetNamespace() == "":
+		o.SetNamespace(home)
+	}
+}
+
 // intent reads what a step wants of its object, together with what makes it a child of the parent.
 func (k *kinds) intent(parent client.Object, s *step) (*apply.Intent, error) {
 	owner := apply.ControlledBy(parent)

@@ -38,7 +38,8 @@ type Operator[T Object] struct {
 
 	// Owns lists one (empty) object of each kind that Reconcile applies, and not T. These kinds are watched, and an object
 	// of these kinds that T controls and that a complete pass did not apply is deleted: the newest first, and of the same
-	// second those first whose kind comes last in this list. A kind need not be installed in the cluster (see [Installed]),
+	// second those first whose kind comes last in this list. That does not wait for what replaces it: what a pass must keep
+	// until then it has to apply. A kind need not be installed in the cluster (see [Installed]),
 	// and need not be kept whole (see [MetadataOnly]).
 	Owns []client.Object
 
@@ -57,8 +58,8 @@ type Operator[T Object] struct {
 	Finalize func(ctx context.Context, p *Pass[T]) error
 
 	// FinalizerName is the finalizer on objects of kind T and on their tracked children. An operator that takes the place of
-	// another keeps that one's, or nobody would take it off. It must not change between versions. Empty means
-	// "homeostat.dev/" and Name.
+	// another keeps that one's, or nobody would take it off; what Kubernetes's own kinds may have needs a domain and a slash
+	// before the name. It must not change between versions. Empty means "homeostat.dev/" and Name.
 	FinalizerName string
 
 	// NeedsFinalizer limits the finalizer to the objects for which it returns true. Nil means all, if Finalize is set.
@@ -117,8 +118,6 @@ func (op *Operator[T]) validate() error {
 	}
 	if msgs := validation.IsQualifiedName(op.finalizerName()); len(msgs) > 0 {
 		errs = append(errs, fmt.Errorf("field FinalizerName %q: %s", op.FinalizerName, strings.Join(msgs, ", ")))
-	} else if !strings.Contains(op.finalizerName(), "/") {
-		errs = append(errs, fmt.Errorf("field FinalizerName %q: put a domain and a slash before it", op.FinalizerName))
 	}
 	if op.NeedsFinalizer != nil && op.Finalize == nil {
 		errs = append(errs, errors.New("field NeedsFinalizer is set without Finalize"))

@@ -26,23 +26,23 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// Ref reads an object that p.Object refers to, for example a Secret, by the name and namespace (default: that of
-// p.Object) of like. From then on, and until a pass no longer asks for it, exactly that object is watched: a change of
+// Ref reads an object that p.Object refers to, for example a Secret, by the name and namespace (default: that of p.Object,
+// if the kind has namespaces) of like. From then on, and until a pass no longer asks for it, exactly that object is watched: a change of
 // it causes a pass. A missing object is a [Wait] with reason ReferenceNotFound, to be returned by Reconcile.
 func Ref[C client.Object, T Object](p *Pass[T], like C) (C, error) {
-	if like.GetNamespace() == "" {
-		like.SetNamespace(p.Object.GetNamespace())
-	}
 	empty := object.Empty(like)
 	gvk, err := apiutil.GVKForObject(like, p.seen.kinds.scheme)
 	if err != nil {
 		return empty, fmt.Errorf("finding the kind of %T: %w", like, err)
 	}
+	p.seen.kinds.place(like, gvk, p.Object.GetNamespace())
 	id := childID{gvk, client.ObjectKeyFromObject(like)}
 	found, err := p.refs.get(id, empty)
 	switch {
 	case err != nil:
 		return empty, err
+	case found == nil && id.key.Namespace == "":
+		return empty, Wait("ReferenceNotFound", "%s does not exist", id)
 	case found == nil:
 		return empty, Wait("ReferenceNotFound", "%s does not exist in namespace %s", id, id.key.Namespace)
 	}
@@ -305,7 +305,5 @@ func (e *engine[T]) obstacle(p *Pass[T], s *step, i *apply.Intent) error {
 
 // watchObstacle makes the end of an object that is in the way cause a pass.
 func (e *engine[T]) watchObstacle(p *Pass[T], s *step) {
-	like := &metav1.PartialObjectMetadata{}
-	like.SetGroupVersionKind(s.gvk)
-	_, _ = p.refs.get(s.id(), like) // the first call only starts the watch; a later pass reads it
+	_, _ = p.refs.get(s.id(), object.Empty(s.desired)) // the first call only starts the watch; a later pass reads it
 }

@@ -3,11 +3,13 @@ package sdk
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/homeostat-dev/homeostat/sdk/apply"
@@ -97,14 +99,48 @@ func (e *engine[T]) collect(ctx context.Context, p *Pass[T]) (wrote bool, err er
 	return false, nil
 }
 
-// collectFormer does for the remote children of an object that is gone what garbage collection does for the others.
-func (e *engine[T]) collectFormer(ctx context.Context, former map[childID]observed) error {
+// collectFormer does for the remote children of an object that is gone what garbage collection does for the others, and lets
+// go of tracked ones, which nobody will ever count. As garbage collection does, it asks the API server first whether that
+// object is gone: its informer may be behind that of the children, on a standby that has just become the leader for one.
+func (e *engine[T]) collectFormer(ctx context.Context, key types.NamespacedName, former map[childID]observed) error {
+	finalizer := e.op.finalizerName()
+	maps.DeleteFunc(former, func(_ childID, child observed) bool {
+		tracked := child.terminating && controllerutil.ContainsFinalizer(child.object, finalizer)
+		return !tracked && (!child.remote || child.terminating)
+	})
+	if len(former) == 0 {
+		return nil
+	}
+	living, err := e.living(ctx, key)
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(former, func(_ childID, child observed) bool { return e.view.parentOf(child.object).uid == living })
 	for id, child := range former {
-		if child.remote && !child.terminating {
-			if _, err := e.delete(ctx, child.object, metav1.DeletePropagationBackground); err != nil {
-				return fmt.Errorf("collecting %s: %w", id, err)
-			}
+		if child.terminating {
+			continue
+		}
+		// It may have been handed over meanwhile, so what is deleted is what was looked at.
+		uid, version := child.object.GetUID(), child.object.GetResourceVersion()
+		err := e.client.Delete(ctx, child.object, client.PropagationPolicy(metav1.DeletePropagationBackground),
+			client.Preconditions{UID: &uid, ResourceVersion: &version})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("collecting %s: %w", id, err)
 		}
 	}
 	return e.releaseFormer(ctx, former)
+}
+
+// living asks the API server for the UID of the object of the operator's kind and of that name, "" if there is none.
+func (e *engine[T]) living(ctx context.Context, key types.NamespacedName) (types.UID, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(e.view.primary.GroupVersion().WithKind(e.view.primary.Kind + "List"))
+	name := client.MatchingFields{metav1.ObjectNameField: key.Name} // to list is what the operator may do anyway
+	if err := e.client.List(ctx, list, client.InNamespace(key.Namespace), name); err != nil {
+		return "", fmt.Errorf("asking for %s %s: %w", e.view.primary.Kind, key, err)
+	}
+	if len(list.Items) == 0 {
+		return "", nil
+	}
+	return list.Items[0].UID, nil
 }

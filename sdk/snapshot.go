@@ -73,9 +73,7 @@ func (s *snapshot) identify(step *step, home string) error {
 	if err != nil {
 		return fmt.Errorf("finding the kind of %T: %w", step.desired, err)
 	}
-	if step.desired.GetNamespace() == "" && s.kinds.namespaced(gvk) {
-		step.desired.SetNamespace(home)
-	}
+	s.kinds.place(step.desired, gvk, home)
 	step.gvk, step.key = gvk, client.ObjectKeyFromObject(step.desired)
 	step.remote = home != "" && step.key.Namespace != home
 	return nil

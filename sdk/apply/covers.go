@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// coverage answers whether a manager owns all that it intends. The server's record has one blind spot: a map that is
-// recorded without anything below it is owned as a whole, because its kind makes it atomic, or it is one of which others
-// took everything but its existence. Whole is asked about those. A list is recorded by itself only if it is atomic.
+// coverage answers whether a manager owns all that it intends. The server's record has one blind spot: a map or list that
+// is recorded without anything below it is owned as a whole, because its kind makes it atomic, or it is one of which others
+// took everything but its existence. Whole is asked about those.
 type coverage struct {
 	whole func(at fieldpath.Path, intended any) bool
 }
@@ -61,8 +61,7 @@ func (c coverage) element(pe fieldpath.PathElement, v any, at fieldpath.Path, se
 	at = append(slices.Clip(at), pe)
 	below, ok := set.Children.Get(pe)
 	if !ok || below.Empty() {
-		fields, _ := v.(map[string]any)
-		return set.Members.Has(pe) && (len(fields) == 0 || c.whole(at, v))
+		return set.Members.Has(pe) && (isLeaf(v) || c.whole(at, v))
 	}
 	switch v := v.(type) {
 	case map[string]any:
@@ -72,17 +71,49 @@ func (c coverage) element(pe fieldpath.PathElement, v any, at fieldpath.Path, se
 			}
 		}
 	case []any:
-		for i, item := range v {
-			pe, ok := elementOf(item, i, below)
-			if !ok || !c.element(pe, item, at, below) {
+		return c.items(v, at, below)
+	}
+	return true
+}
+
+// items reports whether each item of a list is owned. Those that have all their keys choose first: what one that leaves a
+// key to the server's default could be must not be another one.
+func (c coverage) items(list []any, at fieldpath.Path, set *fieldpath.Set) bool {
+	taken, found := map[string]bool{}, make([]bool, len(list))
+	for _, exact := range []bool{true, false} {
+		for i, item := range list {
+			if found[i] {
+				continue
+			}
+			pe, ok := elementOf(item, i, set, func(pe fieldpath.PathElement) bool {
+				return !taken[pe.String()] && (!exact || hasKeys(item, pe))
+			})
+			switch {
+			case !ok && exact:
+				continue
+			case !ok || !c.element(pe, item, at, set):
 				return false
 			}
+			taken[pe.String()], found[i] = true, true
 		}
 	}
 	return true
 }
 
-// holds reports whether the object has these values at the path. It may have more: defaults, and what others added.
+// isLeaf reports whether nothing below the value can be owned.
+func isLeaf(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	default:
+		return true
+	}
+}
+
+// holds reports whether the object has these values at the path. It may have more: defaults, and what others added, or
+// admission, which lengthens even lists that are atomic.
 func holds(live client.Object, at fieldpath.Path, intended any) bool {
 	fields, err := encodeObject(live, nil)
 	if err != nil {
@@ -94,7 +125,7 @@ func holds(live client.Object, at fieldpath.Path, intended any) bool {
 			return false
 		}
 	}
-	return includes(present, intended)
+	return includes(present, intended, true)
 }
 
 // child returns what is at a path element of the value, or nil.
@@ -114,25 +145,26 @@ func child(v any, pe fieldpath.PathElement) any {
 	return nil
 }
 
-// includes reports whether every intended value is among the present ones. Lists are compared item by item, and quantities
-// by what they amount to.
-func includes(present, intended any) bool {
+// includes reports whether every intended value is among the present ones. Quantities are compared by what they amount to,
+// and lists item by item, unless they may be longer than is intended: then each item need only be somewhere.
+func includes(present, intended any, longer bool) bool {
 	switch intended := intended.(type) {
 	case map[string]any:
 		fields, ok := present.(map[string]any)
 		for name, v := range intended {
-			if !ok || !includes(fields[name], v) {
+			if !ok || !includes(fields[name], v, longer) {
 				return false
 			}
 		}
 		return ok
 	case []any:
 		items, ok := present.([]any)
-		if !ok || len(items) != len(intended) {
+		if !ok || !longer && len(items) != len(intended) {
 			return false
 		}
 		for i, v := range intended {
-			if !includes(items[i], v) {
+			is := func(item any) bool { return includes(item, v, longer) }
+			if longer && !slices.ContainsFunc(items, is) || !longer && !is(items[i]) {
 				return false
 			}
 		}

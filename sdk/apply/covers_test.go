@@ -52,7 +52,8 @@ func TestConvergedIsNotDeceived(t *testing.T) {
 		},
 		"the map has become something else": {map[string]any{"map": "text", "list": []any{"x"}}, whole, false},
 		"the map is gone":                   {map[string]any{"list": []any{"x"}}, whole, false},
-		"admission made the list longer":    {map[string]any{"map": wanted["map"], "list": []any{"x", "y"}}, whole, true},
+		"admission made the list longer":    {map[string]any{"map": wanted["map"], "list": []any{"y", "x"}}, whole, true},
+		"somebody took what is in the list": {map[string]any{"map": wanted["map"], "list": []any{"y"}}, whole, false},
 		"the map is not ours":               {wanted, `{"f:spec":{".":{},"f:list":{}}}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,6 +68,37 @@ func TestConvergedIsNotDeceived(t *testing.T) {
 				t.Errorf("converged: %t, want %t", got, test.want)
 			}
 		})
+	}
+}
+
+// What an item that leaves a key to the server's default could be must not be another item that is ours.
+func TestItemsAreNotMistakenForEachOther(t *testing.T) {
+	t.Parallel()
+	https, h3 := map[string]any{"port": int64(443)}, map[string]any{"port": int64(443), "protocol": "UDP"}
+	const tcp, udp = `"k:{\"port\":443,\"protocol\":\"TCP\"}":{".":{},"f:port":{}}`,
+		`"k:{\"port\":443,\"protocol\":\"UDP\"}":{".":{},"f:port":{},"f:protocol":{}}`
+	const digest = `"f:metadata":{"f:annotations":{"f:homeostat.dev/applied":{}}}`
+	for name, test := range map[string]struct {
+		intended []any
+		owned    string
+		want     bool
+	}{
+		"both are there":               {[]any{https, h3}, tcp + "," + udp, true},
+		"... in another order":         {[]any{h3, https}, tcp + "," + udp, true},
+		"somebody removed one of them": {[]any{https, h3}, udp, false},
+		"... and the other":            {[]any{https, h3}, tcp, false},
+		"there is one":                 {[]any{https}, tcp, true},
+	} {
+		ports := map[string]any{"ports": test.intended}
+		i, err := NewIntent(widget(ports, ""), scheme.Scheme)
+		if err != nil {
+			t.Fatal(err)
+		}
+		live := widget(ports, `{`+digest+`,"f:spec":{"f:ports":{`+test.owned+`}}}`)
+		live.SetAnnotations(map[string]string{DigestAnnotation: i.Digest()})
+		if got := NewOwner("us").Converged(i, live); got != test.want {
+			t.Errorf("%s: converged: %t, want %t", name, got, test.want)
+		}
 	}
 }
 

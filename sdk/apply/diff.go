@@ -73,7 +73,7 @@ func (d *differ) value(at fieldpath.Path, intended, present any) {
 	switch {
 	case present == nil:
 		d.say(at, "%s", d.show(at, intended))
-	case !includes(present, intended):
+	case !includes(present, intended, false):
 		d.say(at, "%s -> %s", d.show(at, present), d.show(at, intended))
 	}
 }

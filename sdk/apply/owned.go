@@ -77,10 +77,12 @@ func (w Owned) set() (*fieldpath.Set, bool) {
 	return set, true
 }
 
-// elementOf finds the path element by which the server knows a list item.
-func elementOf(item any, index int, set *fieldpath.Set) (found fieldpath.PathElement, ok bool) {
+// elementOf finds the path element by which the server knows a list item, among those that may be it.
+func elementOf(
+	item any, index int, set *fieldpath.Set, may func(fieldpath.PathElement) bool,
+) (found fieldpath.PathElement, ok bool) {
 	keep := func(pe fieldpath.PathElement) {
-		if !ok && identifies(pe, item, index) {
+		if !ok && identifies(pe, item, index) && may(pe) {
 			found, ok = pe, true
 		}
 	}
@@ -110,6 +112,15 @@ func identifies(pe fieldpath.PathElement, item any, index int) bool {
 	default:
 		return false
 	}
+}
+
+// hasKeys reports whether an item has all fields of the key by which the server knows it.
+func hasKeys(item any, pe fieldpath.PathElement) bool {
+	if pe.Key == nil {
+		return true
+	}
+	fields, _ := item.(map[string]any)
+	return !slices.ContainsFunc(*pe.Key, func(k value.Field) bool { return fields[k.Name] == nil })
 }
 
 func hasChild(set *fieldpath.Set, pe fieldpath.PathElement) bool {
@@ -156,7 +167,7 @@ func takes(v any, ours, theirs *fieldpath.Set) bool {
 		}
 	case []any:
 		for index, item := range v {
-			if pe, ok := elementOf(item, index, theirs); ok && visit(pe, item) {
+			if pe, ok := elementOf(item, index, theirs, func(fieldpath.PathElement) bool { return true }); ok && visit(pe, item) {
 				return true
 			}
 		}

@@ -34,6 +34,8 @@
 //	marks on a copy make it a child                                   TestRemoteSquatterIsNeverWritten
 //	the parent of a remote child has no finalizer                     TestRemoteChildren
 //	remote children whose parent is gone stay                         TestRemoteChildOfAnObjectThatIsGone
+//	... or go although the API server has the parent                  TestRemoteChildOfAnObjectThatIsNotSeenYet
+//	... or although the child was handed over since it was seen       TestKeptRemoteChildIsNotCollected
 //	children of what is in no namespace are looked for in their own   TestObjectInNoNamespace
 //	the finalizer is stored after the first child                     TestFinalizerIsStoredBeforeTheFirstEffect
 //	a finalizer is written without the object's version               TestForeignFinalizersAreNeverLost

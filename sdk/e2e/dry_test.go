@@ -165,6 +165,12 @@ func TestDryFails(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+	guarded := newSite("a")
+	guarded.Finalizers = []string{ourFinalizer}
+	nothing := operator(func(context.Context, *pass) error { return nil })
+	if got := sdk.Dry(t.Context(), nothing, guarded).String(); !strings.Contains(got, "  unguard Site a\n") {
+		t.Errorf("a finalizer that is needed no longer: %s", got)
+	}
 	if plan := sdk.Dry(t.Context(), &siteOperator{}, s); plan.Err == nil || !plan.Empty() {
 		t.Errorf("an operator without a name: %v", plan)
 	}

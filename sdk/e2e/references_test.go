@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat-dev/homeostat/sdk"
@@ -87,6 +89,45 @@ func TestReferenceIsWatched(t *testing.T) {
 	if diff := cmp.Diff([]string{"key"}, secretWatches(running)); diff != "" {
 		t.Errorf("watches of Secrets (-want +got):\n%s", diff)
 	}
+}
+
+// What is in no namespace can be referred to as well, and applied, whatever namespace somebody wrote into it.
+func TestReferenceToWhatIsInNoNamespace(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := operator(func(_ context.Context, p *pass) error {
+		class, err := sdk.Ref(p, named(&schedulingv1.PriorityClass{}, k.Namespace))
+		if err != nil {
+			return err
+		}
+		c := configMap(p.Object, p.Object.Name)
+		c.Data["text"] = class.Description
+		sdk.Apply(p, c)
+		sdk.Apply(p, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Namespace}})
+		return nil
+	})
+	op.Owns = append(op.Owns, &rbacv1.ClusterRole{})
+	running := start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ReferenceNotFound"))
+	want := "PriorityClass " + k.Namespace + " does not exist"
+	if _, _, message := condition(s, conditions.Ready); message != want {
+		t.Errorf("message %q, want %q", message, want)
+	}
+	class := named(&schedulingv1.PriorityClass{Description: "hello"}, k.Namespace)
+	k.Apply(class)
+	k.Eventually(s, testkit.Ready())
+	k.Update(class, func() { class.Description = "new" })
+	k.Eventually(named(&corev1.ConfigMap{}, s.Name), text("new"))
+	converged(k, running, s)
+	running.Recorder().Reset()
+	if got := sent(k, running); len(got) > 0 {
+		t.Errorf("at rest: %v", got)
+	}
+	k.Delete(s)
+	k.Eventually(named(&rbacv1.ClusterRole{}, k.Namespace), testkit.Gone())
+	k.Delete(class)
 }
 
 func TestReferencesAreShared(t *testing.T) {

@@ -2,10 +2,13 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -28,9 +31,13 @@ func startFar(
 	for _, f := range change {
 		f(op)
 	}
+	return runFar(k, far, op)
+}
+
+func runFar(k, far *testkit.K, op *siteOperator, opts ...testkit.StartOption) *testkit.Operator {
 	return k.Start(func(mgr manager.Manager) error {
 		return op.SetupWithManager(mgr, sdk.InNamespaces(k.Namespace, far.Namespace))
-	})
+	}, opts...)
 }
 
 // farther is a ConfigMap in the other namespace.
@@ -181,6 +188,56 @@ func TestRemoteChildOfAnObjectThatIsGone(t *testing.T) {
 	if far.Get(child); child.UID == uid {
 		t.Error("the former object's child was taken over")
 	}
+}
+
+// The informer of the objects may be behind that of their children. What belongs to one that lives is not collected.
+func TestRemoteChildOfAnObjectThatIsNotSeenYet(t *testing.T) {
+	t.Parallel()
+	k, far := testkit.New(t), testkit.New(t)
+	blind := &faults{delayed: func(req *http.Request) bool { return strings.Contains(req.URL.Path, "/sites") }}
+	other := runFar(k, far, operator(applyFar(far)), blind.config(k)) // as if it were another replica
+	quiet(k, other, still)
+	other.Recorder().Reset()
+	blind.late.Store(int64(5 * time.Second))
+	startFar(k, far, applyFar(far))
+	s, child := newSite("a"), farther(far, "remote")
+	k.Apply(s)
+	k.Eventually(s, testkit.Ready())
+	far.Eventually(child, testkit.Exists())
+	uid := child.UID
+	k.Wait("the other operator asks for the site", func(context.Context) error {
+		for _, r := range other.Recorder().Requests() {
+			if r.Verb == "list" && r.Resource == "sites" {
+				return nil
+			}
+		}
+		return errors.New("it has not asked")
+	})
+	far.Consistently(child, window, testkit.Exists())
+	if child.UID != uid {
+		t.Error("the child was made anew")
+	}
+}
+
+// The informer of children may show them as they were before a clean-up handed them over.
+func TestKeptRemoteChildIsNotCollected(t *testing.T) {
+	t.Parallel()
+	k, far := testkit.New(t), testkit.New(t)
+	slow := &faults{delayed: func(req *http.Request) bool { return strings.Contains(req.URL.Path, "/configmaps") }}
+	op := operator(applyFar(far))
+	op.Finalize = func(_ context.Context, p *pass) error {
+		p.KeepChildren()
+		return nil
+	}
+	running := runFar(k, far, op, slow.config(k))
+	s, child := newSite("a"), farther(far, "remote")
+	k.Apply(s)
+	k.Eventually(s, testkit.Ready())
+	slow.late.Store(int64(2 * time.Second))
+	k.Delete(s)
+	k.Eventually(s, testkit.Gone())
+	quiet(k, running, window)
+	far.Get(child)
 }
 
 // A clean-up may keep what is elsewhere, and may have something of its own there.

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/homeostat-dev/homeostat/sdk/bench/work"
@@ -48,7 +49,10 @@ func run() error {
 	}
 	cfg.QPS = -1 // as for every contender
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		Scheme: scheme, HealthProbeBindAddress: "0",
+		Metrics: metricsserver.Options{
+			BindAddress: "0", SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization,
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
