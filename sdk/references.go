@@ -27,9 +27,9 @@ import (
 )
 
 // Ref reads an object that p.Object refers to, for example a Secret, by the name and namespace of like; the default is the
-// namespace of p.Object, if the kind has namespaces. From then on, and until a pass no longer asks for it, exactly that object
-// is watched: a change of it causes a pass. A missing object is a [Wait] with reason ReferenceNotFound, to be returned by
-// Reconcile.
+// namespace of p.Object, if the kind has namespaces. From then on, and until a pass no longer asks for it, exactly that
+// object is watched: a change of it causes a pass. A missing object is a [Wait] with reason ReferenceNotFound, to be
+// returned by Reconcile.
 func Ref[C client.Object, T Object](p *Pass[T], like C) (C, error) {
 	empty := object.Empty(like)
 	gvk, err := apiutil.GVKForObject(like, p.seen.kinds.scheme)
