@@ -51,7 +51,7 @@ func main() {
 	var o options
 	flag.IntVar(&o.seeds, "seeds", 1, "how many seeds to explore each correct operator with; the first tries every plan")
 	flag.IntVar(&o.sample, "sample", 10, "how many plans each further seed tries; 0 means all")
-	flag.IntVar(&o.again, "again", 0, "how many further times to explore each operator, to see whether the verdict stays the same")
+	flag.IntVar(&o.again, "again", 0, "how many further times to explore each operator, to see whether the verdict stays")
 	flag.StringVar(&o.only, "only", "", "part of the names of the operators to explore")
 	flag.StringVar(&o.plan, "plan", "", "part of the names of the plans to try")
 	flag.StringVar(&o.out, "o", "", "file to write the result to, as JSON")
