@@ -160,12 +160,7 @@ func missed(kind wire.Kind, step int, from, to string) *plan {
 			switch at {
 			case step:
 				r.idle()
-				switch {
-				case r.waits:
-					r.plan.untried = stepWaits
-				case r.isGoing():
-					r.plan.untried = "an object that is being deleted stays until the operator has seen that"
-				default:
+				if r.plan.untried = r.inseparable(); r.plan.untried == "" {
 					return
 				}
 				r.plan.hasty = 0
@@ -179,6 +174,19 @@ func missed(kind wire.Kind, step int, from, to string) *plan {
 			}
 		},
 	}
+}
+
+// inseparable says why the next step cannot be made right after the one that was made, before the operator has seen that. It
+// is empty if it can.
+func (r *run) inseparable() string {
+	if r.waits {
+		return "the first of the two steps waits for what the operator makes of it"
+	}
+	r.await(r.sawWrites)
+	if r.isGoing() {
+		return "an object that is being deleted stays until the operator has seen that"
+	}
+	return ""
 }
 
 // isGoing reports whether something that the scenario made is being deleted and does not go.
@@ -220,9 +228,12 @@ func downLong(step int, from, to string) *plan {
 			}
 		},
 		during: func(r *run, at int) {
+			if at == step {
+				r.plan.untried = r.inseparable()
+			}
 			switch {
-			case at == step && r.waits:
-				r.plan.hasty, r.plan.untried = 0, stepWaits
+			case at == step && r.plan.untried != "":
+				r.plan.hasty = 0
 				r.start()
 			case at == step+1 && r.plan.untried == "":
 				r.start()
@@ -230,9 +241,6 @@ func downLong(step int, from, to string) *plan {
 		},
 	}
 }
-
-// stepWaits is why two steps cannot be made one right after the other.
-const stepWaits = "the first of the two steps waits for what the operator makes of it"
 
 func (r *run) takeDown() {
 	for number, p := range r.running() {
