@@ -49,8 +49,8 @@ func TestPeculiarOperator(t *testing.T) {
 			"drift-edited/statefulsets.apps/edge/spec.revisionHistoryLimit": true,
 			"namespace-deleted@change":                                      true,
 			// While nobody cleans up, the custom resource cannot be made again.
-			"down@delete+create-again": true,
-			"crash-after/create-secrets-edge-password#1":                    true,
+			"down@delete+create-again":                   true,
+			"crash-after/create-secrets-edge-password#1": true,
 		}
 		o.Only = func(plan string) bool { return drift[plan] }
 	}
