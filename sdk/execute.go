@@ -173,8 +173,7 @@ func (e *engine[T]) immutable(
 	if err := e.client.Create(ctx, probe, client.DryRunAll); err != nil {
 		return false, crowded(e.rejected(p, s, intent, renamed(err, s.key.Name)))
 	}
-	// One that was made of this very intent would be the same if it was made anew.
-	if s.immutable == Report || s.live.GetAnnotations()[apply.DigestAnnotation] == intent.Digest() {
+	if s.immutable == Report {
 		slices.Sort(fields)
 		message := fmt.Sprintf("%s cannot be changed in place: the API server does not allow a change of %s",
 			s, strings.Join(slices.Compact(fields), ", "))
