@@ -154,7 +154,7 @@ func (w *Owner) Converged(i *Intent, live client.Object) bool {
 	owned := OwnedBy(live, w.name)
 	now := memo{digest: i.digest, version: live.GetResourceVersion(), owned: maphash.String(w.seed, owned.raw)}
 	again := ok && known.digest == now.digest
-	if again && known.owned == now.owned || owned.covers(i.fields, func(at fieldpath.Path, v any) bool {
+	if again && known.owned == now.owned || owned.covers(i.Fields(), func(at fieldpath.Path, v any) bool {
 		if _, partial := live.(*metav1.PartialObjectMetadata); partial {
 			return !again // to be sure costs one apply
 		}

@@ -115,17 +115,17 @@ func isLeaf(v any) bool {
 // holds reports whether the object has these values at the path. It may have more: defaults, and what others added, or
 // admission, which lengthens even lists that are atomic.
 func holds(live client.Object, at fieldpath.Path, intended any) bool {
-	fields, err := encodeObject(live, nil)
+	fields, err := present(live)
 	if err != nil {
 		return false
 	}
-	var present any = fields
+	var found any = fields
 	for _, pe := range at {
-		if present = child(present, pe); present == nil {
+		if found = child(found, pe); found == nil {
 			return false
 		}
 	}
-	return includes(present, intended, true)
+	return includes(found, intended, true)
 }
 
 // child returns what is at a path element of the value, or nil.

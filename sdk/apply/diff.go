@@ -19,20 +19,21 @@ import (
 // is not known here; of an object of which only metadata is given, metadata alone is compared.
 func (i *Intent) Diff(live client.Object, manager string) ([]string, error) {
 	d := differ{secret: i.GVK.Group == "" && i.GVK.Kind == "Secret"}
-	var present map[string]any
-	intended := i.guarded()
+	var now map[string]any
+	all := i.fields(i.guarded(), nil)
+	intended := all
 	if live != nil {
 		var err error
-		if present, err = encodeObject(live, nil); err != nil {
+		if now, err = present(live); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", i, err)
 		}
 	}
 	if _, partial := live.(*metav1.PartialObjectMetadata); partial {
 		intended = map[string]any{"metadata": intended["metadata"]}
 	}
-	d.fields(nil, intended, present)
+	d.fields(nil, intended, now)
 	if live != nil {
-		d.removed(OwnedBy(live, manager), i, present)
+		d.removed(OwnedBy(live, manager), i.disowned, all, now)
 	}
 	return d.lines, nil
 }
@@ -79,7 +80,7 @@ func (d *differ) value(at fieldpath.Path, intended, present any) {
 }
 
 // removed adds what the manager owns and does not intend.
-func (d *differ) removed(owned Owned, i *Intent, present map[string]any) {
+func (d *differ) removed(owned Owned, disowned []fieldPath, intended, present map[string]any) {
 	set, ok := owned.set()
 	if !ok {
 		return
@@ -92,8 +93,8 @@ func (d *differ) removed(owned Owned, i *Intent, present map[string]any) {
 	}
 	set.Leaves().Iterate(func(path fieldpath.Path) {
 		path = path.Copy()
-		left := slices.ContainsFunc(i.disowned, func(p fieldPath) bool { return p.path().Equals(path) })
-		if was := find(present, path); !left && was != nil && find(i.guarded(), path) == nil {
+		left := slices.ContainsFunc(disowned, func(p fieldPath) bool { return p.path().Equals(path) })
+		if was := find(present, path); !left && was != nil && find(intended, path) == nil {
 			d.say(path, "%s -> nothing", d.show(path, was))
 		}
 	})

@@ -1,6 +1,8 @@
 package apply
 
 import (
+	"cmp"
+	"encoding"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -8,16 +10,19 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// encode turns a Go object into JSON values and keeps only what was set, by the rules of [NewIntent]. It works on the
-// Go value and not on its JSON form, because JSON no longer tells "not set" from "set to zero".
-func encode(o any, zero map[string]bool) (map[string]any, error) {
+// encode writes what was set of a Go object, by the rules of [NewIntent], as JSON: without its kind, its metadata and its
+// status. It works on the Go value and not on its JSON form, because JSON no longer tells "not set" from "set to zero".
+// Equal objects are written alike.
+func encode(o any, zero map[string]bool) ([]byte, error) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		return encodeUnstructured(u)
 	}
@@ -25,72 +30,114 @@ func encode(o any, zero map[string]bool) (map[string]any, error) {
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
 		return nil, fmt.Errorf("encoding %T: it is not a pointer to a struct", o)
 	}
-	e := encoder{zero: zero, paths: len(zero) > 0}
-	fields := e.structure(v.Elem(), "")
+	e := encoder{out: make([]byte, 0, usual), zero: zero, paths: len(zero) > 0, written: map[string]bool{}}
+	e.structure(v.Elem(), "", elsewhere)
 	if e.err != nil && !e.paths { // once more, for the sake of the message
 		e = encoder{paths: true}
-		fields = e.structure(v.Elem(), "")
+		e.structure(v.Elem(), "", elsewhere)
 	}
 	for _, path := range slices.Sorted(maps.Keys(zero)) {
-		if _, found := fieldPath(strings.Split(path, ".")).get(fields); !found {
+		if !e.written[path] {
 			e.fail(fmt.Errorf("zero value of field %q: %T has no such field", path, o))
 		}
 	}
-	return fields, e.err
+	return e.out, e.err
+}
+
+// usual is about the size in bytes of what operators apply.
+const usual = 512
+
+// elsewhere reports whether a field of the whole object is not for [encode] to write.
+func elsewhere(name string) bool {
+	switch name {
+	case "apiVersion", "kind", "metadata", "status":
+		return true
+	default:
+		return false
+	}
 }
 
 // encodeUnstructured takes the fields as they are, because they were all set. Writing and reading them makes the
 // numbers of a Go literal what numbers in JSON are.
-func encodeUnstructured(u *unstructured.Unstructured) (map[string]any, error) {
+func encodeUnstructured(u *unstructured.Unstructured) ([]byte, error) {
 	raw, err := json.Marshal(u.Object)
 	if err != nil {
 		return nil, fmt.Errorf("encoding an unstructured object: %w", err)
 	}
-	fields := map[string]any{}
-	if err := utiljson.Unmarshal(raw, &fields); err != nil {
-		return nil, fmt.Errorf("encoding an unstructured object: %w", err)
-	}
+	fields := decode(raw)
+	maps.DeleteFunc(fields, func(name string, _ any) bool { return elsewhere(name) })
 	dropNulls(fields)
-	return fields, nil
+	return json.Marshal(fields)
+}
+
+// decode reads what was encoded here, which is an object.
+func decode(raw []byte) map[string]any {
+	fields := map[string]any{}
+	_ = utiljson.Unmarshal(raw, &fields)
+	return fields
 }
 
 // encoder carries the first error, so that the walk itself reads as a walk.
 type encoder struct {
-	zero  map[string]bool
-	paths bool // where a value is matters; to keep note of that is half of the work
-	err   error
+	out     []byte
+	zero    map[string]bool
+	written map[string]bool // those paths among zero that there are
+	paths   bool            // where a value is matters; to keep note of that is half of the work
+	err     error
 }
 
-// value encodes v and reports whether it is intended. A value that is meant stays even if it is zero.
-func (e *encoder) value(v reflect.Value, path string, meant bool) (any, bool) { //nolint:cyclop // one case for each kind of value
-	zero := e.zero[path]
+// value writes v and reports whether it is intended; if it is not, nothing is written. A value that is meant stays even if
+// it is zero.
+func (e *encoder) value(v reflect.Value, path string, meant bool) bool {
 	if v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
-		switch {
-		case !v.IsNil():
-			return e.value(v.Elem(), path, true)
-		case v.Kind() == reflect.Pointer && (zero || e.zeroBelow(path)):
-			return e.value(reflect.Zero(v.Type().Elem()), path, zero)
-		default:
-			return nil, false
-		}
+		return e.target(v, path)
 	}
+	zero := e.zero[path]
 	meant = meant || zero
 	if !meant && v.IsZero() && !e.zeroBelow(path) {
-		return nil, false
+		return false
 	}
-	if marshals(v.Type()) {
-		return e.marshaled(v)
+	before := len(e.out)
+	e.write(v, path)
+	drop := false
+	switch string(e.out[before:]) {
+	case "null":
+		drop = true
+	case "{}", "[]", `""`:
+		drop = !meant
 	}
-	switch v.Kind() {
-	case reflect.Struct:
-		fields := e.structure(v, path)
-		return fields, meant || len(fields) > 0
-	case reflect.Map:
-		return e.mapping(v, path), meant || v.Len() > 0
-	case reflect.Slice, reflect.Array:
-		return e.list(v, path), meant || v.Len() > 0
+	if drop {
+		e.out = e.out[:before]
+	} else if zero {
+		e.written[path] = true
+	}
+	return !drop
+}
+
+// target writes what a pointer points to, or what the zero value below it is meant to be.
+func (e *encoder) target(v reflect.Value, path string) bool {
+	switch zero := e.zero[path]; {
+	case !v.IsNil():
+		return e.value(v.Elem(), path, true)
+	case v.Kind() == reflect.Pointer && (zero || e.zeroBelow(path)):
+		return e.value(reflect.Zero(v.Type().Elem()), path, zero)
 	default:
-		return e.scalar(v, path)
+		return false
+	}
+}
+
+func (e *encoder) write(v reflect.Value, path string) {
+	switch kind := v.Kind(); {
+	case marshals(v.Type()):
+		e.marshaled(v)
+	case kind == reflect.Struct:
+		e.structure(v, path, nil)
+	case kind == reflect.Map:
+		e.mapping(v, path)
+	case kind == reflect.Slice, kind == reflect.Array:
+		e.list(v, path)
+	default:
+		e.scalar(v, path)
 	}
 }
 
@@ -104,96 +151,103 @@ func (e *encoder) zeroBelow(path string) bool {
 	return false
 }
 
-func (e *encoder) scalar(v reflect.Value, path string) (any, bool) {
+func (e *encoder) scalar(v reflect.Value, path string) {
 	switch {
 	case v.Kind() == reflect.String:
-		return v.String(), true
+		e.text(v.String())
 	case v.Kind() == reflect.Bool:
-		return v.Bool(), true
+		e.out = strconv.AppendBool(e.out, v.Bool())
 	case v.CanInt():
-		return v.Int(), true
+		e.out = strconv.AppendInt(e.out, v.Int(), 10)
 	case v.CanUint() && v.Uint() <= math.MaxInt64:
-		return int64(v.Uint()), true //nolint:gosec // the line above bounds it.
-	case v.CanFloat():
-		return v.Float(), true
+		e.out = strconv.AppendUint(e.out, v.Uint(), 10)
+	case v.CanFloat() && !math.IsNaN(v.Float()) && !math.IsInf(v.Float(), 0):
+		e.out = strconv.AppendFloat(e.out, v.Float(), 'g', -1, 64)
 	default:
-		e.fail(fmt.Errorf("encoding field %s: type %s has no JSON form", path, v.Type()))
-		return nil, false
+		e.fail(fmt.Errorf("encoding field %s: %s %v has no JSON form", path, v.Type(), v))
 	}
 }
 
-func (e *encoder) structure(v reflect.Value, path string) map[string]any {
-	fields := map[string]any{}
+func (e *encoder) text(s string) {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			raw, err := json.Marshal(s)
+			e.out = append(e.out, raw...)
+			e.fail(err)
+			return
+		}
+	}
+	e.out = append(append(append(e.out, '"'), s...), '"')
+}
+
+// entry writes one of the entries that close ends, if its value is intended.
+func (e *encoder) entry(name string, v reflect.Value, path string, meant bool) {
+	before := len(e.out)
+	e.text(name)
+	e.out = append(e.out, ':')
+	if !e.value(v, e.join(path, name), meant) {
+		e.out = e.out[:before]
+		return
+	}
+	e.out = append(e.out, ',')
+}
+
+// close ends a list of entries or items, each of which ends with a comma.
+func (e *encoder) close(end byte) {
+	if last := len(e.out) - 1; e.out[last] == ',' {
+		e.out = e.out[:last]
+	}
+	e.out = append(e.out, end)
+}
+
+func (e *encoder) structure(v reflect.Value, path string, skip func(string) bool) {
+	e.out = append(e.out, '{')
 	for _, f := range fieldsOf(v.Type()) {
-		fv := v.Field(f.index)
-		if f.inline {
-			if fv.Kind() == reflect.Pointer {
-				if fv.IsNil() {
-					continue
-				}
-				fv = fv.Elem()
-			}
-			maps.Copy(fields, e.structure(fv, path))
-			continue
+		fv, err := v.FieldByIndexErr(f.index)
+		if err != nil || skip != nil && skip(f.name) || !e.paths && fv.IsZero() {
+			continue // the error means that a pointer to an embedded struct is nil
 		}
-		if !e.paths && fv.IsZero() {
-			continue
-		}
-		if x, ok := e.value(fv, e.join(path, f.name), false); ok {
-			fields[f.name] = x
-		}
+		e.entry(f.name, fv, path, false)
 	}
-	return fields
+	e.close('}')
 }
 
-func (e *encoder) mapping(v reflect.Value, path string) map[string]any {
-	out := make(map[string]any, v.Len())
-	if texts, ok := reflect.TypeAssert[map[string]string](v); ok { // labels and the like
-		for key, text := range texts {
-			out[key] = text
-		}
-		return out
+func (e *encoder) mapping(v reflect.Value, path string) {
+	if v.Type().Key().Kind() != reflect.String {
+		e.fail(fmt.Errorf("encoding field %s: keys of type %s have no JSON form", path, v.Type().Key()))
 	}
-	for it := v.MapRange(); it.Next(); {
-		if it.Key().Kind() != reflect.String {
-			e.fail(fmt.Errorf("encoding field %s: keys of type %s have no JSON form", path, it.Key().Type()))
-			return nil
-		}
-		key := it.Key().String()
-		if x, ok := e.value(it.Value(), e.join(path, key), true); ok {
-			out[key] = x
-		}
+	e.out = append(e.out, '{')
+	defer e.close('}')
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	for _, key := range keys {
+		e.entry(key.String(), v.MapIndex(key), path, true)
 	}
-	return out
 }
 
-func (e *encoder) list(v reflect.Value, path string) any {
+func (e *encoder) list(v reflect.Value, path string) {
 	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
-		return base64.StdEncoding.EncodeToString(v.Bytes())
+		e.text(base64.StdEncoding.EncodeToString(v.Bytes()))
+		return
 	}
-	out := make([]any, 0, v.Len())
+	e.out = append(e.out, '[')
 	for i := range v.Len() {
-		if x, ok := e.value(v.Index(i), e.join(path, "[]"), true); ok {
-			out = append(out, x)
+		if e.value(v.Index(i), e.join(path, "[]"), true) {
+			e.out = append(e.out, ',')
 		}
 	}
-	return out
+	e.close(']')
 }
 
-// marshaled encodes a type with a JSON form of its own, such as a quantity or a time.
-func (e *encoder) marshaled(v reflect.Value) (any, bool) {
+// marshaled writes a type with a JSON form of its own, such as a quantity or a time.
+func (e *encoder) marshaled(v reflect.Value) {
 	p := reflect.New(v.Type())
 	p.Elem().Set(v)
 	raw, err := json.Marshal(p.Interface())
 	if err != nil {
 		e.fail(fmt.Errorf("encoding %s: %w", v.Type(), err))
-		return nil, false
 	}
-	var x any
-	if err := utiljson.Unmarshal(raw, &x); err != nil {
-		e.fail(fmt.Errorf("encoding %s: %w", v.Type(), err))
-	}
-	return x, x != nil
+	e.out = append(e.out, raw...)
 }
 
 func (e *encoder) fail(err error) {
@@ -230,10 +284,10 @@ func dropNulls(fields map[string]any) {
 	}
 }
 
+// field is a field of a struct, or of one that is embedded in it.
 type field struct {
-	index  int
-	name   string
-	inline bool
+	index []int
+	name  string
 }
 
 // Both caches grow with the number of Go types in the API, not with objects.
@@ -246,12 +300,13 @@ func marshals(t reflect.Type) bool {
 	if known, ok := marshalTypes.Load(t); ok {
 		return known.(bool) //nolint:forcetypeassert // this function alone fills the map.
 	}
-	marshaler := reflect.TypeFor[json.Marshaler]()
-	is := t.Implements(marshaler) || reflect.PointerTo(t).Implements(marshaler)
+	is := slices.ContainsFunc([]reflect.Type{reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler]()},
+		reflect.PointerTo(t).Implements)
 	marshalTypes.Store(t, is)
 	return is
 }
 
+// fieldsOf returns the fields with a place in JSON. Of two with one name the one that is embedded less deeply counts.
 func fieldsOf(t reflect.Type) []field {
 	if known, ok := structFields.Load(t); ok {
 		return known.([]field) //nolint:forcetypeassert // this function alone fills the map.
@@ -259,17 +314,25 @@ func fieldsOf(t reflect.Type) []field {
 	var fields []field
 	for i := range t.NumField() {
 		f := t.Field(i)
-		tag := f.Tag.Get("json")
-		name, opts, _ := strings.Cut(tag, ",")
-		if name == "-" || !f.IsExported() {
-			continue
+		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch inner := f.Type; {
+		case name == "-" || !f.IsExported():
+		case strings.Contains(opts, "inline") || f.Anonymous && name == "":
+			if inner.Kind() == reflect.Pointer {
+				inner = inner.Elem()
+			}
+			for _, below := range fieldsOf(inner) {
+				fields = append(fields, field{index: append([]int{i}, below.index...), name: below.name})
+			}
+		default:
+			fields = append(fields, field{index: []int{i}, name: cmp.Or(name, f.Name)})
 		}
-		inline := strings.Contains(opts, "inline") || f.Anonymous && name == ""
-		if name == "" {
-			name = f.Name
-		}
-		fields = append(fields, field{index: i, name: name, inline: inline})
 	}
+	fields = slices.DeleteFunc(slices.Clone(fields), func(f field) bool {
+		return slices.ContainsFunc(fields, func(other field) bool {
+			return other.name == f.name && len(other.index) < len(f.index)
+		})
+	})
 	structFields.Store(t, fields)
 	return fields
 }

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"math"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // outer has the shapes that API types have.
@@ -39,6 +41,7 @@ type outer struct {
 	Time     metav1.Time           `json:"time,omitempty"` //nolint:modernize // as types of Kubernetes have it
 	Span     metav1.Duration       `json:"span"`
 	Raw      *runtime.RawExtension `json:"raw,omitempty"`
+	Address  netip.Addr            `json:"address"`
 	Hidden   string                `json:"-"`
 	private  string
 }
@@ -50,6 +53,7 @@ type embedded struct {
 // Inlined is embedded as TypeMeta is.
 type Inlined struct {
 	Near string `json:"near,omitempty"`
+	Text string `json:"text,omitempty"`
 }
 
 // Pointed is embedded by pointer.
@@ -87,6 +91,16 @@ func TestEncodeKeepsWhatWasSet(t *testing.T) {
 			outer{Inlined: Inlined{Near: "x"}, Pointed: &Pointed{Far: "y"}},
 			map[string]any{"near": "x", "far": "y"},
 		},
+		"shadowed": {
+			"of two fields of one name the outer one counts",
+			outer{Inlined: Inlined{Near: "x", Text: "y"}, Text: "z"},
+			map[string]any{"near": "x", "text": "z"},
+		},
+		"text": {
+			"any text is written so that it can be read",
+			outer{Text: "a\"b\\c\nd\u2028é", Names: []string{"\x00"}},
+			map[string]any{"text": "a\"b\\c\nd\u2028é", "names": []any{"\x00"}},
+		},
 		"maps": {
 			"every entry of a map is intended",
 			outer{Map: map[string]string{"a": "", "b": "x"}},
@@ -115,9 +129,10 @@ func TestEncodeKeepsWhatWasSet(t *testing.T) {
 			outer{
 				Quantity: resource.MustParse("0.5"), Port: intstr.FromString("http"),
 				Time: metav1.NewTime(time.Unix(0, 0)), Span: metav1.Duration{Duration: time.Minute},
-				Raw: &runtime.RawExtension{Raw: []byte(`{"a":1}`)},
+				Raw: &runtime.RawExtension{Raw: []byte(`{"a":1}`)}, Address: netip.MustParseAddr("::1"),
 			},
 			map[string]any{
+				"address":  "::1",
 				"quantity": "500m", "Port": "http", "time": "1970-01-01T00:00:00Z", "span": "1m0s",
 				"raw": map[string]any{"a": int64(1)},
 			},
@@ -128,7 +143,7 @@ func TestEncodeKeepsWhatWasSet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := encode(&c.in, nil)
+			got, err := decoded(&c.in, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -165,7 +180,7 @@ func TestZeroIsMeant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := encode(&appsv1.Deployment{}, map[string]bool{c.path: true})
+			got, err := decoded(&appsv1.Deployment{}, map[string]bool{c.path: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,15 +189,25 @@ func TestZeroIsMeant(t *testing.T) {
 			}
 		})
 	}
-	_, err := encode(&appsv1.Deployment{}, map[string]bool{"spec.replica": true})
+	_, err := decoded(&appsv1.Deployment{}, map[string]bool{"spec.replica": true})
 	if err == nil || !strings.Contains(err.Error(), `zero value of field "spec.replica": *v1.Deployment has no such field`) {
 		t.Errorf("a path with a typo: %v", err)
 	}
 	set := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(3))}}
-	got, err := encode(set, map[string]bool{"spec.replicas": true})
+	got, err := decoded(set, map[string]bool{"spec.replicas": true})
 	if diff := cmp.Diff(map[string]any{"spec": map[string]any{"replicas": int64(3)}}, got); diff != "" || err != nil {
 		t.Errorf("a value that is set: %v (-want +got):\n%s", err, diff)
 	}
+}
+
+// decoded reads what is encoded.
+func decoded(o any, zero map[string]bool) (map[string]any, error) {
+	raw, err := encode(o, zero)
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]any{}
+	return fields, utiljson.Unmarshal(raw, &fields)
 }
 
 // nested puts a value below these names.
@@ -200,7 +225,7 @@ func TestEncodeUnstructured(t *testing.T) {
 			"size": 3, "empty": "", "none": nil, "list": []any{map[string]any{"none": nil, "zero": 0}},
 		},
 	}}
-	got, err := encode(u, nil)
+	got, err := decoded(u, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,11 +247,13 @@ func TestEncodeRefusesWhatHasNoForm(t *testing.T) {
 		Channel chan int       `json:"channel,omitempty"`
 		Numbers map[int]string `json:"numbers,omitempty"`
 		Large   uint64         `json:"large,omitempty"`
+		Share   float64        `json:"share,omitempty"`
 	}
 	for name, in := range map[string]any{
 		"channel":        &bad{Channel: make(chan int)},
 		"map of numbers": &bad{Numbers: map[int]string{1: "x"}},
 		"large":          &bad{Large: math.MaxUint64},
+		"not a number":   &bad{Share: math.NaN()},
 		"no pointer":     bad{},
 	} {
 		if got, err := encode(in, nil); err == nil {
@@ -249,7 +276,7 @@ func FuzzEncode(f *testing.F) {
 				}},
 			},
 		}
-		got, err := encode(d, nil)
+		got, err := decoded(d, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,10 +5,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,12 +31,24 @@ type Intent struct {
 	owner  types.UID // "" if there is none
 	marked bool      // the owner is named by marks and not by a controller reference
 
-	fields   map[string]any // without identity of an instance (uid, resourceVersion), with the digest annotation
+	meta     metadata // without what names an instance (uid, resourceVersion), with the digest annotation
+	rest     []byte   // what is intended beside metadata, as a JSON object
 	digest   string
-	disowned []fieldPath
-	initial  map[string]any // values of disowned fields for the creation, keyed by path
+	disowned []fieldPath // which metadata and rest have nevertheless: for the creation
 
-	finalizers []string // to keep, without those among the fields
+	finalizers []string // to keep, without those among the metadata
+}
+
+// metadata is what an intent can say of the metadata of an object, and of which instance it says it.
+type metadata struct {
+	Name            string                  `json:"name,omitempty"`
+	Namespace       string                  `json:"namespace,omitempty"`
+	UID             types.UID               `json:"uid,omitempty"`
+	ResourceVersion string                  `json:"resourceVersion,omitempty"`
+	Labels          map[string]string       `json:"labels,omitempty"`
+	Annotations     map[string]string       `json:"annotations,omitempty"`
+	OwnerReferences []metav1.OwnerReference `json:"ownerReferences,omitempty"`
+	Finalizers      []string                `json:"finalizers,omitempty"`
 }
 
 // Option refines how an [Intent] is read from a Go object.
@@ -86,67 +100,113 @@ func NewIntent(desired client.Object, scheme *runtime.Scheme, opts ...Option) (*
 	if err != nil {
 		return nil, fmt.Errorf("finding the kind of %T: %w", desired, err)
 	}
-	fields, err := encodeObject(desired, o.zero)
+	i, err := read(desired, gvk, o.zero)
 	if err != nil {
-		return nil, fmt.Errorf("reading the intent of %s %q: %w", gvk.Kind, desired.GetName(), err)
+		return nil, err
 	}
-	fields["apiVersion"], fields["kind"] = gvk.ToAPIVersionAndKind()
-	i := &Intent{
-		GVK: gvk, Key: client.ObjectKeyFromObject(desired), fields: fields, initial: map[string]any{},
-		finalizers: o.finalizers,
-	}
-	if err := o.stamp(fields, scheme); err != nil {
+	i.finalizers = o.finalizers
+	if err := o.stamp(i, scheme); err != nil {
 		return nil, fmt.Errorf("reading the intent of %s: %w", i, err)
 	}
-	switch {
-	case o.owner != nil:
-		i.owner = o.owner.GetUID()
-	case o.marks != nil:
-		i.owner, i.marked = o.marks.uid, true
-	}
 	for _, path := range o.disown {
-		p := fieldPath(strings.Split(path, "."))
-		i.disowned = append(i.disowned, p)
-		if v, found := p.remove(fields); found {
-			i.initial[path] = v
-		}
+		i.disowned = append(i.disowned, strings.Split(path, "."))
 	}
 	return i, i.seal()
 }
 
+// read takes in what an object says, without what the server writes into its metadata.
+func read(o client.Object, gvk schema.GroupVersionKind, zero map[string]bool) (*Intent, error) {
+	i := &Intent{GVK: gvk, Key: client.ObjectKeyFromObject(o), meta: metadata{
+		Name: o.GetName(), Namespace: o.GetNamespace(),
+		Labels: maps.Clone(o.GetLabels()), Annotations: maps.Clone(o.GetAnnotations()),
+		OwnerReferences: slices.Clone(o.GetOwnerReferences()), Finalizers: slices.Clone(o.GetFinalizers()),
+	}}
+	if s, ok := o.(*corev1.Secret); ok && len(s.StringData) > 0 {
+		o = foldStringData(s)
+	}
+	var err error
+	if i.rest, err = encode(o, zero); err != nil {
+		return nil, fmt.Errorf("reading the intent of %s %q: %w", gvk.Kind, o.GetName(), err)
+	}
+	return i, nil
+}
+
 // seal computes the digest and writes it into the annotation that carries it.
 func (i *Intent) seal() error {
-	raw, err := json.Marshal(i.fields)
+	raw, err := i.body(i.meta, nil)
 	if err != nil {
-		return fmt.Errorf("encoding the intent of %s %q: %w", i.GVK.Kind, i.Key.Name, err)
+		return err
 	}
 	sum := sha256.Sum256(raw)
 	i.digest = hex.EncodeToString(sum[:8])
-	fieldPath{"metadata", "annotations", DigestAnnotation}.set(i.fields, i.digest)
+	with(&i.meta.Annotations, DigestAnnotation, i.digest)
 	return nil
+}
+
+// with adds an entry to a map, which is made if it is nil.
+func with(m *map[string]string, key, value string) {
+	if *m == nil {
+		*m = map[string]string{}
+	}
+	(*m)[key] = value
 }
 
 // Digest identifies the intent: equal intents have equal digests. Disowned fields and the finalizers of [WithFinalizer]
 // are not part of it.
 func (i *Intent) Digest() string { return i.digest }
 
-// Fields returns a copy of the intended fields as JSON values, without the finalizers of [WithFinalizer].
-func (i *Intent) Fields() map[string]any { return runtime.DeepCopyJSON(i.fields) }
+// Fields returns the intended fields as JSON values, without the finalizers of [WithFinalizer].
+func (i *Intent) Fields() map[string]any { return i.fields(i.meta, nil) }
 
 // String names the object as "Kind namespace/name".
 func (i *Intent) String() string { return i.GVK.Kind + " " + strings.TrimPrefix(i.Key.String(), "/") }
 
-// guarded returns the fields together with the finalizers to keep.
-func (i *Intent) guarded() map[string]any {
-	fields := i.Fields()
-	present, _ := fieldPath{"metadata", "finalizers"}.get(fields)
-	given, _ := present.([]any)
+// guarded returns the metadata together with the finalizers to keep.
+func (i *Intent) guarded() metadata {
+	m := i.meta
 	for _, name := range i.finalizers {
-		if !slices.Contains(given, any(name)) {
-			appendTo(fields, "finalizers", name)
+		if !slices.Contains(m.Finalizers, name) {
+			m.Finalizers = append(slices.Clip(m.Finalizers), name)
+		}
+	}
+	return m
+}
+
+// whole returns what is intended as JSON, with this metadata.
+func (i *Intent) whole(m metadata) ([]byte, error) {
+	version, kind := i.GVK.ToAPIVersionAndKind()
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the intent of %s: %w", i, err)
+	}
+	const head = 128 // bytes for what comes before metadata
+	body := make([]byte, 0, head+len(raw)+len(i.rest))
+	body = fmt.Appendf(body, `{"apiVersion":%q,"kind":%q,"metadata":%s`, version, kind, raw)
+	if len(i.rest) > len("{}") {
+		body = append(body, ',')
+	}
+	return append(body, i.rest[1:]...), nil
+}
+
+// fields returns what is intended with this metadata, and of the disowned fields those that are given, by their path.
+func (i *Intent) fields(m metadata, given map[string]any) map[string]any {
+	raw, _ := i.whole(m) // it could be encoded when the intent was made
+	fields := decode(raw)
+	for _, p := range i.disowned {
+		p.remove(fields)
+		if v, ok := given[p.String()]; ok {
+			p.set(fields, v)
 		}
 	}
 	return fields
+}
+
+// body returns the same as JSON.
+func (i *Intent) body(m metadata, given map[string]any) ([]byte, error) {
+	if len(i.disowned) == 0 {
+		return i.whole(m)
+	}
+	return json.Marshal(i.fields(m, given))
 }
 
 // createOnly is a resourceVersion that no stored object has: an apply with it creates the object or conflicts.
@@ -154,59 +214,43 @@ const createOnly = "1"
 
 // forCreation returns the body of an apply that creates the object and fails with a conflict if it exists.
 func (i *Intent) forCreation() ([]byte, error) {
-	fields := i.guarded()
-	fieldPath{"metadata", "resourceVersion"}.set(fields, createOnly)
-	for _, p := range i.disowned {
-		if v, ok := i.initial[p.String()]; ok {
-			p.set(fields, runtime.DeepCopyJSONValue(v))
-		}
-	}
-	return json.Marshal(fields)
+	m := i.guarded()
+	m.ResourceVersion = createOnly
+	return i.whole(m)
 }
 
 // forUpdate returns the body of an apply onto exactly this live object. A disowned field that we still own, because we
 // set it at creation and nobody took it over, keeps its present value: dropping it would reset it. The value is present
 // in this very version only, so that the apply fails with a conflict if somebody takes the field over meanwhile.
 func (i *Intent) forUpdate(live client.Object, owned Owned) ([]byte, error) {
-	fields := i.guarded()
-	fieldPath{"metadata", "uid"}.set(fields, string(live.GetUID()))
+	m, kept := i.guarded(), map[string]any{}
+	m.UID = live.GetUID()
 	if i.Refuse(live) != nil { // whoever decided to take it over looked at this version
-		fieldPath{"metadata", "resourceVersion"}.set(fields, live.GetResourceVersion())
+		m.ResourceVersion = live.GetResourceVersion()
 	}
 	for _, p := range i.disowned {
 		if !owned.has(p) {
 			continue
 		}
-		present, err := encodeObject(live, nil)
+		now, err := present(live)
 		if err != nil {
 			return nil, err
 		}
-		if v, found := p.get(present); found {
-			p.set(fields, v)
-			fieldPath{"metadata", "resourceVersion"}.set(fields, live.GetResourceVersion())
+		if v, found := p.get(now); found {
+			kept[p.String()] = v
+			m.ResourceVersion = live.GetResourceVersion()
 		}
 	}
-	return json.Marshal(fields)
+	return i.body(m, kept)
 }
 
-// encodeObject turns an object into JSON values, without status and without what the server writes into metadata.
-func encodeObject(o client.Object, zero map[string]bool) (map[string]any, error) {
-	if s, ok := o.(*corev1.Secret); ok && len(s.StringData) > 0 {
-		o = foldStringData(s)
-	}
-	fields, err := encode(o, zero)
+// present returns what an object says as JSON values, without its status and what the server writes into its metadata.
+func present(o client.Object) (map[string]any, error) {
+	i, err := read(o, o.GetObjectKind().GroupVersionKind(), nil)
 	if err != nil {
 		return nil, err
 	}
-	delete(fields, "status")
-	metadata, _ := fields["metadata"].(map[string]any)
-	for _, name := range []string{
-		"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
-		"managedFields", "selfLink",
-	} {
-		delete(metadata, name)
-	}
-	return fields, nil
+	return i.Fields(), nil
 }
 
 func foldStringData(s *corev1.Secret) *corev1.Secret {

@@ -136,12 +136,13 @@ func (i *Intent) Rivals(live metav1.Object, manager string) []string {
 		ours = &fieldpath.Set{}
 	}
 	var names []string
+	fields := i.Fields()
 	for _, entry := range live.GetManagedFields() {
 		if entry.FieldsV1 == nil || isOwn(entry, manager) {
 			continue
 		}
 		theirs, ok := Owned{raw: entry.FieldsV1.GetRawString()}.set()
-		if ok && takes(i.fields, ours, theirs) && !slices.Contains(names, entry.Manager) {
+		if ok && takes(fields, ours, theirs) && !slices.Contains(names, entry.Manager) {
 			names = append(names, entry.Manager)
 		}
 	}

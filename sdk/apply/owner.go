@@ -3,6 +3,7 @@ package apply
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,14 +56,15 @@ func WithFinalizer(name string) Option {
 	return func(o *options) { o.finalizers = append(o.finalizers, name) }
 }
 
-// stamp writes what the options say into the metadata of the fields.
-func (o *options) stamp(fields map[string]any, scheme *runtime.Scheme) error {
+// stamp writes what the options say into the metadata of the intent.
+func (o *options) stamp(i *Intent, scheme *runtime.Scheme) error {
 	for key, value := range o.labels {
-		fieldPath{"metadata", "labels", key}.set(fields, value)
+		with(&i.meta.Labels, key, value)
 	}
 	if o.marks != nil {
-		fieldPath{"metadata", "labels", OwnerUIDLabel}.set(fields, string(o.marks.uid))
-		fieldPath{"metadata", "annotations", OwnerAnnotation}.set(fields, o.marks.name)
+		i.owner, i.marked = o.marks.uid, true
+		with(&i.meta.Labels, OwnerUIDLabel, string(o.marks.uid))
+		with(&i.meta.Annotations, OwnerAnnotation, o.marks.name)
 	}
 	if o.owner == nil {
 		return nil
@@ -71,17 +73,7 @@ func (o *options) stamp(fields map[string]any, scheme *runtime.Scheme) error {
 	if err != nil {
 		return fmt.Errorf("finding the kind of the owner %T: %w", o.owner, err)
 	}
-	version, kind := gvk.ToAPIVersionAndKind()
-	appendTo(fields, "ownerReferences", map[string]any{
-		"apiVersion": version, "kind": kind, "name": o.owner.GetName(), "uid": string(o.owner.GetUID()),
-		"controller": true, "blockOwnerDeletion": true,
-	})
+	i.owner, i.marked = o.owner.GetUID(), false
+	i.meta.OwnerReferences = append(i.meta.OwnerReferences, *metav1.NewControllerRef(o.owner, gvk))
 	return nil
-}
-
-func appendTo(fields map[string]any, name string, item any) {
-	path := fieldPath{"metadata", name}
-	present, _ := path.get(fields)
-	list, _ := present.([]any)
-	path.set(fields, append(list, item))
 }
