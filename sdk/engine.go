@@ -49,6 +49,7 @@ type state struct {
 	version    string    // resourceVersion at the last failure
 	calm       *calm     // nil if there is something to do
 	troubles   patience
+	known      map[types.UID]readiness // of children
 }
 
 // maxRounds is how many passes follow each other at once while each of them writes. An operator that still writes then
@@ -187,7 +188,7 @@ func (e *engine[T]) state(key types.NamespacedName, o T) *state {
 	defer e.mu.Unlock()
 	st, ok := e.states[key]
 	if !ok || st.uid != o.GetUID() {
-		st = &state{uid: o.GetUID(), troubles: patience{}}
+		st = &state{uid: o.GetUID(), troubles: patience{}, known: map[types.UID]readiness{}}
 		e.states[key] = st
 	}
 	if st.generation != o.GetGeneration() {
@@ -262,10 +263,13 @@ func (e *engine[T]) conclude(ctx context.Context, st *state, o T, p *Pass[T], ou
 
 func (e *engine[T]) newPass(ctx context.Context, st *state, o T, seen *snapshot) *Pass[T] {
 	key := client.ObjectKeyFromObject(o)
+	if len(st.known) > 2*len(seen.children) { // many of them are gone
+		clear(st.known)
+	}
 	return &Pass[T]{
 		Object: object.Copy(o), Log: log.FromContext(ctx), Now: time.Now(),
 		record: record{
-			seen: seen, troubles: st.troubles,
+			seen: seen, troubles: st.troubles, known: st.known,
 			refs: referrer{lookup: e.references.get, key: key},
 		},
 	}

@@ -41,8 +41,11 @@ func (k *kinds) shown(gvk schema.GroupVersionKind, o client.Object) client.Objec
 	return object.Metadata(o, gvk)
 }
 
-// asKind returns a copy of what is observed of a child as an object of the type of like.
+// asKind returns a copy of what is observed of a child, or an empty object, as an object of the type of like.
 func asKind[C client.Object](o client.Object, like C) C {
+	if o == nil {
+		return object.Empty(like)
+	}
 	if partial, ok := o.(*metav1.PartialObjectMetadata); ok {
 		return object.WithMetadata(like, partial)
 	}

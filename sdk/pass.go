@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/sdk/apply"
@@ -42,6 +43,7 @@ type record struct {
 	abandons map[childID]bool
 	refs     referrer
 	troubles patience
+	known    map[types.UID]readiness
 	releases bool
 }
 
@@ -49,13 +51,20 @@ type event struct{ kind, reason, message string }
 
 // Child is one object in the plan of a pass, of kind C.
 type Child[C client.Object] struct {
-	step *step
-	live C
+	step   *step
+	before client.Object // nil if there was none
+	live   C             // until it is copied, what was applied
+	copied bool
 }
 
 // Live returns a copy of the child as it was observed before this pass, or an empty object of its kind if it does not
 // exist. Never nil.
-func (c *Child[C]) Live() C { return c.live }
+func (c *Child[C]) Live() C {
+	if !c.copied {
+		c.live, c.copied = asKind(c.before, c.live), true
+	}
+	return c.live
+}
 
 // Exists reports whether the child existed before this pass and is not being deleted.
 func (c *Child[C]) Exists() bool { return c.step.live != nil && !c.step.terminating }
@@ -76,11 +85,7 @@ func Apply[T Object, C client.Object](p *Pass[T], desired C, opts ...ApplyOption
 		opt(s)
 	}
 	p.add(s)
-	child := &Child[C]{step: s, live: object.Empty(desired)}
-	if s.live != nil {
-		child.live = asKind(s.live, desired)
-	}
-	return child
+	return &Child[C]{step: s, before: s.live, live: desired}
 }
 
 // Live returns a copy of the child of that type and name as it is observed, and whether it exists. Only children of
@@ -88,10 +93,7 @@ func Apply[T Object, C client.Object](p *Pass[T], desired C, opts ...ApplyOption
 func Live[C client.Object, T Object](p *Pass[T], like C) (C, bool) {
 	s := &step{desired: like}
 	p.observe(s)
-	if s.live == nil {
-		return object.Empty(like), false
-	}
-	return asKind(s.live, like), true
+	return asKind(s.live, like), s.live != nil
 }
 
 // Abandon deletes a child that is being deleted, and that this pass does not apply, without waiting for the node or
@@ -169,6 +171,7 @@ func (r *record) fail(err error) {
 // add puts a step into the plan.
 func (r *record) add(s *step) {
 	r.observe(s)
+	s.known = r.known
 	if s.disowns && r.seen.kinds.partial[s.gvk] {
 		r.fail(fmt.Errorf("%s has a field disowned, and only metadata of its kind is watched: take MetadataOnly out of Owns", s))
 		return

@@ -201,7 +201,8 @@ type drafter[T Object] struct {
 // plan makes the pass over o that sees these children, and carries out nothing.
 func (d *drafter[T]) plan(ctx context.Context, o T, seen *snapshot) *Plan[T] {
 	p := &Pass[T]{Object: object.Copy(o), Log: logr.FromContextOrDiscard(ctx), Now: time.Now(), record: record{
-		seen: seen, troubles: patience{}, refs: referrer{key: client.ObjectKeyFromObject(o), lookup: d.lookup},
+		seen: seen, troubles: patience{}, known: map[types.UID]readiness{},
+		refs: referrer{key: client.ObjectKeyFromObject(o), lookup: d.lookup},
 	}}
 	plan := &Plan[T]{Object: o, name: d.kinds.primary.Kind + " " + strings.TrimPrefix(p.refs.key.String(), "/")}
 	guarded := controllerutil.ContainsFinalizer(o, d.op.finalizerName())

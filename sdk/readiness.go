@@ -5,33 +5,55 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// wellKnown reads the readiness of a child as kstatus, and with it kubectl, Argo CD and Flux, would.
+// readiness is what was read of one version of a child.
+type readiness struct {
+	version       string
+	ready, failed bool
+	message       string
+}
+
+// wellKnown reads the readiness of a child as kstatus, and with it kubectl, Argo CD and Flux, would. What was read of a
+// version is remembered, because most passes look at children that have not changed.
 func (s *step) wellKnown(o client.Object) (bool, string) {
 	if _, partial := o.(*metav1.PartialObjectMetadata); partial || !hasReadiness(s.gvk.GroupKind().String()) {
 		return true, ""
 	}
+	known, ok := s.known[o.GetUID()]
+	if !ok || known.version == "" || known.version != o.GetResourceVersion() {
+		known = readinessOf(o, s.gvk)
+		if known.ready || s.gvk.Kind != "Pod" { // which has some time to be scheduled, and not to be changed
+			s.known[o.GetUID()] = known
+		}
+	}
+	s.failed = known.failed
+	return known.ready, known.message
+}
+
+func readinessOf(o client.Object, gvk schema.GroupVersionKind) readiness {
+	r := readiness{version: o.GetResourceVersion()}
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
-		o = object.Shallow(o)
-		o.SetManagedFields(nil) // which are most of the work, and say nothing of this
-		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object.Gist(o))
 		if err != nil {
-			return false, err.Error()
+			r.message = err.Error()
+			return r
 		}
 		u = &unstructured.Unstructured{Object: fields}
-		u.SetGroupVersionKind(s.gvk) // typed objects in a cache have none; unstructured ones do, and are shared
+		u.SetGroupVersionKind(gvk) // typed objects in a cache have none; unstructured ones do, and are shared
 	}
 	result, err := status.Compute(u)
 	if err != nil {
-		return false, err.Error()
+		r.message = err.Error()
+		return r
 	}
-	s.failed = result.Status == status.FailedStatus
-	return result.Status == status.CurrentStatus, result.Message
+	r.ready, r.failed, r.message = result.Status == status.CurrentStatus, result.Status == status.FailedStatus, result.Message
+	return r
 }
 
 // hasReadiness tells the kinds for which existing is all there is to be ready, so that the most common children cost

@@ -2,13 +2,51 @@ package sdk
 
 import (
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// BenchmarkWellKnown reads the readiness of a child, as each pass does of each.
-func BenchmarkWellKnown(b *testing.B) {
+// Readiness is read anew when the child has changed, and when it is a matter of time.
+func TestReadinessIsRememberedForAVersion(t *testing.T) {
+	t.Parallel()
+	known := map[types.UID]readiness{}
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "s", ResourceVersion: "1"}}
+	set.Spec.Replicas = new(int32(1))
+	sets := &step{gvk: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), known: known}
+	if ready, _ := sets.wellKnown(set); ready {
+		t.Error("a set without a pod is ready")
+	}
+	set.Status = appsv1.StatefulSetStatus{Replicas: 1, ReadyReplicas: 1, CurrentReplicas: 1}
+	if ready, _ := sets.wellKnown(set); ready {
+		t.Error("one version of a set was read twice")
+	}
+	set.ResourceVersion = "2"
+	if ready, message := sets.wellKnown(set); !ready {
+		t.Error("the next version of the set is not ready:", message)
+	}
+
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "b", UID: "p", ResourceVersion: "1", CreationTimestamp: metav1.NewTime(time.Now()),
+	}}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+	}}}
+	pods := &step{gvk: corev1.SchemeGroupVersion.WithKind("Pod"), known: known}
+	if pods.wellKnown(pod); pods.failed {
+		t.Error("a pod that was just made has failed")
+	}
+	pod.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour)) // as if an hour had gone by
+	if pods.wellKnown(pod); !pods.failed {
+		t.Error("a pod that is unschedulable for an hour has not failed")
+	}
+}
+
+// BenchmarkReadiness reads the readiness of a child, as the first pass does that sees a version of it.
+func BenchmarkReadiness(b *testing.B) {
 	const owned = `{"f:metadata":{"f:annotations":{"f:homeostat.dev/applied":{}},"f:labels":{"f:app":{}}},` +
 		`"f:spec":{"f:replicas":{},"f:selector":{},"f:serviceName":{},"f:template":{"f:spec":{"f:containers":{}}}}}`
 	set := &appsv1.StatefulSet{
@@ -18,11 +56,11 @@ func BenchmarkWellKnown(b *testing.B) {
 		Spec:   appsv1.StatefulSetSpec{Replicas: new(int32(1)), Selector: &metav1.LabelSelector{}},
 		Status: appsv1.StatefulSetStatus{ObservedGeneration: 1, Replicas: 1, ReadyReplicas: 1, CurrentReplicas: 1},
 	}
-	s := &step{gvk: appsv1.SchemeGroupVersion.WithKind("StatefulSet")}
+	gvk := appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 	b.ReportAllocs()
 	for b.Loop() {
-		if ready, message := s.wellKnown(set); !ready {
-			b.Fatal(message)
+		if r := readinessOf(set, gvk); !r.ready {
+			b.Fatal(r.message)
 		}
 	}
 	if len(set.ManagedFields) == 0 {

@@ -28,6 +28,7 @@ type step struct {
 	remote      bool          // its parent cannot be its owner
 	live        client.Object // nil if there was none
 	terminating bool
+	known       map[types.UID]readiness
 
 	stored  client.Object // what exists now, nil if nothing does
 	isReady bool

@@ -40,6 +40,25 @@ func Shallow(o client.Object) client.Object {
 	return c
 }
 
+// Gist returns a shallow copy of a typed object without what is most of it and says nothing of how the object is doing: the
+// templates of what it makes, and the metadata that only others read.
+func Gist(o client.Object) client.Object {
+	o = Shallow(o)
+	o.SetManagedFields(nil)
+	o.SetOwnerReferences(nil)
+	o.SetLabels(nil)
+	o.SetAnnotations(nil)
+	spec := reflect.ValueOf(o).Elem().FieldByName("Spec")
+	for _, name := range []string{"Template", "VolumeClaimTemplates"} {
+		if spec.Kind() == reflect.Struct {
+			if f := spec.FieldByName(name); f.IsValid() {
+				f.SetZero()
+			}
+		}
+	}
+	return o
+}
+
 // Copy returns a deep copy of the object.
 func Copy[T client.Object](o T) T {
 	c, _ := o.DeepCopyObject().(T) // a copy has the type of its original
