@@ -141,13 +141,13 @@ func run(ctx context.Context, args []string) error {
 	}
 	b := &bench{binaries: set.Dir, programs: programs, window: s.window, profiles: s.profiles, say: say}
 	all, err := b.measureAll(ctx, s)
-	if err != nil {
+	if len(all) == 0 {
 		return err
 	}
-	d := document{Machine: host, Rounds: s.rounds, Results: medians(all)}
+	d := document{Machine: host, Rounds: s.rounds, Results: medians(all)} // if it went wrong, what was measured before
 	printTable(os.Stdout, d)
 	printGoals(os.Stdout, goals(d.Results))
-	return s.write(d)
+	return errors.Join(err, s.write(d))
 }
 
 // measureAll changes the order of the contenders from round to round, so that none is always measured on the machine as
@@ -161,7 +161,7 @@ func (b *bench) measureAll(ctx context.Context, s *settings) ([]result, error) {
 				b.say("round %d of %d: %s with %d objects", round+1, s.rounds, c.name, n)
 				r, err := b.measure(ctx, c, n)
 				if err != nil {
-					return nil, err
+					return all, err
 				}
 				all = append(all, r)
 			}

@@ -12,12 +12,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -185,7 +188,7 @@ func (m *measurement) warmUp(ctx context.Context) error {
 
 // create creates objects and returns when the status of each says that it is provisioned.
 func (m *measurement) create(ctx context.Context, names []string) error {
-	events, err := m.client.Watch(ctx, &work.DatabaseList{}, client.InNamespace(namespace))
+	events, err := m.watch(ctx)
 	if err != nil {
 		return fmt.Errorf("watching: %w", err)
 	}
@@ -220,7 +223,7 @@ func (m *measurement) create(ctx context.Context, names []string) error {
 			return fmt.Errorf("%d of %d objects were not provisioned in time: %w", len(missing), len(names), ctx.Err())
 		case e, ok := <-events.ResultChan():
 			if !ok || e.Type == watch.Error {
-				return errors.New("the watch ended")
+				return fmt.Errorf("the watch ended: %w", apierrors.FromObject(e.Object))
 			}
 			if d, ok := e.Object.(*work.Database); ok && d.Status.State == work.StateProvisioned {
 				delete(missing, d.Name)
@@ -228,6 +231,19 @@ func (m *measurement) create(ctx context.Context, names []string) error {
 		}
 	}
 	return nil
+}
+
+// watch follows the objects, and goes on where it was when the API server ends a watch because many others change.
+func (m *measurement) watch(ctx context.Context) (watch.Interface, error) {
+	var now work.DatabaseList
+	if err := m.client.List(ctx, &now, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	return watchtools.NewRetryWatcherWithContext(ctx, now.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return m.client.Watch(ctx, &work.DatabaseList{}, &client.ListOptions{Namespace: namespace, Raw: &options})
+		},
+	})
 }
 
 // quiet waits until the contender has nothing left to do and returns the API server's counts and the contender's usage.

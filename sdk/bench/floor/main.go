@@ -83,7 +83,9 @@ func run(ctx context.Context, kubeconfig string, apply bool) error {
 // serve hands out what is new to the goroutines.
 func (w *worker) serve(ctx context.Context, events <-chan watch.Event) error {
 	var wg sync.WaitGroup
-	queue := make(chan *unstructured.Unstructured)
+	// The API server ends a watch whose reader is slow, and nobody here would begin another one.
+	const backlog = 100_000
+	queue := make(chan *unstructured.Unstructured, backlog)
 	for range workers {
 		wg.Go(func() {
 			for u := range queue {
