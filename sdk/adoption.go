@@ -14,7 +14,7 @@ import (
 
 // adoptable reports whether an object that is in the way may be taken over.
 func (s *step) adoptable(o client.Object) bool {
-	return s.adopt && metav1.GetControllerOf(o) == nil && o.GetDeletionTimestamp().IsZero()
+	return s.adopt != nil && metav1.GetControllerOf(o) == nil && o.GetDeletionTimestamp().IsZero() && s.adopt(o)
 }
 
 // adopt takes over an object that nobody controls, in the very version that was judged. A refusal is only told: until it is

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -102,13 +103,17 @@ func (e *engine[T]) watch(c controller.Controller, primary T) error {
 			return fmt.Errorf("watching %s: %w", e.view.primary.Kind, err)
 		}
 	}
-	for i, owned := range e.view.watched {
-		kind := &ownedKind{view: e.view, gvk: e.view.owned[i]}
+	byInstance := handler.EnqueueRequestsFromMapFunc(e.view.instances)
+	for i, gvk := range e.view.others() {
+		kind, whose := &ownedKind{view: e.view, gvk: gvk}, byParent
+		if slices.Contains(e.view.observed, gvk) {
+			whose = byInstance
+		}
 		for _, s := range e.view.scopes {
-			kind.sources = append(kind.sources, source.Kind[client.Object](s.children, owned, byParent, filter))
+			kind.sources = append(kind.sources, source.Kind[client.Object](s.children, e.view.watched[i], whose, filter))
 		}
 		if err := c.Watch(kind); err != nil {
-			return fmt.Errorf("watching the kind of %T: %w", owned, err)
+			return fmt.Errorf("watching kind %s: %w", gvk.Kind, err)
 		}
 	}
 	return nil
@@ -210,7 +215,7 @@ func (e *engine[T]) pass(ctx context.Context, st *state, o T, seen *snapshot) ou
 	p := e.newPass(ctx, st, o, seen)
 	defer func() { e.references.set(p.refs.key, p.refs.used) }()
 	switch {
-	case o.GetAnnotations()[PausedAnnotation] == "true":
+	case e.op.pausedBy(o) != "":
 		return e.paused(ctx, o, p)
 	case o.GetAnnotations()[DryRunAnnotation] == "true":
 		return e.dryRun(ctx, o, p)
@@ -240,6 +245,11 @@ func (e *engine[T]) conclude(ctx context.Context, st *state, o T, p *Pass[T], ou
 	}
 	if classify(out.err) == classStale {
 		return out // it saw an old state or only a part of it, and what it computed from that is not worth telling
+	}
+	if complete {
+		if err := p.tell(ctx); err != nil {
+			complete, out.err = false, err
+		}
 	}
 	summarize(p, out.err, st.failures)
 	wrote, err := e.writeStatus(ctx, o, p)

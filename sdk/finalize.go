@@ -55,8 +55,8 @@ func (e *engine[T]) cleanUp(ctx context.Context, o T, p *Pass[T]) (outcome, bool
 		func() (bool, error) { return e.execute(ctx, p) },
 		func() (bool, error) { return false, cmp.Or(worst(p.plan), unfinished(p.plan)) },
 		func() (bool, error) {
-			if p.releases {
-				return false, e.disown(ctx, p.Object, p.seen)
+			if err := e.disown(ctx, p); err != nil {
+				return false, err
 			}
 			return e.collect(ctx, p)
 		},

@@ -13,8 +13,20 @@ import (
 
 // paused says in the status that the operator keeps its hands off, and does so.
 func (e *engine[T]) paused(ctx context.Context, o T, p *Pass[T]) outcome {
-	return e.report(ctx, o, p, conditionPaused, conditionDryRun, "Annotated",
-		"annotation "+PausedAnnotation+" is set: the operator leaves the object and its children alone")
+	return e.report(ctx, o, p, conditionPaused, conditionDryRun, "AskedFor",
+		e.op.pausedBy(o)+": the operator leaves the object and its children alone")
+}
+
+// pausedBy says what asks for a pause of the object, "" if nothing does.
+func (op *Operator[T]) pausedBy(o T) string {
+	switch {
+	case o.GetAnnotations()[PausedAnnotation] == "true":
+		return "annotation " + PausedAnnotation + " is set"
+	case op.Paused != nil && op.Paused(o):
+		return "its spec asks for a pause"
+	default:
+		return ""
+	}
 }
 
 // dryRun says in the status what would be done.

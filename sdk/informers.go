@@ -3,6 +3,7 @@ package sdk
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -78,9 +79,13 @@ func (v *view) captureIn(s *scope) newInformer {
 	return func(
 		lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers,
 	) toolscache.SharedIndexInformer {
+		gvk, err := apiutil.GVKForObject(example, v.scheme)
 		indexers[parentIndex] = v.indexParent
+		if slices.Contains(v.observed, gvk) {
+			indexers[parentIndex] = v.indexInstance
+		}
 		informer := toolscache.NewSharedIndexInformer(lw, example, resync, indexers)
-		if gvk, err := apiutil.GVKForObject(example, v.scheme); err == nil {
+		if err == nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.informers[gvk] = informer
@@ -96,6 +101,17 @@ func (v *view) indexParent(x any) ([]string, error) {
 	}
 	if p := v.parentOf(o); p.uid != "" {
 		return []string{storeKey(p.key)}, nil
+	}
+	return nil, nil
+}
+
+func (v *view) indexInstance(x any) ([]string, error) {
+	o, ok := x.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("indexing %T: it is not an object", x)
+	}
+	if key, ok := v.instanceOf(o); ok {
+		return []string{storeKey(key)}, nil
 	}
 	return nil, nil
 }
@@ -137,7 +153,7 @@ func (v *view) all() []types.NamespacedName {
 // started: what needs those says so itself.
 func (v *view) ready(*http.Request) error {
 	for _, s := range v.scopes {
-		for _, gvk := range append([]schema.GroupVersionKind{v.primary}, v.owned...) {
+		for _, gvk := range append(v.others(), v.primary) {
 			if v.missing(gvk) {
 				continue
 			}

@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -24,8 +25,9 @@ type kinds struct {
 	mapper    meta.RESTMapper
 	primary   schema.GroupVersionKind
 	owned     []schema.GroupVersionKind        // in the order in which the operator lists them
+	observed  []schema.GroupVersionKind        // which are looked at only
 	partial   map[schema.GroupVersionKind]bool // of which only metadata is watched
-	watched   []client.Object                  // one of each owned kind, for the caches
+	watched   []client.Object                  // one of each kind but the primary, for the caches
 
 	scopes    sync.Map     // kinds that were asked for, and whether they are in a namespace
 	unwatched sync.Map     // owned kinds that are missing, and why
@@ -33,50 +35,52 @@ type kinds struct {
 }
 
 func (op *Operator[T]) kinds(scheme *runtime.Scheme, mapper meta.RESTMapper) (*kinds, error) {
-	k, err := newKinds(op.Name, scheme, mapper, object.New[T](), op.Owns)
-	if err == nil {
-		k.finalizer = op.finalizerName()
+	k := &kinds{
+		operator: op.Name, finalizer: op.finalizerName(), scheme: scheme, mapper: mapper,
+		partial: map[schema.GroupVersionKind]bool{},
 	}
-	return k, err
-}
-
-func newKinds(
-	operator string, scheme *runtime.Scheme, mapper meta.RESTMapper, primary client.Object, owned []client.Object,
-) (*kinds, error) {
-	k := &kinds{operator: operator, scheme: scheme, mapper: mapper, partial: map[schema.GroupVersionKind]bool{}}
 	var err error
-	if k.primary, err = apiutil.GVKForObject(primary, scheme); err != nil {
-		return nil, fmt.Errorf("finding the kind of %T: %w", primary, err)
+	if k.primary, err = apiutil.GVKForObject(object.New[T](), scheme); err != nil {
+		return nil, fmt.Errorf("finding the kind of %T: %w", object.New[T](), err)
 	}
-	if err := k.own(owned); err != nil {
-		return nil, fmt.Errorf("operator %q is not usable: %w", operator, err)
+	if k.owned, err = k.list("Owns", op.Owns); err == nil {
+		k.observed, err = k.list("Observes", op.Observes)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("operator %q is not usable: %w", op.Name, err)
 	}
 	return k, nil
 }
 
-// own takes in the kinds that the operator owns. Each can be listed once: there is one informer of a kind, and one object
-// must not be seen as two.
-func (k *kinds) own(owned []client.Object) error {
-	listed := map[schema.GroupKind]bool{}
-	for i, o := range owned {
+// list takes in the kinds that a field lists. Each can be listed once: there is one informer of a kind, and one object must
+// not be seen as two.
+func (k *kinds) list(field string, objects []client.Object) ([]schema.GroupVersionKind, error) {
+	known := []schema.GroupKind{k.primary.GroupKind()}
+	for _, gvk := range k.owned {
+		known = append(known, gvk.GroupKind())
+	}
+	var all []schema.GroupVersionKind
+	for i, o := range objects {
 		if o == nil {
-			return fmt.Errorf("item %d of field Owns is nil", i)
+			return nil, fmt.Errorf("item %d of field %s is nil", i, field)
 		}
 		o, gvk, err := watched(o, k.scheme)
 		switch kind := gvk.GroupKind(); {
 		case err != nil:
-			return fmt.Errorf("finding the kind of %T, which Owns lists: %w", o, err)
-		case kind == k.primary.GroupKind():
-			return fmt.Errorf("field Owns lists %s, which is the operator's own kind", kind)
-		case listed[kind]:
-			return fmt.Errorf("field Owns lists %s twice", kind)
+			return nil, fmt.Errorf("finding the kind of %T, which %s lists: %w", o, field, err)
+		case kind == known[0]:
+			return nil, fmt.Errorf("field %s lists %s, which is the operator's own kind", field, kind)
+		case slices.Contains(known, kind):
+			return nil, fmt.Errorf("field %s lists %s, which is listed already", field, kind)
 		}
-		listed[gvk.GroupKind()] = true
-		k.owned, k.watched = append(k.owned, gvk), append(k.watched, o)
+		known, all, k.watched = append(known, gvk.GroupKind()), append(all, gvk), append(k.watched, o)
 		_, k.partial[gvk] = o.(*metav1.PartialObjectMetadata)
 	}
-	return nil
+	return all, nil
 }
+
+// others returns every kind but the primary, in the order of watched.
+func (k *kinds) others() []schema.GroupVersionKind { return slices.Concat(k.owned, k.observed) }
 
 // isPrimary reports whether the reference is to an object of the operator's kind, in whichever version.
 func (k *kinds) isPrimary(ref *metav1.OwnerReference) bool {

@@ -43,6 +43,11 @@ type Operator[T Object] struct {
 	// and need not be kept whole (see [MetadataOnly]).
 	Owns []client.Object
 
+	// Observes lists one (empty) object of each kind that Reconcile looks at with [Observed] and does not apply: of what
+	// children make, such as the pods of a Deployment. Seen are those with [ManagedByLabel] and, in the namespace of an object
+	// of kind T, [InstanceLabel] with its name; a child's template has to give them both. They are never written.
+	Observes []client.Object
+
 	// Reconcile says what should exist for p.Object, by calling [Apply], and how the object is doing, by writing
 	// p.Object.Status. It makes no request itself: what it recorded is carried out after it returned nil. It is called
 	// after every relevant change, so it must compute its answer from what it observes, never from what happened. The
@@ -69,6 +74,9 @@ type Operator[T Object] struct {
 	// The object is kept regardless; see [ReleaseAnnotation]. Zero means 10 minutes.
 	FinalizeTimeout time.Duration
 
+	// Paused reports whether an object asks by its spec for what [PausedAnnotation] does. Optional.
+	Paused func(T) bool
+
 	// Resync is how often each object is looked at although nothing happened, give or take a tenth. A pass over an
 	// object in its desired state makes no request. Zero means 10 minutes; a negative value means never.
 	Resync time.Duration
@@ -89,6 +97,9 @@ const (
 
 // ManagedByLabel is the label of every child; its value is the operator's name. Only objects with it are cached.
 const ManagedByLabel = "app.kubernetes.io/managed-by"
+
+// InstanceLabel names, on an object of a kind that is observed, the object of the operator's kind that it is part of.
+const InstanceLabel = "app.kubernetes.io/instance"
 
 const (
 	defaultWorkers         = 8

@@ -9,6 +9,8 @@ import (
 	appsv1beta1 "k8s.io/api/apps/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,17 +58,17 @@ func TestOwnsIsChecked(t *testing.T) {
 		"metadata twice": {
 			"one object would be seen as two",
 			[]client.Object{MetadataOnly(&corev1.Secret{}), &corev1.Secret{}},
-			"field Owns lists Secret twice",
+			"field Owns lists Secret, which is listed already",
 		},
 		"twice": {
 			"it would never be ready, waiting for a second informer",
 			[]client.Object{loose, &corev1.Secret{}},
-			"field Owns lists Secret twice",
+			"field Owns lists Secret, which is listed already",
 		},
 		"other version": {
 			"one object would be seen as two",
 			[]client.Object{&appsv1.Deployment{}, &appsv1beta1.Deployment{}},
-			"field Owns lists Deployment.apps twice",
+			"field Owns lists Deployment.apps, which is listed already",
 		},
 		"own kind": {
 			"it is watched already",
@@ -77,13 +79,38 @@ func TestOwnsIsChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k, err := newKinds("us", scheme.Scheme, nil, &corev1.ConfigMap{}, c.owns)
+			k := &kinds{
+				scheme: scheme.Scheme, primary: corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+				partial: map[schema.GroupVersionKind]bool{},
+			}
+			kinds, err := k.list("Owns", c.owns)
 			switch {
-			case err == nil && (c.says != "" || len(k.owned) != len(c.owns)):
-				t.Errorf("%s: nothing is said, want %q; the kinds are %v", c.reason, c.says, k.owned)
-			case err != nil && err.Error() != `operator "us" is not usable: `+c.says:
+			case err == nil && (c.says != "" || len(kinds) != len(c.owns)):
+				t.Errorf("%s: nothing is said, want %q; the kinds are %v", c.reason, c.says, kinds)
+			case err != nil && err.Error() != c.says:
 				t.Errorf("%s: it says %q, want %q", c.reason, err, c.says)
 			}
 		})
+	}
+}
+
+// A kind is watched once, so it is owned or observed.
+func TestObservesIsChecked(t *testing.T) {
+	t.Parallel()
+	op := &Operator[*testObject]{
+		Name: "us", Owns: []client.Object{&appsv1.Deployment{}}, Observes: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}},
+	}
+	types := runtime.NewScheme()
+	types.AddKnownTypeWithName(schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "Test"}, &testObject{})
+	if err := scheme.AddToScheme(types); err != nil {
+		t.Fatal(err)
+	}
+	want := `operator "us" is not usable: field Observes lists Deployment.apps, which is listed already`
+	if _, err := op.kinds(types, nil); err == nil || err.Error() != want {
+		t.Errorf("%v, want %q", err, want)
+	}
+	op.Observes = op.Observes[:1]
+	if k, err := op.kinds(types, nil); err != nil || len(k.owned) != 1 || len(k.observed) != 1 || len(k.watched) != 2 {
+		t.Errorf("%+v, %v", k, err)
 	}
 }

@@ -1,15 +1,19 @@
 package sdk
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/homeostat-dev/homeostat/sdk/apply"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
@@ -44,7 +48,8 @@ type record struct {
 	refs     referrer
 	troubles patience
 	known    map[types.UID]readiness
-	releases bool
+	keeps    []schema.GroupVersionKind // of which a clean-up hands children over
+	reports  []func([]conditions.Child)
 }
 
 type event struct{ kind, reason, message string }
@@ -94,6 +99,24 @@ func Live[C client.Object, T Object](p *Pass[T], like C) (C, bool) {
 	s := &step{desired: like}
 	p.observe(s)
 	return asKind(s.live, like), s.live != nil
+}
+
+// Observed returns copies of the objects of that kind, which the operator observes, that are part of p.Object, by name.
+func Observed[C client.Object, T Object](p *Pass[T], like C) []C {
+	gvk, err := apiutil.GVKForObject(like, p.seen.kinds.scheme)
+	if err == nil && !slices.Contains(p.seen.kinds.observed, gvk) {
+		err = fmt.Errorf("kind %s is not observed: add it to Observes", gvk.Kind)
+	}
+	if err != nil {
+		p.fail(err)
+		return nil
+	}
+	all := make([]C, len(p.seen.observed[gvk]))
+	for i, o := range p.seen.observed[gvk] {
+		all[i] = asKind(o, like)
+	}
+	slices.SortFunc(all, func(a, b C) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return all
 }
 
 // Abandon deletes a child that is being deleted, and that this pass does not apply, without waiting for the node or
@@ -157,10 +180,41 @@ func (p *Pass[T]) Warn(reason, format string, args ...any) {
 // stored. It is for what must happen once for each change of the status, such as counting it in a metric.
 func (p *Pass[T]) OnStored(f func()) { p.onStored = append(p.onStored, f) }
 
-// KeepChildren makes Finalize hand the children over to nobody instead of letting garbage collection delete them: every
-// child loses its reference to p.Object before that goes. It does nothing in Reconcile. Deleting the object with
-// foreground propagation deletes them nevertheless, because the garbage collector is faster.
-func (p *Pass[T]) KeepChildren() { p.releases = true }
+// Report calls f when the plan was carried out, with what became of each child in the order of the plan, before the status
+// is stored: f may write p.Object.Status. It is not called in a pass that fails as a whole.
+func (p *Pass[T]) Report(f func(children []conditions.Child)) { p.reports = append(p.reports, f) }
+
+// tell calls the reports.
+func (r *record) tell(ctx context.Context) (err error) {
+	defer recoverPanic(ctx, &err)
+	if len(r.reports) == 0 {
+		return nil
+	}
+	children := make([]conditions.Child, len(r.plan))
+	for i, s := range r.plan {
+		children[i] = s.told()
+	}
+	for _, f := range r.reports {
+		f(slices.Clone(children))
+	}
+	return nil
+}
+
+// KeepChildren makes Finalize hand children over to nobody instead of letting garbage collection delete them: those of
+// these kinds, or all if none is given, lose their reference to p.Object before that goes. It does nothing in Reconcile.
+// Deleting the object with foreground propagation deletes them nevertheless, because the garbage collector is faster.
+func (p *Pass[T]) KeepChildren(kinds ...client.Object) {
+	if len(kinds) == 0 {
+		p.keeps = p.seen.kinds.owned
+	}
+	for _, o := range kinds {
+		gvk, err := apiutil.GVKForObject(o, p.seen.kinds.scheme)
+		if err != nil {
+			p.fail(fmt.Errorf("finding the kind of %T: %w", o, err))
+		}
+		p.keeps = append(p.keeps, gvk)
+	}
+}
 
 func (r *record) fail(err error) {
 	if r.err == nil {
@@ -270,7 +324,11 @@ func OnImmutable(policy ImmutablePolicy) ApplyOption {
 // other child. With [CreateOnly] it gets the reference alone. An object that has a controller, or that is being deleted, is
 // refused as without this option; and so is one of which a field would have to change that cannot, whatever [OnImmutable]
 // says.
-func Adopt() ApplyOption { return func(s *step) { s.adopt = true } }
+func Adopt() ApplyOption { return AdoptIf(func(client.Object) bool { return true }) }
+
+// AdoptIf is [Adopt] for those objects only of which the function says so, such as what a former p.Object left behind. The
+// last of several counts.
+func AdoptIf(may func(client.Object) bool) ApplyOption { return func(s *step) { s.adopt = may } }
 
 // AdoptionReason sets the reason of the Ready condition for an object of the child's name that p.Object does not
 // control. The default is ResourceConflict.

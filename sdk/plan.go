@@ -126,6 +126,9 @@ func Dry[T Object](ctx context.Context, op *Operator[T], o T, live ...client.Obj
 		}
 		id := childID{gvk, client.ObjectKeyFromObject(x)}
 		all[id] = x
+		if slices.Contains(k.observed, gvk) {
+			seen.observed[gvk] = append(seen.observed[gvk], object.Copy(x))
+		}
 		if of := metav1.GetControllerOf(x); slices.Contains(k.owned, gvk) && (of == nil || of.UID == o.GetUID()) {
 			child := object.Copy(x)
 			seen.put(gvk, child, k.claim(child, o), o.GetUID())
@@ -207,8 +210,8 @@ func (d *drafter[T]) plan(ctx context.Context, o T, seen *snapshot) *Plan[T] {
 	plan := &Plan[T]{Object: o, name: d.kinds.primary.Kind + " " + strings.TrimPrefix(p.refs.key.String(), "/")}
 	guarded := controllerutil.ContainsFinalizer(o, d.op.finalizerName())
 	switch {
-	case o.GetAnnotations()[PausedAnnotation] == "true":
-		plan.Steps = []Step{{Verb: holdBack, Object: plan.name, Why: "annotation " + PausedAnnotation + " is set"}}
+	case d.op.pausedBy(o) != "":
+		plan.Steps = []Step{{Verb: holdBack, Object: plan.name, Why: d.op.pausedBy(o)}}
 		return plan
 	case !o.GetDeletionTimestamp().IsZero():
 		if guarded {
@@ -224,6 +227,11 @@ func (d *drafter[T]) plan(ctx context.Context, o T, seen *snapshot) *Plan[T] {
 			plan.Steps = append(plan.Steps, Step{Verb: "unguard", Object: plan.name})
 		}
 		plan.Err = d.children(ctx, p, plan)
+	}
+	if plan.Err == nil || classify(plan.Err) >= classWait {
+		if err := p.tell(ctx); err != nil {
+			plan.Err = err
+		}
 	}
 	summarize(p, plan.Err, 0)
 	plan.Object = p.Object

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,6 +55,22 @@ func (v *view) requests(_ context.Context, o client.Object) []reconcile.Request 
 	return nil
 }
 
+// instanceOf names the object that one of an observed kind is part of.
+func (k *kinds) instanceOf(o client.Object) (types.NamespacedName, bool) {
+	key := types.NamespacedName{Name: o.GetLabels()[InstanceLabel]}
+	if k.namespaced(k.primary) {
+		key.Namespace = o.GetNamespace()
+	}
+	return key, key.Name != ""
+}
+
+func (v *view) instances(_ context.Context, o client.Object) []reconcile.Request {
+	if key, ok := v.instanceOf(o); ok && v.watches(key.Namespace) {
+		return []reconcile.Request{{NamespacedName: key}}
+	}
+	return nil
+}
+
 // remote reports whether there is a remote child, or will be.
 func (r *record) remote() bool {
 	for _, s := range r.plan {
@@ -75,7 +92,7 @@ func (e *engine[T]) collect(ctx context.Context, p *Pass[T]) (wrote bool, err er
 	var left []string
 	for _, id := range p.seen.unplanned(p.plan) {
 		child := p.seen.children[id]
-		if !child.remote {
+		if !child.remote || slices.Contains(p.keeps, id.gvk) {
 			continue
 		}
 		left = append(left, fmt.Sprintf("%s %s", id.gvk.Kind, strings.TrimPrefix(id.key.String(), "/")))

@@ -36,6 +36,11 @@ func (s *snapshot) sight(o client.Object) sight {
 			all = all.add(glimpse{id, seen.object.GetUID(), seen.object.GetResourceVersion(), seen.terminating})
 		}
 	}
+	for _, objects := range s.observed {
+		for _, o := range objects {
+			all = all.add(glimpse{uid: o.GetUID(), version: o.GetResourceVersion()})
+		}
+	}
 	return all
 }
 

@@ -35,11 +35,14 @@ type snapshot struct {
 	children map[childID]observed
 	// former children belong to an earlier object of the same name, whose UID was another.
 	former map[childID]observed
+	// observed are those that are looked at only.
+	observed map[schema.GroupVersionKind][]client.Object
 }
 
 func newSnapshot(k *kinds) *snapshot {
 	return &snapshot{
 		kinds: k, arrived: k.arrived.Load(), children: map[childID]observed{}, former: map[childID]observed{},
+		observed: map[schema.GroupVersionKind][]client.Object{},
 	}
 }
 

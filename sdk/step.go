@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -8,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/sdk/apply"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
 // step is one child in the plan of a pass: what was asked for, what was there, and what came of it.
@@ -19,9 +21,9 @@ type step struct {
 	immutable      ImmutablePolicy
 	conflictReason string
 	createOnly     bool
-	disowns        bool // a field of it is left to others
-	adopt          bool // nobody's object of that name is taken over
-	hold           bool // it is tracked and not counted yet
+	disowns        bool                     // a field of it is left to others
+	adopt          func(client.Object) bool // which of nobody's objects of that name is taken over; nil is none
+	hold           bool                     // it is tracked and not counted yet
 
 	gvk         schema.GroupVersionKind
 	key         types.NamespacedName
@@ -33,6 +35,7 @@ type step struct {
 	stored  client.Object // what exists now, nil if nothing does
 	isReady bool
 	waits   string // what is missing for it to be ready
+	message string // the same, without its name
 	failed  bool   // it will not become ready by itself
 	err     error  // a failure that concerns this child alone
 }
@@ -81,8 +84,27 @@ func (s *step) assess() {
 	if ready == nil {
 		ready = s.wellKnown
 	}
-	var message string
-	if s.isReady, message = ready(s.stored); !s.isReady {
-		s.waits = fmt.Sprintf("%s: %s", s, message)
+	if s.isReady, s.message = ready(s.stored); !s.isReady {
+		s.waits = fmt.Sprintf("%s: %s", s, s.message)
 	}
+}
+
+// told is what a report says of the child.
+func (s *step) told() conditions.Child {
+	c := conditions.Child{
+		Kind: s.gvk.Kind, Namespace: s.key.Namespace, Name: s.key.Name, Ready: s.isReady, Reason: "Progressing",
+		Message: cmp.Or(s.message, s.waits),
+	}
+	if s.stored != nil {
+		c.UID = s.stored.GetUID()
+	}
+	switch problem := gravest(s.err); {
+	case problem != nil:
+		c.Reason, c.Message = problem.reason, problem.message
+	case s.isReady:
+		c.Reason, c.Message = conditions.Ready, ""
+	case s.failed:
+		c.Reason = "Failed"
+	}
+	return c
 }

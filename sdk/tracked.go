@@ -94,13 +94,16 @@ func (e *engine[T]) releaseFormer(ctx context.Context, former map[childID]observ
 	return nil
 }
 
-// disown removes what makes every child ours, so that nobody collects it, and with it our finalizer, which nobody would
-// remove later.
-func (e *engine[T]) disown(ctx context.Context, parent T, seen *snapshot) error {
-	for id, child := range seen.children {
+// disown removes what makes those children ours that are to be kept, so that nobody collects them, and with it our
+// finalizer, which nobody would remove later.
+func (e *engine[T]) disown(ctx context.Context, p *Pass[T]) error {
+	for id, child := range p.seen.children {
+		if !slices.Contains(p.keeps, id.gvk) {
+			continue
+		}
 		o := object.Copy(child.object)
 		o.SetOwnerReferences(slices.DeleteFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-			return r.UID == parent.GetUID()
+			return r.UID == p.Object.GetUID()
 		}))
 		labels, annotations := o.GetLabels(), o.GetAnnotations()
 		delete(labels, apply.OwnerUIDLabel)

@@ -136,19 +136,12 @@ func (v *view) snapshot(key types.NamespacedName, uid types.UID) *snapshot {
 	unseen := v.unseenLocked(uid)
 	for _, scope := range v.scopes {
 		for _, gvk := range v.owned {
-			informer := scope.informer(gvk)
-			if informer == nil {
-				continue
+			for _, o := range scope.of(gvk, key) {
+				s.put(gvk, o, v.parentOf(o), uid)
 			}
-			items, err := informer.GetIndexer().ByIndex(parentIndex, storeKey(key))
-			if err != nil {
-				continue // the index exists on every informer made here
-			}
-			for _, x := range items {
-				if o, ok := x.(client.Object); ok {
-					s.put(gvk, o, v.parentOf(o), uid)
-				}
-			}
+		}
+		for _, gvk := range v.observed {
+			s.observed[gvk] = append(s.observed[gvk], scope.of(gvk, key)...)
 		}
 	}
 	s.pending = len(unseen) > 0
@@ -157,6 +150,22 @@ func (v *view) snapshot(key types.NamespacedName, uid types.UID) *snapshot {
 	}
 	v.markDeletedLocked(s)
 	return s
+}
+
+// of returns what the informer of a kind shows of the objects that belong to one of the operator's kind.
+func (s *scope) of(gvk schema.GroupVersionKind, key types.NamespacedName) []client.Object {
+	informer := s.informer(gvk)
+	if informer == nil {
+		return nil
+	}
+	items, _ := informer.GetIndexer().ByIndex(parentIndex, storeKey(key)) // which every informer made here has
+	all := make([]client.Object, 0, len(items))
+	for _, x := range items {
+		if o, ok := x.(client.Object); ok {
+			all = append(all, o)
+		}
+	}
+	return all
 }
 
 // unseenLocked returns what we wrote and the informers do not show yet.

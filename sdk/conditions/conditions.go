@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // The condition types that every object has. Their meaning is that of kstatus.
@@ -39,6 +40,27 @@ type Status struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Child is what a status tells of one object that belongs to it.
+//
+// +kubebuilder:object:generate=true
+type Child struct {
+	// Kind and name of the object, and its namespace if it has one.
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// UID of the object, if it exists.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+	// Whether the object is as it should be and works.
+	Ready bool `json:"ready"`
+	// Why it is ready or not, as one word.
+	Reason string `json:"reason"`
+	// What is missing, as a sentence.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // Object is an API object with the shared [Status].

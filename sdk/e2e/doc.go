@@ -54,6 +54,12 @@
 //	a kind that is not installed is asked for only once               TestKindThatIsNotInstalled
 //	... and its appearance wakes nobody                               TestInstalled
 //	who waits for an informer is not woken when it has caught up      TestEverythingThatCanGoWrong (LONG=1)
+//	what is observed is looked for by its controller                  TestObserved
+//	... or its news wakes nobody                                      TestObserved
+//	a report is called before the plan was carried out                TestReport
+//	KeepChildren of a kind keeps all                                  TestChildrenOfAKindCanBeKept
+//	AdoptIf adopts whatever it says                                   TestAdoptIf
+//	the spec's wish for a pause is ignored                            TestPausedBySpec
 //	every event leads to a pass                                       TestOwnWritesCauseNoPasses
 //	the cache keeps all of managedFields                              TestCacheKeepsOnlyOurManagedFields
 //	the annotation for a pause is ignored                             TestPausedObjectIsLeftAlone

@@ -1,0 +1,257 @@
+package e2e
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/e2e/site"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// watching is an operator that counts pods, which it does not make.
+func watching() *siteOperator {
+	op := operator(func(ctx context.Context, p *pass) error {
+		pods := sdk.Observed(p, &corev1.Pod{})
+		p.Object.Status.Seen, p.Object.Status.UID = int64(len(pods)), ""
+		if len(pods) > 0 {
+			p.Object.Status.UID = pods[0].Name
+			pods[0].Name = "the cache is not to be changed"
+		}
+		return oneChild(ctx, p)
+	})
+	op.Owns, op.Observes = []client.Object{&corev1.ConfigMap{}}, []client.Object{&corev1.Pod{}}
+	return op
+}
+
+// part is a pod as a Deployment of the site would make it.
+func part(s *site.Site, name string, labels map[string]string) *corev1.Pod {
+	p := pod(s, name)
+	p.Labels = map[string]string{sdk.ManagedByLabel: operatorName, sdk.InstanceLabel: s.Name}
+	maps.Copy(p.Labels, labels)
+	return p
+}
+
+func counts(n int64, first string) testkit.Check {
+	return testkit.Match("count", func(s *site.Site) bool { return s.Status.Seen == n && s.Status.UID == first })
+}
+
+// What children make is seen, and its changes lead to passes; it is never written, whoever it belongs to.
+func TestObserved(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	running := start(k, watching())
+	s := newSite("a")
+	k.Apply(s)
+	converged(k, running, s)
+	of := []*corev1.Pod{part(s, "c", nil), part(s, "b", nil)}
+	for _, p := range []*corev1.Pod{
+		of[0], of[1], part(s, "other", map[string]string{sdk.InstanceLabel: "other"}),
+		part(s, "theirs", map[string]string{sdk.ManagedByLabel: "theirs"}),
+	} {
+		k.Apply(p)
+	}
+	k.Eventually(s, testkit.Ready(), counts(2, "b"))
+	quiet(k, running, still)
+
+	running.Stop()
+	running = start(k, watching())
+	quiet(k, running, still)
+	if writes := running.Recorder().Writes(); len(writes) > 0 {
+		t.Errorf("writes after a restart: %v", writes)
+	}
+	k.Update(of[1], func() { of[1].Labels[sdk.InstanceLabel] = "other" })
+	k.Eventually(s, counts(1, "c"))
+	k.Delete(of[0])
+	k.Eventually(s, counts(0, ""))
+
+	k.Apply(part(s, "d", nil))
+	k.Eventually(s, counts(1, "d"))
+	k.Delete(s)
+	k.Eventually(s, testkit.Gone())
+	quiet(k, running, still)
+	k.Eventually(named(&corev1.Pod{}, "d"), testkit.Exists())
+}
+
+func TestObservedKindsHaveToBeListed(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := operator(func(_ context.Context, p *pass) error {
+		sdk.Observed(p, &corev1.Service{})
+		return nil
+	})
+	start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Panic"))
+	if _, _, message := condition(s, conditions.Ready); !strings.Contains(message, "add it to Observes") {
+		t.Errorf("the message %q does not say what to do", message)
+	}
+}
+
+// A plan sees what it is told of.
+func TestDryObserves(t *testing.T) {
+	t.Parallel()
+	s := newSite("a")
+	s.Namespace = "shop"
+	plan := sdk.Dry(t.Context(), watching(), s, part(s, "x", nil), part(s, "y", nil))
+	if got := plan.Object.Status; plan.Err != nil || got.Seen != 2 || got.UID != "x" {
+		t.Errorf("%v, %+v", plan.Err, got)
+	}
+}
+
+// A report tells what became of each child, and what it writes is part of the status.
+func TestReport(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	reports := make(chan []conditions.Child, 100)
+	op := operator(func(_ context.Context, p *pass) error {
+		mine := sdk.Apply(p, configMap(p.Object, "mine"))
+		web := sdk.Apply(p, deployment(p.Object))
+		sdk.Apply(p, configMap(p.Object, "taken"))
+		sdk.Apply(p, configMap(p.Object, "later"), sdk.After(web, mine))
+		p.Report(func(children []conditions.Child) {
+			ready := int64(0)
+			for i, c := range children {
+				if c.Ready {
+					ready++
+				}
+				if (c.UID == "") != (c.Name == "later" || c.Name == "taken") {
+					t.Errorf("%s %s has UID %q", c.Kind, c.Name, c.UID)
+				}
+				children[i].UID = ""
+			}
+			p.Object.Status.Seen = ready
+			reports <- children
+		})
+		return nil
+	})
+	k.Apply(theirs())
+	running := start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ResourceConflict"),
+		testkit.Match("the report's word", func(s *site.Site) bool { return s.Status.Seen == 1 }))
+	quiet(k, running, still)
+	var last []conditions.Child
+	for len(reports) > 0 {
+		last = <-reports
+	}
+	want := []conditions.Child{
+		{Kind: "ConfigMap", Namespace: k.Namespace, Name: "mine", Ready: true, Reason: "Ready"},
+		{
+			Kind: "Deployment", Namespace: k.Namespace, Name: "a", Reason: "Progressing",
+			Message: "Replicas: 0/1",
+		},
+		{
+			Kind: "ConfigMap", Namespace: k.Namespace, Name: "taken", Reason: "ResourceConflict",
+			Message: "ConfigMap " + k.Namespace + "/taken exists and belongs to nobody: delete it or rename it",
+		},
+		{
+			Kind: "ConfigMap", Namespace: k.Namespace, Name: "later", Reason: "Progressing",
+			Message: "ConfigMap later waits for Deployment a",
+		},
+	}
+	if diff := cmp.Diff(want, last); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A report that panics concerns its own object, and is tried again.
+func TestReportMayPanic(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k, operator(func(ctx context.Context, p *pass) error {
+		text := p.Object.Spec.Text
+		p.Report(func([]conditions.Child) {
+			if text != "mended" {
+				panic("oh no")
+			}
+		})
+		return oneChild(ctx, p)
+	}))
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Panic"))
+	k.Update(s, func() { s.Spec.Text = "mended" })
+	k.Eventually(s, testkit.Ready())
+}
+
+// A spec may ask for a pause, too.
+func TestPausedBySpec(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := operator(oneChild)
+	op.Paused = func(s *site.Site) bool { return s.Spec.Text == "stop" }
+	running := start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	converged(k, running, s)
+	k.Update(s, func() { s.Spec.Text = "stop" })
+	k.Eventually(s, testkit.Condition("Paused", metav1.ConditionTrue))
+	if _, _, message := condition(s, "Paused"); !strings.Contains(message, "its spec asks for a pause") {
+		t.Errorf("the message is %q", message)
+	}
+	c := named(&corev1.ConfigMap{}, s.Name)
+	k.Consistently(c, window, text("hello"))
+	if plan := sdk.Dry(t.Context(), op, s); len(plan.Steps) != 1 || plan.Steps[0].Why != "its spec asks for a pause" {
+		t.Errorf("the plan is\n%s", plan)
+	}
+	k.Update(s, func() { s.Spec.Text = "go" })
+	k.Eventually(s, testkit.Ready(), without("Paused"))
+	k.Eventually(c, text("go"))
+}
+
+// Who keeps children of some kinds leaves the others to garbage collection.
+func TestChildrenOfAKindCanBeKept(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := operator(func(_ context.Context, p *pass) error {
+		sdk.Apply(p, configMap(p.Object, p.Object.Name))
+		sdk.Apply(p, secret(p.Object.Name, "x"))
+		return nil
+	})
+	op.Finalize = func(_ context.Context, p *pass) error {
+		p.KeepChildren(&corev1.Secret{})
+		return nil
+	}
+	start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Ready())
+	kept, other := get(k, named(&corev1.Secret{}, s.Name)), get(k, named(&corev1.ConfigMap{}, s.Name))
+	k.Delete(s)
+	k.Eventually(s, testkit.Gone())
+	if k.Get(kept); len(kept.OwnerReferences) > 0 {
+		t.Errorf("the Secret is not kept: %v", kept.OwnerReferences)
+	}
+	k.Eventually(other, testkit.Gone())
+}
+
+// Who adopts with a condition leaves everything else alone.
+func TestAdoptIf(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k, operator(func(_ context.Context, p *pass) error {
+		left := func(o client.Object) bool { return o.GetLabels()["left"] == "by-us" }
+		sdk.Apply(p, configMap(p.Object, "taken"), sdk.AdoptIf(left))
+		return nil
+	}))
+	taken, s := theirs(), newSite("a")
+	k.Apply(taken)
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ResourceConflict"))
+	k.Consistently(taken, 100*time.Millisecond, text("theirs"))
+	k.Update(taken, func() { taken.Labels["left"] = "by-us" })
+	k.Eventually(s, testkit.Ready())
+	k.Eventually(taken, text("hello"))
+}
