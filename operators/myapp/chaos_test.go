@@ -1,0 +1,30 @@
+package myapp_test
+
+import (
+	"testing"
+
+	"github.com/homeostat-dev/homeostat/operators/myapp"
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/chaos"
+)
+
+// Every fault at every moment where it can matter, two replicas whose leader dies among them. What comes of it has to be
+// what comes of it without the fault. With -short some are tried.
+func TestEverythingThatCanGoWrong(t *testing.T) {
+	t.Parallel()
+	chaos.Sweep(t, myapp.Operator, chaos.Scenario{
+		{Name: "create", Do: func(k *testkit.K) { k.Apply(everything("a")) }},
+		{Name: "change the image", Do: func(k *testkit.K) {
+			app := newMyApp("a")
+			k.Update(app, func() { app.Spec.Image = "nginx:1.22" })
+		}},
+		{Name: "ask for less", Do: func(k *testkit.K) {
+			app := newMyApp("a")
+			k.Update(app, func() {
+				app.Spec.Service.Enabled, app.Spec.Ingress.Enabled, app.Spec.Autoscaling = false, false, nil
+				app.Spec.Storage.Size = "2Gi"
+			})
+		}},
+		{Name: "delete the Deployment", Do: func(k *testkit.K) { k.Delete(deployment("a")) }},
+	}, chaos.All)
+}

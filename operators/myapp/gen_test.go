@@ -1,0 +1,32 @@
+package myapp_test
+
+import (
+	"testing"
+
+	"github.com/homeostat-dev/homeostat/operators/myapp"
+	"github.com/homeostat-dev/homeostat/testkit/gen"
+)
+
+// Whatever its specification was before, everything becomes what the specification says now. The seed keeps the test the
+// same from run to run; the flag -testkit.seed tries others.
+func TestNothingDependsOnThePast(t *testing.T) {
+	t.Parallel()
+	steps := 30
+	if testing.Short() { // all of them take a minute
+		steps = 10
+	}
+	for sample, more := range map[string][]gen.Option{
+		"example": nil,
+		"full": {
+			gen.Keeps("persistentvolumeclaims"), // its deletionPolicy is RetainData
+			gen.Ignore("the autoscaler decides, and begins with what there is", "deployments.apps/shop.spec.replicas"),
+		},
+	} {
+		t.Run(sample, func(t *testing.T) {
+			t.Parallel()
+			gen.Explore(t, myapp.Operator,
+				gen.From("config/crd/mycompany.com_myapps.yaml", "config/samples/"+sample+".yaml"),
+				append(more, gen.Seed(1), gen.Sequences(1), gen.Steps(steps))...)
+		})
+	}
+}

@@ -1,0 +1,430 @@
+package myapp_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/myapp/api/v1"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// The manifest of the founding article, unchanged, and what its code makes of it.
+func TestTheArticlesManifest(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	app := sample(t, "example")
+	k.Apply(app)
+	k.Eventually(app, testkit.Ready(), pods(1), phase(v1.PhaseReady))
+	if got, want := app.Status.Message, "App my-web-app resources created successfully."; got != want {
+		t.Errorf("the message is %q, want %q", got, want)
+	}
+
+	data, set := asTheArticleHasThem(t, k)
+	k.Eventually(app, child("PersistentVolumeClaim", "my-web-app-data", "Ready"), child("Deployment", "my-web-app", "Ready"),
+		testkit.Condition("Available", metav1.ConditionTrue), testkit.Condition("VolumeBound", metav1.ConditionTrue),
+		testkit.Condition("ResourcesApplied", metav1.ConditionTrue))
+	if v := app.Status.Volume; v == nil || v.Phase != corev1.ClaimBound || v.Capacity != "1Gi" || v.Requested != "1Gi" {
+		t.Errorf("the status says of the volume: %+v", v)
+	}
+
+	// What the article says and its code does not do.
+	former := set.UID
+	k.Delete(set)
+	k.Eventually(set, testkit.Match("another one", func(d *appsv1.Deployment) bool { return d.UID != former }))
+	k.Eventually(app, testkit.Ready(), pods(1))
+	k.Update(app, func() { app.Spec.Image = "nginx:1.22" })
+	k.Eventually(set, image("nginx:1.22"), testkit.Ready())
+	k.Eventually(app, testkit.Ready())
+	k.Delete(app)
+	k.Eventually(app, testkit.Gone())
+	k.Eventually(set, testkit.Gone())
+	k.Eventually(data, testkit.Gone())
+}
+
+// asTheArticleHasThem checks the children that the article's code makes, field by field, and returns them.
+func asTheArticleHasThem(t *testing.T, k *testkit.K) (*corev1.PersistentVolumeClaim, *appsv1.Deployment) {
+	t.Helper()
+	data := claim("my-web-app-data")
+	k.Get(data)
+	if diff := cmp.Diff([]corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, data.Spec.AccessModes); diff != "" {
+		t.Errorf("access modes, -want +got:\n%s", diff)
+	}
+	if size := data.Spec.Resources.Requests[corev1.ResourceStorage]; size.Cmp(resource.MustParse("1Gi")) != 0 {
+		t.Errorf("the size is %s, want 1Gi", &size)
+	}
+	set := deployment("my-web-app")
+	k.Get(set)
+	if *set.Spec.Replicas != 1 || set.Spec.Selector.MatchLabels["app"] != "my-web-app" ||
+		set.Spec.Template.Labels["app"] != "my-web-app" {
+		t.Errorf("replicas %d, selector %v, labels %v", *set.Spec.Replicas, set.Spec.Selector, set.Spec.Template.Labels)
+	}
+	pod := set.Spec.Template.Spec
+	c := pod.Containers[0]
+	if c.Name != "app-container" || c.Image != "nginx:1.21" || c.Ports[0].ContainerPort != 80 {
+		t.Errorf("container %s, image %s, ports %v", c.Name, c.Image, c.Ports)
+	}
+	mount := []corev1.VolumeMount{{Name: "data-volume", MountPath: "/usr/share/nginx/html"}}
+	if diff := cmp.Diff(mount, c.VolumeMounts); diff != "" {
+		t.Errorf("mounts, -want +got:\n%s", diff)
+	}
+	if got := pod.Volumes[0]; got.Name != "data-volume" || got.PersistentVolumeClaim.ClaimName != "my-web-app-data" {
+		t.Errorf("the volume is %v", got)
+	}
+	return data, set
+}
+
+// A MyApp without a specification is one with the defaults.
+func TestDefaultsRun(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	app := newMyApp("a")
+	app.Spec = v1.MyAppSpec{}
+	k.Apply(app)
+	k.Eventually(app, testkit.Ready(), pods(1))
+	k.Eventually(deployment("a"), image("nginx:latest"))
+}
+
+// Hard scenario 1: what somebody else made under a child's name stays as it is, byte for byte, and is named; when it goes
+// the app converges, and when the app goes it stays.
+func TestSquatter(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(k)
+	squatter := deployment("my-web-app")
+	squatter.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "somebody"}}
+	squatter.Spec.Template.Labels = squatter.Spec.Selector.MatchLabels
+	squatter.Spec.Template.Spec.Containers = []corev1.Container{{Name: "theirs", Image: "theirs:1"}}
+	k.Apply(squatter)
+	k.Eventually(squatter, testkit.Ready())
+	k.Get(squatter)
+	before := squatter.DeepCopy()
+	for _, name := range []string{"first", "second"} {
+		app := sample(t, "example")
+		k.Apply(app)
+		k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "ResourceConflict"), phase(v1.PhaseFailed),
+			child("Deployment", "my-web-app", "ResourceConflict"), testkit.Condition("ResourcesApplied", metav1.ConditionFalse))
+		rest(k, op)
+		k.Get(squatter)
+		if diff := cmp.Diff(before, squatter); diff != "" {
+			t.Errorf("the squatter was changed (-before +after):\n%s", diff)
+		}
+		if name == "first" { // the app goes first
+			k.Delete(app)
+			k.Eventually(app, testkit.Gone())
+			k.Eventually(squatter, testkit.Exists())
+			continue
+		}
+		k.Delete(squatter)
+		k.Eventually(app, testkit.Ready(), pods(1))
+	}
+}
+
+// Hard scenario 2: the new pod of an app whose volume one node alone can mount does not wait for the old one, which would
+// keep the volume from it for ever.
+func TestNoDeadlockOverTheVolume(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	app := newMyApp("a")
+	k.Apply(app)
+	k.Eventually(app, testkit.Ready())
+	strategy := func(want appsv1.DeploymentStrategyType) testkit.Check {
+		return testkit.Match(string(want), func(d *appsv1.Deployment) bool {
+			return d.Spec.Strategy.Type == want &&
+				(d.Spec.Strategy.RollingUpdate == nil) == (want == appsv1.RecreateDeploymentStrategyType)
+		})
+	}
+	set := deployment("a")
+	k.Eventually(set, strategy(appsv1.RecreateDeploymentStrategyType))
+	k.Update(app, func() { app.Spec.Image = "nginx:1.22" })
+	k.Eventually(set, image("nginx:1.22"), testkit.Ready())
+
+	k.Update(app, func() { app.Spec.Storage.Enabled = new(false) })
+	k.Eventually(set, strategy(appsv1.RollingUpdateDeploymentStrategyType))
+	k.Eventually(app, testkit.Ready())
+	if v := set.Spec.Template.Spec.Volumes; len(v) > 0 {
+		t.Errorf("the pods have the volumes %v", v)
+	}
+	k.Eventually(claim("a-data"), testkit.Exists()) // nobody asked for the end of the data
+	k.Update(app, func() { app.Spec.Storage.Enabled = new(true) })
+	k.Eventually(set, strategy(appsv1.RecreateDeploymentStrategyType))
+	k.Eventually(app, testkit.Ready())
+	k.Update(app, func() { app.Spec.Strategy = v1.StrategyRollingUpdate })
+	k.Eventually(set, strategy(appsv1.RollingUpdateDeploymentStrategyType))
+	k.Eventually(app, testkit.Ready())
+}
+
+// Hard scenario 3: who scales the Deployment is not fought, and a change of the image is one write.
+func TestScaledByOthers(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(k)
+	app := newMyApp("a")
+	app.Spec.Storage.Enabled = new(false)
+	k.Apply(app)
+	k.Eventually(app, testkit.Ready(), pods(1))
+	set := deployment("a")
+	k.Update(set, func() { set.Spec.Replicas = new(int32(5)) })
+	k.Eventually(app, testkit.Ready(), pods(5))
+	rest(k, op)
+	op.Recorder().Reset()
+	k.Update(app, func() { app.Spec.Image = "nginx:1.22" })
+	k.Eventually(set, image("nginx:1.22"), replicas(5), testkit.Ready())
+	k.Eventually(app, testkit.Ready(), pods(5))
+	rest(k, op)
+	n := 0
+	for _, r := range writes(op) {
+		if r.Resource == "deployments" {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("the Deployment was written %d times, want once: %v", n, writes(op))
+	}
+	k.Update(app, func() { app.Spec.Replicas = new(int32(2)) })
+	k.Eventually(set, replicas(2))
+	k.Update(app, func() { app.Spec.Replicas = nil })
+	k.Eventually(app, testkit.Ready(), pods(2))
+}
+
+// kubectl scale and a HorizontalPodAutoscaler of somebody's own work on the MyApp itself.
+func TestScaleSubresource(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	app := newMyApp("a")
+	app.Spec.Storage.Enabled, app.Spec.Replicas = new(false), new(int32(1))
+	k.Apply(app)
+	k.Eventually(app, testkit.Ready(), pods(1))
+	scale := &autoscalingv1.Scale{}
+	if err := k.Client.SubResource("scale").Get(k.Context(), app, scale); err != nil {
+		t.Fatal(err)
+	}
+	if scale.Status.Replicas != 1 || scale.Status.Selector != "app=a" {
+		t.Errorf("the scale is %+v", scale.Status)
+	}
+	scale.Spec.Replicas = 3
+	if err := k.Client.SubResource("scale").Update(k.Context(), app, client.WithSubResourceBody(scale)); err != nil {
+		t.Fatal(err)
+	}
+	k.Eventually(deployment("a"), replicas(3))
+	k.Eventually(app, testkit.Ready(), pods(3))
+}
+
+// Everything that is asked for is there, and goes when it is asked for no longer.
+func TestServiceIngressAutoscaler(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	app := everything("a")
+	k.Apply(app)
+	k.Eventually(app, testkit.Ready(), pods(2), testkit.Match("url", func(o *v1.MyApp) bool {
+		return o.Status.URL == "http://a.example.com/"
+	}))
+	inside, outside := service("a"), &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	k.Get(inside)
+	k.Get(outside)
+	k.Get(scaler)
+	port := inside.Spec.Ports[0].Name
+	if got := outside.Spec.Rules[0].HTTP.Paths[0].Backend.Service; got.Name != "a" || got.Port.Name != port {
+		t.Errorf("the Ingress leads to %v, and the Service has %v", got, inside.Spec.Ports)
+	}
+	if ref := scaler.Spec.ScaleTargetRef; ref.Kind != "Deployment" || ref.Name != "a" || scaler.Spec.MaxReplicas != 3 {
+		t.Errorf("the autoscaler is %+v", scaler.Spec)
+	}
+	k.Update(app, func() {
+		app.Spec.Service.Port, app.Spec.Ingress.TLSSecretName = new(int32(8080)), "certificate"
+		app.Spec.Autoscaling.TargetCPUUtilizationPercentage = 50
+	})
+	k.Eventually(inside, testkit.Match("port 8080", func(s *corev1.Service) bool { return s.Spec.Ports[0].Port == 8080 }))
+	k.Eventually(app, testkit.Match("url", func(o *v1.MyApp) bool { return o.Status.URL == "https://a.example.com/" }))
+	k.Update(app, func() {
+		app.Spec.Service.Enabled, app.Spec.Ingress.Enabled, app.Spec.Autoscaling = false, false, nil
+	})
+	k.Eventually(inside, testkit.Gone())
+	k.Eventually(outside, testkit.Gone())
+	k.Eventually(scaler, testkit.Gone())
+	k.Eventually(app, testkit.Ready(), testkit.Match("nothing of them", func(o *v1.MyApp) bool {
+		return o.Status.URL == "" && len(o.Status.Resources) == 2
+	}))
+}
+
+// What only the pod template knows is merged into it.
+func TestPodTemplate(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	app := newMyApp("a")
+	app.Spec.PodTemplate = &runtime.RawExtension{Raw: []byte(`{
+		"metadata": {"labels": {"app": "theirs", "team": "shop"}},
+		"spec": {"terminationGracePeriodSeconds": 5, "containers": [
+			{"name": "app-container", "workingDir": "/tmp"}, {"name": "sidecar", "image": "sidecar:1"}
+		]}}`)}
+	k.Apply(app)
+	k.Eventually(app, testkit.Ready())
+	set := deployment("a")
+	k.Get(set)
+	pod := set.Spec.Template
+	if pod.Labels["app"] != "a" || pod.Labels["team"] != "shop" || *pod.Spec.TerminationGracePeriodSeconds != 5 {
+		t.Errorf("labels %v, grace period %d", pod.Labels, *pod.Spec.TerminationGracePeriodSeconds)
+	}
+	byName := map[string]corev1.Container{}
+	for _, c := range pod.Spec.Containers {
+		byName[c.Name] = c
+	}
+	c := byName["app-container"]
+	if c.WorkingDir != "/tmp" || c.Image != "nginx:1.21" || byName["sidecar"].Image != "sidecar:1" {
+		t.Errorf("the containers are %v", byName)
+	}
+	k.Update(app, func() { app.Spec.PodTemplate.Raw = []byte(`{"spec": {"contaners": []}}`) })
+	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "InvalidPodTemplate"))
+	k.Eventually(set, testkit.Exists())
+	k.Update(app, func() { app.Spec.PodTemplate = nil })
+	k.Eventually(app, testkit.Ready(), pods(1))
+}
+
+// Why a pod cannot run is said where people look, and correcting it is enough.
+func TestWrongImage(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(k)
+	app := newMyApp("a")
+	app.Spec.Image = "does-not-exist:1"
+	k.Apply(app)
+	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "ImagePullBackOff"), phase(v1.PhaseProgressing))
+	rest(k, op)
+	k.Update(app, func() { app.Spec.Image = "nginx:1.21" })
+	k.Eventually(app, testkit.Ready(), testkit.Match("the image that runs", func(o *v1.MyApp) bool {
+		return o.Status.Image == "nginx:1.21"
+	}))
+}
+
+func TestDeletionPolicy(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	app := newMyApp("a")
+	app.Spec.DeletionPolicy = v1.DeletionRetainData
+	k.Apply(app)
+	k.Eventually(app, testkit.Ready())
+	data := claim("a-data")
+	k.Get(data)
+	before := data.UID
+	k.Delete(app)
+	k.Eventually(app, testkit.Gone())
+	k.Eventually(deployment("a"), testkit.Gone())
+	k.Get(data)
+	if len(data.OwnerReferences) > 0 || data.DeletionTimestamp != nil {
+		t.Fatalf("the claim is not kept: %+v", data.ObjectMeta)
+	}
+	again := newMyApp("a")
+	k.Apply(again)
+	k.Eventually(again, testkit.Ready())
+	k.Get(data)
+	if data.UID != before || !metav1.IsControlledBy(data, again) {
+		t.Errorf("the data was not taken over: %+v", data.ObjectMeta)
+	}
+}
+
+func TestExistingClaim(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	app := newMyApp("a")
+	app.Spec.Storage.ExistingClaim = "theirs"
+	k.Apply(app)
+	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "ReferenceNotFound"))
+	theirs := claim("theirs")
+	theirs.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+	theirs.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("3Gi")}
+	k.Apply(theirs)
+	k.Eventually(app, testkit.Ready(), testkit.Match("their volume", func(o *v1.MyApp) bool {
+		return o.Status.Volume != nil && o.Status.Volume.Name == "theirs" && o.Status.Volume.Capacity == "3Gi"
+	}))
+	k.Eventually(claim("a-data"), testkit.Gone())
+	set := deployment("a")
+	if k.Get(set); set.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
+		t.Errorf("the strategy is %s although many nodes can mount the volume", set.Spec.Strategy.Type)
+	}
+	k.Delete(app)
+	k.Eventually(app, testkit.Gone())
+	k.Eventually(theirs, testkit.Exists())
+}
+
+// A volume grows. What was granted is the least that it can be afterwards.
+func TestStorageGrows(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	app := newMyApp("a")
+	k.Apply(app)
+	k.Eventually(app, testkit.Ready())
+	has := func(size string) testkit.Check {
+		return testkit.Match("a volume of "+size, func(o *v1.MyApp) bool {
+			return o.Status.Volume.Capacity == size && o.Status.Volume.Requested == size
+		})
+	}
+	k.Update(app, func() { app.Spec.Storage.Size = "2Gi" })
+	k.Eventually(app, testkit.Ready(), has("2Gi"))
+	app.Spec.Storage.Size = "1Gi"
+	if err := k.Client.Update(k.Context(), app); err == nil {
+		t.Error("a size below what was granted is accepted")
+	}
+}
+
+// A paused app is left alone.
+func TestPaused(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(k)
+	app := newMyApp("a")
+	k.Apply(app)
+	k.Eventually(app, testkit.Ready())
+	k.Update(app, func() { app.Spec.Paused, app.Spec.Image = true, "nginx:1.22" })
+	k.Eventually(app, testkit.Condition("Paused", metav1.ConditionTrue))
+	rest(k, op)
+	k.Eventually(deployment("a"), image("nginx:1.21"))
+	k.Update(app, func() { app.Spec.Paused = false })
+	k.Eventually(deployment("a"), image("nginx:1.22"))
+	k.Eventually(app, testkit.Ready())
+}
+
+// A selector that cannot be changed is told of, and the annotation lets the operator replace the Deployment without its
+// pods.
+func TestForeignSelector(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(k)
+	app := newMyApp("a")
+	k.Apply(app)
+	k.Eventually(app, testkit.Ready())
+	op.Stop()
+	set := deployment("a")
+	k.Get(set)
+	restored := set.DeepCopy()
+	restored.ResourceVersion, restored.UID = "", ""
+	restored.Spec.Selector.MatchLabels["app"], restored.Spec.Template.Labels["app"] = "b", "b"
+	k.Delete(set)
+	k.Eventually(set, testkit.Gone())
+	k.Apply(restored)
+	start(k)
+	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "ImmutableField"))
+	k.Update(app, func() { app.Annotations = map[string]string{"mycompany.com/recreate": "true"} })
+	k.Eventually(app, testkit.Ready())
+	k.Eventually(set, testkit.Match("our selector", func(d *appsv1.Deployment) bool {
+		return d.Spec.Selector.MatchLabels["app"] == "a"
+	}))
+}
