@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -241,7 +242,27 @@ func checkStatefulSet(t *testing.T, client kubernetes.Interface) {
 		return err == nil && set.Status.ReadyReplicas == 2
 	})
 	t.Logf("StatefulSet of 2 with volumes ready after %v", time.Since(began))
+	checkExpansion(t, client)
 	checkReclaim(t, client)
+}
+
+// checkExpansion asks for more room: the volume gets it, and then the claim says so.
+func checkExpansion(t *testing.T, client kubernetes.Interface) {
+	t.Helper()
+	claims, patch := client.CoreV1().PersistentVolumeClaims("default"), `{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`
+	_, err := claims.Patch(t.Context(), "data-db-0", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := resource.MustParse("2Gi")
+	until(t, func() bool {
+		claim, err := claims.Get(t.Context(), "data-db-0", metav1.GetOptions{})
+		if err != nil || !claim.Status.Capacity.Storage().Equal(want) {
+			return false
+		}
+		volume, err := client.CoreV1().PersistentVolumes().Get(t.Context(), claim.Spec.VolumeName, metav1.GetOptions{})
+		return err == nil && volume.Spec.Capacity.Storage().Equal(want)
+	})
 }
 
 // checkReclaim deletes what uses the claims, then the claims: the volumes have to go as well.

@@ -14,6 +14,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -30,13 +31,16 @@ const provisioner = "testkit.homeostat.dev"
 // provisionedBy is the annotation by which Kubernetes knows who has to delete a volume.
 const provisionedBy = "pv.kubernetes.io/provisioned-by"
 
+// handedTo is the annotation by which Kubernetes tells a provisioner that a claim is its business.
+const handedTo = "volume.kubernetes.io/storage-provisioner"
+
 // Start creates the class and serves its claims until ctx ends.
 func Start(ctx context.Context, client kubernetes.Interface) error {
 	class := &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: ClassName, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"},
 		},
-		Provisioner: provisioner,
+		Provisioner: provisioner, AllowVolumeExpansion: new(true),
 	}
 	_, err := client.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{})
 	if err != nil {
@@ -112,10 +116,16 @@ func (s *server) process(ctx context.Context, i item) error {
 	return nil
 }
 
-// provide makes a volume for a claim that has none. Kubernetes's own controller binds the two.
+// provide makes a volume for a claim that has none and that Kubernetes's own controller hands over. That one binds the two.
 func (s *server) provide(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	class := claim.Spec.StorageClassName
-	if class == nil || *class != ClassName || claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil {
+	if class == nil || *class != ClassName || claim.DeletionTimestamp != nil {
+		return nil
+	}
+	if claim.Spec.VolumeName != "" {
+		return s.expand(ctx, claim)
+	}
+	if claim.Annotations[handedTo] != provisioner {
 		return nil
 	}
 	volume := &corev1.PersistentVolume{
@@ -140,6 +150,28 @@ func (s *server) provide(ctx context.Context, claim *corev1.PersistentVolumeClai
 	_, err := s.client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating a volume: %w", err)
+	}
+	return nil
+}
+
+// expand makes the volume of a claim as large as the claim asks for, as a driver would: first the volume, then what the claim
+// says of it.
+func (s *server) expand(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
+	if claim.Status.Phase != corev1.ClaimBound || asked.Cmp(has) <= 0 {
+		return nil
+	}
+	capacity := fmt.Appendf(nil, `{"spec":{"capacity":{"storage":%q}}}`, asked.String())
+	_, err := s.client.CoreV1().PersistentVolumes().
+		Patch(ctx, claim.Spec.VolumeName, types.MergePatchType, capacity, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("expanding a volume: %w", err)
+	}
+	status := fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"capacity":{"storage":%q}}}`, claim.UID, asked.String())
+	_, err = s.client.CoreV1().PersistentVolumeClaims(claim.Namespace).
+		Patch(ctx, claim.Name, types.MergePatchType, status, metav1.PatchOptions{}, "status")
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("telling a claim of its volume: %w", err)
 	}
 	return nil
 }
