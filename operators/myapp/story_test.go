@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/myapp/api/v1"
@@ -199,20 +200,26 @@ func TestScaledByOthers(t *testing.T) {
 	k.Eventually(app, testkit.Ready(), pods(2))
 }
 
-// kubectl scale and a HorizontalPodAutoscaler of somebody's own work on the MyApp itself.
+// kubectl scale and, once there is a number, a HorizontalPodAutoscaler of somebody's own work on the MyApp itself.
 func TestScaleSubresource(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
 	app := newMyApp("a")
-	app.Spec.Storage.Enabled, app.Spec.Replicas = new(false), new(int32(1))
+	app.Spec.Storage.Enabled = new(false)
 	k.Apply(app)
 	k.Eventually(app, testkit.Ready(), pods(1))
+	asKubectlDoes := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":2}}`))
 	scale := &autoscalingv1.Scale{}
+	err := k.Client.SubResource("scale").Patch(k.Context(), app, asKubectlDoes, client.WithSubResourceBody(scale))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Eventually(app, testkit.Ready(), pods(2))
 	if err := k.Client.SubResource("scale").Get(k.Context(), app, scale); err != nil {
 		t.Fatal(err)
 	}
-	if scale.Status.Replicas != 1 || scale.Status.Selector != "app=a" {
+	if scale.Status.Replicas != 2 || scale.Status.Selector != "app=a" {
 		t.Errorf("the scale is %+v", scale.Status)
 	}
 	scale.Spec.Replicas = 3

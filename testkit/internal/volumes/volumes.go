@@ -154,8 +154,8 @@ func (s *server) provide(ctx context.Context, claim *corev1.PersistentVolumeClai
 	return nil
 }
 
-// expand makes the volume of a claim as large as the claim asks for, as a driver would: first the volume, then what the claim
-// says of it.
+// expand makes the volume of a claim as large as the claim asks for, as a driver would: first the volume, then what the
+// claim says of it.
 func (s *server) expand(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	if claim.Status.Phase != corev1.ClaimBound || asked.Cmp(has) <= 0 {

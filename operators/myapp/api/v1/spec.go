@@ -15,8 +15,8 @@ type MyAppSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="an image reference contains no white space: remove it from spec.image, for example nginx:1.21"
 	Image string `json:"image,omitempty"`
 	// Replicas is how many pods run. If it is not set, one is started, and afterwards the number belongs to whoever
-	// scales the Deployment: kubectl scale, a HorizontalPodAutoscaler or a person. To scale the MyApp itself, which
-	// kubectl scale myapp does, it has to be set: the API server knows no scale without it.
+	// scales the Deployment: kubectl scale, a HorizontalPodAutoscaler or a person. For an autoscaler that targets the
+	// MyApp itself it has to be set: the API server tells no scale without it.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100

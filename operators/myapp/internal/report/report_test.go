@@ -117,7 +117,8 @@ func TestVolume(t *testing.T) {
 		{"it waits for its first pod", "1Gi", "", v1.VolumeStatus{Phase: corev1.ClaimPending}, "Pending"},
 		{
 			"a driver may round up", "1Gi", "4Gi",
-			v1.VolumeStatus{Phase: corev1.ClaimBound, Capacity: "4Gi", Requested: "1Gi"}, "Bound",
+			v1.VolumeStatus{Phase: corev1.ClaimBound, Capacity: "4Gi", Requested: "1Gi"},
+			"Bound",
 		},
 		{
 			"it is under way", "9Gi", "4Gi", v1.VolumeStatus{Phase: corev1.ClaimBound, Capacity: "4Gi", Requested: "1Gi"}, "Resizing",
