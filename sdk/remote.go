@@ -107,7 +107,7 @@ func (e *engine[T]) collect(ctx context.Context, p *Pass[T]) (wrote bool, err er
 		return wrote, Wait("CleaningUp", "still being deleted: %s", list(left))
 	}
 	for _, s := range p.plan {
-		if s.remote && s.stored != nil {
+		if s.remote && s.stored != nil && !slices.Contains(p.keeps, s.gvk) {
 			if _, err := e.delete(ctx, s.stored, metav1.DeletePropagationBackground); err != nil {
 				return false, err
 			}

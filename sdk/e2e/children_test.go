@@ -248,7 +248,7 @@ func TestOwnsIsRefused(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	for says, owns := range map[string][]client.Object{
-		"field Owns lists ConfigMap twice":                                          {&corev1.ConfigMap{}, &corev1.ConfigMap{}},
+		"field Owns lists ConfigMap, which is listed already":                       {&corev1.ConfigMap{}, &corev1.ConfigMap{}},
 		"field Owns lists Site.e2e.homeostat.dev, which is the operator's own kind": {&corev1.ConfigMap{}, &site.Site{}},
 	} {
 		scheme := runtime.NewScheme() // and not the one of all other tests, for the operator registers its types with it
