@@ -88,6 +88,10 @@ func (r *run) deleteChild(c child) {
 	if !ok {
 		return
 	}
+	if c.kind.String() == "persistentvolumeclaims" && r.isMounted(live.Object.GetName()) {
+		r.plan.untried = "a claim that is deleted stays for as long as a pod uses it"
+		return
+	}
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground) // as kubectl does
 	if err := r.k.Client.Delete(r.k.Context(), live.Object.DeepCopy(), background); err != nil {
 		return // it is gone already
@@ -98,6 +102,22 @@ func (r *run) deleteChild(c child) {
 		again, ok := r.child(c)
 		return !ok || again.Object.GetDeletionTimestamp() != nil || again.Object.GetUID() != live.Object.GetUID()
 	})
+}
+
+// isMounted reports whether a pod uses the claim of that name.
+func (r *run) isMounted(claim string) bool {
+	_, found := r.find(func(h history.Change) bool {
+		if h.Resource.Resource != "pods" {
+			return false
+		}
+		volumes, _, _ := unstructured.NestedSlice(h.Object.Object, "spec", "volumes")
+		return slices.ContainsFunc(volumes, func(v any) bool {
+			volume, _ := v.(map[string]any)
+			name, _, _ := unstructured.NestedString(volume, "persistentVolumeClaim", "claimName")
+			return name == claim
+		})
+	})
+	return found
 }
 
 // await waits until the history shows something, for as long as an operator would be given.

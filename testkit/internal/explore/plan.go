@@ -313,12 +313,8 @@ func (p *planner) drifts() {
 				p.skip("drift", c.name, "a Job is made for what happens once: whoever deletes it, done or not, may mean that")
 				continue
 			}
-			if c.kind.String() == "persistentvolumeclaims" {
-				p.skip("drift-deleted", c.name, "a claim that is deleted stays for as long as a pod uses it")
-			} else {
-				p.add(driftDelete(c, step))
-				p.add(driftUnseen(c, step))
-			}
+			p.add(driftDelete(c, step))
+			p.add(driftUnseen(c, step))
 			if p.known.invents(c) {
 				p.skip("drift-edited", c.name, "a Secret with something made up may be meant to be made once and never touched again")
 				continue
