@@ -205,7 +205,7 @@ func (r *record) tell(ctx context.Context) (err error) {
 // Deleting the object with foreground propagation deletes them nevertheless, because the garbage collector is faster.
 func (p *Pass[T]) KeepChildren(kinds ...client.Object) {
 	if len(kinds) == 0 {
-		p.keeps = p.seen.kinds.owned
+		p.keeps = slices.Clone(p.seen.kinds.owned)
 	}
 	for _, o := range kinds {
 		gvk, err := apiutil.GVKForObject(o, p.seen.kinds.scheme)

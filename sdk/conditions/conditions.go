@@ -46,9 +46,11 @@ type Status struct {
 //
 // +kubebuilder:object:generate=true
 type Child struct {
-	// Kind and name of the object, and its namespace if it has one.
+	// Kind of the object.
 	Kind string `json:"kind"`
+	// Name of the object.
 	Name string `json:"name"`
+	// Namespace of the object, if it has one.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 	// UID of the object, if it exists.
