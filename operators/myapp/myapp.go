@@ -49,7 +49,7 @@ func reconcile(_ context.Context, p *sdk.Pass[*v1.MyApp]) error {
 	}
 	report.Volume(app, claim)
 	name := ""
-	if claim != nil && *app.Spec.Storage.Enabled {
+	if claim != nil && app.Spec.Storage.IsEnabled() {
 		name = claim.Name
 	}
 	deployment, err := desired.Deployment(app, name, alone)
@@ -74,7 +74,7 @@ func reconcile(_ context.Context, p *sdk.Pass[*v1.MyApp]) error {
 func volume(p *sdk.Pass[*v1.MyApp]) (claim *corev1.PersistentVolumeClaim, alone bool, err error) {
 	storage := &p.Object.Spec.Storage
 	if storage.ExistingClaim != "" {
-		if !*storage.Enabled {
+		if !storage.IsEnabled() {
 			return nil, false, nil
 		}
 		theirs := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: storage.ExistingClaim}}
@@ -87,12 +87,12 @@ func volume(p *sdk.Pass[*v1.MyApp]) (claim *corev1.PersistentVolumeClaim, alone 
 	if err != nil {
 		return nil, false, sdk.Invalid("InvalidSize", "%v", err)
 	}
-	if _, exists := sdk.Live(p, want.DeepCopy()); !exists && !*storage.Enabled {
+	if _, exists := sdk.Live(p, want.DeepCopy()); !exists && !storage.IsEnabled() {
 		return nil, false, nil
 	}
 	live := sdk.Apply(p, want, sdk.AdoptIf(left)).Live()
 	live.Name = want.Name
-	return live, *storage.Enabled && desired.Alone(storage.AccessModes), nil
+	return live, storage.IsEnabled() && desired.Alone(storage.AccessModes), nil
 }
 
 // left reports whether a claim was left by a MyApp with RetainData.

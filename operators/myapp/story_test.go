@@ -132,41 +132,6 @@ func TestSquatter(t *testing.T) {
 	}
 }
 
-// Hard scenario 2: the new pod of an app whose volume one node alone can mount does not wait for the old one, which would
-// keep the volume from it for ever.
-func TestNoDeadlockOverTheVolume(t *testing.T) {
-	t.Parallel()
-	k := testkit.New(t)
-	start(k)
-	app := newMyApp("a")
-	k.Apply(app)
-	k.Eventually(app, testkit.Ready())
-	strategy := func(want appsv1.DeploymentStrategyType) testkit.Check {
-		return testkit.Match(string(want), func(d *appsv1.Deployment) bool {
-			return d.Spec.Strategy.Type == want &&
-				(d.Spec.Strategy.RollingUpdate == nil) == (want == appsv1.RecreateDeploymentStrategyType)
-		})
-	}
-	set := deployment("a")
-	k.Eventually(set, strategy(appsv1.RecreateDeploymentStrategyType))
-	k.Update(app, func() { app.Spec.Image = "nginx:1.22" })
-	k.Eventually(set, image("nginx:1.22"), testkit.Ready())
-
-	k.Update(app, func() { app.Spec.Storage.Enabled = new(false) })
-	k.Eventually(set, strategy(appsv1.RollingUpdateDeploymentStrategyType))
-	k.Eventually(app, testkit.Ready())
-	if v := set.Spec.Template.Spec.Volumes; len(v) > 0 {
-		t.Errorf("the pods have the volumes %v", v)
-	}
-	k.Eventually(claim("a-data"), testkit.Exists()) // nobody asked for the end of the data
-	k.Update(app, func() { app.Spec.Storage.Enabled = new(true) })
-	k.Eventually(set, strategy(appsv1.RecreateDeploymentStrategyType))
-	k.Eventually(app, testkit.Ready())
-	k.Update(app, func() { app.Spec.Strategy = v1.StrategyRollingUpdate })
-	k.Eventually(set, strategy(appsv1.RollingUpdateDeploymentStrategyType))
-	k.Eventually(app, testkit.Ready())
-}
-
 // Hard scenario 3: who scales the Deployment is not fought, and a change of the image is one write.
 func TestScaledByOthers(t *testing.T) {
 	t.Parallel()
@@ -317,79 +282,6 @@ func TestWrongImage(t *testing.T) {
 	k.Eventually(app, testkit.Ready(), testkit.Match("the image that runs", func(o *v1.MyApp) bool {
 		return o.Status.Image == "nginx:1.21"
 	}))
-}
-
-func TestDeletionPolicy(t *testing.T) {
-	t.Parallel()
-	k := testkit.New(t)
-	start(k)
-	app := newMyApp("a")
-	app.Spec.DeletionPolicy = v1.DeletionRetainData
-	k.Apply(app)
-	k.Eventually(app, testkit.Ready())
-	data := claim("a-data")
-	k.Get(data)
-	before := data.UID
-	k.Delete(app)
-	k.Eventually(app, testkit.Gone())
-	k.Eventually(deployment("a"), testkit.Gone())
-	k.Get(data)
-	if len(data.OwnerReferences) > 0 || data.DeletionTimestamp != nil {
-		t.Fatalf("the claim is not kept: %+v", data.ObjectMeta)
-	}
-	again := newMyApp("a")
-	k.Apply(again)
-	k.Eventually(again, testkit.Ready())
-	k.Get(data)
-	if data.UID != before || !metav1.IsControlledBy(data, again) {
-		t.Errorf("the data was not taken over: %+v", data.ObjectMeta)
-	}
-}
-
-func TestExistingClaim(t *testing.T) {
-	t.Parallel()
-	k := testkit.New(t)
-	start(k)
-	app := newMyApp("a")
-	app.Spec.Storage.ExistingClaim = "theirs"
-	k.Apply(app)
-	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "ReferenceNotFound"))
-	theirs := claim("theirs")
-	theirs.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
-	theirs.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("3Gi")}
-	k.Apply(theirs)
-	k.Eventually(app, testkit.Ready(), testkit.Match("their volume", func(o *v1.MyApp) bool {
-		return o.Status.Volume != nil && o.Status.Volume.Name == "theirs" && o.Status.Volume.Capacity == "3Gi"
-	}))
-	k.Eventually(claim("a-data"), testkit.Gone())
-	set := deployment("a")
-	if k.Get(set); set.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
-		t.Errorf("the strategy is %s although many nodes can mount the volume", set.Spec.Strategy.Type)
-	}
-	k.Delete(app)
-	k.Eventually(app, testkit.Gone())
-	k.Eventually(theirs, testkit.Exists())
-}
-
-// A volume grows. What was granted is the least that it can be afterwards.
-func TestStorageGrows(t *testing.T) {
-	t.Parallel()
-	k := testkit.New(t)
-	start(k)
-	app := newMyApp("a")
-	k.Apply(app)
-	k.Eventually(app, testkit.Ready())
-	has := func(size string) testkit.Check {
-		return testkit.Match("a volume of "+size, func(o *v1.MyApp) bool {
-			return o.Status.Volume.Capacity == size && o.Status.Volume.Requested == size
-		})
-	}
-	k.Update(app, func() { app.Spec.Storage.Size = "2Gi" })
-	k.Eventually(app, testkit.Ready(), has("2Gi"))
-	app.Spec.Storage.Size = "1Gi"
-	if err := k.Client.Update(k.Context(), app); err == nil {
-		t.Error("a size below what was granted is accepted")
-	}
 }
 
 // A paused app is left alone.

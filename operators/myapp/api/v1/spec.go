@@ -153,6 +153,9 @@ type Storage struct {
 	ExistingClaim string `json:"existingClaim,omitempty"`
 }
 
+// IsEnabled reports whether the volume is mounted, as it is by default.
+func (s *Storage) IsEnabled() bool { return s.Enabled == nil || *s.Enabled }
+
 // Service is how the pods are reached inside the cluster.
 type Service struct {
 	// Enabled makes a Service with the name of the MyApp and its ports.
