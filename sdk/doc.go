@@ -32,7 +32,7 @@
 //   - [Installed]: whether the cluster has an owned kind that it need not have.
 //   - [Dry]: the plan of a pass as a value, without a cluster. A program's flag --dry-run prints it for each object.
 //   - [Main]: a program with flags, environment, probes, metrics and leader election; [Operator.SetupWithManager]: the
-//     same operator in a manager of yours.
+//     same operator in a manager of yours. [Program]: with flags of your own. [Custom]: for a controller of another shape.
 //   - Package apply: one object to a desired state, with any controller-runtime client.
 //   - Package conditions: the conditions of a status, with any reconciler.
 //   - Package finalizer: adding and removing one finalizer without losing another controller's.

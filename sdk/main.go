@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -23,7 +24,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// Runnable is any [Operator].
+// Runnable is any [Operator], or a [Custom] controller.
 type Runnable interface {
 	SetupWithManager(mgr manager.Manager, opts ...SetupOption) error
 	name() string
@@ -32,13 +33,60 @@ type Runnable interface {
 
 func (op *Operator[T]) name() string { return op.Name }
 
+// Custom is a controller that does not bring about objects of a kind of its own, and so is no [Operator], but is to run in
+// the same kind of program.
+type Custom struct {
+	// Name names the controller in messages and in the program's leader election. It must be a DNS label. Required.
+	Name string
+	// Setup adds the controller to a manager, for objects in these namespaces, or in all if there are none, with that many
+	// workers. Required.
+	Setup func(mgr manager.Manager, namespaces []string, workers int) error
+	// DryRun prints what the controller would do now, and writes nothing. Nil means that the flag --dry-run is refused.
+	DryRun func(ctx context.Context, cfg *rest.Config, namespaces []string, out io.Writer) error
+}
+
+// SetupWithManager adds the controller to a manager.
+func (c *Custom) SetupWithManager(mgr manager.Manager, opts ...SetupOption) error {
+	s := newSetup(opts)
+	return c.Setup(mgr, s.namespaces, s.workers)
+}
+
+func (c *Custom) name() string { return c.Name }
+
+func (c *Custom) dryRun(ctx context.Context, cfg *rest.Config, namespaces []string, out io.Writer) error {
+	if c.DryRun == nil {
+		return &usageError{fmt.Errorf("--dry-run: %s cannot tell what it would do", c.Name)}
+	}
+	return c.DryRun(ctx, cfg, namespaces, out)
+}
+
 // Main runs operators as a program, configured by flags and environment (see --help), until SIGTERM or SIGINT, and does
 // not return. A second signal ends it at once. The exit code is 0 after a shutdown that was asked for, 2 if the
 // configuration is wrong, and 1 for any other failure.
 func Main(operators ...Runnable) {
+	names := make([]string, len(operators))
+	for i, op := range operators {
+		names[i] = op.name()
+	}
+	all := func() ([]Runnable, error) { return operators, nil }
+	(&Program{Name: strings.Join(names, "-"), Operators: all}).Main()
+}
+
+// Program is a program whose operators depend on flags of its own.
+type Program struct {
+	// Name is that of the program, and of its leader election. It must be a DNS label. Required.
+	Name string
+	// Flags defines more flags. Each can also be given in the environment, as the others. Optional.
+	Flags func(*flag.FlagSet)
+	// Operators is called when all flags have their values. An error of it counts as a wrong configuration. Required.
+	Operators func() ([]Runnable, error)
+}
+
+// Main is the function [Main] for this program.
+func (program *Program) Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	err := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr, operators)
+	err := program.run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)
 	stop()
 	var usage *usageError
 	switch {
@@ -54,20 +102,20 @@ func Main(operators ...Runnable) {
 }
 
 // run is Main without the process: it returns when the context ends.
-func run(
-	ctx context.Context, args []string, lookup func(string) (string, bool), out, logs io.Writer, operators []Runnable,
+func (program *Program) run(
+	ctx context.Context, args []string, lookup func(string) (string, bool), out, logs io.Writer,
 ) error {
-	names := make([]string, len(operators))
-	for i, op := range operators {
-		names[i] = op.name()
-	}
-	s, err := parseSettings(strings.Join(names, "-"), args, lookup, out)
+	s, err := parseSettings(program, args, lookup, out)
 	if err != nil {
 		return err
 	}
 	if s.version {
 		_, err := fmt.Fprintln(out, version())
 		return err
+	}
+	operators, err := program.Operators()
+	if err != nil {
+		return &usageError{fmt.Errorf("%w (see --help)", err)}
 	}
 	logger := s.logger(logs)
 	log.SetLogger(logger)
@@ -84,11 +132,18 @@ func run(
 		}
 		return nil
 	}
+	return s.serve(ctx, cfg, operators, logger)
+}
+
+// serve runs the operators until the context ends.
+func (s *settings) serve(ctx context.Context, cfg *rest.Config, operators []Runnable, logger logr.Logger) error {
 	mgr, err := s.newManager(cfg)
 	if err != nil {
 		return err
 	}
-	for _, op := range operators {
+	names := make([]string, len(operators))
+	for i, op := range operators {
+		names[i] = op.name()
 		if err := op.SetupWithManager(mgr, InNamespaces(s.namespaces...), Workers(s.workers)); err != nil {
 			return err
 		}

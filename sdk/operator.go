@@ -147,6 +147,14 @@ type setup struct {
 	workers    int
 }
 
+func newSetup(opts []SetupOption) setup {
+	s := setup{workers: defaultWorkers}
+	for _, opt := range opts {
+		opt(&s)
+	}
+	return s
+}
+
 // InNamespaces restricts the operator to objects in these namespaces. None, the default, means all.
 func InNamespaces(names ...string) SetupOption {
 	return func(s *setup) { s.namespaces = append(s.namespaces, names...) }
@@ -161,10 +169,7 @@ func Workers(n int) SetupOption {
 // general cache would; the manager's configuration, scheme, leader election and metrics are used.
 // It returns an error that names every field of the operator that is not usable.
 func (op *Operator[T]) SetupWithManager(mgr manager.Manager, opts ...SetupOption) error {
-	s := setup{workers: defaultWorkers}
-	for _, opt := range opts {
-		opt(&s)
-	}
+	s := newSetup(opts)
 	if err := op.validate(); err != nil {
 		return err
 	}

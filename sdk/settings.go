@@ -39,11 +39,16 @@ type usageError struct{ error }
 
 func (e *usageError) Unwrap() error { return e.error }
 
-func parseSettings(name string, args []string, lookup func(string) (string, bool), out io.Writer) (*settings, error) {
-	s := &settings{name: name}
-	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+func parseSettings(
+	program *Program, args []string, lookup func(string) (string, bool), out io.Writer,
+) (*settings, error) {
+	s := &settings{name: program.Name}
+	fs := flag.NewFlagSet(program.Name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	s.define(fs, lookup)
+	if program.Flags != nil {
+		program.Flags(fs)
+	}
 	if err := fromEnvironment(fs, lookup); err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ func TestSettings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := parseSettings("web", test.args, lookupIn(test.env), t.Output())
+			got, err := parseSettings(&Program{Name: "web"}, test.args, lookupIn(test.env), t.Output())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,7 +99,7 @@ func TestWrongSettingsNameTheirSource(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := parseSettings("web", test.args, lookupIn(test.env), t.Output())
+			_, err := parseSettings(&Program{Name: "web"}, test.args, lookupIn(test.env), t.Output())
 			if _, ok := errors.AsType[*usageError](err); !ok || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v, want a usage error that says %q", err, test.says)
 			}
@@ -110,7 +110,7 @@ func TestWrongSettingsNameTheirSource(t *testing.T) {
 func TestHelpNamesFlagsAndVariables(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	if _, err := parseSettings("web", []string{"--help"}, lookupIn(nil), &out); !errors.Is(err, flag.ErrHelp) {
+	if _, err := parseSettings(&Program{Name: "web"}, []string{"--help"}, lookupIn(nil), &out); !errors.Is(err, flag.ErrHelp) {
 		t.Fatalf("got %v", err)
 	}
 	for _, part := range []string{"Usage: web", "--watch-namespaces (WATCH_NAMESPACES)", "; default: 30s"} {
