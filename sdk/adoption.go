@@ -28,11 +28,11 @@ func (e *engine[T]) adopt(
 		bare.SetNamespace(s.key.Namespace)
 		bare.SetName(s.key.Name)
 		var err error
-		if claim, err = e.view.intent(p.Object, &step{desired: bare, hold: s.hold}); err != nil {
+		if claim, err = e.view.intent(ctx, p.Object, &step{desired: bare, hold: s.hold}); err != nil {
 			return false, err
 		}
 	}
-	stored := object.Empty(s.desired)
+	stored := e.view.answer(s)
 	if err := e.owner.Update(ctx, e.client, claim, live, stored); err != nil {
 		return false, e.rejected(p, s, intent, err)
 	}

@@ -33,21 +33,33 @@ func (op *Operator[T]) dryRun(ctx context.Context, cfg *rest.Config, namespaces 
 		return fmt.Errorf("creating the client of operator %s: %w", op.Name, err)
 	}
 	k.mapper = c.RESTMapper()
-	if len(namespaces) == 0 {
-		namespaces = []string{metav1.NamespaceAll}
+	watched := namespaces
+	if len(watched) == 0 {
+		watched = []string{metav1.NamespaceAll}
 	}
-	children, err := k.children(ctx, c, namespaces)
+	children, err := k.children(ctx, c, watched)
 	if err != nil {
 		return err
 	}
-	objects, err := k.listAll(ctx, c, k.primary, object.New[T](), namespaces)
+	objects, err := k.listAll(ctx, c, k.primary, object.New[T](), watched)
 	if err != nil {
 		return err
 	}
+	objects = slices.DeleteFunc(objects, func(x client.Object) bool {
+		o, _ := x.(T) // the list is of that kind
+		return op.Selects != nil && !op.Selects(o)
+	})
 	slices.SortFunc(objects, func(a, b client.Object) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
-	d := drafter[T]{op: op, kinds: k, owner: apply.NewOwner(op.Name), read: reader(ctx, c)}
+	d := drafter[T]{op: op, kinds: k, owner: apply.NewOwner(op.Name), read: reader(ctx, c), namespaces: namespaces}
+	d.list = func(t target, like client.Object) ([]client.Object, error) {
+		opts, err := t.options()
+		if err != nil {
+			return nil, err
+		}
+		return k.listAll(ctx, c, t.gvk, like, []string{t.key.Namespace}, opts...)
+	}
 	busy, failed := 0, 0
 	for _, x := range objects {
 		o, _ := x.(T) // the list is of that kind

@@ -34,6 +34,8 @@ type engine[T Object] struct {
 	owner      *apply.Owner
 	recorder   events.EventRecorder
 	references *references
+	namespaces []string // none means all
+	excerpts   excerpts
 
 	mu     sync.Mutex
 	states map[types.NamespacedName]*state
@@ -75,7 +77,7 @@ func newEngine[T Object](op *Operator[T], mgr manager.Manager, s setup) error {
 	}
 	e := &engine[T]{
 		op: op, client: direct, view: v, owner: apply.NewOwner(op.Name), recorder: mgr.GetEventRecorder(op.Name),
-		states: map[types.NamespacedName]*state{},
+		states: map[types.NamespacedName]*state{}, namespaces: s.namespaces,
 	}
 	c, err := controller.New(op.Name, mgr, controller.Options{
 		Reconciler: e, MaxConcurrentReconciles: s.workers, EnableWarmup: new(true),
@@ -149,6 +151,9 @@ func (e *engine[T]) once(
 	if !ok {
 		return false, reconcile.Result{}, fmt.Errorf("reading %s: the cache holds a %T", key, loaded)
 	}
+	if e.op.Selects != nil && !e.op.Selects(o) {
+		return false, reconcile.Result{}, nil
+	}
 	st := e.state(key, o)
 	if wait := time.Until(st.notBefore); wait > 0 && st.version == o.GetResourceVersion() {
 		return false, reconcile.Result{RequeueAfter: wait}, nil
@@ -207,6 +212,7 @@ type outcome struct {
 	err     error
 	requeue time.Duration
 	version string // of the object after the pass
+	more    bool   // it ended because its turn was over
 }
 
 // pass looks at the object once: it lets the operator compute, carries out what it recorded and stores the status.
@@ -216,7 +222,7 @@ func (e *engine[T]) pass(ctx context.Context, st *state, o T, seen *snapshot) ou
 	switch {
 	case e.op.pausedBy(o) != "":
 		return e.paused(ctx, o, p)
-	case o.GetAnnotations()[DryRunAnnotation] == "true":
+	case o.GetAnnotations()[DryRunAnnotation] == "true" || e.op.DryRun != nil && e.op.DryRun(o):
 		return e.dryRun(ctx, o, p)
 	case !o.GetDeletionTimestamp().IsZero():
 		return e.finalize(ctx, o, p)
@@ -257,6 +263,7 @@ func (e *engine[T]) conclude(ctx context.Context, st *state, o T, p *Pass[T], ou
 	if err != nil {
 		return outcome{wrote: out.wrote, err: err, version: out.version}
 	}
+	defer func() { out.more = p.turn.ended }()
 	if complete {
 		pruned, err := e.prune(ctx, p)
 		out.wrote = out.wrote || pruned
@@ -276,10 +283,10 @@ func (e *engine[T]) newPass(ctx context.Context, st *state, o T, seen *snapshot)
 		clear(st.known)
 	}
 	return &Pass[T]{
-		Object: object.Copy(o), Log: log.FromContext(ctx), Now: time.Now(),
+		Object: object.Copy(o), Log: log.FromContext(ctx), Now: time.Now(), Namespaces: e.namespaces,
 		record: record{
-			seen: seen, troubles: st.troubles, known: st.known,
-			refs: referrer{lookup: e.references.get, key: key},
+			seen: seen, troubles: st.troubles, known: st.known, excerpts: &e.excerpts,
+			refs: referrer{lookup: e.references.get, read: readFull(e.client), key: key},
 		},
 	}
 }

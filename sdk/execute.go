@@ -19,33 +19,82 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
+// turn is what one pass may take of the operator's time: an object with very many children must not go unheard, nor keep its
+// status from telling how far it is, until the last of them is written.
+type turn struct {
+	began  time.Time
+	writes int
+	ended  bool
+}
+
+// A turn ends after turnLimit, but not before turnWrites, so that a slow API server does not make more passes of it.
+const (
+	turnLimit  = 5 * time.Second
+	turnWrites = 100
+)
+
+// over reports whether the rest is for the next pass. It is asked before each write.
+func (t *turn) over() bool {
+	if t.began.IsZero() {
+		t.began = time.Now()
+	}
+	t.ended = t.ended || t.writes >= turnWrites && time.Since(t.began) > turnLimit
+	return t.ended
+}
+
+func (t *turn) wrote(did bool) bool {
+	if did {
+		t.writes++
+	}
+	return did
+}
+
+// hopeless is how many requests in a row fail until the API server is taken to be out of order.
+const hopeless = 3
+
 // execute carries out the steps of a plan in order and reports whether it wrote. A failure that concerns one child is
-// kept in its step and the others go on; any other failure ends the execution.
+// kept in its step and the others go on, and so they do after one that may not come again; any other ends the execution.
 func (e *engine[T]) execute(ctx context.Context, p *Pass[T]) (wrote bool, err error) {
 	defer recoverPanic(ctx, &err) // of a ReadyWhen
+	var failed error
+	failures := 0
 	for _, s := range p.plan {
 		s.stored = s.live
-		if other := s.blocked(); other != nil {
+		switch other := s.blocked(); {
+		case other != nil:
 			s.waits = fmt.Sprintf("%s waits for %s", s, other)
+			continue
+		case p.turn.over():
+			s.waits = s.String() + " is not written yet"
 			continue
 		}
 		did, err := e.carryOut(ctx, p, s)
-		wrote = wrote || did
+		wrote = p.turn.wrote(did) || wrote
+		if did {
+			failures = 0
+		}
 		switch classify(err) {
 		case classNone:
 		case classWait, classConflict, classContended, classRejected, classInvalid:
 			s.err = err
+		case classTransient:
+			if failures++; failures == hopeless {
+				return wrote, err
+			}
+			failed = cmp.Or(failed, err)
+			s.waits = fmt.Sprintf("%s could not be written", s)
+			continue
 		default:
 			return wrote, err
 		}
 		s.assess()
 	}
-	return wrote, nil
+	return wrote, failed
 }
 
 // carryOut makes one child what it should be, with at most one write in the ordinary case.
 func (e *engine[T]) carryOut(ctx context.Context, p *Pass[T], s *step) (bool, error) {
-	intent, err := e.view.intent(p.Object, s)
+	intent, err := e.view.intent(ctx, p.Object, s)
 	if err != nil {
 		return false, err
 	}
@@ -85,7 +134,7 @@ func (e *engine[T]) create(ctx context.Context, p *Pass[T], s *step, intent *app
 	if err := e.obstacle(p, s, intent); err != nil {
 		return false, s.conflict(err)
 	}
-	stored := object.Empty(s.desired)
+	stored := e.view.answer(s)
 	err := e.owner.Create(ctx, e.client, intent, stored)
 	if err == nil {
 		e.stored(p, s, "", intent, stored)
@@ -94,7 +143,10 @@ func (e *engine[T]) create(ctx context.Context, p *Pass[T], s *step, intent *app
 	if !errors.Is(err, apply.ErrStale) {
 		return false, e.rejected(p, s, intent, err)
 	}
-	live := object.Empty(s.desired)
+	live := e.view.answer(s)
+	if s.adopt != nil { // which may look at all of it
+		live = object.Empty(s.desired)
+	}
 	if getErr := e.client.Get(ctx, s.key, live); getErr != nil {
 		return false, errors.Join(apply.ErrStale, getErr)
 	}
@@ -105,6 +157,7 @@ func (e *engine[T]) create(ctx context.Context, p *Pass[T], s *step, intent *app
 		e.watchObstacle(p, s)
 		return false, s.conflict(err)
 	}
+	live = e.view.shown(s.gvk, live)
 	s.live, s.stored, s.terminating = live, live, !live.GetDeletionTimestamp().IsZero()
 	if s.terminating || e.owner.Converged(intent, live) {
 		return false, nil
@@ -167,7 +220,11 @@ func (e *engine[T]) immutable(
 	if len(fields) == 0 {
 		return false, e.rejected(p, s, intent, refusal)
 	}
-	probe := &unstructured.Unstructured{Object: intent.Fields()}
+	sent, err := intent.Sent()
+	if err != nil {
+		return false, err
+	}
+	probe := &unstructured.Unstructured{Object: sent}
 	probe.SetName("")
 	probe.SetGenerateName(strings.TrimRight(s.key.Name[:min(len(s.key.Name), 40)], "-.") + "-")
 	if err := e.client.Create(ctx, probe, client.DryRunAll); err != nil {
@@ -192,36 +249,60 @@ func (e *engine[T]) immutable(
 	return deleted, nil
 }
 
-// prune deletes the children that the plan no longer has, after releasing those that are tracked.
+// prune deletes the children that the plan no longer has, after releasing those that are tracked, or hands them over.
 func (e *engine[T]) prune(ctx context.Context, p *Pass[T]) (wrote bool, err error) {
 	for _, id := range p.seen.unplanned(p.plan) {
-		child := p.seen.children[id]
-		live := child.object
-		if controllerutil.ContainsFinalizer(live, e.op.finalizerName()) {
-			released, err := e.release(ctx, p.Object.GetUID(), id, live)
-			if err != nil {
-				return wrote, err
-			}
-			wrote = wrote || released != nil
+		if p.turn.over() {
+			return wrote, nil
 		}
-		abandon := p.abandons[id] && !isAbandoned(live) && !e.view.isAbandoned(live.GetUID())
-		if child.terminating && !abandon {
-			continue
+		end := e.discard
+		if slices.Contains(p.keeps, id.gvk) {
+			end = e.letBe
 		}
-		var opts []client.DeleteOption
-		if abandon {
-			opts = append(opts, client.GracePeriodSeconds(0))
-		}
-		deleted, err := e.delete(ctx, live, metav1.DeletePropagationBackground, opts...)
+		did, err := end(ctx, p, id, p.seen.children[id])
+		wrote = p.turn.wrote(did) || wrote
 		if err != nil {
 			return wrote, err
 		}
-		if abandon {
-			e.view.abandons(live.GetUID())
-		}
-		wrote = wrote || deleted
 	}
 	return wrote, nil
+}
+
+// discard deletes one child.
+func (e *engine[T]) discard(ctx context.Context, p *Pass[T], id childID, child observed) (wrote bool, err error) {
+	live := child.object
+	if controllerutil.ContainsFinalizer(live, e.op.finalizerName()) {
+		released, err := e.release(ctx, p.Object.GetUID(), id, live)
+		if err != nil {
+			return false, err
+		}
+		wrote = released != nil
+	}
+	abandon := p.abandons[id] && !isAbandoned(live) && !e.view.isAbandoned(live.GetUID())
+	if child.terminating && !abandon {
+		return wrote, nil
+	}
+	var opts []client.DeleteOption
+	if abandon {
+		opts = append(opts, client.GracePeriodSeconds(0))
+	}
+	deleted, err := e.delete(ctx, live, metav1.DeletePropagationBackground, opts...)
+	if err == nil && abandon {
+		e.view.abandons(live.GetUID())
+	}
+	return wrote || deleted, err
+}
+
+// letBe hands one child over.
+func (e *engine[T]) letBe(ctx context.Context, p *Pass[T], id childID, child observed) (wrote bool, err error) {
+	if child.terminating {
+		return false, nil
+	}
+	if err := e.handOver(ctx, p.Object.GetUID(), id, child); err != nil {
+		return false, err
+	}
+	e.view.deletes(child.object.GetUID()) // as a child, that is
+	return true, nil
 }
 
 // isAbandoned reports whether the object was told not to wait: only finalizers keep it, and no grace period.

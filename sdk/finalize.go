@@ -62,7 +62,9 @@ func (e *engine[T]) cleanUp(ctx context.Context, o T, p *Pass[T]) (outcome, bool
 		},
 		func() (bool, error) { return false, e.farewell(ctx, o, p) },
 	} {
-		if out.wrote, out.err = do(); out.wrote && out.err == nil {
+		out.wrote, out.err = do()
+		out.more = p.turn.ended
+		if out.wrote && out.err == nil {
 			return out, false // the next step is for a pass that sees what was written
 		}
 		if out.err != nil {

@@ -43,7 +43,7 @@ func (v *view) newScope(mgr manager.Manager, namespace string) (*scope, error) {
 	}
 	s.children, err = v.newCache(mgr, namespace, cache.Options{
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{ManagedByLabel: v.operator}),
-		DefaultTransform:     apply.KeepOwn(v.operator), NewInformer: v.captureIn(s),
+		DefaultTransform:     apply.KeepOwn(v.operator, v.exactFields()...), NewInformer: v.captureIn(s),
 	})
 	return s, err
 }

@@ -1,7 +1,9 @@
 package sdk
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,10 +26,11 @@ type kinds struct {
 	scheme    *runtime.Scheme
 	mapper    meta.RESTMapper
 	primary   schema.GroupVersionKind
-	owned     []schema.GroupVersionKind        // in the order in which the operator lists them
-	observed  []schema.GroupVersionKind        // which are looked at only
-	partial   map[schema.GroupVersionKind]bool // of which only metadata is watched
-	watched   []client.Object                  // one of each kind but the primary, for the caches
+	owned     []schema.GroupVersionKind            // in the order in which the operator lists them
+	observed  []schema.GroupVersionKind            // which are looked at only
+	partial   map[schema.GroupVersionKind]bool     // of which only metadata is watched
+	exact     map[schema.GroupVersionKind][]string // fields that are the operator's whole
+	watched   []client.Object                      // one of each kind but the primary, for the caches
 
 	scopes    sync.Map     // kinds that were asked for, and whether they are in a namespace
 	unwatched sync.Map     // owned kinds that are missing, and why
@@ -37,7 +40,7 @@ type kinds struct {
 func (op *Operator[T]) kinds(scheme *runtime.Scheme, mapper meta.RESTMapper) (*kinds, error) {
 	k := &kinds{
 		operator: op.Name, finalizer: op.finalizerName(), scheme: scheme, mapper: mapper,
-		partial: map[schema.GroupVersionKind]bool{},
+		partial: map[schema.GroupVersionKind]bool{}, exact: map[schema.GroupVersionKind][]string{},
 	}
 	var err error
 	if k.primary, err = apiutil.GVKForObject(object.New[T](), scheme); err != nil {
@@ -64,6 +67,7 @@ func (k *kinds) list(field string, objects []client.Object) ([]schema.GroupVersi
 		if o == nil {
 			return nil, fmt.Errorf("item %d of field %s is nil", i, field)
 		}
+		whole, _ := o.(*exact)
 		o, gvk, err := watched(o, k.scheme)
 		switch kind := gvk.GroupKind(); {
 		case err != nil:
@@ -75,8 +79,16 @@ func (k *kinds) list(field string, objects []client.Object) ([]schema.GroupVersi
 		}
 		known, all, k.watched = append(known, gvk.GroupKind()), append(all, gvk), append(k.watched, o)
 		_, k.partial[gvk] = o.(*metav1.PartialObjectMetadata)
+		if whole != nil {
+			k.exact[gvk] = whole.fields
+		}
 	}
 	return all, nil
+}
+
+// exactFields returns the names of all fields of some kind that are the operator's whole.
+func (k *kinds) exactFields() []string {
+	return slices.Concat(slices.Collect(maps.Values(k.exact))...)
 }
 
 // others returns every kind but the primary, in the order of watched.
@@ -120,14 +132,19 @@ func (k *kinds) place(o client.Object, gvk schema.GroupVersionKind, home string)
 }
 
 // intent reads what a step wants of its object, together with what makes it a child of the parent.
-func (k *kinds) intent(parent client.Object, s *step) (*apply.Intent, error) {
+func (k *kinds) intent(ctx context.Context, parent client.Object, s *step) (*apply.Intent, error) {
 	owner := apply.ControlledBy(parent)
 	if s.remote {
 		owner = apply.MarkedBy(parent)
 	}
-	opts := append([]apply.Option{owner, apply.WithLabel(ManagedByLabel, k.operator)}, s.intent...)
+	opts := append([]apply.Option{
+		owner, apply.WithLabel(ManagedByLabel, k.operator), apply.Exact(k.exact[s.gvk]...),
+	}, s.intent...)
 	if s.hold {
 		opts = append(opts, apply.WithFinalizer(k.finalizer))
+	}
+	if s.fill != nil {
+		opts = append(opts, apply.Filled(func() (client.Object, error) { return s.fill(ctx) }))
 	}
 	return apply.NewIntent(s.desired, k.scheme, opts...)
 }

@@ -18,9 +18,21 @@ func MetadataOnly(o client.Object) client.Object { return &metadataOnly{o} }
 
 type metadataOnly struct{ client.Object }
 
+// Exact marks an object in [Operator.Owns]: of its kind, these maps at the top, for example "data", are the operator's
+// whole. What others add to them is removed, while other fields are left to those who own them.
+func Exact(o client.Object, fields ...string) client.Object { return &exact{o, fields} }
+
+type exact struct {
+	client.Object
+	fields []string
+}
+
 // watched returns what to give a cache that is to watch the kind of an item of Owns: an object of its kind, or of its
 // metadata alone.
 func watched(o client.Object, scheme *runtime.Scheme) (client.Object, schema.GroupVersionKind, error) {
+	if e, ok := o.(*exact); ok {
+		o = e.Object
+	}
 	only, ok := o.(*metadataOnly)
 	if !ok {
 		gvk, err := apiutil.GVKForObject(o, scheme)
@@ -39,6 +51,17 @@ func (k *kinds) shown(gvk schema.GroupVersionKind, o client.Object) client.Objec
 		return o
 	}
 	return object.Metadata(o, gvk)
+}
+
+// answer returns an empty object to decode the server's answers about a child into: of its type or, if no more is watched,
+// for metadata alone.
+func (k *kinds) answer(s *step) client.Object {
+	if !k.partial[s.gvk] {
+		return object.Empty(s.desired)
+	}
+	partial := &metav1.PartialObjectMetadata{}
+	partial.SetGroupVersionKind(s.gvk)
+	return partial
 }
 
 // asKind returns a copy of what is observed of a child, or an empty object, as an object of the type of like.

@@ -74,8 +74,15 @@ type Operator[T Object] struct {
 	// The object is kept regardless; see [ReleaseAnnotation]. Zero means 10 minutes.
 	FinalizeTimeout time.Duration
 
+	// Selects limits the operator to the objects for which it returns true; others are not touched, not even if they are
+	// being deleted. The answer for one object must not change while it exists. Nil means all.
+	Selects func(T) bool
+
 	// Paused reports whether an object asks by its spec for what [PausedAnnotation] does. Optional.
 	Paused func(T) bool
+
+	// DryRun reports whether an object asks by its spec for what [DryRunAnnotation] does. Optional.
+	DryRun func(T) bool
 
 	// Resync is how often each object is looked at although nothing happened, give or take a tenth. A pass over an
 	// object in its desired state makes no request. Zero means 10 minutes; a negative value means never.

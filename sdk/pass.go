@@ -30,6 +30,8 @@ type Pass[T Object] struct {
 	Log logr.Logger
 	// Now is the time of this pass. Use it instead of time.Now, so that a pass can be repeated.
 	Now time.Time
+	// Namespaces are those that the operator is restricted to; none means all. Never change them.
+	Namespaces []string
 
 	record
 }
@@ -38,6 +40,9 @@ type Pass[T Object] struct {
 type record struct {
 	seen     *snapshot
 	plan     []*step
+	planned  map[childID]bool
+	turn     turn
+	excerpts *excerpts
 	err      error // the first misuse of the pass, reported when the pass ends
 	unready  *verdict
 	idle     bool
@@ -201,8 +206,9 @@ func (r *record) tell(ctx context.Context) (err error) {
 }
 
 // KeepChildren makes Finalize hand children over to nobody instead of letting garbage collection delete them: those of
-// these kinds, or all if none is given, lose their reference to p.Object before that goes. It does nothing in Reconcile.
-// Deleting the object with foreground propagation deletes them nevertheless, because the garbage collector is faster.
+// these kinds, or all if none is given, lose their reference to p.Object before that goes. In Reconcile it does the same for
+// those that the plan no longer has. Deleting the object with foreground propagation deletes them nevertheless, because the
+// garbage collector is faster.
 func (p *Pass[T]) KeepChildren(kinds ...client.Object) {
 	if len(kinds) == 0 {
 		p.keeps = slices.Clone(p.seen.kinds.owned)
@@ -235,12 +241,18 @@ func (r *record) add(s *step) {
 		r.fail(fmt.Errorf("%s is of a kind (%s %s) that is not watched: add it to Owns", s, version, kind))
 		return
 	}
-	for _, other := range r.plan {
-		if other.gvk == s.gvk && other.key == s.key {
-			r.fail(fmt.Errorf("%s is applied twice in one pass", s))
-			return
-		}
+	if r.planned[s.id()] {
+		r.fail(fmt.Errorf("%s is applied twice in one pass", s))
+		return
 	}
+	if s.fill != nil && !r.seen.kinds.partial[s.gvk] {
+		r.fail(fmt.Errorf("%s is filled when it is sent, and its kind is watched in full: add MetadataOnly in Owns", s))
+		return
+	}
+	if r.planned == nil {
+		r.planned = map[childID]bool{}
+	}
+	r.planned[s.id()] = true
 	r.plan = append(r.plan, s)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -138,7 +139,35 @@ func Dry[T Object](ctx context.Context, op *Operator[T], o T, live ...client.Obj
 		delete(seen.children, id) // what is referred to is no child
 		return all[id], nil
 	}}
+	d.list = func(t target, like client.Object) ([]client.Object, error) {
+		found, err := t.among(all, like)
+		for _, o := range found {
+			delete(seen.children, childID{t.gvk, client.ObjectKeyFromObject(o)})
+		}
+		return found, err
+	}
 	return d.plan(ctx, o, seen)
+}
+
+// among returns those objects that the target names, in the form of like.
+func (t target) among(all map[childID]client.Object, like client.Object) ([]client.Object, error) {
+	selector, err := labels.Parse(t.labels)
+	if err != nil {
+		return nil, fmt.Errorf("reading the labels of %s: %w", t, err)
+	}
+	_, partial := like.(*metav1.PartialObjectMetadata)
+	var found []client.Object
+	for id, o := range all {
+		elsewhere := t.key.Namespace != "" && id.key.Namespace != t.key.Namespace
+		if id.gvk != t.gvk || elsewhere || !selector.Matches(labels.Set(o.GetLabels())) {
+			continue
+		}
+		if partial {
+			o = object.Metadata(o, t.gvk)
+		}
+		found = append(found, o)
+	}
+	return found, nil
 }
 
 // claim makes an object look like a child of o.
@@ -194,19 +223,23 @@ var clusterScoped = []string{
 
 // drafter plans passes.
 type drafter[T Object] struct {
-	op    *Operator[T]
-	kinds *kinds
-	owner *apply.Owner // nil if values alone tell what is converged
+	op         *Operator[T]
+	kinds      *kinds
+	owner      *apply.Owner // nil if values alone tell what is converged
+	namespaces []string
 	// read returns an object that is not a child, or nil if it does not exist. Nil if nothing can be read.
 	read func(id childID, like client.Object) (client.Object, error)
+	// list returns what a target without a name names.
+	list func(t target, like client.Object) ([]client.Object, error)
 }
 
 // plan makes the pass over o that sees these children, and carries out nothing.
 func (d *drafter[T]) plan(ctx context.Context, o T, seen *snapshot) *Plan[T] {
 	p := &Pass[T]{Object: object.Copy(o), Log: logr.FromContextOrDiscard(ctx), Now: time.Now(), record: record{
-		seen: seen, troubles: patience{}, known: map[types.UID]readiness{},
-		refs: referrer{key: client.ObjectKeyFromObject(o), lookup: d.lookup},
+		seen: seen, troubles: patience{}, known: map[types.UID]readiness{}, excerpts: &excerpts{},
+		refs: referrer{key: client.ObjectKeyFromObject(o), lookup: d.find, read: d.full},
 	}}
+	p.Namespaces = d.namespaces
 	plan := &Plan[T]{Object: o, name: d.kinds.primary.Kind + " " + strings.TrimPrefix(p.refs.key.String(), "/")}
 	guarded := controllerutil.ContainsFinalizer(o, d.op.finalizerName())
 	switch {
@@ -249,7 +282,7 @@ func (d *drafter[T]) children(ctx context.Context, p *Pass[T], plan *Plan[T]) (e
 			plan.Steps = append(plan.Steps, Step{Verb: holdBack, Object: s.String(), Why: "it waits for " + other.String()})
 			continue
 		}
-		if step := d.draft(p, s); step.Verb != "" {
+		if step := d.draft(ctx, p, s); step.Verb != "" {
 			plan.Steps = append(plan.Steps, step)
 		}
 		failures = append(failures, s.err)
@@ -264,9 +297,9 @@ func (d *drafter[T]) children(ctx context.Context, p *Pass[T], plan *Plan[T]) (e
 }
 
 // draft says what would be done about one child. No verb means nothing.
-func (d *drafter[T]) draft(p *Pass[T], s *step) Step {
+func (d *drafter[T]) draft(ctx context.Context, p *Pass[T], s *step) Step {
 	step := Step{Object: s.String()}
-	intent, err := d.kinds.intent(p.Object, s)
+	intent, err := d.kinds.intent(ctx, p.Object, s)
 	if err == nil && s.live == nil {
 		err = d.obstacle(s, intent)
 	}
@@ -313,6 +346,22 @@ func (d *drafter[T]) obstacle(s *step, intent *apply.Intent) error {
 	return s.conflict(intent.Refuse(other))
 }
 
-func (d *drafter[T]) lookup(_ types.NamespacedName, id childID, like client.Object) (client.Object, error) {
-	return d.read(id, like)
+func (d *drafter[T]) find(_ types.NamespacedName, t target, like client.Object) ([]client.Object, error) {
+	if t.key.Name == "" {
+		return d.list(t, like)
+	}
+	o, err := d.read(t.childID, like)
+	if err != nil || o == nil {
+		return nil, err
+	}
+	return []client.Object{o}, nil
+}
+
+func (d *drafter[T]) full(_ context.Context, id childID, into client.Object) (bool, error) {
+	o, err := d.read(id, into)
+	if err != nil || o == nil {
+		return false, err
+	}
+	object.Assign(into, o)
+	return true, nil
 }

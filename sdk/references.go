@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,7 +39,7 @@ func Ref[C client.Object, T Object](p *Pass[T], like C) (C, error) {
 	}
 	p.seen.kinds.place(like, gvk, p.Object.GetNamespace())
 	id := childID{gvk, client.ObjectKeyFromObject(like)}
-	found, err := p.refs.get(id, empty)
+	found, err := p.refs.one(id, empty)
 	switch {
 	case err != nil:
 		return empty, err
@@ -54,25 +55,44 @@ func Ref[C client.Object, T Object](p *Pass[T], like C) (C, error) {
 	return live, nil
 }
 
-// referrer is a pass's access to the references; it notes which ones the pass used.
-type referrer struct {
-	lookup func(user types.NamespacedName, id childID, like client.Object) (client.Object, error)
-	key    types.NamespacedName
-	used   map[childID]struct{}
+// target is what a pass refers to: one object or, if there is no name, those of a namespace, or of all, with these labels.
+type target struct {
+	childID
+	labels string
 }
 
-func (r *referrer) get(id childID, like client.Object) (client.Object, error) {
+// referrer is a pass's access to the references; it notes which ones the pass used.
+type referrer struct {
+	// lookup returns what there is of the target, in any order. The objects are shared: never change them.
+	lookup func(user types.NamespacedName, t target, like client.Object) ([]client.Object, error)
+	// read reads the object in full into one of its type, and reports whether it exists.
+	read func(ctx context.Context, id childID, into client.Object) (bool, error)
+	key  types.NamespacedName
+	used map[target]struct{}
+}
+
+func (r *referrer) all(t target, like client.Object) ([]client.Object, error) {
 	if r.used == nil {
-		r.used = map[childID]struct{}{}
+		r.used = map[target]struct{}{}
 	}
-	r.used[id] = struct{}{}
-	return r.lookup(r.key, id, like)
+	r.used[t] = struct{}{}
+	return r.lookup(r.key, t, like)
+}
+
+// one returns the object, or nil if it does not exist.
+func (r *referrer) one(id childID, like client.Object) (client.Object, error) {
+	found, err := r.all(target{childID: id}, like)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return found[0], nil
 }
 
 // errNotSynced means that a reference was asked for just now and has not been read yet.
 var errNotSynced = errors.New("the reference is being read")
 
-// references watches single objects on behalf of the objects that refer to them. It is safe for concurrent use.
+// references watches single objects and sets of them on behalf of the objects that refer to them. It is safe for concurrent
+// use.
 type references struct {
 	client client.WithWatch
 	scheme *runtime.Scheme
@@ -80,13 +100,13 @@ type references struct {
 	mu      sync.Mutex
 	ctx     context.Context //nolint:containedctx // it is the controller's, and the watches end with it.
 	queue   requestQueue
-	watches map[childID]*reference
-	byUser  map[types.NamespacedName]map[childID]struct{}
+	watches map[target]*reference
+	byUser  map[types.NamespacedName]map[target]struct{}
 }
 
 type requestQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// reference is the watch of one object.
+// reference is the watch of one target.
 type reference struct {
 	store  toolscache.Store
 	synced toolscache.InformerSynced
@@ -103,8 +123,8 @@ func newReferences(mgr manager.Manager, c controller.Controller, scheme *runtime
 		return nil, fmt.Errorf("creating the client for references: %w", err)
 	}
 	r := &references{
-		client: watcher, scheme: scheme, watches: map[childID]*reference{},
-		byUser: map[types.NamespacedName]map[childID]struct{}{},
+		client: watcher, scheme: scheme, watches: map[target]*reference{},
+		byUser: map[types.NamespacedName]map[target]struct{}{},
 	}
 	err = c.Watch(source.Func(func(ctx context.Context, queue requestQueue) error {
 		r.mu.Lock()
@@ -118,63 +138,66 @@ func newReferences(mgr manager.Manager, c controller.Controller, scheme *runtime
 	return r, nil
 }
 
-// get returns the object, or nil if it does not exist. The first call starts the watch and returns errNotSynced.
-func (r *references) get(user types.NamespacedName, id childID, like client.Object) (client.Object, error) {
+// get returns what there is of the target. The first call starts the watch and returns errNotSynced.
+func (r *references) get(user types.NamespacedName, t target, like client.Object) ([]client.Object, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ref, ok := r.watches[id]
+	ref, ok := r.watches[t]
 	if !ok {
 		var err error
-		if ref, err = r.startLocked(id, like); err != nil {
+		if ref, err = r.startLocked(t, like); err != nil {
 			return nil, err
 		}
 	}
 	ref.users[user] = struct{}{}
 	if r.byUser[user] == nil {
-		r.byUser[user] = map[childID]struct{}{}
+		r.byUser[user] = map[target]struct{}{}
 	}
-	r.byUser[user][id] = struct{}{}
+	r.byUser[user][t] = struct{}{}
 	switch {
 	case !ref.synced() && unknownKind(ref.err):
-		return nil, kindNotInstalled(id.gvk, notInstalled)
+		return nil, kindNotInstalled(t.gvk, notInstalled)
 	case !ref.synced() && ref.err != nil:
-		return nil, fmt.Errorf("reading %s: %w", id, ref.err)
+		return nil, fmt.Errorf("reading %s: %w", t, ref.err)
 	case !ref.synced():
 		return nil, errNotSynced
 	}
-	x, exists, err := ref.store.GetByKey(storeKey(id.key))
-	if err != nil || !exists {
-		return nil, err
+	return ref.objects(), nil
+}
+
+// objects returns what the watch shows.
+func (ref *reference) objects() []client.Object {
+	var all []client.Object
+	for _, x := range ref.store.List() {
+		if o, ok := x.(client.Object); ok {
+			all = append(all, o)
+		}
 	}
-	o, ok := x.(client.Object)
-	if !ok {
-		return nil, fmt.Errorf("reading %s: the cache holds a %T", id, x)
-	}
-	return o, nil
+	return all
 }
 
 // watched reports whether somebody asked for this object already.
 func (r *references) watched(id childID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, ok := r.watches[id]
+	_, ok := r.watches[target{childID: id}]
 	return ok
 }
 
 // set ends the watches that this user no longer uses.
-func (r *references) set(user types.NamespacedName, used map[childID]struct{}) {
+func (r *references) set(user types.NamespacedName, used map[target]struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for id := range r.byUser[user] {
-		if _, ok := used[id]; ok {
+	for t := range r.byUser[user] {
+		if _, ok := used[t]; ok {
 			continue
 		}
-		delete(r.byUser[user], id)
-		ref := r.watches[id]
+		delete(r.byUser[user], t)
+		ref := r.watches[t]
 		delete(ref.users, user)
 		if len(ref.users) == 0 {
 			ref.cancel()
-			delete(r.watches, id)
+			delete(r.watches, t)
 		}
 	}
 	if len(r.byUser[user]) == 0 {
@@ -182,14 +205,14 @@ func (r *references) set(user types.NamespacedName, used map[childID]struct{}) {
 	}
 }
 
-func (r *references) startLocked(id childID, like client.Object) (*reference, error) {
-	lister, err := r.listerWatcher(id, like)
+func (r *references) startLocked(t target, like client.Object) (*reference, error) {
+	lister, err := r.listerWatcher(t, like)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	ref := &reference{cancel: cancel, users: map[types.NamespacedName]struct{}{}}
-	wake := func() { r.wake(id) }
+	wake := func() { r.wake(t) }
 	store, informer := toolscache.NewInformerWithOptions(toolscache.InformerOptions{
 		ListerWatcher: &toolscache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -202,11 +225,16 @@ func (r *references) startLocked(id childID, like client.Object) (*reference, er
 		ObjectType: like,
 		Transform:  cache.TransformStripManagedFields(),
 		Handler: toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { wake() }, UpdateFunc: func(any, any) { wake() }, DeleteFunc: func(any) { wake() },
+			AddFunc: func(any) { wake() }, DeleteFunc: func(any) { wake() },
+			UpdateFunc: func(old, now any) {
+				if t.key.Name != "" || aspect(old) != aspect(now) {
+					wake()
+				}
+			},
 		},
 	})
 	ref.store, ref.synced = store, informer.HasSynced
-	r.watches[id] = ref
+	r.watches[t] = ref
 	go informer.RunWithContext(ctx)
 	go func() {
 		if toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
@@ -222,11 +250,11 @@ func (r *references) listed(ref *reference, err error) {
 	ref.err = err
 }
 
-// wake causes a pass over everything that refers to the object.
-func (r *references) wake(id childID) {
+// wake causes a pass over everything that refers to the target.
+func (r *references) wake(t target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ref, ok := r.watches[id]
+	ref, ok := r.watches[t]
 	if !ok {
 		return
 	}
@@ -235,20 +263,40 @@ func (r *references) wake(id childID) {
 	}
 }
 
-// singleLister lists and watches one object by its name.
-type singleLister struct {
+// lister lists and watches one target.
+type lister struct {
 	client  client.WithWatch
 	newList func() client.ObjectList
 	opts    []client.ListOption
 }
 
-func (r *references) listerWatcher(id childID, like client.Object) (*singleLister, error) {
-	l := &singleLister{client: r.client, opts: []client.ListOption{
-		client.InNamespace(id.key.Namespace), client.MatchingFields{metav1.ObjectNameField: id.key.Name},
-	}}
-	var err error
-	l.newList, err = lists(r.scheme, id.gvk, like)
-	return l, err
+func (r *references) listerWatcher(t target, like client.Object) (*lister, error) {
+	newList, err := lists(r.scheme, t.gvk, like)
+	if err != nil {
+		return nil, err
+	}
+	opts, err := t.options()
+	return &lister{client: r.client, newList: newList, opts: opts}, err
+}
+
+func (t target) options() ([]client.ListOption, error) {
+	if t.key.Name != "" {
+		return []client.ListOption{
+			client.InNamespace(t.key.Namespace), client.MatchingFields{metav1.ObjectNameField: t.key.Name},
+		}, nil
+	}
+	selector, err := labels.Parse(t.labels)
+	if err != nil {
+		return nil, fmt.Errorf("reading the labels of %s: %w", t, err)
+	}
+	return []client.ListOption{client.InNamespace(t.key.Namespace), client.MatchingLabelsSelector{Selector: selector}}, nil
+}
+
+func (t target) String() string {
+	if t.key.Name != "" {
+		return t.childID.String()
+	}
+	return "kind " + t.gvk.Kind
 }
 
 // lists returns what makes empty lists of that kind, for objects of the type of like.
@@ -277,12 +325,12 @@ func ofKind(kind schema.GroupVersionKind, list client.ObjectList) client.ObjectL
 	return list
 }
 
-func (l *singleLister) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+func (l *lister) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	list := l.newList()
 	return list, l.client.List(ctx, list, append(l.opts, &client.ListOptions{Raw: &o})...)
 }
 
-func (l *singleLister) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+func (l *lister) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	return l.client.Watch(ctx, l.newList(), append(l.opts, &client.ListOptions{Raw: &o})...)
 }
 
@@ -291,7 +339,7 @@ func (e *engine[T]) obstacle(p *Pass[T], s *step, i *apply.Intent) error {
 	if !e.references.watched(s.id()) {
 		return nil
 	}
-	o, err := p.refs.get(s.id(), nil)
+	o, err := p.refs.one(s.id(), nil)
 	switch {
 	case errors.Is(err, errNotSynced):
 		return err // it is being read; to try and fail meanwhile would be polling
@@ -306,5 +354,5 @@ func (e *engine[T]) obstacle(p *Pass[T], s *step, i *apply.Intent) error {
 
 // watchObstacle makes the end of an object that is in the way cause a pass.
 func (e *engine[T]) watchObstacle(p *Pass[T], s *step) {
-	_, _ = p.refs.get(s.id(), object.Empty(s.desired)) // the first call only starts the watch; a later pass reads it
+	_, _ = p.refs.one(s.id(), e.view.answer(s)) // the first call only starts the watch; a later pass reads it
 }

@@ -96,11 +96,11 @@ func (e *engine[T]) collect(ctx context.Context, p *Pass[T]) (wrote bool, err er
 			continue
 		}
 		left = append(left, fmt.Sprintf("%s %s", id.gvk.Kind, strings.TrimPrefix(id.key.String(), "/")))
-		if !child.terminating {
+		if !child.terminating && !p.turn.over() {
 			if _, err := e.delete(ctx, child.object, metav1.DeletePropagationBackground); err != nil {
 				return wrote, err
 			}
-			wrote = true
+			wrote = p.turn.wrote(true)
 		}
 	}
 	if len(left) > 0 {

@@ -20,6 +20,9 @@ func (e *engine[T]) settle(ctx context.Context, st *state, o T, out outcome) (ag
 	switch class {
 	case classNone, classWait, classInvalid, classConflict, classRejected, classContended:
 		st.notBefore = time.Time{}
+		if out.more { // and others have their turn first
+			return false, reconcile.Result{RequeueAfter: time.Millisecond}
+		}
 		if out.wrote {
 			return true, reconcile.Result{}
 		}

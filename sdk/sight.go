@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"fmt"
 	"hash/maphash"
 	"strconv"
 	"time"
@@ -49,20 +50,35 @@ func (r *references) sight(user types.NamespacedName) sight {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all sight
-	for id := range r.byUser[user] {
-		g := glimpse{id: id}
-		ref := r.watches[id]
-		if ref.synced() {
-			g.version = "absent"
+	for t := range r.byUser[user] {
+		ref := r.watches[t]
+		if !ref.synced() {
+			continue
 		}
-		if x, exists, err := ref.store.GetByKey(storeKey(id.key)); err == nil && exists {
-			if o, ok := x.(client.Object); ok {
-				g.uid, g.version = o.GetUID(), o.GetResourceVersion()
+		all = all.add(glimpse{id: t.childID, version: "read"})
+		for _, o := range ref.objects() {
+			g := glimpse{id: childID{t.gvk, client.ObjectKeyFromObject(o)}, uid: o.GetUID(), version: o.GetResourceVersion()}
+			if t.key.Name == "" {
+				g.version = aspect(o)
 			}
+			all = all.add(g)
 		}
-		all = all.add(g)
 	}
 	return all
+}
+
+// aspect identifies what a pass makes of an object that it found among others: whatever its controller writes into its
+// status is nobody else's business.
+func aspect(x any) string {
+	o, ok := x.(client.Object)
+	switch {
+	case !ok:
+		return ""
+	case o.GetGeneration() == 0:
+		return o.GetResourceVersion()
+	}
+	going := o.GetDeletionTimestamp() != nil
+	return fmt.Sprint(o.GetGeneration(), going, o.GetLabels(), o.GetAnnotations()) // which prints maps in the order of keys
 }
 
 // calm is what an object was left in by a pass that had nothing to write: nothing is to be done before it looks

@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,6 +16,7 @@ import (
 // step is one child in the plan of a pass: what was asked for, what was there, and what came of it.
 type step struct {
 	desired        client.Object
+	fill           func(context.Context) (client.Object, error) // makes what is sent; nil if desired is
 	intent         []apply.Option
 	after          []*step
 	ready          func(client.Object) (bool, string)
@@ -22,7 +24,7 @@ type step struct {
 	conflictReason string
 	createOnly     bool
 	disowns        bool                     // a field of it is left to others
-	adopt          func(client.Object) bool // which of nobody's objects of that name is taken over; nil is none
+	adopt          func(client.Object) bool // which of nobody's objects of its name is taken over; nil is none
 	hold           bool                     // it is tracked and not counted yet
 
 	gvk         schema.GroupVersionKind

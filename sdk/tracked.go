@@ -94,27 +94,36 @@ func (e *engine[T]) releaseFormer(ctx context.Context, former map[childID]observ
 	return nil
 }
 
-// disown removes what makes those children ours that are to be kept, so that nobody collects them, and with it our
-// finalizer, which nobody would remove later.
+// disown hands over the children that are to outlive the object that is going.
 func (e *engine[T]) disown(ctx context.Context, p *Pass[T]) error {
 	for id, child := range p.seen.children {
 		if !slices.Contains(p.keeps, id.gvk) {
 			continue
 		}
-		o := object.Copy(child.object)
-		o.SetOwnerReferences(slices.DeleteFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-			return r.UID == p.Object.GetUID()
-		}))
-		labels, annotations := o.GetLabels(), o.GetAnnotations()
-		delete(labels, apply.OwnerUIDLabel)
-		delete(annotations, apply.OwnerAnnotation)
-		o.SetLabels(labels)
-		o.SetAnnotations(annotations)
-		controllerutil.RemoveFinalizer(o, e.op.finalizerName())
-		patch := client.MergeFromWithOptions(child.object, client.MergeFromWithOptimisticLock{})
-		if err := e.client.Patch(ctx, o, patch); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("handing over %s: %w", id, err)
+		if err := e.handOver(ctx, p.Object.GetUID(), id, child); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// handOver removes what makes a child ours, so that nobody collects it, and with it our finalizer, which nobody would remove
+// later.
+func (e *engine[T]) handOver(ctx context.Context, parent types.UID, id childID, child observed) error {
+	o := object.Copy(child.object)
+	o.SetOwnerReferences(slices.DeleteFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		return r.UID == parent
+	}))
+	labels, annotations := o.GetLabels(), o.GetAnnotations()
+	delete(labels, apply.OwnerUIDLabel)
+	delete(annotations, apply.OwnerAnnotation)
+	o.SetLabels(labels)
+	o.SetAnnotations(annotations)
+	controllerutil.RemoveFinalizer(o, e.op.finalizerName())
+	patch := client.MergeFromWithOptions(child.object, client.MergeFromWithOptimisticLock{})
+	err := e.client.Patch(ctx, o, patch)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("handing over %s: %w", id, err)
 	}
 	return nil
 }

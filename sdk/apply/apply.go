@@ -3,6 +3,7 @@ package apply
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -68,7 +69,7 @@ type Owner struct {
 type memo struct {
 	digest  string
 	version string // resourceVersion at which it was verified last
-	owned   uint64 // hash of our managedFields entry
+	owned   uint64 // hash of the evidence
 	used    time.Time
 }
 
@@ -151,19 +152,26 @@ func (w *Owner) Converged(i *Intent, live client.Object) bool {
 	if ok && known.digest == i.digest && known.version == live.GetResourceVersion() {
 		return true
 	}
-	owned := OwnedBy(live, w.name)
-	now := memo{digest: i.digest, version: live.GetResourceVersion(), owned: maphash.String(w.seed, owned.raw)}
+	now := memo{digest: i.digest, version: live.GetResourceVersion(), owned: w.hash(i, live)}
 	again := ok && known.digest == now.digest
-	if again && known.owned == now.owned || owned.covers(i.Fields(), func(at fieldpath.Path, v any) bool {
-		if _, partial := live.(*metav1.PartialObjectMetadata); partial {
-			return !again // to be sure costs one apply
-		}
-		return holds(live, at, v)
-	}) {
+	if again && known.owned == now.owned || w.proven(i, live, !again) {
 		w.remember(live.GetUID(), now)
 		return true
 	}
 	return false
+}
+
+// proven reports whether what the server recorded says that the object is as intended. Where it says nothing and only
+// metadata is at hand, trust decides: to be sure costs one apply.
+func (w *Owner) proven(i *Intent, live client.Object, trust bool) bool {
+	_, partial := live.(*metav1.PartialObjectMetadata)
+	whole := func(at fieldpath.Path, v any) bool {
+		if partial {
+			return trust
+		}
+		return holds(live, at, v)
+	}
+	return len(i.strays(live, w.name)) == 0 && OwnedBy(live, w.name).covers(i.Fields(), whole)
 }
 
 // guards reports whether the object has the finalizers of the intent.
@@ -197,18 +205,53 @@ func (w *Owner) Update(ctx context.Context, c client.Client, i *Intent, live, in
 	if err != nil {
 		return err
 	}
+	if err := w.clear(ctx, c, i, live); err != nil {
+		return err
+	}
 	return w.send(ctx, c, i, body, into)
+}
+
+// clear removes what others added to the exact fields of this very version. An apply cannot, since it is not ours.
+func (w *Owner) clear(ctx context.Context, c client.Client, i *Intent, live client.Object) error {
+	strays := i.strays(live, w.name)
+	ours := i.Refuse(live) == nil // and what is not yet must stay the version that was judged
+	if len(strays) == 0 || !ours {
+		return nil
+	}
+	change := map[string]any{"metadata": metadata{UID: live.GetUID(), ResourceVersion: live.GetResourceVersion()}}
+	for _, p := range strays {
+		p.set(change, nil)
+	}
+	body, err := json.Marshal(change)
+	if err != nil {
+		return fmt.Errorf("encoding what to remove from %s: %w", i, err)
+	}
+	into := &metav1.PartialObjectMetadata{} // of the answer nothing is needed
+	into.SetGroupVersionKind(i.GVK)
+	into.SetName(i.Key.Name)
+	into.SetNamespace(i.Key.Namespace)
+	err = c.Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(w.name))
+	return stale(i, err)
+}
+
+// stale tells of a refusal which means that the object is not as it was.
+func stale(i *Intent, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsConflict(err) || isReplaced(err):
+		return fmt.Errorf("applying %s: %w", i, errors.Join(ErrStale, err))
+	default:
+		return fmt.Errorf("applying %s: %w", i, err)
+	}
 }
 
 func (w *Owner) send(ctx context.Context, c client.Client, i *Intent, body []byte, into client.Object) error {
 	into.SetName(i.Key.Name)
 	into.SetNamespace(i.Key.Namespace)
 	patch := client.RawPatch(types.ApplyPatchType, body)
-	if err := c.Patch(ctx, into, patch, client.FieldOwner(w.name), client.ForceOwnership); err != nil {
-		if apierrors.IsConflict(err) || isReplaced(err) {
-			return fmt.Errorf("applying %s: %w", i, errors.Join(ErrStale, err))
-		}
-		return fmt.Errorf("applying %s: %w", i, err)
+	if err := stale(i, c.Patch(ctx, into, patch, client.FieldOwner(w.name), client.ForceOwnership)); err != nil {
+		return err
 	}
 	// What the server stored is by definition what the intent amounts to, even if it does not own every field of it.
 	w.take(i, into)
@@ -217,11 +260,14 @@ func (w *Owner) send(ctx context.Context, c client.Client, i *Intent, body []byt
 
 // take remembers that the object, as it is stored, is what the intent amounts to.
 func (w *Owner) take(i *Intent, stored client.Object) {
-	w.remember(stored.GetUID(), memo{
-		digest:  i.digest,
-		version: stored.GetResourceVersion(),
-		owned:   maphash.String(w.seed, OwnedBy(stored, w.name).raw),
-	})
+	if len(i.strays(stored, w.name)) > 0 {
+		return
+	}
+	w.remember(stored.GetUID(), memo{digest: i.digest, version: stored.GetResourceVersion(), owned: w.hash(i, stored)})
+}
+
+func (w *Owner) hash(i *Intent, live client.Object) uint64 {
+	return maphash.String(w.seed, i.evidence(live, w.name))
 }
 
 // isReplaced recognizes the refusal to apply onto another object of the same name: its UID is not the one we sent.

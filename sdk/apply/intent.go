@@ -37,6 +37,9 @@ type Intent struct {
 	disowned []fieldPath // which metadata and rest have nevertheless: for the creation
 
 	finalizers []string // to keep, without those among the metadata
+	exact      []string // fields that are ours whole
+
+	fill func() (client.Object, error) // makes what is sent in the place of rest; nil if rest is
 }
 
 // metadata is what an intent can say of the metadata of an object, and of which instance it says it.
@@ -62,6 +65,8 @@ type options struct {
 	labels map[string]string
 
 	finalizers []string
+	exact      []string
+	fill       func() (client.Object, error)
 }
 
 // Zero states that the zero value of the field at that path, for example "spec.paused", is meant if it is not set.
@@ -80,6 +85,21 @@ func Zero(path string) Option {
 // and never enforced afterwards. Paths are JSON field names joined by dots, below no list.
 func Disown(path string) Option {
 	return func(o *options) { o.disown = append(o.disown, path) }
+}
+
+// Filled makes the desired object stand for the one that fill returns, which is what is sent: so nothing that is large or
+// secret need be at hand to tell that there is nothing to do. Both must have the same fields, and the stand-in another value
+// where the other has one, for instance its digest. Only the metadata of the stand-in counts. Fill is called once for each
+// request that writes the object; its errors are returned as they are. Values of the object are never compared with those of
+// the stand-in if the object that is observed has metadata alone, which is how to use this.
+func Filled(fill func() (client.Object, error)) Option {
+	return func(o *options) { o.fill = fill }
+}
+
+// Exact makes maps at the top of the object, for example "data", ours whole: an entry that is not intended and that others
+// own is removed. To notice it the object must carry what [KeepOwn] keeps with the same names.
+func Exact(fields ...string) Option {
+	return func(o *options) { o.exact = append(o.exact, fields...) }
 }
 
 // NewIntent reads the intent from a desired object. A field is intended if and only if it was set:
@@ -104,7 +124,7 @@ func NewIntent(desired client.Object, scheme *runtime.Scheme, opts ...Option) (*
 	if err != nil {
 		return nil, err
 	}
-	i.finalizers = o.finalizers
+	i.finalizers, i.exact, i.fill = o.finalizers, o.exact, o.fill
 	if err := o.stamp(i, scheme); err != nil {
 		return nil, fmt.Errorf("reading the intent of %s: %w", i, err)
 	}
@@ -173,19 +193,46 @@ func (i *Intent) guarded() metadata {
 }
 
 // whole returns what is intended as JSON, with this metadata.
-func (i *Intent) whole(m metadata) ([]byte, error) {
+func (i *Intent) whole(m metadata) ([]byte, error) { return i.compose(m, i.rest) }
+
+// filled returns what is sent as JSON, with this metadata.
+func (i *Intent) filled(m metadata) ([]byte, error) {
+	if i.fill == nil {
+		return i.whole(m)
+	}
+	o, err := i.fill()
+	if err != nil {
+		return nil, err
+	}
+	rest, err := encode(o, nil)
+	if err != nil {
+		return nil, fmt.Errorf("reading what to send as %s: %w", i, err)
+	}
+	return i.compose(m, rest)
+}
+
+// Sent returns what an apply would send, as JSON values: the fields of the intent or, with [Filled], of what it stands for.
+func (i *Intent) Sent() (map[string]any, error) {
+	if i.fill == nil {
+		return i.Fields(), nil
+	}
+	raw, err := i.filled(i.meta)
+	return decode(raw), err
+}
+
+func (i *Intent) compose(m metadata, rest []byte) ([]byte, error) {
 	version, kind := i.GVK.ToAPIVersionAndKind()
 	raw, err := json.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the intent of %s: %w", i, err)
 	}
 	const head = 128 // bytes for what comes before metadata
-	body := make([]byte, 0, head+len(raw)+len(i.rest))
+	body := make([]byte, 0, head+len(raw)+len(rest))
 	body = fmt.Appendf(body, `{"apiVersion":%q,"kind":%q,"metadata":%s`, version, kind, raw)
-	if len(i.rest) > len("{}") {
+	if len(rest) > len("{}") {
 		body = append(body, ',')
 	}
-	return append(body, i.rest[1:]...), nil
+	return append(body, rest[1:]...), nil
 }
 
 // fields returns what is intended with this metadata, and of the disowned fields those that are given, by their path.
@@ -216,7 +263,7 @@ const createOnly = "1"
 func (i *Intent) forCreation() ([]byte, error) {
 	m := i.guarded()
 	m.ResourceVersion = createOnly
-	return i.whole(m)
+	return i.filled(m)
 }
 
 // forUpdate returns the body of an apply onto exactly this live object. A disowned field that we still own, because we
@@ -227,6 +274,9 @@ func (i *Intent) forUpdate(live client.Object, owned Owned) ([]byte, error) {
 	m.UID = live.GetUID()
 	if i.Refuse(live) != nil { // whoever decided to take it over looked at this version
 		m.ResourceVersion = live.GetResourceVersion()
+	}
+	if i.fill != nil {
+		return i.filled(m)
 	}
 	for _, p := range i.disowned {
 		if !owned.has(p) {

@@ -26,24 +26,92 @@ func OwnedBy(o metav1.Object, manager string) Owned {
 }
 
 // KeepOwn returns a transform for an informer that drops metadata.managedFields except for the manager's own entry,
-// which is what [Owner.Converged] needs. The rest is most of the size of a small object.
-func KeepOwn(manager string) cache.TransformFunc {
+// which is what [Owner.Converged] needs. The rest is most of the size of a small object. Of other managers' entries those
+// stay that have one of the exact fields (see [Exact]).
+func KeepOwn(manager string, exact ...string) cache.TransformFunc {
 	return func(x any) (any, error) {
 		o, ok := x.(metav1.Object)
 		if !ok || len(o.GetManagedFields()) == 0 {
 			return x, nil
 		}
-		var own []metav1.ManagedFieldsEntry
+		var kept []metav1.ManagedFieldsEntry
 		for _, entry := range o.GetManagedFields() {
-			if isOwn(entry, manager) {
-				entry.Time = nil
+			switch {
+			case isOwn(entry, manager):
 				entry.Manager, entry.FieldsType = manager, "FieldsV1" // shared strings instead of one copy an object
-				own = []metav1.ManagedFieldsEntry{entry}
+			case !touches(entry, exact):
+				continue
 			}
+			entry.Time = nil
+			kept = append(kept, entry)
 		}
-		o.SetManagedFields(own)
+		o.SetManagedFields(slices.Clip(kept))
 		return x, nil
 	}
+}
+
+// touches reports whether an entry says that its manager owns something in one of the fields at the top of the object.
+func touches(entry metav1.ManagedFieldsEntry, fields []string) bool {
+	return entry.FieldsV1 != nil && slices.ContainsFunc(fields, func(name string) bool {
+		return strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+name+`":`)
+	})
+}
+
+// strays returns what others own in the exact fields and is not intended, as paths of two names.
+func (i *Intent) strays(live metav1.Object, manager string) []fieldPath {
+	if len(i.exact) == 0 {
+		return nil
+	}
+	var fields map[string]any
+	var found []fieldPath
+	for _, entry := range live.GetManagedFields() {
+		if isOwn(entry, manager) || !touches(entry, i.exact) {
+			continue
+		}
+		if fields == nil {
+			fields = i.Fields()
+		}
+		theirs := Owned{raw: entry.FieldsV1.GetRawString()}
+		for _, name := range i.exact {
+			intended, _ := fields[name].(map[string]any)
+			for _, key := range theirs.entries(name) {
+				if _, ok := intended[key]; !ok {
+					found = append(found, fieldPath{name, key})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// entries returns the keys that are owned of the map in a field at the top.
+func (w Owned) entries(field string) []string {
+	set, ok := w.set()
+	if !ok {
+		return nil
+	}
+	var keys []string
+	set.WithPrefix(fieldpath.PathElement{FieldName: &field}).Members.Iterate(func(pe fieldpath.PathElement) {
+		if pe.FieldName != nil {
+			keys = append(keys, *pe.FieldName)
+		}
+	})
+	return keys
+}
+
+// evidence is what the server recorded that [Owner.Converged] judges an object by.
+func (i *Intent) evidence(live metav1.Object, manager string) string {
+	own := OwnedBy(live, manager).raw
+	if len(i.exact) == 0 {
+		return own
+	}
+	all := []string{own}
+	for _, entry := range live.GetManagedFields() {
+		if !isOwn(entry, manager) && touches(entry, i.exact) {
+			all = append(all, entry.FieldsV1.GetRawString())
+		}
+	}
+	return strings.Join(all, "\n")
 }
 
 func isOwn(entry metav1.ManagedFieldsEntry, manager string) bool {

@@ -60,6 +60,15 @@
 //	KeepChildren of a kind keeps all                                  TestChildrenOfAKindCanBeKept
 //	AdoptIf adopts whatever it says                                   TestAdoptIf
 //	the spec's wish for a pause is ignored                            TestPausedBySpec
+//	what others add to a field that is ours whole is not noticed      TestFilled
+//	... because the cache drops who added it                          TestFilled
+//	what was read in full is read again in each pass                  TestFilled
+//	the stand-in is sent                                              TestFilledWithSomethingElse
+//	the status of what is found is news                               TestFind
+//	... or its spec is none                                           TestFind
+//	the failure of one child ends the pass                            TestFailureOfOneChildDoesNotStopTheOthers
+//	a pass over many children goes on until the last is written       TestVeryManyChildrenAreWrittenInTurns
+//	what leaves the plan is deleted although it is to be kept         TestUnplannedChildrenCanBeKept
 //	every event leads to a pass                                       TestOwnWritesCauseNoPasses
 //	the cache keeps all of managedFields                              TestCacheKeepsOnlyOurManagedFields
 //	the annotation for a pause is ignored                             TestPausedObjectIsLeftAlone
