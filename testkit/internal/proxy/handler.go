@@ -13,10 +13,11 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"runtime/debug"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/transport"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // replayable is up to which size a request's body is held in memory. The API server accepts no more than 3 MiB.
@@ -112,7 +113,7 @@ func newForwarder(base *url.URL, next http.RoundTripper) http.Handler {
 			r.Out.Header.Del("Authorization")      // or the target's own would not be used
 			r.Out.Header.Del("Accept-Encoding")
 			r.Out.Header.Del("Expect") // the client has been told to continue
-			acceptJSON(r.Out.Header)
+			wire.AskForJSON(r.Out.Header)
 		},
 		Transport:     &failing{next: next},
 		FlushInterval: -1, // each frame of a watch at once
@@ -161,33 +162,4 @@ func refuse(w http.ResponseWriter, code int32, reason metav1.StatusReason, messa
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(int(code))
 	_, _ = w.Write(body) // a client that has gone needs no answer
-}
-
-const jsonType = "application/json"
-
-// unreadable are the encodings that a RoundTripper should not have to understand. Clients that ask for one of them
-// decode what they get by its Content-Type.
-var unreadable = map[string]bool{
-	"application/vnd.kubernetes.protobuf": true,
-	"application/cbor":                    true,
-	"application/cbor-seq":                true, // a watch in CBOR
-}
-
-// acceptJSON asks for JSON where the client would take something unreadable, with the same parameters, which say for
-// example that a table or an aggregated discovery document is wanted.
-func acceptJSON(header http.Header) {
-	for i, value := range header["Accept"] {
-		ranges := strings.Split(value, ",")
-		for j, media := range ranges {
-			kind, parameters, found := strings.Cut(strings.TrimSpace(media), ";")
-			if !unreadable[strings.ToLower(strings.TrimSpace(kind))] {
-				continue
-			}
-			ranges[j] = jsonType
-			if found {
-				ranges[j] += ";" + parameters
-			}
-		}
-		header["Accept"][i] = strings.Join(ranges, ",")
-	}
 }

@@ -206,7 +206,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if w.IsCut(t.process) {
 		return nil, ErrCut
 	}
-	req = req.WithContext(context.WithValue(req.Context(), onALine{}, true))
+	req = req.Clone(context.WithValue(req.Context(), onALine{}, true))
+	AskForJSON(req.Header) // clients of metadata alone take protobuf, whatever their configuration says
 	call := &Call{Request: recorder.Describe(req), Process: t.process}
 	if call.Writes() || call.DryRun {
 		if err := call.readBody(req); err != nil {
