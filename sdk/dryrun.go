@@ -45,9 +45,8 @@ func (op *Operator[T]) dryRun(ctx context.Context, cfg *rest.Config, namespaces 
 	if err != nil {
 		return err
 	}
-	objects = slices.DeleteFunc(objects, func(x client.Object) bool {
-		o, _ := x.(T) // the list is of that kind
-		return op.Selects != nil && !op.Selects(o)
+	objects = slices.DeleteFunc(objects, func(o client.Object) bool {
+		return op.Selects != nil && !op.Selects(client.ObjectKeyFromObject(o))
 	})
 	slices.SortFunc(objects, func(a, b client.Object) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))

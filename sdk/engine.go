@@ -122,6 +122,9 @@ func (e *engine[T]) watch(c controller.Controller, primary T) error {
 
 // Reconcile makes passes over one object until one of them has nothing to write.
 func (e *engine[T]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if e.op.Selects != nil && !e.op.Selects(req.NamespacedName) {
+		return reconcile.Result{}, nil
+	}
 	work := context.WithoutCancel(ctx) // who is told to stop finishes the pass under way, and makes no other
 	for round := range maxRounds {
 		again, result, err := e.once(work, req.NamespacedName, round)
@@ -150,9 +153,6 @@ func (e *engine[T]) once(
 	o, ok := loaded.(T)
 	if !ok {
 		return false, reconcile.Result{}, fmt.Errorf("reading %s: the cache holds a %T", key, loaded)
-	}
-	if e.op.Selects != nil && !e.op.Selects(o) {
-		return false, reconcile.Result{}, nil
 	}
 	st := e.state(key, o)
 	if wait := time.Until(st.notBefore); wait > 0 && st.version == o.GetResourceVersion() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -74,9 +75,9 @@ type Operator[T Object] struct {
 	// The object is kept regardless; see [ReleaseAnnotation]. Zero means 10 minutes.
 	FinalizeTimeout time.Duration
 
-	// Selects limits the operator to the objects for which it returns true; others are not touched, not even if they are
-	// being deleted. The answer for one object must not change while it exists. Nil means all.
-	Selects func(T) bool
+	// Selects limits the operator to the objects for whose names it returns true, so that several can share a namespace;
+	// others are not touched, not even if they are being deleted. Nil means all.
+	Selects func(types.NamespacedName) bool
 
 	// Paused reports whether an object asks by its spec for what [PausedAnnotation] does. Optional.
 	Paused func(T) bool

@@ -314,7 +314,7 @@ func TestSelects(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := operator(oneChild)
-	op.Selects = func(s *site.Site) bool { return s.Name == "ours" }
+	op.Selects = func(key types.NamespacedName) bool { return key.Name == "ours" }
 	running := start(k, op)
 	ours, theirs := newSite("ours"), newSite("theirs")
 	theirs.Finalizers = []string{"example.com/theirs", ourFinalizer}
