@@ -126,20 +126,23 @@ func (e *engine[T]) Reconcile(ctx context.Context, req reconcile.Request) (recon
 		return reconcile.Result{}, nil
 	}
 	work := context.WithoutCancel(ctx) // who is told to stop finishes the pass under way, and makes no other
+	before := e.references.sight(req.NamespacedName)
 	for round := range maxRounds {
-		again, result, err := e.once(work, req.NamespacedName, round)
+		// What is referred to may give it more to do with each pass, as when namespaces come one after the other.
+		last := round == maxRounds-1 && e.references.sight(req.NamespacedName) == before
+		again, result, err := e.once(work, req.NamespacedName, last)
 		if !again || ctx.Err() != nil {
 			return result, err
 		}
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: time.Millisecond}, nil
 }
 
 var errUnsettled = errors.New("every pass over the object writes something: it does not settle")
 
-// once makes one pass and reports whether another should follow at once. After the last round it never should.
+// once makes one pass and reports whether another should follow at once. After the last one it never should.
 func (e *engine[T]) once(
-	ctx context.Context, key types.NamespacedName, round int,
+	ctx context.Context, key types.NamespacedName, last bool,
 ) (again bool, _ reconcile.Result, _ error) {
 	loaded, gone, err := e.view.load(ctx, key)
 	switch {
@@ -165,7 +168,7 @@ func (e *engine[T]) once(
 	}
 	out := e.pass(ctx, st, o, seen)
 	again, result := e.settle(ctx, st, o, out)
-	if again && round == maxRounds-1 {
+	if again && last {
 		out.err = errUnsettled
 		again, result = e.settle(ctx, st, o, out)
 	}

@@ -1,0 +1,66 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+)
+
+// CopyratorRuleStatus is what the operator found.
+type CopyratorRuleStatus struct {
+	conditions.Status `json:",inline"`
+
+	// MatchedSources is how many objects are copied.
+	// +optional
+	MatchedSources int32 `json:"matchedSources"`
+	// TargetNamespaces is to how many namespaces.
+	// +optional
+	TargetNamespaces int32 `json:"targetNamespaces"`
+	// Desired is how many copies there should be.
+	// +optional
+	Desired int32 `json:"desired"`
+	// Synced is how many copies are as they should be.
+	// +optional
+	Synced int32 `json:"synced"`
+	// Failed is how many copies are refused, whatever the reason, or cannot be written. Those that are on their way are none.
+	// +optional
+	Failed int32 `json:"failed"`
+	// Conflicts is how many of the failed ones are kept out by an object of somebody else, and how many sources are by one of
+	// the same name that comes first.
+	// +optional
+	Conflicts int32 `json:"conflicts"`
+	// Digest identifies what is copied and to where. It changes with the sources.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+	// LastSyncTime is when all copies were first as they should be, for this digest.
+	// +optional
+	LastSyncTime *metav1.Time `json:"lastSyncTime,omitempty"`
+	// Failures are the first of those that failed, and at most 20.
+	// +optional
+	// +listType=map
+	// +listMapKey=namespace
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=20
+	Failures []Failure `json:"failures,omitempty"`
+}
+
+// The condition types of the operator's own.
+const (
+	// ConditionAuthorized says whether the rule may read all of its source namespaces.
+	ConditionAuthorized = "Authorized"
+	// ConditionConflicts says whether somebody else's object keeps a copy out.
+	ConditionConflicts = "Conflicts"
+)
+
+// Failure is a copy that is not as it should be, or a source that is not copied.
+type Failure struct {
+	// Namespace is that of the copy or, of a source that is not copied, its own.
+	Namespace string `json:"namespace"`
+	// Name is that of the source and of its copies.
+	Name string `json:"name"`
+	// Reason is a CamelCase word.
+	Reason string `json:"reason"`
+	// Message is a sentence that names the fix.
+	// +optional
+	Message string `json:"message,omitempty"`
+}

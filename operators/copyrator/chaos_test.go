@@ -1,0 +1,134 @@
+package copyrator_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/homeostat-dev/homeostat/operators/copyrator"
+	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/chaos"
+	"github.com/homeostat-dev/homeostat/testkit/gen"
+)
+
+// sourcesNamespace has the sources of all runs. Each run sees its own namespace and this one, and what it is about are the
+// copies in its own.
+const sourcesNamespace = "copyrator-sources"
+
+// inTwo is the operator for the namespace of a run and that of the sources.
+type inTwo struct{ testkit.Runnable }
+
+// SetupWithManager implements testkit.Runnable.
+func (o inTwo) SetupWithManager(mgr manager.Manager, opts ...sdk.SetupOption) error {
+	return o.Runnable.SetupWithManager(mgr, append(opts, sdk.InNamespaces(sourcesNamespace))...)
+}
+
+func explored() testkit.Runnable {
+	return inTwo{copyrator.New(copyrator.Options{Namespace: "operators", Secrets: true})}
+}
+
+// prepare makes the namespace of the sources and what they are, once for all runs, and those of this run.
+func prepare(k *testkit.K) {
+	for _, o := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: sourcesNamespace}},
+		&rbacv1.Role{
+			ObjectMeta: metav1.ObjectMeta{Namespace: sourcesNamespace, Name: "read"},
+			Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get", "list", "watch"}},
+				{APIGroups: []string{"flant.com"}, Resources: []string{"copyrators"}, Verbs: []string{"list", "watch"}},
+			},
+		},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: sourcesNamespace, Name: "read"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "read"},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:serviceaccounts"}},
+		},
+		granted("explored-one", map[string]string{"explored": "yes", "more": "label"},
+			map[string]string{"a": "1", "b": "2", "c": "3"}),
+		granted("explored-two", map[string]string{"explored": "yes"}, map[string]string{"a.local": "1"}),
+		granted("one-"+k.Namespace, map[string]string{"run": k.Namespace}, map[string]string{"a": "1"}),
+		granted("two-"+k.Namespace, map[string]string{"run": k.Namespace, "more": "yes"}, map[string]string{"a": "1"}),
+	} {
+		if err := k.Client.Create(k.Context(), o); err != nil && !apierrors.IsAlreadyExists(err) {
+			panic(err) // which ends the run
+		}
+	}
+	k.Wait("the right to read the sources", func(ctx context.Context) error {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "system:serviceaccount:any:any", Groups: []string{"system:serviceaccounts"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: sourcesNamespace, Verb: "list", Group: "flant.com", Resource: "copyrators",
+			},
+		}}
+		if err := k.Client.Create(ctx, review); err != nil || !review.Status.Allowed {
+			return fmt.Errorf("allowed: %v, %w", review.Status.Allowed, err)
+		}
+		return nil
+	})
+}
+
+// granted is a source that everybody may read.
+func granted(name string, labels, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: sourcesNamespace, Name: name, Labels: labels,
+			Annotations: map[string]string{"copyrator.flant.com/allow-from": "*"},
+		},
+		Data: data,
+	}
+}
+
+// Every fault at every moment where it can matter, two replicas whose leader dies among them. What comes of it has to be
+// what comes of it without the fault. With -short some are tried.
+func TestEverythingThatCanGoWrong(t *testing.T) {
+	t.Parallel()
+	rule := &v1.CopyratorRule{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	change := func(k *testkit.K, f func(r *v1.CopyratorRule)) {
+		r := rule.DeepCopy()
+		k.Update(r, func() { f(r) })
+	}
+	chaos.Sweep(t, explored(), chaos.Scenario{
+		{Name: "create", Do: func(k *testkit.K) {
+			r := rule.DeepCopy()
+			r.Rule = v1.Rule{
+				RuleType: "configmap", Selector: v1.Selector{Labels: map[string]string{"run": k.Namespace}},
+				Namespaces: []string{sourcesNamespace}, TargetNamespaces: []string{k.Namespace},
+			}
+			k.Apply(r)
+		}},
+		{Name: "a source changes", Do: func(k *testkit.K) {
+			o := at(sourcesNamespace, "one-"+k.Namespace)
+			k.Update(o, func() { o.Data = map[string]string{"b": "2"} })
+		}},
+		{Name: "add a label and leave out an entry", Do: func(k *testkit.K) {
+			change(k, func(r *v1.CopyratorRule) {
+				r.CopyLabels.Add, r.DataKeys.Exclude = map[string]string{"copied": "yes"}, []string{"a"}
+			})
+		}},
+		{Name: "copy less", Do: func(k *testkit.K) {
+			change(k, func(r *v1.CopyratorRule) { r.Selector.Labels["more"] = "yes" })
+		}},
+	}, chaos.All, chaos.Before(prepare))
+}
+
+// Whatever a rule was before, everything becomes what it says now. The seed keeps the test the same from run to run; the
+// flag -testkit.seed tries others.
+func TestNothingDependsOnThePast(t *testing.T) {
+	t.Parallel()
+	steps := 30
+	if testing.Short() { // all of them take a minute
+		steps = 10
+	}
+	gen.Explore(t, explored(), gen.From("config/crd/flant.com_copyrators.yaml", "testdata/explored.yaml"),
+		gen.Before(prepare), gen.Seed(1), gen.Sequences(1), gen.Steps(steps))
+}

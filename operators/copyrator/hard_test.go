@@ -1,0 +1,254 @@
+package copyrator_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// untyped is a rule as somebody writes it who does not use the Go types.
+func untyped(t *testing.T, c *cluster, name, fields string) *unstructured.Unstructured {
+	t.Helper()
+	o := map[string]any{"ruleType": "configmap", "targetNamespaces": []any{c.Namespace + "*"}}
+	if err := yaml.Unmarshal([]byte(fields), &o); err != nil {
+		t.Fatal(err)
+	}
+	o["apiVersion"], o["kind"] = v1.GroupVersion.String(), "CopyratorRule"
+	o["metadata"] = map[string]any{"name": c.Namespace + "-" + name, "namespace": c.Namespace}
+	return &unstructured.Unstructured{Object: o}
+}
+
+// told reports whether the only failure in the status is about that object, and says this.
+func told(r *v1.CopyratorRule, namespace, name, says string) bool {
+	f := r.Status.Failures
+	return len(f) == 1 && f[0].Namespace == namespace && f[0].Name == name && strings.Contains(f[0].Message, says)
+}
+
+// Somebody else's object is left alone and reported; when it goes, the copy comes. Whatever is done to a copy is undone.
+func TestForeignObjectAndTakeover(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	target, other := c.namespace("target"), c.namespace("other")
+	c.Apply(configMap(c.Namespace, "x", "ours"))
+	c.Apply(configMap(target, "x", "theirs"))
+	rule := c.rule("r")
+	c.Apply(rule)
+	c.Eventually(rule, conflicts(1), testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Conflict"),
+		testkit.Condition(v1.ConditionConflicts, metav1.ConditionTrue), testkit.Match("failure", func(r *v1.CopyratorRule) bool {
+			return told(r, target, "x", "delete it or rename it")
+		}))
+	c.Eventually(at(other, "x"), value("ours"))
+	c.Eventually(at(target, "x"), value("theirs"))
+	source := at(c.Namespace, "x")
+	c.Update(source, func() { source.Data["key"] = "ours again" })
+	c.Eventually(at(other, "x"), value("ours again"))
+	c.Eventually(at(target, "x"), value("theirs"))
+
+	began := time.Now()
+	c.Delete(at(target, "x"))
+	c.Eventually(at(target, "x"), value("ours again"))
+	if d := time.Since(began); d > 10*time.Second {
+		t.Errorf("it took %v to take the place of what was in the way", d)
+	}
+	c.Eventually(rule, testkit.Ready(), synced(2), conflicts(0))
+
+	copied := at(target, "x")
+	c.Update(copied, func() { copied.Data["key"] = "edited by hand" })
+	c.Eventually(copied, value("ours again"))
+	c.Update(copied, func() { copied.Data["more"] = "added by hand" })
+	c.Eventually(copied, value("ours again"))
+	c.Update(copied, func() { copied.Data = nil; copied.BinaryData = map[string][]byte{"a": {1}} })
+	c.Eventually(copied, value("ours again"), testkit.Match("nothing binary", func(o *corev1.ConfigMap) bool {
+		return len(o.BinaryData) == 0
+	}))
+	c.Update(copied, func() { copied.Labels = nil })
+	c.Eventually(copied, value("ours again"), testkit.Match("labels", func(o *corev1.ConfigMap) bool {
+		return o.Labels["copyrator"] == "true" && o.Labels["homeostat.dev/owner-uid"] == string(rule.UID)
+	}))
+	c.Delete(copied)
+	c.Eventually(at(target, "x"), value("ours again"))
+	c.Eventually(rule, testkit.Ready(), synced(2))
+	c.restart()
+}
+
+// What is in the way is taken over if the rule says so, but never another rule's copy and never what has a controller.
+func TestConflictPolicies(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	same, differs, controlled := c.namespace("same"), c.namespace("differs"), c.namespace("controlled")
+	c.Apply(configMap(c.Namespace, "x", "ours"))
+	c.Apply(configMap(same, "x", "ours"))
+	theirs := configMap(differs, "x", "theirs")
+	theirs.Data["more"] = "theirs"
+	c.Apply(theirs)
+	owner := at(controlled, "owner")
+	c.Apply(owner)
+	held := configMap(controlled, "x", "theirs")
+	held.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: new(true),
+	}}
+	c.Apply(held)
+	rule := c.rule("r", func(r *v1.CopyratorRule) { r.ConflictPolicy = v1.ConflictAdopt })
+	c.Apply(rule)
+	c.Eventually(rule, conflicts(2), testkit.Match("one", func(r *v1.CopyratorRule) bool { return r.Status.Synced == 1 }))
+	c.Eventually(at(differs, "x"), says(theirs.Data))
+	c.Update(rule, func() { rule.ConflictPolicy = v1.ConflictOverwrite })
+	c.Eventually(rule, conflicts(1), testkit.Match("two", func(r *v1.CopyratorRule) bool { return r.Status.Synced == 2 }))
+	c.Eventually(at(differs, "x"), value("ours"))
+	c.Eventually(at(controlled, "x"), value("theirs"))
+	c.restart()
+}
+
+// Sources in two namespaces that are targets, too, and copies that have the labels of sources: nothing is copied twice,
+// nothing flaps, and of two sources of one name it is always the older one.
+func TestLoop(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a, b, target := c.namespace("a"), c.namespace("b"), c.namespace("target")
+	c.Apply(configMap(a, "x", "a's"))
+	c.Apply(configMap(a, "only-a", "a's"))
+	c.Apply(configMap(b, "only-b", "b's"))
+	older := at(a, "x")
+	c.Get(older)
+	c.Wait("a later second", func(context.Context) error {
+		if time.Since(older.CreationTimestamp.Time) < 1100*time.Millisecond {
+			return fmt.Errorf("created at %v", older.CreationTimestamp)
+		}
+		return nil
+	})
+	c.Apply(configMap(b, "x", "b's"))
+	rule := c.rule("r", func(r *v1.CopyratorRule) { r.SourceNamespace.List = []string{b, a} })
+	c.Apply(rule)
+	// x to the test's namespace and target; only-a to b, too; only-b to a, too.
+	c.Eventually(rule, testkit.Match("8 copies", func(r *v1.CopyratorRule) bool {
+		return r.Status.Desired == 8 && r.Status.Synced == 8 && r.Status.MatchedSources == 4
+	}), conflicts(1), testkit.Match("the loser is told of", func(r *v1.CopyratorRule) bool {
+		return told(r, b, "x", a+"/x")
+	}))
+	c.Eventually(at(target, "x"), value("a's"))
+	c.Eventually(at(b, "x"), value("b's"))
+	c.Eventually(at(b, "only-a"), value("a's"))
+	c.Eventually(at(a, "only-b"), value("b's"))
+	c.restart()
+	c.still("nothing flaps", func() { <-time.After(3 * time.Second) })
+	c.Delete(at(a, "x"))
+	c.Eventually(at(target, "x"), value("b's"))
+	c.Eventually(at(a, "x"), value("b's"))
+	c.Eventually(rule, testkit.Ready(), conflicts(0), synced(9))
+}
+
+// Of two rules that want one place the older one has it, whichever was there first, and the other one says so.
+func TestTwoRules(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	source, target := c.namespace("source"), c.namespace("target")
+	c.Apply(configMap(source, "x", "older"))
+	c.Apply(configMap(c.Namespace, "x", "younger"))
+	older := c.rule("older", func(r *v1.CopyratorRule) {
+		r.SourceNamespace, r.TargetNamespaces = v1.Names{List: []string{source}}, []string{target}
+		r.Selector.Labels["not"] = "yet"
+	})
+	c.Apply(older)
+	c.Get(older)
+	c.Wait("a later second", func(context.Context) error {
+		if time.Since(older.CreationTimestamp.Time) < 1100*time.Millisecond {
+			return fmt.Errorf("created at %v", older.CreationTimestamp)
+		}
+		return nil
+	})
+	younger := c.rule("younger", func(r *v1.CopyratorRule) { r.TargetNamespaces = []string{target} })
+	c.Apply(younger)
+	c.Eventually(younger, testkit.Ready(), synced(1))
+	c.Eventually(at(target, "x"), value("younger"))
+	c.Update(older, func() { delete(older.Selector.Labels, "not") })
+	c.Eventually(at(target, "x"), value("older"))
+	c.Eventually(older, testkit.Ready(), synced(1))
+	c.Eventually(younger, conflicts(1), testkit.Match("none", func(r *v1.CopyratorRule) bool { return r.Status.Desired == 0 }))
+	c.restart()
+	c.Delete(older)
+	c.Eventually(at(target, "x"), value("younger"))
+	c.Eventually(younger, testkit.Ready(), synced(1), conflicts(0))
+}
+
+// Namespaces that come by the dozen get their copies, those that are relabelled lose them, and those that are going get
+// none. With -short there are fewer.
+func TestNewNamespaceRelabelTerminate(t *testing.T) {
+	t.Parallel()
+	sources, namespaces := 30, 500
+	if testing.Short() {
+		sources, namespaces = 5, 40
+	}
+	out, going := namespaces/5, namespaces/10
+	c := newCluster(t)
+	c.Timeout = 10 * time.Minute
+	rule := c.rule("r", func(r *v1.CopyratorRule) {
+		r.TargetNamespaces = nil
+		r.TargetNamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": c.Namespace, "in": "yes"}}
+	})
+	c.Apply(rule)
+	for i := range sources {
+		c.Apply(configMap(c.Namespace, fmt.Sprintf("source-%02d", i), "one"))
+	}
+	began := time.Now()
+	names := make([]string, namespaces)
+	var all sync.WaitGroup
+	lanes := make(chan struct{}, 16)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s-%03d", c.Namespace, i)
+		all.Go(func() {
+			lanes <- struct{}{}
+			defer func() { <-lanes }()
+			n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+				Name: names[i], Labels: map[string]string{"of": c.Namespace, "in": "yes"}, Finalizers: []string{"example.com/hold"},
+			}}
+			if err := c.Client.Create(t.Context(), n); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	c.Eventually(rule, testkit.Ready(), synced(int32(sources*namespaces)))
+	t.Logf("%d copies after %v", sources*namespaces, time.Since(began).Round(time.Second))
+	began = time.Now()
+	for i, name := range names[:out+going] {
+		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if i < out {
+			c.Update(n, func() { delete(n.Labels, "in") })
+		} else {
+			c.Delete(n)
+		}
+	}
+	kept := namespaces - out - going
+	c.Eventually(rule, testkit.Ready(), synced(int32(sources*kept)))
+	t.Logf("%d copies less after %v", sources*(out+going), time.Since(began).Round(time.Second))
+	c.Wait("exactly the expected copies", func(ctx context.Context) error {
+		list := &corev1.ConfigMapList{}
+		if err := c.Client.List(ctx, list, client.MatchingLabels{"homeostat.dev/owner-uid": string(rule.UID)}); err != nil {
+			return err
+		}
+		for _, o := range list.Items {
+			if i := strings.TrimPrefix(o.Namespace, c.Namespace+"-"); i < fmt.Sprintf("%03d", out+going) {
+				return fmt.Errorf("%s/%s is still there", o.Namespace, o.Name)
+			}
+		}
+		if len(list.Items) != sources*kept {
+			return fmt.Errorf("%d of %d", len(list.Items), sources*kept)
+		}
+		return nil
+	})
+	c.still("all is done", func() { <-time.After(2 * time.Second) })
+	c.restart()
+}

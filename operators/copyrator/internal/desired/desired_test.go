@@ -1,0 +1,227 @@
+package desired_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/desired"
+)
+
+func rule(change func(*v1.CopyratorRule)) *v1.CopyratorRule {
+	r := &v1.CopyratorRule{
+		ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "tenant"},
+		Rule:       v1.Rule{RuleType: "configmap", Selector: v1.Selector{Labels: map[string]string{"a": "b"}}},
+	}
+	change(r)
+	return r
+}
+
+func read(t *testing.T, settings desired.Settings, change func(*v1.CopyratorRule)) *desired.Rule {
+	t.Helper()
+	settings.ManagedBy = "copyrator"
+	r, err := desired.Read(rule(change), settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func namespace(name string, annotations ...string) *metav1.PartialObjectMetadata {
+	n := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"name": name}}}
+	for i := 0; i+1 < len(annotations); i += 2 {
+		if n.Annotations == nil {
+			n.Annotations = map[string]string{}
+		}
+		n.Annotations[annotations[i]] = annotations[i+1]
+	}
+	return n
+}
+
+func TestReaches(t *testing.T) {
+	t.Parallel()
+	going := namespace("going")
+	going.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)}
+	for name, tc := range map[string]struct {
+		settings  desired.Settings
+		change    func(*v1.CopyratorRule)
+		namespace *metav1.PartialObjectMetadata
+		want      bool
+	}{
+		"all by default":  {namespace: namespace("any"), want: true},
+		"kube-system too": {namespace: namespace("kube-system"), want: true},
+		"what is going":   {namespace: going},
+		"what denies":     {namespace: namespace("any", "copyrator.flant.com/deny", "true")},
+		"named": {
+			change:    func(r *v1.CopyratorRule) { r.TargetNamespaces = []string{"team-?", "x"} },
+			namespace: namespace("team-a"), want: true,
+		},
+		"not named": {
+			change: func(r *v1.CopyratorRule) { r.TargetNamespaces = []string{"team-?"} }, namespace: namespace("team-ab"),
+		},
+		"exclusion wins": {
+			change:    func(r *v1.CopyratorRule) { r.TargetNamespaces, r.ExcludeNamespaces = []string{"*"}, []string{"t*"} },
+			namespace: namespace("team"),
+		},
+		"the operator's exclusion": {settings: desired.Settings{Exclude: []string{"kube-*"}}, namespace: namespace("kube-system")},
+		"the operator's exclusion is for rules without targets": {
+			settings:  desired.Settings{Exclude: []string{"kube-*"}},
+			change:    func(r *v1.CopyratorRule) { r.TargetNamespaces = []string{"kube-system"} },
+			namespace: namespace("kube-system"), want: true,
+		},
+		"selected":        {change: selecting("team"), namespace: namespace("team"), want: true},
+		"not selected":    {change: selecting("team"), namespace: namespace("other")},
+		"without consent": {settings: desired.Settings{Consent: true}, namespace: namespace("other")},
+		"with consent": {
+			settings:  desired.Settings{Consent: true},
+			namespace: namespace("other", "copyrator.flant.com/accept-from", "a, ten*"), want: true,
+		},
+		"its own needs no consent": {settings: desired.Settings{Consent: true}, namespace: namespace("tenant"), want: true},
+		"the operator's needs none": {
+			settings: desired.Settings{Consent: true, Namespace: "tenant"}, namespace: namespace("a"), want: true,
+		},
+		"consent to no pattern": {
+			settings: desired.Settings{Consent: true}, namespace: namespace("other", "copyrator.flant.com/accept-from", "["),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tc.change == nil {
+				tc.change = func(*v1.CopyratorRule) {}
+			}
+			if got := read(t, tc.settings, tc.change).Reaches(tc.namespace); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func selecting(name string) func(*v1.CopyratorRule) {
+	return func(r *v1.CopyratorRule) {
+		r.TargetNamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"name": name}}
+	}
+}
+
+func TestMayRead(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		operators, source, allows string
+		want                      bool
+	}{
+		"its own":                     {"operators", "tenant", "", true},
+		"another":                     {"operators", "other", "", false},
+		"another that allows it":      {"operators", "other", "a,tenant", true},
+		"... by a pattern":            {"operators", "other", "ten*", true},
+		"another that allows others":  {"operators", "other", "tenants, a", false},
+		"any, as one of the operator": {"tenant", "other", "", true},
+	} {
+		r := read(t, desired.Settings{Namespace: tc.operators}, func(*v1.CopyratorRule) {})
+		if got := r.MayRead(tc.source, map[string]string{"copyrator.flant.com/allow-from": tc.allows}); got != tc.want {
+			t.Errorf("%s: got %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+// A copy is never a source, whatever the selector says.
+func TestSelectorExcludesCopies(t *testing.T) {
+	t.Parallel()
+	for _, s := range []v1.Selector{
+		{Labels: map[string]string{"a": "b"}}, {Text: "a"}, {Text: "app.kubernetes.io/managed-by=copyrator"},
+	} {
+		r := read(t, desired.Settings{}, func(r *v1.CopyratorRule) { r.Selector = s })
+		if r.Selector.Matches(labels.Set{"a": "b", "app.kubernetes.io/managed-by": "copyrator"}) {
+			t.Errorf("%v selects a copy", s)
+		}
+	}
+}
+
+func source(namespace, name string, age int64, uid string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, UID: types.UID(uid), CreationTimestamp: metav1.Unix(age, 0),
+	}}
+}
+
+func TestCopies(t *testing.T) {
+	t.Parallel()
+	namespaces := []*metav1.PartialObjectMetadata{namespace("a"), namespace("b"), namespace("c")}
+	all := func(*v1.CopyratorRule) {}
+	earlier := desired.Found{
+		Rule: read(t, desired.Settings{}, func(r *v1.CopyratorRule) { r.Name, r.TargetNamespaces = "first", []string{"c"} }),
+	}
+	for name, tc := range map[string]struct {
+		sources, earlier []*metav1.PartialObjectMetadata
+		want             []string // "source -> namespace", and "source: who comes first"
+	}{
+		"one": {
+			sources: []*metav1.PartialObjectMetadata{source("a", "x", 1, "1")},
+			want:    []string{"a/x -> b", "a/x -> c"},
+		},
+		"the older of one name, and none to where the other is": {
+			sources: []*metav1.PartialObjectMetadata{source("a", "x", 2, "1"), source("b", "x", 1, "2")},
+			want:    []string{"b/x -> c", "a/x: source b/x"},
+		},
+		"of one age the lower UID": {
+			sources: []*metav1.PartialObjectMetadata{source("a", "x", 1, "2"), source("b", "x", 1, "1")},
+			want:    []string{"b/x -> c", "a/x: source b/x"},
+		},
+		"an earlier rule": {
+			sources: []*metav1.PartialObjectMetadata{source("a", "x", 1, "1")},
+			earlier: []*metav1.PartialObjectMetadata{source("elsewhere", "x", 5, "5")},
+			want:    []string{"a/x -> b", "a/x: rule tenant/first"},
+		},
+		"an earlier rule that does not copy to where its source is": {
+			sources: []*metav1.PartialObjectMetadata{source("a", "x", 1, "1")},
+			earlier: []*metav1.PartialObjectMetadata{source("c", "x", 5, "5")},
+			want:    []string{"a/x -> b", "a/x -> c"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := earlier
+			before.Sources = tc.earlier
+			copies, shadowed := desired.Found{Rule: read(t, desired.Settings{}, all), Sources: tc.sources}.
+				Copies(namespaces, []desired.Found{before})
+			var got []string
+			for _, c := range copies {
+				got = append(got, fmt.Sprintf("%s/%s -> %s", c.Source.Namespace, c.Source.Name, c.Namespace))
+			}
+			for _, s := range shadowed {
+				got = append(got, fmt.Sprintf("%s/%s: %s", s.Source.Namespace, s.Source.Name, s.By))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("copies (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A stand-in has the entries of the content and none of its values, and differs when they do.
+func TestExcerpt(t *testing.T) {
+	t.Parallel()
+	of := func(value string) desired.Excerpt {
+		return desired.NewExcerpt(&corev1.Secret{Type: "Opaque", Data: map[string][]byte{"password": []byte(value)}})
+	}
+	a, b := of("one"), of("two")
+	standIn, ok := a.StandIn.(*corev1.Secret)
+	if !ok || len(standIn.Data) != 1 || standIn.Type != "Opaque" || len(standIn.Data["password"]) != 64 {
+		t.Errorf("the stand-in is %v", a.StandIn)
+	}
+	if a.Sum == b.Sum || a.Sum != of("one").Sum {
+		t.Errorf("the sums are %s, %s and %s", a.Sum, b.Sum, of("one").Sum)
+	}
+	for _, secretType := range []corev1.SecretType{
+		"kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1",
+	} {
+		if x := desired.NewExcerpt(&corev1.Secret{Type: secretType}); !strings.Contains(x.Never, string(secretType)) {
+			t.Errorf("Secrets of type %s are copied", secretType)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package copyrator
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/homeostat-dev/homeostat/sdk"
+)
+
+// Options are the settings of the operator that have flags of their own.
+type Options struct {
+	// Namespace is the operator's own. Rules in it may read all namespaces and write over what is there.
+	Namespace string
+	// RuleName limits the operator to rules of that name, with * and ?. "" means all.
+	RuleName string
+	// Secrets lets rules copy Secrets, for which the operator needs the rights.
+	Secrets bool
+	// ExcludeNamespaces get no copies by rules that name no targets, with * and ? as in a rule.
+	ExcludeNamespaces []string
+	// Consent keeps rules outside of Namespace to those namespaces whose annotation copyrator.flant.com/accept-from names
+	// theirs.
+	Consent bool
+}
+
+// Program is the operator as a program of its own.
+func Program() *sdk.Program {
+	var options Options
+	return &sdk.Program{
+		Name:  name,
+		Flags: options.Define,
+		Operators: func() ([]sdk.Runnable, error) {
+			return []sdk.Runnable{New(options)}, options.Validate()
+		},
+	}
+}
+
+// Define adds the flags to a set. Their values are the options.
+func (o *Options) Define(flags *flag.FlagSet) {
+	flags.StringVar(&o.Namespace, "namespace", "default",
+		"namespace of the operator: rules in it may read all namespaces and write over what is there")
+	flags.StringVar(&o.RuleName, "rule-name", "", "name of the rules to follow, with * and ?; default: all")
+	flags.BoolVar(&o.Secrets, "secrets", true, "copy Secrets too, for which the operator needs the rights")
+	flags.Func("exclude-namespaces",
+		"namespaces that get no copies by rules that name no targets, separated by commas, with * and ?; default: none",
+		func(value string) error {
+			o.ExcludeNamespaces = nil
+			for item := range strings.SplitSeq(value, ",") {
+				if item = strings.TrimSpace(item); item != "" {
+					o.ExcludeNamespaces = append(o.ExcludeNamespaces, item)
+				}
+			}
+			return nil
+		})
+	flags.BoolVar(&o.Consent, "require-consent", false,
+		"keep rules outside of --namespace to namespaces whose annotation copyrator.flant.com/accept-from names theirs")
+}
+
+// Validate returns the first thing that is wrong with the options, as a sentence that names the flag.
+func (o *Options) Validate() error {
+	if msgs := validation.IsDNS1123Label(o.Namespace); len(msgs) > 0 {
+		return fmt.Errorf("--namespace=%q: %s", o.Namespace, msgs[0])
+	}
+	for _, pattern := range append([]string{o.RuleName}, o.ExcludeNamespaces...) {
+		if strings.Trim(pattern, "abcdefghijklmnopqrstuvwxyz0123456789-.*?") != "" {
+			return fmt.Errorf("%q, in --rule-name or --exclude-namespaces, matches no name: "+
+				"use lower-case letters, digits, dashes, dots, * and ?", pattern)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package copyrator
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/desired"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+)
+
+const reasonConflict = "Conflict"
+
+// maxFailures is how many failures a status lists.
+const maxFailures = 20
+
+// report is what a pass found out, for the status.
+type report struct {
+	rule       *desired.Rule
+	sources    int
+	namespaces int32
+	desired    int32
+	digest     string
+	locked     []string // source namespaces that may not be read
+	shadowed   []desired.Shadowed
+	failures   []v1.Failure // of sources
+}
+
+func failure(o metav1.Object, reason, message string) v1.Failure {
+	return v1.Failure{Namespace: o.GetNamespace(), Name: o.GetName(), Reason: reason, Message: message}
+}
+
+// tell writes the status, as far as it can be told before the copies are written, and registers the rest.
+func (r *report) tell(p *pass) {
+	status := &p.Object.Status
+	status.MatchedSources, status.TargetNamespaces, status.Desired = int32(r.sources), r.namespaces, r.desired //nolint:gosec // etcd holds fewer.
+	r.authorized(p)
+	for _, s := range r.shadowed {
+		message := fmt.Sprintf("%s has the same name and comes first: rename one of them", s.By)
+		r.failures = append(r.failures, failure(s.Source, reasonConflict, message))
+	}
+	p.Report(func(children []conditions.Child) { r.count(p, children) })
+	before := status.LastSyncTime
+	p.OnStored(func() { gauges.stored(before, p.Object) })
+}
+
+// authorized tells whether the rule may read what it names.
+func (r *report) authorized(p *pass) {
+	if len(r.locked) == 0 {
+		p.SetCondition(v1.ConditionAuthorized, metav1.ConditionTrue, "Granted", "every source namespace may be read")
+		return
+	}
+	message := fmt.Sprintf("nothing is copied from namespace %s: "+
+		"a rule reads other namespaces than its own if it is in the operator's namespace, "+
+		"or if they have the annotation %s with %s in it",
+		strings.Join(r.locked, ", "), desired.AllowFromAnnotation, r.rule.Namespace)
+	if len(p.Namespaces) > 0 {
+		message += "; this Copyrator is restricted to namespaces " + strings.Join(p.Namespaces, ", ")
+	}
+	p.SetCondition(v1.ConditionAuthorized, metav1.ConditionFalse, "NotGranted", "%s", message)
+	p.NotReady("NotAuthorized", "%s", message)
+}
+
+// count tells what became of the copies.
+func (r *report) count(p *pass, children []conditions.Child) {
+	status := &p.Object.Status
+	status.Synced, status.Failed, status.Conflicts = 0, 0, int32(len(r.shadowed)) //nolint:gosec // etcd holds fewer.
+	failures := slices.Clone(r.failures)
+	for _, c := range children {
+		switch {
+		case c.Ready:
+			status.Synced++
+			continue
+		case c.Reason == "Progressing" || c.Reason == "NamespaceTerminating":
+			continue
+		case c.Reason == reasonConflict:
+			status.Conflicts++
+		}
+		status.Failed++
+		failures = append(failures, v1.Failure{Namespace: c.Namespace, Name: c.Name, Reason: c.Reason, Message: c.Message})
+	}
+	slices.SortStableFunc(failures, func(a, b v1.Failure) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	status.Failures = failures[:min(len(failures), maxFailures)]
+	if status.Conflicts > 0 {
+		p.SetCondition(v1.ConditionConflicts, metav1.ConditionTrue, reasonConflict,
+			"%d are kept out by something of the same name: see status.failures", status.Conflicts)
+	} else {
+		p.SetCondition(v1.ConditionConflicts, metav1.ConditionFalse, "None", "nothing is in the way")
+	}
+	if status.Synced == status.Desired && status.Digest != r.digest {
+		status.Digest, status.LastSyncTime = r.digest, &metav1.Time{Time: p.Now}
+		p.Event("Synced", "%d copies of %d sources are in %d namespaces",
+			status.Synced, status.MatchedSources, status.TargetNamespaces)
+	}
+}
