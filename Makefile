@@ -5,12 +5,13 @@ SHELL := bash
 
 # go.work says which modules there are. The tools stay out of it (docs/adr/0004).
 MODULES := $(shell go work edit -json go.work | sed -n 's|.*"DiskPath": "\./\(.*\)".*|\1|p')
-TOOLS := tools tools/lint
+TOOLS := tools tools/lint tools/charts
 OPERATORS := $(filter operators/%,$(MODULES))
 
 # tool NAME: the path of a pinned tool. The go command builds it on first use and keeps it in its cache.
 tool = $$(GOWORK=off go -C $(CURDIR)/tools tool -n $(1))
 GOLANGCI_LINT = $$(GOWORK=off go -C $(CURDIR)/tools/lint tool -n golangci-lint)
+CHARTS = GOWORK=off go -C tools/charts run .
 TESTKIT = build/testkit
 
 # What the targets under "Ship it" work on, and with.
@@ -45,13 +46,14 @@ demo: ## Tell the story of ImmortalContainer once, on a cluster of its own
 
 ##@ Build and test
 
-.PHONY: build test $(MODULES:%=test/%) test/tools mutants bench cross control-plane
+.PHONY: build test $(MODULES:%=test/%) test/tools test/tools/charts mutants bench cross control-plane
 build: ## Compile every package
 	go build work
 
 test: PACKAGES = work
 test: test/tools $(TESTKIT) ## Test every module on two shared control planes (LONG=1: with every fault; ARGS='-run Name -count 10')
 	$(run-tests)
+	@$(MAKE) --no-print-directory test/tools/charts
 
 #test/<module>: ## Test one module, for example test/sdk
 $(MODULES:%=test/%): PACKAGES = ./$(@:test/%=%)/...
@@ -65,6 +67,11 @@ run-tests = @GORACE="$${GORACE:-atexit_sleep_ms=0}" GOGC="$${GOGC:-400}" $(TESTK
 
 test/tools:
 	@GOWORK=off go -C tools test ./...
+
+# They read the operators' folders, of which the go command's cache of results knows nothing, and start no goroutine of ours.
+test/tools/charts: $(TESTKIT) # each chart, installed with Helm
+	@$(TESTKIT) assets >/dev/null
+	@GOWORK=off GOGC="$${GOGC:-400}" go -C tools/charts test -ldflags=-w -count 1 -timeout 20m $(ARGS) ./...
 
 mutants: ## Say how many of 24 operators with a known bug testkit finds, and how often it is wrong (SEEDS=1)
 	@go run ./testkit/cmd/mutants -seeds $(or $(SEEDS),1) -o build/mutants.json $(ARGS)
@@ -84,11 +91,15 @@ cross: ## Compile every package and its tests for macOS on arm64
 ##@ Change it
 
 .PHONY: generate fmt tidy clean
-generate: ## Write deep copies, CRDs and roles from the Go types
+generate: ## Write deep copies, CRDs, roles and reference pages from the Go types, and charts from those
 	@for m in $(MODULES); do (cd $$m && $(call tool,controller-gen) object paths=./...) || exit; done
 	@cd sdk/bench && $(call tool,controller-gen) paths=./work crd output:crd:dir=work/crd
 	@for m in $(OPERATORS); do (cd $$m && $(call tool,controller-gen) paths=./... \
 		crd output:crd:dir=config/crd rbac:roleName=$${m##*/} output:rbac:dir=config/rbac) || exit; done
+	@for m in $(patsubst %/api,%,$(wildcard $(OPERATORS:%=%/api))); do (cd $$m && mkdir -p docs && $(call tool,crd-ref-docs) \
+		--source-path=api --config=$(CURDIR)/tools/reference/config.yaml --templates-dir=$(CURDIR)/tools/reference \
+		--renderer=markdown --template-value=operator=$${m##*/} --output-path=docs/reference.md --log-level=ERROR) || exit; done
+	@$(CHARTS) generate $(OPERATORS:%=$(CURDIR)/%)
 
 fmt: ## Format the Go files
 	@$(GOLANGCI_LINT) fmt
@@ -102,16 +113,16 @@ clean: ## Delete what was built here (the control plane's cache stays)
 
 ##@ Check it
 
-.PHONY: verify lint $(MODULES:%=lint/%) lint/tools lint/scaffold lint/workflows verify-modules verify-links verify-gowork-off
+.PHONY: verify lint $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/scaffold lint/workflows verify-modules verify-links verify-gowork-off
 verify: generate fmt verify-modules verify-links lint ## All checks but the tests; fails if they leave the tree dirty
 	@changes=$$(git status --short) && if [ -n "$$changes" ]; then git --no-pager diff; echo "$$changes"; \
 		echo 'make verify: the tree is dirty: commit what is listed above and run it again' >&2; exit 1; fi
 
 lint: ## Lint every module and the workflows
-	@$(MAKE) --no-print-directory --keep-going $(MODULES:%=lint/%) lint/tools lint/scaffold lint/workflows
+	@$(MAKE) --no-print-directory --keep-going $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/scaffold lint/workflows
 
 #lint/<module>: ## Lint one module, for example lint/sdk
-$(MODULES:%=lint/%) lint/tools: lint/%:
+$(MODULES:%=lint/%) lint/tools lint/tools/charts: lint/%:
 	@echo "golangci-lint $*" && cd $* && GOWORK=off $(GOLANGCI_LINT) run ./...
 
 lint/scaffold: # what `homeostat new` writes, by our rules and by those that it writes beside it
@@ -136,7 +147,7 @@ verify-gowork-off: ## Compile and vet each module alone, as those who import it 
 
 ##@ Ship it (OPERATOR=immortalcontainer, CONFIG=default, IMAGE=homeostat/immortalcontainer:dev)
 
-.PHONY: docker-build deploy undeploy undeploy-all
+.PHONY: docker-build deploy undeploy undeploy-all helm-package
 docker-build: ## Build the operator's image
 	docker build --tag $(IMAGE) --file operators/$(OPERATOR)/Dockerfile .
 
@@ -152,6 +163,9 @@ undeploy-all: ## Remove all objects of the operator's kinds, their CRDs, then th
 	@set -o pipefail; $(manifests) | $(call tool,kustomize) cfg grep --annotate=false $(CRD) | \
 		$(KUBECTL) delete --ignore-not-found --filename -
 	@$(MAKE) --no-print-directory undeploy
+
+helm-package: ## Write the Helm charts of all operators to build/charts (VERSION=1.2.3: of charts and images)
+	@$(CHARTS) package $(if $(VERSION),-version $(VERSION)) -o $(CURDIR)/build/charts $(OPERATORS:%=$(CURDIR)/%)
 
 manifests = $(call tool,kustomize) build operators/$(OPERATOR)/config/$(CONFIG) | \
 	sed 's|image: homeostat/$(OPERATOR):dev$$|image: $(IMAGE)|'

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// config is what the manifests of an operator say, as the templates use it.
+type config struct {
+	Name        string // of the chart and of the operator's folder
+	Description string
+	Namespace   string
+	Deployment  string // its name
+	Account     string
+	Selector    map[string]string
+	Repository  string
+	Tag         string
+
+	PodAnnotations  map[string]string
+	PodFields       []map[string]any // of the pod, one each, that no value changes
+	Container       map[string]any
+	ContainerFields []map[string]any
+	Args            []string // that no value changes
+	MetricsAddress  string
+	MetricsPort     string // its name
+
+	CRDs          []*unstructured.Unstructured
+	Service       *unstructured.Unstructured // of the metrics
+	NetworkPolicy *unstructured.Unstructured
+	Access        []*unstructured.Unstructured // for the cluster's roles
+	Always        []*unstructured.Unstructured // rights that do not depend on where the operator works
+	ClusterWide   []*unstructured.Unstructured // its rights if it works in all namespaces
+	MetricsAuth   []*unstructured.Unstructured // rights for asking who reads the metrics
+	Watched       []*unstructured.Unstructured // its rights in each namespace, if it works in some
+	Own           []*unstructured.Unstructured // its other rights in that case
+}
+
+// Definitions are the names of the operator's CustomResourceDefinitions, by which kubectl knows their objects, too.
+func (c *config) Definitions() []string {
+	var all []string
+	for _, crd := range c.CRDs {
+		all = append(all, crd.GetName())
+	}
+	return all
+}
+
+// read reads the folder config of an operator. config/crd and config/access may be missing.
+func read(dir string) (*config, error) {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("finding the folder: %w", err)
+	}
+	parts := map[string][]*unstructured.Unstructured{}
+	for _, part := range []string{"crd", "access", "rbac", "manager", "namespaced"} {
+		optional := part == "crd" || part == "access"
+		if parts[part], err = build(filepath.Join(absolute, "config", part), optional); err != nil {
+			return nil, err
+		}
+	}
+	c := &config{Name: filepath.Base(absolute), CRDs: parts["crd"], Access: parts["access"]}
+	c.describe()
+	if err := c.addManager(parts["manager"]); err != nil {
+		return nil, err
+	}
+	c.addRights(parts["rbac"], parts["namespaced"])
+	return c, nil
+}
+
+// build returns what kustomize makes of a folder.
+func build(dir string, optional bool) ([]*unstructured.Unstructured, error) {
+	disk := filesys.MakeFsOnDisk()
+	if optional && !disk.Exists(dir) {
+		return nil, nil
+	}
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, dir)
+	if err != nil {
+		return nil, fmt.Errorf("building %s with kustomize: %w", dir, err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, r := range resources.Resources() {
+		data, err := r.MarshalJSON()
+		o := &unstructured.Unstructured{}
+		if err == nil {
+			err = o.UnmarshalJSON(data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading %s of %s: %w", r.CurId(), dir, err)
+		}
+		objects = append(objects, o)
+	}
+	return objects, nil
+}
+
+func (c *config) describe() {
+	c.Description = "The operator " + c.Name
+	var kinds []string
+	for _, crd := range c.CRDs {
+		kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+		kinds = append(kinds, fmt.Sprintf("%s (%s)", kind, group))
+	}
+	if len(kinds) > 0 {
+		c.Description += ", for " + strings.Join(kinds, " and ")
+	}
+}
+
+// byValue are the flags that follow from values, and byValueOf the fields of a pod and of its container.
+var (
+	byValue = []string{
+		"metrics-bind-address", "metrics-secure", "watch-namespaces", "workers", "log-level", "log-format",
+	}
+	byValueOfPod     = []string{"containers", "serviceAccountName"}
+	byValueContainer = []string{"name", "image", "imagePullPolicy", "args", "env", "resources"}
+)
+
+// addManager takes what config/manager says.
+func (c *config) addManager(objects []*unstructured.Unstructured) error {
+	var deployment *unstructured.Unstructured
+	for _, o := range objects {
+		switch o.GetKind() {
+		case "Deployment":
+			deployment = o
+		case "Service":
+			c.Service = o
+		case "NetworkPolicy":
+			c.NetworkPolicy = o
+		}
+	}
+	if deployment == nil || c.Service == nil || c.NetworkPolicy == nil {
+		return errors.New("config/manager needs a Deployment, a Service for its metrics and a NetworkPolicy")
+	}
+	c.Deployment, c.Namespace = deployment.GetName(), deployment.GetNamespace()
+	c.Selector, _, _ = unstructured.NestedStringMap(deployment.Object, "spec", "selector", "matchLabels")
+	pod, _, _ := unstructured.NestedMap(deployment.Object, "spec", "template", "spec")
+	c.PodAnnotations, _, _ = unstructured.NestedStringMap(deployment.Object, "spec", "template", "metadata", "annotations")
+	c.Account, _, _ = unstructured.NestedString(pod, "serviceAccountName")
+	containers, _, _ := unstructured.NestedSlice(pod, "containers")
+	ports, _, _ := unstructured.NestedSlice(c.Service.Object, "spec", "ports")
+	if len(containers) != 1 || len(ports) != 1 || len(c.Selector) != 1 || len(c.PodAnnotations) == 0 {
+		return fmt.Errorf("config/manager: Deployment %s needs one container, one label as selector and an annotation of its "+
+			"pods, and Service %s one port", c.Deployment, c.Service.GetName())
+	}
+	c.Container, _ = containers[0].(map[string]any)
+	port, _ := ports[0].(map[string]any)
+	c.MetricsPort, _ = port["name"].(string)
+	c.PodFields, c.ContainerFields = fields(pod, byValueOfPod), fields(c.Container, byValueContainer)
+	image, _ := c.Container["image"].(string)
+	c.Repository, c.Tag, _ = strings.Cut(image, ":")
+	c.addArgs()
+	if c.Account == "" || c.MetricsAddress == "" || c.Container["resources"] == nil {
+		return fmt.Errorf("config/manager: Deployment %s needs a serviceAccountName, resources and --metrics-bind-address=",
+			c.Deployment)
+	}
+	return nil
+}
+
+// fields returns those of an object that are not left out, sorted, each as an object of its own.
+func fields(object map[string]any, except []string) []map[string]any {
+	var all []map[string]any
+	for name, value := range object {
+		if !slices.Contains(except, name) {
+			all = append(all, map[string]any{name: value})
+		}
+	}
+	slices.SortFunc(all, func(a, b map[string]any) int { return strings.Compare(key(a), key(b)) })
+	return all
+}
+
+func key(one map[string]any) string {
+	for name := range one {
+		return name
+	}
+	return ""
+}
+
+func (c *config) addArgs() {
+	args, _, _ := unstructured.NestedStringSlice(c.Container, "args")
+	for _, arg := range args {
+		flag, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if flag == "metrics-bind-address" {
+			c.MetricsAddress = value
+		}
+		if !slices.Contains(byValue, flag) {
+			c.Args = append(c.Args, arg)
+		}
+	}
+}
+
+// addRights sorts the roles and bindings by when they are needed: those that both overlays have always, those that
+// only one has with watchNamespaces or without.
+func (c *config) addRights(all, namespaced []*unstructured.Unstructured) {
+	for _, o := range rights(all) {
+		switch {
+		case contains(namespaced, o):
+			c.Always = append(c.Always, o)
+		case strings.HasSuffix(o.GetName(), "-metrics-auth"):
+			c.MetricsAuth = append(c.MetricsAuth, o)
+		default:
+			c.ClusterWide = append(c.ClusterWide, o)
+		}
+	}
+	for _, o := range rights(namespaced) {
+		switch namespace := o.GetNamespace(); {
+		case contains(all, o):
+		case namespace != "" && namespace != c.Namespace:
+			c.Watched = append(c.Watched, o)
+		default:
+			c.Own = append(c.Own, o)
+		}
+	}
+}
+
+func rights(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool {
+		return o.GroupVersionKind().Group != "rbac.authorization.k8s.io"
+	})
+}
+
+func contains(objects []*unstructured.Unstructured, o *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(objects, func(other *unstructured.Unstructured) bool {
+		return reflect.DeepEqual(o.Object, other.Object)
+	})
+}

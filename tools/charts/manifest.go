@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// What stands in an object until it is written, and is then replaced by what is for Helm.
+const (
+	releaseNamespace = "<release namespace>"
+	watchedNamespace = "<watched namespace>"
+	accountName      = "<account name>"
+	chartLabels      = "~<chart labels>" // the last of all keys
+)
+
+// object writes an object as a template of Helm: in the release's namespace, or in the one that the template is at, with the
+// chart's labels and the ServiceAccount that the values name.
+func (c *config) object(from *unstructured.Unstructured) (string, error) {
+	o := from.DeepCopy()
+	switch o.GetNamespace() {
+	case "":
+	case c.Namespace:
+		o.SetNamespace(releaseNamespace)
+	default:
+		o.SetNamespace(watchedNamespace)
+	}
+	labels := o.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	for label := range c.Selector {
+		delete(labels, label) // among the chart's
+	}
+	labels[chartLabels] = ""
+	o.SetLabels(labels)
+	c.setSubjects(o)
+	text, err := indented(o.Object, 0)
+	if err != nil {
+		return "", err
+	}
+	return strings.NewReplacer(
+		"{{", `{{ "{{" }}`,
+		releaseNamespace, "{{ $.Release.Namespace }}",
+		watchedNamespace, "{{ . | quote }}",
+		accountName, fmt.Sprintf(`{{ include "%s.serviceAccountName" $ }}`, c.Name),
+		chartLabels+`: ""`, fmt.Sprintf(`{{- include "%s.labels" $ | nindent 4 }}`, c.Name),
+	).Replace(text), nil
+}
+
+// setSubjects lets a binding name the release's ServiceAccount.
+func (c *config) setSubjects(o *unstructured.Unstructured) {
+	subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
+	for _, s := range subjects {
+		if subject, _ := s.(map[string]any); subject["name"] == c.Account && subject["namespace"] == c.Namespace {
+			subject["name"], subject["namespace"] = accountName, releaseNamespace
+		}
+	}
+	if len(subjects) > 0 {
+		o.Object["subjects"] = subjects
+	}
+}
+
+// definition writes a CustomResourceDefinition that outlives the release.
+func (c *config) definition(from *unstructured.Unstructured) (string, error) {
+	o := from.DeepCopy()
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations["helm.sh/resource-policy"] = "keep"
+	o.SetAnnotations(annotations)
+	return c.object(o)
+}
+
+// networkPolicy writes a policy whose rules hold only if metrics are served.
+func (c *config) networkPolicy(from *unstructured.Unstructured) (string, error) {
+	o := from.DeepCopy()
+	ingress, _, err := unstructured.NestedSlice(o.Object, "spec", "ingress")
+	if err != nil {
+		return "", fmt.Errorf("reading NetworkPolicy %s: %w", o.GetName(), err)
+	}
+	unstructured.RemoveNestedField(o.Object, "spec", "ingress")
+	policy, err := c.object(o)
+	if err != nil {
+		return "", err
+	}
+	rules, err := indented(map[string]any{"ingress": ingress}, 2)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s\n  {{- if include %q . }}\n%s\n  {{- end }}", policy, c.Name+".metrics", rules), nil
+}
+
+// indented writes a value as YAML, each line that many spaces to the right, without a last newline.
+func indented(value any, spaces int) (string, error) {
+	data, err := yaml.Marshal(value)
+	if err != nil {
+		return "", fmt.Errorf("writing YAML: %w", err)
+	}
+	prefix := strings.Repeat(" ", spaces)
+	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	for i, line := range lines {
+		if line != "" {
+			lines[i] = prefix + line
+		}
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// quote quotes an argument if YAML would read it as something else than a string.
+func quote(arg string) string {
+	if strings.HasPrefix(arg, "--") && !strings.ContainsAny(arg, " #\"'{") {
+		return arg
+	}
+	return strconv.Quote(arg)
+}

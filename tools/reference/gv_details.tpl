@@ -1,0 +1,5 @@
+{{- define "gvDetails" }}
+## {{ .GroupVersionString }}
+{{ range .SortedTypes }}{{ if .GVK }}{{ template "type" . }}{{ end }}{{ end }}
+{{- range .SortedTypes }}{{ if not .GVK }}{{ template "type" . }}{{ end }}{{ end }}
+{{- end -}}
