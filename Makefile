@@ -41,8 +41,10 @@ down: $(TESTKIT) ## Stop what `make up DETACH=1` left running
 kubeconfig: $(TESTKIT) ## Print the path of the running cluster's kubeconfig
 	@$(TESTKIT) kubeconfig
 
-demo: ## Tell the story of ImmortalContainer once, on a cluster of its own
-	@go run ./operators/immortalcontainer/cmd/demo
+demo: ## Tell the story of each operator once, on a cluster of its own (OPERATOR=myapp: of that one)
+	@for o in $(DEMOS); do echo "== $$o" && go run ./operators/$$o/cmd/demo || exit; done
+
+DEMOS = $(if $(filter file,$(origin OPERATOR)),$(patsubst operators/%/cmd/demo,%,$(wildcard $(OPERATORS:%=%/cmd/demo))),$(OPERATOR))
 
 ##@ Build and test
 

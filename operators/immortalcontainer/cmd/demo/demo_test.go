@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
+	"github.com/homeostat-dev/homeostat/testkit/story"
 )
 
 func TestMain(m *testing.M) {
@@ -30,7 +31,9 @@ func (o *output) Write(p []byte) (int, error) {
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	var out output
-	if err := run(t.Context(), "../..", &out); err != nil {
+	tale := immortality
+	tale.Dir = "../.."
+	if err := story.Tell(t.Context(), tale, &out); err != nil {
 		t.Fatalf("%v\n%s", err, out.b.String())
 	}
 	for _, want := range []string{
@@ -39,13 +42,5 @@ func TestDemo(t *testing.T) {
 		if !strings.Contains(out.b.String(), want) {
 			t.Errorf("the demo does not say %q; it says:\n%s", want, out.b.String())
 		}
-	}
-}
-
-func TestDemoNamesAFolderThatIsNoOperator(t *testing.T) {
-	t.Parallel()
-	err := run(t.Context(), t.TempDir(), &output{})
-	if err == nil || !strings.Contains(err.Error(), "operator") {
-		t.Errorf("error %v, want one sentence about the folder", err)
 	}
 }

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/myapp/api/v1"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/testkit/story"
+)
+
+const name = "my-web-app"
+
+var life = story.Story{
+	Dir: "operators/myapp", AddToScheme: v1.AddToScheme,
+	Acts: func(stage *story.Stage) []story.Act {
+		s := &scene{stage}
+		return []story.Act{
+			{Title: "The article's manifest is applied", Play: s.applied},
+			{Title: "Three pods are asked for", Play: s.scaled},
+			{Title: "Somebody changes the Deployment, and then deletes it", Play: s.broken},
+			{Title: "The volume is to be larger, and then smaller", Play: s.grown},
+			{Title: "It is deleted, and its data is to stay", Play: s.deleted},
+		}
+	},
+}
+
+// scene is what the acts share.
+type scene struct{ *story.Stage }
+
+func (s *scene) applied(ctx context.Context) error {
+	began := time.Now()
+	if err := s.create(ctx, "1Gi"); err != nil {
+		return err
+	}
+	seen, err := s.await(ctx, func(v sight) bool { return v.ready() && v.volume() == "1Gi" })
+	if err != nil {
+		return err
+	}
+	s.Saw("%s: %s", since(began), seen)
+	for _, child := range seen.app.Status.Resources {
+		s.Saw("it consists of %s %s: %s", child.Kind, child.Name, child.Reason)
+	}
+	return nil
+}
+
+func (s *scene) scaled(ctx context.Context) error {
+	before, err := s.look(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.refused(ctx, func(spec *v1.MyAppSpec) { spec.Replicas = new(int32(3)) }); err != nil {
+		return err
+	}
+	for _, want := range []struct {
+		volume   bool
+		replicas int32
+		said     string
+	}{{false, 3, "without the volume"}, {true, 1, "and with it again"}} {
+		began := time.Now()
+		if err := s.change(ctx, func(spec *v1.MyAppSpec) {
+			spec.Storage.Enabled, spec.Replicas = new(want.volume), new(want.replicas)
+		}); err != nil {
+			return err
+		}
+		seen, err := s.await(ctx, func(v sight) bool {
+			return v.ready() && v.app.Status.ReadyReplicas == want.replicas && v.mounted() == want.volume
+		})
+		if err != nil {
+			return err
+		}
+		s.Saw("%s, %s: %s", want.said, since(began), seen)
+		if seen.claim.UID != before.claim.UID {
+			return fmt.Errorf("the claim is another one than before, which was %s", before.claim.UID)
+		}
+	}
+	s.Saw("the claim is still the first one (%s)", before.claim.UID)
+	return nil
+}
+
+func (s *scene) broken(ctx context.Context) error {
+	before, err := s.look(ctx)
+	if err != nil {
+		return err
+	}
+	const wrong = "nginx:wrong"
+	began := time.Now()
+	broken := before.deployment.DeepCopy()
+	broken.Spec.Template.Spec.Containers[0].Image = wrong
+	if err := s.Client.Patch(ctx, broken, client.MergeFrom(before.deployment)); err != nil {
+		return fmt.Errorf("changing the Deployment: %w", err)
+	}
+	s.Saw("generation %d of the Deployment has the image %s", broken.Generation, broken.Spec.Template.Spec.Containers[0].Image)
+	healed, err := s.await(ctx, func(v sight) bool {
+		return v.ready() && v.image() == before.image() && v.deployment.Generation > broken.Generation
+	})
+	if err != nil {
+		return err
+	}
+	s.Saw("%s: generation %d has %s; %s", since(began), healed.deployment.Generation, healed.image(), healed)
+
+	began = time.Now()
+	if err := s.Client.Delete(ctx, healed.deployment); err != nil {
+		return fmt.Errorf("deleting the Deployment: %w", err)
+	}
+	again, err := s.await(ctx, func(v sight) bool {
+		return v.ready() && v.deployment.UID != healed.deployment.UID && v.image() == before.image()
+	})
+	if err != nil {
+		return err
+	}
+	s.Saw("Deployment %s is gone, %s: there is %s; %s", healed.deployment.UID, since(began), again.deployment.UID, again)
+	return nil
+}
+
+func (s *scene) grown(ctx context.Context) error {
+	began := time.Now()
+	if err := s.change(ctx, func(spec *v1.MyAppSpec) { spec.Storage.Size = "2Gi" }); err != nil {
+		return err
+	}
+	seen, err := s.await(ctx, func(v sight) bool { return v.ready() && v.volume() == "2Gi" })
+	if err != nil {
+		return err
+	}
+	s.Saw("%s: %s", since(began), seen)
+	return s.refused(ctx, func(spec *v1.MyAppSpec) { spec.Storage.Size = "1Gi" })
+}
+
+func (s *scene) deleted(ctx context.Context) error {
+	if err := s.change(ctx, func(spec *v1.MyAppSpec) { spec.DeletionPolicy = v1.DeletionRetainData }); err != nil {
+		return err
+	}
+	before, err := s.await(ctx, sight.ready)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := s.Client.Delete(ctx, before.app); err != nil {
+		return fmt.Errorf("deleting the MyApp: %w", err)
+	}
+	left, err := s.await(ctx, func(v sight) bool { return v.app == nil && v.deployment == nil && v.pods == 0 })
+	if err != nil {
+		return err
+	}
+	s.Saw("%s: %s", since(began), left)
+	if left.claim == nil || left.claim.UID != before.claim.UID || left.claim.DeletionTimestamp != nil ||
+		len(left.claim.OwnerReferences) > 0 {
+		return fmt.Errorf("the claim has to stay, without an owner, and is %v", left.claim)
+	}
+	s.Saw("claim %s (%s) stays and belongs to nobody", left.claim.Name, left.claim.UID)
+
+	began = time.Now()
+	if err := s.create(ctx, before.volume()); err != nil {
+		return err
+	}
+	again, err := s.await(ctx, func(v sight) bool { return v.ready() && metav1.IsControlledBy(v.claim, v.app) })
+	if err != nil {
+		return err
+	}
+	if again.claim.UID != before.claim.UID {
+		return fmt.Errorf("the claim is another one than before, which was %s", before.claim.UID)
+	}
+	s.Saw("%s a new %s has it: %s", since(began), name, again)
+	return nil
+}
+
+// create applies the article's manifest, which says nothing of the volume; its default is 1Gi.
+func (s *scene) create(ctx context.Context, size string) error {
+	for _, sample := range s.Samples() {
+		if sample.GetName() != name {
+			continue
+		}
+		app := sample.DeepCopy()
+		if size != "1Gi" {
+			if err := unstructured.SetNestedField(app.Object, size, "spec", "storage", "size"); err != nil {
+				return fmt.Errorf("changing the manifest: %w", err)
+			}
+		}
+		if err := s.Client.Create(ctx, app); err != nil {
+			return fmt.Errorf("applying the manifest: %w", err)
+		}
+		return nil
+	}
+	return fmt.Errorf("there is no sample %s", name)
+}
+
+// change changes what is asked for, again if the operator was faster.
+func (s *scene) change(ctx context.Context, change func(*v1.MyAppSpec)) error {
+	for {
+		app := &v1.MyApp{}
+		if err := s.Client.Get(ctx, key(name), app); err != nil {
+			return fmt.Errorf("looking at the MyApp: %w", err)
+		}
+		change(&app.Spec)
+		if err := s.Client.Update(ctx, app); !apierrors.IsConflict(err) {
+			return err //nolint:wrapcheck // refused shows it
+		}
+	}
+}
+
+// refused wants a change to be refused with a sentence, which it shows.
+func (s *scene) refused(ctx context.Context, change func(*v1.MyAppSpec)) error {
+	err := s.change(ctx, change)
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || len(status.Status().Details.Causes) == 0 {
+		return fmt.Errorf("it has to be refused, and the answer is: %w", err)
+	}
+	s.Saw("refused: %s", strings.TrimPrefix(status.Status().Details.Causes[0].Message, "Invalid value: "))
+	return nil
+}
+
+// sight is what can be seen of the MyApp at one moment. What is not there is nil.
+type sight struct {
+	app        *v1.MyApp
+	deployment *appsv1.Deployment
+	claim      *corev1.PersistentVolumeClaim
+	pods       int
+}
+
+// ready says whether all is as was asked for last.
+func (v sight) ready() bool {
+	return v.app != nil && v.deployment != nil && v.claim != nil && conditions.IsTrue(v.app, conditions.Ready) &&
+		v.app.Status.ObservedGeneration == v.app.Generation
+}
+
+// volume is how large the volume is, according to the status; empty if there is none.
+func (v sight) volume() string {
+	if v.app == nil || v.app.Status.Volume == nil {
+		return ""
+	}
+	return v.app.Status.Volume.Capacity
+}
+
+// mounted says whether pods get the volume.
+func (v sight) mounted() bool {
+	return len(v.deployment.Spec.Template.Spec.Containers[0].VolumeMounts) > 0
+}
+
+func (v sight) image() string { return v.deployment.Spec.Template.Spec.Containers[0].Image }
+
+func (v sight) String() string {
+	if v.app == nil {
+		return fmt.Sprintf("no MyApp, Deployment %t, %d pods, claim %t", v.deployment != nil, v.pods, v.claim != nil)
+	}
+	volume := v.volume()
+	if v.deployment != nil && !v.mounted() {
+		volume += " not mounted"
+	}
+	return fmt.Sprintf("phase %s, %d of %d pods ready, image %s, volume %s",
+		v.app.Status.Phase, v.app.Status.ReadyReplicas, v.app.Status.Replicas, v.app.Status.Image, volume)
+}
+
+func (s *scene) look(ctx context.Context) (v sight, err error) {
+	app, deployment, claim := &v1.MyApp{}, &appsv1.Deployment{}, &corev1.PersistentVolumeClaim{}
+	found := func(object client.Object, name string) bool {
+		getErr := s.Client.Get(ctx, key(name), object)
+		if client.IgnoreNotFound(getErr) != nil {
+			err = fmt.Errorf("looking at %s: %w", name, getErr)
+		}
+		return getErr == nil
+	}
+	if found(app, name) {
+		v.app = app
+	}
+	if found(deployment, name) {
+		v.deployment = deployment
+	}
+	if found(claim, name+"-data") {
+		v.claim = claim
+	}
+	var pods corev1.PodList
+	if listErr := s.Client.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault)); listErr != nil {
+		return v, fmt.Errorf("looking at the pods: %w", listErr)
+	}
+	v.pods = len(pods.Items)
+	return v, err
+}
+
+// await looks until what it sees is as it should be, and returns what it saw last.
+func (s *scene) await(ctx context.Context, good func(sight) bool) (sight, error) {
+	return story.Await(ctx, func(ctx context.Context) (sight, bool, error) {
+		v, err := s.look(ctx)
+		return v, err == nil && good(v), err
+	})
+}
+
+func key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: name}
+}
+
+func since(began time.Time) string {
+	return "after " + time.Since(began).Round(time.Millisecond).String()
+}

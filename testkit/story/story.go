@@ -1,0 +1,153 @@
+// Package story tells what an operator does, as a story that people watch: acts that happen one after another on a
+// cluster of its own, with the operator as a process that runs with the rights it ships.
+//
+// A line of a story says what was seen on the cluster, and the story ends with an error as soon as something else is
+// seen than the operator promises. It is for the programs behind `make demo`. It is not for tests, which have package
+// testkit and need no program; but one test should tell each story, so that it stays true.
+package story
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/cluster"
+	"github.com/homeostat-dev/homeostat/testkit/sandbox"
+)
+
+// A Story is what happens to one operator.
+type Story struct {
+	// Dir is the folder of the operator, from the root of the repository.
+	Dir string
+	// AddToScheme registers the Go types of the operator's kinds. Those of Kubernetes itself are always known.
+	AddToScheme func(*runtime.Scheme) error
+	// Acts returns what happens, in order. The first act that fails is the last.
+	Acts func(*Stage) []Act
+}
+
+// An Act is a part of a story.
+type Act struct {
+	// Title says in a sentence, without its full stop, what is done.
+	Title string
+	// Play does it, waits for what should come of it and says with Stage.Saw what did. An error says what did not.
+	Play func(context.Context) error
+}
+
+// A Stage is where a story happens.
+type Stage struct {
+	// Client reads and writes the API server directly, as a user who may do everything.
+	Client client.WithWatch
+	// Sandbox is the cluster with the operator.
+	*sandbox.Sandbox
+
+	out io.Writer
+}
+
+// Saw prints a line of the story.
+func (s *Stage) Saw(format string, args ...any) { fmt.Fprintf(s.out, "   "+format+"\n", args...) }
+
+// Main tells the story on standard output and ends the program if it goes wrong, with exit code 1. It must be the first
+// call in main. The flag -dir names another folder of the operator.
+func Main(s Story) {
+	sandbox.ServeIfAsked()
+	dir := flag.String("dir", s.Dir, "folder of the operator")
+	flag.Parse()
+	s.Dir = *dir
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := Tell(ctx, s, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+// Tell starts a cluster and the operator, tells the story and stops both, however the story ends. A program that calls
+// it must have called sandbox.ServeIfAsked. Lines may be written from several goroutines.
+func Tell(ctx context.Context, s Story, out io.Writer) (err error) {
+	project, err := sandbox.Load(ctx, s.Dir)
+	if err != nil {
+		return err //nolint:wrapcheck // names the folder
+	}
+	set, err := assets.Find(ctx, assets.Options{
+		Need: cluster.Programs(cluster.Workloads), Progress: assets.Print(os.Stderr),
+	})
+	if err != nil {
+		return fmt.Errorf("finding a control plane: %w", err)
+	}
+	box, err := sandbox.Start(ctx, sandbox.Options{
+		Projects: []*sandbox.Project{project}, Assets: set,
+		Report: func(line string) { fmt.Fprintln(out, "  ", line) },
+	})
+	if err != nil {
+		return fmt.Errorf("starting: %w", err)
+	}
+	// An interrupted story still cleans up after itself.
+	defer func() {
+		if stopErr := box.Stop(context.WithoutCancel(ctx)); err == nil {
+			err = stopErr
+		}
+	}()
+	stage := &Stage{Sandbox: box, out: out}
+	if stage.Client, err = s.connect(box); err != nil {
+		return err
+	}
+	return stage.play(ctx, s.Acts(stage))
+}
+
+func (s Story) connect(box *sandbox.Sandbox) (client.WithWatch, error) {
+	types := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, s.AddToScheme} {
+		if err := add(types); err != nil {
+			return nil, fmt.Errorf("registering types: %w", err)
+		}
+	}
+	c, err := client.NewWithWatch(box.Config(), client.Options{Scheme: types})
+	if err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	return c, nil
+}
+
+func (s *Stage) play(ctx context.Context, acts []Act) error {
+	for i, act := range acts {
+		fmt.Fprintf(s.out, "\n%d. %s.\n", i+1, act.Title)
+		if err := act.Play(ctx); err != nil {
+			return fmt.Errorf("act %d: %w", i+1, err)
+		}
+	}
+	fmt.Fprintln(s.out, "\nThe end.")
+	return nil
+}
+
+// patience is how long each wait may take. An operator that was killed is restarted after a pause, so it is not short.
+const patience = time.Minute
+
+// Await looks, every 50 ms for at most a minute, until what it sees is as it should be, and returns what it saw last. An
+// error of look ends it.
+func Await[V any](ctx context.Context, look func(context.Context) (seen V, good bool, err error)) (V, error) {
+	deadline := time.After(patience)
+	for {
+		seen, good, err := look(ctx)
+		if err != nil || good {
+			return seen, err
+		}
+		select {
+		case <-ctx.Done():
+			return seen, ctx.Err() //nolint:wrapcheck // somebody ended the story
+		case <-deadline:
+			return seen, fmt.Errorf("not within %s; the last that was seen: %v", patience, seen)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
