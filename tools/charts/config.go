@@ -41,6 +41,7 @@ type config struct {
 	MetricsAuth   []*unstructured.Unstructured // rights for asking who reads the metrics
 	Watched       []*unstructured.Unstructured // its rights in each namespace, if it works in some
 	Own           []*unstructured.Unstructured // its other rights in that case
+	Options       []option
 }
 
 // Definitions are the names of the operator's CustomResourceDefinitions, by which kubectl knows their objects, too.
@@ -59,7 +60,7 @@ func read(dir string) (*config, error) {
 		return nil, fmt.Errorf("finding the folder: %w", err)
 	}
 	parts := map[string][]*unstructured.Unstructured{}
-	for _, part := range []string{"crd", "access", "rbac", "manager", "namespaced"} {
+	for _, part := range []string{"crd", "access", "rbac", "manager", "namespaced", "default"} {
 		optional := part == "crd" || part == "access"
 		if parts[part], err = build(filepath.Join(absolute, "config", part), optional); err != nil {
 			return nil, err
@@ -71,7 +72,7 @@ func read(dir string) (*config, error) {
 		return nil, err
 	}
 	c.addRights(parts["rbac"], parts["namespaced"])
-	return c, nil
+	return c, c.addOptions(filepath.Join(absolute, "config"), parts)
 }
 
 // build returns what kustomize makes of a folder.
@@ -80,7 +81,11 @@ func build(dir string, optional bool) ([]*unstructured.Unstructured, error) {
 	if optional && !disk.Exists(dir) {
 		return nil, nil
 	}
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, dir)
+	return kustomize(disk, dir)
+}
+
+func kustomize(files filesys.FileSystem, dir string) ([]*unstructured.Unstructured, error) {
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, dir)
 	if err != nil {
 		return nil, fmt.Errorf("building %s with kustomize: %w", dir, err)
 	}

@@ -55,6 +55,7 @@ func generate(dir string) error {
 func (c *config) render(name string) ([]byte, error) {
 	functions := template.FuncMap{
 		"yaml": indented, "quote": quote, "object": c.object, "crd": c.definition, "policy": c.networkPolicy,
+		"join": func(args []string) string { return strings.Join(args, " ") },
 	}
 	t, err := template.New(name).Delims("<<", ">>").Funcs(functions).ParseFS(files, name)
 	if err != nil {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -186,26 +188,58 @@ func (r *releases) works(home, in string) {
 		r.k.Apply(sample)
 	}
 	for _, sample := range r.samples(in) {
-		r.k.Eventually(sample, testkit.Ready(), r.touched())
+		r.k.Eventually(sample, testkit.Ready())
 	}
+	r.touched(in)
 	stop()
 }
 
-// touched says that the operator itself has written to an object, and so was not ready without it.
-func (r *releases) touched() testkit.Check {
-	return testkit.Match("written by "+r.project.Name, func(o *unstructured.Unstructured) bool {
-		return slices.ContainsFunc(o.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
-			return strings.HasPrefix(m.Manager, r.project.Name)
-		})
+// touched waits until the operator itself has written to each sample of a kind of its own, or to one if it has no kind:
+// they would not be as they are without it.
+func (r *releases) touched(in string) {
+	r.t.Helper()
+	r.k.Wait("the operator to write to the samples", func(ctx context.Context) error {
+		var untouched []string
+		samples := r.samples(in)
+		for _, sample := range samples {
+			if err := r.k.Client.Get(ctx, client.ObjectKeyFromObject(sample), sample); err != nil {
+				return err
+			}
+			written := slices.ContainsFunc(sample.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
+				return strings.HasPrefix(m.Manager, r.project.Name)
+			})
+			switch {
+			case written && len(r.definitions) == 0:
+				return nil
+			case !written && (len(r.definitions) == 0 || r.defines(sample)):
+				untouched = append(untouched, sample.GetKind()+" "+sample.GetName())
+			}
+		}
+		if len(untouched) > 0 {
+			return fmt.Errorf("it has not written to %s", strings.Join(untouched, ", "))
+		}
+		return nil
 	})
 }
 
-// samples are those of the operator, in a namespace.
+// defines says whether the object is of a kind of the operator.
+func (r *releases) defines(o *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(r.definitions, func(crd *unstructured.Unstructured) bool {
+		kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+		return kind == o.GetKind()
+	})
+}
+
+// samples are those of the operator, in a namespace. A Namespace among them stands for that one.
 func (r *releases) samples(in string) []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, sample := range r.project.Samples {
 		o := sample.DeepCopy()
-		o.SetNamespace(in)
+		if o.GetKind() == "Namespace" {
+			o.SetName(in)
+		} else {
+			o.SetNamespace(in)
+		}
 		all = append(all, o)
 	}
 	return all

@@ -42,13 +42,34 @@ func (c *config) object(from *unstructured.Unstructured) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	tail, err := c.optionalRules(from)
+	if err != nil {
+		return "", err
+	}
 	return strings.NewReplacer(
 		"{{", `{{ "{{" }}`,
 		releaseNamespace, "{{ $.Release.Namespace }}",
 		watchedNamespace, "{{ . | quote }}",
 		accountName, fmt.Sprintf(`{{ include "%s.serviceAccountName" $ }}`, c.Name),
 		chartLabels+`: ""`, fmt.Sprintf(`{{- include "%s.labels" $ | nindent 4 }}`, c.Name),
-	).Replace(text), nil
+	).Replace(text) + tail, nil
+}
+
+// optionalRules writes what a role gets more if an option is on. Rules are the last that an object has.
+func (c *config) optionalRules(role *unstructured.Unstructured) (string, error) {
+	var all strings.Builder
+	for _, option := range c.Options {
+		rules, ok := option.rules[roleKey(role)]
+		if !ok {
+			continue
+		}
+		text, err := indented(rules, 0)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&all, "\n{{- if $.Values.%s.enabled }}\n%s\n{{- end }}", option.Name, text)
+	}
+	return all.String(), nil
 }
 
 // setSubjects lets a binding name the release's ServiceAccount.

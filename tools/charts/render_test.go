@@ -33,6 +33,82 @@ func TestGenerated(t *testing.T) {
 	})
 }
 
+// A component of kustomize is a value of the chart, with which the chart has what config has with the component.
+func TestComponents(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "myapp")
+	if err := os.CopyFS(filepath.Join(dir, "config"), os.DirFS(operators+"/myapp/config")); err != nil {
+		t.Fatal(err)
+	}
+	component(t, dir, "secrets", `
+apiVersion: kustomize.config.k8s.io/v1alpha1
+kind: Component
+patches:
+  - target: {kind: Deployment}
+    patch: |
+      - {op: add, path: /spec/template/spec/containers/0/args/-, value: --secrets}
+  - target: {kind: ClusterRole|Role, name: myapp-operator}
+    patch: |
+      - {op: add, path: /rules/-, value: {apiGroups: [""], resources: [secrets], verbs: [get]}}
+`)
+	if err := generate(dir); err != nil {
+		t.Fatal(err)
+	}
+	for overlay, set := range map[string]string{"default": "replicas=1", "namespaced": "watchNamespaces={default}"} {
+		with, err := buildWith(filepath.Join(dir, "config"), overlay, "secrets")
+		if err != nil {
+			t.Fatal(err)
+		}
+		without, err := build(filepath.Join(dir, "config", overlay), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for on, want := range map[string][]*unstructured.Unstructured{"true": with, "false": without} {
+			got, err := render(t, load(t, dir), "myapp-operator", set, "secrets.enabled="+on)
+			if err != nil {
+				t.Fatal(err)
+			}
+			args := stringsOf(container(find(t, got, "Deployment"))["args"])
+			if slices.Contains(args, "--secrets") != (on == "true") {
+				t.Errorf("secrets.enabled=%s: the arguments are %q", on, args)
+			}
+			if diff := gocmp.Diff(normal(onlyRights(want)), normal(onlyRights(got))); diff != "" {
+				t.Errorf("config/%s and the chart differ with secrets.enabled=%s, -config +chart:\n%s", overlay, on, diff)
+			}
+		}
+	}
+
+	component(t, dir, "replicas", `
+apiVersion: kustomize.config.k8s.io/v1alpha1
+kind: Component
+patches:
+  - target: {kind: Deployment}
+    patch: |
+      - {op: replace, path: /spec/replicas, value: 2}
+`)
+	if err := generate(dir); err == nil || !strings.Contains(err.Error(), "config/replicas") {
+		t.Errorf("a component that changes what a chart cannot: error %v, want its name", err)
+	}
+}
+
+func component(t *testing.T, dir, name, kustomization string) {
+	t.Helper()
+	folder := filepath.Join(dir, "config", name)
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// onlyRights keeps roles, bindings and the ServiceAccount.
+func onlyRights(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool {
+		return o.GetKind() != "ServiceAccount" && o.GroupVersionKind().Group != "rbac.authorization.k8s.io"
+	})
+}
+
 func readAll(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -89,10 +165,7 @@ func TestSameAsConfig(t *testing.T) {
 				t.Fatal(err)
 			}
 			if overlay == "namespaced" { // Service and arguments follow more values than the overlay: TestValues
-				isRight := func(o *unstructured.Unstructured) bool {
-					return o.GetKind() != "ServiceAccount" && o.GroupVersionKind().Group != "rbac.authorization.k8s.io"
-				}
-				want, got = slices.DeleteFunc(want, isRight), slices.DeleteFunc(got, isRight)
+				want, got = onlyRights(want), onlyRights(got)
 			} else {
 				sameArgs(t, find(t, want, "Deployment"), find(t, got, "Deployment"))
 			}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+// An option is a component of kustomize in a folder of config. In the chart it is a value that is on or off.
+type option struct {
+	Name string // of the folder and of the value
+	Args []string
+	// rules are what roles get more, by the name that roleKey gives them.
+	rules map[string][]any
+}
+
+// addOptions finds the components, and what each of them adds to config/default and config/namespaced.
+func (c *config) addOptions(dir string, parts map[string][]*unstructured.Unstructured) error {
+	names, err := components(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		o := option{Name: name, rules: map[string][]any{}}
+		for _, overlay := range []string{"default", "namespaced"} {
+			with, err := buildWith(dir, overlay, name)
+			if err != nil {
+				return err
+			}
+			if err := o.add(parts[overlay], with); err != nil {
+				return fmt.Errorf("config/%s changes config/%s: %w", name, overlay, err)
+			}
+		}
+		c.Options = append(c.Options, o)
+	}
+	return nil
+}
+
+// components are the folders of config that hold a component of kustomize, sorted.
+func components(dir string) (names []string, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*", "kustomization.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("looking for components: %w", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("looking for components: %w", err)
+		}
+		var kustomization struct{ Kind string }
+		if err := yaml.Unmarshal(data, &kustomization); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file, err)
+		}
+		if kustomization.Kind == "Component" {
+			names = append(names, filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return names, nil
+}
+
+// buildWith returns what kustomize makes of an overlay with a component, in a copy of config in memory.
+func buildWith(dir, overlay, component string) ([]*unstructured.Unstructured, error) {
+	files := filesys.MakeFsInMemory()
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err //nolint:wrapcheck // wrapped below
+		}
+		return files.WriteFile(strings.TrimPrefix(name, dir), data) //nolint:wrapcheck // wrapped below
+	})
+	if err == nil {
+		both := fmt.Sprintf("resources: [../%s]\ncomponents: [../%s]\n", overlay, component)
+		err = files.WriteFile("/both/kustomization.yaml", []byte(both))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("copying %s: %w", dir, err)
+	}
+	return kustomize(files, "/both")
+}
+
+// add takes what an overlay has more with the option than without it: arguments, and rules of roles. Whatever else
+// differs is an error, because a chart would not have it.
+func (o *option) add(without, with []*unstructured.Unstructured) error {
+	if len(without) != len(with) {
+		return fmt.Errorf("it has %d objects then, and %d without: a chart can only have more arguments and rules",
+			len(with), len(without))
+	}
+	for i, before := range without {
+		after := with[i].DeepCopy()
+		switch after.GetKind() {
+		case "Deployment":
+			had, _, _ := unstructured.NestedStringSlice(first(before), "args")
+			has, _, _ := unstructured.NestedStringSlice(first(after), "args")
+			o.Args = less(has, had)
+			first(after)["args"] = first(before)["args"]
+		case "Role", "ClusterRole":
+			had, _, _ := unstructured.NestedSlice(before.Object, "rules")
+			has, _, _ := unstructured.NestedSlice(after.Object, "rules")
+			if more := less(has, had); len(more) > 0 {
+				o.rules[roleKey(after)] = more
+			}
+			after.Object["rules"] = before.Object["rules"]
+		}
+		if !reflect.DeepEqual(before.Object, after.Object) {
+			return fmt.Errorf("%s %s differs in more than arguments and rules, which a chart cannot have",
+				after.GetKind(), after.GetName())
+		}
+	}
+	return nil
+}
+
+// less returns the items that others do not have.
+func less[T any](items, others []T) []T {
+	return slices.DeleteFunc(slices.Clone(items), func(item T) bool {
+		return slices.ContainsFunc(others, func(other T) bool { return reflect.DeepEqual(item, other) })
+	})
+}
+
+// first is the first container of a Deployment, in place.
+func first(deployment *unstructured.Unstructured) map[string]any {
+	value, _, _ := unstructured.NestedFieldNoCopy(deployment.Object, "spec", "template", "spec", "containers")
+	containers, _ := value.([]any)
+	container, _ := containers[0].(map[string]any) // addManager has found it
+	return container
+}
+
+func roleKey(role *unstructured.Unstructured) string {
+	return role.GetKind() + "/" + role.GetNamespace() + "/" + role.GetName()
+}
