@@ -1,6 +1,7 @@
 package copyrator_test
 
 import (
+	"bytes"
 	"context"
 	"embed"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path"
-	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -24,20 +24,20 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
-//go:embed config/crd config/rbac config/secrets
+//go:embed config/crd config/rbac
 var config embed.FS
 
 func TestMain(m *testing.M) {
 	if os.Getenv(programVariable) != "" {
 		copyrator.Program().Main()
 	}
-	shipped, err := manifests("config/crd", "config/rbac", "config/secrets")
+	shipped, err := manifests("config/crd", "config/rbac")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	testkit.Main(m, testkit.Env{
-		FS: shipped, CRDs: "config/crd", RBAC: "rights", AddToScheme: v1.AddToScheme, NoUnusedRules: true,
+		FS: shipped, CRDs: "config/crd", RBAC: "config/rbac", AddToScheme: v1.AddToScheme, NoUnusedRules: true,
 		Unexercised: map[string]string{
 			"create subjectaccessreviews.authorization.k8s.io": "metrics, which no test serves: what may a client do",
 			"create tokenreviews.authentication.k8s.io":        "metrics, which no test serves: who is a client",
@@ -49,27 +49,22 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// manifests reads what is shipped. The rights of all folders but the first are in the folder "rights" of the result.
-func manifests(crds string, rights ...string) (fs.FS, error) {
+// manifests reads what is shipped, and lets Secrets be as ConfigMaps, as config/with-secrets does.
+func manifests(folders ...string) (fs.FS, error) {
 	all := fstest.MapFS{}
-	for _, dir := range append([]string{crds}, rights...) {
-		entries, err := config.ReadDir(dir)
+	for _, folder := range folders {
+		entries, err := config.ReadDir(folder)
 		if err != nil {
 			return nil, err
 		}
 		for _, entry := range entries {
-			if entry.Name() == "kustomization.yaml" {
-				continue
-			}
-			content, err := config.ReadFile(path.Join(dir, entry.Name()))
+			name := path.Join(folder, entry.Name())
+			content, err := config.ReadFile(name)
 			if err != nil {
 				return nil, err
 			}
-			name := path.Join(dir, entry.Name())
-			if dir != crds {
-				name = path.Join("rights", strings.ReplaceAll(name, "/", "-"))
-			}
-			all[name] = &fstest.MapFile{Data: content}
+			const one = "  - configmaps\n"
+			all[name] = &fstest.MapFile{Data: bytes.ReplaceAll(content, []byte(one), []byte(one+"  - secrets\n"))}
 		}
 	}
 	return all, nil

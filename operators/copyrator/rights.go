@@ -1,7 +1,7 @@
 package copyrator
 
 // What the operator may do, as controller-gen writes it into config/rbac/role.yaml. What it needs for Secrets is in
-// config/secrets, and is not granted without need. Updating finalizers is what the admission plugin
+// config/secrets, and is not granted without being asked for. Updating finalizers is what the admission plugin
 // OwnerReferencesPermissionEnforcement asks of whoever lets an owner's deletion wait for its children. A test fails
 // without a right that it needs, and when all have passed, if there is one that none of them needed.
 //

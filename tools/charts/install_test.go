@@ -230,11 +230,13 @@ func (r *releases) defines(o *unstructured.Unstructured) bool {
 	})
 }
 
-// samples are those of the operator, in a namespace. A Namespace among them stands for that one.
+// samples are those of the operator, in a namespace, which also takes the place of theirs where they name it. A Namespace
+// among them stands for that one.
 func (r *releases) samples(in string) []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, sample := range r.project.Samples {
 		o := sample.DeepCopy()
+		replace(o.Object, o.GetNamespace(), in)
 		if o.GetKind() == "Namespace" {
 			o.SetName(in)
 		} else {
@@ -243,6 +245,25 @@ func (r *releases) samples(in string) []*unstructured.Unstructured {
 		all = append(all, o)
 	}
 	return all
+}
+
+// replace puts a text in the place of another one among the values of an object.
+func replace(v any, old, text string) any {
+	switch v := v.(type) {
+	case string:
+		if v == old && old != "" {
+			return text
+		}
+	case []any:
+		for i := range v {
+			v[i] = replace(v[i], old, text)
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = replace(v[key], old, text)
+		}
+	}
+	return v
 }
 
 func (r *releases) samplesStay(namespaces ...string) {
