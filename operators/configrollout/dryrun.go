@@ -1,0 +1,100 @@
+package configrollout
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/decision"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/digest"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/wave"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/workload"
+)
+
+// pageSize is how many objects one answer has at most.
+const pageSize = 500
+
+// dryRun prints what would be done about each workload now, and does nothing.
+func dryRun(ctx context.Context, cfg *rest.Config, options Options, namespaces []string, out io.Writer) error {
+	c, err := client.New(cfg, client.Options{})
+	if err != nil {
+		return fmt.Errorf("creating a client: %w", err)
+	}
+	workloads, err := listAll(ctx, c, namespaces)
+	if err != nil {
+		return err
+	}
+	w := wave.New(options.MaxConcurrent, options.MaxConcurrentPerNamespace, func(wave.Key) {}, func(string, int, int) {})
+	ob := &observer{
+		options: options, workloads: c, store: digest.NewStore(nil, c, ignored, nil), failed: w.Failed,
+		renewed: func(client.Object, []digest.Source) bool { return false },
+	}
+	if len(namespaces) == 0 {
+		ob.namespaces = c
+	}
+	for _, o := range workloads {
+		w.Observe(keyOf(o), entryOf(o))
+	}
+	busy := 0
+	for _, o := range workloads {
+		seen, err := ob.observe(ctx, o, digest.Nothing, time.Now())
+		if err != nil {
+			return err
+		}
+		d := decision.Decide(seen)
+		if d.Action == decision.Roll && !w.Acquire(keyOf(o), d.Since) {
+			seen.Slot = false
+			d = decision.Decide(seen)
+		}
+		if patchOf(o, d) == nil && d.Action != decision.Wait {
+			continue
+		}
+		busy++
+		if _, err := fmt.Fprintf(out, "%s: %s\n", keyOf(o), describe(d)); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(out, "%s: something would be done about %d of %d workloads\n", Name, busy, len(workloads))
+	return err
+}
+
+// describe says a decision in one line.
+func describe(d decision.Decision) string {
+	parts := []string{string(d.Action)}
+	if d.Because != "" {
+		parts[0] += " (" + d.Because + ")"
+	}
+	for _, e := range d.Events {
+		parts = append(parts, e.Reason+": "+e.Message)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func listAll(ctx context.Context, c client.Client, namespaces []string) ([]client.Object, error) {
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	var all []client.Object
+	for _, namespace := range namespaces {
+		for _, list := range workload.Lists() {
+			for {
+				err := c.List(ctx, list, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(list.GetContinue()))
+				if err != nil {
+					return nil, fmt.Errorf("listing workloads: %w", err)
+				}
+				page, _ := list.DeepCopyObject().(client.ObjectList) // the next page would take its place
+				all = append(all, workload.Items(page)...)
+				if list.GetContinue() == "" {
+					break
+				}
+			}
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,79 @@
+package configrollout
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/decision"
+)
+
+// None has a label with a name of an object in it, except for the namespace: an operator of 10,000 workloads must not make
+// 10,000 time series.
+var (
+	rollouts = counter("rollouts_total",
+		"Rollouts, by namespace and result: Started, Completed, Failed or RolledBack.", "namespace", "result")
+	merges = counter("merged_total",
+		"Changes of the configuration that needed no rollout because all pods were replaced anyway, by namespace.", "namespace")
+	skipped = counter("skipped_total",
+		"How often a workload was not rolled at once, by namespace and reason.", "namespace", "reason")
+	invalidAnnotations = counter("invalid_annotation_total",
+		"Annotations that cannot be read and so have their defaults, by namespace and annotation.", "namespace", "annotation")
+	pendingWorkloads = gauge("pending", "Workloads that wait for a rollout, by namespace.", "namespace")
+	heldWorkloads    = gauge("held", "Workloads that wait because another one failed, by namespace.", "namespace")
+	lag              = histogram("lag_seconds", "From the change of the configuration to that of the pod template.",
+		1, 5, 10, 30, 60, 300, 1800, 3600, 6*3600, 24*3600)
+	digestTime = histogram("digest_seconds", "Reading one ConfigMap or Secret and hashing it.", 0.001, 0.005, 0.02, 0.1, 0.5, 2)
+)
+
+func init() { //nolint:gochecknoinits // the registry is global.
+	metrics.Registry.MustRegister(rollouts, merges, skipped, invalidAnnotations)
+	metrics.Registry.MustRegister(pendingWorkloads, heldWorkloads, lag, digestTime)
+}
+
+const namePrefix = "configrollout_"
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: namePrefix + name, Help: help}, labels)
+}
+
+func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: namePrefix + name, Help: help}, labels)
+}
+
+func histogram(name, help string, buckets ...float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: namePrefix + name, Help: help, Buckets: buckets})
+}
+
+// countWaiting keeps the gauges.
+func countWaiting(namespace string, pending, held int) {
+	pendingWorkloads.WithLabelValues(namespace).Add(float64(pending))
+	heldWorkloads.WithLabelValues(namespace).Add(float64(held))
+}
+
+func countDigest(took time.Duration) { digestTime.Observe(took.Seconds()) }
+
+// countDecision counts what was written.
+func countDecision(namespace string, d decision.Decision) {
+	switch d.Action {
+	case decision.Roll:
+		rollouts.WithLabelValues(namespace, "Started").Inc()
+		lag.Observe(d.Lag.Seconds())
+	case decision.Merge:
+		merges.WithLabelValues(namespace).Inc()
+	case decision.Conclude, decision.Rollback:
+		if last := d.Record.Last; last != nil && last.Result != "" {
+			rollouts.WithLabelValues(namespace, string(last.Result)).Inc()
+		}
+	case decision.Nothing, decision.Release, decision.Baseline, decision.Wait:
+	}
+	for _, e := range d.Events {
+		if e.Reason == decision.InvalidAnnotation {
+			name, _, _ := strings.Cut(strings.TrimPrefix(e.Message, annotation.Prefix), ":")
+			invalidAnnotations.WithLabelValues(namespace, name).Inc()
+		}
+	}
+}

@@ -1,0 +1,273 @@
+package configrollout_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/operators/configrollout"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// Whoever does not ask for it is left alone, and whoever asks for it no longer is left as it is.
+func TestTakingPart(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	out, in := deployment("out", "conf"), deployment("in", "conf")
+	delete(out.Annotations, prefix+"enabled")
+	k.Apply(out)
+	adopt(k, in)
+	change(k, "conf", "a", "2")
+	k.Eventually(in, rolledFrom(""), result("Completed"), testkit.Ready())
+	digest := digestOf(in)
+	rest(k, op)
+	k.Update(in, func() { delete(in.Annotations, prefix+"enabled") })
+	k.Eventually(in, testkit.Match("released", func(d *appsv1.Deployment) bool {
+		for name := range d.Annotations {
+			if strings.HasPrefix(name, prefix) {
+				return false
+			}
+		}
+		return true
+	}))
+	change(k, "conf", "a", "3")
+	rest(k, op)
+	if k.Get(in); digestOf(in) != digest || replicaSets(t, k, "in") != 2 {
+		t.Errorf("when it left, its template became %v", in.Spec.Template.Annotations)
+	}
+	if k.Get(out); len(out.Annotations) != 1 { // the Deployment controller's
+		t.Errorf("who takes no part has the annotations %v", out.Annotations)
+	}
+}
+
+// The label of a namespace speaks for all workloads in it that do not speak for themselves, and two namespaces with the
+// same names in them have nothing to do with each other.
+func TestNamespaces(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t, testkit.Private())
+	op := k.Run(newOperator(t), testkit.ClusterWide())
+	here := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace}}
+	there := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace + "-2"}}
+	k.Apply(there)
+	var all []*appsv1.Deployment
+	for _, namespace := range []string{here.Name, there.Name} {
+		cm, d := configMap("conf", "a", "1"), deployment("a", "conf")
+		cm.Namespace, d.Namespace = namespace, namespace
+		delete(d.Annotations, prefix+"enabled")
+		k.Apply(cm)
+		k.Apply(d)
+		all = append(all, d)
+	}
+	without := deployment("without", "conf", "enabled", "false")
+	k.Apply(without)
+	rest(k, op)
+	if w := writes(op); len(w) > 0 {
+		t.Errorf("without a label it writes %v", w)
+	}
+	for _, namespace := range []*corev1.Namespace{here, there} {
+		k.Update(namespace, func() { namespace.Labels[prefix+"default"] = "enabled" })
+	}
+	for _, d := range all {
+		k.Eventually(d, adopted(), testkit.Ready())
+	}
+	if known(all[0]) == known(all[1]) {
+		t.Error("equal names in two namespaces have the same digest")
+	}
+	change(k, "conf", "a", "2") // here
+	k.Eventually(all[0], rolledFrom(""), result("Completed"))
+	rest(k, op)
+	k.Eventually(all[1], adopted())
+	if k.Get(without); known(without) != "" {
+		t.Error("the workload's own word does not count")
+	}
+	k.Update(here, func() { delete(here.Labels, prefix+"default") })
+	k.Eventually(all[0], testkit.Match("released", func(d *appsv1.Deployment) bool { return known(d) == "" }))
+}
+
+// What is to be ignored can be said of both sides.
+func TestIgnore(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	loud := configMap("loud", "a", "1")
+	loud.Annotations = map[string]string{prefix + "ignore": "true"}
+	k.Apply(loud)
+	byWorkload, byConfigMap := deployment("a", "conf", "ignore", "conf"), deployment("b", "loud")
+	adopt(k, byWorkload, byConfigMap)
+	change(k, "conf", "a", "2")
+	change(k, "loud", "a", "2")
+	rest(k, op)
+	k.Eventually(byWorkload, adopted())
+	k.Eventually(byConfigMap, adopted())
+	k.Update(byWorkload, func() { delete(byWorkload.Annotations, prefix+"ignore") })
+	k.Update(loud, func() { delete(loud.Annotations, prefix+"ignore") })
+	rest(k, op) // not to ignore it any more is no change of it
+	change(k, "conf", "a", "3")
+	change(k, "loud", "a", "3")
+	k.Eventually(byWorkload, rolledFrom(""))
+	k.Eventually(byConfigMap, rolledFrom(""))
+}
+
+// ConfigMaps that only the program itself knows of can be named. One that does not exist is waited for.
+func TestNamedConfigMaps(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	d := deployment("a", "conf", "configmaps", "extra")
+	k.Apply(d)
+	k.Eventually(d, state("ConfigMissing: ConfigMap/extra"))
+	if note := event(k, d, "ConfigMissing"); !strings.Contains(note, "ConfigMap/extra") {
+		t.Errorf("it is told as %q", note)
+	}
+	k.Apply(configMap("extra", "a", "1"))
+	k.Eventually(d, adopted(), state(""))
+	change(k, "extra", "a", "2")
+	k.Eventually(d, rolledFrom(""))
+}
+
+// What cannot be read has its default, which is told once, in an event and a metric.
+func TestInvalidAnnotations(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	d := deployment("a", "conf", "window", "at night", "quiet-period", "soon", "priority", "high")
+	adopt(k, d)
+	k.Eventually(d, state("InvalidAnnotation: rollout.homeostat.dev/window"))
+	event(k, d, "InvalidAnnotation")
+	change(k, "conf", "a", "2")
+	k.Eventually(d, rolledFrom(""), result("Completed"))
+	rest(k, op)
+	for _, name := range []string{"window", "quiet-period", "priority"} {
+		labels := map[string]string{"namespace": k.Namespace, "annotation": name}
+		if got := metric(t, "configrollout_invalid_annotation_total", labels); got != 1 {
+			t.Errorf("%s is counted %v times", name, got)
+		}
+	}
+	k.Update(d, func() {
+		for _, name := range []string{"window", "quiet-period", "priority"} {
+			delete(d.Annotations, prefix+name)
+		}
+	})
+	k.Eventually(d, state(""))
+}
+
+// A rollout waits for its window.
+func TestWindow(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	// An hour that is over and comes again tomorrow, and one that is now.
+	day := func(from time.Time, d string) string {
+		return fmt.Sprintf("%d %d * * *;%s", from.Minute(), from.Hour(), d)
+	}
+	now := time.Now().UTC()
+	closed := deployment("closed", "conf", "window", day(now.Add(-2*time.Hour), "1h")+";UTC")
+	open := deployment("open", "conf", "window", day(now.Add(-time.Hour), "2h")+";UTC")
+	adopt(k, closed, open)
+	change(k, "conf", "a", "2")
+	k.Eventually(open, rolledFrom(""), result("Completed"))
+	k.Eventually(closed, isPending(), state("OutsideWindow"))
+	event(k, closed, "OutsideWindow")
+	rest(k, op)
+	k.Eventually(closed, isPending())
+	op.Kill()
+	k.Update(closed, func() { closed.Annotations[prefix+"window"] = open.Annotations[prefix+"window"] })
+	start(t, k)
+	k.Eventually(closed, rolledFrom(""), result("Completed"), state(""))
+}
+
+// A workload can ask for being told alone.
+func TestDryRunOfAWorkload(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	d := deployment("a", "conf", "dry-run", "true")
+	adopt(k, d)
+	change(k, "conf", "a", "2")
+	k.Eventually(d, state("DryRun: it would roll to sha256:"))
+	if note := event(k, d, "DryRun"); !strings.Contains(note, "because of ConfigMap/conf") {
+		t.Errorf("it is told as %q", note)
+	}
+	rest(k, op)
+	if k.Get(d); digestOf(d) != "" || pending(d) {
+		t.Errorf("the digest is %q, pending: %v", digestOf(d), pending(d))
+	}
+	k.Update(d, func() { delete(d.Annotations, prefix+"dry-run") })
+	k.Eventually(d, rolledFrom(""), state(""))
+}
+
+// The flag --dry-run prints what would be done, and does nothing.
+func TestDryRunOfTheProgram(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	behind, same := deployment("behind", "conf"), deployment("same", "other")
+	k.Apply(configMap("other", "a", "1"))
+	adopt(k, behind, same)
+	op.Stop()
+	change(k, "conf", "a", "2")
+	fresh := deployment("new", "conf")
+	k.Apply(fresh)
+	var out strings.Builder
+	if err := newOperator(t).DryRun(k.Context(), k.Config, []string{k.Namespace}, &out); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("Deployment %[1]s/behind: wait (QuietPeriod); RolloutPending: ConfigMap/conf changed\n"+
+		"Deployment %[1]s/new: baseline\n"+
+		"configrollout: something would be done about 2 of 3 workloads\n", k.Namespace)
+	if got := out.String(); got != want {
+		t.Errorf("it prints\n%swant\n%s", got, want)
+	}
+	if k.Get(behind); pending(behind) {
+		t.Error("it has written something")
+	}
+}
+
+// Wrong options are refused.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*configrollout.Options){
+		"max-concurrent-rollouts": func(o *configrollout.Options) { o.MaxConcurrent = 0 },
+		"per namespace":           func(o *configrollout.Options) { o.MaxConcurrentPerNamespace = -1 },
+		"quiet-period":            func(o *configrollout.Options) { o.QuietPeriod = -time.Second },
+		"rollout-deadline":        func(o *configrollout.Options) { o.RolloutDeadline = 0 },
+	} {
+		o := configrollout.DefaultOptions()
+		change(&o)
+		if _, err := configrollout.New(o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// A change that is taken back within the quiet period was none.
+func TestChangedAndChangedBack(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	d := deployment("a", "conf", "quiet-period", "1h")
+	adopt(k, d)
+	change(k, "conf", "a", "2")
+	k.Eventually(d, isPending())
+	change(k, "conf", "a", "1")
+	k.Eventually(d, adopted(), testkit.Match("nothing pending", func(o client.Object) bool { return !pending(o) }))
+	rest(k, op)
+	if n := replicaSets(t, k, "a"); n != 1 {
+		t.Errorf("it has %d ReplicaSets", n)
+	}
+}

@@ -1,0 +1,470 @@
+package configrollout_test
+
+import (
+	"errors"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/operators/configrollout"
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/assets"
+)
+
+// What changes while the operator is down is noticed when it is back, and what does not change is left alone.
+func TestChangedWhileTheOperatorIsDown(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	k.Apply(configMap("other", "a", "1"))
+	a, b := deployment("a", "conf"), deployment("b", "other")
+	adopt(k, a, b)
+	op.Kill()
+	change(k, "conf", "a", "2")
+	op = start(t, k)
+	k.Eventually(a, rolledFrom(""), result("Completed"))
+	rest(k, op)
+	k.Eventually(b, adopted())
+	op.Stop()
+	op = start(t, k)
+	rest(k, op)
+	if w := writes(op); len(w) > 0 {
+		t.Errorf("after a restart it writes %v", w)
+	}
+}
+
+func TestMetadataRollsNothing(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	d := deployment("a", "conf")
+	adopt(k, d)
+	rest(k, op)
+	op.Recorder().Reset()
+	cm := configMap("conf")
+	k.Update(cm, func() {
+		cm.Labels, cm.Annotations = map[string]string{"l": "1"}, map[string]string{"example.com/a": "1"}
+	})
+	rest(k, op)
+	if w := writes(op); len(w) > 0 {
+		t.Errorf("labels and annotations lead to %v", w)
+	}
+}
+
+// The keys that pods use count, and no others.
+func TestUnusedKeysRollNothing(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(t, k)
+	k.Apply(configMap("conf", "used", "1", "unused", "1"))
+	byEnv, byItem, byPath := deployment("env", "conf"), deployment("item", "conf"), deployment("path", "conf")
+	byEnv.Spec.Template.Spec.Volumes, byEnv.Spec.Template.Spec.Containers[0].VolumeMounts = nil, nil
+	byEnv.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{
+		ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "conf"},
+			Key:                  "used",
+		},
+	}}}
+	byItem.Spec.Template.Spec.Volumes[0].ConfigMap.Items = []corev1.KeyToPath{{Key: "used", Path: "file"}}
+	byPath.Spec.Template.Spec.Containers[0].VolumeMounts[0].SubPath = "used"
+	all := []client.Object{byEnv, byItem, byPath}
+	adopt(k, all...)
+	rest(k, op)
+	op.Recorder().Reset()
+	change(k, "conf", "unused", "2", "new", "1")
+	rest(k, op)
+	if w := writes(op); len(w) > 0 {
+		t.Errorf("keys that nobody uses lead to %v", w)
+	}
+	change(k, "conf", "used", "2")
+	for _, o := range all {
+		k.Eventually(o, rolledFrom(""))
+	}
+}
+
+// That an optional object appears or disappears is a change.
+func TestOptionalReferences(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(t, k)
+	d := deployment("a", "conf")
+	d.Spec.Template.Spec.Volumes[0].ConfigMap.Optional = new(true)
+	adopt(k, d)
+	cm := configMap("conf", "a", "1")
+	k.Apply(cm)
+	k.Eventually(d, rolledFrom(""), result("Completed"))
+	there := digestOf(d)
+	k.Delete(cm)
+	k.Eventually(d, rolledFrom(there), result("Completed"))
+}
+
+// An immutable object changes by being made anew.
+func TestImmutable(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(t, k)
+	cm := configMap("conf", "a", "1")
+	cm.Immutable = new(true)
+	k.Apply(cm)
+	d := deployment("a", "conf")
+	adopt(k, d)
+	k.Delete(cm)
+	again := configMap("conf", "a", "2")
+	again.Immutable = new(true)
+	k.Apply(again)
+	k.Eventually(d, rolledFrom(""))
+}
+
+func TestMadeAnewWithTheSameContent(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(t, k)
+	cm := configMap("conf", "a", "1")
+	k.Apply(cm)
+	d := deployment("a", "conf")
+	adopt(k, d)
+	k.Delete(cm)
+	k.Eventually(d, state("ConfigMissing"))
+	event(k, d, "ConfigMissing")
+	k.Apply(configMap("conf", "a", "1"))
+	k.Eventually(d, state(""))
+	rest(k, op)
+	k.Eventually(d, adopted())
+	if n := replicaSets(t, k, "a"); n != 1 {
+		t.Errorf("it has %d ReplicaSets", n)
+	}
+}
+
+// One upgrade of a chart changes the ConfigMap and the Deployment, and that is one rollout.
+func TestChangedTogether(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	d := deployment("a", "conf", "quiet-period", "3s")
+	adopt(k, d)
+	before := known(d)
+	upgrade := func(value string) {
+		change(k, "conf", "a", value)
+		k.Update(d, func() { d.Spec.Template.Spec.Containers[0].Image = "nginx:" + value })
+	}
+	upgrade("2")
+	k.Eventually(d, testkit.Ready(), testkit.Match("brought to the new content", func(d *appsv1.Deployment) bool {
+		return known(d) != before && !pending(d)
+	}))
+	rest(k, op)
+	k.Eventually(d, adopted())
+	if n := replicaSets(t, k, "a"); n != 2 {
+		t.Errorf("it has %d ReplicaSets, want that of the new image and the one before", n)
+	}
+	change(k, "conf", "a", "3")
+	k.Eventually(d, rolledFrom(""), result("Completed"), testkit.Ready())
+	rolled := digestOf(d)
+	upgrade("4")
+	rest(k, op)
+	k.Eventually(d, testkit.Ready())
+	if digestOf(d) != rolled || known(d) == rolled {
+		t.Errorf("the template has %s, %s before; brought to %s", digestOf(d), rolled, known(d))
+	}
+	op.Stop()
+	op = start(t, k)
+	rest(k, op)
+	if w := writes(op); len(w) > 0 {
+		t.Errorf("after a restart it writes %v", w)
+	}
+}
+
+// A change of the Deployment that came before that of the ConfigMap does not bring it to the pods.
+func TestChangedAfterwards(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	d := deployment("a", "conf")
+	adopt(k, d)
+	k.Update(d, func() { d.Spec.Template.Spec.Containers[0].Image = "nginx:2" })
+	change(k, "conf", "a", "2")
+	k.Eventually(d, rolledFrom(""), testkit.Ready())
+}
+
+// Another template that uses another ConfigMap has other pods already.
+func TestOtherReferences(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	k.Apply(configMap("other", "a", "1"))
+	d := deployment("a", "conf")
+	adopt(k, d)
+	rest(k, op)
+	before := known(d)
+	k.Update(d, func() { d.Spec.Template.Spec.Volumes[0].ConfigMap.Name = "other" })
+	k.Eventually(d, adopted(), testkit.Match("known anew", func(d *appsv1.Deployment) bool { return known(d) != before }))
+	rest(k, op)
+	k.Eventually(d, adopted(), testkit.Ready())
+	change(k, "other", "a", "2")
+	k.Eventually(d, rolledFrom(""))
+}
+
+func TestPausedByTheUser(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	d := deployment("a", "conf")
+	adopt(k, d)
+	k.Update(d, func() { d.Spec.Paused = true })
+	change(k, "conf", "a", "2")
+	k.Eventually(d, isPending(), state("Paused"))
+	event(k, d, "Paused")
+	rest(k, op)
+	if k.Get(d); digestOf(d) != "" || !d.Spec.Paused {
+		t.Errorf("paused: %v, digest %q", d.Spec.Paused, digestOf(d))
+	}
+	k.Update(d, func() { d.Spec.Paused = false })
+	k.Eventually(d, rolledFrom(""), result("Completed"), state(""))
+}
+
+func TestOnDelete(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	set, daemon := statefulSet("set", "conf"), daemonSet("daemon", "conf")
+	set.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+	daemon.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType
+	adopt(k, set, daemon)
+	before := podNames(t, k, "daemon")
+	change(k, "conf", "a", "2")
+	for _, o := range []client.Object{set, daemon} {
+		k.Eventually(o, rolledFrom(""), result("Completed"))
+		if note := event(k, o, "RestartNeeded"); !strings.Contains(note, "OnDelete") {
+			t.Errorf("it is told as %q", note)
+		}
+	}
+	if after := podNames(t, k, "daemon"); !slices.Equal(before, after) {
+		t.Errorf("the pods were %v and are %v", before, after)
+	}
+}
+
+// Of the specification nothing but the digest is written: how pods are replaced is the workload's own business.
+func TestNothingButTheDigestIsWritten(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	d := deployment("a", "conf")
+	d.Spec.Template.Annotations = map[string]string{"example.com/theirs": "1"}
+	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{
+		MaxUnavailable: new(intstr.FromInt32(0)),
+		MaxSurge:       new(intstr.FromInt32(1)),
+	}
+	adopt(k, d)
+	before := d.DeepCopy()
+	change(k, "conf", "a", "2")
+	k.Eventually(d, rolledFrom(""))
+	after := d.DeepCopy()
+	delete(after.Spec.Template.Annotations, prefix+"config-digest")
+	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" {
+		t.Errorf("-before +after:\n%s", diff)
+	}
+	for _, entry := range d.ManagedFields {
+		if fields := entry.FieldsV1.GetRawString(); entry.Manager == configrollout.Name && strings.Contains(fields, "f:replicas") {
+			t.Errorf("it owns %s", fields)
+		}
+	}
+}
+
+// However often a write fails, it is not given up.
+func TestFailingWritesAreRepeated(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	var failing, failed atomic.Int32
+	k.Run(newOperator(t), testkit.WithTransport(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPatch && failing.Load() > 0 {
+				failing.Add(-1)
+				failed.Add(1)
+				return nil, errors.New("the network is down")
+			}
+			return next.RoundTrip(r)
+		})
+	}))
+	k.Apply(configMap("conf", "a", "1"))
+	d := deployment("a", "conf")
+	adopt(k, d)
+	failing.Store(9)
+	change(k, "conf", "a", "2")
+	k.Eventually(d, rolledFrom(""))
+	if failed.Load() != 9 {
+		t.Errorf("%d writes failed", failed.Load())
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// kubectl rollout undo brings back the old digest and, with a Deployment, the old annotations. The content is the present
+// one all the same: the workload is rolled once more, and once only.
+func TestUndo(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	d, set := deployment("a", "conf"), statefulSet("b", "conf")
+	adopt(k, d, set)
+	change(k, "conf", "a", "2")
+	for _, o := range []client.Object{d, set} {
+		k.Eventually(o, rolledFrom(""), result("Completed"), testkit.Ready())
+	}
+	rest(k, op)
+	present := digestOf(d)
+	for _, o := range []client.Object{d, set} {
+		kind := map[bool]string{true: "deployment/", false: "statefulset/"}[o == client.Object(d)]
+		before := templates(t, o)
+		kubectl(t, k, "rollout", "undo", kind+o.GetName())
+		k.Eventually(o, rolledFrom(""), result("Completed"), testkit.Ready(), testkit.Match("undone and redone",
+			func(o client.Object) bool { return templates(t, o) >= before+2 }))
+		rest(k, op)
+		k.Get(o)
+		if n := templates(t, o) - before; n != 2 || digestOf(o) != present {
+			t.Errorf("%s had %d templates after that and has digest %s, want %s", o.GetName(), n, digestOf(o), present)
+		}
+	}
+}
+
+// templates counts the changes of a template: what is done to a Deployment's annotations counts as a generation, too.
+func templates(t *testing.T, o client.Object) int64 {
+	t.Helper()
+	if _, ok := o.(*appsv1.Deployment); !ok {
+		return o.GetGeneration()
+	}
+	n, err := strconv.ParseInt(o.GetAnnotations()["deployment.kubernetes.io/revision"], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// kubectl runs it in the test's namespace.
+func kubectl(t *testing.T, k *testkit.K, args ...string) string {
+	t.Helper()
+	set, err := assets.Find(t.Context(), assets.Options{Need: []string{assets.Kubectl}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	config := clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: k.Config.Host, CertificateAuthorityData: k.Config.CAData}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": {
+			ClientCertificateData: k.Config.CertData, ClientKeyData: k.Config.KeyData, Token: k.Config.BearerToken,
+		}},
+		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u", Namespace: k.Namespace}},
+		CurrentContext: "x",
+	}
+	if err := clientcmd.WriteToFile(config, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), set.Path(assets.Kubectl), append([]string{"--kubeconfig", kubeconfig}, args...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// What somebody keeps taking out of the template is put back later and later, and told.
+func TestSomebodyKeepsReverting(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	d := deployment("a", "conf")
+	adopt(k, d)
+	change(k, "conf", "a", "2")
+	k.Eventually(d, rolledFrom(""), result("Completed"))
+	revert := func() { k.Update(d, func() { delete(d.Spec.Template.Annotations, prefix+"config-digest") }) }
+	revert()
+	k.Eventually(d, rolledFrom(""), result("Completed"))
+	event(k, d, "RolloutReverted")
+	if last := lastRollout(t, d); last.Reverts != 1 {
+		t.Errorf("%d reverts are counted", last.Reverts)
+	}
+	revert()
+	k.Eventually(d, state("BackOff"))
+	event(k, d, "BackOff")
+	rest(k, op)
+	if k.Get(d); digestOf(d) != "" {
+		t.Error("it was put back at once again")
+	}
+	change(k, "conf", "a", "3") // what is new does not wait for that
+	k.Eventually(d, rolledFrom(""), result("Completed"), state(""))
+}
+
+// Without the flag no Secret is read, whatever the pods use of them. With it they count as ConfigMaps do.
+func TestSecrets(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "password"}, Data: map[string][]byte{"p": []byte("hunter2")}}
+	k.Apply(secret)
+	k.Apply(configMap("conf", "a", "1"))
+	d := deployment("a", "conf", "secrets", "password")
+	d.Spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{
+		SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "password"}},
+	}}
+	op := start(t, k)
+	adopt(k, d)
+	k.Update(secret, func() { secret.Data["p"] = []byte("hunter3") })
+	rest(k, op)
+	k.Eventually(d, adopted())
+	for _, r := range slices.Concat(op.Recorder().Requests(), op.Recorder().Watches()) {
+		if r.Resource == "secrets" {
+			t.Fatalf("it asked for Secrets: %v", r)
+		}
+	}
+	op.Stop()
+	before := known(d)
+	op = k.Run(newOperator(t, func(o *configrollout.Options) { o.Secrets = true }), testkit.WithConfig(k.Config))
+	k.Eventually(d, adopted(), testkit.Match("known anew", func(d *appsv1.Deployment) bool { return known(d) != before }))
+	rest(k, op)
+	k.Eventually(d, adopted())
+	k.Update(secret, func() { secret.Data["p"] = []byte("hunter4") })
+	k.Eventually(d, rolledFrom(""), result("Completed"))
+	event(k, secret, "RolloutTriggered")
+	if text := d.Annotations[prefix+"last-rollout"]; strings.Contains(text, "hunter") || !strings.Contains(text,
+		"Secret/password") {
+		t.Errorf("last-rollout is %s", text)
+	}
+}
+
+// What a workload reads anew by itself rolls nothing, where it can: a volume, and no file that is mounted by itself.
+func TestHotReload(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(t, k)
+	k.Apply(configMap("conf", "a", "1"))
+	hot, stuck := deployment("hot", "conf", "hot-reload", "conf"), deployment("stuck", "conf", "hot-reload", "conf")
+	stuck.Spec.Template.Spec.Containers[0].VolumeMounts[0].SubPath = "a"
+	adopt(k, hot, stuck)
+	change(k, "conf", "a", "2")
+	k.Eventually(stuck, rolledFrom(""))
+	rest(k, op)
+	k.Eventually(hot, adopted())
+}
