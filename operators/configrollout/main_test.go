@@ -272,3 +272,10 @@ func rest(k *testkit.K, op *testkit.Operator) {
 		return nil
 	})
 }
+
+// optional makes all keys of a ConfigMap variables, if there is one.
+func optional(name string) []corev1.EnvFromSource {
+	return []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: name}, Optional: new(true),
+	}}}
+}

@@ -1,0 +1,232 @@
+// Package config_test checks the manifests in the folders beside it the way they are used: with kubectl, on an API
+// server. It holds nothing else.
+package config_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/assets"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{}) }
+
+const (
+	namespace = "configrollout-operator"
+	role      = "configrollout-operator"
+)
+
+// Installing and installing again, as a person would, leaves what the manifests say, and the second time does nothing.
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	for _, overlay := range []string{"default", "namespaced"} {
+		if testing.Short() && overlay != "default" {
+			continue // each takes a control plane of its own
+		}
+		t.Run(overlay, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t, testkit.Private())
+			kubectl := kubectlFor(t, k.Config)
+			kubectl("apply", "-k", overlay)
+			for line := range strings.Lines(kubectl("apply", "-k", overlay)) {
+				if !strings.HasSuffix(line, " unchanged\n") {
+					t.Errorf("installing it again changes something: %s", line)
+				}
+			}
+			kubectl("apply", "--server-side", "-k", "samples") // the namespace default was made by somebody else
+			admitted(t, k)
+		})
+	}
+}
+
+// admitted creates the operator's pod in its namespace, which admits nothing but restricted pods, without storing it.
+func admitted(t *testing.T, k *testkit.K) {
+	t.Helper()
+	controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "configrollout-controller", Namespace: namespace}}
+	k.Get(controller)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "controller", Namespace: namespace}, Spec: controller.Spec.Template.Spec,
+	}
+	if err := k.Client.Create(k.Context(), pod, client.DryRunAll); err != nil {
+		t.Errorf("the operator's pod is not admitted: %v", err)
+	}
+}
+
+// What the operator may do is what it needs: neither everything of a kind, nor any Secret.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	for _, overlay := range []string{"default", "namespaced"} {
+		for _, o := range build(t, overlay) {
+			if o.GetKind() != "Role" && o.GetKind() != "ClusterRole" {
+				continue
+			}
+			role := &rbacv1.ClusterRole{} // a Role has the same fields
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, role); err != nil {
+				t.Fatal(err)
+			}
+			for _, rule := range role.Rules {
+				if o.GetKind() == "Role" && slices.Contains(rule.Resources, "namespaces") {
+					t.Errorf("%s: a Role cannot give a right about namespaces", overlay)
+				}
+				all := slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs, rule.NonResourceURLs)
+				if slices.Contains(all, "*") || slices.Contains(rule.Resources, "secrets") {
+					t.Errorf("%s: %s %s has the rule %v", overlay, o.GetKind(), o.GetName(), rule)
+				}
+			}
+		}
+	}
+}
+
+// Whoever may not install anything cluster-wide can install it for namespaces of their own.
+func TestNamespacedOverlayStaysInItsNamespaces(t *testing.T) {
+	t.Parallel()
+	var arguments []string
+	for _, o := range build(t, "namespaced") {
+		switch o.GetKind() {
+		case "ClusterRole", "ClusterRoleBinding", "ConfigMap":
+			t.Errorf("it contains %s %s", o.GetKind(), o.GetName())
+		case "Role", "RoleBinding":
+			want := namespace
+			if o.GetName() == role {
+				want = "default"
+			}
+			if o.GetNamespace() != want {
+				t.Errorf("%s %s is in namespace %q, want %q", o.GetKind(), o.GetName(), o.GetNamespace(), want)
+			}
+		case "Deployment":
+			arguments = argumentsOf(o)
+		}
+	}
+	if !slices.Contains(arguments, "--watch-namespaces=default") {
+		t.Errorf("the controller gets the arguments %q", arguments)
+	}
+}
+
+// The component lets Secrets count, and gives the right to read them, in both overlays. Nobody may write them.
+func TestSecretsComponent(t *testing.T) {
+	t.Parallel()
+	for _, overlay := range []string{"default", "namespaced"} {
+		dir := t.TempDir()
+		here, err := filepath.Abs(".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		up, err := filepath.Rel(dir, here) // kustomize takes relative paths alone
+		if err != nil {
+			t.Fatal(err)
+		}
+		content := fmt.Sprintf("resources: [%[1]s/%[2]s]\ncomponents: [%[1]s/secrets]\n", up, overlay)
+		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var arguments, verbs []string
+		for _, o := range build(t, dir) {
+			switch {
+			case o.GetKind() == "Deployment":
+				arguments = argumentsOf(o)
+			case o.GetName() == role && strings.HasSuffix(o.GetKind(), "Role"):
+				verbs = secretVerbs(t, o)
+			}
+		}
+		if !slices.Contains(arguments, "--secrets") {
+			t.Errorf("%s: the controller gets the arguments %q", overlay, arguments)
+		}
+		if want := []string{"get", "list", "watch"}; !slices.Equal(verbs, want) {
+			t.Errorf("%s: it may %q Secrets, want %q", overlay, verbs, want)
+		}
+	}
+}
+
+func secretVerbs(t *testing.T, o unstructured.Unstructured) []string {
+	t.Helper()
+	role := &rbacv1.ClusterRole{} // a Role has the same fields
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, role); err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range role.Rules {
+		if slices.Contains(rule.Resources, "secrets") {
+			return rule.Verbs
+		}
+	}
+	return nil
+}
+
+func argumentsOf(deployment unstructured.Unstructured) []string {
+	containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	container, _ := containers[0].(map[string]any)
+	arguments, _, _ := unstructured.NestedStringSlice(container, "args")
+	return arguments
+}
+
+// build returns what kustomize makes of a folder.
+func build(t *testing.T, folder string) []unstructured.Unstructured {
+	t.Helper()
+	var objects []unstructured.Unstructured
+	for document := range strings.SplitSeq(kubectlFor(t, nil)("kustomize", folder), "\n---\n") {
+		o := unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, o)
+	}
+	return objects
+}
+
+// kubectlFor returns a function that runs kubectl against that API server and returns what it prints.
+func kubectlFor(t *testing.T, cfg *rest.Config) func(args ...string) string {
+	t.Helper()
+	set, err := assets.Find(t.Context(), assets.Options{Need: []string{assets.Kubectl}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if cfg != nil {
+		if err := clientcmd.WriteToFile(kubeconfigFor(cfg), kubeconfig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), set.Path(assets.Kubectl), args...)
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+		var out, warnings bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &warnings
+		if err := cmd.Run(); err != nil || warnings.Len() > 0 {
+			t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, &warnings)
+		}
+		return out.String()
+	}
+}
+
+func kubeconfigFor(cfg *rest.Config) clientcmdapi.Config {
+	const name = "test"
+	return clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{name: {
+			Server: cfg.Host, CertificateAuthorityData: cfg.CAData, InsecureSkipTLSVerify: cfg.Insecure,
+		}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{name: {
+			ClientCertificateData: cfg.CertData, ClientKeyData: cfg.KeyData, Token: cfg.BearerToken,
+		}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	}
+}
