@@ -15,7 +15,7 @@ import (
 // 10,000 time series.
 var (
 	rollouts = counter("rollouts_total",
-		"Rollouts, by namespace and result: Started, Completed, Failed or RolledBack.", "namespace", "result")
+		"Rollouts, by namespace and result: Started, Completed, Failed, RolledBack.", "namespace", "result")
 	merges = counter("merged_total",
 		"Changes of the configuration that needed no rollout because all pods were replaced anyway, by namespace.", "namespace")
 	skipped = counter("skipped_total",
@@ -64,11 +64,10 @@ func countDecision(namespace string, d decision.Decision) {
 		lag.Observe(d.Lag.Seconds())
 	case decision.Merge:
 		merges.WithLabelValues(namespace).Inc()
-	case decision.Conclude, decision.Rollback:
-		if last := d.Record.Last; last != nil && last.Result != "" {
-			rollouts.WithLabelValues(namespace, string(last.Result)).Inc()
-		}
-	case decision.Nothing, decision.Release, decision.Baseline, decision.Wait:
+	case decision.Nothing, decision.Release, decision.Baseline, decision.Wait, decision.Conclude, decision.Rollback:
+	}
+	if d.Result != "" {
+		rollouts.WithLabelValues(namespace, string(d.Result)).Inc()
 	}
 	for _, e := range d.Events {
 		if e.Reason == decision.InvalidAnnotation {

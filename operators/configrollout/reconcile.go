@@ -67,7 +67,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key wave.Key) (reconcile.Res
 
 // decide looks again, harder, before anything is written. If it decides to roll, the rollout counts as under way.
 func (r *reconciler) decide(ctx context.Context, key wave.Key, o client.Object) (decision.Decision, error) {
-	seen, err := r.observe(ctx, o, digest.All, time.Now())
+	seen, err := r.observe(ctx, o, digest.All, time.Now().UTC().Truncate(time.Millisecond))
 	if err != nil {
 		return decision.Decision{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -100,9 +101,16 @@ func trim(o any) (any, error) {
 // usedBy is the index by which workloads are found that use an object.
 const usedBy = "usedBy"
 
+// What fails is tried again after the first pause, then later and later until the last.
+const (
+	firstRetry = 20 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
 func (op *operator) watch(mgr manager.Manager, workers int) error {
 	c, err := controller.NewTyped(Name, mgr, controller.TypedOptions[wave.Key]{
 		Reconciler: op.reconciler, MaxConcurrentReconciles: workers, EnableWarmup: new(true),
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[wave.Key](firstRetry, lastRetry),
 	})
 	if err != nil {
 		return fmt.Errorf("creating the controller: %w", err)

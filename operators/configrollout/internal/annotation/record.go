@@ -22,6 +22,8 @@ const (
 	Completed  Result = "Completed"
 	Failed     Result = "Failed"
 	RolledBack Result = "RolledBack"
+	// Superseded means that somebody else changed the template before it ended.
+	Superseded Result = "Superseded"
 )
 
 // Record is what the operator remembers of a workload, on the workload's metadata. The zero value is what it knows of one
@@ -56,7 +58,7 @@ type Rollout struct {
 	Result Result `json:"result,omitempty"`
 	// Reverts counts how often somebody took this digest out of the template and it was put back.
 	Reverts int `json:"reverts,omitempty"`
-	// Updated and Progressed say how many pods had been updated, and when, where Kubernetes itself has no deadline.
+	// Updated is how many pods had been updated at the deadline Progressed, where Kubernetes itself has none.
 	Updated    int32     `json:"updated,omitempty"`
 	Progressed time.Time `json:"progressed,omitzero"`
 }

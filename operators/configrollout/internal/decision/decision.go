@@ -78,6 +78,8 @@ type Decision struct {
 	Ready bool
 	// Changed are the sources that make it roll.
 	Changed []string
+	// Result is how the last rollout ended, if that is news.
+	Result annotation.Result
 	// Since is when a workload that is rolled fell behind, and Lag how long ago that was.
 	Since time.Time
 	Lag   time.Duration
@@ -202,6 +204,11 @@ func (d *decider) settle(action Action) {
 			r.Template = orNone(d.Template)
 		}
 	}
+	if action == Merge && r.Last != nil && r.Last.Result == "" && r.Last.To != d.current {
+		last := *r.Last
+		last.Result = annotation.Superseded
+		r.Last = &last
+	}
 	r.Observed, r.Sources, r.References = d.current, digest.Sums(d.Sources), d.References
 	r.Pending, r.Since, r.Changed = "", time.Time{}, time.Time{}
 	d.do.Action = action
@@ -210,8 +217,20 @@ func (d *decider) settle(action Action) {
 	}
 }
 
-// behind is for a workload that is to be rolled.
+// behind is for a workload that is to be rolled. What becomes of its last rollout matters to others until it is.
 func (d *decider) behind() {
+	last, deadline := d.do.Record.Last, time.Duration(0)
+	if last != nil && last.Result == "" && d.Template == last.To {
+		deadline = d.end()
+		d.do.Action = Nothing
+	}
+	d.catchUp()
+	if deadline > 0 && d.do.Action == Wait && (d.do.After == 0 || deadline < d.do.After) {
+		d.do.After = deadline
+	}
+}
+
+func (d *decider) catchUp() {
 	if d.Settings.DryRun {
 		d.forget()
 		d.wait("DryRun", "it would roll to %s because of %s", brief(d.current), d.causes())
@@ -348,7 +367,7 @@ func (d *decider) roll() {
 	*r = annotation.Record{
 		Observed: d.current, Sources: digest.Sums(d.Sources), References: d.References,
 		Last: &annotation.Rollout{
-			Time: d.Now, Sources: d.do.Changed, From: from, To: d.current, Before: d.Template, Reverts: reverts, Progressed: d.Now,
+			Time: d.Now, Sources: d.do.Changed, From: from, To: d.current, Before: d.Template, Reverts: reverts,
 		},
 	}
 	d.do.Action, d.do.Template = Roll, d.current
@@ -369,69 +388,75 @@ func (d *decider) conclude() {
 	if r.Last == nil || r.Last.To != d.current || r.Last.Result == annotation.Completed {
 		return
 	}
-	last := *r.Last
-	if last.Result == annotation.RolledBack {
-		d.rolledBack(last)
+	if r.Last.Result == annotation.RolledBack {
+		d.rolledBack()
 		return
 	}
 	if d.Template != d.current { // merged
 		return
 	}
-	if !d.ended(&last) {
-		r.Last = &last
-		return
-	}
-	r.Last, d.do.Action = &last, Conclude
-	if last.Result == annotation.Completed {
-		d.do.Events = append(d.do.Events, Event{Reason: "RolloutCompleted", Message: "all pods run with " + brief(d.current)})
+	d.do.After = d.end()
+	if r.Last.Result != annotation.Failed {
 		return
 	}
 	if d.Settings.OnFailure == annotation.Rollback {
-		last.Result, d.do.Action = annotation.RolledBack, Rollback
-		r.Template, d.do.Template = orNone(last.Before), last.Before
-		d.rolledBack(last)
+		d.do.Action, d.do.Result = Rollback, annotation.RolledBack
+		r.Last.Result = annotation.RolledBack
+		r.Template, d.do.Template = orNone(r.Last.Before), r.Last.Before
+		d.rolledBack()
 		return
 	}
-	d.say("RolloutFailed", "the pods do not become available with the present content of %s", d.cause(last.Sources))
+	d.say("RolloutFailed", "the pods do not become available with the present content of %s", d.cause(r.Last.Sources))
 }
 
-func (d *decider) rolledBack(last annotation.Rollout) {
+func (d *decider) rolledBack() {
 	d.say("RolledBack", "the pods did not become available with the present content of %s: the pod template is what it was, "+
-		"and pods that were not replaced yet stay as they are", d.cause(last.Sources))
+		"and pods that were not replaced yet stay as they are", d.cause(d.do.Record.Last.Sources))
 }
 
-// ended fills in the result of a rollout that has one.
-func (d *decider) ended(last *annotation.Rollout) bool {
+// end finds out whether the last rollout has ended, and returns after what time to look again if it has not.
+func (d *decider) end() (after time.Duration) {
+	was := d.do.Record.Last
+	last := *was
+	d.do.Record.Last = &last
 	switch {
 	case d.Status.Complete:
 		last.Result = annotation.Completed
-	case d.Status.Exceeded, last.Result == annotation.Failed:
+		if d.do.Record.Observed == last.To {
+			message := "all pods run with " + brief(last.To)
+			d.do.Events = append(d.do.Events, Event{Reason: "RolloutCompleted", Message: message})
+		}
+	case d.Status.Exceeded, was.Result == annotation.Failed:
 		last.Result = annotation.Failed
 	case d.Status.Watched, d.Status.Manual, d.Status.Paused:
-		return false
 	default:
-		return d.overdue(last)
+		after = d.watch(&last)
 	}
-	return true
+	if last.Result != was.Result {
+		d.do.Result = last.Result
+	}
+	if last.Result != was.Result || last.Progressed != was.Progressed {
+		d.do.Action = Conclude
+	}
+	return after
 }
 
-// overdue watches the time where Kubernetes does not: as long as there are more updated pods at each deadline than at the
-// one before, the rollout goes on.
-func (d *decider) overdue(last *annotation.Rollout) bool {
-	rest := last.Progressed.Add(d.Deadline).Sub(d.Now)
-	switch {
-	case rest > 0:
-		d.do.After = rest
-		return false
-	case d.Status.Updated > last.Updated:
-		last.Updated, last.Progressed = d.Status.Updated, d.Now
-		d.do.After = d.Deadline
-		d.do.Action = Conclude
-		return false
-	default:
-		last.Result = annotation.Failed
-		return true
+// watch minds the time where Kubernetes does not: as long as there are more updated pods at each deadline than at the one
+// before, the rollout goes on.
+func (d *decider) watch(last *annotation.Rollout) (after time.Duration) {
+	since := last.Time
+	if !last.Progressed.IsZero() {
+		since = last.Progressed
 	}
+	if rest := since.Add(d.Deadline).Sub(d.Now); rest > 0 {
+		return rest
+	}
+	if d.Status.Updated > last.Updated {
+		last.Updated, last.Progressed = d.Status.Updated, d.Now
+		return d.Deadline
+	}
+	last.Result = annotation.Failed
+	return 0
 }
 
 // wait says why the workload is not rolled.

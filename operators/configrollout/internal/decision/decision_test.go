@@ -49,7 +49,7 @@ func behind(from, to digest.Source, since time.Duration) annotation.Record {
 func rolled(from, to digest.Source, ago time.Duration, result annotation.Result) annotation.Record {
 	r := brought(to)
 	r.Last = &annotation.Rollout{
-		Time: now.Add(-ago), Sources: []string{"ConfigMap/a"}, From: total(from), To: total(to), Progressed: now.Add(-ago),
+		Time: now.Add(-ago), Sources: []string{"ConfigMap/a"}, From: total(from), To: total(to),
 		Result: result,
 	}
 	return r
@@ -485,6 +485,43 @@ func TestHowRolloutsEnd(t *testing.T) {
 			see:    decision.Observation{Sources: sources, Record: running(11 * time.Minute), Template: total(two), Status: set},
 			action: decision.Conclude, template: total(two), events: []string{"RolloutFailed"}, state: "RolloutFailed",
 			check: remembers(rolled(one, two, 11*time.Minute, annotation.Failed)), reason: "its deadline is over",
+		},
+		"behind again, and the last one is stuck": {
+			see: decision.Observation{
+				Sources: []digest.Source{three}, Template: total(two), Status: set,
+				Record: with(running(time.Hour), func(r *annotation.Record) {
+					r.Pending, r.Since, r.Changed = total(three), now.Add(-time.Second), now.Add(-time.Second)
+				}),
+			},
+			action: decision.Wait, because: "QuietPeriod", after: 4 * time.Second, template: total(two),
+			check: func(t *testing.T, d decision.Decision) {
+				t.Helper()
+				if d.Record.Last.Result != annotation.Failed || d.Result != annotation.Failed {
+					t.Errorf("its result is %q, told as %q", d.Record.Last.Result, d.Result)
+				}
+			}, reason: "others wait for its place",
+		},
+		"behind again, and the last one is under way": {
+			see: decision.Observation{
+				Sources: []digest.Source{three}, Template: total(two), Status: set,
+				Settings: annotation.Settings{Window: at("0 22 * * *;2h")},
+				Record: with(running(time.Minute), func(r *annotation.Record) {
+					r.Pending, r.Since, r.Changed = total(three), now.Add(-time.Minute), now.Add(-time.Minute)
+				}),
+			},
+			action: decision.Wait, because: "OutsideWindow", after: 9 * time.Minute, template: total(two),
+			events: []string{"OutsideWindow"}, state: "OutsideWindow", reason: "its deadline comes before the window",
+		},
+		"merged while it is under way": {
+			see: decision.Observation{
+				Sources: []digest.Source{three}, Template: total(two), Status: set, Record: running(time.Minute), Renewed: true,
+			},
+			action: decision.Merge, template: total(two), check: func(t *testing.T, d decision.Decision) {
+				t.Helper()
+				if d.Record.Last.Result != annotation.Superseded {
+					t.Errorf("its result is %q", d.Record.Last.Result)
+				}
+			}, reason: "what becomes of the template is not its own doing any more",
 		},
 		"rolled back": {
 			see: decision.Observation{

@@ -212,7 +212,7 @@ func (w *Wave) turn() []Key {
 		x, y := w.entries[a], w.entries[b]
 		return cmp.Or(cmp.Compare(y.Priority, x.Priority), x.Since.Compare(y.Since), compareKeys(a, b))
 	})
-	var turn []Key
+	turn := make([]Key, 0, free)
 	for _, key := range waiting {
 		if len(turn) < free && perNamespace[key.Namespace] < w.perNamespace {
 			perNamespace[key.Namespace]++

@@ -135,10 +135,13 @@ func daemonSet(set *appsv1.DaemonSet) Status {
 	return s
 }
 
-// Rolling reports whether a rollout of ours is under way.
+// Rolling reports whether a rollout of ours is under way. One that the user has paused is not.
 func Rolling(o client.Object, r annotation.Record) bool {
+	if r.Last == nil || r.Last.Result != "" || Digest(o) != r.Last.To {
+		return false
+	}
 	s := StatusOf(o)
-	return r.Last != nil && r.Last.Result == "" && Digest(o) == r.Last.To && !s.Complete && !s.Exceeded && !s.Manual
+	return !s.Complete && !s.Exceeded && !s.Manual && !s.Paused
 }
 
 func valueOr(v *int32, otherwise int32) int32 {
@@ -156,7 +159,7 @@ func Failed(o client.Object, r annotation.Record) bool {
 	switch r.Last.Result {
 	case annotation.Failed, annotation.RolledBack:
 		return true
-	case annotation.Completed:
+	case annotation.Completed, annotation.Superseded:
 		return false
 	default:
 		return Digest(o) == r.Last.To && StatusOf(o).Exceeded

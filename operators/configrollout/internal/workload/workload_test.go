@@ -1,0 +1,124 @@
+package workload_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/workload"
+)
+
+func deployment(generation int64, status appsv1.DeploymentStatus) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Generation: generation},
+		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2)), ProgressDeadlineSeconds: new(int32(600))}, Status: status,
+	}
+}
+
+func exceeded(generation int64) *appsv1.Deployment {
+	return deployment(generation, appsv1.DeploymentStatus{
+		ObservedGeneration: 3, UpdatedReplicas: 1, Replicas: 3, AvailableReplicas: 2, Conditions: []appsv1.DeploymentCondition{{
+			Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded",
+		}},
+	})
+}
+
+func set(status appsv1.StatefulSetStatus, partition int32) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{
+		Replicas: new(int32(3)), UpdateStrategy: appsv1.StatefulSetUpdateStrategy{
+			RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: &partition},
+		},
+	}, Status: status}
+}
+
+func TestStatusOf(t *testing.T) {
+	t.Parallel()
+	paused := deployment(3, appsv1.DeploymentStatus{ObservedGeneration: 3})
+	paused.Spec.Paused, paused.Spec.ProgressDeadlineSeconds = true, new(int32(math.MaxInt32))
+	for name, tc := range map[string]struct {
+		object client.Object
+		want   workload.Status
+		reason string
+	}{
+		"a Deployment": {
+			deployment(3, appsv1.DeploymentStatus{ObservedGeneration: 3, UpdatedReplicas: 2, Replicas: 2, AvailableReplicas: 2}),
+			workload.Status{Seen: true, Complete: true, Watched: true, Updated: 2}, "all pods are new and available",
+		},
+		"a Deployment with an old pod": {
+			deployment(3, appsv1.DeploymentStatus{ObservedGeneration: 3, UpdatedReplicas: 2, Replicas: 3, AvailableReplicas: 2}),
+			workload.Status{Seen: true, Watched: true, Updated: 2}, "it has to go first",
+		},
+		"a Deployment that was changed": {
+			deployment(4, appsv1.DeploymentStatus{ObservedGeneration: 3, UpdatedReplicas: 2, Replicas: 2, AvailableReplicas: 2}),
+			workload.Status{Watched: true, Updated: 2}, "its status is about what was before",
+		},
+		"a Deployment that failed": {
+			exceeded(3), workload.Status{Seen: true, Exceeded: true, Watched: true, Updated: 1}, "Kubernetes says so",
+		},
+		"a Deployment that failed and was changed": {
+			exceeded(4), workload.Status{Watched: true, Updated: 1}, "that was before",
+		},
+		"a paused Deployment without a deadline": {paused, workload.Status{Seen: true, Paused: true}, "nobody watches it"},
+		"a StatefulSet": {
+			set(appsv1.StatefulSetStatus{UpdatedReplicas: 3, AvailableReplicas: 3}, 0),
+			workload.Status{Seen: true, Complete: true, Updated: 3}, "all pods are new and available",
+		},
+		"a StatefulSet on its way": {
+			set(appsv1.StatefulSetStatus{UpdatedReplicas: 1, AvailableReplicas: 3}, 0),
+			workload.Status{Seen: true, Updated: 1}, "two pods are old",
+		},
+		"a StatefulSet with a partition": {
+			set(appsv1.StatefulSetStatus{UpdatedReplicas: 1, AvailableReplicas: 3}, 2),
+			workload.Status{Seen: true, Complete: true, Updated: 1}, "the user wants one new pod and no more",
+		},
+		"a DaemonSet": {
+			&appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{
+				DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberAvailable: 2,
+			}}, workload.Status{Seen: true, Complete: true, Updated: 2}, "all pods are new and available",
+		},
+		"a DaemonSet on its way": {
+			&appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{
+				DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberAvailable: 1,
+			}}, workload.Status{Seen: true, Updated: 2}, "one is not available",
+		},
+	} {
+		if diff := cmp.Diff(tc.want, workload.StatusOf(tc.object)); diff != "" {
+			t.Errorf("%s: %s\n-want +got:\n%s", name, tc.reason, diff)
+		}
+	}
+}
+
+func TestRollingAndFailed(t *testing.T) {
+	t.Parallel()
+	record := annotation.Record{Observed: "d", Last: &annotation.Rollout{To: "d"}}
+	for name, tc := range map[string]struct {
+		change          func(*appsv1.Deployment)
+		result          annotation.Result
+		rolling, failed bool
+	}{
+		"under way":            {rolling: true},
+		"paused":               {change: func(d *appsv1.Deployment) { d.Spec.Paused = true }},
+		"of somebody else":     {change: func(d *appsv1.Deployment) { d.Spec.Template.Annotations = nil }},
+		"failed":               {change: func(d *appsv1.Deployment) { d.Status = exceeded(3).Status }, failed: true},
+		"known to have failed": {result: annotation.Failed, failed: true},
+		"rolled back":          {result: annotation.RolledBack, failed: true},
+		"known to be complete": {change: func(d *appsv1.Deployment) { d.Status = exceeded(3).Status }, result: annotation.Completed},
+		"superseded":           {result: annotation.Superseded},
+	} {
+		d := deployment(3, appsv1.DeploymentStatus{ObservedGeneration: 3})
+		d.Spec.Template.Annotations = map[string]string{annotation.Digest: "d"}
+		if tc.change != nil {
+			tc.change(d)
+		}
+		record.Last.Result = tc.result
+		if rolling, failed := workload.Rolling(d, record), workload.Failed(d, record); rolling != tc.rolling || failed != tc.failed {
+			t.Errorf("%s: rolling %v, failed %v, want %v, %v", name, rolling, failed, tc.rolling, tc.failed)
+		}
+	}
+}
