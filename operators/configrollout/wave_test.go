@@ -3,6 +3,7 @@ package configrollout_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -269,6 +270,15 @@ func TestRollbackOnFailure(t *testing.T) {
 		t.Errorf("after a restart it writes %v", w)
 	}
 	release()
+	before := podNames(t, k, "a")
+	change(k, "conf", "a", "2") // what it was: some pods may have started with what was bad
+	k.Eventually(d, state(""), testkit.Ready(), testkit.Match("brought back", func(o client.Object) bool { return known(o) == good }))
+	for _, name := range podNames(t, k, "a") {
+		if slices.Contains(before, name) {
+			t.Errorf("pod %s was not replaced", name)
+		}
+	}
+	rest(k, op)
 	change(k, "conf", "a", "3")
 	k.Eventually(d, rolledFrom(good), result("Completed"), state(""))
 }

@@ -136,7 +136,7 @@ func (d *decider) decide() {
 	case d.inSync():
 		d.settle(Nothing)
 		d.conclude()
-	case d.Template == d.current, d.accepted() && (d.Renewed || d.unchanged()):
+	case d.Template == d.current && !d.isRolledBack(), d.accepted() && (d.Renewed || d.unchanged()):
 		d.settle(Merge)
 	default:
 		d.behind()
@@ -193,6 +193,13 @@ func (d *decider) accepted() bool {
 }
 
 func (d *decider) inSync() bool { return d.Record.Observed == d.current && d.accepted() }
+
+// isRolledBack reports whether there may be pods that started with what made the last rollout fail, although the template's
+// digest is that of something else.
+func (d *decider) isRolledBack() bool {
+	last := d.Record.Last
+	return last != nil && last.Result == annotation.RolledBack && last.To == d.Record.Observed
+}
 
 // settle remembers that the workload is up to date with its template as it is.
 func (d *decider) settle(action Action) {
@@ -371,6 +378,9 @@ func (d *decider) roll() {
 		},
 	}
 	d.do.Action, d.do.Template = Roll, d.current
+	if d.Template == d.current { // after a rollback: without a digest it is another template, too
+		r.Template, r.Last.Result, d.do.Template = annotation.None, annotation.Completed, ""
+	}
 	started := fmt.Sprintf("rolling to %s because of %s", brief(d.current), d.causes())
 	d.do.Events = append(d.do.Events, Event{Reason: "RolloutStarted", Message: started})
 	if d.Status.Manual {

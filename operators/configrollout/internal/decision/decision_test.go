@@ -558,6 +558,25 @@ func TestHowRolloutsEnd(t *testing.T) {
 			action: decision.Wait, because: "QuietPeriod", after: quiet, events: []string{"RolloutPending"},
 			reason: "that may be the repair",
 		},
+		"the content from before, after it was rolled back": {
+			see: decision.Observation{
+				Sources: []digest.Source{one}, Template: total(one),
+				Record: with(behind(two, one, time.Hour), func(r *annotation.Record) {
+					r.Template, r.Last = total(one), rolled(one, two, time.Hour, annotation.RolledBack).Last
+				}),
+			},
+			action: decision.Roll, events: []string{"RolloutStarted"},
+			check: func(t *testing.T, d decision.Decision) {
+				t.Helper()
+				again := decision.Decide(decision.Observation{
+					Enabled: true, Sources: []digest.Source{one}, Record: d.Record, Template: d.Template, References: "refs",
+				})
+				if again.Action != decision.Nothing {
+					t.Errorf("and then it decides %s", again.Action)
+				}
+			},
+			reason: "some pods started with what was bad, and the digest is the old one already: so it is taken out",
+		},
 		"held by another one's failure": {
 			see: decision.Observation{
 				Sources: sources, Record: behind(one, two, time.Hour), Failed: map[string]string{"ConfigMap/a": "Deployment b"},

@@ -48,15 +48,18 @@ func TestStatusOf(t *testing.T) {
 	}{
 		"a Deployment": {
 			deployment(3, appsv1.DeploymentStatus{ObservedGeneration: 3, UpdatedReplicas: 2, Replicas: 2, AvailableReplicas: 2}),
-			workload.Status{Seen: true, Complete: true, Watched: true, Updated: 2}, "all pods are new and available",
+			workload.Status{Seen: true, Complete: true, Watched: true, Updated: 2},
+			"all pods are new and available",
 		},
 		"a Deployment with an old pod": {
 			deployment(3, appsv1.DeploymentStatus{ObservedGeneration: 3, UpdatedReplicas: 2, Replicas: 3, AvailableReplicas: 2}),
-			workload.Status{Seen: true, Watched: true, Updated: 2}, "it has to go first",
+			workload.Status{Seen: true, Watched: true, Updated: 2},
+			"it has to go first",
 		},
 		"a Deployment that was changed": {
 			deployment(4, appsv1.DeploymentStatus{ObservedGeneration: 3, UpdatedReplicas: 2, Replicas: 2, AvailableReplicas: 2}),
-			workload.Status{Watched: true, Updated: 2}, "its status is about what was before",
+			workload.Status{Watched: true, Updated: 2},
+			"its status is about what was before",
 		},
 		"a Deployment that failed": {
 			exceeded(3), workload.Status{Seen: true, Exceeded: true, Watched: true, Updated: 1}, "Kubernetes says so",
@@ -67,15 +70,18 @@ func TestStatusOf(t *testing.T) {
 		"a paused Deployment without a deadline": {paused, workload.Status{Seen: true, Paused: true}, "nobody watches it"},
 		"a StatefulSet": {
 			set(appsv1.StatefulSetStatus{UpdatedReplicas: 3, AvailableReplicas: 3}, 0),
-			workload.Status{Seen: true, Complete: true, Updated: 3}, "all pods are new and available",
+			workload.Status{Seen: true, Complete: true, Updated: 3},
+			"all pods are new and available",
 		},
 		"a StatefulSet on its way": {
 			set(appsv1.StatefulSetStatus{UpdatedReplicas: 1, AvailableReplicas: 3}, 0),
-			workload.Status{Seen: true, Updated: 1}, "two pods are old",
+			workload.Status{Seen: true, Updated: 1},
+			"two pods are old",
 		},
 		"a StatefulSet with a partition": {
 			set(appsv1.StatefulSetStatus{UpdatedReplicas: 1, AvailableReplicas: 3}, 2),
-			workload.Status{Seen: true, Complete: true, Updated: 1}, "the user wants one new pod and no more",
+			workload.Status{Seen: true, Complete: true, Updated: 1},
+			"the user wants one new pod and no more",
 		},
 		"a DaemonSet": {
 			&appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{
@@ -108,8 +114,10 @@ func TestRollingAndFailed(t *testing.T) {
 		"failed":               {change: func(d *appsv1.Deployment) { d.Status = exceeded(3).Status }, failed: true},
 		"known to have failed": {result: annotation.Failed, failed: true},
 		"rolled back":          {result: annotation.RolledBack, failed: true},
-		"known to be complete": {change: func(d *appsv1.Deployment) { d.Status = exceeded(3).Status }, result: annotation.Completed},
-		"superseded":           {result: annotation.Superseded},
+		"known to be complete": {
+			change: func(d *appsv1.Deployment) { d.Status = exceeded(3).Status }, result: annotation.Completed,
+		},
+		"superseded": {result: annotation.Superseded},
 	} {
 		d := deployment(3, appsv1.DeploymentStatus{ObservedGeneration: 3})
 		d.Spec.Template.Annotations = map[string]string{annotation.Digest: "d"}
@@ -117,7 +125,8 @@ func TestRollingAndFailed(t *testing.T) {
 			tc.change(d)
 		}
 		record.Last.Result = tc.result
-		if rolling, failed := workload.Rolling(d, record), workload.Failed(d, record); rolling != tc.rolling || failed != tc.failed {
+		rolling, failed := workload.Rolling(d, record), workload.Failed(d, record)
+		if rolling != tc.rolling || failed != tc.failed {
 			t.Errorf("%s: rolling %v, failed %v, want %v, %v", name, rolling, failed, tc.rolling, tc.failed)
 		}
 	}
