@@ -272,7 +272,8 @@ func TestRollbackOnFailure(t *testing.T) {
 	release()
 	before := podNames(t, k, "a")
 	change(k, "conf", "a", "2") // what it was: some pods may have started with what was bad
-	k.Eventually(d, state(""), testkit.Ready(), testkit.Match("brought back", func(o client.Object) bool { return known(o) == good }))
+	back := testkit.Match("brought back", func(o client.Object) bool { return known(o) == good })
+	k.Eventually(d, state(""), testkit.Ready(), back)
 	for _, name := range podNames(t, k, "a") {
 		if slices.Contains(before, name) {
 			t.Errorf("pod %s was not replaced", name)

@@ -40,9 +40,9 @@ func TestWhatIsTheSame(t *testing.T) {
 	versioned := content("k", "1")
 	versioned.Version = "17"
 	for name, tc := range map[string]struct {
-		a, b           use
-		sameID, same   bool
-		reason, differ string
+		a, b         use
+		sameID, same bool
+		reason       string
 	}{
 		"another version of the object": {
 			a: use{"n", ref(), content("k", "1")}, b: use{"n", ref(), versioned}, sameID: true, same: true,
@@ -82,6 +82,10 @@ func TestWhatIsTheSame(t *testing.T) {
 		"another name": {
 			a: use{"n", ref(), content("k", "1")}, b: use{"n", other, content("k", "1")},
 			reason: "it is another object",
+		},
+		"the same letters in other names": {
+			a: use{"nb", reference.Ref{Kind: "ConfigMap", Name: "b", All: true}, content("k", "1")},
+			b: use{"n", reference.Ref{Kind: "ConfigMap", Name: "bb", All: true}, content("k", "1")}, reason: "lengths are hashed, too",
 		},
 		"more keys used": {
 			a: use{"n", ref("k"), content("k", "1", "l", "1")}, b: use{"n", ref("k", "l"), content("k", "1", "l", "1")},

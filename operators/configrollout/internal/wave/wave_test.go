@@ -43,20 +43,30 @@ func (w *world) acquire(t *testing.T, want bool, k wave.Key, minute int) {
 	}
 }
 
-func TestLimits(t *testing.T) {
+func TestLimitOfANamespace(t *testing.T) {
 	t.Parallel()
-	w := newWorld(3, 2)
+	w := newWorld(4, 2)
 	for i := range 3 {
-		for _, namespace := range []string{"x", "y"} {
-			w.Observe(key(namespace, strconv.Itoa(i)), waiter(i))
-		}
+		w.Observe(key("x", strconv.Itoa(i)), waiter(i))
 	}
 	w.acquire(t, true, key("x", "0"), 0)
+	w.acquire(t, true, key("x", "0"), 0) // it has its place already
 	w.acquire(t, true, key("x", "1"), 1)
 	w.acquire(t, false, key("x", "2"), 2)
-	w.acquire(t, true, key("y", "0"), 0)
-	w.acquire(t, false, key("y", "1"), 1)
-	w.acquire(t, true, key("x", "0"), 0) // it has its place already
+	w.Observe(key("y", "3"), waiter(3))
+	w.acquire(t, true, key("y", "3"), 3)
+}
+
+func TestLimitOfAll(t *testing.T) {
+	t.Parallel()
+	w := newWorld(2, 2)
+	for i, namespace := range []string{"x", "y", "z"} {
+		w.Observe(key(namespace, "a"), waiter(i))
+	}
+	w.acquire(t, true, key("x", "a"), 0)
+	w.acquire(t, false, key("z", "a"), 2) // the other place is for the one that has waited longer
+	w.acquire(t, true, key("y", "a"), 1)
+	w.acquire(t, false, key("z", "a"), 2)
 }
 
 func TestTheOldestFirst(t *testing.T) {
