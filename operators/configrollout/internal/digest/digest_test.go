@@ -85,7 +85,7 @@ func TestWhatIsTheSame(t *testing.T) {
 		},
 		"the same letters in other names": {
 			a: use{"nb", reference.Ref{Kind: "ConfigMap", Name: "b", All: true}, content("k", "1")},
-			b: use{"n", reference.Ref{Kind: "ConfigMap", Name: "bb", All: true}, content("k", "1")}, reason: "lengths are hashed, too",
+			b: use{"n", reference.Ref{Kind: "ConfigMap", Name: "bb", All: true}, content("k", "1")}, reason: "lengths count",
 		},
 		"more keys used": {
 			a: use{"n", ref("k"), content("k", "1", "l", "1")}, b: use{"n", ref("k", "l"), content("k", "1", "l", "1")},
