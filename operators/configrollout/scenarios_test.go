@@ -131,10 +131,10 @@ func all(k *testkit.K, what string, is func(*appsv1.Deployment) bool) {
 // ReplicaSets and in pods with the last content. Nothing stays behind if the operator is killed meanwhile.
 func TestBurst(t *testing.T) {
 	t.Parallel()
-	const maps, writes, pause = 6, 20, 50 * time.Millisecond
+	const maps, writes, pause, quietPeriod = 6, 20, 50 * time.Millisecond, 5 * time.Second
 	k := testkit.New(t)
 	op := start(t, k)
-	d := deployment("a", "conf-0", "quiet-period", "3s")
+	d := deployment("a", "conf-0", "quiet-period", quietPeriod.String())
 	for i := range maps {
 		name := fmt.Sprintf("conf-%d", i)
 		k.Apply(configMap(name, "a", "1"))
@@ -143,7 +143,7 @@ func TestBurst(t *testing.T) {
 		})
 	}
 	adopt(k, d)
-	ticks := time.NewTicker(pause)
+	began, ticks := time.Now(), time.NewTicker(pause)
 	defer ticks.Stop()
 	for i := range writes {
 		for j := range maps {
@@ -154,6 +154,7 @@ func TestBurst(t *testing.T) {
 		}
 		<-ticks.C
 	}
+	took := time.Since(began)
 	k.Eventually(d, isPending())
 	op.Kill() // in the quiet period
 	if k.Get(d); d.Spec.Paused {
@@ -162,8 +163,9 @@ func TestBurst(t *testing.T) {
 	op = start(t, k)
 	k.Eventually(d, rolledFrom(""), result("Completed"), testkit.Ready())
 	rest(k, op)
-	if n := replicaSets(t, k, "a"); n > 3 {
-		t.Errorf("it has %d ReplicaSets, the first one among them", n)
+	atMost := 3 + int(took/(10*quietPeriod)) // on a slow machine the burst may last longer than a change waits
+	if n := replicaSets(t, k, "a"); n > atMost {
+		t.Errorf("it has %d ReplicaSets, the first one among them, want %d at most", n, atMost)
 	}
 	last := digestOf(d)
 	other := deployment("b", "conf-0")
