@@ -184,15 +184,14 @@ func TestTwoRules(t *testing.T) {
 }
 
 // Namespaces that come by the dozen get their copies, those that are relabelled lose them, and those that are going get
-// none. With -short there are fewer.
-func TestNewNamespaceRelabelTerminate(t *testing.T) {
-	t.Parallel()
+// none. It has a control plane of its own and runs alone. With -short there are fewer.
+func TestNewNamespaceRelabelTerminate(t *testing.T) { //nolint:paralleltest // see above
 	sources, namespaces := 30, 500
 	if testing.Short() {
 		sources, namespaces = 5, 40
 	}
 	out, going := namespaces/5, namespaces/10
-	c := newCluster(t)
+	c := clusterOn(t, testkit.New(t, testkit.Private()))
 	c.Timeout = 10 * time.Minute
 	rule := c.rule("r", func(r *v1.CopyratorRule) {
 		r.TargetNamespaces = nil

@@ -83,7 +83,11 @@ type cluster struct {
 // newCluster runs the operator for all namespaces and for the rules of this test. The operator's namespace is the test's.
 func newCluster(t *testing.T, change ...func(*copyrator.Options)) *cluster {
 	t.Helper()
-	k := testkit.New(t)
+	return clusterOn(t, testkit.New(t), change...)
+}
+
+func clusterOn(t *testing.T, k *testkit.K, change ...func(*copyrator.Options)) *cluster {
+	t.Helper()
 	c := &cluster{K: k, t: t, options: copyrator.Options{Namespace: k.Namespace, RuleName: k.Namespace + "-*", Secrets: true}}
 	for _, f := range change {
 		f(&c.options)

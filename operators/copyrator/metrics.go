@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -50,10 +49,10 @@ func newRuleGauges() *ruleGauges {
 	}
 }
 
-// stored takes note of a status that was stored. Before is its former LastSyncTime.
-func (g *ruleGauges) stored(before *metav1.Time, rule *v1.CopyratorRule) {
+// stored takes note of a status that was stored. Before is the former digest.
+func (g *ruleGauges) stored(before string, rule *v1.CopyratorRule) {
 	s := rule.Status
-	if s.LastSyncTime != nil && !s.LastSyncTime.Equal(before) {
+	if s.Digest != before {
 		syncs.WithLabelValues(rule.Namespace).Inc()
 	}
 	g.mu.Lock()

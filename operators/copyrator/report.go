@@ -44,7 +44,7 @@ func (r *report) tell(p *pass) {
 		r.failures = append(r.failures, failure(s.Source, reasonConflict, message))
 	}
 	p.Report(func(children []conditions.Child) { r.count(p, children) })
-	before := status.LastSyncTime
+	before := status.Digest
 	p.OnStored(func() { gauges.stored(before, p.Object) })
 }
 

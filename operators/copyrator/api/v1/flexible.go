@@ -16,11 +16,11 @@ import (
 // +kubebuilder:object:generate=false
 type Selector struct { //nolint:recvcheck // a field that is no pointer is written by its value.
 	// Labels is the map, nil if there is none.
-	Labels map[string]string
+	Labels map[string]string `json:"-"`
 	// Text is the text, "" if there is none.
-	Text string
+	Text string `json:"-"`
 	// Malformed is what is stored if it is of neither form.
-	Malformed json.RawMessage
+	Malformed json.RawMessage `json:"-"`
 }
 
 // UnmarshalJSON accepts any value.
@@ -55,11 +55,11 @@ func (s *Selector) DeepCopyInto(out *Selector) {
 // +kubebuilder:object:generate=false
 type Names struct { //nolint:recvcheck // as above.
 	// List are the names.
-	List []string
+	List []string `json:"-"`
 	// Single says that the name is written without a list.
-	Single bool
+	Single bool `json:"-"`
 	// Malformed is what is stored if it is of neither form.
-	Malformed json.RawMessage
+	Malformed json.RawMessage `json:"-"`
 }
 
 // IsZero reports whether there is nothing to write.
