@@ -16,9 +16,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
@@ -60,6 +62,7 @@ func (s *Stage) Saw(format string, args ...any) { fmt.Fprintf(s.out, "   "+forma
 // call in main. The flag -dir names another folder of the operator.
 func Main(s Story) {
 	sandbox.ServeIfAsked()
+	log.SetLogger(logr.Discard()) // else controller-runtime complains, after half a minute, that nobody wants its log
 	dir := flag.String("dir", s.Dir, "folder of the operator")
 	flag.Parse()
 	s.Dir = *dir

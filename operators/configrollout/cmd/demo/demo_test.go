@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/homeostat-dev/homeostat/testkit/sandbox"
+	"github.com/homeostat-dev/homeostat/testkit/story"
+)
+
+func TestMain(m *testing.M) {
+	sandbox.ServeIfAsked()
+	os.Exit(m.Run())
+}
+
+// output may be written by several goroutines.
+type output struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+// The demo checks what it sees itself; this test checks that it tells.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	var out output
+	tale := life
+	tale.Dir = "../.."
+	if err := story.Tell(t.Context(), tale, &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.b.String())
+	}
+	for _, want := range []string{
+		"taken in, and nothing was rolled", "an annotation of the ConfigMap: still template 1",
+		"is rolled because of ConfigMap/nginx-conf",
+		"one rollout for 5 changes", "and is rolled once more", "The end.",
+	} {
+		if !strings.Contains(out.b.String(), want) {
+			t.Errorf("the demo does not say %q; it says:\n%s", want, out.b.String())
+		}
+	}
+}

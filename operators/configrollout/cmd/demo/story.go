@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
+	"github.com/homeostat-dev/homeostat/testkit/story"
+)
+
+const (
+	namespace = "default"
+	workload  = "web"
+	config    = "nginx-conf"
+)
+
+var life = story.Story{
+	Dir: "operators/configrollout", AddToScheme: func(*runtime.Scheme) error { return nil },
+	Acts: func(stage *story.Stage) []story.Act {
+		s := &scene{Stage: stage}
+		return []story.Act{
+			{Title: "The article's nginx is applied, with its configuration in a ConfigMap", Play: s.applied},
+			{Title: "The ConfigMap gets an annotation", Play: s.annotated},
+			{Title: "The configuration changes", Play: s.changed},
+			{Title: "It changes five times in a row", Play: s.burst},
+			{Title: "Somebody takes the digest out of the pod template", Play: s.undone},
+		}
+	},
+}
+
+// scene is what the acts share.
+type scene struct {
+	*story.Stage
+
+	template string // the digest in the pod template, as it was seen last
+	revision int    // how many templates there have been, as far as was seen
+}
+
+// sight is what was seen of the Deployment.
+type sight struct {
+	deployment *appsv1.Deployment
+	sets       int // ReplicaSets, of which there is one for each template
+}
+
+func (v sight) String() string {
+	s := v.deployment.Status
+	return fmt.Sprintf("%d of %d pods have the present template and can serve",
+		min(s.UpdatedReplicas, s.AvailableReplicas), s.Replicas)
+}
+
+func (v sight) digest() string { return v.deployment.Spec.Template.Annotations[annotation.Digest] }
+
+// rolled reports whether all pods have the present template.
+func (v sight) rolled() bool {
+	d := v.deployment
+	return d.Status.ObservedGeneration == d.Generation && d.Status.UpdatedReplicas == *d.Spec.Replicas &&
+		d.Status.AvailableReplicas == *d.Spec.Replicas && d.Status.Replicas == *d.Spec.Replicas
+}
+
+// upToDate reports whether the workload has what there is.
+func (v sight) upToDate() bool {
+	a := v.deployment.Annotations
+	return v.rolled() && a[annotation.ObservedDigest] != "" && a[annotation.PendingDigest] == ""
+}
+
+// await waits until the Deployment is as it should be.
+func (s *scene) await(ctx context.Context, good func(sight) bool) (sight, error) {
+	return story.Await(ctx, func(ctx context.Context) (sight, bool, error) {
+		v := sight{deployment: &appsv1.Deployment{}}
+		if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: workload}, v.deployment); err != nil {
+			return v, false, fmt.Errorf("reading the Deployment: %w", err)
+		}
+		sets := &appsv1.ReplicaSetList{}
+		if err := s.Client.List(ctx, sets, client.InNamespace(namespace), client.MatchingLabels{"app": workload}); err != nil {
+			return v, false, fmt.Errorf("listing its ReplicaSets: %w", err)
+		}
+		v.sets = len(sets.Items)
+		return v, good(v), nil
+	})
+}
+
+func (s *scene) applied(ctx context.Context) error {
+	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	patch := client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"`+annotation.DefaultLabel+`":"enabled"}}}`))
+	if err := s.Client.Patch(ctx, home, patch); err != nil {
+		return fmt.Errorf("labeling the namespace: %w", err)
+	}
+	for _, o := range []client.Object{configMap("one"), deployment()} {
+		if err := s.Client.Create(ctx, o); err != nil {
+			return fmt.Errorf("creating %s: %w", o.GetName(), err)
+		}
+	}
+	seen, err := s.await(ctx, func(v sight) bool { return v.upToDate() })
+	if err != nil {
+		return err //nolint:wrapcheck // it says what was seen
+	}
+	if seen.digest() != "" || seen.sets != 1 {
+		return fmt.Errorf("it was rolled, to template %d, when it was taken in", seen.sets)
+	}
+	s.revision = seen.sets
+	s.Saw("taken in, and nothing was rolled: %s", seen)
+	return nil
+}
+
+func configMap(says string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: config},
+		Data:       map[string]string{"nginx.conf": "events {}\nhttp { server { listen 80; return 200 \"" + says + "\"; } }\n"},
+	}
+}
+
+// deployment is the article's.
+func deployment() *appsv1.Deployment {
+	labels := map[string]string{"app": workload}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: workload},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{
+					Name: "nginx", Image: "nginx:1.21",
+					VolumeMounts: []corev1.VolumeMount{{Name: "conf", MountPath: "/etc/nginx/nginx.conf", SubPath: "nginx.conf"}},
+				}},
+				Volumes: []corev1.Volume{{Name: "conf", VolumeSource: corev1.VolumeSource{
+					ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: config}},
+				}}},
+			}},
+		},
+	}
+}
+
+func (s *scene) annotated(ctx context.Context) error {
+	o := configMap("one")
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"note":"of no concern"}}}`))
+	if err := s.Client.Patch(ctx, o, patch); err != nil {
+		return fmt.Errorf("annotating the ConfigMap: %w", err)
+	}
+	const longer = 8 * time.Second // than the quiet period
+	select {
+	case <-ctx.Done():
+		return ctx.Err() //nolint:wrapcheck // somebody ended the story
+	case <-time.After(longer):
+	}
+	seen, err := s.await(ctx, sight.upToDate)
+	if err != nil {
+		return err
+	}
+	if seen.sets != s.revision {
+		return fmt.Errorf("it was rolled, to template %d", seen.sets)
+	}
+	s.Saw("%s after an annotation of the ConfigMap: still template %d; %s", longer, seen.sets, seen)
+	return nil
+}
+
+// write changes what the ConfigMap says.
+func (s *scene) write(ctx context.Context, says string) error {
+	if err := s.Client.Update(ctx, configMap(says)); err != nil {
+		return fmt.Errorf("changing the ConfigMap: %w", err)
+	}
+	return nil
+}
+
+// next waits for the next rollout and tells of it.
+func (s *scene) next(ctx context.Context, began time.Time, what string) error {
+	seen, err := s.await(ctx, func(v sight) bool { return v.upToDate() && v.digest() != "" && v.digest() != s.template })
+	if err != nil {
+		return err
+	}
+	if seen.sets != s.revision+1 {
+		return fmt.Errorf("there are %d templates, and there were %d", seen.sets, s.revision)
+	}
+	var last annotation.Rollout
+	if err := json.Unmarshal([]byte(seen.deployment.Annotations[annotation.LastRollout]), &last); err != nil {
+		return fmt.Errorf("reading of the last rollout: %w", err)
+	}
+	s.template, s.revision = seen.digest(), seen.sets
+	s.Saw("%.1f s later it is rolled because of %s, %s: template %d; %s",
+		time.Since(began).Seconds(), strings.Join(last.Sources, ", "), what, seen.sets, seen)
+	return nil
+}
+
+func (s *scene) changed(ctx context.Context) error {
+	began := time.Now()
+	if err := s.write(ctx, "two"); err != nil {
+		return err
+	}
+	return s.next(ctx, began, "after a quiet period")
+}
+
+func (s *scene) burst(ctx context.Context) error {
+	began := time.Now()
+	for _, says := range []string{"a", "b", "c", "d", "three"} {
+		if err := s.write(ctx, says); err != nil {
+			return err
+		}
+	}
+	return s.next(ctx, began, "one rollout for 5 changes")
+}
+
+func (s *scene) undone(ctx context.Context) error {
+	before, err := s.await(ctx, sight.upToDate)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	patch := client.RawPatch(types.MergePatchType,
+		[]byte(`{"spec":{"template":{"metadata":{"annotations":{"`+annotation.Digest+`":null}}}}}`))
+	if err := s.Client.Patch(ctx, before.deployment.DeepCopy(), patch); err != nil {
+		return fmt.Errorf("taking the digest out: %w", err)
+	}
+	seen, err := s.await(ctx, func(v sight) bool { return v.upToDate() && v.digest() == s.template })
+	if err != nil {
+		return err
+	}
+	s.Saw("%.1f s later it has the digest of the present configuration again, and is rolled once more: %s",
+		time.Since(began).Seconds(), seen)
+	return nil
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
+	"github.com/homeostat-dev/homeostat/testkit/story"
+)
+
+// home is the namespace of the source, and settings its name.
+const (
+	home     = "default"
+	settings = "settings"
+)
+
+var life = story.Story{
+	Dir: "operators/copyrator", AddToScheme: v1.AddToScheme,
+	Acts: func(stage *story.Stage) []story.Act {
+		s := &scene{stage}
+		return []story.Act{
+			{Title: "The article's rule is applied, and a ConfigMap gets its label", Play: s.applied},
+			{Title: "A namespace comes", Play: s.came},
+			{Title: "The ConfigMap changes", Play: s.changed},
+			{Title: "Somebody edits a copy, adds to another one, and deletes a third", Play: s.spoilt},
+			{Title: "Somebody else has a ConfigMap of that name", Play: s.inTheWay},
+			{Title: "The rule is deleted", Play: s.deleted},
+		}
+	},
+}
+
+// scene is what the acts share.
+type scene struct{ *story.Stage }
+
+// copies is what each namespace but that of the source has under the name, as one line of text.
+type copies map[string]string
+
+func (c copies) String() string {
+	var all []string
+	for namespace, data := range c {
+		all = append(all, namespace+" has "+data)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// all reports whether every namespace has that.
+func (c copies) all(data string) bool {
+	for _, has := range c {
+		if has != data {
+			return false
+		}
+	}
+	return len(c) > 0
+}
+
+func (s *scene) look(ctx context.Context) (copies, error) {
+	namespaces := &corev1.NamespaceList{}
+	if err := s.Client.List(ctx, namespaces); err != nil {
+		return nil, fmt.Errorf("listing namespaces: %w", err)
+	}
+	found := copies{}
+	for _, n := range namespaces.Items {
+		if n.Name == home || n.Status.Phase != corev1.NamespaceActive {
+			continue
+		}
+		o := at(n.Name)
+		switch err := s.Client.Get(ctx, client.ObjectKeyFromObject(o), o); {
+		case apierrors.IsNotFound(err):
+			found[n.Name] = "none"
+		case err != nil:
+			return nil, fmt.Errorf("reading a copy: %w", err)
+		default:
+			found[n.Name] = strings.TrimPrefix(fmt.Sprint(o.Data), "map")
+		}
+	}
+	return found, nil
+}
+
+// await waits until the copies are as they should be and tells of them.
+func (s *scene) await(ctx context.Context, what string, good func(copies) bool) error {
+	began := time.Now()
+	seen, err := story.Await(ctx, func(ctx context.Context) (copies, bool, error) {
+		seen, err := s.look(ctx)
+		return seen, err == nil && good(seen), err
+	})
+	if err != nil {
+		return err //nolint:wrapcheck // it says what was seen
+	}
+	s.Saw("%s, after %.1f s: %s", what, time.Since(began).Seconds(), seen)
+	return nil
+}
+
+func at(namespace string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: settings}}
+}
+
+// update changes the ConfigMap in a namespace.
+func (s *scene) update(ctx context.Context, namespace string, change func(*corev1.ConfigMap)) error {
+	o := at(namespace)
+	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+		return fmt.Errorf("reading the ConfigMap in %s: %w", namespace, err)
+	}
+	change(o)
+	if err := s.Client.Update(ctx, o); err != nil {
+		return fmt.Errorf("changing the ConfigMap in %s: %w", namespace, err)
+	}
+	return nil
+}
+
+func (s *scene) create(ctx context.Context, objects ...client.Object) error {
+	for _, o := range objects {
+		if err := s.Client.Create(ctx, o); err != nil {
+			return fmt.Errorf("creating %s: %w", o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func (s *scene) applied(ctx context.Context) error {
+	source := at(home)
+	source.Labels, source.Data = map[string]string{"copyrator": "true"}, map[string]string{"color": "blue"}
+	if err := s.create(ctx, rule(), source); err != nil {
+		return err
+	}
+	return s.await(ctx, "all have it", func(c copies) bool { return c.all("[color:blue]") })
+}
+
+// rule is the article's.
+func rule() *v1.CopyratorRule {
+	return &v1.CopyratorRule{
+		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "main-rule", Labels: map[string]string{"module": "copyrator"}},
+		Rule: v1.Rule{
+			RuleType: "configmap", Selector: v1.Selector{Labels: map[string]string{"copyrator": "true"}},
+			SourceNamespace: v1.Names{List: []string{home}, Single: true},
+		},
+	}
+}
+
+func (s *scene) came(ctx context.Context) error {
+	if err := s.create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}); err != nil {
+		return err
+	}
+	return s.await(ctx, "it has it, too", func(c copies) bool { return c["team-a"] == "[color:blue]" })
+}
+
+func (s *scene) changed(ctx context.Context) error {
+	if err := s.update(ctx, home, func(o *corev1.ConfigMap) { o.Data["color"] = "green" }); err != nil {
+		return err
+	}
+	return s.await(ctx, "all follow", func(c copies) bool { return c.all("[color:green]") })
+}
+
+func (s *scene) spoilt(ctx context.Context) error {
+	if err := s.update(ctx, "team-a", func(o *corev1.ConfigMap) { o.Data["color"] = "red" }); err != nil {
+		return err
+	}
+	if err := s.update(ctx, "kube-public", func(o *corev1.ConfigMap) { o.Data["size"] = "large" }); err != nil {
+		return err
+	}
+	if err := s.Client.Delete(ctx, at("kube-system")); err != nil {
+		return fmt.Errorf("deleting a copy: %w", err)
+	}
+	return s.await(ctx, "all is restored", func(c copies) bool { return c.all("[color:green]") })
+}
+
+func (s *scene) inTheWay(ctx context.Context) error {
+	const namespace = "team-b"
+	denies := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: namespace, Annotations: map[string]string{"copyrator.flant.com/deny": "true"},
+	}}
+	theirs := at(namespace)
+	theirs.Data = map[string]string{"color": "black"}
+	if err := s.create(ctx, denies, theirs); err != nil {
+		return err
+	}
+	before := denies.DeepCopy()
+	denies.Annotations = nil
+	if err := s.Client.Patch(ctx, denies, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("letting copies into %s: %w", namespace, err)
+	}
+	status, err := s.status(ctx, func(r *v1.CopyratorRule) bool { return r.Status.Conflicts == 1 })
+	if err != nil {
+		return err
+	}
+	s.Saw("the rule says: %s", status.Failures[0].Message)
+	if err := s.await(ctx, "it is left alone", func(c copies) bool { return c[namespace] == "[color:black]" }); err != nil {
+		return err
+	}
+	if err := s.Client.Delete(ctx, theirs); err != nil {
+		return fmt.Errorf("deleting what is in the way: %w", err)
+	}
+	err = s.await(ctx, "and when it goes the copy comes", func(c copies) bool { return c.all("[color:green]") })
+	if err != nil {
+		return err
+	}
+	status, err = s.status(ctx, func(r *v1.CopyratorRule) bool {
+		return r.Status.Conflicts == 0 && r.Status.Synced == r.Status.Desired
+	})
+	if err != nil {
+		return err
+	}
+	s.Saw("the rule says: %d of %d copies are as they should be, and there are %d conflicts",
+		status.Synced, status.Desired, status.Conflicts)
+	return nil
+}
+
+// status waits until the status of the rule is as it should be.
+func (s *scene) status(ctx context.Context, good func(*v1.CopyratorRule) bool) (v1.CopyratorRuleStatus, error) {
+	seen, err := story.Await(ctx, func(ctx context.Context) (*v1.CopyratorRule, bool, error) {
+		r := rule()
+		err := s.Client.Get(ctx, client.ObjectKeyFromObject(r), r)
+		return r, err == nil && good(r), err
+	})
+	if err != nil {
+		return v1.CopyratorRuleStatus{}, fmt.Errorf("waiting for the rule: %w", err)
+	}
+	return seen.Status, nil
+}
+
+func (s *scene) deleted(ctx context.Context) error {
+	if err := s.Client.Delete(ctx, rule()); err != nil {
+		return fmt.Errorf("deleting the rule: %w", err)
+	}
+	if err := s.await(ctx, "the copies are gone", func(c copies) bool { return c.all("none") }); err != nil {
+		return err
+	}
+	source := at(home)
+	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(source), source); err != nil {
+		return fmt.Errorf("reading the source: %w", err)
+	}
+	s.Saw("the source in %s still says color:%s", home, source.Data["color"])
+	return nil
+}
