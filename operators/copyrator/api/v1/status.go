@@ -12,22 +12,28 @@ type CopyratorRuleStatus struct {
 
 	// MatchedSources is how many objects are copied.
 	// +optional
+	// +kubebuilder:default=0
 	MatchedSources int32 `json:"matchedSources"`
 	// TargetNamespaces is to how many namespaces.
 	// +optional
+	// +kubebuilder:default=0
 	TargetNamespaces int32 `json:"targetNamespaces"`
 	// Desired is how many copies there should be.
 	// +optional
+	// +kubebuilder:default=0
 	Desired int32 `json:"desired"`
 	// Synced is how many copies are as they should be.
 	// +optional
+	// +kubebuilder:default=0
 	Synced int32 `json:"synced"`
 	// Failed is how many copies are refused, whatever the reason, or cannot be written. Those that are on their way are none.
 	// +optional
+	// +kubebuilder:default=0
 	Failed int32 `json:"failed"`
 	// Conflicts is how many of the failed ones are kept out by an object of somebody else, and how many sources are by one of
 	// the same name that comes first.
 	// +optional
+	// +kubebuilder:default=0
 	Conflicts int32 `json:"conflicts"`
 	// Digest identifies what is copied and to where. It changes with the sources.
 	// +optional
