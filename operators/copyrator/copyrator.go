@@ -97,21 +97,35 @@ func (c *copyrator) reconcile(ctx context.Context, p *pass) error {
 // read makes sense of the rule and decides what it may do.
 func (c *copyrator) read(p *pass) (*desired.Rule, error) {
 	rule, err := desired.Read(p.Object, c.settings)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, sdk.Invalid("InvalidRule", "%v", err)
-	case rule.Kind == "Secret" && !c.Secrets:
-		return nil, sdk.Invalid("SecretsDisabled", "this Copyrator copies no Secrets: run it with --secrets and the rights")
-	case rule.NeedsLabels() && len(p.Namespaces) > 0:
-		return nil, sdk.Invalid("NamespacesNotWatched",
-			"targetNamespaceSelector needs the labels of namespaces, which this Copyrator may not read: name targetNamespaces")
-	case !rule.Trusted() && p.Object.ConflictPolicy != v1.ConflictSkip && p.Object.ConflictPolicy != "":
+	}
+	if c.overreaches(rule, p.Object) {
 		p.SetCondition(v1.ConditionAuthorized, metav1.ConditionFalse, "ConflictPolicyNotAllowed",
 			"only rules in namespace %s may write over what is there", c.Namespace)
-		return nil, sdk.Invalid("NotAuthorized",
-			"conflictPolicy %s is for rules in namespace %s: set it to Skip", p.Object.ConflictPolicy, c.Namespace)
 	}
-	return rule, nil
+	return rule, c.refuse(p, rule, p.Object)
+}
+
+// refuse says why a rule that makes sense has no copies, nil if it has.
+func (c *copyrator) refuse(p *pass, rule *desired.Rule, o *v1.CopyratorRule) error {
+	switch {
+	case rule.Kind == "Secret" && !c.Secrets:
+		return sdk.Invalid("SecretsDisabled", "this Copyrator copies no Secrets: run it with --secrets and the rights")
+	case rule.NeedsLabels() && len(p.Namespaces) > 0:
+		return sdk.Invalid("NamespacesNotWatched",
+			"targetNamespaceSelector needs the labels of namespaces, which this Copyrator may not read: name targetNamespaces")
+	case c.overreaches(rule, o):
+		return sdk.Invalid("NotAuthorized", "conflictPolicy %s is for rules in namespace %s: set it to Skip",
+			o.ConflictPolicy, c.Namespace)
+	default:
+		return nil
+	}
+}
+
+// overreaches reports whether a rule wants to write over what is there and may not.
+func (c *copyrator) overreaches(rule *desired.Rule, o *v1.CopyratorRule) bool {
+	return !rule.Trusted() && o.ConflictPolicy != v1.ConflictSkip && o.ConflictPolicy != ""
 }
 
 // namespaces returns the metadata of all namespaces or, if the operator is restricted to some, the names of those.
@@ -187,7 +201,8 @@ func (c *copyrator) earlier(
 		}
 		for _, o := range peers {
 			peer, err := desired.Read(o, c.settings)
-			if err != nil || peer.Kind != rule.Kind || !c.copies(o) || !desired.Before(o, p.Object) {
+			if err != nil || peer.Kind != rule.Kind || !c.copies(o) || !desired.Before(o, p.Object) ||
+				c.refuse(p, peer, o) != nil {
 				continue
 			}
 			found, _, err := c.find(p, peer, namespaces)
@@ -200,7 +215,7 @@ func (c *copyrator) earlier(
 	return all, nil
 }
 
-// copies reports whether a rule that makes sense has copies.
+// copies reports whether a rule is one that is followed.
 func (c *copyrator) copies(rule *v1.CopyratorRule) bool {
 	return c.selects(client.ObjectKeyFromObject(rule)) && !rule.DryRun && rule.DeletionTimestamp == nil
 }

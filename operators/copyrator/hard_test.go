@@ -122,13 +122,7 @@ func TestLoop(t *testing.T) {
 	c.Apply(configMap(a, "only-a", "a's"))
 	c.Apply(configMap(b, "only-b", "b's"))
 	older := at(a, "x")
-	c.Get(older)
-	c.Wait("a later second", func(context.Context) error {
-		if time.Since(older.CreationTimestamp.Time) < 1100*time.Millisecond {
-			return fmt.Errorf("created at %v", older.CreationTimestamp)
-		}
-		return nil
-	})
+	c.laterThan(older)
 	c.Apply(configMap(b, "x", "b's"))
 	rule := c.rule("r", func(r *v1.CopyratorRule) { r.SourceNamespace.List = []string{b, a} })
 	c.Apply(rule)
@@ -162,13 +156,7 @@ func TestTwoRules(t *testing.T) {
 		r.Selector.Labels["not"] = "yet"
 	})
 	c.Apply(older)
-	c.Get(older)
-	c.Wait("a later second", func(context.Context) error {
-		if time.Since(older.CreationTimestamp.Time) < 1100*time.Millisecond {
-			return fmt.Errorf("created at %v", older.CreationTimestamp)
-		}
-		return nil
-	})
+	c.laterThan(older)
 	younger := c.rule("younger", func(r *v1.CopyratorRule) { r.TargetNamespaces = []string{target} })
 	c.Apply(younger)
 	c.Eventually(younger, testkit.Ready(), synced(1))
@@ -181,6 +169,34 @@ func TestTwoRules(t *testing.T) {
 	c.Delete(older)
 	c.Eventually(at(target, "x"), value("younger"))
 	c.Eventually(younger, testkit.Ready(), synced(1), conflicts(0))
+}
+
+// A rule that is refused has no place, however old it is: it would keep others out of it for nothing.
+func TestRefusedRuleHasNoPlace(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	mine, target := c.namespace("mine"), c.namespace("target")
+	c.Apply(configMap(mine, "x", "mine"))
+	refused := c.rule("refused", func(r *v1.CopyratorRule) { r.Namespace, r.ConflictPolicy = mine, v1.ConflictOverwrite })
+	c.Apply(refused)
+	c.Eventually(refused, testkit.Reason(conditions.Stalled, metav1.ConditionTrue, "NotAuthorized"))
+	c.laterThan(refused)
+	rule := c.rule("rule", func(r *v1.CopyratorRule) { r.Namespace, r.TargetNamespaces = mine, []string{target} })
+	c.Apply(rule)
+	c.Eventually(rule, testkit.Ready(), synced(1), conflicts(0))
+	c.Eventually(at(target, "x"), value("mine"))
+}
+
+// laterThan waits until what is created next is younger, which the API server tells by whole seconds.
+func (c *cluster) laterThan(o client.Object) {
+	c.t.Helper()
+	c.Get(o)
+	c.Wait("a later second", func(context.Context) error {
+		if created := o.GetCreationTimestamp(); time.Since(created.Time) < 1100*time.Millisecond {
+			return fmt.Errorf("created at %v", created)
+		}
+		return nil
+	})
 }
 
 // Namespaces that come by the dozen get their copies, those that are relabelled lose them, and those that are going get
