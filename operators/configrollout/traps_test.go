@@ -3,8 +3,6 @@ package configrollout_test
 import (
 	"errors"
 	"net/http"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,13 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout"
 	"github.com/homeostat-dev/homeostat/testkit"
-	"github.com/homeostat-dev/homeostat/testkit/assets"
 )
 
 // What changes while the operator is down is noticed when it is back, and what does not change is left alone.
@@ -339,7 +334,7 @@ func TestUndo(t *testing.T) {
 	for _, o := range []client.Object{d, set} {
 		kind := map[bool]string{true: "deployment/", false: "statefulset/"}[o == client.Object(d)]
 		before := templates(t, o)
-		kubectl(t, k, "rollout", "undo", kind+o.GetName())
+		testkit.Kubectl(t, k.Config)("rollout", "undo", kind+o.GetName(), "--namespace", k.Namespace)
 		k.Eventually(o, rolledFrom(""), result("Completed"), testkit.Ready(), testkit.Match("undone and redone",
 			func(o client.Object) bool { return templates(t, o) >= before+2 }))
 		rest(k, op)
@@ -361,33 +356,6 @@ func templates(t *testing.T, o client.Object) int64 {
 		t.Fatal(err)
 	}
 	return n
-}
-
-// kubectl runs it in the test's namespace.
-func kubectl(t *testing.T, k *testkit.K, args ...string) string {
-	t.Helper()
-	set, err := assets.Find(t.Context(), assets.Options{Need: []string{assets.Kubectl}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	config := clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: k.Config.Host, CertificateAuthorityData: k.Config.CAData}},
-		AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": {
-			ClientCertificateData: k.Config.CertData, ClientKeyData: k.Config.KeyData, Token: k.Config.BearerToken,
-		}},
-		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u", Namespace: k.Namespace}},
-		CurrentContext: "x",
-	}
-	if err := clientcmd.WriteToFile(config, kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), set.Path(assets.Kubectl), append([]string{"--kubeconfig", kubeconfig}, args...)...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out)
 }
 
 // What somebody keeps taking out of the template is put back later and later, and told.

@@ -3,10 +3,8 @@
 package config_test
 
 import (
-	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,14 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/homeostat-dev/homeostat/testkit"
-	"github.com/homeostat-dev/homeostat/testkit/assets"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{}) }
@@ -45,7 +38,7 @@ func TestInstall(t *testing.T) {
 		t.Run(overlay, func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t, testkit.Private())
-			kubectl := kubectlFor(t, k.Config)
+			kubectl := testkit.Kubectl(t, k.Config)
 			kubectl("apply", "-k", overlay)
 			for line := range strings.Lines(kubectl("apply", "-k", overlay)) {
 				if !strings.HasSuffix(line, " unchanged\n") {
@@ -75,7 +68,7 @@ func admitted(t *testing.T, k *testkit.K) {
 func TestRights(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"default", "namespaced"} {
-		for _, o := range build(t, overlay) {
+		for _, o := range testkit.Kustomize(t, overlay) {
 			if o.GetKind() != "Role" && o.GetKind() != "ClusterRole" {
 				continue
 			}
@@ -100,7 +93,7 @@ func TestRights(t *testing.T) {
 func TestNamespacedOverlayStaysInItsNamespaces(t *testing.T) {
 	t.Parallel()
 	var arguments []string
-	for _, o := range build(t, "namespaced") {
+	for _, o := range testkit.Kustomize(t, "namespaced") {
 		switch o.GetKind() {
 		case "ClusterRole", "ClusterRoleBinding", "ConfigMap":
 			t.Errorf("it contains %s %s", o.GetKind(), o.GetName())
@@ -139,7 +132,7 @@ func TestSecretsComponent(t *testing.T) {
 			t.Fatal(err)
 		}
 		var arguments, verbs []string
-		for _, o := range build(t, dir) {
+		for _, o := range testkit.Kustomize(t, dir) {
 			switch {
 			case o.GetKind() == "Deployment":
 				arguments = argumentsOf(o)
@@ -175,58 +168,4 @@ func argumentsOf(deployment unstructured.Unstructured) []string {
 	container, _ := containers[0].(map[string]any)
 	arguments, _, _ := unstructured.NestedStringSlice(container, "args")
 	return arguments
-}
-
-// build returns what kustomize makes of a folder.
-func build(t *testing.T, folder string) []unstructured.Unstructured {
-	t.Helper()
-	var objects []unstructured.Unstructured
-	for document := range strings.SplitSeq(kubectlFor(t, nil)("kustomize", folder), "\n---\n") {
-		o := unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
-			t.Fatal(err)
-		}
-		objects = append(objects, o)
-	}
-	return objects
-}
-
-// kubectlFor returns a function that runs kubectl against that API server and returns what it prints.
-func kubectlFor(t *testing.T, cfg *rest.Config) func(args ...string) string {
-	t.Helper()
-	set, err := assets.Find(t.Context(), assets.Options{Need: []string{assets.Kubectl}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if cfg != nil {
-		if err := clientcmd.WriteToFile(kubeconfigFor(cfg), kubeconfig); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return func(args ...string) string {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), set.Path(assets.Kubectl), args...)
-		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-		var out, warnings bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &warnings
-		if err := cmd.Run(); err != nil || warnings.Len() > 0 {
-			t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, &warnings)
-		}
-		return out.String()
-	}
-}
-
-func kubeconfigFor(cfg *rest.Config) clientcmdapi.Config {
-	const name = "test"
-	return clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{name: {
-			Server: cfg.Host, CertificateAuthorityData: cfg.CAData, InsecureSkipTLSVerify: cfg.Insecure,
-		}},
-		AuthInfos: map[string]*clientcmdapi.AuthInfo{name: {
-			ClientCertificateData: cfg.CertData, ClientKeyData: cfg.KeyData, Token: cfg.BearerToken,
-		}},
-		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
-		CurrentContext: name,
-	}
 }

@@ -13,11 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/api/v1alpha1"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/cluster"
 )
 
 const root = "../../.."
@@ -33,7 +33,7 @@ func TestDeployAndUndeploy(t *testing.T) {
 		t.Run(overlay, func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t, testkit.Private())
-			kubectl, sh := kubectlFor(t, k.Config), shellFor(t, k.Config)
+			kubectl, sh := testkit.Kubectl(t, k.Config), shellFor(t, k.Config)
 			installed := func(when string, want ...string) {
 				t.Helper()
 				got := strings.Fields(kubectl("get", "-k", overlay, "-o", "name", "--ignore-not-found"))
@@ -77,7 +77,7 @@ func TestDeployAndUndeploy(t *testing.T) {
 func TestRemedyForStrandedObjects(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.Private())
-	kubectl, sh := kubectlFor(t, k.Config), shellFor(t, k.Config)
+	kubectl, sh := testkit.Kubectl(t, k.Config), shellFor(t, k.Config)
 	kubectl("apply", "-k", "crd")
 	established(k)
 	ic := &v1alpha1.ImmortalContainer{ObjectMeta: metav1.ObjectMeta{
@@ -110,7 +110,7 @@ func TestRemedyForStrandedObjects(t *testing.T) {
 func everything(t *testing.T, overlay string) []string {
 	t.Helper()
 	var names []string
-	for _, o := range build(t, overlay) {
+	for _, o := range testkit.Kustomize(t, overlay) {
 		kind := strings.ToLower(o.GetKind())
 		if group := o.GroupVersionKind().Group; group != "" {
 			kind += "." + group
@@ -130,7 +130,11 @@ func shellFor(t *testing.T, cfg *rest.Config) func(script string) {
 		t.Fatal(err)
 	}
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(kubeconfigFor(cfg), kubeconfig); err != nil {
+	data, err := cluster.Kubeconfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(kubeconfig, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	env := slices.DeleteFunc(os.Environ(), func(variable string) bool {
