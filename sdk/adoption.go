@@ -22,21 +22,22 @@ func (s *step) adoptable(o client.Object) bool {
 func (e *engine[T]) adopt(
 	ctx context.Context, p *Pass[T], s *step, intent *apply.Intent, live client.Object,
 ) (bool, error) {
-	claim := intent
+	stored := e.view.answer(s)
+	take := e.owner.Update
 	if s.createOnly { // its content is never changed
 		bare := object.Empty(s.desired)
 		bare.SetNamespace(s.key.Namespace)
 		bare.SetName(s.key.Name)
 		var err error
-		if claim, err = e.view.intent(ctx, p.Object, &step{desired: bare, hold: s.hold}); err != nil {
+		if intent, err = e.view.intent(ctx, p.Object, &step{desired: bare, hold: s.hold, remote: s.remote}); err != nil {
 			return false, err
 		}
+		take = e.owner.Sign
 	}
-	stored := e.view.answer(s)
-	if err := e.owner.Update(ctx, e.client, claim, live, stored); err != nil {
+	if err := take(ctx, e.client, intent, live, stored); err != nil {
 		return false, e.rejected(p, s, intent, err)
 	}
-	e.stored(p, s, "", claim, stored)
+	e.stored(p, s, "", intent, stored)
 	return true, nil
 }
 

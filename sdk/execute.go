@@ -159,7 +159,7 @@ func (e *engine[T]) create(ctx context.Context, p *Pass[T], s *step, intent *app
 	}
 	live = e.view.shown(s.gvk, live)
 	s.live, s.stored, s.terminating = live, live, !live.GetDeletionTimestamp().IsZero()
-	if s.terminating || e.owner.Converged(intent, live) {
+	if s.terminating || s.createOnly || e.owner.Converged(intent, live) {
 		return false, nil
 	}
 	return e.update(ctx, p, s, intent)

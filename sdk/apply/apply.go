@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
@@ -209,6 +210,39 @@ func (w *Owner) Update(ctx context.Context, c client.Client, i *Intent, live, in
 		return err
 	}
 	return w.send(ctx, c, i, body, into)
+}
+
+// Sign adds the labels, annotations, owner references and finalizers of the intent to those of exactly the live object, and
+// changes nothing else of it: what the owner may have applied to it before stays, which an apply of so little would remove.
+// The server's answer is left in into. It returns [ErrStale] if the object is no longer as it was.
+func (w *Owner) Sign(ctx context.Context, c client.Client, i *Intent, live, into client.Object) error {
+	signed, m := object.Copy(live), i.guarded()
+	labels, annotations, references := signed.GetLabels(), signed.GetAnnotations(), signed.GetOwnerReferences()
+	for key, value := range m.Labels {
+		with(&labels, key, value)
+	}
+	for key, value := range m.Annotations {
+		if key != DigestAnnotation { // the rest of the intent is not applied
+			with(&annotations, key, value)
+		}
+	}
+	for _, ours := range m.OwnerReferences {
+		references = slices.DeleteFunc(references, func(r metav1.OwnerReference) bool { return r.UID == ours.UID })
+		references = append(references, ours)
+	}
+	signed.SetLabels(labels)
+	signed.SetAnnotations(annotations)
+	signed.SetOwnerReferences(references)
+	for _, name := range m.Finalizers {
+		controllerutil.AddFinalizer(signed, name)
+	}
+	body, err := client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{}).Data(signed)
+	if err != nil {
+		return fmt.Errorf("encoding what to add to %s: %w", i, err)
+	}
+	into.SetName(i.Key.Name)
+	into.SetNamespace(i.Key.Namespace)
+	return stale(i, c.Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(w.name)))
 }
 
 // clear removes what others added to the exact fields of this very version. An apply cannot, since it is not ours.

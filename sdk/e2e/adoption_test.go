@@ -162,15 +162,17 @@ func TestAdoptTakesOverWhatNobodyControls(t *testing.T) {
 	for name, c := range map[string]struct {
 		reason string
 		opts   []sdk.ApplyOption
+		verb   string
 		data   map[string]string
 		color  string
 	}{
 		"applied": {
-			"what we set is ours, and the rest stays", nil, map[string]string{"text": "hello", "more": "theirs"}, "blue",
+			"what we set is ours, and the rest stays", nil, "apply", map[string]string{"text": "hello", "more": "theirs"}, "blue",
 		},
 		"made once": {
 			"what is made once is taken as it is",
 			[]sdk.ApplyOption{sdk.CreateOnly()},
+			"patch",
 			map[string]string{"text": "theirs", "more": "theirs"},
 			"red",
 		},
@@ -186,7 +188,7 @@ func TestAdoptTakesOverWhatNobodyControls(t *testing.T) {
 			k.Apply(s)
 			converged(k, running, s)
 			want := []string{
-				"apply configmaps taken -> 409", "get configmaps taken -> 200", "apply configmaps taken -> 200",
+				"apply configmaps taken -> 409", "get configmaps taken -> 200", c.verb + " configmaps taken -> 200",
 				"patch sites.e2e.homeostat.dev/status a -> 200",
 			}
 			if diff := cmp.Diff(want, sent(k, running)); diff != "" {
@@ -206,6 +208,38 @@ func TestAdoptTakesOverWhatNobodyControls(t *testing.T) {
 			k.Update(s, func() { s.Spec.Extra = true })
 			k.Eventually(taken, testkit.Gone()) // it is a child like any other
 		})
+	}
+}
+
+// What a former object of the name left behind, and is made once, is taken over as it is: nothing that the operator itself
+// had applied to it goes, as if it no longer wanted it.
+func TestAdoptWhatAFormerObjectLeft(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := operator(adopting(sdk.CreateOnly(), sdk.Tracked(false)))
+	op.NeedsFinalizer = func(*site.Site) bool { return true }
+	op.Finalize = func(_ context.Context, p *pass) error {
+		p.KeepChildren()
+		return nil
+	}
+	running := start(k, op)
+	former, child := newSite("a"), named(&corev1.ConfigMap{}, "taken")
+	k.Apply(former)
+	k.Eventually(former, testkit.Ready())
+	k.Get(child)
+	before := child.UID
+	k.Delete(former)
+	k.Eventually(former, testkit.Gone())
+
+	s := newSite("a")
+	s.Spec.Text = "other"
+	k.Apply(s)
+	converged(k, running, s)
+	if k.Get(child); child.UID != before || !metav1.IsControlledBy(child, s) || child.Data["text"] != "hello" {
+		t.Errorf("it is not what was left, or not ours: %+v, %v", child.ObjectMeta, child.Data)
+	}
+	if diff := cmp.Diff([]string{"homeostat.dev/" + operatorName}, child.Finalizers); diff != "" {
+		t.Errorf("it is tracked; finalizers (-want +got):\n%s", diff)
 	}
 }
 

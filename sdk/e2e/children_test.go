@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -99,6 +100,57 @@ func TestCreateOnlyChildIsNeverChanged(t *testing.T) {
 	k.Eventually(named(&corev1.Secret{}, s.Name), testkit.Match("a new one", func(s *corev1.Secret) bool {
 		return s.UID != o.UID
 	}))
+}
+
+// Another replica made the child, and the informer does not show it yet: it is not made to what this one would have made.
+func TestCreateOnlyChildThatIsNotSeenYet(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	var generated atomic.Int64
+	var looks atomic.Bool
+	made := make(chan struct{})
+	generate := func(p *pass) {
+		sdk.Apply(p, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: p.Object.Name},
+			StringData: map[string]string{"password": strconv.FormatInt(generated.Add(1), 10)},
+		}, sdk.CreateOnly())
+	}
+	blind := &faults{delayed: func(req *http.Request) bool { return strings.Contains(req.URL.Path, "/secrets") }}
+	late := start(k, operator(func(ctx context.Context, p *pass) error {
+		looks.Store(true)
+		select {
+		case <-made:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		generate(p)
+		return nil
+	}), blind.config(k))
+	s := newSite("a")
+	k.Apply(s)
+	k.Wait("the late replica has seen the site", func(context.Context) error {
+		if !looks.Load() {
+			return errors.New("it has not")
+		}
+		return nil
+	})
+	blind.late.Store(int64(4 * time.Second))
+	start(k, operator(func(_ context.Context, p *pass) error {
+		generate(p)
+		return nil
+	}))
+	o := named(&corev1.Secret{}, s.Name)
+	k.Eventually(o, testkit.Exists())
+	close(made)
+	k.Wait("the late replica reads what it could not make", func(context.Context) error {
+		for _, r := range late.Recorder().Requests() {
+			if r.Verb == "get" && r.Resource == "secrets" {
+				return nil
+			}
+		}
+		return errors.New("it has not")
+	})
+	untouched(t, k, late, o)
 }
 
 func TestLiveShowsChildrenAlone(t *testing.T) {
