@@ -87,10 +87,17 @@ func volume(p *sdk.Pass[*v1.MyApp]) (claim *corev1.PersistentVolumeClaim, alone 
 	if err != nil {
 		return nil, false, sdk.Invalid("InvalidSize", "%v", err)
 	}
-	if _, exists := sdk.Live(p, want.DeepCopy()); !exists && !storage.IsEnabled() {
+	was, exists := sdk.Live(p, want.DeepCopy())
+	if !exists && !storage.IsEnabled() {
 		return nil, false, nil
 	}
-	live := sdk.Apply(p, want, sdk.AdoptIf(left)).Live()
+	options := []sdk.ApplyOption{sdk.AdoptIf(left)}
+	if exists {
+		desired.KeepSize(want, was)
+	} else { // one that was left is seen once it is ours
+		options = append(options, sdk.CreateOnly())
+	}
+	live := sdk.Apply(p, want, options...).Live()
 	live.Name = want.Name
 	return live, storage.IsEnabled() && desired.Alone(storage.AccessModes), nil
 }

@@ -123,6 +123,42 @@ func TestStorageGrows(t *testing.T) {
 	}
 }
 
+// A claim that has grown, by an app that is no more or by hand, is taken as it is by whoever asks for less: the article's
+// manifest works again after the volume of its app grew.
+func TestNoClaimShrinks(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	app := newMyApp("a")
+	app.Spec.DeletionPolicy, app.Spec.Storage.Size = v1.DeletionRetainData, "2Gi"
+	k.Apply(app)
+	k.Eventually(app, testkit.Ready())
+	k.Delete(app)
+	k.Eventually(app, testkit.Gone())
+
+	asks := func(size string) testkit.Check {
+		return testkit.Match("asks for "+size, func(c *corev1.PersistentVolumeClaim) bool {
+			return c.Spec.Resources.Requests.Storage().String() == size
+		})
+	}
+	has := func(size string) testkit.Check {
+		return testkit.Match("a volume of "+size, func(o *v1.MyApp) bool {
+			return o.Status.Volume != nil && o.Status.Volume.Requested == size
+		})
+	}
+	again, data := newMyApp("a"), claim("a-data")
+	k.Apply(again)
+	k.Eventually(again, testkit.Ready(), phase(v1.PhaseReady), has("2Gi"))
+	k.Eventually(data, asks("2Gi"))
+	k.Update(data, func() {
+		data.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("3Gi")
+	})
+	k.Eventually(again, testkit.Ready(), has("3Gi"))
+	k.Update(again, func() { again.Spec.Image = "nginx:1.22" })
+	k.Eventually(again, testkit.Ready(), has("3Gi"))
+	k.Eventually(data, asks("3Gi"))
+}
+
 // A plan needs no cluster, and no API server that fills in the defaults of what is not said.
 func TestPlanWithoutACluster(t *testing.T) {
 	t.Parallel()

@@ -29,6 +29,19 @@ func Claim(app *v1.MyApp) (*corev1.PersistentVolumeClaim, error) {
 	}, nil
 }
 
+// KeepSize makes want ask for what the claim has been granted, if that is more, as with a claim that an earlier app of the
+// name left or that somebody grew by hand: no claim becomes smaller. One that is not bound keeps what it asks for, since
+// only a bound one can ask for something else. Less than what was asked for and not granted is left to the API server to
+// judge, which accepts it if it is more than the volume has.
+func KeepSize(want, live *corev1.PersistentVolumeClaim) {
+	asked, capacity := live.Spec.Resources.Requests[corev1.ResourceStorage], live.Status.Capacity[corev1.ResourceStorage]
+	size := want.Spec.Resources.Requests[corev1.ResourceStorage]
+	granted := size.Cmp(asked) < 0 && asked.Cmp(capacity) <= 0
+	if granted || live.Status.Phase != corev1.ClaimBound {
+		want.Spec.Resources.Requests[corev1.ResourceStorage] = asked
+	}
+}
+
 // ClaimName is the name of [Claim].
 func ClaimName(app *v1.MyApp) string { return app.Name + "-data" }
 
