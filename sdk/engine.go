@@ -45,8 +45,8 @@ type engine[T Object] struct {
 type state struct {
 	uid        types.UID
 	generation int64
-	failures   int       // transient ones in a row
-	stale      int       // passes in a row that saw an old state of children
+	failures   int // transient ones in a row
+	stale      stale
 	notBefore  time.Time // no pass before then, unless the object itself changes
 	version    string    // resourceVersion at the last failure
 	calm       *calm     // nil if there is something to do

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -140,5 +141,20 @@ func TestStaleRetry(t *testing.T) {
 			t.Fatalf("look %d comes after %s, want %s", n, got, want)
 		}
 		want = min(2*want, 5*time.Second)
+	}
+}
+
+// Looks at an old state are told of once, when they have gone on for long, however many there were.
+func TestStaleIsToldOnce(t *testing.T) {
+	t.Parallel()
+	var s stale
+	begin, told := time.Now(), []time.Duration(nil)
+	for after := time.Duration(0); after < time.Minute; after += 500 * time.Millisecond {
+		if s.look(begin.Add(after)) {
+			told = append(told, after)
+		}
+	}
+	if diff := cmp.Diff([]time.Duration{suspicious}, told); diff != "" {
+		t.Errorf("told after (-want +got):\n%s", diff)
 	}
 }

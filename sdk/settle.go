@@ -15,7 +15,7 @@ func (e *engine[T]) settle(ctx context.Context, st *state, o T, out outcome) (ag
 	st.calm = nil
 	class := classify(out.err)
 	if class != classStale {
-		st.stale = 0
+		st.stale = stale{}
 	}
 	switch class {
 	case classNone, classWait, classInvalid, classConflict, classRejected, classContended:
@@ -43,10 +43,10 @@ func (e *engine[T]) settle(ctx context.Context, st *state, o T, out outcome) (ag
 		if out.wrote {
 			return true, reconcile.Result{}
 		}
-		if st.stale++; st.stale == suspicious {
+		if st.stale.look(time.Now()) {
 			log.FromContext(ctx).Info("The pass is refused as out of date again and again", "error", out.err.Error())
 		}
-		return false, reconcile.Result{RequeueAfter: staleRetry(st.stale)}
+		return false, reconcile.Result{RequeueAfter: staleRetry(st.stale.looks)}
 	default:
 		st.failures++
 		wait := retryAfter(out.err, st.failures)
@@ -60,8 +60,26 @@ func (e *engine[T]) settle(ctx context.Context, st *state, o T, out outcome) (ag
 	}
 }
 
-// suspicious is how many looks in a row at an old state are told of: some 10 s of them are more than a cache needs.
-const suspicious = 10
+// stale is how often in a row a pass has seen an old state of children, and since when.
+type stale struct {
+	looks int
+	since time.Time
+	told  bool
+}
+
+// suspicious is for how long a cache may show an old state before that is told: more than it needs.
+const suspicious = 10 * time.Second
+
+// look counts one more and reports, once, that they have gone on for too long. However many there are in a short time means
+// nothing: each event causes one.
+func (s *stale) look(now time.Time) bool {
+	if s.looks++; s.looks == 1 {
+		s.since = now
+	}
+	late := !s.told && now.Sub(s.since) >= suspicious
+	s.told = s.told || late
+	return late
+}
 
 // staleRetry is how long to give the cache to catch up with what somebody else wrote, before the n-th look in a row, n
 // counting from 1: 20 ms, doubling up to 5 s. What the cache gets ends the wait.

@@ -16,6 +16,8 @@
 //	what somebody else controls, or what is going, is adopted         TestAdoptIsRefused
 //	an object that is to be adopted is deleted                        TestAdoptNeverDeletes
 //	what is made once is changed when it is adopted                   TestAdoptTakesOverWhatNobodyControls
+//	... or emptied of what a former object of ours had put there      TestAdoptWhatAFormerObjectLeft
+//	what is made once is made again by who does not see it yet        TestCreateOnlyChildThatIsNotSeenYet
 //	children are pruned although the plan is not complete             TestChildrenAreKeptWhileThePlanIsIncomplete
 //	children are not pruned                                           TestUnplannedChildrenArePruned
 //	... or in the order of their names                                TestPruningIsTheReverseOfCreation
