@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -384,55 +383,4 @@ func TestSomebodyKeepsReverting(t *testing.T) {
 	}
 	change(k, "conf", "a", "3") // what is new does not wait for that
 	k.Eventually(d, rolledFrom(""), result("Completed"), state(""))
-}
-
-// Without the flag no Secret is read, whatever the pods use of them. With it they count as ConfigMaps do.
-func TestSecrets(t *testing.T) {
-	t.Parallel()
-	k := testkit.New(t)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "password"}, Data: map[string][]byte{"p": []byte("hunter2")}}
-	k.Apply(secret)
-	k.Apply(configMap("conf", "a", "1"))
-	d := deployment("a", "conf", "secrets", "password")
-	d.Spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{
-		SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "password"}},
-	}}
-	op := start(t, k)
-	adopt(k, d)
-	k.Update(secret, func() { secret.Data["p"] = []byte("hunter3") })
-	rest(k, op)
-	k.Eventually(d, adopted())
-	for _, r := range slices.Concat(op.Recorder().Requests(), op.Recorder().Watches()) {
-		if r.Resource == "secrets" {
-			t.Fatalf("it asked for Secrets: %v", r)
-		}
-	}
-	op.Stop()
-	before := known(d)
-	op = k.Run(newOperator(t, func(o *configrollout.Options) { o.Secrets = true }), testkit.WithConfig(k.Config))
-	k.Eventually(d, adopted(), testkit.Match("known anew", func(d *appsv1.Deployment) bool { return known(d) != before }))
-	rest(k, op)
-	k.Eventually(d, adopted())
-	k.Update(secret, func() { secret.Data["p"] = []byte("hunter4") })
-	k.Eventually(d, rolledFrom(""), result("Completed"))
-	event(k, secret, "RolloutTriggered")
-	if text := d.Annotations[prefix+"last-rollout"]; strings.Contains(text, "hunter") || !strings.Contains(text,
-		"Secret/password") {
-		t.Errorf("last-rollout is %s", text)
-	}
-}
-
-// What a workload reads anew by itself rolls nothing, where it can: a volume, and no file that is mounted by itself.
-func TestHotReload(t *testing.T) {
-	t.Parallel()
-	k := testkit.New(t)
-	op := start(t, k)
-	k.Apply(configMap("conf", "a", "1"))
-	hot, stuck := deployment("hot", "conf", "hot-reload", "conf"), deployment("stuck", "conf", "hot-reload", "conf")
-	stuck.Spec.Template.Spec.Containers[0].VolumeMounts[0].SubPath = "a"
-	adopt(k, hot, stuck)
-	change(k, "conf", "a", "2")
-	k.Eventually(stuck, rolledFrom(""))
-	rest(k, op)
-	k.Eventually(hot, adopted())
 }
