@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/window"
 )
 
@@ -84,7 +86,7 @@ func Parse(annotations map[string]string, quiet time.Duration) (Settings, []Inva
 
 func boolean(v string, set func(bool)) error {
 	if v != "true" && v != "false" {
-		return fmt.Errorf("%q is neither %q nor %q", v, "true", "false")
+		return fmt.Errorf("%s is neither %q nor %q", quote(v), "true", "false")
 	}
 	set(v == "true")
 	return nil
@@ -97,8 +99,8 @@ func names(v string, into *[]string) error {
 		if name = strings.TrimSpace(name); name == "" {
 			continue
 		}
-		if strings.ContainsAny(name, "/ *") {
-			return fmt.Errorf("%q is no name of an object in this namespace", name)
+		if len(validation.IsDNS1123Subdomain(name)) > 0 {
+			return fmt.Errorf("%s is no name of an object in this namespace", quote(name))
 		}
 		list = append(list, name)
 	}
@@ -109,7 +111,7 @@ func names(v string, into *[]string) error {
 func quietPeriod(v string, into *time.Duration) error {
 	d, err := time.ParseDuration(v)
 	if err != nil || d < 0 || d > longestQuiet {
-		return fmt.Errorf("%q is no duration from 0s to 24h, such as 10s", v)
+		return fmt.Errorf("%s is no duration from 0s to 24h, such as 10s", quote(v))
 	}
 	*into = d
 	return nil
@@ -121,15 +123,25 @@ func failurePolicy(v string, into *FailurePolicy) error {
 		*into = p
 		return nil
 	default:
-		return fmt.Errorf("%q is none of Continue, Hold and Rollback", v)
+		return fmt.Errorf("%s is none of Continue, Hold and Rollback", quote(v))
 	}
 }
 
 func number(v string, into *int) error {
 	n, err := strconv.Atoi(v)
 	if err != nil {
-		return errors.New(strconv.Quote(v) + " is no whole number")
+		return errors.New(quote(v) + " is no whole number")
 	}
 	*into = n
 	return nil
+}
+
+// quote repeats what somebody wrote, or the beginning of it: it becomes a part of an annotation, and all of them together
+// have a limit.
+func quote(v string) string {
+	const enough = 80
+	if len(v) > enough {
+		return strconv.Quote(strings.ToValidUTF8(v[:enough], "")) + "..."
+	}
+	return strconv.Quote(v)
 }
