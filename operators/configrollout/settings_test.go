@@ -1,9 +1,13 @@
 package configrollout_test
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,6 +95,61 @@ func TestNamespaces(t *testing.T) {
 	}
 	k.Update(here, func() { delete(here.Labels, prefix+"default") })
 	k.Eventually(all[0], testkit.Match("released", func(d *appsv1.Deployment) bool { return known(d) == "" }))
+}
+
+// The label of a namespace counts even if the operator hears of the namespace after it has heard of what is in it.
+func TestNamespaceSeenLate(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t, testkit.Private())
+	var held atomic.Pointer[chan struct{}]
+	op := k.Run(newOperator(t), testkit.ClusterWide(), testkit.WithTransport(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			response, err := next.RoundTrip(r)
+			if err == nil && r.URL.Path == "/api/v1/namespaces" {
+				response.Body = &heldBody{response.Body, r.Context(), &held}
+			}
+			return response, err
+		})
+	}))
+	k.Apply(configMap("conf", "a", "1"))
+	adopt(k, deployment("a", "conf")) // it works
+	release := make(chan struct{})
+	held.Store(&release)
+	there := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: k.Namespace + "-2", Labels: map[string]string{prefix + "default": "enabled"},
+	}}
+	k.Apply(there)
+	cm, d := configMap("conf", "a", "1"), deployment("a", "conf")
+	cm.Namespace, d.Namespace = there.Name, there.Name
+	delete(d.Annotations, prefix+"enabled")
+	k.Apply(cm)
+	k.Apply(d)
+	k.Eventually(d, testkit.Ready())
+	rest(k, op)
+	if k.Get(d); known(d) != "" {
+		t.Fatal("the operator has heard of the namespace, so that this test shows nothing")
+	}
+	close(release)
+	k.Eventually(d, adopted())
+}
+
+// heldBody is what an API server sends, which does not arrive as long as it is held.
+type heldBody struct {
+	io.ReadCloser
+
+	ctx  context.Context //nolint:containedctx // it is that of the request.
+	held *atomic.Pointer[chan struct{}]
+}
+
+func (b *heldBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if held := b.held.Load(); held != nil {
+		select {
+		case <-*held:
+		case <-b.ctx.Done():
+		}
+	}
+	return n, err
 }
 
 // What is to be ignored can be said of both sides.

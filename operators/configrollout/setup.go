@@ -212,9 +212,15 @@ func (op *operator) workloadHandler() handler.TypedEventHandler[client.Object, w
 	}
 }
 
-// namespaceHandler looks at all workloads of a namespace whose label changed.
+// namespaceHandler looks at all workloads of a namespace whose label changed, and of one that is new here: its workloads may
+// have been seen before it.
 func (op *operator) namespaceHandler() handler.TypedEventHandler[client.Object, wave.Key] {
 	return handler.TypedFuncs[client.Object, wave.Key]{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			for _, key := range op.list(ctx, e.Object.GetName()) {
+				q.Add(key)
+			}
+		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			if maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) {
 				return
