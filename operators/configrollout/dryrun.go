@@ -39,7 +39,7 @@ func dryRun(ctx context.Context, cfg *rest.Config, options Options, namespaces [
 		ob.namespaces = c
 	}
 	for _, o := range workloads {
-		w.Observe(keyOf(o), entryOf(o))
+		w.Observe(keyOf(o), ob.entryOf(o))
 	}
 	busy := 0
 	for _, o := range workloads {

@@ -15,7 +15,7 @@ import (
 // 10,000 time series.
 var (
 	rollouts = counter("rollouts_total",
-		"Rollouts, by namespace and result: Started, Completed, Failed, RolledBack.", "namespace", "result")
+		"Rollouts, by namespace and result: Started, Completed, Failed, RolledBack, Stuck.", "namespace", "result")
 	merges = counter("merged_total",
 		"Changes of the configuration that needed no rollout because all pods were replaced anyway, by namespace.", "namespace")
 	skipped = counter("skipped_total",

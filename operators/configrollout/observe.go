@@ -28,6 +28,11 @@ type observer struct {
 	renewed               func(o client.Object, sources []digest.Source) bool
 }
 
+// record is what is remembered of a workload.
+func (ob *observer) record(o client.Object) annotation.Record {
+	return annotation.ReadRecord(o.GetAnnotations())
+}
+
 // ignored reports whether a ConfigMap or Secret asks for its changes to mean nothing.
 func ignored(o metav1.Object) bool { return o.GetAnnotations()[annotation.Ignore] == "true" }
 
@@ -35,9 +40,10 @@ func (ob *observer) observe(
 	ctx context.Context, o client.Object, trust digest.Trust, now time.Time,
 ) (decision.Observation, error) {
 	settings, invalid := annotation.Parse(o.GetAnnotations(), ob.options.QuietPeriod)
+	record := ob.record(o)
 	seen := decision.Observation{
-		Settings: settings, Invalid: invalid, Record: annotation.ReadRecord(o.GetAnnotations()),
-		Template: workload.Digest(o), Status: workload.StatusOf(o), Slot: true, Deadline: ob.options.RolloutDeadline, Now: now,
+		Settings: settings, Invalid: invalid, Record: record, Template: workload.Digest(o),
+		Status: workload.StatusOf(o, record.Last), Slot: true, Deadline: ob.options.RolloutDeadline, Now: now,
 	}
 	var err error
 	if seen.Enabled, err = ob.enabled(ctx, o.GetNamespace(), settings); err != nil || !seen.Enabled {
@@ -111,8 +117,8 @@ func (ob *observer) failures(ctx context.Context, self wave.Key, sources []diges
 		if err != nil {
 			return nil, err
 		}
-		last := annotation.ReadRecord(other.GetAnnotations()).Last
-		shared := func(s digest.Source) bool { return slices.Contains(last.Sources, s.Name) }
+		last := ob.record(other).Last
+		shared := func(s digest.Source) bool { return last.Suspects(s.Name) }
 		if last == nil || !slices.ContainsFunc(sources, shared) {
 			continue
 		}
@@ -126,13 +132,13 @@ func (ob *observer) failures(ctx context.Context, self wave.Key, sources []diges
 // failedWith adds the sources that made the other workload roll and are as they were then.
 func (ob *observer) failedWith(ctx context.Context, key wave.Key, other client.Object, failures map[string]string) error {
 	settings, _ := annotation.Parse(other.GetAnnotations(), ob.options.QuietPeriod)
-	record := annotation.ReadRecord(other.GetAnnotations())
+	record := ob.record(other)
 	theirs, err := ob.sources(ctx, other, settings, digest.All)
 	if err != nil {
 		return err
 	}
 	for _, s := range theirs {
-		if slices.Contains(record.Last.Sources, s.Name) && record.Sources[s.ID] == s.Sum && failures[s.Name] == "" {
+		if record.Last.Suspects(s.Name) && record.Sources[s.ID] == s.Sum && failures[s.Name] == "" {
 			failures[s.Name] = key.Kind + " " + key.Name
 		}
 	}
@@ -149,9 +155,13 @@ func (ob *observer) get(ctx context.Context, key wave.Key) (client.Object, error
 	return o, client.IgnoreNotFound(err)
 }
 
-// entryOf is what a workload says to others.
-func entryOf(o client.Object) wave.Entry {
-	record := annotation.ReadRecord(o.GetAnnotations())
+// entryOf is what a workload says to others. One that is on its way out says nothing, however long somebody's finalizer
+// keeps it.
+func (ob *observer) entryOf(o client.Object) wave.Entry {
+	if o.GetDeletionTimestamp() != nil {
+		return wave.Entry{Version: o.GetResourceVersion()}
+	}
+	record := ob.record(o)
 	settings, _ := annotation.Parse(o.GetAnnotations(), 0)
 	return wave.Entry{
 		Version: o.GetResourceVersion(), Rolling: workload.Rolling(o, record),

@@ -55,14 +55,14 @@ func (r *reconciler) Reconcile(ctx context.Context, key wave.Key) (reconcile.Res
 		r.wave.Judge(key, wave.Blocked)
 		return reconcile.Result{}, err
 	}
-	err = r.carryOut(context.WithoutCancel(ctx), key, o, d)
+	after, err := r.carryOut(context.WithoutCancel(ctx), key, o, d)
 	switch {
 	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: retry}, nil
 	case err != nil:
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	return reconcile.Result{RequeueAfter: d.After}, nil
+	return reconcile.Result{RequeueAfter: after}, nil
 }
 
 // decide looks again, harder, before anything is written. If it decides to roll, the rollout counts as under way.
@@ -89,24 +89,39 @@ func (r *reconciler) decide(ctx context.Context, key wave.Key, o client.Object) 
 	return d, nil
 }
 
-// carryOut writes what was decided, and tells of it.
-func (r *reconciler) carryOut(ctx context.Context, key wave.Key, o client.Object, d decision.Decision) error {
+// carryOut writes what was decided, tells of it, and returns after what time to look again.
+func (r *reconciler) carryOut(
+	ctx context.Context, key wave.Key, o client.Object, d decision.Decision,
+) (after time.Duration, err error) {
 	if r.wave.Judge(key, verdictOf(d)) && d.Because != "" {
 		skipped.WithLabelValues(key.Namespace, d.Because).Inc()
 	}
 	defer r.wave.Release(key)
 	patch := patchOf(o, d)
 	if patch == nil {
-		return nil
+		return d.After, nil
 	}
 	before := o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy is of the same type.
 	if err := r.writer.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(Name)); err != nil {
-		return fmt.Errorf("writing what was decided about %s: %w", key, err)
+		r.refused(key, before, err)
+		return 0, fmt.Errorf("writing what was decided about %s: %w", key, err)
 	}
-	r.wave.Observe(key, entryOf(o))
+	r.wave.Observe(key, r.entryOf(o))
 	countDecision(key.Namespace, d)
 	r.tell(ctx, before, d)
-	return nil
+	return d.After, nil
+}
+
+// refused takes note that a write failed: until it is tried again, others go first, unless somebody else was merely faster.
+// What the API server or a policy does not allow is told, because it cannot be in the workload's state.
+func (r *reconciler) refused(key wave.Key, o client.Object, err error) {
+	if apierrors.IsConflict(err) {
+		return
+	}
+	r.wave.Judge(key, wave.Blocked)
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+		r.event(o, true, "WriteRefused", "the API server refuses what the operator writes to it: "+err.Error())
+	}
 }
 
 func verdictOf(d decision.Decision) wave.Verdict {

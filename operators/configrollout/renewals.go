@@ -16,7 +16,7 @@ import (
 )
 
 // renewals remembers changes of templates by others: pods that such a change makes need no rollout for what is older than
-// it. This is the one thing that cannot be read from the cluster afterwards. To forget it costs a rollout, and nothing else.
+// it, which cannot be read from the cluster afterwards. To forget it costs a rollout, and nothing else.
 // It is safe for concurrent use.
 type renewals struct {
 	mu    sync.Mutex
@@ -42,7 +42,7 @@ func (r *renewals) observe(key wave.Key, o client.Object) {
 		known = &renewal{uid: o.GetUID()}
 		r.known[key] = known
 	}
-	status := workload.StatusOf(o)
+	status := workload.StatusOf(o, nil)
 	if known.generation == o.GetGeneration() && (!status.Complete || known.settled != "") {
 		return
 	}

@@ -201,7 +201,7 @@ func (op *operator) list(ctx context.Context, namespace string, opts ...client.L
 func (op *operator) workloadHandler() handler.TypedEventHandler[client.Object, wave.Key] {
 	observe := func(o client.Object, q queue) {
 		key := keyOf(o)
-		op.reconciler.wave.Observe(key, entryOf(o))
+		op.reconciler.wave.Observe(key, op.reconciler.entryOf(o))
 		op.reconciler.renewals.observe(key, o)
 		q.Add(key)
 	}

@@ -24,6 +24,8 @@ const (
 	RolledBack Result = "RolledBack"
 	// Superseded means that somebody else changed the template before it ended.
 	Superseded Result = "Superseded"
+	// Stuck means that a pod of an earlier template, which is not ready and which Kubernetes waits for, is in the way.
+	Stuck Result = "Stuck"
 )
 
 // Record is what the operator remembers of a workload, on the workload's metadata. The zero value is what it knows of one
@@ -51,8 +53,10 @@ type Rollout struct {
 	Time time.Time `json:"time"`
 	// Sources are the names of what changed, such as "ConfigMap/nginx-conf".
 	Sources []string `json:"sources"`
-	From    string   `json:"fromDigest,omitempty"`
-	To      string   `json:"toDigest"`
+	// More is how many of them there was no room for.
+	More int    `json:"more,omitempty"`
+	From string `json:"fromDigest,omitempty"`
+	To   string `json:"toDigest"`
 	// Before is the digest that the template had; empty if none.
 	Before string `json:"templateBefore,omitempty"`
 	Result Result `json:"result,omitempty"`
@@ -61,6 +65,15 @@ type Rollout struct {
 	// Updated is how many pods had been updated at the deadline Progressed, where Kubernetes itself has none.
 	Updated    int32     `json:"updated,omitempty"`
 	Progressed time.Time `json:"progressed,omitzero"`
+	// ExceededBefore is when Kubernetes had given up an earlier rollout that this one replaces.
+	ExceededBefore time.Time `json:"exceededBefore,omitzero"`
+	// Unready means that the rollout began with a pod of an unfinished one that is not ready and that Kubernetes waits for.
+	Unready bool `json:"unreadyBefore,omitempty"`
+}
+
+// Suspects reports whether that source made the workload roll, or may have.
+func (l *Rollout) Suspects(source string) bool {
+	return l.More > 0 || slices.Contains(l.Sources, source)
 }
 
 // longestRollout is how many bytes of JSON a Rollout may take.
@@ -95,6 +108,20 @@ func (r Record) Annotations() map[string]string {
 	}
 }
 
+// NotAfter is the record without what is later than now: a clock that was wrong, or somebody's hand, must not put anything
+// off until then.
+func (r Record) NotAfter(now time.Time) Record {
+	if r.Since.After(now) || r.Changed.After(now) {
+		r.Since, r.Changed = time.Time{}, time.Time{}
+	}
+	if r.Last != nil && (r.Last.Time.After(now) || r.Last.Progressed.After(now)) {
+		last := *r.Last
+		last.Time, last.Progressed = now, time.Time{}
+		r.Last = &last
+	}
+	return r
+}
+
 // Written reports whether any annotation of a record is there.
 func Written(annotations map[string]string) bool {
 	return slices.ContainsFunc(all, func(name string) bool { _, ok := annotations[name]; return ok })
@@ -126,6 +153,7 @@ func (l *Rollout) write() string {
 			return string(text)
 		}
 		short.Sources = short.Sources[:len(short.Sources)-1]
+		short.More++
 	}
 }
 

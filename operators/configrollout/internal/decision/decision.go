@@ -3,6 +3,7 @@
 package decision
 
 import (
+	"slices"
 	"time"
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
@@ -86,6 +87,7 @@ type Decision struct {
 const (
 	InvalidAnnotation = "InvalidAnnotation"
 	RolloutHeld       = "RolloutHeld"
+	restartNeeded     = "RestartNeeded"
 )
 
 // Event is told to the user.
@@ -99,7 +101,8 @@ type Event struct {
 // Decide decides.
 func Decide(o Observation) Decision {
 	d := &decider{Observation: o, current: digest.Total(o.Sources)}
-	d.do = Decision{Action: Nothing, Record: o.Record, Template: o.Template}
+	d.Record = o.Record.NotAfter(o.Now)
+	d.do = Decision{Action: Nothing, Record: d.Record, Template: o.Template}
 	d.decide()
 	d.report()
 	return d.do
@@ -116,14 +119,18 @@ type decider struct {
 func (d *decider) decide() {
 	if !d.Enabled {
 		d.do.Action, d.do.Record = Release, annotation.Record{}
-		d.Invalid = nil
-		return
+		d.Invalid = slices.DeleteFunc(d.Invalid, func(i annotation.Invalid) bool { return i.Name != annotation.Enabled })
 	}
 	for _, i := range d.Invalid {
 		d.say(InvalidAnnotation, "%s: %v; the default holds", i.Name, i.Err)
 	}
+	if !d.Enabled {
+		return
+	}
 	if missing := d.missing(); len(missing) > 0 {
-		d.wait("ConfigMissing", "%s: without it no pod can start; nothing is rolled until it is there", list(missing))
+		d.meanwhile(func() {
+			d.wait("ConfigMissing", "%s: without it no pod can start; nothing is rolled until it is there", list(missing))
+		})
 		return
 	}
 	d.do.Changed = d.changed()
@@ -136,7 +143,7 @@ func (d *decider) decide() {
 	case d.Template == d.current && !d.isRolledBack(), d.accepted() && (d.Renewed || d.unchanged()):
 		d.settle(Merge)
 	default:
-		d.behind()
+		d.meanwhile(d.catchUp)
 	}
 }
 

@@ -1,6 +1,7 @@
 package decision_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -157,6 +158,15 @@ func TestWithoutAChange(t *testing.T) {
 			change: func(o *decision.Observation) { o.Enabled = false },
 			action: decision.Release, template: total(one), check: remembers(annotation.Record{}),
 			reason: "nothing is remembered, and the template stays",
+		},
+		"left by mistake": {
+			see: decision.Observation{Sources: []digest.Source{one}, Record: brought(one), Invalid: []annotation.Invalid{
+				{Name: annotation.Enabled, Err: errors.New("it is no boolean")},
+				{Name: annotation.Window, Err: errors.New("it is none")},
+			}},
+			change: func(o *decision.Observation) { o.Enabled = false },
+			action: decision.Release, events: []string{"InvalidAnnotation"}, state: "InvalidAnnotation: " + annotation.Enabled,
+			check: remembers(annotation.Record{}), reason: "whoever takes no part is told why, and nothing else",
 		},
 		"changed and changed back": {
 			see: decision.Observation{Sources: []digest.Source{one}, Record: behind(one, two, time.Second)}, action: decision.Merge,

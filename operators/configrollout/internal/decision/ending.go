@@ -20,6 +20,7 @@ func (d *decider) conclude() {
 		return
 	}
 	d.do.After = d.end()
+	d.stuck()
 	if r.Last.Result != annotation.Failed {
 		return
 	}
@@ -33,7 +34,17 @@ func (d *decider) conclude() {
 	d.say("RolloutFailed", "the pods do not become available with the present content of %s", d.cause(r.Last.Sources))
 }
 
+// stuck tells what nobody but the user can do about a StatefulSet.
+func (d *decider) stuck() {
+	last := d.do.Record.Last
+	if d.Status.Ordered && !d.Status.Complete && (last.Unready || last.Result == annotation.RolledBack) {
+		d.say(restartNeeded, "a StatefulSet waits for a pod that is not ready, and does not replace it: "+
+			"delete each that has not become ready with an earlier pod template")
+	}
+}
+
 func (d *decider) rolledBack() {
+	d.stuck()
 	d.say("RolledBack", "the pods did not become available with the present content of %s: the pod template is what it was, "+
 		"and pods that were not replaced yet stay as they are", d.cause(d.do.Record.Last.Sources))
 }
@@ -52,6 +63,10 @@ func (d *decider) end() (after time.Duration) {
 		}
 	case d.Status.Exceeded, was.Result == annotation.Failed:
 		last.Result = annotation.Failed
+	case was.Result == annotation.Stuck:
+		if d.Status.Updated > was.Updated { // somebody has deleted the pod
+			last.Result, last.Updated, last.Progressed = "", d.Status.Updated, d.Now
+		}
 	case d.Status.Watched, d.Status.Manual, d.Status.Paused:
 	default:
 		after = d.watch(&last)
@@ -80,5 +95,8 @@ func (d *decider) watch(last *annotation.Rollout) (after time.Duration) {
 		return d.Deadline
 	}
 	last.Result = annotation.Failed
+	if last.Unready && last.Progressed.IsZero() { // that is not the content's fault
+		last.Result, last.Updated = annotation.Stuck, d.Status.Updated
+	}
 	return 0
 }

@@ -42,6 +42,28 @@ func TestHowRolloutsEnd(t *testing.T) {
 			action: decision.Conclude, template: total(two), events: []string{"RolloutCompleted"},
 			check: remembers(rolled(one, two, time.Hour, annotation.Completed)), reason: "nobody is held any more",
 		},
+		"a StatefulSet that could not begin": {
+			see: decision.Observation{
+				Sources: sources, Template: total(two), Status: workload.Status{Seen: true, Ordered: true},
+				Record: with(running(10*time.Minute), func(r *annotation.Record) { r.Last.Unready = true }),
+			},
+			action: decision.Conclude, template: total(two), events: []string{"RestartNeeded"}, state: "RestartNeeded",
+			check: remembers(with(rolled(one, two, 10*time.Minute, annotation.Stuck), func(r *annotation.Record) {
+				r.Last.Unready = true
+			})),
+			reason: "a pod of an earlier template is in the way: the content has not failed",
+		},
+		"a StatefulSet that can begin at last": {
+			see: decision.Observation{
+				Sources: sources, Template: total(two), Status: workload.Status{Seen: true, Ordered: true, Updated: 1},
+				Record: with(rolled(one, two, time.Hour, annotation.Stuck), func(r *annotation.Record) { r.Last.Unready = true }),
+			},
+			action: decision.Conclude, template: total(two), events: []string{"RestartNeeded"}, state: "RestartNeeded",
+			check: remembers(with(rolled(one, two, time.Hour, ""), func(r *annotation.Record) {
+				r.Last.Unready, r.Last.Updated, r.Last.Progressed = true, 1, now
+			})),
+			reason: "somebody has deleted the pod: the rollout goes on, and has its deadline anew",
+		},
 		"a StatefulSet within its time": {
 			see:    decision.Observation{Sources: sources, Record: running(4 * time.Minute), Template: total(two), Status: set},
 			action: decision.Nothing, after: 6 * time.Minute, template: total(two), reason: "six minutes are left",

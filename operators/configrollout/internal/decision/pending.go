@@ -8,14 +8,14 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/digest"
 )
 
-// behind is for a workload that is to be rolled. What becomes of its last rollout matters to others until it is.
-func (d *decider) behind() {
+// meanwhile is for a workload that is not up to date. What becomes of its last rollout matters to others until it is.
+func (d *decider) meanwhile(decide func()) {
 	last, deadline := d.do.Record.Last, time.Duration(0)
 	if last != nil && last.Result == "" && d.Template == last.To {
 		deadline = d.end()
 		d.do.Action = Nothing
 	}
-	d.catchUp()
+	decide()
 	if deadline > 0 && d.do.Action == Wait && (d.do.After == 0 || deadline < d.do.After) {
 		d.do.After = deadline
 	}
@@ -159,6 +159,7 @@ func (d *decider) roll() {
 		Observed: d.current, Sources: digest.Sums(d.Sources), References: d.References,
 		Last: &annotation.Rollout{
 			Time: d.Now, Sources: d.do.Changed, From: from, To: d.current, Before: d.Template, Reverts: reverts,
+			ExceededBefore: d.Status.ExceededAt, Unready: d.inTheWay(),
 		},
 	}
 	d.do.Action, d.do.Template = Roll, d.current
@@ -170,8 +171,15 @@ func (d *decider) roll() {
 	if d.Status.Manual {
 		r.Last.Result = annotation.Completed
 		d.do.Events = append(d.do.Events, Event{
-			Warning: true, Reason: "RestartNeeded",
+			Warning: true, Reason: restartNeeded,
 			Message: "the update strategy is OnDelete: the pod template is up to date, and a pod is when somebody deletes it",
 		})
 	}
+}
+
+// inTheWay reports whether a pod of an unfinished rollout will be waited for, and not be replaced.
+func (d *decider) inTheWay() bool {
+	last := d.Record.Last
+	unfinished := last != nil && last.Result != annotation.Completed && last.Result != annotation.Superseded
+	return unfinished && d.Status.Ordered && !d.Status.Complete
 }

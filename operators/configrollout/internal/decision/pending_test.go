@@ -118,6 +118,47 @@ func TestBehind(t *testing.T) {
 			})},
 			action: decision.Wait, because: "ConfigMissing", state: "ConfigMissing", reason: "it was told already",
 		},
+		"not there while a rollout is under way": {
+			see: decision.Observation{
+				Sources: []digest.Source{gone}, Record: rolled(one, two, 9*time.Minute, ""), Template: total(two),
+			},
+			action: decision.Wait, because: "ConfigMissing", after: time.Minute, template: total(two),
+			events: []string{"ConfigMissing"}, state: "ConfigMissing", reason: "others wait for its end",
+		},
+		"of tomorrow": {
+			see:    decision.Observation{Sources: sources, Record: behind(one, two, -24*time.Hour)},
+			action: decision.Wait, because: "QuietPeriod", after: quiet, events: []string{"RolloutPending"},
+			check: remembers(behind(one, two, 0)), reason: "the clock was wrong then or is now",
+		},
+		"a pod of a rollout that failed is in the way": {
+			see: decision.Observation{
+				Sources: []digest.Source{three}, Status: workload.Status{Ordered: true}, Template: total(two),
+				Record: with(rolled(one, two, time.Hour, annotation.Failed), func(r *annotation.Record) {
+					r.Pending, r.Since, r.Changed = total(three), now.Add(-quiet), now.Add(-quiet)
+				}),
+			},
+			action: decision.Roll, template: total(three), events: []string{"RolloutStarted"},
+			check: func(t *testing.T, d decision.Decision) {
+				t.Helper()
+				if !d.Record.Last.Unready {
+					t.Error("it is not remembered")
+				}
+			},
+			reason: "that the rollout comes to no end says nothing of this content",
+		},
+		"what Kubernetes gave up was something else": {
+			see: decision.Observation{
+				Sources: sources, Record: behind(one, two, quiet), Status: workload.Status{Exceeded: true, ExceededAt: now},
+			},
+			action: decision.Roll, template: total(two), events: []string{"RolloutStarted"},
+			check: func(t *testing.T, d decision.Decision) {
+				t.Helper()
+				if d.Record.Last.ExceededBefore != now {
+					t.Errorf("it remembers %v", d.Record.Last.ExceededBefore)
+				}
+			},
+			reason: "it may go on saying so for a while",
+		},
 		"paused": {
 			see: decision.Observation{
 				Sources: sources, Record: behind(one, two, time.Hour),

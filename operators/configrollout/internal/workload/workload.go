@@ -4,6 +4,7 @@ package workload
 import (
 	"fmt"
 	"math"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -69,23 +70,32 @@ type Status struct {
 	Seen bool
 	// Complete means that all pods are of the present template and available.
 	Complete bool
-	// Exceeded means that Kubernetes gave up waiting for progress.
-	Exceeded bool
+	// Exceeded means that Kubernetes gave up waiting for progress, and ExceededAt when it said so, which may have been about
+	// another template.
+	Exceeded   bool
+	ExceededAt time.Time
 	// Watched means that Kubernetes says so; otherwise somebody else has to watch the time.
 	Watched bool
 	// Paused means that the user asked for nothing to be rolled out.
 	Paused bool
 	// Manual means that pods are replaced when somebody deletes them, and not by a rollout.
 	Manual bool
+	// Ordered means that a pod that is not ready is waited for, and not replaced: so says a StatefulSet.
+	Ordered bool
 	// Updated is how many pods are of the present template.
 	Updated int32
 }
 
-// StatusOf reads the status.
-func StatusOf(o client.Object) Status {
+// StatusOf reads the status, as it is for the last rollout; nil if there is none. That of a Deployment whose pods are
+// replaced may say for a while, as long as there is no progress, that the deadline is exceeded because it was before.
+func StatusOf(o client.Object, last *annotation.Rollout) Status {
 	switch o := o.(type) {
 	case *appsv1.Deployment:
-		return deployment(o)
+		s := deployment(o)
+		if last != nil && !s.ExceededAt.IsZero() && s.ExceededAt.Equal(last.ExceededBefore) {
+			s.Exceeded, s.Watched = false, false
+		}
+		return s
 	case *appsv1.StatefulSet:
 		return statefulSet(o)
 	case *appsv1.DaemonSet:
@@ -103,8 +113,8 @@ func deployment(d *appsv1.Deployment) Status {
 	}
 	s.Complete = s.Seen && is.UpdatedReplicas == want && is.Replicas == want && is.AvailableReplicas == want
 	for _, c := range is.Conditions {
-		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && s.Seen {
-			s.Exceeded = c.Reason == "ProgressDeadlineExceeded"
+		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded" {
+			s.Exceeded, s.ExceededAt = s.Seen, c.LastUpdateTime.UTC()
 		}
 	}
 	return s
@@ -115,6 +125,8 @@ func statefulSet(set *appsv1.StatefulSet) Status {
 	s := Status{
 		Seen: is.ObservedGeneration >= set.Generation, Updated: is.UpdatedReplicas,
 		Manual: set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType,
+		Ordered: set.Spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType &&
+			set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement,
 	}
 	toUpdate := want
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil {
@@ -135,13 +147,14 @@ func daemonSet(set *appsv1.DaemonSet) Status {
 	return s
 }
 
-// Rolling reports whether a rollout of ours is under way. One that the user has paused is not.
+// Rolling reports whether a rollout of ours is under way. One that the user has paused is not, nor is one that cannot begin.
 func Rolling(o client.Object, r annotation.Record) bool {
 	if r.Last == nil || r.Last.Result != "" || Digest(o) != r.Last.To {
 		return false
 	}
-	s := StatusOf(o)
-	return !s.Complete && !s.Exceeded && !s.Manual && !s.Paused
+	s := StatusOf(o, r.Last)
+	stuck := s.Ordered && r.Last.Unready && s.Updated == 0
+	return !s.Complete && !s.Exceeded && !s.Manual && !s.Paused && !stuck
 }
 
 func valueOr(v *int32, otherwise int32) int32 {
@@ -159,10 +172,10 @@ func Failed(o client.Object, r annotation.Record) bool {
 	switch r.Last.Result {
 	case annotation.Failed, annotation.RolledBack:
 		return true
-	case annotation.Completed, annotation.Superseded:
+	case annotation.Completed, annotation.Superseded, annotation.Stuck:
 		return false
 	default:
-		return Digest(o) == r.Last.To && StatusOf(o).Exceeded
+		return Digest(o) == r.Last.To && StatusOf(o, r.Last).Exceeded
 	}
 }
 

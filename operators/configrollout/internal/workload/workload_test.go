@@ -3,6 +3,7 @@ package workload_test
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,10 +22,13 @@ func deployment(generation int64, status appsv1.DeploymentStatus) *appsv1.Deploy
 	}
 }
 
+var givenUp = metav1.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
 func exceeded(generation int64) *appsv1.Deployment {
 	return deployment(generation, appsv1.DeploymentStatus{
 		ObservedGeneration: 3, UpdatedReplicas: 1, Replicas: 3, AvailableReplicas: 2, Conditions: []appsv1.DeploymentCondition{{
 			Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded",
+			LastUpdateTime: givenUp,
 		}},
 	})
 }
@@ -62,10 +66,12 @@ func TestStatusOf(t *testing.T) {
 			"its status is about what was before",
 		},
 		"a Deployment that failed": {
-			exceeded(3), workload.Status{Seen: true, Exceeded: true, Watched: true, Updated: 1}, "Kubernetes says so",
+			exceeded(3),
+			workload.Status{Seen: true, Exceeded: true, ExceededAt: givenUp.UTC(), Watched: true, Updated: 1},
+			"Kubernetes says so",
 		},
 		"a Deployment that failed and was changed": {
-			exceeded(4), workload.Status{Watched: true, Updated: 1}, "that was before",
+			exceeded(4), workload.Status{ExceededAt: givenUp.UTC(), Watched: true, Updated: 1}, "that was before",
 		},
 		"a paused Deployment without a deadline": {paused, workload.Status{Seen: true, Paused: true}, "nobody watches it"},
 		"a StatefulSet": {
@@ -94,9 +100,23 @@ func TestStatusOf(t *testing.T) {
 			}}, workload.Status{Seen: true, Updated: 2}, "one is not available",
 		},
 	} {
-		if diff := cmp.Diff(tc.want, workload.StatusOf(tc.object)); diff != "" {
+		if diff := cmp.Diff(tc.want, workload.StatusOf(tc.object, nil)); diff != "" {
 			t.Errorf("%s: %s\n-want +got:\n%s", name, tc.reason, diff)
 		}
+	}
+}
+
+// What Kubernetes said of an earlier rollout it may go on saying while the next one makes no progress yet.
+func TestGivenUpBefore(t *testing.T) {
+	t.Parallel()
+	last := &annotation.Rollout{To: "d", ExceededBefore: givenUp.UTC()}
+	want := workload.Status{Seen: true, ExceededAt: givenUp.UTC(), Updated: 1}
+	if diff := cmp.Diff(want, workload.StatusOf(exceeded(3), last)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	last.ExceededBefore = last.ExceededBefore.Add(-time.Minute)
+	if s := workload.StatusOf(exceeded(3), last); !s.Exceeded || !s.Watched {
+		t.Errorf("it was given up anew, and the status is %+v", s)
 	}
 }
 
@@ -118,6 +138,7 @@ func TestRollingAndFailed(t *testing.T) {
 			change: func(d *appsv1.Deployment) { d.Status = exceeded(3).Status }, result: annotation.Completed,
 		},
 		"superseded": {result: annotation.Superseded},
+		"stuck":      {result: annotation.Stuck},
 	} {
 		d := deployment(3, appsv1.DeploymentStatus{ObservedGeneration: 3})
 		d.Spec.Template.Annotations = map[string]string{annotation.Digest: "d"}

@@ -1,0 +1,137 @@
+package configrollout_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/operators/configrollout"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// What a Deployment failed with before says nothing of the content that repairs it. As long as there is no progress, which
+// with Recreate there is not before the last pod is gone, Kubernetes says that the deadline is exceeded, still.
+func TestRepairedAfterAFailure(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []string{"Hold", "Rollback"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			op := start(t, k)
+			k.Apply(configMap("conf", "a", "1"))
+			d := deployment("a", "conf", "on-failure", policy)
+			d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
+			impatient(d)
+			adopt(k, d)
+			release := k.Kubelet.HoldReady("app=a")
+			change(k, "conf", "a", "fatal")
+			k.Eventually(d, result(map[string]string{"Hold": "Failed", "Rollback": "RolledBack"}[policy]))
+			k.Eventually(d, testkit.Match("given up", func(d *appsv1.Deployment) bool {
+				return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+					return c.Reason == "ProgressDeadlineExceeded" && d.Status.ObservedGeneration == d.Generation
+				})
+			}))
+			before := known(d)
+			goOn := keepPods(t, k, "a")
+			change(k, "conf", "a", "repaired")
+			k.Eventually(d, testkit.Match("repaired", func(d *appsv1.Deployment) bool {
+				return known(d) != before && !pending(d) && d.Status.ObservedGeneration == d.Generation
+			}))
+			rest(k, op)
+			k.Get(d)
+			if r := lastRollout(t, d); r.Result != "" {
+				t.Errorf("before there is any pod of it, the rollout is %s", r.Result)
+			}
+			release()
+			goOn()
+			k.Eventually(d, result("Completed"), testkit.Ready())
+		})
+	}
+}
+
+// keepPods lets the pods of an app be on their way out until goOn is called.
+func keepPods(t *testing.T, k *testkit.K, app string) (goOn func()) {
+	t.Helper()
+	list := &corev1.PodList{}
+	if err := k.Client.List(k.Context(), list, client.InNamespace(k.Namespace), client.MatchingLabels{"app": app}); err != nil {
+		t.Fatal(err)
+	}
+	set := func(finalizers []string) {
+		for i := range list.Items {
+			pod := &list.Items[i]
+			k.Update(pod, func() { pod.Finalizers = finalizers })
+		}
+	}
+	set([]string{"example.com/slow"})
+	return func() { set(nil) }
+}
+
+// However many and however long the names of what changed are, a failure holds those who use any of it.
+func TestHeldByOneOfManySources(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(t, k, oneAtATime)
+	bad := deployment("bad", "conf", "quiet-period", "2s", "priority", "1")
+	impatient(bad)
+	k.Apply(configMap("conf", "a", "1"))
+	var names []string
+	for i := range 8 {
+		name := fmt.Sprintf("%d%s", i, strings.Repeat("x", 240))
+		names = append(names, name)
+		k.Apply(configMap(name, "a", "1"))
+		bad.Spec.Template.Spec.Containers[0].EnvFrom = append(bad.Spec.Template.Spec.Containers[0].EnvFrom, corev1.EnvFromSource{
+			ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}},
+		})
+	}
+	user := deployment(strings.Repeat("u", 63), names[7], "quiet-period", "4s")
+	adopt(k, bad, user)
+	k.Kubelet.HoldReady("app=bad")
+	for _, name := range names {
+		change(k, name, "a", "2")
+	}
+	k.Eventually(bad, result("Failed"))
+	if r := lastRollout(t, bad); len(r.Sources) == 0 || len(r.Sources) == len(names) {
+		t.Errorf("of %d sources it names %d", len(names), len(r.Sources))
+	}
+	k.Eventually(user, state("RolloutHeld"))
+}
+
+// A StatefulSet does not replace a pod that is not ready. Nobody but its user can do that, who is told. It is not said of
+// the new content that it failed, and others do not wait for it.
+func TestBrokenPodOfAStatefulSet(t *testing.T) {
+	t.Parallel()
+	for policy, want := range map[string]string{"Hold": "Failed", "Rollback": "RolledBack"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			start(t, k, oneAtATime, func(o *configrollout.Options) { o.RolloutDeadline = 2 * time.Second })
+			k.Apply(configMap("conf", "a", "1"))
+			set, d := statefulSet("set", "conf", "on-failure", policy), deployment("d", "conf", "quiet-period", "2s")
+			adopt(k, set, d)
+			release := k.Kubelet.HoldReady("app=set,controller-revision-hash!=" + set.Status.CurrentRevision)
+			change(k, "conf", "a", "fatal")
+			k.Eventually(set, result(want))
+			if policy == "Rollback" {
+				k.Eventually(set, state("RestartNeeded"))
+				event(k, set, "RestartNeeded")
+			}
+			k.Eventually(d, state("RolloutHeld"))
+			before := digestOf(set)
+			change(k, "conf", "a", "repaired")
+			k.Eventually(set, rolledFrom(before), state("RestartNeeded"))
+			event(k, set, "RestartNeeded")
+			k.Eventually(d, rolledFrom(""), result("Completed"))
+			k.Eventually(set, result("Stuck"), state("RestartNeeded"))
+			k.Delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "set-0"}})
+			release()
+			k.Eventually(set, result("Completed"), state(""), testkit.Ready())
+		})
+	}
+}
