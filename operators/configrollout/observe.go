@@ -26,11 +26,20 @@ type observer struct {
 	store                 *digest.Store
 	failed                func(namespace string) []wave.Key
 	renewed               func(o client.Object, sources []digest.Source) bool
+	// recall returns what was remembered of a workload that says nothing itself; nil if nothing is recalled.
+	recall func(client.Object) (annotation.Record, bool)
 }
 
-// record is what is remembered of a workload.
+// record is what is remembered of a workload, even if somebody has taken it out of the annotations.
 func (ob *observer) record(o client.Object) annotation.Record {
-	return annotation.ReadRecord(o.GetAnnotations())
+	record := annotation.ReadRecord(o.GetAnnotations())
+	if record.Observed != "" || ob.recall == nil {
+		return record
+	}
+	if recalled, ok := ob.recall(o); ok {
+		return recalled
+	}
+	return record
 }
 
 // ignored reports whether a ConfigMap or Secret asks for its changes to mean nothing.

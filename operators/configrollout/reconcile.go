@@ -31,6 +31,7 @@ type reconciler struct {
 	recorder events.EventRecorder
 	wave     *wave.Wave
 	renewals *renewals
+	records  *records
 }
 
 // retry is when to look again after somebody else was faster.
@@ -45,6 +46,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key wave.Key) (reconcile.Res
 	if o.GetUID() == "" {
 		r.wave.Forget(key)
 		r.renewals.forget(key)
+		r.records.forget(key)
 		return reconcile.Result{}, nil
 	}
 	if !r.wave.Current(key, o.GetResourceVersion()) || o.GetDeletionTimestamp() != nil { // news come, or the end
@@ -97,19 +99,52 @@ func (r *reconciler) carryOut(
 		skipped.WithLabelValues(key.Namespace, d.Because).Inc()
 	}
 	defer r.wave.Release(key)
+	if d.Action == decision.Release {
+		r.records.forget(key)
+	}
 	patch := patchOf(o, d)
 	if patch == nil {
 		return d.After, nil
+	}
+	missing := r.records.missing(o)
+	if missing && d.Template == workload.Digest(o) {
+		if rest := r.withhold(ctx, key, o, d); rest > 0 {
+			return rest, nil
+		}
 	}
 	before := o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy is of the same type.
 	if err := r.writer.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(Name)); err != nil {
 		r.refused(key, before, err)
 		return 0, fmt.Errorf("writing what was decided about %s: %w", key, err)
 	}
+	if missing {
+		r.records.restored(key)
+	}
+	r.records.observe(key, o)
 	r.wave.Observe(key, r.entryOf(o))
 	countDecision(key.Namespace, d)
 	r.tell(ctx, before, d)
 	return d.After, nil
+}
+
+// withhold keeps what is to be remembered in memory alone as long as somebody keeps taking it out of the annotations, and
+// returns for how long; zero if it is to be written.
+func (r *reconciler) withhold(ctx context.Context, key wave.Key, o client.Object, d decision.Decision) time.Duration {
+	rest, news := r.records.keep(o, d.Record)
+	if rest == 0 {
+		return 0
+	}
+	r.wave.Observe(key, r.entryOf(o))
+	countDecision(key.Namespace, d)
+	r.tell(ctx, o, d)
+	if news {
+		r.event(o, true, "AnnotationsRemoved", "something else keeps taking what is remembered out of the annotations: "+
+			"let it leave "+annotation.Prefix+"* alone, except for what it sets itself")
+	}
+	if d.After > 0 && d.After < rest {
+		return d.After
+	}
+	return rest
 }
 
 // refused takes note that a write failed: until it is tried again, others go first, unless somebody else was merely faster.

@@ -47,15 +47,16 @@ func setUp(mgr manager.Manager, options Options, namespaces []string, workers in
 	}
 	op := &operator{options: options, namespaces: namespaces, cache: c}
 	w := wave.New(options.MaxConcurrent, options.MaxConcurrentPerNamespace, op.wake, countWaiting)
-	known := &renewals{known: map[wave.Key]*renewal{}}
+	known, kept := &renewals{known: map[wave.Key]*renewal{}}, &records{known: map[wave.Key]*kept{}}
 	op.reconciler = &reconciler{
 		observer: observer{
 			options: options, workloads: c,
 			store:   digest.NewStore(c, mgr.GetAPIReader(), ignored, countDigest),
 			failed:  w.Failed,
 			renewed: func(o client.Object, sources []digest.Source) bool { return known.after(keyOf(o), o, sources) },
+			recall:  kept.recall,
 		},
-		writer: mgr.GetClient(), metadata: c, recorder: mgr.GetEventRecorder(Name), wave: w, renewals: known,
+		writer: mgr.GetClient(), metadata: c, recorder: mgr.GetEventRecorder(Name), wave: w, renewals: known, records: kept,
 	}
 	if len(namespaces) == 0 { // else it would need a right in the whole cluster
 		op.reconciler.namespaces = c
@@ -201,6 +202,7 @@ func (op *operator) list(ctx context.Context, namespace string, opts ...client.L
 func (op *operator) workloadHandler() handler.TypedEventHandler[client.Object, wave.Key] {
 	observe := func(o client.Object, q queue) {
 		key := keyOf(o)
+		op.reconciler.records.observe(key, o)
 		op.reconciler.wave.Observe(key, op.reconciler.entryOf(o))
 		op.reconciler.renewals.observe(key, o)
 		q.Add(key)
