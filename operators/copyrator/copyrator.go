@@ -73,11 +73,15 @@ func (c *copyrator) reconcile(ctx context.Context, p *pass) error {
 	if err != nil {
 		return err
 	}
-	earlier, err := c.earlier(p, rule, namespaces)
+	peers, err := c.peers(p, rule)
 	if err != nil {
 		return err
 	}
-	copies, shadowed := found.Copies(namespaces, earlier)
+	rivals, err := c.rivals(p, rule, peers, namespaces)
+	if err != nil {
+		return err
+	}
+	copies, shadowed := found.Copies(namespaces, rivals)
 	if p.Object.OrphanPolicy == v1.OrphanKeep {
 		p.KeepChildren()
 	}
@@ -87,7 +91,7 @@ func (c *copyrator) reconcile(ctx context.Context, p *pass) error {
 			r.namespaces++
 		}
 	}
-	if err := c.apply(ctx, p, rule, copies, &r); err != nil {
+	if err := c.apply(ctx, p, rule, peers, copies, &r); err != nil {
 		return err
 	}
 	r.tell(p)
@@ -171,7 +175,7 @@ func (c *copyrator) find(
 		}
 		whole, granted := rule.MayRead(name, namespaces[i].Annotations), false
 		for _, o := range all {
-			if o.DeletionTimestamp == nil && o.Name != rootCertificates && (whole || rule.Granted(o.Annotations)) {
+			if o.DeletionTimestamp == nil && o.Name != rootCertificates && !desired.IsCopy(o) && (whole || rule.Granted(o.Annotations)) {
 				found.Sources, granted = append(found.Sources, o), true
 			}
 		}
@@ -185,49 +189,69 @@ func (c *copyrator) find(
 // rootCertificates is a ConfigMap that Kubernetes keeps in every namespace.
 const rootCertificates = "kube-root-ca.crt"
 
-// earlier returns the rules whose copies come before those of this one.
-func (c *copyrator) earlier(
-	p *pass, rule *desired.Rule, namespaces []*metav1.PartialObjectMetadata,
-) ([]desired.Found, error) {
+// peer is another rule that makes sense, for objects of the same kind.
+type peer struct {
+	*desired.Rule
+
+	object *v1.CopyratorRule
+}
+
+// peers returns the other rules for objects of the same kind, whether they are followed or not.
+func (c *copyrator) peers(p *pass, rule *desired.Rule) ([]peer, error) {
 	in := p.Namespaces
 	if len(in) == 0 {
 		in = []string{metav1.NamespaceAll}
 	}
-	var all []desired.Found
+	var all []peer
 	for _, namespace := range in {
-		peers, err := sdk.Find(p, &v1.CopyratorRule{}, client.InNamespace(namespace))
+		found, err := sdk.Find(p, &v1.CopyratorRule{}, client.InNamespace(namespace))
 		if err != nil {
 			return nil, err
 		}
-		for _, o := range peers {
-			peer, err := desired.Read(o, c.settings)
-			if err != nil || peer.Kind != rule.Kind || !c.copies(o) || !desired.Before(o, p.Object) ||
-				c.refuse(p, peer, o) != nil {
-				continue
+		for _, o := range found {
+			if r, err := desired.Read(o, c.settings); err == nil && r.Kind == rule.Kind && o.UID != p.Object.UID {
+				all = append(all, peer{r, o})
 			}
-			found, _, err := c.find(p, peer, namespaces)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, found)
 		}
 	}
 	return all, nil
 }
 
-// copies reports whether a rule is one that is followed.
+// rivals returns the rules that come before this one somewhere, with what they copy.
+func (c *copyrator) rivals(
+	p *pass, rule *desired.Rule, peers []peer, namespaces []*metav1.PartialObjectMetadata,
+) ([]desired.Found, error) {
+	var all []desired.Found
+	for _, other := range peers {
+		if !c.copies(other.object) || !other.MayComeBefore(rule) || c.refuse(p, other.Rule, other.object) != nil {
+			continue
+		}
+		found, _, err := c.find(p, other.Rule, namespaces)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found)
+	}
+	return all, nil
+}
+
+// copies reports whether a rule is one that is followed and makes copies now. What a suspended one has made keeps its place
+// by being there; a place where it has made nothing is not kept free for it.
 func (c *copyrator) copies(rule *v1.CopyratorRule) bool {
-	return c.selects(client.ObjectKeyFromObject(rule)) && !rule.DryRun && rule.DeletionTimestamp == nil
+	return c.selects(client.ObjectKeyFromObject(rule)) && !rule.Suspend && !rule.DryRun && rule.DeletionTimestamp == nil &&
+		rule.Annotations[sdk.PausedAnnotation] != "true" && rule.Annotations[sdk.DryRunAnnotation] != "true"
 }
 
 // apply records the copies, those of one source after those of another.
-func (c *copyrator) apply(ctx context.Context, p *pass, rule *desired.Rule, copies []desired.Copy, r *report) error {
+func (c *copyrator) apply(
+	ctx context.Context, p *pass, rule *desired.Rule, peers []peer, copies []desired.Copy, r *report,
+) error {
 	sum, last := sha256.New(), &slot{}
 	var s *source
 	for _, copied := range copies {
 		if s == nil || s.meta != copied.Source {
 			var err error
-			if s, err = open(ctx, p, rule, copied.Source, last); err != nil {
+			if s, err = open(ctx, p, rule, peers, copied.Source, last); err != nil {
 				return err
 			}
 			fmt.Fprintln(sum, s.meta.Namespace, s.meta.Name, s.excerpt.Sum)

@@ -187,6 +187,103 @@ func TestRefusedRuleHasNoPlace(t *testing.T) {
 	c.Eventually(at(target, "x"), value("mine"))
 }
 
+// A rule that is suspended or only tried keeps what it has copied, and no place free for what it might copy.
+func TestRuleThatRestsKeepsNoPlaceFree(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a, b, target := c.namespace("a"), c.namespace("b"), c.namespace("target")
+	c.Apply(configMap(a, "x", "a's"))
+	c.Apply(configMap(b, "x", "b's"))
+	older := c.rule("older", func(r *v1.CopyratorRule) {
+		r.SourceNamespace.List, r.TargetNamespaces, r.Suspend = []string{a}, []string{target}, true
+	})
+	c.Apply(older)
+	c.laterThan(older)
+	younger := c.rule("younger", func(r *v1.CopyratorRule) {
+		r.SourceNamespace.List, r.TargetNamespaces = []string{b}, []string{target}
+	})
+	c.Apply(younger)
+	c.Eventually(younger, testkit.Ready(), synced(1), conflicts(0))
+	c.Eventually(at(target, "x"), value("b's"))
+	c.Update(older, func() { older.Suspend = false })
+	c.Eventually(at(target, "x"), value("a's"))
+	c.Eventually(younger, conflicts(1))
+	c.Update(older, func() { older.Annotations = map[string]string{"homeostat.dev/paused": "true"} })
+	c.Eventually(younger, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Conflict"))
+	c.Eventually(at(target, "x"), value("a's"))
+	c.Delete(at(target, "x"))
+	c.Eventually(at(target, "x"), value("b's"))
+}
+
+// Two rules that write over what is there leave each other's sources alone. If they did not, each would make the other's
+// sources its copies, and delete them as such when its own are gone.
+func TestRulesWriteOverNoSources(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []v1.ConflictPolicy{v1.ConflictOverwrite, v1.ConflictAdopt} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			a, b := c.namespace("a"), c.namespace("b")
+			c.op.Stop()
+			says := map[string]string{a: "a's", b: "b's"}
+			if policy == v1.ConflictAdopt {
+				says[b] = says[a]
+			}
+			var rules []*v1.CopyratorRule
+			for _, from := range []string{a, b} {
+				c.Apply(configMap(from, "x", says[from]))
+				rules = append(rules, c.rule("from-"+from, func(r *v1.CopyratorRule) {
+					r.SourceNamespace.List, r.TargetNamespaces, r.ConflictPolicy = []string{from}, []string{a, b}, policy
+				}))
+				c.Apply(rules[len(rules)-1])
+			}
+			c.start()
+			for i, r := range rules {
+				c.Eventually(r, conflicts(1), testkit.Match("told", func(r *v1.CopyratorRule) bool {
+					return told(r, []string{b, a}[i], "x", "delete it or rename it")
+				}))
+			}
+			c.rest()
+			c.Eventually(at(a, "x"), value(says[a]))
+			c.Eventually(at(b, "x"), value(says[b]))
+			c.Delete(rules[1])
+			c.gone(rules[1])
+			c.Eventually(rules[0], testkit.Ready(), synced(1), conflicts(0))
+			c.Eventually(at(b, "x"), value(says[a]))
+		})
+	}
+}
+
+// A copy that loses its labels in a namespace of sources becomes no source, not even while nobody looks.
+func TestCopyWithoutLabelsIsNoSource(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a, b := c.namespace("a"), c.namespace("b")
+	c.Apply(configMap(a, "x", "a's"))
+	rule := c.rule("r", func(r *v1.CopyratorRule) {
+		r.SourceNamespace.List, r.TargetNamespaces = []string{a, b}, []string{a, b}
+	})
+	c.Apply(rule)
+	c.Eventually(rule, testkit.Ready(), synced(1))
+	for _, labels := range [][]string{
+		{"app.kubernetes.io/managed-by"}, {"homeostat.dev/owner-uid"}, {"app.kubernetes.io/managed-by", "homeostat.dev/owner-uid"},
+	} {
+		c.op.Stop()
+		copied := at(b, "x")
+		c.Update(copied, func() {
+			for _, label := range labels {
+				delete(copied.Labels, label)
+			}
+			copied.Data["key"] = "edited"
+		})
+		c.start()
+		c.Eventually(copied, value("a's"), testkit.Match("labels", func(o *corev1.ConfigMap) bool {
+			return o.Labels["app.kubernetes.io/managed-by"] == "copyrator" && o.Labels["homeostat.dev/owner-uid"] == string(rule.UID)
+		}))
+		c.Eventually(rule, testkit.Ready(), synced(1), conflicts(0))
+	}
+}
+
 // laterThan waits until what is created next is younger, which the API server tells by whole seconds.
 func (c *cluster) laterThan(o client.Object) {
 	c.t.Helper()

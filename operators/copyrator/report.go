@@ -86,6 +86,9 @@ func (r *report) count(p *pass, children []conditions.Child) {
 	slices.SortStableFunc(failures, func(a, b v1.Failure) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
+	failures = slices.CompactFunc(failures, func(a, b v1.Failure) bool { // the list is a map by these
+		return a.Namespace == b.Namespace && a.Name == b.Name
+	})
 	status.Failures = failures[:min(len(failures), maxFailures)]
 	if status.Conflicts > 0 {
 		p.SetCondition(v1.ConditionConflicts, metav1.ConditionTrue, reasonConflict,

@@ -3,6 +3,7 @@ package copyrator
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,7 @@ type slot struct {
 // source is one object that is copied, during one pass.
 type source struct {
 	rule    *desired.Rule
+	peers   []peer
 	meta    *metav1.PartialObjectMetadata
 	excerpt desired.Excerpt
 	last    *slot
@@ -32,9 +34,9 @@ type source struct {
 
 // open looks at a source, which it reads in full only if it has changed.
 func open(
-	ctx context.Context, p *pass, rule *desired.Rule, meta *metav1.PartialObjectMetadata, last *slot,
+	ctx context.Context, p *pass, rule *desired.Rule, peers []peer, meta *metav1.PartialObjectMetadata, last *slot,
 ) (*source, error) {
-	s := &source{rule: rule, meta: meta, last: last}
+	s := &source{rule: rule, peers: peers, meta: meta, last: last}
 	if rule.Kind == "Secret" {
 		return s, look[*corev1.Secret](ctx, p, s)
 	}
@@ -77,7 +79,8 @@ func (s *source) apply(p *pass, namespace string) {
 }
 
 // adopts says what is taken over of what is in the way of a copy: a copy of the same rule that has lost its labels, and what
-// the rule says.
+// the rule says, but for the sources of other rules that may write over what is there: of two of them, each would make
+// copies of the other's sources, until there is no source left.
 func (s *source) adopts(rule *v1.CopyratorRule) func(client.Object) bool {
 	return func(o client.Object) bool {
 		if o.GetLabels()[apply.OwnerUIDLabel] != "" { // another rule's
@@ -86,6 +89,9 @@ func (s *source) adopts(rule *v1.CopyratorRule) func(client.Object) bool {
 		of := o.GetAnnotations()[apply.OwnerAnnotation]
 		if of == client.ObjectKeyFromObject(rule).String() && apply.OwnedBy(o, name).String() != "" {
 			return true
+		}
+		if slices.ContainsFunc(s.peers, func(p peer) bool { return p.Trusted() && p.Selects(o) }) {
+			return false
 		}
 		switch rule.ConflictPolicy {
 		case v1.ConflictOverwrite:

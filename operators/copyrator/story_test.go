@@ -297,6 +297,26 @@ func TestSecrets(t *testing.T) {
 	c.restart()
 }
 
+// A source that is never copied, and that an earlier rule has selected, too, is told of once.
+func TestNeverCopiedByTwoRules(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a, b := c.namespace("a"), c.namespace("b")
+	release := secret(c.Namespace, "release", "state")
+	release.Type = "helm.sh/release.v1"
+	c.Apply(release)
+	older := c.rule("older", func(r *v1.CopyratorRule) { r.RuleType, r.TargetNamespaces = "secret", []string{a} })
+	c.Apply(older)
+	c.laterThan(older)
+	younger := c.rule("younger", func(r *v1.CopyratorRule) { r.RuleType, r.TargetNamespaces = "secret", []string{a, b} })
+	c.Apply(younger)
+	for _, r := range []*v1.CopyratorRule{older, younger} {
+		c.Eventually(r, synced(0), testkit.Match("told once", func(r *v1.CopyratorRule) bool {
+			return told(r, c.Namespace, "release", "never copied")
+		}))
+	}
+}
+
 // What is wrong with a rule is said in its status, and repairing it is all that is needed.
 func TestBadRules(t *testing.T) {
 	t.Parallel()
@@ -316,7 +336,9 @@ func TestBadRules(t *testing.T) {
 			`{selector: {a: b}, targetNamespaceSelector: {matchLabels: {a: "not a value"}}}`,
 			"InvalidRule", "targetNamespaceSelector",
 		},
-		"secrets": {`{selector: {a: b}, ruleType: secret}`, "SecretsDisabled", "--secrets"},
+		"label-key":   {`{selector: {a: b}, labels: {add: {"a b": c}}}`, "InvalidRule", `labels.add: a b="c" is no label`},
+		"label-value": {`{selector: {a: b}, labels: {add: {a: "b c"}}}`, "InvalidRule", `labels.add: a="b c" is no label`},
+		"secrets":     {`{selector: {a: b}, ruleType: secret}`, "SecretsDisabled", "--secrets"},
 	} {
 		o := untyped(t, c, name, tc.fields)
 		c.Apply(o)

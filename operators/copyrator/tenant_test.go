@@ -182,3 +182,45 @@ func TestTenantWritesOverNothing(t *testing.T) {
 	c.Apply(trusted)
 	c.Eventually(at(victim, "z"), value("all")) // the operator's own need no consent
 }
+
+// However old a tenant's rule is, it takes no place from a rule in the operator's namespace, nor one in a third namespace
+// from the rules of that one: to make an object of a name that is copied there already would replace its content everywhere.
+func TestTenantTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	mine, other := c.namespace("mine"), c.namespace("other")
+	as := c.tenant(mine)
+	tenants := c.rule("tenants", func(r *v1.CopyratorRule) { r.Namespace, r.TargetNamespaces = mine, []string{other} })
+	if err := as.Create(t.Context(), tenants); err != nil {
+		t.Fatal(err)
+	}
+	c.laterThan(tenants)
+	admins := c.rule("admins", func(r *v1.CopyratorRule) { r.TargetNamespaces = []string{other} })
+	c.Apply(admins)
+	c.Apply(configMap(c.Namespace, "ca", "the administrator's"))
+	homes := c.namespace("source", annotated("copyrator.flant.com/allow-from", other))
+	c.Apply(configMap(homes, "settings", "their own"))
+	home := c.rule("home", func(r *v1.CopyratorRule) {
+		r.Namespace, r.Namespaces, r.TargetNamespaces = other, []string{homes}, []string{other}
+	})
+	c.Apply(home)
+	c.Eventually(admins, testkit.Ready(), synced(1))
+	c.Eventually(home, testkit.Ready(), synced(1))
+	for _, name := range []string{"ca", "settings", "free"} {
+		if err := as.Create(t.Context(), configMap(mine, name, "the tenant's")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Eventually(at(other, "free"), value("the tenant's"))
+	c.rest()
+	c.Eventually(at(other, "ca"), value("the administrator's"))
+	c.Eventually(at(other, "settings"), value("their own"))
+	c.Eventually(admins, testkit.Ready(), synced(1), conflicts(0))
+	c.Eventually(home, testkit.Ready(), synced(1), conflicts(0))
+
+	// A place that the tenant had first is given up.
+	c.Apply(configMap(c.Namespace, "free", "the administrator's"))
+	c.Eventually(at(other, "free"), value("the administrator's"))
+	c.Eventually(admins, testkit.Ready(), synced(2), conflicts(0))
+	c.restart()
+}

@@ -29,9 +29,9 @@ type Shadowed struct {
 }
 
 // Copies says what copies there should be in these namespaces, by source and namespace. Of two sources of one name the
-// older one is copied, and of the same age the one whose UID comes first. Earlier are the rules that come before this one:
-// what they copy, this one does not. A source is never taken for a place to copy to.
-func (f Found) Copies(namespaces []*metav1.PartialObjectMetadata, earlier []Found) (copies []Copy, shadowed []Shadowed) {
+// older one is copied, and of the same age the one whose UID comes first. What a peer copies that comes before this rule in a
+// namespace (see [Rule.Before]), this one does not. A source is never taken for a place to copy to.
+func (f Found) Copies(namespaces []*metav1.PartialObjectMetadata, peers []Found) (copies []Copy, shadowed []Shadowed) {
 	places := map[string][]string{} // of sources, by name
 	for _, s := range f.Sources {
 		places[s.Name] = append(places[s.Name], s.Namespace)
@@ -47,7 +47,7 @@ func (f Found) Copies(namespaces []*metav1.PartialObjectMetadata, earlier []Foun
 			if !f.Reaches(n) || slices.Contains(places[s.Name], n.Name) {
 				continue
 			}
-			if rule := claimed(earlier, s.Name, n); rule != "" {
+			if rule := f.claimed(peers, s.Name, n); rule != "" {
 				by = cmp.Or(by, rule)
 				continue
 			}
@@ -60,19 +60,40 @@ func (f Found) Copies(namespaces []*metav1.PartialObjectMetadata, earlier []Foun
 	return copies, shadowed
 }
 
-// claimed names the rule among the earlier ones that copies something of that name to the namespace, "" if there is none.
-func claimed(earlier []Found, name string, namespace *metav1.PartialObjectMetadata) string {
-	for _, f := range earlier {
+// claimed names a peer that comes before the rule and copies something of that name to the namespace, "" if there is none.
+func (f Found) claimed(peers []Found, name string, namespace *metav1.PartialObjectMetadata) string {
+	for _, peer := range peers {
+		if !peer.Before(f.Rule, namespace.Name) {
+			continue
+		}
 		named, here := false, false
-		for _, s := range f.Sources {
+		for _, s := range peer.Sources {
 			named = named || s.Name == name
 			here = here || s.Name == name && s.Namespace == namespace.Name
 		}
-		if named && !here && f.Reaches(namespace) {
-			return "rule " + f.Namespace + "/" + f.Name
+		if named && !here && peer.Reaches(namespace) {
+			return "rule " + peer.Namespace + "/" + peer.Name
 		}
 	}
 	return ""
+}
+
+// Before reports whether the rule comes before another one where both want a place in a namespace: one of the operator's
+// namespace before all others, then one that is in the namespace itself, then the older one. So nobody who may write rules
+// takes a place from the operator's rules, nor one in somebody else's namespace from that one's rules.
+func (r *Rule) Before(other *Rule, namespace string) bool {
+	if r.Trusted() != other.Trusted() {
+		return r.Trusted()
+	}
+	if home := r.Namespace == namespace; home != (other.Namespace == namespace) {
+		return home
+	}
+	return Before(r.made, other.made)
+}
+
+// MayComeBefore reports whether there is a namespace in which the rule comes before another one.
+func (r *Rule) MayComeBefore(other *Rule) bool {
+	return r.Before(other, "") || r.Before(other, r.Namespace)
 }
 
 // firsts returns of each name the source that is copied.

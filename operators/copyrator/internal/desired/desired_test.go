@@ -152,7 +152,7 @@ func source(namespace, name string, age int64, uid string) *metav1.PartialObject
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	namespaces := []*metav1.PartialObjectMetadata{namespace("a"), namespace("b"), namespace("c")}
-	all := func(*v1.CopyratorRule) {}
+	later := func(r *v1.CopyratorRule) { r.CreationTimestamp = metav1.Unix(9, 0) }
 	earlier := desired.Found{
 		Rule: read(t, desired.Settings{}, func(r *v1.CopyratorRule) { r.Name, r.TargetNamespaces = "first", []string{"c"} }),
 	}
@@ -187,7 +187,7 @@ func TestCopies(t *testing.T) {
 			t.Parallel()
 			before := earlier
 			before.Sources = tc.earlier
-			copies, shadowed := desired.Found{Rule: read(t, desired.Settings{}, all), Sources: tc.sources}.
+			copies, shadowed := desired.Found{Rule: read(t, desired.Settings{}, later), Sources: tc.sources}.
 				Copies(namespaces, []desired.Found{before})
 			var got []string
 			for _, c := range copies {
@@ -222,6 +222,61 @@ func TestExcerpt(t *testing.T) {
 	} {
 		if x := desired.NewExcerpt(&corev1.Secret{Type: secretType}); !strings.Contains(x.Never, string(secretType)) {
 			t.Errorf("Secrets of type %s are copied", secretType)
+		}
+	}
+}
+
+// Where two rules want one place it is no matter of age alone: nobody takes a place from the operator's rules, nor one in
+// another namespace from the rules of that one.
+func TestWhichRuleComesFirst(t *testing.T) {
+	t.Parallel()
+	made := func(namespace string, at int64) *desired.Rule {
+		return read(t, desired.Settings{Namespace: "operators"}, func(r *v1.CopyratorRule) {
+			r.Namespace, r.CreationTimestamp = namespace, metav1.Unix(at, 0)
+		})
+	}
+	for name, tc := range map[string]struct {
+		first, second *desired.Rule
+		in            string
+		reason        string
+	}{
+		"older":              {made("a", 1), made("b", 2), "c", "between equals age decides"},
+		"trusted":            {made("operators", 2), made("b", 1), "c", "tenants keep no rule of the operator's namespace out"},
+		"trusted, elsewhere": {made("operators", 2), made("b", 1), "b", "not even from their own namespace"},
+		"at home":            {made("a", 2), made("b", 1), "a", "tenants keep no rule of another namespace out of it"},
+		"older and at home":  {made("a", 1), made("a", 2), "a", "between equals age decides"},
+		"both trusted":       {made("operators", 1), made("operators", 2), "operators", "between equals age decides"},
+	} {
+		if !tc.first.Before(tc.second, tc.in) || tc.second.Before(tc.first, tc.in) {
+			t.Errorf("%s: %s", name, tc.reason)
+		}
+		if !tc.first.MayComeBefore(tc.second) {
+			t.Errorf("%s: it is not asked whether it comes first", name)
+		}
+	}
+	if made("b", 1).MayComeBefore(made("operators", 2)) {
+		t.Error("a tenant's rule may come before one of the operator's namespace")
+	}
+}
+
+func TestCopiesAreToldByAnyMark(t *testing.T) {
+	t.Parallel()
+	rules := read(t, desired.Settings{}, func(*v1.CopyratorRule) {})
+	for name, change := range map[string]func(*metav1.PartialObjectMetadata){
+		"label":      func(o *metav1.PartialObjectMetadata) { o.Labels["homeostat.dev/owner-uid"] = "1" },
+		"annotation": func(o *metav1.PartialObjectMetadata) { o.Annotations = map[string]string{"homeostat.dev/owner": "a/b"} },
+		"controller": func(o *metav1.PartialObjectMetadata) {
+			o.OwnerReferences = []metav1.OwnerReference{{Kind: "CopyratorRule", Controller: new(true)}}
+		},
+	} {
+		o := source("tenant", "x", 1, "1")
+		o.Labels = map[string]string{"a": "b"}
+		if desired.IsCopy(o) || !rules.Selects(o) {
+			t.Errorf("%s: without it, it is no source", name)
+		}
+		change(o)
+		if !desired.IsCopy(o) || rules.Selects(o) {
+			t.Errorf("%s: with it, it is a source", name)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package desired
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
+	"github.com/homeostat-dev/homeostat/sdk/apply"
 )
 
 // The annotations by which namespaces and sources take part in who may copy what to where. Their values are lists of
@@ -51,6 +53,7 @@ type Rule struct {
 	// Selector selects the sources in them, and no copy.
 	Selector labels.Selector
 
+	made     metav1.Object // when, and by which UID
 	settings Settings
 	include  []string
 	exclude  []string
@@ -62,7 +65,7 @@ type Rule struct {
 // Read makes sense of a rule. The error is for its author: one sentence for each thing that is wrong.
 func Read(o *v1.CopyratorRule, settings Settings) (*Rule, error) {
 	r := &Rule{
-		Name: o.Name, Namespace: o.Namespace, Kind: "ConfigMap", settings: settings, include: o.TargetNamespaces,
+		Name: o.Name, Namespace: o.Namespace, Kind: "ConfigMap", made: o, settings: settings, include: o.TargetNamespaces,
 		exclude: o.ExcludeNamespaces, keys: o.DataKeys, labels: o.CopyLabels,
 	}
 	if strings.EqualFold(string(o.RuleType), "secret") {
@@ -71,7 +74,7 @@ func Read(o *v1.CopyratorRule, settings Settings) (*Rule, error) {
 	if len(r.include) == 0 && o.TargetNamespaceSelector == nil {
 		r.exclude = slices.Concat(r.exclude, settings.Exclude)
 	}
-	var errs [4]error
+	var errs [5]error
 	r.Sources, errs[0] = sources(o)
 	r.Selector, errs[1] = sourceSelector(o.Selector, settings.ManagedBy)
 	if o.TargetNamespaceSelector != nil {
@@ -80,6 +83,7 @@ func Read(o *v1.CopyratorRule, settings Settings) (*Rule, error) {
 		}
 	}
 	errs[3] = patterns(slices.Concat(r.include, r.exclude, r.keys.Include, r.keys.Exclude, r.labels.Strip))
+	errs[4] = added(r.labels.Add)
 	return r, errors.Join(errs[:]...)
 }
 
@@ -137,12 +141,35 @@ func patterns(all []string) error {
 	return nil
 }
 
+// added returns what is wrong with the labels that copies get, which each of them would be refused for.
+func added(labels map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		msgs := slices.Concat(validation.IsQualifiedName(key), validation.IsValidLabelValue(labels[key]))
+		if len(msgs) > 0 {
+			return fmt.Errorf("labels.add: %s=%q is no label: %s", key, labels[key], msgs[0])
+		}
+	}
+	return nil
+}
+
 // matches reports whether a name is among the patterns.
 func matches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		ok, _ := path.Match(p, name) // the patterns were checked, and one of an annotation that is none matches nothing
 		return ok
 	})
+}
+
+// Selects reports whether an object of the rule's kind is one that the rule would copy, if it may.
+func (r *Rule) Selects(o metav1.Object) bool {
+	return slices.Contains(r.Sources, o.GetNamespace()) && r.Selector.Matches(labels.Set(o.GetLabels())) && !IsCopy(o)
+}
+
+// IsCopy reports whether an object says that a rule made it, by any mark, so that no copy becomes a source by losing one.
+func IsCopy(o metav1.Object) bool {
+	controller := metav1.GetControllerOf(o)
+	return o.GetLabels()[apply.OwnerUIDLabel] != "" || o.GetAnnotations()[apply.OwnerAnnotation] != "" ||
+		controller != nil && controller.Kind == "CopyratorRule"
 }
 
 // Trusted reports whether the rule is one of the operator's own namespace.
