@@ -52,6 +52,7 @@ type state struct {
 	calm       *calm     // nil if there is something to do
 	troubles   patience
 	known      map[types.UID]readiness // of children
+	late       map[childID]bool        // children that failed in the last pass, in a way that may not come again
 }
 
 // maxRounds is how many passes follow each other at once while each of them writes. An operator that still writes then
@@ -200,7 +201,7 @@ func (e *engine[T]) state(key types.NamespacedName, o T) *state {
 	defer e.mu.Unlock()
 	st, ok := e.states[key]
 	if !ok || st.uid != o.GetUID() {
-		st = &state{uid: o.GetUID(), troubles: patience{}, known: map[types.UID]readiness{}}
+		st = &state{uid: o.GetUID(), troubles: patience{}, known: map[types.UID]readiness{}, late: map[childID]bool{}}
 		e.states[key] = st
 	}
 	if st.generation != o.GetGeneration() {
@@ -288,7 +289,7 @@ func (e *engine[T]) newPass(ctx context.Context, st *state, o T, seen *snapshot)
 	return &Pass[T]{
 		Object: object.Copy(o), Log: log.FromContext(ctx), Now: time.Now(), Namespaces: e.namespaces,
 		record: record{
-			seen: seen, troubles: st.troubles, known: st.known, excerpts: &e.excerpts,
+			seen: seen, troubles: st.troubles, known: st.known, late: st.late, excerpts: &e.excerpts,
 			refs: referrer{lookup: e.references.get, read: readFull(e.client), key: key},
 		},
 	}

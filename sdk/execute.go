@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -54,11 +55,12 @@ const hopeless = 3
 
 // execute carries out the steps of a plan in order and reports whether it wrote. A failure that concerns one child is
 // kept in its step and the others go on, and so they do after one that may not come again; any other ends the execution.
+// What failed in the last pass comes last, so that it keeps nothing else from being carried out, however often it fails.
 func (e *engine[T]) execute(ctx context.Context, p *Pass[T]) (wrote bool, err error) {
 	defer recoverPanic(ctx, &err) // of a ReadyWhen
 	var failed error
 	failures := 0
-	for _, s := range p.plan {
+	for _, s := range p.inTurn() {
 		s.stored = s.live
 		switch other := s.blocked(); {
 		case other != nil:
@@ -73,11 +75,13 @@ func (e *engine[T]) execute(ctx context.Context, p *Pass[T]) (wrote bool, err er
 		if did {
 			failures = 0
 		}
+		delete(p.late, s.id())
 		switch classify(err) {
 		case classNone:
 		case classWait, classConflict, classContended, classRejected, classInvalid:
 			s.err = err
 		case classTransient:
+			p.late[s.id()] = true
 			if failures++; failures == hopeless {
 				return wrote, err
 			}
@@ -90,6 +94,25 @@ func (e *engine[T]) execute(ctx context.Context, p *Pass[T]) (wrote bool, err er
 		s.assess()
 	}
 	return wrote, failed
+}
+
+// inTurn returns the plan in its order, but for the children that failed in the last pass, and those that wait for them.
+func (r *record) inTurn() []*step {
+	maps.DeleteFunc(r.late, func(id childID, _ bool) bool { return !r.planned[id] })
+	if len(r.late) == 0 {
+		return r.plan
+	}
+	var first, last []*step
+	isLast := map[*step]bool{}
+	for _, s := range r.plan {
+		isLast[s] = r.late[s.id()] || slices.ContainsFunc(s.after, func(other *step) bool { return isLast[other] })
+		if isLast[s] {
+			last = append(last, s)
+		} else {
+			first = append(first, s)
+		}
+	}
+	return append(first, last...)
 }
 
 // carryOut makes one child what it should be, with at most one write in the ordinary case.
@@ -198,13 +221,18 @@ func (e *engine[T]) stored(p *Pass[T], s *step, from string, i *apply.Intent, st
 	}
 }
 
+// polled are the reasons to wait for whose end no event need tell: the operator may not be allowed to watch namespaces.
+//
+//nolint:gochecknoglobals // it is constant.
+var polled = []string{reasonKindNotInstalled, reasonNamespaceNotFound, reasonNamespaceTerminating}
+
 // rejected turns a refusal of this child into a failure that concerns it alone, to be tried again later.
 func (e *engine[T]) rejected(p *Pass[T], s *step, i *apply.Intent, err error) error {
 	if unknownKind(err) {
 		err = kindNotInstalled(s.gvk, notInstalled)
 	}
 	err = rejection(s.gvk.Kind, s.String(), err)
-	if refusal := gravest(err); refusal != nil && (refusal.class == classRejected || refusal.reason == reasonKindNotInstalled) {
+	if refusal := gravest(err); refusal != nil && (refusal.class == classRejected || slices.Contains(polled, refusal.reason)) {
 		return p.troubles.refused(s.about(i), refusal, time.Now())
 	}
 	return err

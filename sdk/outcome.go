@@ -123,7 +123,9 @@ func rejection(kind, child string, err error) error {
 	case errors.Is(err, apply.ErrStale): // which may be told with a code of its own
 		return err
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return Wait("NamespaceTerminating", "the namespace is being deleted")
+		return Wait(reasonNamespaceTerminating, "the namespace is being deleted")
+	case ofNamespace(err):
+		return Wait(reasonNamespaceNotFound, "%s: its namespace does not exist", child)
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err),
 		apierrors.IsMethodNotSupported(err), apierrors.IsRequestEntityTooLargeError(err):
 		message := fmt.Sprintf("%s is refused: %s", child, statusMessage(err))
@@ -136,6 +138,18 @@ func rejection(kind, child string, err error) error {
 	default:
 		return err
 	}
+}
+
+const (
+	reasonNamespaceNotFound    = "NamespaceNotFound"
+	reasonNamespaceTerminating = "NamespaceTerminating"
+)
+
+// ofNamespace reports whether a child could not be made because its namespace does not exist.
+func ofNamespace(err error) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil &&
+		status.Status().Details.Kind == "namespaces"
 }
 
 // crowded adds a way out to the refusal of a child that would replace the present one. What is forbidden, such as by a

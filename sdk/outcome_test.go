@@ -60,6 +60,10 @@ func TestRejectionGoesByCodeAndCause(t *testing.T) {
 		"forbidden":                       {apierrors.NewForbidden(things, "a", errors.New("quota")), "Thing", classRejected},
 		"bad request":                     {apierrors.NewBadRequest("no"), "Thing", classRejected},
 		"the namespace is on its way out": {terminating, "Thing", classWait},
+		"the namespace is not there": {
+			apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "a"), "Thing", classWait,
+		},
+		"it is not there": {apierrors.NewNotFound(things, "a"), "Thing", classTransient},
 		"another object of that name": {
 			errors.Join(apply.ErrStale, apierrors.NewInvalid(schema.GroupKind{}, "a", nil)), "Thing", classStale,
 		},

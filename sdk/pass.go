@@ -53,6 +53,7 @@ type record struct {
 	refs     referrer
 	troubles patience
 	known    map[types.UID]readiness
+	late     map[childID]bool
 	keeps    []schema.GroupVersionKind // of which a clean-up hands children over
 	reports  []func([]conditions.Child)
 }

@@ -69,6 +69,7 @@
 //	the status of what is found is news                               TestFind
 //	... or its spec is none                                           TestFind
 //	the failure of one child ends the pass                            TestFailureOfOneChildDoesNotStopTheOthers
+//	those that keep failing keep others from being written            TestChildrenThatKeepFailingComeLast
 //	a pass over many children goes on until the last is written       TestVeryManyChildrenAreWrittenInTurns
 //	what leaves the plan is deleted although it is to be kept         TestUnplannedChildrenCanBeKept
 //	every event leads to a pass                                       TestOwnWritesCauseNoPasses

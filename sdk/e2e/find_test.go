@@ -266,6 +266,40 @@ func TestFailureOfOneChildDoesNotStopTheOthers(t *testing.T) {
 	converged(k, running, s)
 }
 
+// Those that fail each time come last, so that even many of them keep no other from being written, nor what waits for them.
+func TestChildrenThatKeepFailingComeLast(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	var failing, more atomic.Bool
+	failing.Store(true)
+	f := &faults{before: func(req *http.Request) (*http.Response, error) {
+		if req.Method == http.MethodPatch && strings.Contains(req.URL.Path, "/configmaps/bad-") && failing.Load() {
+			return broken(req), nil
+		}
+		return nil, nil //nolint:nilnil // the server answers
+	}}
+	running := start(k, operator(func(_ context.Context, p *pass) error {
+		var bad []sdk.Planned
+		for _, name := range []string{"bad-1", "bad-2", "bad-3", "bad-4"} {
+			bad = append(bad, sdk.Apply(p, configMap(p.Object, name)))
+		}
+		sdk.Apply(p, configMap(p.Object, "after"), sdk.After(bad...))
+		sdk.Apply(p, configMap(p.Object, "good"))
+		if more.Load() {
+			sdk.Apply(p, configMap(p.Object, "more"))
+		}
+		return nil
+	}), f.config(k))
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(named(&corev1.ConfigMap{}, "good"), text("hello"))
+	more.Store(true)
+	k.Eventually(named(&corev1.ConfigMap{}, "more"), text("hello"))
+	failing.Store(false)
+	k.Eventually(named(&corev1.ConfigMap{}, "after"), text("hello"))
+	converged(k, running, s)
+}
+
 // What leaves the plan is handed over if the pass says so.
 func TestUnplannedChildrenCanBeKept(t *testing.T) {
 	t.Parallel()
