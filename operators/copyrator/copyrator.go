@@ -175,7 +175,8 @@ func (c *copyrator) find(
 		}
 		whole, granted := rule.MayRead(name, namespaces[i].Annotations), false
 		for _, o := range all {
-			if o.DeletionTimestamp == nil && o.Name != rootCertificates && !desired.IsCopy(o) && (whole || rule.Granted(o.Annotations)) {
+			copied := o.DeletionTimestamp == nil && o.Name != rootCertificates && !desired.IsCopy(o)
+			if copied && (whole || rule.Granted(o.Annotations)) {
 				found.Sources, granted = append(found.Sources, o), true
 			}
 		}

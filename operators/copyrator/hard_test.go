@@ -2,19 +2,24 @@ package copyrator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/yaml"
 
+	"github.com/homeostat-dev/homeostat/operators/copyrator"
 	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
+	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
@@ -363,4 +368,91 @@ func TestNewNamespaceRelabelTerminate(t *testing.T) { //nolint:paralleltest // s
 	})
 	c.still("all is done", func() { <-time.After(2 * time.Second) })
 	c.restart()
+}
+
+// in is the operator for some namespaces.
+type in struct {
+	testkit.Runnable
+
+	namespaces []string
+}
+
+// SetupWithManager implements testkit.Runnable.
+func (o in) SetupWithManager(mgr manager.Manager, opts ...sdk.SetupOption) error {
+	return o.Runnable.SetupWithManager(mgr, append(opts, sdk.InNamespaces(o.namespaces...))...)
+}
+
+// A namespace that the operator is told to watch and that does not exist is told of, keeps nothing from the others, and gets
+// its copies when it comes; and so does one that goes and comes again, of which the operator is told by nobody.
+func TestWatchedNamespaceIsMissing(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.op.Stop()
+	good, missing := c.namespace("good"), c.Namespace+"-a-missing"
+	watched := in{copyrator.New(c.options), []string{c.Namespace, good, missing}}
+	c.op = c.Run(watched, testkit.ClusterWide())
+	for i := range 5 {
+		c.Apply(configMap(c.Namespace, fmt.Sprintf("x-%d", i), "one"))
+	}
+	rule := c.rule("r")
+	c.Apply(rule)
+	c.Eventually(rule, testkit.Match("5 of 10", func(r *v1.CopyratorRule) bool {
+		return r.Status.Synced == 5 && r.Status.Failed == 5 && r.Status.Failures[0].Reason == "NamespaceNotFound"
+	}))
+	last := at(c.Namespace, "x-4")
+	c.Update(last, func() { last.Data["key"] = "two" })
+	c.Eventually(at(good, "x-4"), value("two"))
+	for range 2 {
+		c.namespace("a-missing")
+		c.Eventually(at(missing, "x-4"), value("two"))
+		c.Eventually(rule, testkit.Ready(), synced(10))
+		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: missing}}
+		c.Delete(n)
+		c.gone(n)
+	}
+}
+
+// An admission webhook that does not answer keeps copies out of the namespaces that it is for, and out of no other.
+func TestWebhookThatIsDown(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	good := c.namespace("good")
+	guarded := map[string]string{"guarded": c.Namespace}
+	for _, name := range []string{"a", "b"} {
+		c.namespace(name, func(n *corev1.Namespace) { n.Labels = guarded })
+	}
+	hook := &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: c.Namespace},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "down.example.com", AdmissionReviewVersions: []string{"v1"},
+			SideEffects:       new(admissionv1.SideEffectClassNone),
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: guarded},
+			ClientConfig:      admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			}},
+		}},
+	}
+	c.Apply(hook)
+	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), hook) })
+	c.Wait("the webhook to be asked", func(ctx context.Context) error {
+		err := c.Client.Create(ctx, configMap(c.Namespace+"-a", "probe", ""), client.DryRunAll)
+		if err == nil {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	for i := range 6 {
+		c.Apply(configMap(c.Namespace, fmt.Sprintf("x-%d", i), "one"))
+	}
+	rule := c.rule("r")
+	c.Apply(rule)
+	c.Eventually(at(good, "x-5"), value("one"))
+	c.Eventually(rule, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Retrying"))
+	last := at(c.Namespace, "x-5")
+	c.Update(last, func() { last.Data["key"] = "two" })
+	c.Eventually(at(good, "x-5"), value("two"))
+	c.Delete(hook)
+	c.Eventually(rule, testkit.Ready(), synced(18))
 }

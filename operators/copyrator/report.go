@@ -75,7 +75,8 @@ func (r *report) count(p *pass, children []conditions.Child) {
 		case c.Ready:
 			status.Synced++
 			continue
-		case c.Reason == "Progressing" || c.Reason == "NamespaceTerminating":
+		case c.Reason == "Progressing" || c.Reason == "NamespaceTerminating",
+			c.Reason == "NamespaceNotFound" && len(p.Namespaces) == 0: // it went; the next pass knows
 			continue
 		case c.Reason == reasonConflict:
 			status.Conflicts++

@@ -29,8 +29,8 @@ type Shadowed struct {
 }
 
 // Copies says what copies there should be in these namespaces, by source and namespace. Of two sources of one name the
-// older one is copied, and of the same age the one whose UID comes first. What a peer copies that comes before this rule in a
-// namespace (see [Rule.Before]), this one does not. A source is never taken for a place to copy to.
+// older one is copied, and of the same age the one whose UID comes first. What a peer copies that comes before this rule in
+// a namespace (see [Rule.Before]), this one does not. A source is never taken for a place to copy to.
 func (f Found) Copies(namespaces []*metav1.PartialObjectMetadata, peers []Found) (copies []Copy, shadowed []Shadowed) {
 	places := map[string][]string{} // of sources, by name
 	for _, s := range f.Sources {
