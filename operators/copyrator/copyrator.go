@@ -31,7 +31,8 @@ type pass = sdk.Pass[*v1.CopyratorRule]
 // New returns the operator that works as the options say.
 func New(o Options) *sdk.Operator[*v1.CopyratorRule] {
 	c := &copyrator{Options: o, settings: desired.Settings{
-		Namespace: o.Namespace, Exclude: o.ExcludeNamespaces, Consent: o.Consent, ManagedBy: name,
+		Namespace: o.Namespace, Exclude: o.ExcludeNamespaces, AllowSources: o.AllowSourceNamespaces, Consent: o.Consent,
+		ManagedBy: name,
 	}}
 	owns := []client.Object{sdk.Exact(sdk.MetadataOnly(&corev1.ConfigMap{}), "data", "binaryData")}
 	if o.Secrets {
@@ -44,8 +45,9 @@ func New(o Options) *sdk.Operator[*v1.CopyratorRule] {
 		Reconcile:   c.reconcile,
 		Finalize:    c.finalize,
 		Selects:     c.selects,
-		Paused:      func(rule *v1.CopyratorRule) bool { return rule.Suspend },
-		DryRun:      func(rule *v1.CopyratorRule) bool { return rule.DryRun },
+		// Who deletes a rule does not want to wait for its end until somebody resumes it.
+		Paused: func(rule *v1.CopyratorRule) bool { return rule.Suspend && rule.DeletionTimestamp == nil },
+		DryRun: func(rule *v1.CopyratorRule) bool { return rule.DryRun && rule.DeletionTimestamp == nil },
 	}
 }
 
@@ -161,7 +163,7 @@ func (c *copyrator) find(
 	found.Rule = rule
 	for _, name := range rule.Sources {
 		i := slices.IndexFunc(namespaces, func(n *metav1.PartialObjectMetadata) bool { return n.Name == name })
-		if i < 0 && rule.Trusted() && len(p.Namespaces) == 0 {
+		if i < 0 && rule.MayRead(name, nil) && len(p.Namespaces) == 0 {
 			continue // it may come
 		}
 		if i < 0 {

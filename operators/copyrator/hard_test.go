@@ -52,6 +52,7 @@ func TestForeignObjectAndTakeover(t *testing.T) {
 	rule := c.rule("r")
 	c.Apply(rule)
 	c.Eventually(rule, conflicts(1), testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Conflict"),
+		testkit.Condition(v1.ConditionSynced, metav1.ConditionFalse),
 		testkit.Condition(v1.ConditionConflicts, metav1.ConditionTrue), testkit.Match("failure", func(r *v1.CopyratorRule) bool {
 			return told(r, target, "x", "delete it or rename it")
 		}))

@@ -3,6 +3,7 @@ package copyrator
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -20,6 +21,9 @@ type Options struct {
 	Secrets bool
 	// ExcludeNamespaces get no copies by rules that name no targets, with * and ? as in a rule.
 	ExcludeNamespaces []string
+	// AllowSourceNamespaces may be read by every rule, as if their annotation copyrator.flant.com/allow-from were *, with * and
+	// ? as in a rule.
+	AllowSourceNamespaces []string
 	// Consent keeps rules outside of Namespace to those namespaces whose annotation copyrator.flant.com/accept-from names
 	// theirs.
 	Consent bool
@@ -45,17 +49,25 @@ func (o *Options) Define(flags *flag.FlagSet) {
 	flags.BoolVar(&o.Secrets, "secrets", true, "copy Secrets too, for which the operator needs the rights")
 	flags.Func("exclude-namespaces",
 		"namespaces that get no copies by rules that name no targets, separated by commas, with * and ?; default: none",
-		func(value string) error {
-			o.ExcludeNamespaces = nil
-			for item := range strings.SplitSeq(value, ",") {
-				if item = strings.TrimSpace(item); item != "" {
-					o.ExcludeNamespaces = append(o.ExcludeNamespaces, item)
-				}
-			}
-			return nil
-		})
+		listOf(&o.ExcludeNamespaces))
+	flags.Func("allow-source-namespaces",
+		"namespaces that every rule may read, separated by commas, with * and ?; default: none",
+		listOf(&o.AllowSourceNamespaces))
 	flags.BoolVar(&o.Consent, "require-consent", false,
 		"keep rules outside of --namespace to namespaces whose annotation copyrator.flant.com/accept-from names theirs")
+}
+
+// listOf reads a list with commas.
+func listOf(items *[]string) func(string) error {
+	return func(value string) error {
+		*items = nil
+		for item := range strings.SplitSeq(value, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				*items = append(*items, item)
+			}
+		}
+		return nil
+	}
 }
 
 // Validate returns the first thing that is wrong with the options, as a sentence that names the flag.
@@ -63,9 +75,9 @@ func (o *Options) Validate() error {
 	if msgs := validation.IsDNS1123Label(o.Namespace); len(msgs) > 0 {
 		return fmt.Errorf("--namespace=%q: %s", o.Namespace, msgs[0])
 	}
-	for _, pattern := range append([]string{o.RuleName}, o.ExcludeNamespaces...) {
+	for _, pattern := range slices.Concat([]string{o.RuleName}, o.ExcludeNamespaces, o.AllowSourceNamespaces) {
 		if strings.Trim(pattern, "abcdefghijklmnopqrstuvwxyz0123456789-.*?") != "" {
-			return fmt.Errorf("%q, in --rule-name or --exclude-namespaces, matches no name: "+
+			return fmt.Errorf("%q, in --rule-name, --exclude-namespaces or --allow-source-namespaces, matches no name: "+
 				"use lower-case letters, digits, dashes, dots, * and ?", pattern)
 		}
 	}

@@ -108,6 +108,7 @@ func TestWrongFlags(t *testing.T) {
 	k := testkit.New(t)
 	for flag, says := range map[string]string{
 		"--namespace=Not a name": "--namespace=", "--exclude-namespaces=a,[b": `"[b"`, "--rule-name=A": `"A"`,
+		"--allow-source-namespaces=a,B": `"B"`,
 	} {
 		p := launch(t, k, nil, flag)
 		_ = p.Wait()

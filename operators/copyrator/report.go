@@ -97,6 +97,12 @@ func (r *report) count(p *pass, children []conditions.Child) {
 	} else {
 		p.SetCondition(v1.ConditionConflicts, metav1.ConditionFalse, "None", "nothing is in the way")
 	}
+	if status.Synced == status.Desired {
+		p.SetCondition(v1.ConditionSynced, metav1.ConditionTrue, "Synced", "every copy is as it should be")
+	} else {
+		p.SetCondition(v1.ConditionSynced, metav1.ConditionFalse, "NotSynced",
+			"not every copy is as it should be: status.failures says which and why, those on their way apart")
+	}
 	if status.Synced == status.Desired && status.Digest != r.digest {
 		status.Digest, status.LastSyncTime = r.digest, &metav1.Time{Time: p.Now}
 		p.Event("Synced", "%d copies of %d sources are in %d namespaces",

@@ -238,6 +238,27 @@ func TestSuspendAndDryRun(t *testing.T) {
 	c.Eventually(at(target, "x"), value("two"))
 }
 
+// A rule that is suspended, or only tried, is deleted like any other: nobody has to resume it, or delete its namespace in vain.
+func TestSuspendedRuleCanBeDeleted(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	target := c.namespace("target")
+	c.Apply(configMap(c.Namespace, "x", "one"))
+	for condition, change := range map[string]func(*v1.CopyratorRule){
+		"Paused": func(r *v1.CopyratorRule) { r.Suspend = true },
+		"DryRun": func(r *v1.CopyratorRule) { r.DryRun = true },
+	} {
+		rule := c.rule(strings.ToLower(condition))
+		c.Apply(rule)
+		c.Eventually(rule, testkit.Ready(), synced(1), testkit.Condition(v1.ConditionSynced, metav1.ConditionTrue))
+		c.Update(rule, func() { change(rule) })
+		c.Eventually(rule, testkit.Condition(condition, metav1.ConditionTrue))
+		c.Delete(rule)
+		c.gone(rule)
+		c.gone(at(target, "x"))
+	}
+}
+
 // The targets are those that the rule names, less those that do not want any.
 func TestTargets(t *testing.T) {
 	t.Parallel()

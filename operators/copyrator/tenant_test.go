@@ -145,6 +145,25 @@ func grantsEnd(c *cluster, mine, victim string) {
 	c.gone(mineOpen)
 }
 
+// What the operator is told to let everybody read, tenants read, and nothing else; also where it sees no annotations.
+func TestAllowedSourceNamespaces(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, func(o *copyrator.Options) { o.AllowSourceNamespaces = []string{"*-shared"} })
+	mine, shared, victim := c.namespace("mine"), c.namespace("shared"), c.namespace("victim")
+	c.Apply(configMap(shared, "x", "one"))
+	c.Apply(configMap(victim, "y", "one"))
+	rule := c.rule("r", func(r *v1.CopyratorRule) {
+		r.Namespace, r.Namespaces, r.TargetNamespaces = mine, []string{shared}, []string{mine}
+	})
+	c.Apply(rule)
+	c.Eventually(rule, testkit.Ready(), synced(1), testkit.Condition(v1.ConditionAuthorized, metav1.ConditionTrue))
+	c.op.Stop()
+	c.op = c.Run(in{copyrator.New(c.options), []string{mine, shared, victim}}, testkit.ClusterWide())
+	c.Update(rule, func() { rule.Namespaces = []string{shared, victim} })
+	c.Eventually(rule, synced(1), testkit.Reason(v1.ConditionAuthorized, metav1.ConditionFalse, "NotGranted"))
+	c.gone(at(mine, "y"))
+}
+
 // A tenant's rule writes over nothing, and where the operator asks for consent it reaches only those who gave it.
 func TestTenantWritesOverNothing(t *testing.T) {
 	t.Parallel()

@@ -85,11 +85,12 @@ type Rule struct {
 	// +kubebuilder:default={}
 	CopyLabels Labels `json:"labels,omitempty,omitzero"`
 
-	// Suspend makes the operator leave the copies as they are.
+	// Suspend makes the operator leave the copies as they are. A rule that is deleted goes with its copies nevertheless, as
+	// orphanPolicy says.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// DryRun makes the operator say in the condition DryRun what it would do, and do nothing.
+	// DryRun makes the operator say in the condition DryRun what it would do, and do nothing until the rule is deleted.
 	// +optional
 	DryRun bool `json:"dryRun,omitempty"`
 }

@@ -54,6 +54,8 @@ type CopyratorRuleStatus struct {
 const (
 	// ConditionAuthorized says whether the rule may read all of its source namespaces.
 	ConditionAuthorized = "Authorized"
+	// ConditionSynced says whether every copy that there should be is as it should be.
+	ConditionSynced = "Synced"
 	// ConditionConflicts says whether somebody else's object keeps a copy out.
 	ConditionConflicts = "Conflicts"
 )

@@ -36,6 +36,8 @@ type Settings struct {
 	Namespace string
 	// Exclude are the namespaces that a rule which names no targets does not reach, with * and ?.
 	Exclude []string
+	// AllowSources are the namespaces that every rule may read, with * and ?.
+	AllowSources []string
 	// Consent keeps rules outside of the operator's namespace to those namespaces that accept them.
 	Consent bool
 	// ManagedBy is the value of the label managed-by of all copies.
@@ -177,7 +179,7 @@ func (r *Rule) Trusted() bool { return r.Namespace == r.settings.Namespace }
 
 // MayRead reports whether the rule may read all of a namespace with these annotations.
 func (r *Rule) MayRead(namespace string, annotations map[string]string) bool {
-	return r.Trusted() || namespace == r.Namespace || r.Granted(annotations)
+	return r.Trusted() || namespace == r.Namespace || matches(r.settings.AllowSources, namespace) || r.Granted(annotations)
 }
 
 // Granted reports whether the annotations of a namespace or of a source let the rule read it.
