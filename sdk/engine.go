@@ -217,6 +217,7 @@ type outcome struct {
 	requeue time.Duration
 	version string // of the object after the pass
 	more    bool   // it ended because its turn was over
+	tried   bool   // its plan was carried out, but for children that failed in a way that may not come again
 }
 
 // pass looks at the object once: it lets the operator compute, carries out what it recorded and stores the status.
@@ -242,13 +243,14 @@ func (e *engine[T]) pass(ctx context.Context, st *state, o T, seen *snapshot) ou
 			return outcome{wrote: wrote, err: err}
 		}
 		out.wrote, out.err = e.execute(ctx, p)
+		out.tried = classify(out.err) == classTransient
 	}
 	return e.conclude(ctx, st, o, p, out)
 }
 
-// conclude stores the status of a pass and, if the plan was complete, prunes.
+// conclude stores the status of a pass and prunes: everywhere if the plan was complete, else where nothing of it failed.
 func (e *engine[T]) conclude(ctx context.Context, st *state, o T, p *Pass[T], out outcome) outcome {
-	complete := out.err == nil
+	complete, tried := out.err == nil, out.tried
 	if complete {
 		out.err = worst(p.plan)
 	}
@@ -268,10 +270,10 @@ func (e *engine[T]) conclude(ctx context.Context, st *state, o T, p *Pass[T], ou
 		return outcome{wrote: out.wrote, err: err, version: out.version}
 	}
 	defer func() { out.more = p.turn.ended }()
-	if complete {
-		pruned, err := e.prune(ctx, p)
+	if complete || tried {
+		pruned, err := e.prune(ctx, p, tried)
 		out.wrote = out.wrote || pruned
-		if err != nil {
+		if err != nil && !tried {
 			out.err = err
 		}
 	}

@@ -277,11 +277,19 @@ func (e *engine[T]) immutable(
 	return deleted, nil
 }
 
-// prune deletes the children that the plan no longer has, after releasing those that are tracked, or hands them over.
-func (e *engine[T]) prune(ctx context.Context, p *Pass[T]) (wrote bool, err error) {
+// prune deletes the children that the plan no longer has, after releasing those that are tracked, or hands them over. If some
+// of the plan could not be written, it leaves their namespaces alone: what should take the place of these may be among it.
+func (e *engine[T]) prune(ctx context.Context, p *Pass[T], failed bool) (wrote bool, err error) {
+	spared := map[string]bool{}
+	for id := range p.late {
+		spared[id.key.Namespace] = failed
+	}
 	for _, id := range p.seen.unplanned(p.plan) {
 		if p.turn.over() {
 			return wrote, nil
+		}
+		if spared[id.key.Namespace] {
+			continue
 		}
 		end := e.discard
 		if slices.Contains(p.keeps, id.gvk) {
