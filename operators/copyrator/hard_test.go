@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -422,28 +422,7 @@ func TestWebhookThatIsDown(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		c.namespace(name, func(n *corev1.Namespace) { n.Labels = guarded })
 	}
-	hook := &admissionv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: c.Namespace},
-		Webhooks: []admissionv1.ValidatingWebhook{{
-			Name: "down.example.com", AdmissionReviewVersions: []string{"v1"},
-			SideEffects:       new(admissionv1.SideEffectClassNone),
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: guarded},
-			ClientConfig:      admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")},
-			Rules: []admissionv1.RuleWithOperations{{
-				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
-			}},
-		}},
-	}
-	c.Apply(hook)
-	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), hook) })
-	c.Wait("the webhook to be asked", func(ctx context.Context) error {
-		err := c.Client.Create(ctx, configMap(c.Namespace+"-a", "probe", ""), client.DryRunAll)
-		if err == nil {
-			return errors.New("it is not")
-		}
-		return nil
-	})
+	hook := c.guard(c.Namespace+"-a", guarded)
 	for i := range 6 {
 		c.Apply(configMap(c.Namespace, fmt.Sprintf("x-%d", i), "one"))
 	}
@@ -456,4 +435,58 @@ func TestWebhookThatIsDown(t *testing.T) {
 	c.Eventually(at(good, "x-5"), value("two"))
 	c.Delete(hook)
 	c.Eventually(rule, testkit.Ready(), synced(18))
+}
+
+// A right that is withdrawn, or a source that goes, ends the copies, also while something else cannot be written.
+func TestCopiesGoWhileAWebhookIsDown(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	good, bad := c.namespace("good"), c.namespace("bad")
+	source := configMap(c.Namespace, "x", "one")
+	c.Apply(source)
+	c.Apply(configMap(c.Namespace, "y", "one"))
+	rule := c.rule("r")
+	c.Apply(rule)
+	c.Eventually(rule, testkit.Ready(), synced(4))
+	hook := c.guard(bad, map[string]string{"kubernetes.io/metadata.name": bad})
+	c.Update(source, func() { source.Data["key"] = "two" })
+	c.Eventually(rule, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Retrying"))
+	c.Delete(at(c.Namespace, "y"))
+	c.gone(at(good, "y"))
+	c.Delete(hook)
+	c.gone(at(bad, "y"))
+	c.Eventually(rule, testkit.Ready(), synced(2))
+}
+
+// guard lets an admission webhook that is down decide about ConfigMaps in the namespaces with these labels, this one among
+// them.
+func (c *cluster) guard(namespace string, labels map[string]string) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	c.t.Helper()
+	hook := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: c.Namespace},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "down.example.com", AdmissionReviewVersions: []string{"v1"},
+			SideEffects:       new(admissionregistrationv1.SideEffectClassNone),
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: labels},
+			ClientConfig:      admissionregistrationv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{
+					admissionregistrationv1.Create, admissionregistrationv1.Update,
+				},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"},
+				},
+			}},
+		}},
+	}
+	c.Apply(hook)
+	c.t.Cleanup(func() { _ = c.Client.Delete(context.WithoutCancel(c.Context()), hook) })
+	c.Wait("the webhook to be asked", func(ctx context.Context) error {
+		err := c.Client.Create(ctx, configMap(namespace, "probe", ""), client.DryRunAll)
+		if err == nil {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	return hook
 }

@@ -238,7 +238,7 @@ func TestSuspendAndDryRun(t *testing.T) {
 	c.Eventually(at(target, "x"), value("two"))
 }
 
-// A rule that is suspended, or only tried, is deleted like any other: nobody has to resume it, or delete its namespace in vain.
+// A rule that is suspended, or only tried, is deleted like any other: nobody has to resume it first, so that it can go.
 func TestSuspendedRuleCanBeDeleted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
