@@ -277,8 +277,8 @@ func (e *engine[T]) immutable(
 	return deleted, nil
 }
 
-// prune deletes the children that the plan no longer has, after releasing those that are tracked, or hands them over. If some
-// of the plan could not be written, it leaves their namespaces alone: what should take the place of these may be among it.
+// prune deletes the children that the plan no longer has, after releasing those that are tracked, or hands them over. If
+// some of the plan could not be written, it leaves their namespaces alone: what replaces a child may be among it.
 func (e *engine[T]) prune(ctx context.Context, p *Pass[T], failed bool) (wrote bool, err error) {
 	spared := map[string]bool{}
 	for id := range p.late {
