@@ -91,6 +91,7 @@ func (e *engine[T]) execute(ctx context.Context, p *Pass[T]) (wrote bool, err er
 		default:
 			return wrote, err
 		}
+		s.tried = true
 		s.assess()
 	}
 	return wrote, failed
@@ -281,8 +282,10 @@ func (e *engine[T]) immutable(
 // some of the plan could not be written, it leaves their namespaces alone: what replaces a child may be among it.
 func (e *engine[T]) prune(ctx context.Context, p *Pass[T], failed bool) (wrote bool, err error) {
 	spared := map[string]bool{}
-	for id := range p.late {
-		spared[id.key.Namespace] = failed
+	for _, s := range p.plan {
+		if failed && !s.tried {
+			spared[s.key.Namespace] = true
+		}
 	}
 	for _, id := range p.seen.unplanned(p.plan) {
 		if p.turn.over() {

@@ -34,6 +34,7 @@ type step struct {
 	terminating bool
 	known       map[types.UID]readiness
 
+	tried   bool          // it was carried out, or refused for a reason of its own
 	stored  client.Object // what exists now, nil if nothing does
 	isReady bool
 	waits   string // what is missing for it to be ready

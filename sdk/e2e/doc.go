@@ -69,6 +69,7 @@
 //	the status of what is found is news                               TestFind
 //	... or its spec is none                                           TestFind
 //	the failure of one child ends the pass                            TestFailureOfOneChildDoesNotStopTheOthers
+//	what was not tried counts as what did not fail                    TestNothingGoesBeforeWhatReplacesIt
 //	those that keep failing keep others from being written            TestChildrenThatKeepFailingComeLast
 //	a pass over many children goes on until the last is written       TestVeryManyChildrenAreWrittenInTurns
 //	what leaves the plan is deleted although it is to be kept         TestUnplannedChildrenCanBeKept

@@ -300,6 +300,47 @@ func TestChildrenThatKeepFailingComeLast(t *testing.T) {
 	converged(k, running, s)
 }
 
+// What the plan has instead comes before what it no longer has goes, also if the pass ended in between because too much failed.
+func TestNothingGoesBeforeWhatReplacesIt(t *testing.T) {
+	t.Parallel()
+	k, far := testkit.New(t), testkit.New(t)
+	var failing atomic.Bool
+	f := &faults{before: func(req *http.Request) (*http.Response, error) {
+		if req.Method == http.MethodPatch && strings.Contains(req.URL.Path, "/configmaps/bad-") && failing.Load() {
+			return broken(req), nil
+		}
+		return nil, nil //nolint:nilnil // the server answers
+	}}
+	running := runFar(k, far, operator(func(_ context.Context, p *pass) error {
+		for _, name := range []string{"bad-1", "bad-2", "bad-3"} {
+			c := configMap(p.Object, name)
+			c.Namespace = far.Namespace
+			sdk.Apply(p, c)
+		}
+		sdk.Apply(p, configMap(p.Object, p.Object.Spec.Text))
+		return nil
+	}), f.config(k))
+	s := newSite("a")
+	s.Spec.Text = "before"
+	k.Apply(s)
+	k.Eventually(s, testkit.Ready())
+	failing.Store(true)
+	running.Recorder().Reset()
+	k.Update(s, func() { s.Spec.Text = "after" })
+	k.Eventually(named(&corev1.ConfigMap{}, "before"), testkit.Gone())
+	failing.Store(false)
+	k.Eventually(s, testkit.Ready())
+	var order []string
+	for _, r := range running.Recorder().Writes() {
+		if r.Namespace == k.Namespace && r.Resource == "configmaps" {
+			order = append(order, r.Verb+" "+r.Name)
+		}
+	}
+	if diff := cmp.Diff([]string{"apply after", "delete before"}, order); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
 // What leaves the plan is handed over if the pass says so.
 func TestUnplannedChildrenCanBeKept(t *testing.T) {
 	t.Parallel()
