@@ -48,6 +48,15 @@ func Invalid(reason, format string, args ...any) error {
 	return &problem{class: classInvalid, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
+// Reason returns the reason that an error was made with by [Wait], [WaitFor], [Invalid] or a function that returns such an
+// error, such as [Ref]; "" if it is another one.
+func Reason(err error) string {
+	if p := gravest(err); p != nil && (p.class == classWait || p.class == classInvalid) {
+		return p.reason
+	}
+	return ""
+}
+
 func panicked(x any) error {
 	return &problem{class: classPanic, reason: "Panic", message: fmt.Sprintf("panic: %v", x)}
 }

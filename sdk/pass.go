@@ -283,6 +283,17 @@ func After(children ...Planned) ApplyOption {
 	}
 }
 
+// OnceExists holds the child back, neither creating nor changing it, while one of these is not there as a child of p.Object:
+// it could not be made, or what has its name is somebody else's. It is for what would use or change whatever has that name.
+// Unlike [After] it does not wait until they are ready.
+func OnceExists(children ...Planned) ApplyOption {
+	return func(s *step) {
+		for _, c := range children {
+			s.onceExists = append(s.onceExists, c.planned())
+		}
+	}
+}
+
 // Disown leaves a field to others; see [apply.Disown].
 func Disown(path string) ApplyOption {
 	return func(s *step) { s.intent, s.disowns = append(s.intent, apply.Disown(path)), true }

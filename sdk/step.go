@@ -19,6 +19,7 @@ type step struct {
 	fill           func(context.Context) (client.Object, error) // makes what is sent; nil if desired is
 	intent         []apply.Option
 	after          []*step
+	onceExists     []*step
 	ready          func(client.Object) (bool, string)
 	immutable      ImmutablePolicy
 	conflictReason string
@@ -65,6 +66,11 @@ func (s *step) String() string {
 func (s *step) blocked() *step {
 	for _, other := range s.after {
 		if !other.isReady {
+			return other
+		}
+	}
+	for _, other := range s.onceExists {
+		if other.stored == nil {
 			return other
 		}
 	}

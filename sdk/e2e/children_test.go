@@ -73,6 +73,31 @@ func TestAfterOrdersByReadiness(t *testing.T) {
 	}
 }
 
+// A child that would use what has the name of another is not made while that is somebody else's, and does not wait for it
+// to be ready.
+func TestOnceExistsWaitsForWhatIsOurs(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	running := start(k, operator(func(_ context.Context, p *pass) error {
+		first := sdk.Apply(p, configMap(p.Object, "first"), sdk.ReadyWhen(done))
+		sdk.Apply(p, configMap(p.Object, "second"), sdk.OnceExists(first))
+		return nil
+	}))
+	theirs := named(&corev1.ConfigMap{}, "first")
+	k.Apply(theirs)
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ResourceConflict"))
+	quiet(k, running, still)
+	k.Eventually(named(&corev1.ConfigMap{}, "second"), testkit.Gone())
+	k.Delete(theirs)
+	k.Eventually(named(&corev1.ConfigMap{}, "second"), testkit.Exists())
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Progressing"))
+	if _, _, message := condition(s, conditions.Ready); message != "ConfigMap first: it is not done" {
+		t.Errorf("the message is %q", message)
+	}
+}
+
 func TestCreateOnlyChildIsNeverChanged(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
