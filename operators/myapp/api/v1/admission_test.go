@@ -63,6 +63,16 @@ func TestBadInputIsRefusedWithASentence(t *testing.T) {
 		"ingress without service": {
 			"a", "{ingress: {enabled: true, host: a.example}}", "spec.ingress.enabled", "set spec.service.enabled",
 		},
+		"service without port": {
+			"a", "{ports: [], service: {enabled: true}}", "spec.service.enabled", "a Service needs a port to lead to: name one",
+		},
+		"service port of another": {
+			"a", "{ports: [{name: a, containerPort: 8080}, {name: b, containerPort: 80}], service: {enabled: true, port: 80}}",
+			"spec.service.port", "the number of another port than the first",
+		},
+		"one port twice": {
+			"a", "{ports: [{name: a, containerPort: 1}, {name: b, containerPort: 1}]}", "spec.ports", "give each item of spec.ports",
+		},
 		"service with a dot":   {"a.b", "{service: {enabled: true}}", "spec.service.enabled", noService},
 		"service with a digit": {"1a", "{service: {enabled: true}}", "spec.service.enabled", noService},
 		"port 0": {
@@ -134,6 +144,7 @@ func TestGoodInputIsAccepted(t *testing.T) {
 		"stateless":             "{replicas: 2, storage: {enabled: false}}",
 		"size":                  "{storage: {size: 500M}}",
 		"no-ports":              "{ports: []}",
+		"both-protocols":        "{ports: [{name: a, containerPort: 53}, {name: b, containerPort: 53, protocol: UDP}], service: {enabled: true, port: 53}}",
 	} {
 		k.Apply(object(t, name, spec))
 	}

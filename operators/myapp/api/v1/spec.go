@@ -23,8 +23,9 @@ type MyAppSpec struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Ports are the ports that the container listens on. The first one is that of probes and of the Ingress.
 	// +optional
-	// +kubebuilder:default={{name: http, containerPort: 80}}
+	// +kubebuilder:default={{name: http, containerPort: 80, protocol: TCP}}
 	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(p, self.exists_one(q, q.containerPort == p.containerPort && q.protocol == p.protocol))",message="one port is there twice under different names: give each item of spec.ports a containerPort of its own"
 	// +listType=map
 	// +listMapKey=name
 	Ports []Port `json:"ports,omitempty"`

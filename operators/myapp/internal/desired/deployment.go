@@ -66,6 +66,12 @@ func replicas(app *v1.MyApp) *int32 {
 	}
 }
 
+// Several reports whether the specification asks for more than one pod.
+func Several(app *v1.MyApp) bool {
+	scaling := app.Spec.Autoscaling
+	return app.Spec.Replicas != nil && *app.Spec.Replicas > 1 || scaling != nil && scaling.MaxReplicas > 1
+}
+
 // strategy names both fields of a rolling update, because they have to go when it becomes Recreate, and what nobody set
 // nobody takes away.
 func strategy(app *v1.MyApp, alone bool) appsv1.DeploymentStrategy {

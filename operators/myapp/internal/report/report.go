@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -73,22 +74,37 @@ func newestReady(pods []*corev1.Pod) *corev1.Pod {
 	return newest
 }
 
-// Trouble returns why the first of the pods that cannot run does not, as a reason and a sentence; "" if all can. What
-// counts up from one attempt to the next is left out, or the status would be written for each.
-func Trouble(pods []*corev1.Pod) (reason, message string) {
+// Trouble returns why the first of the pods that cannot run does not, or why there can be none, as a reason and a sentence;
+// "" if all can. What counts up from one attempt to the next, or has another name in each, is left out, or the status would
+// be written for each.
+func Trouble(set *appsv1.Deployment, pods []*corev1.Pod) (reason, message string) {
 	for _, pod := range pods {
-		if pod.DeletionTimestamp != nil {
-			continue
+		if reason, message := ail(pod); reason != "" {
+			return reason, message
 		}
-		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-			if w := c.State.Waiting; w != nil && !slices.Contains([]string{"", "ContainerCreating", "PodInitializing"}, w.Reason) {
-				return w.Reason, fmt.Sprintf("pod %s: container %s with image %s: %s", pod.Name, c.Name, c.Image, w.Reason)
-			}
+	}
+	if c := of(set, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
+		return cmp.Or(c.Reason, "ReplicaFailure"), "no pod can be made: " + someName.ReplaceAllString(c.Message, "it ")
+	}
+	return "", ""
+}
+
+// someName is how the API server begins the refusal of a pod.
+var someName = regexp.MustCompile(`^(?i:pods?) "[^"]*" `)
+
+// ail returns why the pod cannot run; "" if it can, or is on its way out.
+func ail(pod *corev1.Pod) (reason, message string) {
+	if pod.DeletionTimestamp != nil {
+		return "", ""
+	}
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if w := c.State.Waiting; w != nil && !slices.Contains([]string{"", "ContainerCreating", "PodInitializing"}, w.Reason) {
+			return w.Reason, fmt.Sprintf("pod %s: container %s with image %s: %s", pod.Name, c.Name, c.Image, w.Reason)
 		}
-		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-				return c.Reason, fmt.Sprintf("pod %s: %s", pod.Name, c.Message)
-			}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return c.Reason, fmt.Sprintf("pod %s: %s", pod.Name, c.Message)
 		}
 	}
 	return "", ""
@@ -130,24 +146,36 @@ func Volume(app *v1.MyApp, claim *corev1.PersistentVolumeClaim) {
 
 func less(a, b resource.Quantity) bool { return a.Cmp(b) < 0 }
 
-// Children fills in what became of the objects of the MyApp, and sums it up.
-func Children(app *v1.MyApp, set *appsv1.Deployment, children []conditions.Child) {
+// Held fills in that nothing could be planned, and why. Of the objects it tells what was known before.
+func Held(app *v1.MyApp, set *appsv1.Deployment, reason, message string) {
+	s := &app.Status
+	conditions.Set(app, ResourcesApplied, metav1.ConditionFalse, reason, message)
+	s.Phase, s.Message = v1.PhaseFailed, message
+	if reason != notFound {
+		return
+	}
+	conditions.Set(app, VolumeBound, metav1.ConditionFalse, reason, message)
+	s.Volume = &v1.VolumeStatus{Name: app.Spec.Storage.ExistingClaim, Phase: corev1.ClaimPending}
+	if s.Phase = v1.PhasePending; set.UID != "" {
+		s.Phase = v1.PhaseDegraded
+	}
+}
+
+// notFound is the reason for which a claim of somebody else is not there.
+const notFound = "ReferenceNotFound"
+
+// Children fills in what became of the objects of the MyApp, and sums it up. Trouble is what [Trouble] says.
+func Children(app *v1.MyApp, set *appsv1.Deployment, children []conditions.Child, trouble string) {
 	s := &app.Status
 	s.Resources = children
-	var refused, waiting []string
-	for _, c := range children {
-		switch {
-		case c.Ready:
-		case c.Reason == "Progressing" || c.Reason == "Failed":
-			waiting = append(waiting, c.Kind+" "+c.Name+": "+c.Message)
-		default:
-			refused = append(refused, c.Message)
-		}
-	}
+	refused, waiting := sort(children)
 	if len(refused) > 0 {
 		conditions.Set(app, ResourcesApplied, metav1.ConditionFalse, "Refused", strings.Join(refused, "; "))
 	} else {
 		conditions.Set(app, ResourcesApplied, metav1.ConditionTrue, "Applied", "")
+	}
+	if trouble != "" { // which is why they wait
+		waiting = []string{trouble}
 	}
 	late := of(set, appsv1.DeploymentProgressing)
 	switch {
@@ -162,4 +190,23 @@ func Children(app *v1.MyApp, set *appsv1.Deployment, children []conditions.Child
 	default:
 		s.Phase, s.Message = v1.PhaseProgressing, strings.Join(waiting, "; ")
 	}
+}
+
+// sort tells what somebody has to do something about from what will be by itself.
+func sort(children []conditions.Child) (refused, waiting []string) {
+	for _, c := range children {
+		switch c.Reason {
+		case conditions.Ready:
+		case "Progressing", "Failed", "WaitingForFormer", "NamespaceTerminating":
+			who := c.Kind + " " + c.Name
+			if strings.HasPrefix(c.Message, who) {
+				waiting = append(waiting, c.Message)
+			} else {
+				waiting = append(waiting, who+": "+c.Message)
+			}
+		default:
+			refused = append(refused, c.Message)
+		}
+	}
+	return refused, waiting
 }

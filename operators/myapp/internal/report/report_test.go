@@ -59,8 +59,23 @@ func TestTrouble(t *testing.T) {
 			"Unschedulable", "pod p: 0/3 nodes are available",
 		},
 	} {
-		if reason, message := report.Trouble(c.pods); reason != c.reason || message != c.message {
+		if reason, message := report.Trouble(&appsv1.Deployment{}, c.pods); reason != c.reason || message != c.message {
 			t.Errorf("%s: %q %q, want %q %q, because %s", name, reason, message, c.reason, c.message, c.why)
+		}
+	}
+}
+
+// Where no pod can be made, there is none to ask. Each attempt is refused under another name.
+func TestTroubleWithoutPods(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"a-78cf4f5647-4xvh8", "a-78cf4f5647-zzzzz"} {
+		set := &appsv1.Deployment{Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{
+			Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate",
+			Message: `pods "` + name + `" is forbidden: exceeded quota: q`,
+		}}}}
+		const want = "no pod can be made: it is forbidden: exceeded quota: q"
+		if reason, message := report.Trouble(set, nil); reason != "FailedCreate" || message != want {
+			t.Errorf("%q %q", reason, message)
 		}
 	}
 }
@@ -150,34 +165,42 @@ func TestPhase(t *testing.T) {
 	}
 	works := conditions.Child{Kind: "Service", Name: "a", Ready: true, Reason: "Ready"}
 	goes := conditions.Child{Kind: "Deployment", Name: "a", Reason: "Progressing", Message: "Replicas: 0/1"}
+	former := conditions.Child{Kind: "Deployment", Name: "a", Reason: "WaitingForFormer", Message: "Deployment a is being deleted"}
 	taken := conditions.Child{Kind: "Ingress", Name: "a", Reason: "ResourceConflict", Message: "it is theirs"}
 	for name, c := range map[string]struct {
 		set      *appsv1.Deployment
 		children []conditions.Child
+		trouble  string
 		want     v1.Phase
 		says     string
 	}{
 		"all is well": {
-			late("True", "NewReplicaSetAvailable"), []conditions.Child{works}, v1.PhaseReady, "App a resources created successfully.",
+			late("True", "NewReplicaSetAvailable"), []conditions.Child{works}, "", v1.PhaseReady, "App a resources created successfully.",
 		},
 		"nothing yet": {
-			&appsv1.Deployment{}, []conditions.Child{goes}, v1.PhasePending, "Deployment a: Replicas: 0/1",
+			&appsv1.Deployment{}, []conditions.Child{goes}, "", v1.PhasePending, "Deployment a: Replicas: 0/1",
 		},
 		"a rollout": {
-			late("True", "ReplicaSetUpdated"), []conditions.Child{works, goes}, v1.PhaseProgressing, "Deployment a: Replicas: 0/1",
+			late("True", "ReplicaSetUpdated"), []conditions.Child{works, goes}, "", v1.PhaseProgressing, "Deployment a: Replicas: 0/1",
 		},
 		"too late": {
-			late("False", "ProgressDeadlineExceeded"), []conditions.Child{goes}, v1.PhaseDegraded, "Deployment a: Replicas: 0/1",
+			late("False", "ProgressDeadlineExceeded"), []conditions.Child{goes}, "", v1.PhaseDegraded, "Deployment a: Replicas: 0/1",
 		},
 		"a pod went": {
-			late("True", "NewReplicaSetAvailable"), []conditions.Child{goes}, v1.PhaseDegraded, "Deployment a: Replicas: 0/1",
+			late("True", "NewReplicaSetAvailable"), []conditions.Child{goes}, "", v1.PhaseDegraded, "Deployment a: Replicas: 0/1",
+		},
+		"a pod cannot run": {
+			late("True", "ReplicaSetUpdated"), []conditions.Child{goes}, "pod p: no image", v1.PhaseProgressing, "pod p: no image",
+		},
+		"it ends by itself": {
+			&appsv1.Deployment{}, []conditions.Child{former}, "", v1.PhasePending, "Deployment a is being deleted",
 		},
 		"somebody has one": {
-			late("True", "ReplicaSetUpdated"), []conditions.Child{goes, taken}, v1.PhaseFailed, "it is theirs",
+			late("True", "ReplicaSetUpdated"), []conditions.Child{goes, taken}, "", v1.PhaseFailed, "it is theirs",
 		},
 	} {
 		o := app()
-		report.Children(o, c.set, c.children)
+		report.Children(o, c.set, c.children, c.trouble)
 		if o.Status.Phase != c.want || o.Status.Message != c.says {
 			t.Errorf("%s: %s %q, want %s %q", name, o.Status.Phase, o.Status.Message, c.want, c.says)
 		}
