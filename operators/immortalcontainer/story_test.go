@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -91,6 +92,25 @@ func TestOtherChangesTakeANewPod(t *testing.T) {
 			k.Eventually(ic, testkit.Ready(), starts(2))
 		})
 	}
+}
+
+// What the API server would refuse as a new pod does not end the one that works.
+func TestMistakeKeepsThePod(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t, testkit.Without("the API server is asked whether it would take the pod", testkit.Refused))
+	start(k)
+	ic := newContainer("a")
+	pod := ready(k, ic)
+	k.Update(ic, func() {
+		ic.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+		ic.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+	})
+	k.Eventually(ic, testkit.Reason("Ready", metav1.ConditionFalse, "PodRejected"), starts(1))
+	k.Consistently(pod, 500*time.Millisecond, testkit.Match("the same", func(p *corev1.Pod) bool {
+		return p.UID == pod.UID && p.DeletionTimestamp == nil
+	}))
+	k.Update(ic, func() { ic.Spec.Resources = corev1.ResourceRequirements{} })
+	k.Eventually(ic, testkit.Ready(), starts(1))
 }
 
 func TestSuspend(t *testing.T) {
