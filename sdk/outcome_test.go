@@ -162,3 +162,19 @@ func TestStaleIsToldOnce(t *testing.T) {
 		t.Errorf("told after (-want +got):\n%s", diff)
 	}
 }
+
+func TestReason(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[string]error{
+		"Waiting": Wait("Waiting", "for it"), "Bad": fmt.Errorf("reading it: %w", Invalid("Bad", "correct it")),
+	} {
+		if got := Reason(err); got != want {
+			t.Errorf("%v: reason %q, want %q", err, got, want)
+		}
+	}
+	for _, err := range []error{nil, errors.New("timeout"), panicked("oh")} {
+		if got := Reason(err); got != "" {
+			t.Errorf("%v: reason %q, want none", err, got)
+		}
+	}
+}
