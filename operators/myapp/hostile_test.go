@@ -59,7 +59,7 @@ func TestForeignClaimIsNotMounted(t *testing.T) {
 // Pods do not begin without their volume: the pitfall that the article names.
 func TestQuotaOfClaims(t *testing.T) {
 	t.Parallel()
-	k := testkit.New(t, testkit.Without("a quota forbids what the roles allow", "forbidden"))
+	k := testkit.New(t, testkit.Without("a quota refuses the claim", testkit.Forbidden))
 	start(k)
 	none := quota(k, "persistentvolumeclaims")
 	app := newMyApp("a")
@@ -147,8 +147,10 @@ func TestAdoption(t *testing.T) {
 	k.Eventually(again, testkit.Reason("Ready", metav1.ConditionFalse, "ResourceConflict"))
 	k.Update(again, func() { again.Annotations = map[string]string{"mycompany.com/adopt": "true"} })
 	k.Eventually(again, testkit.Ready(), pods(2))
-	for name, uids := range map[string][2]client.Object{"Deployment": {set, deployment("a")}, "claim": {data, claim("a-data")}} {
-		before, after := uids[0], uids[1]
+	for name, was := range map[string][2]client.Object{
+		"Deployment": {set, deployment("a")}, "claim": {data, claim("a-data")},
+	} {
+		before, after := was[0], was[1]
 		k.Get(after)
 		if before.GetUID() != after.GetUID() || !metav1.IsControlledBy(after, again) {
 			t.Errorf("the %s was not taken over: %v", name, after.GetOwnerReferences())

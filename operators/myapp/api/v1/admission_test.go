@@ -144,7 +144,8 @@ func TestGoodInputIsAccepted(t *testing.T) {
 		"stateless":             "{replicas: 2, storage: {enabled: false}}",
 		"size":                  "{storage: {size: 500M}}",
 		"no-ports":              "{ports: []}",
-		"both-protocols":        "{ports: [{name: a, containerPort: 53}, {name: b, containerPort: 53, protocol: UDP}], service: {enabled: true, port: 53}}",
+		"both-protocols": "{service: {enabled: true, port: 53}, " +
+			"ports: [{name: a, containerPort: 53}, {name: b, containerPort: 53, protocol: UDP}]}",
 	} {
 		k.Apply(object(t, name, spec))
 	}

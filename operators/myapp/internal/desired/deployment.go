@@ -125,7 +125,10 @@ func merge(template corev1.PodTemplateSpec, app *v1.MyApp) (corev1.PodTemplateSp
 		return template, fmt.Errorf("spec.podTemplate: %w", err)
 	}
 	var result corev1.PodTemplateSpec
-	return result, decode(merged, &result)
+	if err := decode(merged, &result); err != nil {
+		return template, err
+	}
+	return result, twice(&result)
 }
 
 func decode(raw []byte, into *corev1.PodTemplateSpec) error {

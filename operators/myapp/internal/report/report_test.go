@@ -165,7 +165,7 @@ func TestPhase(t *testing.T) {
 	}
 	works := conditions.Child{Kind: "Service", Name: "a", Ready: true, Reason: "Ready"}
 	goes := conditions.Child{Kind: "Deployment", Name: "a", Reason: "Progressing", Message: "Replicas: 0/1"}
-	former := conditions.Child{Kind: "Deployment", Name: "a", Reason: "WaitingForFormer", Message: "Deployment a is being deleted"}
+	former := conditions.Child{Kind: "Deployment", Name: "a", Reason: "WaitingForFormer", Message: "Deployment a goes"}
 	taken := conditions.Child{Kind: "Ingress", Name: "a", Reason: "ResourceConflict", Message: "it is theirs"}
 	for name, c := range map[string]struct {
 		set      *appsv1.Deployment
@@ -175,13 +175,15 @@ func TestPhase(t *testing.T) {
 		says     string
 	}{
 		"all is well": {
-			late("True", "NewReplicaSetAvailable"), []conditions.Child{works}, "", v1.PhaseReady, "App a resources created successfully.",
+			late("True", "NewReplicaSetAvailable"), []conditions.Child{works}, "", v1.PhaseReady,
+			"App a resources created successfully.",
 		},
 		"nothing yet": {
 			&appsv1.Deployment{}, []conditions.Child{goes}, "", v1.PhasePending, "Deployment a: Replicas: 0/1",
 		},
 		"a rollout": {
-			late("True", "ReplicaSetUpdated"), []conditions.Child{works, goes}, "", v1.PhaseProgressing, "Deployment a: Replicas: 0/1",
+			late("True", "ReplicaSetUpdated"), []conditions.Child{works, goes}, "", v1.PhaseProgressing,
+			"Deployment a: Replicas: 0/1",
 		},
 		"too late": {
 			late("False", "ProgressDeadlineExceeded"), []conditions.Child{goes}, "", v1.PhaseDegraded, "Deployment a: Replicas: 0/1",
@@ -193,7 +195,7 @@ func TestPhase(t *testing.T) {
 			late("True", "ReplicaSetUpdated"), []conditions.Child{goes}, "pod p: no image", v1.PhaseProgressing, "pod p: no image",
 		},
 		"it ends by itself": {
-			&appsv1.Deployment{}, []conditions.Child{former}, "", v1.PhasePending, "Deployment a is being deleted",
+			&appsv1.Deployment{}, []conditions.Child{former}, "", v1.PhasePending, "Deployment a goes",
 		},
 		"somebody has one": {
 			late("True", "ReplicaSetUpdated"), []conditions.Child{goes, taken}, "", v1.PhaseFailed, "it is theirs",
