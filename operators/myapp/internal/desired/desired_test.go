@@ -55,14 +55,18 @@ func TestStrategy(t *testing.T) {
 func TestBadPodTemplates(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
-		`{"spec": {"contaners": []}}`:                                                      `unknown field "spec.contaners"`,
-		`{"spec": {"nodeName": 3}}`:                                                        "cannot unmarshal number",
-		`{"spec": {"containers": [{"image": "a"}]}}`:                                       "spec.podTemplate",
-		`{"spec": {"containers": [{"$patch": "whatever"}]}}`:                               "spec.podTemplate",
-		`{"spec": {"volumes": [{"name": "a"}, {"name": "a"}]}}`:                            "spec.podTemplate: spec.volumes has a twice",
-		`{"spec": {"hostAliases": [{"ip": "::1"}, {"ip": "::1"}]}}`:                        "spec.podTemplate: spec.hostAliases has ::1 twice",
+		`{"spec": {"contaners": []}}`:                        `unknown field "spec.contaners"`,
+		`{"spec": {"nodeName": 3}}`:                          "cannot unmarshal number",
+		`{"spec": {"containers": [{"image": "a"}]}}`:         "spec.podTemplate",
+		`{"spec": {"containers": [{"$patch": "whatever"}]}}`: "spec.podTemplate",
+
+		`{"spec": {"volumes": [{"name": "a"}, {"name": "a"}]}}`:     "spec.podTemplate: spec.volumes has a twice",
+		`{"spec": {"hostAliases": [{"ip": "::1"}, {"ip": "::1"}]}}`: "spec.podTemplate: spec.hostAliases has ::1 twice",
+
 		`{"spec": {"containers": [{"name": "a", "env": [{"name": "b"}, {"name": "b"}]}]}}`: "env of container a has b twice",
-		`{"spec": {"containers": [{"name": "a", "ports": [{"containerPort": 1}, {"containerPort": 1, "protocol": "TCP"}]}]}}`: "ports of container a has 1/TCP twice",
+
+		`{"spec": {"containers": [{"name": "a", "ports": [
+			{"containerPort": 1}, {"containerPort": 1, "protocol": "TCP"}]}]}}`: "ports of container a has 1/TCP twice",
 	} {
 		o := app()
 		o.Spec.PodTemplate = &runtime.RawExtension{Raw: []byte(raw)}

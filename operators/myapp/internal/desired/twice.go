@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// twice returns an error that names an item which a list of the template has twice, nil if there is none. The API server tells the items of
-// these lists apart by such keys, and answers an apply that repeats one as if it were broken itself.
+// twice returns an error that names an item which a list of the template has twice, nil if there is none. The API server
+// tells the items of these lists apart by such keys, and answers an apply that repeats one as if it were broken itself.
 func twice(t *corev1.PodTemplateSpec) error {
 	s := &t.Spec
 	errs := []error{

@@ -175,15 +175,17 @@ func TestPhase(t *testing.T) {
 		says     string
 	}{
 		"all is well": {
-			late("True", "NewReplicaSetAvailable"), []conditions.Child{works}, "", v1.PhaseReady,
-			"App a resources created successfully.",
+			late("True", "NewReplicaSetAvailable"),
+			[]conditions.Child{works},
+			"", v1.PhaseReady, "App a resources created successfully.",
 		},
 		"nothing yet": {
 			&appsv1.Deployment{}, []conditions.Child{goes}, "", v1.PhasePending, "Deployment a: Replicas: 0/1",
 		},
 		"a rollout": {
-			late("True", "ReplicaSetUpdated"), []conditions.Child{works, goes}, "", v1.PhaseProgressing,
-			"Deployment a: Replicas: 0/1",
+			late("True", "ReplicaSetUpdated"),
+			[]conditions.Child{works, goes},
+			"", v1.PhaseProgressing, "Deployment a: Replicas: 0/1",
 		},
 		"too late": {
 			late("False", "ProgressDeadlineExceeded"), []conditions.Child{goes}, "", v1.PhaseDegraded, "Deployment a: Replicas: 0/1",
