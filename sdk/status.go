@@ -161,10 +161,26 @@ func statusPatch(o client.Object, before, after any) ([]byte, error) {
 // announce sends the events of a pass whose status was stored: those the operator recorded, and the transitions of the
 // summary. Nothing is sent for a pass that changed nothing.
 func (e *engine[T]) announce(from T, p *Pass[T]) {
-	for _, ev := range append(transitions(from, p.Object), p.events...) {
+	for _, ev := range joined(append(transitions(from, p.Object), p.events...)) {
 		note := ev.message[:min(len(ev.message), maxNote)]
 		e.recorder.Eventf(p.Object, nil, ev.kind, ev.reason, "Reconcile", "%s", strings.ToValidUTF8(note, ""))
 	}
+}
+
+// joined makes one of the events that have one reason: of those that are about the same version of an object, client-go keeps
+// the first and counts the others.
+func joined(events []event) []event {
+	var all []event
+	for _, ev := range events {
+		i := slices.IndexFunc(all, func(other event) bool { return other.kind == ev.kind && other.reason == ev.reason })
+		switch {
+		case i < 0:
+			all = append(all, ev)
+		case !slices.Contains(strings.Split(all[i].message, "; "), ev.message):
+			all[i].message += "; " + ev.message
+		}
+	}
+	return all
 }
 
 // maxNote is what the API server accepts as the note of an event, in bytes.

@@ -1,13 +1,11 @@
 package configrollout
 
 import (
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/decision"
 )
 
@@ -69,10 +67,7 @@ func countDecision(namespace string, d decision.Decision) {
 	if d.Result != "" {
 		rollouts.WithLabelValues(namespace, string(d.Result)).Inc()
 	}
-	for _, e := range d.Events {
-		if e.Reason == decision.InvalidAnnotation {
-			name, _, _ := strings.Cut(strings.TrimPrefix(e.Message, annotation.Prefix), ":")
-			invalidAnnotations.WithLabelValues(namespace, name).Inc()
-		}
+	for _, name := range d.Invalid {
+		invalidAnnotations.WithLabelValues(namespace, name).Inc()
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,8 +53,11 @@ func (ob *observer) observe(
 		Settings: settings, Invalid: invalid, Record: record, Template: workload.Digest(o),
 		Status: workload.StatusOf(o, record.Last), Slot: true, Deadline: ob.options.RolloutDeadline, Now: now,
 	}
-	var err error
-	if seen.Enabled, err = ob.enabled(ctx, o.GetNamespace(), settings); err != nil || !seen.Enabled {
+	enabled, unreadable, err := ob.enabled(ctx, o.GetNamespace(), settings)
+	if unreadable != nil {
+		seen.Invalid = append(seen.Invalid, *unreadable)
+	}
+	if seen.Enabled = enabled; err != nil || !enabled {
 		return seen, err
 	}
 	seen.References = digest.References(reference.Collect(workload.Template(o), reference.Options{}))
@@ -67,29 +69,23 @@ func (ob *observer) observe(
 	return seen, err
 }
 
-// enabled asks the workload, then its namespace, then the flag.
-func (ob *observer) enabled(ctx context.Context, namespace string, s annotation.Settings) (bool, error) {
+// enabled asks the workload, then its namespace, then the flag. What the namespace says may not be readable.
+func (ob *observer) enabled(ctx context.Context, namespace string, s annotation.Settings) (bool, *annotation.Invalid, error) {
 	if s.Enabled != nil {
-		return *s.Enabled, nil
+		return *s.Enabled, nil, nil
 	}
 	if ob.namespaces == nil {
-		return ob.options.AllWorkloads, nil
+		return ob.options.AllWorkloads, nil, nil
 	}
 	meta := namespaceMetadata()
 	if err := ob.namespaces.Get(ctx, types.NamespacedName{Name: namespace}, meta); err != nil {
-		if apierrors.IsNotFound(err) { // its workloads are about to go
-			return false, nil
-		}
-		return false, err
+		return false, nil, client.IgnoreNotFound(err) // without it, its workloads are about to go
 	}
-	switch meta.Labels[annotation.DefaultLabel] {
-	case "enabled":
-		return true, nil
-	case "disabled":
-		return false, nil
-	default:
-		return ob.options.AllWorkloads, nil
+	says, invalid := annotation.Default(meta.Labels)
+	if says != nil {
+		return *says, nil, nil
 	}
+	return ob.options.AllWorkloads, invalid, nil
 }
 
 // sources looks at everything that a workload uses.

@@ -77,6 +77,8 @@ func TestNamespaces(t *testing.T) {
 	if w := writes(op); len(w) > 0 {
 		t.Errorf("without a label it writes %v", w)
 	}
+	k.Update(here, func() { here.Labels[prefix+"default"] = "yes" })
+	k.Eventually(all[0], state("InvalidAnnotation: rollout.homeostat.dev/default: the namespace's label says"))
 	for _, namespace := range []*corev1.Namespace{here, there} {
 		k.Update(namespace, func() { namespace.Labels[prefix+"default"] = "enabled" })
 	}
@@ -201,21 +203,26 @@ func TestInvalidAnnotations(t *testing.T) {
 	k := testkit.New(t)
 	op := start(t, k)
 	k.Apply(configMap("conf", "a", "1"))
-	d := deployment("a", "conf", "window", "at night", "quiet-period", "soon", "priority", "high")
+	d := deployment("a", "conf", "window", "at night", "quiet-period", "soon", "priority", "high", "quite-period", "5s")
 	adopt(k, d)
 	k.Eventually(d, state("InvalidAnnotation: rollout.homeostat.dev/window"))
-	event(k, d, "InvalidAnnotation")
+	told := event(k, d, "InvalidAnnotation")
+	for _, name := range []string{"window", "quiet-period", "priority", "quite-period"} {
+		if !strings.Contains(told, prefix+name) {
+			t.Errorf("the event does not name %s: %s", name, told)
+		}
+	}
 	change(k, "conf", "a", "2")
 	k.Eventually(d, rolledFrom(""), result("Completed"))
 	rest(k, op)
-	for _, name := range []string{"window", "quiet-period", "priority"} {
+	for _, name := range []string{"window", "quiet-period", "priority", "unknown"} {
 		labels := map[string]string{"namespace": k.Namespace, "annotation": name}
 		if got := metric(t, "configrollout_invalid_annotation_total", labels); got != 1 {
 			t.Errorf("%s is counted %v times", name, got)
 		}
 	}
 	k.Update(d, func() {
-		for _, name := range []string{"window", "quiet-period", "priority"} {
+		for _, name := range []string{"window", "quiet-period", "priority", "quite-period"} {
 			delete(d.Annotations, prefix+name)
 		}
 	})

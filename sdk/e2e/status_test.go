@@ -238,6 +238,35 @@ func TestSecretsStaySecret(t *testing.T) {
 	}
 }
 
+// What is told for one reason in one pass is told in full: Kubernetes would keep the first of several events.
+func TestEventsOfOneReasonAreJoined(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k, operator(func(_ context.Context, p *pass) error {
+		p.Object.Status.Seen = p.Object.Generation
+		for _, text := range []string{"first", "second", "first", p.Object.Spec.Text} {
+			p.Event("Told", "the %s", text)
+		}
+		p.Event("Other", "this")
+		return nil
+	}))
+	s := newSite("a")
+	k.Apply(s)
+	eventually(k, s, "Told")
+	eventually(k, s, "Other")
+	events := &corev1.EventList{}
+	if err := k.Client.List(k.Context(), events, client.InNamespace(k.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	notes := map[string]string{}
+	for _, e := range events.Items {
+		notes[e.Reason] = e.Message
+	}
+	if diff := cmp.Diff([]string{"the first; the second; the hello", "this"}, []string{notes["Told"], notes["Other"]}); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
+	}
+}
+
 // Only the status of what Reconcile leaves counts.
 func TestSpecAndMetadataAreNeverWritten(t *testing.T) {
 	t.Parallel()

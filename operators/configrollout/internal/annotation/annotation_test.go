@@ -53,6 +53,8 @@ func TestParseWhatIsWrong(t *testing.T) {
 		"on-failure":   {"hold", "Retry"},
 		"dry-run":      {"1"},
 		"priority":     {"high", "1.5"},
+		"quite-period": {"10s"},
+		"default":      {"enabled"}, // that is a label, of a namespace
 	} {
 		for _, value := range values {
 			got, invalid := annotation.Parse(map[string]string{annotation.Prefix + name: value}, quiet)
@@ -63,6 +65,21 @@ func TestParseWhatIsWrong(t *testing.T) {
 				t.Errorf("%s: %q is told as %v", name, value, invalid)
 			}
 		}
+	}
+}
+
+func TestDefault(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]bool{"enabled": true, "disabled": false} {
+		if got, invalid := annotation.Default(map[string]string{annotation.DefaultLabel: value}); got == nil || *got != want || invalid != nil {
+			t.Errorf("%s: %v, %v", value, got, invalid)
+		}
+	}
+	if got, invalid := annotation.Default(nil); got != nil || invalid != nil {
+		t.Errorf("without the label: %v, %v", got, invalid)
+	}
+	if got, invalid := annotation.Default(map[string]string{annotation.DefaultLabel: "yes"}); got != nil || invalid == nil {
+		t.Errorf("with another value: %v, %v", got, invalid)
 	}
 }
 

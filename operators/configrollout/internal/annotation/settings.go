@@ -3,6 +3,7 @@ package annotation
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,13 +50,23 @@ type Settings struct {
 	Priority int
 }
 
-// Invalid is an annotation that cannot be read, so that its default holds.
+// Invalid is an annotation, or a label of the namespace, that cannot be read, so that its default holds.
 type Invalid struct {
 	// Name is that of the annotation, with the prefix.
 	Name string
+	// Unknown means that the operator has no annotation of that name.
+	Unknown bool
+	// Outside means that it may be why the workload takes no part.
+	Outside bool
 	// Err is a sentence that names the fix.
 	Err error
 }
+
+// ErrUnknown is the error of an annotation that is none of the operator's, although it has its prefix.
+var ErrUnknown = errors.New("there is no such annotation")
+
+// mostUnknown is how many annotations that do not exist are told of.
+const mostUnknown = 5
 
 // Parse reads the settings. What it cannot read has its default and is returned, in the order of the names.
 func Parse(annotations map[string]string, quiet time.Duration) (Settings, []Invalid) {
@@ -76,12 +87,33 @@ func Parse(annotations map[string]string, quiet time.Duration) (Settings, []Inva
 	for name, read := range fields {
 		if value, ok := annotations[name]; ok {
 			if err := read(strings.TrimSpace(value)); err != nil {
-				invalid = append(invalid, Invalid{Name: name, Err: err})
+				invalid = append(invalid, Invalid{Name: name, Outside: name == Enabled, Err: err})
 			}
+		}
+	}
+	unknown := 0
+	for _, name := range slices.Sorted(maps.Keys(annotations)) {
+		if strings.HasPrefix(name, Prefix) && fields[name] == nil && !slices.Contains(all, name) && unknown < mostUnknown {
+			unknown++
+			invalid = append(invalid, Invalid{Name: name, Unknown: true, Outside: true, Err: ErrUnknown})
 		}
 	}
 	slices.SortFunc(invalid, func(a, b Invalid) int { return strings.Compare(a.Name, b.Name) })
 	return s, invalid
+}
+
+// Default reads the label of a namespace: whether its workloads take part, nil if it does not say.
+func Default(labels map[string]string) (*bool, *Invalid) {
+	value, ok := labels[DefaultLabel]
+	switch {
+	case !ok:
+		return nil, nil
+	case value == "enabled", value == "disabled":
+		return new(value == "enabled"), nil
+	default:
+		err := fmt.Errorf("the namespace's label says %s, which is neither %q nor %q", quote(value), "enabled", "disabled")
+		return nil, &Invalid{Name: DefaultLabel, Outside: true, Err: err}
+	}
 }
 
 func boolean(v string, set func(bool)) error {

@@ -76,6 +76,8 @@ type Decision struct {
 	Ready bool
 	// Changed are the sources that make it roll.
 	Changed []string
+	// Invalid are the annotations that cannot be read, without the prefix, if that is news.
+	Invalid []string
 	// Result is how the last rollout ended, if that is news.
 	Result annotation.Result
 	// Since is when a workload that is rolled fell behind, and Lag how long ago that was.
@@ -96,6 +98,8 @@ type Event struct {
 	Reason, Message string
 	// Detail is not part of the state that is remembered, because it may become another without anything new to tell.
 	Detail string
+
+	annotation string // that it is about; empty if it is about none
 }
 
 // Decide decides.
@@ -119,10 +123,10 @@ type decider struct {
 func (d *decider) decide() {
 	if !d.Enabled {
 		d.do.Action, d.do.Record = Release, annotation.Record{}
-		d.Invalid = slices.DeleteFunc(d.Invalid, func(i annotation.Invalid) bool { return i.Name != annotation.Enabled })
+		d.Invalid = slices.DeleteFunc(d.Invalid, func(i annotation.Invalid) bool { return !i.Outside })
 	}
 	for _, i := range d.Invalid {
-		d.say(InvalidAnnotation, "%s: %v; the default holds", i.Name, i.Err)
+		d.sayInvalid(i)
 	}
 	if !d.Enabled {
 		return

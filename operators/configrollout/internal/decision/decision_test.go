@@ -161,7 +161,7 @@ func TestWithoutAChange(t *testing.T) {
 		},
 		"left by mistake": {
 			see: decision.Observation{Sources: []digest.Source{one}, Record: brought(one), Invalid: []annotation.Invalid{
-				{Name: annotation.Enabled, Err: errors.New("it is no boolean")},
+				{Name: annotation.Enabled, Outside: true, Err: errors.New("it is no boolean")},
 				{Name: annotation.Window, Err: errors.New("it is none")},
 			}},
 			change: func(o *decision.Observation) { o.Enabled = false },

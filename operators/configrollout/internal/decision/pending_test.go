@@ -202,10 +202,12 @@ func TestBehind(t *testing.T) {
 			action: decision.Roll, template: total(two), events: []string{"RolloutStarted", "RestartNeeded"},
 			check: remembers(rolled(one, two, 0, annotation.Completed)), reason: "nobody waits for pods that nobody restarts",
 		},
-		"an annotation that cannot be read": {
+		"annotations that cannot be read": {
 			see: decision.Observation{
 				Sources: []digest.Source{one}, Record: brought(one),
-				Invalid: []annotation.Invalid{{Name: annotation.Window, Err: errors.New("it is wrong")}},
+				Invalid: []annotation.Invalid{
+					{Name: annotation.Window, Err: errors.New("it is wrong")}, {Name: annotation.Priority, Err: errors.New("no number")},
+				},
 			},
 			action: decision.Nothing, events: []string{"InvalidAnnotation"},
 			state: "InvalidAnnotation: rollout.homeostat.dev/window: it is wrong", reason: "it is told once",

@@ -19,14 +19,32 @@ func (d *decider) say(reason, format string, args ...any) {
 	d.reports = append(d.reports, Event{Warning: reason != "DryRun", Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// report brings State up to date.
+func (d *decider) sayInvalid(i annotation.Invalid) {
+	if i.Unknown {
+		d.say(InvalidAnnotation, "%s: %v", i.Name, i.Err)
+		i.Name = "unknown"
+	} else {
+		d.say(InvalidAnnotation, "%s: %v; the default holds", i.Name, i.Err)
+	}
+	d.reports[len(d.reports)-1].annotation = strings.TrimPrefix(i.Name, annotation.Prefix)
+}
+
+// report brings State up to date. What is told for one reason is one event: of several at once Kubernetes keeps the first.
 func (d *decider) report() {
 	before := d.Record.State
 	var lines []string
 	for _, r := range d.reports {
 		line := r.Reason + ": " + r.Message
 		lines = append(lines, line)
-		if !strings.Contains(before, line) {
+		if strings.Contains(before, line) {
+			continue
+		}
+		if r.annotation != "" {
+			d.do.Invalid = append(d.do.Invalid, r.annotation)
+		}
+		if i := slices.IndexFunc(d.do.Events, func(e Event) bool { return e.Reason == r.Reason }); i >= 0 {
+			d.do.Events[i].Message += "; " + r.Message
+		} else {
 			d.do.Events = append(d.do.Events, r)
 		}
 	}
