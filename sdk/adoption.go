@@ -22,19 +22,28 @@ func (s *step) adoptable(o client.Object) bool {
 func (e *engine[T]) adopt(
 	ctx context.Context, p *Pass[T], s *step, intent *apply.Intent, live client.Object,
 ) (bool, error) {
-	stored := e.view.answer(s)
-	take := e.owner.Update
-	if s.createOnly { // its content is never changed
-		bare := object.Empty(s.desired)
-		bare.SetNamespace(s.key.Namespace)
-		bare.SetName(s.key.Name)
-		var err error
-		if intent, err = e.view.intent(ctx, p.Object, &step{desired: bare, hold: s.hold, remote: s.remote}); err != nil {
-			return false, err
-		}
-		take = e.owner.Sign
+	if s.createOnly {
+		return e.sign(ctx, p, s, live)
 	}
-	if err := take(ctx, e.client, intent, live, stored); err != nil {
+	stored := e.view.answer(s)
+	if err := e.owner.Update(ctx, e.client, intent, live, stored); err != nil {
+		return false, e.rejected(p, s, intent, err)
+	}
+	e.stored(p, s, "", intent, stored)
+	return true, nil
+}
+
+// sign makes an object a child, or one that outlives its parent or no longer does, whose content is not changed.
+func (e *engine[T]) sign(ctx context.Context, p *Pass[T], s *step, live client.Object) (bool, error) {
+	bare := object.Empty(s.desired)
+	bare.SetNamespace(s.key.Namespace)
+	bare.SetName(s.key.Name)
+	intent, err := e.view.intent(ctx, p.Object, &step{desired: bare, hold: s.hold, remote: s.remote, kept: s.kept})
+	if err != nil {
+		return false, err
+	}
+	stored := e.view.answer(s)
+	if err := e.owner.Sign(ctx, e.client, intent, live, stored); err != nil {
 		return false, e.rejected(p, s, intent, err)
 	}
 	e.stored(p, s, "", intent, stored)

@@ -133,6 +133,8 @@ func (e *engine[T]) carryOut(ctx context.Context, p *Pass[T], s *step) (bool, er
 		return e.create(ctx, p, s, intent)
 	case s.unguarded(e.op.finalizerName()):
 		return e.guardChild(ctx, p, s, intent)
+	case s.createOnly && s.kept != p.seen.children[s.id()].kept:
+		return e.sign(ctx, p, s, s.live)
 	case s.createOnly:
 		return e.letGo(ctx, p, s, intent)
 	case e.owner.Converged(intent, s.live):
@@ -291,7 +293,7 @@ func (e *engine[T]) prune(ctx context.Context, p *Pass[T], failed bool) (wrote b
 		if p.turn.over() {
 			return wrote, nil
 		}
-		if spared[id.key.Namespace] {
+		if spared[id.key.Namespace] || p.seen.children[id].kept {
 			continue
 		}
 		end := e.discard

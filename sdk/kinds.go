@@ -134,7 +134,7 @@ func (k *kinds) place(o client.Object, gvk schema.GroupVersionKind, home string)
 // intent reads what a step wants of its object, together with what makes it a child of the parent.
 func (k *kinds) intent(ctx context.Context, parent client.Object, s *step) (*apply.Intent, error) {
 	owner := apply.ControlledBy(parent)
-	if s.remote {
+	if s.remote || s.kept {
 		owner = apply.MarkedBy(parent)
 	}
 	opts := append([]apply.Option{

@@ -289,7 +289,7 @@ func (d *drafter[T]) children(ctx context.Context, p *Pass[T], plan *Plan[T]) (e
 		s.assess()
 	}
 	for _, id := range p.seen.unplanned(p.plan) {
-		if !p.seen.children[id].terminating {
+		if child := p.seen.children[id]; !child.terminating && !child.kept {
 			plan.Steps = append(plan.Steps, Step{Verb: "delete", Object: id.String()})
 		}
 	}

@@ -25,6 +25,7 @@ type parent struct {
 	key    types.NamespacedName
 	uid    types.UID // "" if it belongs to none
 	remote bool
+	kept   bool // see Retain
 }
 
 // parentOf returns whose an object is. Marks alone prove nothing, since whoever copies an object may copy them: it also has
@@ -43,7 +44,8 @@ func (k *kinds) parentOf(o metav1.Object) parent {
 		return parent{}
 	}
 	uid := types.UID(o.GetLabels()[apply.OwnerUIDLabel])
-	return parent{key: types.NamespacedName{Namespace: namespace, Name: name}, uid: uid, remote: true}
+	kept := namespace == "" || namespace == o.GetNamespace() // an owner reference could bind it
+	return parent{key: types.NamespacedName{Namespace: namespace, Name: name}, uid: uid, remote: !kept, kept: kept}
 }
 
 // requests names the parent of a child, unless it is in a namespace that is not watched: then another instance of the

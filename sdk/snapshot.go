@@ -25,6 +25,7 @@ type observed struct {
 	object      client.Object
 	terminating bool
 	remote      bool // garbage collection does not know whose it is
+	kept        bool // nor should it
 }
 
 // snapshot is everything a pass observes of its children.
@@ -60,9 +61,11 @@ func (s *snapshot) soon(next time.Duration) time.Duration {
 
 func (s *snapshot) put(gvk schema.GroupVersionKind, o client.Object, of parent, uid types.UID) {
 	id := childID{gvk, client.ObjectKeyFromObject(o)}
-	seen := observed{object: o, terminating: !o.GetDeletionTimestamp().IsZero(), remote: of.remote}
+	seen := observed{object: o, terminating: !o.GetDeletionTimestamp().IsZero(), remote: of.remote, kept: of.kept}
 	if of.uid != uid {
-		s.former[id] = seen
+		if !seen.kept { // what outlived an object is nobody's
+			s.former[id] = seen
+		}
 		return
 	}
 	if known, ok := s.children[id]; !ok || newer(o.GetResourceVersion(), known.object.GetResourceVersion()) {
@@ -79,6 +82,9 @@ func (s *snapshot) identify(step *step, home string) error {
 	s.kinds.place(step.desired, gvk, home)
 	step.gvk, step.key = gvk, client.ObjectKeyFromObject(step.desired)
 	step.remote = home != "" && step.key.Namespace != home
+	if step.remote && step.kept {
+		return fmt.Errorf("%s is in another namespace than its parent: Retain cannot keep it, KeepChildren can", step)
+	}
 	return nil
 }
 

@@ -27,6 +27,7 @@ type step struct {
 	disowns        bool                     // a field of it is left to others
 	adopt          func(client.Object) bool // which of nobody's objects of its name is taken over; nil is none
 	hold           bool                     // it is tracked and not counted yet
+	kept           bool                     // it outlives its parent
 
 	gvk         schema.GroupVersionKind
 	key         types.NamespacedName

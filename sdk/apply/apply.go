@@ -125,17 +125,17 @@ func (w *Owner) bring(
 }
 
 // Refuse applies the rule of adoption: an object is ours only by a controller reference with our owner's UID (see
-// [ControlledBy]), or by a mark with it and no controller (see [MarkedBy]). For any other object it returns a
-// [NotOursError]; without an owner it refuses nothing.
+// [ControlledBy]), or by a mark with it and no controller (see [MarkedBy]). Either is as good as the other, so that an object can
+// go from one to the other. For any other object it returns a [NotOursError]; without an owner it refuses nothing.
 func (i *Intent) Refuse(live client.Object) error {
 	if i.owner == "" {
 		return nil
 	}
 	controller := metav1.GetControllerOf(live)
 	switch {
-	case controller != nil && controller.UID == i.owner && !i.marked:
+	case controller != nil && controller.UID == i.owner:
 		return nil
-	case controller == nil && i.marked && live.GetLabels()[OwnerUIDLabel] == string(i.owner):
+	case controller == nil && live.GetLabels()[OwnerUIDLabel] == string(i.owner):
 		return nil
 	}
 	return &NotOursError{
@@ -175,12 +175,19 @@ func (w *Owner) proven(i *Intent, live client.Object, trust bool) bool {
 	return len(i.strays(live, w.name)) == 0 && OwnedBy(live, w.name).covers(i.Fields(), whole)
 }
 
-// guards reports whether the object has the finalizers of the intent.
+// guards reports whether the object has the finalizers of the intent, and nothing that would end it against the intent.
 func (i *Intent) guards(live client.Object) bool {
-	return !slices.ContainsFunc(i.finalizers, func(name string) bool {
+	return !i.bound(live) && !slices.ContainsFunc(i.finalizers, func(name string) bool {
 		return !slices.Contains(live.GetFinalizers(), name)
 	})
 }
+
+// bound reports whether the object refers to an owner that only marks are to name, so that garbage collection would take it.
+func (i *Intent) bound(live client.Object) bool {
+	return i.marked && slices.ContainsFunc(live.GetOwnerReferences(), i.isOwner)
+}
+
+func (i *Intent) isOwner(r metav1.OwnerReference) bool { return r.UID == i.owner }
 
 // Keep makes a converged object count as converged after a write of the caller's own that concerned no field of the
 // intent, such as that of package finalizer. Stored is the server's answer to that write, which must have been limited to
@@ -212,10 +219,14 @@ func (w *Owner) Update(ctx context.Context, c client.Client, i *Intent, live, in
 	return w.send(ctx, c, i, body, into)
 }
 
-// Sign adds the labels, annotations, owner references and finalizers of the intent to those of exactly the live object, and
-// changes nothing else of it: what the owner may have applied to it before stays, which an apply of so little would remove.
+// Sign adds the labels, annotations and finalizers of the intent to those of exactly the live object, lets the owner be named
+// as the intent says, and changes nothing else: what the owner may have applied to it before stays, which an apply of so
+// little would remove.
 // The server's answer is left in into. It returns [ErrStale] if the object is no longer as it was.
 func (w *Owner) Sign(ctx context.Context, c client.Client, i *Intent, live, into client.Object) error {
+	if OwnedBy(live, w.name).String() == "" { // there is nothing that it would remove
+		return w.Update(ctx, c, i, live, into)
+	}
 	signed, m := object.Copy(live), i.guarded()
 	labels, annotations, references := signed.GetLabels(), signed.GetAnnotations(), signed.GetOwnerReferences()
 	for key, value := range m.Labels {
@@ -226,10 +237,11 @@ func (w *Owner) Sign(ctx context.Context, c client.Client, i *Intent, live, into
 			with(&annotations, key, value)
 		}
 	}
-	for _, ours := range m.OwnerReferences {
-		references = slices.DeleteFunc(references, func(r metav1.OwnerReference) bool { return r.UID == ours.UID })
-		references = append(references, ours)
+	if !i.marked {
+		delete(labels, OwnerUIDLabel)
+		delete(annotations, OwnerAnnotation)
 	}
+	references = append(slices.DeleteFunc(references, i.isOwner), m.OwnerReferences...)
 	signed.SetLabels(labels)
 	signed.SetAnnotations(annotations)
 	signed.SetOwnerReferences(references)
@@ -245,14 +257,19 @@ func (w *Owner) Sign(ctx context.Context, c client.Client, i *Intent, live, into
 	return stale(i, c.Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(w.name)))
 }
 
-// clear removes what others added to the exact fields of this very version. An apply cannot, since it is not ours.
+// clear removes what others added to the exact fields of this very version, and the reference to an owner that is to be named
+// by marks. An apply cannot, if it is not ours.
 func (w *Owner) clear(ctx context.Context, c client.Client, i *Intent, live client.Object) error {
 	strays := i.strays(live, w.name)
 	ours := i.Refuse(live) == nil // and what is not yet must stay the version that was judged
-	if len(strays) == 0 || !ours {
+	if len(strays) == 0 && !i.bound(live) || !ours {
 		return nil
 	}
-	change := map[string]any{"metadata": metadata{UID: live.GetUID(), ResourceVersion: live.GetResourceVersion()}}
+	head := map[string]any{"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion()}
+	if i.bound(live) {
+		head["ownerReferences"] = slices.DeleteFunc(slices.Clone(live.GetOwnerReferences()), i.isOwner)
+	}
+	change := map[string]any{"metadata": head}
 	for _, p := range strays {
 		p.set(change, nil)
 	}

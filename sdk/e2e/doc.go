@@ -62,6 +62,9 @@
 //	KeepChildren of a kind keeps all                                  TestChildrenOfAKindCanBeKept
 //	AdoptIf adopts whatever it says                                   TestAdoptIf
 //	the spec's wish for a pause is ignored                            TestPausedBySpec
+//	what is retained is deleted when the plan no longer has it        TestRetainAndNoLonger
+//	... or keeps a reference that somebody else applied, too          TestRetainAndNoLonger
+//	... or is waited for as that of a former object                   TestRetain
 //	what others add to a field that is ours whole is not noticed      TestFilled
 //	... because the cache drops who added it                          TestFilled
 //	what was read in full is read again in each pass                  TestFilled
