@@ -31,11 +31,9 @@ var Operator = &sdk.Operator[*v1.MyApp]{
 		&corev1.PersistentVolumeClaim{}, &appsv1.Deployment{}, &corev1.Service{}, &networkingv1.Ingress{},
 		&autoscalingv2.HorizontalPodAutoscaler{},
 	},
-	Observes:       []client.Object{&corev1.Pod{}},
-	Reconcile:      reconcile,
-	Finalize:       retain,
-	NeedsFinalizer: retains,
-	Paused:         func(app *v1.MyApp) bool { return app.Spec.Paused },
+	Observes:  []client.Object{&corev1.Pod{}},
+	Reconcile: reconcile,
+	Paused:    func(app *v1.MyApp) bool { return app.Spec.Paused },
 }
 
 // The annotations that let the operator do what it would otherwise only ask for, with the value "true".
@@ -133,6 +131,9 @@ func volume(p *sdk.Pass[*v1.MyApp]) (data, error) {
 	} else { // one that was left is seen once it is ours
 		options = append(options, sdk.CreateOnly())
 	}
+	if p.Object.Spec.DeletionPolicy == v1.DeletionRetainData {
+		options = append(options, sdk.Retain())
+	}
 	child := sdk.Apply(p, want, options...)
 	live := child.Live()
 	live.Name = want.Name
@@ -194,12 +195,4 @@ func traffic(p *sdk.Pass[*v1.MyApp], deployment sdk.Planned) *corev1.Service {
 		sdk.Apply(p, desired.Autoscaler(app), append(may, sdk.OnceExists(deployment))...)
 	}
 	return service
-}
-
-// retains reports whether the data must outlive the MyApp, which garbage collection would not let it do.
-func retains(app *v1.MyApp) bool { return app.Spec.DeletionPolicy == v1.DeletionRetainData }
-
-func retain(_ context.Context, p *sdk.Pass[*v1.MyApp]) error {
-	p.KeepChildren(&corev1.PersistentVolumeClaim{})
-	return nil
 }

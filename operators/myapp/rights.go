@@ -12,7 +12,7 @@ package myapp
 // +kubebuilder:rbac:roleName=myapp-operator,groups=apps,resources=deployments,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:roleName=myapp-operator,groups=autoscaling,resources=horizontalpodautoscalers,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:roleName=myapp-operator,groups=events.k8s.io,resources=events,verbs=create;patch
-// +kubebuilder:rbac:roleName=myapp-operator,groups=mycompany.com,resources=myapps,verbs=list;patch;watch
+// +kubebuilder:rbac:roleName=myapp-operator,groups=mycompany.com,resources=myapps,verbs=list;watch
 // +kubebuilder:rbac:roleName=myapp-operator,groups=mycompany.com,resources=myapps/finalizers,verbs=update
 // +kubebuilder:rbac:roleName=myapp-operator,groups=mycompany.com,resources=myapps/status,verbs=patch
 // +kubebuilder:rbac:roleName=myapp-operator,groups=networking.k8s.io,resources=ingresses,verbs=create;delete;get;list;patch;watch

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/operators/myapp"
 	v1 "github.com/homeostat-dev/homeostat/operators/myapp/api/v1"
@@ -50,30 +51,59 @@ func TestNoDeadlockOverTheVolume(t *testing.T) {
 	k.Eventually(app, testkit.Ready())
 }
 
+// Data outlives its app if asked to, however that is deleted and whether the operator runs or not, and is the next one's.
 func TestDeletionPolicy(t *testing.T) {
 	t.Parallel()
-	k := testkit.New(t)
-	start(k)
-	app := newMyApp("a")
-	app.Spec.DeletionPolicy = v1.DeletionRetainData
-	k.Apply(app)
-	k.Eventually(app, testkit.Ready())
-	data := claim("a-data")
-	k.Get(data)
-	before := data.UID
-	k.Delete(app)
-	k.Eventually(app, testkit.Gone())
-	k.Eventually(deployment("a"), testkit.Gone())
-	k.Get(data)
-	if len(data.OwnerReferences) > 0 || data.DeletionTimestamp != nil {
-		t.Fatalf("the claim is not kept: %+v", data.ObjectMeta)
-	}
-	again := newMyApp("a")
-	k.Apply(again)
-	k.Eventually(again, testkit.Ready())
-	k.Get(data)
-	if data.UID != before || !metav1.IsControlledBy(data, again) {
-		t.Errorf("the data was not taken over: %+v", data.ObjectMeta)
+	for name, c := range map[string]struct {
+		policy metav1.DeletionPropagation
+		stop   bool
+		pause  bool
+	}{
+		"background":           {policy: metav1.DeletePropagationBackground},
+		"foreground":           {policy: metav1.DeletePropagationForeground}, // as Argo CD deletes
+		"without the operator": {policy: metav1.DeletePropagationForeground, stop: true},
+		"paused":               {policy: metav1.DeletePropagationForeground, pause: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			op := start(k)
+			app := newMyApp("a")
+			k.Apply(app)
+			k.Eventually(app, testkit.Ready())
+			k.Update(app, func() { app.Spec.DeletionPolicy = v1.DeletionRetainData })
+			k.Eventually(app, testkit.Ready())
+			data := claim("a-data")
+			k.Get(data)
+			before := data.UID
+			if c.pause {
+				k.Update(app, func() { app.Spec.Paused = true })
+				k.Eventually(app, testkit.Condition("Paused", metav1.ConditionTrue))
+			}
+			if c.stop {
+				op.Stop()
+			}
+			if err := k.Client.Delete(k.Context(), app, client.PropagationPolicy(c.policy)); err != nil {
+				t.Fatal(err)
+			}
+			k.Eventually(app, testkit.Gone())
+			k.Eventually(deployment("a"), testkit.Gone())
+			k.Get(data)
+			if len(data.OwnerReferences) > 0 || data.DeletionTimestamp != nil {
+				t.Fatalf("the claim is not kept: %+v", data.ObjectMeta)
+			}
+			if c.stop {
+				start(k)
+			}
+			again := newMyApp("a")
+			k.Apply(again)
+			k.Eventually(again, testkit.Ready())
+			k.Eventually(data, testkit.Match("taken over", func(c *corev1.PersistentVolumeClaim) bool {
+				return c.UID == before && metav1.IsControlledBy(c, again)
+			}))
+			k.Delete(again)
+			k.Eventually(data, testkit.Gone())
+		})
 	}
 }
 
