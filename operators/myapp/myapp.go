@@ -126,8 +126,10 @@ func volume(p *sdk.Pass[*v1.MyApp]) (data, error) {
 		return data{}, nil
 	}
 	options := append([]sdk.ApplyOption{sdk.AdoptIf(left)}, adopts(p.Object)...)
+	modes := storage.AccessModes
 	if exists {
 		desired.KeepSize(want, was)
+		modes = was.Spec.AccessModes
 	} else { // one that was left is seen once it is ours
 		options = append(options, sdk.CreateOnly())
 	}
@@ -137,7 +139,7 @@ func volume(p *sdk.Pass[*v1.MyApp]) (data, error) {
 	child := sdk.Apply(p, want, options...)
 	live := child.Live()
 	live.Name = want.Name
-	return data{live, storage.IsEnabled() && desired.Alone(storage.AccessModes), []sdk.Planned{child}}, nil
+	return data{live, storage.IsEnabled() && desired.Alone(modes), []sdk.Planned{child}}, nil
 }
 
 // existing looks at a claim of somebody else. What spec.storage says of access modes is not about it.

@@ -60,6 +60,9 @@ func TestBadInputIsRefusedWithASentence(t *testing.T) {
 		"ingress without host": {
 			"a", "{service: {enabled: true}, ingress: {enabled: true}}", "spec.ingress.host", "set spec.ingress.host",
 		},
+		"ingress host with capitals": {
+			"a", "{service: {enabled: true}, ingress: {enabled: true, host: Foo_Bar}}", "spec.ingress.host", "must be a DNS name",
+		},
 		"ingress without service": {
 			"a", "{ingress: {enabled: true, host: a.example}}", "spec.ingress.enabled", "set spec.service.enabled",
 		},

@@ -182,6 +182,7 @@ type Ingress struct {
 	// Host is the name by which clients ask for the app.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || self.matches('^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="spec.ingress.host must be a DNS name of lower-case letters, digits, dashes and dots, for example shop.example.com or *.example.com"
 	Host string `json:"host,omitempty"`
 	// Path of the app on that host, and of all below it.
 	// +optional
