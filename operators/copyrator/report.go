@@ -105,7 +105,7 @@ func (r *report) count(p *pass, children []conditions.Child) {
 	}
 	if status.Synced == status.Desired && status.Digest != r.digest {
 		status.Digest, status.LastSyncTime = r.digest, &metav1.Time{Time: p.Now}
-		p.Event("Synced", "%d copies of %d sources are in %d namespaces",
+		p.Event("Synced", "all copies are as they should be (copies: %d, sources: %d, namespaces: %d)",
 			status.Synced, status.MatchedSources, status.TargetNamespaces)
 	}
 }
