@@ -1,14 +1,19 @@
 package sdk
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // settings is the configuration of a program made by [Main]. Each flag can also be given in the environment, by its
@@ -44,25 +49,19 @@ func parseSettings(
 ) (*settings, error) {
 	s := &settings{name: program.Name}
 	fs := flag.NewFlagSet(program.Name, flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
 	s.define(fs, lookup)
 	if program.Flags != nil {
 		program.Flags(fs)
 	}
-	if err := fromEnvironment(fs, lookup); err != nil {
+	err := parse(fs, s.checks(), args, lookup)
+	if err == flag.ErrHelp { //nolint:errorlint // flag returns it as it is.
+		usage(fs, out)
 		return nil, err
 	}
-	if err := fs.Parse(args); err != nil {
-		if err == flag.ErrHelp { //nolint:errorlint // flag returns it as it is.
-			usage(fs, out)
-			return nil, err
-		}
+	if err != nil {
 		return nil, &usageError{fmt.Errorf("%w (see --help)", err)}
 	}
-	if fs.NArg() > 0 {
-		return nil, &usageError{fmt.Errorf("unexpected argument %q: only flags are taken (see --help)", fs.Arg(0))}
-	}
-	return s, s.validate()
+	return s, nil
 }
 
 func (s *settings) define(fs *flag.FlagSet, lookup func(string) (string, bool)) {
@@ -72,9 +71,9 @@ func (s *settings) define(fs *flag.FlagSet, lookup func(string) (string, bool)) 
 	}
 	fs.StringVar(&s.kubeconfig, "kubeconfig", "",
 		"file that says which cluster to work on; default: the cluster the program runs in, else ~/.kube/config")
-	fs.Func("watch-namespaces", "namespaces to work in, separated by commas; default: all", func(v string) error {
-		s.namespaces = splitList(v)
-		return nil
+	fs.Func("watch-namespaces", "namespaces to work in, separated by commas; default: all", func(v string) (err error) {
+		s.namespaces, err = namespaceList(v)
+		return err
 	})
 	fs.IntVar(&s.workers, "workers", defaultWorkers, "how many objects are worked on at a time")
 	fs.BoolVar(&s.leaderElect, "leader-elect", false, "elect one of several replicas to work")
@@ -87,7 +86,12 @@ func (s *settings) define(fs *flag.FlagSet, lookup func(string) (string, bool)) 
 	fs.StringVar(&s.probeAddress, "health-probe-bind-address", probes,
 		`address that serves /healthz and /readyz, "0" for none; default: ":8081" in a cluster, "0" elsewhere`)
 	fs.StringVar(&s.logFormat, "log-format", "json", "json or console")
-	fs.TextVar(&s.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	fs.Func("log-level", "debug, info, warn or error; default: info", func(v string) error {
+		if err := s.logLevel.UnmarshalText([]byte(v)); err != nil {
+			return errors.New("it must be debug, info, warn or error")
+		}
+		return nil
+	})
 	fs.DurationVar(&s.shutdownTimeout, "shutdown-timeout", 30*time.Second,
 		"how long passes under way may take to finish")
 	fs.BoolVar(&s.dryRun, "dry-run", false,
@@ -95,60 +99,66 @@ func (s *settings) define(fs *flag.FlagSet, lookup func(string) (string, bool)) 
 	fs.BoolVar(&s.version, "version", false, "print the version and exit")
 }
 
-func (s *settings) validate() error {
-	switch {
-	case s.workers < 1:
-		return &usageError{fmt.Errorf("--workers=%d: it must be at least 1", s.workers)}
-	case s.logFormat != "json" && s.logFormat != "console":
-		return &usageError{fmt.Errorf("--log-format=%q: it must be json or console", s.logFormat)}
-	case s.shutdownTimeout < 0:
-		return &usageError{fmt.Errorf("--shutdown-timeout=%s: it must not be negative", s.shutdownTimeout)}
+// checks are what the values of flags must be, beyond what their types say.
+func (s *settings) checks() map[string]func() error {
+	unless := func(ok func() bool, says string) func() error {
+		return func() error {
+			if ok() {
+				return nil
+			}
+			return errors.New(says)
+		}
+	}
+	return map[string]func() error{
+		"workers": unless(func() bool { return s.workers >= 1 }, "it must be at least 1"),
+		"log-format": unless(func() bool { return s.logFormat == "json" || s.logFormat == "console" },
+			"it must be json or console"),
+		"shutdown-timeout":          unless(func() bool { return s.shutdownTimeout >= 0 }, "it must not be negative"),
+		"leader-election-namespace": func() error { return checkNamespace(s.leaderNamespace) },
+		"metrics-bind-address":      func() error { return checkAddress(s.metricsAddress) },
+		"health-probe-bind-address": func() error { return checkAddress(s.probeAddress) },
+	}
+}
+
+// namespaceList reads the names between commas. What is empty, as from the template of an empty list, means all namespaces.
+// What has commas alone comes from variables that were not set, and must not mean more than those who wrote it meant.
+func namespaceList(v string) ([]string, error) {
+	var names []string
+	for name := range strings.SplitSeq(v, ",") {
+		if name = strings.TrimSpace(name); name == "" || slices.Contains(names, name) {
+			continue
+		}
+		if err := checkNamespace(name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	if v != "" && len(names) == 0 {
+		return nil, errors.New("it names no namespace: name one, or leave it out for all namespaces")
+	}
+	return names, nil
+}
+
+func checkNamespace(name string) error {
+	if name != "" && len(validation.IsDNS1123Label(name)) > 0 {
+		return fmt.Errorf("%q cannot be the name of a namespace: it takes lower case letters, digits and dashes, as in team-a", name)
 	}
 	return nil
 }
 
-// fromEnvironment sets every flag whose variable is set and not empty.
-func fromEnvironment(fs *flag.FlagSet, lookup func(string) (string, bool)) error {
-	var failed error
-	fs.VisitAll(func(f *flag.Flag) {
-		v, ok := lookup(variable(f.Name))
-		if !ok || v == "" || failed != nil || isAction(f.Name) {
-			return
-		}
-		if err := fs.Set(f.Name, v); err != nil {
-			failed = &usageError{fmt.Errorf("environment variable %s=%q: %w (see --help)", variable(f.Name), v, err)}
-		}
-	})
-	return failed
-}
-
-func variable(flagName string) string {
-	return strings.ToUpper(strings.ReplaceAll(flagName, "-", "_"))
-}
-
-func usage(fs *flag.FlagSet, out io.Writer) {
-	fmt.Fprintf(out, "Usage: %s [flags]\n\nEach flag can be set in the environment too; the flag wins.\n\n", fs.Name())
-	fs.VisitAll(func(f *flag.Flag) {
-		fmt.Fprintf(out, "  --%s", f.Name)
-		if !isAction(f.Name) {
-			fmt.Fprintf(out, " (%s)", variable(f.Name))
-		}
-		fmt.Fprintf(out, "\n    \t%s", f.Usage)
-		if f.DefValue != "" && f.DefValue != "false" && !strings.Contains(f.Usage, "default:") {
-			fmt.Fprintf(out, "; default: %s", f.DefValue)
-		}
-		fmt.Fprintln(out)
-	})
-}
-
-func splitList(v string) []string {
-	var items []string
-	for item := range strings.SplitSeq(v, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			items = append(items, item)
-		}
+// checkAddress refuses what no address to listen on looks like. Whether it is free is known once somebody listens.
+func checkAddress(address string) error {
+	if address == "0" {
+		return nil
 	}
-	return items
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port) // which asks no server
+	}
+	if err != nil || port == "" {
+		return errors.New(`it must be an address with a port up to 65535, such as :8080 or 127.0.0.1:8080, or "0" for none`)
+	}
+	return nil
 }
 
 func (s *settings) logger(out io.Writer) logr.Logger {

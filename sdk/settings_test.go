@@ -58,6 +58,23 @@ func TestSettings(t *testing.T) {
 			env:    map[string]string{"WATCH_NAMESPACES": "a,b", "WORKERS": "3"},
 			want:   defaults(func(s *settings) { s.namespaces, s.workers = []string{"c"}, 5 }),
 		},
+		"an empty list of namespaces": {
+			reason: "what a chart makes of a list without items means all, as if it were not there",
+			args:   []string{"--watch-namespaces="},
+			want:   defaults(nil),
+		},
+		"namespaces named twice, and a variable that was not set": {
+			reason: "each is worked in once, and nowhere else",
+			args:   []string{"--watch-namespaces=a,,b,a"},
+			want:   defaults(func(s *settings) { s.namespaces = []string{"a", "b"} }),
+		},
+		"addresses": {
+			reason: "each form that can be listened on is taken",
+			args:   []string{"--metrics-bind-address=[::1]:0", "--health-probe-bind-address=localhost:http"},
+			want: defaults(func(s *settings) {
+				s.metricsAddress, s.probeAddress = "[::1]:0", "localhost:http"
+			}),
+		},
 		"empty variable": {
 			reason: "a variable that is set to nothing is not set",
 			env:    map[string]string{"WORKERS": ""},
@@ -84,23 +101,60 @@ func TestSettings(t *testing.T) {
 
 func TestWrongSettingsNameTheirSource(t *testing.T) {
 	t.Parallel()
+	const address = `it must be an address with a port up to 65535, such as :8080 or 127.0.0.1:8080, or "0" for none`
 	for name, test := range map[string]struct {
 		args []string
 		env  map[string]string
 		says string
 	}{
-		"unknown flag":   {args: []string{"--replicas=2"}, says: "-replicas (see --help)"},
-		"argument":       {args: []string{"serve"}, says: `unexpected argument "serve"`},
-		"bad flag":       {args: []string{"--workers=many"}, says: `"many" for flag -workers`},
-		"bad variable":   {env: map[string]string{"WORKERS": "many"}, says: `environment variable WORKERS="many"`},
-		"no workers":     {args: []string{"--workers=0"}, says: "at least 1"},
-		"log format":     {args: []string{"--log-format=xml"}, says: "json or console"},
-		"negative drain": {args: []string{"--shutdown-timeout=-1s"}, says: "must not be negative"},
+		"unknown flag":  {args: []string{"--replicas=2"}, says: "flag provided but not defined: --replicas"},
+		"no value":      {args: []string{"--workers"}, says: "flag needs an argument: --workers"},
+		"argument":      {args: []string{"serve"}, says: `unexpected argument "serve": only flags are taken`},
+		"bad flag":      {args: []string{"--workers=many"}, says: `--workers="many": it must be a whole number`},
+		"bad variable":  {env: map[string]string{"WORKERS": "many"}, says: `environment variable WORKERS="many": it must be a whole number`},
+		"no workers":    {args: []string{"--workers=0"}, says: `--workers="0": it must be at least 1`},
+		"none set":      {env: map[string]string{"WORKERS": "0"}, says: `environment variable WORKERS="0": it must be at least 1`},
+		"number":        {args: []string{"--ratio", "half"}, says: `--ratio="half": it must be a number`},
+		"switch":        {args: []string{"--secrets=maybe"}, says: `--secrets="maybe": it must be true or false`},
+		"set switch":    {env: map[string]string{"SECRETS": "maybe"}, says: `environment variable SECRETS="maybe": it must be true or false`},
+		"time, no unit": {args: []string{"--shutdown-timeout", "5"}, says: `--shutdown-timeout="5": it must be a duration, such as 5s or 10m`},
+		"its own words": {args: []string{"--rule=x"}, says: `--rule="x": there is no such rule`},
+		"log format":    {args: []string{"--log-format=xml"}, says: `--log-format="xml": it must be json or console`},
+		"log level":     {args: []string{"--log-level=loud"}, says: `--log-level="loud": it must be debug, info, warn or error`},
+		"negative time": {args: []string{"--shutdown-timeout=-1s"}, says: `--shutdown-timeout="-1s": it must not be negative`},
+		"commas alone": {
+			args: []string{"--watch-namespaces", " ,"},
+			says: `--watch-namespaces=" ,": it names no namespace: name one, or leave it out for all namespaces`,
+		},
+		"variables that were not set": {
+			env:  map[string]string{"WATCH_NAMESPACES": ","},
+			says: `environment variable WATCH_NAMESPACES=",": it names no namespace: name one, or leave it out for all namespaces`,
+		},
+		"no namespace": {
+			args: []string{"--watch-namespaces=a,Foo_Bar"},
+			says: `--watch-namespaces="a,Foo_Bar": "Foo_Bar" cannot be the name of a namespace: ` +
+				"it takes lower case letters, digits and dashes, as in team-a",
+		},
+		"no namespace of the Lease": {
+			args: []string{"--leader-election-namespace=$(NAMESPACE)"},
+			says: `--leader-election-namespace="$(NAMESPACE)": "$(NAMESPACE)" cannot be the name of a namespace: ` +
+				"it takes lower case letters, digits and dashes, as in team-a",
+		},
+		"no address":  {args: []string{"--metrics-bind-address=nope"}, says: `--metrics-bind-address="nope": ` + address},
+		"no port":     {args: []string{"--metrics-bind-address=localhost:"}, says: `--metrics-bind-address="localhost:": ` + address},
+		"impossible":  {args: []string{"--health-probe-bind-address=:99999"}, says: `--health-probe-bind-address=":99999": ` + address},
+		"empty":       {args: []string{"--health-probe-bind-address="}, says: `--health-probe-bind-address="": ` + address},
+		"set to none": {env: map[string]string{"METRICS_BIND_ADDRESS": "off"}, says: `environment variable METRICS_BIND_ADDRESS="off": ` + address},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := parseSettings(&Program{Name: "web"}, test.args, lookupIn(test.env), t.Output())
-			if _, ok := errors.AsType[*usageError](err); !ok || !strings.Contains(err.Error(), test.says) {
+			program := &Program{Name: "web", Flags: func(fs *flag.FlagSet) {
+				fs.Bool("secrets", false, "with Secrets")
+				fs.Float64("ratio", 1, "how many of them")
+				fs.Func("rule", "which rule", func(string) error { return errors.New("there is no such rule") })
+			}}
+			_, err := parseSettings(program, test.args, lookupIn(test.env), t.Output())
+			if _, ok := errors.AsType[*usageError](err); !ok || err.Error() != test.says+" (see --help)" {
 				t.Errorf("got %v, want a usage error that says %q", err, test.says)
 			}
 		})
@@ -113,7 +167,7 @@ func TestHelpNamesFlagsAndVariables(t *testing.T) {
 	if _, err := parseSettings(&Program{Name: "web"}, []string{"--help"}, lookupIn(nil), &out); !errors.Is(err, flag.ErrHelp) {
 		t.Fatalf("got %v", err)
 	}
-	for _, part := range []string{"Usage: web", "--watch-namespaces (WATCH_NAMESPACES)", "; default: 30s"} {
+	for _, part := range []string{"Usage: web", "--watch-namespaces (WATCH_NAMESPACES)", "; default: 30s", "; default: info"} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("%q is missing in\n%s", part, out.String())
 		}

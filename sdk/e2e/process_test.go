@@ -170,21 +170,26 @@ func TestWrongUsage(t *testing.T) {
 		says   string // on the standard error, in one line
 	}{
 		"unknown flag": {
-			"a typo", nil, []string{"--worker=3"}, 2, "flag provided but not defined: -worker (see --help)",
+			"a typo", nil, []string{"--worker=3"}, 2, "flag provided but not defined: --worker (see --help)",
 		},
 		"bad value": {
 			"it names the flag", nil,
 			[]string{"--workers=many"},
 			2,
-			`invalid value "many" for flag -workers: parse error (see --help)`,
+			`--workers="many": it must be a whole number (see --help)`,
 		},
 		"bad variable": {
 			"it names the variable",
 			[]string{"SHUTDOWN_TIMEOUT=soon"},
 			nil, 2,
-			`environment variable SHUTDOWN_TIMEOUT="soon": parse error (see --help)`,
+			`environment variable SHUTDOWN_TIMEOUT="soon": it must be a duration, such as 5s or 10m (see --help)`,
 		},
-		"impossible value": {"it says what is possible", nil, []string{"--workers=0"}, 2, "--workers=0: it must be at least 1"},
+		"impossible value": {
+			"it says what is possible", nil,
+			[]string{"--workers=0"},
+			2,
+			`--workers="0": it must be at least 1 (see --help)`,
+		},
 		"argument": {
 			"a flag without its dashes", nil,
 			[]string{"workers=3"},

@@ -1,0 +1,122 @@
+package sdk
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// This file is about flags of any program: where their values come from, and what is said about wrong ones.
+
+// parse gives every flag its value: that of the arguments, else that of its variable, else its default. Checks are by the
+// names of flags, and are made of each value that is given.
+func parse(
+	fs *flag.FlagSet, checks map[string]func() error, args []string, lookup func(string) (string, bool),
+) error {
+	var refused error
+	fs.VisitAll(func(f *flag.Flag) {
+		f.Value = checked{Value: f.Value, name: f.Name, check: checks[f.Name], refused: &refused}
+	})
+	if err := fromEnvironment(fs, lookup); err != nil {
+		return err
+	}
+	fs.SetOutput(io.Discard)
+	switch err := fs.Parse(args); {
+	case err == flag.ErrHelp: //nolint:errorlint // flag returns it as it is.
+		return err
+	case refused != nil:
+		return refused
+	case err != nil:
+		return errors.New(strings.Replace(err.Error(), ": -", ": --", 1)) // the flag, as it is written elsewhere
+	case fs.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q: only flags are taken", fs.Arg(0))
+	}
+	return nil
+}
+
+// checked is the value of a flag that says what it expects.
+type checked struct {
+	flag.Value
+	name    string
+	check   func() error // of the value that was set; nil if each will do
+	refused *error       // what is wrong with an argument, which package flag tells in text only
+}
+
+// Set implements flag.Value.
+func (c checked) Set(text string) error {
+	err := c.Value.Set(text)
+	if err != nil {
+		if says := expected(c.Value); says != "" {
+			err = errors.New("it must be " + says)
+		}
+	} else if c.check != nil {
+		err = c.check()
+	}
+	if err != nil {
+		*c.refused = fmt.Errorf("--%s=%q: %w", c.name, text, err)
+	}
+	return err
+}
+
+// IsBoolFlag tells package flag whether the flag can stand without a value.
+func (c checked) IsBoolFlag() bool {
+	b, ok := c.Value.(interface{ IsBoolFlag() bool })
+	return ok && b.IsBoolFlag()
+}
+
+// expected says in words what values of its type are, "" if it says so itself.
+func expected(v flag.Value) string {
+	getter, ok := v.(flag.Getter)
+	if !ok {
+		return ""
+	}
+	switch getter.Get().(type) {
+	case bool:
+		return "true or false"
+	case int, int64, uint, uint64:
+		return "a whole number"
+	case float64:
+		return "a number"
+	case time.Duration:
+		return "a duration, such as 5s or 10m"
+	default:
+		return ""
+	}
+}
+
+// fromEnvironment sets every flag whose variable is set and not empty.
+func fromEnvironment(fs *flag.FlagSet, lookup func(string) (string, bool)) error {
+	var failed error
+	fs.VisitAll(func(f *flag.Flag) {
+		v, ok := lookup(variable(f.Name))
+		if !ok || v == "" || failed != nil || isAction(f.Name) {
+			return
+		}
+		if err := f.Value.Set(v); err != nil {
+			failed = fmt.Errorf("environment variable %s=%q: %w", variable(f.Name), v, err)
+		}
+	})
+	return failed
+}
+
+func variable(flagName string) string {
+	return strings.ToUpper(strings.ReplaceAll(flagName, "-", "_"))
+}
+
+func usage(fs *flag.FlagSet, out io.Writer) {
+	fmt.Fprintf(out, "Usage: %s [flags]\n\nEach flag can be set in the environment too; the flag wins.\n\n", fs.Name())
+	fs.VisitAll(func(f *flag.Flag) {
+		fmt.Fprintf(out, "  --%s", f.Name)
+		if !isAction(f.Name) {
+			fmt.Fprintf(out, " (%s)", variable(f.Name))
+		}
+		fmt.Fprintf(out, "\n    \t%s", f.Usage)
+		if f.DefValue != "" && f.DefValue != "false" && !strings.Contains(f.Usage, "default:") {
+			fmt.Fprintf(out, "; default: %s", f.DefValue)
+		}
+		fmt.Fprintln(out)
+	})
+}
