@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -124,19 +126,39 @@ func (program *Program) run(
 	if err != nil {
 		return err
 	}
-	if s.dryRun {
-		for _, op := range operators {
-			if err := op.dryRun(ctx, cfg, s.namespaces, out); err != nil {
-				return err
-			}
-		}
-		return nil
+	if !s.dryRun {
+		return reached(cfg, s.serve(ctx, cfg, operators, logger))
 	}
-	return s.serve(ctx, cfg, operators, logger)
+	for _, op := range operators {
+		if err := op.dryRun(ctx, cfg, s.namespaces, out); err != nil {
+			return reached(cfg, err)
+		}
+	}
+	return nil
 }
+
+// reached returns the error, and in its place one of plain words if the API server could not be reached.
+func reached(cfg *rest.Config, err error) error {
+	request, ok := errors.AsType[*url.Error](err)
+	if !ok {
+		return err
+	}
+	if _, ok := errors.AsType[*net.OpError](request); !ok && !request.Timeout() {
+		return err
+	}
+	return fmt.Errorf("the API server at %s does not answer: %w: start it, or name another with --kubeconfig",
+		cfg.Host, request.Err)
+}
+
+// namespaceFile is where the namespace of a pod is, which is that of the Lease if no other is given.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // serve runs the operators until the context ends.
 func (s *settings) serve(ctx context.Context, cfg *rest.Config, operators []Runnable, logger logr.Logger) error {
+	if _, err := os.Stat(namespaceFile); err != nil && s.leaderElect && s.leaderNamespace == "" {
+		return &usageError{errors.New("--leader-elect: the program does not run in a cluster, whose namespace it would take: " +
+			"set --leader-election-namespace to that of the Lease (see --help)")}
+	}
 	mgr, err := s.newManager(cfg)
 	if err != nil {
 		return err
@@ -161,8 +183,10 @@ func (s *settings) serve(ctx context.Context, cfg *rest.Config, operators []Runn
 // default kubeconfig of the user.
 func (s *settings) restConfig() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	inside := rest.ErrNotInCluster
 	if s.kubeconfig == "" {
-		if cfg, err := rest.InClusterConfig(); err == nil {
+		var cfg *rest.Config
+		if cfg, inside = rest.InClusterConfig(); inside == nil {
 			return unlimited(cfg), nil
 		}
 	} else {
@@ -172,10 +196,20 @@ func (s *settings) restConfig() (*rest.Config, error) {
 		}
 	}
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
-	if err != nil {
-		return nil, &usageError{fmt.Errorf("no cluster to work on: %w (set --kubeconfig or KUBECONFIG)", err)}
+	switch files := strings.Join(rules.Precedence, " and "); {
+	case err == nil:
+		return unlimited(cfg), nil
+	case !errors.Is(inside, rest.ErrNotInCluster):
+		return nil, &usageError{fmt.Errorf(
+			"no cluster to work on: %w: let the pod mount the token of its ServiceAccount, or set --kubeconfig", inside)}
+	case !clientcmd.IsEmptyConfig(err):
+		return nil, &usageError{fmt.Errorf("no cluster to work on: reading %s: %w (set --kubeconfig or KUBECONFIG)", files, err)}
+	case s.kubeconfig == "":
+		return nil, &usageError{fmt.Errorf(
+			"no cluster to work on: the program does not run in one, and %s names none: set --kubeconfig or KUBECONFIG", files)}
+	default:
+		return nil, &usageError{fmt.Errorf("no cluster to work on: %s names none: correct --kubeconfig or KUBECONFIG", files)}
 	}
-	return unlimited(cfg), nil
 }
 
 func firstMissing(files []string) string {

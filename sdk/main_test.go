@@ -10,7 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // A program's own flags come from the arguments or the environment, as all others, and its operators are made with them.
@@ -50,12 +54,7 @@ func TestFlagsOfAProgram(t *testing.T) {
 // A controller that cannot say what it would do refuses to be asked, and one that can is asked.
 func TestDryRunOfACustomController(t *testing.T) {
 	t.Parallel()
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	const content = `{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}],` +
-		` contexts: [{name: c, context: {cluster: c}}], current-context: c}`
-	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := written(t, nowhere)
 	custom := &Custom{Name: "roll"}
 	program := &Program{Name: "roll", Operators: func() ([]Runnable, error) { return []Runnable{custom}, nil }}
 	args := []string{"--dry-run", "--kubeconfig=" + kubeconfig}
@@ -74,5 +73,83 @@ func TestDryRunOfACustomController(t *testing.T) {
 	}
 	if got, want := out.String(), "https://127.0.0.1:1 a,b"; got != want {
 		t.Errorf("it prints %q, want %q", got, want)
+	}
+}
+
+// nowhere is a kubeconfig of a cluster that does not answer.
+const nowhere = `{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}],` +
+	` contexts: [{name: c, context: {cluster: c}}], current-context: c}`
+
+func written(t *testing.T, content string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func addTestObject(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "Test"}, &testObject{})
+	return nil
+}
+
+// What keeps a program from its work at all is one sentence that says what to do, whatever the program was to do.
+func TestNothingToWorkOn(t *testing.T) { //nolint:paralleltest // a program sets the loggers of the process.
+	const silent = "the API server at https://127.0.0.1:1 does not answer: dial tcp 127.0.0.1:1: connect: connection refused: " +
+		"start it, or name another with --kubeconfig"
+	for name, test := range map[string]struct {
+		reason, kubeconfig, says string
+		args                     []string
+		usage                    bool
+	}{
+		"a kubeconfig without a cluster": {
+			reason: "the file is named, and no variable that is none of ours", kubeconfig: "{}", usage: true,
+			says: "no cluster to work on: FILE names none: correct --kubeconfig or KUBECONFIG",
+		},
+		"a kubeconfig that contradicts itself": {
+			reason: "what is wrong in it is said", kubeconfig: "{apiVersion: v1, kind: Config, current-context: c}", usage: true,
+			says: "no cluster to work on: reading FILE: invalid configuration: " +
+				"[context was not found for specified context: c, cluster has no server defined] (set --kubeconfig or KUBECONFIG)",
+		},
+		"a cluster that does not answer": {
+			reason: "it may yet, so it is no wrong usage", kubeconfig: nowhere, says: silent,
+		},
+		"a dry run on a cluster that does not answer": {
+			reason: "it says the same, of whichever kind was asked for first", kubeconfig: nowhere, args: []string{"--dry-run"},
+			says: silent,
+		},
+		"leader election outside of a cluster": {
+			reason: "the flag that is missing is named, before anything is asked of the cluster", kubeconfig: nowhere,
+			args: []string{"--leader-elect"}, usage: true,
+			says: "--leader-elect: the program does not run in a cluster, whose namespace it would take: " +
+				"set --leader-election-namespace to that of the Lease (see --help)",
+		},
+		"leader election in a namespace": {
+			reason: "that is all it needs", kubeconfig: nowhere, says: silent,
+			args: []string{"--leader-elect", "--leader-election-namespace=a"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := os.Stat(namespaceFile); err == nil {
+				t.Skip("the test runs in a pod")
+			}
+			op := &Operator[*testObject]{
+				Name: "web", AddToScheme: addTestObject, Owns: []client.Object{&corev1.Secret{}},
+				Reconcile: func(context.Context, *Pass[*testObject]) error { return nil },
+			}
+			program := &Program{Name: "web", Operators: func() ([]Runnable, error) { return []Runnable{op}, nil }}
+			file := written(t, test.kubeconfig)
+			err := program.run(t.Context(), append(test.args, "--kubeconfig="+file), lookupIn(nil), io.Discard, t.Output())
+			if err == nil {
+				t.Fatal("it runs")
+			}
+			if got := strings.ReplaceAll(err.Error(), file, "FILE"); got != test.says {
+				t.Errorf("%s: it says\n%s\nwant\n%s", test.reason, got, test.says)
+			}
+			if _, usage := errors.AsType[*usageError](err); usage != test.usage {
+				t.Errorf("%s: wrong usage: %t, want %t", test.reason, usage, test.usage)
+			}
+		})
 	}
 }

@@ -202,6 +202,20 @@ func TestWrongUsage(t *testing.T) {
 			2,
 			"missing.yaml does not exist: correct --kubeconfig or KUBECONFIG",
 		},
+		"no kubeconfig": {
+			"it names the file that would have been read",
+			[]string{"HOME=/nonexistent"},
+			nil, 2,
+			"no cluster to work on: the program does not run in one, and /nonexistent/.kube/config names none: " +
+				"set --kubeconfig or KUBECONFIG",
+		},
+		"a pod without its token": {
+			"it names what is missing",
+			[]string{"HOME=/nonexistent", "KUBERNETES_SERVICE_HOST=10.0.0.1", "KUBERNETES_SERVICE_PORT=443"},
+			nil, 2,
+			"no cluster to work on: open /var/run/secrets/kubernetes.io/serviceaccount/token: no such file or directory: " +
+				"let the pod mount the token of its ServiceAccount, or set --kubeconfig",
+		},
 		"help": {"it is not a mistake", nil, []string{"--help"}, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -226,7 +240,8 @@ func TestUnreachableClusterIsNoUsageError(t *testing.T) {
 		t.Errorf("exit code %d, want 1: %s", code, p.errors())
 	}
 	lines := strings.Split(strings.TrimSpace(p.errors()), "\n")
-	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "Error: ") || !strings.Contains(last, "connection refused") {
+	last := lines[len(lines)-1]
+	if !strings.HasPrefix(last, "Error: the API server at "+k.Config.Host+" does not answer: ") {
 		t.Errorf("it ends with %q", last)
 	}
 }
