@@ -32,7 +32,9 @@ func (op *Operator[T]) dryRun(ctx context.Context, cfg *rest.Config, namespaces 
 	if err != nil {
 		return fmt.Errorf("creating the client of operator %s: %w", op.Name, err)
 	}
-	k.mapper = c.RESTMapper()
+	if k.mapper = c.RESTMapper(); !k.known(k.primary) {
+		return k.primaryMissing()
+	}
 	watched := namespaces
 	if len(watched) == 0 {
 		watched = []string{metav1.NamespaceAll}

@@ -35,12 +35,13 @@ const parentIndex = "parent"
 
 func (v *view) newScope(mgr manager.Manager, namespace string) (*scope, error) {
 	s := &scope{informers: map[schema.GroupVersionKind]toolscache.SharedIndexInformer{}}
-	var err error
-	if s.parents, err = v.newCache(mgr, namespace, cache.Options{
+	parents, err := v.newCache(mgr, namespace, cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(), NewInformer: v.captureIn(s),
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
+	s.parents = patientCache{parents, v.kinds, mgr.GetLogger().WithValues("controller", v.operator)}
 	s.children, err = v.newCache(mgr, namespace, cache.Options{
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{ManagedByLabel: v.operator}),
 		DefaultTransform:     apply.KeepOwn(v.operator, v.exactFields()...), NewInformer: v.captureIn(s),
@@ -149,9 +150,12 @@ func (v *view) all() []types.NamespacedName {
 	return keys
 }
 
-// ready reports whether every informer holds what the API server has, but for kinds that were missing when the operator
-// started: what needs those says so itself.
+// ready reports whether every informer holds what the API server has, but for owned kinds that were missing when the
+// operator started: what needs those says so itself.
 func (v *view) ready(*http.Request) error {
+	if v.missing(v.primary) {
+		return v.primaryMissing()
+	}
 	for _, s := range v.scopes {
 		for _, gvk := range append(v.others(), v.primary) {
 			if v.missing(gvk) {

@@ -175,6 +175,7 @@ func Workers(n int) SetupOption {
 
 // SetupWithManager adds the operator to a manager. It brings caches of its own, because it keeps less in them than a
 // general cache would; the manager's configuration, scheme, leader election and metrics are used.
+// If T is not installed in the cluster, the operator is not ready and waits for that, without limit.
 // It returns an error that names every field of the operator that is not usable.
 func (op *Operator[T]) SetupWithManager(mgr manager.Manager, opts ...SetupOption) error {
 	s := newSetup(opts)
@@ -184,5 +185,5 @@ func (op *Operator[T]) SetupWithManager(mgr manager.Manager, opts ...SetupOption
 	if err := op.AddToScheme(mgr.GetScheme()); err != nil {
 		return fmt.Errorf("registering the types of operator %s: %w", op.Name, err)
 	}
-	return newEngine(op, mgr, s)
+	return newEngine(op, op.patiently(mgr), s)
 }

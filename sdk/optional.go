@@ -8,19 +8,23 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// This file is about owned kinds that the API server does not know, or not yet.
+// This file is about kinds that the API server does not know, or not yet.
 
 // Installed reports whether the API server knows the kind of like, which the operator owns. A pass follows when that
 // changes for the better. Ask it to do without a kind that a cluster need not have; to apply an object of such a kind all
@@ -76,15 +80,10 @@ func (k *ownedKind) sync(ctx context.Context) error {
 	return nil
 }
 
-// await asks for the kind until it is there, each second at first and each 30 s later, and has every object looked at then.
+// await waits until the kind is there, and has every object looked at then.
 func (k *ownedKind) await(ctx context.Context, queue requestQueue) {
-	pause := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 30 * time.Second} //nolint:mnd // said above.
-	for !k.view.known(k.gvk) {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause.Step()):
-		}
+	if k.view.await(ctx, k.gvk) != nil {
+		return
 	}
 	k.view.unwatched.Store(k.gvk, notSynced)
 	if err := errors.Join(k.start(ctx, queue), k.sync(ctx)); err != nil {
@@ -99,6 +98,19 @@ func (k *ownedKind) await(ctx context.Context, queue requestQueue) {
 	for _, key := range k.view.all() {
 		queue.Add(reconcile.Request{NamespacedName: key})
 	}
+}
+
+// await asks for a kind until it is there, each second at first and each 30 s later. Its only error is that of the context.
+func (k *kinds) await(ctx context.Context, gvk schema.GroupVersionKind) error {
+	pause := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 30 * time.Second} //nolint:mnd // said above.
+	for !k.known(gvk) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause.Step()):
+		}
+	}
+	return nil
 }
 
 // Why a kind is not watched, for the message.
@@ -133,6 +145,65 @@ func (k *kinds) absent(gvk schema.GroupVersionKind) error {
 func unknownKind(err error) bool {
 	return meta.IsNoMatchError(err) ||
 		apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// patient is a manager whose controllers wait for their kind for as long as it takes.
+type patient struct{ manager.Manager }
+
+// GetControllerOptions implements manager.Manager.
+func (p patient) GetControllerOptions() config.Controller {
+	options := p.Manager.GetControllerOptions()
+	options.CacheSyncTimeout = math.MaxInt64
+	return options
+}
+
+// patiently returns the manager, and a patient one if the API server does not know the operator's kind yet.
+func (op *Operator[T]) patiently(mgr manager.Manager) manager.Manager {
+	k, err := op.kinds(mgr.GetScheme(), mgr.GetRESTMapper())
+	if err != nil || k.known(k.primary) {
+		return mgr
+	}
+	return patient{mgr}
+}
+
+// patientCache is the cache of the operator's kind, whose informer is there once the API server knows the kind.
+type patientCache struct {
+	cache.Cache
+	kinds *kinds
+	log   logr.Logger
+}
+
+// GetInformer implements cache.Cache.
+func (c patientCache) GetInformer(
+	ctx context.Context, o client.Object, opts ...cache.InformerGetOption,
+) (cache.Informer, error) {
+	if err := c.kinds.awaitPrimary(ctx, c.log); err != nil {
+		return nil, err
+	}
+	return c.Cache.GetInformer(ctx, o, opts...)
+}
+
+// awaitPrimary waits for the operator's kind, and says so.
+func (k *kinds) awaitPrimary(ctx context.Context, logger logr.Logger) error {
+	if k.known(k.primary) {
+		return nil
+	}
+	if _, told := k.unwatched.LoadOrStore(k.primary, notInstalled); !told { // by the cache of another namespace
+		logger.Error(k.primaryMissing(), "The operator waits for its kind")
+	}
+	if err := k.await(ctx, k.primary); err != nil {
+		return err
+	}
+	if _, told := k.unwatched.LoadAndDelete(k.primary); told {
+		logger.Info("The operator's kind was installed", "kind", k.primary.String())
+	}
+	return nil
+}
+
+// primaryMissing says that the API server does not know the operator's kind.
+func (k *kinds) primaryMissing() error {
+	return fmt.Errorf("kind %s of %s is not installed in the cluster: install the operator's CRDs, for example with "+
+		"kubectl apply -k config/crd", k.primary.Kind, k.primary.GroupVersion())
 }
 
 const reasonKindNotInstalled = "KindNotInstalled"

@@ -55,6 +55,7 @@
 //	all of a kind is watched of which metadata is asked for           TestMetadataOnly
 //	a kind that is not installed is asked for only once               TestKindThatIsNotInstalled
 //	... and its appearance wakes nobody                               TestInstalled
+//	the operator's own kind is waited for no longer than a cache      TestOwnKindThatIsNotInstalled
 //	who waits for an informer is not woken when it has caught up      TestEverythingThatCanGoWrong (LONG=1)
 //	what is observed is looked for by its controller                  TestObserved
 //	... or its news wakes nobody                                      TestObserved

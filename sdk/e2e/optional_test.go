@@ -2,20 +2,29 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/e2e/site"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
@@ -158,4 +167,91 @@ func TestReferenceToAKindThatIsNotInstalled(t *testing.T) {
 	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ReferenceNotFound"))
 	k.Apply(ofKind(kind, "shared", nil))
 	k.Eventually(s, testkit.Ready())
+}
+
+// siteOf registers sites under a group of the test's own, which is not installed yet.
+func siteOf(gv schema.GroupVersion) func(*runtime.Scheme) error {
+	return func(s *runtime.Scheme) error {
+		s.AddKnownTypeWithName(gv.WithKind("Site"), &site.Site{})
+		s.AddKnownTypeWithName(gv.WithKind("SiteList"), &site.List{})
+		metav1.AddToGroupVersion(s, gv)
+		return nil
+	}
+}
+
+const siteMissing = "kind Site of %s is not installed in the cluster: install the operator's CRDs, for example with " +
+	"kubectl apply -k config/crd"
+
+// An operator that runs before its CRD says once what to do, is not ready, and waits longer than controllers wait for
+// anything else. When the CRD comes it works.
+func TestOwnKindThatIsNotInstalled(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	kind := optionalKind(k).GroupVersion().WithKind("Site")
+	var mu sync.Mutex
+	var lines []string
+	logged := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Join(lines, "\n")
+	}
+	scheme := runtime.NewScheme() // and not the one of all other tests, for the operator registers its types with it
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	probes := freeAddress(t)
+	mgr, err := manager.New(k.Config, manager.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: probes,
+		Controller: config.Controller{CacheSyncTimeout: 50 * time.Millisecond, SkipNameValidation: new(true)},
+		Logger: funcr.New(func(prefix, args string) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines = append(lines, prefix+" "+args)
+		}, funcr.Options{}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := operator(oneChild)
+	op.AddToScheme, op.Owns = siteOf(kind.GroupVersion()), []client.Object{&corev1.ConfigMap{}}
+	if err := op.SetupWithManager(mgr, sdk.InNamespaces(k.Namespace, "elsewhere")); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(k.Context()) }()
+	want := fmt.Sprintf(siteMissing, kind.GroupVersion())
+	k.Wait("it says what is missing", func(context.Context) error {
+		if n := strings.Count(logged(), want); n != 1 {
+			return fmt.Errorf("%d times in\n%s", n, logged())
+		}
+		return nil
+	})
+	select {
+	case err := <-ended:
+		t.Fatalf("the manager ended: %v", err)
+	case <-time.After(window): // which is longer than other caches may take
+	}
+	waitAnswer(k, "http://"+probes+"/readyz", "", http.StatusInternalServerError)
+
+	install(t, k, kind)
+	k.Apply(ofKind(kind, "a", map[string]any{"text": "hello"}))
+	k.Eventually(named(&corev1.ConfigMap{}, "a"), text("hello"))
+	waitAnswer(k, "http://"+probes+"/readyz", "", http.StatusOK)
+	if all := logged(); strings.Count(all, want) != 1 || strings.Contains(all, "before calling Start") {
+		t.Errorf("it is to say once what is missing:\n%s", all)
+	}
+}
+
+// A dry run without the CRD names the way out.
+func TestDryRunWithoutTheKind(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	gv := optionalKind(k).GroupVersion()
+	p := run(t, []string{operatorVariable + "=" + gv.String()}, "--dry-run", "--kubeconfig="+kubeconfig(t, k))
+	if code := p.exit(); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	if got, want := p.errors(), "Error: "+fmt.Sprintf(siteMissing, gv)+"\n"; got != want {
+		t.Errorf("it says\n%s\nwant\n%s", got, want)
+	}
 }

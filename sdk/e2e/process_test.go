@@ -18,6 +18,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/sdk"
@@ -25,14 +26,16 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 )
 
-// operatorVariable makes this test binary be an operator instead.
+// operatorVariable makes this test binary be an operator instead: for the usual sites with the value 1, else for those of
+// the API version that it names.
 const operatorVariable = "SDK_E2E_OPERATOR"
 
 // slow is how long a pass over a site with this text takes.
 const slow = 500 * time.Millisecond
 
 func runOperatorIfAsked() {
-	if os.Getenv(operatorVariable) == "" {
+	version := os.Getenv(operatorVariable)
+	if version == "" {
 		return
 	}
 	op := operator(func(ctx context.Context, p *pass) error {
@@ -46,6 +49,9 @@ func runOperatorIfAsked() {
 		return oneChild(ctx, p)
 	})
 	op.Owns = []client.Object{&corev1.ConfigMap{}}
+	if gv, err := schema.ParseGroupVersion(version); err == nil && gv.Group != "" {
+		op.AddToScheme = siteOf(gv)
+	}
 	sdk.Main(op)
 }
 
@@ -91,15 +97,21 @@ func run(t *testing.T, env []string, args ...string) *program {
 // runOn starts the program on the test's namespace.
 func runOn(t *testing.T, k *testkit.K, args ...string) *program {
 	t.Helper()
+	return run(t, nil, append([]string{"--kubeconfig=" + kubeconfig(t, k), "--watch-namespaces=" + k.Namespace}, args...)...)
+}
+
+// kubeconfig writes the file that says where the test's cluster is.
+func kubeconfig(t *testing.T, k *testkit.K) (file string) {
+	t.Helper()
 	data, err := cluster.Kubeconfig(k.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "kubeconfig")
+	file = filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return run(t, nil, append([]string{"--kubeconfig=" + file, "--watch-namespaces=" + k.Namespace}, args...)...)
+	return file
 }
 
 // locked is a writer for several goroutines.
