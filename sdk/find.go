@@ -93,9 +93,9 @@ func InFull[C client.Object, T Object](ctx context.Context, p *Pass[T], found *m
 
 // Filled makes the object given to [Apply] stand for another that is sent in its place: so what is large or secret is at
 // hand only while it is written. Both must have the same fields, and the stand-in another value where the other has one, for
-// instance its digest (see [Excerpt]); its metadata counts. Fill is called once for each request that writes the child, and
-// never without need. Its error fails the pass like one of Reconcile; to start the pass anew because what is to be sent has
-// changed meanwhile return [apply.ErrStale]. The kind must be [MetadataOnly].
+// instance its digest (see [Excerpt]), which is what a plan calls it; its metadata counts. Fill is called once for each
+// request that writes the child, and never without need. Its error fails the pass like one of Reconcile; to start the pass
+// anew because what is to be sent has changed meanwhile return [apply.ErrStale]. The kind must be [MetadataOnly].
 func Filled[C client.Object](fill func(ctx context.Context) (C, error)) ApplyOption {
 	return func(s *step) {
 		s.fill = func(ctx context.Context) (client.Object, error) { return fill(ctx) }

@@ -43,7 +43,7 @@ type Plan[T Object] struct {
 // Step is what a plan would do about one object.
 type Step struct {
 	// Verb is "create", "update", "release" (let a tracked child go), "delete", "hold back" (of which Why tells), or, for
-	// the object itself, "guard" (add the finalizer), "unguard" and "clean up".
+	// the object itself, "add the finalizer to", "remove the finalizer from" and "clean up".
 	Verb string
 	// Object names it as "Kind name", or "Kind namespace/name" if it is the parent or in another namespace.
 	Object string
@@ -255,9 +255,9 @@ func (d *drafter[T]) plan(ctx context.Context, o T, seen *snapshot) *Plan[T] {
 	if plan.Err = compute(ctx, o, p, d.op.Reconcile); plan.Err == nil {
 		switch needed := d.op.needsFinalizer(o) || p.remote(); {
 		case needed && !guarded:
-			plan.Steps = append(plan.Steps, Step{Verb: "guard", Object: plan.name})
+			plan.Steps = append(plan.Steps, Step{Verb: "add the finalizer to", Object: plan.name})
 		case !needed && guarded:
-			plan.Steps = append(plan.Steps, Step{Verb: "unguard", Object: plan.name})
+			plan.Steps = append(plan.Steps, Step{Verb: "remove the finalizer from", Object: plan.name})
 		}
 		plan.Err = d.children(ctx, p, plan)
 	}

@@ -107,17 +107,26 @@ func TestWrongSettingsNameTheirSource(t *testing.T) {
 		env  map[string]string
 		says string
 	}{
-		"unknown flag":  {args: []string{"--replicas=2"}, says: "flag provided but not defined: --replicas"},
-		"no value":      {args: []string{"--workers"}, says: "flag needs an argument: --workers"},
-		"argument":      {args: []string{"serve"}, says: `unexpected argument "serve": only flags are taken`},
-		"bad flag":      {args: []string{"--workers=many"}, says: `--workers="many": it must be a whole number`},
-		"bad variable":  {env: map[string]string{"WORKERS": "many"}, says: `environment variable WORKERS="many": it must be a whole number`},
-		"no workers":    {args: []string{"--workers=0"}, says: `--workers="0": it must be at least 1`},
-		"none set":      {env: map[string]string{"WORKERS": "0"}, says: `environment variable WORKERS="0": it must be at least 1`},
-		"number":        {args: []string{"--ratio", "half"}, says: `--ratio="half": it must be a number`},
-		"switch":        {args: []string{"--secrets=maybe"}, says: `--secrets="maybe": it must be true or false`},
-		"set switch":    {env: map[string]string{"SECRETS": "maybe"}, says: `environment variable SECRETS="maybe": it must be true or false`},
-		"time, no unit": {args: []string{"--shutdown-timeout", "5"}, says: `--shutdown-timeout="5": it must be a duration, such as 5s or 10m`},
+		"unknown flag": {args: []string{"--replicas=2"}, says: "flag provided but not defined: --replicas"},
+		"no value":     {args: []string{"--workers"}, says: "flag needs an argument: --workers"},
+		"argument":     {args: []string{"serve"}, says: `unexpected argument "serve": only flags are taken`},
+		"bad flag":     {args: []string{"--workers=many"}, says: `--workers="many": it must be a whole number`},
+		"bad variable": {
+			env:  map[string]string{"WORKERS": "many"},
+			says: `environment variable WORKERS="many": it must be a whole number`,
+		},
+		"no workers": {args: []string{"--workers=0"}, says: `--workers="0": it must be at least 1`},
+		"none set":   {env: map[string]string{"WORKERS": "0"}, says: `environment variable WORKERS="0": it must be at least 1`},
+		"number":     {args: []string{"--ratio", "half"}, says: `--ratio="half": it must be a number`},
+		"switch":     {args: []string{"--secrets=maybe"}, says: `--secrets="maybe": it must be true or false`},
+		"set switch": {
+			env:  map[string]string{"SECRETS": "maybe"},
+			says: `environment variable SECRETS="maybe": it must be true or false`,
+		},
+		"time, no unit": {
+			args: []string{"--shutdown-timeout", "5"},
+			says: `--shutdown-timeout="5": it must be a duration, such as 5s or 10m`,
+		},
 		"its own words": {args: []string{"--rule=x"}, says: `--rule="x": there is no such rule`},
 		"log format":    {args: []string{"--log-format=xml"}, says: `--log-format="xml": it must be json or console`},
 		"log level":     {args: []string{"--log-level=loud"}, says: `--log-level="loud": it must be debug, info, warn or error`},
@@ -140,11 +149,14 @@ func TestWrongSettingsNameTheirSource(t *testing.T) {
 			says: `--leader-election-namespace="$(NAMESPACE)": "$(NAMESPACE)" cannot be the name of a namespace: ` +
 				"it takes lower case letters, digits and dashes, as in team-a",
 		},
-		"no address":  {args: []string{"--metrics-bind-address=nope"}, says: `--metrics-bind-address="nope": ` + address},
-		"no port":     {args: []string{"--metrics-bind-address=localhost:"}, says: `--metrics-bind-address="localhost:": ` + address},
-		"impossible":  {args: []string{"--health-probe-bind-address=:99999"}, says: `--health-probe-bind-address=":99999": ` + address},
-		"empty":       {args: []string{"--health-probe-bind-address="}, says: `--health-probe-bind-address="": ` + address},
-		"set to none": {env: map[string]string{"METRICS_BIND_ADDRESS": "off"}, says: `environment variable METRICS_BIND_ADDRESS="off": ` + address},
+		"no address": {args: []string{"--metrics-bind-address=nope"}, says: `--metrics-bind-address="nope": ` + address},
+		"no port":    {args: []string{"--metrics-bind-address=localhost:"}, says: `--metrics-bind-address="localhost:": ` + address},
+		"impossible": {args: []string{"--health-probe-bind-address=:99999"}, says: `--health-probe-bind-address=":99999": ` + address},
+		"empty":      {args: []string{"--health-probe-bind-address="}, says: `--health-probe-bind-address="": ` + address},
+		"set to none": {
+			env:  map[string]string{"METRICS_BIND_ADDRESS": "off"},
+			says: `environment variable METRICS_BIND_ADDRESS="off": ` + address,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,10 +15,11 @@ import (
 
 // Diff says what an apply by the manager would change of the live object, one line a field: "path: new" for one that is
 // set anew, "path: old -> new", and "path: old -> nothing" for one that the manager applied before and the intent no longer
-// has. Live is nil if the object does not exist. The data of Secrets is not shown. What the API server would add or refuse
+// has. Live is nil if the object does not exist. The data of Secrets is not shown; that of what is [Filled] is called a digest.
+// What the API server would add or refuse
 // is not known here; of an object of which only metadata is given, metadata alone is compared.
 func (i *Intent) Diff(live client.Object, manager string) ([]string, error) {
-	d := differ{secret: i.GVK.Group == "" && i.GVK.Kind == "Secret"}
+	d := differ{secret: i.GVK.Group == "" && i.GVK.Kind == "Secret", stands: i.fill != nil}
 	var now map[string]any
 	all := i.fields(i.guarded(), nil)
 	intended := all
@@ -41,6 +42,7 @@ func (i *Intent) Diff(live client.Object, manager string) ([]string, error) {
 // differ collects the lines of a difference.
 type differ struct {
 	secret bool
+	stands bool // of a stand-in, which has digests
 	lines  []string
 }
 
@@ -116,14 +118,18 @@ func (d *differ) say(at fieldpath.Path, format string, args ...any) {
 }
 
 func (d *differ) show(at fieldpath.Path, v any) string {
-	if first := at[0].FieldName; d.secret && (*first == "data" || *first == "stringData") {
+	first := *at[0].FieldName
+	if d.secret && (first == "data" || first == "stringData") {
 		return "(not shown)"
 	}
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
+	text := fmt.Sprint(v)
+	if raw, err := json.Marshal(v); err == nil {
+		text = string(raw)
 	}
-	return string(raw)
+	if d.stands && (first == "data" || first == "binaryData") {
+		return "digest " + text
+	}
+	return text
 }
 
 func name(at fieldpath.Path) string { return strings.TrimPrefix(at.String(), ".") }

@@ -68,7 +68,7 @@ Site shop/a
 `},
 		"nothing is there": {[]client.Object{password}, `
 Site shop/a
-  guard Site shop/a
+  add the finalizer to Site shop/a
   create Deployment a
       metadata.labels.app.kubernetes.io/managed-by: "sdk-e2e"
       spec.selector.matchLabels.site: "a"
@@ -168,7 +168,7 @@ func TestDryFails(t *testing.T) {
 	guarded := newSite("a")
 	guarded.Finalizers = []string{ourFinalizer}
 	nothing := operator(func(context.Context, *pass) error { return nil })
-	if got := sdk.Dry(t.Context(), nothing, guarded).String(); !strings.Contains(got, "  unguard Site a\n") {
+	if got := sdk.Dry(t.Context(), nothing, guarded).String(); !strings.Contains(got, "  remove the finalizer from Site a\n") {
 		t.Errorf("a finalizer that is needed no longer: %s", got)
 	}
 	if plan := sdk.Dry(t.Context(), &siteOperator{}, s); plan.Err == nil || !plan.Empty() {

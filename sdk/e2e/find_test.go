@@ -125,15 +125,16 @@ func TestFilled(t *testing.T) {
 	}
 }
 
-// A plan shows the stand-in, never what it stands for; without MetadataOnly values would be compared with those of the
-// stand-in.
+// A plan shows the stand-in and calls it a digest, never what it stands for; without MetadataOnly values would be compared
+// with those of the stand-in.
 func TestPlanOfFilled(t *testing.T) {
 	t.Parallel()
 	var reads atomic.Int64
 	s := newSite("a")
 	s.Namespace = "shop"
 	plan := sdk.Dry(t.Context(), copying(&reads), s, original("x", "hello"), newSite("other")).String()
-	if want := digests(original("x", "hello"))["text"]; !strings.Contains(plan, want) || strings.Contains(plan, "hello") {
+	want := `      data.text: digest "` + digests(original("x", "hello"))["text"] + "\"\n"
+	if !strings.Contains(plan, want) || strings.Contains(plan, "hello") {
 		t.Errorf("the plan does not show %s and nothing else:\n%s", want, plan)
 	}
 	op := copying(&reads)
