@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -30,16 +31,21 @@ import (
 type Runnable interface {
 	SetupWithManager(mgr manager.Manager, opts ...SetupOption) error
 	name() string
+	doc() string
 	dryRun(ctx context.Context, cfg *rest.Config, namespaces []string, out io.Writer) error
 }
 
 func (op *Operator[T]) name() string { return op.Name }
+
+func (op *Operator[T]) doc() string { return op.Doc }
 
 // Custom is a controller that does not bring about objects of a kind of its own, and so is no [Operator], but is to run in
 // the same kind of program.
 type Custom struct {
 	// Name names the controller in messages and in the program's leader election. It must be a DNS label. Required.
 	Name string
+	// Doc says in a sentence what the controller is for, as that of an [Operator]. Optional.
+	Doc string
 	// Setup adds the controller to a manager, for objects in these namespaces, or in all if there are none, with that many
 	// workers. Required.
 	Setup func(mgr manager.Manager, namespaces []string, workers int) error
@@ -55,6 +61,8 @@ func (c *Custom) SetupWithManager(mgr manager.Manager, opts ...SetupOption) erro
 
 func (c *Custom) name() string { return c.Name }
 
+func (c *Custom) doc() string { return c.Doc }
+
 func (c *Custom) dryRun(ctx context.Context, cfg *rest.Config, namespaces []string, out io.Writer) error {
 	if c.DryRun == nil {
 		return &usageError{fmt.Errorf("--dry-run: %s cannot tell what it would do", c.Name)}
@@ -66,18 +74,27 @@ func (c *Custom) dryRun(ctx context.Context, cfg *rest.Config, namespaces []stri
 // not return. A second signal ends it at once. The exit code is 0 after a shutdown that was asked for, 2 if the
 // configuration is wrong, and 1 for any other failure.
 func Main(operators ...Runnable) {
-	names := make([]string, len(operators))
+	programOf(operators).Main()
+}
+
+func programOf(operators []Runnable) *Program {
+	names, docs := make([]string, len(operators)), []string{}
 	for i, op := range operators {
 		names[i] = op.name()
+		if op.doc() != "" {
+			docs = append(docs, op.doc())
+		}
 	}
 	all := func() ([]Runnable, error) { return operators, nil }
-	(&Program{Name: strings.Join(names, "-"), Operators: all}).Main()
+	return &Program{Name: strings.Join(names, "-"), Doc: strings.Join(docs, "\n"), Operators: all}
 }
 
 // Program is a program whose operators depend on flags of its own.
 type Program struct {
 	// Name is that of the program, and of its leader election. It must be a DNS label. Required.
 	Name string
+	// Doc says in a sentence what the program is for, with which --help begins. Optional.
+	Doc string
 	// Flags defines more flags. Each can also be given in the environment, as the others. Optional.
 	Flags func(*flag.FlagSet)
 	// Operators is called when all flags have their values. An error of it counts as a wrong configuration. Required.
@@ -112,7 +129,7 @@ func (program *Program) run(
 		return err
 	}
 	if s.version {
-		_, err := fmt.Fprintln(out, version())
+		_, err := fmt.Fprintln(out, s.name, version(debug.ReadBuildInfo()))
 		return err
 	}
 	operators, err := program.Operators()
@@ -171,7 +188,7 @@ func (s *settings) serve(ctx context.Context, cfg *rest.Config, operators []Runn
 		}
 	}
 	logger.Info("Operator starting",
-		"operators", names, "version", version(), "server", cfg.Host, "namespaces", s.namespaces)
+		"operators", names, "version", version(debug.ReadBuildInfo()), "server", cfg.Host, "namespaces", s.namespaces)
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("running: %w", err)
 	}
@@ -250,16 +267,22 @@ func (s *settings) newManager(cfg *rest.Config) (manager.Manager, error) {
 	return mgr, nil
 }
 
-// version is that of the module or, in a build from a checkout, its revision.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
+// version is that of the module and, in a build from a checkout, its revision: "v1.2.3 (4f921db)".
+func version(info *debug.BuildInfo, ok bool) string {
 	if !ok {
-		return "unknown"
+		return "(unknown)"
 	}
+	built := map[string]string{}
 	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			return setting.Value
-		}
+		built[setting.Key] = setting.Value
 	}
-	return info.Main.Version
+	v := cmp.Or(info.Main.Version, "(devel)")
+	switch revision := built["vcs.revision"]; {
+	case revision == "":
+		return v
+	case built["vcs.modified"] == "true":
+		return v + " (" + revision + ", modified)"
+	default:
+		return v + " (" + revision + ")"
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -96,8 +97,8 @@ func addTestObject(scheme *runtime.Scheme) error {
 
 // What keeps a program from its work at all is one sentence that says what to do, whatever the program was to do.
 func TestNothingToWorkOn(t *testing.T) { //nolint:paralleltest // a program sets the loggers of the process.
-	const silent = "the API server at https://127.0.0.1:1 does not answer: dial tcp 127.0.0.1:1: connect: connection refused: " +
-		"start it, or name another with --kubeconfig"
+	const silent = "the API server at https://127.0.0.1:1 does not answer: " +
+		"dial tcp 127.0.0.1:1: connect: connection refused: start it, or name another with --kubeconfig"
 	for name, test := range map[string]struct {
 		reason, kubeconfig, says string
 		args                     []string
@@ -151,5 +152,34 @@ func TestNothingToWorkOn(t *testing.T) { //nolint:paralleltest // a program sets
 				t.Errorf("%s: wrong usage: %t, want %t", test.reason, usage, test.usage)
 			}
 		})
+	}
+}
+
+// The version tells two builds apart.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	from := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
+		return &debug.BuildInfo{Main: debug.Module{Version: version}, Settings: settings}
+	}
+	revision := debug.BuildSetting{Key: "vcs.revision", Value: "4f921dbe"}
+	modified := debug.BuildSetting{Key: "vcs.modified", Value: "true"}
+	for want, info := range map[string]*debug.BuildInfo{
+		"v1.2.3":                       from("v1.2.3"),
+		"v1.2.3 (4f921dbe)":            from("v1.2.3", revision, debug.BuildSetting{Key: "vcs.modified", Value: "false"}),
+		"(devel) (4f921dbe, modified)": from("(devel)", revision, modified),
+		"(devel)":                      from(""),
+		"(unknown)":                    nil,
+	} {
+		if got := version(info, info != nil); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	var out strings.Builder
+	program := &Program{Name: "web"}
+	if err := program.run(t.Context(), []string{"--version"}, lookupIn(nil), &out, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	if want := "web " + version(debug.ReadBuildInfo()) + "\n"; out.String() != want {
+		t.Errorf("it prints %q, want %q", out.String(), want)
 	}
 }

@@ -34,6 +34,9 @@ type Operator[T Object] struct {
 	// change between versions. Required.
 	Name string
 
+	// Doc says in a sentence what the operator is for, with which the --help of its program begins. Optional.
+	Doc string
+
 	// AddToScheme registers T and those owned kinds that client-go does not know. Required.
 	AddToScheme func(*runtime.Scheme) error
 

@@ -55,7 +55,7 @@ func parseSettings(
 	}
 	err := parse(fs, s.checks(), args, lookup)
 	if err == flag.ErrHelp { //nolint:errorlint // flag returns it as it is.
-		usage(fs, out)
+		usage(fs, program.Doc, out)
 		return nil, err
 	}
 	if err != nil {
@@ -141,7 +141,8 @@ func namespaceList(v string) ([]string, error) {
 
 func checkNamespace(name string) error {
 	if name != "" && len(validation.IsDNS1123Label(name)) > 0 {
-		return fmt.Errorf("%q cannot be the name of a namespace: it takes lower case letters, digits and dashes, as in team-a", name)
+		return fmt.Errorf(
+			"%q cannot be the name of a namespace: it takes lower case letters, digits and dashes, as in team-a", name)
 	}
 	return nil
 }

@@ -150,9 +150,15 @@ func TestWrongSettingsNameTheirSource(t *testing.T) {
 				"it takes lower case letters, digits and dashes, as in team-a",
 		},
 		"no address": {args: []string{"--metrics-bind-address=nope"}, says: `--metrics-bind-address="nope": ` + address},
-		"no port":    {args: []string{"--metrics-bind-address=localhost:"}, says: `--metrics-bind-address="localhost:": ` + address},
-		"impossible": {args: []string{"--health-probe-bind-address=:99999"}, says: `--health-probe-bind-address=":99999": ` + address},
-		"empty":      {args: []string{"--health-probe-bind-address="}, says: `--health-probe-bind-address="": ` + address},
+		"no port": {
+			args: []string{"--metrics-bind-address=localhost:"},
+			says: `--metrics-bind-address="localhost:": ` + address,
+		},
+		"impossible": {
+			args: []string{"--health-probe-bind-address=:99999"},
+			says: `--health-probe-bind-address=":99999": ` + address,
+		},
+		"empty": {args: []string{"--health-probe-bind-address="}, says: `--health-probe-bind-address="": ` + address},
 		"set to none": {
 			env:  map[string]string{"METRICS_BIND_ADDRESS": "off"},
 			says: `environment variable METRICS_BIND_ADDRESS="off": ` + address,
@@ -176,10 +182,21 @@ func TestWrongSettingsNameTheirSource(t *testing.T) {
 func TestHelpNamesFlagsAndVariables(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	if _, err := parseSettings(&Program{Name: "web"}, []string{"--help"}, lookupIn(nil), &out); !errors.Is(err, flag.ErrHelp) {
+	program := programOf([]Runnable{
+		&Operator[*testObject]{Name: "web", Doc: "Web keeps sites online."}, &Custom{Name: "plain"},
+		&Custom{Name: "roll", Doc: "Roll replaces pods."},
+	})
+	if _, err := parseSettings(program, []string{"--help"}, lookupIn(nil), &out); !errors.Is(err, flag.ErrHelp) {
 		t.Fatalf("got %v", err)
 	}
-	for _, part := range []string{"Usage: web", "--watch-namespaces (WATCH_NAMESPACES)", "; default: 30s", "; default: info"} {
+	want := "Web keeps sites online.\nRoll replaces pods.\n\nUsage: web-plain-roll [flags]\n"
+	if !strings.HasPrefix(out.String(), want) {
+		t.Errorf("it does not begin with\n%sbut\n%s", want, out.String())
+	}
+	for _, part := range []string{
+		"Each flag but --dry-run and --version can", "  --dry-run\n", "--watch-namespaces (WATCH_NAMESPACES)",
+		"; default: 30s", "; default: info",
+	} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("%q is missing in\n%s", part, out.String())
 		}

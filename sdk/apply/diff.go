@@ -15,9 +15,9 @@ import (
 
 // Diff says what an apply by the manager would change of the live object, one line a field: "path: new" for one that is
 // set anew, "path: old -> new", and "path: old -> nothing" for one that the manager applied before and the intent no longer
-// has. Live is nil if the object does not exist. The data of Secrets is not shown; that of what is [Filled] is called a digest.
-// What the API server would add or refuse
-// is not known here; of an object of which only metadata is given, metadata alone is compared.
+// has. Live is nil if the object does not exist. The data of Secrets is not shown; that of what is [Filled] is called a
+// digest. What the API server would add or refuse is not known here; of an object of which only metadata is given, metadata
+// alone is compared.
 func (i *Intent) Diff(live client.Object, manager string) ([]string, error) {
 	d := differ{secret: i.GVK.Group == "" && i.GVK.Kind == "Secret", stands: i.fill != nil}
 	var now map[string]any
