@@ -42,6 +42,9 @@ type ownedKind struct {
 	sources []source.SyncingSource
 }
 
+// String names the kind, in the log.
+func (k *ownedKind) String() string { return "kind source: " + k.gvk.GroupKind().String() }
+
 // Start implements source.Source.
 func (k *ownedKind) Start(ctx context.Context, queue requestQueue) error {
 	if k.view.known(k.gvk) {

@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/homeostat-dev/homeostat/sdk/apply"
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
@@ -126,17 +125,22 @@ func newReferences(mgr manager.Manager, c controller.Controller, scheme *runtime
 		client: watcher, scheme: scheme, watches: map[target]*reference{},
 		byUser: map[types.NamespacedName]map[target]struct{}{},
 	}
-	err = c.Watch(source.Func(func(ctx context.Context, queue requestQueue) error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.ctx, r.queue = ctx, queue
-		return nil
-	}))
-	if err != nil {
+	if err := c.Watch(r); err != nil {
 		return nil, fmt.Errorf("setting up references: %w", err)
 	}
 	return r, nil
 }
+
+// Start implements source.Source.
+func (r *references) Start(ctx context.Context, queue requestQueue) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ctx, r.queue = ctx, queue
+	return nil
+}
+
+// String names the source, in the log.
+func (*references) String() string { return "objects that are referred to" }
 
 // get returns what there is of the target. The first call starts the watch and returns errNotSynced.
 func (r *references) get(user types.NamespacedName, t target, like client.Object) ([]client.Object, error) {

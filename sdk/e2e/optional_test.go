@@ -183,7 +183,7 @@ const siteMissing = "kind Site of %s is not installed in the cluster: install th
 	"kubectl apply -k config/crd"
 
 // An operator that runs before its CRD says once what to do, is not ready, and waits longer than controllers wait for
-// anything else. When the CRD comes it works.
+// anything else. When the CRD comes it works. Its log names what it watches.
 func TestOwnKindThatIsNotInstalled(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -237,6 +237,11 @@ func TestOwnKindThatIsNotInstalled(t *testing.T) {
 	k.Apply(ofKind(kind, "a", map[string]any{"text": "hello"}))
 	k.Eventually(named(&corev1.ConfigMap{}, "a"), text("hello"))
 	waitAnswer(k, "http://"+probes+"/readyz", "", http.StatusOK)
+	for _, source := range []string{"kind source: *site.Site", "kind source: ConfigMap", "objects that are referred to"} {
+		if !strings.Contains(logged(), `"Starting EventSource" "controller"="sdk-e2e" "source"="`+source+`"`) {
+			t.Errorf("no source of events is called %q in\n%s", source, logged())
+		}
+	}
 	if all := logged(); strings.Count(all, want) != 1 || strings.Contains(all, "before calling Start") {
 		t.Errorf("it is to say once what is missing:\n%s", all)
 	}
