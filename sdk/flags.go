@@ -110,8 +110,8 @@ func usage(fs *flag.FlagSet, doc string, out io.Writer) {
 	if doc != "" {
 		fmt.Fprintf(out, "%s\n\n", doc)
 	}
-	fmt.Fprintf(out, "Usage: %s [flags]\n\nIt runs until SIGTERM or SIGINT. Each flag but --dry-run and --version can be set by "+
-		"the environment variable\nin parentheses too; the flag wins.\n\n", fs.Name())
+	fmt.Fprintf(out, "Usage: %s [flags]\n\nIt runs until SIGTERM or SIGINT. Each flag but --dry-run and --version can be set "+
+		"by the environment variable\nin parentheses too; the flag wins.\n\n", fs.Name())
 	fs.VisitAll(func(f *flag.Flag) {
 		fmt.Fprintf(out, "  --%s", f.Name)
 		if !isAction(f.Name) {

@@ -188,5 +188,9 @@ func (op *Operator[T]) SetupWithManager(mgr manager.Manager, opts ...SetupOption
 	if err := op.AddToScheme(mgr.GetScheme()); err != nil {
 		return fmt.Errorf("registering the types of operator %s: %w", op.Name, err)
 	}
-	return newEngine(op, op.patiently(mgr), s)
+	mgr, err := op.patiently(mgr)
+	if err != nil {
+		return err
+	}
+	return newEngine(op, mgr, s)
 }

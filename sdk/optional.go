@@ -160,13 +160,21 @@ func (p patient) GetControllerOptions() config.Controller {
 	return options
 }
 
-// patiently returns the manager, and a patient one if the API server does not know the operator's kind yet.
-func (op *Operator[T]) patiently(mgr manager.Manager) manager.Manager {
+// patiently returns the manager, and a patient one if the API server does not know the operator's kind yet. Of a server that
+// does not answer it tells at once, rather than when the caches have waited for it.
+func (op *Operator[T]) patiently(mgr manager.Manager) (manager.Manager, error) {
 	k, err := op.kinds(mgr.GetScheme(), mgr.GetRESTMapper())
-	if err != nil || k.known(k.primary) {
-		return mgr
+	if err != nil {
+		return nil, err
 	}
-	return patient{mgr}
+	switch _, err := k.mapper.RESTMapping(k.primary.GroupKind(), k.primary.Version); {
+	case err == nil:
+		return mgr, nil
+	case meta.IsNoMatchError(err):
+		return patient{mgr}, nil
+	default:
+		return nil, fmt.Errorf("asking the API server for kind %s: %w", k.primary.Kind, err)
+	}
 }
 
 // patientCache is the cache of the operator's kind, whose informer is there once the API server knows the kind.

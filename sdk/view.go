@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,10 +55,6 @@ func newView(mgr manager.Manager, k *kinds, namespaces []string) (*view, error) 
 		kinds: k, scopes: map[string]*scope{}, writes: map[types.UID]write{},
 		byOwner: map[types.UID]map[types.UID]struct{}{}, deleted: map[types.UID]time.Time{}, swept: time.Now(),
 		abandoned: map[types.UID]time.Time{},
-	}
-	// A server that does not answer is better told of now than when the caches have waited for it. A CRD may still come.
-	if _, err := k.mapper.RESTMapping(k.primary.GroupKind(), k.primary.Version); err != nil && !meta.IsNoMatchError(err) {
-		return nil, fmt.Errorf("asking the API server for kind %s: %w", k.primary.Kind, err)
 	}
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
