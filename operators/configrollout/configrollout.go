@@ -41,6 +41,7 @@ func Program() *sdk.Program {
 	o := DefaultOptions()
 	return &sdk.Program{
 		Name:  Name,
+		Doc:   "The configrollout operator replaces pods when what they use of ConfigMaps and Secrets changes.",
 		Flags: o.Flags,
 		Operators: func() ([]sdk.Runnable, error) {
 			op, err := New(o)

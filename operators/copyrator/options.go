@@ -34,6 +34,7 @@ func Program() *sdk.Program {
 	var options Options
 	return &sdk.Program{
 		Name:  name,
+		Doc:   "The copyrator keeps copies of ConfigMaps and Secrets in other namespaces, as CopyratorRules say.",
 		Flags: options.Define,
 		Operators: func() ([]sdk.Runnable, error) {
 			return []sdk.Runnable{New(options)}, options.Validate()

@@ -20,6 +20,7 @@ import (
 // Operator keeps ImmortalContainers alive.
 var Operator = &sdk.Operator[*v1alpha1.ImmortalContainer]{
 	Name:           "immortalcontainer",
+	Doc:            "The immortalcontainer operator keeps one container running, whatever happens to its pods.",
 	AddToScheme:    v1alpha1.AddToScheme,
 	Owns:           []client.Object{&corev1.Pod{}},
 	Reconcile:      reconcile,

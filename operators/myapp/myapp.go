@@ -26,6 +26,7 @@ import (
 // Operator runs what each MyApp asks for.
 var Operator = &sdk.Operator[*v1.MyApp]{
 	Name:        "myapp",
+	Doc:         "The myapp operator runs an image with a volume and, if asked for, a Service, an Ingress and an autoscaler.",
 	AddToScheme: v1.AddToScheme,
 	Owns: []client.Object{
 		&corev1.PersistentVolumeClaim{}, &appsv1.Deployment{}, &corev1.Service{}, &networkingv1.Ingress{},
