@@ -325,10 +325,10 @@ func Tracked(counted bool) ApplyOption {
 	return func(s *step) { s.hold = !counted }
 }
 
-// Retain lets the child outlive p.Object, whoever deletes that, in whatever way, and whether the operator runs or not: marks and
-// no owner reference say whose it is, so that nothing collects it. It is not deleted either when the plan no longer has it. A
-// later object may take it over by [AdoptIf]. To give the option or not is possible at any time, and what was so when p.Object
-// was last seen counts. It is for children in the namespace of p.Object.
+// Retain lets the child outlive p.Object, in whatever way that is deleted and whether the operator runs or not: marks say
+// whose it is, and no owner reference, so that nothing collects it. Nor is it deleted when the plan no longer has it. A
+// later object may take it over by [AdoptIf]. The option may come and go; what counts in the end is what it was when p.Object was
+// seen last. It is for children in the namespace of p.Object.
 func Retain() ApplyOption { return func(s *step) { s.kept = true } }
 
 // ImmutablePolicy says what to do when the API server refuses a change because the field cannot change.

@@ -167,8 +167,8 @@ func (e *engine[T]) announce(from T, p *Pass[T]) {
 	}
 }
 
-// joined makes one of the events that have one reason: of those that are about the same version of an object, client-go keeps
-// the first and counts the others.
+// joined makes one of the events that have one reason: of those about one version of an object, client-go keeps the first
+// and counts the others.
 func joined(events []event) []event {
 	var all []event
 	for _, ev := range events {

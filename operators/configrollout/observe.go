@@ -70,7 +70,9 @@ func (ob *observer) observe(
 }
 
 // enabled asks the workload, then its namespace, then the flag. What the namespace says may not be readable.
-func (ob *observer) enabled(ctx context.Context, namespace string, s annotation.Settings) (bool, *annotation.Invalid, error) {
+func (ob *observer) enabled(
+	ctx context.Context, namespace string, s annotation.Settings,
+) (bool, *annotation.Invalid, error) {
 	if s.Enabled != nil {
 		return *s.Enabled, nil, nil
 	}

@@ -125,8 +125,8 @@ func (w *Owner) bring(
 }
 
 // Refuse applies the rule of adoption: an object is ours only by a controller reference with our owner's UID (see
-// [ControlledBy]), or by a mark with it and no controller (see [MarkedBy]). Either is as good as the other, so that an object can
-// go from one to the other. For any other object it returns a [NotOursError]; without an owner it refuses nothing.
+// [ControlledBy]), or by a mark with it and no controller (see [MarkedBy]). Either will do, so that an object can go from
+// one to the other. For any other object it returns a [NotOursError]; without an owner it refuses nothing.
 func (i *Intent) Refuse(live client.Object) error {
 	if i.owner == "" {
 		return nil
@@ -219,10 +219,9 @@ func (w *Owner) Update(ctx context.Context, c client.Client, i *Intent, live, in
 	return w.send(ctx, c, i, body, into)
 }
 
-// Sign adds the labels, annotations and finalizers of the intent to those of exactly the live object, lets the owner be named
-// as the intent says, and changes nothing else: what the owner may have applied to it before stays, which an apply of so
-// little would remove.
-// The server's answer is left in into. It returns [ErrStale] if the object is no longer as it was.
+// Sign adds the labels, annotations and finalizers of the intent to those of exactly the live object, names the owner as the
+// intent does, and changes nothing else: what the owner may have applied to it before stays, which an apply of so little
+// would remove. The server's answer is left in into. It returns [ErrStale] if the object is no longer as it was.
 func (w *Owner) Sign(ctx context.Context, c client.Client, i *Intent, live, into client.Object) error {
 	if OwnedBy(live, w.name).String() == "" { // there is nothing that it would remove
 		return w.Update(ctx, c, i, live, into)
@@ -257,8 +256,8 @@ func (w *Owner) Sign(ctx context.Context, c client.Client, i *Intent, live, into
 	return stale(i, c.Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(w.name)))
 }
 
-// clear removes what others added to the exact fields of this very version, and the reference to an owner that is to be named
-// by marks. An apply cannot, if it is not ours.
+// clear removes what others added to the exact fields of this very version, and the reference to an owner that is to be
+// named by marks. An apply cannot, if it is not ours.
 func (w *Owner) clear(ctx context.Context, c client.Client, i *Intent, live client.Object) error {
 	strays := i.strays(live, w.name)
 	ours := i.Refuse(live) == nil // and what is not yet must stay the version that was judged

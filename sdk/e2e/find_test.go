@@ -301,7 +301,7 @@ func TestChildrenThatKeepFailingComeLast(t *testing.T) {
 	converged(k, running, s)
 }
 
-// What the plan has instead comes before what it no longer has goes, also if the pass ended in between because too much failed.
+// What the plan has instead comes before what it no longer has goes, also if the pass ended in between.
 func TestNothingGoesBeforeWhatReplacesIt(t *testing.T) {
 	t.Parallel()
 	k, far := testkit.New(t), testkit.New(t)

@@ -46,8 +46,8 @@ func TestRetain(t *testing.T) {
 		metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
 	} {
 		for _, runs := range []bool{true, false} {
-			for how, opts := range map[string][]sdk.ApplyOption{"": nil, " made once": {sdk.CreateOnly()}} {
-				name := string(policy) + how
+			for how, opts := range map[string][]sdk.ApplyOption{"applied": nil, "made once": {sdk.CreateOnly()}} {
+				name := string(policy) + " " + how
 				if !runs {
 					name += " without the operator"
 				}

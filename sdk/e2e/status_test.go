@@ -262,7 +262,8 @@ func TestEventsOfOneReasonAreJoined(t *testing.T) {
 	for _, e := range events.Items {
 		notes[e.Reason] = e.Message
 	}
-	if diff := cmp.Diff([]string{"the first; the second; the hello", "this"}, []string{notes["Told"], notes["Other"]}); diff != "" {
+	want := []string{"the first; the second; the hello", "this"}
+	if diff := cmp.Diff(want, []string{notes["Told"], notes["Other"]}); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
 }

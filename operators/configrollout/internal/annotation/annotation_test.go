@@ -71,7 +71,8 @@ func TestParseWhatIsWrong(t *testing.T) {
 func TestDefault(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]bool{"enabled": true, "disabled": false} {
-		if got, invalid := annotation.Default(map[string]string{annotation.DefaultLabel: value}); got == nil || *got != want || invalid != nil {
+		got, invalid := annotation.Default(map[string]string{annotation.DefaultLabel: value})
+		if got == nil || *got != want || invalid != nil {
 			t.Errorf("%s: %v, %v", value, got, invalid)
 		}
 	}
