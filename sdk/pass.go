@@ -327,8 +327,8 @@ func Tracked(counted bool) ApplyOption {
 
 // Retain lets the child outlive p.Object, in whatever way that is deleted and whether the operator runs or not: marks say
 // whose it is, and no owner reference, so that nothing collects it. Nor is it deleted when the plan no longer has it. A
-// later object may take it over by [AdoptIf]. The option may come and go; what counts in the end is what it was when p.Object was
-// seen last. It is for children in the namespace of p.Object.
+// later object may take it over by [AdoptIf]. The option may come and go; what counts is what it was when p.Object was seen
+// last. It is for children in the namespace of p.Object.
 func Retain() ApplyOption { return func(s *step) { s.kept = true } }
 
 // ImmutablePolicy says what to do when the API server refuses a change because the field cannot change.
