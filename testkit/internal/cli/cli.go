@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/homeostat-dev/homeostat/testkit/assets"
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
@@ -98,6 +101,7 @@ type command struct {
 
 // Main runs the command with these arguments and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
+	log.SetLogger(logr.Discard()) // else controller-runtime complains, after half a minute, that nobody wants its log
 	c := &command{out: stdout, err: stderr}
 	err := c.run(args)
 	var exit exitError

@@ -6,12 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/cli"
 	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
@@ -211,6 +214,19 @@ func TestHelp(t *testing.T) {
 		check(t, fmt.Sprint(args), w.run(args...), 0, "testkit up [--nodes N] [--detach] [DIR ...]")
 	}
 	check(t, "no command", w.run(), 2, "testkit up [--nodes N] [--detach] [DIR ...]")
+}
+
+// Without a logger controller-runtime prints a stack trace when half a minute has passed before it is first used, as in the
+// first run, which builds Kubernetes.
+func TestControllerRuntimeHasALogger(t *testing.T) {
+	t.Parallel()
+	if code := cli.Main([]string{"help"}, io.Discard, io.Discard); code != 0 {
+		t.Errorf("help ends with code %d", code)
+	}
+	sink := log.Log.WithName("test").GetSink()
+	if _, ok := sink.(log.NullLogSink); !ok {
+		t.Errorf("the log goes to %T, which still waits for a logger", sink)
+	}
 }
 
 func TestNothingRuns(t *testing.T) {
