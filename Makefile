@@ -32,8 +32,9 @@ $(TESTKIT): # always: the go command knows best whether there is something to do
 	@test -e $@ || echo 'Compiling testkit and what it builds on: 2 to 3 minutes on 2 cores, once' >&2
 	@go build -o $@ ./testkit/cmd/testkit
 
-up: $(TESTKIT) ## Run a cluster with every operator and its sample until Ctrl-C (DETACH=1: until make down)
-	@$(TESTKIT) up $(if $(DETACH),--detach) $(OPERATORS)
+# CONTEXT has to come from the command line: what happens to be in the environment is no consent to use somebody's cluster.
+up: $(TESTKIT) ## Run a cluster with every operator and its sample until Ctrl-C (DETACH=1: until make down; CONTEXT=mine: in yours)
+	@$(TESTKIT) up $(if $(DETACH),--detach) $(if $(filter command,$(origin CONTEXT)),--context '$(CONTEXT)') $(OPERATORS)
 
 down: $(TESTKIT) ## Stop what `make up DETACH=1` left running
 	@$(TESTKIT) down

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
@@ -36,8 +35,8 @@ type Options struct {
 	Nodes int
 	// Assets has the programs of the control plane: at least cluster.Programs(cluster.Workloads).
 	Assets assets.Set
-	// Kubeconfig names an existing cluster to use instead of a control plane of its own.
-	Kubeconfig string
+	// Existing is a cluster to use instead of a control plane of its own. Assets are not needed then.
+	Existing *Existing
 	// Dir is an existing empty folder for tokens and logs; Stop removes it. Empty means a new one under os.TempDir.
 	Dir string
 	// Report is told what happens, one line at a time, from any goroutine; nil means nobody wants to know.
@@ -112,12 +111,12 @@ func (s *Sandbox) start(ctx context.Context) error {
 
 // connect gets a cluster.
 func (s *Sandbox) connect(ctx context.Context) (err error) {
-	if s.opts.Kubeconfig != "" {
-		if s.config, err = clientcmd.BuildConfigFromFlags("", s.opts.Kubeconfig); err != nil {
-			return fmt.Errorf("reading kubeconfig %s: %w", s.opts.Kubeconfig, err)
-		}
-		s.report("using the existing cluster at %s", s.config.Host)
-	} else if err := s.acquire(ctx); err != nil {
+	if s.opts.Existing != nil {
+		err = s.join(ctx, s.opts.Existing)
+	} else {
+		err = s.acquire(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	if s.client, err = client.New(s.config, client.Options{}); err != nil {
@@ -238,10 +237,10 @@ func (s *Sandbox) Samples() []*unstructured.Unstructured {
 // Config returns a client configuration for the user of the kubeconfig. Copy it before changing it.
 func (s *Sandbox) Config() *rest.Config { return s.config }
 
-// Kubeconfig names the file for kubectl.
+// Kubeconfig names the file for kubectl, with one context. It is gone when the sandbox is.
 func (s *Sandbox) Kubeconfig() string {
 	if s.lease == nil {
-		return s.opts.Kubeconfig
+		return s.existingKubeconfig()
 	}
 	return filepath.Join(s.lease.Dir, "kubeconfig")
 }

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
@@ -79,7 +80,7 @@ func load(t *testing.T) *sandbox.Project {
 	return p
 }
 
-func start(t *testing.T, kubeconfig string) (*sandbox.Sandbox, *diary) {
+func start(t *testing.T, existing *sandbox.Existing) (*sandbox.Sandbox, *diary) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
@@ -89,7 +90,7 @@ func start(t *testing.T, kubeconfig string) (*sandbox.Sandbox, *diary) {
 	}
 	d := &diary{}
 	s, err := sandbox.Start(ctx, sandbox.Options{
-		Projects: []*sandbox.Project{load(t)}, Assets: set, Kubeconfig: kubeconfig, Report: d.report, Started: d.started,
+		Projects: []*sandbox.Project{load(t)}, Assets: set, Existing: existing, Report: d.report, Started: d.started,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +135,7 @@ func message(t *testing.T, s *sandbox.Sandbox, name string) string {
 
 func TestOperatorRunsAsItWouldInTheCluster(t *testing.T) {
 	t.Parallel()
-	s, d := start(t, "")
+	s, d := start(t, nil)
 	ready(t, s)
 	// Arguments and environment of the Deployment, and the rights of its ServiceAccount.
 	if got, want := message(t, s, "sample"), "hello world from widget-system, secrets forbidden: true"; got != want {
@@ -216,7 +217,6 @@ func checkRestart(t *testing.T, s *sandbox.Sandbox, d *diary) {
 }
 
 func TestExistingCluster(t *testing.T) {
-	t.Parallel()
 	set, err := assets.Find(t.Context(), assets.Options{Need: cluster.Programs(cluster.API)})
 	if err != nil {
 		t.Fatal(err)
@@ -234,9 +234,18 @@ func TestExistingCluster(t *testing.T) {
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, _ := start(t, file)
-	if s.Config().Host != existing.Config().Host || s.Kubeconfig() != file {
-		t.Errorf("it uses %s and %s", s.Config().Host, s.Kubeconfig())
+	t.Setenv("KUBECONFIG", "/no/such:"+file) // a list, of which not every file is there
+	found, err := sandbox.FindExisting("testkit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := start(t, found)
+	mine, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Config().Host != existing.Config().Host || mine.Host != existing.Config().Host {
+		t.Errorf("it uses %s and tells of %s", s.Config().Host, mine.Host)
 	}
 	ready(t, s)
 	if err := s.Stop(t.Context()); err != nil {
@@ -253,7 +262,7 @@ func TestExistingCluster(t *testing.T) {
 	if err := c.Create(t.Context(), load(t).Deployment); err != nil {
 		t.Fatal(err)
 	}
-	_, err = sandbox.Start(t.Context(), sandbox.Options{Projects: []*sandbox.Project{load(t)}, Kubeconfig: file})
+	_, err = sandbox.Start(t.Context(), sandbox.Options{Projects: []*sandbox.Project{load(t)}, Existing: found})
 	want := "already runs in this cluster, as Deployment widget-system/widget-operator"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a rival was started: %v", err)
@@ -262,7 +271,7 @@ func TestExistingCluster(t *testing.T) {
 
 func TestWaitReadySaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	s, _ := start(t, "")
+	s, _ := start(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	err := s.WaitReady(ctx) // nobody has applied the sample

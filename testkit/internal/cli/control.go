@@ -28,8 +28,8 @@ const (
 type status struct {
 	// Dirs are the folders of its operators.
 	Dirs []string `json:"dirs"`
-	// Existing says that the cluster is not its own.
-	Existing bool `json:"existing,omitempty"`
+	// Context is that of the cluster it uses; empty if the cluster is its own.
+	Context string `json:"context,omitempty"`
 	// Kubeconfig and Programs are known once the cluster can be used. Programs is the folder with kubectl.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	Programs   string `json:"programs,omitempty"`
@@ -205,12 +205,15 @@ func (c *command) down(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	s, _ := box.status() // without it there is nothing to stop, or nothing to say of it
 	err = box.stop(ctx)
-	if errors.Is(err, errNotRunning) {
+	switch {
+	case errors.Is(err, errNotRunning):
 		c.say("nothing is running")
 		return nil
-	}
-	if err == nil {
+	case err == nil && s.Context != "":
+		c.say("%s", leftBehind(s.Context, s.Dirs))
+	case err == nil:
 		c.say("stopped")
 	}
 	return err

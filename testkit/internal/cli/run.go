@@ -49,13 +49,13 @@ func (c *command) runWith(ctx context.Context, k *controller, v view, o upOption
 		k.change(func(s *status) { s.News = append(s.News, line) })
 		v.report(line)
 	}
-	k.change(func(s *status) { s.Dirs, s.Existing = o.dirs, o.kubeconfig != "" })
+	k.change(func(s *status) { s.Dirs, s.Context = o.dirs, o.context() })
 	set, err := c.upAssets(ctx, o)
 	if err != nil {
 		return err
 	}
 	box, err := sandbox.Start(ctx, sandbox.Options{
-		Projects: o.projects, Nodes: o.nodes, Assets: set, Kubeconfig: o.kubeconfig, Dir: k.state.Data,
+		Projects: o.projects, Nodes: o.nodes, Assets: set, Existing: o.existing, Dir: k.state.Data,
 		Report: report, Started: k.started,
 	})
 	if err != nil {
@@ -78,8 +78,8 @@ func (c *command) runWith(ctx context.Context, k *controller, v view, o upOption
 	if stopErr := box.Stop(context.WithoutCancel(ctx)); stopErr != nil {
 		return errors.Join(err, stopErr)
 	}
-	if o.kubeconfig != "" {
-		report(leftBehind(o))
+	if o.existing != nil {
+		report(leftBehind(o.context(), o.dirs))
 	} else {
 		report("everything is stopped and gone")
 	}
@@ -137,13 +137,13 @@ func withLogs(err error, box *sandbox.Sandbox) error {
 	return err
 }
 
-// leftBehind says what an existing cluster keeps.
-func leftBehind(o upOptions) string {
-	var b strings.Builder
-	b.WriteString("the operators are stopped; what was installed stays in the cluster")
-	for _, p := range o.projects {
-		fmt.Fprintf(&b, "\n  definitions, roles, account and samples of %s: remove them with kubectl delete -k on the "+
-			"folders config/samples and config/default of %s", p.Name, p.Dir)
+// leftBehind says what an existing cluster keeps, and how to remove it: the operators have to run for that, because objects
+// may wait for them.
+func leftBehind(context string, dirs []string) string {
+	remove := "kubectl delete -k DIR/config/samples and then -k DIR/config/default for each DIR of " + strings.Join(dirs, ", ")
+	if byMake() {
+		remove = "make undeploy-all OPERATOR=NAME for each NAME of " + names(dirs)
 	}
-	return b.String()
+	return fmt.Sprintf("stopped; what was installed stays in the cluster of context %s: to remove it, start the same again and, "+
+		"while it runs, type with its KUBECONFIG %s", context, remove)
 }

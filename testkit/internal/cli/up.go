@@ -41,8 +41,16 @@ type upOptions struct {
 	detach     bool
 	dirs       []string // absolute
 	projects   []*sandbox.Project
-	kubeconfig string // of an existing cluster
+	existing   *sandbox.Existing // nil for a cluster of its own
 	background bool
+}
+
+// context names the existing cluster; empty if there is none.
+func (o *upOptions) context() string {
+	if o.existing == nil {
+		return ""
+	}
+	return o.existing.Context
 }
 
 func (c *command) up(ctx context.Context, args []string) error {
@@ -56,6 +64,13 @@ func (c *command) up(ctx context.Context, args []string) error {
 	box, err := findSandbox()
 	if err != nil {
 		return err
+	}
+	if s, err := box.status(); err == nil {
+		return c.join(ctx, box, s, o)
+	}
+	if o.existing == nil && os.Getenv("KUBECONFIG") != "" {
+		c.say("KUBECONFIG is ignored, for this is a cluster of its own; to use a cluster of yours, name its context: %s",
+			upCommand("CONTEXT=NAME", "--context NAME"))
 	}
 	// Before the lock, because the first time it takes minutes.
 	if _, err := c.upAssets(ctx, o); err != nil {
@@ -80,8 +95,10 @@ func (c *command) up(ctx context.Context, args []string) error {
 }
 
 func (c *command) upOptions(ctx context.Context, args []string) (upOptions, error) {
-	o := upOptions{kubeconfig: os.Getenv("KUBECONFIG")}
+	var o upOptions
+	var existing string
 	dirs, err := c.parse("up", args, func(f *flag.FlagSet) {
+		f.StringVar(&existing, "context", "", "")
 		f.IntVar(&o.nodes, "nodes", 0, "")
 		f.BoolVar(&o.detach, "detach", false, "")
 	})
@@ -90,6 +107,14 @@ func (c *command) upOptions(ctx context.Context, args []string) (upOptions, erro
 	}
 	if o.nodes < 0 {
 		return o, usagef("up: --nodes=%d: there cannot be fewer than none", o.nodes)
+	}
+	if existing != "" {
+		if o.nodes > 0 {
+			return o, usagef("up: --nodes is for a cluster of its own: leave it out, or --context")
+		}
+		if o.existing, err = sandbox.FindExisting(existing); err != nil {
+			return o, usagef("up: %w", err)
+		}
 	}
 	names := map[string]string{}
 	for _, dir := range dirs {
@@ -109,7 +134,7 @@ func (c *command) upOptions(ctx context.Context, args []string) (upOptions, erro
 
 // upAssets provides all programs, or none for an existing cluster.
 func (c *command) upAssets(ctx context.Context, o upOptions) (assets.Set, error) {
-	if o.kubeconfig != "" {
+	if o.existing != nil {
 		return assets.Set{}, nil
 	}
 	return c.find(ctx, nil)
@@ -117,6 +142,13 @@ func (c *command) upAssets(ctx context.Context, o upOptions) (assets.Set, error)
 
 // join deals with a sandbox that runs already.
 func (c *command) join(ctx context.Context, box client, s status, o upOptions) error {
+	if s.Context != o.context() {
+		where := "on a cluster of its own"
+		if s.Context != "" {
+			where = "in the cluster of context " + s.Context
+		}
+		return fmt.Errorf("a sandbox is already running, %s; stop it first: %s", where, stopCommand())
+	}
 	if !slices.Equal(s.Dirs, o.dirs) {
 		return fmt.Errorf("a cluster is already running, with other operators (%s); stop it first: %s",
 			orNone(names(s.Dirs)), stopCommand())
@@ -153,7 +185,8 @@ func (c *command) detach(ctx context.Context, box client, unlock func(), o upOpt
 	if err := os.MkdirAll(box.place.Dir(), 0o700); err != nil {
 		return fmt.Errorf("making a folder for the sandbox: %w", err)
 	}
-	cmd := exec.Command(program, append([]string{"up", "--nodes", strconv.Itoa(o.nodes)}, o.dirs...)...)
+	args := []string{"up", "--nodes", strconv.Itoa(o.nodes), "--context", o.context()}
+	cmd := exec.Command(program, append(args, o.dirs...)...)
 	cmd.Env = append(os.Environ(), background+"="+box.place.Dir())
 	conn, err := box.place.Spawn(ctx, cmd, box.place.File("sandbox.log"))
 	if err != nil {
@@ -210,12 +243,23 @@ func farewellText(s status, stop string) string {
 	return b.String()
 }
 
-// stopCommand is what to type, for those who came by make too.
+// byMake says whether whoever typed the command came by make.
+func byMake() bool { return os.Getenv("MAKELEVEL") != "" }
+
+// stopCommand is what to type.
 func stopCommand() string {
-	if os.Getenv("MAKELEVEL") != "" {
+	if byMake() {
 		return "make down"
 	}
 	return "testkit down"
+}
+
+// upCommand is what to type, with these arguments of make or of testkit.
+func upCommand(ofMake, ofTestkit string) string {
+	if byMake() {
+		return strings.TrimSpace("make up " + ofMake)
+	}
+	return strings.TrimSpace("testkit up " + ofTestkit)
 }
 
 func names(dirs []string) string {
