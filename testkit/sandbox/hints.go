@@ -13,13 +13,13 @@ import (
 // Hints returns commands that are worth trying on the samples: how to look at them and, if one of them owns a pod, how
 // to do it harm.
 func (s *Sandbox) Hints(ctx context.Context) []string {
-	mappings, err := s.kinds()
+	kinds, err := s.kinds()
 	if err != nil {
 		return nil
 	}
 	var hints []string
-	for _, m := range mappings {
-		hints = append(hints, fmt.Sprintf("kubectl get %s --all-namespaces", m.Resource.Resource))
+	for _, k := range kinds {
+		hints = append(hints, fmt.Sprintf("kubectl get %s --all-namespaces", k.mapping.Resource.Resource))
 	}
 	var pods corev1.PodList
 	if s.client.List(ctx, &pods) != nil {

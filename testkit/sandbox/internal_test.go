@@ -4,7 +4,25 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+func TestWorthWatching(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[schema.GroupKind]bool{
+		{Group: "apps", Kind: "Deployment"}:                true,
+		{Group: "batch", Kind: "CronJob"}:                  true,
+		{Kind: "Pod"}:                                      true,
+		{Group: "example.com", Kind: "Widget"}:             true,
+		{Kind: "ConfigMap"}:                                false,
+		{Kind: "Namespace"}:                                false,
+		{Group: "rbac.authorization.k8s.io", Kind: "Role"}: false,
+	} {
+		if got := worthWatching(kind); got != want {
+			t.Errorf("%v: %t, want %t", kind, got, want)
+		}
+	}
+}
 
 func TestLocalize(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
@@ -50,9 +52,10 @@ const (
 	AgeColumn = "AGE"
 )
 
-// Tables asks the cluster for the objects of the operators' own kinds and of the samples'.
+// Tables asks the cluster for the objects of the operators' own kinds, and for those samples of other kinds that are worth
+// watching: workloads, and not what only configures them.
 func (s *Sandbox) Tables(ctx context.Context) ([]Table, error) {
-	mappings, err := s.kinds()
+	kinds, err := s.kinds()
 	if err != nil {
 		return nil, err
 	}
@@ -61,19 +64,43 @@ func (s *Sandbox) Tables(ctx context.Context) ([]Table, error) {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	var tables []Table
-	for _, m := range mappings {
-		table, err := fetchTable(ctx, core.RESTClient(), m)
+	for _, k := range kinds {
+		table, err := fetchTable(ctx, core.RESTClient(), k.mapping)
 		if err != nil {
 			return nil, err
+		}
+		if k.only != nil {
+			table.Rows = slices.DeleteFunc(table.Rows, func(r Row) bool {
+				return !slices.Contains(k.only, types.NamespacedName{Namespace: r.Namespace, Name: r.Name})
+			})
 		}
 		tables = append(tables, table)
 	}
 	return tables, nil
 }
 
-// kinds returns the kinds to show, once each.
-func (s *Sandbox) kinds() ([]*meta.RESTMapping, error) {
-	var kinds []schema.GroupVersionKind
+// A shownKind is one that there is a table of.
+type shownKind struct {
+	mapping *meta.RESTMapping
+	only    []types.NamespacedName // nil means all objects
+}
+
+// kinds returns the kinds to show, once each: the operators' own first.
+func (s *Sandbox) kinds() ([]*shownKind, error) {
+	var kinds []*shownKind
+	find := func(kind schema.GroupKind) (*shownKind, error) {
+		mapping, err := s.client.RESTMapper().RESTMapping(kind)
+		if err != nil {
+			return nil, fmt.Errorf("finding kind %s: %w", kind.Kind, err)
+		}
+		for _, k := range kinds {
+			if k.mapping.GroupVersionKind == mapping.GroupVersionKind {
+				return k, nil
+			}
+		}
+		kinds = append(kinds, &shownKind{mapping: mapping})
+		return kinds[len(kinds)-1], nil
+	}
 	for _, p := range s.opts.Projects {
 		for _, u := range p.Objects {
 			if u.GetKind() != "CustomResourceDefinition" {
@@ -83,26 +110,46 @@ func (s *Sandbox) kinds() ([]*meta.RESTMapping, error) {
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &crd); err != nil {
 				return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", u.GetName(), err)
 			}
-			kinds = append(kinds, schema.GroupVersionKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind})
-		}
-		for _, u := range p.Samples {
-			kinds = append(kinds, schema.GroupVersionKind{Group: u.GroupVersionKind().Group, Kind: u.GetKind()})
+			if _, err := find(schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}); err != nil {
+				return nil, err
+			}
 		}
 	}
-	var mappings []*meta.RESTMapping
-	var seen []schema.GroupVersionKind
-	for _, kind := range kinds {
-		if slices.Contains(seen, kind) {
+	own := len(kinds)
+	for _, u := range s.Samples() {
+		if !worthWatching(u.GroupVersionKind().GroupKind()) {
 			continue
 		}
-		seen = append(seen, kind)
-		mapping, err := s.client.RESTMapper().RESTMapping(kind.GroupKind())
+		k, err := find(u.GroupVersionKind().GroupKind())
 		if err != nil {
-			return nil, fmt.Errorf("finding kind %s: %w", kind.Kind, err)
+			return nil, err
 		}
-		mappings = append(mappings, mapping)
+		if !slices.Contains(kinds[:own], k) {
+			k.only = append(k.only, keyOf(u, k.mapping))
+		}
 	}
-	return mappings, nil
+	return kinds, nil
+}
+
+// keyOf is where a sample goes: see ApplySamples.
+func keyOf(u *unstructured.Unstructured, m *meta.RESTMapping) types.NamespacedName {
+	key := types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}
+	if key.Namespace == "" && m.Scope.Name() == meta.RESTScopeNameNamespace {
+		key.Namespace = metav1.NamespaceDefault
+	}
+	return key
+}
+
+// worthWatching says whether the status of a sample tells something: that of a workload does, and maybe that of a custom
+// resource.
+func worthWatching(kind schema.GroupKind) bool {
+	switch kind.Group {
+	case "apps", "batch":
+		return true
+	case "":
+		return kind.Kind == "Pod"
+	}
+	return !scheme.Scheme.IsGroupRegistered(kind.Group)
 }
 
 // fetchTable lets the server render the columns: it knows them for every kind.
@@ -174,7 +221,7 @@ func conditions(u *unstructured.Unstructured) string {
 // Changes sends something soon after an object has changed that Tables shows. Changes in quick succession may be told
 // of once. The channel is never closed.
 func (s *Sandbox) Changes(ctx context.Context) (<-chan struct{}, error) {
-	mappings, err := s.kinds()
+	kinds, err := s.kinds()
 	if err != nil {
 		return nil, err
 	}
@@ -183,8 +230,8 @@ func (s *Sandbox) Changes(ctx context.Context) (<-chan struct{}, error) {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	changes := make(chan struct{}, 1)
-	for _, m := range mappings {
-		go watch(ctx, client.Resource(m.Resource), changes)
+	for _, k := range kinds {
+		go watch(ctx, client.Resource(k.mapping.Resource), changes)
 	}
 	return changes, nil
 }

@@ -116,7 +116,7 @@ func (c *command) live(
 			switch {
 			case err == nil:
 				k.change(func(s *status) { s.Ready, s.Hints = true, box.Hints(ctx) })
-				v.note(farewellText(k.current(), "Ctrl-C here"))
+				v.keep(farewellText(k.current(), "Ctrl-C here"))
 			case o.background:
 				return withLogs(err, box)
 			default:

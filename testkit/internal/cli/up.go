@@ -160,11 +160,15 @@ func (c *command) join(ctx context.Context, box client, s status, o upOptions) e
 	c.say("it is already running; Ctrl-C only ends this view, %s stops it", stopCommand())
 	v := newView(c.out)
 	defer v.end()
-	for {
+	for kept := false; ; {
 		s, err := box.status()
 		if err != nil {
 			c.say("it has ended")
 			return nil
+		}
+		if s.Ready && !kept {
+			kept = true
+			v.keep(farewellText(s, stopCommand()))
 		}
 		v.show(s.View)
 		select {
@@ -218,7 +222,7 @@ func (c *command) await(ctx context.Context, box client, seen int) error {
 		case s.Failure != "":
 			return errors.New(s.Failure) //nolint:err113 // the words of another process
 		case s.Ready:
-			_, _ = fmt.Fprint(c.out, farewellText(s, stopCommand()))
+			_, _ = fmt.Fprintf(c.out, "\n%s\n", strings.Join(farewellText(s, stopCommand()), "\n\n"))
 			return nil
 		}
 		select {
@@ -229,18 +233,17 @@ func (c *command) await(ctx context.Context, box client, seen int) error {
 	}
 }
 
-// farewellText is what to paste and what to try.
-func farewellText(s status, stop string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "\nEverything is ready. To use it:\n\n  export KUBECONFIG=%s\n", s.Kubeconfig)
+// farewellText is what to paste and what to try, in parts; what matters most comes first.
+func farewellText(s status, stop string) []string {
+	use := "Everything is ready. To use it:\n\n  export KUBECONFIG=" + s.Kubeconfig
 	if s.Programs != "" {
-		fmt.Fprintf(&b, "  export PATH=%s:$PATH\n", s.Programs)
+		use += "\n  export PATH=" + s.Programs + ":$PATH"
 	}
+	parts := []string{use, "To stop it: " + stop}
 	if len(s.Hints) > 0 {
-		fmt.Fprintf(&b, "\nThings to try:\n\n  %s\n", strings.Join(s.Hints, "\n  "))
+		parts = append(parts, "Things to try:\n\n  "+strings.Join(s.Hints, "\n  "))
 	}
-	fmt.Fprintf(&b, "\nTo stop it: %s\n", stop)
-	return b.String()
+	return parts
 }
 
 // byMake says whether whoever typed the command came by make.

@@ -1,16 +1,17 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/term"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
@@ -20,8 +21,9 @@ import (
 type view interface {
 	// report prints a line that stays, with the time.
 	report(line string)
-	// note prints a text that stays, as it is.
-	note(text string)
+	// keep prints a text, of which the parts that come first matter most. Below a table they stay in sight, as many as there
+	// is room for, until end.
+	keep(parts []string)
 	// show brings the table up to date.
 	show(s snapshot)
 	// end removes the table. What is reported afterwards stays.
@@ -49,10 +51,10 @@ func (v *lineView) report(line string) {
 	v.print(line)
 }
 
-func (v *lineView) note(text string) {
+func (v *lineView) keep(parts []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	_, _ = fmt.Fprint(v.w, text)
+	_, _ = fmt.Fprintf(v.w, "\n%s\n\n", strings.Join(parts, "\n\n"))
 }
 
 func (v *lineView) print(line string) {
@@ -98,12 +100,13 @@ func describe(columns []string, row sandbox.Row) string {
 	return b.String()
 }
 
-// liveView redraws a table in place.
+// liveView redraws a table in place, with what is kept below it.
 type liveView struct {
 	mu    sync.Mutex
 	file  *os.File
-	table []string
-	drawn int // lines of the table on the screen
+	shot  *snapshot // nil before there is anything to show
+	kept  []string
+	drawn int // lines on the screen
 }
 
 const (
@@ -112,23 +115,26 @@ const (
 )
 
 func (v *liveView) report(line string) {
-	v.note(fmt.Sprintf("%s %s\n", time.Now().Format(time.TimeOnly), line))
-}
-
-func (v *liveView) note(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.erase()
-	_, _ = fmt.Fprint(v.file, text)
+	_, _ = fmt.Fprintf(v.file, "%s %s\n", time.Now().Format(time.TimeOnly), line)
+	v.draw()
+}
+
+func (v *liveView) keep(parts []string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.erase()
+	v.kept = parts
 	v.draw()
 }
 
 func (v *liveView) show(s snapshot) {
-	table := strings.Split(strings.TrimRight(render(s), "\n"), "\n")
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.erase()
-	v.table = table
+	v.shot = &s
 	v.draw()
 }
 
@@ -136,7 +142,7 @@ func (v *liveView) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.erase()
-	v.table = nil
+	v.shot, v.kept = nil, nil
 }
 
 func (v *liveView) erase() {
@@ -146,23 +152,14 @@ func (v *liveView) erase() {
 	v.drawn = 0
 }
 
-// draw cuts the table to the size of the terminal, so that it can be found again.
 func (v *liveView) draw() {
 	width, height := sizeOf(v.file)
-	lines := v.table
-	if room := max(height-1, 1); len(lines) > room {
-		rest := fmt.Sprintf("... and %d more lines", len(lines)-room+1)
-		lines = append(append([]string{}, lines[:room-1]...), rest)
+	lines := layout(v.shot, v.kept, width, height)
+	if len(lines) == 0 {
+		return
 	}
-	var b bytes.Buffer
-	for _, line := range lines {
-		if r := []rune(line); len(r) >= width {
-			line = string(r[:max(width-1, 0)])
-		}
-		b.WriteString(line + "\n")
-	}
-	_, _ = v.file.Write(b.Bytes())
-	v.drawn = len(lines)
+	_, _ = v.file.WriteString(strings.Join(lines, "\n") + "\n")
+	v.drawn = high(lines, width)
 }
 
 // sizeOf is how large a terminal is, and what used to be usual for one that does not know, because it has no window.
@@ -174,27 +171,126 @@ func sizeOf(terminal *os.File) (width, height int) {
 	return width, height
 }
 
-// render draws operators and tables.
-func render(s snapshot) string {
+// layout fits a table, and below it what is kept, to the size of a terminal, so that it can be found again. If there is not
+// room for all, the table leaves half of it, in which as many parts are shown as fit; the first always is.
+func layout(shot *snapshot, kept []string, width, height int) []string {
+	var table, below []string
+	if shot != nil {
+		table = strings.Split(strings.TrimRight(render(*shot, width), "\n"), "\n")
+	}
+	room := max(height-1, 1)
+	free := max(room-len(table), room/2)
+	for i, part := range kept {
+		lines := strings.Split("\n"+part, "\n")
+		if n := high(lines, width); n <= free || i == 0 {
+			below, free = append(below, lines...), free-n
+		}
+	}
+	if room = max(room-high(below, width), 1); len(table) > room {
+		rest := fmt.Sprintf("... and %d more lines", len(table)-room+1)
+		table = append(table[:room-1:room-1], rest)
+	}
+	return append(table, below...)
+}
+
+// high is how many lines these take on a terminal that breaks long ones.
+func high(lines []string, width int) int {
+	n := 0
+	for _, line := range lines {
+		n += max((utf8.RuneCountInString(line)+width-1)/width, 1)
+	}
+	return n
+}
+
+// render draws operators and tables, with lines shorter than the width.
+func render(s snapshot, width int) string {
 	var b strings.Builder
+	if len(s.Operators) > 0 {
+		b.WriteString("\n")
+	}
 	for _, op := range s.Operators {
-		state := fmt.Sprintf("pid %d", op.PID)
+		state := fmt.Sprintf("runs as process %d", op.PID)
 		if op.PID == 0 {
 			state = "waits to start again"
 		}
-		fmt.Fprintf(&b, "\noperator %s: %s, %d restarts\n", op.Name, state, op.Restarts)
+		if op.Restarts > 0 {
+			state += fmt.Sprintf(", %d restarts", op.Restarts)
+		}
+		fmt.Fprintln(&b, cut("operator "+op.Name+" "+state, width-1))
 	}
 	if s.Problem != "" {
-		fmt.Fprintf(&b, "\n%s\n", s.Problem)
+		fmt.Fprintf(&b, "\n%s\n", cut(s.Problem, width-1))
 	}
 	for _, table := range s.Tables {
-		fmt.Fprintf(&b, "\n%s\n", table.Kind)
-		w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-		_, _ = fmt.Fprintln(w, strings.Join(table.Columns, "\t"))
+		fmt.Fprintf(&b, "\n%s\n", cut(table.Kind, width-1))
+		rows := [][]string{table.Columns}
 		for _, row := range table.Rows {
-			_, _ = fmt.Fprintln(w, strings.Join(row.Cells, "\t"))
+			rows = append(rows, row.Cells)
 		}
-		_ = w.Flush()
+		if _, total := natural(rows); total > width-1 && everywhereDefault(table) {
+			for i := range rows {
+				rows[i] = rows[i][1:] // kubectl shows no namespace then, either
+			}
+		}
+		widths := columns(rows, width-1)
+		for _, row := range rows {
+			var line strings.Builder
+			for i, cell := range row {
+				fmt.Fprintf(&line, "%-*s", widths[i]+columnGap, cut(cell, widths[i]))
+			}
+			fmt.Fprintln(&b, cut(strings.TrimRight(line.String(), " "), width-1))
+		}
 	}
 	return b.String()
+}
+
+const (
+	// columnGap is the space between two columns.
+	columnGap = 2
+	// columnLeast is what each column has at least, if it needs that much.
+	columnLeast = 10
+)
+
+// everywhereDefault says whether all objects are in the namespace default, so that its column tells nothing.
+func everywhereDefault(table sandbox.Table) bool {
+	return !slices.ContainsFunc(table.Rows, func(r sandbox.Row) bool { return r.Namespace != metav1.NamespaceDefault })
+}
+
+// natural returns how wide each column has to be to show all of its cells, and all of them together.
+func natural(rows [][]string) (widths []int, total int) {
+	widths = make([]int, len(rows[0]))
+	total = columnGap * (len(widths) - 1)
+	for i := range widths {
+		for _, row := range rows {
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+		}
+		total += widths[i]
+	}
+	return widths, total
+}
+
+// columns returns how wide each column is: the widest ones give way until all fit, or none is left that can.
+func columns(rows [][]string, width int) []int {
+	widths, total := natural(rows)
+	for ; total > width; total-- {
+		widest := 0
+		for i := range widths {
+			if widths[i] >= widths[widest] {
+				widest = i
+			}
+		}
+		if widths[widest] <= columnLeast {
+			break
+		}
+		widths[widest]--
+	}
+	return widths
+}
+
+// cut shortens a text and marks where.
+func cut(text string, width int) string {
+	if r := []rune(text); len(r) > width {
+		return string(r[:max(width-1, 0)]) + "…"
+	}
+	return text
 }

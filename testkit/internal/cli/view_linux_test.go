@@ -61,7 +61,7 @@ func TestTableOnATerminal(t *testing.T) {
 	}{
 		"fits":     {100, 30, 2, []string{"container-0", "container-1"}, []string{"more lines"}, 99},
 		"too high": {100, 8, 20, []string{"container-0", "... and 17 more lines"}, []string{"container-4"}, 99},
-		"narrow":   {20, 30, 2, []string{"default     contain"}, []string{"container-0"}, 19},
+		"narrow":   {17, 30, 2, []string{"container…  True"}, []string{"container-0"}, 16},
 		"no size":  {0, 0, 2, []string{"container-0", "container-1"}, nil, 79},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,10 +72,10 @@ func TestTableOnATerminal(t *testing.T) {
 			v.show(some(test.objects))
 			v.show(some(test.objects)) // in the place of the first
 			v.end()
-			v.note("that was all\n")
+			v.report("over")
 			_ = screen.SetReadDeadline(time.Now().Add(10 * time.Second))
 			shown, buffer := "", make([]byte, 4096)
-			for !strings.Contains(shown, "that was all") {
+			for !strings.Contains(shown, " over") {
 				n, err := screen.Read(buffer)
 				if err != nil {
 					t.Fatalf("after %q: %v", shown, err)
