@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -187,10 +189,32 @@ func (s *Sandbox) ApplySamples(ctx context.Context) error {
 			u.SetNamespace("default")
 		}
 		s.report("applying sample %s %s", u.GetKind(), u.GetName())
-		if err := manifest.Apply(ctx, s.client, u.DeepCopy()); err != nil {
+		u = u.DeepCopy()
+		if err := noteLastApplied(u); err != nil {
+			return fmt.Errorf("applying sample %s %s: %w", u.GetKind(), u.GetName(), err)
+		}
+		if err := manifest.Apply(ctx, s.client, u); err != nil {
 			return err //nolint:wrapcheck // says what it was doing
 		}
 	}
+	return nil
+}
+
+// noteLastApplied adds what `kubectl apply` writes down for the next time. A user who applies a sample again, maybe after a
+// change, would else be warned, and a field that is not in the file any more would stay.
+func noteLastApplied(u *unstructured.Unstructured) error {
+	annotations := u.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{} // as kubectl has it
+	}
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	u.SetAnnotations(annotations)
+	data, err := json.Marshal(u.Object)
+	if err != nil {
+		return fmt.Errorf("encoding it: %w", err)
+	}
+	annotations[corev1.LastAppliedConfigAnnotation] = string(data) + "\n"
+	u.SetAnnotations(annotations)
 	return nil
 }
 

@@ -263,6 +263,11 @@ func TestDetached(t *testing.T) {
 	kubectl := exec.Command(filepath.Join(programs, "kubectl"), "get", "widgets", "sample", "--namespace=default")
 	kubectl.Env = []string{"KUBECONFIG=" + kubeconfig, "HOME=" + w.dir + "/home"}
 	check(t, "kubectl", w.wait(kubectl), 0, "sample")
+	again := exec.Command(filepath.Join(programs, "kubectl"), "apply", "-f", widget+"/config/samples")
+	again.Env = kubectl.Env
+	if got := w.wait(again); got.out != "widget.testkit.homeostat.dev/sample unchanged\n" || got.err != "" {
+		t.Errorf("a sample is applied again: %q, and a warning: %q", got.out, got.err)
+	}
 	_ = os.RemoveAll(w.dir + "/home") // kubectl's cache
 
 	check(t, "up again", w.run("up", "--detach", widget), 0, "it is already running", "export KUBECONFIG="+kubeconfig)
