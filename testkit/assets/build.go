@@ -116,7 +116,7 @@ func (f *finder) fromBuild(ctx context.Context) (Set, error) {
 	dir := f.buildDir()
 	return f.exclusively(ctx, dir, func(temp string) error {
 		f.report.notice("building the control plane of Kubernetes %s from source; the first time this takes "+
-			"7 to 8 minutes on 2 cores, and can be interrupted; it is kept in %s", KubernetesVersion, dir)
+			"8 to 10 minutes on 2 cores, and can be interrupted; it is kept in %s", KubernetesVersion, dir)
 		b := builder{goTool: goTool, temp: temp, report: f.report}
 		if err := b.run(ctx); err != nil {
 			return err

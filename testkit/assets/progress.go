@@ -1,6 +1,8 @@
 package assets
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -121,7 +123,10 @@ func (r *reporter) end(set Set, err error) {
 		return
 	}
 	result := "the control plane is in " + set.Dir
-	if err != nil {
+	switch {
+	case errors.Is(err, context.Canceled):
+		result = "interrupted; run it again to go on where it stopped"
+	case err != nil:
 		result = "there is no control plane"
 	}
 	r.send(Progress{Notice: result, Final: true})

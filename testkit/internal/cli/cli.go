@@ -112,6 +112,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	case errors.As(err, &exit):
 		return int(exit)
+	case errors.Is(err, context.Canceled):
+		_, _ = fmt.Fprintln(stderr, "testkit: interrupted")
+		return exitInterrupted
 	case errors.As(err, &wrong), errors.As(err, &project):
 		_, _ = fmt.Fprintf(stderr, "testkit: %v\n", err)
 		return exitUsage
@@ -209,9 +212,15 @@ func (c *command) assets(ctx context.Context, args []string) error {
 	return nil
 }
 
-// find provides programs; nil means all.
+// find provides programs; nil means all. That it was interrupted is said where progress is.
 func (c *command) find(ctx context.Context, need []string) (assets.Set, error) {
-	return assets.Find(ctx, assets.Options{Need: need, Progress: assets.Print(c.err)}) //nolint:wrapcheck // it says it all
+	said := false
+	tell := assets.Print(c.err)
+	set, err := assets.Find(ctx, assets.Options{Need: need, Progress: func(p assets.Progress) { said = true; tell(p) }})
+	if said && errors.Is(err, context.Canceled) {
+		err = exitError(exitInterrupted)
+	}
+	return set, err //nolint:wrapcheck // it says it all
 }
 
 // say prints a line for people.

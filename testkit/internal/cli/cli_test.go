@@ -329,6 +329,29 @@ func TestInterruptedWhileStarting(t *testing.T) {
 	w.nothingLeft()
 }
 
+// Ctrl-C while Kubernetes is built is no failure of the build, and what is built by then is not lost.
+func TestInterruptedWhileBuilding(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tools := t.TempDir()
+	if err := os.WriteFile(filepath.Join(tools, "go"), []byte("#!/bin/sh\nexec sleep 600\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"assets"}, {"up"}, {"up", "--detach"}, {"exec", "true"}} {
+		cmd := w.command(args...)
+		cmd.Env = append(cmd.Env, "TESTKIT_ASSETS=build", "XDG_CACHE_HOME="+t.TempDir(), "PATH="+tools+":"+os.Getenv("PATH"))
+		lines := newWatcher(t, cmd)
+		lines.wait("resolving modules")
+		lines.interrupt()
+		if code := lines.end(); code != 130 {
+			t.Errorf("%v: Ctrl-C ended with code %d", args, code)
+		}
+		if said := lines.text(); !strings.HasSuffix(said, "] interrupted; run it again to go on where it stopped") {
+			t.Errorf("%v says\n%s", args, said)
+		}
+	}
+}
+
 // What a killed sandbox leaves is cleaned up by the next one.
 func TestKilled(t *testing.T) {
 	t.Parallel()

@@ -22,6 +22,8 @@ import (
 const (
 	exitNotFound = 127
 	exitSignal   = 128 // plus the number of the signal
+	// exitInterrupted is that of Ctrl-C.
+	exitInterrupted = exitSignal + int(syscall.SIGINT)
 )
 
 // releaseTimeout bounds how long exec waits for the control plane to be gone.

@@ -155,7 +155,12 @@ func (c *command) join(ctx context.Context, box client, s status, o upOptions) e
 	}
 	if o.detach {
 		c.say("it is already running")
-		return c.await(ctx, box, len(s.News))
+		err := c.await(ctx, box, len(s.News))
+		if ctx.Err() != nil {
+			c.say("interrupted; it still runs, %s stops it", stopCommand())
+			return exitError(exitInterrupted)
+		}
+		return err
 	}
 	c.say("it is already running; Ctrl-C only ends this view, %s stops it", stopCommand())
 	v := newView(c.out)
@@ -203,6 +208,10 @@ func (c *command) detach(ctx context.Context, box client, unlock func(), o upOpt
 	err = c.await(ctx, box, 0)
 	if err != nil {
 		_ = box.stop(context.WithoutCancel(ctx))
+	}
+	if ctx.Err() != nil {
+		c.say("interrupted; nothing is left running")
+		return exitError(exitInterrupted)
 	}
 	return err
 }
