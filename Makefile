@@ -6,7 +6,7 @@ SHELL := bash
 # go.work says which modules there are. The tools stay out of it (docs/adr/0004).
 MODULES := $(shell go work edit -json go.work | sed -n 's|.*"DiskPath": "\./\(.*\)".*|\1|p')
 TOOLS := tools tools/lint tools/charts
-OPERATORS := $(filter operators/%,$(MODULES))
+OPERATORS := $(sort $(filter operators/%,$(MODULES)))
 
 # tool NAME: the path of a pinned tool. The go command builds it on first use and keeps it in its cache.
 tool = $$(GOWORK=off go -C $(CURDIR)/tools tool -n $(1))
@@ -29,7 +29,7 @@ help: ## List the targets
 
 .PHONY: up down kubeconfig demo $(TESTKIT)
 $(TESTKIT): # always: the go command knows best whether there is something to do
-	@test -e $@ || echo 'Compiling testkit and what it builds on: 2 to 3 minutes on 2 cores, once' >&2
+	@test -e $@ || echo 'Compiling testkit and what it builds on: 3 to 4 minutes on 2 cores, once' >&2
 	@go build -o $@ ./testkit/cmd/testkit
 
 # CONTEXT has to come from the command line: what happens to be in the environment is no consent to use somebody's cluster.
@@ -43,9 +43,12 @@ kubeconfig: $(TESTKIT) ## Print the path of the running cluster's kubeconfig
 	@$(TESTKIT) kubeconfig
 
 demo: ## Tell the story of each operator once, on a cluster of its own (OPERATOR=myapp: of that one)
-	@for o in $(DEMOS); do echo "== $$o" && go run ./operators/$$o/cmd/demo || exit; done
+	@for o in $(DEMOS); do echo "== $$o (compiling its story takes minutes the first time)" && \
+		go run ./operators/$$o/cmd/demo || exit; done
 
-DEMOS = $(if $(filter file,$(origin OPERATOR)),$(patsubst operators/%/cmd/demo,%,$(wildcard $(OPERATORS:%=%/cmd/demo))),$(OPERATOR))
+STORIES = $(patsubst operators/%/cmd/demo,%,$(wildcard $(OPERATORS:%=%/cmd/demo)))
+DEMOS = $(if $(filter file,$(origin OPERATOR)),$(STORIES),$(or $(filter $(OPERATOR),$(STORIES)),$(error \
+	There is no story of $(OPERATOR); OPERATOR is one of: $(STORIES))))
 
 ##@ Build and test
 
@@ -66,7 +69,7 @@ $(MODULES:%=test/%): $(TESTKIT)
 # Both kinds of control plane that tests ask for are started first, by a program that is not slowed down by -race, whose
 # processes also wait a second before they end if GORACE does not say otherwise. Collecting garbage a quarter as often takes
 # some memory, and a tenth of the time off the tests and a quarter off linking them.
-run-tests = @GORACE="$${GORACE:-atexit_sleep_ms=0}" GOGC="$${GOGC:-400}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race -ldflags=-w -timeout $(if $(LONG),90m,20m) $(if $(LONG),,-short) $(ARGS) $(PACKAGES)
+run-tests = @echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2 && GORACE="$${GORACE:-atexit_sleep_ms=0}" GOGC="$${GOGC:-400}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race -ldflags=-w -timeout $(if $(LONG),90m,20m) $(if $(LONG),,-short) $(ARGS) $(PACKAGES)
 
 test/tools:
 	@GOWORK=off go -C tools test ./...
@@ -74,6 +77,7 @@ test/tools:
 # They read the operators' folders, of which the go command's cache of results knows nothing, and start no goroutine of ours.
 test/tools/charts: $(TESTKIT) # each chart, installed with Helm
 	@$(TESTKIT) assets >/dev/null
+	@echo 'Compiling the tests of the charts, which takes minutes the first time' >&2
 	@GOWORK=off GOGC="$${GOGC:-400}" go -C tools/charts test -ldflags=-w -count 1 -timeout 20m $(ARGS) ./...
 
 mutants: ## Say how many of 24 operators with a known bug testkit finds, and how often it is wrong (SEEDS=1)
@@ -152,16 +156,20 @@ verify-gowork-off: ## Compile and vet each module alone, as those who import it 
 
 .PHONY: docker-build deploy undeploy undeploy-all helm-package
 docker-build: ## Build the operator's image
+	@$(known)
 	docker build --tag $(IMAGE) --file operators/$(OPERATOR)/Dockerfile .
 
 deploy: ## Install the operator in the cluster that kubectl talks to
+	@$(known)
 	@set -o pipefail; $(manifests) | $(KUBECTL) apply --server-side --filename -
 
 undeploy: ## Remove the operator, its roles and its namespace; its objects and what they own stay
+	@$(known)
 	@set -o pipefail; $(manifests) | $(call tool,kustomize) cfg grep --annotate=false --invert-match $(CRD) | \
 		$(KUBECTL) delete --ignore-not-found --filename -
 
 undeploy-all: ## Remove all objects of the operator's kinds, their CRDs, then the operator
+	@$(known)
 	@echo 'If this hangs, objects wait for the operator, and it does not run: see operators/$(OPERATOR)/README.md' >&2
 	@set -o pipefail; $(manifests) | $(call tool,kustomize) cfg grep --annotate=false $(CRD) | \
 		$(KUBECTL) delete --ignore-not-found --filename -
@@ -169,6 +177,14 @@ undeploy-all: ## Remove all objects of the operator's kinds, their CRDs, then th
 
 helm-package: ## Write the Helm charts of all operators to build/charts (VERSION=1.2.3: of charts and images)
 	@$(CHARTS) package $(if $(VERSION),-version $(VERSION)) -o $(CURDIR)/build/charts $(OPERATORS:%=$(CURDIR)/%)
+
+# known ends a recipe with a sentence if there is no such operator or config.
+known = $(if $(filter operators/$(OPERATOR),$(OPERATORS)),,$(error \
+	There is no operator $(OPERATOR); OPERATOR is one of: $(notdir $(OPERATORS))))$(if \
+	$(wildcard operators/$(OPERATOR)/config/$(CONFIG)/kustomization.yaml),,$(error \
+	There is no operators/$(OPERATOR)/config/$(CONFIG); CONFIG is one of: $(CONFIGS)))
+CONFIGS = $(patsubst operators/$(OPERATOR)/config/%/kustomization.yaml,%,$(shell \
+	grep -l -e ' - \.\./manager$$' -e ' - \.\./default$$' operators/$(OPERATOR)/config/*/kustomization.yaml))
 
 manifests = $(call tool,kustomize) build operators/$(OPERATOR)/config/$(CONFIG) | \
 	sed 's|image: homeostat/$(OPERATOR):dev$$|image: $(IMAGE)|'

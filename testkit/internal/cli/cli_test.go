@@ -233,7 +233,9 @@ func TestNothingRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	check(t, "down", w.run("down"), 0, "nothing is running")
-	check(t, "kubeconfig", w.run("kubeconfig"), 1, "testkit: nothing is running; start it with testkit up")
+	check(t, "kubeconfig", w.run("kubeconfig"), 1, "testkit: nothing is running; start it with testkit up\n")
+	w.env = append(w.env, "MAKELEVEL=1")
+	check(t, "make kubeconfig", w.run("kubeconfig"), 1, "testkit: nothing is running; start it with make up\n")
 }
 
 func TestAssets(t *testing.T) {

@@ -148,7 +148,7 @@ func (k *controller) close() error {
 type client struct{ place place.Place }
 
 // errNotRunning says that there is no sandbox.
-var errNotRunning = errors.New("nothing is running; start it with testkit up")
+var errNotRunning = errors.New("nothing is running")
 
 func findSandbox() (client, error) {
 	root, err := place.OpenRoot()
@@ -229,6 +229,8 @@ func (c *command) kubeconfig(args []string) error {
 	}
 	s, err := box.status()
 	switch {
+	case errors.Is(err, errNotRunning):
+		return fmt.Errorf("%w; start it with %s", err, upCommand("", ""))
 	case err != nil:
 		return err
 	case s.Kubeconfig == "":
