@@ -179,8 +179,8 @@ func (op *Operator) supervise() {
 		if time.Since(began) > longEnough {
 			pause = firstPause
 		}
-		op.sandbox.report("operator %s ended (%s); it starts again in %v; its log: %s",
-			op.Name, p.Outcome(), pause, op.LogFile)
+		op.sandbox.report("operator %s ended (%s); it starts again in %g s; its log: %s",
+			op.Name, p.Outcome(), pause.Seconds(), op.LogFile)
 		op.clear()
 		select {
 		case <-op.sandbox.stopped:

@@ -193,7 +193,7 @@ func checkRestart(t *testing.T, s *sandbox.Sandbox, d *diary) {
 		now := op.Status()
 		return now.Restarts == 1 && now.PID != 0 && now.PID != before.PID
 	})
-	for _, want := range []string{"widget ended (signal: killed); it starts again in 1s", "widget runs again"} {
+	for _, want := range []string{"widget ended (signal: killed); it starts again in 1 s", "widget runs again"} {
 		if !d.has(want) {
 			t.Errorf("nobody was told %q", want)
 		}

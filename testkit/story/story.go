@@ -58,6 +58,11 @@ type Stage struct {
 // Saw prints a line of the story.
 func (s *Stage) Saw(format string, args ...any) { fmt.Fprintf(s.out, "   "+format+"\n", args...) }
 
+// Seconds is how a story writes how long something took, to the hundredth: for example "1.52 s" or "8 s".
+func Seconds(d time.Duration) string {
+	return fmt.Sprintf("%g s", d.Round(10*time.Millisecond).Seconds())
+}
+
 // Main tells the story on standard output and ends the program if it goes wrong, with exit code 1. It must be the first
 // call in main. The flag -dir names another folder of the operator.
 func Main(s Story) {
@@ -149,7 +154,7 @@ func Await[V any](ctx context.Context, look func(context.Context) (seen V, good 
 		case <-ctx.Done():
 			return seen, ctx.Err() //nolint:wrapcheck // somebody ended the story
 		case <-deadline:
-			return seen, fmt.Errorf("not within %s; the last that was seen: %v", patience, seen)
+			return seen, fmt.Errorf("not within %s; the last that was seen: %v", Seconds(patience), seen)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -43,6 +44,17 @@ func TestActs(t *testing.T) {
 	out.Reset()
 	if err := stage.play(t.Context(), acts[:1]); err != nil || !strings.HasSuffix(out.String(), "\nThe end.\n") {
 		t.Errorf("a story that goes well ends with %v and prints %q", err, out.String())
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		8 * time.Second: "8 s", 1523 * time.Millisecond: "1.52 s", 44 * time.Millisecond: "0.04 s", time.Minute: "60 s",
+	} {
+		if got := Seconds(d); got != want {
+			t.Errorf("%s is written %q, want %q", d, got, want)
+		}
 	}
 }
 

@@ -159,7 +159,7 @@ func (s *scene) annotated(ctx context.Context) error {
 	if seen.sets != s.revision {
 		return fmt.Errorf("it was rolled, to template %d", seen.sets)
 	}
-	s.Saw("%s after an annotation of the ConfigMap: still template %d; %s", longer, seen.sets, seen)
+	s.Saw("%s after an annotation of the ConfigMap: still template %d; %s", story.Seconds(longer), seen.sets, seen)
 	return nil
 }
 
@@ -185,8 +185,8 @@ func (s *scene) next(ctx context.Context, began time.Time, what string) error {
 		return fmt.Errorf("reading of the last rollout: %w", err)
 	}
 	s.template, s.revision = seen.digest(), seen.sets
-	s.Saw("%.1f s later it is rolled because of %s, %s: template %d; %s",
-		time.Since(began).Seconds(), strings.Join(last.Sources, ", "), what, seen.sets, seen)
+	s.Saw("%s later it is rolled because of %s, %s: template %d; %s",
+		story.Seconds(time.Since(began)), strings.Join(last.Sources, ", "), what, seen.sets, seen)
 	return nil
 }
 
@@ -223,7 +223,7 @@ func (s *scene) undone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Saw("%.1f s later it has the digest of the present configuration again, and is rolled once more: %s",
-		time.Since(began).Seconds(), seen)
+	s.Saw("%s later it has the digest of the present configuration again, and is rolled once more: %s",
+		story.Seconds(time.Since(began)), seen)
 	return nil
 }

@@ -95,7 +95,7 @@ func (s *scene) await(ctx context.Context, what string, good func(copies) bool) 
 	if err != nil {
 		return err //nolint:wrapcheck // it says what was seen
 	}
-	s.Saw("%s, after %.1f s: %s", what, time.Since(began).Seconds(), seen)
+	s.Saw("%s, after %s: %s", what, story.Seconds(time.Since(began)), seen)
 	return nil
 }
 

@@ -37,7 +37,8 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out.b.String())
 	}
 	for _, want := range []string{
-		"Ready true, startTimes 1", "deleted pod", "Ready true, startTimes 2", "killed process", "The end.",
+		"Ready true, startTimes 1", "deleted pod", "with a new pod of that name: Ready true, startTimes 2",
+		"killed process", "The end.",
 	} {
 		if !strings.Contains(out.b.String(), want) {
 			t.Errorf("the demo does not say %q; it says:\n%s", want, out.b.String())

@@ -43,7 +43,7 @@ func (s *scene) applied(ctx context.Context) error {
 		return err
 	}
 	seen, err := s.await(ctx, func(v sight) bool { return v.ready && v.starts == 1 })
-	s.Saw("ready after %s: %s", time.Since(began).Round(time.Millisecond), seen)
+	s.Saw("ready after %s: %s", story.Seconds(time.Since(began)), seen)
 	return err
 }
 
@@ -58,9 +58,9 @@ func (s *scene) podDies(ctx context.Context) error {
 	if err := s.Client.Delete(ctx, pod); err != nil {
 		return fmt.Errorf("deleting the pod: %w", err)
 	}
-	s.Saw("deleted pod %s (%s)", before.pod, before.uid)
+	s.Saw("deleted pod %s", before.pod)
 	after, err := s.await(ctx, func(v sight) bool { return v.ready && v.starts == 2 && v.uid != before.uid })
-	s.Saw("ready after %s: %s", time.Since(began).Round(time.Millisecond), after)
+	s.Saw("ready after %s, with a new pod of that name: %s", story.Seconds(time.Since(began)), after)
 	return err
 }
 
@@ -82,13 +82,13 @@ func (s *scene) operatorDies(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("waiting for the operator: %w", err)
 	}
-	s.Saw("process %d runs %s later", operator.Status().PID, time.Since(began).Round(time.Millisecond))
+	s.Saw("process %d runs %s later", operator.Status().PID, story.Seconds(time.Since(began)))
 
 	after, pods, err := s.watchPods(ctx)
 	if err != nil {
 		return err
 	}
-	s.Saw("%s later: %s", calm, after)
+	s.Saw("%s later: %s", story.Seconds(calm), after)
 	s.Saw("pods of the ImmortalContainer: %d; pods created or deleted since: %d", after.pods, pods)
 	if after.uid != before.uid || after.starts != before.starts || after.pods != 1 || pods != 0 {
 		return fmt.Errorf("the operator's return must change nothing, and before it was: %s", before)
@@ -106,7 +106,7 @@ type sight struct {
 }
 
 func (v sight) String() string {
-	return fmt.Sprintf("Ready %t, startTimes %d, pod %s (%s)", v.ready, v.starts, v.pod, v.uid)
+	return fmt.Sprintf("Ready %t, startTimes %d, pod %s", v.ready, v.starts, v.pod)
 }
 
 func (s *scene) look(ctx context.Context) (sight, error) {

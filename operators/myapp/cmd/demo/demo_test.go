@@ -39,7 +39,8 @@ func TestDemo(t *testing.T) {
 	for _, want := range []string{
 		"1 of 1 pods ready, image nginx:1.21, volume 1Gi", "it consists of Deployment my-web-app: Ready",
 		"refused: a ReadWriteOnce volume cannot back several replicas", "3 of 3 pods ready", "has the image nginx:wrong",
-		"volume 2Gi", "refused: a volume cannot become smaller", "stays and belongs to nobody", "The end.",
+		"volume 2Gi", "refused: a volume cannot become smaller", "stays and belongs to nobody",
+		"the MyApp is gone; what is left: the claim", "there is a new one", "The end.",
 	} {
 		if !strings.Contains(out.b.String(), want) {
 			t.Errorf("the demo does not say %q; it says:\n%s", want, out.b.String())

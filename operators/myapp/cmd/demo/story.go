@@ -85,7 +85,7 @@ func (s *scene) scaled(ctx context.Context) error {
 			return fmt.Errorf("the claim is another one than before, which was %s", before.claim.UID)
 		}
 	}
-	s.Saw("the claim is still the first one (%s)", before.claim.UID)
+	s.Saw("the claim is still the first one")
 	return nil
 }
 
@@ -120,7 +120,7 @@ func (s *scene) broken(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Saw("Deployment %s is gone, %s: there is %s; %s", healed.deployment.UID, since(began), again.deployment.UID, again)
+	s.Saw("the Deployment is deleted, and %s there is a new one: %s", since(began), again)
 	return nil
 }
 
@@ -158,7 +158,7 @@ func (s *scene) deleted(ctx context.Context) error {
 		len(left.claim.OwnerReferences) > 0 {
 		return fmt.Errorf("the claim has to stay, without an owner, and is %v", left.claim)
 	}
-	s.Saw("claim %s (%s) stays and belongs to nobody", left.claim.Name, left.claim.UID)
+	s.Saw("claim %s stays and belongs to nobody", left.claim.Name)
 
 	began = time.Now()
 	if err := s.create(ctx, before.volume()); err != nil {
@@ -251,7 +251,7 @@ func (v sight) image() string { return v.deployment.Spec.Template.Spec.Container
 
 func (v sight) String() string {
 	if v.app == nil {
-		return fmt.Sprintf("no MyApp, Deployment %t, %d pods, claim %t", v.deployment != nil, v.pods, v.claim != nil)
+		return "the MyApp is gone; what is left: " + v.left()
 	}
 	volume := v.volume()
 	if v.deployment != nil && !v.mounted() {
@@ -259,6 +259,21 @@ func (v sight) String() string {
 	}
 	return fmt.Sprintf("phase %s, %d of %d pods ready, image %s, volume %s",
 		v.app.Status.Phase, v.app.Status.ReadyReplicas, v.app.Status.Replicas, v.app.Status.Image, volume)
+}
+
+// left names what an app left behind.
+func (v sight) left() string {
+	var left []string
+	if v.deployment != nil {
+		left = append(left, "the Deployment")
+	}
+	if v.pods > 0 {
+		left = append(left, "pods")
+	}
+	if v.claim != nil {
+		left = append(left, "the claim")
+	}
+	return strings.Join(left, ", ")
 }
 
 func (s *scene) look(ctx context.Context) (v sight, err error) {
@@ -300,5 +315,5 @@ func key(name string) types.NamespacedName {
 }
 
 func since(began time.Time) string {
-	return "after " + time.Since(began).Round(time.Millisecond).String()
+	return "after " + story.Seconds(time.Since(began))
 }
