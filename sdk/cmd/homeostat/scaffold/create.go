@@ -162,11 +162,15 @@ func addRule(config []byte, name string) ([]byte, error) {
 // next says what a user does next.
 func (op *operator) next(at place) string {
 	if op.Inside {
+		cd := "" // the verbs are those of the root
+		if at.show != filepath.Join("operators", op.Name) {
+			cd = "  cd " + at.root + "\n"
+		}
 		return fmt.Sprintf(`It is in go.work and .golangci.yml now. Next:
 
-  make test/operators/%[1]s
+%s  make test/operators/%s
   make up
-`, op.Name)
+`, cd, op.Name)
 	}
 	return fmt.Sprintf(`Next:
 

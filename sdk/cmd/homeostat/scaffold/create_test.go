@@ -77,6 +77,31 @@ func TestWhereAModuleGoes(t *testing.T) {
 	}
 }
 
+// What is printed works where it is pasted.
+func TestNextSteps(t *testing.T) {
+	t.Parallel()
+	const inside = "It is in go.work and .golangci.yml now. Next:\n\n"
+	root := fakeCheckout(t)
+	for name, tc := range map[string]struct {
+		cwd    string
+		inside bool
+		want   string
+	}{
+		"root":    {root, true, inside + "  make test/operators/a\n  make up\n"},
+		"below":   {root + "/operators", true, inside + "  cd " + root + "\n  make test/operators/a\n  make up\n"},
+		"outside": {t.TempDir(), false, "Next:\n\n  cd a\n  make test\n  make up\n"},
+	} {
+		at, err := locate(request{name: "a"}, tc.cwd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		op := &operator{Name: "a", Inside: tc.inside}
+		if diff := cmp.Diff(tc.want, op.next(at)); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
+	}
+}
+
 // A program that was built from a checkout finds it from anywhere.
 func TestTheProgramKnowsItsSource(t *testing.T) {
 	t.Parallel()
