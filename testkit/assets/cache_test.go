@@ -19,7 +19,7 @@ func TestBuildIsKept(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"7 to 8 minutes", "downloading modules", "compiling packages", "linking", "plane is in " + first.Dir,
+		"8 to 10 minutes", "downloading modules", "compiling packages", "linking", "plane is in " + first.Dir,
 	} {
 		if !strings.Contains(news, want) {
 			t.Errorf("nobody says %q:\n%s", want, news)

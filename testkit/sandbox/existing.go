@@ -28,8 +28,8 @@ type Existing struct {
 	config     *rest.Config
 }
 
-// FindExisting reads a context of that name from the files that kubectl reads: those that KUBECONFIG lists or, if that is not
-// set, ~/.kube/config. It does not talk to the cluster. An error is one sentence.
+// FindExisting reads the context of that name from the files that kubectl reads: those that KUBECONFIG lists or, if that is
+// not set, ~/.kube/config. It does not talk to the cluster. An error is one sentence.
 func FindExisting(name string) (*Existing, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.WarnIfAllMissing = false // an error says it

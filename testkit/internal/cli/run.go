@@ -144,6 +144,6 @@ func leftBehind(context string, dirs []string) string {
 	if byMake() {
 		remove = "make undeploy-all OPERATOR=NAME for each NAME of " + names(dirs)
 	}
-	return fmt.Sprintf("stopped; what was installed stays in the cluster of context %s: to remove it, start the same again and, "+
-		"while it runs, type with its KUBECONFIG %s", context, remove)
+	return fmt.Sprintf("stopped; what was installed stays in the cluster of context %s: to remove it, start the same again "+
+		"and, while it runs, type with its KUBECONFIG %s", context, remove)
 }

@@ -53,7 +53,8 @@ func TestLayout(t *testing.T) {
 		},
 		"large": {
 			"there is room for all",
-			100, 60, append(exports, "Things to try:", "second-deployment", "To stop it"), []string{"more lines"},
+			100, 60, append(exports, "Things to try:", "second-deployment", "To stop it"),
+			[]string{"more lines"},
 		},
 		"tiny": {"what to paste is the last to go", 80, 9, exports, []string{"To stop it"}},
 	} {
