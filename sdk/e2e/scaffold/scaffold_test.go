@@ -128,6 +128,8 @@ func clone(t *testing.T, to string) {
 		switch {
 		case err != nil:
 			return err
+		case name == ".git" && !entry.IsDir(): // of a worktree
+			return nil
 		case name == ".git" || name == "build":
 			return fs.SkipDir
 		case entry.IsDir():
