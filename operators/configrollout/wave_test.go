@@ -33,8 +33,10 @@ func fleet(k *testkit.K, n int, change ...func(*appsv1.Deployment)) []*appsv1.De
 	return fleet
 }
 
-// impatient gives a rollout few seconds for progress.
-func impatient(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = new(int32(3)) }
+// impatient gives a rollout few seconds for progress, but more than one after the first look at it: Kubernetes counts whole
+// seconds, and what it finds with less than one to go it puts into a queue that conflicts with hundreds of others may have
+// filled for a minute.
+func impatient(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = new(int32(8)) }
 
 // No more rollouts than allowed are under way at once, and the next starts when one is complete.
 func TestWaves(t *testing.T) {
