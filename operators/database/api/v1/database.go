@@ -1,0 +1,70 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+)
+
+// Database is a database server: one primary and, if there are more members, replicas that follow it.
+//
+// The rules on the whole object compare with the stored one, because the API server evaluates them on every write of the
+// status too: an object that was stored before a rule existed must not lose its status to it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:resource:path=databases,singular=database,shortName=db,categories=all
+// +kubebuilder:printcolumn:name=Engine,type=string,JSONPath=`.spec.engine`,description="The database server."
+// +kubebuilder:printcolumn:name=Version,type=string,JSONPath=`.spec.version`,description="Its version."
+// +kubebuilder:printcolumn:name=Ready,type=integer,JSONPath=`.status.readyReplicas`,description="How many members work."
+// +kubebuilder:printcolumn:name=State,type=string,JSONPath=`.status.state`,description="What is going on, in one word."
+// +kubebuilder:printcolumn:name=Endpoint,type=string,JSONPath=`.status.endpoint`,description="Where the primary is reached."
+// +kubebuilder:printcolumn:name=Storage,type=string,JSONPath=`.status.storage`,priority=1,description="What each member has."
+// +kubebuilder:printcolumn:name=Pending,type=string,JSONPath=`.status.pendingAction`,priority=1,description="What somebody has to do."
+// +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="oldSelf.hasValue() || (size(self.metadata.name) <= 42 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".metadata",message="metadata.name does not fit the Services and the CronJob that are named after it: choose at most 42 lower-case letters, digits and dashes, beginning with a letter"
+// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="!oldSelf.hasValue() || self.spec.engine == oldSelf.value().spec.engine",fieldPath=".spec.engine",message="no server reads the data of another engine: leave spec.engine as it was, or make a new Database and copy the data with the engines' own tools"
+// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="!oldSelf.hasValue() || self.spec.version == oldSelf.value().spec.version || self.spec.version.find('^[0-9]+') == oldSelf.value().spec.version.find('^[0-9]+')",fieldPath=".spec.version",message="the data of another major version cannot be read: leave the major version in spec.version as it was, or make a new Database of that version with spec.bootstrapFrom"
+// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="!oldSelf.hasValue() || self.spec.engine == 'postgresql' || self.spec.version == oldSelf.value().spec.version || !self.spec.version.matches('^[0-9]+[.][0-9]+') || !oldSelf.value().spec.version.matches('^[0-9]+[.][0-9]+') || int(self.spec.version.find('[.][0-9]+').substring(1)) >= int(oldSelf.value().spec.version.find('[.][0-9]+').substring(1))",fieldPath=".spec.version",message="a server does not read the data of a later release series: go back no further than the series in spec.version, or make a new Database with spec.bootstrapFrom"
+// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="!oldSelf.hasValue() || self.spec.storage == oldSelf.value().spec.storage || !has(oldSelf.value().status) || !has(oldSelf.value().status.storage) || quantity(self.spec.storage).compareTo(quantity(oldSelf.value().status.storage)) >= 0",fieldPath=".spec.storage",message="a volume does not become smaller: ask for no less than status.storage, which every member has already"
+// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="self.spec.engine != 'mysql' || !has(self.spec.replicas) || self.spec.replicas <= 1 || (oldSelf.hasValue() && oldSelf.value().spec == self.spec)",fieldPath=".spec.replicas",message="replication is not supported for mysql: set spec.replicas to 1, or spec.engine to mariadb or postgresql in a new Database"
+// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="!oldSelf.hasValue() || !has(self.spec.replicas) || !has(oldSelf.value().spec.replicas) || self.spec.replicas == oldSelf.value().spec.replicas || (has(self.spec.hibernate) && self.spec.hibernate) == (has(oldSelf.value().spec.hibernate) && oldSelf.value().spec.hibernate)",fieldPath=".spec.hibernate",message="change spec.hibernate and spec.replicas one after the other, so that it is clear how many members had the data"
+// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="!oldSelf.hasValue() || has(self.spec.storageClassName) == has(oldSelf.value().spec.storageClassName) && (!has(self.spec.storageClassName) || self.spec.storageClassName == oldSelf.value().spec.storageClassName)",fieldPath=".spec.storageClassName",message="the class of a claim cannot change: leave spec.storageClassName as it was, or make a new Database with spec.bootstrapFrom"
+// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="!oldSelf.hasValue() || has(self.spec.databaseName) == has(oldSelf.value().spec.databaseName) && (!has(self.spec.databaseName) || self.spec.databaseName == oldSelf.value().spec.databaseName)",fieldPath=".spec.databaseName",message="the database has its name for good: leave spec.databaseName as it was, and make further databases in SQL"
+// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="!oldSelf.hasValue() || has(self.spec.username) == has(oldSelf.value().spec.username) && (!has(self.spec.username) || self.spec.username == oldSelf.value().spec.username)",fieldPath=".spec.username",message="the owner of the database has its name for good: leave spec.username as it was, and make further users in SQL"
+// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="!oldSelf.hasValue() || has(self.spec.bootstrapFrom) == has(oldSelf.value().spec.bootstrapFrom) && (!has(self.spec.bootstrapFrom) || self.spec.bootstrapFrom == oldSelf.value().spec.bootstrapFrom)",fieldPath=".spec.bootstrapFrom",message="a database begins once: leave spec.bootstrapFrom as it was, or make a new Database"
+// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="!has(self.spec.configuration) || (oldSelf.hasValue() && oldSelf.value().spec == self.spec) || self.spec.configuration.all(k, !(k.replace('-', '_') in ['port', 'bind_address', 'listen_addresses', 'unix_socket_directories', 'socket', 'data_directory', 'datadir', 'hba_file', 'ident_file', 'config_file', 'external_pid_file', 'pid_file', 'primary_conninfo', 'primary_slot_name', 'server_id', 'log_bin', 'skip_networking', 'skip_grant_tables', 'user', 'include', 'include_dir', 'include_if_exists', 'init_file']))",fieldPath=".spec.configuration",message="one of the settings in spec.configuration is the operator's own, such as port or datadir: remove it"
+type Database struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec says what server to run, and how its data are kept.
+	// +required
+	Spec DatabaseSpec `json:"spec"`
+	// Status says what runs. Only the operator writes it.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Status DatabaseStatus `json:"status,omitempty,omitzero"`
+}
+
+// CommonStatus returns the address of the conditions and of the observed generation.
+func (o *Database) CommonStatus() *conditions.Status { return &o.Status.Status }
+
+// Members is how many members the database has when it does not hibernate.
+func (o *Database) Members() int32 {
+	if o.Spec.Replicas == nil {
+		return 1
+	}
+	return *o.Spec.Replicas
+}
+
+// DatabaseList is a list of Database objects.
+//
+// +kubebuilder:object:root=true
+type DatabaseList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []Database `json:"items"`
+}

@@ -1,0 +1,119 @@
+// Package config_test checks the manifests in the folders beside it the way they are used: with kubectl, on an API
+// server. It holds nothing else.
+package config_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{}) }
+
+const (
+	namespace = "database-operator"
+	crd       = "databases.techoral.com"
+	columns   = "NAME IMAGE PODS READY AGE"
+)
+
+// Installing and installing again, as a person would, leaves what the manifests say, and the second time does nothing.
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	for _, overlay := range []string{"default", "namespaced"} {
+		if testing.Short() && overlay != "default" {
+			continue // each takes a control plane of its own
+		}
+		t.Run(overlay, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t, testkit.Private())
+			kubectl := testkit.Kubectl(t, k.Config)
+			kubectl("apply", "-k", overlay)
+			for line := range strings.Lines(kubectl("apply", "-k", overlay)) {
+				if !strings.HasSuffix(line, " unchanged\n") {
+					t.Errorf("installing it again changes something: %s", line)
+				}
+			}
+			definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd}}
+			k.Eventually(definition, testkit.Condition("Established", metav1.ConditionTrue))
+			kubectl("apply", "-k", "samples")
+			header, _, _ := strings.Cut(kubectl("get", crd), "\n")
+			if got := strings.Join(strings.Fields(header), " "); got != columns {
+				t.Errorf("the columns are %s, want %s", got, columns)
+			}
+			admitted(t, k)
+		})
+	}
+}
+
+// admitted creates the operator's pod in its namespace, which admits nothing but restricted pods, without storing it.
+func admitted(t *testing.T, k *testkit.K) {
+	t.Helper()
+	controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "database-controller", Namespace: namespace}}
+	k.Get(controller)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "controller", Namespace: namespace}, Spec: controller.Spec.Template.Spec,
+	}
+	if err := k.Client.Create(k.Context(), pod, client.DryRunAll); err != nil {
+		t.Errorf("the operator's pod is not admitted: %v", err)
+	}
+}
+
+// What the operator may do is what it needs: neither everything of a kind, nor any Secret.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	for _, overlay := range []string{"default", "namespaced"} {
+		for _, o := range testkit.Kustomize(t, overlay) {
+			if o.GetKind() != "Role" && o.GetKind() != "ClusterRole" {
+				continue
+			}
+			role := &rbacv1.ClusterRole{} // a Role has the same fields
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, role); err != nil {
+				t.Fatal(err)
+			}
+			for _, rule := range role.Rules {
+				all := slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs, rule.NonResourceURLs)
+				if slices.Contains(all, "*") || slices.Contains(rule.Resources, "secrets") {
+					t.Errorf("%s: %s %s has the rule %v", overlay, o.GetKind(), o.GetName(), rule)
+				}
+			}
+		}
+	}
+}
+
+// Whoever may not install anything cluster-wide can have somebody else install the CRD, and everything else alone.
+func TestNamespacedOverlayStaysInItsNamespaces(t *testing.T) {
+	t.Parallel()
+	var arguments []string
+	for _, o := range testkit.Kustomize(t, "namespaced") {
+		switch o.GetKind() {
+		case "ClusterRole", "ClusterRoleBinding", "ConfigMap":
+			t.Errorf("it contains %s %s", o.GetKind(), o.GetName())
+		case "Role", "RoleBinding":
+			want := namespace
+			if o.GetName() == "database-operator" {
+				want = "default"
+			}
+			if o.GetNamespace() != want {
+				t.Errorf("%s %s is in namespace %q, want %q", o.GetKind(), o.GetName(), o.GetNamespace(), want)
+			}
+		case "Deployment":
+			containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+			container, _ := containers[0].(map[string]any)
+			arguments, _, _ = unstructured.NestedStringSlice(container, "args")
+		}
+	}
+	if !slices.Contains(arguments, "--watch-namespaces=default") {
+		t.Errorf("the controller gets the arguments %q", arguments)
+	}
+}

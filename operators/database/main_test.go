@@ -1,0 +1,42 @@
+package database_test
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat-dev/homeostat/operators/database"
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+func TestMain(m *testing.M) {
+	testkit.Main(m, testkit.Env{
+		CRDs: "config/crd", RBAC: "config/rbac", AddToScheme: v1.AddToScheme, Workloads: true,
+		NoUnusedRules: true,
+		Unexercised: map[string]string{
+			"create subjectaccessreviews.authorization.k8s.io": "metrics, which no test serves: what may a client do",
+			"create tokenreviews.authentication.k8s.io":        "metrics, which no test serves: who is a client",
+			"patch events":               "an event that repeats itself within minutes is counted up",
+			"patch events.events.k8s.io": "an event that repeats itself within minutes is counted up",
+			"update databases.techoral.com/finalizers": "OwnerReferencesPermissionEnforcement asks for it; " +
+				"the API server of the tests does not have that plugin on",
+			"update dbsnapshots.techoral.com/finalizers": "the same",
+		},
+	})
+}
+
+// start runs the operator of Databases as it is shipped, with its own rights, for the test's namespace.
+func start(k *testkit.K, opts ...testkit.StartOption) *testkit.Operator {
+	return k.Run(database.New(database.Options{}), opts...)
+}
+
+// newDatabase is like the article's, with the name given.
+func newDatabase(name string) *v1.Database {
+	return &v1.Database{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1.DatabaseSpec{
+			Engine: v1.PostgreSQL, Version: "16", Storage: "1Gi", Replicas: new(int32(2)), BackupEnabled: new(true),
+		},
+	}
+}

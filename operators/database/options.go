@@ -1,0 +1,94 @@
+package database
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"text/template"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/sdk"
+)
+
+// Options are the settings of the operators that have flags of their own.
+type Options struct {
+	// ImageTemplate makes the image of a server from .Engine and .Version, as text/template does. "" means
+	// [DefaultImageTemplate].
+	ImageTemplate string
+	// ClusterDomain ends the names of Services in the status. "" means cluster.local.
+	ClusterDomain string
+	// UpgradeTemplates lets a new version of the operator change the pods of databases that did not change themselves, which
+	// restarts them.
+	UpgradeTemplates bool
+}
+
+// DefaultImageTemplate is the official image of each engine, by its short name.
+const DefaultImageTemplate = `{{if eq .Engine "postgresql"}}postgres{{else}}{{.Engine}}{{end}}:{{.Version}}`
+
+// Program is the operators as a program of their own.
+func Program() *sdk.Program {
+	var options Options
+	return &sdk.Program{
+		Name: "database",
+		Doc: "The database operator runs PostgreSQL, MariaDB and MySQL servers whose data outlive whatever happens to them, and " +
+			"makes copies of databases on time.",
+		Flags: options.Define,
+		Operators: func() ([]sdk.Runnable, error) {
+			if err := options.Validate(); err != nil {
+				return nil, err
+			}
+			return []sdk.Runnable{New(options), NewSnapshots(options), NewRoles()}, nil
+		},
+	}
+}
+
+// Define adds the flags to a set. Their values are the options.
+func (o *Options) Define(flags *flag.FlagSet) {
+	flags.StringVar(&o.ImageTemplate, "image-template", DefaultImageTemplate,
+		"image of a server, made from {{.Engine}} and {{.Version}}, for databases without spec.image")
+	flags.StringVar(&o.ClusterDomain, "cluster-domain", "cluster.local", "domain of the cluster's Services")
+	flags.BoolVar(&o.UpgradeTemplates, "upgrade-templates", false,
+		"let a new version of the operator restart databases to bring their pods up to date; default: when they change next")
+}
+
+// Validate returns the first thing that is wrong with the options, as a sentence that names the flag.
+func (o *Options) Validate() error {
+	if _, err := o.Image(v1.PostgreSQL, "16"); err != nil {
+		return fmt.Errorf("--image-template=%q: %w", o.ImageTemplate, err)
+	}
+	if o.ClusterDomain != "" {
+		if msgs := validation.IsDNS1123Subdomain(o.ClusterDomain); len(msgs) > 0 {
+			return fmt.Errorf("--cluster-domain=%q: %s", o.ClusterDomain, msgs[0])
+		}
+	}
+	return nil
+}
+
+// Image is the image of a server.
+func (o *Options) Image(engine v1.Engine, version string) (string, error) {
+	text := o.ImageTemplate
+	if text == "" {
+		text = DefaultImageTemplate
+	}
+	parsed, err := template.New("image").Option("missingkey=error").Parse(text)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	if err := parsed.Execute(&b, struct{ Engine, Version string }{string(engine), version}); err != nil {
+		return "", err
+	}
+	if image := b.String(); image == "" || strings.ContainsAny(image, " \t\n") {
+		return "", fmt.Errorf("it makes %q, which is no image", image)
+	}
+	return b.String(), nil
+}
+
+func (o *Options) clusterDomain() string {
+	if o.ClusterDomain == "" {
+		return "cluster.local"
+	}
+	return o.ClusterDomain
+}
