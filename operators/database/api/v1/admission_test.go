@@ -69,9 +69,9 @@ func TestBadDatabasesAreRefusedWithASentence(t *testing.T) {
 		"two beginnings": {
 			"a", good + ", bootstrapFrom: {snapshotRef: {name: a}, backupRef: {claimName: a}}", "spec.bootstrapFrom", "exactly one",
 		},
-		"no beginning":  {"a", good + ", bootstrapFrom: {}", "spec.bootstrapFrom", "exactly one"},
-		"path of dump":  {"a", good + ", bootstrapFrom: {backupRef: {claimName: a, name: ../b}}", "spec.bootstrapFrom.backupRef.name", "without a path"},
-		"other policy":  {"a", good + ", deletionPolicy: Keep", "spec.deletionPolicy", "Unsupported value"},
+		"no beginning":   {"a", good + ", bootstrapFrom: {}", "spec.bootstrapFrom", "exactly one"},
+		"path of dump":   {"a", good + ", bootstrapFrom: {backupRef: {claimName: a, name: ../b}}", "spec.bootstrapFrom.backupRef.name", "without a path"},
+		"other policy":   {"a", good + ", deletionPolicy: Keep", "spec.deletionPolicy", "Unsupported value"},
 		"short farewell": {"a", good + ", podTemplate: {terminationGracePeriodSeconds: 1}", "spec.podTemplate.terminationGracePeriodSeconds", "greater than or equal to 10"},
 	} {
 		t.Run(why, func(t *testing.T) {

@@ -6,6 +6,15 @@ import (
 )
 
 // DatabaseSpec says what server to run, and how its data are kept.
+//
+// +kubebuilder:validation:XValidation:rule="self.engine == oldSelf.engine",fieldPath=".engine",message="no server reads the data of another engine: leave spec.engine as it was, or make a new Database and copy the data with the engines' own tools"
+// +kubebuilder:validation:XValidation:rule="self.version == oldSelf.version || int(self.version.find('^[0-9]+')) == int(oldSelf.version.find('^[0-9]+'))",fieldPath=".version",message="the data of another major version cannot be read: leave the major version in spec.version as it was, or make a new Database of that version with spec.bootstrapFrom"
+// +kubebuilder:validation:XValidation:rule="self.engine == 'postgresql' || self.version == oldSelf.version || !self.version.matches('^[0-9]+[.][0-9]+') || !oldSelf.version.matches('^[0-9]+[.][0-9]+') || int(self.version.find('[.][0-9]+').substring(1)) >= int(oldSelf.version.find('[.][0-9]+').substring(1))",fieldPath=".version",message="a server does not read the data of a later release series: go back no further than the series in spec.version, or make a new Database with spec.bootstrapFrom"
+// +kubebuilder:validation:XValidation:rule="!has(self.replicas) || !has(oldSelf.replicas) || self.replicas == oldSelf.replicas || (has(self.hibernate) && self.hibernate) == (has(oldSelf.hibernate) && oldSelf.hibernate)",fieldPath=".hibernate",message="change spec.hibernate and spec.replicas one after the other, so that it is clear how many members had the data"
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",fieldPath=".storageClassName",message="the class of a claim cannot change: leave spec.storageClassName as it was, or make a new Database with spec.bootstrapFrom"
+// +kubebuilder:validation:XValidation:rule="has(self.databaseName) == has(oldSelf.databaseName) && (!has(self.databaseName) || self.databaseName == oldSelf.databaseName)",fieldPath=".databaseName",message="the database has its name for good: leave spec.databaseName as it was, and make further databases in SQL"
+// +kubebuilder:validation:XValidation:rule="has(self.username) == has(oldSelf.username) && (!has(self.username) || self.username == oldSelf.username)",fieldPath=".username",message="the owner of the database has its name for good: leave spec.username as it was, and make further users in SQL"
+// +kubebuilder:validation:XValidation:rule="has(self.bootstrapFrom) == has(oldSelf.bootstrapFrom) && (!has(self.bootstrapFrom) || self.bootstrapFrom == oldSelf.bootstrapFrom)",fieldPath=".bootstrapFrom",message="a database begins once: leave spec.bootstrapFrom as it was, or make a new Database"
 type DatabaseSpec struct {
 	// Engine is the database server: postgresql, mysql or mariadb.
 	// +required

@@ -18,10 +18,6 @@ import (
 // +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`,description="What is going on, in one word."
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="oldSelf.hasValue() || (size(self.metadata.name) <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".metadata",message="metadata.name does not fit the Jobs that are named after it: choose at most 40 lower-case letters, digits and dashes, beginning with a letter"
-// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="!oldSelf.hasValue() || self.spec.source == oldSelf.value().spec.source",fieldPath=".spec.source",message="the copies of one DBSnapshot are those of one database: leave spec.source as it was, or make a new DBSnapshot"
-// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="!oldSelf.hasValue() || self.spec.method == oldSelf.value().spec.method",fieldPath=".spec.method",message="the copies of one DBSnapshot are of one kind: leave spec.method as it was, or make a new DBSnapshot"
-// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="!oldSelf.hasValue() || has(self.spec.schedule) == has(oldSelf.value().spec.schedule)",fieldPath=".spec.schedule",message="a DBSnapshot without a schedule is done with one copy: make a new DBSnapshot for a schedule, and set spec.suspend to end one"
-// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="!oldSelf.hasValue() || has(self.spec.schedule) || self.spec == oldSelf.value().spec",fieldPath=".spec",message="a DBSnapshot without a schedule cannot change: make a new one"
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="self.spec.method != 'volumeSnapshot' || !has(self.spec.pgDump) || (oldSelf.hasValue() && oldSelf.value().spec == self.spec)",fieldPath=".spec.pgDump",message="spec.pgDump is about dumps: remove it, or set spec.method to pgDump"
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="self.spec.method != 'pgDump' || !has(self.spec.source.persistentVolumeClaimName) || (oldSelf.hasValue() && oldSelf.value().spec == self.spec)",fieldPath=".spec.source.persistentVolumeClaimName",message="a dump needs a server: name a Database in spec.source.databaseRef or a server in spec.source.postgres, or set spec.method to volumeSnapshot"
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="self.spec.method != 'volumeSnapshot' || !has(self.spec.source.postgres) || (oldSelf.hasValue() && oldSelf.value().spec == self.spec)",fieldPath=".spec.source.postgres",message="the volume of a server elsewhere is not known: name a Database in spec.source.databaseRef or a claim in spec.source.persistentVolumeClaimName, or set spec.method to pgDump"
@@ -53,6 +49,11 @@ type DBSnapshotList struct {
 }
 
 // DBSnapshotSpec says of what copies are made, how and when.
+//
+// +kubebuilder:validation:XValidation:rule="self.source == oldSelf.source",fieldPath=".source",message="the copies of one DBSnapshot are those of one database: leave spec.source as it was, or make a new DBSnapshot"
+// +kubebuilder:validation:XValidation:rule="self.method == oldSelf.method",fieldPath=".method",message="the copies of one DBSnapshot are of one kind: leave spec.method as it was, or make a new DBSnapshot"
+// +kubebuilder:validation:XValidation:rule="has(self.schedule) == has(oldSelf.schedule)",fieldPath=".schedule",message="a DBSnapshot without a schedule is done with one copy: make a new DBSnapshot for a schedule, and set spec.suspend to end one"
+// +kubebuilder:validation:XValidation:rule="has(self.schedule) || self == oldSelf",message="a DBSnapshot without a schedule cannot change: make a new one"
 type DBSnapshotSpec struct {
 	// Source is what is copied.
 	// +required
