@@ -262,7 +262,7 @@ func (e *engine[T]) conclude(ctx context.Context, st *state, o T, p *Pass[T], ou
 			complete, out.err = false, err
 		}
 	}
-	summarize(p, out.err, st.failures)
+	e.op.summarize(ctx, p, out.err, st.failures)
 	wrote, err := e.writeStatus(ctx, o, p)
 	out.wrote = out.wrote || wrote
 	out.requeue, out.version = p.requeue, p.Object.GetResourceVersion()

@@ -61,6 +61,11 @@ type Operator[T Object] struct {
 	// other error, which is retried with exponential backoff. Nothing is applied or pruned then. Required.
 	Reconcile func(ctx context.Context, p *Pass[T]) error
 
+	// Summarize is called last in a pass, however that went, before the status is stored: what it reads in the status are this
+	// pass's conditions Ready, Reconciling and Stalled. It may write what follows from them, such as a phase, and give Ready
+	// another reason and message; not another value. It is not called while the object is paused or being deleted. Optional.
+	Summarize func(T)
+
 	// Finalize does, before an object goes, what garbage collection cannot do. It is called until it returns nil, with
 	// the same meaning of errors as Reconcile. While it is not nil, T has a finalizer from before the first effect of
 	// Reconcile on; see NeedsFinalizer. Optional.

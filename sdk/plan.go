@@ -266,7 +266,7 @@ func (d *drafter[T]) plan(ctx context.Context, o T, seen *snapshot) *Plan[T] {
 			plan.Err = err
 		}
 	}
-	summarize(p, plan.Err, 0)
+	d.op.summarize(ctx, p, plan.Err, 0)
 	plan.Object = p.Object
 	return plan
 }

@@ -45,6 +45,24 @@ func worst(plan []*step) error {
 	return nil
 }
 
+// summarize writes the summary, and lets the operator write what follows from it.
+func (op *Operator[T]) summarize(ctx context.Context, p *Pass[T], err error, failures int) {
+	summarize(p, err, failures)
+	if op.Summarize == nil {
+		return
+	}
+	if bug := recovered(ctx, func() { op.Summarize(p.Object) }); bug != nil {
+		summarize(p, errors.Join(err, bug), failures)
+	}
+}
+
+// recovered calls f and returns its panic.
+func recovered(ctx context.Context, f func()) (err error) {
+	defer recoverPanic(ctx, &err)
+	f()
+	return nil
+}
+
 // summarize writes Ready, Reconciling and Stalled from the outcome of a pass. This is the error table: one row a class.
 func summarize[T Object](p *Pass[T], err error, failures int) {
 	o := p.Object

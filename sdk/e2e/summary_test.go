@@ -1,0 +1,65 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/e2e/site"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+func reason(want string) testkit.Check {
+	return testkit.Match("Ready is "+want, func(s *site.Site) bool {
+		c := conditions.Get(s, conditions.Ready)
+		return c != nil && c.Reason == want
+	})
+}
+
+// What follows from the summary is written with it, also when the pass failed, and costs nothing at rest.
+func TestSummarize(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := operator(func(ctx context.Context, p *pass) error {
+		if p.Object.Spec.Text == "bad" {
+			return sdk.Invalid("Bad", "the text is bad: write another")
+		}
+		return oneChild(ctx, p)
+	})
+	op.Summarize = func(s *site.Site) {
+		switch {
+		case s.Spec.Text == "bug":
+			panic("of Summarize")
+		case conditions.IsTrue(s, conditions.Ready):
+			conditions.Set(s, conditions.Ready, metav1.ConditionTrue, "Served", "the site is served")
+		case conditions.IsTrue(s, conditions.Stalled):
+			conditions.Set(s, conditions.Ready, metav1.ConditionFalse, "Refused", conditions.Get(s, conditions.Stalled).Message)
+		}
+	}
+	running := start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Ready(), reason("Served"))
+	since := conditions.Get(s, conditions.Ready).LastTransitionTime
+	converged(k, running, s)
+	running.Recorder().Reset()
+	k.Update(s, func() { s.Labels = map[string]string{"some": "pass"} })
+	k.Update(s, func() { s.Spec.Text = "other" })
+	k.Eventually(s, testkit.Ready(), reason("Served"))
+	if again := conditions.Get(s, conditions.Ready).LastTransitionTime; !again.Equal(&since) {
+		t.Errorf("Ready is since %v, and was since %v", again, since)
+	}
+	if n := strings.Count(strings.Join(sent(k, running), "\n"), "/status"); n > 1 {
+		t.Errorf("the status was written %d times", n)
+	}
+	k.Update(s, func() { s.Spec.Text = "bad" })
+	k.Eventually(s, reason("Refused"))
+	k.Update(s, func() { s.Spec.Text = "bug" })
+	k.Eventually(s, reason("Panic"))
+	k.Update(s, func() { s.Spec.Text = "good" })
+	k.Eventually(s, testkit.Ready(), reason("Served"))
+}
