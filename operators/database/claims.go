@@ -1,0 +1,133 @@
+package database
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/storage"
+	"github.com/homeostat-dev/homeostat/sdk"
+)
+
+// claims sees to the claims of the members, and of those that were members, and returns those that the members need. The
+// operator makes them itself, so that they are as large as they should be, whatever the template of the StatefulSet says. It
+// also returns what that should say, which follows when all is done: to change it the StatefulSet has to be made anew.
+func (is *observed) claims() ([]sdk.Planned, resource.Quantity, error) {
+	db := is.Object
+	size, err := resource.ParseQuantity(db.Spec.Storage)
+	if err != nil {
+		return nil, size, sdk.Invalid("InvalidSize", "spec.storage: %v", err)
+	}
+	var need []sdk.Planned
+	var all []*corev1.PersistentVolumeClaim
+	grows := map[string]bool{}
+	for member := range desired.MaxMembers {
+		want := desired.Data(db, member, size)
+		live, exists := sdk.Live(is.Pass, want.DeepCopy())
+		options := is.retained()
+		switch isMember := member < int(db.Members()); {
+		case !isMember && !exists:
+			continue
+		case !isMember && db.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled == "Delete":
+			if metav1.IsControlledBy(live, db) {
+				continue // it goes
+			}
+			options = nil // it becomes one that goes
+		}
+		if exists {
+			if grows[want.Name], err = is.expandable(live, size); err != nil {
+				return nil, size, err
+			}
+			want.Spec.Resources.Requests[corev1.ResourceStorage] = storage.Request(live, size, grows[want.Name])
+			all = append(all, live)
+		} else { // what a former Database left may be larger: it is looked at once it is ours
+			if err := is.bootstrapVolume(member, want); err != nil {
+				return nil, size, err
+			}
+			options = append(options, sdk.CreateOnly())
+		}
+		options = append(options, sdk.AdoptIf(readable(db)), sdk.ReadyWhen(bound))
+		claim := sdk.Apply(is.Pass, want, options...)
+		if member < int(db.Members()) {
+			need = append(need, claim)
+		}
+	}
+	progress := storage.Look(size, all, int(db.Members()), func(name string) bool { return grows[name] })
+	report.Storage(db, all, progress)
+	if set := is.server.Set; !progress.Done() && set.UID != "" && len(set.Spec.VolumeClaimTemplates) > 0 {
+		size = storage.Asked(&set.Spec.VolumeClaimTemplates[0])
+	}
+	return need, size, nil
+}
+
+// expandable reports whether a claim that is too small can grow. Of others it is not asked, so that their classes are not
+// watched.
+func (is *observed) expandable(claim *corev1.PersistentVolumeClaim, size resource.Quantity) (bool, error) {
+	if has := storage.Capacity(claim); has.Cmp(size) >= 0 || claim.Status.Phase != corev1.ClaimBound {
+		return true, nil
+	}
+	name := storage.Class(claim)
+	if name == "" {
+		return false, nil
+	}
+	class, err := sdk.Ref(is.Pass, &storagev1.StorageClass{ObjectMeta: named(name)})
+	if sdk.Reason(err) != "" { // it is gone, and its volumes are not
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking whether %s can grow: %w", claim.Name, err)
+	}
+	return class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion, nil
+}
+
+// bound says that a claim is as it should be although it waits for its first pod, and although it grows: a database works
+// meanwhile.
+func bound(claim *corev1.PersistentVolumeClaim) (bool, string) {
+	if claim.Status.Phase == corev1.ClaimLost {
+		return false, "the volume of claim " + claim.Name + " is gone: restore it"
+	}
+	return true, ""
+}
+
+// readable reports whether a claim was left by a Database of that name whose data this one can read.
+func readable(db *v1.Database) func(client.Object) bool {
+	return func(o client.Object) bool { return ofInstance(db)(o) && desired.Readable(db, o.GetLabels()) }
+}
+
+// backupClaim sees to the claim of the dumps. It returns nil if there is none and none is wanted.
+func (is *observed) backupClaim(wanted bool) sdk.Planned {
+	db := is.Object
+	text := db.Spec.Backup.Storage.Size
+	if text == "" {
+		text = db.Spec.Storage
+	}
+	size, err := resource.ParseQuantity(text)
+	if err != nil { // which the API server lets nobody store
+		return nil
+	}
+	want := desired.Backups(db, size)
+	live, exists := sdk.Live(is.Pass, want.DeepCopy())
+	options := append(is.retained(), sdk.AdoptIf(ofInstance(db)), sdk.ReadyWhen(bound))
+	switch {
+	case !exists && !wanted:
+		return nil
+	case !exists:
+		options = append(options, sdk.CreateOnly())
+	case db.Spec.Backup.Storage.Size == "": // it stays as it was made
+		want.Spec.Resources.Requests[corev1.ResourceStorage] = storage.Asked(live)
+	default:
+		grows, err := is.expandable(live, size)
+		want.Spec.Resources.Requests[corev1.ResourceStorage] = storage.Request(live, size, grows && err == nil)
+	}
+	if exists { // classes cannot change
+		want.Spec.StorageClassName = live.Spec.StorageClassName
+	}
+	return sdk.Apply(is.Pass, want, options...)
+}

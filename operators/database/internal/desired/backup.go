@@ -1,0 +1,95 @@
+package desired
+
+import (
+	"strconv"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+)
+
+// The components of the pods that are no members.
+const (
+	BackupComponent  = "backup"
+	RestoreComponent = "restore"
+)
+
+// Schedule returns the CronJob of the dumps. A time that passes while the last dump is still being made is skipped.
+func Schedule(db *v1.Database, image, scripts string) *batchv1.CronJob {
+	spec := &db.Spec.Backup
+	c := container(db, image, DumpContainer, "dump.sh")
+	c.Env = append(c.Env, dumpEnv(db)...)
+	c.Env = append(c.Env,
+		corev1.EnvVar{Name: "HOST", Value: SetName(db) + "." + db.Namespace + ".svc"},
+		corev1.EnvVar{Name: "NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
+			FieldPath: "metadata.labels['batch.kubernetes.io/job-name']", // it ends in the time, so that names sort by age
+		}}},
+		corev1.EnvVar{Name: "KEEP", Value: strconv.Itoa(int(spec.Retention.Count))},
+		corev1.EnvVar{Name: "VERIFY", Value: "list"})
+	if age := spec.Retention.MaxAge; age != nil {
+		c.Env = append(c.Env, corev1.EnvVar{Name: "KEEP_FOR", Value: strconv.Itoa(int(age.Seconds()))})
+	}
+	return &batchv1.CronJob{
+		ObjectMeta: metav1.ObjectMeta{Name: BackupName(db), Labels: labels(db)},
+		Spec: batchv1.CronJobSpec{
+			Schedule: spec.Schedule, TimeZone: new(spec.TimeZone), Suspend: new(spec.Suspend || db.Spec.Hibernate),
+			ConcurrencyPolicy: batchv1.ForbidConcurrent, StartingDeadlineSeconds: new(int64(3600)),
+			SuccessfulJobsHistoryLimit: new(int32(3)), FailedJobsHistoryLimit: new(int32(3)),
+			JobTemplate: batchv1.JobTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels(db)},
+				Spec:       job(db, c, scripts, BackupComponent, BackupName(db), false),
+			},
+		},
+	}
+}
+
+// Restore returns the Job that puts a dump into the database, which nobody reaches by its Service before it has succeeded.
+func Restore(db *v1.Database, image, scripts, claim, name string) *batchv1.Job {
+	c := container(db, image, "restore", "restore.sh")
+	c.Env = append(c.Env, dumpEnv(db)...)
+	c.Env = append(c.Env,
+		corev1.EnvVar{Name: "HOST", Value: PodName(db, 0) + "." + HeadlessServiceName(db) + "." + db.Namespace + ".svc"},
+		corev1.EnvVar{Name: "NAME", Value: name})
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: RestoreName(db), Labels: labels(db)},
+		Spec:       job(db, c, scripts, RestoreComponent, claim, true),
+	}
+}
+
+func dumpEnv(db *v1.Database) []corev1.EnvVar {
+	return []corev1.EnvVar{
+		{Name: "PORT", Value: strconv.Itoa(int(Port(db.Spec.Engine)))},
+		{Name: "BACKUPS", Value: backupsPath},
+	}
+}
+
+func job(db *v1.Database, c corev1.Container, scripts, component, claim string, readOnly bool) batchv1.JobSpec {
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: backupsVolume, MountPath: backupsPath, ReadOnly: readOnly})
+	more := db.Spec.PodTemplate
+	if more == nil {
+		more = &v1.PodTemplate{}
+	}
+	return batchv1.JobSpec{
+		BackoffLimit: new(int32(2)), ActiveDeadlineSeconds: new(int64(6 * 60 * 60)),
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: podLabels(db, component)},
+			Spec: corev1.PodSpec{
+				Containers: []corev1.Container{c}, RestartPolicy: corev1.RestartPolicyNever,
+				Volumes: append(volumesOf(db, scripts, nil), corev1.Volume{
+					Name: backupsVolume, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
+						ClaimName: claim, ReadOnly: readOnly,
+					}},
+				}),
+				ImagePullSecrets:             db.Spec.ImagePullSecrets,
+				SecurityContext:              podSecurity(more.SecurityContext),
+				AutomountServiceAccountToken: new(false),
+				EnableServiceLinks:           new(false),
+				NodeSelector:                 more.NodeSelector,
+				Tolerations:                  more.Tolerations,
+				PriorityClassName:            more.PriorityClassName,
+			},
+		},
+	}
+}

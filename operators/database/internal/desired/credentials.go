@@ -1,0 +1,51 @@
+package desired
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/url"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+)
+
+// The keys of the Secret. Each password is 26 characters of base 32, which is 130 bits.
+const (
+	PasswordKey            = "password"
+	superuserPasswordKey   = "superuser-password"
+	replicationPasswordKey = "replication-password"
+)
+
+// Credentials returns the Secret with passwords that nobody has seen before, and with what a client needs to connect. It is
+// made once: with other passwords the data would be of no use.
+func Credentials(db *v1.Database, clusterDomain string) *corev1.Secret {
+	password, port := rand.Text(), Port(db.Spec.Engine)
+	host := fmt.Sprintf("%s.%s.svc.%s", SetName(db), db.Namespace, clusterDomain)
+	uri := url.URL{
+		Scheme: string(db.Spec.Engine), Host: host + ":" + strconv.Itoa(int(port)), Path: "/" + db.Spec.DatabaseName,
+	}
+	data := map[string]string{
+		superuserPasswordKey: rand.Text(), replicationPasswordKey: rand.Text(),
+		"type": string(db.Spec.Engine), "host": host, "port": strconv.Itoa(int(port)), "database": db.Spec.DatabaseName,
+		"username": db.Spec.Username,
+	}
+	if db.Spec.CredentialsSecretRef == nil {
+		uri.User = url.UserPassword(db.Spec.Username, password)
+		data[PasswordKey], data["uri"] = password, uri.String()
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: CredentialsName(db), Labels: protected(db, labels(db))},
+		Data:       bytesOf(data),
+	}
+}
+
+func bytesOf(data map[string]string) map[string][]byte {
+	all := make(map[string][]byte, len(data))
+	for key, value := range data {
+		all[key] = []byte(value)
+	}
+	return all
+}

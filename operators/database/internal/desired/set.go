@@ -1,0 +1,124 @@
+package desired
+
+import (
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+)
+
+// The annotations of the StatefulSet by which a new version of the operator knows what it must not change.
+const (
+	// inputsAnnotation is the digest of all that the pods depend on and that users write.
+	inputsAnnotation = "techoral.com/inputs"
+	// templateAnnotation is the pod template that was made of them, as the operator wrote it then.
+	templateAnnotation = "techoral.com/pod-template"
+)
+
+// Set returns the StatefulSet of the members. The pods stay as they are as long as nothing changed that users write: another
+// version of the operator, which would make other pods of the same, changes them with the next thing that does, or if it is
+// told to upgrade. Their volumes are as large as the claim says.
+func Set(db *v1.Database, live *appsv1.StatefulSet, fresh corev1.PodTemplateSpec, size resource.Quantity, upgrade bool,
+) (*appsv1.StatefulSet, error) {
+	template, inputs := fresh, inputs(db)
+	if !upgrade && live != nil && live.Annotations[inputsAnnotation] == inputs {
+		if pinned, ok := pinned(live); ok {
+			template = pinned
+		}
+	}
+	raw, err := json.Marshal(template)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the pod template: %w", err)
+	}
+	replicas := db.Members()
+	if db.Spec.Hibernate {
+		replicas = 0
+	}
+	strategy := appsv1.RollingUpdateStatefulSetStrategyType // from the highest ordinal down: the primary is the last
+	if db.Spec.UpgradePolicy == v1.UpgradeOnDelete {
+		strategy = appsv1.OnDeleteStatefulSetStrategyType
+	}
+	return &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: SetName(db), Labels: labels(db),
+			Annotations: map[string]string{inputsAnnotation: inputs, templateAnnotation: string(raw)},
+		},
+		Spec: appsv1.StatefulSetSpec{
+			ServiceName: HeadlessServiceName(db), Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: Selector(db)}, Template: template,
+			PodManagementPolicy:  appsv1.ParallelPodManagement, // a member that does not come up keeps no other from it
+			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: strategy},
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{claimTemplate(db, size)},
+		},
+	}, nil
+}
+
+// inputs is a digest of what of the specification the pods are made of.
+func inputs(db *v1.Database) string {
+	s := &db.Spec
+	raw, err := json.Marshal(v1.DatabaseSpec{
+		Engine: s.Engine, Version: s.Version, Image: s.Image, ImagePullPolicy: s.ImagePullPolicy,
+		ImagePullSecrets: s.ImagePullSecrets, Resources: s.Resources, DatabaseName: s.DatabaseName, Username: s.Username,
+		CredentialsSecretRef: s.CredentialsSecretRef, Configuration: s.Configuration, PodTemplate: s.PodTemplate,
+	})
+	if err != nil {
+		panic(err) // it was decoded from JSON
+	}
+	return digest(string(raw))
+}
+
+// pinned returns the template that the operator wrote, whichever version it was.
+func pinned(live *appsv1.StatefulSet) (corev1.PodTemplateSpec, bool) {
+	var t corev1.PodTemplateSpec
+	err := json.Unmarshal([]byte(live.Annotations[templateAnnotation]), &t)
+	return t, err == nil && len(t.Spec.Containers) > 0
+}
+
+// Data returns the claim of a member. It has the labels by which a later Database of that name knows that it can read it.
+func Data(db *v1.Database, member int, size resource.Quantity) *corev1.PersistentVolumeClaim {
+	claim := claimTemplate(db, size)
+	claim.Name, claim.Labels = ClaimName(db, member), protected(db, claim.Labels)
+	return &claim
+}
+
+func claimTemplate(db *v1.Database, size resource.Quantity) corev1.PersistentVolumeClaim {
+	return corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: DataVolume, Labels: with(labels(db), podLabels(db, "data"), contents(db))},
+		Spec:       claimSpec(size, db.Spec.StorageClassName),
+	}
+}
+
+// contents says what data a claim has.
+func contents(db *v1.Database) map[string]string {
+	return map[string]string{EngineLabel: string(db.Spec.Engine), MajorLabel: Major(db.Spec.Version)}
+}
+
+func claimSpec(size resource.Quantity, class *string) corev1.PersistentVolumeClaimSpec {
+	return corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: class,
+		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
+	}
+}
+
+// Readable reports whether a claim that a former Database left holds data that this one can read.
+func Readable(db *v1.Database, labels map[string]string) bool {
+	want := contents(db)
+	return labels[EngineLabel] == want[EngineLabel] && labels[MajorLabel] == want[MajorLabel]
+}
+
+// Backups returns the claim of the dumps.
+func Backups(db *v1.Database, size resource.Quantity) *corev1.PersistentVolumeClaim {
+	class := db.Spec.Backup.Storage.StorageClassName
+	if class == nil {
+		class = db.Spec.StorageClassName
+	}
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: BackupName(db), Labels: protected(db, with(labels(db), podLabels(db, "backups")))},
+		Spec:       claimSpec(size, class),
+	}
+}

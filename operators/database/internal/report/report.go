@@ -1,0 +1,325 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/storage"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+)
+
+// The conditions beside those that every object has.
+const (
+	Available           = "Available"           // the primary accepts connections
+	Progressing         = "Progressing"         // the members are on their way to what the specification says
+	Degraded            = "Degraded"            // not all members work
+	StorageResized      = "StorageResized"      // the volumes are as large as the specification says
+	ReplicationHealthy  = "ReplicationHealthy"  // the replicas follow the primary
+	BackupScheduled     = "BackupScheduled"     // dumps are made on time
+	LastBackupSucceeded = "LastBackupSucceeded" // the last attempt at a dump succeeded; absent before there was one
+)
+
+// The reasons of Ready and Available.
+const (
+	ReasonProvisioning = "Provisioning"
+	reasonReady        = "DatabaseReady"
+	reasonAvailable    = "DatabaseAvailable"
+	reasonFailed       = "ProvisionFailed"
+)
+
+// Server is what is observed of the members.
+type Server struct {
+	Set  *appsv1.StatefulSet // nil or empty if there is none
+	Pods []*corev1.Pod       // of its members, by name
+}
+
+// Members sorts out of pods those of the members.
+func Members(set *appsv1.StatefulSet, pods []*corev1.Pod) Server {
+	s := Server{Set: set}
+	for _, pod := range pods {
+		if set != nil && set.UID != "" && metav1.IsControlledBy(pod, set) {
+			s.Pods = append(s.Pods, pod)
+		}
+	}
+	return s
+}
+
+// PrimaryReady reports whether the primary accepts connections.
+func (s *Server) PrimaryReady() bool {
+	return slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return strings.HasSuffix(pod.Name, "-db-0") && ready(pod) })
+}
+
+func ready(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// Addresses fills in how the Database is reached, and what it is.
+func Addresses(db *v1.Database, image, clusterDomain string) {
+	s := &db.Status
+	s.Engine, s.Version, s.Image = db.Spec.Engine, db.Spec.Version, image
+	s.Primary, s.SecretName = desired.PodName(db, 0), desired.SecretName(db)
+	s.Endpoint = desired.Endpoint(db, desired.SetName(db), clusterDomain)
+	s.ReadEndpoint = desired.Endpoint(db, desired.ReadServiceName(db), clusterDomain)
+	s.Selector = labels.SelectorFromSet(desired.Selector(db)).String()
+}
+
+// Pods fills in how the members are, and returns why the database is not as it should be, as a reason and a sentence; "" if
+// it is.
+func Pods(db *v1.Database, server *Server) (reason, message string) {
+	s := &db.Status
+	want := db.Members()
+	if db.Spec.Hibernate {
+		want = 0
+	}
+	s.Replicas, s.ReadyReplicas = 0, 0
+	if server.Set != nil {
+		s.Replicas, s.ReadyReplicas = server.Set.Status.Replicas, server.Set.Status.ReadyReplicas
+	}
+	trouble := Trouble(server.Pods)
+	available(db, server, trouble)
+	replication(db, server)
+	switch rolled := rolledOut(server.Set, want); {
+	case rolled:
+		set(db, Progressing, false, "RolledOut", "all members are as the specification says")
+		if s.ReadyReplicas == want && want > 0 {
+			s.CurrentVersion = db.Spec.Version
+		}
+	default:
+		set(db, Progressing, true, "RollingOut", "the members are brought to what the specification says, the primary last")
+	}
+	missing := fmt.Sprintf("%d of %d members work", s.ReadyReplicas, want)
+	if trouble != "" {
+		missing += ": " + trouble
+	}
+	degraded := s.ReadyReplicas < want
+	if degraded {
+		set(db, Degraded, true, "MembersNotReady", missing)
+	} else {
+		set(db, Degraded, false, "AllMembersWork", "")
+	}
+	switch {
+	case db.Spec.Hibernate:
+		return "Hibernated", "the database was told to hibernate: its data are kept, and nothing runs"
+	case s.CurrentVersion == "" && trouble != "":
+		return reasonFailed, trouble
+	case s.CurrentVersion == "" && degraded:
+		return ReasonProvisioning, "Database is being provisioned"
+	case degraded:
+		return "MembersNotReady", missing
+	}
+	return "", ""
+}
+
+func available(db *v1.Database, server *Server, trouble string) {
+	switch {
+	case server.PrimaryReady():
+		set(db, Available, true, reasonAvailable, "Database accepting connections")
+	case db.Spec.Hibernate:
+		set(db, Available, false, "Hibernated", "nothing runs")
+	case db.Status.CurrentVersion == "":
+		set(db, Available, false, ReasonProvisioning, "Waiting for first replica")
+	default:
+		set(db, Available, false, "PrimaryNotReady", cmp.Or(trouble, "the primary does not accept connections"))
+	}
+}
+
+func replication(db *v1.Database, server *Server) {
+	switch n := db.Members(); {
+	case db.Spec.Hibernate:
+		set(db, ReplicationHealthy, false, "Hibernated", "nothing runs")
+	case n == 1:
+		set(db, ReplicationHealthy, true, "NoReplicas", "there is no replica that could lag")
+	default:
+		behind := slices.DeleteFunc(names(db, 1, int(n)), func(name string) bool {
+			return slices.ContainsFunc(server.Pods, func(pod *corev1.Pod) bool { return pod.Name == name && ready(pod) })
+		})
+		if len(behind) == 0 {
+			set(db, ReplicationHealthy, true, "Streaming", "all replicas follow the primary")
+			return
+		}
+		set(db, ReplicationHealthy, false, "NotStreaming", strings.Join(behind, ", ")+" does not follow the primary")
+	}
+}
+
+func names(db *v1.Database, from, to int) []string {
+	var all []string
+	for member := from; member < to; member++ {
+		all = append(all, desired.PodName(db, member))
+	}
+	return all
+}
+
+// rolledOut reports whether the pods of that many members are those of the current specification.
+func rolledOut(set *appsv1.StatefulSet, want int32) bool {
+	return set != nil && set.UID != "" && set.Status.ObservedGeneration >= set.Generation && set.Status.Replicas == want &&
+		(set.Status.CurrentRevision == set.Status.UpdateRevision || want == 0)
+}
+
+// Trouble returns why the first of the pods that cannot run does not; "" if all can. What counts up from one attempt to the
+// next is left out, or the status would be written for each.
+func Trouble(pods []*corev1.Pod) string {
+	for _, pod := range pods {
+		if why := Ail(pod); why != "" {
+			return "pod " + pod.Name + ": " + why
+		}
+	}
+	return ""
+}
+
+// Ail returns why the pod cannot run; "" if it can, is only waiting, or is on its way out.
+func Ail(pod *corev1.Pod) string {
+	if pod.DeletionTimestamp != nil {
+		return ""
+	}
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		waiting, last := c.State.Waiting, c.LastTerminationState.Terminated
+		if c.State.Terminated != nil && c.State.Terminated.ExitCode != 0 {
+			last = c.State.Terminated
+		}
+		switch {
+		case last != nil && !ready(pod) && strings.TrimSpace(last.Message) != "": // the scripts say what to do
+			return fmt.Sprintf("container %s: %s", c.Name, strings.TrimSpace(last.Message))
+		case waiting != nil && !slices.Contains([]string{"", "ContainerCreating", "PodInitializing"}, waiting.Reason):
+			return fmt.Sprintf("container %s with image %s: %s", c.Name, c.Image, waiting.Reason)
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// Storage fills in how the volumes are.
+func Storage(db *v1.Database, claims []*corev1.PersistentVolumeClaim, progress storage.Progress) {
+	s := &db.Status
+	s.Volumes, s.PendingAction = nil, ""
+	for _, c := range claims {
+		asked, has := storage.Asked(c), storage.Capacity(c)
+		v := v1.Volume{Name: c.Name, Requested: asked.String()}
+		if c.Status.Phase == corev1.ClaimBound {
+			v.Capacity = has.String()
+		}
+		s.Volumes = append(s.Volumes, v)
+	}
+	slices.SortFunc(s.Volumes, func(a, b v1.Volume) int { return strings.Compare(a.Name, b.Name) })
+	if progress.Done() {
+		s.Storage = db.Spec.Storage
+	}
+	if progress.ByHand {
+		s.PendingAction = "Resize storage to " + db.Spec.Storage
+	}
+	set(db, StorageResized, progress.Done(), progress.Reason, progress.Message)
+}
+
+// Backups fills in what became of the dumps: what the CronJob says of those that succeeded, and the pods of the last attempts.
+func Backups(db *v1.Database, cron *batchv1.CronJob, pods []*corev1.Pod) {
+	var lastFailure *metav1.Time
+	why := ""
+	for _, pod := range pods {
+		if pod.Labels[desired.ComponentLabel] != desired.BackupComponent || pod.Status.Phase != corev1.PodFailed {
+			continue
+		}
+		at, message := ended(pod)
+		if at != nil && (lastFailure == nil || lastFailure.Before(at)) {
+			lastFailure, why = at, message
+		}
+	}
+	if cron == nil {
+		set(db, BackupScheduled, false, "Disabled", "spec.backupEnabled is false: no dumps are made")
+	} else if cron.Spec.Suspend != nil && *cron.Spec.Suspend {
+		set(db, BackupScheduled, false, "Suspended", "no dumps are made")
+	} else {
+		set(db, BackupScheduled, true, "Scheduled", fmt.Sprintf("dumps are made at %q, %s", db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone))
+	}
+	b := db.Status.Backup
+	if b == nil {
+		b = &v1.BackupStatus{}
+	}
+	if cron != nil {
+		b.LastSuccessfulTime = later(b.LastSuccessfulTime, cron.Status.LastSuccessfulTime)
+	}
+	b.LastFailureTime = later(b.LastFailureTime, lastFailure)
+	if *b == (v1.BackupStatus{}) {
+		db.Status.Backup = nil
+		return
+	}
+	db.Status.Backup = b
+	switch {
+	case b.LastFailureTime == nil || b.LastSuccessfulTime != nil && b.LastFailureTime.Before(b.LastSuccessfulTime):
+		set(db, LastBackupSucceeded, true, "Verified", "the last dump was read back to its end")
+	case why != "":
+		set(db, LastBackupSucceeded, false, "Failed", why)
+	case conditions.Get(db, LastBackupSucceeded) == nil || conditions.IsTrue(db, LastBackupSucceeded):
+		set(db, LastBackupSucceeded, false, "Failed", "the last attempt at a dump failed; older dumps are kept")
+	}
+}
+
+func later(a, b *metav1.Time) *metav1.Time {
+	if a == nil || b != nil && a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// ended returns when the pod ended, and what its container said.
+func ended(pod *corev1.Pod) (at *metav1.Time, message string) {
+	for _, c := range pod.Status.ContainerStatuses {
+		if t := c.State.Terminated; t != nil {
+			return t.FinishedAt.DeepCopy(), cmp.Or(strings.TrimSpace(t.Message), pod.Status.Message, t.Reason)
+		}
+	}
+	for _, c := range pod.Status.Conditions { // evicted before it began
+		if c.Type == corev1.PodReady || c.Type == corev1.DisruptionTarget {
+			return c.LastTransitionTime.DeepCopy(), cmp.Or(pod.Status.Message, pod.Status.Reason)
+		}
+	}
+	return nil, ""
+}
+
+// State says in one word what the summary of the conditions and the members come to.
+func State(db *v1.Database) {
+	s := &db.Status
+	s.Error = ""
+	stalled, is := conditions.Get(db, conditions.Stalled), conditions.Get(db, conditions.Ready)
+	switch {
+	case is == nil:
+	case stalled != nil && stalled.Status == metav1.ConditionTrue:
+		s.State, s.Error = v1.Failed, stalled.Message
+		if s.CurrentVersion == "" {
+			conditions.Set(db, conditions.Ready, metav1.ConditionFalse, reasonFailed, stalled.Message)
+		}
+	case is.Status == metav1.ConditionTrue:
+		s.State = v1.Ready
+		conditions.Set(db, conditions.Ready, metav1.ConditionTrue, reasonReady, "All replicas healthy")
+	case db.Spec.Hibernate:
+		s.State = v1.Hibernated
+	case is.Reason == reasonFailed || is.Reason == "RestoreFailed":
+		s.State, s.Error = v1.Failed, is.Message
+	case s.CurrentVersion == "":
+		s.State = v1.Provisioning
+	default:
+		s.State = v1.Degraded
+	}
+}
+
+func set(db *v1.Database, name string, is bool, reason, message string) {
+	status := metav1.ConditionFalse
+	if is {
+		status = metav1.ConditionTrue
+	}
+	conditions.Set(db, name, status, reason, message)
+}
