@@ -8,6 +8,7 @@ package database
 
 import (
 	"context"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -77,12 +78,11 @@ func (o *Options) reconcile(_ context.Context, p *sdk.Pass[*v1.Database]) error 
 	if err != nil {
 		return err
 	}
-	need := append(claims, secret...)
-	set, err := is.set(size, o.UpgradeTemplates, append(need, config...))
-	if err != nil {
+	need := slices.Concat(claims, secret, config)
+	if err := is.set(size, o.UpgradeTemplates, need); err != nil {
 		return err
 	}
-	restored, err := is.restore(set, config)
+	restored, err := is.restore(config)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (o *Options) reconcile(_ context.Context, p *sdk.Pass[*v1.Database]) error 
 	if db.Members() > 1 {
 		sdk.Apply(p, desired.Disruption(db))
 	}
-	is.backups(append(secret, config...))
+	is.backups(slices.Concat(secret, config))
 	if reason, message := report.Pods(db, &is.server); db.Spec.Hibernate {
 		p.Idle(reason, "%s", message)
 	} else if reason != "" {
@@ -115,10 +115,9 @@ func (o *Options) observe(p *sdk.Pass[*v1.Database]) (*observed, error) {
 	}
 	is.pods = sdk.Observed(p, &corev1.Pod{})
 	set, _ := sdk.Live(p, &appsv1.StatefulSet{ObjectMeta: named(desired.SetName(db))})
-	is.server = report.Members(set, is.pods)
+	is.server = report.Members(db, set, is.pods)
 	is.settings, _ = sdk.Live(p, &corev1.ConfigMap{ObjectMeta: named(desired.ConfigName(db))})
-	restoring := db.Spec.BootstrapFrom != nil && db.Status.Restored == ""
-	is.begun = is.settings.Data[desired.BegunKey] != "" || is.server.PrimaryReady() && !restoring
+	is.begun = is.settings.Data[desired.BegunKey] != "" || is.server.PrimaryReady()
 	return is, nil
 }
 
@@ -211,14 +210,15 @@ func (is *observed) config() []sdk.Planned {
 }
 
 // set sees to the StatefulSet.
-func (is *observed) set(size resource.Quantity, upgrade bool, need []sdk.Planned) (*sdk.Child[*appsv1.StatefulSet], error) {
+func (is *observed) set(size resource.Quantity, upgrade bool, need []sdk.Planned) error {
 	db := is.Object
 	fresh := desired.Template(db, is.image, desired.ScriptsName(db, is.scripts))
 	want, err := desired.Set(db, is.server.Set, fresh, size, upgrade || !is.pinnable())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return sdk.Apply(is.Pass, want, sdk.OnceExists(need...), sdk.OnImmutable(sdk.RecreateOrphan)), nil
+	sdk.Apply(is.Pass, want, sdk.OnceExists(need...), sdk.OnImmutable(sdk.RecreateOrphan))
+	return nil
 }
 
 // pinnable reports whether everything is there that the pods of the present StatefulSet refer to.

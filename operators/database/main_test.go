@@ -1,7 +1,11 @@
 package database_test
 
 import (
+	"context"
+	"fmt"
+	"github.com/homeostat-dev/homeostat/testkit/recorder"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -39,4 +43,31 @@ func newDatabase(name string) *v1.Database {
 			Engine: v1.PostgreSQL, Version: "16", Storage: "1Gi", Replicas: new(int32(2)), BackupEnabled: new(true),
 		},
 	}
+}
+
+// writes lists the requests that change something, events apart.
+func writes(op *testkit.Operator) []recorder.Request {
+	var all []recorder.Request
+	for _, r := range op.Recorder().Writes() {
+		if r.Resource != "events" {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// rest waits until the operator has sent nothing for a while.
+func rest(k *testkit.K, op *testkit.Operator) {
+	const still = 300 * time.Millisecond
+	k.Wait("rest", func(ctx context.Context) error {
+		before := len(op.Requests())
+		select {
+		case <-ctx.Done():
+		case <-time.After(still):
+		}
+		if n := len(op.Requests()) - before; n > 0 {
+			return fmt.Errorf("%d requests within %v", n, still)
+		}
+		return nil
+	})
 }

@@ -16,7 +16,7 @@ package database
 // +kubebuilder:rbac:roleName=database-operator,groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:roleName=database-operator,groups=policy,resources=poddisruptionbudgets,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:roleName=database-operator,groups=snapshot.storage.k8s.io,resources=volumesnapshots,verbs=create;delete;get;list;patch;watch
-// +kubebuilder:rbac:roleName=database-operator,groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
+// +kubebuilder:rbac:roleName=database-storage,groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
 // +kubebuilder:rbac:roleName=database-operator,groups=techoral.com,resources=databases,verbs=get;list;patch;watch
 // +kubebuilder:rbac:roleName=database-operator,groups=techoral.com,resources=dbsnapshots,verbs=create;get;list;patch;watch
 // +kubebuilder:rbac:roleName=database-operator,groups=techoral.com,resources=databases/finalizers;dbsnapshots/finalizers,verbs=update

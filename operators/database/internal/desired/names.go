@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 
+	appsv1 "k8s.io/api/apps/v1"
+
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 	"github.com/homeostat-dev/homeostat/sdk"
 )
@@ -26,6 +28,8 @@ const (
 	ProtectedLabel = "techoral.com/deletion-protection"
 	// ComponentLabel tells the pods of the server from those of dumps.
 	ComponentLabel = "app.kubernetes.io/component"
+	// ServerComponent is the component of the members' pods.
+	ServerComponent = "server"
 )
 
 // MaxMembers is how many members a Database has at most.
@@ -117,5 +121,18 @@ func podLabels(db *v1.Database, component string) map[string]string {
 		ComponentLabel:           component,
 		sdk.InstanceLabel:        db.Name,
 		sdk.ManagedByLabel:       Manager,
+	}
+}
+
+// Role is the role of a member's pod, by its labels: member 0 is the primary, and nobody else ever is. It is "" if they do not
+// tell which member it is.
+func Role(labels map[string]string) string {
+	switch labels[appsv1.PodIndexLabel] {
+	case "":
+		return ""
+	case "0":
+		return RolePrimary
+	default:
+		return RoleReplica
 	}
 }

@@ -68,7 +68,7 @@ func Template(db *v1.Database, image, scripts string) corev1.PodTemplateSpec {
 	}
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
-			Labels: with(podLabels(db, "server"), Selector(db)), Annotations: maps.Clone(more.Annotations),
+			Labels: with(podLabels(db, ServerComponent), Selector(db)), Annotations: maps.Clone(more.Annotations),
 		},
 		Spec: corev1.PodSpec{
 			InitContainers:                []corev1.Container{member(db, image, InitContainer, "init.sh")},

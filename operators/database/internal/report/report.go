@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,19 +36,24 @@ const (
 	reasonReady        = "DatabaseReady"
 	reasonAvailable    = "DatabaseAvailable"
 	reasonFailed       = "ProvisionFailed"
+
+	// ReasonRestoreFailed is that of Ready when a dump could not be put in place.
+	ReasonRestoreFailed = "RestoreFailed"
 )
 
 // Server is what is observed of the members.
 type Server struct {
-	Set  *appsv1.StatefulSet // nil or empty if there is none
+	Set  *appsv1.StatefulSet // empty if there is none
 	Pods []*corev1.Pod       // of its members, by name
+
+	primary string
 }
 
 // Members sorts out of pods those of the members.
-func Members(set *appsv1.StatefulSet, pods []*corev1.Pod) Server {
-	s := Server{Set: set}
+func Members(db *v1.Database, set *appsv1.StatefulSet, pods []*corev1.Pod) Server {
+	s := Server{Set: set, primary: desired.PodName(db, 0)}
 	for _, pod := range pods {
-		if set != nil && set.UID != "" && metav1.IsControlledBy(pod, set) {
+		if set.UID != "" && metav1.IsControlledBy(pod, set) {
 			s.Pods = append(s.Pods, pod)
 		}
 	}
@@ -56,7 +62,7 @@ func Members(set *appsv1.StatefulSet, pods []*corev1.Pod) Server {
 
 // PrimaryReady reports whether the primary accepts connections.
 func (s *Server) PrimaryReady() bool {
-	return slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return strings.HasSuffix(pod.Name, "-db-0") && ready(pod) })
+	return slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return pod.Name == s.primary && ready(pod) })
 }
 
 func ready(pod *corev1.Pod) bool {
@@ -83,10 +89,7 @@ func Pods(db *v1.Database, server *Server) (reason, message string) {
 	if db.Spec.Hibernate {
 		want = 0
 	}
-	s.Replicas, s.ReadyReplicas = 0, 0
-	if server.Set != nil {
-		s.Replicas, s.ReadyReplicas = server.Set.Status.Replicas, server.Set.Status.ReadyReplicas
-	}
+	s.Replicas, s.ReadyReplicas = server.Set.Status.Replicas, server.Set.Status.ReadyReplicas
 	trouble := Trouble(server.Pods)
 	available(db, server, trouble)
 	replication(db, server)
@@ -163,7 +166,7 @@ func names(db *v1.Database, from, to int) []string {
 
 // rolledOut reports whether the pods of that many members are those of the current specification.
 func rolledOut(set *appsv1.StatefulSet, want int32) bool {
-	return set != nil && set.UID != "" && set.Status.ObservedGeneration >= set.Generation && set.Status.Replicas == want &&
+	return set.UID != "" && set.Status.ObservedGeneration >= set.Generation && set.Status.Replicas == want &&
 		(set.Status.CurrentRevision == set.Status.UpdateRevision || want == 0)
 }
 
@@ -290,6 +293,39 @@ func ended(pod *corev1.Pod) (at *metav1.Time, message string) {
 	return nil, ""
 }
 
+// Restored returns what the pod that put a dump in place says that it was; "" if it is gone.
+func Restored(pods []*corev1.Pod) string {
+	for _, pod := range pods {
+		if pod.Labels[desired.ComponentLabel] != desired.RestoreComponent || pod.Status.Phase != corev1.PodSucceeded {
+			continue
+		}
+		var result struct {
+			Name string `json:"name"`
+		}
+		if _, message := ended(pod); json.Unmarshal([]byte(message), &result) == nil {
+			return result.Name
+		}
+	}
+	return ""
+}
+
+// RestoreFailure returns why a dump could not be put in place.
+func RestoreFailure(pods []*corev1.Pod, job *batchv1.Job) string {
+	for _, pod := range pods {
+		if pod.Labels[desired.ComponentLabel] == desired.RestoreComponent && pod.Status.Phase == corev1.PodFailed {
+			if _, message := ended(pod); message != "" {
+				return message
+			}
+		}
+	}
+	for _, c := range job.Status.Conditions {
+		if c.Type == batchv1.JobFailed {
+			return cmp.Or(c.Message, c.Reason)
+		}
+	}
+	return "it failed"
+}
+
 // State says in one word what the summary of the conditions and the members come to.
 func State(db *v1.Database) {
 	s := &db.Status
@@ -307,7 +343,7 @@ func State(db *v1.Database) {
 		conditions.Set(db, conditions.Ready, metav1.ConditionTrue, reasonReady, "All replicas healthy")
 	case db.Spec.Hibernate:
 		s.State = v1.Hibernated
-	case is.Reason == reasonFailed || is.Reason == "RestoreFailed":
+	case is.Reason == reasonFailed || is.Reason == ReasonRestoreFailed:
 		s.State, s.Error = v1.Failed, is.Message
 	case s.CurrentVersion == "":
 		s.State = v1.Provisioning

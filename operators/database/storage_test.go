@@ -1,0 +1,141 @@
+package database_test
+
+import (
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+func claim(name string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func set(name string) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func pod(name string) *corev1.Pod { return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+
+func asks(size string) testkit.Check {
+	return testkit.Match("asks for "+size, func(c *corev1.PersistentVolumeClaim) bool {
+		return c.Spec.Resources.Requests.Storage().String() == size
+	})
+}
+
+// template says how large the claims are that the StatefulSet would make.
+func template(size string) testkit.Check {
+	return testkit.Match("a template of "+size, func(s *appsv1.StatefulSet) bool {
+		return s.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String() == size
+	})
+}
+
+func granted(size string) testkit.Check {
+	return testkit.Match("status.storage "+size, func(db *v1.Database) bool { return db.Status.Storage == size })
+}
+
+func pending(action string) testkit.Check {
+	return testkit.Match("pendingAction "+action, func(db *v1.Database) bool { return db.Status.PendingAction == action })
+}
+
+// uids are those of pods, which a database keeps while its volumes grow.
+func uids(k *testkit.K, names ...string) []types.UID {
+	all := make([]types.UID, len(names))
+	for i, name := range names {
+		p := pod(name)
+		k.Get(p)
+		all[i] = p.UID
+	}
+	return all
+}
+
+// The volumes grow, with those of former members, and no pod notices. What the StatefulSet says of them follows.
+func TestStorageGrows(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	db := newDatabase("a")
+	db.Spec.Replicas = new(int32(3))
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready(), granted("1Gi"))
+	k.Update(db, func() { db.Spec.Replicas = new(int32(2)) })
+	k.Eventually(db, testkit.Ready())
+	k.Eventually(claim("data-a-db-2"), testkit.Exists())
+	before := uids(k, "a-db-0", "a-db-1")
+
+	k.Update(db, func() { db.Spec.Storage = "2Gi" })
+	k.Eventually(db, testkit.Ready(), granted("2Gi"), pending(""),
+		testkit.Reason(report.StorageResized, metav1.ConditionTrue, "Satisfied"))
+	for member := range 3 {
+		k.Eventually(claim(fmt.Sprintf("data-a-db-%d", member)), asks("2Gi"))
+	}
+	k.Eventually(set("a-db"), template("2Gi"))
+	k.Eventually(db, testkit.Ready())
+	if after := uids(k, "a-db-0", "a-db-1"); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("pods %v are now %v", before, after)
+	}
+	db.Spec.Storage = "1Gi"
+	if err := k.Client.Update(k.Context(), db); err == nil {
+		t.Error("less than every member has is accepted")
+	}
+}
+
+// volumesOf makes a class of its own and a volume for each claim, as somebody does who has no driver.
+func volumesOf(k *testkit.K, expandable bool, size string, claims ...string) string {
+	class := &storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: k.Namespace},
+		Provisioner: "kubernetes.io/no-provisioner", AllowVolumeExpansion: &expandable,
+	}
+	k.Apply(class)
+	for _, name := range claims {
+		k.Apply(&corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: k.Namespace + "-" + name},
+			Spec: corev1.PersistentVolumeSpec{
+				StorageClassName: class.Name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)},
+				ClaimRef: &corev1.ObjectReference{Namespace: k.Namespace, Name: name},
+				PersistentVolumeSource: corev1.PersistentVolumeSource{
+					HostPath: &corev1.HostPathVolumeSource{Path: "/nowhere"},
+				},
+			},
+		})
+	}
+	return class.Name
+}
+
+// A class that cannot grow leaves it to a person, who is told what to do; the database works on.
+func TestStorageThatCannotGrow(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	db := newDatabase("a")
+	db.Spec.BackupEnabled = new(false)
+	db.Spec.StorageClassName = new(volumesOf(k, false, "1Gi", "data-a-db-0", "data-a-db-1"))
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready(), granted("1Gi"))
+	k.Update(db, func() { db.Spec.Storage = "20Gi" })
+	k.Eventually(db, testkit.Ready(), granted("1Gi"), pending("Resize storage to 20Gi"),
+		testkit.Reason(report.StorageResized, metav1.ConditionFalse, "ExpansionNotSupported"))
+	k.Eventually(claim("data-a-db-0"), asks("1Gi"))
+	k.Eventually(set("a-db"), template("1Gi"))
+
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: *db.Spec.StorageClassName}}
+	k.Update(class, func() { class.AllowVolumeExpansion = new(true) })
+	k.Eventually(claim("data-a-db-0"), asks("20Gi"))
+	k.Eventually(db, pending(""), testkit.Reason(report.StorageResized, metav1.ConditionFalse, "Resizing"))
+
+	// Nobody is there to grow the volumes. What was not granted may be taken back, to what there is.
+	k.Update(db, func() { db.Spec.Storage = "15Gi" })
+	k.Eventually(claim("data-a-db-1"), asks("15Gi"))
+	k.Update(db, func() { db.Spec.Storage = "1Gi" })
+	k.Eventually(db, testkit.Ready(), granted("1Gi"), testkit.Reason(report.StorageResized, metav1.ConditionTrue, "Satisfied"))
+}
