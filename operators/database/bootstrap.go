@@ -144,4 +144,3 @@ func describe(from origin) string {
 	}
 	return fmt.Sprintf("dump %s in claim %s", from.dump, from.claim)
 }
-

@@ -46,6 +46,7 @@ func (is *observed) claims() ([]sdk.Planned, resource.Quantity, error) {
 				return nil, size, err
 			}
 			want.Spec.Resources.Requests[corev1.ResourceStorage] = storage.Request(live, size, grows[want.Name])
+			keepClass(want, live)
 			all = append(all, live)
 		} else { // what a former Database left may be larger: it is looked at once it is ours
 			if err := is.bootstrapVolume(member, want); err != nil {
@@ -87,6 +88,13 @@ func (is *observed) expandable(claim *corev1.PersistentVolumeClaim, size resourc
 	return class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion, nil
 }
 
+// keepClass leaves a claim the class that it was made with, which cannot change.
+func keepClass(want, live *corev1.PersistentVolumeClaim) {
+	if want.Spec.StorageClassName != nil {
+		want.Spec.StorageClassName = live.Spec.StorageClassName
+	}
+}
+
 // bound says that a claim is as it should be although it waits for its first pod, and although it grows: a database works
 // meanwhile.
 func bound(claim *corev1.PersistentVolumeClaim) (bool, string) {
@@ -126,8 +134,8 @@ func (is *observed) backupClaim(wanted bool) sdk.Planned {
 		grows, err := is.expandable(live, size)
 		want.Spec.Resources.Requests[corev1.ResourceStorage] = storage.Request(live, size, grows && err == nil)
 	}
-	if exists { // classes cannot change
-		want.Spec.StorageClassName = live.Spec.StorageClassName
+	if exists {
+		keepClass(want, live)
 	}
 	return sdk.Apply(is.Pass, want, options...)
 }
