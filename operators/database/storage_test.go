@@ -139,3 +139,5 @@ func TestStorageThatCannotGrow(t *testing.T) {
 	k.Update(db, func() { db.Spec.Storage = "1Gi" })
 	k.Eventually(db, testkit.Ready(), granted("1Gi"), testkit.Reason(report.StorageResized, metav1.ConditionTrue, "Satisfied"))
 }
+
+func storageSize(amount string) *resource.Quantity { return new(resource.MustParse(amount)) }

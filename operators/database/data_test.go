@@ -1,0 +1,183 @@
+package database_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// kept are the objects that outlive a Database, by their UIDs.
+func kept(k *testkit.K) map[string]types.UID {
+	all := map[string]types.UID{}
+	for _, o := range []client.Object{claim("data-a-db-0"), claim("data-a-db-1"), claim("a-db-backup"), secret("a-db-credentials")} {
+		k.Get(o)
+		all[o.GetName()] = o.GetUID()
+	}
+	return all
+}
+
+// Hard scenario 2e.3: the data and the credentials outlive a Database, however it is deleted and whether the operator runs or
+// not, and the next one of that name has them. With Delete nothing is left.
+func TestDeletion(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		policy        metav1.DeletionPropagation
+		stop, orphans bool
+	}{
+		"background":           {policy: metav1.DeletePropagationBackground},
+		"foreground":           {policy: metav1.DeletePropagationForeground}, // as Argo CD deletes
+		"without the operator": {policy: metav1.DeletePropagationForeground, stop: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			op := start(k)
+			db := newDatabase("a")
+			k.Apply(db)
+			k.Eventually(db, testkit.Ready())
+			credentials := secret("a-db-credentials")
+			k.Get(credentials)
+			before := kept(k)
+			if c.stop {
+				op.Stop()
+			}
+			if err := k.Client.Delete(k.Context(), db, client.PropagationPolicy(c.policy)); err != nil {
+				t.Fatal(err)
+			}
+			k.Eventually(db, testkit.Gone())
+			k.Eventually(set("a-db"), testkit.Gone())
+			k.Eventually(pod("a-db-0"), testkit.Gone())
+			if c.stop {
+				start(k)
+			}
+			k.Apply(newDatabase("a"))
+			again := newDatabase("a")
+			k.Eventually(again, testkit.Ready(), state(v1.Ready))
+			if diff := cmp.Diff(before, kept(k)); diff != "" {
+				t.Errorf("what was kept is another one, -was +is:\n%s", diff)
+			}
+			now := secret("a-db-credentials")
+			if k.Get(now); cmp.Diff(credentials.Data, now.Data) != "" {
+				t.Error("the passwords are others")
+			}
+			k.Update(again, func() { again.Spec.DeletionPolicy = v1.DeletionDelete })
+			k.Eventually(again, testkit.Ready())
+			k.Delete(again)
+			k.Eventually(again, testkit.Gone())
+			nothingLeft(k)
+		})
+	}
+}
+
+// nothingLeft waits until nothing is left that belonged to a Database.
+func nothingLeft(k *testkit.K) {
+	for _, o := range []client.Object{
+		claim("data-a-db-0"), claim("data-a-db-1"), claim("a-db-backup"), secret("a-db-credentials"), set("a-db"), service("a-db"),
+		service("a-db-ro"), service("a-db-hl"), cron("a-db-backup"), pod("a-db-0"), pod("a-db-1"),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a-db-config"}},
+	} {
+		k.Eventually(o, testkit.Gone())
+	}
+}
+
+// Passwords are made once. Where they are lost and the data are not, others are of no use, and a person is asked.
+func TestCredentialsAreNeverMadeAnew(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(k)
+	db := newDatabase("a")
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready())
+	theirs := secret("a-db-credentials")
+	k.Get(theirs)
+	for _, key := range []string{"password", "superuser-password", "replication-password", "uri"} {
+		if len(theirs.Data[key]) < 26 {
+			t.Errorf("%s has %d characters", key, len(theirs.Data[key]))
+		}
+	}
+	k.Delete(theirs)
+	lost := testkit.Reason("Stalled", metav1.ConditionTrue, "CredentialsLost")
+	k.Eventually(db, lost, state(v1.Failed))
+	op.Stop()
+	start(k)
+	k.Eventually(db, lost)
+	k.Update(db, func() { db.Spec.Configuration = map[string]v1.Setting{"work_mem": "8MB"} })
+	k.Eventually(db, lost, testkit.Match("seen", func(db *v1.Database) bool {
+		return db.Status.ObservedGeneration == db.Generation
+	}))
+	k.Eventually(secret("a-db-credentials"), testkit.Gone())
+	k.Eventually(set("a-db"), testkit.Exists())
+
+	again := secret("a-db-credentials")
+	again.Labels, again.Data = map[string]string{sdk.InstanceLabel: "a"}, theirs.Data
+	k.Apply(again)
+	k.Eventually(db, testkit.Ready(), state(v1.Ready))
+	k.Get(again)
+	if diff := cmp.Diff(theirs.Data, again.Data); diff != "" {
+		t.Error("the passwords are others")
+	}
+}
+
+// A password of the user's own is used, and is neither made, read nor deleted.
+func TestCredentialsOfTheUser(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	db := newDatabase("a")
+	db.Spec.CredentialsSecretRef, db.Spec.DeletionPolicy = &v1.SecretReference{Name: "theirs"}, v1.DeletionDelete
+	k.Apply(db)
+	k.Eventually(db, testkit.Reason("Ready", metav1.ConditionFalse, "ReferenceNotFound"), state(v1.Provisioning))
+	theirs := secret("theirs")
+	theirs.Data = map[string][]byte{"password": []byte("secret")}
+	k.Apply(theirs)
+	k.Eventually(db, testkit.Ready())
+	if db.Status.SecretName != "theirs" {
+		t.Errorf("status.secretName is %s", db.Status.SecretName)
+	}
+	ours := secret("a-db-credentials")
+	k.Get(ours)
+	if _, has := ours.Data["password"]; has {
+		t.Error("there are two passwords for the owner")
+	}
+	k.Delete(db)
+	k.Eventually(ours, testkit.Gone())
+	k.Eventually(theirs, testkit.Exists())
+}
+
+// What has the name of a child and is somebody else's is neither changed nor used.
+func TestForeignObjects(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	theirs := claim("data-a-db-0")
+	theirs.Spec = corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: *storageSize("1Gi")}},
+	}
+	k.Apply(theirs)
+	other := claim("data-b-db-0")
+	other.Spec = *theirs.Spec.DeepCopy()
+	other.Labels = map[string]string{sdk.InstanceLabel: "b", "techoral.com/engine": "postgresql", "techoral.com/major": "15"}
+	k.Apply(other)
+	for _, name := range []string{"a", "b"} { // b's is that of another major version
+		db := newDatabase(name)
+		k.Apply(db)
+		k.Eventually(db, testkit.Condition("Stalled", metav1.ConditionTrue), state(v1.Failed))
+		k.Eventually(set(name+"-db"), testkit.Gone())
+		t.Log(db.Status.Error)
+	}
+	k.Eventually(theirs, testkit.Match("as it was", func(c *corev1.PersistentVolumeClaim) bool {
+		return len(c.OwnerReferences) == 0 && len(c.Labels) == 0
+	}))
+	k.Delete(theirs)
+	a := newDatabase("a")
+	k.Eventually(a, testkit.Ready(), state(v1.Ready))
+}
