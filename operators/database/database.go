@@ -68,7 +68,7 @@ func (o *Options) reconcile(_ context.Context, p *sdk.Pass[*v1.Database]) error 
 	if err != nil {
 		return err
 	}
-	report.Addresses(db, is.image, o.clusterDomain())
+	report.Addresses(db, o.clusterDomain())
 	secret, err := is.credentials(o.clusterDomain())
 	if err != nil {
 		return err
@@ -217,6 +217,7 @@ func (is *observed) set(size resource.Quantity, upgrade bool, need []sdk.Planned
 	if err != nil {
 		return err
 	}
+	is.server.Want(want.DeepCopy())
 	sdk.Apply(is.Pass, want, sdk.OnceExists(need...), sdk.OnImmutable(sdk.RecreateOrphan))
 	return nil
 }

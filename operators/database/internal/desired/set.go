@@ -58,6 +58,11 @@ func Set(db *v1.Database, live *appsv1.StatefulSet, fresh corev1.PodTemplateSpec
 	}, nil
 }
 
+// SamePods reports whether both StatefulSets make the same pods.
+func SamePods(a, b *appsv1.StatefulSet) bool {
+	return a.Annotations[templateAnnotation] == b.Annotations[templateAnnotation]
+}
+
 // inputs is a digest of what of the specification the pods are made of.
 func inputs(db *v1.Database) string {
 	s := &db.Spec

@@ -47,7 +47,11 @@ type Server struct {
 	Pods []*corev1.Pod       // of its members, by name
 
 	primary string
+	want    *appsv1.StatefulSet
 }
+
+// Want says what the StatefulSet is to be.
+func (s *Server) Want(set *appsv1.StatefulSet) { s.want = set }
 
 // Members sorts out of pods those of the members.
 func Members(db *v1.Database, set *appsv1.StatefulSet, pods []*corev1.Pod) Server {
@@ -72,9 +76,9 @@ func ready(pod *corev1.Pod) bool {
 }
 
 // Addresses fills in how the Database is reached, and what it is.
-func Addresses(db *v1.Database, image, clusterDomain string) {
+func Addresses(db *v1.Database, clusterDomain string) {
 	s := &db.Status
-	s.Engine, s.Version, s.Image = db.Spec.Engine, db.Spec.Version, image
+	s.Engine, s.Version = db.Spec.Engine, db.Spec.Version
 	s.Primary, s.SecretName = desired.PodName(db, 0), desired.SecretName(db)
 	s.Endpoint = desired.Endpoint(db, desired.SetName(db), clusterDomain)
 	s.ReadEndpoint = desired.Endpoint(db, desired.ReadServiceName(db), clusterDomain)
@@ -85,21 +89,18 @@ func Addresses(db *v1.Database, image, clusterDomain string) {
 // it is.
 func Pods(db *v1.Database, server *Server) (reason, message string) {
 	s := &db.Status
-	want := db.Members()
-	if db.Spec.Hibernate {
-		want = 0
-	}
+	want := *server.want.Spec.Replicas
+	s.Image = server.want.Spec.Template.Spec.Containers[0].Image
 	s.Replicas, s.ReadyReplicas = server.Set.Status.Replicas, server.Set.Status.ReadyReplicas
 	trouble := Trouble(server.Pods)
 	available(db, server, trouble)
 	replication(db, server)
-	switch rolled := rolledOut(server.Set, want); {
-	case rolled:
+	if server.rolledOut() {
 		set(db, Progressing, false, "RolledOut", "all members are as the specification says")
 		if s.ReadyReplicas == want && want > 0 {
 			s.CurrentVersion = db.Spec.Version
 		}
-	default:
+	} else {
 		set(db, Progressing, true, "RollingOut", "the members are brought to what the specification says, the primary last")
 	}
 	missing := fmt.Sprintf("%d of %d members work", s.ReadyReplicas, want)
@@ -164,10 +165,12 @@ func names(db *v1.Database, from, to int) []string {
 	return all
 }
 
-// rolledOut reports whether the pods of that many members are those of the current specification.
-func rolledOut(set *appsv1.StatefulSet, want int32) bool {
-	return set.UID != "" && set.Status.ObservedGeneration >= set.Generation && set.Status.Replicas == want &&
-		(set.Status.CurrentRevision == set.Status.UpdateRevision || want == 0)
+// rolledOut reports whether the members are those of the current specification, and all of them.
+func (s *Server) rolledOut() bool {
+	live, want := s.Set, s.want
+	return live.UID != "" && live.Status.ObservedGeneration >= live.Generation && desired.SamePods(live, want) &&
+		live.Status.Replicas == *want.Spec.Replicas &&
+		(live.Status.CurrentRevision == live.Status.UpdateRevision || live.Status.Replicas == 0)
 }
 
 // Trouble returns why the first of the pods that cannot run does not; "" if all can. What counts up from one attempt to the

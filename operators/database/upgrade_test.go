@@ -1,0 +1,124 @@
+package database_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat-dev/homeostat/operators/database"
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+func image(want string) testkit.Check {
+	return testkit.Match("image "+want, func(s *appsv1.StatefulSet) bool {
+		return s.Spec.Template.Spec.Containers[0].Image == want
+	})
+}
+
+// Another version of the operator, which would make other pods of the same Database, restarts none: they change with the next
+// change of the user's, or when the operator is told to upgrade them. What somebody changes by hand is put right all the while.
+func TestAnUpgradeRestartsNothing(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(k)
+	db := newDatabase("a")
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready())
+	before := uids(k, "a-db-0", "a-db-1")
+	rest(k, op)
+	op.Stop()
+
+	other := database.Options{ImageTemplate: "mirror/{{.Engine}}:{{.Version}}"} // as a new version may have it
+	op = k.Run(database.New(other))
+	rest(k, op)
+	for _, w := range writes(op) {
+		if w.Resource == "statefulsets" {
+			t.Errorf("write by the new version: %s", w)
+		}
+	}
+	members := set("a-db")
+	k.Eventually(members, image("postgres:16"))
+	k.Update(members, func() { members.Spec.Template.Spec.Containers[0].Image = "theirs" })
+	k.Eventually(members, image("postgres:16"))
+	k.Eventually(db, testkit.Ready())
+	k.Update(db, func() { db.Spec.Configuration = map[string]v1.Setting{"work_mem": "8MB"} })
+	k.Eventually(members, image("mirror/postgresql:16"), testkit.Ready())
+	op.Stop()
+
+	other = database.Options{ImageTemplate: "newer/{{.Engine}}:{{.Version}}", UpgradeTemplates: true}
+	k.Run(database.New(other))
+	k.Eventually(members, image("newer/postgresql:16"), testkit.Ready())
+	k.Eventually(db, testkit.Ready())
+	if after := uids(k, "a-db-0", "a-db-1"); fmt.Sprint(after) == fmt.Sprint(before) {
+		t.Error("the pods are the first ones still")
+	}
+}
+
+// Settings restart the members one after the other, the primary last. Whoever starts meanwhile finds the settings that it was
+// made for; when all have the new ones, the old ones go.
+func TestConfiguration(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(k)
+	db := newDatabase("a")
+	db.Spec.Replicas = new(int32(3))
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready())
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a-db-config"}}
+	k.Get(config)
+	first := uids(k, "a-db-0", "a-db-1", "a-db-2")
+	release := k.Kubelet.HoldReady("app=a-db,apps.kubernetes.io/pod-index=2")
+	k.Update(db, func() { db.Spec.Configuration = map[string]v1.Setting{"work_mem": "8MB", "log_line_prefix": "it's "} })
+	k.Eventually(pod("a-db-2"), testkit.Match("replaced", func(p *corev1.Pod) bool { return p.UID != first[2] }))
+	k.Eventually(db, state(v1.Degraded), testkit.Condition("Progressing", metav1.ConditionTrue))
+	k.Eventually(config, testkit.Match("both settings", func(c *corev1.ConfigMap) bool { return settingsOf(c) == 2 }))
+	if now := uids(k, "a-db-0", "a-db-1"); now[0] != first[0] || now[1] != first[1] {
+		t.Error("the primary or the other replica did not wait for the first")
+	}
+	release()
+	k.Eventually(db, testkit.Ready(), state(v1.Ready))
+	k.Eventually(pod("a-db-0"), testkit.Match("replaced", func(p *corev1.Pod) bool { return p.UID != first[0] }))
+	k.Eventually(config, testkit.Match("the new settings", func(c *corev1.ConfigMap) bool { return settingsOf(c) == 1 }))
+	for key, text := range config.Data {
+		if strings.HasPrefix(key, "settings-") && text != "log_line_prefix = 'it''s '\nwork_mem = '8MB'\n" {
+			t.Errorf("the settings are %q", text)
+		}
+	}
+	rest(k, op)
+	raw, err := json.Marshal(config.Data)
+	if err != nil || !strings.Contains(string(raw), `"begun":"true"`) {
+		t.Errorf("it is not told that the database has data: %s, %v", raw, err)
+	}
+}
+
+func settingsOf(c *corev1.ConfigMap) (n int) {
+	for key := range c.Data {
+		if strings.HasPrefix(key, "settings-") {
+			n++
+		}
+	}
+	return n
+}
+
+// With OnDelete a pod changes when somebody deletes it.
+func TestUpgradePolicy(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	db := newDatabase("a")
+	db.Spec.Replicas, db.Spec.UpgradePolicy = new(int32(1)), v1.UpgradeOnDelete
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready())
+	k.Update(db, func() { db.Spec.Version = "16.4" })
+	k.Eventually(set("a-db"), image("postgres:16.4"))
+	k.Eventually(db, testkit.Condition("Progressing", metav1.ConditionTrue),
+		testkit.Match("still 16", func(db *v1.Database) bool { return db.Status.CurrentVersion == "16" }))
+	k.Delete(pod("a-db-0"))
+	k.Eventually(db, testkit.Ready(), testkit.Match("16.4", func(db *v1.Database) bool { return db.Status.CurrentVersion == "16.4" }))
+}
