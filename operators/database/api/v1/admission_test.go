@@ -83,3 +83,78 @@ func TestBadDatabasesAreRefusedWithASentence(t *testing.T) {
 		})
 	}
 }
+
+// What a Database may become, by what it was.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	for why, c := range map[string]struct{ from, to, want string }{
+		"other engine":    {"engine: mariadb, version: '11'", "engine: mysql, version: '11'", "no server reads the data of another engine"},
+		"next major":      {"engine: postgresql, version: '16'", "engine: postgresql, version: '17'", "make a new Database of that version with spec.bootstrapFrom"},
+		"former major":    {"engine: postgresql, version: '16'", "engine: postgresql, version: '15.3'", "leave the major version"},
+		"minor":           {"engine: postgresql, version: '16'", "engine: postgresql, version: '16.4-bookworm'", ""},
+		"former minor":    {"engine: postgresql, version: '16.4'", "engine: postgresql, version: '16.3'", ""},
+		"next series":     {"engine: mariadb, version: '10.11'", "engine: mariadb, version: '10.12.3'", ""},
+		"former series":   {"engine: mariadb, version: '10.11'", "engine: mariadb, version: '10.6'", "of a later release series"},
+		"any of a series": {"engine: mariadb, version: '10.11'", "engine: mariadb, version: '10'", ""},
+		"both at once": {
+			"engine: postgresql, version: '16', replicas: 3", "engine: postgresql, version: '16', replicas: 1, hibernate: true",
+			"one after the other",
+		},
+		"to hibernate":   {"engine: postgresql, version: '16', replicas: 3", "engine: postgresql, version: '16', replicas: 3, hibernate: true", ""},
+		"other class":    {"engine: postgresql, version: '16', storageClassName: a", "engine: postgresql, version: '16', storageClassName: b", "the class of a claim cannot change"},
+		"now a class":    {"engine: postgresql, version: '16'", "engine: postgresql, version: '16', storageClassName: b", "the class of a claim cannot change"},
+		"other database": {"engine: postgresql, version: '16'", "engine: postgresql, version: '16', databaseName: b", "has its name for good"},
+		"other owner":    {"engine: postgresql, version: '16'", "engine: postgresql, version: '16', username: b", "has its name for good"},
+		"a beginning":    {"engine: postgresql, version: '16'", "engine: postgresql, version: '16', bootstrapFrom: {backupRef: {claimName: a}}", "begins once"},
+		"mysql scaled":   {"engine: mysql, version: '8.4'", "engine: mysql, version: '8.4', replicas: 2", "replication is not supported for mysql"},
+	} {
+		t.Run(why, func(t *testing.T) {
+			t.Parallel()
+			name := strings.ReplaceAll(why, " ", "-")
+			k.Apply(object(t, "Database", name, "{storage: 1Gi, "+c.from+"}"))
+			o := object(t, "Database", name, "{storage: 1Gi, "+c.to+"}")
+			if c.want == "" {
+				k.Apply(o)
+			} else if answer := change(t, k, o); !strings.Contains(answer, c.want) {
+				t.Errorf("%s\nwant %q", answer, c.want)
+			}
+		})
+	}
+}
+
+// change gives the stored object the spec of this one, and returns why that is refused.
+func change(t *testing.T, k *testkit.K, o *unstructured.Unstructured) string {
+	t.Helper()
+	stored := o.DeepCopy()
+	k.Get(stored)
+	stored.Object["spec"] = o.Object["spec"]
+	err := k.Client.Update(k.Context(), stored)
+	if err == nil {
+		t.Fatalf("%s may become %v", o.GetName(), o.Object["spec"])
+	}
+	return err.Error()
+}
+
+// What every member has is the least that can be asked for; what was not granted may be taken back. An operator that writes the
+// status never finds itself refused by that.
+func TestStorageBecomesNoSmaller(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	sized := func(size string) *unstructured.Unstructured {
+		return object(t, "Database", "a", "{engine: postgresql, version: '16', storage: "+size+"}")
+	}
+	k.Apply(sized("20Gi"))
+	k.Apply(sized("10Gi"))
+	db := &v1.Database{}
+	db.Name = "a"
+	k.UpdateStatus(db, func() { db.Status.Storage = "10Gi" })
+	k.Apply(sized("10Ti"))
+	k.Apply(sized("15Gi"))
+	k.Apply(sized("10240Mi"))
+	if answer := change(t, k, sized("9Gi")); !strings.Contains(answer, "ask for no less than status.storage") {
+		t.Error(answer)
+	}
+	k.UpdateStatus(db, func() { db.Status.Storage = "1Ti" }) // whatever it says
+	k.UpdateStatus(db, func() { db.Status.State = "Ready" })
+}
