@@ -35,7 +35,7 @@ func (is *observed) claims() ([]sdk.Planned, resource.Quantity, error) {
 		switch isMember := member < int(db.Members()); {
 		case !isMember && !exists:
 			continue
-		case !isMember && db.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled == "Delete":
+		case !isMember && db.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled == "Delete" && !db.Spec.DeletionProtection:
 			if metav1.IsControlledBy(live, db) {
 				continue // it goes
 			}

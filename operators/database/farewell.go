@@ -3,6 +3,7 @@ package database
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
@@ -20,31 +21,26 @@ func (o *Options) finalize(_ context.Context, p *sdk.Pass[*v1.Database]) error {
 	if db.Spec.DeletionPolicy != v1.DeletionSnapshot {
 		return nil
 	}
-	last := desired.LastSnapshot(db)
-	sdk.Apply(p, last, sdk.CreateOnly(), sdk.Retain())
-	live, _ := sdk.Live(p, &v1.DBSnapshot{ObjectMeta: named(last.Name)})
-	switch live.Status.Phase {
-	case v1.SnapshotSucceeded:
-		return letGo(p)
-	case v1.SnapshotFailed:
-		return sdk.Wait("LastSnapshotFailed", "DBSnapshot %s failed, so the data are still there: delete it to have another one "+
-			"made, or set spec.deletionPolicy to Retain or Delete", last.Name)
-	default:
-		return sdk.Wait("LastSnapshot", "DBSnapshot %s, the last one, is being made", last.Name)
-	}
-}
-
-// letGo hands the data over to garbage collection. The dumps stay.
-func letGo(p *sdk.Pass[*v1.Database]) error {
-	for member := range desired.MaxMembers {
-		claim := desired.Data(p.Object, member, resource.Quantity{})
-		live, exists := sdk.Live(p, claim)
-		if !exists {
-			continue
+	last := sdk.Apply(p, desired.LastSnapshot(db), sdk.CreateOnly(), sdk.Retain(), sdk.ReadyWhen(succeeded))
+	for member := range desired.MaxMembers { // whose end is then that of the Database
+		claim := desired.Data(db, member, resource.Quantity{})
+		if live, exists := sdk.Live(p, claim); exists {
+			claim.Spec = corev1.PersistentVolumeClaimSpec{AccessModes: live.Spec.AccessModes, Resources: live.Spec.Resources}
+			sdk.Apply(p, claim, sdk.After(last), sdk.ReadyWhen(bound))
 		}
-		claim.Spec, claim.Status = live.Spec, live.Status
-		claim.Spec.VolumeName = ""
-		sdk.Apply(p, claim)
 	}
 	return nil
+}
+
+// succeeded says that there is a last copy.
+func succeeded(last *v1.DBSnapshot) (bool, string) {
+	switch last.Status.Phase {
+	case v1.SnapshotSucceeded:
+		return true, ""
+	case v1.SnapshotFailed:
+		return false, "DBSnapshot " + last.Name + " failed, so the data are still there: delete it to have another one made, or " +
+			"set spec.deletionPolicy to Retain or Delete"
+	default:
+		return false, "DBSnapshot " + last.Name + ", the last one, is being made"
+	}
 }

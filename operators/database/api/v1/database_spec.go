@@ -260,7 +260,8 @@ type BackupStorage struct {
 
 // ClaimRetentionPolicy says what becomes of the claims of members that are no more.
 type ClaimRetentionPolicy struct {
-	// WhenScaled: Retain keeps the claims of members above spec.replicas, Delete ends them with their members.
+	// WhenScaled: Retain keeps the claims of members above spec.replicas, Delete ends them with their members. They stay while
+	// spec.deletionProtection is true.
 	// +optional
 	// +kubebuilder:default=Retain
 	// +kubebuilder:validation:Enum=Retain;Delete

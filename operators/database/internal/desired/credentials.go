@@ -37,7 +37,7 @@ func Credentials(db *v1.Database, clusterDomain string) *corev1.Secret {
 		data[PasswordKey], data["uri"] = password, uri.String()
 	}
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: CredentialsName(db), Labels: protected(db, labels(db))},
+		ObjectMeta: metav1.ObjectMeta{Name: CredentialsName(db), Labels: labels(db)},
 		Data:       bytesOf(data),
 	}
 }

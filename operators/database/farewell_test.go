@@ -1,0 +1,118 @@
+package database_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// Nobody deletes what is protected, nor its claims: not by name, not as one of many, not with its namespace.
+func TestDeletionProtection(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	for _, o := range testkit.Kustomize(t, "config/access") {
+		switch o.GetKind() {
+		case "ValidatingAdmissionPolicyBinding": // other tests are in the same cluster
+			here := map[string]any{"kubernetes.io/metadata.name": k.Namespace}
+			if err := unstructured.SetNestedMap(o.Object, here, "spec", "matchResources", "namespaceSelector", "matchLabels"); err != nil {
+				t.Fatal(err)
+			}
+			k.Apply(&o)
+		case "ValidatingAdmissionPolicy":
+			k.Apply(&o)
+		}
+	}
+	db := newDatabase("a")
+	db.Spec.DeletionProtection, db.Spec.DeletionPolicy = true, v1.DeletionDelete
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready())
+	k.Wait("the policy", func(ctx context.Context) error { // the API server takes a moment to know of it
+		if err := k.Client.Delete(ctx, db, client.DryRunAll); err == nil {
+			return errors.New("the deletion is accepted")
+		}
+		return nil
+	})
+	data := claim("data-a-db-0")
+	k.Get(data)
+	for name, err := range map[string]error{
+		"the Database": k.Client.Delete(k.Context(), db),
+		"all of them":  k.Client.DeleteAllOf(k.Context(), &v1.Database{}, client.InNamespace(k.Namespace)),
+		"a claim":      k.Client.Delete(k.Context(), data),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "set spec.deletionProtection of the Database to false") {
+			t.Errorf("deleting %s: %v", name, err)
+		}
+	}
+	k.Eventually(db, testkit.Ready())
+	k.Update(db, func() { db.Spec.DeletionProtection = false })
+	k.Eventually(db, testkit.Match("no finalizer", func(db *v1.Database) bool { return len(db.Finalizers) == 0 }))
+	k.Delete(db)
+	k.Eventually(db, testkit.Gone())
+	nothingLeft(k)
+}
+
+// Where nobody installed the policy, a protected Database is deleted no further than to its mark, and works on.
+func TestDeletionProtectionWithoutThePolicy(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	db := newDatabase("a")
+	db.Spec.DeletionProtection = true
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready())
+	k.Delete(db)
+	k.Eventually(db, deleting("spec.deletionProtection is true"))
+	k.Eventually(pod("a-db-0"), testkit.Ready())
+	k.Update(db, func() { db.Spec.DeletionProtection = false })
+	k.Eventually(db, testkit.Gone())
+	k.Eventually(claim("data-a-db-0"), testkit.Exists())
+}
+
+// With the policy Snapshot the data go when there is a last copy of them, and not before.
+func TestLastSnapshot(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	db := newDatabase("a")
+	db.Spec.DeletionPolicy, db.Spec.BackupEnabled = v1.DeletionSnapshot, new(false)
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready())
+	k.Delete(db)
+	last := &v1.DBSnapshot{ObjectMeta: metav1.ObjectMeta{Name: "a-db-last"}}
+	k.Eventually(last, testkit.Exists())
+	if ref := last.Spec.Source.DatabaseRef; ref == nil || ref.Name != "a" {
+		t.Errorf("the last copy is one of %+v", last.Spec.Source)
+	}
+	k.UpdateStatus(last, func() { last.Status.Phase = v1.SnapshotFailed })
+	k.Eventually(db, deleting("a-db-last failed, so the data are still there"))
+	k.Eventually(claim("data-a-db-0"), testkit.Exists())
+	k.Eventually(pod("a-db-0"), testkit.Ready())
+
+	k.Delete(last)
+	again := &v1.DBSnapshot{ObjectMeta: last.ObjectMeta}
+	k.Eventually(again, testkit.Match("another one", func(s *v1.DBSnapshot) bool { return s.UID != last.UID }))
+	k.UpdateStatus(again, func() { again.Status.Phase = v1.SnapshotSucceeded })
+	k.Eventually(db, testkit.Gone())
+	k.Eventually(claim("data-a-db-0"), testkit.Gone())
+	k.Eventually(claim("data-a-db-1"), testkit.Gone())
+	k.Eventually(set("a-db"), testkit.Gone())
+	k.Eventually(claim("a-db-backup"), testkit.Exists())
+	k.Eventually(again, testkit.Exists())
+}
+
+func deleting(why string) testkit.Check {
+	return testkit.Match("Deleting says "+why, func(db *v1.Database) bool {
+		c := conditions.Get(db, conditions.Deleting)
+		return c != nil && strings.Contains(c.Message, why)
+	})
+}
