@@ -2,6 +2,7 @@ package explore
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
@@ -42,8 +43,43 @@ func (r *run) compare(want, got state.State) string {
 			maps.DeleteFunc(users, func(name string, _ bool) bool { return r.known.restored[name] })
 		}
 		want, got = without(want, users), without(got, users)
+		want, got = r.settleKept(want, got)
 	}
 	return r.known.mask.Diff(want, got)
+}
+
+// settleKept leaves of what may outlive the custom resources that what was there when they were deleted early, and stays
+// without the fault, is there still. What this run never came to make need not be there, and what it is like depends on how far
+// the run came. Who goes with the namespace leaves nothing.
+func (r *run) settleKept(want, got state.State) (state.State, state.State) {
+	if !r.isEnded() || len(r.x.Keeps) == 0 {
+		return want, got
+	}
+	want, got = maps.Clone(want), maps.Clone(got)
+	for name := range want {
+		if !r.mayStay(name) {
+			continue
+		}
+		now, is := got[name]
+		switch _, was := r.kept[name]; {
+		case !was || r.closed.Load():
+			delete(want, name)
+		case is:
+			want[name] = now
+		}
+	}
+	maps.DeleteFunc(got, func(name string, _ any) bool {
+		_, wanted := want[name]
+		return !wanted && r.mayStay(name)
+	})
+	return want, got
+}
+
+// mayStay reports whether an object of that canonical name may outlive the custom resources.
+func (r *run) mayStay(name string) bool {
+	resource, _, _ := strings.Cut(name, "/")
+	resource, _, _ = strings.Cut(resource, ".")
+	return slices.Contains(r.x.Keeps, resource)
 }
 
 func without(s state.State, names map[string]bool) state.State {

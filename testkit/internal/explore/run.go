@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -37,6 +38,7 @@ type run struct {
 	took   time.Duration
 
 	checkpoints []state.State
+	kept        state.State      // what may outlive the custom resources, as it was when they were deleted
 	children    [][]child        // at each of them
 	before      []history.Change // what was there before the operator started
 	prepared    int              // how many requests of the scenario it took
@@ -251,6 +253,7 @@ func (r *run) tearDown() {
 		doomed = slices.Concat(r.residue(), r.others(), doomed)
 	}
 	r.call(r.plan.before, len(r.x.Steps))
+	r.keep()
 	r.say("delete the custom resources")
 	for _, c := range doomed {
 		o := c.Object.DeepCopy()
@@ -264,6 +267,12 @@ func (r *run) tearDown() {
 	r.wire.Touch()
 	r.call(r.plan.during, len(r.x.Steps))
 	r.settle(len(r.x.Steps))
+}
+
+// keep remembers what may outlive the custom resources.
+func (r *run) keep() {
+	r.kept = r.state()
+	maps.DeleteFunc(r.kept, func(name string, _ any) bool { return !r.mayStay(name) })
 }
 
 // say enters in the timeline what the scenario does, note what was injected.

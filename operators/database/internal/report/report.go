@@ -97,7 +97,7 @@ func Pods(db *v1.Database, server *Server) (reason, message string) {
 	replication(db, server)
 	if server.rolledOut() {
 		set(db, Progressing, false, "RolledOut", "all members are as the specification says")
-		if s.ReadyReplicas == want && want > 0 {
+		if s.ReadyReplicas == want && want > 0 && (db.Spec.BootstrapFrom == nil || s.Restored != "") {
 			s.CurrentVersion = db.Spec.Version
 		}
 	} else {
