@@ -1,0 +1,27 @@
+package database_test
+
+import (
+	"testing"
+
+	"github.com/homeostat-dev/homeostat/operators/database"
+	"github.com/homeostat-dev/homeostat/testkit/gen"
+)
+
+// Whatever its specification was before, everything becomes what the specification says now. The seed keeps the test the
+// same from run to run; the flag -testkit.seed tries others.
+func TestNothingDependsOnThePast(t *testing.T) {
+	t.Parallel()
+	steps := 30
+	if testing.Short() { // all of them take a minute
+		steps = 10
+	}
+	for _, sample := range []string{"example", "full"} {
+		t.Run(sample, func(t *testing.T) {
+			t.Parallel()
+			gen.Explore(t, database.New(database.Options{}),
+				gen.From("config/crd/techoral.com_databases.yaml", "config/samples/"+sample+".yaml"),
+				gen.Keeps("persistentvolumeclaims", "secrets"), // the deletionPolicy is Retain
+				gen.Seed(1), gen.Sequences(1), gen.Steps(steps))
+		})
+	}
+}

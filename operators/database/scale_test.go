@@ -1,0 +1,55 @@
+package database_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// 1,000 databases become Ready on simulated nodes; then the operator is silent; then it is restarted and is silent again. It
+// has a control plane of its own and runs alone. With -short there are 30.
+func TestAThousandCostNothingOnceTheyRun(t *testing.T) { //nolint:paralleltest // see above
+	n, silence := 1000, 30*time.Second
+	if testing.Short() {
+		n, silence = 30, 3*time.Second
+	}
+	k := testkit.New(t, testkit.Private())
+	k.Timeout = 15 * time.Minute
+	op := start(k)
+	began := time.Now()
+	for i := range n {
+		db := newDatabase(fmt.Sprintf("db-%04d", i))
+		db.Namespace, db.Spec.Replicas = k.Namespace, new(int32(1))
+		if err := k.Client.Create(k.Context(), db); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n {
+		k.Eventually(newDatabase(fmt.Sprintf("db-%04d", i)), testkit.Ready())
+	}
+	t.Logf("%d databases were Ready after %s, by %d writes", n, time.Since(began), len(writes(op)))
+	rest(k, op)
+	nothing(t, k, op, silence)
+	op.Stop()
+	again := start(k)
+	rest(k, again)
+	if w := writes(again); len(w) > 0 {
+		t.Errorf("writes after a restart: %v", w)
+	}
+	nothing(t, k, again, silence/3)
+}
+
+// nothing fails the test if the operator sends any request within that time.
+func nothing(t *testing.T, k *testkit.K, op *testkit.Operator, during time.Duration) {
+	t.Helper()
+	before := len(op.Requests())
+	select {
+	case <-k.Context().Done():
+	case <-time.After(during):
+	}
+	for _, r := range op.Requests()[before:] {
+		t.Errorf("request at steady state: %s", r)
+	}
+}
