@@ -1,0 +1,159 @@
+package report_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+)
+
+func terminated(name, container, message string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
+			Name:                 container,
+			State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: message}},
+		}}},
+	}
+}
+
+// What the scripts say is what people read; else why the node does not run it.
+func TestTrouble(t *testing.T) {
+	t.Parallel()
+	pulling := terminated("a-0", "init", "")
+	pulling.Status.InitContainerStatuses[0].State.Waiting.Reason = "ErrImagePull"
+	going := terminated("a-0", "init", "sentence")
+	going.DeletionTimestamp = new(metav1.Now())
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		"a script gave up": {terminated("a-1", "init", "the data are of PostgreSQL 15\n"), "pod a-1: container init: the data are of PostgreSQL 15"},
+		"it only crashed":  {terminated("a-1", "init", ""), "CrashLoopBackOff"},
+		"no image":         {pulling, "ErrImagePull"},
+		"on its way out":   {going, ""},
+		"well":             {&corev1.Pod{}, ""},
+		"no node": {&corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no node fits",
+		}}}}, "no node fits"},
+	} {
+		got := report.Trouble([]*corev1.Pod{c.pod})
+		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// The state follows from the summary and from whether it ever worked. A passing fault is not one.
+func TestState(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		mark   func(*v1.Database)
+		worked bool
+		want   v1.State
+		reason string
+		err    string
+	}{
+		"at first": {func(db *v1.Database) { conditions.MarkReconciling(db, report.ReasonProvisioning, "soon") }, false, v1.Provisioning, "Provisioning", ""},
+		"works":    {func(db *v1.Database) { conditions.MarkReady(db, "") }, true, v1.Ready, "DatabaseReady", ""},
+		"a passing fault": {func(db *v1.Database) {
+			conditions.MarkReady(db, "")
+			conditions.MarkRetrying(db, "Retrying", "timeout")
+		}, true, v1.Ready, "DatabaseReady", ""},
+		"a fault that lasts, at first": {func(db *v1.Database) { conditions.MarkReconciling(db, "Retrying", "timeout") }, false, v1.Provisioning, "Retrying", ""},
+		"a fault that lasts":           {func(db *v1.Database) { conditions.MarkReconciling(db, "Retrying", "timeout") }, true, v1.Degraded, "Retrying", ""},
+		"refused at first":             {func(db *v1.Database) { conditions.MarkStalled(db, "Refused", "why") }, false, v1.Failed, "ProvisionFailed", "why"},
+		"refused":                      {func(db *v1.Database) { conditions.MarkStalled(db, "Refused", "why") }, true, v1.Failed, "Refused", "why"},
+		"no restore":                   {func(db *v1.Database) { conditions.MarkReconciling(db, report.ReasonRestoreFailed, "why") }, false, v1.Failed, "RestoreFailed", "why"},
+		"sleeps": {func(db *v1.Database) {
+			db.Spec.Hibernate = true
+			conditions.MarkIdle(db, "Hibernated", "rests")
+		}, true, v1.Hibernated, "Hibernated", ""},
+	} {
+		db := &v1.Database{}
+		db.Status.Error = "of before"
+		if c.worked {
+			db.Status.CurrentVersion = "16"
+		}
+		c.mark(db)
+		report.State(db)
+		is := conditions.Get(db, conditions.Ready)
+		if db.Status.State != c.want || is.Reason != c.reason || db.Status.Error != c.err {
+			t.Errorf("%s: %s, Ready %s, error %q; want %s, %s, %q", name, db.Status.State, is.Reason, db.Status.Error, c.want, c.reason, c.err)
+		}
+	}
+}
+
+func failed(at time.Time, message string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{desired.ComponentLabel: desired.BackupComponent}},
+		Status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: 1, Message: message, FinishedAt: metav1.NewTime(at),
+			}},
+		}}},
+	}
+}
+
+// What failed last is told, and by what; a later success ends that, although the pod is still there.
+func TestBackups(t *testing.T) {
+	t.Parallel()
+	db := &v1.Database{}
+	monday := time.Date(2026, 11, 23, 2, 0, 0, 0, time.UTC)
+	cron := &batchv1.CronJob{}
+	report.Backups(db, cron, nil)
+	if db.Status.Backup != nil || conditions.Get(db, report.LastBackupSucceeded) != nil {
+		t.Errorf("there was no dump: %+v", db.Status)
+	}
+	report.Backups(db, cron, []*corev1.Pod{failed(monday, "older"), failed(monday.Add(time.Hour), "disk full")})
+	c := conditions.Get(db, report.LastBackupSucceeded)
+	if c.Status != metav1.ConditionFalse || c.Message != "disk full" || !db.Status.Backup.LastFailureTime.Time.Equal(monday.Add(time.Hour)) {
+		t.Errorf("%+v, %+v", c, db.Status.Backup)
+	}
+	report.Backups(db, cron, nil) // the pods were cleaned up
+	if c := conditions.Get(db, report.LastBackupSucceeded); c.Status != metav1.ConditionFalse || db.Status.Backup.LastFailureTime == nil {
+		t.Errorf("the failure is forgotten with its pod: %+v", c)
+	}
+	cron.Status.LastSuccessfulTime = new(metav1.NewTime(monday.Add(2 * time.Hour)))
+	report.Backups(db, cron, []*corev1.Pod{failed(monday, "older")})
+	if c := conditions.Get(db, report.LastBackupSucceeded); c.Status != metav1.ConditionTrue {
+		t.Errorf("%+v", c)
+	}
+	report.Backups(db, nil, nil)
+	if db.Status.Backup.LastSuccessfulTime == nil || conditions.IsTrue(db, report.BackupScheduled) {
+		t.Errorf("%+v", db.Status)
+	}
+}
+
+// Pods of somebody else, or of a former StatefulSet, are none of the members.
+func TestMembers(t *testing.T) {
+	t.Parallel()
+	db := &v1.Database{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "a-db", UID: "now"}}
+	pod := func(uid string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "a-db-0", OwnerReferences: []metav1.OwnerReference{{UID: "x", Controller: new(true)}},
+			},
+			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+		}
+	}
+	ours := pod("now")
+	ours.OwnerReferences[0].UID = "now"
+	if s := report.Members(db, set, []*corev1.Pod{pod("former")}); s.PrimaryReady() || len(s.Pods) > 0 {
+		t.Error("the pod of somebody else is the primary")
+	}
+	if s := report.Members(db, set, []*corev1.Pod{ours}); !s.PrimaryReady() {
+		t.Error("the primary is not seen")
+	}
+}
