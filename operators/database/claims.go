@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,8 +80,11 @@ func (is *observed) expandable(claim *corev1.PersistentVolumeClaim, size resourc
 		return false, nil
 	}
 	class, err := sdk.Ref(is.Pass, &storagev1.StorageClass{ObjectMeta: named(name)})
-	if sdk.Reason(err) != "" { // it is gone, and its volumes are not
+	switch {
+	case sdk.Reason(err) != "": // it is gone, and its volumes are not
 		return false, nil
+	case apierrors.IsForbidden(err): // as in an installation for some namespaces: the API server knows it, and refuses
+		return true, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("looking whether %s can grow: %w", claim.Name, err)
