@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"text/template"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -22,6 +23,8 @@ type Options struct {
 	// UpgradeTemplates lets a new version of the operator change the pods of databases that did not change themselves, which
 	// restarts them.
 	UpgradeTemplates bool
+	// Now is the clock by which copies are due. Nil means that of the machine.
+	Now func() time.Time
 }
 
 // DefaultImageTemplate is the official image of each engine, by its short name.

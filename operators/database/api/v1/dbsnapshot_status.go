@@ -31,15 +31,18 @@ type DBSnapshotStatus struct {
 	// Missed is how many times of the schedule passed without an attempt.
 	// +optional
 	Missed int64 `json:"missed,omitempty"`
-	// Active is the copy that is being made.
+	// Active is the copy that is being made, or that is due and cannot begin yet.
 	// +optional
 	Active *ActiveSnapshot `json:"active,omitempty"`
 	// LastSnapshot is the last copy that succeeded.
 	// +optional
 	LastSnapshot *LastSnapshot `json:"lastSnapshot,omitempty"`
+	// RetentionAppliedAfter is the copy after which spec.retention was applied last.
+	// +optional
+	RetentionAppliedAfter string `json:"retentionAppliedAfter,omitempty"`
 	// History is the copies that there are and the last attempts that failed, the newest first.
 	// +optional
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=128
 	// +listType=map
 	// +listMapKey=name
 	History []SnapshotRecord `json:"history,omitempty"`
@@ -58,12 +61,19 @@ const (
 	SnapshotOverdue   SnapshotPhase = "Overdue"   // there should be a newer copy
 )
 
-// ActiveSnapshot is the copy that is being made.
+// ActiveSnapshot is the copy that is being made, or that is due and cannot begin yet. It is stored before anything of it is
+// made, so that whoever is interrupted goes on with this one and begins no other.
 type ActiveSnapshot struct {
 	// Name of the copy.
 	Name string `json:"name"`
+	// ScheduleTime is when it was due.
+	ScheduleTime metav1.Time `json:"scheduleTime"`
 	// StartTime is when it began.
-	StartTime metav1.Time `json:"startTime"`
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// Message says what it waits for.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // LastSnapshot is the last copy that succeeded.
@@ -89,6 +99,28 @@ type LastSnapshot struct {
 	Verified string `json:"verified,omitempty"`
 }
 
+// The results of copies.
+const (
+	ResultSucceeded = "Succeeded"
+	ResultFailed    = "Failed"
+)
+
+// HoldLabel, with the value "true" on a VolumeSnapshot, keeps it although spec.retention would let it go. A dump is kept by a
+// file beside it whose name is that of the dump and ".hold".
+const HoldLabel = "techoral.com/hold"
+
+// The conditions of a DBSnapshot, beside Ready, Reconciling and Stalled.
+const (
+	// ConditionScheduled: copies are made on time.
+	ConditionScheduled = "Scheduled"
+	// ConditionLastSucceeded: the last attempt ended with a copy.
+	ConditionLastSucceeded = "LastSnapshotSucceeded"
+	// ConditionOverdue: there should be a newer copy.
+	ConditionOverdue = "Overdue"
+	// ConditionRetention: what spec.retention does not keep is gone.
+	ConditionRetention = "RetentionEnforced"
+)
+
 // SnapshotRecord is what became of one copy.
 type SnapshotRecord struct {
 	// Name of the copy.
@@ -106,6 +138,9 @@ type SnapshotRecord struct {
 	// SizeBytes is how large it is.
 	// +optional
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
+	// Held says that it is kept although spec.retention would let it go.
+	// +optional
+	Held bool `json:"held,omitempty"`
 	// Message says why it failed.
 	// +optional
 	Message string `json:"message,omitempty"`

@@ -1,0 +1,232 @@
+package snapshot
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/sdk"
+)
+
+// Source is what the pods that make dumps need to know of a server, and how they are to run.
+type Source struct {
+	Engine   v1.Engine
+	Image    string
+	Host     string
+	Port     int32
+	Database string
+	User     string
+	SSLMode  string
+	// Password is the key of the Secret that has the user's password.
+	Password corev1.SecretKeySelector
+	// ImagePullPolicy and ImagePullSecrets are how the image is pulled.
+	ImagePullPolicy  corev1.PullPolicy
+	ImagePullSecrets []corev1.LocalObjectReference
+	// Pod is where and how the pods of the server run, and so do these. Nil means anywhere.
+	Pod *v1.PodTemplate
+	// Claim is the claim whose volume is copied, where that is the method.
+	Claim string
+}
+
+// Where the volumes are in the containers.
+const (
+	scriptsPath     = "/etc/database/scripts"
+	credentialsPath = "/etc/database/credentials" //nolint:gosec // it is the path of the credentials.
+	socketsPath     = "/run/database"
+	backupsPath     = "/backups"
+)
+
+// debianUser is the user of the servers in the official images that are made from Debian, Ubuntu and Oracle Linux.
+const debianUser = 999
+
+// pruneSeconds is how long it may take to delete dumps.
+const pruneSeconds = 3600
+
+// Dump returns the Job that makes the copy of that name.
+func Dump(o *v1.DBSnapshot, s *Source, scripts, name string) *batchv1.Job {
+	dump := o.Spec.PgDump
+	if dump == nil {
+		dump = &v1.PgDump{}
+	}
+	format, compression := dump.Format, int32(6)
+	if format == "" {
+		format = "custom"
+	}
+	if dump.Compression != nil {
+		compression = *dump.Compression
+	}
+	c := container(o, s, "dump", "dump.sh")
+	c.Env = append(c.Env,
+		corev1.EnvVar{Name: "HOST", Value: s.Host},
+		corev1.EnvVar{Name: "PORT", Value: strconv.Itoa(int(s.Port))},
+		corev1.EnvVar{Name: "DATABASE", Value: s.Database},
+		corev1.EnvVar{Name: "DATABASE_USER", Value: s.User},
+		corev1.EnvVar{Name: "CREDENTIALS", Value: credentialsPath},
+		corev1.EnvVar{Name: "NAME", Value: name},
+		corev1.EnvVar{Name: "KEEP", Value: "0"}, // what goes is decided by whoever knows which copies there are
+		corev1.EnvVar{Name: "FORMAT", Value: format},
+		corev1.EnvVar{Name: "COMPRESSION", Value: strconv.Itoa(int(compression))},
+		corev1.EnvVar{Name: "GLOBALS", Value: strconv.FormatBool(dump.IncludeGlobals)},
+		corev1.EnvVar{Name: "VERIFY", Value: o.Spec.Verify})
+	if s.SSLMode != "" {
+		c.Env = append(c.Env, corev1.EnvVar{Name: "PGSSLMODE", Value: s.SSLMode})
+	}
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "credentials", MountPath: credentialsPath, ReadOnly: true})
+	spec := job(o, s, scripts, c)
+	spec.BackoffLimit, spec.ActiveDeadlineSeconds = new(int32(2)), new(o.Spec.ActiveDeadlineSeconds)
+	if o.Spec.BackoffLimit != nil {
+		spec.BackoffLimit = new(*o.Spec.BackoffLimit)
+	}
+	spec.Template.Spec.Volumes = append(spec.Template.Spec.Volumes, corev1.Volume{
+		Name: "credentials", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName: s.Password.Name, DefaultMode: new(int32(0o440)),
+			Items: []corev1.KeyToPath{{Key: s.Password.Key, Path: "password"}},
+		}},
+	})
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels(o)}, Spec: spec}
+}
+
+// Prune returns the Job that lets these dumps go.
+func Prune(o *v1.DBSnapshot, s *Source, scripts, name string, victims []string) *batchv1.Job {
+	c := container(o, s, "prune", "prune.sh")
+	c.Env = append(c.Env, corev1.EnvVar{Name: "NAMES", Value: strings.Join(victims, " ")})
+	spec := job(o, s, scripts, c)
+	spec.BackoffLimit, spec.ActiveDeadlineSeconds = new(int32(2)), new(int64(pruneSeconds))
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels(o)}, Spec: spec}
+}
+
+// labels are those of all that is made.
+func labels(o *v1.DBSnapshot) map[string]string {
+	return map[string]string{"app.kubernetes.io/name": "dbsnapshot", sdk.InstanceLabel: o.Name, OwnerLabel: o.Name}
+}
+
+func container(o *v1.DBSnapshot, s *Source, name, script string) corev1.Container {
+	var resources corev1.ResourceRequirements
+	if o.Spec.PgDump != nil {
+		resources = *o.Spec.PgDump.Resources.DeepCopy()
+	}
+	return corev1.Container{
+		Name: name, Image: s.Image, ImagePullPolicy: s.ImagePullPolicy, Resources: resources,
+		Command: []string{"bash", scriptsPath + "/" + script},
+		Env: []corev1.EnvVar{
+			{Name: "SOCKETS", Value: socketsPath},
+			{Name: "BACKUPS", Value: backupsPath},
+		},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: "scripts", MountPath: scriptsPath, ReadOnly: true},
+			{Name: "backups", MountPath: backupsPath},
+			{Name: "sockets", MountPath: socketsPath},
+			{Name: "tmp", MountPath: "/tmp"},
+		},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+	}
+}
+
+func job(o *v1.DBSnapshot, s *Source, scripts string, c corev1.Container) batchv1.JobSpec {
+	more := s.Pod
+	if more == nil {
+		more = &v1.PodTemplate{}
+	}
+	labels := labels(o)
+	labels[sdk.ManagedByLabel] = Manager // by which the operator sees how the pods end
+	labels["app.kubernetes.io/component"] = c.Name
+	empty := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	return batchv1.JobSpec{
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PodSpec{
+				Containers: []corev1.Container{c}, RestartPolicy: corev1.RestartPolicyNever,
+				Volumes: []corev1.Volume{
+					{Name: "scripts", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+						LocalObjectReference: corev1.LocalObjectReference{Name: scripts},
+					}}},
+					{Name: "backups", VolumeSource: corev1.VolumeSource{
+						PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: Claim(o)},
+					}},
+					{Name: "sockets", VolumeSource: empty},
+					{Name: "tmp", VolumeSource: empty},
+				},
+				ImagePullSecrets:             slices.Clone(s.ImagePullSecrets),
+				SecurityContext:              podSecurity(more.SecurityContext),
+				AutomountServiceAccountToken: new(false),
+				EnableServiceLinks:           new(false),
+				NodeSelector:                 maps.Clone(more.NodeSelector),
+				Tolerations:                  slices.Clone(more.Tolerations),
+				PriorityClassName:            more.PriorityClassName,
+			},
+		},
+	}
+}
+
+// podSecurity is what the restricted profile asks for, unless the user says otherwise.
+func podSecurity(given *corev1.PodSecurityContext) *corev1.PodSecurityContext {
+	s := given.DeepCopy()
+	if s == nil {
+		s = &corev1.PodSecurityContext{}
+	}
+	fill(&s.RunAsNonRoot, true)
+	fill(&s.RunAsUser, debianUser)
+	fill(&s.RunAsGroup, *s.RunAsUser)
+	fill(&s.FSGroup, *s.RunAsUser)
+	fill(&s.FSGroupChangePolicy, corev1.FSGroupChangeOnRootMismatch)
+	if s.SeccompProfile == nil {
+		s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	}
+	return s
+}
+
+func fill[T any](p **T, value T) {
+	if *p == nil {
+		*p = &value
+	}
+}
+
+// ScriptsOf returns the name of the ConfigMap that a Job's pods mount.
+func ScriptsOf(job *batchv1.Job) string {
+	for _, v := range job.Spec.Template.Spec.Volumes {
+		if v.ConfigMap != nil {
+			return v.ConfigMap.Name
+		}
+	}
+	return ""
+}
+
+// ImageOf returns the image of a Job's pods.
+func ImageOf(job *batchv1.Job) string {
+	for _, c := range job.Spec.Template.Spec.Containers {
+		return c.Image
+	}
+	return ""
+}
+
+// Ended reports whether a Job has ended, in whichever way.
+func Ended(job *batchv1.Job) bool {
+	for _, c := range job.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
+			return true
+		}
+	}
+	return false
+}
+
+// Complete reports whether a Job succeeded, and otherwise what is known of it.
+func Complete(job *batchv1.Job) (bool, string) {
+	for _, c := range job.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && c.Type == batchv1.JobComplete {
+			return true, ""
+		}
+		if c.Status == corev1.ConditionTrue && c.Type == batchv1.JobFailed {
+			return false, "it failed: " + c.Message
+		}
+	}
+	return false, "it is not complete"
+}

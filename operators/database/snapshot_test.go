@@ -1,0 +1,186 @@
+package database_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/operators/database"
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// clock is the time of an operator, which a test moves.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// newYear is later than any object of a test was made, so that the times of a schedule have passed which the test wants.
+func newYear() *clock { return &clock{now: time.Date(2032, time.January, 1, 0, 0, 30, 0, time.UTC)} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Move moves the clock and has the operator look at the DBSnapshot.
+func (c *clock) Move(k *testkit.K, o *v1.DBSnapshot, d time.Duration) {
+	c.mu.Lock()
+	c.now = c.now.Add(d)
+	now := c.now
+	c.mu.Unlock()
+	k.Update(o, func() {
+		metav1.SetMetaDataAnnotation(&o.ObjectMeta, "example.com/looked-at", now.Format(time.RFC3339))
+	})
+}
+
+func startSnapshots(k *testkit.K, c *clock, opts ...testkit.StartOption) *testkit.Operator {
+	return k.Run(database.NewSnapshots(database.Options{Now: c.Now}), opts...)
+}
+
+// yearly makes dumps of a server of nobody's, at the beginning of each year.
+func yearly(name string) *v1.DBSnapshot {
+	return &v1.DBSnapshot{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1.DBSnapshotSpec{
+			Source: v1.SnapshotSource{Postgres: &v1.PostgresServer{
+				Host: "db.example.com", Database: "shop", User: "dumper", Version: "16",
+				PasswordSecretRef: corev1.SecretKeySelector{
+					LocalObjectReference: corev1.LocalObjectReference{Name: "dumper"}, Key: "password",
+				},
+			}},
+			Schedule: "0 0 1 1 *", BackoffLimit: new(int32(0)),
+			Storage: &v1.SnapshotStorage{PersistentVolumeClaim: v1.SnapshotClaim{
+				Template: &v1.ClaimTemplate{Size: "1Gi"},
+			}},
+		},
+	}
+}
+
+// dumpPods is how the tests' pods are known.
+const dumpPods = "app.kubernetes.io/managed-by=dbsnapshot"
+
+// good is what a container says that has made a dump.
+func good(name string) string {
+	return fmt.Sprintf(`{"name":%q,"location":%q,"sizeBytes":4096,"sha256":%q,"seconds":1.5,"serverVersion":"16.4","verified":"list"}`,
+		name, name+"/shop.dump", strings.Repeat("5", 64))
+}
+
+// pruned is what a container says that has deleted dumps and left these.
+func pruned(left ...string) string {
+	return fmt.Sprintf(`{"left":["%s"],"held":[],"more":0}`, strings.Join(left, `","`))
+}
+
+// end ends the pod of a Job as a container would that says that and exits with that code. The pods must be held.
+func end(k *testkit.K, job, message string, code int32) {
+	var pod *corev1.Pod
+	k.Wait("a pod of Job "+job+" runs", func(ctx context.Context) error {
+		var list corev1.PodList
+		if err := k.Client.List(ctx, &list, client.InNamespace(k.Namespace), client.MatchingLabels{"job-name": job}); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if list.Items[i].Status.Phase == corev1.PodRunning && list.Items[i].DeletionTimestamp == nil {
+				pod = &list.Items[i]
+				return nil
+			}
+		}
+		return errors.New("there is none")
+	})
+	k.UpdateStatus(pod, func() { terminate(pod, message, code) })
+}
+
+func terminate(pod *corev1.Pod, message string, code int32) {
+	pod.Status.Phase = corev1.PodSucceeded
+	if code != 0 {
+		pod.Status.Phase = corev1.PodFailed
+	}
+	now := metav1.Now()
+	for i := range pod.Status.ContainerStatuses {
+		c := &pod.Status.ContainerStatuses[i]
+		c.Ready, c.Started = false, new(false)
+		c.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: code, Message: message, Reason: "Completed", FinishedAt: now, ContainerID: c.ContainerID,
+		}}
+	}
+}
+
+func snapshotPhase(want v1.SnapshotPhase) testkit.Check {
+	return testkit.Match("phase "+string(want), func(o *v1.DBSnapshot) bool { return o.Status.Phase == want })
+}
+
+func lastCopy(name string) testkit.Check {
+	return testkit.Match("the last copy is "+name, func(o *v1.DBSnapshot) bool {
+		return o.Status.LastSnapshot != nil && o.Status.LastSnapshot.Name == name && o.Status.Active == nil
+	})
+}
+
+func failures(n int32) testkit.Check {
+	return testkit.Match(fmt.Sprintf("%d failures", n), func(o *v1.DBSnapshot) bool {
+		return o.Status.ConsecutiveFailures == n && o.Status.Active == nil
+	})
+}
+
+func jobNamed(k *testkit.K, name string) *batchv1.Job {
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: name}}
+}
+
+// A copy is made when it is due, and the status tells all there is to know of it.
+func TestCopyOnTime(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	k.Kubelet.HoldReady(dumpPods)
+	c := newYear()
+	op := startSnapshots(k, c)
+	o := yearly("a")
+	k.Apply(o)
+	k.Eventually(o, snapshotPhase(v1.SnapshotRunning), testkit.Reason("Ready", metav1.ConditionFalse, "Overdue"))
+	end(k, "a-203201010000", good("a-203201010000"), 0)
+	k.Eventually(o, lastCopy("a-203201010000"), snapshotPhase(v1.SnapshotScheduled), testkit.Ready())
+	s := o.Status
+	if got := s.NextScheduleTime.UTC(); !got.Equal(time.Date(2033, time.January, 1, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("the next copy is due %s", got)
+	}
+	if s.LastSnapshot.SizeBytes != 4096 || s.LastSnapshot.Location != "a-203201010000/shop.dump" || s.LastSnapshot.Verified != "list" ||
+		s.LastSnapshot.Duration.Duration != 1500*time.Millisecond || s.LastSnapshot.ServerVersion != "16.4" {
+		t.Errorf("the last copy is told as %+v", s.LastSnapshot)
+	}
+	rest(t, k, op)
+
+	c.Move(k, o, 366*24*time.Hour)
+	end(k, "a-203301010000", "the server is out of memory", 1)
+	k.Eventually(o, failures(1), snapshotPhase(v1.SnapshotFailed),
+		testkit.Reason(v1.ConditionLastSucceeded, metav1.ConditionFalse, "Failed"))
+	if got := o.Status.History[0]; got.Message != "the server is out of memory" || got.Result != v1.ResultFailed {
+		t.Errorf("the history begins with %+v", got)
+	}
+	rest(t, k, op)
+}
+
+// rest fails the test unless the operator stops writing, and then sends nothing more.
+func rest(t *testing.T, k *testkit.K, op *testkit.Operator) {
+	t.Helper()
+	const quiet = 500 * time.Millisecond
+	for range 20 {
+		before := len(op.Requests())
+		select {
+		case <-k.Context().Done():
+		case <-time.After(quiet):
+		}
+		if len(op.Requests()) == before {
+			return
+		}
+	}
+	t.Errorf("the operator does not come to rest; its last request is %s", op.Requests()[len(op.Requests())-1])
+}
