@@ -24,7 +24,8 @@ func Victims(o *v1.DBSnapshot) []string {
 	if o.Status.LastSuccessfulTime == nil {
 		return nil
 	}
-	return beyond(o, o.Status.LastSuccessfulTime.Time)
+	victims := beyond(o, o.Status.LastSuccessfulTime.Time)
+	return slices.DeleteFunc(victims, func(name string) bool { return name == Copies(o)[0].Name })
 }
 
 // beyond are the copies that retention would not keep at that time, the oldest first.
@@ -33,7 +34,7 @@ func beyond(o *v1.DBSnapshot, now time.Time) []string {
 	var victims []string
 	for i, r := range Copies(o) {
 		old := keep.MaxAge != nil && r.FinishedAt != nil && now.Sub(r.FinishedAt.Time) > keep.MaxAge.Duration
-		if i > 0 && (i >= int(max(1, keep.KeepLast)) || old) {
+		if old || i >= int(keep.KeepLast) {
 			victims = append(victims, r.Name)
 		}
 	}
@@ -92,7 +93,7 @@ func (l *Ledger) describeRetention() {
 	case Pruning(o):
 		l.set(kind, metav1.ConditionFalse, "Pruning", "retention is applied after the last copy")
 	case was != nil && (was.Reason == "PruneFailed" || was.Reason == "CopyMissing"):
-	case len(old) > len(held(o)) || l.expired():
+	case len(old) > len(held(o)):
 		l.set(kind, metav1.ConditionFalse, "ProtectedLastGood",
 			"copies that are older than spec.retention says are kept, because there is no newer one that succeeded")
 	case len(held(o)) > 0:
@@ -100,12 +101,6 @@ func (l *Ledger) describeRetention() {
 	default:
 		l.set(kind, metav1.ConditionTrue, "Enforced", "there are no copies but those to be kept")
 	}
-}
-
-// expired reports whether the last copy itself is older than it may be.
-func (l *Ledger) expired() bool {
-	keep, last := l.Object.Spec.Retention.MaxAge, l.status().LastSuccessfulTime
-	return keep != nil && last != nil && l.Now.Sub(last.Time) > keep.Duration
 }
 
 func held(o *v1.DBSnapshot) []string {

@@ -1,0 +1,162 @@
+package snapshot_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
+)
+
+// copies makes that many, one a day.
+func (s *site) copies(n int, end snapshot.Attempt) {
+	s.t.Helper()
+	for range n {
+		s.pass(24*time.Hour, none)
+		s.pass(0, end)
+	}
+}
+
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	for reason, c := range map[string]struct {
+		keep    int32
+		age     time.Duration
+		do      func(*site)
+		want    []string // the days of the copies that stay, the newest first
+		reasons string
+	}{
+		"by number":      {2, 0, func(s *site) { s.copies(4, done) }, []string{"05", "04"}, "True/Enforced"},
+		"by age":         {9, 36 * time.Hour, func(s *site) { s.copies(4, done) }, []string{"05", "04"}, "True/Enforced"},
+		"never the last": {9, time.Hour, func(s *site) { s.copies(2, done) }, []string{"03"}, "True/Enforced"},
+		"none after failures": {
+			2, 36 * time.Hour, func(s *site) { s.copies(2, done); s.copies(10, broken) }, []string{"03", "02"},
+			"False/ProtectedLastGood",
+		},
+		"the last is old": {
+			2, 36 * time.Hour, func(s *site) { s.copies(1, done); s.pass(37*time.Hour, running) }, []string{"02"},
+			"False/ProtectedLastGood",
+		},
+		"failures do not count": {
+			2, 0, func(s *site) { s.copies(1, done); s.copies(3, broken); s.copies(1, done) }, []string{"06", "02"}, "True/Enforced",
+		},
+		"the first success lets the old ones go": {
+			2, 36 * time.Hour, func(s *site) { s.copies(2, done); s.copies(10, broken); s.copies(1, done) }, []string{"14"},
+			"True/Enforced",
+		},
+		"not when less is asked for, but after the next": {
+			9, 0, func(s *site) {
+				s.copies(4, done)
+				s.o.Spec.Retention.KeepLast = 1
+				s.pass(time.Hour, none)
+			}, []string{"05", "04", "03", "02"}, "False/ProtectedLastGood",
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, "0 0 * * *")
+			s.o.Spec.Retention = v1.SnapshotRetention{KeepLast: c.keep}
+			if c.age != 0 {
+				s.o.Spec.Retention.MaxAge = &metav1.Duration{Duration: c.age}
+			}
+			c.do(s)
+			var got []string
+			for _, name := range s.names() {
+				got = append(got, strings.TrimSuffix(strings.TrimPrefix(name, "a-202601"), "0000"))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("the wrong copies stay, -want +got:\n%s", diff)
+			}
+			if got := s.reason(v1.ConditionRetention); got != c.reasons {
+				t.Errorf("RetentionEnforced is %s, want %s", got, c.reasons)
+			}
+		})
+	}
+}
+
+// Whatever the account says, the last copy does not go.
+func TestTheLastCopyIsNoVictim(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "0 0 * * *")
+	s.copies(2, done)
+	s.o.Spec.Retention = v1.SnapshotRetention{MaxAge: &metav1.Duration{Duration: time.Hour}}
+	s.o.Status.LastSuccessfulTime.Time = s.now.Add(240 * time.Hour)
+	if diff := cmp.Diff([]string{"a-202601020000"}, snapshot.Victims(s.o)); diff != "" {
+		t.Errorf("the wrong copies go, -want +got:\n%s", diff)
+	}
+}
+
+// What is held stays in the account and does not keep another from being let go.
+func TestHeldCopies(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "0 0 * * *")
+	s.copies(2, done)
+	s.pass(24*time.Hour, none)
+	l := s.ledger()
+	l.Follow(done)
+	if diff := cmp.Diff([]string{"a-202601020000"}, snapshot.Victims(s.o)); diff != "" {
+		t.Fatalf("the wrong copies go, -want +got:\n%s", diff)
+	}
+	l.Retain(nil, snapshot.Victims(s.o))
+	l.Describe()
+	if got := s.reason(v1.ConditionRetention); got != "True/Held" || len(s.names()) != 3 || snapshot.Pruning(s.o) {
+		t.Errorf("RetentionEnforced is %s, copies %s, pruning %t", got, s.names(), snapshot.Pruning(s.o))
+	}
+	s.pass(24*time.Hour, none)
+	l = s.ledger()
+	l.Follow(done)
+	if diff := cmp.Diff([]string{"a-202601020000", "a-202601030000"}, snapshot.Victims(s.o)); diff != "" {
+		t.Errorf("the wrong copies go, -want +got:\n%s", diff)
+	}
+}
+
+func TestPruned(t *testing.T) {
+	t.Parallel()
+	asked := []string{"a-202601020000"}
+	for reason, c := range map[string]struct {
+		p      snapshot.Pruned
+		left   int
+		reason string
+	}{
+		"all are gone": {snapshot.Pruned{
+			Attempt: snapshot.Attempt{State: snapshot.Succeeded}, Asked: asked, Left: []string{"a-202601040000", "a-202601030000"},
+		}, 2, "True/Enforced"},
+		"one is held": {snapshot.Pruned{
+			Attempt: snapshot.Attempt{State: snapshot.Succeeded}, Asked: asked, Left: []string{"a-202601040000", "a-202601020000"},
+		}, 3, "True/Held"},
+		"it failed": {snapshot.Pruned{
+			Attempt: snapshot.Attempt{State: snapshot.Failed, Message: "read-only"},
+		}, 3, "False/PruneFailed"},
+		"the last copy is not there": {snapshot.Pruned{
+			Attempt: snapshot.Attempt{State: snapshot.Succeeded}, Asked: asked, Left: []string{"a-202601030000"},
+		}, 3, "False/CopyMissing"},
+		"it is not said whether the last copy is there": {snapshot.Pruned{
+			Attempt: snapshot.Attempt{State: snapshot.Succeeded}, Asked: asked, Left: []string{"b-202601030000"}, More: 1,
+		}, 2, "True/Enforced"},
+		"it runs": {snapshot.Pruned{Attempt: running}, 3, "False/Pruning"},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, "0 0 * * *")
+			s.copies(2, done)
+			s.pass(24*time.Hour, none)
+			for range 2 { // the second time nothing is new
+				l := s.ledger()
+				if s.o.Status.Active != nil {
+					l.Follow(done)
+				}
+				if snapshot.Pruning(s.o) {
+					l.Pruned(c.p)
+				}
+				l.Describe()
+			}
+			if got := s.reason(v1.ConditionRetention); got != c.reason || len(s.names()) != c.left {
+				t.Errorf("RetentionEnforced is %s with copies %s, want %s with %d", got, s.names(), c.reason, c.left)
+			}
+		})
+	}
+}
