@@ -28,6 +28,9 @@ type clock struct {
 // newYear is later than any object of a test was made, so that the times of a schedule have passed which the test wants.
 func newYear() *clock { return &clock{now: time.Date(2032, time.January, 1, 0, 0, 30, 0, time.UTC)} }
 
+// today is a clock that is right, until it is moved.
+func today() *clock { return &clock{now: time.Now()} }
+
 func (c *clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

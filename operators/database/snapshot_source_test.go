@@ -1,0 +1,300 @@
+package database_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// ofDatabase makes dumps of a Database at the beginning of each year.
+func ofDatabase(name, db string) *v1.DBSnapshot {
+	o := yearly(name)
+	o.Spec.Source = v1.SnapshotSource{DatabaseRef: &v1.DatabaseReference{Name: db}}
+	return o
+}
+
+// report writes the status of a Database as its operator does.
+func report(k *testkit.K, db *v1.Database, ready bool) {
+	k.UpdateStatus(db, func() {
+		if db.Status.SecretName, db.Status.Image = db.Name+"-db-credentials", "postgres:16"; ready {
+			conditions.MarkReady(db, "")
+		} else {
+			conditions.MarkReconciling(db, "Provisioning", "it is being made")
+		}
+	})
+}
+
+func waitsFor(reason string) testkit.Check {
+	return testkit.Reason("Ready", metav1.ConditionFalse, reason)
+}
+
+func variables(job *batchv1.Job) map[string]string {
+	all := map[string]string{}
+	for _, e := range job.Spec.Template.Spec.Containers[0].Env {
+		all[e.Name] = e.Value
+	}
+	return all
+}
+
+// A copy waits for its Database until its deadline, and then it has failed: nobody is left to believe that all is well.
+func TestDatabaseThatIsNotReady(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	k.Kubelet.HoldReady(dumpPods)
+	c := newYear()
+	op := startSnapshots(k, c)
+	o := ofDatabase("a", "shop")
+	k.Apply(o)
+	k.Eventually(o, waitsFor("ReferenceNotFound"))
+	db := newDatabase("shop")
+	k.Apply(db)
+	report(k, db, false)
+	k.Eventually(o, waitsFor("DatabaseNotReady"), testkit.Match("a copy that waits", func(o *v1.DBSnapshot) bool {
+		a := o.Status.Active
+		return a != nil && a.Name == "a-203201010000" && a.StartTime == nil && a.Message == "Database shop is not ready"
+	}))
+	rest(t, k, op)
+	c.Move(k, o, time.Hour)
+	k.Eventually(o, failures(1))
+	if got, want := o.Status.History[0].Message, "it could not begin within 1h0m0s: Database shop is not ready"; got != want {
+		t.Errorf("the copy failed because %q, want %q", got, want)
+	}
+
+	c.NextYear(k, o)
+	k.Eventually(o, waitsFor("DatabaseNotReady"))
+	report(k, db, true)
+	job := jobNamed(k, "a-203301010000")
+	k.Eventually(job, testkit.Exists())
+	got := variables(job)
+	for name, want := range map[string]string{
+		"HOST": "shop-db." + k.Namespace + ".svc", "PORT": "5432", "DATABASE": "app", "DATABASE_USER": "app", "NAME": job.Name,
+		"KEEP": "0", "FORMAT": "custom", "COMPRESSION": "6", "GLOBALS": "false", "VERIFY": "list",
+	} {
+		if got[name] != want {
+			t.Errorf("the Job is told %s=%q, want %q", name, got[name], want)
+		}
+	}
+	pod := job.Spec.Template.Spec
+	secret := func(v corev1.Volume) bool {
+		return v.Secret != nil && v.Secret.SecretName == "shop-db-credentials" && v.Secret.Items[0].Key == "password"
+	}
+	if pod.Containers[0].Image != "postgres:16" || !slices.ContainsFunc(pod.Volumes, secret) {
+		t.Errorf("the pod has image %s and volumes %v", pod.Containers[0].Image, pod.Volumes)
+	}
+	end(k, job.Name, good(job.Name), 0)
+	k.Eventually(o, lastCopy(job.Name), testkit.Ready())
+	report(k, db, false) // which is nobody's business while no copy is due
+	k.Consistently(o, 300*time.Millisecond, testkit.Ready())
+}
+
+// Pods that make and delete dumps are admitted where nothing is but restricted pods.
+func TestPodsAreRestricted(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	k.Kubelet.HoldReady(dumpPods)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace}}
+	k.Update(namespace, func() {
+		metav1.SetMetaDataLabel(&namespace.ObjectMeta, "pod-security.kubernetes.io/enforce", "restricted")
+	})
+	c := newYear()
+	startSnapshots(k, c)
+	o := yearly("a")
+	o.Spec.Retention.KeepLast = 1
+	k.Apply(o)
+	end(k, "a-203201010000", good("a-203201010000"), 0)
+	k.Eventually(o, lastCopy("a-203201010000"))
+	c.NextYear(k, o)
+	end(k, "a-203301010000", good("a-203301010000"), 0)
+	end(k, "a-203301010000-prune", pruned("a-203301010000"), 0)
+	k.Eventually(o, testkit.Ready(), enforced("Enforced", metav1.ConditionTrue))
+}
+
+// Somebody else's Job of the copy's name is left alone and told of. When it goes the copy is made, if it is not too late.
+func TestNameThatIsTaken(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	k.Kubelet.HoldReady(dumpPods)
+	foreign := jobNamed(k, "a-203201010000")
+	foreign.Spec = batchv1.JobSpec{Suspend: new(true), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "x", Image: "x"}},
+	}}}
+	k.Apply(foreign)
+	c := newYear()
+	op := startSnapshots(k, c)
+	o := yearly("a")
+	k.Apply(o)
+	k.Eventually(o, waitsFor("NameTaken"), testkit.Reason(v1.ConditionScheduled, metav1.ConditionFalse, "NameTaken"),
+		testkit.Match("no time is dealt with", func(o *v1.DBSnapshot) bool { return o.Status.LastScheduleTime == nil }))
+	rest(t, k, op)
+	version := foreign.ResourceVersion
+	if k.Get(foreign); foreign.ResourceVersion != version && len(foreign.OwnerReferences) > 0 {
+		t.Error("the operator has taken the Job")
+	}
+	k.Delete(foreign, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	end(k, "a-203201010000", good("a-203201010000"), 0)
+	k.Eventually(o, lastCopy("a-203201010000"), testkit.Ready())
+}
+
+// A schedule that only the operator can see to be none is told of, and repaired without a restart.
+func TestScheduleThatIsNone(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := startSnapshots(k, today())
+	for name, change := range map[string]func(*v1.DBSnapshotSpec){
+		"never":   func(s *v1.DBSnapshotSpec) { s.Schedule = "0 0 31 2 *" },
+		"too-far": func(s *v1.DBSnapshotSpec) { s.Schedule = "99 0 * * *" },
+		"no-zone": func(s *v1.DBSnapshotSpec) { s.TimeZone = "Europe/Atlantis" },
+	} {
+		o := yearly(name)
+		change(&o.Spec)
+		k.Apply(o)
+		k.Eventually(o, testkit.Reason("Stalled", metav1.ConditionTrue, "InvalidSchedule"),
+			testkit.Reason(v1.ConditionScheduled, metav1.ConditionFalse, "InvalidSchedule"), snapshotPhase(v1.SnapshotFailed))
+		rest(t, k, op)
+		k.Update(o, func() { o.Spec.Schedule, o.Spec.TimeZone = "0 12 1 1 *", "Europe/Madrid" })
+		k.Eventually(o, testkit.Reason(v1.ConditionScheduled, metav1.ConditionTrue, "Scheduled"), testkit.Ready(),
+			testkit.Match("nothing is made up for", func(o *v1.DBSnapshot) bool {
+				return o.Status.Active == nil && o.Status.Missed == 0 && o.Status.NextScheduleTime != nil
+			}))
+	}
+}
+
+// A DBSnapshot without a schedule makes one copy, for good or for bad.
+func TestOneCopyAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		code  int32
+		phase v1.SnapshotPhase
+		ready []testkit.Check
+	}{
+		"good": {0, v1.SnapshotSucceeded, []testkit.Check{testkit.Ready()}},
+		"bad": {1, v1.SnapshotFailed, []testkit.Check{
+			waitsFor("Failed"), testkit.Condition("Reconciling", metav1.ConditionFalse),
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			k.Kubelet.HoldReady(dumpPods)
+			clock := newYear()
+			op := startSnapshots(k, clock)
+			o := yearly("a")
+			o.Spec.Schedule = ""
+			k.Apply(o)
+			k.Eventually(o, snapshotPhase(v1.SnapshotRunning), waitsFor("Running"))
+			job := o.Status.Active.Name
+			end(k, job, good(job), c.code)
+			k.Eventually(o, append(c.ready, snapshotPhase(c.phase))...)
+			clock.NextYear(k, o)
+			rest(t, k, op)
+			if k.Get(o); o.Status.Phase != c.phase || len(o.Status.History) != 1 || o.Status.Active != nil {
+				t.Errorf("a year later it is %+v", o.Status)
+			}
+		})
+	}
+}
+
+func TestSuspendedSnapshot(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	k.Kubelet.HoldReady(dumpPods)
+	c := today()
+	op := startSnapshots(k, c)
+	o := yearly("a")
+	o.Spec.Suspend = true
+	k.Apply(o)
+	k.Eventually(o, snapshotPhase(v1.SnapshotSuspended), waitsFor("Suspended"),
+		testkit.Condition("Reconciling", metav1.ConditionFalse), testkit.Condition("Stalled", metav1.ConditionFalse))
+	c.NextYear(k, o)
+	rest(t, k, op)
+	k.Update(o, func() { o.Spec.Suspend = false })
+	k.Eventually(o, testkit.Ready(), snapshotPhase(v1.SnapshotScheduled))
+	if o.Status.Active != nil || o.Status.Missed != 0 {
+		t.Errorf("what was due meanwhile is made up for: %+v", o.Status)
+	}
+	c.NextYear(k, o)
+	name := fmt.Sprintf("a-%d01010000", c.Now().Year())
+	end(k, name, good(name), 0)
+	k.Eventually(o, lastCopy(name))
+}
+
+// The claim of a DBSnapshot's own grows with its template, outlives it, and is taken over by a later one of its name.
+func TestClaimOfItsOwn(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := startSnapshots(k, today())
+	o := yearly("a")
+	o.Spec.Schedule = "0 12 1 1 *"
+	k.Apply(o)
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "a-snapshots", Namespace: k.Namespace}}
+	asks := func(size string) testkit.Check {
+		return testkit.Match("asks for "+size, func(c *corev1.PersistentVolumeClaim) bool {
+			return c.Status.Phase == corev1.ClaimBound && c.Spec.Resources.Requests.Storage().Cmp(resource.MustParse(size)) == 0
+		})
+	}
+	k.Eventually(claim, asks("1Gi"))
+	resize := func(size string) {
+		k.Update(o, func() { o.Spec.Storage.PersistentVolumeClaim.Template.Size = size })
+	}
+	resize("2Gi")
+	k.Eventually(claim, asks("2Gi"))
+	resize("1Gi") // no claim becomes smaller
+	rest(t, k, op)
+	k.Eventually(claim, asks("2Gi"))
+	k.Delete(o)
+	k.Eventually(o, testkit.Gone())
+	k.Consistently(claim, 300*time.Millisecond, asks("2Gi"))
+
+	again := yearly("a")
+	again.Spec.Schedule, again.Spec.DeletionPolicy = "0 12 1 1 *", v1.DeletionDelete
+	k.Apply(again)
+	k.Eventually(again, testkit.Ready())
+	k.Eventually(claim, testkit.Match("taken over", func(c *corev1.PersistentVolumeClaim) bool {
+		return metav1.IsControlledBy(c, again)
+	}))
+	rest(t, k, op)
+	k.Delete(again)
+	k.Eventually(claim, testkit.Gone())
+}
+
+// Dumps in somebody's claim go with the DBSnapshot if that is its policy, and the claim stays.
+func TestDumpsGoAndTheClaimStays(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	k.Kubelet.HoldReady(dumpPods)
+	startSnapshots(k, newYear())
+	o := yearly("a")
+	o.Spec.DeletionPolicy = v1.DeletionDelete
+	o.Spec.Storage.PersistentVolumeClaim = v1.SnapshotClaim{ClaimName: "backups"}
+	k.Apply(o)
+	k.Eventually(o, waitsFor("ReferenceNotFound"))
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "backups"}, Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
+	}}
+	k.Apply(claim)
+	end(k, "a-203201010000", good("a-203201010000"), 0)
+	k.Eventually(o, lastCopy("a-203201010000"), testkit.Ready())
+	k.Delete(o)
+	job := jobNamed(k, "a-farewell")
+	k.Eventually(job, testkit.Exists())
+	if got := variables(job)["NAMES"]; got != "a-203201010000" {
+		t.Errorf("the dumps %q are deleted", got)
+	}
+	k.Eventually(o, testkit.Reason("Deleting", metav1.ConditionTrue, "CleaningUp"))
+	end(k, job.Name, pruned("x"), 0)
+	k.Eventually(o, testkit.Gone())
+	k.Eventually(job, testkit.Gone())
+	k.Consistently(claim, 300*time.Millisecond, testkit.Exists())
+}
