@@ -67,9 +67,12 @@ func (l *Ledger) describeLast() {
 	s := l.status()
 	switch {
 	case s.ConsecutiveFailures > 0:
-		message := fmt.Sprintf("%d attempts in a row failed", s.ConsecutiveFailures)
+		message := "the last attempt failed"
+		if s.ConsecutiveFailures > 1 {
+			message = fmt.Sprintf("the last %d attempts failed", s.ConsecutiveFailures)
+		}
 		if len(s.History) > 0 && s.History[0].Result == v1.ResultFailed {
-			message += ", the last because: " + s.History[0].Message
+			message += ": " + s.History[0].Message
 		}
 		l.set(v1.ConditionLastSucceeded, metav1.ConditionFalse, v1.ResultFailed, message)
 	case s.LastSnapshot != nil:
@@ -101,7 +104,7 @@ func (l *Ledger) overdue() string {
 		return ""
 	}
 	if last := s.LastScheduleTime; last != nil && last.Sub(l.Now) > l.startingDeadline() {
-		return fmt.Sprintf("the clock shows an earlier time than at the last copy, and none is made before %s", last.UTC().Format(time.RFC3339))
+		return "the clock shows an earlier time than at the last copy, and none is made before " + last.UTC().Format(time.RFC3339)
 	}
 	if !l.Now.After(l.overdueAt()) {
 		return ""

@@ -178,7 +178,7 @@ func (l *Ledger) Begin() {
 	if l.Schedule != nil {
 		s.LastScheduleTime = new(s.Active.ScheduleTime)
 	}
-	l.tell(false, "Started", "Copy %s is being made", s.Active.Name)
+	l.tell(false, "SnapshotStarted", "Copy %s is being made", s.Active.Name)
 }
 
 // Follow enters what became of the copy that is being made.
@@ -230,7 +230,7 @@ func (l *Ledger) succeed(r Result) {
 		Name: active.Name, StartedAt: *active.StartTime, FinishedAt: new(l.now()), Result: v1.ResultSucceeded,
 		Location: r.Location, SizeBytes: r.SizeBytes,
 	})
-	l.tell(false, v1.ResultSucceeded, "Copy %s is finished: %d bytes at %s", active.Name, r.SizeBytes, r.Location)
+	l.tell(false, "SnapshotSucceeded", "Copy %s is finished: %d bytes at %s", active.Name, r.SizeBytes, r.Location)
 }
 
 // maxMessage is how much a record says.
@@ -252,7 +252,7 @@ func (l *Ledger) Fail(why string) {
 	l.record(v1.SnapshotRecord{
 		Name: active.Name, StartedAt: began, FinishedAt: new(l.now()), Result: v1.ResultFailed, Message: shorten(why),
 	})
-	l.tell(true, v1.ResultFailed, "Copy %s failed: %s", active.Name, shorten(why))
+	l.tell(true, "SnapshotFailed", "Copy %s failed: %s", active.Name, shorten(why))
 }
 
 func shorten(text string) string {

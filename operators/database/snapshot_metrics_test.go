@@ -1,0 +1,154 @@
+package database_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/homeostat-dev/homeostat/operators/database"
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// measured returns the metrics of the DBSnapshots of a namespace, each by its name and the object's.
+func measured(t *testing.T, namespace string) map[string]float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, family := range families {
+		if !strings.HasPrefix(family.GetName(), "dbsnapshot_") {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, label := range m.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			if labels["namespace"] == namespace {
+				all[family.GetName()+" "+labels["name"]] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return all
+}
+
+// Metrics and events tell of a success, a failure and what was missed, and the metrics end with the object.
+func TestSnapshotMetricsAndEvents(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	k.Kubelet.HoldReady(dumpPods)
+	c := newYear()
+	startSnapshots(k, c)
+	k.Run(database.NewSnapshotMetrics())
+	o := yearly("a")
+	k.Apply(o)
+	end(k, "a-203201010000", good("a-203201010000"), 0)
+	k.Eventually(o, lastCopy("a-203201010000"))
+	succeeded := c.Now()
+	c.NextYear(k, o)
+	end(k, "a-203301010000", "the server does not answer", 1)
+	k.Eventually(o, failures(1))
+	missed := float64(2032 - o.CreationTimestamp.UTC().Year() - 1)
+	want := map[string]float64{
+		"dbsnapshot_info a":                            1,
+		"dbsnapshot_last_success_timestamp_seconds a":  float64(succeeded.Unix()),
+		"dbsnapshot_last_failure_timestamp_seconds a":  float64(c.Now().Unix()),
+		"dbsnapshot_next_schedule_timestamp_seconds a": float64(time.Date(2034, time.January, 1, 0, 0, 0, 0, time.UTC).Unix()),
+		"dbsnapshot_consecutive_failures a":            1,
+		"dbsnapshot_duration_seconds a":                1.5,
+		"dbsnapshot_size_bytes a":                      4096,
+		"dbsnapshot_overdue a":                         0,
+		"dbsnapshot_artifacts a":                       1,
+		"dbsnapshot_missed_total a":                    missed,
+	}
+	k.Wait("the metrics", func(context.Context) error {
+		if diff := cmp.Diff(want, measured(t, k.Namespace)); diff != "" {
+			return errors.New("-want +got:\n" + diff)
+		}
+		return nil
+	})
+	c.Move(k, o, 2*time.Hour)
+	k.Eventually(o, snapshotPhase(v1.SnapshotOverdue))
+	told(k, []string{
+		"Normal SnapshotStarted: Copy a-203201010000 is being made",
+		"Normal SnapshotStarted: Copy a-203301010000 is being made",
+		"Normal SnapshotSucceeded: Copy a-203201010000 is finished: 4096 bytes at a-203201010000/shop.dump",
+		"Warning Failed: the last attempt failed: the server does not answer",
+		"Warning SnapshotFailed: Copy a-203301010000 failed: the server does not answer",
+		fmt.Sprintf("Warning Missed: %v times of the schedule passed without a copy: nobody was there to make a copy", missed),
+		"Warning Overdue: no copy has succeeded since 2032-01-01T00:00:30Z",
+		"Warning Overdue: no copy has succeeded yet",
+	})
+	k.Delete(o)
+	k.Wait("the metrics are gone", func(context.Context) error {
+		if got := measured(t, k.Namespace); len(got) != 0 {
+			return fmt.Errorf("there are %v", got)
+		}
+		return nil
+	})
+}
+
+// told waits until these are the events about DBSnapshots, but for those about Ready.
+func told(k *testkit.K, want []string) {
+	slices.Sort(want)
+	k.Wait("the events", func(ctx context.Context) error {
+		var list corev1.EventList
+		if err := k.Client.List(ctx, &list, client.InNamespace(k.Namespace)); err != nil {
+			return err
+		}
+		var got []string
+		for _, e := range list.Items {
+			if e.InvolvedObject.Kind == "DBSnapshot" && e.Reason != "Ready" {
+				got = append(got, fmt.Sprintf("%s %s: %s", e.Type, e.Reason, e.Message))
+			}
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			return errors.New("-want +got:\n" + diff)
+		}
+		return nil
+	})
+}
+
+// Every metric that an alert is about is one that there is, and one alert is about their absence.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	rules := testkit.Kustomize(t, "config/prometheus")
+	if len(rules) != 1 || rules[0].GetKind() != "PrometheusRule" {
+		t.Fatalf("the folder has %d objects", len(rules))
+	}
+	text, err := json.Marshal(rules[0].Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	described := make(chan *prometheus.Desc, 100)
+	database.SnapshotCollector.Describe(described)
+	close(described)
+	var known []string
+	for desc := range described {
+		known = append(known, regexp.MustCompile(`dbsnapshot_\w+`).FindString(desc.String()))
+	}
+	for _, name := range regexp.MustCompile(`dbsnapshot_\w+`).FindAllString(string(text), -1) {
+		if !slices.Contains(known, name) {
+			t.Errorf("an alert is about %s, which is none of %s", name, known)
+		}
+	}
+	if !strings.Contains(string(text), "absent(dbsnapshot_info)") {
+		t.Error("no alert is about the absence of metrics")
+	}
+}
