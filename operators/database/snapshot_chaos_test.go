@@ -1,0 +1,82 @@
+package database_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/operators/database"
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/chaos"
+)
+
+// serve has the pods of the test's namespace do what they are for, one after the other, until the test ends.
+func serve(k *testkit.K) {
+	k.Kubelet.HoldReady(dumpPods)
+	w, err := k.Client.Watch(k.Context(), &corev1.PodList{}, client.InNamespace(k.Namespace))
+	if err != nil {
+		panic(err)
+	}
+	go func() {
+		defer w.Stop()
+		for e := range w.ResultChan() {
+			pod, ok := e.Object.(*corev1.Pod)
+			if !ok || e.Type == watch.Deleted || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
+				continue
+			}
+			job := pod.Labels[batchv1.JobNameLabel]
+			message := good(job)
+			if after, prunes := strings.CutSuffix(job, "-prune"); prunes {
+				message = pruned(after)
+			}
+			terminate(pod, message, 0)
+			_ = k.Client.Status().Update(k.Context(), pod) // what comes between is followed by another event
+		}
+	}()
+}
+
+// Every fault at every moment where it can matter, two replicas whose leader dies among them. With -short some are tried.
+func TestSnapshotsThroughEverythingThatCanGoWrong(t *testing.T) {
+	t.Parallel()
+	c := newYear()
+	object := func() *v1.DBSnapshot { return yearly("a") }
+	chaos.Sweep(t, database.NewSnapshots(database.Options{Now: c.Now}), chaos.Scenario{
+		{Name: "create", Do: func(k *testkit.K) { k.Apply(object()) }},
+		{Name: "change the schedule", Do: func(k *testkit.K) {
+			o := object()
+			k.Update(o, func() { o.Spec.Schedule = "30 4 * * *" })
+		}},
+		{Name: "suspend", Do: func(k *testkit.K) {
+			o := object()
+			k.Update(o, func() { o.Spec.Suspend = true })
+		}},
+		{Name: "resume", Do: func(k *testkit.K) {
+			o := object()
+			k.Update(o, func() { o.Spec.Suspend = false })
+		}},
+		{Name: "delete", Do: func(k *testkit.K) { k.Delete(object()) }},
+	}, chaos.All, chaos.Before(serve),
+		chaos.Keeps("persistentvolumeclaims"), // its deletionPolicy is Retain
+		// What has made a copy is not made once more when somebody deletes it.
+		chaos.Leaves("jobs.batch/a-203201010000"),
+		chaos.Never("a second Job of one copy", oneJobEach))
+}
+
+func oneJobEach(objects []client.Object) string {
+	var names []string
+	for _, o := range objects {
+		if job, ok := o.(*batchv1.Job); ok {
+			names = append(names, job.Name)
+		}
+	}
+	if len(names) > 1 {
+		return fmt.Sprintf("there are the Jobs %s", names)
+	}
+	return ""
+}
