@@ -124,7 +124,7 @@ func (w *work) storage() {
 
 // retention is what keeps copies when the DBSnapshot goes.
 func (w *work) retention() []sdk.ApplyOption {
-	if w.Object.Spec.DeletionPolicy == v1.DeletionDelete {
+	if w.Object.Spec.DeletionPolicy == v1.CopiesDeleted {
 		return nil
 	}
 	return []sdk.ApplyOption{sdk.Retain()}

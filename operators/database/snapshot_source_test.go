@@ -257,7 +257,7 @@ func TestClaimOfItsOwn(t *testing.T) {
 	k.Consistently(claim, 300*time.Millisecond, asks("2Gi"))
 
 	again := yearly("a")
-	again.Spec.Schedule, again.Spec.DeletionPolicy = "0 12 1 1 *", v1.DeletionDelete
+	again.Spec.Schedule, again.Spec.DeletionPolicy = "0 12 1 1 *", v1.CopiesDeleted
 	k.Apply(again)
 	k.Eventually(again, testkit.Ready())
 	k.Eventually(claim, testkit.Match("taken over", func(c *corev1.PersistentVolumeClaim) bool {
@@ -275,7 +275,7 @@ func TestDumpsGoAndTheClaimStays(t *testing.T) {
 	k.Kubelet.HoldReady(dumpPods)
 	startSnapshots(k, newYear())
 	o := yearly("a")
-	o.Spec.DeletionPolicy = v1.DeletionDelete
+	o.Spec.DeletionPolicy = v1.CopiesDeleted
 	o.Spec.Storage.PersistentVolumeClaim = v1.SnapshotClaim{ClaimName: "backups"}
 	k.Apply(o)
 	k.Eventually(o, waitsFor("ReferenceNotFound"))

@@ -167,7 +167,7 @@ func TestVolumeSnapshotsThatGo(t *testing.T) {
 	k.Apply(o)
 	drive(k, "a-203201010000", map[string]any{"readyToUse": true})
 	k.Eventually(o, lastCopy("a-203201010000"), testkit.Ready())
-	k.Update(o, func() { o.Spec.DeletionPolicy = v1.DeletionDelete })
+	k.Update(o, func() { o.Spec.DeletionPolicy = v1.CopiesDeleted })
 	k.Eventually(volumeSnapshot(k, "a-203201010000"), testkit.Match("the DBSnapshot's", func(u *unstructured.Unstructured) bool {
 		return metav1.IsControlledBy(u, o)
 	}))

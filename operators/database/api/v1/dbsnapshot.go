@@ -80,15 +80,17 @@ type DBSnapshotSpec struct {
 	// Immediate has the first copy made at once, beside those of the schedule.
 	// +optional
 	Immediate bool `json:"immediate,omitempty"`
-	// StartingDeadlineSeconds is how late a copy may begin.
+	// StartingDeadlineSeconds is how late a copy may begin. One that cannot until then has failed.
 	// +optional
 	// +kubebuilder:default=3600
 	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=31536000
 	StartingDeadlineSeconds int64 `json:"startingDeadlineSeconds,omitempty"`
 	// ActiveDeadlineSeconds is how long one may take.
 	// +optional
 	// +kubebuilder:default=7200
 	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=31536000
 	ActiveDeadlineSeconds int64 `json:"activeDeadlineSeconds,omitempty"`
 	// BackoffLimit is how often one is tried again.
 	// +optional
@@ -113,8 +115,7 @@ type DBSnapshotSpec struct {
 	// DeletionPolicy says what becomes of the copies when the DBSnapshot is deleted: Retain or Delete.
 	// +optional
 	// +kubebuilder:default=Retain
-	// +kubebuilder:validation:Enum=Retain;Delete
-	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+	DeletionPolicy SnapshotDeletionPolicy `json:"deletionPolicy,omitempty"`
 	// Verify says how a copy is verified before it counts. none: by the exit code. list: it is read to its end. restore: it is
 	// restored into a server that is thrown away.
 	// +optional
@@ -123,6 +124,17 @@ type DBSnapshotSpec struct {
 	// +kubebuilder:validation:MaxLength=16
 	Verify string `json:"verify,omitempty"`
 }
+
+// SnapshotDeletionPolicy is what becomes of the copies of a DBSnapshot that is deleted.
+//
+// +kubebuilder:validation:Enum=Retain;Delete
+type SnapshotDeletionPolicy string
+
+// The deletion policies of a DBSnapshot.
+const (
+	CopiesRetained SnapshotDeletionPolicy = "Retain"
+	CopiesDeleted  SnapshotDeletionPolicy = "Delete"
+)
 
 // SnapshotMethod is how copies are made.
 //
@@ -187,6 +199,7 @@ type PostgresServer struct {
 	User string `json:"user"`
 	// PasswordSecretRef is the key of a Secret with the user's password. It is mounted, never read by the operator.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != '' && self.key != ''",message="name the Secret and its key in spec.source.postgres.passwordSecretRef"
 	PasswordSecretRef corev1.SecretKeySelector `json:"passwordSecretRef"`
 	// SSLMode is how the connection is protected.
 	// +optional
@@ -272,6 +285,9 @@ type SnapshotRetention struct {
 	KeepLast int32 `json:"keepLast,omitempty"`
 	// MaxAge is after what time a copy goes although there are no more than keepLast, for example 720h.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,9})?(h|m|s|ms)){1,4}$') && duration(self) > duration('0s')",message="spec.retention.maxAge must be a duration greater than 0, for example 720h or 36h30m"
 	MaxAge *metav1.Duration `json:"maxAge,omitempty"`
 	// KeepFailed is how many attempts that failed are kept to be looked at.
 	// +optional

@@ -97,6 +97,6 @@ func Left(o *v1.DBSnapshot) func(client.Object) bool {
 
 // LeavesDumps reports whether there may be dumps that are to go with the DBSnapshot, in a claim that stays.
 func LeavesDumps(o *v1.DBSnapshot) bool {
-	return o.Spec.DeletionPolicy == v1.DeletionDelete && o.Spec.Method != v1.MethodVolumeSnapshot && o.Spec.Storage != nil &&
+	return o.Spec.DeletionPolicy == v1.CopiesDeleted && o.Spec.Method != v1.MethodVolumeSnapshot && o.Spec.Storage != nil &&
 		o.Spec.Storage.PersistentVolumeClaim.ClaimName != ""
 }
