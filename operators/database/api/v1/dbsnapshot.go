@@ -263,6 +263,8 @@ type SnapshotClaim struct {
 }
 
 // ClaimTemplate is what a claim is to be.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",fieldPath=".storageClassName",message="the class of a claim cannot change: leave storageClassName as it was, or make a new DBSnapshot"
 type ClaimTemplate struct {
 	// Size of the claim. It may grow.
 	// +required

@@ -116,7 +116,8 @@ func TestChangesOfSnapshots(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	of := map[string]string{
-		"daily": dump + daily, "at-once": dump, "volume": "source: {databaseRef: {name: shop}}, method: volumeSnapshot" + daily,
+		"daily": dump + daily, "claim": ofServer + daily + ", storage: {persistentVolumeClaim: {template: {size: 1Gi}}}",
+		"at-once": dump, "volume": "source: {databaseRef: {name: shop}}, method: volumeSnapshot" + daily,
 	}
 	for name, spec := range of {
 		k.Apply(object(t, "DBSnapshot", name, "{"+spec+"}"))
@@ -128,7 +129,11 @@ func TestChangesOfSnapshots(t *testing.T) {
 		"a schedule at last":   {"at-once", dump + daily, "without a schedule"},
 		"another verification": {"at-once", dump + ", verify: none", "cannot change: make a new one"},
 		"pgDump of a volume":   {"volume", of["volume"] + ", pgDump: {format: plain}", "is about dumps"},
-		"no storage any more":  {"daily", ofServer + daily, "needs a claim"},
+		"another class": {
+			"claim", ofServer + daily + ", storage: {persistentVolumeClaim: {template: {size: 1Gi, storageClassName: fast}}}",
+			"the class of a claim cannot change",
+		},
+		"no storage any more": {"daily", ofServer + daily, "needs a claim"},
 	} {
 		t.Run(why, func(t *testing.T) {
 			t.Parallel()

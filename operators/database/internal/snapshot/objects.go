@@ -81,7 +81,10 @@ func OwnClaim(o *v1.DBSnapshot, live *corev1.PersistentVolumeClaim) (*corev1.Per
 		},
 	}
 	if live != nil {
-		claim.Spec.AccessModes, claim.Spec.StorageClassName = slices.Clone(live.Spec.AccessModes), live.Spec.StorageClassName
+		claim.Spec.AccessModes = slices.Clone(live.Spec.AccessModes)
+		if template.StorageClassName != nil {
+			claim.Spec.StorageClassName = live.Spec.StorageClassName
+		}
 		if asked := live.Spec.Resources.Requests[corev1.ResourceStorage]; size.Cmp(asked) < 0 || live.Status.Phase != corev1.ClaimBound {
 			size = asked
 		}
