@@ -10,6 +10,7 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
@@ -26,41 +27,38 @@ func (is *observed) origin() (origin, error) {
 	if from.BackupRef != nil {
 		return origin{claim: from.BackupRef.ClaimName, dump: from.BackupRef.Name}, nil
 	}
-	snapshot, err := sdk.Ref(is.Pass, &v1.DBSnapshot{ObjectMeta: named(from.SnapshotRef.Name)})
+	copies, err := sdk.Ref(is.Pass, &v1.DBSnapshot{ObjectMeta: named(from.SnapshotRef.Name)})
 	if err != nil {
 		return origin{}, err
 	}
-	record, err := chosen(snapshot, from.SnapshotRef.Snapshot)
+	copied, err := chosen(copies, from.SnapshotRef.Snapshot)
 	if err != nil {
 		return origin{}, err
 	}
-	if snapshot.Spec.Method == v1.MethodVolumeSnapshot {
-		return origin{volume: record}, nil
+	if copies.Spec.Method == v1.MethodVolumeSnapshot {
+		return origin{volume: copied}, nil
 	}
-	claim := snapshot.Spec.Storage.PersistentVolumeClaim.ClaimName
+	claim := copies.Spec.Storage.PersistentVolumeClaim.ClaimName
 	if claim == "" {
-		claim = SnapshotClaimName(snapshot)
+		claim = snapshot.ClaimName(copies)
 	}
-	return origin{claim: claim, dump: record}, nil
+	return origin{claim: claim, dump: copied}, nil
 }
 
-// SnapshotClaimName is the name of the claim that a DBSnapshot makes for its copies.
-func SnapshotClaimName(snapshot *v1.DBSnapshot) string { return snapshot.Name + "-snapshots" }
-
-// chosen returns where the copy of that name is, or the last if it has none.
-func chosen(snapshot *v1.DBSnapshot, name string) (string, error) {
+// chosen returns the name of a copy that is there: the one that is asked for, or the last.
+func chosen(copies *v1.DBSnapshot, name string) (string, error) {
 	if name == "" {
-		if last := snapshot.Status.LastSnapshot; last != nil {
-			return last.Location, nil
+		if last := copies.Status.LastSnapshot; last != nil {
+			return last.Name, nil
 		}
-		return "", sdk.Wait("SnapshotNotReady", "DBSnapshot %s has no copy that succeeded yet", snapshot.Name)
+		return "", sdk.Wait("SnapshotNotReady", "DBSnapshot %s has no copy that succeeded yet", copies.Name)
 	}
-	at := slices.IndexFunc(snapshot.Status.History, func(r v1.SnapshotRecord) bool { return r.Name == name && r.Location != "" })
+	at := slices.IndexFunc(copies.Status.History, func(r v1.SnapshotRecord) bool { return r.Name == name && r.Location != "" })
 	if at < 0 {
 		return "", sdk.Invalid("SnapshotNotFound", "DBSnapshot %s has no copy %s that succeeded: name one of its status.history "+
-			"in spec.bootstrapFrom.snapshotRef.snapshot, in a new Database", snapshot.Name, name)
+			"in spec.bootstrapFrom.snapshotRef.snapshot, in a new Database", copies.Name, name)
 	}
-	return snapshot.Status.History[at].Location, nil
+	return name, nil
 }
 
 // restoring reports whether the data have yet to be put in place that the Database begins with.

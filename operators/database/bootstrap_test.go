@@ -148,7 +148,7 @@ func TestBootstrapFromSnapshot(t *testing.T) {
 	})
 	k.Apply(b)
 	k.Apply(c)
-	for name, want := range map[string]string{"a": "third.dump", "b": "second.dump"} {
+	for name, want := range map[string]string{"a": "third", "b": "second"} {
 		restore := job(name + "-db-restore")
 		k.Eventually(restore, testkit.Exists())
 		if got := env(&restore.Spec.Template.Spec, "NAME"); got != want {
@@ -159,7 +159,7 @@ func TestBootstrapFromSnapshot(t *testing.T) {
 	k.Eventually(c, state(v1.Failed), testkit.Reason("Stalled", metav1.ConditionTrue, "SnapshotNotFound"))
 
 	k.Apply(volumes)
-	k.UpdateStatus(volumes, func() { volumes.Status.LastSnapshot = &v1.LastSnapshot{Name: "x", Location: "volumes-x"} })
+	k.UpdateStatus(volumes, func() { volumes.Status.LastSnapshot = &v1.LastSnapshot{Name: "volumes-x", Location: "volumes-x"} })
 	k.Apply(d)
 	data := claim("data-d-db-0")
 	k.Eventually(data, testkit.Match("from the snapshot", func(c *corev1.PersistentVolumeClaim) bool {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
+	events "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
 	"github.com/homeostat-dev/homeostat/sdk"
@@ -50,7 +50,7 @@ func setUpRoles(mgr manager.Manager, namespaces []string, workers int) error {
 	if err != nil {
 		return fmt.Errorf("adding the controller: %w", err)
 	}
-	if err := c.Watch(source.Kind[client.Object](pods, podMetadata(), &handler.EnqueueRequestForObject{})); err != nil {
+	if err := c.Watch(events.Kind[client.Object](pods, podMetadata(), &handler.EnqueueRequestForObject{})); err != nil {
 		return fmt.Errorf("watching pods: %w", err)
 	}
 	return nil

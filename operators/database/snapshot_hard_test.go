@@ -233,7 +233,7 @@ func TestRetentionKeepsTheLastGood(t *testing.T) {
 	if want := []string{year(11) + " Failed", year(1) + " Succeeded", year(0) + " Succeeded"}; !slices.Equal(names, want) {
 		t.Errorf("the history is %s, want %s", names, want)
 	}
-	rest(t, k, op)
+	rest(k, op)
 	attempt(12, good(year(12)), 0)
 	k.Eventually(o, lastCopy(year(12)), enforced("Pruning", metav1.ConditionFalse))
 	job := jobNamed(k, year(12)+"-prune")
@@ -244,5 +244,5 @@ func TestRetentionKeepsTheLastGood(t *testing.T) {
 	end(k, job.Name, pruned(year(12)), 0)
 	k.Eventually(o, enforced("Enforced", metav1.ConditionTrue), testkit.Ready())
 	k.Eventually(job, testkit.Gone())
-	rest(t, k, op)
+	rest(k, op)
 }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/scripts"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
 	"github.com/homeostat-dev/homeostat/sdk"
@@ -77,10 +78,17 @@ func databaseSource(p *snapshotPass, name string) (source, error) {
 	}
 	switch resting := db.Status.State == v1.Hibernated && p.Object.Spec.Method == v1.MethodVolumeSnapshot; {
 	case resting: // a volume is copied all the better
-	case !conditions.IsTrue(db, conditions.Ready) || db.Status.SecretName == "" || db.Status.Image == "":
-		from.block("DatabaseNotReady", fmt.Sprintf("Database %s is not ready", name))
+	case !available(db) || db.Status.SecretName == "" || db.Status.Image == "":
+		from.block("DatabaseNotReady", fmt.Sprintf("Database %s accepts no connections", name))
 	}
 	return from, nil
+}
+
+// available reports whether there is a primary to copy from: replicas that do not follow, and a Database that is about to go,
+// are the more a reason for a copy.
+func available(db *v1.Database) bool {
+	c := conditions.Get(db, report.Available)
+	return c != nil && c.Status == metav1.ConditionTrue
 }
 
 func (s *snapshots) serverSource(o *v1.DBSnapshot) (source, error) {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
@@ -24,13 +25,14 @@ func ofDatabase(name, db string) *v1.DBSnapshot {
 	return o
 }
 
-// report writes the status of a Database as its operator does.
-func report(k *testkit.K, db *v1.Database, ready bool) {
+// reported writes the status of a Database as its operator does.
+func reported(k *testkit.K, db *v1.Database, available bool) {
 	k.UpdateStatus(db, func() {
-		if db.Status.SecretName, db.Status.Image = db.Name+"-db-credentials", "postgres:16"; ready {
-			conditions.MarkReady(db, "")
+		db.Status.SecretName, db.Status.Image = db.Name+"-db-credentials", "postgres:16"
+		if conditions.MarkReconciling(db, "MembersNotReady", "a replica is down"); available {
+			conditions.Set(db, report.Available, metav1.ConditionTrue, "DatabaseAvailable", "")
 		} else {
-			conditions.MarkReconciling(db, "Provisioning", "it is being made")
+			conditions.Set(db, report.Available, metav1.ConditionFalse, "Provisioning", "it is being made")
 		}
 	})
 }
@@ -59,21 +61,21 @@ func TestDatabaseThatIsNotReady(t *testing.T) {
 	k.Eventually(o, waitsFor("ReferenceNotFound"))
 	db := newDatabase("shop")
 	k.Apply(db)
-	report(k, db, false)
+	reported(k, db, false)
 	k.Eventually(o, waitsFor("DatabaseNotReady"), testkit.Match("a copy that waits", func(o *v1.DBSnapshot) bool {
 		a := o.Status.Active
-		return a != nil && a.Name == "a-203201010000" && a.StartTime == nil && a.Message == "Database shop is not ready"
+		return a != nil && a.Name == "a-203201010000" && a.StartTime == nil && a.Message == "Database shop accepts no connections"
 	}))
-	rest(t, k, op)
+	rest(k, op)
 	c.Move(k, o, time.Hour)
 	k.Eventually(o, failures(1))
-	if got, want := o.Status.History[0].Message, "it could not begin within 1h0m0s: Database shop is not ready"; got != want {
+	if got, want := o.Status.History[0].Message, "it could not begin within 1h0m0s: Database shop accepts no connections"; got != want {
 		t.Errorf("the copy failed because %q, want %q", got, want)
 	}
 
 	c.NextYear(k, o)
 	k.Eventually(o, waitsFor("DatabaseNotReady"))
-	report(k, db, true)
+	reported(k, db, true)
 	job := jobNamed(k, "a-203301010000")
 	k.Eventually(job, testkit.Exists())
 	got := variables(job)
@@ -94,7 +96,7 @@ func TestDatabaseThatIsNotReady(t *testing.T) {
 	}
 	end(k, job.Name, good(job.Name), 0)
 	k.Eventually(o, lastCopy(job.Name), testkit.Ready())
-	report(k, db, false) // which is nobody's business while no copy is due
+	reported(k, db, false) // which is nobody's business while no copy is due
 	k.Consistently(o, 300*time.Millisecond, testkit.Ready())
 }
 
@@ -136,7 +138,7 @@ func TestNameThatIsTaken(t *testing.T) {
 	k.Apply(o)
 	k.Eventually(o, waitsFor("NameTaken"), testkit.Reason(v1.ConditionScheduled, metav1.ConditionFalse, "NameTaken"),
 		testkit.Match("no time is dealt with", func(o *v1.DBSnapshot) bool { return o.Status.LastScheduleTime == nil }))
-	rest(t, k, op)
+	rest(k, op)
 	version := foreign.ResourceVersion
 	if k.Get(foreign); foreign.ResourceVersion != version && len(foreign.OwnerReferences) > 0 {
 		t.Error("the operator has taken the Job")
@@ -161,7 +163,7 @@ func TestScheduleThatIsNone(t *testing.T) {
 		k.Apply(o)
 		k.Eventually(o, testkit.Reason("Stalled", metav1.ConditionTrue, "InvalidSchedule"),
 			testkit.Reason(v1.ConditionScheduled, metav1.ConditionFalse, "InvalidSchedule"), snapshotPhase(v1.SnapshotFailed))
-		rest(t, k, op)
+		rest(k, op)
 		k.Update(o, func() { o.Spec.Schedule, o.Spec.TimeZone = "0 12 1 1 *", "Europe/Madrid" })
 		k.Eventually(o, testkit.Reason(v1.ConditionScheduled, metav1.ConditionTrue, "Scheduled"), testkit.Ready(),
 			testkit.Match("nothing is made up for", func(o *v1.DBSnapshot) bool {
@@ -197,7 +199,7 @@ func TestOneCopyAtOnce(t *testing.T) {
 			end(k, job, good(job), c.code)
 			k.Eventually(o, append(c.ready, snapshotPhase(c.phase))...)
 			clock.NextYear(k, o)
-			rest(t, k, op)
+			rest(k, op)
 			if k.Get(o); o.Status.Phase != c.phase || len(o.Status.History) != 1 || o.Status.Active != nil {
 				t.Errorf("a year later it is %+v", o.Status)
 			}
@@ -217,7 +219,7 @@ func TestSuspendedSnapshot(t *testing.T) {
 	k.Eventually(o, snapshotPhase(v1.SnapshotSuspended), waitsFor("Suspended"),
 		testkit.Condition("Reconciling", metav1.ConditionFalse), testkit.Condition("Stalled", metav1.ConditionFalse))
 	c.NextYear(k, o)
-	rest(t, k, op)
+	rest(k, op)
 	k.Update(o, func() { o.Spec.Suspend = false })
 	k.Eventually(o, testkit.Ready(), snapshotPhase(v1.SnapshotScheduled))
 	if o.Status.Active != nil || o.Status.Missed != 0 {
@@ -250,7 +252,7 @@ func TestClaimOfItsOwn(t *testing.T) {
 	resize("2Gi")
 	k.Eventually(claim, asks("2Gi"))
 	resize("1Gi") // no claim becomes smaller
-	rest(t, k, op)
+	rest(k, op)
 	k.Eventually(claim, asks("2Gi"))
 	k.Delete(o)
 	k.Eventually(o, testkit.Gone())
@@ -263,7 +265,7 @@ func TestClaimOfItsOwn(t *testing.T) {
 	k.Eventually(claim, testkit.Match("taken over", func(c *corev1.PersistentVolumeClaim) bool {
 		return metav1.IsControlledBy(c, again)
 	}))
-	rest(t, k, op)
+	rest(k, op)
 	k.Delete(again)
 	k.Eventually(claim, testkit.Gone())
 }

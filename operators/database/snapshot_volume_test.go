@@ -67,7 +67,7 @@ func TestVolumeSnapshots(t *testing.T) {
 	o := ofVolume("a")
 	k.Apply(o)
 	k.Eventually(o, waitsFor("KindNotInstalled"))
-	rest(t, k, op)
+	rest(k, op)
 	k.Apply(volumeSnapshots())
 	k.Eventually(o, waitsFor("ReferenceNotFound"))
 	k.Apply(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
@@ -118,7 +118,7 @@ func TestVolumeSnapshots(t *testing.T) {
 	k.Eventually(o, enforced("Held", metav1.ConditionTrue), testkit.Ready())
 	k.Eventually(volumeSnapshot(k, year(2)), testkit.Gone())
 	wantVolumes(k, year(0), year(3), year(4))
-	rest(t, k, op)
+	rest(k, op)
 
 	// One that is begun goes with the DBSnapshot, those that are copies stay.
 	c.NextYear(k, o)
