@@ -1,44 +1,176 @@
 #!/usr/bin/env bash
-# Writes a dump of the database into a file, reads it back, and only then gives it its name and lets older ones go: what has the
-# name of a dump can be restored. It is told, beside what lib.sh says, by
-#   HOST, PORT  the server; a replica will do
-#   BACKUPS     the directory of the dumps
-#   NAME        the name of this one, without .dump; names sort by age
-#   KEEP        how many dumps stay, this one among them; at least 1
+# Writes a dump, reads it back, and only then gives it its name and lets older ones go: what has the name of a dump can be
+# restored. It is told, beside what lib.sh says, by
+#   HOST, PORT   the server; a replica will do
+#   BACKUPS      the directory of the dumps, which dumps.sh describes
+#   NAME         the name of this one; names sort by age
+#   KEEP         how many dumps stay, this one among them; 0, the default, is all
+#   KEEP_FOR     for how many seconds dumps stay, if they are not the newest; for ever by default
+#   FORMAT       custom, which is the default, plain or directory
+#   COMPRESSION  0 to 9; 6 by default
+#   DATABASES    the databases to dump, with blanks between them; DATABASE by default
+#   GLOBALS      true if the roles, without their passwords, go into %globals.sql of the dump, which no restore applies
+#   VERIFY       none; list, the default: the dump is read to its end; restore: it is restored into a server of its own, and
+#                the rows of all tables are counted there and, in the snapshot of the dump, here
+#   SCRATCH      where that server has its data; SOCKETS by default
 # What came of it is told as one line of JSON in the termination log.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=dumps.sh
+. "${BASH_SOURCE[0]%/*}/dumps.sh"
 
-final=$BACKUPS/$NAME.dump
-partial=$final.partial
-began=$(date +%s)
-
-[ "$KEEP" -ge 1 ] || give_up "KEEP is $KEEP: the last good dump would go"
-if [ -e "$final" ]; then
-  say "$final is there already: an earlier attempt got that far"
+FORMAT=${FORMAT:-custom} COMPRESSION=${COMPRESSION:-6}
+connection=(--host="$HOST" --port="$PORT" --username="$DATABASE_USER" --no-password)
+if [ -n "${DATABASES:-}" ]; then
+  read -r -a databases <<<"$DATABASES"
 else
-  # Whoever died before left this; nobody else writes here, because runs do not overlap.
-  find "$BACKUPS" -maxdepth 1 -name '*.partial' -delete
-  PGPASSWORD=$(<"$CREDENTIALS/password")
-  export PGPASSWORD
-  pg_dump --host="$HOST" --port="$PORT" --username="$DATABASE_USER" --no-password --format=custom --file="$partial" "$DATABASE" ||
-    give_up "pg_dump failed; older dumps stay"
-  # The list of contents is at the beginning: only who reads all of it knows that the end is there.
-  pg_restore --file=/dev/null "$partial" || give_up "the dump cannot be read back; older dumps stay"
-  sync "$partial"
-  (cd "$BACKUPS" && sha256sum "$NAME.dump.partial" | sed "s/ .*/  $NAME.dump/" >"$NAME.sha256")
-  sync "$BACKUPS/$NAME.sha256"
-  mv -T "$partial" "$final"
-  sync "$BACKUPS"
+  databases=("$DATABASE")
 fi
 
-# Only what is complete counts, and there is at least this one.
-find "$BACKUPS" -maxdepth 1 -name '*.dump' -printf '%f\n' | sort -r | tail -n "+$((KEEP + 1))" | while read -r old; do
-  rm -f "$BACKUPS/$old" "$BACKUPS/${old%.dump}.sha256"
-done
+# name_of prints the name of the file, or directory, of the database $1.
+name_of() {
+  case $FORMAT in
+  custom) printf '%s.dump' "$(encode "$1")" ;;
+  directory) printf '%s.dir' "$(encode "$1")" ;;
+  plain) if [ "$COMPRESSION" = 0 ]; then printf '%s.sql' "$(encode "$1")"; else printf '%s.sql.gz' "$(encode "$1")"; fi ;;
+  esac
+}
 
-read -r sum _ <"$BACKUPS/$NAME.sha256"
-printf '{"name":"%s","sizeBytes":%d,"sha256":"%s","seconds":%d,"serverVersion":"%s"}\n' "$NAME" "$(stat -c %s "$final")" "$sum" \
-  "$(($(date +%s) - began))" "$(pg_restore --list "$final" | sed -n 's/^;  *Dumped from database version: \([^ ]*\).*/\1/p')" |
-  tee "${TERMINATION_LOG:-/dev/termination-log}"
+run() { psql --no-psqlrc --quiet --tuples-only --no-align --set=ON_ERROR_STOP=1 "$@"; }
+
+# counting prints the statements that count the rows of each table that a dump has.
+counting() {
+  cat <<-'SQL'
+	SELECT pg_catalog.format('SELECT %L, count(*) FROM ONLY %I.%I', n.nspname || '.' || c.relname, n.nspname, c.relname)
+	  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+	  WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+	    AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
+	  ORDER BY n.nspname, c.relname \gexec
+	SQL
+}
+
+# dump_database writes the database $1 into the file $2, of the snapshot $3 if there is one.
+dump_database() {
+  local options=(--format="$FORMAT" --compress="$COMPRESSION" --file="$2")
+  if [ -n "${3:-}" ]; then
+    options+=(--snapshot="$3")
+  fi
+  if [ "$FORMAT" = plain ]; then
+    options+=(--no-owner --no-privileges) # which are left out of other formats when they are restored
+  fi
+  pg_dump "${connection[@]}" "${options[@]}" --dbname="$(conninfo "$1")" ||
+    give_up "pg_dump failed, $(free) bytes are free; older dumps stay"
+}
+
+# dump_and_count does the same, and counts the rows of the same snapshot into the file $3.
+dump_and_count() {
+  local in out answer snapshot
+  coproc SESSION { run "${connection[@]}" --dbname="$(conninfo "$1")" 2>&1; }
+  in=${SESSION[1]} out=${SESSION[0]}
+  printf '%s\n' 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;' 'SET LOCAL row_security = off;' \
+    'SELECT pg_catalog.pg_export_snapshot();' >&"$in"
+  read -r snapshot <&"$out" || give_up "the server does not answer; older dumps stay"
+  [[ $snapshot =~ ^[0-9A-F-]+$ ]] || give_up "there is no snapshot to dump: $snapshot; older dumps stay"
+  dump_database "$1" "$2" "$snapshot"
+  {
+    printf '\\o %s\n' "$3"
+    counting
+    printf "\\\\o\nSELECT 'counted';\n"
+  } >&"$in"
+  read -r answer <&"$out" || true
+  [ "$answer" = counted ] || give_up "the rows cannot be counted: $answer; older dumps stay"
+  exec {in}>&- # which ends the session
+  wait
+}
+
+write_dump() {
+  local has wants database
+  export PGPASSFILE=$SOCKETS/.pgpass-dump
+  write_passfile password "$PGPASSFILE" || exit 1
+  run "${connection[@]}" --dbname="$(conninfo "${databases[0]}")" --command='SHOW server_version' >"$1/.version" ||
+    give_up "the server does not answer; older dumps stay"
+  has=$(major pg_dump)
+  wants=$(sed -E 's/^([0-9]+).*/\1/' "$1/.version")
+  [ "$has" -ge "$wants" ] ||
+    give_up "pg_dump is of version $has and cannot dump a server of version $wants: use the image of the server"
+  for database in "${databases[@]}"; do
+    if [ "$VERIFY" = restore ]; then
+      dump_and_count "$database" "$1/$(name_of "$database")" "$scratch/$(encode "$database")"
+    else
+      dump_database "$database" "$1/$(name_of "$database")"
+    fi
+  done
+  if [ "${GLOBALS:-false}" = true ]; then
+    pg_dumpall "${connection[@]}" --globals-only --no-role-passwords --database="${databases[0]}" --file="$1/%globals.sql" ||
+      give_up "pg_dumpall failed, $(free) bytes are free; older dumps stay"
+    [[ $(tail -n 5 "$1/%globals.sql") == *'-- PostgreSQL database cluster dump complete'* ]] ||
+      give_up "the roles were not dumped to their end; older dumps stay"
+  fi
+}
+
+# text prints a dump of the format plain.
+text() {
+  case $1 in
+  *.gz) gzip -dc "$1" ;;
+  *) cat "$1" ;;
+  esac
+}
+
+# read_back reads the file $1 to its end: the list of contents is at the beginning.
+read_back() {
+  if [ "$FORMAT" = plain ]; then
+    [[ $(text "$1" | tail -n 5) == *'-- PostgreSQL database dump complete'* ]]
+  else
+    pg_restore --file=/dev/null "$1"
+  fi
+}
+
+# start_scratch starts a server of its own, which ends with this shell.
+start_scratch() {
+  initdb --pgdata="$scratch/data" --username=postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8 --no-sync >/dev/null ||
+    give_up "no server can be made to restore into: is there room in $scratch?"
+  postgres -D "$scratch/data" -c listen_addresses= -c "unix_socket_directories=$scratch" -c port=5432 -c fsync=off \
+    -c log_min_messages=fatal -c max_wal_size=256MB &
+  server=$!
+  trap 'kill -INT "$server" && wait "$server"' EXIT
+  until pg_isready --quiet --host="$scratch" --port=5432 --username=postgres; do
+    kill -0 "$server" 2>/dev/null || give_up "the server to restore into does not start"
+    sleep 0.2
+  done
+}
+
+# verify_by_restoring restores all databases of the dump $1 there, and counts again.
+verify_by_restoring() {
+  local database file on=(--host="$scratch" --port=5432 --username=postgres --no-password)
+  start_scratch
+  for database in "${databases[@]}"; do
+    file=$1/$(name_of "$database")
+    run "${on[@]}" --dbname=postgres --command="CREATE DATABASE restored" || exit 1
+    if [ "$FORMAT" = plain ]; then
+      text "$file" | run "${on[@]}" --dbname=restored --single-transaction >/dev/null
+    else
+      pg_restore "${on[@]}" --dbname=restored --no-owner --no-privileges --exit-on-error --single-transaction "$file"
+    fi || give_up "the dump of $database cannot be restored; older dumps stay"
+    [ "$(counting | run "${on[@]}" --dbname=restored)" = "$(<"$scratch/$(encode "$database")")" ] ||
+      give_up "the restored dump of $database has other numbers of rows; older dumps stay"
+    run "${on[@]}" --dbname=postgres --command="DROP DATABASE restored" || exit 1
+  done
+}
+
+verify_dump() {
+  local database
+  case $VERIFY in
+  list)
+    for database in "${databases[@]}"; do
+      read_back "$1/$(name_of "$database")" || give_up "the dump of $database cannot be read back; older dumps stay"
+    done
+    ;;
+  restore) verify_by_restoring "$1" ;;
+  esac
+}
+
+case $FORMAT in custom | plain | directory) ;; *) give_up "FORMAT is $FORMAT, and can be custom, plain or directory" ;; esac
+[[ $COMPRESSION =~ ^[0-9]$ ]] || give_up "COMPRESSION is $COMPRESSION, and can be 0 to 9"
+check_credentials password
+make_dump

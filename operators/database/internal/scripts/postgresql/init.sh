@@ -7,44 +7,31 @@ set -euo pipefail
 
 partial=$PGDATA.partial
 
-# literal prints a credential as a string of SQL; single-user mode takes one statement per line.
-literal() {
-  local text
-  text=$(<"$CREDENTIALS/$1")
-  case $text in
-  '') give_up "the credential $1 is empty" ;;
-  *$'\n'*) give_up "the credential $1 has more than one line" ;;
-  esac
-  printf "'%s'" "${text//\'/\'\'}"
-}
-
-# identifier prints a name as SQL has it.
-identifier() { printf '"%s"' "${1//\"/\"\"}"; }
-
+# The roles and the database are made before each start, by run.sh.
 make_primary() {
-  initdb --pgdata="$partial" --username=postgres --pwfile="$CREDENTIALS/superuser-password" --encoding=UTF8 --locale=C.UTF-8 \
-    --auth-local=trust --auth-host=scram-sha-256 --data-checksums >/dev/null
+  check_credentials superuser-password
+  attend initdb --pgdata="$partial" --username=postgres --pwfile="$CREDENTIALS/superuser-password" --encoding=UTF8 \
+    --locale=C.UTF-8 --auth-local=trust --auth-host=scram-sha-256 --data-checksums >/dev/null
   cat >"$partial/pg_hba.conf" <<-'HBA'
 	# Sockets are in a directory that only this container has.
 	local all         all                 trust
 	host  replication replication all     scram-sha-256
 	host  all         all         all     scram-sha-256
 	HBA
-  printf "include_dir = '%s'\n" "$CONFIG" >>"$partial/postgresql.conf"
-  # In single-user mode there is no server that could outlive this script.
-  postgres --single -D "$partial" -c exit_on_error=on postgres >/dev/null <<-SQL
-	CREATE ROLE replication LOGIN REPLICATION PASSWORD $(literal replication-password)
-	CREATE ROLE $(identifier "$DATABASE_USER") LOGIN PASSWORD $(literal password)
-	CREATE DATABASE $(identifier "$DATABASE") OWNER $(identifier "$DATABASE_USER")
-	SQL
+  cat >>"$partial/postgresql.conf" <<-CONF
+	# What a replica has not read for that long it can only get by being copied again.
+	wal_keep_size = 512MB
+	include_dir = '$CONFIG'
+	CONF
 }
 
 make_replica() {
-  until PGPASSWORD=$(<"$CREDENTIALS/replication-password") pg_basebackup --host="$PRIMARY_HOST" --port="$PRIMARY_PORT" \
-    --username=replication --pgdata="$partial" --wal-method=stream --checkpoint=fast --no-password; do
+  until write_passfile replication-password "$(follow_with)" && PGPASSFILE=$(follow_with) attend pg_basebackup \
+    --host="$PRIMARY_HOST" --port="$PRIMARY_PORT" --username=replication --no-password --pgdata="$partial" \
+    --wal-method=stream --checkpoint=fast; do
     say "the primary cannot be copied yet; trying again in 5 s"
     rm -rf "$partial"
-    sleep 5
+    pause 5
   done
   touch "$partial/standby.signal"
 }
@@ -54,10 +41,10 @@ if [ -e "$PGDATA" ]; then
   check_major
   exit 0
 fi
-rm -rf "$partial"
+rm -rf "$partial" "$PGDATA.followed"
 if [ "$MEMBER" = 0 ]; then
   make_primary
 else
   make_replica
 fi
-put_in_place "$partial"
+put_in_place "$partial" "$PGDATA"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts of PostgreSQL share. Each begins with: set -euo pipefail.
+# What the scripts of PostgreSQL share.
 #
 # They run in the image of the server, as whoever owns the data directory, and are told by the environment:
 #   PGDATA            the data directory; it exists if and only if it is complete
@@ -9,38 +9,53 @@
 #   DATABASE          the name of the database
 #   DATABASE_USER     its owner
 #   CREDENTIALS       a directory with the files password, superuser-password and replication-password
-#   SOCKETS           a directory for sockets that nobody else reaches
+#   SOCKETS           a directory for sockets, and for what nobody else may read
 #   CONFIG            a directory with the user's settings, in files that end in .conf
+# PORT and LISTEN are the port and the addresses of this member if they are not those of a pod.
+# shellcheck source-path=SCRIPTDIR source=common.sh
+. "${BASH_SOURCE[0]%/*}/common.sh"
 
-# say writes a line with the name of the script before it.
-say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+# port prints the port of this member.
+port() { printf '%s' "${PORT:-$PRIMARY_PORT}"; }
 
-# give_up says why and how to go on, also to whoever looks at the pod, and ends the script.
-give_up() {
-  say "$*"
-  if [ -w "${TERMINATION_LOG:-/dev/termination-log}" ]; then
-    printf '%s\n' "$*" >"${TERMINATION_LOG:-/dev/termination-log}"
-  fi
-  exit 1
+# literal prints a string as SQL has it, however the server is set.
+literal() {
+  local text=${1//\\/\\\\}
+  printf "E'%s'" "${text//\'/\'\'}"
 }
 
-# major prints the major version of the server's programs.
-major() { postgres --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/'; }
+# identifier prints a name as SQL has it.
+identifier() { printf '"%s"' "${1//\"/\"\"}"; }
+
+# major prints the major version of the program $1.
+major() { "$1" --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/'; }
 
 # check_major refuses data of another major version: no server can read them.
 check_major() {
   local has wants
   has=$(<"$PGDATA/PG_VERSION")
-  wants=$(major)
+  wants=$(major postgres)
   if [ "$has" != "$wants" ]; then
     give_up "the data are of PostgreSQL $has and the image is $wants: go back to version $has, or make a new Database" \
       "of version $wants with bootstrapFrom"
   fi
 }
 
-# put_in_place makes the finished directory $1 the data directory, at once and for good.
-put_in_place() {
-  sync -f "$1"
-  mv -T "$1" "$PGDATA"
-  sync -f "$PGDATA/.."
+# conninfo prints the setting of libpq for the database $1: a name alone can look like settings.
+conninfo() {
+  local text=${1//\\/\\\\}
+  printf "dbname='%s'" "${text//\'/\\\'}"
 }
+
+# write_passfile writes the credential $1 into the file $2 as libpq reads it, each time it connects, so that no process has
+# it in its arguments or its environment. More than one process may write it at a time.
+write_passfile() {
+  local text new
+  text=$(credential "$1") || return
+  text=${text//\\/\\\\}
+  new=$(mktemp "$2.XXXXXX") || return # which nobody else may read
+  printf '*:*:*:*:%s\n' "${text//:/\\:}" >"$new" && mv -f "$new" "$2"
+}
+
+# follow_with is the passfile with which a replica connects to the primary.
+follow_with() { printf '%s/.pgpass' "$SOCKETS"; }

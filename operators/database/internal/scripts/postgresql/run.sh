@@ -1,20 +1,62 @@
 #!/usr/bin/env bash
-# Runs the server of a member. Which one is the primary is decided by its ordinal and by nothing else: a replica that somebody
-# promoted has a history of its own, and is not started beside the primary.
+# Runs the server of a member. Which one is the primary is decided by its ordinal and by nothing else: a replica that
+# somebody promoted has a history of its own, and is not started beside the primary.
+#
+# Before the primary can be reached, its roles and passwords become those of CREDENTIALS: so a password that changed, or data
+# that came from elsewhere, need a restart and nothing else.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
+# single sends statements, one a line, to the data. In this mode there is no server that could outlive the script, nobody is
+# connected, and a crash is recovered from as by the server, which then need not do it again. No log has the passwords.
+single() {
+  attend postgres --single -D "$PGDATA" -c exit_on_error=on -c password_encryption=scram-sha-256 \
+    -c synchronous_commit=local -c log_statement=none -c log_min_duration_statement=-1 -c log_min_error_statement=panic \
+    -c pgaudit.log=none -c pg_stat_statements.track_utility=off postgres
+}
+
+# create prints the statement that makes the role $1 if it is missing.
+create() {
+  local block
+  block="BEGIN IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = $(literal "$1")) THEN"
+  block+=" CREATE ROLE $(identifier "$1"); END IF; END"
+  printf 'DO %s' "$(literal "$block")"
+}
+
+make_roles() {
+  local found
+  check_credentials superuser-password password replication-password
+  found=$(
+    single <<-SQL
+	$(create replication)
+	$(create "$DATABASE_USER")
+	ALTER ROLE replication LOGIN REPLICATION PASSWORD $(literal "$(credential replication-password)")
+	ALTER ROLE $(identifier "$DATABASE_USER") LOGIN PASSWORD $(literal "$(credential password)")
+	ALTER ROLE postgres LOGIN PASSWORD $(literal "$(credential superuser-password)")
+	SELECT 'has the database' FROM pg_catalog.pg_database WHERE datname = $(literal "$DATABASE")
+	SQL
+  ) || give_up "the passwords cannot be set before the server starts: the log of the container says why"
+  if [[ $found != *'has the database'* ]]; then
+    single >/dev/null <<<"CREATE DATABASE $(identifier "$DATABASE") OWNER $(identifier "$DATABASE_USER")" ||
+      give_up "the database cannot be created: the log of the container says why"
+  fi
+}
+
 [ -s "$PGDATA/PG_VERSION" ] || give_up "there are no data in $PGDATA: the member was not initialized"
 check_major
-options=(-c "unix_socket_directories=$SOCKETS" -c "listen_addresses=${LISTEN:-*}" -c "port=${PORT:-$PRIMARY_PORT}")
+rm -f "$SOCKETS"/.s.PGSQL.* # of a container that was killed: probe.sh would take it for the socket of a server that hangs
+options=(-c "unix_socket_directories=$SOCKETS" -c "listen_addresses=${LISTEN:-*}" -c "port=$(port)")
 if [ "$MEMBER" = 0 ]; then
   [ ! -e "$PGDATA/standby.signal" ] || give_up "the data of member 0 are those of a replica: copy them back from the primary"
+  make_roles
 else
   [ -e "$PGDATA/standby.signal" ] ||
-    give_up "member $MEMBER was promoted and is no copy of the primary any more: save what only it has, then delete its claim and pod"
-  passfile=$SOCKETS/.pgpass
-  (umask 077 && printf '*:*:*:replication:%s\n' "$(sed 's/[\\:]/\\&/g' "$CREDENTIALS/replication-password")" >"$passfile")
-  options+=(-c "primary_conninfo=host=$PRIMARY_HOST port=$PRIMARY_PORT user=replication application_name=member_$MEMBER passfile=$passfile")
+    give_up "member $MEMBER was promoted and is no copy of the primary any more: save what only it has, then delete its" \
+      "claim and pod"
+  check_credentials replication-password
+  write_passfile replication-password "$(follow_with)"
+  primary="host=$PRIMARY_HOST port=$PRIMARY_PORT user=replication application_name=member_$MEMBER passfile=$(follow_with)"
+  options+=(-c "primary_conninfo=$primary")
 fi
 exec postgres -D "$PGDATA" "${options[@]}" "$@"

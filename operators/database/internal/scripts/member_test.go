@@ -1,0 +1,473 @@
+package scripts_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/homeostat-dev/homeostat/operators/database/internal/scripts"
+)
+
+// A member is one server of a database, with what its pod would give it.
+type member struct {
+	t       *testing.T
+	engine  string
+	ordinal int
+	env     map[string]string
+	dir     string
+	running *server // the last one that was launched
+}
+
+// credentials are such that quoting them wrongly shows.
+var credentials = map[string]string{
+	"password": `p'a\ss:w"ö$(rd)`, "superuser-password": "super", "replication-password": `re:pl\'i c"a#`,
+}
+
+// account is who runs the servers of an engine: none runs as root.
+func account(t *testing.T, engine string) *syscall.Credential {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup(map[string]string{"postgresql": "postgres", "mariadb": "mysql", "mysql": "mysql"}[engine])
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, _ := strconv.ParseUint(u.Uid, 10, 32)
+	gid, _ := strconv.ParseUint(u.Gid, 10, 32)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+// programs returns a PATH with the programs of the engine, or skips the test.
+func programs(t *testing.T, engine string) string {
+	t.Helper()
+	if engine == "postgresql" { // Debian keeps them out of PATH
+		found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+		if len(found) == 0 {
+			t.Skip("PostgreSQL is not installed: apt-get install postgresql")
+		}
+		return found[len(found)-1] + ":" + os.Getenv("PATH")
+	}
+	if _, err := exec.LookPath("mariadbd"); err != nil {
+		t.Skip("MariaDB is not installed: apt-get install mariadb-server")
+	}
+	return os.Getenv("PATH")
+}
+
+// freePort finds one that nobody listens on.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it listens on TCP.
+}
+
+// memory is a directory that waits for no disk, if there is one with room for many databases.
+func memory() string {
+	const shared = "/dev/shm"
+	var fs syscall.Statfs_t
+	if syscall.Statfs(shared, &fs) == nil && fs.Bavail*uint64(fs.Bsize) > 4<<30 {
+		return shared
+	}
+	return ""
+}
+
+// newPrimary prepares member 0 of a database of its own.
+func newPrimary(t *testing.T, engine string) *member {
+	t.Helper()
+	path := programs(t, engine)
+	dir, err := os.MkdirTemp(memory(), "database") // short: the names of sockets have a limit
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lose(dir); _ = os.RemoveAll(dir) })
+	m := &member{t: t, engine: engine, dir: dir, env: map[string]string{
+		"PATH": path, "LISTEN": "127.0.0.1", "PRIMARY_HOST": "127.0.0.1", "PRIMARY_PORT": strconv.Itoa(freePort(t)),
+		"DATABASE": "app", "DATABASE_USER": "app", "CREDENTIALS": dir + "/credentials", "CONFIG": dir + "/config",
+	}}
+	all, err := scripts.Of(engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range all {
+		m.write("scripts/"+name, text)
+	}
+	for name, text := range credentials {
+		m.write("credentials/"+name, text)
+	}
+	m.write("config/custom.conf", "max_connections = 42\nlog_statement = all\nfsync = off\n"+
+		"dynamic_shared_memory_type = mmap\nwal_retrieve_retry_interval = 200ms\n")
+	m.write("config/custom.cnf", "[mysqld]\nmax_connections = 42\ngeneral_log = ON\ninnodb_flush_log_at_trx_commit = 0\n"+
+		"sync_binlog = 0\n")
+	m.place(0)
+	return m
+}
+
+// started is one that runs.
+func started(t *testing.T, engine string) *member {
+	t.Helper()
+	m := newPrimary(t, engine)
+	m.must("init.sh")
+	m.start()
+	return m
+}
+
+// write puts a file into the directory of the database.
+func (m *member) write(name, text string) {
+	m.t.Helper()
+	file := filepath.Join(m.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+		m.t.Fatal(err)
+	}
+	m.own()
+}
+
+// program puts one into PATH before all others; in its text, real is the one it hides.
+func (m *member) program(name, text string) {
+	m.t.Helper()
+	for dir := range strings.SplitSeq(m.env["PATH"], ":") {
+		if _, err := os.Stat(dir + "/" + name); err == nil {
+			text = "#!/bin/bash\nreal() { " + dir + "/" + name + ` "$@"; }` + "\n" + text + "\n"
+			break
+		}
+	}
+	m.write("bin/"+name, text)
+	if err := os.Chmod(m.dir+"/bin/"+name, 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	if !strings.HasPrefix(m.env["PATH"], m.dir+"/bin:") {
+		m.env["PATH"] = m.dir + "/bin:" + m.env["PATH"]
+	}
+}
+
+// read returns the text of a file in the directory of the database.
+func (m *member) read(name string) string {
+	m.t.Helper()
+	text, err := os.ReadFile(filepath.Join(m.dir, name))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// place gives the member its ordinal and its own directories.
+func (m *member) place(ordinal int) {
+	m.ordinal = ordinal
+	home := m.home()
+	m.env["MEMBER"], m.env["SOCKETS"], m.env["TERMINATION_LOG"] = strconv.Itoa(ordinal), home+"/run", home+"/termination-log"
+	m.env["PGDATA"], m.env["DATADIR"] = home+"/data", home+"/data"
+	if err := errors.Join(os.MkdirAll(home+"/run", 0o755), os.WriteFile(m.env["TERMINATION_LOG"], nil, 0o666)); err != nil {
+		m.t.Fatal(err)
+	}
+	m.own()
+}
+
+// home is the directory of this member alone.
+func (m *member) home() string { return fmt.Sprintf("%s/%d", m.dir, m.ordinal) }
+
+func (m *member) own() {
+	c := account(m.t, m.engine)
+	if c == nil {
+		return
+	}
+	_ = filepath.WalkDir(m.dir, func(path string, _ os.DirEntry, _ error) error {
+		return os.Lchown(path, int(c.Uid), int(c.Gid))
+	})
+}
+
+// replica is another member of the same database, on a port of its own.
+func (m *member) replica(ordinal int) *member {
+	r := &member{t: m.t, engine: m.engine, dir: m.dir, env: map[string]string{}}
+	for k, v := range m.env {
+		r.env[k] = v
+	}
+	r.place(ordinal)
+	r.env["PORT"] = strconv.Itoa(freePort(m.t))
+	return r
+}
+
+// script prepares a script, or a program.
+func (m *member) script(ctx context.Context, name string, args ...string) *exec.Cmd {
+	if strings.HasSuffix(name, ".sh") {
+		name, args = "bash", append([]string{m.dir + "/scripts/" + name}, args...)
+	}
+	for dir := range strings.SplitSeq(m.env["PATH"], ":") {
+		if _, err := os.Stat(dir + "/" + name); err == nil {
+			name = dir + "/" + name
+			break
+		}
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = m.home()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: account(m.t, m.engine)}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 20 * time.Second
+	for k, v := range m.env {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	return cmd
+}
+
+// must runs it and returns what it prints.
+func (m *member) must(name string, args ...string) string {
+	m.t.Helper()
+	var out, log bytes.Buffer
+	cmd := m.script(m.t.Context(), name, args...)
+	cmd.Stdout, cmd.Stderr = &out, &log
+	if err := cmd.Run(); err != nil {
+		m.t.Fatalf("%s: %v\n%s%s", name, err, out.String(), log.String())
+	}
+	return strings.TrimSpace(out.String())
+}
+
+// refused runs it and returns why it gives up, as the pod would tell.
+func (m *member) refused(name string) string {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(m.t.Context(), 30*time.Second)
+	defer cancel()
+	if out, err := m.script(ctx, name).CombinedOutput(); err == nil || ctx.Err() != nil {
+		m.t.Fatalf("%s goes on:\n%s", name, out)
+	}
+	return m.told()
+}
+
+// told returns what is in the termination log.
+func (m *member) told() string {
+	m.t.Helper()
+	why, err := os.ReadFile(m.env["TERMINATION_LOG"])
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return string(why)
+}
+
+// A server is one that runs.
+type server struct {
+	pid   int
+	home  string
+	clean syscall.Signal // what the image names as its STOPSIGNAL
+	log   *logs
+	ended chan struct{}
+}
+
+// logs is what a server printed so far.
+type logs struct {
+	mutex sync.Mutex
+	text  bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.text.String()
+}
+
+// launch runs the server until the test ends, or it is stopped, and does not wait until it answers.
+func (m *member) launch() *server {
+	m.t.Helper()
+	cmd := m.script(context.WithoutCancel(m.t.Context()), "run.sh")
+	s := &server{home: m.home(), clean: syscall.SIGTERM, log: &logs{}, ended: make(chan struct{})}
+	if m.engine == "postgresql" {
+		s.clean = syscall.SIGINT
+	}
+	cmd.Stdout, cmd.Stderr = s.log, s.log
+	if err := cmd.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	s.pid = cmd.Process.Pid
+	go func() { _ = cmd.Wait(); close(s.ended) }()
+	m.t.Cleanup(func() {
+		_ = syscall.Kill(s.pid, syscall.SIGCONT)
+		s.stop()
+	})
+	m.running = s
+	return s
+}
+
+// start does the same, and waits until the kubelet would send it work.
+func (m *member) start() *server {
+	m.t.Helper()
+	s := m.launch()
+	m.becomes(s, "ready", true)
+	return s
+}
+
+// becomes waits for the answer of a probe.
+func (m *member) becomes(s *server, probe string, want bool) {
+	m.t.Helper()
+	var out []byte
+	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
+		var err error
+		if out, err = m.script(m.t.Context(), "probe.sh", probe).CombinedOutput(); (err == nil) == want {
+			return
+		}
+		select {
+		case <-s.ended:
+			m.t.Fatalf("the server ended: %s\n%s", m.told(), s.log)
+		default:
+		}
+	}
+	m.t.Fatalf("the probe %s does not become %t: %s\n%s", probe, want, out, s.log)
+}
+
+// stop ends the server as the kubelet does.
+func (s *server) stop() {
+	select {
+	case <-s.ended:
+		return
+	default:
+	}
+	_ = syscall.Kill(s.pid, s.clean)
+	<-s.ended
+}
+
+// kill is a node that is lost: no process of the member is left.
+func (s *server) kill() {
+	lose(s.home)
+	<-s.ended
+}
+
+// lose kills all processes that work in a directory or below, and waits until the last one is gone.
+func lose(dir string) {
+	killed := map[int]bool{}
+	for left := true; left; {
+		left = false
+		processes, _ := filepath.Glob("/proc/[0-9]*")
+		for _, p := range processes {
+			if cwd, err := os.Readlink(p + "/cwd"); err == nil && strings.HasPrefix(cwd+"/", dir+"/") {
+				pid, _ := strconv.Atoi(filepath.Base(p))
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				killed[pid], left = true, true
+			}
+		}
+	}
+	for pid := range killed {
+		_, _ = syscall.Wait4(pid, nil, 0, nil)
+	}
+}
+
+// TestMain makes this process the parent of those that lose theirs: PostgreSQL takes one that nobody waited for as alive.
+func TestMain(m *testing.M) {
+	const becomeSubreaper = 36
+	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, becomeSubreaper, 1, 0)
+	os.Exit(m.Run())
+}
+
+// restarts ends the server in some way and starts it again.
+func (m *member) restarts(end func(*server)) {
+	m.t.Helper()
+	end(m.running)
+	m.start()
+}
+
+// probes checks what they say now.
+func (m *member) probes(want map[string]bool) {
+	m.t.Helper()
+	for probe, want := range want {
+		if out, err := m.script(m.t.Context(), "probe.sh", probe).CombinedOutput(); (err == nil) != want {
+			m.t.Errorf("the probe %s says %t: %s", probe, err == nil, out)
+		} else if want && len(out) > 0 {
+			m.t.Errorf("the probe %s is not silent: %s", probe, out)
+		}
+	}
+}
+
+// interrupted runs a script that is killed in the middle, later each time and at least so often, until it comes to its end.
+func (m *member) interrupted(name string, atLeast int) {
+	m.t.Helper()
+	after := 20 * time.Millisecond
+	for tries := 0; ; tries++ {
+		cmd := m.script(m.t.Context(), name)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			m.t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		select {
+		case err := <-ended:
+			if err != nil {
+				m.t.Fatalf("try %d: %v\n%s", tries, err, out.String())
+			}
+			if tries < atLeast {
+				m.t.Errorf("it was interrupted %d times only", tries)
+			}
+			return
+		case <-time.After(after):
+			lose(m.home())
+			<-ended
+		}
+		after = after * 3 / 2
+	}
+}
+
+func (m *member) port() string {
+	if p := m.env["PORT"]; p != "" {
+		return p
+	}
+	return m.env["PRIMARY_PORT"]
+}
+
+// query asks the server as the superuser.
+func (m *member) query(sql string) string {
+	m.t.Helper()
+	if m.engine == "postgresql" {
+		return m.must("psql", "--host="+m.env["SOCKETS"], "--port="+m.port(), "--username=postgres", "--dbname="+m.env["DATABASE"],
+			"--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1", "--command="+sql)
+	}
+	return m.must("mariadb", "--no-defaults", "--socket="+m.env["SOCKETS"]+"/server.sock", "--user=root", "--batch", "--raw",
+		"--skip-column-names", "--database="+m.env["DATABASE"], "--execute="+sql)
+}
+
+// login asks over the network, as an application does.
+func (m *member) login(user, password, sql string) string {
+	m.t.Helper()
+	args := []string{
+		"psql", "--host=127.0.0.1", "--port=" + m.port(), "--username=" + user, "--dbname=" + m.env["DATABASE"],
+		"--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--no-password", "--command=" + sql,
+	}
+	if m.engine != "postgresql" {
+		args = []string{
+			"mariadb", "--no-defaults", "--host=127.0.0.1", "--port=" + m.port(), "--user=" + user, "--batch", "--raw",
+			"--skip-column-names", "--database=" + m.env["DATABASE"], "--execute=" + sql,
+		}
+	}
+	cmd := m.script(m.t.Context(), args[0], args[1:]...)
+	cmd.Env = append(cmd.Env, "PGPASSWORD="+password, "MYSQL_PWD="+password)
+	out, _ := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out))
+}
+
+// eventually waits for an answer.
+func (m *member) eventually(sql, want string) {
+	m.t.Helper()
+	var got string
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
+		if got = m.query(sql); got == want {
+			return
+		}
+	}
+	m.t.Fatalf("%s: %q, want %q", sql, got, want)
+}

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Tells the kubelet how the member is. It takes at most 5 s, and is silent as long as all is well.
+#   startup, live  the server answers, though it may refuse: while it recovers from a crash, has too many connections or
+#                  cannot follow the primary, a restart would make things worse. Before it has a socket nobody can be asked.
+#   ready          it accepts connections, and a replica follows the primary or did so in the last GRACE seconds
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "${BASH_SOURCE[0]%/*}/lib.sh"
+
+# isready succeeds if connections are accepted, and fails with 1 if they are refused and with 2 if nobody answers.
+isready() { pg_isready --quiet --host="$SOCKETS" --port="$(port)" --username=postgres --dbname=postgres --timeout=4; }
+
+live() {
+  local status=0
+  if [ -S "$SOCKETS/.s.PGSQL.$(port)" ]; then
+    isready || status=$?
+  fi
+  [ "$status" -lt 2 ] || say "the server does not answer"
+  [ "$status" -lt 2 ]
+}
+
+# streaming prints yes if this replica is connected to the primary.
+streaming() {
+  local sql="SELECT 'yes' FROM pg_catalog.pg_stat_wal_receiver WHERE status = 'streaming'"
+  PGCONNECT_TIMEOUT=4 psql --host="$SOCKETS" --port="$(port)" --username=postgres --dbname=postgres --no-psqlrc --quiet \
+    --tuples-only --no-align --command="$sql" 2>/dev/null || true
+}
+
+ready() {
+  isready || {
+    say "the server does not accept connections"
+    return 1
+  }
+  if [ "$MEMBER" != 0 ]; then
+    follows "$PGDATA.followed" "$(streaming)"
+  fi
+}
+
+case ${1:-} in
+startup) live ;;
+live)
+  if [ "$MEMBER" != 0 ] && [ -e "$(follow_with)" ]; then
+    # A new password of the primary reaches a replica without a restart.
+    write_passfile replication-password "$(follow_with)" || true
+  fi
+  live
+  ;;
+ready) ready ;;
+*) give_up "probe.sh is told startup, live or ready" ;;
+esac
