@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -28,6 +29,7 @@ type member struct {
 	env     map[string]string
 	dir     string
 	running *server // the last one that was launched
+	sockets string  // those of the server, if they are not its own
 }
 
 // credentials are such that quoting them wrongly shows.
@@ -141,17 +143,18 @@ func (m *member) write(name, text string) {
 func (m *member) program(name, text string) {
 	m.t.Helper()
 	for dir := range strings.SplitSeq(m.env["PATH"], ":") {
-		if _, err := os.Stat(dir + "/" + name); err == nil {
+		if _, err := os.Stat(dir + "/" + name); err == nil && dir != m.home()+"/bin" {
 			text = "#!/bin/bash\nreal() { " + dir + "/" + name + ` "$@"; }` + "\n" + text + "\n"
 			break
 		}
 	}
-	m.write("bin/"+name, text)
-	if err := os.Chmod(m.dir+"/bin/"+name, 0o755); err != nil {
+	bin := strconv.Itoa(m.ordinal) + "/bin/"
+	m.write(bin+name, text)
+	if err := os.Chmod(m.dir+"/"+bin+name, 0o755); err != nil {
 		m.t.Fatal(err)
 	}
-	if !strings.HasPrefix(m.env["PATH"], m.dir+"/bin:") {
-		m.env["PATH"] = m.dir + "/bin:" + m.env["PATH"]
+	if dir := m.home() + "/bin:"; !strings.HasPrefix(m.env["PATH"], dir) {
+		m.env["PATH"] = dir + m.env["PATH"]
 	}
 }
 
@@ -192,10 +195,7 @@ func (m *member) own() {
 
 // replica is another member of the same database, on a port of its own.
 func (m *member) replica(ordinal int) *member {
-	r := &member{t: m.t, engine: m.engine, dir: m.dir, env: map[string]string{}}
-	for k, v := range m.env {
-		r.env[k] = v
-	}
+	r := &member{t: m.t, engine: m.engine, dir: m.dir, env: maps.Clone(m.env)}
 	r.place(ordinal)
 	r.env["PORT"] = strconv.Itoa(freePort(m.t))
 	return r
@@ -317,7 +317,7 @@ func (m *member) start() *server {
 func (m *member) becomes(s *server, probe string, want bool) {
 	m.t.Helper()
 	var out []byte
-	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
 		var err error
 		if out, err = m.script(m.t.Context(), "probe.sh", probe).CombinedOutput(); (err == nil) == want {
 			return
@@ -430,28 +430,52 @@ func (m *member) port() string {
 	return m.env["PRIMARY_PORT"]
 }
 
+// conninfo names the database, whatever its name looks like.
+func (m *member) conninfo() string {
+	return "dbname='" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(m.env["DATABASE"]) + "'"
+}
+
 // query asks the server as the superuser.
 func (m *member) query(sql string) string {
 	m.t.Helper()
-	if m.engine == "postgresql" {
-		return m.must("psql", "--host="+m.env["SOCKETS"], "--port="+m.port(), "--username=postgres", "--dbname="+m.env["DATABASE"],
-			"--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1", "--command="+sql)
+	answer, err := m.try(sql)
+	if err != nil {
+		m.t.Fatalf("%s: %v\n%s", sql, err, answer)
 	}
-	return m.must("mariadb", "--no-defaults", "--socket="+m.env["SOCKETS"]+"/server.sock", "--user=root", "--batch", "--raw",
-		"--skip-column-names", "--database="+m.env["DATABASE"], "--execute="+sql)
+	return answer
+}
+
+// try does the same, and the server may refuse.
+func (m *member) try(sql string) (string, error) {
+	sockets := m.env["SOCKETS"]
+	if m.sockets != "" {
+		sockets = m.sockets
+	}
+	args := []string{
+		"psql", "--host=" + sockets, "--port=" + m.port(), "--username=postgres", "--dbname=" + m.conninfo(),
+		"--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1", "--command=" + sql,
+	}
+	if m.engine != "postgresql" {
+		args = []string{
+			"mariadb", "--no-defaults", "--socket=" + sockets + "/server.sock", "--user=root", "--default-character-set=utf8mb4",
+			"--batch", "--raw", "--skip-column-names", "--database=" + m.env["DATABASE"], "--execute=" + sql,
+		}
+	}
+	out, err := m.script(m.t.Context(), args[0], args[1:]...).CombinedOutput()
+	return strings.TrimSpace(string(out)), err
 }
 
 // login asks over the network, as an application does.
 func (m *member) login(user, password, sql string) string {
 	m.t.Helper()
 	args := []string{
-		"psql", "--host=127.0.0.1", "--port=" + m.port(), "--username=" + user, "--dbname=" + m.env["DATABASE"],
+		"psql", "--host=127.0.0.1", "--port=" + m.port(), "--username=" + user, "--dbname=" + m.conninfo(),
 		"--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--no-password", "--command=" + sql,
 	}
 	if m.engine != "postgresql" {
 		args = []string{
-			"mariadb", "--no-defaults", "--host=127.0.0.1", "--port=" + m.port(), "--user=" + user, "--batch", "--raw",
-			"--skip-column-names", "--database=" + m.env["DATABASE"], "--execute=" + sql,
+			"mariadb", "--no-defaults", "--host=127.0.0.1", "--port=" + m.port(), "--user=" + user,
+			"--default-character-set=utf8mb4", "--batch", "--raw", "--skip-column-names", "--database=" + m.env["DATABASE"], "--execute=" + sql,
 		}
 	}
 	cmd := m.script(m.t.Context(), args[0], args[1:]...)
@@ -465,7 +489,7 @@ func (m *member) eventually(sql, want string) {
 	m.t.Helper()
 	var got string
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
-		if got = m.query(sql); got == want {
+		if got, _ = m.try(sql); got == want {
 			return
 		}
 	}

@@ -11,9 +11,12 @@ import (
 
 const checksum = "SELECT count(*) || ' ' || coalesce(md5(string_agg(id || ':' || text, ',' ORDER BY id)), '') FROM orders"
 
-// fill makes a table of so many orders.
+// fill makes a table of 1,000 orders.
 const fill = "CREATE TABLE orders (id int PRIMARY KEY, text text); " +
 	"INSERT INTO orders SELECT i, md5(i::text) FROM generate_series(1, 1000) AS i"
+
+// fillWith is the same for each engine.
+var fillWith = map[string]string{"postgresql": fill, "mariadb": fillMariaDB, "mysql": fillMariaDB}
 
 // A replica is a copy of the primary and follows it, over the network and with passwords of any kind.
 func TestReplicaFollowsThePrimary(t *testing.T) {

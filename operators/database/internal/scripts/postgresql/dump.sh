@@ -119,8 +119,9 @@ text() {
 
 # read_back reads the file $1 to its end: the list of contents is at the beginning.
 read_back() {
+  local end
   if [ "$FORMAT" = plain ]; then
-    [[ $(text "$1" | tail -n 5) == *'-- PostgreSQL database dump complete'* ]]
+    end=$(text "$1" | tail -n 5) && [[ $end == *'-- PostgreSQL database dump complete'* ]]
   else
     pg_restore --file=/dev/null "$1"
   fi

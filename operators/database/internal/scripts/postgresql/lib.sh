@@ -19,13 +19,10 @@
 port() { printf '%s' "${PORT:-$PRIMARY_PORT}"; }
 
 # literal prints a string as SQL has it, however the server is set.
-literal() {
-  local text=${1//\\/\\\\}
-  printf "E'%s'" "${text//\'/\'\'}"
-}
+literal() { printf "E'%s'" "$(replace "$(replace "$1" \\ \\\\)" "'" "''")"; }
 
 # identifier prints a name as SQL has it.
-identifier() { printf '"%s"' "${1//\"/\"\"}"; }
+identifier() { printf '"%s"' "$(replace "$1" '"' '""')"; }
 
 # major prints the major version of the program $1.
 major() { "$1" --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/'; }
@@ -42,19 +39,15 @@ check_major() {
 }
 
 # conninfo prints the setting of libpq for the database $1: a name alone can look like settings.
-conninfo() {
-  local text=${1//\\/\\\\}
-  printf "dbname='%s'" "${text//\'/\\\'}"
-}
+conninfo() { printf "dbname='%s'" "$(replace "$(replace "$1" \\ \\\\)" "'" "\\'")"; }
 
 # write_passfile writes the credential $1 into the file $2 as libpq reads it, each time it connects, so that no process has
 # it in its arguments or its environment. More than one process may write it at a time.
 write_passfile() {
   local text new
   text=$(credential "$1") || return
-  text=${text//\\/\\\\}
   new=$(mktemp "$2.XXXXXX") || return # which nobody else may read
-  printf '*:*:*:*:%s\n' "${text//:/\\:}" >"$new" && mv -f "$new" "$2"
+  printf '*:*:*:*:%s\n' "$(replace "$(replace "$text" \\ \\\\)" : '\:')" >"$new" && mv -f "$new" "$2"
 }
 
 # follow_with is the passfile with which a replica connects to the primary.

@@ -22,6 +22,16 @@ give_up() {
   exit 1
 }
 
+# replace prints $1 with $3 in place of each $2. What bash has for that treats backslashes differently in each version.
+replace() {
+  local rest=$1 text=''
+  while [[ $rest == *"$2"* ]]; do
+    text+=${rest%%"$2"*}$3
+    rest=${rest#*"$2"}
+  done
+  printf '%s' "$text$rest"
+}
+
 # attend runs a command, or a function in a shell of its own, and hears signals meanwhile.
 attend() {
   "$@" <&0 &

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Makes the data directory of a member if there is none: the first member's from nothing, the others' from a dump of it. It
+# may be ended at any time and begin again: what is not complete has another name.
+#
+# Beside the server's own files there are: series, the one of the server that the data are for; server-id, which is this
+# directory's alone, so that nobody takes one history for another; and replica, if they are those of a replica.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "${BASH_SOURCE[0]%/*}/lib.sh"
+
+partial=$DATADIR.partial
+
+# copy writes all databases of the primary, users included, into the private server, and from where to follow.
+copy() {
+  "$DUMP" --defaults-file=<(client_file replication replication-password "$PRIMARY_HOST" "$PRIMARY_PORT") --all-databases \
+    --single-transaction --master-data=1 --gtid --routines --triggers --events --hex-blob --default-character-set=utf8mb4 \
+    --max-allowed-packet=1G --ignore-table=mysql.gtid_slave_pos |
+    "$CLIENT" --no-defaults "${local_options[@]}" --socket="$private" --user=root --binary-mode --max-allowed-packet=1G
+}
+
+# seed makes a copy of the primary, if that can be reached and is of no later series.
+seed() {
+  local of status=0
+  of=$("$CLIENT" --defaults-file=<(client_file replication replication-password "$PRIMARY_HOST" "$PRIMARY_PORT") --batch \
+    --skip-column-names --connect-timeout=10 --execute='SELECT VERSION()' | sed -E 's/^([0-9]+\.[0-9]+).*/\1/') || return
+  if later "$of" "$(series)"; then
+    say "the primary is of $PRODUCT $of, which is later than this image"
+    return 1
+  fi
+  install "$partial" && start_private "$partial" --no-defaults --skip-log-bin --relay-log=relay \
+    --max-allowed-packet=1G --innodb-flush-log-at-trx-commit=0 || return
+  attend copy && [ -n "$(as_root "$private" <<<'SELECT @@GLOBAL.gtid_slave_pos')" ] || status=$?
+  stop_private || status=$?
+  printf '%s\n' "$of" >"$partial/series"
+  : >"$partial/replica"
+  return "$status"
+}
+
+if [ -e "$DATADIR" ]; then
+  [ -s "$DATADIR/series" ] || give_up "$DATADIR is there and holds no data of $PRODUCT: nothing is put over it"
+  check_series
+  exit 0
+fi
+rm -rf "$partial" "$DATADIR.followed"
+if [ "$MEMBER" = 0 ]; then
+  attend install "$partial" || give_up "the data directory cannot be made: the log of the container says why"
+  series >"$partial/series"
+else
+  check_credentials replication-password
+  until seed; do
+    say "the primary cannot be copied yet; trying again in 5 s"
+    rm -rf "$partial"
+    pause 5
+  done
+fi
+printf '%d\n' "$(($(od -An -N4 -tu4 /dev/urandom) % 4294967294 + 1))" >"$partial/server-id"
+put_in_place "$partial" "$DATADIR"

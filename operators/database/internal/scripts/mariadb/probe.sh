@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Tells the kubelet how the member is. It takes at most 5 s, and is silent as long as all is well.
+#   startup, live  the server answers, though it may refuse: while it has too many connections, or cannot follow the primary,
+#                  a restart would make things worse. Before it has a socket, as while it recovers, nobody can be asked.
+#   ready          it accepts connections, and a replica follows the primary or did so in the last GRACE seconds
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "${BASH_SOURCE[0]%/*}/lib.sh"
+
+answers() {
+  ping "$socket" || {
+    say "the server does not answer"
+    return 1
+  }
+}
+
+# following prints yes if this replica is connected to the primary and writes what it gets. One that has an old password gets
+# the new one: so it need not be restarted.
+following() {
+  local status
+  status=$(as_root "$socket" --column-names 2>/dev/null <<<'SHOW SLAVE STATUS\G') || return 0
+  case $status in
+  *'Slave_IO_Running: Yes'*'Slave_SQL_Running: Yes'*) printf yes ;;
+  *'Last_IO_Errno: 1045'*)
+    as_root "$socket" <<-SQL 2>/dev/null || true
+	SET SESSION sql_log_off = 1, sql_mode = '';
+	SET NAMES utf8mb4;
+	STOP SLAVE;
+	CHANGE MASTER TO MASTER_PASSWORD = $(literal "$(credential replication-password)");
+	START SLAVE;
+	SQL
+    ;;
+  esac
+}
+
+case ${1:-} in
+startup | live)
+  if [ -S "$socket" ]; then
+    answers
+  fi
+  ;;
+ready)
+  answers
+  if [ ! -e "$SOCKETS/prepared" ]; then
+    say "the server is not prepared; if that does not end, its log says why"
+    exit 1
+  fi
+  if [ "$MEMBER" != 0 ]; then
+    follows "$DATADIR.followed" "$(following)"
+  fi
+  ;;
+*) give_up "probe.sh is told startup, live or ready" ;;
+esac

@@ -1,0 +1,20 @@
+# shellcheck shell=bash disable=SC2034 # lib.sh and those that read it use these
+# What MariaDB and MySQL have other names for.
+PRODUCT=MariaDB SERVER=mariadbd CLIENT=mariadb DUMP=mariadb-dump ADMIN=mariadb-admin
+local_options=(--skip-ssl)
+dump_options=()
+
+# install makes a new data directory in $1. Root has no password, and gets in over the socket and nowhere else.
+install() {
+  local log
+  log=$({
+    mariadb-install-db --no-defaults --datadir="$1" --auth-root-authentication-method=normal --skip-test-db \
+      --skip-name-resolve && "$SERVER" --no-defaults --bootstrap --datadir="$1" <<-SQL
+	DELETE FROM mysql.global_priv WHERE User = 'root' AND Host <> 'localhost';
+	DELETE FROM mysql.proxies_priv;
+	SQL
+  } 2>&1) || {
+    say "$log"
+    return 1
+  }
+}

@@ -1,0 +1,348 @@
+package scripts_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	fillMariaDB = "CREATE TABLE orders (id int PRIMARY KEY, text varchar(64)); " +
+		"INSERT INTO orders SELECT seq, md5(seq) FROM seq_1_to_1000"
+	checksumMariaDB = "SELECT CONCAT(COUNT(*), ' ', MD5(GROUP_CONCAT(id, ':', text ORDER BY id))) FROM orders"
+)
+
+// followed is a primary with orders and a replica that follows it.
+func followed(t *testing.T) (primary, replica *member) {
+	t.Helper()
+	primary = started(t, "mariadb")
+	primary.login("app", credentials["password"], fillMariaDB)
+	replica = primary.replica(1)
+	replica.env["CONNECT_RETRY"] = "1"
+	replica.must("init.sh")
+	replica.start()
+	return primary, replica
+}
+
+// A replica is a copy of the primary, with its users and all that a database can have, and follows it.
+func TestMariaDBReplicaFollowsThePrimary(t *testing.T) {
+	t.Parallel()
+	primary := started(t, "mariadb")
+	if got := primary.query("SELECT @@max_connections"); got != "42" {
+		t.Errorf("max_connections is %s: the user's settings do not count", got)
+	}
+	primary.login("app", credentials["password"], fillMariaDB)
+	// As statements of an application, for which others would need the rights of root.
+	for _, sql := range []string{
+		"CREATE TRIGGER t BEFORE INSERT ON orders FOR EACH ROW SET NEW.text = CONCAT(NEW.text, '!')",
+		"CREATE FUNCTION one() RETURNS INT DETERMINISTIC RETURN 1", "CREATE VIEW seen AS SELECT * FROM orders",
+		"CREATE EVENT nightly ON SCHEDULE EVERY 1 SECOND DO DELETE FROM orders", "CREATE SEQUENCE numbers",
+	} {
+		if got := primary.login("app", credentials["password"], sql); got != "" {
+			t.Fatal(got)
+		}
+	}
+	primary.query("CREATE USER reader@'%' IDENTIFIED BY 'r'; GRANT SELECT, EXECUTE ON app.* TO reader@'%'")
+	replica := primary.replica(1)
+	replica.must("init.sh")
+	replica.start()
+	for i := range 20 {
+		if got := primary.login("app", credentials["password"],
+			"INSERT INTO orders SELECT seq, 'new' FROM seq_"+strconv.Itoa(2000+50*i)+"_to_"+strconv.Itoa(2049+50*i)); got != "" {
+			t.Fatal(got)
+		}
+	}
+	want := primary.query(checksumMariaDB)
+	if !strings.HasPrefix(want, "2000 ") {
+		t.Errorf("the primary has %s", want)
+	}
+	replica.eventually(checksumMariaDB, want)
+	if got := replica.login("reader", "r", "SELECT one(), COUNT(*) FROM seen"); got != "1\t2000" {
+		t.Errorf("the replica has %s", got)
+	}
+	if got := replica.login("app", credentials["password"], "DELETE FROM orders"); !strings.Contains(got, "read-only") {
+		t.Errorf("the replica accepts writes: %s", got)
+	}
+	for range 2 {
+		replica.restarts((*server).kill)
+		primary.restarts((*server).kill)
+		primary.login("app", credentials["password"], "INSERT INTO orders VALUES (NEXTVAL(numbers), 'after')")
+		replica.eventually(checksumMariaDB, primary.query(checksumMariaDB))
+	}
+}
+
+// Nobody gets in without the right password, root over no network, and no log has a password.
+func TestMariaDBPasswords(t *testing.T) {
+	t.Parallel()
+	m := newPrimary(t, "mariadb")
+	m.env["DATABASE"], m.env["DATABASE_USER"] = "o'rd`er_s \\ö", `o'wn"er\ö`
+	m.must("init.sh")
+	m.start()
+	if got := m.login(m.env["DATABASE_USER"], credentials["password"], "CREATE TABLE t (a int); SELECT database()"); got !=
+		m.env["DATABASE"] {
+		t.Errorf("the owner cannot work: %s", got)
+	}
+	m.query("CREATE DATABASE `o'rd``er-s \\ö`")
+	for user, password := range map[string]string{
+		m.env["DATABASE_USER"]: "", "root": "", "replication": credentials["password"], "": "", "mysql": "", "mariadb.sys": "",
+	} {
+		if got := m.login(user, password, "SELECT 'in'"); !strings.Contains(got, "Access denied") {
+			t.Errorf("%s gets in with %q: %s", user, password, got)
+		}
+	}
+	m.env["DATABASE"] = "o'rd`er-s \\ö"
+	if got := m.login(m.env["DATABASE_USER"], credentials["password"], "SELECT 1"); !strings.Contains(got, "Access denied") {
+		t.Errorf("the owner gets into another database: %s", got)
+	}
+	m.env["DATABASE"] = "mysql"
+	if got := m.login("replication", credentials["replication-password"], "SELECT current_user()"); got != "replication@%" {
+		t.Errorf("replicas do not get in: %s", got)
+	}
+	m.query("FLUSH LOGS")
+	logs, _ := filepath.Glob(m.env["DATADIR"] + "/*")
+	for _, file := range logs {
+		if text, _ := os.ReadFile(file); strings.Contains(string(text), credentials["password"][:8]) {
+			t.Errorf("%s has a password", file)
+		}
+	}
+}
+
+// A password that changed counts from the next start of the primary on, for the replicas as well.
+func TestMariaDBRotation(t *testing.T) {
+	t.Parallel()
+	primary, replica := followed(t)
+	for name := range credentials {
+		primary.write("credentials/"+name, "new "+name)
+	}
+	primary.query("DROP USER replication@'%'; CREATE USER root@'%'")
+	primary.env["DATABASE_USER"] = "somebody"
+	primary.write("config/strict.cnf", "[mysqld]\nplugin_load_add = simple_password_check\nstrict_password_validation = ON\n"+
+		"simple_password_check_digits = 9\n")
+	primary.restarts((*server).kill)
+	if got := primary.query("SELECT @@strict_password_validation"); got != "1" {
+		t.Error("the user's rule for passwords is gone")
+	}
+	for user, password := range map[string]string{"somebody": "new password", "replication": "new replication-password"} {
+		if got := primary.login(user, password, "SELECT current_user()"); got != user+"@%" {
+			t.Errorf("%s does not get in: %s", user, got)
+		}
+	}
+	primary.login("somebody", "new password", "INSERT INTO orders VALUES (5000, 'after')")
+	for want := primary.query(checksumMariaDB); replica.query(checksumMariaDB) != want; { // its probe tells it
+		replica.becomes(replica.running, "ready", true)
+	}
+	if got := replica.login("somebody", "new password", "SELECT COUNT(*) FROM orders"); got != "1001" {
+		t.Errorf("the new password is none of the replica: %s", got)
+	}
+	primary.write("credentials/replication-password", "newer")
+	primary.restarts((*server).stop)
+	primary.login("somebody", "new password", "INSERT INTO orders VALUES (5001, 'after')")
+	replica.restarts((*server).stop)
+	replica.eventually(checksumMariaDB, primary.query(checksumMariaDB))
+}
+
+// However often a script is ended in the middle, there are complete data in the end or none, and all of the primary's.
+func TestMariaDBInitIsInterrupted(t *testing.T) {
+	t.Parallel()
+	primary := newPrimary(t, "mariadb")
+	primary.interrupted("init.sh", 2)
+	primary.launch()
+	for _, after := range []time.Duration{100, 200, 400, 600} {
+		<-time.After(after * time.Millisecond)
+		primary.running.kill()
+		primary.launch()
+	}
+	primary.becomes(primary.running, "ready", true)
+	primary.login("app", credentials["password"], fillMariaDB)
+	replica := primary.replica(1)
+	replica.interrupted("init.sh", 2)
+	replica.start()
+	replica.eventually(checksumMariaDB, primary.query(checksumMariaDB))
+}
+
+// A replica waits for the primary, however long, and does not take part of it for all.
+func TestMariaDBReplicaWaitsForThePrimary(t *testing.T) {
+	t.Parallel()
+	primary := started(t, "mariadb")
+	primary.login("app", credentials["password"], fillMariaDB)
+	replica := primary.replica(1)
+	replica.program("sleep", `real 0.1`)
+	replica.program("mariadb-dump", `if [ -e "$SOCKETS/whole" ]; then real "$@"; else : >"$SOCKETS/whole"; real "$@" | head -c 3000; exit 2; fi`)
+	primary.running.stop()
+	cmd := replica.script(t.Context(), "init.sh")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	primary.start()
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	replica.start()
+	replica.eventually(checksumMariaDB, primary.query(checksumMariaDB))
+}
+
+// What may not be started, or written over, says why.
+func TestMariaDBRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		file, text   string
+		script, says string
+	}{
+		"data of a later series":   {"0/data/series", "99.1\n", "init.sh", "the data are of MariaDB 99.1 and the image is"},
+		"the same when it starts":  {"0/data/series", "99.1\n", "run.sh", "go back to version 99.1"},
+		"somebody else's files":    {"0/data/precious", "x", "init.sh", "nothing is put over it"},
+		"no data":                  {"config/other.cnf", "", "run.sh", "was not initialized"},
+		"a password of two lines":  {"credentials/password", "a\nb", "run.sh", "more than one line"},
+		"no password of a replica": {"credentials/replication-password", "", "run.sh", "replication-password is empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newPrimary(t, "mariadb")
+			m.write(c.file, c.text)
+			if strings.HasPrefix(c.file, "credentials") {
+				m.write("0/data/series", "5.5\n")
+			}
+			if why := m.refused(c.script); !strings.Contains(why, c.says) {
+				t.Errorf("it says %q, want %q", why, c.says)
+			}
+			if got := m.read(c.file); got != c.text {
+				t.Errorf("the file has %q", got)
+			}
+		})
+	}
+}
+
+// There is one primary, whatever somebody does to a replica, and however the replica ends after that.
+func TestMariaDBPromotedReplicaIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*server){"stopped": (*server).stop, "killed": (*server).kill} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, replica := followed(t)
+			replica.restarts(end) // which is fine as long as it only follows
+			replica.query("STOP SLAVE; SET GLOBAL read_only = OFF; INSERT INTO orders VALUES (5000, 'only here')")
+			replica.query("FLUSH LOGS; FLUSH LOGS")
+			end(replica.running)
+			if why := replica.refused("run.sh"); !strings.Contains(why, "member 1 has writes of its own") {
+				t.Errorf("it says %q", why)
+			}
+			replica.env["MEMBER"] = "0"
+			if why := replica.refused("run.sh"); !strings.Contains(why, "are those of a replica") {
+				t.Errorf("it says %q", why)
+			}
+		})
+	}
+}
+
+// A replica does not follow a primary of another history, which may have the same numbers.
+func TestMariaDBOtherHistory(t *testing.T) {
+	t.Parallel()
+	primary, replica := followed(t)
+	primary.running.stop()
+	if err := os.RemoveAll(primary.env["DATADIR"]); err != nil {
+		t.Fatal(err)
+	}
+	primary.must("init.sh")
+	primary.start()
+	primary.login("app", credentials["password"], fillMariaDB)
+	for i := range 20 {
+		primary.login("app", credentials["password"], "INSERT INTO orders VALUES ("+strconv.Itoa(5000+i)+", 'other')")
+	}
+	replica.running.stop()
+	replica.launch()
+	replica.eventually("SELECT COUNT(*) FROM orders", "1000")
+	for got := ""; !strings.Contains(got, "\t1236\t"); { // it says so
+		got, _ = replica.try("SHOW SLAVE STATUS")
+	}
+	if got := replica.query("SELECT COUNT(*) FROM orders"); got != "1000" {
+		t.Errorf("the replica has %s", got)
+	}
+	replica.env["GRACE"] = "0"
+	replica.probes(map[string]bool{"live": true, "ready": false})
+}
+
+// A server of a later series upgrades the data before anybody reaches it, as often as it is ended in the middle of that.
+func TestMariaDBUpgrade(t *testing.T) {
+	t.Parallel()
+	m := started(t, "mariadb")
+	m.login("app", credentials["password"], fillMariaDB)
+	m.running.kill()
+	m.write("0/data/series", "10.2\n")
+	m.program("mariadb-upgrade", `real "$@" && : >"$SOCKETS/upgraded" && exec sleep 60`)
+	m.launch()
+	m.appears(m.env["SOCKETS"] + "/upgraded")
+	if got := m.login("app", credentials["password"], "SELECT 1"); got == "1" {
+		t.Error("it can be reached while it is upgraded")
+	}
+	m.probes(map[string]bool{"startup": true, "live": true, "ready": false})
+	m.running.kill()
+	if got := m.read("0/data/series"); got != "10.2\n" {
+		t.Errorf("the series is %s before the end", got)
+	}
+	m.program("mariadb-upgrade", `real "$@" && : >"$SOCKETS/upgraded"`)
+	m.start()
+	m.appears(m.env["SOCKETS"] + "/upgraded")
+	if got := m.login("app", credentials["password"], "SELECT COUNT(*) FROM orders"); got != "1000" || m.read("0/data/series") == "10.2\n" {
+		t.Errorf("it has %s", got)
+	}
+}
+
+// The kubelet neither restarts a server that would be no better after, nor sends work to one that does none.
+func TestMariaDBProbes(t *testing.T) {
+	t.Parallel()
+	primary := newPrimary(t, "mariadb")
+	primary.must("init.sh")
+	primary.probes(map[string]bool{"startup": true, "live": true, "ready": false}) // it is being prepared
+	primary.start()
+	primary.probes(map[string]bool{"startup": true, "live": true, "ready": true})
+	primary.login("app", credentials["password"], fillMariaDB)
+
+	replica := primary.replica(1)
+	replica.env["CONNECT_RETRY"] = "1"
+	replica.must("init.sh")
+	primary.running.stop()
+	replica.launch()
+	replica.eventually("SELECT COUNT(*) FROM orders", "1000")
+	replica.probes(map[string]bool{"startup": true, "live": true, "ready": false}) // it never followed
+	primary.start()
+	replica.becomes(replica.running, "ready", true)
+	primary.running.stop()
+	replica.probes(map[string]bool{"live": true, "ready": true}) // for GRACE seconds
+	replica.restarts((*server).stop)                             // also if it was restarted
+	replica.env["GRACE"] = "0"
+	replica.probes(map[string]bool{"live": true, "ready": false})
+	primary.start()
+	replica.becomes(replica.running, "ready", true)
+	replica.query("SET SESSION sql_log_bin = 0; INSERT INTO orders VALUES (5000, 'only here')")
+	primary.login("app", credentials["password"], "INSERT INTO orders VALUES (5000, 'here as well')")
+	replica.becomes(replica.running, "ready", false) // it cannot write what it gets
+
+	full := primary.script(t.Context(), "bash", "-c", `for i in {1..44}; do mariadb --no-defaults --socket="$SOCKETS/server.sock" `+
+		`--user=root --execute="SELECT SLEEP(60)" & done; wait`)
+	if err := full.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for got := ""; !strings.Contains(got, "Too many connections"); {
+		got = primary.login("app", credentials["password"], "SELECT 1")
+	}
+	primary.probes(map[string]bool{"live": true, "ready": true})
+	_ = syscall.Kill(-full.Process.Pid, syscall.SIGKILL)
+	_ = full.Wait()
+
+	_ = syscall.Kill(primary.running.pid, syscall.SIGSTOP)
+	primary.probes(map[string]bool{"live": false, "ready": false})
+	primary.running.kill() // which leaves its socket
+	primary.start()
+
+	primary.running.stop()
+	primary.env["DATABASE"] = strings.Repeat("n", 65) // which cannot be made
+	server := primary.launch()
+	for !strings.Contains(server.log.String(), "ready for connections") {
+		primary.probes(map[string]bool{"ready": false})
+	}
+	primary.probes(map[string]bool{"live": true, "ready": false})
+}

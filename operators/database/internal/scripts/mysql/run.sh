@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Runs the server. Before it serves anybody, its users and their passwords become those of CREDENTIALS: so a password that
+# changed, or data that came from elsewhere, need a restart and nothing else. The server keeps passwords out of its logs.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "${BASH_SOURCE[0]%/*}/lib.sh"
+
+# prepare prints what the server does before it serves anybody. If a statement fails, the last is not reached, and probe.sh
+# sees that.
+prepare() {
+  local owner
+  owner="$(literal "$DATABASE_USER")@'%'"
+  cat <<-SQL
+	SET SESSION sql_mode = '';
+	SET NAMES utf8mb4;
+	CREATE DATABASE IF NOT EXISTS $(identifier "$DATABASE") CHARACTER SET utf8mb4;
+	CREATE USER IF NOT EXISTS $owner IDENTIFIED BY $(literal "$(credential password)");
+	ALTER USER $owner IDENTIFIED BY $(literal "$(credential password)");
+	GRANT ALL ON $(granted "$DATABASE").* TO $owner;
+	SELECT 1 INTO OUTFILE $(literal "$SOCKETS/prepared");
+	SQL
+}
+
+[ -s "$DATADIR/series" ] || give_up "there are no data in $DATADIR: the member was not initialized"
+[ "$MEMBER" = 0 ] || give_up "member $MEMBER cannot be a copy of the primary: there is no replication of MySQL"
+check_series
+check_credentials password
+rm -f "$socket" "$SOCKETS/prepared" # of a container that was killed: probe.sh would take them for those of a server
+write_settings
+if later "$(series)" "$(<"$DATADIR/series")"; then
+  series >"$DATADIR/series" # the server upgrades the data when it starts, and refuses them later if it cannot go back
+fi
+exec "$SERVER" --defaults-file="$SOCKETS/server.cnf" --datadir="$DATADIR" --skip-name-resolve --secure-file-priv="$SOCKETS" \
+  --skip-log-bin --loose-mysqlx=OFF --socket="$socket" --pid-file="$SOCKETS/server.pid" --bind-address="${LISTEN:-*}" \
+  --port="${PORT:-$PRIMARY_PORT}" --init-file=<(prepare) "$@"

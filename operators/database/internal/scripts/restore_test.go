@@ -1,0 +1,177 @@
+package scripts_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// into is a job that restores into another database of the same server, which is empty.
+func (m *member) into(t *testing.T, database, name string) *member {
+	t.Helper()
+	m.query("CREATE DATABASE " + database + " OWNER app")
+	other := m.job(t)
+	other.env["DATABASE"], other.env["BACKUPS"], other.env["NAME"] = database, m.env["BACKUPS"], name
+	return other
+}
+
+// set sets some of the environment.
+func (m *member) set(settings string) {
+	for setting := range strings.FieldsSeq(settings) {
+		key, value, _ := strings.Cut(setting, "=")
+		m.env[key] = value
+	}
+}
+
+// What was dumped is what is restored, once, and only into an empty database; and it is what the dump tells.
+func TestDumpAndRestore(t *testing.T) {
+	t.Parallel()
+	server := dumping(t, "postgresql")
+	server.login("app", credentials["password"], `CREATE SCHEMA "Odd'\ö"; CREATE TABLE "Odd'\ö"."Ta""ble" AS SELECT 1 AS a;
+		CREATE VIEW seen AS SELECT * FROM orders; CREATE FUNCTION one() RETURNS int LANGUAGE sql AS 'SELECT 1';
+		CREATE UNLOGGED TABLE light (); CREATE SEQUENCE s`)
+	before := server.query(checksum)
+	for name, c := range map[string]struct{ env, location string }{
+		"custom":               {"", "/app.dump"},
+		"custom, uncompressed": {"COMPRESSION=0 VERIFY=none", "/app.dump"},
+		"custom, by a restore": {"VERIFY=restore", "/app.dump"},
+		"plain, by a restore":  {"FORMAT=plain VERIFY=restore", "/app.sql.gz"},
+		"plain, uncompressed":  {"FORMAT=plain COMPRESSION=0", "/app.sql"},
+		"directory":            {"FORMAT=directory VERIFY=restore", ""},
+		"directory, and roles": {"FORMAT=directory GLOBALS=true COMPRESSION=9", ""},
+		"custom, and roles":    {"GLOBALS=true", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := server.job(t)
+			m.set(c.env)
+			got := m.dump("20261101T0200")
+			if got.Name != "20261101T0200" || got.Location != "20261101T0200"+c.location || len(got.SHA256) != 64 ||
+				got.SizeBytes < 1000 || !strings.HasPrefix(got.ServerVersion, "1") || got.Seconds == nil {
+				t.Errorf("it tells %+v", got)
+			}
+			if verified := m.env["VERIFY"]; got.Verified != verified && (verified != "" || got.Verified != "list") {
+				t.Errorf("it is verified by %q", got.Verified)
+			}
+			if why := m.refused("restore.sh"); !strings.Contains(why, "is not empty: nothing is put over it") {
+				t.Errorf("it says %q", why)
+			}
+			other := m.into(t, `"`+name+`"`, "")
+			other.env["DATABASE"] = name
+			for range 2 { // the second time it was done before
+				if done := other.tells("restore.sh"); done.Name != got.Name || done.Seconds == nil {
+					t.Errorf("it tells %+v", done)
+				}
+				if after := other.query(checksum); after != before {
+					t.Errorf("%s was dumped, and %s restored", before, after)
+				}
+			}
+			if after := other.query(`SELECT one() || ' ' || count(*) FROM seen, "Odd'\ö"."Ta""ble"`); after != "1 1000" {
+				t.Errorf("there is %s", after)
+			}
+			other.env["NAME"] = "20261101T0300"
+			if why := other.refused("restore.sh"); !strings.Contains(why, "there is no dump") {
+				t.Errorf("it says %q", why)
+			}
+			if m.env["GLOBALS"] == "true" {
+				roles, err := os.ReadFile(m.env["BACKUPS"] + "/20261101T0200/%globals.sql")
+				if text := string(roles); err != nil || strings.Contains(text, "SCRAM") || !strings.Contains(text, "CREATE ROLE app;") {
+					t.Errorf("the roles are %v %s", err, text)
+				}
+			}
+		})
+	}
+}
+
+// The roles of a dump are those of another server once they were loaded there.
+func TestGlobalsAreRestored(t *testing.T) {
+	t.Parallel()
+	m := dumping(t, "postgresql")
+	m.query("CREATE ROLE reader; GRANT reader TO app")
+	m.env["GLOBALS"] = "true"
+	m.dump("1")
+	other := started(t, "postgresql")
+	out, err := other.script(t.Context(), "psql", "--host="+other.env["SOCKETS"], "--port="+other.port(), "--username=postgres",
+		"--dbname=app", "--file="+m.env["BACKUPS"]+"/1/%globals.sql").CombinedOutput()
+	if got := other.query("SELECT pg_has_role('app', 'reader', 'member')"); got != "t" || err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A dump can have several databases, and a database any name.
+func TestDumpOfSeveralDatabases(t *testing.T) {
+	t.Parallel()
+	server := newPrimary(t, "postgresql")
+	server.env["DATABASE"] = `host=nowhere/ö'"\`
+	server.must("init.sh")
+	server.start()
+	server.login("app", credentials["password"], fill)
+	server.env["HOST"], server.env["PORT"] = "127.0.0.1", server.port()
+	m := server.job(t)
+	before := m.query(checksum)
+	if got := m.dump("odd"); got.Location != "odd/host%3Dnowhere%2F%C3%B6%27%22%5C.dump" {
+		t.Errorf("it is at %s", got.Location)
+	}
+	other := m.into(t, "app", "odd")
+	other.must("restore.sh")
+	if after := other.query(checksum); after != before {
+		t.Errorf("%s was dumped, and %s restored", before, after)
+	}
+	m.query("CREATE DATABASE second OWNER app")
+	m.query("CREATE DATABASE third OWNER app")
+	m.env["DATABASE"] = "second"
+	m.login("app", credentials["password"], "CREATE TABLE orders (id int, text text); INSERT INTO orders VALUES (1, 'second')")
+	m.env["DATABASES"], m.env["VERIFY"] = "second third", "restore"
+	if got := m.dump("several"); got.Location != "several" || got.SizeBytes < 1000 {
+		t.Errorf("it tells %+v", got)
+	}
+	other = m.into(t, "fourth", "several")
+	if why := other.refused("restore.sh"); !strings.Contains(why, "has none of the name fourth") {
+		t.Errorf("it says %q", why)
+	}
+	m.env["DATABASE"] = "second"
+	m.login("app", credentials["password"], "DROP TABLE orders")
+	m.must("restore.sh")
+	if after := m.query("SELECT text FROM orders"); after != "second" {
+		t.Errorf("%s was restored", after)
+	}
+}
+
+// A dump that was damaged since is not restored, and leaves the database empty.
+func TestDamagedDumpIsNotRestored(t *testing.T) {
+	t.Parallel()
+	server := dumping(t, "postgresql")
+	for format, file := range map[string]string{"custom": "app.dump", "plain": "app.sql.gz", "directory": "app.dir/toc.dat"} {
+		t.Run(format, func(t *testing.T) {
+			t.Parallel()
+			m := server.job(t)
+			m.env["FORMAT"] = format
+			m.dump("a")
+			other := m.into(t, format, "a")
+			file := filepath.Join(m.env["BACKUPS"], "a", file)
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text[len(text)-100] ^= 1
+			if err := os.WriteFile(file, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if why := other.refused("restore.sh"); !strings.Contains(why, "is not what it was when it was written") {
+				t.Errorf("it says %q", why)
+			}
+			// Somebody who knows better makes the checksums right.
+			if err := os.WriteFile(file, text[:len(text)-200], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			m.must("bash", "-c", `cd "$BACKUPS/a" && sha256sum $(sed 's/.* //' SHA256SUMS) >new && mv new SHA256SUMS`)
+			if why := other.refused("restore.sh"); !strings.Contains(why, "cannot be restored") {
+				t.Errorf("it says %q", why)
+			}
+			if got := other.query("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"); got != "0" {
+				t.Errorf("there are %s tables", got)
+			}
+		})
+	}
+}
