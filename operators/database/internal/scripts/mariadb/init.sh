@@ -43,6 +43,7 @@ if [ -e "$DATADIR" ]; then
 fi
 rm -rf "$partial" "$DATADIR.followed"
 if [ "$MEMBER" = 0 ]; then
+  check_begun
   attend install "$partial" || give_up "the data directory cannot be made: the log of the container says why"
   series >"$partial/series"
 else

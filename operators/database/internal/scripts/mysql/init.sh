@@ -12,6 +12,7 @@ if [ -e "$DATADIR" ]; then
   exit 0
 fi
 [ "$MEMBER" = 0 ] || give_up "member $MEMBER cannot be a copy of the primary: there is no replication of MySQL"
+check_begun
 rm -rf "$partial"
 attend install "$partial" || give_up "the data directory cannot be made: the log of the container says why"
 series >"$partial/series"

@@ -9,6 +9,7 @@ partial=$PGDATA.partial
 
 # The roles and the database are made before each start, by run.sh.
 make_primary() {
+  check_begun
   check_credentials superuser-password
   attend initdb --pgdata="$partial" --username=postgres --pwfile="$CREDENTIALS/superuser-password" --encoding=UTF8 \
     --locale=C.UTF-8 --auth-local=trust --auth-host=scram-sha-256 --data-checksums >/dev/null

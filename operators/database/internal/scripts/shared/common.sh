@@ -94,3 +94,11 @@ follows() {
     return 1
   fi
 }
+
+# check_begun refuses to make data for a primary that had some. BEGUN is a file that is there if it had, if it is set.
+check_begun() {
+  if [ -n "${BEGUN:-}" ] && [ -e "$BEGUN" ]; then
+    give_up "the primary had data, and its volume is empty: restore the volume, or make a new Database with bootstrapFrom;" \
+      "to begin with an empty database instead, annotate the Database with techoral.com/begin-anew=true"
+  fi
+}
