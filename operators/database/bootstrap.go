@@ -20,7 +20,8 @@ type origin struct {
 	volume      string // of a volume: the VolumeSnapshot
 }
 
-// origin finds what the Database begins with. It is asked for only until the Database has begun, so that what it began with may
+// origin finds what the Database begins with. It is asked for only until the Database has begun, so that what it began with
+// may
 // go afterwards.
 func (is *observed) origin() (origin, error) {
 	from := is.Object.Spec.BootstrapFrom
@@ -81,7 +82,8 @@ func (is *observed) bootstrapVolume(member int, claim *corev1.PersistentVolumeCl
 	return nil
 }
 
-// restore sees to the Job that puts a dump in place, once there is a primary for it, and reports whether the Database has its
+// restore sees to the Job that puts a dump in place, once there is a primary for it, and reports whether the Database has
+// its
 // data. Until then no client reaches it.
 func (is *observed) restore(need []sdk.Planned) (bool, error) {
 	db := is.Object

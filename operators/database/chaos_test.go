@@ -13,7 +13,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/chaos"
 )
 
-// Every fault at every moment where it can matter in the life of a database, from its first volume to its end, with which the
+// Every fault at every moment where it can matter in the life of a database, from its first volume to its end, with which
+// the
 // data stay. With -short some are tried.
 func TestEverythingThatCanGoWrong(t *testing.T) {
 	t.Parallel()

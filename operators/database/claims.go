@@ -30,34 +30,14 @@ func (is *observed) claims() ([]sdk.Planned, resource.Quantity, error) {
 	var all []*corev1.PersistentVolumeClaim
 	grows := map[string]bool{}
 	for member := range desired.MaxMembers {
-		want := desired.Data(db, member, size)
-		live, exists := sdk.Live(is.Pass, want.DeepCopy())
-		options := is.retained()
-		switch isMember := member < int(db.Members()); {
-		case !isMember && !exists:
-			continue
-		case !isMember && db.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled == "Delete" && !db.Spec.DeletionProtection:
-			if metav1.IsControlledBy(live, db) {
-				continue // it goes
-			}
-			options = nil // it becomes one that goes
+		claim, live, grow, err := is.claim(member, size)
+		if err != nil {
+			return nil, size, err
 		}
-		if exists {
-			if grows[want.Name], err = is.expandable(live, size); err != nil {
-				return nil, size, err
-			}
-			want.Spec.Resources.Requests[corev1.ResourceStorage] = storage.Request(live, size, grows[want.Name])
-			keepClass(want, live)
-			all = append(all, live)
-		} else { // what a former Database left may be larger: it is looked at once it is ours
-			if err := is.bootstrapVolume(member, want); err != nil {
-				return nil, size, err
-			}
-			options = append(options, sdk.CreateOnly())
+		if live != nil {
+			all, grows[live.Name] = append(all, live), grow
 		}
-		options = append(options, sdk.AdoptIf(readable(db)), sdk.ReadyWhen(bound))
-		claim := sdk.Apply(is.Pass, want, options...)
-		if member < int(db.Members()) {
+		if claim != nil && member < int(db.Members()) {
 			need = append(need, claim)
 		}
 	}
@@ -67,6 +47,41 @@ func (is *observed) claims() ([]sdk.Planned, resource.Quantity, error) {
 		size = storage.Asked(&set.Spec.VolumeClaimTemplates[0])
 	}
 	return need, size, nil
+}
+
+// claim sees to the claim of one member, or of one that was a member. It returns it as planned and as it is, nil if it is
+// neither, and whether it can grow.
+func (is *observed) claim(member int, size resource.Quantity) (
+	planned sdk.Planned, live *corev1.PersistentVolumeClaim, grows bool, err error,
+) {
+	db := is.Object
+	want := desired.Data(db, member, size)
+	live, exists := sdk.Live(is.Pass, want.DeepCopy())
+	options := is.retained()
+	switch isMember := member < int(db.Members()); {
+	case !isMember && !exists:
+		return nil, nil, false, nil
+	case !isMember && db.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled == "Delete" && !db.Spec.DeletionProtection:
+		if metav1.IsControlledBy(live, db) {
+			return nil, nil, false, nil // it goes
+		}
+		options = nil // it becomes one that goes
+	}
+	if exists {
+		if grows, err = is.expandable(live, size); err != nil {
+			return nil, nil, false, err
+		}
+		want.Spec.Resources.Requests[corev1.ResourceStorage] = storage.Request(live, size, grows)
+		keepClass(want, live)
+	} else { // what a former Database left may be larger: it is looked at once it is ours
+		live = nil
+		if err := is.bootstrapVolume(member, want); err != nil {
+			return nil, nil, false, err
+		}
+		options = append(options, sdk.CreateOnly())
+	}
+	options = append(options, sdk.AdoptIf(readable(db)), sdk.ReadyWhen(bound))
+	return sdk.Apply(is.Pass, want, options...), live, grows, nil
 }
 
 // expandable reports whether a claim that is too small can grow. Of others it is not asked, so that their classes are not

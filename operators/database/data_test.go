@@ -17,14 +17,17 @@ import (
 // kept are the objects that outlive a Database, by their UIDs.
 func kept(k *testkit.K) map[string]types.UID {
 	all := map[string]types.UID{}
-	for _, o := range []client.Object{claim("data-a-db-0"), claim("data-a-db-1"), claim("a-db-backup"), secret("a-db-credentials")} {
+	for _, o := range []client.Object{
+		claim("data-a-db-0"), claim("data-a-db-1"), claim("a-db-backup"), secret("a-db-credentials"),
+	} {
 		k.Get(o)
 		all[o.GetName()] = o.GetUID()
 	}
 	return all
 }
 
-// Hard scenario 2e.3: the data and the credentials outlive a Database, however it is deleted and whether the operator runs or
+// Hard scenario 2e.3: the data and the credentials outlive a Database, however it is deleted and whether the operator runs
+// or
 // not, and the next one of that name has them. With Delete nothing is left.
 func TestDeletion(t *testing.T) {
 	t.Parallel()

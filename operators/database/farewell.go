@@ -16,7 +16,8 @@ import (
 func (o *Options) finalize(_ context.Context, p *sdk.Pass[*v1.Database]) error {
 	db := p.Object
 	if db.Spec.DeletionProtection {
-		return sdk.Wait("DeletionProtected", "spec.deletionProtection is true: nothing is deleted before somebody sets it to false")
+		return sdk.Wait("DeletionProtected",
+			"spec.deletionProtection is true: nothing is deleted before somebody sets it to false")
 	}
 	if db.Spec.DeletionPolicy != v1.DeletionSnapshot {
 		return nil

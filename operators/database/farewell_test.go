@@ -24,7 +24,8 @@ func TestDeletionProtection(t *testing.T) {
 		switch o.GetKind() {
 		case "ValidatingAdmissionPolicyBinding": // other tests are in the same cluster
 			here := map[string]any{"kubernetes.io/metadata.name": k.Namespace}
-			if err := unstructured.SetNestedMap(o.Object, here, "spec", "matchResources", "namespaceSelector", "matchLabels"); err != nil {
+			path := []string{"spec", "matchResources", "namespaceSelector", "matchLabels"}
+			if err := unstructured.SetNestedMap(o.Object, here, path...); err != nil {
 				t.Fatal(err)
 			}
 			k.Apply(&o)

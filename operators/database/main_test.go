@@ -3,7 +3,6 @@ package database_test
 import (
 	"context"
 	"fmt"
-	"github.com/homeostat-dev/homeostat/testkit/recorder"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/database"
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
 func TestMain(m *testing.M) {

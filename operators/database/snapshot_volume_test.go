@@ -57,7 +57,8 @@ func ofVolume(name string) *v1.DBSnapshot {
 	return o
 }
 
-// Copies of volumes, from a cluster that has none of their kind to their deletion, the oldest first. Those that are held stay,
+// Copies of volumes, from a cluster that has none of their kind to their deletion, the oldest first. Those that are held
+// stay,
 // and so do those that the DBSnapshot leaves.
 func TestVolumeSnapshots(t *testing.T) {
 	t.Parallel()

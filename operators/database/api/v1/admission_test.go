@@ -39,22 +39,32 @@ func TestBadDatabasesAreRefusedWithASentence(t *testing.T) {
 	k := testkit.New(t)
 	const good = "engine: postgresql, version: '16', storage: 1Gi"
 	for why, c := range map[string]struct{ name, spec, field, want string }{
-		"long name":           {strings.Repeat("a", 43), good, "metadata", "choose at most 42"},
-		"name with a dot":     {"a.b", good, "metadata", "choose at most 42"},
-		"name from a digit":   {"1a", good, "metadata", "beginning with a letter"},
-		"no engine":           {"a", "version: '16', storage: 1Gi", "spec.engine", "Required value"},
-		"no version":          {"a", "engine: mysql, storage: 1Gi", "spec.version", "Required value"},
-		"no storage":          {"a", "engine: mysql, version: '8'", "spec.storage", "Required value"},
-		"unknown engine":      {"a", "engine: oracle, version: '16', storage: 1Gi", "spec.engine", "Unsupported value"},
-		"latest":              {"a", "engine: postgresql, version: latest, storage: 1Gi", "spec.version", "must begin with the number"},
-		"injected tag":        {"a", "engine: postgresql, version: '16@sha256:1', storage: 1Gi", "spec.version", "must begin with"},
-		"storage of nothing":  {"a", "engine: postgresql, version: '16', storage: 0Gi", "spec.storage", "greater than 0 in Mi, Gi or Ti"},
-		"storage in bytes":    {"a", "engine: postgresql, version: '16', storage: '100'", "spec.storage", "in Mi, Gi or Ti"},
-		"no replicas":         {"a", good + ", replicas: 0", "spec.replicas", "greater than or equal to 1"},
-		"six replicas":        {"a", good + ", replicas: 6", "spec.replicas", "less than or equal to 5"},
-		"replicas of mysql":   {"a", "engine: mysql, version: '8.4', storage: 1Gi, replicas: 2", "spec.replicas", "not supported for mysql"},
-		"image with a space":  {"a", good + ", image: 'a b'", "spec.image", "no white space"},
-		"setting of ours":     {"a", good + ", configuration: {listen_addresses: '*'}", "spec.configuration", "the operator's own"},
+		"long name":         {strings.Repeat("a", 43), good, "metadata", "choose at most 42"},
+		"name with a dot":   {"a.b", good, "metadata", "choose at most 42"},
+		"name from a digit": {"1a", good, "metadata", "beginning with a letter"},
+		"no engine":         {"a", "version: '16', storage: 1Gi", "spec.engine", "Required value"},
+		"no version":        {"a", "engine: mysql, storage: 1Gi", "spec.version", "Required value"},
+		"no storage":        {"a", "engine: mysql, version: '8'", "spec.storage", "Required value"},
+		"unknown engine":    {"a", "engine: oracle, version: '16', storage: 1Gi", "spec.engine", "Unsupported value"},
+		"latest": {
+			"a", "engine: postgresql, version: latest, storage: 1Gi", "spec.version", "must begin with the number",
+		},
+		"injected tag": {
+			"a", "engine: postgresql, version: '16@sha256:1', storage: 1Gi", "spec.version", "must begin with",
+		},
+		"storage of nothing": {
+			"a", "engine: postgresql, version: '16', storage: 0Gi", "spec.storage", "greater than 0 in Mi, Gi or Ti",
+		},
+		"storage in bytes": {"a", "engine: postgresql, version: '16', storage: '100'", "spec.storage", "in Mi, Gi or Ti"},
+		"no replicas":      {"a", good + ", replicas: 0", "spec.replicas", "greater than or equal to 1"},
+		"six replicas":     {"a", good + ", replicas: 6", "spec.replicas", "less than or equal to 5"},
+		"replicas of mysql": {
+			"a", "engine: mysql, version: '8.4', storage: 1Gi, replicas: 2", "spec.replicas", "not supported for mysql",
+		},
+		"image with a space": {"a", good + ", image: 'a b'", "spec.image", "no white space"},
+		"setting of ours": {
+			"a", good + ", configuration: {listen_addresses: '*'}", "spec.configuration", "the operator's own",
+		},
 		"with a dash":         {"a", good + ", configuration: {server-id: '3'}", "spec.configuration", "the operator's own"},
 		"two lines":           {"a", good + `, configuration: {work_mem: "4MB\nport = 1"}`, "spec.configuration", "has one line"},
 		"name of no setting":  {"a", good + ", configuration: {'a b': '1'}", "spec.configuration", "letters, digits, dashes"},
@@ -62,17 +72,27 @@ func TestBadDatabasesAreRefusedWithASentence(t *testing.T) {
 		"quoted database":     {"a", good + `, databaseName: 'a"b'`, "spec.databaseName", "lower-case letters"},
 		"owner of its own":    {"a", good + ", username: replication", "spec.username", "that the server has itself"},
 		"no schedule":         {"a", good + ", backup: {schedule: daily}", "spec.backup.schedule", "must have five fields"},
-		"six fields":          {"a", good + ", backup: {schedule: '0 0 2 * * *'}", "spec.backup.schedule", "must have five fields"},
-		"no time zone":        {"a", good + ", backup: {timeZone: ''}", "spec.backup.timeZone", "at least 1 chars long"},
-		"keep no dump":        {"a", good + ", backup: {retention: {count: 0}}", "spec.backup.retention.count", "greater than or equal to 1"},
-		"backup of nothing":   {"a", good + ", backup: {storage: {size: 0Gi}}", "spec.backup.storage.size", "greater than 0"},
+		"six fields": {
+			"a", good + ", backup: {schedule: '0 0 2 * * *'}", "spec.backup.schedule", "must have five fields",
+		},
+		"no time zone": {"a", good + ", backup: {timeZone: ''}", "spec.backup.timeZone", "at least 1 chars long"},
+		"keep no dump": {
+			"a", good + ", backup: {retention: {count: 0}}", "spec.backup.retention.count", "greater than or equal to 1",
+		},
+		"backup of nothing": {"a", good + ", backup: {storage: {size: 0Gi}}", "spec.backup.storage.size", "greater than 0"},
 		"two beginnings": {
 			"a", good + ", bootstrapFrom: {snapshotRef: {name: a}, backupRef: {claimName: a}}", "spec.bootstrapFrom", "exactly one",
 		},
-		"no beginning":   {"a", good + ", bootstrapFrom: {}", "spec.bootstrapFrom", "exactly one"},
-		"path of dump":   {"a", good + ", bootstrapFrom: {backupRef: {claimName: a, name: ../b}}", "spec.bootstrapFrom.backupRef.name", "without a path"},
-		"other policy":   {"a", good + ", deletionPolicy: Keep", "spec.deletionPolicy", "Unsupported value"},
-		"short farewell": {"a", good + ", podTemplate: {terminationGracePeriodSeconds: 1}", "spec.podTemplate.terminationGracePeriodSeconds", "greater than or equal to 10"},
+		"no beginning": {"a", good + ", bootstrapFrom: {}", "spec.bootstrapFrom", "exactly one"},
+		"path of dump": {
+			"a", good + ", bootstrapFrom: {backupRef: {claimName: a, name: ../b}}", "spec.bootstrapFrom.backupRef.name",
+			"without a path",
+		},
+		"other policy": {"a", good + ", deletionPolicy: Keep", "spec.deletionPolicy", "Unsupported value"},
+		"short farewell": {
+			"a", good + ", podTemplate: {terminationGracePeriodSeconds: 1}", "spec.podTemplate.terminationGracePeriodSeconds",
+			"greater than or equal to 10",
+		},
 	} {
 		t.Run(why, func(t *testing.T) {
 			t.Parallel()
@@ -89,8 +109,13 @@ func TestChanges(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	for why, c := range map[string]struct{ from, to, want string }{
-		"other engine":    {"engine: mariadb, version: '11'", "engine: mysql, version: '11'", "no server reads the data of another engine"},
-		"next major":      {"engine: postgresql, version: '16'", "engine: postgresql, version: '17'", "make a new Database of that version with spec.bootstrapFrom"},
+		"other engine": {
+			"engine: mariadb, version: '11'", "engine: mysql, version: '11'", "no server reads the data of another engine",
+		},
+		"next major": {
+			"engine: postgresql, version: '16'", "engine: postgresql, version: '17'",
+			"make a new Database of that version with spec.bootstrapFrom",
+		},
 		"former major":    {"engine: postgresql, version: '16'", "engine: postgresql, version: '15.3'", "leave the major version"},
 		"minor":           {"engine: postgresql, version: '16'", "engine: postgresql, version: '16.4-bookworm'", ""},
 		"former minor":    {"engine: postgresql, version: '16.4'", "engine: postgresql, version: '16.3'", ""},
@@ -101,13 +126,30 @@ func TestChanges(t *testing.T) {
 			"engine: postgresql, version: '16', replicas: 3", "engine: postgresql, version: '16', replicas: 1, hibernate: true",
 			"one after the other",
 		},
-		"to hibernate":   {"engine: postgresql, version: '16', replicas: 3", "engine: postgresql, version: '16', replicas: 3, hibernate: true", ""},
-		"other class":    {"engine: postgresql, version: '16', storageClassName: a", "engine: postgresql, version: '16', storageClassName: b", "the class of a claim cannot change"},
-		"now a class":    {"engine: postgresql, version: '16'", "engine: postgresql, version: '16', storageClassName: b", "the class of a claim cannot change"},
-		"other database": {"engine: postgresql, version: '16'", "engine: postgresql, version: '16', databaseName: b", "has its name for good"},
-		"other owner":    {"engine: postgresql, version: '16'", "engine: postgresql, version: '16', username: b", "has its name for good"},
-		"a beginning":    {"engine: postgresql, version: '16'", "engine: postgresql, version: '16', bootstrapFrom: {backupRef: {claimName: a}}", "begins once"},
-		"mysql scaled":   {"engine: mysql, version: '8.4'", "engine: mysql, version: '8.4', replicas: 2", "replication is not supported for mysql"},
+		"to hibernate": {
+			"engine: postgresql, version: '16', replicas: 3", "engine: postgresql, version: '16', replicas: 3, hibernate: true", "",
+		},
+		"other class": {
+			"engine: postgresql, version: '16', storageClassName: a", "engine: postgresql, version: '16', storageClassName: b",
+			"the class of a claim cannot change",
+		},
+		"now a class": {
+			"engine: postgresql, version: '16'", "engine: postgresql, version: '16', storageClassName: b",
+			"the class of a claim cannot change",
+		},
+		"other database": {
+			"engine: postgresql, version: '16'", "engine: postgresql, version: '16', databaseName: b", "has its name for good",
+		},
+		"other owner": {
+			"engine: postgresql, version: '16'", "engine: postgresql, version: '16', username: b", "has its name for good",
+		},
+		"a beginning": {
+			"engine: postgresql, version: '16'", "engine: postgresql, version: '16', bootstrapFrom: {backupRef: {claimName: a}}",
+			"begins once",
+		},
+		"mysql scaled": {
+			"engine: mysql, version: '8.4'", "engine: mysql, version: '8.4', replicas: 2", "replication is not supported for mysql",
+		},
 	} {
 		t.Run(why, func(t *testing.T) {
 			t.Parallel()
@@ -136,7 +178,8 @@ func change(t *testing.T, k *testkit.K, o *unstructured.Unstructured) string {
 	return err.Error()
 }
 
-// What every member has is the least that can be asked for; what was not granted may be taken back. An operator that writes the
+// What every member has is the least that can be asked for; what was not granted may be taken back. An operator that writes
+// the
 // status never finds itself refused by that.
 func TestStorageBecomesNoSmaller(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,8 @@ func Settings(db *v1.Database) string {
 	return b.String()
 }
 
-// settingsKey is the key of these settings. Others have another one, so that no pod finds settings under its feet that it was
+// settingsKey is the key of these settings. Others have another one, so that no pod finds settings under its feet that it
+// was
 // not started with.
 func settingsKey(db *v1.Database) string {
 	if db.Spec.Engine == v1.PostgreSQL {
@@ -83,7 +84,8 @@ func Scripts(db *v1.Database, scripts map[string]string) *corev1.ConfigMap {
 	}
 }
 
-// Uses are the keys of the ConfigMap with the settings, and the ConfigMaps with scripts, that pods of this template refer to.
+// Uses are the keys of the ConfigMap with the settings, and the ConfigMaps with scripts, that pods of this template refer
+// to.
 func Uses(db *v1.Database, pod *corev1.PodSpec) (keys, scripts []string) {
 	for _, v := range pod.Volumes {
 		switch {

@@ -127,7 +127,9 @@ func TestCredentials(t *testing.T) {
 
 func TestMajor(t *testing.T) {
 	t.Parallel()
-	for version, want := range map[string]string{"16": "16", "16.4": "16", "17beta1": "17", "10.11-noble": "10", "16-alpine": "16"} {
+	for version, want := range map[string]string{
+		"16": "16", "16.4": "16", "17beta1": "17", "10.11-noble": "10", "16-alpine": "16",
+	} {
 		if got := desired.Major(version); got != want {
 			t.Errorf("%s: %s, want %s", version, got, want)
 		}
@@ -138,19 +140,19 @@ func TestMajor(t *testing.T) {
 func TestPinnedTemplate(t *testing.T) {
 	t.Parallel()
 	size := resource.MustParse("1Gi")
-	make := func(db *v1.Database, live *appsv1.StatefulSet, image string, upgrade bool) (*appsv1.StatefulSet, string) {
-		set, err := desired.Set(db, live, desired.Template(db, image, "scripts-"+image), size, upgrade)
+	set := func(db *v1.Database, live *appsv1.StatefulSet, image string, upgrade bool) (*appsv1.StatefulSet, string) {
+		made, err := desired.Set(db, live, desired.Template(db, image, "scripts-"+image), size, upgrade)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return set, set.Spec.Template.Spec.Containers[0].Image
+		return made, made.Spec.Template.Spec.Containers[0].Image
 	}
 	db := database(v1.PostgreSQL)
-	live, _ := make(db, &appsv1.StatefulSet{}, "old", false)
-	if _, image := make(db, live, "new", false); image != "old" {
+	live, _ := set(db, &appsv1.StatefulSet{}, "old", false)
+	if _, image := set(db, live, "new", false); image != "old" {
 		t.Errorf("a new version alone leads to %s", image)
 	}
-	if _, image := make(db, live, "new", true); image != "new" {
+	if _, image := set(db, live, "new", true); image != "new" {
 		t.Errorf("an upgrade leads to %s", image)
 	}
 	for name, change := range map[string]func(*v1.DatabaseSpec){
@@ -163,7 +165,7 @@ func TestPinnedTemplate(t *testing.T) {
 	} {
 		changed := db.DeepCopy()
 		change(&changed.Spec)
-		if set, image := make(changed, live, "new", false); image != "new" || desired.SamePods(live, set) {
+		if made, image := set(changed, live, "new", false); image != "new" || desired.SamePods(live, made) {
 			t.Errorf("another %s leads to %s", name, image)
 		}
 	}
@@ -175,7 +177,7 @@ func TestPinnedTemplate(t *testing.T) {
 	} {
 		changed := db.DeepCopy()
 		change(&changed.Spec)
-		if set, _ := make(changed, live, "new", false); !desired.SamePods(live, set) {
+		if made, _ := set(changed, live, "new", false); !desired.SamePods(live, made) {
 			t.Errorf("other %s replace the pods", name)
 		}
 	}
@@ -183,7 +185,7 @@ func TestPinnedTemplate(t *testing.T) {
 	for key := range broken.Annotations {
 		broken.Annotations[key] = "{"
 	}
-	if _, image := make(db, broken, "new", false); image != "new" {
+	if _, image := set(db, broken, "new", false); image != "new" {
 		t.Errorf("annotations that somebody broke lead to %s", image)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
@@ -237,15 +236,10 @@ func probe(what string, period, failures int32) *corev1.Probe {
 	}
 }
 
-func with(maps ...map[string]string) map[string]string {
+func with(parts ...map[string]string) map[string]string {
 	all := map[string]string{}
-	for _, m := range maps {
-		for key, value := range m {
-			all[key] = value
-		}
+	for _, part := range parts {
+		maps.Copy(all, part)
 	}
 	return all
 }
-
-// quantity parses what the API server accepted as an amount.
-func quantity(amount string) (resource.Quantity, error) { return resource.ParseQuantity(amount) }

@@ -231,47 +231,51 @@ func Storage(db *v1.Database, claims []*corev1.PersistentVolumeClaim, progress s
 	set(db, StorageResized, progress.Done(), progress.Reason, progress.Message)
 }
 
-// Backups fills in what became of the dumps: what the CronJob says of those that succeeded, and the pods of the last attempts.
+// Backups fills in what became of the dumps: what the CronJob, which is nil if none are to be made, says of those that
+// succeeded, and the pods of the last attempts.
 func Backups(db *v1.Database, cron *batchv1.CronJob, pods []*corev1.Pod) {
-	var lastFailure *metav1.Time
-	why := ""
-	for _, pod := range pods {
-		if pod.Labels[desired.ComponentLabel] != desired.BackupComponent || pod.Status.Phase != corev1.PodFailed {
-			continue
-		}
-		at, message := ended(pod)
-		if at != nil && (lastFailure == nil || lastFailure.Before(at)) {
-			lastFailure, why = at, message
-		}
-	}
-	if cron == nil {
+	switch {
+	case cron == nil:
 		set(db, BackupScheduled, false, "Disabled", "spec.backupEnabled is false: no dumps are made")
-	} else if cron.Spec.Suspend != nil && *cron.Spec.Suspend {
+	case db.Spec.Backup.Suspend || db.Spec.Hibernate:
 		set(db, BackupScheduled, false, "Suspended", "no dumps are made")
-	} else {
-		set(db, BackupScheduled, true, "Scheduled", fmt.Sprintf("dumps are made at %q, %s", db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone))
+	default:
+		set(db, BackupScheduled, true, "Scheduled",
+			fmt.Sprintf("dumps are made at %q, %s", db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone))
 	}
-	b := db.Status.Backup
-	if b == nil {
-		b = &v1.BackupStatus{}
+	at, why := lastFailure(pods)
+	b := &v1.BackupStatus{}
+	if db.Status.Backup != nil {
+		b = db.Status.Backup
 	}
 	if cron != nil {
 		b.LastSuccessfulTime = later(b.LastSuccessfulTime, cron.Status.LastSuccessfulTime)
 	}
-	b.LastFailureTime = later(b.LastFailureTime, lastFailure)
-	if *b == (v1.BackupStatus{}) {
-		db.Status.Backup = nil
+	if b.LastFailureTime = later(b.LastFailureTime, at); *b == (v1.BackupStatus{}) {
 		return
 	}
 	db.Status.Backup = b
-	switch {
-	case b.LastFailureTime == nil || b.LastSuccessfulTime != nil && b.LastFailureTime.Before(b.LastSuccessfulTime):
+	if b.LastFailureTime == nil || b.LastSuccessfulTime != nil && b.LastFailureTime.Before(b.LastSuccessfulTime) {
 		set(db, LastBackupSucceeded, true, "Verified", "the last dump was read back to its end")
-	case why != "":
-		set(db, LastBackupSucceeded, false, "Failed", why)
-	case conditions.Get(db, LastBackupSucceeded) == nil || conditions.IsTrue(db, LastBackupSucceeded):
-		set(db, LastBackupSucceeded, false, "Failed", "the last attempt at a dump failed; older dumps are kept")
+		return
 	}
+	if was := conditions.Get(db, LastBackupSucceeded); why == "" && was != nil && was.Status == metav1.ConditionFalse {
+		why = was.Message // the pod was cleaned up
+	}
+	set(db, LastBackupSucceeded, false, "Failed", cmp.Or(why, "the last attempt at a dump failed; older dumps are kept"))
+}
+
+// lastFailure returns when an attempt at a dump failed for the last time, and why, as far as there are pods of it.
+func lastFailure(pods []*corev1.Pod) (last *metav1.Time, why string) {
+	for _, pod := range pods {
+		if pod.Labels[desired.ComponentLabel] != desired.BackupComponent || pod.Status.Phase != corev1.PodFailed {
+			continue
+		}
+		if at, message := ended(pod); at != nil && (last == nil || last.Before(at)) {
+			last, why = at, message
+		}
+	}
+	return last, why
 }
 
 func later(a, b *metav1.Time) *metav1.Time {

@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
@@ -38,11 +39,13 @@ func TestTrouble(t *testing.T) {
 		pod  *corev1.Pod
 		want string
 	}{
-		"a script gave up": {terminated("a-1", "init", "the data are of PostgreSQL 15\n"), "pod a-1: container init: the data are of PostgreSQL 15"},
-		"it only crashed":  {terminated("a-1", "init", ""), "CrashLoopBackOff"},
-		"no image":         {pulling, "ErrImagePull"},
-		"on its way out":   {going, ""},
-		"well":             {&corev1.Pod{}, ""},
+		"a script gave up": {
+			terminated("a-1", "init", "the data are of PostgreSQL 15\n"), "pod a-1: container init: the data are of PostgreSQL 15",
+		},
+		"it only crashed": {terminated("a-1", "init", ""), "CrashLoopBackOff"},
+		"no image":        {pulling, "ErrImagePull"},
+		"on its way out":  {going, ""},
+		"well":            {&corev1.Pod{}, ""},
 		"no node": {&corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no node fits",
 		}}}}, "no node fits"},
@@ -64,17 +67,31 @@ func TestState(t *testing.T) {
 		reason string
 		err    string
 	}{
-		"at first": {func(db *v1.Database) { conditions.MarkReconciling(db, report.ReasonProvisioning, "soon") }, false, v1.Provisioning, "Provisioning", ""},
-		"works":    {func(db *v1.Database) { conditions.MarkReady(db, "") }, true, v1.Ready, "DatabaseReady", ""},
+		"at first": {
+			func(db *v1.Database) { conditions.MarkReconciling(db, report.ReasonProvisioning, "soon") }, false, v1.Provisioning,
+			"Provisioning", "",
+		},
+		"works": {func(db *v1.Database) { conditions.MarkReady(db, "") }, true, v1.Ready, "DatabaseReady", ""},
 		"a passing fault": {func(db *v1.Database) {
 			conditions.MarkReady(db, "")
 			conditions.MarkRetrying(db, "Retrying", "timeout")
 		}, true, v1.Ready, "DatabaseReady", ""},
-		"a fault that lasts, at first": {func(db *v1.Database) { conditions.MarkReconciling(db, "Retrying", "timeout") }, false, v1.Provisioning, "Retrying", ""},
-		"a fault that lasts":           {func(db *v1.Database) { conditions.MarkReconciling(db, "Retrying", "timeout") }, true, v1.Degraded, "Retrying", ""},
-		"refused at first":             {func(db *v1.Database) { conditions.MarkStalled(db, "Refused", "why") }, false, v1.Failed, "ProvisionFailed", "why"},
-		"refused":                      {func(db *v1.Database) { conditions.MarkStalled(db, "Refused", "why") }, true, v1.Failed, "Refused", "why"},
-		"no restore":                   {func(db *v1.Database) { conditions.MarkReconciling(db, report.ReasonRestoreFailed, "why") }, false, v1.Failed, "RestoreFailed", "why"},
+		"a fault that lasts, at first": {
+			func(db *v1.Database) { conditions.MarkReconciling(db, "Retrying", "timeout") }, false, v1.Provisioning, "Retrying", "",
+		},
+		"a fault that lasts": {
+			func(db *v1.Database) { conditions.MarkReconciling(db, "Retrying", "timeout") }, true, v1.Degraded, "Retrying", "",
+		},
+		"refused at first": {
+			func(db *v1.Database) { conditions.MarkStalled(db, "Refused", "why") }, false, v1.Failed, "ProvisionFailed", "why",
+		},
+		"refused": {
+			func(db *v1.Database) { conditions.MarkStalled(db, "Refused", "why") }, true, v1.Failed, "Refused", "why",
+		},
+		"no restore": {
+			func(db *v1.Database) { conditions.MarkReconciling(db, report.ReasonRestoreFailed, "why") }, false, v1.Failed,
+			"RestoreFailed", "why",
+		},
 		"sleeps": {func(db *v1.Database) {
 			db.Spec.Hibernate = true
 			conditions.MarkIdle(db, "Hibernated", "rests")
@@ -89,7 +106,8 @@ func TestState(t *testing.T) {
 		report.State(db)
 		is := conditions.Get(db, conditions.Ready)
 		if db.Status.State != c.want || is.Reason != c.reason || db.Status.Error != c.err {
-			t.Errorf("%s: %s, Ready %s, error %q; want %s, %s, %q", name, db.Status.State, is.Reason, db.Status.Error, c.want, c.reason, c.err)
+			t.Errorf("%s: %s, Ready %s, error %q; want %s, %s, %q",
+				name, db.Status.State, is.Reason, db.Status.Error, c.want, c.reason, c.err)
 		}
 	}
 }
@@ -117,11 +135,13 @@ func TestBackups(t *testing.T) {
 	}
 	report.Backups(db, cron, []*corev1.Pod{failed(monday, "older"), failed(monday.Add(time.Hour), "disk full")})
 	c := conditions.Get(db, report.LastBackupSucceeded)
-	if c.Status != metav1.ConditionFalse || c.Message != "disk full" || !db.Status.Backup.LastFailureTime.Time.Equal(monday.Add(time.Hour)) {
+	if c.Status != metav1.ConditionFalse || c.Message != "disk full" ||
+		!db.Status.Backup.LastFailureTime.Time.Equal(monday.Add(time.Hour)) {
 		t.Errorf("%+v, %+v", c, db.Status.Backup)
 	}
 	report.Backups(db, cron, nil) // the pods were cleaned up
-	if c := conditions.Get(db, report.LastBackupSucceeded); c.Status != metav1.ConditionFalse || db.Status.Backup.LastFailureTime == nil {
+	c = conditions.Get(db, report.LastBackupSucceeded)
+	if c.Status != metav1.ConditionFalse || db.Status.Backup.LastFailureTime == nil {
 		t.Errorf("the failure is forgotten with its pod: %+v", c)
 	}
 	cron.Status.LastSuccessfulTime = new(metav1.NewTime(monday.Add(2 * time.Hour)))
@@ -140,20 +160,18 @@ func TestMembers(t *testing.T) {
 	t.Parallel()
 	db := &v1.Database{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "a-db", UID: "now"}}
-	pod := func(uid string) *corev1.Pod {
+	pod := func(owner types.UID) *corev1.Pod {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
-				Name: "a-db-0", OwnerReferences: []metav1.OwnerReference{{UID: "x", Controller: new(true)}},
+				Name: "a-db-0", OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: new(true)}},
 			},
 			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 		}
 	}
-	ours := pod("now")
-	ours.OwnerReferences[0].UID = "now"
 	if s := report.Members(db, set, []*corev1.Pod{pod("former")}); s.PrimaryReady() || len(s.Pods) > 0 {
 		t.Error("the pod of somebody else is the primary")
 	}
-	if s := report.Members(db, set, []*corev1.Pod{ours}); !s.PrimaryReady() {
+	if s := report.Members(db, set, []*corev1.Pod{pod("now")}); !s.PrimaryReady() {
 		t.Error("the primary is not seen")
 	}
 }

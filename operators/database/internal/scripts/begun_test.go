@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A primary that had data does not begin anew with an empty volume: clients would take the empty database for theirs. A replica
+// A primary that had data does not begin anew with an empty volume: clients would take the empty database for theirs. A
+// replica
 // may, because it gets what the primary has.
 func TestNobodyBeginsAnew(t *testing.T) {
 	t.Parallel()

@@ -165,19 +165,30 @@ func TestDumpsThatLie(t *testing.T) {
 		"writes nothing":            {"", "pg_dump", file + `: >"$file"`, "cannot be read back"},
 		"writes half, and is happy": {"", "pg_dump", file + `real "$@"; truncate -s -500 "$file"`, "cannot be read back"},
 		"writes something else":     {"", "pg_dump", file + `echo "-- nothing" > "$file"`, "cannot be read back"},
-		"writes half a text":        {"FORMAT=plain", "pg_dump", file + `real "$@"; truncate -s -50 "$file"`, "cannot be read back"},
-		"writes no end":             {"FORMAT=plain COMPRESSION=0", "pg_dump", file + `real "$@"; sed -i '$d;/complete/d' "$file"`, "cannot be read back"},
-		"loses a file":              {"FORMAT=directory", "pg_dump", file + `real "$@"; rm "$file"/*.gz`, "cannot be read back"},
-		"is too old":                {"", "pg_dump", `if [ "$*" = --version ]; then echo "pg_dump (PostgreSQL) 9.6.2"; else real "$@"; fi`, "of version 9 and cannot dump"},
-		"loses rows":                {"VERIFY=restore", "pg_dump", `real "$@" --exclude-table-data=orders`, "other numbers of rows"},
-		"cannot be restored":        {"VERIFY=restore", "pg_restore", `exit 1`, "cannot be restored"},
-		"loses roles":               {"GLOBALS=true", "pg_dumpall", file + `real "$@"; sed -i '/complete/d' "$file"`, "roles were not dumped"},
-		"has a name with a slash":   {"NAME=../2", "true", "", "cannot be the name"},
-		"has no name":               {"NAME=.hidden", "true", "", "cannot be the name"},
-		"keeps too few":             {"KEEP=-1", "true", "", "must be a number"},
-		"has an odd format":         {"FORMAT=tar", "true", "", "can be custom"},
-		"is verified by hope":       {"VERIFY=hope", "true", "", "can be none"},
-		"has an odd password":       {"CREDENTIALS=/nowhere", "true", "", "no credential password"},
+		"writes half a text": {
+			"FORMAT=plain", "pg_dump", file + `real "$@"; truncate -s -50 "$file"`, "cannot be read back",
+		},
+		"writes no end": {
+			"FORMAT=plain COMPRESSION=0", "pg_dump", file + `real "$@"; sed -i '$d;/complete/d' "$file"`, "cannot be read back",
+		},
+		"loses a file": {"FORMAT=directory", "pg_dump", file + `real "$@"; rm "$file"/*.gz`, "cannot be read back"},
+		"is too old": {
+			"", "pg_dump", `if [ "$*" = --version ]; then echo "pg_dump (PostgreSQL) 9.6.2"; else real "$@"; fi`,
+			"of version 9 and cannot dump",
+		},
+		"loses rows": {
+			"VERIFY=restore", "pg_dump", `real "$@" --exclude-table-data=orders`, "other numbers of rows",
+		},
+		"cannot be restored": {"VERIFY=restore", "pg_restore", `exit 1`, "cannot be restored"},
+		"loses roles": {
+			"GLOBALS=true", "pg_dumpall", file + `real "$@"; sed -i '/complete/d' "$file"`, "roles were not dumped",
+		},
+		"has a name with a slash": {"NAME=../2", "true", "", "cannot be the name"},
+		"has no name":             {"NAME=.hidden", "true", "", "cannot be the name"},
+		"keeps too few":           {"KEEP=-1", "true", "", "must be a number"},
+		"has an odd format":       {"FORMAT=tar", "true", "", "can be custom"},
+		"is verified by hope":     {"VERIFY=hope", "true", "", "can be none"},
+		"has an odd password":     {"CREDENTIALS=/nowhere", "true", "", "no credential password"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -211,7 +211,8 @@ func variable(job *batchv1.Job, name string) string {
 	return ""
 }
 
-// OfVolumeSnapshot reads what became of a VolumeSnapshot, nil if there is none. Its errors are the driver's, who tries again:
+// OfVolumeSnapshot reads what became of a VolumeSnapshot, nil if there is none. Its errors are the driver's, who tries
+// again:
 // which of them are for good nobody can tell.
 func OfVolumeSnapshot(u *unstructured.Unstructured) Attempt {
 	if u == nil {

@@ -69,10 +69,14 @@ func TestOfDump(t *testing.T) {
 		state snapshot.State
 		want  string
 	}{
-		"there is no Job":   {nil, nil, 0, snapshot.Missing, ""},
-		"it begins":         {dumpJob(""), nil, 0, snapshot.Running, ""},
-		"a pod has ended":   {dumpJob(""), []*corev1.Pod{pod("Succeeded", said("", ""), nil)}, 0, snapshot.Running, ""},
-		"another one's pod": {dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("", ""), func(p *corev1.Pod) { p.OwnerReferences[0].UID = "x" })}, time.Minute, snapshot.Failed, "did not say"},
+		"there is no Job": {nil, nil, 0, snapshot.Missing, ""},
+		"it begins":       {dumpJob(""), nil, 0, snapshot.Running, ""},
+		"a pod has ended": {dumpJob(""), []*corev1.Pod{pod("Succeeded", said("", ""), nil)}, 0, snapshot.Running, ""},
+		"another one's pod": {
+			dumpJob("Complete"),
+			[]*corev1.Pod{pod("Succeeded", said("", ""), func(p *corev1.Pod) { p.OwnerReferences[0].UID = "x" })}, time.Minute,
+			snapshot.Failed, "did not say",
+		},
 		"it cannot be pulled": {dumpJob(""), []*corev1.Pod{pod("Pending", "", func(p *corev1.Pod) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
 				Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"},
@@ -94,18 +98,36 @@ func TestOfDump(t *testing.T) {
 		"it said nothing": {
 			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", " ", nil)}, time.Hour, snapshot.Failed, "did not say what it made",
 		},
-		"no JSON":       {dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", "done", nil)}, 0, snapshot.Failed, `no result: "done"`},
-		"half of it":    {dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("", "")[:40], nil)}, 0, snapshot.Failed, "no result"},
-		"another name":  {dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("a-1", "a-2"), nil)}, 0, snapshot.Failed, `copy "a-2"`},
-		"empty":         {dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said(":10", ":0"), nil)}, 0, snapshot.Failed, "the dump is empty"},
-		"nowhere":       {dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("a-1/app.dump", ""), nil)}, 0, snapshot.Failed, "is empty"},
-		"no checksum":   {dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("aaaa", "zz"), nil)}, 0, snapshot.Failed, "no checksum"},
-		"not verified":  {dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("list", "none"), nil)}, 0, snapshot.Failed, "verified by list"},
-		"verified more": {dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("list", "restore"), nil)}, 0, snapshot.Succeeded, ""},
+		"no JSON": {
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", "done", nil)}, 0, snapshot.Failed, `no result: "done"`,
+		},
+		"half of it": {
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("", "")[:40], nil)}, 0, snapshot.Failed, "no result",
+		},
+		"another name": {
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("a-1", "a-2"), nil)}, 0, snapshot.Failed, `copy "a-2"`,
+		},
+		"empty": {
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said(":10", ":0"), nil)}, 0, snapshot.Failed, "the dump is empty",
+		},
+		"nowhere": {
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("a-1/app.dump", ""), nil)}, 0, snapshot.Failed, "is empty",
+		},
+		"no checksum": {
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("aaaa", "zz"), nil)}, 0, snapshot.Failed, "no checksum",
+		},
+		"not verified": {
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("list", "none"), nil)}, 0, snapshot.Failed, "verified by list",
+		},
+		"verified more": {
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("list", "restore"), nil)}, 0, snapshot.Succeeded, "",
+		},
 		"it failed": {
 			dumpJob("Failed"), []*corev1.Pod{pod("Failed", "no", older), pod("Failed", "disk full", nil)}, 0, snapshot.Failed, "disk full",
 		},
-		"it was killed": {dumpJob("Failed"), []*corev1.Pod{pod("Failed", "", nil)}, 0, snapshot.Failed, "exit code 137 (OOMKilled)"},
+		"it was killed": {
+			dumpJob("Failed"), []*corev1.Pod{pod("Failed", "", nil)}, 0, snapshot.Failed, "exit code 137 (OOMKilled)",
+		},
 		"it was evicted": {dumpJob("Failed"), []*corev1.Pod{pod("Failed", "", func(p *corev1.Pod) {
 			p.Status.Reason, p.Status.Message = "Evicted", "The node was low on resource"
 		})}, 0, snapshot.Failed, "Evicted: The node was low"},
@@ -153,11 +175,15 @@ func TestOfVolumeSnapshot(t *testing.T) {
 		state  snapshot.State
 		want   string
 	}{
-		"it begins":             {nil, snapshot.Running, ""},
-		"it is being made":      {map[string]any{"readyToUse": false}, snapshot.Running, ""},
-		"the driver has failed": {map[string]any{"readyToUse": false, "error": map[string]any{"message": "full"}}, snapshot.Running, "full"},
-		"it is ready":           {map[string]any{"readyToUse": true, "restoreSize": "1Gi"}, snapshot.Succeeded, ""},
-		"an error of before":    {map[string]any{"readyToUse": true, "restoreSize": "1Gi", "error": map[string]any{"message": "x"}}, snapshot.Succeeded, ""},
+		"it begins":        {nil, snapshot.Running, ""},
+		"it is being made": {map[string]any{"readyToUse": false}, snapshot.Running, ""},
+		"the driver has failed": {
+			map[string]any{"readyToUse": false, "error": map[string]any{"message": "full"}}, snapshot.Running, "full",
+		},
+		"it is ready": {map[string]any{"readyToUse": true, "restoreSize": "1Gi"}, snapshot.Succeeded, ""},
+		"an error of before": {
+			map[string]any{"readyToUse": true, "restoreSize": "1Gi", "error": map[string]any{"message": "x"}}, snapshot.Succeeded, "",
+		},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()

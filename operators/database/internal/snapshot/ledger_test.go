@@ -170,8 +170,13 @@ func TestDelay(t *testing.T) {
 		text, active, message, next string
 		after                       time.Duration
 	}{
-		"until the deadline":  {"10 0 * * *", "a-202601010010", "it could not begin within 1h0m0s: no server", "", 62 * time.Minute},
-		"until the next time": {"*/10 * * * *", "a-202601010010", "the next copy was due before it could begin: no server", "a-202601010020", 10 * time.Minute},
+		"until the deadline": {
+			"10 0 * * *", "a-202601010010", "it could not begin within 1h0m0s: no server", "", 62 * time.Minute,
+		},
+		"until the next time": {
+			"*/10 * * * *", "a-202601010010", "the next copy was due before it could begin: no server", "a-202601010020",
+			10 * time.Minute,
+		},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
@@ -201,7 +206,9 @@ func TestWhatWasNotAskedForIsNotMadeUpFor(t *testing.T) {
 			func(s *v1.DBSnapshotSpec) { s.Suspend = true }, func(s *v1.DBSnapshotSpec) { s.Suspend = false },
 		},
 		"another schedule": {func(*v1.DBSnapshotSpec) {}, func(s *v1.DBSnapshotSpec) { s.Schedule = "*/5 * * * *" }},
-		"another zone":     {func(s *v1.DBSnapshotSpec) { s.Schedule = "0 0 * * *" }, func(s *v1.DBSnapshotSpec) { s.TimeZone = "Asia/Kolkata" }},
+		"another zone": {
+			func(s *v1.DBSnapshotSpec) { s.Schedule = "0 0 * * *" }, func(s *v1.DBSnapshotSpec) { s.TimeZone = "Asia/Kolkata" },
+		},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
@@ -338,8 +345,11 @@ func TestEndsThatNobodyTells(t *testing.T) {
 		"nothing ends it": {121 * time.Minute, snapshot.Attempt{State: snapshot.Running, Unbounded: true, Message: "busy"},
 			"it took longer than 2h0m0s: busy"},
 		"something else ends it": {121 * time.Minute, running, ""},
-		"Kubernetes ended it":    {0, snapshot.Attempt{State: snapshot.Failed, Message: "DeadlineExceeded", Vague: true}, "DeadlineExceeded: ErrImagePull: not found"},
-		"it says why":            {0, broken, "broken"},
+		"Kubernetes ended it": {
+			0, snapshot.Attempt{State: snapshot.Failed, Message: "DeadlineExceeded", Vague: true},
+			"DeadlineExceeded: ErrImagePull: not found",
+		},
+		"it says why": {0, broken, "broken"},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()

@@ -63,8 +63,10 @@ func Claim(o *v1.DBSnapshot) string {
 	}
 }
 
-// OwnClaim returns the claim of the DBSnapshot's own, nil if there is none. Live is the claim as it is, nil if there is none:
-// its class stays, and it becomes larger and not smaller. The error is about the size, which the API server lets nobody store.
+// OwnClaim returns the claim of the DBSnapshot's own, nil if there is none. Live is the claim as it is, nil if there is
+// none:
+// its class stays, and it becomes larger and not smaller. The error is about the size, which the API server lets nobody
+// store.
 func OwnClaim(o *v1.DBSnapshot, live *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
 	if o.Spec.Storage == nil || o.Spec.Storage.PersistentVolumeClaim.Template == nil {
 		return nil, nil //nolint:nilnil // that there is none is no error.

@@ -1,4 +1,5 @@
-// Package storage decides what each claim of a Database should ask for, and says how far that is. It is computed from what is
+// Package storage decides what each claim of a Database should ask for, and says how far that is. It is computed from what
+// is
 // observed alone, so that whoever was interrupted anywhere goes on where it was.
 package storage
 
@@ -66,7 +67,9 @@ func (p Progress) Done() bool { return p.Reason == Satisfied }
 
 // Look says how far claims are from a size. Members is how many of them have to exist, and expandable says of the name of a
 // claim whether it can grow.
-func Look(size resource.Quantity, claims []*corev1.PersistentVolumeClaim, members int, expandable func(name string) bool) Progress {
+func Look(
+	size resource.Quantity, claims []*corev1.PersistentVolumeClaim, members int, expandable func(name string) bool,
+) Progress {
 	var unable, failed, busy, unbound []string
 	for _, c := range claims {
 		has := Capacity(c)
@@ -91,7 +94,9 @@ func Look(size resource.Quantity, claims []*corev1.PersistentVolumeClaim, member
 			"for example with spec.bootstrapFrom in a new Database, or set allowVolumeExpansion in the class if its driver can",
 			list(unable)), true}
 	case len(failed) > 0:
-		return Progress{ResizeFailed, fmt.Sprintf("%s: see to what the driver says, or ask for less in spec.storage", list(failed)), false}
+		return Progress{
+			ResizeFailed, list(failed) + ": see to what the driver says, or ask for less in spec.storage", false,
+		}
 	case len(busy) > 0:
 		return Progress{Resizing, fmt.Sprintf("%s is asked for, and %s", size.String(), list(busy)), false}
 	case len(unbound) > 0:

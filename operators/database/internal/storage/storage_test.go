@@ -69,13 +69,21 @@ func TestLook(t *testing.T) {
 		message string
 		byHand  bool
 	}{
-		"all have it":      {[]*corev1.PersistentVolumeClaim{grown}, 1, true, storage.Satisfied, "has 20Gi", false},
-		"larger than that": {[]*corev1.PersistentVolumeClaim{claim("a", "30Gi", "32Gi")}, 1, false, storage.Satisfied, "has 20Gi", false},
-		"none yet":         {nil, 2, true, storage.Provisioning, "0 of 2 claims", false},
-		"one is unbound":   {[]*corev1.PersistentVolumeClaim{grown, claim("b", "20Gi", "")}, 2, true, storage.Provisioning, "b has no volume", false},
-		"one is growing":   {[]*corev1.PersistentVolumeClaim{grown, small}, 2, true, storage.Resizing, "b has 10Gi", false},
-		"one waits":        {[]*corev1.PersistentVolumeClaim{waiting}, 1, true, storage.Resizing, "has yet to grow the file system", false},
-		"the driver fails": {[]*corev1.PersistentVolumeClaim{grown, small, failed}, 3, true, storage.ResizeFailed, "no room", false},
+		"all have it": {[]*corev1.PersistentVolumeClaim{grown}, 1, true, storage.Satisfied, "has 20Gi", false},
+		"larger than that": {
+			[]*corev1.PersistentVolumeClaim{claim("a", "30Gi", "32Gi")}, 1, false, storage.Satisfied, "has 20Gi", false,
+		},
+		"none yet": {nil, 2, true, storage.Provisioning, "0 of 2 claims", false},
+		"one is unbound": {
+			[]*corev1.PersistentVolumeClaim{grown, claim("b", "20Gi", "")}, 2, true, storage.Provisioning, "b has no volume", false,
+		},
+		"one is growing": {[]*corev1.PersistentVolumeClaim{grown, small}, 2, true, storage.Resizing, "b has 10Gi", false},
+		"one waits": {
+			[]*corev1.PersistentVolumeClaim{waiting}, 1, true, storage.Resizing, "has yet to grow the file system", false,
+		},
+		"the driver fails": {
+			[]*corev1.PersistentVolumeClaim{grown, small, failed}, 3, true, storage.ResizeFailed, "no room", false,
+		},
 		"it cannot":        {[]*corev1.PersistentVolumeClaim{infeasible}, 1, true, storage.ResizeFailed, "Infeasible", false},
 		"the class cannot": {[]*corev1.PersistentVolumeClaim{grown, small}, 2, false, storage.NotSupported, "of b does not", true},
 	} {
