@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -173,8 +172,10 @@ func (m *member) place(ordinal int) {
 	m.ordinal = ordinal
 	home := m.home()
 	m.env["MEMBER"], m.env["SOCKETS"], m.env["TERMINATION_LOG"] = strconv.Itoa(ordinal), home+"/run", home+"/termination-log"
-	m.env["PGDATA"], m.env["DATADIR"] = home+"/data", home+"/data"
-	if err := errors.Join(os.MkdirAll(home+"/run", 0o755), os.WriteFile(m.env["TERMINATION_LOG"], nil, 0o666)); err != nil {
+	m.env["PGDATA"], m.env["DATADIR"], m.env["TMPDIR"] = home+"/data", home+"/data", home+"/tmp"
+	err := errors.Join(os.MkdirAll(home+"/run", 0o755), os.MkdirAll(home+"/tmp", 0o755),
+		os.WriteFile(m.env["TERMINATION_LOG"], nil, 0o666))
+	if err != nil {
 		m.t.Fatal(err)
 	}
 	m.own()
@@ -183,13 +184,15 @@ func (m *member) place(ordinal int) {
 // home is the directory of this member alone.
 func (m *member) home() string { return fmt.Sprintf("%s/%d", m.dir, m.ordinal) }
 
+// own gives all files to who runs the servers.
 func (m *member) own() {
 	c := account(m.t, m.engine)
 	if c == nil {
 		return
 	}
 	_ = filepath.WalkDir(m.dir, func(path string, _ os.DirEntry, _ error) error {
-		return os.Lchown(path, int(c.Uid), int(c.Gid))
+		_ = os.Lchown(path, int(c.Uid), int(c.Gid)) // somebody may have deleted it meanwhile
+		return nil
 	})
 }
 
@@ -254,180 +257,6 @@ func (m *member) told() string {
 		m.t.Fatal(err)
 	}
 	return string(why)
-}
-
-// A server is one that runs.
-type server struct {
-	pid   int
-	home  string
-	clean syscall.Signal // what the image names as its STOPSIGNAL
-	log   *logs
-	ended chan struct{}
-}
-
-// logs is what a server printed so far.
-type logs struct {
-	mutex sync.Mutex
-	text  bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.text.String()
-}
-
-// launch runs the server until the test ends, or it is stopped, and does not wait until it answers.
-func (m *member) launch() *server {
-	m.t.Helper()
-	cmd := m.script(context.WithoutCancel(m.t.Context()), "run.sh")
-	s := &server{home: m.home(), clean: syscall.SIGTERM, log: &logs{}, ended: make(chan struct{})}
-	if m.engine == "postgresql" {
-		s.clean = syscall.SIGINT
-	}
-	cmd.Stdout, cmd.Stderr = s.log, s.log
-	if err := cmd.Start(); err != nil {
-		m.t.Fatal(err)
-	}
-	s.pid = cmd.Process.Pid
-	go func() { _ = cmd.Wait(); close(s.ended) }()
-	m.t.Cleanup(func() {
-		_ = syscall.Kill(s.pid, syscall.SIGCONT)
-		s.stop()
-	})
-	m.running = s
-	return s
-}
-
-// start does the same, and waits until the kubelet would send it work.
-func (m *member) start() *server {
-	m.t.Helper()
-	s := m.launch()
-	m.becomes(s, "ready", true)
-	return s
-}
-
-// becomes waits for the answer of a probe.
-func (m *member) becomes(s *server, probe string, want bool) {
-	m.t.Helper()
-	var out []byte
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
-		var err error
-		if out, err = m.script(m.t.Context(), "probe.sh", probe).CombinedOutput(); (err == nil) == want {
-			return
-		}
-		select {
-		case <-s.ended:
-			m.t.Fatalf("the server ended: %s\n%s", m.told(), s.log)
-		default:
-		}
-	}
-	m.t.Fatalf("the probe %s does not become %t: %s\n%s", probe, want, out, s.log)
-}
-
-// stop ends the server as the kubelet does.
-func (s *server) stop() {
-	select {
-	case <-s.ended:
-		return
-	default:
-	}
-	_ = syscall.Kill(s.pid, s.clean)
-	<-s.ended
-}
-
-// kill is a node that is lost: no process of the member is left.
-func (s *server) kill() {
-	lose(s.home)
-	<-s.ended
-}
-
-// lose kills all processes that work in a directory or below, and waits until the last one is gone.
-func lose(dir string) {
-	killed := map[int]bool{}
-	for left := true; left; {
-		left = false
-		processes, _ := filepath.Glob("/proc/[0-9]*")
-		for _, p := range processes {
-			if cwd, err := os.Readlink(p + "/cwd"); err == nil && strings.HasPrefix(cwd+"/", dir+"/") {
-				pid, _ := strconv.Atoi(filepath.Base(p))
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-				killed[pid], left = true, true
-			}
-		}
-	}
-	for pid := range killed {
-		_, _ = syscall.Wait4(pid, nil, 0, nil)
-	}
-}
-
-// TestMain makes this process the parent of those that lose theirs: PostgreSQL takes one that nobody waited for as alive.
-func TestMain(m *testing.M) {
-	const becomeSubreaper = 36
-	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, becomeSubreaper, 1, 0)
-	os.Exit(m.Run())
-}
-
-// restarts ends the server in some way and starts it again.
-func (m *member) restarts(end func(*server)) {
-	m.t.Helper()
-	end(m.running)
-	m.start()
-}
-
-// probes checks what they say now.
-func (m *member) probes(want map[string]bool) {
-	m.t.Helper()
-	for probe, want := range want {
-		if out, err := m.script(m.t.Context(), "probe.sh", probe).CombinedOutput(); (err == nil) != want {
-			m.t.Errorf("the probe %s says %t: %s", probe, err == nil, out)
-		} else if want && len(out) > 0 {
-			m.t.Errorf("the probe %s is not silent: %s", probe, out)
-		}
-	}
-}
-
-// interrupted runs a script that is killed in the middle, later each time and at least so often, until it comes to its end.
-func (m *member) interrupted(name string, atLeast int) {
-	m.t.Helper()
-	after := 20 * time.Millisecond
-	for tries := 0; ; tries++ {
-		cmd := m.script(m.t.Context(), name)
-		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := cmd.Start(); err != nil {
-			m.t.Fatal(err)
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
-		select {
-		case err := <-ended:
-			if err != nil {
-				m.t.Fatalf("try %d: %v\n%s", tries, err, out.String())
-			}
-			if tries < atLeast {
-				m.t.Errorf("it was interrupted %d times only", tries)
-			}
-			return
-		case <-time.After(after):
-			lose(m.home())
-			<-ended
-		}
-		after = after * 3 / 2
-	}
-}
-
-func (m *member) port() string {
-	if p := m.env["PORT"]; p != "" {
-		return p
-	}
-	return m.env["PRIMARY_PORT"]
 }
 
 // conninfo names the database, whatever its name looks like.

@@ -103,8 +103,9 @@ func TestRotation(t *testing.T) {
 	// One replica learns it by its probe, and one by being restarted.
 	primary.env["DATABASE"] = "app"
 	primary.query("INSERT INTO orders VALUES (5000, 'after')")
-	replica.becomes(follower, "live", true)
-	replica.eventually(checksum, primary.query(checksum))
+	for want := primary.query(checksum); replica.query(checksum) != want; {
+		replica.becomes(follower, "ready", true)
+	}
 	follower.stop()
 	primary.query("INSERT INTO orders VALUES (5001, 'after')")
 	replica.start()

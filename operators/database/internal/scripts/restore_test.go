@@ -30,7 +30,7 @@ func TestDumpAndRestore(t *testing.T) {
 	server := dumping(t, "postgresql")
 	server.login("app", credentials["password"], `CREATE SCHEMA "Odd'\ö"; CREATE TABLE "Odd'\ö"."Ta""ble" AS SELECT 1 AS a;
 		CREATE VIEW seen AS SELECT * FROM orders; CREATE FUNCTION one() RETURNS int LANGUAGE sql AS 'SELECT 1';
-		CREATE UNLOGGED TABLE light (); CREATE SEQUENCE s`)
+		CREATE UNLOGGED TABLE light (); CREATE SEQUENCE s; CREATE EXTENSION pgcrypto; SELECT lo_from_bytea(7, 'large')`)
 	before := server.query(checksum)
 	for name, c := range map[string]struct{ env, location string }{
 		"custom":               {"", "/app.dump"},

@@ -58,7 +58,8 @@ client_file() {
 
 # as_root runs statements, which it reads, over the socket $1; other arguments are the client's.
 as_root() {
-  "$CLIENT" --no-defaults "${local_options[@]}" --socket="$1" --user=root --batch --raw --skip-column-names "${@:2}"
+  "$CLIENT" --no-defaults "${local_options[@]}" --socket="$1" --user=root --default-character-set=utf8mb4 --batch --raw \
+    --skip-column-names "${@:2}"
 }
 
 # ping succeeds if the server at the socket $1 answers, though it may refuse.

@@ -10,41 +10,35 @@ set -euo pipefail
 # isready succeeds if connections are accepted, and fails with 1 if they are refused and with 2 if nobody answers.
 isready() { pg_isready --quiet --host="$SOCKETS" --port="$(port)" --username=postgres --dbname=postgres --timeout=4; }
 
-live() {
-  local status=0
-  if [ -S "$SOCKETS/.s.PGSQL.$(port)" ]; then
-    isready || status=$?
-  fi
-  [ "$status" -lt 2 ] || say "the server does not answer"
-  [ "$status" -lt 2 ]
-}
-
-# streaming prints yes if this replica is connected to the primary.
+# streaming prints yes if this replica is connected to the primary. To one that is not, the primary may have a new password:
+# so it need not be restarted.
 streaming() {
-  local sql="SELECT 'yes' FROM pg_catalog.pg_stat_wal_receiver WHERE status = 'streaming'"
-  PGCONNECT_TIMEOUT=4 psql --host="$SOCKETS" --port="$(port)" --username=postgres --dbname=postgres --no-psqlrc --quiet \
-    --tuples-only --no-align --command="$sql" 2>/dev/null || true
-}
-
-ready() {
-  isready || {
-    say "the server does not accept connections"
-    return 1
-  }
-  if [ "$MEMBER" != 0 ]; then
-    follows "$PGDATA.followed" "$(streaming)"
-  fi
+  local sql="SELECT 'yes' FROM pg_catalog.pg_stat_wal_receiver WHERE status = 'streaming'" answer
+  answer=$(PGCONNECT_TIMEOUT=4 psql --host="$SOCKETS" --port="$(port)" --username=postgres --dbname=postgres --no-psqlrc \
+    --quiet --tuples-only --no-align --command="$sql" 2>/dev/null) || return 0
+  [ "$answer" = yes ] || write_passfile replication-password "$(follow_with)" || true
+  printf '%s' "$answer"
 }
 
 case ${1:-} in
-startup) live ;;
-live)
-  if [ "$MEMBER" != 0 ] && [ -e "$(follow_with)" ]; then
-    # A new password of the primary reaches a replica without a restart.
-    write_passfile replication-password "$(follow_with)" || true
+startup | live)
+  status=0
+  if [ -S "$SOCKETS/.s.PGSQL.$(port)" ]; then
+    isready || status=$?
   fi
-  live
+  if [ "$status" -ge 2 ]; then
+    say "the server does not answer"
+    exit 1
+  fi
   ;;
-ready) ready ;;
+ready)
+  if ! isready; then
+    say "the server does not accept connections"
+    exit 1
+  fi
+  if [ "$MEMBER" != 0 ]; then
+    follows "$PGDATA.followed" "$(streaming)"
+  fi
+  ;;
 *) give_up "probe.sh is told startup, live or ready" ;;
 esac

@@ -1,0 +1,217 @@
+package scripts_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// engines of the family, of which one is MariaDB under the names that MySQL has.
+var family = []string{"mariadb", "mysql"}
+
+// mysql puts MariaDB in the place of MySQL, which is not there to be tested with: under its names, and with its way to make
+// a data directory.
+func (m *member) mysql() {
+	if m.engine != "mysql" {
+		return
+	}
+	m.program("mysqld", `for a; do case $a in --datadir=*) dir=${a#--datadir=} ;; esac; done
+case " $* " in *" --initialize-insecure "*)
+	[ ! -e "$dir" ] || [ -z "$(ls "$dir")" ] || exit 1
+	exec mariadb-install-db --no-defaults --datadir="$dir" --auth-root-authentication-method=normal --skip-test-db ;;
+esac
+exec /usr/sbin/mariadbd "$@"`)
+	for _, name := range []string{"mysql", "mysqldump", "mysqladmin"} {
+		m.program(name, `exec mariadb`+map[string]string{"mysqldump": "-dump", "mysqladmin": "-admin"}[name]+` "$@"`)
+	}
+}
+
+// everything is what a database can have, as its owner makes it.
+func (m *member) everything() {
+	m.t.Helper()
+	for _, sql := range []string{
+		"CREATE TABLE `Odd'\"``\\\\ö` (a BLOB, b TEXT CHARACTER SET utf8mb4)", "INSERT INTO `Odd'\"``\\\\ö` VALUES (x'00ff0a0d27', '😀\\'\\\\')",
+		"CREATE TABLE parent (id int PRIMARY KEY)", "CREATE TABLE child (id int, FOREIGN KEY (id) REFERENCES parent (id))",
+		"CREATE TRIGGER t BEFORE INSERT ON orders FOR EACH ROW SET NEW.text = CONCAT(NEW.text, '!')",
+		"CREATE FUNCTION one() RETURNS INT DETERMINISTIC RETURN 1", "CREATE PROCEDURE two() SELECT 2",
+		"CREATE VIEW seen AS SELECT * FROM orders", "CREATE EVENT later ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' DO DELETE FROM orders",
+		"CREATE SEQUENCE numbers", "SELECT NEXTVAL(numbers)",
+	} {
+		if got := m.login("app", credentials["password"], sql); strings.Contains(got, "ERROR") {
+			m.t.Fatal(sql, got)
+		}
+	}
+}
+
+// intoMariaDB is a job that restores into another database of the same server, which is empty.
+func (m *member) intoMariaDB(t *testing.T, database, name string) *member {
+	t.Helper()
+	m.query("CREATE DATABASE `" + database + "`; GRANT ALL ON `" + database + "`.* TO app@'%'")
+	other := m.job(t)
+	other.env["DATABASE"], other.env["BACKUPS"], other.env["NAME"] = database, m.env["BACKUPS"], name
+	return other
+}
+
+const everythingMariaDB = "SELECT CONCAT(one(), HEX(a), b, NEXTVAL(numbers), (SELECT COUNT(*) FROM seen), " +
+	"(SELECT COUNT(*) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE()), " +
+	"(SELECT COUNT(*) FROM information_schema.EVENTS WHERE EVENT_SCHEMA = DATABASE()), " +
+	"(SELECT COUNT(*) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = DATABASE())) FROM `Odd'\"``\\\\ö`"
+
+// What was dumped is what is restored, once, and only into an empty database; and it is what the dump tells.
+func TestMariaDBDumpAndRestore(t *testing.T) {
+	t.Parallel()
+	for _, engine := range family {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			server := newPrimary(t, engine)
+			server.mysql()
+			server.must("init.sh")
+			server.start()
+			server.probes(map[string]bool{"startup": true, "live": true, "ready": true})
+			server.running.kill()
+			server.start()
+			server.login("app", credentials["password"], fillMariaDB)
+			server.env["HOST"], server.env["PORT"] = "127.0.0.1", server.port()
+			server.everything()
+			before := server.query(checksumMariaDB)
+			for i, c := range []struct{ env, location string }{
+				{"", "/app.sql.gz"}, {"COMPRESSION=0 VERIFY=none", "/app.sql"}, {"VERIFY=restore", "/app.sql.gz"},
+				{"DATABASES=app VERIFY=list", "/app.sql.gz"},
+			} {
+				m := server.job(t)
+				m.set(c.env)
+				got := m.dump("20261101T0200")
+				if got.Name != "20261101T0200" || got.Location != "20261101T0200"+c.location || len(got.SHA256) != 64 ||
+					got.SizeBytes < 1000 || !strings.HasPrefix(got.ServerVersion, "1") || got.Seconds == nil {
+					t.Errorf("it tells %+v", got)
+				}
+				if why := m.refused("restore.sh"); !strings.Contains(why, "is not empty: nothing is put over it") {
+					t.Errorf("it says %q", why)
+				}
+				other := m.intoMariaDB(t, "other-"+string(rune('a'+i)), "")
+				for range 2 { // the second time it was done before
+					if done := other.tells("restore.sh"); done.Name != got.Name || done.Seconds == nil {
+						t.Errorf("it tells %+v", done)
+					}
+					if after := other.query(checksumMariaDB); after != before {
+						t.Errorf("%s was dumped, and %s restored", before, after)
+					}
+				}
+				if after := other.query(everythingMariaDB); after != "100FF0A0D27😀'\\10011000211" {
+					t.Errorf("there is %s", after)
+				}
+				// What was restored can be dumped and restored again.
+				other.env["BACKUPS"] = server.job(t).env["BACKUPS"]
+				other.dump("again")
+				again := other.intoMariaDB(t, "again-"+string(rune('a'+i)), "again")
+				again.must("restore.sh")
+				if after := again.query(checksumMariaDB); after != before {
+					t.Errorf("%s was dumped, and %s restored", before, after)
+				}
+				other.env["NAME"] = "20261101T0300"
+				if why := other.refused("restore.sh"); !strings.Contains(why, "there is no dump") {
+					t.Errorf("it says %q", why)
+				}
+			}
+		})
+	}
+}
+
+// A dump that lies is none: whatever goes wrong, none has its name, the older ones stay, and nothing takes up room.
+func TestMariaDBDumpsThatLie(t *testing.T) {
+	t.Parallel()
+	server := dumping(t, "mariadb")
+	for name, c := range map[string]struct{ env, program, does, says string }{
+		"fails at once":             {"", "mariadb-dump", "exit 1", "mariadb-dump failed"},
+		"fails at the end":          {"", "mariadb-dump", `real "$@"; exit 1`, "mariadb-dump failed"},
+		"has no room":               {"", "gzip", `ulimit -f 4; real "$@"`, "bytes are free"}, // as on a full disk
+		"writes nothing":            {"", "mariadb-dump", "exit 0", "cannot be read back"},
+		"writes half, and is happy": {"", "mariadb-dump", `real "$@" | head -c 3000`, "cannot be read back"},
+		"writes half a file":        {"", "gzip", `if [ "$1" = -dc ]; then real "$@"; else real "$@" | head -c 3000; fi`, "cannot be read back"},
+		"is too old":                {"", "mariadb-dump", `if [ "$2" = --version ]; then echo "mariadb-dump from 10.1.2-MariaDB, client 15"; else real "$@"; fi`, "cannot dump a server of version 10."},
+		"loses a table":             {"VERIFY=restore", "mariadb-dump", `real "$1" --ignore-table=app.orders "${@:2}"`, "has not all"},
+		"cannot be restored":        {"VERIFY=restore", "mariadb-dump", `echo "NO SQL;"; real "$@"`, "cannot be restored"},
+		"has a name with a slash":   {"NAME=../2", "true", "", "cannot be the name"},
+		"has an odd format":         {"FORMAT=custom", "true", "", "can be plain"},
+		"is to have users":          {"GLOBALS=true", "true", "", "can be false"},
+		"has the wrong password":    {"DATABASE_USER=replication", "true", "", "does not answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := server.job(t)
+			m.env["KEEP"] = "1"
+			m.dump("1")
+			if !strings.Contains(c.does, "--version") {
+				c.does = `if [ "$2" = --version ]; then real "$@"; exit; fi; ` + c.does
+			}
+			m.program(c.program, c.does)
+			m.env["NAME"] = "2"
+			m.set(c.env)
+			if why := m.refused("dump.sh"); !strings.Contains(why, c.says) {
+				t.Errorf("it says %q, want %q", why, c.says)
+			}
+			if got := m.dumps(); !slices.Equal(got, []string{"1"}) {
+				t.Errorf("there are %q", got)
+			}
+			if left, _ := filepath.Glob(m.env["SOCKETS"] + "/verify.*"); len(left) > 0 {
+				t.Errorf("%q is left", left)
+			}
+		})
+	}
+}
+
+// A restore that is ended in the middle is begun again, and one that cannot be done leaves nothing.
+func TestMariaDBRestoreIsInterrupted(t *testing.T) {
+	t.Parallel()
+	server := dumping(t, "mariadb")
+	server.everything()
+	before := server.query(checksumMariaDB)
+	m := server.job(t)
+	m.dump("a")
+	other := m.intoMariaDB(t, "other", "a")
+
+	file := m.env["BACKUPS"] + "/a/app.sql.gz"
+	sums := m.env["BACKUPS"] + "/a/SHA256SUMS"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, _ := os.ReadFile(sums)
+	if err := os.WriteFile(file, text[:len(text)-50], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if why := other.refused("restore.sh"); !strings.Contains(why, "is not what it was when it was written") {
+		t.Errorf("it says %q", why)
+	}
+	m.must("bash", "-c", `cd "$BACKUPS/a" && sha256sum app.sql.gz >SHA256SUMS`) // somebody who knows better
+	if why := other.refused("restore.sh"); !strings.Contains(why, "the database is as empty as it was") {
+		t.Errorf("it says %q", why)
+	}
+	if got := other.query("SHOW TABLES"); got != "" {
+		t.Errorf("there are %s", got)
+	}
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(sums, good, 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	other.program("mariadb", `case " $* " in *" --binary-mode "*) { head -c 50000; : >"$SOCKETS/half"; sleep 60; } | real "$@" ;; *) real "$@" ;; esac`)
+	cmd := other.script(t.Context(), "restore.sh")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	other.appears(other.env["SOCKETS"] + "/half")
+	other.eventually("SELECT COUNT(*) > 3 FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'other'", "1")
+	lose(other.home())
+	_ = cmd.Wait()
+	other.program("mariadb", `real "$@"`)
+	other.env["NAME"] = ""
+	other.must("restore.sh")
+	if after := other.query(checksumMariaDB); after != before {
+		t.Errorf("%s was dumped, and %s restored", before, after)
+	}
+}
