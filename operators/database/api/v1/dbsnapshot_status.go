@@ -105,9 +105,8 @@ const (
 	ResultFailed    = "Failed"
 )
 
-// HoldLabel, with the value "true" on a VolumeSnapshot, keeps it although spec.retention would let it go. A dump is kept by
-// a
-// file beside it whose name is that of the dump and ".hold".
+// HoldLabel keeps a VolumeSnapshot on which it has the value "true", although spec.retention would let it go. A dump is kept
+// by a file beside it whose name is that of the dump and ".hold".
 const HoldLabel = "techoral.com/hold"
 
 // The conditions of a DBSnapshot, beside Ready, Reconciling and Stalled.
