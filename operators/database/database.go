@@ -25,8 +25,8 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
-// BeginAnewAnnotation lets a database whose primary lost its volume begin with an empty one, with the value "true". Without it
-// the primary refuses to: clients would take the empty database for theirs.
+// BeginAnewAnnotation lets a database whose primary lost its volume begin with an empty one, if its value is "true". Without
+// it the primary refuses to: clients would take the empty database for theirs.
 const BeginAnewAnnotation = "techoral.com/begin-anew"
 
 // New returns the operator of Databases.

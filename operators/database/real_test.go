@@ -142,8 +142,8 @@ func TestRealReplication(t *testing.T) {
 	}
 }
 
-// Hard scenario 2e.3: with Retain the data and the password that a Database leaves are those of the next one of its name, and
-// with Delete nothing is left.
+// Hard scenario 2e.3: with Retain the data and the password that a Database leaves are those of the next one of its name,
+// and with Delete nothing is left.
 func TestRealRetain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

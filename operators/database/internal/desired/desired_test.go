@@ -40,8 +40,12 @@ func TestNamesFit(t *testing.T) {
 		{desired.SetName(db), 52},    // its pods' revision label has 11 characters more
 		{desired.BackupName(db), 52}, // a CronJob's Jobs have 11 characters more
 		{desired.RestoreName(db), 63},
-		{desired.ReadServiceName(db), 63}, {desired.HeadlessServiceName(db), 63}, {desired.PodName(db, 4), 63},
-		{desired.ClaimName(db, 4), 253}, {desired.ScriptsName(db, nil), 253}, {desired.LastSnapshot(db).Name, 40},
+		{desired.ReadServiceName(db), 63},
+		{desired.HeadlessServiceName(db), 63},
+		{desired.PodName(db, 4), 63},
+		{desired.ClaimName(db, 4), 253},
+		{desired.ScriptsName(db, nil), 253},
+		{desired.LastSnapshot(db).Name, 40},
 	} {
 		if len(c.name) > c.max || len(validation.IsDNS1123Subdomain(c.name)) > 0 {
 			t.Errorf("%s has %d characters, and may have %d", c.name, len(c.name), c.max)

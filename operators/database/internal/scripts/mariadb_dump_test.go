@@ -77,7 +77,9 @@ func TestMariaDBDumpAndRestore(t *testing.T) {
 			server.everything()
 			before := server.query(checksumMariaDB)
 			for i, c := range []struct{ env, location string }{
-				{"", "/app.sql.gz"}, {"COMPRESSION=0 VERIFY=none", "/app.sql"}, {"VERIFY=restore", "/app.sql.gz"},
+				{"", "/app.sql.gz"},
+				{"COMPRESSION=0 VERIFY=none", "/app.sql"},
+				{"VERIFY=restore", "/app.sql.gz"},
 				{"DATABASES=app VERIFY=list", "/app.sql.gz"},
 			} {
 				m := server.job(t)

@@ -74,7 +74,8 @@ func TestOfDump(t *testing.T) {
 		"a pod has ended": {dumpJob(""), []*corev1.Pod{pod("Succeeded", said("", ""), nil)}, 0, snapshot.Running, ""},
 		"another one's pod": {
 			dumpJob("Complete"),
-			[]*corev1.Pod{pod("Succeeded", said("", ""), func(p *corev1.Pod) { p.OwnerReferences[0].UID = "x" })}, time.Minute,
+			[]*corev1.Pod{pod("Succeeded", said("", ""), func(p *corev1.Pod) { p.OwnerReferences[0].UID = "x" })},
+			time.Minute,
 			snapshot.Failed, "did not say",
 		},
 		"it cannot be pulled": {dumpJob(""), []*corev1.Pod{pod("Pending", "", func(p *corev1.Pod) {

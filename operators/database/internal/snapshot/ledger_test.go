@@ -342,11 +342,15 @@ func TestEndsThatNobodyTells(t *testing.T) {
 	}{
 		"what made it is gone, and made again": {119 * time.Minute, none, ""},
 		"what made it is gone for too long":    {121 * time.Minute, none, "what made it is gone: ErrImagePull: not found"},
-		"nothing ends it": {121 * time.Minute, snapshot.Attempt{State: snapshot.Running, Unbounded: true, Message: "busy"},
-			"it took longer than 2h0m0s: busy"},
+		"nothing ends it": {
+			121 * time.Minute,
+			snapshot.Attempt{State: snapshot.Running, Unbounded: true, Message: "busy"},
+			"it took longer than 2h0m0s: busy",
+		},
 		"something else ends it": {121 * time.Minute, running, ""},
 		"Kubernetes ended it": {
-			0, snapshot.Attempt{State: snapshot.Failed, Message: "DeadlineExceeded", Vague: true},
+			0,
+			snapshot.Attempt{State: snapshot.Failed, Message: "DeadlineExceeded", Vague: true},
 			"DeadlineExceeded: ErrImagePull: not found",
 		},
 		"it says why": {0, broken, "broken"},

@@ -34,18 +34,21 @@ func TestRetention(t *testing.T) {
 		"by age":         {9, 36 * time.Hour, func(s *site) { s.copies(4, done) }, []string{"05", "04"}, "True/Enforced"},
 		"never the last": {9, time.Hour, func(s *site) { s.copies(2, done) }, []string{"03"}, "True/Enforced"},
 		"none after failures": {
-			2, 36 * time.Hour, func(s *site) { s.copies(2, done); s.copies(10, broken) }, []string{"03", "02"},
+			2, 36 * time.Hour, func(s *site) { s.copies(2, done); s.copies(10, broken) },
+			[]string{"03", "02"},
 			"False/ProtectedLastGood",
 		},
 		"the last is old": {
-			2, 36 * time.Hour, func(s *site) { s.copies(1, done); s.pass(37*time.Hour, running) }, []string{"02"},
+			2, 36 * time.Hour, func(s *site) { s.copies(1, done); s.pass(37*time.Hour, running) },
+			[]string{"02"},
 			"False/ProtectedLastGood",
 		},
 		"failures do not count": {
 			2, 0, func(s *site) { s.copies(1, done); s.copies(3, broken); s.copies(1, done) }, []string{"06", "02"}, "True/Enforced",
 		},
 		"the first success lets the old ones go": {
-			2, 36 * time.Hour, func(s *site) { s.copies(2, done); s.copies(10, broken); s.copies(1, done) }, []string{"14"},
+			2, 36 * time.Hour, func(s *site) { s.copies(2, done); s.copies(10, broken); s.copies(1, done) },
+			[]string{"14"},
 			"True/Enforced",
 		},
 		"not when less is asked for, but after the next": {
