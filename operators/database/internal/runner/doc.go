@@ -18,8 +18,7 @@
 //
 // Probes are ten times as frequent as they say, and the pauses between restarts are shorter than a kubelet's. Resources,
 // sizes of volumes, network policies and tokens are ignored. A pod that asks for more than this, such as a sidecar or a
-// probe
-// by HTTP, fails the test.
+// probe by HTTP, fails the test.
 //
 // Nothing of it is visible outside: files are in memory, in a mount namespace that goes with the process of the test, and
 // so do the network and all processes, however the test ends.
