@@ -281,7 +281,7 @@ func TestClaimOfItsOwn(t *testing.T) {
 	resize("2Gi")
 	k.Eventually(claim, asks("2Gi"))
 	resize("1Gi") // no claim becomes smaller
-	rest(k, op)
+	k.Eventually(o, testkit.Ready())
 	k.Eventually(claim, asks("2Gi"))
 	k.Delete(o)
 	k.Eventually(o, testkit.Gone())
