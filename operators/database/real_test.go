@@ -4,9 +4,8 @@ package database_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"path/filepath"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -23,33 +22,80 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
+// An engine is what differs between one kind of server and another for whoever uses it.
+type engine struct {
+	name     v1.Engine
+	version  string // prints it, of the server that is installed
+	programs []string
+	remote   string // runs the statements of the argument as the application, which has the variables of client
+	local    []string
+	table    string // makes orders, with nothing in it
+	fill     string // inserts the orders from %d to %d
+	sum      string // is how many orders there are, and what they say
+	replica  string // is 1 on a replica
+}
+
+var engines = []engine{
+	{
+		name: v1.PostgreSQL, version: `postgres --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/'`,
+		programs: []string{"postgres", "initdb", "pg_basebackup", "pg_dump", "psql"},
+		remote: `PGPASSWORD=$PASSWORD psql --no-psqlrc -v ON_ERROR_STOP=1 -h "$HOST" -p "$PORT" -U "$USERNAME" -d "$DATABASE" ` +
+			`-qtAc "$1"`,
+		local:   []string{"psql", "--no-psqlrc", "-h", "/run/database", "-U", "postgres", "-d", "app", "-qtAc"},
+		table:   "CREATE TABLE orders (id int PRIMARY KEY, text text)",
+		fill:    "INSERT INTO orders SELECT i, md5(i::text) FROM generate_series(%s, %s) AS i",
+		sum:     "SELECT count(*) || ' ' || md5(string_agg(id || ':' || text, ',' ORDER BY id)) FROM orders",
+		replica: "SELECT pg_is_in_recovery()::int",
+	},
+	{
+		name: v1.MariaDB, version: `mariadbd --version | sed -E 's/.* Ver ([0-9]+\.[0-9]+).*/\1/'`,
+		programs: []string{"mariadbd", "mariadb-install-db", "mariadb-dump", "mariadb"},
+		remote: `MYSQL_PWD=$PASSWORD mariadb --no-defaults -h "$HOST" -P "$PORT" -u "$USERNAME" -D "$DATABASE" ` +
+			`-BNe "$1"`,
+		local:   []string{"mariadb", "--no-defaults", "--socket=/run/database/server.sock", "-u", "root", "-D", "app", "-BNe"},
+		table:   "CREATE TABLE orders (id int PRIMARY KEY, text text)",
+		fill:    "INSERT INTO orders SELECT seq, md5(seq) FROM seq_1_to_1000 WHERE seq BETWEEN %s AND %s",
+		sum:     "SELECT CONCAT(COUNT(*), ' ', MD5(GROUP_CONCAT(id, ':', text ORDER BY id))) FROM orders",
+		replica: "SELECT @@read_only",
+	},
+}
+
+// forEngines runs a test with each engine.
+func forEngines(t *testing.T, test func(w *world)) {
+	t.Parallel()
+	for _, e := range engines {
+		t.Run(string(e.name), func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			k.Timeout = 90 * time.Second
+			w := &world{K: k, t: t, engine: e, runner: runner.Start(t, k, e.programs...)}
+			start(k)
+			k.Run(database.NewRoles())
+			test(w)
+		})
+	}
+}
+
 // A world has the operators, and nodes whose containers really run.
 type world struct {
 	*testkit.K
 
 	t      *testing.T
+	engine engine
 	runner *runner.Runner
-}
-
-func newWorld(t *testing.T) *world {
-	t.Helper()
-	k := testkit.New(t)
-	k.Timeout = 90 * time.Second
-	w := &world{K: k, t: t, runner: runner.Start(t, k, "postgres", "initdb", "pg_basebackup", "pg_dump", "psql")}
-	start(k)
-	k.Run(database.NewRoles())
-	return w
 }
 
 // database is one of the version that is installed.
 func (w *world) database(name string, replicas int32) *v1.Database {
 	w.t.Helper()
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
-	if len(found) == 0 {
-		w.t.Skip("PostgreSQL is not where Debian has it, so its version is not known")
+	cmd := exec.CommandContext(w.t.Context(), "sh", "-c", w.engine.version)
+	cmd.Env = []string{"PATH=" + runner.Path()}
+	version, err := cmd.Output()
+	if err != nil {
+		w.t.Fatal(err)
 	}
 	db := newDatabase(name)
-	db.Spec.Version, db.Spec.Replicas = filepath.Base(filepath.Dir(found[len(found)-1])), &replicas
+	db.Spec.Engine, db.Spec.Version, db.Spec.Replicas = w.engine.name, strings.TrimSpace(string(version)), &replicas
 	return db
 }
 
@@ -57,17 +103,17 @@ func (w *world) database(name string, replicas int32) *v1.Database {
 func (w *world) client(db *v1.Database) {
 	w.t.Helper()
 	var env []corev1.EnvVar
-	for name, key := range map[string]string{
-		"PGHOST": "host", "PGPORT": "port", "PGDATABASE": "database", "PGUSER": "username", "PGPASSWORD": "password",
-	} {
-		env = append(env, corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-			LocalObjectReference: corev1.LocalObjectReference{Name: desired.CredentialsName(db)}, Key: key,
-		}}})
+	for _, key := range []string{"host", "port", "database", "username", "password"} {
+		env = append(env, corev1.EnvVar{Name: strings.ToUpper(key), ValueFrom: &corev1.EnvVarSource{
+			SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: desired.CredentialsName(db)}, Key: key,
+			},
+		}})
 	}
 	app := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: db.Name + "-client"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
-			Name: "client", Image: "postgres:" + db.Spec.Version, Command: []string{"sleep", "infinity"}, Env: env,
+			Name: "client", Image: db.Status.Image, Command: []string{"sleep", "infinity"}, Env: env,
 		}}},
 	}
 	w.Apply(app)
@@ -75,147 +121,152 @@ func (w *world) client(db *v1.Database) {
 }
 
 // shell runs a script in the client of a database.
-func (w *world) shell(db *v1.Database, script string) (string, error) {
-	out, err := w.runner.Exec(db.Name+"-client", "client", "bash", "-euo", "pipefail", "-c", script)
+func (w *world) shell(db *v1.Database, script string, args ...string) (string, error) {
+	argv := append([]string{"bash", "-euo", "pipefail", "-c", script, "client"}, args...)
+	out, err := w.runner.Exec(db.Name+"-client", "client", argv...)
 	return strings.TrimSpace(out), err
 }
 
 // query asks a database over its endpoint, in a new connection.
 func (w *world) query(db *v1.Database, sql string) string {
 	w.t.Helper()
-	out, err := w.shell(db, "psql --no-psqlrc -qtAc \""+sql+"\"")
+	out, err := w.shell(db, w.engine.remote, sql)
 	if err != nil {
 		w.t.Fatalf("%s: %v", sql, err)
 	}
 	return out
 }
 
+// fill makes 1,000 orders and returns their sum.
+func (w *world) fill(db *v1.Database) string {
+	w.t.Helper()
+	w.query(db, w.engine.table)
+	w.query(db, fmt.Sprintf(w.engine.fill, "1", "1000"))
+	return w.query(db, w.engine.sum)
+}
+
 // member asks one member itself, over its socket.
 func (w *world) member(db *v1.Database, ordinal int, sql string) (string, error) {
-	out, err := w.runner.Exec(desired.PodName(db, ordinal), desired.Container,
-		"psql", "--no-psqlrc", "-h", "/run/database", "-U", "postgres", "-d", "app", "-qtAc", sql)
+	out, err := w.runner.Exec(desired.PodName(db, ordinal), desired.Container, append(w.engine.local, sql)...)
 	return strings.TrimSpace(out), err
 }
 
-// checksum is of all orders.
-const checksum = "SELECT count(*) || ' ' || md5(string_agg(id || ':' || text, ',' ORDER BY id)) FROM orders"
+// has waits until a member has the orders of that sum.
+func (w *world) has(db *v1.Database, ordinal int, want string) {
+	w.t.Helper()
+	w.Wait(fmt.Sprintf("member %d has the same rows", ordinal), func(context.Context) error {
+		got, err := w.member(db, ordinal, w.engine.sum)
+		if err == nil && got != want {
+			err = fmt.Errorf("it has %s, want %s", got, want)
+		}
+		return err
+	})
+}
 
 // Hard scenario 2e.1: of 1,000 rows that are written through the endpoint, over 200 connections, all are on the primary, and
 // within seconds on each replica: there is one database, and not one for each member.
 func TestRealReplication(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	db := w.database("orders", 3)
-	w.Apply(db)
-	w.Eventually(db, testkit.Ready(), members(3))
-	w.client(db)
-	w.query(db, "CREATE TABLE orders (id int PRIMARY KEY, text text)")
-	const insert = `seq 200 | xargs -P 4 -I{} psql --no-psqlrc -qc \
-		"INSERT INTO orders SELECT i, md5(i::text) FROM generate_series(5 * {} - 4, 5 * {}) AS i"`
-	if _, err := w.shell(db, insert); err != nil {
-		t.Fatal(err)
-	}
-	want, err := w.member(db, 0, checksum)
-	if err != nil || !strings.HasPrefix(want, "1000 ") {
-		t.Fatalf("the primary has %s rows: %v", want, err)
-	}
-	for ordinal := 1; ordinal < 3; ordinal++ {
-		w.Wait(fmt.Sprintf("member %d has the same rows", ordinal), func(context.Context) error {
-			got, err := w.member(db, ordinal, checksum)
-			if err == nil && got != want {
-				err = fmt.Errorf("it has %s, want %s", got, want)
+	forEngines(t, func(w *world) {
+		t := w.t
+		db := w.database("orders", 3)
+		w.Apply(db)
+		w.Eventually(db, testkit.Ready(), members(3))
+		w.client(db)
+		w.query(db, w.engine.table)
+		insert := fmt.Sprintf(w.engine.fill, "$((5 * $1 - 4))", "$((5 * $1))")
+		if _, err := w.shell(db, "insert() { set -- \""+insert+"\"; "+w.engine.remote+"; }; export -f insert; "+
+			"seq 200 | xargs -P 4 -I{} bash -euc 'insert {}'"); err != nil {
+			t.Fatal(err)
+		}
+		want, err := w.member(db, 0, w.engine.sum)
+		if err != nil || !strings.HasPrefix(want, "1000 ") {
+			t.Fatalf("the primary has %s rows: %v", want, err)
+		}
+		for ordinal := 1; ordinal < 3; ordinal++ {
+			w.has(db, ordinal, want)
+		}
+		for range 10 { // connections for reading go to replicas only, which refuse to write
+			if got := w.query(db, w.engine.sum); got != want {
+				t.Errorf("the endpoint says %s, want %s", got, want)
 			}
-			return err
-		})
-		if out, err := w.member(db, ordinal, "INSERT INTO orders VALUES (0, 'x')"); err == nil {
-			t.Errorf("member %d accepts writes: %s", ordinal, out)
+			if out, err := w.shell(db, "HOST=orders-db-ro; "+w.engine.remote, w.engine.replica); err != nil || out != "1" {
+				t.Errorf("the Service for reading leads to a server that is no replica: %s, %v", out, err)
+			}
+			if out, err := w.shell(db, "HOST=orders-db-ro; "+w.engine.remote, "DELETE FROM orders"); err == nil ||
+				!strings.Contains(err.Error(), "read-only") {
+				t.Errorf("a replica does not refuse to write: %s, %v", out, err)
+			}
 		}
-	}
-	for range 10 { // connections for reading go to replicas only
-		if got := w.query(db, checksum); got != want {
-			t.Errorf("the endpoint says %s, want %s", got, want)
-		}
-		out, err := w.shell(db, "PGHOST=orders-db-ro psql --no-psqlrc -qtAc 'SELECT pg_is_in_recovery()'")
-		if err != nil || out != "t" {
-			t.Errorf("the Service for reading leads to a server that is no replica: %s, %v", out, err)
-		}
-	}
+	})
 }
 
 // Hard scenario 2e.3: with Retain the data and the password that a Database leaves are those of the next one of its name,
 // and with Delete nothing is left.
 func TestRealRetain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	db := w.database("orders", 1)
-	w.Apply(db)
-	w.Eventually(db, testkit.Ready())
-	w.client(db)
-	w.query(db, "CREATE TABLE orders AS SELECT i AS id, md5(i::text) AS text FROM generate_series(1, 1000) AS i")
-	want := w.query(db, checksum)
-	credentials := secret(desired.CredentialsName(db))
-	w.Get(credentials)
+	forEngines(t, func(w *world) {
+		t := w.t
+		db := w.database("orders", 1)
+		w.Apply(db)
+		w.Eventually(db, testkit.Ready())
+		w.client(db)
+		want := w.fill(db)
+		credentials := secret(desired.CredentialsName(db))
+		w.Get(credentials)
 
-	w.Delete(db)
-	w.Eventually(db, testkit.Gone())
-	w.Eventually(pod(desired.PodName(db, 0)), testkit.Gone())
-	again := w.database("orders", 1)
-	w.Apply(again)
-	w.Eventually(again, testkit.Ready())
-	if got := w.query(again, checksum); got != want { // the client still has the password of the first one
-		t.Errorf("the data are %s, want %s", got, want)
-	}
-	now := secret(credentials.Name)
-	w.Get(now)
-	if now.UID != credentials.UID || string(now.Data["password"]) != string(credentials.Data["password"]) {
-		t.Error("there is another Secret")
-	}
+		w.Delete(db)
+		w.Eventually(db, testkit.Gone())
+		w.Eventually(pod(desired.PodName(db, 0)), testkit.Gone())
+		again := w.database("orders", 1)
+		w.Apply(again)
+		w.Eventually(again, testkit.Ready())
+		if got := w.query(again, w.engine.sum); got != want { // the client still has the password of the first one
+			t.Errorf("the data are %s, want %s", got, want)
+		}
+		now := secret(credentials.Name)
+		w.Get(now)
+		if now.UID != credentials.UID || string(now.Data["password"]) != string(credentials.Data["password"]) {
+			t.Error("there is another Secret")
+		}
 
-	w.Update(again, func() { again.Spec.DeletionPolicy = v1.DeletionDelete })
-	w.Eventually(again, testkit.Ready())
-	w.Delete(again)
-	w.Eventually(again, testkit.Gone())
-	for _, left := range []client.Object{
-		credentials, claim(desired.ClaimName(db, 0)), claim(desired.BackupName(db)), set(desired.SetName(db)),
-		service(desired.SetName(db)), cron(desired.BackupName(db)), pod(desired.PodName(db, 0)),
-	} {
-		left.SetUID("")
-		w.Eventually(left, testkit.Gone())
-	}
+		w.Update(again, func() { again.Spec.DeletionPolicy = v1.DeletionDelete })
+		w.Eventually(again, testkit.Ready())
+		w.Delete(again)
+		w.Eventually(again, testkit.Gone())
+		for _, left := range []client.Object{
+			secret(credentials.Name), claim(desired.ClaimName(db, 0)), claim(desired.BackupName(db)), set(desired.SetName(db)),
+			service(desired.SetName(db)), cron(desired.BackupName(db)), pod(desired.PodName(db, 0)),
+		} {
+			w.Eventually(left, testkit.Gone())
+		}
+	})
 }
 
 // What the CronJob's Job dumps is what another Database begins with.
 func TestRealBackup(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	db := w.database("orders", 1)
-	w.Apply(db)
-	w.Eventually(db, testkit.Ready())
-	w.client(db)
-	w.query(db, "CREATE TABLE orders AS SELECT i AS id, md5(i::text) AS text FROM generate_series(1, 1000) AS i")
-	want := w.query(db, checksum)
-	schedule := cron(desired.BackupName(db))
-	w.Eventually(schedule, testkit.Exists())
-	job := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: schedule.Name + "-1", Labels: schedule.Spec.JobTemplate.Labels},
-		Spec:       schedule.Spec.JobTemplate.Spec,
-	}
-	w.Apply(job)
-	w.Eventually(job, testkit.Condition("Complete", metav1.ConditionTrue))
-
-	w.query(db, "DROP TABLE orders")
-	other := w.database("copy", 2)
-	other.Spec.BootstrapFrom = &v1.BootstrapFrom{BackupRef: &v1.BackupReference{ClaimName: desired.BackupName(db)}}
-	w.Apply(other)
-	w.Eventually(other, testkit.Ready(), members(2))
-	w.client(other)
-	if got := w.query(other, checksum); got != want {
-		t.Errorf("the data are %s, want %s", got, want)
-	}
-	w.Wait("the replica has the data, too", func(context.Context) error {
-		if got, err := w.member(other, 1, checksum); err != nil || got != want {
-			return errors.Join(err, fmt.Errorf("it has %s, want %s", got, want))
+	forEngines(t, func(w *world) {
+		db := w.database("orders", 1)
+		w.Apply(db)
+		w.Eventually(db, testkit.Ready())
+		w.client(db)
+		want := w.fill(db)
+		schedule := cron(desired.BackupName(db))
+		w.Eventually(schedule, testkit.Exists())
+		job := &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Name: schedule.Name + "-1", Labels: schedule.Spec.JobTemplate.Labels},
+			Spec:       schedule.Spec.JobTemplate.Spec,
 		}
-		return nil
+		w.Apply(job)
+		w.Eventually(job, testkit.Condition("Complete", metav1.ConditionTrue))
+
+		w.query(db, "DROP TABLE orders")
+		other := w.database("copy", 2)
+		other.Spec.BootstrapFrom = &v1.BootstrapFrom{BackupRef: &v1.BackupReference{ClaimName: desired.BackupName(db)}}
+		w.Apply(other)
+		w.Eventually(other, testkit.Ready(), members(2))
+		w.client(other)
+		if got := w.query(other, w.engine.sum); got != want {
+			w.t.Errorf("the data are %s, want %s", got, want)
+		}
+		w.has(other, 1, want)
 	})
 }

@@ -75,7 +75,7 @@ func (e environment) expandAll(texts []string) []string {
 
 // environment is what a container's first process gets.
 func (p *pod) environment(ctx context.Context, c *corev1.Container) (environment, error) {
-	e := environment{{Name: "PATH", Value: searchPath()}, {Name: "HOSTNAME", Value: p.hostname()}}
+	e := environment{{Name: "PATH", Value: Path()}, {Name: "HOSTNAME", Value: p.hostname()}}
 	for _, v := range c.Env {
 		value := e.expand(v.Value)
 		if v.ValueFrom != nil {

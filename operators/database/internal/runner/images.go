@@ -72,8 +72,8 @@ func (i image) paint(layer string) error {
 	return errors.Join(errs...)
 }
 
-// searchPath is where programs are: where images have them, and where Debian keeps those of PostgreSQL.
-func searchPath() string {
+// Path is where programs are, as in PATH: where images have them, and where Debian keeps those of PostgreSQL.
+func Path() string {
 	const usual = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin"); len(found) > 0 {
 		return found[len(found)-1] + ":" + usual

@@ -95,7 +95,7 @@ func need(t testing.TB, programs []string) {
 	}
 	for _, program := range programs {
 		found := false
-		for dir := range strings.SplitSeq(searchPath(), ":") {
+		for dir := range strings.SplitSeq(Path(), ":") {
 			_, err := exec.LookPath(dir + "/" + program)
 			found = found || err == nil
 		}

@@ -50,7 +50,9 @@ func apply(k *testkit.K) *appsv1.StatefulSet {
 	set := &appsv1.StatefulSet{ObjectMeta: object("web"), Spec: appsv1.StatefulSetSpec{
 		Replicas: new(int32(2)), ServiceName: "web-hl", Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-			SecurityContext: &corev1.PodSecurityContext{RunAsUser: new(int64(999)), FSGroup: new(int64(999)), RunAsNonRoot: new(true)},
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsUser: new(int64(999)), FSGroup: new(int64(999)), RunAsNonRoot: new(true),
+			},
 			InitContainers: []corev1.Container{{
 				Name: "init", Image: "postgres:16", Command: []string{"sh", "-c", "id >/scratch/id; hostname -f >/scratch/name"},
 				VolumeMounts: []corev1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}},

@@ -60,14 +60,14 @@ func terminated(err error, began metav1.Time) *corev1.ContainerStateTerminated {
 	return t
 }
 
-// summarize derives the phase and the conditions from the states of the containers. Completed means that none will run again.
+// summarize derives the phase and the conditions from the states of the containers. Completed means that none runs again.
 func summarize(s *corev1.PodStatus, completed bool) {
 	for i := range s.InitContainerStatuses {
 		s.InitContainerStatuses[i].Ready = succeeded(s.InitContainerStatuses[i])
 	}
 	initialized := !slices.ContainsFunc(s.InitContainerStatuses, func(c corev1.ContainerStatus) bool { return !succeeded(c) })
 	begun := slices.ContainsFunc(s.ContainerStatuses, func(c corev1.ContainerStatus) bool {
-		return c.State.Running != nil || c.State.Terminated != nil || c.RestartCount > 0 || c.LastTerminationState.Terminated != nil
+		return c.State.Waiting == nil || c.RestartCount > 0 || c.LastTerminationState.Terminated != nil
 	})
 	all := slices.Concat(s.InitContainerStatuses, s.ContainerStatuses)
 	ready, reason := true, ""
