@@ -197,6 +197,19 @@ func TestRealReplication(t *testing.T) {
 				t.Errorf("a replica does not refuse to write: %s, %v", out, err)
 			}
 		}
+
+		w.runner.Kill(desired.PodName(db, 0)) // and whatever was acknowledged is there, and followed, afterwards
+		w.Wait("the primary writes again", func(context.Context) error {
+			_, err := w.shell(db, w.engine.remote, "DELETE FROM orders WHERE id = 1000")
+			return err
+		})
+		want, err = w.member(db, 0, w.engine.sum)
+		if err != nil || !strings.HasPrefix(want, "999 ") {
+			t.Fatalf("the primary has %s rows: %v", want, err)
+		}
+		for ordinal := 1; ordinal < 3; ordinal++ {
+			w.has(db, ordinal, want)
+		}
 	})
 }
 
