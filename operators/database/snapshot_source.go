@@ -78,14 +78,15 @@ func databaseSource(p *snapshotPass, name string) (source, error) {
 	}
 	switch resting := db.Status.State == v1.Hibernated && p.Object.Spec.Method == v1.MethodVolumeSnapshot; {
 	case resting: // a volume is copied all the better
+	case db.Spec.BootstrapFrom != nil && db.Status.Restored == "":
+		from.block("DatabaseNotReady", fmt.Sprintf("Database %s does not have the data yet that it begins with", name))
 	case !available(db) || db.Status.SecretName == "" || db.Status.Image == "":
 		from.block("DatabaseNotReady", fmt.Sprintf("Database %s accepts no connections", name))
 	}
 	return from, nil
 }
 
-// available reports whether there is a primary to copy from: replicas that do not follow, and a Database that is about to
-// go,
+// available reports whether there is a primary to copy from: replicas that do not follow, and a Database that is about to go,
 // are the more a reason for a copy.
 func available(db *v1.Database) bool {
 	c := conditions.Get(db, report.Available)

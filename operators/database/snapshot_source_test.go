@@ -1,8 +1,10 @@
 package database_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
@@ -98,6 +101,32 @@ func TestDatabaseThatIsNotReady(t *testing.T) {
 	k.Eventually(o, lastCopy(job.Name), testkit.Ready())
 	reported(k, db, false) // which is nobody's business while no copy is due
 	k.Consistently(o, 300*time.Millisecond, testkit.Ready())
+}
+
+// A copy is made of a Database that is being deleted, and not before it has the data that it begins with.
+func TestDatabaseThatGoes(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	k.Kubelet.HoldReady(dumpPods)
+	startSnapshots(k, newYear())
+	db := newDatabase("shop")
+	db.Finalizers = []string{"example.com/last-copy"}
+	db.Spec.BootstrapFrom = &v1.BootstrapFrom{BackupRef: &v1.BackupReference{ClaimName: "backups"}}
+	k.Apply(db)
+	t.Cleanup(func() {
+		_ = k.Client.Patch(context.WithoutCancel(t.Context()), db,
+			client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	})
+	k.Delete(db)
+	reported(k, db, true)
+	o := ofDatabase("a", "shop")
+	k.Apply(o)
+	k.Eventually(o, waitsFor("DatabaseNotReady"), testkit.Match("why", func(o *v1.DBSnapshot) bool {
+		return o.Status.Active != nil && strings.Contains(o.Status.Active.Message, "does not have the data yet")
+	}))
+	k.UpdateStatus(db, func() { db.Status.Restored = "a dump" })
+	end(k, "a-203201010000", good("a-203201010000"), 0)
+	k.Eventually(o, lastCopy("a-203201010000"), testkit.Ready())
 }
 
 // Pods that make and delete dumps are admitted where nothing is but restricted pods.
@@ -252,7 +281,7 @@ func TestClaimOfItsOwn(t *testing.T) {
 	resize("2Gi")
 	k.Eventually(claim, asks("2Gi"))
 	resize("1Gi") // no claim becomes smaller
-	rest(k, op)
+	k.Eventually(o, testkit.Ready())
 	k.Eventually(claim, asks("2Gi"))
 	k.Delete(o)
 	k.Eventually(o, testkit.Gone())

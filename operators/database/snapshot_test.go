@@ -176,3 +176,19 @@ func TestCopyOnTime(t *testing.T) {
 	}
 	rest(k, op)
 }
+
+// The operator wakes up when a copy is due, though nothing else happens.
+func TestWakesUpInTime(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	o := yearly("a")
+	o.Spec.Schedule = "* * * * *"
+	k.Apply(o)
+	const early = 8 * time.Second
+	ahead := time.Minute - early - time.Duration(o.CreationTimestamp.Second())*time.Second
+	k.Run(database.NewSnapshots(database.Options{Now: func() time.Time { return time.Now().Add(ahead) }}))
+	k.Eventually(o, testkit.Match("nothing is due", func(o *v1.DBSnapshot) bool {
+		return o.Status.NextScheduleTime != nil && o.Status.Active == nil
+	}))
+	k.Eventually(jobNamed(k, "a-"+o.Status.NextScheduleTime.UTC().Format("200601021504")), testkit.Exists())
+}

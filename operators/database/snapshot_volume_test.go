@@ -121,10 +121,16 @@ func TestVolumeSnapshots(t *testing.T) {
 	wantVolumes(k, year(0), year(3), year(4))
 	rest(k, op)
 
-	// One that is begun goes with the DBSnapshot, those that are copies stay.
+	// One of somebody else's is left alone. One that is begun goes with the DBSnapshot, those that are copies stay.
+	foreign := volumeSnapshot(k, year(5))
+	k.Apply(foreign)
 	c.NextYear(k, o)
-	k.Eventually(volumeSnapshot(k, year(5)), testkit.Exists())
+	k.Eventually(o, waitsFor("NameTaken"))
+	k.Delete(foreign)
 	k.Eventually(o, snapshotPhase(v1.SnapshotRunning))
+	k.Eventually(volumeSnapshot(k, year(5)), testkit.Match("the DBSnapshot's", func(u *unstructured.Unstructured) bool {
+		return metav1.IsControlledBy(u, o)
+	}))
 	k.Delete(o)
 	k.Eventually(o, testkit.Gone())
 	wantVolumes(k, year(0), year(3), year(4))

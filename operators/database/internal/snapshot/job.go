@@ -45,8 +45,8 @@ const (
 // debianUser is the user of the servers in the official images that are made from Debian, Ubuntu and Oracle Linux.
 const debianUser = 999
 
-// pruneSeconds is how long it may take to delete dumps.
-const pruneSeconds = 3600
+// pruneSeconds is how long it may take to delete dumps, during which no other begins.
+const pruneSeconds = 600
 
 // Dump returns the Job that makes the copy of that name.
 func Dump(o *v1.DBSnapshot, s *Source, scripts, name string) *batchv1.Job {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/storage"
 )
 
 // VolumeSnapshotKind is the kind of copies of volumes. A cluster need not have it.
@@ -87,9 +88,7 @@ func OwnClaim(o *v1.DBSnapshot, live *corev1.PersistentVolumeClaim) (*corev1.Per
 		if template.StorageClassName != nil {
 			claim.Spec.StorageClassName = live.Spec.StorageClassName
 		}
-		if asked := live.Spec.Resources.Requests[corev1.ResourceStorage]; size.Cmp(asked) < 0 || live.Status.Phase != corev1.ClaimBound {
-			size = asked
-		}
+		size = storage.Request(live, size, true) // of a class that cannot the API server says so
 	}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: size}
 	return claim, nil
