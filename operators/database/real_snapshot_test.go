@@ -71,6 +71,7 @@ func TestRealFarewell(t *testing.T) {
 		again.Spec.BootstrapFrom = &v1.BootstrapFrom{SnapshotRef: &v1.SnapshotReference{Name: last.Name}}
 		w.Apply(again)
 		w.Eventually(again, testkit.Ready())
+		w.reach(again)
 		if got := w.query(again, w.engine.sum); got != want {
 			w.t.Errorf("the data are %s, want %s", got, want)
 		}

@@ -118,6 +118,16 @@ func (w *world) client(db *v1.Database) {
 	}
 	w.Apply(app)
 	w.Eventually(app, testkit.Condition("Ready", metav1.ConditionTrue))
+	w.reach(db)
+}
+
+// reach waits until the endpoint leads to a database that is ready: the network hears of that when the operator does.
+func (w *world) reach(db *v1.Database) {
+	w.t.Helper()
+	w.Wait("the endpoint leads to the database", func(context.Context) error {
+		_, err := w.shell(db, w.engine.remote, "SELECT 1")
+		return err
+	})
 }
 
 // shell runs a script in the client of a database.
@@ -232,6 +242,7 @@ func TestRealRetain(t *testing.T) {
 		again := w.database("orders", 1)
 		w.Apply(again)
 		w.Eventually(again, testkit.Ready())
+		w.reach(again)
 		if got := w.query(again, w.engine.sum); got != want { // the client still has the password of the first one
 			t.Errorf("the data are %s, want %s", got, want)
 		}
