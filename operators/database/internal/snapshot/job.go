@@ -55,7 +55,10 @@ func Dump(o *v1.DBSnapshot, s *Source, scripts, name string) *batchv1.Job {
 		dump = &v1.PgDump{}
 	}
 	format, compression := dump.Format, int32(6)
-	if format == "" {
+	switch {
+	case s.Engine != v1.PostgreSQL: // whose dumps are SQL, whatever the default of the field is
+		format = "plain"
+	case format == "":
 		format = "custom"
 	}
 	if dump.Compression != nil {

@@ -11,7 +11,9 @@ set -euo pipefail
 # single sends statements, one a line, to the data. In this mode there is no server that could outlive the script, nobody is
 # connected, and a crash is recovered from as by the server, which then need not do it again. No log has the passwords.
 single() {
-  attend postgres --single -D "$PGDATA" -c exit_on_error=on -c password_encryption=scram-sha-256 \
+  # A server that was killed has left a file with its process number, 1, which now is this script's. PostgreSQL takes that
+  # file for one of a server that runs, unless it knows the number as that of whoever started it.
+  PG_GRANDPARENT_PID=$$ attend postgres --single -D "$PGDATA" -c exit_on_error=on -c password_encryption=scram-sha-256 \
     -c synchronous_commit=local -c log_statement=none -c log_min_duration_statement=-1 -c log_min_error_statement=panic \
     -c pgaudit.log=none -c pg_stat_statements.track_utility=off postgres
 }
