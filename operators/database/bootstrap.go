@@ -21,8 +21,7 @@ type origin struct {
 }
 
 // origin finds what the Database begins with. It is asked for only until the Database has begun, so that what it began with
-// may
-// go afterwards.
+// may go afterwards.
 func (is *observed) origin() (origin, error) {
 	from := is.Object.Spec.BootstrapFrom
 	if from.BackupRef != nil {
@@ -83,8 +82,7 @@ func (is *observed) bootstrapVolume(member int, claim *corev1.PersistentVolumeCl
 }
 
 // restore sees to the Job that puts a dump in place, once there is a primary for it, and reports whether the Database has
-// its
-// data. Until then no client reaches it.
+// its data. Until then no client reaches it.
 func (is *observed) restore(need []sdk.Planned) (bool, error) {
 	db := is.Object
 	if !is.restoring() {

@@ -14,8 +14,7 @@ import (
 )
 
 // Every fault at every moment where it can matter in the life of a database, from its first volume to its end, with which
-// the
-// data stay. With -short some are tried.
+// the data stay. With -short some are tried.
 func TestEverythingThatCanGoWrong(t *testing.T) {
 	t.Parallel()
 	chaos.Sweep(t, database.New(database.Options{}), chaos.Scenario{

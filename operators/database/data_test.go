@@ -27,8 +27,7 @@ func kept(k *testkit.K) map[string]types.UID {
 }
 
 // Hard scenario 2e.3: the data and the credentials outlive a Database, however it is deleted and whether the operator runs
-// or
-// not, and the next one of that name has them. With Delete nothing is left.
+// or not, and the next one of that name has them. With Delete nothing is left.
 func TestDeletion(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -83,8 +83,7 @@ func jobsMade(t *testing.T, k *testkit.K) func(last string) []string {
 }
 
 // The operator is down for half an hour of a schedule of each minute, and then dies ten times, at one of its writes after
-// the
-// other. There is exactly one copy that makes up for them.
+// the other. There is exactly one copy that makes up for them.
 func TestDownForHalfAnHour(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)

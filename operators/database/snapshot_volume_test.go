@@ -58,8 +58,7 @@ func ofVolume(name string) *v1.DBSnapshot {
 }
 
 // Copies of volumes, from a cluster that has none of their kind to their deletion, the oldest first. Those that are held
-// stay,
-// and so do those that the DBSnapshot leaves.
+// stay, and so do those that the DBSnapshot leaves.
 func TestVolumeSnapshots(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.Private()) // the kind is of the whole cluster

@@ -27,9 +27,8 @@ func runs(version string) testkit.Check {
 }
 
 // Another version of the operator, which would make other pods of the same Database, restarts none: they change with the
-// next
-// change of the user's, or when the operator is told to upgrade them. What somebody changes by hand is put right all the
-// while.
+// next change of the user's, or when the operator is told to upgrade them. What somebody changes by hand is put right all
+// the while.
 func TestAnUpgradeRestartsNothing(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -68,8 +67,7 @@ func TestAnUpgradeRestartsNothing(t *testing.T) {
 }
 
 // Settings restart the members one after the other, the primary last. Whoever starts meanwhile finds the settings that it
-// was
-// made for; when all have the new ones, the old ones go.
+// was made for; when all have the new ones, the old ones go.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)

@@ -179,8 +179,7 @@ func change(t *testing.T, k *testkit.K, o *unstructured.Unstructured) string {
 }
 
 // What every member has is the least that can be asked for; what was not granted may be taken back. An operator that writes
-// the
-// status never finds itself refused by that.
+// the status never finds itself refused by that.
 func TestStorageBecomesNoSmaller(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)

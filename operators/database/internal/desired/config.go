@@ -45,8 +45,7 @@ func Settings(db *v1.Database) string {
 }
 
 // settingsKey is the key of these settings. Others have another one, so that no pod finds settings under its feet that it
-// was
-// not started with.
+// was not started with.
 func settingsKey(db *v1.Database) string {
 	if db.Spec.Engine == v1.PostgreSQL {
 		return "settings-" + digest(Settings(db)) + ".conf"

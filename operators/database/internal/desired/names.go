@@ -125,8 +125,7 @@ func podLabels(db *v1.Database, component string) map[string]string {
 }
 
 // Role is the role of a member's pod, by its labels: member 0 is the primary, and nobody else ever is. It is "" if they do
-// not
-// tell which member it is.
+// not tell which member it is.
 func Role(labels map[string]string) string {
 	switch labels[appsv1.PodIndexLabel] {
 	case "":

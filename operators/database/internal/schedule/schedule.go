@@ -14,8 +14,7 @@ import (
 
 // Schedule is times of a clock on the wall. Where it is turned forward, a time of some hours that is left out comes at the
 // end of the gap, so that a day is never without; and where it is turned back, such a time comes once. A schedule of each
-// hour
-// or minute goes on by the clock that nobody turns.
+// hour or minute goes on by the clock that nobody turns.
 type Schedule struct {
 	spec *cron.SpecSchedule
 	wall *cron.SpecSchedule // the same, of a clock that is never turned

@@ -8,8 +8,7 @@ import (
 )
 
 // A primary that had data does not begin anew with an empty volume: clients would take the empty database for theirs. A
-// replica
-// may, because it gets what the primary has.
+// replica may, because it gets what the primary has.
 func TestNobodyBeginsAnew(t *testing.T) {
 	t.Parallel()
 	for engine, variable := range map[string]string{"postgresql": "PGDATA", "mariadb": "DATADIR"} {

@@ -1,6 +1,5 @@
 // Package storage decides what each claim of a Database should ask for, and says how far that is. It is computed from what
-// is
-// observed alone, so that whoever was interrupted anywhere goes on where it was.
+// is observed alone, so that whoever was interrupted anywhere goes on where it was.
 package storage
 
 import (
