@@ -128,8 +128,9 @@ func readable(db *v1.Database) func(client.Object) bool {
 	return func(o client.Object) bool { return ofInstance(db)(o) && desired.Readable(db, o.GetLabels()) }
 }
 
-// backupClaim sees to the claim of the dumps. It returns nil if there is none and none is wanted.
-func (is *observed) backupClaim(wanted bool) sdk.Planned {
+// backupClaim sees to the claim of the dumps. It returns nil if there is none and none is wanted, and says why it stays too
+// small, if it does.
+func (is *observed) backupClaim(wanted bool) (planned sdk.Planned, small string) {
 	db := is.Object
 	text := db.Spec.Backup.Storage.Size
 	if text == "" {
@@ -137,24 +138,24 @@ func (is *observed) backupClaim(wanted bool) sdk.Planned {
 	}
 	size, err := resource.ParseQuantity(text)
 	if err != nil { // which the API server lets nobody store
-		return nil
+		return nil, ""
 	}
 	want := desired.Backups(db, size)
 	live, exists := sdk.Live(is.Pass, want.DeepCopy())
 	options := append(is.retained(), sdk.AdoptIf(ofInstance(db)), sdk.ReadyWhen(bound))
 	switch {
 	case !exists && !wanted:
-		return nil
+		return nil, ""
 	case !exists:
 		options = append(options, sdk.CreateOnly())
-	case db.Spec.Backup.Storage.Size == "": // it stays as it was made
-		want.Spec.Resources.Requests[corev1.ResourceStorage] = storage.Asked(live)
 	default:
 		grows, err := is.expandable(live, size)
 		want.Spec.Resources.Requests[corev1.ResourceStorage] = storage.Request(live, size, grows && err == nil)
-	}
-	if exists {
+		if err == nil && !grows {
+			has := storage.Capacity(live)
+			small = fmt.Sprintf("claim %s stays at %s: its class does not allow expansion", live.Name, has.String())
+		}
 		keepClass(want, live)
 	}
-	return sdk.Apply(is.Pass, want, options...)
+	return sdk.Apply(is.Pass, want, options...), small
 }

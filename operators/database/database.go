@@ -9,6 +9,7 @@ package database
 import (
 	"context"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -21,6 +22,7 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/schedule"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/scripts"
 	"github.com/homeostat-dev/homeostat/sdk"
 )
@@ -60,6 +62,7 @@ type observed struct {
 	begun    bool              // the database has data
 	image    string
 	scripts  map[string]string
+	now      time.Time
 }
 
 func (o *Options) reconcile(_ context.Context, p *sdk.Pass[*v1.Database]) error {
@@ -103,7 +106,10 @@ func (o *Options) reconcile(_ context.Context, p *sdk.Pass[*v1.Database]) error 
 
 func (o *Options) observe(p *sdk.Pass[*v1.Database]) (*observed, error) {
 	db := p.Object
-	is := &observed{Pass: p, image: db.Spec.Image}
+	is := &observed{Pass: p, image: db.Spec.Image, now: p.Now}
+	if o.Now != nil {
+		is.now = o.Now()
+	}
 	var err error
 	if is.image == "" {
 		if is.image, err = o.Image(db.Spec.Engine, db.Spec.Version); err != nil {
@@ -242,14 +248,26 @@ func (is *observed) pinnable() bool {
 func (is *observed) backups(need []sdk.Planned) {
 	db := is.Object
 	enabled := db.Spec.BackupEnabled == nil || *db.Spec.BackupEnabled
-	claim := is.backupClaim(enabled || db.Spec.DeletionPolicy == v1.DeletionSnapshot)
+	claim, small := is.backupClaim(enabled || db.Spec.DeletionPolicy == v1.DeletionSnapshot)
 	if !enabled || claim == nil {
-		report.Backups(db, nil, is.pods)
+		report.Backups(db, nil, is.pods, "", time.Time{})
 		return
 	}
 	cron := sdk.Apply(is.Pass, desired.Schedule(db, is.image, desired.ScriptsName(db, is.scripts)),
 		sdk.OnceExists(append(need, claim)...))
-	report.Backups(db, cron.Live(), is.pods)
+	next := is.nextDump()
+	is.RequeueAfter(next.Sub(is.now))
+	report.Backups(db, cron.Live(), is.pods, small, next)
+}
+
+// nextDump is when the next dump is due, for those who look; the CronJob has a clock of its own. It is zero if none is.
+func (is *observed) nextDump() time.Time {
+	spec := &is.Object.Spec
+	times, err := schedule.Parse(spec.Backup.Schedule, spec.Backup.TimeZone)
+	if err != nil || spec.Backup.Suspend || spec.Hibernate { // what is wrong is said when the CronJob is applied
+		return time.Time{}
+	}
+	return times.Next(is.now)
 }
 
 // retained lets a child outlive the Database, unless it is told that nothing should.

@@ -2,6 +2,7 @@ package database_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,6 +14,7 @@ import (
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
@@ -78,6 +80,7 @@ func TestStorageGrows(t *testing.T) {
 	for member := range 3 {
 		k.Eventually(claim(fmt.Sprintf("data-a-db-%d", member)), asks("2Gi"))
 	}
+	k.Eventually(claim("a-db-backup"), asks("2Gi"))
 	k.Eventually(set("a-db"), template("2Gi"))
 	k.Eventually(db, testkit.Ready())
 	if after := uids(k, "a-db-0", "a-db-1"); fmt.Sprint(after) != fmt.Sprint(before) {
@@ -118,8 +121,7 @@ func TestStorageThatCannotGrow(t *testing.T) {
 	k := testkit.New(t)
 	start(k)
 	db := newDatabase("a")
-	db.Spec.BackupEnabled = new(false)
-	db.Spec.StorageClassName = new(volumesOf(k, false, "1Gi", "data-a-db-0", "data-a-db-1"))
+	db.Spec.StorageClassName = new(volumesOf(k, false, "1Gi", "data-a-db-0", "data-a-db-1", "a-db-backup"))
 	k.Apply(db)
 	k.Eventually(db, testkit.Ready(), granted("1Gi"))
 	k.Update(db, func() { db.Spec.Storage = "20Gi" })
@@ -127,10 +129,15 @@ func TestStorageThatCannotGrow(t *testing.T) {
 		testkit.Reason(report.StorageResized, metav1.ConditionFalse, "ExpansionNotSupported"))
 	k.Eventually(claim("data-a-db-0"), asks("1Gi"))
 	k.Eventually(set("a-db"), template("1Gi"))
+	k.Eventually(db, testkit.Match("the dumps stay, too", func(db *v1.Database) bool {
+		c := conditions.Get(db, report.BackupScheduled)
+		return strings.HasSuffix(c.Message, "; claim a-db-backup stays at 1Gi: its class does not allow expansion")
+	}))
 
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: *db.Spec.StorageClassName}}
 	k.Update(class, func() { class.AllowVolumeExpansion = new(true) })
 	k.Eventually(claim("data-a-db-0"), asks("20Gi"))
+	k.Eventually(claim("a-db-backup"), asks("20Gi"))
 	k.Eventually(db, pending(""), testkit.Reason(report.StorageResized, metav1.ConditionFalse, "Resizing"))
 
 	// Nobody is there to grow the volumes. What was not granted may be taken back, to what there is.

@@ -247,7 +247,7 @@ type BackupRetention struct {
 
 // BackupStorage is the claim of the dumps.
 type BackupStorage struct {
-	// Size of the claim. The default is that of spec.storage when the claim was made. It may grow.
+	// Size of the claim. The default is that of spec.storage, with which it grows.
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[1-9][0-9]*(Mi|Gi|Ti)$')",message="spec.backup.storage.size must be an amount greater than 0 in Mi, Gi or Ti, for example 100Gi"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -232,29 +233,37 @@ func Storage(db *v1.Database, claims []*corev1.PersistentVolumeClaim, progress s
 }
 
 // Backups fills in what became of the dumps: what the CronJob, which is nil if none are to be made, says of those that
-// succeeded, and the pods of the last attempts.
-func Backups(db *v1.Database, cron *batchv1.CronJob, pods []*corev1.Pod) {
+// succeeded, the pods of the last attempts, why their claim is smaller than it should be, if it is, and when the next dump is due, which
+// is zero if none is.
+func Backups(db *v1.Database, cron *batchv1.CronJob, pods []*corev1.Pod, small string, next time.Time) {
 	switch {
 	case cron == nil:
 		set(db, BackupScheduled, false, "Disabled", "spec.backupEnabled is false: no dumps are made")
 	case db.Spec.Backup.Suspend || db.Spec.Hibernate:
 		set(db, BackupScheduled, false, "Suspended", "no dumps are made")
 	default:
-		set(db, BackupScheduled, true, "Scheduled",
-			fmt.Sprintf("dumps are made at %q, %s", db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone))
+		message := fmt.Sprintf("dumps are made at %q, %s", db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone)
+		if small != "" {
+			message += "; " + small
+		}
+		set(db, BackupScheduled, true, "Scheduled", message)
 	}
 	at, why := lastFailure(pods)
-	b := &v1.BackupStatus{}
-	if db.Status.Backup != nil {
-		b = db.Status.Backup
-	}
+	b := cmp.Or(db.Status.Backup, &v1.BackupStatus{})
 	if cron != nil {
 		b.LastSuccessfulTime = later(b.LastSuccessfulTime, cron.Status.LastSuccessfulTime)
 	}
-	if b.LastFailureTime = later(b.LastFailureTime, at); *b == (v1.BackupStatus{}) {
+	b.NextScheduleTime = nil
+	if !next.IsZero() {
+		b.NextScheduleTime = new(metav1.NewTime(next))
+	}
+	b.LastFailureTime = later(b.LastFailureTime, at)
+	if db.Status.Backup = b; *b == (v1.BackupStatus{}) {
+		db.Status.Backup = nil
+	}
+	if b.LastFailureTime == nil && b.LastSuccessfulTime == nil {
 		return
 	}
-	db.Status.Backup = b
 	if b.LastFailureTime == nil || b.LastSuccessfulTime != nil && b.LastFailureTime.Before(b.LastSuccessfulTime) {
 		set(db, LastBackupSucceeded, true, "Verified", "the last dump was read back to its end")
 		return

@@ -107,6 +107,9 @@ func TestMariaDBDumpAndRestore(t *testing.T) {
 				// What was restored can be dumped and restored again.
 				other.env["BACKUPS"] = server.job(t).env["BACKUPS"]
 				other.dump("again")
+				if out := other.must("bash", "-c", `zgrep -c _restored_dump "$BACKUPS"/again/*.gz || true`); out != "0" {
+					t.Error("the dump has the mark of the restore")
+				}
 				again := other.intoMariaDB(t, "again-"+string(rune('a'+i)), "again")
 				again.must("restore.sh")
 				if after := again.query(checksumMariaDB); after != before {

@@ -237,11 +237,31 @@ func TestProbes(t *testing.T) {
 	_ = syscall.Kill(primary.running.pid, syscall.SIGSTOP)
 	primary.probes(map[string]bool{"live": false, "ready": false})
 	_ = syscall.Kill(primary.running.pid, syscall.SIGCONT)
-	primary.running.kill() // which leaves its socket
-	if err := os.WriteFile(primary.dir+"/config/slow.conf", []byte("recovery_init_sync_method = fsync\n"), 0o644); err != nil {
+
+	_ = syscall.Kill(primary.running.pid, syscall.SIGTERM) // it waits for those sessions, and refuses others
+	primary.becomes(primary.running, "ready", false)
+	primary.probes(map[string]bool{"startup": true, "live": true})
+}
+
+// While the passwords are set, which takes as long as the server needs to recover, the kubelet waits; and a pod that is
+// deleted meanwhile ends at once.
+func TestRotationTakesLong(t *testing.T) {
+	t.Parallel()
+	m := started(t, "postgresql")
+	m.running.kill() // which leaves its socket
+	m.program("postgres", `[ "$1" != --single ] || { : >"$SOCKETS/recovers"; sleep 60; }; real "$@"`)
+	s := m.launch()
+	m.appears(m.env["SOCKETS"] + "/recovers")
+	m.probes(map[string]bool{"startup": true, "live": true, "ready": false})
+	began := time.Now()
+	_ = syscall.Kill(s.pid, syscall.SIGTERM)
+	<-s.ended
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it ends after %s", took)
+	}
+	m.env["PATH"] = strings.TrimPrefix(m.env["PATH"], m.home()+"/bin:")
+	if err := os.Chmod(m.env["PGDATA"], 0o2770); err != nil { // as a volume is that is mounted for a group
 		t.Fatal(err)
 	}
-	again := primary.launch()
-	primary.becomes(again, "live", true)
-	primary.becomes(again, "ready", true)
+	m.start()
 }

@@ -84,6 +84,20 @@ func TestDumpAndRestore(t *testing.T) {
 	}
 }
 
+// Rows that are written while the database is dumped are in the dump and counted, or neither.
+func TestDumpIsVerifiedAsOfOneMoment(t *testing.T) {
+	t.Parallel()
+	server := dumping(t, "postgresql")
+	m := server.job(t)
+	m.env["VERIFY"] = "restore"
+	m.program("pg_dump", `[ "$1" = --version ] || psql --quiet --dbname="host=`+server.sockets+` port=$PORT user=postgres dbname=app" `+
+		`--command="INSERT INTO orders VALUES (5000, 'late')" && real "$@"`)
+	m.dump("1")
+	if got := m.query("SELECT count(*) FROM orders"); got != "1001" {
+		t.Errorf("nothing was written meanwhile: there are %s", got)
+	}
+}
+
 // The roles of a dump are those of another server once they were loaded there.
 func TestGlobalsAreRestored(t *testing.T) {
 	t.Parallel()
