@@ -250,14 +250,14 @@ func (is *observed) backups(need []sdk.Planned) {
 	enabled := db.Spec.BackupEnabled == nil || *db.Spec.BackupEnabled
 	claim, small := is.backupClaim(enabled || db.Spec.DeletionPolicy == v1.DeletionSnapshot)
 	if !enabled || claim == nil {
-		report.Backups(db, nil, is.pods, "", time.Time{})
+		report.Backups(db, report.Dumps{Pods: is.pods})
 		return
 	}
 	cron := sdk.Apply(is.Pass, desired.Schedule(db, is.image, desired.ScriptsName(db, is.scripts)),
 		sdk.OnceExists(append(need, claim)...))
 	next := is.nextDump()
 	is.RequeueAfter(next.Sub(is.now))
-	report.Backups(db, cron.Live(), is.pods, small, next)
+	report.Backups(db, report.Dumps{Schedule: cron.Live(), Pods: is.pods, Small: small, Next: next})
 }
 
 // nextDump is when the next dump is due, for those who look; the CronJob has a clock of its own. It is zero if none is.

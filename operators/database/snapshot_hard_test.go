@@ -238,7 +238,8 @@ func TestRetentionKeepsTheLastGood(t *testing.T) {
 	k.Eventually(o, lastCopy(year(12)), enforced("Pruning", metav1.ConditionFalse))
 	job := jobNamed(k, year(12)+"-prune")
 	k.Eventually(job, testkit.Exists())
-	if got := job.Spec.Template.Spec.Containers[0].Env; !slices.Contains(got, corev1.EnvVar{Name: "NAMES", Value: year(0) + " " + year(1)}) {
+	got := job.Spec.Template.Spec.Containers[0].Env
+	if !slices.Contains(got, corev1.EnvVar{Name: "NAMES", Value: year(0) + " " + year(1)}) {
 		t.Errorf("the prune Job is told %v, want %s and %s", got, year(0), year(1))
 	}
 	end(k, job.Name, pruned(year(12)), 0)

@@ -86,7 +86,7 @@ func databaseSource(p *snapshotPass, name string) (source, error) {
 	return from, nil
 }
 
-// available reports whether there is a primary to copy from: replicas that do not follow, and a Database that is about to go,
+// available reports whether there is a primary to copy from: replicas that do not follow, and a Database that is to go,
 // are the more a reason for a copy.
 func available(db *v1.Database) bool {
 	c := conditions.Get(db, report.Available)

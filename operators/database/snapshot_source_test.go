@@ -72,7 +72,8 @@ func TestDatabaseThatIsNotReady(t *testing.T) {
 	rest(k, op)
 	c.Move(k, o, time.Hour)
 	k.Eventually(o, failures(1))
-	if got, want := o.Status.History[0].Message, "it could not begin within 1h0m0s: Database shop accepts no connections"; got != want {
+	want := "it could not begin within 1h0m0s: Database shop accepts no connections"
+	if got := o.Status.History[0].Message; got != want {
 		t.Errorf("the copy failed because %q, want %q", got, want)
 	}
 
@@ -310,10 +311,7 @@ func TestDumpsGoAndTheClaimStays(t *testing.T) {
 	o.Spec.Storage.PersistentVolumeClaim = v1.SnapshotClaim{ClaimName: "backups"}
 	k.Apply(o)
 	k.Eventually(o, waitsFor("ReferenceNotFound"))
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "backups"}, Spec: corev1.PersistentVolumeClaimSpec{
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
-	}}
+	claim := newClaim("backups")
 	k.Apply(claim)
 	end(k, "a-203201010000", good("a-203201010000"), 0)
 	k.Eventually(o, lastCopy("a-203201010000"), testkit.Ready())

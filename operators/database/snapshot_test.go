@@ -82,8 +82,8 @@ const dumpPods = "app.kubernetes.io/managed-by=dbsnapshot"
 
 // good is what a container says that has made a dump.
 func good(name string) string {
-	return fmt.Sprintf(`{"name":%q,"location":%q,"sizeBytes":4096,"sha256":%q,"seconds":1.5,"serverVersion":"16.4","verified":"list"}`,
-		name, name+"/shop.dump", strings.Repeat("5", 64))
+	return fmt.Sprintf(`{"name":%q,"location":%q,"sizeBytes":4096,"sha256":%q,"seconds":1.5,`+
+		`"serverVersion":"16.4","verified":"list"}`, name, name+"/shop.dump", strings.Repeat("5", 64))
 }
 
 // pruned is what a container says that has deleted dumps and left these.
@@ -161,9 +161,9 @@ func TestCopyOnTime(t *testing.T) {
 	if got := s.NextScheduleTime.UTC(); !got.Equal(time.Date(2033, time.January, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("the next copy is due %s", got)
 	}
-	if s.LastSnapshot.SizeBytes != 4096 || s.LastSnapshot.Location != "a-203201010000/shop.dump" || s.LastSnapshot.Verified != "list" ||
-		s.LastSnapshot.Duration.Duration != 1500*time.Millisecond || s.LastSnapshot.ServerVersion != "16.4" {
-		t.Errorf("the last copy is told as %+v", s.LastSnapshot)
+	if last := s.LastSnapshot; last.SizeBytes != 4096 || last.Location != "a-203201010000/shop.dump" ||
+		last.Verified != "list" || last.Duration.Duration != 1500*time.Millisecond || last.ServerVersion != "16.4" {
+		t.Errorf("the last copy is told as %+v", last)
 	}
 	rest(k, op)
 

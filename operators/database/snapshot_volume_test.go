@@ -28,7 +28,8 @@ func volumeSnapshots() *unstructured.Unstructured {
 			}},
 		}},
 	}}}
-	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	u.SetAPIVersion("apiextensions.k8s.io/v1")
+	u.SetKind("CustomResourceDefinition")
 	u.SetName("volumesnapshots.snapshot.storage.k8s.io")
 	u.SetAnnotations(map[string]string{"api-approved.kubernetes.io": "unapproved, for a test"})
 	return u
@@ -88,7 +89,9 @@ func TestVolumeSnapshots(t *testing.T) {
 	}))
 	drive(k, year(0), ready)
 	k.Eventually(o, lastCopy(year(0)), testkit.Ready())
-	k.Eventually(u, testkit.Match("on its own", func(u *unstructured.Unstructured) bool { return len(u.GetOwnerReferences()) == 0 }))
+	k.Eventually(u, testkit.Match("on its own", func(u *unstructured.Unstructured) bool {
+		return len(u.GetOwnerReferences()) == 0
+	}))
 	if got := o.Status.LastSnapshot; got.SizeBytes != 1<<30 || got.Location != year(0) {
 		t.Errorf("the last copy is told as %+v", got)
 	}
@@ -139,7 +142,8 @@ func TestVolumeSnapshots(t *testing.T) {
 func wantVolumes(k *testkit.K, names ...string) {
 	k.Wait(fmt.Sprintf("there are the VolumeSnapshots %s", names), func(ctx context.Context) error {
 		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(schema.GroupVersionKind{Group: "snapshot.storage.k8s.io", Version: "v1", Kind: "VolumeSnapshotList"})
+		list.SetAPIVersion("snapshot.storage.k8s.io/v1")
+		list.SetKind("VolumeSnapshotList")
 		if err := k.Client.List(ctx, list, client.InNamespace(k.Namespace)); err != nil {
 			return err
 		}
@@ -164,19 +168,15 @@ func TestVolumeSnapshotsThatGo(t *testing.T) {
 	db := newDatabase("shop")
 	k.Apply(db)
 	k.UpdateStatus(db, func() { db.Status.State = v1.Hibernated }) // a volume of a server that rests is copied all the same
-	k.Apply(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-shop-db-0"}, Spec: corev1.PersistentVolumeClaimSpec{
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
-	}})
+	k.Apply(newClaim("data-shop-db-0"))
 	o := ofVolume("a")
 	o.Spec.Source = v1.SnapshotSource{DatabaseRef: &v1.DatabaseReference{Name: "shop"}}
 	k.Apply(o)
 	drive(k, "a-203201010000", map[string]any{"readyToUse": true})
 	k.Eventually(o, lastCopy("a-203201010000"), testkit.Ready())
 	k.Update(o, func() { o.Spec.DeletionPolicy = v1.CopiesDeleted })
-	k.Eventually(volumeSnapshot(k, "a-203201010000"), testkit.Match("the DBSnapshot's", func(u *unstructured.Unstructured) bool {
-		return metav1.IsControlledBy(u, o)
-	}))
+	of := testkit.Match("the DBSnapshot's", func(u *unstructured.Unstructured) bool { return metav1.IsControlledBy(u, o) })
+	k.Eventually(volumeSnapshot(k, "a-203201010000"), of)
 	k.Delete(o)
 	wantVolumes(k)
 }

@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	ofServer = "source: {postgres: {host: db, database: shop, user: dumper, version: '16', passwordSecretRef: {name: s, key: p}}}"
-	ofClaim  = "source: {persistentVolumeClaimName: data}, method: volumeSnapshot"
-	inClaim  = "storage: {persistentVolumeClaim: {claimName: backups}}"
-	dump     = ofServer + ", " + inClaim
-	daily    = ", schedule: '0 2 * * *'"
+	ofServer = "source: {postgres: {host: db, database: shop, user: dumper, version: '16', " +
+		"passwordSecretRef: {name: s, key: p}}}"
+	ofClaim = "source: {persistentVolumeClaimName: data}, method: volumeSnapshot"
+	inClaim = "storage: {persistentVolumeClaim: {claimName: backups}}"
+	dump    = ofServer + ", " + inClaim
+	daily   = ", schedule: '0 2 * * *'"
 )
 
 func TestBadSnapshotsAreRefusedWithASentence(t *testing.T) {
@@ -138,8 +139,10 @@ func TestGoodSnapshots(t *testing.T) {
 	o.Name, o.Namespace = "at-once", k.Namespace
 	k.Get(o)
 	s := o.Spec
-	if s.Method != v1.MethodDump || s.TimeZone != "UTC" || s.StartingDeadlineSeconds != 3600 || s.ActiveDeadlineSeconds != 7200 ||
-		*s.BackoffLimit != 2 || s.Retention.KeepLast != 7 || *s.Retention.KeepFailed != 1 || s.DeletionPolicy != v1.CopiesRetained ||
+	if s.Method != v1.MethodDump || s.TimeZone != "UTC" || s.StartingDeadlineSeconds != 3600 ||
+		s.ActiveDeadlineSeconds != 7200 ||
+		*s.BackoffLimit != 2 || s.Retention.KeepLast != 7 || *s.Retention.KeepFailed != 1 ||
+		s.DeletionPolicy != v1.CopiesRetained ||
 		s.Verify != "list" || s.Source.Postgres.Port != 5432 || s.Source.Postgres.SSLMode != "prefer" {
 		t.Errorf("the defaults are %+v", s)
 	}

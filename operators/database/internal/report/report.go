@@ -232,39 +232,34 @@ func Storage(db *v1.Database, claims []*corev1.PersistentVolumeClaim, progress s
 	set(db, StorageResized, progress.Done(), progress.Reason, progress.Message)
 }
 
-// Backups fills in what became of the dumps: what the CronJob, which is nil if none are to be made, says of those that
-// succeeded, the pods of the last attempts, why their claim is smaller than it should be, if it is, and when the next dump is due, which
-// is zero if none is.
-func Backups(db *v1.Database, cron *batchv1.CronJob, pods []*corev1.Pod, small string, next time.Time) {
-	switch {
-	case cron == nil:
-		set(db, BackupScheduled, false, "Disabled", "spec.backupEnabled is false: no dumps are made")
-	case db.Spec.Backup.Suspend || db.Spec.Hibernate:
-		set(db, BackupScheduled, false, "Suspended", "no dumps are made")
-	default:
-		message := fmt.Sprintf("dumps are made at %q, %s", db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone)
-		if small != "" {
-			message += "; " + small
-		}
-		set(db, BackupScheduled, true, "Scheduled", message)
-	}
-	at, why := lastFailure(pods)
+// Dumps is what is known of the dumps of a Database.
+type Dumps struct {
+	Schedule *batchv1.CronJob // which tells of those that succeeded; nil if none are to be made
+	Pods     []*corev1.Pod    // of the last attempts, among others
+	Small    string           // why their claim is smaller than it should be, if it is
+	Next     time.Time        // when one is due; zero if none is
+}
+
+// Backups fills in what became of the dumps.
+func Backups(db *v1.Database, dumps Dumps) {
+	scheduled(db, dumps)
+	at, why := lastFailure(dumps.Pods)
 	b := cmp.Or(db.Status.Backup, &v1.BackupStatus{})
-	if cron != nil {
+	if cron := dumps.Schedule; cron != nil {
 		b.LastSuccessfulTime = later(b.LastSuccessfulTime, cron.Status.LastSuccessfulTime)
 	}
 	b.NextScheduleTime = nil
-	if !next.IsZero() {
-		b.NextScheduleTime = new(metav1.NewTime(next))
+	if !dumps.Next.IsZero() {
+		b.NextScheduleTime = new(metav1.NewTime(dumps.Next))
 	}
 	b.LastFailureTime = later(b.LastFailureTime, at)
 	if db.Status.Backup = b; *b == (v1.BackupStatus{}) {
 		db.Status.Backup = nil
 	}
-	if b.LastFailureTime == nil && b.LastSuccessfulTime == nil {
+	switch succeeded := b.LastSuccessfulTime; {
+	case b.LastFailureTime == nil && succeeded == nil:
 		return
-	}
-	if b.LastFailureTime == nil || b.LastSuccessfulTime != nil && b.LastFailureTime.Before(b.LastSuccessfulTime) {
+	case b.LastFailureTime == nil || succeeded != nil && b.LastFailureTime.Before(succeeded):
 		set(db, LastBackupSucceeded, true, "Verified", "the last dump was read back to its end")
 		return
 	}
@@ -272,6 +267,21 @@ func Backups(db *v1.Database, cron *batchv1.CronJob, pods []*corev1.Pod, small s
 		why = was.Message // the pod was cleaned up
 	}
 	set(db, LastBackupSucceeded, false, "Failed", cmp.Or(why, "the last attempt at a dump failed; older dumps are kept"))
+}
+
+func scheduled(db *v1.Database, dumps Dumps) {
+	switch {
+	case dumps.Schedule == nil:
+		set(db, BackupScheduled, false, "Disabled", "spec.backupEnabled is false: no dumps are made")
+	case db.Spec.Backup.Suspend || db.Spec.Hibernate:
+		set(db, BackupScheduled, false, "Suspended", "no dumps are made")
+	default:
+		message := fmt.Sprintf("dumps are made at %q, %s", db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone)
+		if dumps.Small != "" {
+			message += "; " + dumps.Small
+		}
+		set(db, BackupScheduled, true, "Scheduled", message)
+	}
 }
 
 // lastFailure returns when an attempt at a dump failed for the last time, and why, as far as there are pods of it.

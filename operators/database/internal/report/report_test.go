@@ -129,32 +129,35 @@ func TestBackups(t *testing.T) {
 	db := &v1.Database{}
 	monday := time.Date(2026, 11, 23, 2, 0, 0, 0, time.UTC)
 	cron := &batchv1.CronJob{}
-	report.Backups(db, cron, nil, "", time.Time{})
+	report.Backups(db, report.Dumps{Schedule: cron})
 	if db.Status.Backup != nil || conditions.Get(db, report.LastBackupSucceeded) != nil {
 		t.Errorf("there was no dump: %+v", db.Status)
 	}
-	report.Backups(db, cron, []*corev1.Pod{failed(monday, "older"), failed(monday.Add(time.Hour), "disk full")}, "", time.Time{})
+	report.Backups(db, report.Dumps{Schedule: cron, Pods: []*corev1.Pod{
+		failed(monday, "older"), failed(monday.Add(time.Hour), "disk full"),
+	}})
 	c := conditions.Get(db, report.LastBackupSucceeded)
 	if c.Status != metav1.ConditionFalse || c.Message != "disk full" ||
 		!db.Status.Backup.LastFailureTime.Time.Equal(monday.Add(time.Hour)) {
 		t.Errorf("%+v, %+v", c, db.Status.Backup)
 	}
-	report.Backups(db, cron, nil, "", time.Time{}) // the pods were cleaned up
+	report.Backups(db, report.Dumps{Schedule: cron}) // the pods were cleaned up
 	c = conditions.Get(db, report.LastBackupSucceeded)
 	if c.Status != metav1.ConditionFalse || db.Status.Backup.LastFailureTime == nil {
 		t.Errorf("the failure is forgotten with its pod: %+v", c)
 	}
 	cron.Status.LastSuccessfulTime = new(metav1.NewTime(monday.Add(2 * time.Hour)))
-	report.Backups(db, cron, []*corev1.Pod{failed(monday, "older")}, "", time.Time{})
+	report.Backups(db, report.Dumps{Schedule: cron, Pods: []*corev1.Pod{failed(monday, "older")}})
 	if c := conditions.Get(db, report.LastBackupSucceeded); c.Status != metav1.ConditionTrue {
 		t.Errorf("%+v", c)
 	}
-	report.Backups(db, cron, nil, "", monday.Add(time.Hour))
+	report.Backups(db, report.Dumps{Schedule: cron, Next: monday.Add(time.Hour)})
 	if next := db.Status.Backup.NextScheduleTime; next == nil || !next.Time.Equal(monday.Add(time.Hour)) {
 		t.Errorf("the next one is due at %s", next)
 	}
-	report.Backups(db, nil, nil, "", time.Time{})
-	if db.Status.Backup.LastSuccessfulTime == nil || db.Status.Backup.NextScheduleTime != nil || conditions.IsTrue(db, report.BackupScheduled) {
+	report.Backups(db, report.Dumps{})
+	if b := db.Status.Backup; b.LastSuccessfulTime == nil || b.NextScheduleTime != nil ||
+		conditions.IsTrue(db, report.BackupScheduled) {
 		t.Errorf("%+v", db.Status)
 	}
 }

@@ -13,7 +13,7 @@ func TestBusybox(t *testing.T) {
 	t.Parallel()
 	busybox, err := exec.LookPath("busybox")
 	if err != nil {
-		t.Skip("busybox is not installed: apt-get install busybox")
+		missing(t, "busybox is not installed: apt-get install busybox")
 	}
 	m := newPrimary(t, "postgresql")
 	m.set("FORMAT=plain VERIFY=restore GLOBALS=true HOST=127.0.0.1 KEEP=1 NAME=2")

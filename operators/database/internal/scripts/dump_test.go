@@ -73,6 +73,28 @@ func (m *member) dump(name string) told {
 	return m.tells("dump.sh")
 }
 
+// dumpTo makes a dump, which has to say all about itself, and that it is in that place below its name.
+func (m *member) dumpTo(name, location string) told {
+	m.t.Helper()
+	got := m.dump(name)
+	if got.Name != name || got.Location != name+location || len(got.SHA256) != 64 || got.SizeBytes < 1000 ||
+		!strings.HasPrefix(got.ServerVersion, "1") || got.Seconds == nil {
+		m.t.Errorf("it tells %+v", got)
+	}
+	return got
+}
+
+// restores puts back the dump of that name, after which the checksum has to be this.
+func (m *member) restores(name, checksum, want string) {
+	m.t.Helper()
+	if done := m.tells("restore.sh"); done.Name != name || done.Seconds == nil {
+		m.t.Errorf("it tells %+v", done)
+	}
+	if got := m.query(checksum); got != want {
+		m.t.Errorf("%s was dumped, and %s restored", want, got)
+	}
+}
+
 // dumps lists what is in the directory of dumps, but for the lock.
 func (m *member) dumps() []string {
 	m.t.Helper()
@@ -117,7 +139,8 @@ func TestOldDumpsGo(t *testing.T) {
 		t.Errorf("there are %q, want %q", got, want)
 	}
 	m.env["KEEP_FOR"] = "3600"
-	for name, ago := range map[string]time.Duration{"4": 2 * time.Hour, "5": time.Minute, "6": 2 * time.Hour, "7": 2 * time.Hour} {
+	const long = 2 * time.Hour
+	for name, ago := range map[string]time.Duration{"4": long, "5": time.Minute, "6": long, "7": long} {
 		then := time.Now().Add(-ago)
 		if err := os.Chtimes(m.env["BACKUPS"]+"/"+name+"/about.json", then, then); err != nil {
 			t.Fatal(err)
@@ -135,7 +158,8 @@ func TestOldDumpsGo(t *testing.T) {
 		t.Errorf("there are %q, want %q", got, want)
 	}
 	m.env["NAMES"] = "7 ../credentials"
-	if why := m.refused("prune.sh"); !strings.Contains(why, "cannot be the name of a dump") || !slices.Contains(m.dumps(), "7") {
+	why := m.refused("prune.sh")
+	if !strings.Contains(why, "cannot be the name of a dump") || !slices.Contains(m.dumps(), "7") {
 		t.Errorf("it says %q", why)
 	}
 }
@@ -229,9 +253,7 @@ func TestDumpOntoAFullDisk(t *testing.T) {
 	m.dump("1")
 	m.query("CREATE TABLE more AS SELECT md5(i::text) FROM generate_series(1, 50000) AS i; ALTER TABLE more OWNER TO app")
 	m.env["NAME"] = "2"
-	if why := m.refused("dump.sh"); !strings.Contains(why, "bytes are free") {
-		t.Errorf("it says %q", why)
-	}
+	m.refuses("dump.sh", "bytes are free")
 	if got := m.dumps(); !slices.Equal(got, []string{"1"}) {
 		t.Errorf("there are %q", got)
 	}

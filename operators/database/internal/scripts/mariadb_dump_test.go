@@ -32,11 +32,13 @@ exec /usr/sbin/mariadbd "$@"`)
 func (m *member) everything() {
 	m.t.Helper()
 	for _, sql := range []string{
-		"CREATE TABLE `Odd'\"``\\\\ö` (a BLOB, b TEXT CHARACTER SET utf8mb4)", "INSERT INTO `Odd'\"``\\\\ö` VALUES (x'00ff0a0d27', '😀\\'\\\\')",
+		"CREATE TABLE `Odd'\"``\\\\ö` (a BLOB, b TEXT CHARACTER SET utf8mb4)",
+		"INSERT INTO `Odd'\"``\\\\ö` VALUES (x'00ff0a0d27', '😀\\'\\\\')",
 		"CREATE TABLE parent (id int PRIMARY KEY)", "CREATE TABLE child (id int, FOREIGN KEY (id) REFERENCES parent (id))",
 		"CREATE TRIGGER t BEFORE INSERT ON orders FOR EACH ROW SET NEW.text = CONCAT(NEW.text, '!')",
 		"CREATE FUNCTION one() RETURNS INT DETERMINISTIC RETURN 1", "CREATE PROCEDURE two() SELECT 2",
-		"CREATE VIEW seen AS SELECT * FROM orders", "CREATE EVENT later ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' DO DELETE FROM orders",
+		"CREATE VIEW seen AS SELECT * FROM orders",
+		"CREATE EVENT later ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' DO DELETE FROM orders",
 		"CREATE SEQUENCE numbers", "SELECT NEXTVAL(numbers)",
 	} {
 		if got := m.login("app", credentials["password"], sql); strings.Contains(got, "ERROR") {
@@ -84,22 +86,11 @@ func TestMariaDBDumpAndRestore(t *testing.T) {
 			} {
 				m := server.job(t)
 				m.set(c.env)
-				got := m.dump("20261101T0200")
-				if got.Name != "20261101T0200" || got.Location != "20261101T0200"+c.location || len(got.SHA256) != 64 ||
-					got.SizeBytes < 1000 || !strings.HasPrefix(got.ServerVersion, "1") || got.Seconds == nil {
-					t.Errorf("it tells %+v", got)
-				}
-				if why := m.refused("restore.sh"); !strings.Contains(why, "is not empty: nothing is put over it") {
-					t.Errorf("it says %q", why)
-				}
+				got := m.dumpTo("20261101T0200", c.location)
+				m.refuses("restore.sh", "is not empty: nothing is put over it")
 				other := m.intoMariaDB(t, "other-"+string(rune('a'+i)), "")
 				for range 2 { // the second time it was done before
-					if done := other.tells("restore.sh"); done.Name != got.Name || done.Seconds == nil {
-						t.Errorf("it tells %+v", done)
-					}
-					if after := other.query(checksumMariaDB); after != before {
-						t.Errorf("%s was dumped, and %s restored", before, after)
-					}
+					other.restores(got.Name, checksumMariaDB, before)
 				}
 				if after := other.query(everythingMariaDB); after != "100FF0A0D27😀'\\10011000211" {
 					t.Errorf("there is %s", after)
@@ -111,14 +102,9 @@ func TestMariaDBDumpAndRestore(t *testing.T) {
 					t.Error("the dump has the mark of the restore")
 				}
 				again := other.intoMariaDB(t, "again-"+string(rune('a'+i)), "again")
-				again.must("restore.sh")
-				if after := again.query(checksumMariaDB); after != before {
-					t.Errorf("%s was dumped, and %s restored", before, after)
-				}
+				again.restores("again", checksumMariaDB, before)
 				other.env["NAME"] = "20261101T0300"
-				if why := other.refused("restore.sh"); !strings.Contains(why, "there is no dump") {
-					t.Errorf("it says %q", why)
-				}
+				other.refuses("restore.sh", "there is no dump")
 			}
 		})
 	}
@@ -134,14 +120,22 @@ func TestMariaDBDumpsThatLie(t *testing.T) {
 		"has no room":               {"", "gzip", `ulimit -f 4; real "$@"`, "bytes are free"}, // as on a full disk
 		"writes nothing":            {"", "mariadb-dump", "exit 0", "cannot be read back"},
 		"writes half, and is happy": {"", "mariadb-dump", `real "$@" | head -c 3000`, "cannot be read back"},
-		"writes half a file":        {"", "gzip", `if [ "$1" = -dc ]; then real "$@"; else real "$@" | head -c 3000; fi`, "cannot be read back"},
-		"is too old":                {"", "mariadb-dump", `if [ "$2" = --version ]; then echo "mariadb-dump from 10.1.2-MariaDB, client 15"; else real "$@"; fi`, "cannot dump a server of version 10."},
-		"loses a table":             {"VERIFY=restore", "mariadb-dump", `real "$1" --ignore-table=app.orders "${@:2}"`, "has not all"},
-		"cannot be restored":        {"VERIFY=restore", "mariadb-dump", `echo "NO SQL;"; real "$@"`, "cannot be restored"},
-		"has a name with a slash":   {"NAME=../2", "true", "", "cannot be the name"},
-		"has an odd format":         {"FORMAT=custom", "true", "", "can be plain"},
-		"is to have users":          {"GLOBALS=true", "true", "", "can be false"},
-		"has the wrong password":    {"DATABASE_USER=replication", "true", "", "does not answer"},
+		"writes half a file": {
+			"", "gzip", `if [ "$1" = -dc ]; then real "$@"; else real "$@" | head -c 3000; fi`, "cannot be read back",
+		},
+		"is too old": {
+			"", "mariadb-dump",
+			`if [ "$2" = --version ]; then echo "mariadb-dump from 10.1.2-MariaDB, client 15"; else real "$@"; fi`,
+			"cannot dump a server of version 10.",
+		},
+		"loses a table": {
+			"VERIFY=restore", "mariadb-dump", `real "$1" --ignore-table=app.orders "${@:2}"`, "has not all",
+		},
+		"cannot be restored":      {"VERIFY=restore", "mariadb-dump", `echo "NO SQL;"; real "$@"`, "cannot be restored"},
+		"has a name with a slash": {"NAME=../2", "true", "", "cannot be the name"},
+		"has an odd format":       {"FORMAT=custom", "true", "", "can be plain"},
+		"is to have users":        {"GLOBALS=true", "true", "", "can be false"},
+		"has the wrong password":  {"DATABASE_USER=replication", "true", "", "does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -187,13 +181,9 @@ func TestMariaDBRestoreIsInterrupted(t *testing.T) {
 	if err := os.WriteFile(file, text[:len(text)-50], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if why := other.refused("restore.sh"); !strings.Contains(why, "is not what it was when it was written") {
-		t.Errorf("it says %q", why)
-	}
+	other.refuses("restore.sh", "is not what it was when it was written")
 	m.must("bash", "-c", `cd "$BACKUPS/a" && sha256sum app.sql.gz >SHA256SUMS`) // somebody who knows better
-	if why := other.refused("restore.sh"); !strings.Contains(why, "the database is as empty as it was") {
-		t.Errorf("it says %q", why)
-	}
+	other.refuses("restore.sh", "the database is as empty as it was")
 	if got := other.query("SHOW TABLES"); got != "" {
 		t.Errorf("there are %s", got)
 	}
@@ -204,7 +194,8 @@ func TestMariaDBRestoreIsInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	other.program("mariadb", `case " $* " in *" --binary-mode "*) { head -c 50000; : >"$SOCKETS/half"; sleep 60; } | real "$@" ;; *) real "$@" ;; esac`)
+	other.program("mariadb",
+		`case " $* " in *" --binary-mode "*) { head -c 50000; : >"$SOCKETS/half"; sleep 60; } | real "$@" ;; *) real "$@" ;; esac`)
 	cmd := other.script(t.Context(), "restore.sh")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

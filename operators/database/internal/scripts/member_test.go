@@ -51,18 +51,27 @@ func account(t *testing.T, engine string) *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
+// missing skips the test, but not where everything has to be there.
+func missing(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal(what)
+	}
+	t.Skip(what)
+}
+
 // programs returns a PATH with the programs of the engine, or skips the test.
 func programs(t *testing.T, engine string) string {
 	t.Helper()
 	if engine == "postgresql" { // Debian keeps them out of PATH
 		found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 		if len(found) == 0 {
-			t.Skip("PostgreSQL is not installed: apt-get install postgresql")
+			missing(t, "PostgreSQL is not installed: apt-get install postgresql")
 		}
 		return found[len(found)-1] + ":" + os.Getenv("PATH")
 	}
 	if _, err := exec.LookPath("mariadbd"); err != nil {
-		t.Skip("MariaDB is not installed: apt-get install mariadb-server")
+		missing(t, "MariaDB is not installed: apt-get install mariadb-server")
 	}
 	return os.Getenv("PATH")
 }
@@ -75,7 +84,7 @@ func freePort(t *testing.T) int {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it listens on TCP.
+	return l.Addr().(*net.TCPAddr).Port
 }
 
 // memory is a directory that waits for no disk, if there is one with room for many databases.
@@ -92,7 +101,7 @@ func memory() string {
 func newPrimary(t *testing.T, engine string) *member {
 	t.Helper()
 	path := programs(t, engine)
-	dir, err := os.MkdirTemp(memory(), "database") // short: the names of sockets have a limit
+	dir, err := os.MkdirTemp(memory(), "database") //nolint:usetesting // short: the names of sockets have a limit.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +226,7 @@ func (m *member) script(ctx context.Context, name string, args ...string) *exec.
 	}
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = m.home()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: account(m.t, m.engine)}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: account(m.t, m.engine), Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 20 * time.Second
 	for k, v := range m.env {
@@ -247,6 +256,14 @@ func (m *member) refused(name string) string {
 		m.t.Fatalf("%s goes on:\n%s", name, out)
 	}
 	return m.told()
+}
+
+// refuses runs a script that has to end with an error, of which this is a part.
+func (m *member) refuses(name, why string) {
+	m.t.Helper()
+	if got := m.refused(name); !strings.Contains(got, why) {
+		m.t.Errorf("it says %q, not %q", got, why)
+	}
 }
 
 // told returns what is in the termination log.
@@ -287,7 +304,8 @@ func (m *member) try(sql string) (string, error) {
 	if m.engine != "postgresql" {
 		args = []string{
 			"mariadb", "--no-defaults", "--socket=" + sockets + "/server.sock", "--user=root", "--default-character-set=utf8mb4",
-			"--batch", "--raw", "--skip-column-names", "--database=" + m.env["DATABASE"], "--execute=" + sql,
+			"--batch", "--raw", "--skip-column-names",
+			"--database=" + m.env["DATABASE"], "--execute=" + sql,
 		}
 	}
 	out, err := m.script(m.t.Context(), args[0], args[1:]...).CombinedOutput()
@@ -304,7 +322,8 @@ func (m *member) login(user, password, sql string) string {
 	if m.engine != "postgresql" {
 		args = []string{
 			"mariadb", "--no-defaults", "--host=127.0.0.1", "--port=" + m.port(), "--user=" + user,
-			"--default-character-set=utf8mb4", "--batch", "--raw", "--skip-column-names", "--database=" + m.env["DATABASE"], "--execute=" + sql,
+			"--default-character-set=utf8mb4", "--batch", "--raw", "--skip-column-names",
+			"--database=" + m.env["DATABASE"], "--execute=" + sql,
 		}
 	}
 	cmd := m.script(m.t.Context(), args[0], args[1:]...)

@@ -35,7 +35,7 @@ func TestOf(t *testing.T) {
 		}
 		shellcheck, err := exec.LookPath("shellcheck")
 		if err != nil {
-			t.Skip("shellcheck is not installed: apt-get install shellcheck")
+			missing(t, "shellcheck is not installed: apt-get install shellcheck")
 		}
 		cmd := exec.CommandContext(t.Context(), shellcheck, append([]string{"-x"}, slices.Sorted(maps.Keys(all))...)...)
 		cmd.Dir = dir

@@ -127,7 +127,9 @@ func lose(dir string) {
 // TestMain makes this process the parent of those that lose theirs: PostgreSQL takes one that nobody waited for as alive.
 func TestMain(m *testing.M) {
 	const becomeSubreaper = 36
-	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, becomeSubreaper, 1, 0)
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, becomeSubreaper, 1, 0); errno != 0 {
+		panic(errno)
+	}
 	os.Exit(m.Run())
 }
 
@@ -174,7 +176,9 @@ func (m *member) interrupted(name string, atLeast int) {
 			return
 		case <-time.After(after):
 			lose(m.home())
-			<-ended
+			if err := <-ended; err == nil {
+				return // it was done just then
+			}
 		}
 		after = after * 3 / 2
 	}

@@ -18,8 +18,8 @@ import (
 
 // said is a result of dump.sh in which one thing is replaced by another.
 func said(old, with string) string {
-	text := fmt.Sprintf(`{"name":"a-1","location":"a-1/app.dump","sizeBytes":10,"sha256":"%s","seconds":2,"serverVersion":"16.4",`+
-		`"verified":"list"}`, strings.Repeat("a", 64))
+	text := fmt.Sprintf(`{"name":"a-1","location":"a-1/app.dump","sizeBytes":10,"sha256":"%s",`+
+		`"seconds":2,"serverVersion":"16.4","verified":"list"}`, strings.Repeat("a", 64))
 	return strings.Replace(text, old, with, 1)
 }
 
@@ -92,7 +92,10 @@ func TestOfDump(t *testing.T) {
 			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("", ""), nil)}, 0, snapshot.Succeeded, "",
 		},
 		"the second try": {
-			dumpJob("Complete"), []*corev1.Pod{pod("Failed", "no", older), pod("Succeeded", said("", ""), nil)}, 0, snapshot.Succeeded, "",
+			dumpJob("Complete"),
+			[]*corev1.Pod{pod("Failed", "no", older), pod("Succeeded", said("", ""), nil)},
+			0,
+			snapshot.Succeeded, "",
 		},
 		"its pod is not in sight yet": {dumpJob("Complete"), nil, 29 * time.Second, snapshot.Running, "not there yet"},
 		"its pod is gone":             {dumpJob("Complete"), nil, 31 * time.Second, snapshot.Failed, "did not say what it made"},
@@ -124,7 +127,10 @@ func TestOfDump(t *testing.T) {
 			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("list", "restore"), nil)}, 0, snapshot.Succeeded, "",
 		},
 		"it failed": {
-			dumpJob("Failed"), []*corev1.Pod{pod("Failed", "no", older), pod("Failed", "disk full", nil)}, 0, snapshot.Failed, "disk full",
+			dumpJob("Failed"),
+			[]*corev1.Pod{pod("Failed", "no", older), pod("Failed", "disk full", nil)},
+			0,
+			snapshot.Failed, "disk full",
 		},
 		"it was killed": {
 			dumpJob("Failed"), []*corev1.Pod{pod("Failed", "", nil)}, 0, snapshot.Failed, "exit code 137 (OOMKilled)",
@@ -158,7 +164,8 @@ func TestOfPrune(t *testing.T) {
 		return job
 	}
 	p := snapshot.OfPrune(job(), []*corev1.Pod{pod("Succeeded", `{"left":["z","y"],"held":["y"],"more":1}`, nil)}, made)
-	if diff := cmp.Diff([]string{"x", "y"}, p.Asked); diff != "" || p.State != snapshot.Succeeded || p.More != 1 || len(p.Left) != 2 {
+	diff := cmp.Diff([]string{"x", "y"}, p.Asked)
+	if diff != "" || p.State != snapshot.Succeeded || p.More != 1 || len(p.Left) != 2 {
 		t.Errorf("it is read as %+v\n%s", p, diff)
 	}
 	if p := snapshot.OfPrune(job(), []*corev1.Pod{pod("Succeeded", "x is gone", nil)}, made); p.State != snapshot.Failed {

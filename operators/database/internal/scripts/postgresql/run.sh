@@ -15,7 +15,7 @@ single() {
   # file for one of a server that runs, unless it knows the number as that of whoever started it.
   PG_GRANDPARENT_PID=$$ attend postgres --single -D "$PGDATA" -c exit_on_error=on -c password_encryption=scram-sha-256 \
     -c synchronous_commit=local -c log_statement=none -c log_min_duration_statement=-1 -c log_min_error_statement=panic \
-    -c pgaudit.log=none -c pg_stat_statements.track_utility=off postgres
+    -c pgaudit.log=none -c pg_stat_statements.track_utility=off postgres >"$SOCKETS/single"
 }
 
 # create prints the statement that makes the role $1 if it is missing.
@@ -27,10 +27,8 @@ create() {
 }
 
 make_roles() {
-  local found
   check_credentials superuser-password password replication-password
-  found=$(
-    single <<-SQL
+  single <<-SQL || give_up "the passwords cannot be set before the server starts: the log of the container says why"
 	$(create replication)
 	$(create "$DATABASE_USER")
 	ALTER ROLE replication LOGIN REPLICATION PASSWORD $(literal "$(credential replication-password)")
@@ -38,15 +36,15 @@ make_roles() {
 	ALTER ROLE postgres LOGIN PASSWORD $(literal "$(credential superuser-password)")
 	SELECT 'has the database' FROM pg_catalog.pg_database WHERE datname = $(literal "$DATABASE")
 	SQL
-  ) || give_up "the passwords cannot be set before the server starts: the log of the container says why"
-  if [[ $found != *'has the database'* ]]; then
-    single >/dev/null <<<"CREATE DATABASE $(identifier "$DATABASE") OWNER $(identifier "$DATABASE_USER")" ||
+  if [[ $(<"$SOCKETS/single") != *'has the database'* ]]; then
+    single <<<"CREATE DATABASE $(identifier "$DATABASE") OWNER $(identifier "$DATABASE_USER")" ||
       give_up "the database cannot be created: the log of the container says why"
   fi
 }
 
 [ -s "$PGDATA/PG_VERSION" ] || give_up "there are no data in $PGDATA: the member was not initialized"
 check_major
+chmod go= "$PGDATA" # a volume that is mounted for a group may have more, with which the server does not start
 rm -f "$SOCKETS"/.s.PGSQL.* # of a container that was killed: probe.sh would take it for the socket of a server that hangs
 options=(-c "unix_socket_directories=$SOCKETS" -c "listen_addresses=${LISTEN:-*}" -c "port=$(port)")
 if [ "$MEMBER" = 0 ]; then
