@@ -19,8 +19,9 @@ import (
 
 // claims sees to the claims of the members, and of those that were members, and returns those that the members need. The
 // operator makes them itself, so that they are as large as they should be, whatever the template of the StatefulSet says. It
-// also returns what that should say, which follows when all is done: to change it the StatefulSet has to be made anew.
-func (is *observed) claims() ([]sdk.Planned, resource.Quantity, error) {
+// also returns what that should say, which follows when all is done: to change it the StatefulSet has to be made anew. None is
+// made before the Secret is.
+func (is *observed) claims(secret []sdk.Planned) ([]sdk.Planned, resource.Quantity, error) {
 	db := is.Object
 	size, err := resource.ParseQuantity(db.Spec.Storage)
 	if err != nil {
@@ -30,7 +31,7 @@ func (is *observed) claims() ([]sdk.Planned, resource.Quantity, error) {
 	var all []*corev1.PersistentVolumeClaim
 	grows := map[string]bool{}
 	for member := range desired.MaxMembers {
-		claim, live, grow, err := is.claim(member, size)
+		claim, live, grow, err := is.claim(member, size, secret)
 		if err != nil {
 			return nil, size, err
 		}
@@ -51,7 +52,7 @@ func (is *observed) claims() ([]sdk.Planned, resource.Quantity, error) {
 
 // claim sees to the claim of one member, or of one that was a member. It returns it as planned and as it is, nil if it is
 // neither, and whether it can grow.
-func (is *observed) claim(member int, size resource.Quantity) (
+func (is *observed) claim(member int, size resource.Quantity, secret []sdk.Planned) (
 	planned sdk.Planned, live *corev1.PersistentVolumeClaim, grows bool, err error,
 ) {
 	db := is.Object
@@ -78,7 +79,7 @@ func (is *observed) claim(member int, size resource.Quantity) (
 		if err := is.bootstrapVolume(member, want); err != nil {
 			return nil, nil, false, err
 		}
-		options = append(options, sdk.CreateOnly())
+		options = append(options, sdk.CreateOnly(), sdk.OnceExists(secret...)) // data without passwords are for nobody
 	}
 	options = append(options, sdk.AdoptIf(readable(db)), sdk.ReadyWhen(bound))
 	return sdk.Apply(is.Pass, want, options...), live, grows, nil

@@ -79,6 +79,27 @@ func TestDeletion(t *testing.T) {
 	}
 }
 
+// A claim that the StatefulSet made in the operator's absence ends with a Database that is to leave nothing, too.
+func TestClaimOfTheStatefulSetEnds(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(k)
+	db := newDatabase("a")
+	db.Spec.DeletionPolicy = v1.DeletionDelete
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready())
+	op.Stop()
+	c := claim("data-a-db-1")
+	k.Get(c)
+	was := c.UID
+	k.Delete(c)
+	k.Delete(pod("a-db-1"))
+	k.Eventually(c, testkit.Match("another one", func(c *corev1.PersistentVolumeClaim) bool { return c.UID != was }))
+	k.Delete(db)
+	k.Eventually(db, testkit.Gone())
+	nothingLeft(k)
+}
+
 // nothingLeft waits until nothing is left that belonged to a Database.
 func nothingLeft(k *testkit.K) {
 	for _, o := range []client.Object{

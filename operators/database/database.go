@@ -77,7 +77,7 @@ func (o *Options) reconcile(_ context.Context, p *sdk.Pass[*v1.Database]) error 
 		return err
 	}
 	config := is.config()
-	claims, size, err := is.claims()
+	claims, size, err := is.claims(secret)
 	if err != nil {
 		return err
 	}

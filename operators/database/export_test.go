@@ -1,4 +1,6 @@
 package database
 
-// SnapshotCollector is what the metrics of DBSnapshots come from.
-var SnapshotCollector = snapshotMetrics
+import "github.com/prometheus/client_golang/prometheus"
+
+// Collectors are what the metrics come from.
+var Collectors = []prometheus.Collector{databaseMetrics, snapshotMetrics}

@@ -42,7 +42,7 @@ func Program() *sdk.Program {
 			if err := options.Validate(); err != nil {
 				return nil, err
 			}
-			return []sdk.Runnable{New(options), NewSnapshots(options), NewSnapshotMetrics(), NewRoles()}, nil
+			return []sdk.Runnable{New(options), NewSnapshots(options), NewMetrics(), NewRoles()}, nil
 		},
 	}
 }

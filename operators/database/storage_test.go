@@ -1,13 +1,18 @@
 package database_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -156,3 +161,41 @@ func TestStorageThatCannotGrow(t *testing.T) {
 }
 
 func storageSize(amount string) *resource.Quantity { return new(resource.MustParse(amount)) }
+
+// forbidden answers requests for classes as the API server does if a program has rights in some namespaces alone.
+type forbidden struct{ http.RoundTripper }
+
+func (f forbidden) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.Contains(r.URL.Path, "/storageclasses") {
+		return f.RoundTripper.RoundTrip(r)
+	}
+	status := apierrors.NewForbidden(storagev1.Resource("storageclasses"), "", nil).Status()
+	body, err := json.Marshal(status)
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+		Body: io.NopCloser(bytes.NewReader(body)),
+	}, err
+}
+
+// An operator that may not look at classes grows volumes all the same.
+func TestStorageGrowsWithoutALookAtClasses(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k, testkit.WithTransport(func(rt http.RoundTripper) http.RoundTripper { return forbidden{rt} }))
+	db := newDatabase("a")
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready(), granted("1Gi"))
+	k.Update(db, func() { db.Spec.Storage = "2Gi" })
+	k.Eventually(db, testkit.Ready(), granted("2Gi"))
+	k.Eventually(set("a-db"), template("2Gi"))
+
+	other := newDatabase("b")
+	other.Spec.StorageClassName = new(volumesOf(k, false, "1Gi", "data-b-db-0", "data-b-db-1", "b-db-backup"))
+	k.Apply(other)
+	k.Eventually(other, testkit.Ready())
+	k.Update(other, func() { other.Spec.Storage = "2Gi" })
+	k.Eventually(other, testkit.Match("the API server's answer is told", func(db *v1.Database) bool {
+		c := conditions.Get(db, conditions.Ready)
+		return c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "must support resize")
+	}))
+}

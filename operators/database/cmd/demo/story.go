@@ -76,17 +76,22 @@ func (s *scene) grown(ctx context.Context) error {
 }
 
 func (s *scene) configured(ctx context.Context) error {
+	before, err := s.look(ctx)
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	if err := s.change(ctx, func(spec *v1.DatabaseSpec) {
 		spec.Configuration = map[string]v1.Setting{"max_connections": "200"}
 	}); err != nil {
 		return err
 	}
-	seen, err := s.await(ctx, func(v sight) bool { return v.ready() && v.born(1).After(began.Truncate(time.Second)) })
+	others := func(pod types.UID) bool { return !slices.Contains(before.pods, pod) }
+	seen, err := s.await(ctx, func(v sight) bool { return v.ready() && len(v.pods) == 2 && others(v.pods[0]) && others(v.pods[1]) })
 	if err != nil {
 		return err
 	}
-	if seen.born(0).Before(seen.born(1)) {
+	if seen.births[0].Before(seen.births[1]) {
 		return errors.New("the primary was restarted before the replica")
 	}
 	s.Saw("%s: %s; the replica was restarted first, and then the primary", since(began), seen)
@@ -177,13 +182,6 @@ type sight struct {
 func (v sight) ready() bool {
 	return v.db != nil && v.set != nil && conditions.IsTrue(v.db, conditions.Ready) &&
 		v.db.Status.ObservedGeneration == v.db.Generation
-}
-
-func (v sight) born(member int) time.Time {
-	if member >= len(v.births) {
-		return time.Time{}
-	}
-	return v.births[member]
 }
 
 func (v sight) String() string {

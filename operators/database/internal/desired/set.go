@@ -39,6 +39,10 @@ func Set(db *v1.Database, live *appsv1.StatefulSet, fresh corev1.PodTemplateSpec
 	if db.Spec.Hibernate {
 		replicas = 0
 	}
+	claim := claimTemplate(db, size)
+	if db.Spec.DeletionPolicy != v1.DeletionRetain {
+		claim.OwnerReferences = endsWith(db)
+	}
 	strategy := appsv1.RollingUpdateStatefulSetStrategyType // from the highest ordinal down: the primary is the last
 	if db.Spec.UpgradePolicy == v1.UpgradeOnDelete {
 		strategy = appsv1.OnDeleteStatefulSetStrategyType
@@ -53,7 +57,7 @@ func Set(db *v1.Database, live *appsv1.StatefulSet, fresh corev1.PodTemplateSpec
 			Selector: &metav1.LabelSelector{MatchLabels: Selector(db)}, Template: template,
 			PodManagementPolicy:  appsv1.ParallelPodManagement, // a member that does not come up keeps no other from it
 			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: strategy},
-			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{claimTemplate(db, size)},
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{claim},
 		},
 	}, nil
 }
@@ -89,6 +93,15 @@ func Data(db *v1.Database, member int, size resource.Quantity) *corev1.Persisten
 	claim := claimTemplate(db, size)
 	claim.Name, claim.Labels = ClaimName(db, member), protected(db, claim.Labels)
 	return &claim
+}
+
+// endsWith lets go of a claim with the Database. The operator sees to that for those that it makes, but a StatefulSet makes
+// one for each that it misses, even if the Database and the StatefulSet itself are gone and it has not heard of it yet. It
+// does not block the deletion of the Database, which the controller of StatefulSets may have no right to.
+func endsWith(db *v1.Database) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{
+		APIVersion: v1.GroupVersion.String(), Kind: "Database", Name: db.Name, UID: db.UID, Controller: new(true),
+	}}
 }
 
 func claimTemplate(db *v1.Database, size resource.Quantity) corev1.PersistentVolumeClaim {

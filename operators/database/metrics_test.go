@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -22,8 +23,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// measured returns the metrics of the DBSnapshots of a namespace, each by its name and the object's.
-func measured(t *testing.T, namespace string) map[string]float64 {
+// measured returns the metrics of a namespace that begin so, each by its name, the object's, and those of other labels.
+func measured(t *testing.T, namespace, prefix string) map[string]float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
 	if err != nil {
@@ -31,7 +32,7 @@ func measured(t *testing.T, namespace string) map[string]float64 {
 	}
 	all := map[string]float64{}
 	for _, family := range families {
-		if !strings.HasPrefix(family.GetName(), "dbsnapshot_") {
+		if !strings.HasPrefix(family.GetName(), prefix) {
 			continue
 		}
 		for _, m := range family.GetMetric() {
@@ -40,7 +41,13 @@ func measured(t *testing.T, namespace string) map[string]float64 {
 				labels[label.GetName()] = label.GetValue()
 			}
 			if labels["namespace"] == namespace {
-				all[family.GetName()+" "+labels["name"]] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+				key := family.GetName() + " " + labels["name"]
+				for _, label := range []string{"kind", "state", "engine", "version"} {
+					if v := labels[label]; v != "" {
+						key += " " + v
+					}
+				}
+				all[key] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
 			}
 		}
 	}
@@ -54,8 +61,8 @@ func TestSnapshotMetricsAndEvents(t *testing.T) {
 	k.Kubelet.HoldReady(dumpPods)
 	c := newYear()
 	startSnapshots(k, c)
-	k.Run(database.NewSnapshotMetrics())
-	k.Run(database.NewSnapshotMetrics()) // what two tell in one process counts once
+	k.Run(database.NewMetrics())
+	k.Run(database.NewMetrics()) // what two tell in one process counts once
 	o := yearly("a")
 	k.Apply(o)
 	end(k, "a-203201010000", good("a-203201010000"), 0)
@@ -78,7 +85,7 @@ func TestSnapshotMetricsAndEvents(t *testing.T) {
 		"dbsnapshot_missed_total a":                    missed,
 	}
 	k.Wait("the metrics", func(context.Context) error {
-		if diff := cmp.Diff(want, measured(t, k.Namespace)); diff != "" {
+		if diff := cmp.Diff(want, measured(t, k.Namespace, "dbsnapshot_")); diff != "" {
 			return errors.New("-want +got:\n" + diff)
 		}
 		return nil
@@ -97,7 +104,57 @@ func TestSnapshotMetricsAndEvents(t *testing.T) {
 	})
 	k.Delete(o)
 	k.Wait("the metrics are gone", func(context.Context) error {
-		if got := measured(t, k.Namespace); len(got) != 0 {
+		if got := measured(t, k.Namespace, "dbsnapshot_"); len(got) != 0 {
+			return fmt.Errorf("there are %v", got)
+		}
+		return nil
+	})
+}
+
+// Metrics tell of what a Database has and lacks, and end with it.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	k.Run(database.New(database.Options{Now: monday}))
+	k.Run(database.NewMetrics())
+	db := newDatabase("a")
+	db.Spec.Replicas = new(int32(2))
+	db.Spec.StorageClassName = new(volumesOf(k, false, "1Gi", "data-a-db-0", "data-a-db-1", "a-db-backup"))
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready())
+	k.Update(db, func() { db.Spec.Storage = "2Gi" })
+	k.Eventually(db, pending("Resize storage to 2Gi"))
+	succeeded := metav1.NewTime(monday().Add(-time.Hour).Local())
+	dumps := cron("a-db-backup")
+	k.UpdateStatus(dumps, func() { dumps.Status.LastSuccessfulTime = &succeeded })
+	want := map[string]float64{
+		"database_info a postgresql 16":                     1,
+		"database_state a Provisioning":                     0,
+		"database_state a Ready":                            0,
+		"database_state a Degraded":                         0,
+		"database_state a Failed":                           0,
+		"database_state a Hibernated":                       0,
+		"database_replicas a":                               2,
+		"database_ready_replicas a":                         2,
+		"database_storage_bytes a requested":                2 << 30,
+		"database_storage_bytes a satisfied":                1 << 30,
+		"database_pending_action a":                         1,
+		"database_backup_last_success_timestamp_seconds a":  float64(succeeded.Unix()),
+		"database_backup_last_failure_timestamp_seconds a":  0,
+		"database_backup_next_schedule_timestamp_seconds a": float64(monday().Add(14 * time.Hour).Unix()),
+	}
+	k.Get(db)
+	want["database_state a "+string(db.Status.State)] = 1
+	k.Wait("the metrics", func(context.Context) error {
+		if diff := cmp.Diff(want, measured(t, k.Namespace, "database_")); diff != "" {
+			return errors.New("-want +got:\n" + diff)
+		}
+		return nil
+	})
+	k.Delete(db)
+	k.Eventually(db, testkit.Gone())
+	k.Wait("the metrics are gone", func(context.Context) error {
+		if got := measured(t, k.Namespace, "database_"); len(got) != 0 {
 			return fmt.Errorf("there are %v", got)
 		}
 		return nil
@@ -138,13 +195,16 @@ func TestAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	described := make(chan *prometheus.Desc, 100)
-	database.SnapshotCollector.Describe(described)
+	for _, c := range database.Collectors {
+		c.Describe(described)
+	}
 	close(described)
+	named := regexp.MustCompile(`\b(database|dbsnapshot)_\w+`)
 	var known []string
 	for desc := range described {
-		known = append(known, regexp.MustCompile(`dbsnapshot_\w+`).FindString(desc.String()))
+		known = append(known, named.FindString(desc.String()))
 	}
-	for _, name := range regexp.MustCompile(`dbsnapshot_\w+`).FindAllString(string(text), -1) {
+	for _, name := range named.FindAllString(string(text), -1) {
 		if !slices.Contains(known, name) {
 			t.Errorf("an alert is about %s, which is none of %s", name, known)
 		}

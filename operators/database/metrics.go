@@ -1,0 +1,289 @@
+package database
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+)
+
+// NewMetrics returns what tells of Databases and DBSnapshots as metrics. They have the names of objects in their labels, because
+// somebody is to be told which ones need help; they are read from the statuses when they are asked for, and so are those of
+// the objects that there are.
+func NewMetrics() *sdk.Custom {
+	return &sdk.Custom{
+		Name: "database-metrics",
+		Setup: func(mgr manager.Manager, namespaces []string, _ int) error {
+			return addMetrics(mgr, namespaces)
+		},
+		DryRun: func(context.Context, *rest.Config, []string, io.Writer) error {
+			return nil // there is nothing that it would write
+		},
+	}
+}
+
+// addMetrics gives a manager a cache of both kinds, from which the metrics are read while it runs.
+func addMetrics(mgr manager.Manager, namespaces []string) error {
+	if err := v1.AddToScheme(mgr.GetScheme()); err != nil {
+		return fmt.Errorf("registering the kinds: %w", err)
+	}
+	options := cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		DefaultTransform: cache.TransformStripManagedFields(),
+	}
+	if len(namespaces) > 0 {
+		options.DefaultNamespaces = map[string]cache.Config{}
+		for _, namespace := range namespaces {
+			options.DefaultNamespaces[namespace] = cache.Config{}
+		}
+	}
+	c, err := cache.New(mgr.GetConfig(), options)
+	if err != nil {
+		return fmt.Errorf("creating the cache of the metrics: %w", err)
+	}
+	if err := mgr.Add(c); err != nil {
+		return fmt.Errorf("adding the cache of the metrics: %w", err)
+	}
+	return mgr.Add(standby(func(ctx context.Context) error {
+		for _, kind := range []client.Object{&v1.Database{}, &v1.DBSnapshot{}} {
+			if _, err := c.GetInformer(ctx, kind); err != nil {
+				return fmt.Errorf("watching %T for metrics: %w", kind, err)
+			}
+		}
+		defer databaseMetrics.of(c)()
+		defer snapshotMetrics.of(c)()
+		<-ctx.Done()
+		return nil
+	}))
+}
+
+// standby runs without being the leader, too.
+type standby func(context.Context) error
+
+// Start implements manager.Runnable.
+func (f standby) Start(ctx context.Context) error { return f(ctx) }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (standby) NeedLeaderElection() bool { return false }
+
+var (
+	databaseMetrics = newDatabaseCollector()
+	snapshotMetrics = newSnapshotCollector()
+)
+
+func init() { metrics.Registry.MustRegister(databaseMetrics, snapshotMetrics) } //nolint:gochecknoinits // the registry is global.
+
+func newDatabaseCollector() *collector[*v1.Database] {
+	c := newCollector("database_", func(ctx context.Context, r client.Reader) (all []*v1.Database, err error) {
+		var list v1.DatabaseList
+		err = r.List(ctx, &list, client.UnsafeDisableDeepCopy)
+		for i := range list.Items {
+			all = append(all, &list.Items[i])
+		}
+		return all, err
+	})
+	c.add("info", "1 for each Database.", func(db *v1.Database, tell tell) {
+		tell(1, string(db.Spec.Engine), db.Spec.Version)
+	}, "engine", "version")
+	c.add("state", "1 for the state that a Database is in, 0 for the others.", func(db *v1.Database, tell tell) {
+		for _, state := range []v1.State{v1.Provisioning, v1.Ready, v1.Degraded, v1.Failed, v1.Hibernated} {
+			tell(is(db.Status.State == state), string(state))
+		}
+	}, "state")
+	c.add("replicas", "How many members there are to be.", func(db *v1.Database, tell tell) { tell(float64(db.Members())) })
+	c.add("ready_replicas", "How many members accept connections.",
+		func(db *v1.Database, tell tell) { tell(float64(db.Status.ReadyReplicas)) })
+	c.add("storage_bytes", "How large the volume of a member is to be, and how large it has been for all of them.",
+		func(db *v1.Database, tell tell) {
+			tell(bytes(db.Spec.Storage), "requested")
+			tell(bytes(db.Status.Storage), "satisfied")
+		}, "kind")
+	c.add("pending_action", "1 if a person has to do something, else 0.",
+		func(db *v1.Database, tell tell) { tell(is(db.Status.PendingAction != "")) })
+	backup := func(read func(*v1.BackupStatus) *metav1.Time) func(*v1.Database, tell) {
+		return func(db *v1.Database, tell tell) {
+			if db.Status.Backup != nil {
+				tell(seconds(read(db.Status.Backup)))
+			}
+		}
+	}
+	c.add("backup_last_success_timestamp_seconds", "When the last dump was finished; 0 if there never was one.",
+		backup(func(b *v1.BackupStatus) *metav1.Time { return b.LastSuccessfulTime }))
+	c.add("backup_last_failure_timestamp_seconds", "When an attempt at a dump failed for the last time; 0 if none did.",
+		backup(func(b *v1.BackupStatus) *metav1.Time { return b.LastFailureTime }))
+	c.add("backup_next_schedule_timestamp_seconds", "When the next dump is due; 0 if none is.",
+		backup(func(b *v1.BackupStatus) *metav1.Time { return b.NextScheduleTime }))
+	return c
+}
+
+func newSnapshotCollector() *collector[*v1.DBSnapshot] {
+	c := newCollector("dbsnapshot_", func(ctx context.Context, r client.Reader) (all []*v1.DBSnapshot, err error) {
+		var list v1.DBSnapshotList
+		err = r.List(ctx, &list, client.UnsafeDisableDeepCopy)
+		for i := range list.Items {
+			all = append(all, &list.Items[i])
+		}
+		return all, err
+	})
+	last := func(read func(*v1.LastSnapshot) float64) func(*v1.DBSnapshot, tell) {
+		return func(o *v1.DBSnapshot, tell tell) {
+			if o.Status.LastSnapshot != nil {
+				tell(read(o.Status.LastSnapshot))
+			}
+		}
+	}
+	c.add("info", "1 for each DBSnapshot that is to make copies: those that are suspended are not.",
+		func(o *v1.DBSnapshot, tell tell) {
+			if !o.Spec.Suspend && o.DeletionTimestamp == nil {
+				tell(1)
+			}
+		})
+	c.add("last_success_timestamp_seconds", "When the last copy was finished; 0 if there never was one.",
+		func(o *v1.DBSnapshot, tell tell) { tell(seconds(o.Status.LastSuccessfulTime)) })
+	c.add("last_failure_timestamp_seconds", "When an attempt failed for the last time; 0 if none did.",
+		func(o *v1.DBSnapshot, tell tell) { tell(seconds(o.Status.LastFailureTime)) })
+	c.add("next_schedule_timestamp_seconds", "When the next copy is due.", func(o *v1.DBSnapshot, tell tell) {
+		if o.Status.NextScheduleTime != nil {
+			tell(seconds(o.Status.NextScheduleTime))
+		}
+	})
+	c.add("consecutive_failures", "How many attempts failed since the last copy.",
+		func(o *v1.DBSnapshot, tell tell) { tell(float64(o.Status.ConsecutiveFailures)) })
+	c.add("duration_seconds", "How long the last copy took.", last(func(s *v1.LastSnapshot) float64 { return s.Duration.Seconds() }))
+	c.add("size_bytes", "How large the last copy is.", last(func(s *v1.LastSnapshot) float64 { return float64(s.SizeBytes) }))
+	c.add("overdue", "1 if there should be a newer copy, else 0.",
+		func(o *v1.DBSnapshot, tell tell) { tell(is(conditions.IsTrue(o, v1.ConditionOverdue))) })
+	c.add("artifacts", "How many copies there are.",
+		func(o *v1.DBSnapshot, tell tell) { tell(float64(len(snapshot.Copies(o)))) })
+	c.add("missed_total", "Times of the schedule that passed without an attempt.",
+		func(o *v1.DBSnapshot, tell tell) { tell(float64(o.Status.Missed)) })
+	return c
+}
+
+func is(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func bytes(amount string) float64 {
+	q, err := resource.ParseQuantity(amount)
+	if err != nil { // there is none yet
+		return 0
+	}
+	return q.AsApproximateFloat64()
+}
+
+func seconds(t *metav1.Time) float64 {
+	if t == nil {
+		return 0
+	}
+	return float64(t.Unix())
+}
+
+// collector makes metrics of the objects of a kind that are in caches. It is safe for concurrent use.
+type collector[T client.Object] struct {
+	prefix string
+	list   func(context.Context, client.Reader) ([]T, error) // which are shared: never change them
+	all    []metric[T]
+
+	mu     sync.Mutex
+	caches map[int]client.Reader
+	next   int
+}
+
+// metric is one metric and how it is read.
+type metric[T client.Object] struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func(T, tell)
+}
+
+// tell takes a value and those of the labels beside the namespace and the name.
+type tell func(value float64, labels ...string)
+
+func newCollector[T client.Object](prefix string, list func(context.Context, client.Reader) ([]T, error)) *collector[T] {
+	return &collector[T]{prefix: prefix, list: list, caches: map[int]client.Reader{}}
+}
+
+// add adds a metric: a counter if its name ends as they do, else a gauge.
+func (c *collector[T]) add(name, help string, read func(T, tell), labels ...string) {
+	kind := prometheus.GaugeValue
+	if strings.HasSuffix(name, "_total") {
+		kind = prometheus.CounterValue
+	}
+	desc := prometheus.NewDesc(c.prefix+name, help, append([]string{"namespace", "name"}, labels...), nil)
+	c.all = append(c.all, metric[T]{desc, kind, read})
+}
+
+// of has the metrics of a cache told until the function that it returns is called.
+func (c *collector[T]) of(reader client.Reader) (remove func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := c.next
+	c.caches[key], c.next = reader, c.next+1
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.caches, key)
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector[T]) Describe(out chan<- *prometheus.Desc) {
+	for _, m := range c.all {
+		out <- m.desc
+	}
+}
+
+// collectTimeout bounds a scrape whose cache is not in sync.
+const collectTimeout = 5 * time.Second
+
+// Collect implements prometheus.Collector.
+func (c *collector[T]) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
+	defer cancel()
+	for _, o := range c.objects(ctx) {
+		for _, m := range c.all {
+			m.read(o, func(value float64, labels ...string) {
+				labels = append([]string{o.GetNamespace(), o.GetName()}, labels...)
+				out <- prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...)
+			})
+		}
+	}
+}
+
+// objects returns those of all caches, each once.
+func (c *collector[T]) objects(ctx context.Context) map[types.UID]T {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := map[types.UID]T{}
+	for _, reader := range c.caches {
+		list, err := c.list(ctx, reader)
+		if err != nil {
+			continue // the cache is about to end
+		}
+		for _, o := range list {
+			all[o.GetUID()] = o
+		}
+	}
+	return all
+}
