@@ -49,8 +49,8 @@ func (r *run) compare(want, got state.State) string {
 }
 
 // settleKept leaves of what may outlive the custom resources that what was there when they were deleted early, and stays
-// without the fault, is there still. What this run never came to make need not be there, and what it is like depends on how far
-// the run came. Who goes with the namespace leaves nothing.
+// without the fault, is there still. What this run never came to make need not be there, and what it is like depends on how
+// far the run came. Who goes with the namespace leaves nothing.
 func (r *run) settleKept(want, got state.State) (state.State, state.State) {
 	if !r.isEnded() || len(r.x.Keeps) == 0 {
 		return want, got
