@@ -118,6 +118,7 @@ func TestBootstrapFromSnapshot(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
+	restored := k.Kubelet.HoldReady("app.kubernetes.io/component=restore") // so that the Jobs can be looked at
 	dumps := &v1.DBSnapshot{ObjectMeta: metav1.ObjectMeta{Name: "dumps"}, Spec: v1.DBSnapshotSpec{
 		Source:  v1.SnapshotSource{DatabaseRef: &v1.DatabaseReference{Name: "former"}},
 		Storage: &v1.SnapshotStorage{PersistentVolumeClaim: v1.SnapshotClaim{Template: &v1.ClaimTemplate{Size: "1Gi"}}},
@@ -154,8 +155,10 @@ func TestBootstrapFromSnapshot(t *testing.T) {
 		if got := env(&restore.Spec.Template.Spec, "NAME"); got != want {
 			t.Errorf("%s restores %s, want %s", name, got, want)
 		}
-		k.Eventually(newDatabase(name), testkit.Ready())
 	}
+	restored()
+	k.Eventually(a, testkit.Ready())
+	k.Eventually(b, testkit.Ready())
 	k.Eventually(c, state(v1.Failed), testkit.Reason("Stalled", metav1.ConditionTrue, "SnapshotNotFound"))
 
 	k.Apply(volumes)

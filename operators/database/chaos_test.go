@@ -59,7 +59,7 @@ func change(name string, f func(spec *v1.DatabaseSpec)) chaos.Step {
 }
 
 // sameCredentials keeps others from deleting the passwords: without them the data are of no use, and new ones are not made.
-var sameCredentials = chaos.Leaves("secrets/a-db-credentials")
+var sameCredentials = chaos.Unique("secrets/a-db-credentials")
 
 // onePrimary says what is wrong if the Service of the primary leads to anything but member 0.
 var onePrimary = chaos.Never("two primaries", func(objects []client.Object) string {

@@ -99,6 +99,12 @@ func Leaves(places ...string) Option {
 	return func(c *config) { c.Leaves = append(c.Leaves, places...) }
 }
 
+// Unique names objects, such as "secrets/web", that the operator cannot make again as they were, because what they hold is
+// known to nobody else. Nobody deletes them by hand then.
+func Unique(objects ...string) Option {
+	return func(c *config) { c.Unique = append(c.Unique, objects...) }
+}
+
 // Never checks each state that the run's namespace went through. The function returns what is wrong with the objects that
 // exist, or "". They have the Go types that testkit.Env's scheme knows, such as *corev1.Pod; others are unstructured.
 func Never(name string, holds func(objects []client.Object) string) Option {

@@ -57,6 +57,7 @@ takes some minutes; after that it takes seconds.
           --without ORACLE        do not hold this against the operator, for example writes-at-rest; may be repeated
           --keeps RESOURCE        these, for example persistentvolumeclaims, may outlive what they were made for
           --leaves PLACE          this, for example deployments.apps/web.spec.replicas or secrets/web, it sets once only
+          --unique OBJECT         this, for example secrets/web, it cannot make again as it was
           --rest 1s               how long it must not write to count as being at rest; five times that for one that polls
           --patience 30s          how long it may take to get where it gets without a fault
           --parallel N            runs at a time; 1 for an operator that cannot run twice on a machine

@@ -295,7 +295,7 @@ func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Repo
 	}
 	options := explore.Options{
 		Name: filepath.Base(o.command[0]), Subject: subject, Faults: o.faults, Without: o.without, Keeps: o.keeps,
-		Leaves: o.leaves,
+		Leaves: o.leaves, Unique: o.unique,
 		Rest:   o.rest, Patience: o.patience, Guard: programGuard, Parallel: parallel, Seed: o.seed, Replay: o.replay,
 		Only: o.isWanted, Progress: e.bar.step,
 	}

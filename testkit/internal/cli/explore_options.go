@@ -19,7 +19,7 @@ import (
 
 // exploreOptions are the arguments of explore.
 type exploreOptions struct {
-	crds, rbac, faults, only, without, keeps, leaves, reports list
+	crds, rbac, faults, only, without, keeps, leaves, unique, reports list
 	account, scenario                                         string
 	rest, patience                                            time.Duration
 	parallel                                                  int
@@ -74,6 +74,7 @@ func (o *exploreOptions) define(f *flag.FlagSet) {
 	for name, value := range map[string]flag.Value{
 		"crd": (*values)(&o.crds), "rbac": (*values)(&o.rbac), "report": (*values)(&o.reports), "only": (*values)(&o.only),
 		"fault": &o.faults, "without": &o.without, "keeps": &o.keeps, "leaves": &o.leaves,
+		"unique": &o.unique,
 	} {
 		f.Var(value, name, "")
 	}
@@ -212,7 +213,7 @@ func (o *exploreOptions) replay(plan string) string {
 func (o *exploreOptions) repeated() func(func(string, list) bool) {
 	return func(yield func(string, list) bool) {
 		_ = yield("crd", o.crds) && yield("rbac", o.rbac) && yield("without", o.without) && yield("keeps", o.keeps) &&
-			yield("leaves", o.leaves)
+			yield("leaves", o.leaves) && yield("unique", o.unique)
 	}
 }
 

@@ -83,6 +83,8 @@ type Options struct {
 	// Leaves are objects, such as "secrets/web", and fields, such as "deployments.apps/web.spec.replicas", that the operator
 	// sets when it makes the object and leaves to others from then on.
 	Leaves []string
+	// Unique are objects, such as "secrets/web", that the operator cannot make again as they were: nobody deletes them.
+	Unique []string
 	// Never are checked on each state of the namespace.
 	Never []Never
 	// Rest is how long an operator must not write to count as being at rest while the fault-free run is learned. Zero

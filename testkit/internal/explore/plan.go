@@ -313,8 +313,12 @@ func (p *planner) drifts() {
 				p.skip("drift", c.name, "a Job is made for what happens once: whoever deletes it, done or not, may mean that")
 				continue
 			}
-			p.add(driftDelete(c, step))
-			p.add(driftUnseen(c, step))
+			if slices.Contains(p.x.Unique, c.name) {
+				p.skip("drift-deleted", c.name, "the operator cannot make it again as it was")
+			} else {
+				p.add(driftDelete(c, step))
+				p.add(driftUnseen(c, step))
+			}
 			if p.known.invents(c) {
 				p.skip("drift-edited", c.name, "a Secret with something made up may be meant to be made once and never touched again")
 				continue
