@@ -296,7 +296,7 @@ func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Repo
 	options := explore.Options{
 		Name: filepath.Base(o.command[0]), Subject: subject, Faults: o.faults, Without: o.without, Keeps: o.keeps,
 		Leaves: o.leaves, Unique: o.unique,
-		Rest:   o.rest, Patience: o.patience, Guard: programGuard, Parallel: parallel, Seed: o.seed, Replay: o.replay,
+		Rest: o.rest, Patience: o.patience, Guard: programGuard, Parallel: parallel, Seed: o.seed, Replay: o.replay,
 		Only: o.isWanted, Progress: e.bar.step,
 	}
 	options.Script(e.input.scenario)

@@ -20,12 +20,12 @@ import (
 // exploreOptions are the arguments of explore.
 type exploreOptions struct {
 	crds, rbac, faults, only, without, keeps, leaves, unique, reports list
-	account, scenario                                         string
-	rest, patience                                            time.Duration
-	parallel                                                  int
-	seed                                                      int64
-	workloads                                                 bool
-	command                                                   []string
+	account, scenario                                                 string
+	rest, patience                                                    time.Duration
+	parallel                                                          int
+	seed                                                              int64
+	workloads                                                         bool
+	command                                                           []string
 }
 
 // list is a flag that may be given several times, or once with commas.
