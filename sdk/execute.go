@@ -63,6 +63,9 @@ func (e *engine[T]) execute(ctx context.Context, p *Pass[T]) (wrote bool, err er
 	for _, s := range p.inTurn() {
 		s.stored = s.live
 		switch other := s.blocked(); {
+		case s.withheld != nil:
+			s.err, s.tried = s.withheld, true
+			continue
 		case other != nil:
 			s.waits = fmt.Sprintf("%s waits for %s", s, other)
 			continue

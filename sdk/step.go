@@ -28,6 +28,7 @@ type step struct {
 	adopt          func(client.Object) bool // which of nobody's objects of its name is taken over; nil is none
 	hold           bool                     // it is tracked and not counted yet
 	kept           bool                     // it outlives its parent
+	withheld       error                    // why it is left as it is in this pass
 
 	gvk         schema.GroupVersionKind
 	key         types.NamespacedName

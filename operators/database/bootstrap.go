@@ -61,6 +61,8 @@ func chosen(copies *v1.DBSnapshot, name string) (string, error) {
 	return name, nil
 }
 
+const volumeSnapshot = "VolumeSnapshot"
+
 // restoring reports whether the data have yet to be put in place that the Database begins with.
 func (is *observed) restoring() bool {
 	return is.Object.Spec.BootstrapFrom != nil && is.Object.Status.Restored == ""
@@ -76,7 +78,7 @@ func (is *observed) bootstrapVolume(member int, claim *corev1.PersistentVolumeCl
 		return err
 	}
 	claim.Spec.DataSource = &corev1.TypedLocalObjectReference{
-		APIGroup: new("snapshot.storage.k8s.io"), Kind: "VolumeSnapshot", Name: from.volume,
+		APIGroup: new("snapshot.storage.k8s.io"), Kind: volumeSnapshot, Name: from.volume,
 	}
 	return nil
 }
@@ -92,15 +94,23 @@ func (is *observed) restore(need []sdk.Planned) (bool, error) {
 	if exists {
 		return is.restored(live), nil
 	}
+	data, _ := sdk.Live(is.Pass, &corev1.PersistentVolumeClaim{ObjectMeta: named(desired.ClaimName(db, 0))})
+	if source := data.Spec.DataSource; source != nil && source.Kind == volumeSnapshot { // whatever became of that since
+		if is.server.PrimaryReady() {
+			db.Status.Restored = source.Name
+		}
+		return is.server.PrimaryReady(), nil
+	}
 	from, err := is.origin()
 	switch {
 	case err != nil:
 		return false, err
-	case !is.server.PrimaryReady():
+	case from.volume != "" && data.UID != "":
+		return false, sdk.Invalid("DataExist", "claim %s has the data of a former Database, and spec.bootstrapFrom asks for "+
+			"those of VolumeSnapshot %s: delete this Database and the claim, or make a Database of that name without "+
+			"spec.bootstrapFrom", data.Name, from.volume)
+	case from.volume != "", !is.server.PrimaryReady():
 		return false, nil
-	case from.volume != "":
-		db.Status.Restored = from.volume
-		return true, nil
 	}
 	job := desired.Restore(db, is.image, desired.ScriptsName(db, is.scripts), from.claim, from.dump)
 	sdk.Apply(is.Pass, job, sdk.CreateOnly(), sdk.OnceExists(need...))

@@ -35,7 +35,7 @@ func (is *observed) claims(secret []sdk.Planned) ([]sdk.Planned, resource.Quanti
 		if err != nil {
 			return nil, size, err
 		}
-		if live != nil {
+		if isMember := member < int(db.Members()); live != nil && (isMember || live.Status.Phase == corev1.ClaimBound) {
 			all, grows[live.Name] = append(all, live), grow
 		}
 		if claim != nil && member < int(db.Members()) {
@@ -81,7 +81,12 @@ func (is *observed) claim(member int, size resource.Quantity, secret []sdk.Plann
 		}
 		options = append(options, sdk.CreateOnly(), sdk.OnceExists(secret...)) // data without passwords are for nobody
 	}
-	options = append(options, sdk.AdoptIf(readable(db)), sdk.ReadyWhen(bound))
+	if member < int(db.Members()) {
+		options = append(options, sdk.ReadyWhen(bound))
+	} else { // a database works without what former members have
+		options = append(options, sdk.ReadyWhen(func(*corev1.PersistentVolumeClaim) (bool, string) { return true, "" }))
+	}
+	options = append(options, sdk.AdoptIf(readable(db)))
 	return sdk.Apply(is.Pass, want, options...), live, grows, nil
 }
 

@@ -1,6 +1,7 @@
 package database_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,6 +37,7 @@ func TestDeletion(t *testing.T) {
 	}{
 		"background":           {policy: metav1.DeletePropagationBackground},
 		"foreground":           {policy: metav1.DeletePropagationForeground}, // as Argo CD deletes
+		"orphans":              {policy: metav1.DeletePropagationOrphan, orphans: true},
 		"without the operator": {policy: metav1.DeletePropagationForeground, stop: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +49,7 @@ func TestDeletion(t *testing.T) {
 			k.Eventually(db, testkit.Ready())
 			credentials := secret("a-db-credentials")
 			k.Get(credentials)
-			before := kept(k)
+			before, pods := kept(k), uids(k, "a-db-0", "a-db-1")
 			if c.stop {
 				op.Stop()
 			}
@@ -55,8 +57,10 @@ func TestDeletion(t *testing.T) {
 				t.Fatal(err)
 			}
 			k.Eventually(db, testkit.Gone())
-			k.Eventually(set("a-db"), testkit.Gone())
-			k.Eventually(pod("a-db-0"), testkit.Gone())
+			if !c.orphans {
+				k.Eventually(set("a-db"), testkit.Gone())
+				k.Eventually(pod("a-db-0"), testkit.Gone())
+			}
 			if c.stop {
 				start(k)
 			}
@@ -65,6 +69,9 @@ func TestDeletion(t *testing.T) {
 			k.Eventually(again, testkit.Ready(), state(v1.Ready))
 			if diff := cmp.Diff(before, kept(k)); diff != "" {
 				t.Errorf("what was kept is another one, -was +is:\n%s", diff)
+			}
+			if same := cmp.Equal(pods, uids(k, "a-db-0", "a-db-1")); same != c.orphans {
+				t.Errorf("the pods are the same: %t", same)
 			}
 			now := secret("a-db-credentials")
 			if k.Get(now); cmp.Diff(credentials.Data, now.Data) != "" {
@@ -132,6 +139,17 @@ func TestCredentialsAreNeverMadeAnew(t *testing.T) {
 	op.Stop()
 	start(k)
 	k.Eventually(db, lost)
+	owned := func(want bool) testkit.Check {
+		return testkit.Match(fmt.Sprintf("owned: %t", want), func(c *corev1.PersistentVolumeClaim) bool {
+			return len(c.OwnerReferences) > 0 == want
+		})
+	}
+	for _, policy := range []v1.DeletionPolicy{v1.DeletionDelete, v1.DeletionRetain} { // which counts, whatever else is wrong
+		k.Update(db, func() { db.Spec.DeletionPolicy = policy })
+		for _, name := range []string{"data-a-db-0", "data-a-db-1", "a-db-backup"} {
+			k.Eventually(claim(name), owned(policy == v1.DeletionDelete))
+		}
+	}
 	k.Update(db, func() { db.Spec.Configuration = map[string]v1.Setting{"work_mem": "8MB"} })
 	k.Eventually(db, lost, testkit.Match("seen", func(db *v1.Database) bool {
 		return db.Status.ObservedGeneration == db.Generation
@@ -167,9 +185,20 @@ func TestCredentialsOfTheUser(t *testing.T) {
 	}
 	ours := secret("a-db-credentials")
 	k.Get(ours)
-	if _, has := ours.Data["password"]; has {
-		t.Error("there are two passwords for the owner")
+	if _, has := ours.Data["uri"]; has {
+		t.Error("there are two ways to connect for the owner")
 	}
+	k.Delete(theirs) // what runs is not touched, and told of
+	k.Eventually(db, testkit.Reason("Ready", metav1.ConditionFalse, "ReferenceNotFound"), members(2))
+	k.Update(db, func() { db.Spec.Replicas = new(int32(1)) })
+	k.Eventually(db, members(1))
+	k.Update(db, func() { db.Spec.CredentialsSecretRef = nil })
+	k.Eventually(db, testkit.Ready())
+	if k.Get(ours); len(ours.Data["password"]) < 26 {
+		t.Error("there is no password that takes the place of the user's")
+	}
+	theirs = secret("theirs")
+	k.Apply(theirs)
 	k.Delete(db)
 	k.Eventually(ours, testkit.Gone())
 	k.Eventually(theirs, testkit.Exists())

@@ -62,6 +62,7 @@ type observed struct {
 	begun    bool              // the database has data
 	image    string
 	scripts  map[string]string
+	pin      desired.Pin
 	now      time.Time
 }
 
@@ -89,11 +90,11 @@ func (o *Options) reconcile(_ context.Context, p *sdk.Pass[*v1.Database]) error 
 	if err != nil {
 		return err
 	}
-	sdk.Apply(p, desired.Primary(db, restored))
-	sdk.Apply(p, desired.Replicas(db, restored))
-	sdk.Apply(p, desired.Headless(db))
+	sdk.Apply(p, desired.Primary(db, restored), adopt(db))
+	sdk.Apply(p, desired.Replicas(db, restored), adopt(db))
+	sdk.Apply(p, desired.Headless(db), adopt(db))
 	if db.Members() > 1 {
-		sdk.Apply(p, desired.Disruption(db))
+		sdk.Apply(p, desired.Disruption(db), adopt(db))
 	}
 	is.backups(slices.Concat(secret, config))
 	if reason, message := report.Pods(db, &is.server); db.Spec.Hibernate {
@@ -123,6 +124,7 @@ func (o *Options) observe(p *sdk.Pass[*v1.Database]) (*observed, error) {
 	set, _ := sdk.Live(p, &appsv1.StatefulSet{ObjectMeta: named(desired.SetName(db))})
 	is.server = report.Members(db, set, is.pods)
 	is.settings, _ = sdk.Live(p, &corev1.ConfigMap{ObjectMeta: named(desired.ConfigName(db))})
+	is.pin = desired.PinOf(is.server.Set, is.settings)
 	is.begun = is.settings.Data[desired.BegunKey] != "" || is.server.PrimaryReady()
 	return is, nil
 }
@@ -131,8 +133,11 @@ func (o *Options) observe(p *sdk.Pass[*v1.Database]) (*observed, error) {
 // the data know.
 func (is *observed) credentials(clusterDomain string) ([]sdk.Planned, error) {
 	db := is.Object
+	options := append(is.retained(), sdk.CreateOnly(), adopt(db))
 	if ref := db.Spec.CredentialsSecretRef; ref != nil {
-		if _, err := sdk.Ref(is.Pass, secretMetadata(ref.Name)); err != nil {
+		if _, err := sdk.Ref(is.Pass, secretMetadata(ref.Name)); sdk.Reason(err) != "" {
+			options = append(options, sdk.Withheld(err))
+		} else if err != nil {
 			return nil, err
 		}
 	}
@@ -143,14 +148,12 @@ func (is *observed) credentials(clusterDomain string) ([]sdk.Planned, error) {
 			return nil, err
 		}
 		if lost {
-			return nil, sdk.Invalid("CredentialsLost", "the Secret %s is gone and the data are not: restore it from a backup, or "+
+			options = append(options, sdk.Withheld(sdk.Invalid("CredentialsLost", "the Secret %s is gone and the data are not: restore it from a backup, or "+
 				"make one with the keys password, superuser-password and replication-password, the label %s: %s, and passwords of "+
-				"your choice, which the members take over when they start", like.Name, sdk.InstanceLabel, db.Name)
+				"your choice, which the members take over when they start", like.Name, sdk.InstanceLabel, db.Name)))
 		}
 	}
-	secret := sdk.Apply(is.Pass, desired.Credentials(db, clusterDomain),
-		append(is.retained(), sdk.CreateOnly(), sdk.AdoptIf(ofInstance(db)))...)
-	return []sdk.Planned{secret}, nil
+	return []sdk.Planned{sdk.Apply(is.Pass, desired.Credentials(db, clusterDomain), options...)}, nil
 }
 
 // lostCredentials reports whether there are claims of this Database and no Secret that belongs to them.
@@ -187,7 +190,7 @@ func (is *observed) config() []sdk.Planned {
 	keep := map[string]string{}
 	current := desired.Scripts(db, is.scripts)
 	former := map[string]bool{}
-	specs := []*corev1.PodSpec{&is.server.Set.Spec.Template.Spec}
+	specs := []*corev1.PodSpec{&is.server.Set.Spec.Template.Spec, &is.pin.Template.Spec}
 	for _, pod := range is.pods {
 		specs = append(specs, &pod.Spec)
 	}
@@ -203,8 +206,8 @@ func (is *observed) config() []sdk.Planned {
 		}
 	}
 	planned := []sdk.Planned{
-		sdk.Apply(is.Pass, desired.Config(db, keep, is.begun && db.Annotations[BeginAnewAnnotation] != "true")),
-		sdk.Apply(is.Pass, current),
+		sdk.Apply(is.Pass, desired.Config(db, keep, is.begun && db.Annotations[BeginAnewAnnotation] != "true", is.pin), adopt(db)),
+		sdk.Apply(is.Pass, current, adopt(db)),
 	}
 	for name, other := range former {
 		was := &corev1.ConfigMap{ObjectMeta: named(name)}
@@ -219,18 +222,18 @@ func (is *observed) config() []sdk.Planned {
 func (is *observed) set(size resource.Quantity, upgrade bool, need []sdk.Planned) error {
 	db := is.Object
 	fresh := desired.Template(db, is.image, desired.ScriptsName(db, is.scripts))
-	want, err := desired.Set(db, is.server.Set, fresh, size, upgrade || !is.pinnable())
+	want, err := desired.Set(db, is.pin, fresh, size, upgrade || !is.pinnable())
 	if err != nil {
 		return err
 	}
 	is.server.Want(want.DeepCopy())
-	sdk.Apply(is.Pass, want, sdk.OnceExists(need...), sdk.OnImmutable(sdk.RecreateOrphan))
+	sdk.Apply(is.Pass, want, sdk.OnceExists(need...), adopt(db), sdk.OnImmutable(sdk.RecreateOrphan))
 	return nil
 }
 
-// pinnable reports whether everything is there that the pods of the present StatefulSet refer to.
+// pinnable reports whether everything is there that the pods of the template that was written last refer to.
 func (is *observed) pinnable() bool {
-	keys, names := desired.Uses(is.Object, &is.server.Set.Spec.Template.Spec)
+	keys, names := desired.Uses(is.Object, &is.pin.Template.Spec)
 	for _, key := range keys {
 		if _, ok := is.settings.Data[key]; !ok {
 			return false
@@ -254,7 +257,7 @@ func (is *observed) backups(need []sdk.Planned) {
 		return
 	}
 	cron := sdk.Apply(is.Pass, desired.Schedule(db, is.image, desired.ScriptsName(db, is.scripts)),
-		sdk.OnceExists(append(need, claim)...))
+		sdk.OnceExists(append(need, claim)...), adopt(db))
 	next := is.nextDump()
 	is.RequeueAfter(next.Sub(is.now))
 	report.Backups(db, report.Dumps{Schedule: cron.Live(), Pods: is.pods, Small: small, Next: next})
@@ -277,6 +280,9 @@ func (is *observed) retained() []sdk.ApplyOption {
 	}
 	return []sdk.ApplyOption{sdk.Retain()}
 }
+
+// adopt takes over what a Database of that name left that was deleted without its children.
+func adopt(db *v1.Database) sdk.ApplyOption { return sdk.AdoptIf(ofInstance(db)) }
 
 // ofInstance reports whether an object was left by a Database of that name.
 func ofInstance(db *v1.Database) func(client.Object) bool {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
@@ -89,13 +90,13 @@ func TestLastSnapshot(t *testing.T) {
 	k.Apply(db)
 	k.Eventually(db, testkit.Ready())
 	k.Delete(db)
-	last := &v1.DBSnapshot{ObjectMeta: metav1.ObjectMeta{Name: "a-db-last"}}
+	last := &v1.DBSnapshot{ObjectMeta: metav1.ObjectMeta{Name: desired.LastSnapshot(db).Name}}
 	k.Eventually(last, testkit.Exists())
 	if ref := last.Spec.Source.DatabaseRef; ref == nil || ref.Name != "a" {
 		t.Errorf("the last copy is one of %+v", last.Spec.Source)
 	}
 	k.UpdateStatus(last, func() { last.Status.Phase = v1.SnapshotFailed })
-	k.Eventually(db, deleting("a-db-last failed, so the data are still there"))
+	k.Eventually(db, deleting(last.Name+" failed, so the data are still there"))
 	k.Eventually(claim("data-a-db-0"), testkit.Exists())
 	k.Eventually(pod("a-db-0"), testkit.Ready())
 

@@ -96,6 +96,10 @@ func (s *snapshots) finalize(_ context.Context, p *snapshotPass) error {
 		names = append(names, r.Name)
 	}
 	w := &work{snapshotPass: p}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: named(snapshot.Claim(p.Object))}
+	if _, err := sdk.Ref(p, claim); sdk.Reason(err) != "" {
+		return nil // it is gone, and the dumps with it
+	}
 	if active := p.Object.Status.Active; active != nil {
 		if job := w.job(active.Name); job != nil && !snapshot.Ended(job) {
 			return sdk.Wait("CopyRunning", "copy %s is still being made", active.Name)

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/operators/database"
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
@@ -53,6 +54,16 @@ func TestAnUpgradeRestartsNothing(t *testing.T) {
 	k.Update(members, func() { members.Spec.Template.Spec.Containers[0].Image = "theirs" })
 	k.Eventually(members, image("postgres:16"))
 	k.Eventually(db, testkit.Ready())
+	k.Eventually(members, testkit.Ready())
+	stay := uids(k, "a-db-0", "a-db-1") // whatever was restarted until that was put right
+	k.Update(db, func() { db.Spec.Storage = "2Gi" }) // for which the StatefulSet is made anew
+	k.Eventually(members, template("2Gi"), image("postgres:16"), testkit.Ready())
+	k.Eventually(db, testkit.Ready(), granted("2Gi"))
+	k.Delete(members, client.PropagationPolicy(metav1.DeletePropagationOrphan))
+	k.Eventually(members, image("postgres:16"), testkit.Ready())
+	if after := uids(k, "a-db-0", "a-db-1"); fmt.Sprint(after) != fmt.Sprint(stay) {
+		t.Error("the pods are not the first ones any more")
+	}
 	k.Update(db, func() { db.Spec.Configuration = map[string]v1.Setting{"work_mem": "8MB"} })
 	k.Eventually(members, image("mirror/postgresql:16"), testkit.Ready())
 	op.Stop()

@@ -250,6 +250,7 @@ type SnapshotStorage struct {
 
 // SnapshotClaim is a claim of yours, or one of the DBSnapshot's own, <name>-snapshots.
 //
+// +kubebuilder:validation:XValidation:rule="has(self.template) == has(oldSelf.template) && (has(self.template) || !has(self.claimName) || !has(oldSelf.claimName) || self.claimName == oldSelf.claimName)",message="the copies of one DBSnapshot are in one claim: leave spec.storage.persistentVolumeClaim as it was but for template.size, or make a new DBSnapshot"
 // +kubebuilder:validation:XValidation:rule="has(self.claimName) != has(self.template)",message="set exactly one of spec.storage.persistentVolumeClaim.claimName and spec.storage.persistentVolumeClaim.template"
 type SnapshotClaim struct {
 	// ClaimName names a claim in the same namespace. It is never changed or deleted.

@@ -53,8 +53,8 @@ func settingsKey(db *v1.Database) string {
 	return "settings-" + digest(Settings(db)) + ".cnf"
 }
 
-// Config returns the ConfigMap with the settings, and those of keep, which pods still refer to.
-func Config(db *v1.Database, keep map[string]string, begun bool) *corev1.ConfigMap {
+// Config returns the ConfigMap with the settings, those of keep, which pods still refer to, and the pin.
+func Config(db *v1.Database, keep map[string]string, begun bool, pin Pin) *corev1.ConfigMap {
 	data := maps.Clone(keep)
 	if data == nil {
 		data = map[string]string{}
@@ -63,7 +63,9 @@ func Config(db *v1.Database, keep map[string]string, begun bool) *corev1.ConfigM
 	if begun {
 		data[BegunKey] = "true"
 	}
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: ConfigName(db), Labels: labels(db)}, Data: data}
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: ConfigName(db), Labels: labels(db), Annotations: pin.Annotations}, Data: data,
+	}
 }
 
 // ScriptsName is the name of the ConfigMap with these scripts.

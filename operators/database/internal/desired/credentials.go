@@ -30,11 +30,11 @@ func Credentials(db *v1.Database, clusterDomain string) *corev1.Secret {
 	data := map[string]string{
 		superuserPasswordKey: rand.Text(), replicationPasswordKey: rand.Text(),
 		"type": string(db.Spec.Engine), "host": host, "port": strconv.Itoa(int(port)), "database": db.Spec.DatabaseName,
-		"username": db.Spec.Username,
+		"username": db.Spec.Username, PasswordKey: password, // which counts if the user's Secret is to count no longer
 	}
 	if db.Spec.CredentialsSecretRef == nil {
 		uri.User = url.UserPassword(db.Spec.Username, password)
-		data[PasswordKey], data["uri"] = password, uri.String()
+		data["uri"] = uri.String()
 	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: CredentialsName(db), Labels: labels(db)},

@@ -145,7 +145,7 @@ func TestPinnedTemplate(t *testing.T) {
 	t.Parallel()
 	size := resource.MustParse("1Gi")
 	set := func(db *v1.Database, live *appsv1.StatefulSet, image string, upgrade bool) (*appsv1.StatefulSet, string) {
-		made, err := desired.Set(db, live, desired.Template(db, image, "scripts-"+image), size, upgrade)
+		made, err := desired.Set(db, desired.PinOf(live), desired.Template(db, image, "scripts-"+image), size, upgrade)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 )
@@ -20,16 +21,34 @@ const (
 	templateAnnotation = "techoral.com/pod-template"
 )
 
+// Pin is the pod template that the operator wrote last, whichever version it was, and what that was made of. It outlives the
+// StatefulSet, which may have to be made anew around its pods.
+type Pin struct {
+	Template    corev1.PodTemplateSpec
+	Annotations map[string]string // of what keeps it; nil if there is none
+}
+
+// PinOf reads it from the first of the objects that has one.
+func PinOf(objects ...client.Object) Pin {
+	for _, o := range objects {
+		var p Pin
+		inputs, raw := o.GetAnnotations()[inputsAnnotation], o.GetAnnotations()[templateAnnotation]
+		if json.Unmarshal([]byte(raw), &p.Template) == nil && len(p.Template.Spec.Containers) > 0 {
+			p.Annotations = map[string]string{inputsAnnotation: inputs, templateAnnotation: raw}
+			return p
+		}
+	}
+	return Pin{}
+}
+
 // Set returns the StatefulSet of the members. The pods stay as they are as long as nothing changed that users write: another
 // version of the operator, which would make other pods of the same, changes them with the next thing that does, or if it is
 // told to upgrade. Their volumes are as large as the claim says.
-func Set(db *v1.Database, live *appsv1.StatefulSet, fresh corev1.PodTemplateSpec, size resource.Quantity, upgrade bool,
+func Set(db *v1.Database, pin Pin, fresh corev1.PodTemplateSpec, size resource.Quantity, upgrade bool,
 ) (*appsv1.StatefulSet, error) {
 	template, inputs := fresh, inputs(db)
-	if !upgrade && live != nil && live.Annotations[inputsAnnotation] == inputs {
-		if pinned, ok := pinned(live); ok {
-			template = pinned
-		}
+	if !upgrade && pin.Annotations != nil && pin.Annotations[inputsAnnotation] == inputs {
+		template = pin.Template
 	}
 	raw, err := json.Marshal(template)
 	if err != nil {
@@ -79,13 +98,6 @@ func inputs(db *v1.Database) string {
 		panic(err) // it was decoded from JSON
 	}
 	return digest(string(raw))
-}
-
-// pinned returns the template that the operator wrote, whichever version it was.
-func pinned(live *appsv1.StatefulSet) (corev1.PodTemplateSpec, bool) {
-	var t corev1.PodTemplateSpec
-	err := json.Unmarshal([]byte(live.Annotations[templateAnnotation]), &t)
-	return t, err == nil && len(t.Spec.Containers) > 0
 }
 
 // Data returns the claim of a member. It has the labels by which a later Database of that name knows that it can read it.

@@ -1,17 +1,19 @@
 package desired
 
 import (
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 )
 
-// LastSnapshot returns the copy that is made before a Database goes. It is kept with the dumps.
+// LastSnapshot returns the copy that is made before a Database goes. It is kept with the dumps, and with those of others that
+// had its name.
 func LastSnapshot(db *v1.Database) *v1.DBSnapshot {
-	name := SetName(db) + "-last"
-	if len(name) > 40 { // the limit of its kind
-		name = db.Name[:27] + "-" + digest(db.Name)[:7] + "-last"
-	}
+	const digits, limit = 7, 40 // the latter is that of its kind
+	name := db.Name[:min(len(db.Name), limit-len("-db-last-")-digits)]
+	name = strings.TrimRight(name, "-") + "-db-last-" + digest(db.Name, string(db.UID))[:digits]
 	return &v1.DBSnapshot{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels(db)},
 		Spec: v1.DBSnapshotSpec{

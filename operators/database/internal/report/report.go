@@ -58,7 +58,9 @@ func (s *Server) Want(set *appsv1.StatefulSet) { s.want = set }
 func Members(db *v1.Database, set *appsv1.StatefulSet, pods []*corev1.Pod) Server {
 	s := Server{Set: set, primary: desired.PodName(db, 0)}
 	for _, pod := range pods {
-		if set.UID != "" && metav1.IsControlledBy(pod, set) {
+		// While the StatefulSet is made anew around them, they are nobody's.
+		if owner := metav1.GetControllerOf(pod); pod.Labels[desired.ComponentLabel] == desired.ServerComponent &&
+			(owner == nil || set.UID == "" || owner.UID == set.UID) {
 			s.Pods = append(s.Pods, pod)
 		}
 	}
@@ -68,6 +70,16 @@ func Members(db *v1.Database, set *appsv1.StatefulSet, pods []*corev1.Pod) Serve
 // PrimaryReady reports whether the primary accepts connections.
 func (s *Server) PrimaryReady() bool {
 	return slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return pod.Name == s.primary && ready(pod) })
+}
+
+// ready counts the members that accept connections.
+func (s *Server) ready() (n int32) {
+	for _, pod := range s.Pods {
+		if ready(pod) {
+			n++
+		}
+	}
+	return n
 }
 
 func ready(pod *corev1.Pod) bool {
@@ -92,7 +104,7 @@ func Pods(db *v1.Database, server *Server) (reason, message string) {
 	s := &db.Status
 	want := *server.want.Spec.Replicas
 	s.Image = server.want.Spec.Template.Spec.Containers[0].Image
-	s.Replicas, s.ReadyReplicas = server.Set.Status.Replicas, server.Set.Status.ReadyReplicas
+	s.Replicas, s.ReadyReplicas = int32(len(server.Pods)), server.ready()
 	trouble := Trouble(server.Pods)
 	available(db, server, trouble)
 	replication(db, server)
@@ -129,6 +141,8 @@ func Pods(db *v1.Database, server *Server) (reason, message string) {
 
 func available(db *v1.Database, server *Server, trouble string) {
 	switch {
+	case db.Spec.BootstrapFrom != nil && db.Status.Restored == "":
+		set(db, Available, false, ReasonProvisioning, "the database does not have the data yet that it begins with")
 	case server.PrimaryReady():
 		set(db, Available, true, reasonAvailable, "Database accepting connections")
 	case db.Spec.Hibernate:

@@ -170,7 +170,7 @@ func TestMembers(t *testing.T) {
 	pod := func(owner types.UID) *corev1.Pod {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
-				Name: "a-db-0", OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: new(true)}},
+				Name: "a-db-0", Labels: map[string]string{desired.ComponentLabel: desired.ServerComponent}, OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: new(true)}},
 			},
 			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 		}
@@ -180,5 +180,8 @@ func TestMembers(t *testing.T) {
 	}
 	if s := report.Members(db, set, []*corev1.Pod{pod("now")}); !s.PrimaryReady() {
 		t.Error("the primary is not seen")
+	}
+	if s := report.Members(db, &appsv1.StatefulSet{}, []*corev1.Pod{pod("now")}); !s.PrimaryReady() {
+		t.Error("the primary is not seen while its StatefulSet is made anew")
 	}
 }
