@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The scripts of PostgreSQL need nothing that the image of Alpine does not have: bash, busybox and PostgreSQL.
@@ -16,12 +17,16 @@ func TestBusybox(t *testing.T) {
 		missing(t, "busybox is not installed: apt-get install busybox")
 	}
 	m := newPrimary(t, "postgresql")
-	m.set("FORMAT=plain VERIFY=restore GLOBALS=true HOST=127.0.0.1 KEEP=1 NAME=2")
+	m.set("FORMAT=plain VERIFY=restore GLOBALS=true HOST=127.0.0.1 KEEP=1 NAME=a-2")
 	m.env["BACKUPS"], m.env["PORT"], m.env["KEEP_FOR"] = m.home()+"/backups", m.port(), "60"
 	bin := m.home() + "/bin"
-	for _, name := range []string{"backups/1/about.json", "backups/.partial.aaaaaa/x", "bin/none"} {
-		m.write("0/"+name, "{}")
+	for _, name := range []string{
+		"backups/a-1/about.json", "backups/b-1/about.json", "backups/c-1/about.json", "backups/.partial.aaaaaa/x", "bin/none",
+	} {
+		m.write("0/"+name, `{"finished":1}`)
 	}
+	m.write("0/backups/c-1/about.json", "{}") // as those were that an earlier version wrote
+	m.ago("c-1", time.Hour)
 	applets, err := exec.CommandContext(t.Context(), busybox, "--list").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -42,16 +47,21 @@ func TestBusybox(t *testing.T) {
 	m.login("app", credentials["password"], fill)
 	before := m.query(checksum)
 	m.must("dump.sh")
+	complete := slices.DeleteFunc(m.dumps(), func(name string) bool { return strings.HasPrefix(name, ".") })
+	if want := []string{"a-2", "b-1", "c-1"}; !slices.Equal(complete, want) {
+		t.Errorf("there are %q, want %q", complete, want)
+	}
+	m.env["NAME"] = ""
 	m.login("app", credentials["password"], "DROP TABLE orders")
-	if got := m.tells("restore.sh"); got.Name != "2" || m.query(checksum) != before {
+	if got := m.tells("restore.sh"); got.Name != "a-2" || m.query(checksum) != before {
 		t.Errorf("it tells %+v", got)
 	}
 	replica := m.replica(1)
 	replica.must("init.sh")
 	replica.start()
 	replica.eventually(checksum, before)
-	m.env["NAMES"] = "2"
-	if got := m.tells("prune.sh"); !slices.Equal(got.Left, []string{}) {
+	m.env["NAMES"] = "a-2"
+	if got := m.tells("prune.sh"); !slices.Equal(got.Left, []string{"c-1", "b-1"}) {
 		t.Errorf("it tells %+v", got)
 	}
 }

@@ -141,25 +141,22 @@ func TestOldDumpsGo(t *testing.T) {
 	m.env["KEEP_FOR"] = "3600"
 	const long = 2 * time.Hour
 	for name, ago := range map[string]time.Duration{"4": long, "5": time.Minute, "6": long, "7": long} {
-		then := time.Now().Add(-ago)
-		if err := os.Chtimes(m.env["BACKUPS"]+"/"+name+"/about.json", then, then); err != nil {
-			t.Fatal(err)
-		}
+		m.ago(name, ago)
 	}
-	m.dump("1") // the newest is old
-	if got, want := m.dumps(), []string{"1", "2", "2.hold", "5", "7", "9"}; !slices.Equal(got, want) {
+	m.dump("1") // the newest, with the least name
+	if got, want := m.dumps(), []string{"1", "2", "2.hold", "5", "9"}; !slices.Equal(got, want) {
 		t.Errorf("there are %q, want %q", got, want)
 	}
-	m.env["NAMES"] = "1 2 5 not-there"
-	if got := m.tells("prune.sh"); !slices.Equal(got.Left, []string{"7", "2"}) || !slices.Equal(got.Held, []string{"2"}) {
+	m.env["NAMES"] = "2 5 not-there"
+	if got := m.tells("prune.sh"); !slices.Equal(got.Left, []string{"1", "2"}) || !slices.Equal(got.Held, []string{"2"}) {
 		t.Errorf("it tells %+v", got)
 	}
-	if got, want := m.dumps(), []string{"2", "2.hold", "7", "9"}; !slices.Equal(got, want) {
+	if got, want := m.dumps(), []string{"1", "2", "2.hold", "9"}; !slices.Equal(got, want) {
 		t.Errorf("there are %q, want %q", got, want)
 	}
-	m.env["NAMES"] = "7 ../credentials"
+	m.env["NAMES"] = "1 ../credentials"
 	why := m.refused("prune.sh")
-	if !strings.Contains(why, "cannot be the name of a dump") || !slices.Contains(m.dumps(), "7") {
+	if !strings.Contains(why, "cannot be the name of a dump") || !slices.Contains(m.dumps(), "1") {
 		t.Errorf("it says %q", why)
 	}
 }

@@ -3,9 +3,9 @@
 # restored. It is told, beside what lib.sh says, by
 #   HOST, PORT   the server; a replica will do
 #   BACKUPS      the directory of the dumps, which dumps.sh describes
-#   NAME         the name of this one; names sort by age
-#   KEEP         how many dumps stay, this one among them; 0, the default, is all
-#   KEEP_FOR     for how many seconds dumps stay, if they are not the newest; for ever by default
+#   NAME         the name of this one; those that differ after the last hyphen only are a series
+#   KEEP         how many dumps of the series stay, this one among them; 0, the default, is all
+#   KEEP_FOR     for how many seconds those of the series stay, if they are not the newest; for ever by default
 #   FORMAT       custom, which is the default, plain or directory
 #   COMPRESSION  0 to 9; 6 by default
 #   DATABASES    the databases to dump, with blanks between them; DATABASE by default

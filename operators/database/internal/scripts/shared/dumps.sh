@@ -15,23 +15,49 @@ encode() {
   done
 }
 
+# is_name tells whether a dump can have the name $1, which then needs no quotes anywhere.
+is_name() {
+  local LC_ALL=C
+  [[ $1 =~ ^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$ ]]
+}
+
 # check_name refuses what is no name of a dump.
 check_name() {
-  [[ $1 =~ ^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$ ]] ||
+  is_name "$1" ||
     give_up "\"$1\" cannot be the name of a dump: that has letters, digits, and after the first also dots, underscores" \
       "and hyphens"
 }
 
 complete() { [ -d "$1" ] && [ ! -L "$1" ] && [ -s "$1/about.json" ]; }
 
-# dumps prints the names of all that are complete, the newest first: names sort by age.
+# finished prints when the dump $1 was finished, in seconds since 1970. What a dump does not say is told by its file: a copy
+# of that may be younger.
+finished() {
+  local about
+  about=$(<"$BACKUPS/$1/about.json") || return
+  if [[ $about =~ \"finished\":([0-9]{1,15})[,}] ]]; then
+    printf '%d' "$((10#${BASH_REMATCH[1]}))"
+  else
+    stat -c %Y "$BACKUPS/$1/about.json"
+  fi
+}
+
+# dumps prints the names of all that are complete, the one that was finished last first. Names tell nothing of age: whoever
+# writes dumps here names them in another way.
 dumps() {
-  local dir
+  local dir time
   for dir in "$BACKUPS"/*; do
-    if complete "$dir"; then
-      printf '%s\n' "${dir##*/}"
+    if is_name "${dir##*/}" && complete "$dir" && time=$(finished "${dir##*/}"); then
+      printf '%015d %s\n' "$time" "${dir##*/}"
     fi
-  done | LC_ALL=C sort -r
+  done | LC_ALL=C sort -r | sed 's/.* //'
+}
+
+# akin tells whether the dump $1 is of the series of NAME: their names differ after the last hyphen only. Those that have
+# none are a series, too.
+akin() {
+  local other=-$1 own=-$NAME
+  [ "${other%-*}" = "${own%-*}" ]
 }
 
 # held tells whether a dump is to stay.
@@ -117,16 +143,17 @@ outdated() {
   if [ "$KEEP" -gt 0 ] && [ "$2" -ge "$KEEP" ]; then
     return 0
   fi
-  [ -n "${KEEP_FOR:-}" ] && [ "$(age "$BACKUPS/$1/about.json")" -gt "$KEEP_FOR" ]
+  [ -n "${KEEP_FOR:-}" ] && [ "$(($(date +%s) - $(finished "$1")))" -gt "$KEEP_FOR" ]
 }
 
-# retain deletes old dumps: those that are not among the newest KEEP, unless that is 0, and those that are older than
-# KEEP_FOR seconds. The newest stays always, and so does the one that was just written. Those that are held do not count.
+# retain deletes old dumps of the series of NAME: those that are not among its newest KEEP, unless that is 0, and those that
+# are older than KEEP_FOR seconds. The newest stays always, and so does the one that was just written. Those that are held
+# do not count.
 retain() {
   local names name newer=0
   names=$(dumps)
   while read -r name; do
-    if held "$name"; then
+    if ! akin "$name" || held "$name"; then
       continue
     fi
     if [ "$newer" -gt 0 ] && [ "$name" != "$NAME" ] && outdated "$name" "$newer"; then
@@ -141,7 +168,7 @@ retain() {
 # the version of the server into $1/.version; verify_dump $1 reads all of them back, as far as VERIFY says. There is a
 # directory $scratch if that is restore.
 make_dump() {
-  local began location size sum version about
+  local began now location size sum version about
   began=$(date +%s)
   NAME=${NAME:?} VERIFY=${VERIFY:-list} KEEP=${KEEP:-0}
   check_name "$NAME"
@@ -166,8 +193,12 @@ make_dump() {
     about=$(digest "$work") || give_up "the checksums cannot be written, $(free) bytes are free; older dumps stay"
     read -r location size sum <<<"$about"
     version=$(sed 's/[^A-Za-z0-9.+~_-].*//' "$work/.version")
-    printf '{"name":"%s","location":"%s","sizeBytes":%d,"sha256":"%s","seconds":%d,"serverVersion":"%s","verified":"%s"}\n' \
-      "$NAME" "$location" "$size" "$sum" "$(($(date +%s) - began))" "$version" "$VERIFY" >"$work/about.json" ||
+    now=$(date +%s)
+    {
+      printf '{"name":"%s","location":"%s","sizeBytes":%d,"sha256":"%s",' "$NAME" "$location" "$size" "$sum" &&
+        printf '"finished":%d,"seconds":%d,' "$now" "$((now - began))" &&
+        printf '"serverVersion":"%s","verified":"%s"}\n' "$version" "$VERIFY"
+    } >"$work/about.json" ||
       give_up "the dump cannot be finished, $(free) bytes are free; older dumps stay"
     rm "$work/.version"
     chmod 755 "$work"
@@ -182,7 +213,7 @@ make_dump() {
 # choose_dump sets NAME to the newest if it is empty, and checks that the dump is there and what it was.
 choose_dump() {
   if [ -z "${NAME:-}" ]; then
-    NAME=$(dumps | sed 1q)
+    NAME=$(dumps | sed -n 1p) # which reads all: who writes is not to end with an error
     [ -n "$NAME" ] || give_up "there is no dump in $BACKUPS"
   fi
   check_name "$NAME"

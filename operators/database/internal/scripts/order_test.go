@@ -1,0 +1,147 @@
+package scripts_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var recorded = regexp.MustCompile(`"finished":\d+`)
+
+// ago makes a dump older than it is.
+func (m *member) ago(name string, d time.Duration) {
+	m.t.Helper()
+	then, file := time.Now().Add(-d), m.env["BACKUPS"]+"/"+name+"/about.json"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	text = recorded.ReplaceAll(text, fmt.Appendf(nil, `"finished":%d`, then.Unix()))
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.Chtimes(file, then, then); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// has checks what is in the directory of dumps.
+func (m *member) has(want ...string) {
+	m.t.Helper()
+	slices.Sort(want)
+	if got := m.dumps(); !slices.Equal(got, want) {
+		m.t.Errorf("there are %q, want %q", got, want)
+	}
+}
+
+// Dumps that were named in different ways are told in the order in which they were finished, as they say, or as their files
+// do if they do not say it. What has not the name of a dump is none.
+func TestDumpsSortByAge(t *testing.T) {
+	t.Parallel()
+	m := newPrimary(t, "postgresql").job(t)
+	now := time.Now().Unix()
+	says := func(seconds int64) string { return fmt.Sprintf(`{"name":"x","finished":%d,"seconds":1}`, seconds) }
+	for name, text := range map[string]string{
+		"shop-db-backup-29000000":   says(now - 100),
+		"shop-db-last-202601010000": says(now - 300),
+		"nightly-202601010000":      says(now - 50),
+		"20260131T020000Z":          "{}",
+		"of-old":                    `{"finished":"soon"}`,
+		"1":                         says(now - 400),
+		"same-1":                    says(now - 500),
+		"same-2":                    says(now - 500),
+		"short":                     says(9),
+		"shop-db-backup-1\nshort":   says(now),
+		"-rf":                       says(now),
+		"a b":                       says(now),
+		"ö":                         says(now),
+		strings.Repeat("n", 101):    says(now),
+	} {
+		m.dumped(name+"/about.json", text)
+		m.dumped(name+"/x", "newer")
+	}
+	m.ago("20260131T020000Z", 200*time.Second)
+	m.ago("of-old", 75*time.Second)
+	want := []string{
+		"nightly-202601010000", "of-old", "shop-db-backup-29000000", "20260131T020000Z", "shop-db-last-202601010000", "1",
+		"same-2", "same-1", "short",
+	}
+	if got := m.tells("prune.sh"); !slices.Equal(got.Left, want) {
+		t.Errorf("it tells %q, want %q", got.Left, want)
+	}
+	if got := m.dumps(); len(got) != 14 {
+		t.Errorf("there are %q", got)
+	}
+}
+
+// Without a name, what is restored is the dump that was finished last.
+func TestNewestDumpIsRestored(t *testing.T) {
+	t.Parallel()
+	for engine, sum := range map[string]string{"postgresql": checksum, "mariadb": checksumMariaDB} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			server := dumping(t, engine)
+			m := server.job(t)
+			m.dump("shop-db-last-202601010000")
+			m.ago("shop-db-last-202601010000", time.Hour)
+			m.query("INSERT INTO orders VALUES (5000, 'late')")
+			m.dump("a-202601020000")
+			m.dumped("a-202601020000.hold", "")
+			for i := range 2000 { // a list that is longer than what a pipe holds
+				dir := fmt.Sprintf("%s/shop-db-backup-%060d", m.env["BACKUPS"], i)
+				err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(dir+"/about.json", []byte(`{"finished":1}`), 0o644))
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			into := m.into
+			if engine == "mariadb" {
+				into = m.intoMariaDB
+			}
+			other := into(t, "other", "")
+			other.restores("a-202601020000", sum, m.query(sum))
+		})
+	}
+}
+
+// A dump lets go only older ones of its own series, by when they were finished.
+func TestOtherSeriesStay(t *testing.T) {
+	t.Parallel()
+	m := dumping(t, "postgresql")
+	m.env["KEEP"], m.env["KEEP_FOR"] = "2", "86400"
+	others := []string{
+		"shop-db-last-202601010000", "nightly-202601010000", "nightly-202601020000", "zzz", "1", "shop-db-backup",
+		"shop-db-backup-x-1", "shop-db-backupp-1", "shop-db-backup_1", "SHOP-db-backup-1", "-rf", "a b", "odd\nshop-db-backup-9",
+		"shop-db-backup-7\n", "*-1",
+	}
+	for _, name := range others {
+		m.dumped(name+"/about.json", "{}")
+		m.ago(name, 100*time.Hour)
+	}
+	hour := time.Hour
+	for _, name := range []string{"8", "9", "10"} {
+		m.dump("shop-db-backup-" + name)
+		hour -= time.Minute
+		m.ago("shop-db-backup-"+name, hour)
+	}
+	m.has(append(others, "shop-db-backup-9", "shop-db-backup-10")...)
+	m.dumped("shop-db-backup-9.hold", "")
+	m.dump("shop-db-backup-11")
+	m.has(append(others, "shop-db-backup-9", "shop-db-backup-9.hold", "shop-db-backup-10", "shop-db-backup-11")...)
+	for _, name := range []string{"9", "10", "11"} {
+		m.ago("shop-db-backup-"+name, 48*time.Hour)
+	}
+	m.dump("shop-db-backup-12")
+	m.has(append(others, "shop-db-backup-9", "shop-db-backup-9.hold", "shop-db-backup-12")...)
+	m.ago("shop-db-backup-12", 49*time.Hour)
+	m.dump("shop-db-backup-12") // again, as a Job that is tried again
+	m.has(append(others, "shop-db-backup-9", "shop-db-backup-9.hold", "shop-db-backup-12")...)
+	m.dump("2") // names without a hyphen are a series, too
+	m.has(append(slices.DeleteFunc(others, func(name string) bool { return name == "zzz" || name == "1" }),
+		"shop-db-backup-9", "shop-db-backup-9.hold", "shop-db-backup-12", "2")...)
+}
