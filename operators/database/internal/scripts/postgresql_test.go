@@ -46,6 +46,56 @@ func TestReplicaFollowsThePrimary(t *testing.T) {
 	}
 }
 
+// settings are those of which a replica needs as much as its primary.
+const settings = "SELECT string_agg(setting, ' ' ORDER BY name) FROM pg_settings WHERE name IN ('max_connections', " +
+	"'max_worker_processes', 'max_wal_senders', 'max_prepared_transactions', 'max_locks_per_transaction')"
+
+// configured writes those settings, in the order of their names.
+func (m *member) configured(connections, locks, prepared, senders, workers int) {
+	m.write("config/more.conf", fmt.Sprintf("max_connections = %d\nmax_locks_per_transaction = %d\n"+
+		"max_prepared_transactions = %d\nmax_wal_senders = %d\nmax_worker_processes = %d\n",
+		connections, locks, prepared, senders, workers))
+}
+
+// Settings that are lowered count for a replica, which restarts first, once the primary has them, and those that are raised
+// at once.
+func TestSettingsAreLowered(t *testing.T) {
+	t.Parallel()
+	primary := newPrimary(t, "postgresql")
+	primary.configured(200, 128, 10, 12, 9)
+	primary.must("init.sh")
+	primary.start()
+	primary.query(fill)
+	replica := primary.replica(1)
+	replica.must("init.sh")
+	replica.start()
+	restarted := func(m *member, want string) {
+		t.Helper()
+		m.restarts((*server).stop)
+		if got := m.query(settings); got != want {
+			t.Errorf("member %d has %s, want %s", m.ordinal, got, want)
+		}
+		replica.eventually("SELECT status FROM pg_stat_wal_receiver", "streaming")
+		primary.query("INSERT INTO orders SELECT max(id) + 1, 'new' FROM orders")
+		replica.eventually(checksum, primary.query(checksum))
+	}
+	primary.configured(50, 64, 0, 13, 8) // and one is raised
+	restarted(replica, "200 128 10 13 9")
+	restarted(replica, "200 128 10 13 9") // which may happen again
+	restarted(primary, "50 64 0 13 8")
+	restarted(replica, "50 64 0 13 8")
+	primary.configured(60, 70, 5, 14, 10)
+	restarted(replica, "60 70 5 14 10")
+	restarted(primary, "60 70 5 14 10")
+	replica.running.stop()
+	primary.write("config/more.conf", "max_connections = many\n")
+	s := replica.launch()
+	<-s.ended
+	if log := s.log.String(); !strings.Contains(log, "max_connections") {
+		t.Errorf("a setting that is none is not told: %s", log)
+	}
+}
+
 // Nobody gets in without the right password, from this host either, and no log has one.
 func TestPasswords(t *testing.T) {
 	t.Parallel()

@@ -42,11 +42,28 @@ make_roles() {
   fi
 }
 
+# leave_room sets room to the options with which a replica has no less of anything than its primary has, which the control
+# file knows: with less it does not start, and the primary is restarted after it. Other arguments are the server's. If they,
+# or the settings, are wrong, the server says so itself.
+leave_room() {
+  local control name has wants
+  control=$(LC_ALL=C pg_controldata "$PGDATA") || return 0
+  for name in max_connections max_worker_processes max_wal_senders max_prepared_transactions max_locks_per_transaction; do
+    has=$(sed -n "s/.*$(replace "$name" transaction xact) setting: *//p" <<<"$control")
+    wants=$(postgres -C "$name" -D "$PGDATA" "$@") || return 0
+    if [ "${has:-0}" -gt "$wants" ]; then
+      say "$name is $has, not $wants, until this member is restarted after the primary has less"
+      room+=(-c "$name=$has")
+    fi
+  done
+}
+
 [ -s "$PGDATA/PG_VERSION" ] || give_up "there are no data in $PGDATA: the member was not initialized"
 check_major
 chmod go= "$PGDATA" # a volume that is mounted for a group may have more, with which the server does not start
 rm -f "$SOCKETS"/.s.PGSQL.* # of a container that was killed: probe.sh would take it for the socket of a server that hangs
 options=(-c "unix_socket_directories=$SOCKETS" -c "listen_addresses=${LISTEN:-*}" -c "port=$(port)")
+room=()
 if [ "$MEMBER" = 0 ]; then
   [ ! -e "$PGDATA/standby.signal" ] || give_up "the data of member 0 are those of a replica: copy them back from the primary"
   make_roles
@@ -58,5 +75,6 @@ else
   write_passfile replication-password "$(follow_with)"
   primary="host=$PRIMARY_HOST port=$PRIMARY_PORT user=replication application_name=member_$MEMBER passfile=$(follow_with)"
   options+=(-c "primary_conninfo=$primary")
+  leave_room "${options[@]}" "$@"
 fi
-exec postgres -D "$PGDATA" "${options[@]}" "$@"
+exec postgres -D "$PGDATA" "${options[@]}" "$@" "${room[@]}"
