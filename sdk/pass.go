@@ -271,8 +271,8 @@ func (r *record) observe(s *step) {
 // ApplyOption refines one [Apply].
 type ApplyOption func(*step)
 
-// Withheld leaves the child as it is in this pass, or absent, for a reason: what [Wait], [Invalid] or [Ref] returned. That is
-// the object's, too, as if Reconcile had returned it; but the rest of the plan is carried out, apart from what [After] or
+// Withheld leaves the child as it is in this pass, or absent, for a reason: what [Wait], [Invalid] or [Ref] returned. That
+// is the object's, too, as if Reconcile had returned it; but the rest of the plan is carried out, apart from what [After] or
 // [OnceExists] has wait for the child.
 func Withheld(reason error) ApplyOption { return func(s *step) { s.withheld = reason } }
 

@@ -277,6 +277,10 @@ func (d *drafter[T]) children(ctx context.Context, p *Pass[T], plan *Plan[T]) (e
 	var failures []error
 	for _, s := range p.plan {
 		s.stored = s.live
+		if s.err = s.withheld; s.err != nil {
+			plan.Steps = append(plan.Steps, Step{Verb: holdBack, Object: s.String(), Why: s.err.Error()})
+			continue
+		}
 		if other := s.blocked(); other != nil {
 			s.waits = fmt.Sprintf("%s waits for %s", s, other)
 			plan.Steps = append(plan.Steps, Step{Verb: holdBack, Object: s.String(), Why: "it waits for " + other.String()})

@@ -19,8 +19,8 @@ import (
 
 // claims sees to the claims of the members, and of those that were members, and returns those that the members need. The
 // operator makes them itself, so that they are as large as they should be, whatever the template of the StatefulSet says. It
-// also returns what that should say, which follows when all is done: to change it the StatefulSet has to be made anew. None is
-// made before the Secret is.
+// also returns what that should say, which follows when all is done: to change it the StatefulSet has to be made anew. No
+// claim is made before the Secret is.
 func (is *observed) claims(secret []sdk.Planned) ([]sdk.Planned, resource.Quantity, error) {
 	db := is.Object
 	size, err := resource.ParseQuantity(db.Spec.Storage)

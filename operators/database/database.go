@@ -148,9 +148,10 @@ func (is *observed) credentials(clusterDomain string) ([]sdk.Planned, error) {
 			return nil, err
 		}
 		if lost {
-			options = append(options, sdk.Withheld(sdk.Invalid("CredentialsLost", "the Secret %s is gone and the data are not: restore it from a backup, or "+
-				"make one with the keys password, superuser-password and replication-password, the label %s: %s, and passwords of "+
-				"your choice, which the members take over when they start", like.Name, sdk.InstanceLabel, db.Name)))
+			options = append(options, sdk.Withheld(sdk.Invalid("CredentialsLost",
+				"the Secret %s is gone and the data are not: restore it from a backup, or make one with the keys password, "+
+					"superuser-password and replication-password, the label %s: %s, and passwords of your choice, which the "+
+					"members take over when they start", like.Name, sdk.InstanceLabel, db.Name)))
 		}
 	}
 	return []sdk.Planned{sdk.Apply(is.Pass, desired.Credentials(db, clusterDomain), options...)}, nil

@@ -24,9 +24,9 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// NewMetrics returns what tells of Databases and DBSnapshots as metrics. They have the names of objects in their labels, because
-// somebody is to be told which ones need help; they are read from the statuses when they are asked for, and so are those of
-// the objects that there are.
+// NewMetrics returns what tells of Databases and DBSnapshots as metrics. They have the names of objects in their labels,
+// because somebody is to be told which ones need help; they are read from the statuses when they are asked for, and so are
+// those of the objects that there are.
 func NewMetrics() *sdk.Custom {
 	return &sdk.Custom{
 		Name: "database-metrics",
@@ -166,7 +166,8 @@ func newSnapshotCollector() *collector[*v1.DBSnapshot] {
 	})
 	c.add("consecutive_failures", "How many attempts failed since the last copy.",
 		func(o *v1.DBSnapshot, tell tell) { tell(float64(o.Status.ConsecutiveFailures)) })
-	c.add("duration_seconds", "How long the last copy took.", last(func(s *v1.LastSnapshot) float64 { return s.Duration.Seconds() }))
+	c.add("duration_seconds", "How long the last copy took.",
+		last(func(s *v1.LastSnapshot) float64 { return s.Duration.Seconds() }))
 	c.add("size_bytes", "How large the last copy is.", last(func(s *v1.LastSnapshot) float64 { return float64(s.SizeBytes) }))
 	c.add("overdue", "1 if there should be a newer copy, else 0.",
 		func(o *v1.DBSnapshot, tell tell) { tell(is(conditions.IsTrue(o, v1.ConditionOverdue))) })

@@ -41,13 +41,13 @@ func measured(t *testing.T, namespace, prefix string) map[string]float64 {
 				labels[label.GetName()] = label.GetValue()
 			}
 			if labels["namespace"] == namespace {
-				key := family.GetName() + " " + labels["name"]
+				key := []string{family.GetName(), labels["name"]}
 				for _, label := range []string{"kind", "state", "engine", "version"} {
 					if v := labels[label]; v != "" {
-						key += " " + v
+						key = append(key, v)
 					}
 				}
-				all[key] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+				all[strings.Join(key, " ")] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func TestMetrics(t *testing.T) {
 	k.Eventually(db, testkit.Ready())
 	k.Update(db, func() { db.Spec.Storage = "2Gi" })
 	k.Eventually(db, pending("Resize storage to 2Gi"))
-	succeeded := metav1.NewTime(monday().Add(-time.Hour).Local())
+	succeeded := metav1.NewTime(monday().Add(-time.Hour))
 	dumps := cron("a-db-backup")
 	k.UpdateStatus(dumps, func() { dumps.Status.LastSuccessfulTime = &succeeded })
 	want := map[string]float64{

@@ -89,7 +89,7 @@ func databaseSource(p *snapshotPass, name string) (source, error) {
 // available reports whether there is a primary to copy from: replicas that do not follow, and a Database that is to go,
 // are the more a reason for a copy.
 func available(db *v1.Database) bool {
-	return conditions.IsTrue(db, report.Available) || db.DeletionTimestamp != nil // of which the status says no more: a try tells
+	return conditions.IsTrue(db, report.Available) || db.DeletionTimestamp != nil // whose status says no more: a try tells
 }
 
 func (s *snapshots) serverSource(o *v1.DBSnapshot) (source, error) {

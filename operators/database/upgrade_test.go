@@ -55,7 +55,7 @@ func TestAnUpgradeRestartsNothing(t *testing.T) {
 	k.Eventually(members, image("postgres:16"))
 	k.Eventually(db, testkit.Ready())
 	k.Eventually(members, testkit.Ready())
-	stay := uids(k, "a-db-0", "a-db-1") // whatever was restarted until that was put right
+	stay := uids(k, "a-db-0", "a-db-1")              // whatever was restarted until that was put right
 	k.Update(db, func() { db.Spec.Storage = "2Gi" }) // for which the StatefulSet is made anew
 	k.Eventually(members, template("2Gi"), image("postgres:16"), testkit.Ready())
 	k.Eventually(db, testkit.Ready(), granted("2Gi"))

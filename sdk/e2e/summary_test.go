@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat-dev/homeostat/sdk"
@@ -62,4 +63,38 @@ func TestSummarize(t *testing.T) {
 	k.Eventually(s, reason("Panic"))
 	k.Update(s, func() { s.Spec.Text = "good" })
 	k.Eventually(s, testkit.Ready(), reason("Served"))
+}
+
+// A child that is withheld is left as it is, with what waits for it, and the rest is carried out.
+func TestWithheldChild(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	running := start(k, operator(func(_ context.Context, p *pass) error {
+		var options []sdk.ApplyOption
+		if p.Object.Spec.Text != "well" {
+			options = append(options, sdk.Withheld(sdk.Invalid("NotWell", "it is %s", p.Object.Spec.Text)))
+		}
+		first := sdk.Apply(p, configMap(p.Object, "first"), options...)
+		sdk.Apply(p, configMap(p.Object, "second"), sdk.OnceExists(first))
+		sdk.Apply(p, configMap(p.Object, "third"))
+		return nil
+	}))
+	s := newSite("a")
+	s.Spec.Text = "bad"
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Stalled, metav1.ConditionTrue, "NotWell"))
+	k.Eventually(named(&corev1.ConfigMap{}, "third"), text("bad"))
+	k.Update(s, func() { s.Spec.Text = "well" })
+	k.Eventually(s, testkit.Ready())
+	k.Update(s, func() { s.Spec.Text = "worse" })
+	k.Eventually(s, testkit.Reason(conditions.Stalled, metav1.ConditionTrue, "NotWell"))
+	quiet(k, running, still)
+	for name, want := range map[string]string{"first": "well", "second": "worse", "third": "worse"} {
+		k.Eventually(named(&corev1.ConfigMap{}, name), text(want))
+	}
+	k.Update(s, func() { s.Annotations = map[string]string{sdk.DryRunAnnotation: "true"} })
+	k.Eventually(s, testkit.Condition("DryRun", metav1.ConditionTrue))
+	if _, _, message := dryRunOf(s); !strings.Contains(message, "ConfigMap first: it is worse") {
+		t.Errorf("it %q", message)
+	}
 }

@@ -174,8 +174,10 @@ func TestChangesOfSnapshots(t *testing.T) {
 			"claim", ofServer + daily + ", storage: {persistentVolumeClaim: {template: {size: 1Gi, storageClassName: fast}}}",
 			"the class of a claim cannot change",
 		},
-		"another claim":       {"daily", strings.Replace(dump, "claimName: ", "claimName: other-", 1) + daily, "in one claim"},
-		"a claim of yours":    {"claim", ofServer + daily + ", storage: {persistentVolumeClaim: {claimName: yours}}", "in one claim"},
+		"another claim": {"daily", strings.Replace(dump, "claimName: ", "claimName: other-", 1) + daily, "in one claim"},
+		"a claim of yours": {
+			"claim", ofServer + daily + ", storage: {persistentVolumeClaim: {claimName: yours}}", "in one claim",
+		},
 		"no storage any more": {"daily", ofServer + daily, "needs a claim"},
 	} {
 		t.Run(why, func(t *testing.T) {

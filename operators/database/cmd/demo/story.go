@@ -86,8 +86,8 @@ func (s *scene) configured(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	others := func(pod types.UID) bool { return !slices.Contains(before.pods, pod) }
-	seen, err := s.await(ctx, func(v sight) bool { return v.ready() && len(v.pods) == 2 && others(v.pods[0]) && others(v.pods[1]) })
+	same := func(pod types.UID) bool { return slices.Contains(before.pods, pod) }
+	seen, err := s.await(ctx, func(v sight) bool { return v.ready() && len(v.pods) == 2 && !slices.ContainsFunc(v.pods, same) })
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func Schedule(db *v1.Database, image, scripts string) *batchv1.CronJob {
 	c.Env = append(c.Env,
 		corev1.EnvVar{Name: "HOST", Value: SetName(db) + "." + db.Namespace + ".svc"},
 		corev1.EnvVar{Name: "NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
-			FieldPath: "metadata.labels['batch.kubernetes.io/job-name']", // it ends in the time, so that names sort by age
+			FieldPath: "metadata.labels['batch.kubernetes.io/job-name']", // all but the end, which is the time, is of its own
 		}}},
 		corev1.EnvVar{Name: "KEEP", Value: strconv.Itoa(int(spec.Retention.Count))},
 		corev1.EnvVar{Name: "VERIFY", Value: "list"})

@@ -8,8 +8,8 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 )
 
-// LastSnapshot returns the copy that is made before a Database goes. It is kept with the dumps, and with those of others that
-// had its name.
+// LastSnapshot returns the copy that is made before a Database goes. It is kept with the dumps, and with those of others
+// that had its name.
 func LastSnapshot(db *v1.Database) *v1.DBSnapshot {
 	const digits, limit = 7, 40 // the latter is that of its kind
 	name := db.Name[:min(len(db.Name), limit-len("-db-last-")-digits)]

@@ -72,14 +72,15 @@ func (s *Server) PrimaryReady() bool {
 	return slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return pod.Name == s.primary && ready(pod) })
 }
 
-// ready counts the members that accept connections.
-func (s *Server) ready() (n int32) {
+// count counts the members that there are, and those that accept connections.
+func (s *Server) count() (all, working int32) {
 	for _, pod := range s.Pods {
+		all++
 		if ready(pod) {
-			n++
+			working++
 		}
 	}
-	return n
+	return all, working
 }
 
 func ready(pod *corev1.Pod) bool {
@@ -104,7 +105,7 @@ func Pods(db *v1.Database, server *Server) (reason, message string) {
 	s := &db.Status
 	want := *server.want.Spec.Replicas
 	s.Image = server.want.Spec.Template.Spec.Containers[0].Image
-	s.Replicas, s.ReadyReplicas = int32(len(server.Pods)), server.ready()
+	s.Replicas, s.ReadyReplicas = server.count()
 	trouble := Trouble(server.Pods)
 	available(db, server, trouble)
 	replication(db, server)

@@ -170,7 +170,8 @@ func TestMembers(t *testing.T) {
 	pod := func(owner types.UID) *corev1.Pod {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
-				Name: "a-db-0", Labels: map[string]string{desired.ComponentLabel: desired.ServerComponent}, OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: new(true)}},
+				Name: "a-db-0", Labels: map[string]string{desired.ComponentLabel: desired.ServerComponent},
+				OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: new(true)}},
 			},
 			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 		}
