@@ -219,7 +219,8 @@ type Backup struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	TimeZone string `json:"timeZone,omitempty"`
-	// Retention is how long dumps are kept. It is applied after a dump that was verified, and never to the newest.
+	// Retention is how long these dumps are kept, whatever else is in their claim. It is applied after a dump that was
+	// verified, and never to the newest.
 	// +optional
 	// +kubebuilder:default={}
 	Retention BackupRetention `json:"retention,omitempty,omitzero"`
