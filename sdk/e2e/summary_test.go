@@ -94,7 +94,7 @@ func TestWithheldChild(t *testing.T) {
 	}
 	k.Update(s, func() { s.Annotations = map[string]string{sdk.DryRunAnnotation: "true"} })
 	k.Eventually(s, testkit.Condition("DryRun", metav1.ConditionTrue))
-	if _, _, message := dryRunOf(s); !strings.Contains(message, "ConfigMap first: it is worse") {
+	if _, _, message := dryRunOf(s); !strings.Contains(message, "ConfigMap first: NotWell: it is worse") {
 		t.Errorf("it %q", message)
 	}
 }
