@@ -147,6 +147,7 @@ func (w *work) follow() {
 	w.ledger.Follow(a)
 	switch {
 	case w.Object.Status.Active == nil:
+	case job != nil && a.State == snapshot.Lost: // it goes, for another one
 	case job != nil:
 		w.hold(job)
 	case w.blocked() != "":

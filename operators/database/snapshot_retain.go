@@ -19,7 +19,7 @@ func (w *work) retain() {
 	if !snapshot.Pruning(w.Object) {
 		return
 	}
-	victims := snapshot.Victims(w.Object)
+	victims := snapshot.Victims(w.Object, w.ledger.Now)
 	switch {
 	case len(victims) == 0:
 		w.ledger.Retain(nil, nil)

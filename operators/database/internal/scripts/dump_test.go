@@ -149,7 +149,11 @@ func TestOldDumpsGo(t *testing.T) {
 	if got, want := m.dumps(), []string{"1", "2", "2.hold", "5", "9"}; !slices.Equal(got, want) {
 		t.Errorf("there are %q, want %q", got, want)
 	}
-	m.env["NAMES"] = "2 5 not-there"
+	m.env["NAMES"], m.env["LAST"] = "2 5 not-there", "gone" // without which none may go
+	if got := m.tells("prune.sh"); !slices.Contains(got.Left, "5") {
+		t.Errorf("it tells %+v", got)
+	}
+	m.env["LAST"] = "1"
 	if got := m.tells("prune.sh"); !slices.Equal(got.Left, []string{"1", "2"}) || !slices.Equal(got.Held, []string{"2"}) {
 		t.Errorf("it tells %+v", got)
 	}

@@ -26,6 +26,7 @@ const (
 	Running
 	Succeeded
 	Failed
+	Lost // it succeeded, and what it said is gone
 )
 
 // Attempt is what became of something that makes a copy.
@@ -39,6 +40,8 @@ type Attempt struct {
 	Vague bool
 	// Unbounded says that nothing else ends it when it takes too long.
 	Unbounded bool
+	// Ended is when it succeeded, if that is known.
+	Ended time.Time
 	// Again is when to look again although nothing happens; zero if something will happen.
 	Again time.Duration
 }
@@ -78,7 +81,7 @@ func OfDump(job *batchv1.Job, pods []*corev1.Pod, now time.Time) Attempt {
 	if err != nil {
 		return Attempt{State: Failed, Message: err.Error()}
 	}
-	return Attempt{State: Succeeded, Result: r}
+	return Attempt{State: Succeeded, Result: r, Ended: a.Ended}
 }
 
 // follow reads what became of a Job; the message of one that succeeded is what its pod said.
@@ -113,10 +116,13 @@ func follow(job *batchv1.Job, pods []*corev1.Pod, now time.Time) Attempt {
 // completed reads what the pod of a Job said that is complete. It may come into sight a moment after the Job's end.
 func completed(pods []*corev1.Pod, at, now time.Time) Attempt {
 	if message := lastWords(pods, corev1.PodSucceeded); message != "" {
-		return Attempt{State: Succeeded, Message: message}
+		return Attempt{State: Succeeded, Message: message, Ended: at}
 	}
 	if left := at.Add(grace).Sub(now); left > 0 {
 		return Attempt{State: Running, Message: "the Job is complete, and what its pod said is not there yet", Again: left}
+	}
+	if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded }) {
+		return Attempt{State: Lost, Message: "the Job is complete, and its pod is gone with what it said: another one says it again"}
 	}
 	return Attempt{State: Failed, Message: "the Job is complete, and its pod did not say what it made"}
 }
@@ -245,6 +251,9 @@ type Pruned struct {
 // OfPrune reads what became of a Job that lets dumps go, nil if there is none.
 func OfPrune(job *batchv1.Job, pods []*corev1.Pod, now time.Time) Pruned {
 	a := follow(job, pods, now)
+	if a.State == Lost {
+		a.State = Failed
+	}
 	if a.State != Succeeded {
 		return Pruned{Attempt: a}
 	}

@@ -76,7 +76,7 @@ func TestOfDump(t *testing.T) {
 			dumpJob("Complete"),
 			[]*corev1.Pod{pod("Succeeded", said("", ""), func(p *corev1.Pod) { p.OwnerReferences[0].UID = "x" })},
 			time.Minute,
-			snapshot.Failed, "did not say",
+			snapshot.Lost, "is gone",
 		},
 		"it cannot be pulled": {dumpJob(""), []*corev1.Pod{pod("Pending", "", func(p *corev1.Pod) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
@@ -98,7 +98,7 @@ func TestOfDump(t *testing.T) {
 			snapshot.Succeeded, "",
 		},
 		"its pod is not in sight yet": {dumpJob("Complete"), nil, 29 * time.Second, snapshot.Running, "not there yet"},
-		"its pod is gone":             {dumpJob("Complete"), nil, 31 * time.Second, snapshot.Failed, "did not say what it made"},
+		"its pod is gone":             {dumpJob("Complete"), nil, 31 * time.Second, snapshot.Lost, "another one says it again"},
 		"it said nothing": {
 			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", " ", nil)}, time.Hour, snapshot.Failed, "did not say what it made",
 		},

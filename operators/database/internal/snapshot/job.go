@@ -99,6 +99,9 @@ func Dump(o *v1.DBSnapshot, s *Source, scripts, name string) *batchv1.Job {
 func Prune(o *v1.DBSnapshot, s *Source, scripts, name string, victims []string) *batchv1.Job {
 	c := container(o, s, "prune", "prune.sh")
 	c.Env = append(c.Env, corev1.EnvVar{Name: "NAMES", Value: strings.Join(victims, " ")})
+	if last := o.Status.LastSnapshot; last != nil && !slices.Contains(victims, last.Name) {
+		c.Env = append(c.Env, corev1.EnvVar{Name: "LAST", Value: last.Name})
+	}
 	spec := job(o, s, scripts, c)
 	spec.BackoffLimit, spec.ActiveDeadlineSeconds = new(int32(2)), new(int64(pruneSeconds))
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels(o)}, Spec: spec}

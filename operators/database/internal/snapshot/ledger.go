@@ -51,6 +51,7 @@ func Done(o *v1.DBSnapshot) bool {
 // finds it in the stored status: so no copy is ever begun that nobody knows of.
 func (l *Ledger) Claim() {
 	s := l.status()
+	l.comeBack()
 	switch {
 	case l.Object.Spec.Suspend:
 		l.skip()
@@ -70,6 +71,17 @@ func (l *Ledger) Claim() {
 		if next := l.Schedule.Next(l.anchor()); !next.IsZero() {
 			s.NextScheduleTime = new(metav1.NewTime(next))
 		}
+	}
+}
+
+// maxAhead is by how much a clock may have been ahead that is waited for: so no time gets two copies.
+const maxAhead = 24 * time.Hour
+
+// comeBack forgets a time of the schedule that has yet to come, which was dealt with while the clock was far ahead.
+func (l *Ledger) comeBack() {
+	last := l.status().LastScheduleTime
+	if l.Schedule != nil && last != nil && last.After(l.Now.Add(maxAhead)) {
+		l.status().LastScheduleTime = new(l.now())
 	}
 }
 
@@ -192,6 +204,12 @@ func (l *Ledger) Follow(a Attempt) {
 		case active.StartTime != nil && l.overtime():
 			l.Fail("what made it is gone" + because(active.Message))
 		}
+	case Lost:
+		if l.Begin(); l.overtime() {
+			l.Fail(a.Message)
+			return
+		}
+		active.Message = a.Message
 	case Running:
 		l.Begin()
 		active.Message = a.Message
@@ -200,7 +218,7 @@ func (l *Ledger) Follow(a Attempt) {
 		}
 	case Succeeded:
 		l.Begin()
-		l.succeed(a.Result)
+		l.succeed(a.Result, a.Ended)
 	case Failed:
 		l.Begin()
 		if a.Vague {
@@ -214,20 +232,24 @@ func (l *Ledger) overtime() bool {
 	return l.Now.After(l.status().Active.StartTime.Add(l.activeDeadline()))
 }
 
-func (l *Ledger) succeed(r Result) {
+// succeed enters a copy that was finished at a time, which may be long past if nobody looked; zero means now.
+func (l *Ledger) succeed(r Result, ended time.Time) {
 	s := l.status()
-	active := s.Active
-	duration := l.now().Sub(active.StartTime.Time)
+	active, at := s.Active, l.now()
+	if !ended.IsZero() && ended.Before(l.Now) {
+		at = metav1.NewTime(ended)
+	}
+	duration := at.Sub(active.StartTime.Time)
 	if r.Duration > 0 {
 		duration = r.Duration
 	}
-	s.Active, s.ConsecutiveFailures, s.LastSuccessfulTime = nil, 0, new(l.now())
+	s.Active, s.ConsecutiveFailures, s.LastSuccessfulTime = nil, 0, &at
 	s.LastSnapshot = &v1.LastSnapshot{
 		Name: active.Name, Location: r.Location, SizeBytes: r.SizeBytes, SHA256: r.SHA256, ServerVersion: r.ServerVersion,
 		Duration: metav1.Duration{Duration: max(0, duration)}, Verified: r.Verified,
 	}
 	l.record(v1.SnapshotRecord{
-		Name: active.Name, StartedAt: *active.StartTime, FinishedAt: new(l.now()), Result: v1.ResultSucceeded,
+		Name: active.Name, StartedAt: *active.StartTime, FinishedAt: new(at), Result: v1.ResultSucceeded,
 		Location: r.Location, SizeBytes: r.SizeBytes,
 	})
 	l.tell(false, "SnapshotSucceeded", "Copy %s is finished: %d bytes at %s", active.Name, r.SizeBytes, r.Location)

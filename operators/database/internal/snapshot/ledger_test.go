@@ -45,7 +45,7 @@ func (s *site) pass(after time.Duration, a snapshot.Attempt) *snapshot.Ledger {
 	}
 	l.Claim()
 	if snapshot.Pruning(s.o) {
-		l.Retain(snapshot.Victims(s.o), nil)
+		l.Retain(snapshot.Victims(s.o, s.now), nil)
 	}
 	l.Describe()
 	for i := range s.o.Status.Conditions { // which have the time of the machine

@@ -19,12 +19,16 @@ func Pruning(o *v1.DBSnapshot) bool {
 
 // Victims are the names of the copies that go after the last one was made, the oldest first: those beyond the number to be
 // kept, of which those that are held do not count, and those that were too old then. That one is never among them. They do
-// not depend on the time that passes without a copy, so that a database without new copies keeps the old ones.
-func Victims(o *v1.DBSnapshot) []string {
+// not depend on the time that passes without a copy, so that a database without new copies keeps the old ones, nor on a time
+// that has yet to come.
+func Victims(o *v1.DBSnapshot, now time.Time) []string {
 	if o.Status.LastSuccessfulTime == nil {
 		return nil
 	}
-	victims := beyond(o, o.Status.LastSuccessfulTime.Time)
+	if last := o.Status.LastSuccessfulTime.Time; last.Before(now) {
+		now = last
+	}
+	victims := beyond(o, now)
 	return slices.DeleteFunc(victims, func(name string) bool { return name == Copies(o)[0].Name })
 }
 

@@ -88,7 +88,7 @@ func TestTheLastCopyIsNoVictim(t *testing.T) {
 	s.copies(2, done)
 	s.o.Spec.Retention = v1.SnapshotRetention{MaxAge: &metav1.Duration{Duration: time.Hour}}
 	s.o.Status.LastSuccessfulTime.Time = s.now.Add(240 * time.Hour)
-	if diff := cmp.Diff([]string{"a-202601020000"}, snapshot.Victims(s.o)); diff != "" {
+	if diff := cmp.Diff([]string{"a-202601020000"}, snapshot.Victims(s.o, s.now)); diff != "" {
 		t.Errorf("the wrong copies go, -want +got:\n%s", diff)
 	}
 }
@@ -101,10 +101,10 @@ func TestHeldCopies(t *testing.T) {
 	s.pass(24*time.Hour, none)
 	l := s.ledger()
 	l.Follow(done)
-	if diff := cmp.Diff([]string{"a-202601020000"}, snapshot.Victims(s.o)); diff != "" {
+	if diff := cmp.Diff([]string{"a-202601020000"}, snapshot.Victims(s.o, s.now)); diff != "" {
 		t.Fatalf("the wrong copies go, -want +got:\n%s", diff)
 	}
-	l.Retain(nil, snapshot.Victims(s.o))
+	l.Retain(nil, snapshot.Victims(s.o, s.now))
 	l.Describe()
 	if got := s.reason(v1.ConditionRetention); got != "True/Held" || len(s.names()) != 3 || snapshot.Pruning(s.o) {
 		t.Errorf("RetentionEnforced is %s, copies %s, pruning %t", got, s.names(), snapshot.Pruning(s.o))
@@ -112,7 +112,7 @@ func TestHeldCopies(t *testing.T) {
 	s.pass(24*time.Hour, none)
 	l = s.ledger()
 	l.Follow(done)
-	if diff := cmp.Diff([]string{"a-202601020000", "a-202601030000"}, snapshot.Victims(s.o)); diff != "" {
+	if diff := cmp.Diff([]string{"a-202601020000", "a-202601030000"}, snapshot.Victims(s.o, s.now)); diff != "" {
 		t.Errorf("the wrong copies go, -want +got:\n%s", diff)
 	}
 }

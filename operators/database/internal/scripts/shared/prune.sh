@@ -2,6 +2,7 @@
 # Deletes dumps, and tells as one line of JSON which are left, the newest first. It is told by
 #   BACKUPS  the directory of the dumps
 #   NAMES    those to delete, with blanks between them; none to tell only
+#   LAST     the one for which they may go: without it they stay; none if there is to be none
 # A dump that is held stays. One that is not there was deleted before.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
@@ -13,6 +14,7 @@ read -r -a names <<<"${NAMES:-}"
 for name in "${names[@]}"; do
   check_name "$name"
 done
+[ -z "${LAST:-}" ] || complete "$BACKUPS/$LAST" || names=()
 for name in "${names[@]}"; do
   if complete "$BACKUPS/$name" && ! held "$name"; then
     discard "$name"
