@@ -259,19 +259,13 @@ func (is *observed) backups(need []sdk.Planned) {
 	}
 	cron := sdk.Apply(is.Pass, desired.Schedule(db, is.image, desired.ScriptsName(db, is.scripts)),
 		sdk.OnceExists(append(need, claim)...), adopt(db))
-	next := is.nextDump()
-	is.RequeueAfter(next.Sub(is.now))
-	report.Backups(db, report.Dumps{Schedule: cron.Live(), Pods: is.pods, Small: small, Next: next})
-}
-
-// nextDump is when the next dump is due, for those who look; the CronJob has a clock of its own. It is zero if none is.
-func (is *observed) nextDump() time.Time {
-	spec := &is.Object.Spec
-	times, err := schedule.Parse(spec.Backup.Schedule, spec.Backup.TimeZone)
-	if err != nil || spec.Backup.Suspend || spec.Hibernate { // what is wrong is said when the CronJob is applied
-		return time.Time{}
+	dumps := report.Dumps{Schedule: cron.Live(), Pods: is.pods, Small: small, Now: is.now}
+	times, err := schedule.Parse(db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone)
+	if err == nil && !db.Spec.Backup.Suspend && !db.Spec.Hibernate { // what is wrong is said when the CronJob is applied
+		dumps.Next, dumps.After = times.Next(is.now), times.Next
+		is.RequeueAfter(dumps.Next.Add(time.Second).Sub(is.now)) // the CronJob has a clock of its own, and this is for the status
 	}
-	return times.Next(is.now)
+	report.Backups(db, dumps)
 }
 
 // retained lets a child outlive the Database, unless it is told that nothing should.

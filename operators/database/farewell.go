@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
@@ -13,7 +15,7 @@ import (
 
 // finalize lets a Database go: not while it is protected, and with the deletion policy Snapshot not before there is a last
 // dump. Everything else is left to garbage collection, which the operator need not live to see.
-func (o *Options) finalize(_ context.Context, p *sdk.Pass[*v1.Database]) error {
+func (o *Options) finalize(ctx context.Context, p *sdk.Pass[*v1.Database]) error {
 	db := p.Object
 	if db.Spec.DeletionProtection {
 		return sdk.Wait("DeletionProtected",
@@ -23,6 +25,10 @@ func (o *Options) finalize(_ context.Context, p *sdk.Pass[*v1.Database]) error {
 		return nil
 	}
 	last := sdk.Apply(p, desired.LastSnapshot(db), sdk.CreateOnly(), sdk.Retain(), sdk.ReadyWhen(succeeded))
+	if done, _ := succeeded(last.Live()); !done && !controllerutil.ContainsFinalizer(db, metav1.FinalizerDeleteDependents) {
+		db.Spec.Hibernate = false // there has to be a server to copy from, unless Kubernetes deletes all that belongs to one
+		return o.reconcile(ctx, p)
+	}
 	for member := range desired.MaxMembers { // whose end is then that of the Database
 		claim := desired.Data(db, member, resource.Quantity{})
 		if live, exists := sdk.Live(p, claim); exists {

@@ -112,6 +112,29 @@ func TestLastSnapshot(t *testing.T) {
 	k.Eventually(again, testkit.Exists())
 }
 
+// One that hibernates wakes up for the last copy.
+func TestLastSnapshotOfASleeper(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	db := newDatabase("a")
+	db.Spec.DeletionPolicy = v1.DeletionSnapshot
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready())
+	k.Update(db, func() { db.Spec.Hibernate = true })
+	k.Eventually(pod("a-db-0"), testkit.Gone())
+	k.Eventually(db, state(v1.Hibernated))
+	k.Delete(db)
+	k.Eventually(pod("a-db-0"), testkit.Ready())
+	last := desired.LastSnapshot(db)
+	k.Eventually(last, testkit.Exists())
+	k.UpdateStatus(last, func() { last.Status.Phase = v1.SnapshotSucceeded })
+	k.Eventually(db, testkit.Gone())
+	k.Eventually(claim("data-a-db-0"), testkit.Gone())
+	k.Eventually(set("a-db"), testkit.Gone())
+	k.Eventually(last, testkit.Exists())
+}
+
 func deleting(why string) testkit.Check {
 	return testkit.Match("Deleting says "+why, func(db *v1.Database) bool {
 		c := conditions.Get(db, conditions.Deleting)

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
@@ -128,6 +129,12 @@ func newDatabaseCollector() *collector[*v1.Database] {
 		backup(func(b *v1.BackupStatus) *metav1.Time { return b.LastSuccessfulTime }))
 	c.add("backup_last_failure_timestamp_seconds", "When an attempt at a dump failed for the last time; 0 if none did.",
 		backup(func(b *v1.BackupStatus) *metav1.Time { return b.LastFailureTime }))
+	c.add("backup_succeeded", "1 if the last dump that was due succeeded, 0 if it failed or never came.",
+		func(db *v1.Database, tell tell) {
+			if c := conditions.Get(db, report.LastBackupSucceeded); c != nil {
+				tell(is(c.Status == metav1.ConditionTrue))
+			}
+		})
 	c.add("backup_next_schedule_timestamp_seconds", "When the next dump is due; 0 if none is.",
 		backup(func(b *v1.BackupStatus) *metav1.Time { return b.NextScheduleTime }))
 	return c

@@ -141,6 +141,7 @@ func TestMetrics(t *testing.T) {
 		"database_pending_action a":                         1,
 		"database_backup_last_success_timestamp_seconds a":  float64(succeeded.Unix()),
 		"database_backup_last_failure_timestamp_seconds a":  0,
+		"database_backup_succeeded a":                       1,
 		"database_backup_next_schedule_timestamp_seconds a": float64(monday().Add(14 * time.Hour).Unix()),
 	}
 	k.Get(db)

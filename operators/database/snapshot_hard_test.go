@@ -247,3 +247,29 @@ func TestRetentionKeepsTheLastGood(t *testing.T) {
 	k.Eventually(job, testkit.Gone())
 	rest(k, op)
 }
+
+// What a Job said is gone with its pod if nobody looked in time. Another one says it again, under the same name.
+func TestWordsThatAreLost(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	k.Kubelet.HoldReady(dumpPods)
+	c := newYear()
+	op := startSnapshots(k, c)
+	o := yearly("a")
+	k.Apply(o)
+	first := jobNamed(k, "a-203201010000")
+	k.Eventually(first, testkit.Match("runs", func(j *batchv1.Job) bool { return j.Status.Active > 0 }))
+	k.Eventually(o, snapshotPhase(v1.SnapshotRunning))
+	op.Stop()
+	end(k, first.Name, good(first.Name), 0)
+	k.Eventually(first, testkit.Condition("Complete", metav1.ConditionTrue))
+	if err := k.Client.DeleteAllOf(k.Context(), &corev1.Pod{}, client.InNamespace(k.Namespace),
+		client.MatchingLabels{"job-name": first.Name}, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	startSnapshots(k, c)
+	again := jobNamed(k, first.Name)
+	k.Eventually(again, testkit.Match("another one", func(j *batchv1.Job) bool { return j.UID != first.UID }))
+	end(k, again.Name, good(again.Name), 0)
+	k.Eventually(o, lastCopy(again.Name), failures(0))
+}

@@ -249,10 +249,24 @@ func Storage(db *v1.Database, claims []*corev1.PersistentVolumeClaim, progress s
 
 // Dumps is what is known of the dumps of a Database.
 type Dumps struct {
-	Schedule *batchv1.CronJob // which tells of those that succeeded; nil if none are to be made
-	Pods     []*corev1.Pod    // of the last attempts, among others
-	Small    string           // why their claim is smaller than it should be, if it is
-	Next     time.Time        // when one is due; zero if none is
+	Schedule *batchv1.CronJob          // which tells of those that succeeded; nil if none are to be made
+	Pods     []*corev1.Pod             // of the last attempts, among others
+	Small    string                    // why their claim is smaller than it should be, if it is
+	Next     time.Time                 // when one is due; zero if none is
+	After    func(time.Time) time.Time // when the first one is due after a time; nil if none is
+	Now      time.Time
+}
+
+// overdue reports whether the times of two dumps have passed since the last one that succeeded, or since any are to be made.
+func (d *Dumps) overdue(last *metav1.Time) bool {
+	if d.After == nil || d.Schedule == nil || d.Schedule.CreationTimestamp.IsZero() {
+		return false
+	}
+	since := d.Schedule.CreationTimestamp.Time
+	if last != nil && last.After(since) {
+		since = last.Time
+	}
+	return d.Now.After(d.After(d.After(since)))
 }
 
 // Backups fills in what became of the dumps.
@@ -271,17 +285,24 @@ func Backups(db *v1.Database, dumps Dumps) {
 	if db.Status.Backup = b; *b == (v1.BackupStatus{}) {
 		db.Status.Backup = nil
 	}
-	switch succeeded := b.LastSuccessfulTime; {
-	case b.LastFailureTime == nil && succeeded == nil:
-		return
-	case b.LastFailureTime == nil || succeeded != nil && b.LastFailureTime.Before(succeeded):
+	lastBackup(db, b, dumps, why)
+}
+
+// lastBackup says whether the last dump that was due is there, and if not why, if that is known.
+func lastBackup(db *v1.Database, b *v1.BackupStatus, dumps Dumps, why string) {
+	succeeded := b.LastSuccessfulTime
+	failed := b.LastFailureTime != nil && (succeeded == nil || !b.LastFailureTime.Before(succeeded))
+	switch was := conditions.Get(db, LastBackupSucceeded); {
+	case failed && why == "" && was != nil && was.Reason == "Failed": // the pod was cleaned up
+		set(db, LastBackupSucceeded, false, "Failed", was.Message)
+	case failed:
+		set(db, LastBackupSucceeded, false, "Failed", cmp.Or(why, "the last attempt at a dump failed; older dumps are kept"))
+	case dumps.overdue(succeeded):
+		set(db, LastBackupSucceeded, false, "Overdue",
+			"no dump has succeeded for two times of the schedule, and none failed: look at CronJob "+desired.BackupName(db))
+	case succeeded != nil:
 		set(db, LastBackupSucceeded, true, "Verified", "the last dump was read back to its end")
-		return
 	}
-	if was := conditions.Get(db, LastBackupSucceeded); why == "" && was != nil && was.Status == metav1.ConditionFalse {
-		why = was.Message // the pod was cleaned up
-	}
-	set(db, LastBackupSucceeded, false, "Failed", cmp.Or(why, "the last attempt at a dump failed; older dumps are kept"))
 }
 
 func scheduled(db *v1.Database, dumps Dumps) {

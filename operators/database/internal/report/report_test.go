@@ -186,3 +186,33 @@ func TestMembers(t *testing.T) {
 		t.Error("the primary is not seen while its StatefulSet is made anew")
 	}
 }
+
+// Dumps that never come are told of, although nothing failed: after two times of the schedule.
+func TestOverdueBackups(t *testing.T) {
+	t.Parallel()
+	monday := time.Date(2026, 11, 23, 2, 0, 0, 0, time.UTC)
+	daily := func(t time.Time) time.Time { return t.Add(24 * time.Hour) }
+	never := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(monday)}}
+	once := never.DeepCopy()
+	once.Status.LastSuccessfulTime = new(metav1.NewTime(monday.Add(2 * time.Hour)))
+	for name, c := range map[string]struct {
+		cron  *batchv1.CronJob
+		after time.Duration
+		want  string
+	}{
+		"none yet":         {never, 47 * time.Hour, ""},
+		"none ever":        {never, 49 * time.Hour, "Overdue"},
+		"one":              {once, 49 * time.Hour, "Verified"},
+		"one, and no more": {once, 51 * time.Hour, "Overdue"},
+	} {
+		db := &v1.Database{}
+		report.Backups(db, report.Dumps{Schedule: c.cron, After: daily, Now: monday.Add(c.after)})
+		got := ""
+		if condition := conditions.Get(db, report.LastBackupSucceeded); condition != nil {
+			got = condition.Reason
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

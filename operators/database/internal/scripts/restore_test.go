@@ -85,9 +85,10 @@ func TestDumpIsVerifiedAsOfOneMoment(t *testing.T) {
 	server := dumping(t, "postgresql")
 	m := server.job(t)
 	m.env["VERIFY"] = "restore"
-	m.program("pg_dump", `[ "$1" = --version ] || `+
+	m.query("ALTER ROLE app SET idle_in_transaction_session_timeout = '100ms'; ALTER ROLE app SET statement_timeout = '5s'")
+	m.program("pg_dump", `[ "$1" = --version ] || { sleep 0.5; `+
 		`psql --quiet --dbname="host=`+server.sockets+` port=$PORT user=postgres dbname=app" `+
-		`--command="INSERT INTO orders VALUES (5000, 'late')" && real "$@"`)
+		`--command="INSERT INTO orders VALUES (5000, 'late')"; } && real "$@"`)
 	m.dump("1")
 	if got := m.query("SELECT count(*) FROM orders"); got != "1001" {
 		t.Errorf("nothing was written meanwhile: there are %s", got)

@@ -122,7 +122,9 @@ func completed(pods []*corev1.Pod, at, now time.Time) Attempt {
 		return Attempt{State: Running, Message: "the Job is complete, and what its pod said is not there yet", Again: left}
 	}
 	if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded }) {
-		return Attempt{State: Lost, Message: "the Job is complete, and its pod is gone with what it said: another one says it again"}
+		return Attempt{
+			State: Lost, Message: "the Job is complete, and its pod is gone with what it said: another one says it again",
+		}
 	}
 	return Attempt{State: Failed, Message: "the Job is complete, and its pod did not say what it made"}
 }

@@ -236,7 +236,7 @@ func (l *Ledger) overtime() bool {
 func (l *Ledger) succeed(r Result, ended time.Time) {
 	s := l.status()
 	active, at := s.Active, l.now()
-	if !ended.IsZero() && ended.Before(l.Now) {
+	if ended.After(active.StartTime.Time) && ended.Before(l.Now) { // else the clocks differ, or nobody knows
 		at = metav1.NewTime(ended)
 	}
 	duration := at.Sub(active.StartTime.Time)

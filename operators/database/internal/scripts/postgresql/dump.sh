@@ -68,7 +68,9 @@ dump_and_count() {
   local in out answer snapshot
   coproc SESSION { run "${connection[@]}" --dbname="$(conninfo "$1")" 2>&1; }
   in=${SESSION[1]} out=${SESSION[0]}
-  printf '%s\n' 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;' 'SET LOCAL row_security = off;' \
+  # It has nothing to do while the dump is made, however long that takes.
+  printf '%s\n' "DO 'BEGIN PERFORM pg_catalog.set_config(name, ''0'', false) FROM pg_catalog.pg_settings WHERE name IN
+    (''idle_in_transaction_session_timeout'', ''transaction_timeout'', ''statement_timeout''); END';" 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;' 'SET LOCAL row_security = off;' \
     'SELECT pg_catalog.pg_export_snapshot();' >&"$in"
   read -r snapshot <&"$out" || give_up "the server does not answer; older dumps stay"
   [[ $snapshot =~ ^[0-9A-F-]+$ ]] || give_up "there is no snapshot to dump: $snapshot; older dumps stay"
