@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -26,11 +30,15 @@ const workers = 8
 // Retries start fast, because most wait for another event that is on its way, and slow down to once a second.
 const firstRetry, lastRetry = 5 * time.Millisecond, time.Second
 
+// What Kubernetes's own controllers are called: policies of admission make exceptions for them.
+const collectorName, namespacesName = "generic-garbage-collector", "namespace-controller"
+
 // A Janitor cleans up on one API server.
 type Janitor struct {
-	core     kubernetes.Interface
-	metadata metadata.Interface
-	dynamic  dynamic.Interface
+	core     kubernetes.Interface // as the namespace controller
+	content  metadata.Interface   // as the namespace controller
+	metadata metadata.Interface   // as the garbage collector
+	dynamic  dynamic.Interface    // as the garbage collector
 	mapper   meta.RESTMapper
 
 	graph      *graph
@@ -70,9 +78,13 @@ func newJanitor(cfg *rest.Config) (*Janitor, error) {
 	cfg.UserAgent = "testkit-janitor"
 	cfg.QPS = -1
 	cfg.WarningHandler = rest.NoWarnings{} // it lists deprecated kinds like all others
-	httpClient, err := rest.HTTPClientFor(cfg)
+	collector, collectorClient, err := controller(cfg, collectorName)
 	if err != nil {
-		return nil, fmt.Errorf("making an HTTP client: %w", err)
+		return nil, err
+	}
+	namespaces, namespacesClient, err := controller(cfg, namespacesName)
+	if err != nil {
+		return nil, err
 	}
 	j := &Janitor{
 		graph:   newGraph(),
@@ -83,19 +95,36 @@ func newJanitor(cfg *rest.Config) (*Janitor, error) {
 		namespaces: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
-	if j.core, err = kubernetes.NewForConfigAndClient(cfg, httpClient); err != nil {
+	if j.core, err = kubernetes.NewForConfigAndClient(namespaces, namespacesClient); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	if j.metadata, err = metadata.NewForConfigAndClient(cfg, httpClient); err != nil {
+	if j.content, err = metadata.NewForConfigAndClient(namespaces, namespacesClient); err != nil {
 		return nil, fmt.Errorf("making a metadata client: %w", err)
 	}
-	if j.dynamic, err = dynamic.NewForConfigAndClient(cfg, httpClient); err != nil {
+	if j.metadata, err = metadata.NewForConfigAndClient(collector, collectorClient); err != nil {
+		return nil, fmt.Errorf("making a metadata client: %w", err)
+	}
+	if j.dynamic, err = dynamic.NewForConfigAndClient(collector, collectorClient); err != nil {
 		return nil, fmt.Errorf("making a dynamic client: %w", err)
 	}
-	if j.mapper, err = apiutil.NewDynamicRESTMapper(cfg, httpClient); err != nil {
+	if j.mapper, err = apiutil.NewDynamicRESTMapper(collector, collectorClient); err != nil {
 		return nil, fmt.Errorf("making a REST mapper: %w", err)
 	}
 	return j, nil
+}
+
+// controller is what one of Kubernetes's own controllers would talk to the API server with.
+func controller(cfg *rest.Config, name string) (*rest.Config, *http.Client, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Impersonate = rest.ImpersonationConfig{
+		UserName: serviceaccount.MakeUsername(metav1.NamespaceSystem, name),
+		Groups:   append(serviceaccount.MakeGroupNames(metav1.NamespaceSystem), user.AllAuthenticated),
+	}
+	httpClient, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making an HTTP client: %w", err)
+	}
+	return cfg, httpClient, nil
 }
 
 func (j *Janitor) stop() {

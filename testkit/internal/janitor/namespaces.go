@@ -157,7 +157,7 @@ func (j *Janitor) emptyKinds(ctx context.Context, ns *corev1.Namespace, kinds []
 
 // emptyKind deletes the objects of one kind. Those without finalizers are gone when it returns.
 func (j *Janitor) emptyKind(ctx context.Context, ns *corev1.Namespace, k kind) (remnant, error) {
-	objects := j.metadata.Resource(k.gvr).Namespace(ns.Name)
+	objects := j.content.Resource(k.gvr).Namespace(ns.Name)
 	list, err := objects.List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) { // the custom resource is being removed itself
 		return remnant{}, nil
@@ -204,7 +204,8 @@ func (j *Janitor) deleteAll(
 		if n.deleting && !abandoned {
 			continue
 		}
-		if err := j.client(n).Delete(ctx, n.name, options); err != nil && !apierrors.IsNotFound(err) {
+		err := j.content.Resource(k.gvr).Namespace(ns.Name).Delete(ctx, n.name, options)
+		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("deleting %s: %w", n, err)
 		}
 	}
