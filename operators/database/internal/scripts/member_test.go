@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -78,15 +80,26 @@ func programs(t *testing.T, engine string) string {
 	return os.Getenv("PATH")
 }
 
-// freePort finds one that nobody listens on.
+// firstPort and lastPort are below those that Linux gives to clients, any of which may be taken before a server listens.
+const firstPort, lastPort = 10_000, 32_767
+
+var (
+	start = rand.IntN(lastPort - firstPort)
+	tried atomic.Int64
+)
+
+// freePort finds one that nobody listens on, another one each time.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range lastPort - firstPort {
+		port := firstPort + (start+int(tried.Add(1)))%(lastPort-firstPort)
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 // memory is a directory that waits for no disk, if there is one with room for many databases.
