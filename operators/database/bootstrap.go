@@ -68,6 +68,18 @@ func (is *observed) restoring() bool {
 	return is.Object.Spec.BootstrapFrom != nil && is.Object.Status.Restored == ""
 }
 
+// recallRestored has a Database that takes over the data of a former one, which were restored, begin with those.
+func (is *observed) recallRestored() error {
+	if !is.restoring() {
+		return nil
+	}
+	claim, err := is.leftClaim()
+	if err == nil && claim != nil {
+		is.Object.Status.Restored = claim.Annotations[desired.RestoredAnnotation]
+	}
+	return err
+}
+
 // bootstrapVolume has the claim of the primary begin as a copy of another volume, if the Database does.
 func (is *observed) bootstrapVolume(member int, claim *corev1.PersistentVolumeClaim) error {
 	if member != 0 || !is.restoring() {

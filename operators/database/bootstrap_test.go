@@ -37,7 +37,8 @@ func open(want bool) testkit.Check {
 	})
 }
 
-// Nobody reaches a database before it has the data with which it begins. What it began with may go afterwards.
+// Nobody reaches a database before it has the data with which it begins. What it began with may go afterwards, and what it
+// retained is not restored a second time.
 func TestBootstrapFromBackup(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -54,9 +55,9 @@ func TestBootstrapFromBackup(t *testing.T) {
 	release()
 	restore := job("a-db-restore")
 	k.Eventually(restore, testkit.Exists())
-	pod := &restore.Spec.Template.Spec
-	if env(pod, "NAME") != "monday" || env(pod, "HOST") != "a-db-0.a-db-hl."+k.Namespace+".svc" {
-		t.Errorf("the Job restores %q into %q", env(pod, "NAME"), env(pod, "HOST"))
+	template := &restore.Spec.Template.Spec
+	if env(template, "NAME") != "monday" || env(template, "HOST") != "a-db-0.a-db-hl."+k.Namespace+".svc" {
+		t.Errorf("the Job restores %q into %q", env(template, "NAME"), env(template, "HOST"))
 	}
 	k.Eventually(db, testkit.Ready(), state(v1.Ready), testkit.Match("restored", func(db *v1.Database) bool {
 		return db.Status.Restored != ""
@@ -66,6 +67,18 @@ func TestBootstrapFromBackup(t *testing.T) {
 	k.Delete(claim("former-db-backup"))
 	k.Update(db, func() { db.Spec.Storage = "2Gi" })
 	k.Eventually(db, testkit.Ready(), granted("2Gi"))
+
+	k.Delete(db)
+	k.Eventually(pod("a-db-0"), testkit.Gone())
+	again := newDatabase("a")
+	again.Spec.BootstrapFrom, again.Spec.Storage = db.Spec.BootstrapFrom, "2Gi"
+	k.Apply(again)
+	k.Eventually(again, testkit.Ready(), state(v1.Ready))
+	if again.Status.Restored != db.Status.Restored {
+		t.Errorf("its data are said to be from %q, and were from %q", again.Status.Restored, db.Status.Restored)
+	}
+	k.Eventually(service("a-db"), open(true))
+	k.Eventually(restore, testkit.Gone())
 }
 
 func claimOf(name string) *corev1.PersistentVolumeClaim {

@@ -126,7 +126,7 @@ func (o *Options) observe(p *sdk.Pass[*v1.Database]) (*observed, error) {
 	is.settings, _ = sdk.Live(p, &corev1.ConfigMap{ObjectMeta: named(desired.ConfigName(db))})
 	is.pin = desired.PinOf(is.server.Set, is.settings)
 	is.begun = is.settings.Data[desired.BegunKey] != "" || is.server.PrimaryReady()
-	return is, nil
+	return is, is.recallRestored()
 }
 
 // credentials sees to the Secret. It is made when the database is, and never again: other passwords would not be those that
@@ -171,18 +171,25 @@ func (is *observed) lostCredentials() (bool, error) {
 			return false, nil
 		}
 	}
+	claim, err := is.leftClaim()
+	return claim != nil, err
+}
+
+// leftClaim returns what is known of the claim of the primary, also of one that a former Database left, nil if there is none.
+func (is *observed) leftClaim() (*metav1.PartialObjectMetadata, error) {
+	db := is.Object
 	claim := &metav1.PartialObjectMetadata{}
 	claim.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
-	claims, err := sdk.Find(is.Pass, claim, ours...)
+	claims, err := sdk.Find(is.Pass, claim, client.InNamespace(db.Namespace), client.MatchingLabels{sdk.InstanceLabel: db.Name})
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	for _, c := range claims {
 		if c.Name == desired.ClaimName(db, 0) {
-			return true, nil
+			return c, nil
 		}
 	}
-	return false, nil
+	return nil, nil //nolint:nilnil // absence is an answer
 }
 
 // config sees to the settings and scripts: those that the pods should have, and those that some of them still have.

@@ -13,7 +13,7 @@ import (
 // Manager is the value of [sdk.ManagedByLabel] on all that belongs to a Database.
 const Manager = "database"
 
-// The labels of our own.
+// The labels and annotations of our own.
 const (
 	// RoleLabel says of a pod whether it is that of the primary or of a replica. It is written on the pod, not in its template.
 	RoleLabel = "techoral.com/role"
@@ -26,6 +26,8 @@ const (
 	MajorLabel  = "techoral.com/major"
 	// ProtectedLabel, with the value "true", has the admission policy refuse the deletion.
 	ProtectedLabel = "techoral.com/deletion-protection"
+	// RestoredAnnotation says on the claim of the primary what its data were restored from.
+	RestoredAnnotation = "techoral.com/restored"
 	// ComponentLabel tells the pods of the server from those of dumps.
 	ComponentLabel = "app.kubernetes.io/component"
 	// ServerComponent is the component of the members' pods.

@@ -104,6 +104,9 @@ func inputs(db *v1.Database) string {
 func Data(db *v1.Database, member int, size resource.Quantity) *corev1.PersistentVolumeClaim {
 	claim := claimTemplate(db, size)
 	claim.Name, claim.Labels = ClaimName(db, member), protected(db, claim.Labels)
+	if member == 0 && db.Status.Restored != "" {
+		claim.Annotations = map[string]string{RestoredAnnotation: db.Status.Restored}
+	}
 	return &claim
 }
 
