@@ -124,6 +124,7 @@ func newPrimary(t *testing.T, engine string) *member {
 	m := &member{t: t, engine: engine, dir: dir, env: map[string]string{
 		"PATH": path, "LISTEN": "127.0.0.1", "PRIMARY_HOST": "127.0.0.1", "PRIMARY_PORT": strconv.Itoa(freePort(t)),
 		"DATABASE": "app", "DATABASE_USER": "app", "CREDENTIALS": dir + "/credentials", "CONFIG": dir + "/config",
+		"PATIENCE": "0",
 	}}
 	all, err := scripts.Of(engine)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // into is a job that restores into another database of the same server, which is empty.
@@ -176,6 +177,67 @@ func TestDamagedDumpIsNotRestored(t *testing.T) {
 			other.refuses("restore.sh", "cannot be restored")
 			if got := other.query("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"); got != "0" {
 				t.Errorf("there are %s tables", got)
+			}
+		})
+	}
+}
+
+// What whoever restores has no right to restore is in no dump that is verified by restoring it.
+func TestVerificationHasTheRightsOfARestore(t *testing.T) {
+	t.Parallel()
+	for engine, sql := range map[string]string{
+		"postgresql": "CREATE EXTENSION dblink", "mariadb": "CREATE DEFINER = root@localhost VIEW theirs AS SELECT 1",
+	} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			m := dumping(t, engine)
+			m.query(sql)
+			m.set("NAME=a VERIFY=restore")
+			m.refuses("dump.sh", "cannot be restored")
+			m.has()
+		})
+	}
+}
+
+// A server that is away for a moment is waited for.
+func TestServerIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for engine, sum := range map[string]string{"postgresql": checksum, "mariadb": checksumMariaDB} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			server := started(t, engine)
+			server.login("app", credentials["password"], fillWith[engine])
+			server.env["HOST"], server.env["PORT"] = "127.0.0.1", server.port()
+			m := server.job(t)
+			want := m.query(sum)
+			into := m.into
+			if engine == "mariadb" {
+				into = m.intoMariaDB
+			}
+			other := into(t, "other", "a")
+			for _, j := range []*member{m, other} {
+				server.running.stop()
+				j.env["PATIENCE"], j.env["NAME"] = "60", "a"
+				script := "restore.sh"
+				if j == m {
+					script = "dump.sh"
+				}
+				cmd := j.script(t.Context(), script)
+				log := &logs{}
+				cmd.Stderr = log
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				for log.String() == "" { // the first attempt has failed
+					<-time.After(10 * time.Millisecond)
+				}
+				server.start()
+				if err := cmd.Wait(); err != nil {
+					t.Fatalf("%s: %v\n%s", script, err, log)
+				}
+			}
+			if got := other.query(sum); got != want {
+				t.Errorf("%s was dumped, and %s restored", want, got)
 			}
 		})
 	}

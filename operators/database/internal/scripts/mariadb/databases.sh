@@ -10,6 +10,9 @@ credentials() { client_file "$DATABASE_USER" password "$HOST" "$PORT"; }
 # ask runs statements, which it reads.
 ask() { "$CLIENT" --defaults-file=<(credentials) --batch --raw --skip-column-names --default-character-set=utf8mb4; }
 
+# answers tells whether the server does.
+answers() { ask <<<'SELECT 1' >/dev/null; }
+
 # hex prints a string so that it means the same in every SQL mode.
 hex() { printf "x'%s'" "$(printf '%s' "$1" | od -An -v -tx1 | tr -d ' \n')"; }
 

@@ -36,7 +36,7 @@ packed() { if [ "$COMPRESSION" = 0 ]; then cat; else gzip "-$COMPRESSION"; fi; }
 
 write_dump() {
   local has wants database
-  ask <<<'SELECT VERSION()' >"$1/.version" || give_up "the server does not answer; older dumps stay"
+  { patiently answers && ask <<<'SELECT VERSION()' >"$1/.version"; } || give_up "the server does not answer; older dumps stay"
   has=$("$DUMP" --no-defaults --version | sed -E 's/.*(Distrib|from|Ver) ([0-9]+\.[0-9]+)\..*/\2/')
   wants=$(sed -E 's/^([0-9]+\.[0-9]+).*/\1/' "$1/.version")
   ! later "$wants" "$has" ||
@@ -58,16 +58,18 @@ read_back() {
   end=$(text "$1" | sed -n '$p') && [[ $end == '-- Dump completed'* ]]
 }
 
-# verify_by_restoring restores all databases of the dump $1 into a server of its own.
+# verify_by_restoring restores all databases of the dump $1 into a server of its own, with no more rights than restore.sh has.
 verify_by_restoring() {
-  local database log=$scratch/log
+  local database log=$scratch/log user
+  user="$(literal "$DATABASE_USER")@'%'"
   private=$scratch/sock
   { install "$scratch/data" && start_private "$scratch/data" --no-defaults --skip-log-bin --max-allowed-packet=1G; } \
     >"$log" 2>&1 || give_up "the server to restore into does not start: is there room in $scratch? $(sed -n '$p' "$log")"
   trap stop_private EXIT
   for database in "${databases[@]}"; do
-    as_root "$private" <<<'DROP DATABASE IF EXISTS restored; CREATE DATABASE restored CHARACTER SET utf8mb4' || exit 1
-    text "$1/$(name_of "$database")" | "$CLIENT" --no-defaults "${local_options[@]}" --socket="$private" --user=root \
+    as_root "$private" <<<"DROP DATABASE IF EXISTS restored; CREATE DATABASE restored CHARACTER SET utf8mb4;
+      CREATE USER IF NOT EXISTS $user; GRANT ALL ON restored.* TO $user" || exit 1
+    text "$1/$(name_of "$database")" | "$CLIENT" --no-defaults "${local_options[@]}" --socket="$private" --user="$DATABASE_USER" \
       --binary-mode --default-character-set=utf8mb4 --max-allowed-packet=1G restored ||
       give_up "the dump of $database cannot be restored; older dumps stay"
     [ "$(objects restored | as_root "$private")" = "$(<"$scratch/$(encode "$database")")" ] ||

@@ -43,6 +43,7 @@ began=$(date +%s)
 choose_dump
 file=$(choose_file)
 check_credentials password
+patiently answers || give_up "the server does not answer"
 found=$(objects "$DATABASE" | ask) || give_up "the server does not answer"
 state=$(ask <<<"SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_NAME = '$mark'
   AND TABLE_SCHEMA = $(hex "$DATABASE")")

@@ -90,7 +90,8 @@ write_dump() {
   local has wants database
   export PGPASSFILE=$SOCKETS/.pgpass-dump
   write_passfile password "$PGPASSFILE" || exit 1
-  run "${connection[@]}" --dbname="$(conninfo "${databases[0]}")" --command='SHOW server_version' >"$1/.version" ||
+  patiently run "${connection[@]}" --dbname="$(conninfo "${databases[0]}")" --command='SHOW server_version' \
+    >"$1/.version" ||
     give_up "the server does not answer; older dumps stay"
   has=$(major pg_dump)
   wants=$(sed -E 's/^([0-9]+).*/\1/' "$1/.version")
@@ -143,17 +144,20 @@ start_scratch() {
   done
 }
 
-# verify_by_restoring restores all databases of the dump $1 there, and counts again.
+# verify_by_restoring restores all databases of the dump $1 there, and counts again. Who restores owns the database and is no
+# superuser, as in restore.sh.
 verify_by_restoring() {
   local database file on=(--host="$scratch" --port=5432 --username=postgres --no-password)
+  local by=("${on[@]}" --username=restorer --dbname=restored)
   start_scratch
+  run "${on[@]}" --dbname=postgres --command="CREATE ROLE restorer LOGIN" || exit 1
   for database in "${databases[@]}"; do
     file=$1/$(name_of "$database")
-    run "${on[@]}" --dbname=postgres --command="CREATE DATABASE restored" || exit 1
+    run "${on[@]}" --dbname=postgres --command="CREATE DATABASE restored OWNER restorer" || exit 1
     if [ "$FORMAT" = plain ]; then
-      text "$file" | run "${on[@]}" --dbname=restored --single-transaction >/dev/null
+      text "$file" | run "${by[@]}" --single-transaction >/dev/null
     else
-      pg_restore "${on[@]}" --dbname=restored --no-owner --no-privileges --exit-on-error --single-transaction "$file"
+      pg_restore "${by[@]}" --no-owner --no-privileges --exit-on-error --single-transaction "$file"
     fi || give_up "the dump of $database cannot be restored; older dumps stay"
     [ "$(counting | run "${on[@]}" --dbname=restored)" = "$(<"$scratch/$(encode "$database")")" ] ||
       give_up "the restored dump of $database has other numbers of rows; older dumps stay"

@@ -35,7 +35,7 @@ load() {
   esac
 }
 
-objects=$(run --command="SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+objects=$(patiently run --command="SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg_toast%'") ||
   give_up "the server does not answer"
 mark="restored from $NAME"

@@ -41,6 +41,18 @@ attend() {
 # pause waits for $1 seconds, and hears signals meanwhile.
 pause() { attend sleep "$1"; }
 
+# patiently runs a command until it succeeds, for PATIENCE seconds (120): a server that is being restarted answers soon.
+patiently() {
+  local began
+  began=$(date +%s)
+  until "$@"; do
+    if [ "$(($(date +%s) - began))" -ge "${PATIENCE:-120}" ]; then
+      return 1
+    fi
+    pause 1
+  done
+}
+
 # credential prints one of the files in CREDENTIALS, which has one line.
 credential() {
   local text
