@@ -242,3 +242,32 @@ func TestHibernate(t *testing.T) {
 	k.Update(db, func() { db.Spec.Hibernate = false })
 	k.Eventually(db, testkit.Ready(), state(v1.Ready), members(2))
 }
+
+// A database for which there is no room yet waits, as its dumps would; where there is room it is made.
+func TestNoRoom(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	db := newDatabase("a")
+	db.Spec.PodTemplate = &v1.PodTemplate{
+		Annotations: map[string]string{"mesh": "none"},
+		Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}},
+			}}},
+		}},
+	}
+	k.Apply(db)
+	k.Eventually(db, state(v1.Provisioning), testkit.Match("says what is missing", func(db *v1.Database) bool {
+		ready := conditions.Get(db, conditions.Ready)
+		return ready != nil && strings.Contains(ready.Message, "being provisioned: pod a-db-0: 0/")
+	}))
+	dumps := cron("a-db-backup")
+	k.Eventually(dumps, testkit.Exists())
+	template := &dumps.Spec.JobTemplate.Spec.Template
+	if template.Annotations["mesh"] != "none" || template.Spec.Affinity == nil || template.Spec.Affinity.NodeAffinity == nil {
+		t.Errorf("dumps are made by %+v", template)
+	}
+	k.Update(db, func() { db.Spec.PodTemplate = nil })
+	k.Eventually(db, testkit.Ready(), state(v1.Ready))
+}

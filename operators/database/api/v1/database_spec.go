@@ -171,7 +171,7 @@ type Service struct {
 
 // PodTemplate is where and how the pods run. The fields mean what they mean in a pod.
 type PodTemplate struct {
-	// Annotations of the pods.
+	// Annotations of the pods, those of dumps and restores among them.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Annotations map[string]string `json:"annotations,omitempty"`
@@ -183,10 +183,10 @@ type PodTemplate struct {
 	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// Affinity is which nodes are suitable. The default prefers nodes without another member.
+	// Affinity is which nodes are suitable, also for dumps and restores. The default prefers nodes without another member.
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
-	// TopologySpreadConstraints are how the members are spread.
+	// TopologySpreadConstraints are how the members are spread. They are not for dumps and restores.
 	// +optional
 	// +listType=atomic
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
@@ -207,7 +207,8 @@ type PodTemplate struct {
 
 // Backup is when dumps are made, and how long they are kept.
 type Backup struct {
-	// Schedule is when, in the format of cron.
+	// Schedule is when, in the format of cron. A time that passes while a dump is being made is skipped; one that takes longer
+	// than 24 hours has failed.
 	// +optional
 	// +kubebuilder:default="0 2 * * *"
 	// +kubebuilder:validation:MaxLength=100

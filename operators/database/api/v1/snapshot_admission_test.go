@@ -67,7 +67,12 @@ func TestBadSnapshotsAreRefusedWithASentence(t *testing.T) {
 		"volume of a server": {"a", ofServer + ", method: volumeSnapshot", "spec.source.postgres", "is not known"},
 		"volume, and pgDump": {"a", ofClaim + ", pgDump: {format: plain}", "spec.pgDump", "is about dumps"},
 		"volume to restore":  {"a", ofClaim + ", verify: restore", "spec.verify", "is not restored"},
-		"dump to nowhere":    {"a", ofServer, "spec.storage", "needs a claim"},
+		"volume in a claim":  {"a", ofClaim + ", " + inClaim, "spec.storage", "where dumps are kept"},
+		"dump of a class": {
+			"a", dump + ", volumeSnapshotClassName: fast", "spec.volumeSnapshotClassName", "is about VolumeSnapshots",
+		},
+		"once, suspended": {"a", dump + ", suspend: true", "spec.suspend", "is about a schedule"},
+		"dump to nowhere": {"a", ofServer, "spec.storage", "needs a claim"},
 		"two claims": {
 			"a", ofServer + ", storage: {persistentVolumeClaim: {claimName: a, template: {size: 1Gi}}}", "persistentVolumeClaim",
 			"exactly one",

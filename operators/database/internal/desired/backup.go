@@ -2,6 +2,7 @@ package desired
 
 import (
 	"strconv"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,9 +17,12 @@ const (
 	RestoreComponent = "restore"
 )
 
+// dumpDeadline is how long a dump may take. One that hangs would keep all others from being made.
+const dumpDeadline = 24 * time.Hour
+
 // Schedule returns the CronJob of the dumps. A time that passes while the last dump is still being made is skipped.
 func Schedule(db *v1.Database, image, scripts string) *batchv1.CronJob {
-	spec := &db.Spec.Backup
+	backup := &db.Spec.Backup
 	c := container(db, image, DumpContainer, "dump.sh")
 	c.Env = append(c.Env, dumpEnv(db)...)
 	c.Env = append(c.Env,
@@ -26,26 +30,29 @@ func Schedule(db *v1.Database, image, scripts string) *batchv1.CronJob {
 		corev1.EnvVar{Name: "NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
 			FieldPath: "metadata.labels['batch.kubernetes.io/job-name']", // all but the end, which is the time, is of its own
 		}}},
-		corev1.EnvVar{Name: "KEEP", Value: strconv.Itoa(int(spec.Retention.Count))},
+		corev1.EnvVar{Name: "KEEP", Value: strconv.Itoa(int(backup.Retention.Count))},
 		corev1.EnvVar{Name: "VERIFY", Value: "list"})
-	if age := spec.Retention.MaxAge; age != nil {
+	if age := backup.Retention.MaxAge; age != nil {
 		c.Env = append(c.Env, corev1.EnvVar{Name: "KEEP_FOR", Value: strconv.Itoa(int(age.Seconds()))})
 	}
+	spec := job(db, c, scripts, BackupComponent, BackupName(db), false)
+	spec.ActiveDeadlineSeconds = new(int64(dumpDeadline.Seconds()))
 	return &batchv1.CronJob{
 		ObjectMeta: metav1.ObjectMeta{Name: BackupName(db), Labels: labels(db)},
 		Spec: batchv1.CronJobSpec{
-			Schedule: spec.Schedule, TimeZone: new(spec.TimeZone), Suspend: new(spec.Suspend || db.Spec.Hibernate),
+			Schedule: backup.Schedule, TimeZone: new(backup.TimeZone), Suspend: new(backup.Suspend || db.Spec.Hibernate),
 			ConcurrencyPolicy: batchv1.ForbidConcurrent, StartingDeadlineSeconds: new(int64(3600)),
 			SuccessfulJobsHistoryLimit: new(int32(3)), FailedJobsHistoryLimit: new(int32(3)),
 			JobTemplate: batchv1.JobTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels(db)},
-				Spec:       job(db, c, scripts, BackupComponent, BackupName(db), false),
+				Spec:       spec,
 			},
 		},
 	}
 }
 
-// Restore returns the Job that puts a dump into the database, which nobody reaches by its Service before it has succeeded.
+// Restore returns the Job that puts a dump into the database, which nobody reaches by its Service before it has succeeded. It
+// may take as long as it does.
 func Restore(db *v1.Database, image, scripts, claim, name string) *batchv1.Job {
 	c := container(db, image, "restore", "restore.sh")
 	c.Env = append(c.Env, dumpEnv(db)...)
@@ -72,9 +79,9 @@ func job(db *v1.Database, c corev1.Container, scripts, component, claim string, 
 		more = &v1.PodTemplate{}
 	}
 	return batchv1.JobSpec{
-		BackoffLimit: new(int32(2)), ActiveDeadlineSeconds: new(int64(6 * 60 * 60)),
+		BackoffLimit: new(int32(2)),
 		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: podLabels(db, component)},
+			ObjectMeta: metav1.ObjectMeta{Labels: podLabels(db, component), Annotations: more.Annotations},
 			Spec: corev1.PodSpec{
 				Containers: []corev1.Container{c}, RestartPolicy: corev1.RestartPolicyNever,
 				Volumes: append(volumesOf(db, scripts, nil), corev1.Volume{
@@ -88,6 +95,7 @@ func job(db *v1.Database, c corev1.Container, scripts, component, claim string, 
 				EnableServiceLinks:           new(false),
 				NodeSelector:                 more.NodeSelector,
 				Tolerations:                  more.Tolerations,
+				Affinity:                     more.Affinity,
 				PriorityClassName:            more.PriorityClassName,
 			},
 		},

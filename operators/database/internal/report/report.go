@@ -129,10 +129,14 @@ func Pods(db *v1.Database, server *Server) (reason, message string) {
 	switch {
 	case db.Spec.Hibernate:
 		return "Hibernated", "the database was told to hibernate: its data are kept, and nothing runs"
-	case s.CurrentVersion == "" && trouble != "":
+	case s.CurrentVersion == "" && slices.ContainsFunc(server.Pods, broken):
 		return reasonFailed, trouble
 	case s.CurrentVersion == "" && degraded:
-		return ReasonProvisioning, "Database is being provisioned"
+		const message = "Database is being provisioned"
+		if trouble != "" { // there is no room yet
+			return ReasonProvisioning, message + ": " + trouble
+		}
+		return ReasonProvisioning, message
 	case degraded:
 		return "MembersNotReady", missing
 	}
@@ -192,18 +196,34 @@ func (s *Server) rolledOut() bool {
 // next is left out, or the status would be written for each.
 func Trouble(pods []*corev1.Pod) string {
 	for _, pod := range pods {
-		if why := Ail(pod); why != "" {
+		if why := ail(pod); why != "" {
 			return "pod " + pod.Name + ": " + why
 		}
 	}
 	return ""
 }
 
-// Ail returns why the pod cannot run; "" if it can, is only waiting, or is on its way out.
-func Ail(pod *corev1.Pod) string {
+// broken reports whether the pod cannot run where it is.
+func broken(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && failure(pod) != "" }
+
+// ail returns why the pod cannot run; "" if it can, is only waiting, or is on its way out.
+func ail(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp != nil {
 		return ""
 	}
+	if why := failure(pod); why != "" {
+		return why
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// failure returns what a container that does not run says, or what the node says of it.
+func failure(pod *corev1.Pod) string {
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		waiting, last := c.State.Waiting, c.LastTerminationState.Terminated
 		if c.State.Terminated != nil && c.State.Terminated.ExitCode != 0 {
@@ -214,11 +234,6 @@ func Ail(pod *corev1.Pod) string {
 			return fmt.Sprintf("container %s: %s", c.Name, strings.TrimSpace(last.Message))
 		case waiting != nil && !slices.Contains([]string{"", "ContainerCreating", "PodInitializing"}, waiting.Reason):
 			return fmt.Sprintf("container %s with image %s: %s", c.Name, c.Image, waiting.Reason)
-		}
-	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-			return c.Message
 		}
 	}
 	return ""

@@ -148,7 +148,7 @@ func job(o *v1.DBSnapshot, s *Source, scripts string, c corev1.Container) batchv
 	empty := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	return batchv1.JobSpec{
 		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: maps.Clone(more.Annotations)},
 			Spec: corev1.PodSpec{
 				Containers: []corev1.Container{c}, RestartPolicy: corev1.RestartPolicyNever,
 				Volumes: []corev1.Volume{
@@ -167,6 +167,7 @@ func job(o *v1.DBSnapshot, s *Source, scripts string, c corev1.Container) batchv
 				EnableServiceLinks:           new(false),
 				NodeSelector:                 maps.Clone(more.NodeSelector),
 				Tolerations:                  slices.Clone(more.Tolerations),
+				Affinity:                     more.Affinity.DeepCopy(),
 				PriorityClassName:            more.PriorityClassName,
 			},
 		},
