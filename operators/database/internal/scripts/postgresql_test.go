@@ -273,6 +273,10 @@ func TestProbes(t *testing.T) {
 	replica.probes(map[string]bool{"live": true, "ready": false})
 	primary.start()
 	replica.becomes(s, "ready", true)
+	replica.query("SELECT pg_wal_replay_pause()")
+	replica.becomes(s, "ready", false)
+	replica.query("SELECT pg_wal_replay_resume()")
+	replica.becomes(s, "ready", true)
 
 	full := primary.script(t.Context(), "bash", "-c", `for i in {1..41}; do psql --quiet --dbname="host=$SOCKETS port=`+
 		primary.port()+` user=postgres dbname=app" --command="SELECT pg_sleep(60)" & done; wait`)

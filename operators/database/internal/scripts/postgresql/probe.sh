@@ -10,10 +10,11 @@ set -euo pipefail
 # isready succeeds if connections are accepted, and fails with 1 if they are refused and with 2 if nobody answers.
 isready() { pg_isready --quiet --host="$SOCKETS" --port="$(port)" --username=postgres --dbname=postgres --timeout=4; }
 
-# streaming prints yes if this replica is connected to the primary. To one that is not, the primary may have a new password:
+# streaming prints yes if this replica is connected to the primary, and replays what it gets. To one that is not, the primary may have a new password:
 # so it need not be restarted.
 streaming() {
-  local sql="SELECT 'yes' FROM pg_catalog.pg_stat_wal_receiver WHERE status = 'streaming'" answer
+  local sql="SELECT 'yes' FROM pg_catalog.pg_stat_wal_receiver WHERE status = 'streaming'
+    AND NOT pg_catalog.pg_is_wal_replay_paused()" answer
   answer=$(PGCONNECT_TIMEOUT=4 psql --host="$SOCKETS" --port="$(port)" --username=postgres --dbname=postgres --no-psqlrc \
     --quiet --tuples-only --no-align --command="$sql" 2>/dev/null) || return 0
   [ "$answer" = yes ] || write_passfile replication-password "$(follow_with)" || true
