@@ -1,9 +1,12 @@
 package testkit
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime/pprof"
 	"strings"
@@ -11,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -288,8 +293,24 @@ type cuttable struct {
 }
 
 func (c *cuttable) RoundTrip(req *http.Request) (*http.Response, error) {
-	if c.cut.Load() {
+	switch {
+	case !c.cut.Load():
+		return c.next.RoundTrip(req) //nolint:wrapcheck // a transport hands on what it gets
+	case recorder.Describe(req).Resource == "events":
+		return refusal(req), nil
+	default:
 		return nil, errCut
 	}
-	return c.next.RoundTrip(req) //nolint:wrapcheck // a transport hands on what it gets
+}
+
+// refusal is the answer to an event of an operator that was killed. Without an answer client-go would try the event for two
+// minutes more, and keep in memory for as long all that the operator knew.
+func refusal(req *http.Request) *http.Response {
+	status := apierrors.NewForbidden(corev1.Resource("events"), "", errCut).Status()
+	body, _ := json.Marshal(status) // which has strings alone
+	return &http.Response{
+		StatusCode: int(status.Code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)),
+	}
 }

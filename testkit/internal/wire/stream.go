@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -118,13 +119,27 @@ func (w *Wire) pass(s *stream, foreign bool) bool {
 	}
 }
 
-// stream is the body of one watch.
+// body is what the operator reads of a watch. Who keeps it after having closed it keeps nothing else: client libraries leave
+// goroutines behind that do.
+type body struct {
+	*io.PipeReader
+	stream atomic.Pointer[stream]
+}
+
+// Close implements io.Closer.
+func (b *body) Close() error {
+	if s := b.stream.Swap(nil); s != nil {
+		s.breakOff(nil, nil)
+	}
+	return b.PipeReader.Close() //nolint:wrapcheck // it never fails
+}
+
+// stream is one watch.
 type stream struct {
 	wire    *Wire
 	kind    Kind
 	process int
 	source  io.ReadCloser
-	out     *io.PipeReader
 	in      *io.PipeWriter
 	broken  chan struct{}
 	once    sync.Once
@@ -136,21 +151,14 @@ func (w *Wire) stream(call *Call, source io.ReadCloser) io.ReadCloser {
 	s := &stream{
 		wire: w, kind: KindOf(call.Request), process: call.Process, source: source, broken: make(chan struct{}),
 	}
-	s.out, s.in = io.Pipe()
+	b := &body{}
+	b.PipeReader, s.in = io.Pipe()
+	b.stream.Store(s)
 	w.mu.Lock()
 	w.streams[s] = struct{}{}
 	w.mu.Unlock()
 	go s.pump()
-	return s
-}
-
-// Read implements io.Reader.
-func (s *stream) Read(p []byte) (int, error) { return s.out.Read(p) } //nolint:wrapcheck // io.EOF must stay what it is
-
-// Close implements io.Closer.
-func (s *stream) Close() error {
-	s.breakOff(nil, nil)
-	return s.out.Close() //nolint:wrapcheck // it never fails
+	return b
 }
 
 func (s *stream) breakOff(last []byte, cause error) {

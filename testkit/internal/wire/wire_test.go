@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -209,6 +210,36 @@ func TestForeignNews(t *testing.T) {
 	}
 	if frames := w.Frames(); len(frames) != 1 || frames[0].Name != "ours" {
 		t.Errorf("recorded %v, want what is ours", frames)
+	}
+}
+
+// Client libraries leave goroutines behind that keep the body of a watch, and a wire knows all that an operator was sent.
+func TestClosedBodyKeepsNothing(t *testing.T) {
+	t.Parallel()
+	url, events := server(t)
+	collected := make(chan struct{})
+	watch := func() io.ReadCloser {
+		w := wire.New(nil)
+		runtime.AddCleanup(w, func(struct{}) { close(collected) }, struct{}{})
+		resp := send(t, client(w, 1), http.MethodGet, url+pods+"?watch=1", "")
+		events <- event("a")
+		if _, err := resp.Body.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.Body
+	}
+	body := watch()
+	for end := time.After(10 * time.Second); ; {
+		runtime.GC()
+		select {
+		case <-collected:
+			runtime.KeepAlive(body)
+			return
+		case <-end:
+			t.Fatal("the wire stays")
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 }
 

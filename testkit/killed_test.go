@@ -1,0 +1,42 @@
+package testkit
+
+import (
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// What a killed operator asks for gets no answer, except for what client-go would ask for again for minutes, and keep all
+// of the operator in memory meanwhile.
+func TestKilledOperatorsEventsAreRefused(t *testing.T) {
+	t.Parallel()
+	cut := &atomic.Bool{}
+	cut.Store(true)
+	cfg := &rest.Config{Host: "http://127.0.0.1:1", WrapTransport: func(next http.RoundTripper) http.RoundTripper {
+		return &cuttable{next: next, cut: cut}
+	}}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	_, old := client.CoreV1().Events("a").Create(ctx, &corev1.Event{}, metav1.CreateOptions{})
+	_, current := client.EventsV1().Events("a").Create(ctx, &eventsv1.Event{}, metav1.CreateOptions{})
+	_, repeated := client.EventsV1().Events("a").Patch(ctx, "b", "application/merge-patch+json", []byte("{}"), metav1.PatchOptions{})
+	for _, err := range []error{old, current, repeated} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("an event is answered with %v", err)
+		}
+	}
+	if _, err := client.CoreV1().Pods("a").Get(ctx, "b", metav1.GetOptions{}); !errors.Is(err, errCut) {
+		t.Errorf("a pod is answered with %v", err)
+	}
+}
