@@ -19,6 +19,7 @@ import (
 // 1,000 databases become Ready on simulated nodes, seen to by the program as it is shipped, whose memory is told; whoever
 // comes after it writes nothing and is silent. It has a control plane of its own and runs alone. With -short there are 30.
 func TestAThousandCostNothingOnceTheyRun(t *testing.T) { //nolint:paralleltest // see above
+	const limit = 512 // MiB, of config/manager
 	n, silence := 1000, 30*time.Second
 	if testing.Short() {
 		n, silence = 30, 3*time.Second
@@ -37,7 +38,11 @@ func TestAThousandCostNothingOnceTheyRun(t *testing.T) { //nolint:paralleltest /
 	for i := range n {
 		k.Eventually(newDatabase(fmt.Sprintf("db-%04d", i)), testkit.Ready())
 	}
-	t.Logf("%d databases were Ready after %s; the program took %d MiB at most", n, time.Since(began), p.peak(t))
+	peak := p.peak(t)
+	t.Logf("%d databases were Ready after %s; the program took %d MiB at most", n, time.Since(began), peak)
+	if peak >= limit {
+		t.Errorf("the program took %d MiB, and is given %d", peak, limit)
+	}
 	p.end(t)
 	op := start(k)
 	rest(k, op)
