@@ -267,6 +267,9 @@ func (s *settings) newManager(cfg *rest.Config) (manager.Manager, error) {
 	return mgr, nil
 }
 
+// linkedVersion is the version that the linker was told, of a build that is to be the same wherever it is made.
+var linkedVersion string
+
 // version is that of the module and, in a build from a checkout, its revision: "v1.2.3 (4f921db)".
 func version(info *debug.BuildInfo, ok bool) string {
 	if !ok {
@@ -276,7 +279,7 @@ func version(info *debug.BuildInfo, ok bool) string {
 	for _, setting := range info.Settings {
 		built[setting.Key] = setting.Value
 	}
-	v := cmp.Or(info.Main.Version, "(devel)")
+	v := cmp.Or(linkedVersion, info.Main.Version, "(devel)")
 	switch revision := built["vcs.revision"]; {
 	case revision == "":
 		return v

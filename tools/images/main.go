@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+)
+
+const usage = `usage: images build -o FOLDER [-version V] OPERATOR...
+       images push -to REGISTRY/PREFIX/ -o FOLDER [-version V] OPERATOR...
+where OPERATOR is a folder that has a folder cmd`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "images:", err)
+		os.Exit(1)
+	}
+}
+
+// run prints a line for each operator: the image's name and digest, separated by an at sign.
+func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 0 || args[0] != "build" && args[0] != "push" {
+		return errors.New(usage)
+	}
+	flags := flag.NewFlagSet("images "+args[0], flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	folder := flags.String("o", "", "where the images are")
+	version := flags.String("version", "dev", "of the images")
+	var registry *string
+	if args[0] == "push" {
+		registry = flags.String("to", "", "what comes before the names of the images")
+	}
+	err := flags.Parse(args[1:])
+	if err != nil || *folder == "" || flags.NArg() == 0 || registry != nil && *registry == "" {
+		return errors.Join(err, errors.New(usage))
+	}
+	for _, dir := range flags.Args() {
+		ref, err := ship(ctx, dir, *folder, *version, registry)
+		if err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+		if _, err := fmt.Fprintln(out, ref); err != nil {
+			return fmt.Errorf("printing the digest: %w", err)
+		}
+	}
+	return nil
+}
+
+// ship builds the image of the operator in dir, writes it below folder and, if a registry is given, pushes it there. It
+// returns the image's name, with the digest.
+func ship(ctx context.Context, dir, folder, version string, registry *string) (string, error) {
+	name := filepath.Base(filepath.Clean(dir))
+	index, err := build(ctx, dir, version)
+	if err != nil {
+		return "", err
+	}
+	if err := write(index, name+":"+version, filepath.Join(folder, name)); err != nil {
+		return "", err
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		return "", fmt.Errorf("reading the digest: %w", err)
+	}
+	ref := repository + name
+	if registry != nil {
+		if ref, err = push(ctx, index, *registry+name+":"+version); err != nil {
+			return "", err
+		}
+	}
+	return ref + "@" + digest.String(), nil
+}
