@@ -5,13 +5,16 @@ SHELL := bash
 
 # go.work says which modules there are. The tools stay out of it (docs/adr/0004).
 MODULES := $(shell go work edit -json go.work | sed -n 's|.*"DiskPath": "\./\(.*\)".*|\1|p')
-TOOLS := tools tools/lint tools/charts
+TOOLS := tools tools/lint tools/charts tools/images bundle
 OPERATORS := $(sort $(filter operators/%,$(MODULES)))
+BUNDLES := $(patsubst %/config/manifests,%,$(wildcard $(OPERATORS:%=%/config/manifests)))
 
 # tool NAME: the path of a pinned tool. The go command builds it on first use and keeps it in its cache.
 tool = $$(GOWORK=off go -C $(CURDIR)/tools tool -n $(1))
 GOLANGCI_LINT = $$(GOWORK=off go -C $(CURDIR)/tools/lint tool -n golangci-lint)
 CHARTS = GOWORK=off go -C tools/charts run .
+IMAGES = GOWORK=off go -C tools/images run .
+BUNDLE = GOWORK=off go -C bundle run ./cmd/bundle
 TESTKIT = build/testkit
 
 # What the targets under "Ship it" work on, and with.
@@ -52,7 +55,7 @@ DEMOS = $(if $(filter file,$(origin OPERATOR)),$(STORIES),$(or $(filter $(OPERAT
 
 ##@ Build and test
 
-.PHONY: build test $(MODULES:%=test/%) test/tools test/tools/charts mutants bench cross control-plane
+.PHONY: build test $(MODULES:%=test/%) test/tools test/tools/charts test/tools/images test/bundle mutants bench cross control-plane
 build: ## Compile every package
 	go build work
 
@@ -71,8 +74,11 @@ $(MODULES:%=test/%): $(TESTKIT)
 # some memory, and a tenth of the time off the tests and a quarter off linking them.
 run-tests = @echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2 && GORACE="$${GORACE:-atexit_sleep_ms=0}" GOGC="$${GOGC:-400}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race -ldflags=-w -timeout $(if $(LONG),90m,20m) $(if $(LONG),,-short) $(ARGS) $(PACKAGES)
 
-test/tools:
+test/tools: test/tools/images test/bundle
 	@GOWORK=off go -C tools test ./...
+
+test/tools/images test/bundle: test/%: # -count 1 as below
+	@GOWORK=off go -C $* test -count 1 $(ARGS) ./...
 
 # They read the operators' folders, of which the go command's cache of results knows nothing, and start no goroutine of ours.
 test/tools/charts: $(TESTKIT) # each chart, installed with Helm
@@ -97,7 +103,7 @@ cross: ## Compile every package and its tests for macOS on arm64
 
 ##@ Change it
 
-.PHONY: generate fmt tidy clean
+.PHONY: generate bundle fmt tidy clean
 generate: ## Write deep copies, CRDs, roles and reference pages from the Go types, and charts from those
 	@for m in $(MODULES); do (cd $$m && $(call tool,controller-gen) object paths=./...) || exit; done
 	@cd sdk/bench && $(call tool,controller-gen) paths=./work crd output:crd:dir=work/crd
@@ -107,6 +113,11 @@ generate: ## Write deep copies, CRDs, roles and reference pages from the Go type
 		--source-path=api --config=$(CURDIR)/tools/reference/config.yaml --templates-dir=$(CURDIR)/tools/reference \
 		--renderer=markdown --template-value=operator=$${m##*/} --output-path=docs/reference.md --log-level=ERROR) || exit; done
 	@$(CHARTS) generate $(OPERATORS:%=$(CURDIR)/%)
+	@$(MAKE) --no-print-directory bundle
+
+bundle: ## Write the bundle of each operator for OLM, and check it; bundle/images.txt says which image it runs
+	@$(BUNDLE) render -o $(CURDIR)/bundle -images $(CURDIR)/bundle/images.txt $(BUNDLES:%=$(CURDIR)/%)
+	@$(BUNDLE) check $(BUNDLES:operators/%=$(CURDIR)/bundle/%)
 
 fmt: ## Format the Go files
 	@$(GOLANGCI_LINT) fmt
@@ -120,16 +131,16 @@ clean: ## Delete what was built here (the control plane's cache stays)
 
 ##@ Check it
 
-.PHONY: verify lint $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/scaffold lint/workflows verify-modules verify-links verify-gowork-off
+.PHONY: verify lint $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/bundle lint/scaffold lint/workflows verify-modules verify-links verify-gowork-off
 verify: generate fmt verify-modules verify-links lint ## All checks but the tests; fails if they leave the tree dirty
 	@changes=$$(git status --short) && if [ -n "$$changes" ]; then git --no-pager diff; echo "$$changes"; \
 		echo 'make verify: the tree is dirty: commit what is listed above and run it again' >&2; exit 1; fi
 
 lint: ## Lint every module and the workflows
-	@$(MAKE) --no-print-directory --keep-going $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/scaffold lint/workflows
+	@$(MAKE) --no-print-directory --keep-going $(MODULES:%=lint/%) $(filter-out lint/tools/lint,$(TOOLS:%=lint/%)) lint/scaffold lint/workflows
 
 #lint/<module>: ## Lint one module, for example lint/sdk
-$(MODULES:%=lint/%) lint/tools lint/tools/charts: lint/%:
+$(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/bundle: lint/%:
 	@echo "golangci-lint $*" && cd $* && GOWORK=off $(GOLANGCI_LINT) run ./...
 
 lint/scaffold: # what `homeostat new` writes, by our rules and by those that it writes beside it
@@ -154,7 +165,11 @@ verify-gowork-off: ## Compile and vet each module alone, as those who import it 
 
 ##@ Ship it (OPERATOR=immortalcontainer, CONFIG=default, IMAGE=homeostat/immortalcontainer:dev)
 
-.PHONY: docker-build deploy undeploy undeploy-all helm-package
+.PHONY: images docker-build deploy undeploy undeploy-all helm-package
+images: ## Write the image of each operator, for amd64 and arm64, without Docker (VERSION=1.2.3; PUSH=registry/team/: push it)
+	@$(IMAGES) $(if $(PUSH),push -to '$(PUSH)',build) -o $(CURDIR)/build/images $(if $(VERSION),-version '$(VERSION)') \
+		$(if $(filter command,$(origin OPERATOR)),$(CURDIR)/operators/$(OPERATOR),$(OPERATORS:%=$(CURDIR)/%))
+
 docker-build: ## Build the operator's image
 	@$(known)
 	docker build --tag $(IMAGE) --file operators/$(OPERATOR)/Dockerfile .

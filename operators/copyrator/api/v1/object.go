@@ -21,6 +21,7 @@ import (
 // +kubebuilder:printcolumn:name=Conflicts,type=integer,JSONPath=`.status.conflicts`,description="How many are kept out by an object of somebody else."
 // +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether all is as the rule says."
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+// +operator-sdk:csv:customresourcedefinitions:displayName="Copyrator Rule",resources={{ConfigMap,v1,""},{Secret,v1,""}}
 type CopyratorRule struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -26,6 +26,7 @@ import (
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="self.spec.method != 'volumeSnapshot' || !has(self.spec.storage) || (oldSelf.hasValue() && oldSelf.value().spec == self.spec)",fieldPath=".spec.storage",message="spec.storage is where dumps are kept: remove it, or set spec.method to pgDump"
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="self.spec.method != 'pgDump' || !has(self.spec.volumeSnapshotClassName) || (oldSelf.hasValue() && oldSelf.value().spec == self.spec)",fieldPath=".spec.volumeSnapshotClassName",message="spec.volumeSnapshotClassName is about VolumeSnapshots: remove it, or set spec.method to volumeSnapshot"
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="has(self.spec.schedule) || !(has(self.spec.suspend) && self.spec.suspend) || (oldSelf.hasValue() && oldSelf.value().spec == self.spec)",fieldPath=".spec.suspend",message="spec.suspend is about a schedule: remove it, or set spec.schedule"
+// +operator-sdk:csv:customresourcedefinitions:displayName="DBSnapshot",resources={{Job,v1,""},{PersistentVolumeClaim,v1,""},{VolumeSnapshot,v1,""}}
 type DBSnapshot struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

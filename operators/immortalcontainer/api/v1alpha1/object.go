@@ -26,6 +26,7 @@ import (
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="oldSelf.hasValue() || size(self.metadata.name) <= 51",fieldPath=".metadata",message="metadata.name is too long: the pod is called <name>-immortalpod and a host name may have 63 characters, so choose a name of at most 51 characters"
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="size(self.spec.image) > 0 || (oldSelf.hasValue() && size(oldSelf.value().spec.image) == 0)",reason=FieldValueRequired,fieldPath=".spec.image",message="no image is given: set spec.image to the container image to keep running, for example nginx:latest"
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="self.spec.image.matches('^\\\\S*$') || (oldSelf.hasValue() && oldSelf.value().spec.image == self.spec.image)",fieldPath=".spec.image",message="an image reference contains no white space: remove it from spec.image, for example nginx:latest"
+// +operator-sdk:csv:customresourcedefinitions:displayName="ImmortalContainer",resources={{Pod,v1,""}}
 type ImmortalContainer struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -1,0 +1,290 @@
+package bundle_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/operator-framework/api/pkg/manifests"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+
+	"github.com/homeostat-dev/homeostat/bundle"
+)
+
+// operators are those that there are, by their folders.
+func operators(t *testing.T) []string {
+	t.Helper()
+	dirs, err := filepath.Glob("../operators/*/config/manifests")
+	if err != nil || len(dirs) == 0 {
+		t.Fatal("there are no operators", err)
+	}
+	for i, dir := range dirs {
+		dirs[i] = filepath.Dir(filepath.Dir(dir))
+	}
+	return dirs
+}
+
+// tree are the files below a folder, by path.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		all[name] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// image is that of an operator in the file images.txt.
+func image(t *testing.T, operator string) string {
+	t.Helper()
+	data, err := os.ReadFile("images.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "homeostat/"+operator+"@") {
+			return strings.TrimSpace(line)
+		}
+	}
+	t.Fatalf("images.txt has no image of %s", operator)
+	return ""
+}
+
+// The bundles here are those that config makes, for each operator that there is, and nothing is wrong with them.
+func TestBundles(t *testing.T) {
+	t.Parallel()
+	for _, dir := range operators(t) {
+		name := filepath.Base(dir)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, err := bundle.Render(dir, image(t, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			into := filepath.Join(t.TempDir(), name)
+			if err := b.Write(into); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tree(t, name), tree(t, into)); diff != "" {
+				t.Errorf("bundle/%s is not what config makes (run make bundle), -is +should be:\n%s", name, diff)
+			}
+			problems, err := bundle.Check(name)
+			if err != nil || len(problems) > 0 {
+				t.Errorf("%v, %v", problems, err)
+			}
+		})
+	}
+}
+
+// The rights in the bundle are those that config gives the operator: no more, and no fewer.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	for _, dir := range operators(t) {
+		name := filepath.Base(dir)
+		b, err := manifests.GetBundleFromDir(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		strategy := &b.CSV.Spec.InstallStrategy.StrategySpec
+		got := map[string][]string{}
+		for _, p := range strategy.ClusterPermissions {
+			got["ClusterRole "+p.ServiceAccountName] = rights(p.Rules)
+		}
+		for _, p := range strategy.Permissions {
+			got["Role "+p.ServiceAccountName] = rights(p.Rules)
+		}
+		if want := configured(t, dir); !cmp.Equal(want, got) {
+			t.Errorf("%s: the rights of config and of the bundle differ:\n%s", name, cmp.Diff(want, got))
+		}
+	}
+}
+
+// rights are single ones, each a verb for a resource.
+func rights(rules []rbacv1.PolicyRule) []string {
+	var all []string
+	for _, r := range rules {
+		for _, verb := range r.Verbs {
+			for _, group := range r.APIGroups {
+				for _, resource := range r.Resources {
+					all = append(all, fmt.Sprintf("%s %s.%s %v", verb, resource, group, r.ResourceNames))
+				}
+			}
+			for _, path := range r.NonResourceURLs {
+				all = append(all, verb+" "+path)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// configured are the rights that config/rbac gives, by the kind of the role and the account.
+func configured(t *testing.T, dir string) map[string][]string {
+	t.Helper()
+	kustomizer := krusty.MakeKustomizer(krusty.MakeDefaultOptions())
+	resources, err := kustomizer.Run(filesys.MakeFsOnDisk(), filepath.Join(dir, "config/rbac"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := resources.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles, all := map[string][]rbacv1.PolicyRule{}, map[string][]string{}
+	var bindings []rbacv1.ClusterRoleBinding
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		var binding rbacv1.ClusterRoleBinding
+		var role rbacv1.ClusterRole
+		if err := yaml.Unmarshal([]byte(document), &binding); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case strings.HasSuffix(binding.Kind, "Binding"):
+			bindings = append(bindings, binding)
+		case strings.HasSuffix(binding.Kind, "Role"):
+			if err := yaml.Unmarshal([]byte(document), &role); err != nil {
+				t.Fatal(err)
+			}
+			roles[role.Kind+role.Name] = role.Rules
+		}
+	}
+	for _, b := range bindings {
+		key := strings.TrimSuffix(b.Kind, "Binding") + " " + b.Subjects[0].Name
+		all[key] = append(all[key], rights(roles[b.RoleRef.Kind+b.RoleRef.Name])...)
+		slices.Sort(all[key])
+		all[key] = slices.Compact(all[key])
+	}
+	return all
+}
+
+// What somebody broke is told in a sentence that says what it is.
+func TestTamperedBundles(t *testing.T) {
+	t.Parallel()
+	const csv = "manifests/database-operator.clusterserviceversion.yaml"
+	for name, c := range map[string]struct{ file, from, to, want string }{
+		"no definition":    {"manifests/techoral.com_dbsnapshots.yaml", "", "", "dbsnapshots.techoral.com"},
+		"image with a tag": {csv, "image: homeostat/database@sha256:*", "image: homeostat/database:v1", "has no digest"},
+		"another image": {
+			csv, "- image: homeostat/database@sha256:*", "- image: homeostat/other@sha256:" + strings.Repeat("a", 64),
+			"is missing in spec.relatedImages",
+		},
+		"category":           {csv, "categories: Database", "categories: Databases", "categories"},
+		"capability":         {csv, "capabilities: Deep Insights", "capabilities: Deep", "capabilities"},
+		"no icon":            {csv, "mediatype: image/svg+xml", "mediatype: image/bmp", "not have a valid mediatype"},
+		"no mail":            {csv, "email: maintainers@homeostat.dev", "email: nobody", "nobody"},
+		"another namespace":  {csv, "supported: true", "supported: false", "AllNamespaces is not supported"},
+		"example of nothing": {csv, `"kind": "DBSnapshot"`, `"kind": "DBSnap"`, "DBSnap"},
+		"broken examples":    {csv, `"kind": "DBSnapshot",`, `"kind": "DBSnapshot"`, "alm-examples"},
+		"name":               {csv, "name: database-operator.v0.2.0", "name: database-operator-0.2", "naming convention"},
+		"no field described": {csv, "path: engine", "path: motor", "engine of databases.techoral.com is not described"},
+		"no requests":        {csv, "requests:", "limit:", "requests"},
+		"old API": {
+			"manifests/techoral.com_dbsnapshots.yaml", "apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1", "removed in v1.22",
+		},
+		"an unknown kind": {
+			"manifests/database-edit_clusterrole.yaml", "kind: ClusterRole", "kind: NetworkPolicy", "NetworkPolicy",
+		},
+		"needs another": {
+			csv, "  customresourcedefinitions:",
+			"  customresourcedefinitions:\n    required:\n    - {name: a.b.c, kind: A, version: v1}", "depends",
+		},
+		"without a definition": {csv, "name: dbsnapshots.techoral.com", "name: others.techoral.com", "others.techoral.com"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS("database")); err != nil {
+				t.Fatal(err)
+			}
+			if c.from == "" {
+				if err := os.Remove(filepath.Join(dir, c.file)); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				replace(t, filepath.Join(dir, c.file), c.from, c.to)
+			}
+			problems, err := bundle.Check(dir)
+			said := fmt.Sprint(err, problems)
+			if !strings.Contains(said, c.want) {
+				t.Errorf("it says %s\nwant %q", said, c.want)
+			}
+		})
+	}
+}
+
+// replace changes the first occurrence of a text, in which a star at the end stands for the rest of the line.
+func replace(t *testing.T, file, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefix, open := strings.CutSuffix(from, "*")
+	before, after, found := strings.Cut(string(data), prefix)
+	if !found {
+		t.Fatalf("%s does not have %q", file, from)
+	}
+	if open {
+		after = after[strings.IndexByte(after, '\n'):]
+	}
+	if err := os.WriteFile(file, []byte(before+to+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What cannot become a bundle is refused with a sentence.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	const base = "config/manifests/bases/database-operator.clusterserviceversion.yaml"
+	good := image(t, "database")
+	for name, c := range map[string]struct{ image, file, from, to, want string }{
+		"a tag":            {image: "homeostat/database:v0.2.0", want: "has no digest"},
+		"no name":          {image: "@" + strings.SplitAfter(good, "@")[1], want: "has no digest"},
+		"half a digest":    {image: good[:len(good)-1], want: "has no digest"},
+		"no icon":          {good, "config/manifests/icon.svg", "", "", "reading the icon"},
+		"no base":          {good, base, "", "", "reading the base"},
+		"no version":       {good, base, "version: 0.2.0", "", "version"},
+		"unknown field":    {good, base, "maturity:", "mature:", "mature"},
+		"another account":  {good, "config/rbac/role_binding.yaml", "    name: database-operator\n", "    name: other\n", "alone"},
+		"no Deployment":    {good, "config/manager/deployment.yaml", "kind: Deployment", "kind: StatefulSet", "Deployment"},
+		"no marker":        {good, "api/v1/database.go", "+operator-sdk", "+sdk", "operator-sdk:csv:customresourcedefinitions"},
+		"half a marker":    {good, "api/v1/database.go", `{Service,v1,""}`, "{Service,v1}", "{{Kind,version,name}}"},
+		"no kustomization": {image: good, want: "unable to find", file: "config/default/kustomization.yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "database")
+			if err := os.CopyFS(dir, os.DirFS("../operators/database")); err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case c.file == "":
+			case c.from == "":
+				if err := os.Remove(filepath.Join(dir, c.file)); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				replace(t, filepath.Join(dir, c.file), c.from, c.to)
+			}
+			if _, err := bundle.Render(dir, c.image); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}

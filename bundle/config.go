@@ -1,0 +1,133 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+// config is what the folder config of an operator says.
+type config struct {
+	name    string // of the operator's folder
+	base    *v1alpha1.ClusterServiceVersion
+	icon    []byte
+	objects []*unstructured.Unstructured // of config/default
+	samples []*unstructured.Unstructured
+	crds    []*apiextensionsv1.CustomResourceDefinition
+}
+
+func read(dir string) (*config, error) {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("finding the folder: %w", err)
+	}
+	c := &config{name: filepath.Base(absolute)}
+	if c.objects, err = kustomize(filepath.Join(absolute, "config", "default")); err != nil {
+		return nil, err
+	}
+	if c.samples, err = kustomize(filepath.Join(absolute, "config", "samples")); err != nil {
+		return nil, err
+	}
+	for _, o := range c.objects {
+		if o.GetKind() != kindDefinition {
+			continue
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := convert(o, crd); err != nil {
+			return nil, err
+		}
+		c.crds = append(c.crds, crd)
+	}
+	manifests := filepath.Join(absolute, "config", "manifests")
+	if c.icon, err = os.ReadFile(filepath.Join(manifests, "icon.svg")); err != nil {
+		return nil, fmt.Errorf("reading the icon: %w", err)
+	}
+	file := filepath.Join(manifests, "bases", packageName(c.name)+".clusterserviceversion.yaml")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the base: %w", err)
+	}
+	c.base = &v1alpha1.ClusterServiceVersion{}
+	if err := yaml.UnmarshalStrict(data, c.base); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	return c, c.check(file)
+}
+
+// check finds what the base lacks, and what it should not say because the rest of config says it.
+func (c *config) check(file string) error {
+	spec := &c.base.Spec
+	var errs []error
+	bad := func(wrong bool, what string) {
+		if wrong {
+			errs = append(errs, fmt.Errorf("%s: %s", file, what))
+		}
+	}
+	bad(spec.Version.String() == "0.0.0", "spec.version is missing")
+	bad(spec.DisplayName == "", "spec.displayName is missing")
+	bad(spec.Description == "", "spec.description is missing")
+	bad(len(spec.InstallStrategy.StrategySpec.DeploymentSpecs) > 0, "remove spec.install: config says it")
+	bad(len(spec.CustomResourceDefinitions.Owned) > 0, "remove spec.customresourcedefinitions: config says it")
+	bad(spec.Replaces != "", "remove spec.replaces: the catalog says it")
+	return errors.Join(errs...)
+}
+
+// packageName is what users subscribe to.
+func packageName(operator string) string { return operator + "-operator" }
+
+// kustomize returns what kustomize makes of a folder.
+func kustomize(dir string) ([]*unstructured.Unstructured, error) {
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		return nil, fmt.Errorf("building %s with kustomize: %w", dir, err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, r := range resources.Resources() {
+		data, err := r.MarshalJSON()
+		o := &unstructured.Unstructured{}
+		if err == nil {
+			err = o.UnmarshalJSON(data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading %s of %s: %w", r.CurId(), dir, err)
+		}
+		objects = append(objects, o)
+	}
+	return objects, nil
+}
+
+// convert reads an object as what it is, and refuses fields that there are not.
+func convert(from *unstructured.Unstructured, to any) error {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(from.Object, to, true); err != nil {
+		return fmt.Errorf("reading %s %s: %w", from.GetKind(), from.GetName(), err)
+	}
+	return nil
+}
+
+// words splits a name such as maxAge into Max Age.
+func words(name string) string {
+	var b strings.Builder
+	runes := []rune(name)
+	upper := func(i int) bool { return i < len(runes) && runes[i] >= 'A' && runes[i] <= 'Z' }
+	for i, r := range runes {
+		switch {
+		case i == 0:
+			b.WriteString(strings.ToUpper(string(r)))
+			continue
+		case upper(i) && (!upper(i-1) || i+1 < len(runes) && !upper(i+1)):
+			b.WriteByte(' ')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,133 @@
+package bundle
+
+import (
+	"fmt"
+	"go/ast"
+	"os"
+	"strings"
+
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"golang.org/x/tools/go/packages"
+	"sigs.k8s.io/controller-tools/pkg/loader"
+	"sigs.k8s.io/controller-tools/pkg/markers"
+)
+
+// markerName is that of operator-sdk.
+const markerName = "operator-sdk:csv:customresourcedefinitions"
+
+// typeMarker is what the marker says of a kind, and fieldMarker of a field.
+type (
+	typeMarker struct {
+		DisplayName string     `marker:"displayName,optional"`
+		Resources   [][]string `marker:"resources,optional"`
+		Order       *int       `marker:"order,optional"`
+	}
+	fieldMarker struct {
+		Type         string   `marker:"type"`
+		DisplayName  string   `marker:"displayName,optional"`
+		Path         string   `marker:"path,optional"`
+		XDescriptors []string `marker:"xDescriptors,optional"`
+		Order        *int     `marker:"order,optional"`
+	}
+)
+
+// kind is what markers say of a kind, and described what they say of a field.
+type (
+	kind struct {
+		displayName  string
+		resources    []v1alpha1.APIResourceReference
+		spec, status map[string]described // by path
+	}
+	described struct {
+		displayName, description string
+		widgets                  []string
+	}
+)
+
+// readMarkers returns what the types in the folder api of an operator say, by version and kind.
+func readMarkers(dir string) (map[string]kind, error) {
+	cfg := &packages.Config{Dir: dir, Env: append(os.Environ(), "GOWORK=off")}
+	roots, err := loader.LoadRootsWithConfig(cfg, "./api/...")
+	if err != nil {
+		return nil, fmt.Errorf("reading the types: %w", err)
+	}
+	registry := &markers.Registry{}
+	onType := markers.Must(markers.MakeDefinition(markerName, markers.DescribesType, typeMarker{}))
+	onField := markers.Must(markers.MakeDefinition(markerName, markers.DescribesField, fieldMarker{}))
+	if err := markers.RegisterAll(registry, onType, onField); err != nil {
+		return nil, fmt.Errorf("registering the markers: %w", err)
+	}
+	collector := &markers.Collector{Registry: registry}
+	all := map[string]kind{}
+	for _, root := range roots {
+		types := map[string]*markers.TypeInfo{}
+		if err := markers.EachType(collector, root, func(info *markers.TypeInfo) { types[info.Name] = info }); err != nil {
+			return nil, fmt.Errorf("reading the markers: %w", err)
+		}
+		for name, info := range types {
+			values, ok := info.Markers[markerName]
+			if !ok {
+				continue
+			}
+			k := kind{spec: map[string]described{}, status: map[string]described{}}
+			for _, value := range values {
+				m, _ := value.(typeMarker) // which the definition says it is
+				k.displayName = m.DisplayName
+				k.resources = []v1alpha1.APIResourceReference{}
+				for _, r := range m.Resources {
+					const parts = 3
+					if len(r) != parts {
+						return nil, fmt.Errorf("type %s: resources are {{Kind,version,name}}, and one is %q", name, r)
+					}
+					k.resources = append(k.resources, v1alpha1.APIResourceReference{Kind: r[0], Version: r[1], Name: r[2]})
+				}
+			}
+			k.walk(types, info, "")
+			all[root.Name+"/"+name] = k
+		}
+	}
+	return all, nil
+}
+
+// walk collects what the markers say of the fields of a type, and of those of the types of its fields.
+func (k *kind) walk(types map[string]*markers.TypeInfo, info *markers.TypeInfo, path string) {
+	const deep = 5 // types can have fields of their own type
+	if strings.Count(path, ".") > deep {
+		return
+	}
+	for i := range info.Fields {
+		field := &info.Fields[i]
+		tag, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if tag == "" || tag == "-" {
+			continue
+		}
+		at := strings.TrimPrefix(path+"."+tag, ".")
+		for _, value := range field.Markers[markerName] {
+			m, _ := value.(fieldMarker)
+			part, below, _ := strings.Cut(at, ".")
+			d := described{displayName: m.DisplayName, description: field.Doc, widgets: m.XDescriptors}
+			if m.Path != "" {
+				below = m.Path
+			}
+			if part == "status" || m.Type == "status" {
+				k.status[below] = d
+			} else {
+				k.spec[below] = d
+			}
+		}
+		if of, ok := types[typeName(field.RawField.Type)]; ok {
+			k.walk(types, of, at)
+		}
+	}
+}
+
+// typeName is the name of a type of this package, also of a pointer to it; "" of all others.
+func typeName(t ast.Expr) string {
+	switch t := t.(type) {
+	case *ast.StarExpr:
+		return typeName(t.X)
+	case *ast.Ident:
+		return t.Name
+	}
+	return ""
+}
