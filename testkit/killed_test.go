@@ -10,6 +10,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -30,7 +31,7 @@ func TestKilledOperatorsEventsAreRefused(t *testing.T) {
 	ctx := t.Context()
 	_, old := client.CoreV1().Events("a").Create(ctx, &corev1.Event{}, metav1.CreateOptions{})
 	_, current := client.EventsV1().Events("a").Create(ctx, &eventsv1.Event{}, metav1.CreateOptions{})
-	_, repeated := client.EventsV1().Events("a").Patch(ctx, "b", "application/merge-patch+json", []byte("{}"), metav1.PatchOptions{})
+	_, repeated := client.EventsV1().Events("a").Patch(ctx, "b", types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
 	for _, err := range []error{old, current, repeated} {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("an event is answered with %v", err)

@@ -307,7 +307,10 @@ func (c *cuttable) RoundTrip(req *http.Request) (*http.Response, error) {
 // minutes more, and keep in memory for as long all that the operator knew.
 func refusal(req *http.Request) *http.Response {
 	status := apierrors.NewForbidden(corev1.Resource("events"), "", errCut).Status()
-	body, _ := json.Marshal(status) // which has strings alone
+	body, err := json.Marshal(status)
+	if err != nil {
+		panic(err) // it has strings alone
+	}
 	return &http.Response{
 		StatusCode: int(status.Code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
 		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)),

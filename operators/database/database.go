@@ -175,7 +175,8 @@ func (is *observed) lostCredentials() (bool, error) {
 	return claim != nil, err
 }
 
-// leftClaim returns what is known of the claim of the primary, also of one that a former Database left, nil if there is none.
+// leftClaim returns what is known of the claim of the primary, also of one that a former Database left; nil if there is
+// none.
 func (is *observed) leftClaim() (*metav1.PartialObjectMetadata, error) {
 	db := is.Object
 	claim := &metav1.PartialObjectMetadata{}

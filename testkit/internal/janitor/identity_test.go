@@ -3,7 +3,7 @@ package janitor_test
 import (
 	"testing"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,26 +19,27 @@ func TestPoliciesMakeExceptions(t *testing.T) {
 			owner := newConfigMap(t, ns, "owner")
 			child := newConfigMap(t, ns, "protected", ownedBy(owner))
 			here := map[string]string{corev1.LabelMetadataName: ns.Name}
-			policy := &admissionv1.ValidatingAdmissionPolicy{
+			deletion := admissionregistrationv1.RuleWithOperations{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Delete},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"},
+				},
+			}
+			policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
 				ObjectMeta: metav1.ObjectMeta{Name: ns.Name},
-				Spec: admissionv1.ValidatingAdmissionPolicySpec{
-					MatchConstraints: &admissionv1.MatchResources{
+				Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+					MatchConstraints: &admissionregistrationv1.MatchResources{
 						NamespaceSelector: &metav1.LabelSelector{MatchLabels: here},
-						ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-							Operations: []admissionv1.OperationType{admissionv1.Delete},
-							Rule: admissionv1.Rule{
-								APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"},
-							},
-						}}},
+						ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: deletion}},
 					},
-					Validations: []admissionv1.Validation{{Expression: "oldObject.metadata.name != 'protected' || " +
+					Validations: []admissionregistrationv1.Validation{{Expression: "oldObject.metadata.name != 'protected' || " +
 						"request.userInfo.username == 'system:serviceaccount:kube-system:" + who + "'"}},
 				},
 			}
-			binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+			binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 				ObjectMeta: policy.ObjectMeta,
-				Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-					PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+				Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+					PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 				},
 			}
 			for _, o := range []client.Object{policy, binding} {

@@ -51,8 +51,8 @@ func Schedule(db *v1.Database, image, scripts string) *batchv1.CronJob {
 	}
 }
 
-// Restore returns the Job that puts a dump into the database, which nobody reaches by its Service before it has succeeded. It
-// may take as long as it does.
+// Restore returns the Job that puts a dump into the database, which nobody reaches by its Service before it has succeeded.
+// It may take as long as it does.
 func Restore(db *v1.Database, image, scripts, claim, name string) *batchv1.Job {
 	c := container(db, image, "restore", "restore.sh")
 	c.Env = append(c.Env, dumpEnv(db)...)
