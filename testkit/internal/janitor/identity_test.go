@@ -30,7 +30,7 @@ func TestPoliciesMakeExceptions(t *testing.T) {
 				Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 					MatchConstraints: &admissionregistrationv1.MatchResources{
 						NamespaceSelector: &metav1.LabelSelector{MatchLabels: here},
-						ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: deletion}},
+						ResourceRules:     []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: deletion}},
 					},
 					Validations: []admissionregistrationv1.Validation{{Expression: "oldObject.metadata.name != 'protected' || " +
 						"request.userInfo.username == 'system:serviceaccount:kube-system:" + who + "'"}},
