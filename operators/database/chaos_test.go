@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/operators/database"
@@ -37,6 +38,55 @@ func TestEverythingThatCanGoWrongBeforeTheEnd(t *testing.T) {
 		created(v1.DeletionDelete),
 		change("grow", func(s *v1.DatabaseSpec) { s.Storage, s.Replicas = "2Gi", new(int32(2)) }),
 	}, chaos.All, sameCredentials, onePrimary)
+}
+
+// The same for one whose data go when there is a last copy of them, and not before.
+func TestEverythingThatCanGoWrongBeforeTheLastCopy(t *testing.T) {
+	t.Parallel()
+	chaos.Sweep(t, database.New(database.Options{Now: monday}), chaos.Scenario{created(v1.DeletionSnapshot)},
+		chaos.All, chaos.Before(copies), chaos.Keeps("dbsnapshots", "persistentvolumeclaims", "secrets"), sameCredentials,
+		onePrimary, chaos.Never("data that are gone before there is a copy", copiedBefore))
+}
+
+// copies has each DBSnapshot of the test's namespace succeed, as the operator of those would, until the test ends.
+func copies(k *testkit.K) {
+	w, err := k.Client.Watch(k.Context(), &v1.DBSnapshotList{}, client.InNamespace(k.Namespace))
+	if err != nil {
+		panic(err)
+	}
+	go func() {
+		defer w.Stop()
+		for e := range w.ResultChan() {
+			o, ok := e.Object.(*v1.DBSnapshot)
+			if !ok || e.Type == watch.Deleted || o.Status.Phase == v1.SnapshotSucceeded {
+				continue
+			}
+			<-time.After(200 * time.Millisecond) // in which whoever does not wait for it lets the data go
+			o.Status.Phase = v1.SnapshotSucceeded
+			_ = k.Client.Status().Update(k.Context(), o) // what comes between is followed by another event
+		}
+	}()
+}
+
+// copiedBefore says what is wrong if a Database is on its way out or gone, its claim goes too, and no copy has succeeded.
+func copiedBefore(objects []client.Object) string {
+	var going, copied bool
+	for _, o := range objects {
+		switch o := o.(type) {
+		case *v1.Database:
+			if o.DeletionTimestamp == nil {
+				return "" // somebody else deletes the claim
+			}
+		case *corev1.PersistentVolumeClaim:
+			going = going || o.Name == "data-a-db-0" && o.DeletionTimestamp != nil && o.Status.Phase == corev1.ClaimBound
+		case *v1.DBSnapshot:
+			copied = copied || o.Status.Phase == v1.SnapshotSucceeded
+		}
+	}
+	if going && !copied {
+		return "claim data-a-db-0 is being deleted, and there is no copy"
+	}
+	return ""
 }
 
 // monday is a clock that stands, so that what is due next depends on no time of the day.
