@@ -167,6 +167,7 @@ verify-gowork-off: ## Compile and vet each module alone, as those who import it 
 
 .PHONY: images docker-build deploy undeploy undeploy-all helm-package
 images: ## Write the image of each operator, for amd64 and arm64, without Docker (VERSION=1.2.3; PUSH=registry/team/: push it)
+	@$(if $(filter command,$(origin OPERATOR)),$(known))
 	@$(IMAGES) $(if $(PUSH),push -to '$(PUSH)',build) -o $(CURDIR)/build/images $(if $(VERSION),-version '$(VERSION)') \
 		$(if $(filter command,$(origin OPERATOR)),$(CURDIR)/operators/$(OPERATOR),$(OPERATORS:%=$(CURDIR)/%))
 

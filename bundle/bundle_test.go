@@ -288,3 +288,56 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 }
+
+// What the markers of a field say goes before what the schema says, below the first level too; and what config says of the
+// Deployment is what the bundle says of it.
+func TestWhatConfigSays(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "database")
+	if err := os.CopyFS(dir, os.DirFS("../operators/database")); err != nil {
+		t.Fatal(err)
+	}
+	const marker = "// +operator-sdk:csv:customresourcedefinitions:type="
+	spec := filepath.Join(dir, "api/v1/database_spec.go")
+	replace(t, spec, "\tReplicas *int32", "\t"+marker+`spec,displayName="Members",xDescriptors={"urn:a"}`+"\n\tReplicas *int32")
+	replace(t, spec, "\tTimeZone string", "\t"+marker+`spec,displayName="Clock"`+"\n\tTimeZone string")
+	status := filepath.Join(dir, "api/v1/database_status.go")
+	replace(t, status, "\tEndpoint string", "\t"+marker+`status,displayName="Address"`+"\n\tEndpoint string")
+	manager := filepath.Join(dir, "config/manager/deployment.yaml")
+	replace(t, manager, "  replicas: 1\n", "  strategy: {type: Recreate}\n  replicas: 3\n")
+	b, err := bundle.Render(dir, image(t, "database"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	into := filepath.Join(t.TempDir(), "database")
+	if err := b.Write(into); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := manifests.GetBundleFromDir(into)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployment := stored.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec
+	if deployment.Strategy.Type != "Recreate" || *deployment.Replicas != 3 {
+		t.Errorf("the Deployment is %+v", deployment)
+	}
+	got := map[string]string{}
+	for _, owned := range stored.CSV.Spec.CustomResourceDefinitions.Owned {
+		if owned.Kind == "Database" {
+			for _, d := range owned.SpecDescriptors {
+				got["spec."+d.Path] = fmt.Sprint(d.DisplayName, d.XDescriptors)
+			}
+			for _, d := range owned.StatusDescriptors {
+				got["status."+d.Path] = d.DisplayName
+			}
+		}
+	}
+	for path, want := range map[string]string{
+		"spec.replicas": "Members[urn:a]", "spec.backup.timeZone": "Clock[]", "status.endpoint": "Address",
+		"spec.hibernate": "Hibernate[urn:alm:descriptor:com.tectonic.ui:booleanSwitch]",
+	} {
+		if got[path] != want {
+			t.Errorf("%s is described as %q, want %q", path, got[path], want)
+		}
+	}
+}

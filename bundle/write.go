@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -67,7 +68,7 @@ func (b *Bundle) files() (map[string][]byte, error) {
 }
 
 // plain is an object without what is empty or the cluster's.
-func plain(o any) (map[string]any, error) {
+func plain(o *v1alpha1.ClusterServiceVersion) (map[string]any, error) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return nil, fmt.Errorf("reading the ClusterServiceVersion: %w", err)
@@ -90,13 +91,17 @@ func plain(o any) (map[string]any, error) {
 		}
 	}
 	clean(object)
-	for _, field := range []string{"cleanup", "apiservicedefinitions"} {
-		unstructured.RemoveNestedField(object, "spec", field)
+	if !o.Spec.Cleanup.Enabled {
+		unstructured.RemoveNestedField(object, "spec", "cleanup")
+	}
+	if len(o.Spec.APIServiceDefinitions.Owned)+len(o.Spec.APIServiceDefinitions.Required) == 0 {
+		unstructured.RemoveNestedField(object, "spec", "apiservicedefinitions")
 	}
 	deployments, _, _ := unstructured.NestedSlice(object, "spec", "install", "spec", "deployments")
 	for _, d := range deployments {
-		if d, ok := d.(map[string]any); ok {
-			unstructured.RemoveNestedField(d, "spec", "strategy") // {}, which the API server fills in
+		d, _ := d.(map[string]any)
+		if strategy, _, _ := unstructured.NestedMap(d, "spec", "strategy"); len(strategy) == 0 {
+			unstructured.RemoveNestedField(d, "spec", "strategy")
 		}
 	}
 	if err := unstructured.SetNestedSlice(object, deployments, "spec", "install", "spec", "deployments"); err != nil {
