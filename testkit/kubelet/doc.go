@@ -9,5 +9,6 @@
 //
 // Two names of images mean something: one that contains "does-not-exist" or "invalid.example" cannot be pulled.
 //
-// No container runs: what matters only inside a container (probes, logs, exec, volumes, resources) is not simulated.
+// No container runs, unless somebody runs a process in its place (see ProcessGate). What matters only inside a container
+// (probes, logs, exec, volumes, resources) is not simulated.
 package kubelet

@@ -4,10 +4,10 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -32,26 +32,30 @@ func TestTokenIsRefreshed(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = c.Stop() })
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "op"}}
-	s := &Sandbox{dir: t.TempDir(), config: c.Config(), stopped: make(chan struct{})}
-	if s.client, err = client.New(s.config, client.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.client.Create(t.Context(), account); err != nil {
-		t.Fatal(err)
-	}
-	p := &Project{Name: "op", Deployment: &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}}}
-	p.Deployment.Spec.Template.Spec.ServiceAccountName = "op"
-	kubeconfig, err := s.credentials(t.Context(), p)
+	admin, err := client.New(c.Config(), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(s.dir, "op.token")
+	if err := admin.Create(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	who := &credentials{
+		client: admin, config: c.Config(), account: client.ObjectKeyFromObject(account), file: filepath.Join(t.TempDir(), "op"),
+		name: "op", report: t.Logf,
+	}
+	kubeconfig, _, err := who.write(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := who.token()
 	first, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-time.After(time.Second) // tokens of the same second are the same
-	s.wg.Go(func() { s.refresh(p, file, time.Now().Add(100*time.Millisecond)) })
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { who.refresh(time.Now().Add(100*time.Millisecond), stop) })
 	changed := func(context.Context) (bool, error) {
 		now, err := os.ReadFile(file)
 		return string(now) != string(first), err
@@ -59,8 +63,8 @@ func TestTokenIsRefreshed(t *testing.T) {
 	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, changed); err != nil {
 		t.Fatalf("the token stays the same: %v", err)
 	}
-	close(s.stopped)
-	s.wg.Wait()
+	close(stop)
+	wg.Wait()
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		t.Fatal(err)

@@ -1,9 +1,14 @@
 package sandbox
 
 import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -37,11 +42,80 @@ func TestLocalize(t *testing.T) {
 		"Separate": {"so is one of its own", []string{"--bind", ":8080", "y"}, []string{"--bind=127.0.0.1:1", "y"}},
 		"OneDash":  {"Go's flags take one dash", []string{"-bind=:8080"}, []string{"--bind=127.0.0.1:1"}},
 		"Switch":   {"a flag without a value", []string{"--leader-elect", "--x"}, []string{"--leader-elect=false", "--x"}},
+		"Off":      {"what is not served stays so", []string{"--bind=0", "--bind", "0"}, []string{"--bind=0", "--bind=0"}},
 		"Word":     {"it only looks like a flag's name", []string{"leader-elect"}, []string{"leader-elect"}},
 	}
 	for name, tt := range tests {
 		if diff := cmp.Diff(tt.want, localize(tt.args, local)); diff != "" {
 			t.Errorf("%s (-want +got), because %s:\n%s", name, tt.reason, diff)
 		}
+	}
+}
+
+func TestImageName(t *testing.T) {
+	t.Parallel()
+	for image, want := range map[string]string{
+		"app": "app", "app:v1": "app", "team/app:v1": "app", "host:5000/team/app": "app", "host:5000/app:v1@sha256:12": "app",
+		"app@sha256:12": "app", "host:5000/app-proxy:v1": "app-proxy", "": "",
+	} {
+		if got := imageName(image); got != want {
+			t.Errorf("the name of %s is %s, want %s", image, got, want)
+		}
+	}
+}
+
+func TestLaunch(t *testing.T) {
+	t.Parallel()
+	container := &corev1.Container{
+		Command: []string{"/op", "run"}, Args: []string{"--metrics-bind-address=:8443", "$(A)", "$(B)", "$$(A)"},
+		Env: []corev1.EnvVar{
+			{Name: "A", Value: "a"},
+			{Name: "C", Value: "$(A)c"},
+			{Name: "FIELD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "some.field"}}},
+			{Name: "OTHER", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "other"}}},
+			{Name: "HEALTH_PROBE_BIND_ADDRESS", Value: "0"},
+		},
+	}
+	field := func(path string) (string, bool) { return "value", path == "some.field" }
+	l, err := newLaunch(container, []string{"PATH=/bin"}, map[string]string{"kubeconfig": "/k"}, field)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := launch{
+		args: []string{"run", "--metrics-bind-address=" + l.metrics, "a", "$(B)", "$(A)"},
+		env: []string{
+			"PATH=/bin", "A=a", "C=ac", "FIELD=value", "HEALTH_PROBE_BIND_ADDRESS=0", "KUBECONFIG=/k",
+			"METRICS_BIND_ADDRESS=" + l.metrics,
+		},
+		probe: l.probe, metrics: l.metrics, unknown: []string{"OTHER"},
+	}
+	slices.Sort(l.env[len(l.env)-2:])
+	if diff := cmp.Diff(want, l, cmp.AllowUnexported(launch{})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// An image runs the program that somebody names for it, and else that of the project.
+func TestProgramOfAnImage(t *testing.T) {
+	t.Parallel()
+	wrong := errors.New("not now")
+	p := &Pods{ctx: t.Context(), opts: PodsOptions{Program: func(_ context.Context, image string) (string, error) {
+		switch image {
+		case "widget:v1":
+			return "/former/widget", nil
+		case "widget:v2":
+			return "", wrong
+		}
+		return "", nil
+	}}}
+	nothing := &Project{Name: "widget", Dir: t.TempDir(), Package: "./cmd"}
+	if file, err := p.program(nothing, "widget:v1"); file != "/former/widget" || err != nil {
+		t.Errorf("a former version runs %q, %v", file, err)
+	}
+	if file, err := p.program(nothing, "widget:v2"); file != "" || !errors.Is(err, wrong) {
+		t.Errorf("a version that is not to be had runs %q, %v", file, err)
+	}
+	if file, err := p.program(nothing, "widget:v3"); err == nil || !strings.Contains(err.Error(), "building operator widget") {
+		t.Errorf("without a name, %q runs, %v; want the project to be built", file, err)
 	}
 }

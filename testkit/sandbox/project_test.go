@@ -22,7 +22,7 @@ func TestLoad(t *testing.T) {
 	if d := p.Deployment; d.Namespace != "widget-system" || d.Spec.Template.Spec.ServiceAccountName != "widget-operator" {
 		t.Errorf("kustomize was not asked: %v", d)
 	}
-	if len(p.Objects) != 5 || len(p.Samples) != 1 {
+	if len(p.Objects) != 7 || len(p.Samples) != 1 {
 		t.Errorf("%d objects and %d samples", len(p.Objects), len(p.Samples))
 	}
 }

@@ -37,6 +37,9 @@ type Options struct {
 	Nodes int
 	// Assets has the programs of the control plane: at least cluster.Programs(cluster.Workloads).
 	Assets assets.Set
+	// Bare means that nothing is installed, and no operator started: pods of the projects run as processes once somebody
+	// installs them. See RunPods.
+	Bare bool
 	// Existing is a cluster to use instead of a control plane of its own. Assets are not needed then.
 	Existing *Existing
 	// Dir is an existing empty folder for tokens and logs; Stop removes it. Empty means a new one under os.TempDir.
@@ -55,6 +58,7 @@ type Sandbox struct {
 	client    client.Client
 	lease     *environment.Lease // nil for an existing cluster
 	operators []*Operator
+	pods      *Pods // nil if it is not bare
 
 	stopped chan struct{}
 	once    sync.Once
@@ -85,6 +89,9 @@ func Start(ctx context.Context, opts Options) (*Sandbox, error) {
 }
 
 func (s *Sandbox) start(ctx context.Context) error {
+	if s.opts.Bare {
+		return s.startBare(ctx)
+	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.connect(groupCtx) })
 	programs := make([]string, len(s.opts.Projects))
@@ -109,6 +116,17 @@ func (s *Sandbox) start(ctx context.Context) error {
 		s.operators = append(s.operators, op)
 	}
 	return nil
+}
+
+// startBare gets a cluster and runs what others install there.
+func (s *Sandbox) startBare(ctx context.Context) (err error) {
+	if err := s.connect(ctx); err != nil || len(s.opts.Projects) == 0 {
+		return err
+	}
+	s.pods, err = RunPods(ctx, s.config, s.opts.Projects, PodsOptions{
+		Dir: s.dir, Report: s.opts.Report, Started: s.opts.Started,
+	})
+	return err
 }
 
 // connect gets a cluster.
@@ -249,8 +267,11 @@ func (s *Sandbox) missing(ctx context.Context) string {
 	return ""
 }
 
-// Samples returns the samples of all operators.
+// Samples returns the samples of all operators, and none if it is bare.
 func (s *Sandbox) Samples() []*unstructured.Unstructured {
+	if s.opts.Bare {
+		return nil
+	}
 	var samples []*unstructured.Unstructured
 	for _, p := range s.opts.Projects {
 		samples = append(samples, p.Samples...)
@@ -269,8 +290,16 @@ func (s *Sandbox) Kubeconfig() string {
 	return filepath.Join(s.lease.Dir, "kubeconfig")
 }
 
-// Operators returns the operators in the order of Options.Projects.
+// Operators returns the operators in the order of Options.Projects, and none if it is bare.
 func (s *Sandbox) Operators() []*Operator { return s.operators }
+
+// Processes returns the processes of pods, if it is bare.
+func (s *Sandbox) Processes() []PodProcess {
+	if s.pods == nil {
+		return nil
+	}
+	return s.pods.Processes()
+}
 
 // Lost is closed when the control plane ends although nobody stopped it; it never is for an existing cluster.
 func (s *Sandbox) Lost() <-chan struct{} {
@@ -290,6 +319,9 @@ func (s *Sandbox) Stop(ctx context.Context) error {
 	s.once.Do(func() {
 		close(s.stopped)
 		s.wg.Wait()
+		if s.pods != nil {
+			_ = s.pods.Stop() // what cannot be removed from the cluster goes with it
+		}
 		if s.lease != nil {
 			errs = append(errs, s.lease.ReleaseAndWait(ctx))
 		}

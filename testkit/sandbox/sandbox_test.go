@@ -11,10 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
@@ -26,6 +28,7 @@ import (
 
 func TestMain(m *testing.M) {
 	environment.ServeIfAsked()
+	log.SetLogger(logr.Discard()) // else controller-runtime complains, after half a minute
 	os.Exit(m.Run())
 }
 
@@ -66,7 +69,8 @@ func (d *diary) has(part string) bool {
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	poll := func(context.Context) (bool, error) { return done(), nil }
-	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, patience, true, poll); err != nil {
+	ctx := context.WithoutCancel(t.Context()) // in a cleanup, too
+	if err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, patience, true, poll); err != nil {
 		t.Fatalf("waiting until %s: %v", what, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -66,6 +67,9 @@ func (s *Sandbox) Tables(ctx context.Context) ([]Table, error) {
 	var tables []Table
 	for _, k := range kinds {
 		table, err := fetchTable(ctx, core.RESTClient(), k.mapping)
+		if s.opts.Bare && apierrors.IsNotFound(err) {
+			continue // it was installed, and removed
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +114,8 @@ func (s *Sandbox) kinds() ([]*shownKind, error) {
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &crd); err != nil {
 				return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", u.GetName(), err)
 			}
-			if _, err := find(schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}); err != nil {
+			_, err := find(schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind})
+			if err != nil && (!s.opts.Bare || !meta.IsNoMatchError(err)) { // it may be installed later
 				return nil, err
 			}
 		}
@@ -230,10 +235,34 @@ func (s *Sandbox) Changes(ctx context.Context) (<-chan struct{}, error) {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	changes := make(chan struct{}, 1)
-	for _, k := range kinds {
-		go watch(ctx, client.Resource(k.mapping.Resource), changes)
+	watched := map[schema.GroupVersionResource]bool{}
+	begin := func(kinds []*shownKind) {
+		for _, k := range kinds {
+			if r := k.mapping.Resource; !watched[r] {
+				watched[r] = true
+				go watch(ctx, client.Resource(r), changes)
+			}
+		}
+	}
+	begin(kinds)
+	if s.opts.Bare {
+		go s.lookForKinds(ctx, begin)
 	}
 	return changes, nil
+}
+
+// lookForKinds finds what somebody installs.
+func (s *Sandbox) lookForKinds(ctx context.Context, found func([]*shownKind)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(rewatchPause):
+		}
+		if kinds, err := s.kinds(); err == nil {
+			found(kinds)
+		}
+	}
 }
 
 // watch tells of each event, and of each time it starts anew, for then it may have overlooked some.

@@ -31,10 +31,12 @@ const (
 const usage = `testkit gives you a Kubernetes control plane of your own, without Docker. The first use builds it and
 takes some minutes; after that it takes seconds.
 
-  testkit up [--nodes N] [--detach] [--context NAME] [DIR ...]
+  testkit up [--nodes N] [--detach] [--bare | --context NAME] [DIR ...]
         Run a cluster with simulated nodes and the operators in these folders, show their samples, until Ctrl-C.
-        With --detach return when all samples are Ready; "testkit down" stops it. With --context use the cluster of
-        that context of your kubeconfig instead: operators and samples are installed there, and stay.
+        With --detach return when all samples are Ready; "testkit down" stops it. With --bare install nothing: you do, with
+        kubectl, Helm or OLM, whatever registry and tag the image has then, and the operator's pods run as processes here,
+        with the rights of their ServiceAccounts. With --context use the cluster of that context of your kubeconfig
+        instead: operators and samples are installed there, and stay.
   testkit kubeconfig
         Print the path of the kubeconfig of what "testkit up" runs.
   testkit down

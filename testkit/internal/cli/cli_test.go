@@ -211,9 +211,9 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, args := range [][]string{{"help"}, {"--help"}, {"up", "--help"}, {"exec", "-h"}} {
-		check(t, fmt.Sprint(args), w.run(args...), 0, "testkit up [--nodes N] [--detach] [--context NAME] [DIR ...]")
+		check(t, fmt.Sprint(args), w.run(args...), 0, "testkit up [--nodes N] [--detach] [--bare | --context NAME] [DIR ...]")
 	}
-	check(t, "no command", w.run(), 2, "testkit up [--nodes N] [--detach] [--context NAME] [DIR ...]")
+	check(t, "no command", w.run(), 2, "testkit up [--nodes N] [--detach] [--bare | --context NAME] [DIR ...]")
 }
 
 // Without a logger controller-runtime prints a stack trace when half a minute has passed before it is first used, as in the

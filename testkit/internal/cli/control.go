@@ -30,6 +30,8 @@ type status struct {
 	Dirs []string `json:"dirs"`
 	// Context is that of the cluster it uses; empty if the cluster is its own.
 	Context string `json:"context,omitempty"`
+	// Bare says that nothing was installed there.
+	Bare bool `json:"bare,omitempty"`
 	// Kubeconfig and Programs are known once the cluster can be used. Programs is the folder with kubectl.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	Programs   string `json:"programs,omitempty"`
@@ -257,6 +259,10 @@ func look(ctx context.Context, s *sandbox.Sandbox) snapshot {
 	var shot snapshot
 	for _, op := range s.Operators() {
 		shot.Operators = append(shot.Operators, operatorLine{Name: op.Name, Status: op.Status()})
+	}
+	for _, p := range s.Processes() {
+		name := fmt.Sprintf("%s (pod %s/%s)", p.Project, p.Namespace, p.Name)
+		shot.Operators = append(shot.Operators, operatorLine{Name: name, Status: p.Status})
 	}
 	tables, err := s.Tables(ctx)
 	if err != nil && ctx.Err() == nil { // that it is being stopped is no problem

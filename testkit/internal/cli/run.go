@@ -49,13 +49,13 @@ func (c *command) runWith(ctx context.Context, k *controller, v view, o upOption
 		k.change(func(s *status) { s.News = append(s.News, line) })
 		v.report(line)
 	}
-	k.change(func(s *status) { s.Dirs, s.Context = o.dirs, o.context() })
+	k.change(func(s *status) { s.Dirs, s.Context, s.Bare = o.dirs, o.context(), o.bare })
 	set, err := c.upAssets(ctx, o)
 	if err != nil {
 		return err
 	}
 	box, err := sandbox.Start(ctx, sandbox.Options{
-		Projects: o.projects, Nodes: o.nodes, Assets: set, Existing: o.existing, Dir: k.state.Data,
+		Projects: o.projects, Nodes: o.nodes, Assets: set, Existing: o.existing, Bare: o.bare, Dir: k.state.Data,
 		Report: report, Started: k.started,
 	})
 	if err != nil {

@@ -39,6 +39,7 @@ const (
 type upOptions struct {
 	nodes      int
 	detach     bool
+	bare       bool
 	dirs       []string // absolute
 	projects   []*sandbox.Project
 	existing   *sandbox.Existing // nil for a cluster of its own
@@ -101,6 +102,7 @@ func (c *command) upOptions(ctx context.Context, args []string) (upOptions, erro
 		f.StringVar(&existing, "context", "", "")
 		f.IntVar(&o.nodes, "nodes", 0, "")
 		f.BoolVar(&o.detach, "detach", false, "")
+		f.BoolVar(&o.bare, "bare", false, "")
 	})
 	if err != nil {
 		return o, err
@@ -109,8 +111,8 @@ func (c *command) upOptions(ctx context.Context, args []string) (upOptions, erro
 		return o, usagef("up: --nodes=%d: there cannot be fewer than none", o.nodes)
 	}
 	if existing != "" {
-		if o.nodes > 0 {
-			return o, usagef("up: --nodes is for a cluster of its own: leave it out, or --context")
+		if o.nodes > 0 || o.bare {
+			return o, usagef("up: --nodes and --bare are for a cluster of its own: leave them out, or --context")
 		}
 		if o.existing, err = sandbox.FindExisting(existing); err != nil {
 			return o, usagef("up: %w", err)
@@ -148,6 +150,10 @@ func (c *command) join(ctx context.Context, box client, s status, o upOptions) e
 			where = "in the cluster of context " + s.Context
 		}
 		return fmt.Errorf("a sandbox is already running, %s; stop it first: %s", where, stopCommand())
+	}
+	if s.Bare != o.bare {
+		return fmt.Errorf("a cluster is already running, %s; stop it first: %s",
+			map[bool]string{true: "in which nothing was installed", false: "with its operators installed"}[s.Bare], stopCommand())
 	}
 	if !slices.Equal(s.Dirs, o.dirs) {
 		return fmt.Errorf("a cluster is already running, with other operators (%s); stop it first: %s",
@@ -194,7 +200,7 @@ func (c *command) detach(ctx context.Context, box client, unlock func(), o upOpt
 	if err := os.MkdirAll(box.place.Dir(), 0o700); err != nil {
 		return fmt.Errorf("making a folder for the sandbox: %w", err)
 	}
-	args := []string{"up", "--nodes", strconv.Itoa(o.nodes), "--context", o.context()}
+	args := []string{"up", "--nodes", strconv.Itoa(o.nodes), "--context", o.context(), "--bare=" + strconv.FormatBool(o.bare)}
 	cmd := exec.Command(program, append(args, o.dirs...)...)
 	cmd.Env = append(os.Environ(), background+"="+box.place.Dir())
 	conn, err := box.place.Spawn(ctx, cmd, box.place.File("sandbox.log"))
@@ -248,7 +254,12 @@ func farewellText(s status, stop string) []string {
 	if s.Programs != "" {
 		use += "\n  export PATH=" + s.Programs + ":$PATH"
 	}
-	parts := []string{use, "To stop it: " + stop}
+	parts := []string{use}
+	if s.Bare && len(s.Dirs) > 0 {
+		parts = append(parts, "Nothing is installed. As soon as you install an operator, its pods run as processes here: "+
+			installCommand(s.Dirs[0]))
+	}
+	parts = append(parts, "To stop it: "+stop)
 	if len(s.Hints) > 0 {
 		parts = append(parts, "Things to try:\n\n  "+strings.Join(s.Hints, "\n  "))
 	}
@@ -264,6 +275,14 @@ func stopCommand() string {
 		return "make down"
 	}
 	return "testkit down"
+}
+
+// installCommand is what to type to install the operator in a folder.
+func installCommand(dir string) string {
+	if byMake() {
+		return "make deploy OPERATOR=" + filepath.Base(dir)
+	}
+	return "kubectl apply --server-side -k " + filepath.Join(dir, "config", "default")
 }
 
 // upCommand is what to type, with these arguments of make or of testkit.

@@ -210,7 +210,10 @@ func render(s snapshot, width int) string {
 	}
 	for _, op := range s.Operators {
 		state := fmt.Sprintf("runs as process %d", op.PID)
-		if op.PID == 0 {
+		switch {
+		case op.PID == 0 && op.Restarts == 0:
+			state = "has not started yet"
+		case op.PID == 0:
 			state = "waits to start again"
 		}
 		if op.Restarts > 0 {

@@ -30,7 +30,8 @@ func main() {
 	flag.Parse()
 	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{
 		Metrics: server.Options{BindAddress: *metrics}, HealthProbeBindAddress: *probes,
-		LeaderElection: *elect, LeaderElectionID: "widget",
+		LeaderElection: *elect, LeaderElectionID: "widget", LeaderElectionReleaseOnCancel: true,
+		LeaderElectionNamespace: os.Getenv("LEADER_ELECTION_NAMESPACE"),
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -77,6 +78,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		"lastTransitionTime": time.Now().UTC().Format(time.RFC3339), "observedGeneration": w.GetGeneration(),
 	}
 	if err := unstructured.SetNestedSlice(w.Object, []any{condition}, "status", "conditions"); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := unstructured.SetNestedField(w.Object, os.Getenv("POD"), "status", "by"); err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{}, r.Status().Patch(ctx, w, client.MergeFrom(before))

@@ -1,0 +1,132 @@
+package sandbox
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The flags of addresses, as controller-runtime's scaffolds and package sdk call them.
+const (
+	probeFlag   = "health-probe-bind-address"
+	metricsFlag = "metrics-bind-address"
+)
+
+// A launch is how a container's program is started on this machine.
+type launch struct {
+	args, env []string
+	// probe and metrics are where the program was told to serve them.
+	probe, metrics string
+	// unknown are the variables whose value nobody knows here.
+	unknown []string
+}
+
+// newLaunch makes arguments and environment from those of a container. Flags get the values they have on this machine, as do
+// those of addresses; a program that takes them from the environment finds them there. What fields of the pod are is
+// resolved by field.
+func newLaunch(
+	c *corev1.Container, env []string, flags map[string]string, field func(path string) (string, bool),
+) (launch, error) {
+	l := launch{env: env}
+	var err error
+	if l.probe, err = freeAddress(); err != nil {
+		return l, err
+	}
+	if l.metrics, err = freeAddress(); err != nil {
+		return l, err
+	}
+	local := map[string]string{metricsFlag: l.metrics, probeFlag: l.probe}
+	maps.Copy(local, flags)
+	vars := map[string]string{}
+	for _, v := range c.Env {
+		value, ok := resolve(v, field)
+		if !ok {
+			l.unknown = append(l.unknown, v.Name)
+			continue
+		}
+		vars[v.Name] = expand(value, vars)
+		l.env = append(l.env, v.Name+"="+vars[v.Name])
+	}
+	if len(c.Command) > 1 {
+		l.args = append(l.args, c.Command[1:]...) // the first is the program
+	}
+	l.args = append(l.args, c.Args...)
+	for i := range l.args {
+		l.args[i] = expand(l.args[i], vars)
+	}
+	l.args = localize(l.args, local)
+	for flag, value := range local {
+		if name := strings.ToUpper(strings.ReplaceAll(flag, "-", "_")); vars[name] != off {
+			l.env = append(l.env, name+"="+value)
+		}
+	}
+	return l, nil
+}
+
+// resolve returns the value of a variable if it can be known outside the cluster.
+func resolve(v corev1.EnvVar, field func(path string) (string, bool)) (string, bool) {
+	if v.ValueFrom == nil {
+		return v.Value, true
+	}
+	if ref := v.ValueFrom.FieldRef; ref != nil {
+		return field(ref.FieldPath)
+	}
+	return "", false
+}
+
+var reference = regexp.MustCompile(`\$\$|\$\([-._a-zA-Z][-._a-zA-Z0-9]*\)`)
+
+// expand replaces $(NAME) by the value of a variable, as a kubelet does.
+func expand(text string, vars map[string]string) string {
+	return reference.ReplaceAllStringFunc(text, func(ref string) string {
+		if ref == "$$" {
+			return "$"
+		}
+		if value, ok := vars[ref[2:len(ref)-1]]; ok {
+			return value
+		}
+		return ref
+	})
+}
+
+// off is what flags of addresses are when nothing is to be served.
+const off = "0"
+
+// localize gives flags among the arguments the values they have on this machine. Flags that are not there are left
+// out: nobody knows whether the program has them. What is off stays off.
+func localize(args []string, values map[string]string) []string {
+	var local []string
+	for i := 0; i < len(args); i++ {
+		name, old, inline := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		value, known := values[name]
+		if !known || !strings.HasPrefix(args[i], "-") {
+			local = append(local, args[i])
+			continue
+		}
+		if !inline && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			i++ // the value was an argument of its own
+			old = args[i]
+		}
+		if old == off {
+			value = off
+		}
+		local = append(local, "--"+name+"="+value)
+	}
+	return local
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("looking for a free port: %w", err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		return "", fmt.Errorf("looking for a free port: %w", err)
+	}
+	return address, nil
+}
