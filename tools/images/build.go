@@ -1,24 +1,21 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
-	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
+
+	"github.com/homeostat-dev/homeostat/tools/images/oci"
 )
 
 // What an image is, and the Dockerfile says, too.
@@ -43,7 +40,7 @@ func build(ctx context.Context, dir, version string) (v1.ImageIndex, error) {
 		"org.opencontainers.image.source":   source,
 		"org.opencontainers.image.licenses": licenses,
 	}
-	roots, err := layer(certificates, 0o644, authorities())
+	roots, err := oci.Layer(oci.File{Name: certificates, Mode: 0o644, Data: authorities()})
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +50,7 @@ func build(ctx context.Context, dir, version string) (v1.ImageIndex, error) {
 		if err != nil {
 			return nil, err
 		}
-		executable, err := layer(program, 0o755, binary)
+		executable, err := oci.Layer(oci.File{Name: program, Mode: 0o755, Data: binary})
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +75,9 @@ func compile(ctx context.Context, dir, arch, version string) ([]byte, error) {
 	file := filepath.Join(tmp, "operator")
 	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, flags(version)...), "-o", file, "./cmd")...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOOS=linux", "GOARCH="+arch)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=linux", "GOARCH="+arch,
+		// What somebody prefers for programs of their own would make it another one. These are the defaults:
+		"GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("compiling for %s: %w\n%s", arch, err, bytes.TrimSpace(out))
 	}
@@ -106,53 +105,11 @@ func authorities() []byte {
 	return b.Bytes()
 }
 
-// layer is one file, and the folders that it is in.
-func layer(name string, mode int64, data []byte) (v1.Layer, error) {
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	name = strings.TrimPrefix(name, "/")
-	var folders []string
-	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		folders = append([]string{dir}, folders...)
-	}
-	for _, dir := range folders {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755}); err != nil {
-			return nil, fmt.Errorf("writing a layer: %w", err)
-		}
-	}
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(data))}); err != nil {
-		return nil, fmt.Errorf("writing a layer: %w", err)
-	}
-	if _, err := w.Write(data); err != nil {
-		return nil, fmt.Errorf("writing a layer: %w", err)
-	}
-	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("writing a layer: %w", err)
-	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil },
-		tarball.WithMediaType(types.OCILayer))
-	if err != nil {
-		return nil, fmt.Errorf("compressing a layer: %w", err)
-	}
-	return l, nil
-}
-
 // assemble makes the image for one architecture.
 func assemble(arch string, labels map[string]string, layers ...v1.Layer) (v1.Image, error) {
-	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	image, err := mutate.AppendLayers(image, layers...)
+	image, err := oci.Image(arch, v1.Config{User: user, Entrypoint: []string{program}, Labels: labels}, layers...)
 	if err != nil {
-		return nil, fmt.Errorf("adding the layers: %w", err)
-	}
-	file, err := image.ConfigFile()
-	if err != nil {
-		return nil, fmt.Errorf("reading the configuration: %w", err)
-	}
-	file = file.DeepCopy()
-	file.OS, file.Architecture = "linux", arch
-	file.Config = v1.Config{User: user, Entrypoint: []string{program}, Labels: labels}
-	if image, err = mutate.ConfigFile(image, file); err != nil {
-		return nil, fmt.Errorf("writing the configuration: %w", err)
+		return nil, err //nolint:wrapcheck // it says what
 	}
 	return mutate.Annotations(image, labels).(v1.Image), nil //nolint:forcetypeassert // it returns what it is given
 }

@@ -11,5 +11,7 @@
 // The Dockerfile of an operator makes the same image, but for the certificates: those are Debian's there, and Mozilla's
 // as golang.org/x/crypto/x509roots has them here. A test holds the two to each other.
 //
+// The package oci, which knows no operator, is also what tools/release makes the images of bundles and of the catalog with.
+//
 // This is a module of its own, outside the workspace.
 package main

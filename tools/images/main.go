@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+
+	"github.com/homeostat-dev/homeostat/tools/images/oci"
 )
 
 const usage = `usage: images build -o FOLDER [-version V] OPERATOR...
@@ -63,7 +65,7 @@ func ship(ctx context.Context, dir, folder, version string, registry *string) (s
 	if err != nil {
 		return "", err
 	}
-	if err := write(index, name+":"+version, filepath.Join(folder, name)); err != nil {
+	if err := oci.Write(index, name+":"+version, filepath.Join(folder, name)); err != nil {
 		return "", err
 	}
 	digest, err := index.Digest()
@@ -72,7 +74,7 @@ func ship(ctx context.Context, dir, folder, version string, registry *string) (s
 	}
 	ref := repository + name
 	if registry != nil {
-		if ref, err = push(ctx, index, *registry+name+":"+version); err != nil {
+		if ref, err = oci.Push(ctx, index, *registry+name+":"+version); err != nil {
 			return "", err
 		}
 	}

@@ -1,0 +1,156 @@
+package oci
+
+import (
+	"archive/tar"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+// Write puts an image, or one for several architectures, into a folder, in the layout of OCI, and the same into an archive
+// beside it, whose name has .tar at its end. What was there is replaced when all is written.
+func Write(image partial.WithRawManifest, ref, into string) error {
+	unfinished := into + ".partial"
+	if err := os.RemoveAll(unfinished); err != nil {
+		return fmt.Errorf("making room: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(unfinished) }()
+	folder, err := layout.Write(unfinished, empty.Index)
+	if err != nil {
+		return fmt.Errorf("writing the layout: %w", err)
+	}
+	name := layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": ref})
+	switch image := image.(type) {
+	case v1.ImageIndex:
+		err = folder.AppendIndex(image, name)
+	case v1.Image:
+		err = folder.AppendImage(image, name)
+	default:
+		err = fmt.Errorf("%T is no image", image)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the image: %w", err)
+	}
+	if err := Archive(unfinished, into+".tar"); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(into); err != nil {
+		return fmt.Errorf("making room: %w", err)
+	}
+	if err := os.Rename(unfinished, into); err != nil {
+		return fmt.Errorf("putting the image in place: %w", err)
+	}
+	return nil
+}
+
+// Archive packs a folder, in the order of the names, without times and owners.
+func Archive(dir, file string) (err error) {
+	unfinished := file + ".partial"
+	out, err := os.Create(unfinished)
+	if err != nil {
+		return fmt.Errorf("making the archive: %w", err)
+	}
+	defer func() { _ = os.Remove(unfinished) }()
+	defer func() { _ = out.Close() }()
+	w := tar.NewWriter(out)
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		return addFile(w, dir, path)
+	})
+	if err == nil {
+		err = w.Close()
+	}
+	if err == nil {
+		err = out.Close()
+	}
+	if err == nil {
+		err = os.Rename(unfinished, file)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the archive: %w", err)
+	}
+	return nil
+}
+
+func addFile(w *tar.Writer, dir, path string) error {
+	in, err := os.Open(path)
+	if err != nil {
+		return err //nolint:wrapcheck // Archive does
+	}
+	defer func() { _ = in.Close() }()
+	info, err := in.Stat()
+	if err != nil {
+		return err //nolint:wrapcheck // Archive does
+	}
+	relative, err := filepath.Rel(dir, path)
+	if err != nil {
+		return err //nolint:wrapcheck // Archive does
+	}
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: filepath.ToSlash(relative), Mode: 0o644, Size: info.Size()}
+	if err := w.WriteHeader(header); err != nil {
+		return err //nolint:wrapcheck // Archive does
+	}
+	_, err = io.Copy(w, in)
+	return err //nolint:wrapcheck // Archive does
+}
+
+// Read returns the image in a folder that Write made: a [v1.Image] or a [v1.ImageIndex], whichever was written.
+func Read(folder string) (remote.Taggable, error) {
+	all, err := layout.ImageIndexFromPath(folder)
+	if err != nil {
+		return nil, fmt.Errorf("reading the layout %s: %w", folder, err)
+	}
+	manifest, err := all.IndexManifest()
+	if err != nil {
+		return nil, fmt.Errorf("reading the layout %s: %w", folder, err)
+	}
+	if len(manifest.Manifests) != 1 {
+		return nil, fmt.Errorf("the layout %s has %d images, not one", folder, len(manifest.Manifests))
+	}
+	only := manifest.Manifests[0]
+	var image remote.Taggable
+	if only.MediaType.IsIndex() {
+		image, err = all.ImageIndex(only.Digest)
+	} else {
+		image, err = all.Image(only.Digest)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the image in %s: %w", folder, err)
+	}
+	return image, nil
+}
+
+// Push gives an image to a registry, with the credentials that docker login or podman login stored, and returns the name of
+// the repository.
+func Push(ctx context.Context, image remote.Taggable, to string) (string, error) {
+	ref, err := name.NewTag(to)
+	if err != nil {
+		return "", fmt.Errorf("%q cannot be the name of an image: %w", to, err)
+	}
+	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
+	switch image := image.(type) {
+	case v1.ImageIndex:
+		err = remote.WriteIndex(ref, image, options...)
+	case v1.Image:
+		err = remote.Write(ref, image, options...)
+	default:
+		err = fmt.Errorf("%T is no image", image)
+	}
+	if err != nil {
+		return "", fmt.Errorf("pushing %s: %w", to, err)
+	}
+	return ref.Context().Name(), nil
+}
