@@ -1,18 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -39,8 +36,9 @@ type releases struct {
 	t           *testing.T
 	k           *testkit.K
 	project     *sandbox.Project
-	program     string
+	pods        *sandbox.Pods
 	definitions []*unstructured.Unstructured
+	controller  string // the name of the Deployment
 	kubeconfig  string
 	// takeOwnership is the flag of that name.
 	takeOwnership bool
@@ -58,9 +56,25 @@ func newReleases(t *testing.T, dir string) *releases {
 			r.definitions = append(r.definitions, o)
 		}
 	}
-	if r.program, err = r.project.Build(t.Context()); err != nil {
+	r.controller = find(t, objects, "Deployment").GetName()
+	if _, err = r.project.Build(t.Context()); err != nil { // Helm does not wait for that
 		t.Fatal(err)
 	}
+	if r.pods, err = sandbox.RunPods(t.Context(), r.k.Config, []*sandbox.Project{r.project}, sandbox.PodsOptions{
+		Report: func(line string) { t.Log(line) },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, p := range r.pods.Processes() {
+			if t.Failed() {
+				t.Logf("the end of the log of pod %s/%s:\n%s", p.Namespace, p.Name, p.LogTail())
+			}
+		}
+		if err := r.pods.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
 	r.kubeconfig = r.writeKubeconfig(r.k.Config)
 	return r
 }
@@ -144,40 +158,24 @@ func (r *releases) uninstall(namespace string) {
 	}
 }
 
-// run starts the operator's program as the Deployment in a namespace says, with the rights of its ServiceAccount, and
-// returns a function that ends it. It has to end in order, without having been refused anything. Metrics are served, if
-// they are at all, at the given address.
-func (r *releases) run(home, metrics string) (stop func()) {
+// ranInOrder wants the pods of a namespace to have been refused nothing, and never to have been started again.
+func (r *releases) ranInOrder(home string) {
 	r.t.Helper()
-	c := r.deployment(home).Spec.Template.Spec.Containers[0]
-	args := append(c.Args, //nolint:gocritic // nobody else has this slice
-		"--kubeconfig="+r.writeKubeconfig(r.as(home, r.account(home))),
-		"--leader-election-namespace="+home, // in a pod it is that of the pod
-		"--health-probe-bind-address=0", "--metrics-bind-address="+metrics)
-	var log bytes.Buffer
-	cmd := exec.CommandContext(r.t.Context(), r.program, args...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = os.Environ(), &log, &log
-	for _, v := range c.Env {
-		cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
+	processes := r.processes(home)
+	if len(processes) == 0 {
+		r.t.Fatalf("nothing runs in %s", home)
 	}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = patience
-	if err := cmd.Start(); err != nil {
-		r.t.Fatal(err)
-	}
-	ended := false
-	wait := func() {
-		if ended {
-			return
-		}
-		ended = true
-		_ = cmd.Process.Signal(syscall.SIGTERM) // if it has ended before, Wait says how
-		if err := cmd.Wait(); err != nil || strings.Contains(strings.ToLower(log.String()), "forbidden") || r.t.Failed() {
-			r.t.Errorf("%s %s: %v\n%s", r.project.Name, strings.Join(args, " "), err, &log)
+	for _, p := range processes {
+		log, err := os.ReadFile(p.LogFile)
+		if err != nil || p.Restarts > 0 || strings.Contains(strings.ToLower(string(log)), "forbidden") {
+			r.t.Errorf("pod %s/%s: %v, %d restarts\n%s", p.Namespace, p.Name, err, p.Restarts, log)
 		}
 	}
-	r.t.Cleanup(wait)
-	return wait
+}
+
+// processes are those of the pods in a namespace.
+func (r *releases) processes(home string) []sandbox.PodProcess {
+	return slices.DeleteFunc(r.pods.Processes(), func(p sandbox.PodProcess) bool { return p.Namespace != home })
 }
 
 // as returns the configuration of a client with the rights of a ServiceAccount.
@@ -197,14 +195,6 @@ func (r *releases) as(namespace, name string) *rest.Config {
 // no other.
 func (r *releases) metricsAreServed(home string) {
 	r.t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		r.t.Fatal(err)
-	}
 	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "reader"}}
 	stranger := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "stranger"}}
 	prefix, _ := strings.CutSuffix(r.deployment(home).Name, "-controller")
@@ -215,7 +205,7 @@ func (r *releases) metricsAreServed(home string) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: prefix + "-metrics-reader"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: home, Name: reader.Name}},
 	})
-	stop := r.run(home, address)
+	address := r.processes(home)[0].MetricsAddress
 	r.k.Wait("metrics", func(ctx context.Context) error {
 		return r.fetch(ctx, address, r.as(home, reader.Name).BearerToken, http.StatusOK)
 	})
@@ -226,7 +216,6 @@ func (r *releases) metricsAreServed(home string) {
 			r.t.Error(err)
 		}
 	}
-	stop()
 }
 
 // fetch wants the metrics to be answered with that status.

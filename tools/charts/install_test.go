@@ -20,8 +20,8 @@ import (
 )
 
 // A release from its first day to its last, in a namespace that admits nothing but restricted pods: for all namespaces,
-// upgraded to work in one, removed, installed again. At each stage the operator's program runs with the arguments that
-// the Deployment has and the rights that the ServiceAccount has, and nothing else.
+// upgraded to work in one, removed, installed again. At each stage the pods of the release run, with their arguments and the
+// rights of their ServiceAccount, and nothing else: Helm waits for them.
 func TestLife(t *testing.T) {
 	eachChart(t, func(t *testing.T, dir string) {
 		r := newReleases(t, dir)
@@ -170,20 +170,14 @@ func (r *releases) account(home string) string {
 
 func (r *releases) deployment(home string) *appsv1.Deployment {
 	r.t.Helper()
-	var all appsv1.DeploymentList
-	if err := r.k.Client.List(r.t.Context(), &all, client.InNamespace(home)); err != nil {
-		r.t.Fatal(err)
-	}
-	if len(all.Items) != 1 {
-		r.t.Fatalf("there are %d Deployments in %s, want that of the operator", len(all.Items), home)
-	}
-	return &all.Items[0]
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: r.controller}}
+	r.k.Get(deployment)
+	return deployment
 }
 
-// works runs the operator as the release in a namespace has it, until the samples are ready in another.
+// works waits until the operator of the release in a namespace has made the samples ready in another.
 func (r *releases) works(home, in string) {
 	r.t.Helper()
-	stop := r.run(home, "0")
 	for _, sample := range r.samples(in) {
 		r.k.Apply(sample)
 	}
@@ -191,7 +185,7 @@ func (r *releases) works(home, in string) {
 		r.k.Eventually(sample, testkit.Ready())
 	}
 	r.touched(in)
-	stop()
+	r.ranInOrder(home)
 }
 
 // touched waits until the operator itself has written to each sample of a kind of its own, or to one if it has no kind:

@@ -4,6 +4,8 @@
 // twice drifts, so all of a chart is generated, by the templates in the folder template, and `make verify` fails if it is
 // not what config makes of it (docs/adr/0070). The tests install each chart that there is.
 //
+// The umbrella, a chart with those of all operators in it, is made when they are packaged, and is nowhere else.
+//
 // This is a module of its own, outside the workspace, because it needs Helm.
 package main
 
@@ -13,11 +15,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
 const usage = `usage: charts generate OPERATOR...
-       charts package [-version V] -o FOLDER OPERATOR...
-where OPERATOR is a folder that has a folder config`
+       charts package [-version V] [-images REGISTRY/PREFIX/] [-umbrella NAME] -o FOLDER OPERATOR...
+       charts push -to REGISTRY/PREFIX/ ARCHIVE...
+where OPERATOR is a folder that has a folder config, and ARCHIVE is what charts package printed`
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {
@@ -34,31 +38,55 @@ func run(args []string, out io.Writer) error {
 	case "generate":
 		return each(args[1:], generate)
 	case "package":
-		flags := flag.NewFlagSet("charts package", flag.ContinueOnError)
-		flags.SetOutput(io.Discard)
-		version := flags.String("version", "", "of the chart and of the image; empty means what the chart says")
-		folder := flags.String("o", "", "where the archives are written")
-		if err := flags.Parse(args[1:]); err != nil || *folder == "" {
-			return errors.Join(err, errors.New(usage))
-		}
-		return each(flags.Args(), func(dir string) error {
-			file, err := pack(dir, *folder, *version)
-			if err == nil {
-				_, err = fmt.Fprintln(out, file)
-			}
-			return err
-		})
+		return packageAll(args[1:], out)
+	case "push":
+		return pushAll(args[1:], out)
 	}
 	return errors.New(usage)
 }
 
-func each(dirs []string, do func(dir string) error) error {
-	if len(dirs) == 0 {
+func packageAll(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("charts package", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	var p packaging
+	flags.StringVar(&p.version, "version", "", "of the charts and of the images; empty means what the charts say")
+	flags.StringVar(&p.images, "images", "", "what comes before the names of the images")
+	flags.StringVar(&p.umbrella, "umbrella", "", "the name of a chart with all others in it")
+	flags.StringVar(&p.folder, "o", "", "where the archives are written")
+	if err := flags.Parse(args); err != nil || p.folder == "" || flags.NArg() == 0 {
+		return errors.Join(err, errors.New(usage))
+	}
+	files, err := p.pack(flags.Args())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, strings.Join(files, "\n"))
+	return err //nolint:wrapcheck // nobody reads it
+}
+
+func pushAll(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("charts push", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	to := flags.String("to", "", "what comes before the names of the charts")
+	if err := flags.Parse(args); err != nil || *to == "" {
+		return errors.Join(err, errors.New(usage))
+	}
+	return each(flags.Args(), func(file string) error {
+		ref, err := push(file, *to)
+		if err == nil {
+			_, err = fmt.Fprintln(out, ref)
+		}
+		return err
+	})
+}
+
+func each(args []string, do func(arg string) error) error {
+	if len(args) == 0 {
 		return errors.New(usage)
 	}
-	for _, dir := range dirs {
-		if err := do(dir); err != nil {
-			return fmt.Errorf("%s: %w", dir, err)
+	for _, arg := range args {
+		if err := do(arg); err != nil {
+			return fmt.Errorf("%s: %w", arg, err)
 		}
 	}
 	return nil

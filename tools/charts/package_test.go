@@ -37,7 +37,14 @@ func TestPackage(t *testing.T) {
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		nil, {"install"}, {"generate"}, {"package", operators}, {"package", "-o", t.TempDir()}, {"package", "-x", operators},
+		nil,
+		{"install"},
+		{"generate"},
+		{"package", operators},
+		{"package", "-o", t.TempDir()},
+		{"package", "-x", operators},
+		{"push", operators},
+		{"push", "-to", "registry/"},
 	} {
 		if err := run(args, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), "usage: ") {
 			t.Errorf("charts %v: error %v, want its usage", args, err)
