@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// answerTimeout is how long the cluster may take to say which nodes it has.
+	answerTimeout = 10 * time.Second
+	// establishedTimeout is how long it may take to serve a definition, which takes some tenths of a second.
+	establishedTimeout = 30 * time.Second
+	pollInterval       = 50 * time.Millisecond
+)
+
+// remedy ends what is said of a cluster that will not do.
+const remedy = "make up BARE=1 starts one that will do, and prints which KUBECONFIG to export"
+
+// connect reads the kubeconfig, and refuses a cluster that is not simulated: OLM would be a second one there, and what it
+// installs would run with its rights.
+func (s *session) connect(ctx context.Context) error {
+	if s.file == "" {
+		return errors.New("there is no KUBECONFIG: " + remedy)
+	}
+	rules := &clientcmd.ClientConfigLoadingRules{Precedence: filepath.SplitList(s.file)}
+	var err error
+	s.config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return fmt.Errorf("KUBECONFIG %s names no cluster: %s", s.file, remedy)
+	}
+	if err != nil {
+		return fmt.Errorf("reading KUBECONFIG %s: %w; %s", s.file, err, remedy)
+	}
+	if !local(s.config.Host) {
+		return fmt.Errorf("the cluster at %s is not on this machine, and simulated ones are: %s", s.config.Host, remedy)
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
+		return err //nolint:wrapcheck // never happens
+	}
+	s.config.QPS = -1 // the API server sets the pace
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	var nodes corev1.NodeList
+	if s.client, err = client.New(s.config, client.Options{Scheme: scheme}); err == nil {
+		err = s.client.List(ctx, &nodes)
+	}
+	if err != nil {
+		return fmt.Errorf("the cluster at %s does not say which nodes it has (%w): %s", s.config.Host, err, remedy)
+	}
+	if len(nodes.Items) == 0 {
+		return fmt.Errorf("the cluster at %s has no nodes: %s", s.config.Host, remedy)
+	}
+	for _, node := range nodes.Items {
+		if !strings.HasPrefix(node.Status.NodeInfo.ContainerRuntimeVersion, "kwok://") {
+			return fmt.Errorf("node %s of the cluster at %s is not simulated: %s", node.Name, s.config.Host, remedy)
+		}
+	}
+	return nil
+}
+
+// local says whether an API server is on the loopback interface.
+func local(host string) bool {
+	u, err := url.Parse(host)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// install creates what is not there, and returns when the cluster serves the kinds that are defined.
+func (s *session) install(ctx context.Context, objects []client.Object) error {
+	for _, o := range objects {
+		if err := client.IgnoreAlreadyExists(s.client.Create(ctx, o)); err != nil {
+			return fmt.Errorf("installing %s: %w", o.GetName(), err)
+		}
+	}
+	served := func(ctx context.Context) (bool, error) {
+		var crds apiextensionsv1.CustomResourceDefinitionList
+		if err := s.client.List(ctx, &crds); err != nil {
+			return false, fmt.Errorf("looking for the definitions: %w", err)
+		}
+		established := 0
+		for _, crd := range crds.Items {
+			for _, c := range crd.Status.Conditions {
+				if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
+					established++
+				}
+			}
+		}
+		return established == len(crds.Items), nil
+	}
+	if err := wait.PollUntilContextTimeout(ctx, pollInterval, establishedTimeout, true, served); err != nil {
+		return fmt.Errorf("waiting until the cluster serves OLM's kinds: %w", err)
+	}
+	return nil
+}

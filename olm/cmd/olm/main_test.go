@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/homeostat-dev/homeostat/olm/internal/programs"
+	"github.com/homeostat-dev/homeostat/olm/internal/stage"
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/sandbox"
+)
+
+const repository = "../../.."
+
+func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{Workloads: true, Private: true}) }
+
+// What the command says to do next works: the manifests are applied as they are, and the operator works. When it is
+// interrupted nothing is left of it.
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	for version, c := range map[string]struct {
+		args, programs []string
+	}{
+		"v0": {nil, []string{"catalog", "olm"}},
+		"v1": {[]string{"-v1"}, []string{"catalogd", "operator-controller"}},
+	} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t, testkit.Private())
+			k.Timeout = 3 * time.Minute
+			project := runPods(t, k)
+			interrupt, ended := start(t, k, c.args...)
+
+			for _, name := range []string{"catalog", "database"} {
+				objects, err := stage.Read(filepath.Join(repository, "olm/install", version, name+".yaml"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, o := range objects {
+					k.Apply(o)
+				}
+			}
+			sample, err := stage.Sample(project, k.Namespace, "sample")
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.Wait("the kind of the sample", func(context.Context) error {
+				kind := sample.GroupVersionKind()
+				_, err := k.Client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+				return err
+			})
+			k.Apply(sample)
+			k.Eventually(sample, testkit.Ready())
+
+			if running := children(t, c.programs); len(running) != len(c.programs) {
+				t.Errorf("of %v these run: %v", c.programs, running)
+			}
+			interrupt()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if running := children(t, c.programs); len(running) > 0 {
+				t.Errorf("these are left: %v", running)
+			}
+		})
+	}
+}
+
+// If OLM ends by itself, the command does, too. It names the folder that has the logs, and leaves it. No other test runs
+// meanwhile.
+func TestEnd(t *testing.T) {
+	k := testkit.New(t, testkit.Private())
+	k.Timeout = time.Minute
+	_, ended := start(t, k)
+	for id := range children(t, []string{"catalog"}) {
+		pid, err := strconv.Atoi(id)
+		if err := errors.Join(err, syscall.Kill(pid, syscall.SIGTERM)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case err := <-ended:
+		why, dir, _ := strings.Cut(fmt.Sprint(err), "; all that was said is in ")
+		if _, there := os.Stat(filepath.Join(dir, "catalog.log")); there != nil || !strings.Contains(why, "catalog has ended") {
+			t.Errorf("%v; %v", err, there)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	case <-time.After(k.Timeout):
+		t.Error("it runs on")
+	}
+}
+
+// runPods runs the pods of the operator database, as make up BARE=1 does.
+func runPods(t *testing.T, k *testkit.K) *sandbox.Project {
+	t.Helper()
+	project, err := sandbox.Load(t.Context(), filepath.Join(repository, "operators/database"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := sandbox.RunPods(t.Context(), k.Config, []*sandbox.Project{project}, sandbox.PodsOptions{
+		Report: func(line string) { t.Log(line) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := pods.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return project
+}
+
+// start runs the command, and returns when it says what to do next.
+func start(t *testing.T, k *testkit.K, args ...string) (interrupt func(), ended <-chan error) {
+	t.Helper()
+	file, err := programs.Kubeconfig(t.TempDir(), k.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	result, out, gone := make(chan error, 1), &output{}, make(chan struct{})
+	go func() {
+		defer close(gone)
+		result <- run(ctx, append(args, "-root", repository, "-kubeconfig", file), out)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-gone
+		t.Log(out)
+	})
+	k.Wait("the command to say what is next", func(context.Context) error {
+		select {
+		case <-gone:
+			t.Fatal("it has ended: ", <-result)
+		default:
+		}
+		if !strings.Contains(out.String(), "kubectl apply") {
+			return fmt.Errorf("it says %q", out)
+		}
+		return nil
+	})
+	return cancel, result
+}
+
+// output may be written to and read at the same time.
+type output struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buffer.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buffer.String()
+}
+
+// children are the processes that this one has started from programs with these names, by their id, where there is /proc.
+func children(t *testing.T, names []string) map[string]string {
+	t.Helper()
+	if _, err := os.Stat("/proc/self/exe"); err != nil {
+		t.Skip("this machine does not say which processes there are")
+	}
+	files, err := filepath.Glob("/proc/[0-9]*/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, file := range files {
+		status, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(status), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid())) {
+			continue // it has ended, or is somebody else's
+		}
+		program, err := os.Readlink(filepath.Join(filepath.Dir(file), "exe"))
+		if name := filepath.Base(program); err == nil && slices.Contains(names, name) {
+			all[filepath.Base(filepath.Dir(file))] = name
+		}
+	}
+	return all
+}

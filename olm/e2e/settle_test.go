@@ -1,0 +1,83 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	stages "github.com/homeostat-dev/homeostat/olm/internal/stage"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// ready waits until OLM has connected to a catalog.
+func ready(k *testkit.K, source *v1alpha1.CatalogSource) {
+	k.Eventually(source, testkit.Match("connected", func(s *v1alpha1.CatalogSource) bool {
+		return s.Status.GRPCConnectionState != nil && s.Status.GRPCConnectionState.LastObservedState == "READY" &&
+			(s.Spec.Address == "" || s.Status.GRPCConnectionState.Address == s.Spec.Address)
+	}))
+}
+
+// settled waits until OLM is done with all Subscriptions, at these versions by package.
+func settled(k *testkit.K, want map[string]string) {
+	steady(k, fmt.Sprintf("OLM to settle at %v", want), func(ctx context.Context) error { return look(ctx, k.Client, want) })
+}
+
+// steady waits for a condition that OLM brings about. It passes through Succeeded more than once on its way, so what counts
+// is what still holds two seconds later.
+func steady(k *testkit.K, what string, done func(context.Context) error) {
+	const still = 2 * time.Second
+	var since time.Time
+	k.Wait(what, stages.Calmly(func(ctx context.Context) error {
+		if err := done(ctx); err != nil {
+			since = time.Time{}
+			return err
+		}
+		if since.IsZero() {
+			since = time.Now()
+		}
+		if held := time.Since(since); held < still {
+			return fmt.Errorf("it holds for %v", held)
+		}
+		return nil
+	}))
+}
+
+func look(ctx context.Context, c client.Client, want map[string]string) error {
+	var subscriptions v1alpha1.SubscriptionList
+	if err := c.List(ctx, &subscriptions); err != nil {
+		return err
+	}
+	for _, s := range subscriptions.Items {
+		csv := s.Spec.Package + ".v" + want[s.Spec.Package]
+		if s.Status.InstalledCSV != csv || s.Status.State != v1alpha1.SubscriptionStateAtLatest {
+			return fmt.Errorf("%s is %s with %q, want %s; %+v",
+				s.Name, s.Status.State, s.Status.InstalledCSV, csv, s.Status.Conditions)
+		}
+	}
+	var versions v1alpha1.ClusterServiceVersionList
+	var plans v1alpha1.InstallPlanList
+	if err := errors.Join(c.List(ctx, &versions), c.List(ctx, &plans)); err != nil {
+		return err
+	}
+	versions.Items = slices.DeleteFunc(versions.Items, func(v v1alpha1.ClusterServiceVersion) bool { return v.IsCopied() })
+	for _, v := range versions.Items {
+		if v.Status.Phase != v1alpha1.CSVPhaseSucceeded {
+			return fmt.Errorf("%s is %s: %s", v.Name, v.Status.Phase, v.Status.Message)
+		}
+	}
+	for _, p := range plans.Items {
+		if p.Status.Phase != v1alpha1.InstallPlanPhaseComplete {
+			return fmt.Errorf("InstallPlan %s is %s: %+v", p.Name, p.Status.Phase, p.Status.Conditions)
+		}
+	}
+	if len(subscriptions.Items) != len(want) || len(versions.Items) != len(want) {
+		return fmt.Errorf("there are %d Subscriptions and %d versions, want %d",
+			len(subscriptions.Items), len(versions.Items), len(want))
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package e2e_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/olm"
+	stages "github.com/homeostat-dev/homeostat/olm/internal/stage"
+	"github.com/homeostat-dev/homeostat/olm/internal/v0"
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/sandbox"
+)
+
+// A stage is a cluster with a real OLM in it, a catalog, and pods that run the operators.
+type stage struct {
+	t        *testing.T
+	k        *testkit.K
+	began    time.Time
+	projects map[string]*sandbox.Project // by the name of the operator
+	versions stages.Versions
+	pods     *sandbox.Pods
+	observer *stages.Observer
+	olm      *v0.OLM
+	end      func() // of the catalog that is offered
+}
+
+func newStage(t *testing.T, opts ...testkit.Option) *stage {
+	t.Helper()
+	s := &stage{t: t, k: testkit.New(t, opts...), began: time.Now(), projects: map[string]*sandbox.Project{}, end: func() {}}
+	s.k.Timeout = 3 * time.Minute
+	var err error
+	if s.versions, err = stages.NewVersions(released, bundles); err != nil {
+		t.Fatal(err)
+	}
+	if s.observer, err = stages.NewObserver(t.Context(), s.k.Client, s.k.Config, s.k.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	var all []*sandbox.Project
+	for _, name := range names(t) {
+		project, err := sandbox.Load(t.Context(), filepath.Join(operators, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.projects[name] = project
+		all = append(all, project)
+	}
+	s.pods, err = sandbox.RunPods(t.Context(), s.k.Config, all, sandbox.PodsOptions{
+		Program: former.Program, Report: func(line string) { t.Log(line) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.pods.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	dir := t.TempDir()
+	s.olm, err = v0.Start(t.Context(), s.k.Config, v0.Options{
+		Programs: "../programs", Bundles: olm.In(released, bundles), Dir: dir, Notice: say,
+		Patience: 10 * time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.olm.Stop)
+	s.olm.Watch(t)
+	s.did("OLM runs")
+	return s
+}
+
+// did says how long it took until now.
+func (s *stage) did(what string) {
+	s.t.Helper()
+	s.t.Logf("%3.0f s: %s", time.Since(s.began).Seconds(), what)
+}
+
+// serve has the catalog say what versions there are from now on.
+func (s *stage) serve(catalog *declcfg.DeclarativeConfig) (address string) {
+	s.t.Helper()
+	s.end()
+	address, end, err := v0.Serve(s.t.Context(), catalog, s.t.TempDir())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(end)
+	s.end = end
+	s.olm.Lead("homeostat.olm.svc:50051", address)
+	return address
+}
+
+// settle waits until each operator is there in that version, and nothing else is to be done.
+func (s *stage) settle(version string) {
+	s.t.Helper()
+	settled(s.k, s.all(version))
+	s.did("all operators are at " + version)
+}
+
+// all are the packages of all operators, at a version.
+func (s *stage) all(version string) map[string]string {
+	want := map[string]string{}
+	for name := range s.projects {
+		want[name+"-operator"] = version
+	}
+	return want
+}
+
+// csv is an operator in a version, as it is installed.
+func (s *stage) csv(name, version string) *v1alpha1.ClusterServiceVersion {
+	s.t.Helper()
+	csv := &v1alpha1.ClusterServiceVersion{}
+	csv.Name, csv.Namespace = name+"-operator.v"+version, name+"-operator"
+	s.k.Get(csv)
+	return csv
+}
+
+// uninstall removes operators as docs/install.md says, and expects these objects, the definitions and what belongs to
+// objects to be there still.
+func (s *stage) uninstall(version string, objects []client.Object) {
+	s.t.Helper()
+	before := s.atRest()
+	var deployments []client.Object
+	for name := range s.projects {
+		csv := s.csv(name, version)
+		for _, owned := range csv.Spec.CustomResourceDefinitions.Owned {
+			crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: owned.Name}}
+			s.k.Get(crd)
+			objects = append(objects, crd)
+		}
+		deployments = append(deployments, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+			Name: csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Name, Namespace: csv.Namespace,
+		}})
+		s.k.Delete(&v1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: csv.Namespace}})
+		s.k.Delete(csv)
+	}
+	for _, d := range deployments {
+		s.k.Eventually(d, testkit.Gone())
+	}
+	if diff := cmp.Diff(before, s.atRest()); diff != "" {
+		s.t.Errorf("uninstalling changed what belongs to objects, -was +is:\n%s", diff)
+	}
+	for _, o := range objects {
+		uid := o.GetUID()
+		s.k.Get(o)
+		if o.GetUID() != uid || o.GetDeletionTimestamp() != nil {
+			s.t.Errorf("%s was %s and is %s, being deleted since %v", o.GetName(), uid, o.GetUID(), o.GetDeletionTimestamp())
+		}
+	}
+	s.did("version " + version + " is uninstalled")
+}
+
+// apply applies what a manifest of the installation has.
+func (s *stage) apply(name string) {
+	s.t.Helper()
+	objects, err := stages.Read(filepath.Join(manifests, name+".yaml"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, o := range objects {
+		s.k.Apply(o)
+	}
+}
+
+// subscribe installs all operators with the manifests.
+func (s *stage) subscribe() {
+	s.t.Helper()
+	for name := range s.projects {
+		s.apply(name)
+	}
+}
+
+// catalogOf is the catalog of all operators, with all versions up to the given one, and those in further bundles: their
+// folders by their images.
+func catalogOf(t *testing.T, last string, flavour olm.Flavour, further map[string]string) *declcfg.DeclarativeConfig {
+	t.Helper()
+	merged := &declcfg.DeclarativeConfig{}
+	for _, name := range names(t) {
+		data, err := os.ReadFile(filepath.Join(templates, name+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _, found := strings.Cut(string(data), "-bundle:v"+last+"\n")
+		if !found {
+			t.Fatalf("the template of %s has no version %s", name, last)
+		}
+		var text strings.Builder
+		text.WriteString(before + "-bundle:v" + last + "\n")
+		for image := range further {
+			if strings.HasPrefix(image, "homeostat/"+name+"-bundle:") {
+				text.WriteString("    - image: " + image + "\n")
+			}
+		}
+		file := filepath.Join(t.TempDir(), name+".yaml")
+		if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		catalog, err := olm.Render(t.Context(), file, func(image string) (string, error) {
+			if dir := further[image]; dir != "" {
+				return dir, nil
+			}
+			return olm.In(released, bundles)(image)
+		}, flavour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		merged.Merge(catalog)
+	}
+	return merged
+}

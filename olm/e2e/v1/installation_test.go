@@ -1,0 +1,237 @@
+package v1_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/homeostat-dev/homeostat/olm"
+	"github.com/homeostat-dev/homeostat/olm/internal/stage"
+	"github.com/homeostat-dev/homeostat/olm/internal/v1"
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+// installation is an operator that is installed by OLM.
+type installation struct {
+	t    *testing.T
+	k    *testkit.K
+	name string // of the operator
+	home string // the namespace that it is installed in
+	olm  *v1.OLM
+	stage.Versions
+	made      map[string]string // folders of bundles that are made here, by version
+	catalog   *unstructured.Unstructured
+	applied   []*unstructured.Unstructured // the manifests, the extension among them
+	extension *unstructured.Unstructured
+}
+
+// newInstallation is one of an operator, by an OLM that others may use, too.
+func newInstallation(t *testing.T, k *testkit.K, with *v1.OLM, name string) *installation {
+	t.Helper()
+	versions, err := stage.NewVersions(released, bundles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &installation{
+		t: t, k: k, name: name, home: name + "-operator", olm: with, Versions: versions, made: map[string]string{},
+	}
+}
+
+// dir is the folder of the bundle that an image is made of.
+func (i *installation) dir(ref string) (string, error) {
+	if dir := i.made[ref[strings.LastIndex(ref, ":v")+2:]]; dir != "" {
+		return dir, nil
+	}
+	return olm.In(released, bundles)(ref)
+}
+
+// csv is what a version of the operator is, and needs.
+func (i *installation) csv(version string) *v1alpha1.ClusterServiceVersion {
+	i.t.Helper()
+	dir, err := i.dir(olm.Repository + i.name + "-bundle:v" + version)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "manifests", i.name+"-operator.clusterserviceversion.yaml"))
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	csv := &v1alpha1.ClusterServiceVersion{}
+	if err := yaml.Unmarshal(data, csv); err != nil {
+		i.t.Fatal(err)
+	}
+	return csv
+}
+
+// render is the catalog of the operator with all versions up to one of the template, or all of the template and those that
+// were made here: what people may have is never left out.
+func (i *installation) render(last string) *declcfg.DeclarativeConfig {
+	i.t.Helper()
+	text, err := os.ReadFile(filepath.Join(templates, i.name+".yaml"))
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	end := []byte("-bundle:v" + last + "\n")
+	if before, _, found := bytes.Cut(text, end); found {
+		text = slices.Concat(before, end)
+	} else {
+		for version := range i.made {
+			text = fmt.Appendf(text, "    - image: %s%s-bundle:v%s\n", olm.Repository, i.name, version)
+		}
+	}
+	file := filepath.Join(i.t.TempDir(), "template.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		i.t.Fatal(err)
+	}
+	catalog, err := olm.Render(i.t.Context(), file, i.dir, olm.Published)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return catalog
+}
+
+// publish pushes a catalog, and all bundles that it names, and returns its image.
+func publish(t *testing.T, to *v1.OLM, tag string, find olm.Bundles, catalogs map[string]*declcfg.DeclarativeConfig) string {
+	t.Helper()
+	ref, err := to.Publish(t.Context(), catalogs, find, tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+// offer has OLM know a catalog of the operator with all versions up to this one.
+func (i *installation) offer(version string) {
+	i.t.Helper()
+	ref := publish(i.t, i.olm, i.name+"-"+version, i.dir, map[string]*declcfg.DeclarativeConfig{i.name: i.render(version)})
+	if i.catalog == nil {
+		i.catalog = addCatalog(i.t, i.k, "homeostat-"+i.name, ref)
+		return
+	}
+	i.k.Update(i.catalog, func() { setRef(i.t, i.catalog, ref) })
+	served(i.k, i.catalog)
+}
+
+// addCatalog applies the manifest of the catalog, with the image that is here.
+func addCatalog(t *testing.T, k *testkit.K, name, ref string) *unstructured.Unstructured {
+	t.Helper()
+	objects, err := stage.Read(filepath.Join(manifests, "catalog.yaml"))
+	if err != nil || len(objects) != 1 {
+		t.Fatal(len(objects), err)
+	}
+	catalog := objects[0]
+	catalog.SetName(name)
+	setRef(t, catalog, ref)
+	k.Apply(catalog)
+	served(k, catalog)
+	return catalog
+}
+
+// removeCatalog removes one while OLM is there to let go of it.
+func removeCatalog(k *testkit.K, catalog *unstructured.Unstructured) {
+	k.Delete(catalog)
+	k.Eventually(catalog, testkit.Gone())
+}
+
+func setRef(t *testing.T, catalog *unstructured.Unstructured, ref string) {
+	t.Helper()
+	if err := unstructured.SetNestedField(catalog.Object, ref, "spec", "source", "image", "ref"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// served waits until OLM serves a catalog as it is now.
+func served(k *testkit.K, catalog *unstructured.Unstructured) {
+	k.Eventually(catalog, testkit.Match("served", func(u *unstructured.Unstructured) bool {
+		serving, progressing := condition(u, "Serving"), condition(u, "Progressing")
+		return serving != nil && serving.Status == metav1.ConditionTrue && serving.ObservedGeneration == u.GetGeneration() &&
+			progressing != nil && progressing.Reason == "Succeeded" && progressing.ObservedGeneration == u.GetGeneration()
+	}))
+}
+
+// condition is one of those in the status of an object, or nil.
+func condition(u *unstructured.Unstructured, kind string) *metav1.Condition {
+	var typed struct {
+		Status struct {
+			Conditions []metav1.Condition `json:"conditions"`
+		} `json:"status"`
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &typed); err != nil {
+		return nil
+	}
+	return apimeta.FindStatusCondition(typed.Status.Conditions, kind)
+}
+
+// install applies the manifests of the operator.
+func (i *installation) install() {
+	i.t.Helper()
+	objects, err := stage.Read(filepath.Join(manifests, i.name+".yaml"))
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.applied = objects
+	for _, o := range objects {
+		i.k.Apply(o)
+		if o.GetKind() == "ClusterExtension" {
+			i.extension = o
+		}
+	}
+}
+
+// settles waits until a version is installed, and nothing is left to do.
+func (i *installation) settles(version string) {
+	i.t.Helper()
+	i.k.Eventually(i.extension, testkit.Match("installed at "+version, func(u *unstructured.Unstructured) bool {
+		installed, progressing := condition(u, "Installed"), condition(u, "Progressing")
+		return i.installed(u) == version && installed.Status == metav1.ConditionTrue && progressing != nil &&
+			progressing.Status == metav1.ConditionTrue && progressing.Reason == "Succeeded"
+	}))
+	for _, crd := range i.definitions(version) {
+		i.k.Eventually(crd, testkit.Condition("Established", metav1.ConditionTrue))
+	}
+	d := i.workload(version)
+	i.k.Get(d)
+	got, want := d.Spec.Template.Spec.Containers[0].Image, i.deployment(version).Spec.Template.Spec.Containers[0].Image
+	if got != want || !strings.Contains(got, "@sha256:") {
+		i.t.Errorf("the Deployment has the image %s, want %s with its digest", got, want)
+	}
+}
+
+// installed is the version that OLM says is installed.
+func (i *installation) installed(u *unstructured.Unstructured) string {
+	version, _, _ := unstructured.NestedString(u.Object, "status", "install", "bundle", "version")
+	return version
+}
+
+func (i *installation) deployment(version string) v1alpha1.StrategyDeploymentSpec {
+	return i.csv(version).Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0]
+}
+
+// workload names the Deployment of a version.
+func (i *installation) workload(version string) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: i.deployment(version).Name, Namespace: i.home}}
+}
+
+// definitions name those of the kinds of a version.
+func (i *installation) definitions(version string) []client.Object {
+	var all []client.Object
+	for _, owned := range i.csv(version).Spec.CustomResourceDefinitions.Owned {
+		all = append(all, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: owned.Name}})
+	}
+	return all
+}

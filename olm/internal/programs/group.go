@@ -1,0 +1,148 @@
+package programs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// A Group is programs that run together, and fails if one of them ends by itself. Its methods may be called from several
+// goroutines.
+type Group struct {
+	dir    string
+	failed chan struct{}
+
+	mu      sync.Mutex
+	why     error
+	stopped bool
+	stops   []func()
+}
+
+// NewGroup returns one without programs. What they print goes to NAME.log in an existing folder.
+func NewGroup(dir string) *Group { return &Group{dir: dir, failed: make(chan struct{})} }
+
+// Launch starts a program, which Stop ends. If it ends by itself because an address is taken, which may be one of its
+// arguments that was free a moment ago, it is started again with other arguments, up to three times.
+func (g *Group) Launch(program string, args func() ([]string, error), env ...string) error {
+	const further = 3
+	return g.launch(further, program, args, env)
+}
+
+func (g *Group) launch(further int, program string, args func() ([]string, error), env []string) error {
+	list, err := args()
+	if err != nil {
+		return err
+	}
+	stop, err := Start(g.dir, program, list, func(err error) {
+		if further > 0 && strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
+			err = g.launch(further-1, program, args, env)
+		}
+		if err != nil {
+			g.fail(err)
+		}
+	}, env...)
+	if err != nil {
+		return err
+	}
+	g.AtStop(stop)
+	return nil
+}
+
+// AtStop has Stop call a function, before those that it was given earlier, or calls it if the group has stopped.
+func (g *Group) AtStop(do func()) {
+	g.mu.Lock()
+	stopped := g.stopped
+	if !stopped {
+		g.stops = append(g.stops, do)
+	}
+	g.mu.Unlock()
+	if stopped {
+		do()
+	}
+}
+
+// Stop ends all programs. It may be called more than once.
+func (g *Group) Stop() {
+	g.mu.Lock()
+	stops := g.stops
+	g.stopped, g.stops = true, nil
+	g.mu.Unlock()
+	for _, stop := range slices.Backward(stops) {
+		stop()
+	}
+}
+
+func (g *Group) fail(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.why == nil { // one reason is enough
+		g.why = err
+		close(g.failed)
+	}
+}
+
+// Failed is closed when one of the programs has ended by itself.
+func (g *Group) Failed() <-chan struct{} { return g.failed }
+
+// Err says which program has ended by itself, and what it said last. It is nil as long as all run.
+func (g *Group) Err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.why
+}
+
+// A Test is a *testing.T.
+type Test interface {
+	Helper()
+	Error(args ...any)
+	Log(args ...any)
+	Failed() bool
+	Cleanup(do func())
+}
+
+// Watch fails a test, with the reason, at the moment when the group fails. If the test has failed in the end, for whatever
+// reason, it logs the last that the programs printed.
+func (g *Group) Watch(t Test) {
+	t.Helper()
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-g.failed:
+			t.Error(g.Err())
+		case <-over:
+		}
+	}()
+	t.Cleanup(func() {
+		close(over)
+		<-done
+		if t.Failed() {
+			t.Log(g.logs())
+		}
+	})
+}
+
+// logs are the last lines of each log.
+func (g *Group) logs() string {
+	const enough = 20
+	files, err := filepath.Glob(filepath.Join(g.dir, "*.log"))
+	errs := []error{err}
+	var text strings.Builder
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		errs = append(errs, err)
+		lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
+		_, _ = fmt.Fprintf(&text, "the end of %s:\n%s\n", filepath.Base(file),
+			bytes.Join(lines[max(0, len(lines)-enough):], []byte("\n")))
+	}
+	if err := errors.Join(errs...); err != nil {
+		_, _ = fmt.Fprintln(&text, err)
+	}
+	return text.String()
+}

@@ -1,0 +1,164 @@
+package programs_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/homeostat-dev/homeostat/olm/internal/programs"
+)
+
+// A program that ends by itself says why, and one that is stopped says nothing.
+func TestStart(t *testing.T) {
+	t.Parallel()
+	why := make(chan error, 1)
+	script := []string{"-c", "echo one; echo it is broken; exit 3"}
+	stop, err := programs.Start(t.TempDir(), "/bin/sh", script, func(err error) { why <- err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := (<-why).Error()
+	for _, want := range []string{"sh has ended by itself", "exit status 3", "it is broken"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q, want %q", said, want)
+		}
+	}
+	stop() // which is allowed
+
+	stop, err = programs.Start(t.TempDir(), "/bin/sleep", []string{"600"}, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+}
+
+// A program is started again if its address is taken, a few times.
+func TestLaunch(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		taken  int
+		starts int
+		want   string
+	}{
+		"free":         {0, 1, "it is broken"},
+		"taken once":   {1, 2, "it is broken"},
+		"always taken": {9, 4, "bind: address already in use"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := programs.NewGroup(t.TempDir())
+			t.Cleanup(g.Stop)
+			starts := 0
+			err := g.Launch("/bin/sh", func() ([]string, error) {
+				starts++
+				if starts <= c.taken {
+					return []string{"-c", "echo listen tcp 127.0.0.1:1: bind: address already in use; exit 1"}, nil
+				}
+				return []string{"-c", "echo it is broken; exit 1"}, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-g.Failed()
+			if err := g.Err(); starts != c.starts || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%d starts, %v; want %d, %q", starts, err, c.starts, c.want)
+			}
+		})
+	}
+
+	g := programs.NewGroup(t.TempDir())
+	err := g.Launch("/bin/true", func() ([]string, error) { return nil, errors.New("there is no port") })
+	if err == nil || err.Error() != "there is no port" {
+		t.Error(err)
+	}
+}
+
+// A group that is stopped ends its programs, those too that are started at that moment, and has not failed.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	g := programs.NewGroup(t.TempDir())
+	var said []string
+	sleep := func() ([]string, error) { return []string{"600"}, nil }
+	g.AtStop(func() { said = append(said, "first") })
+	if err := g.Launch("/bin/sleep", sleep); err != nil {
+		t.Fatal(err)
+	}
+	g.AtStop(func() { said = append(said, "last") })
+	g.Stop()
+	g.Stop()
+	if err := g.Launch("/bin/sleep", sleep); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(said, " "); got != "last first" || g.Err() != nil {
+		t.Errorf("%s, %v", got, g.Err())
+	}
+}
+
+// A test is told at once that a program has ended, and in the end, if it has failed, what the programs printed.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script string
+		fails  bool // by itself
+		want   []string
+		not    string
+	}{
+		"all is well":              {"exec sleep 600", false, nil, "hello"},
+		"the test fails":           {"exec sleep 600", true, []string{"the end of old.log:\nhello"}, "has ended"},
+		"the program fails":        {"exit 3", false, []string{"sh has ended by itself (exit status 3)", "sh.log", "hello"}, ""},
+		"it has said a great deal": {"seq 1 99; exit 3", false, []string{"sh.log:\n80\n81"}, "79"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "old.log"), []byte("hello\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			g := programs.NewGroup(dir)
+			t.Cleanup(g.Stop)
+			test := &told{failed: c.fails, now: make(chan struct{})}
+			g.Watch(test)
+			if err := g.Launch("/bin/sh", func() ([]string, error) { return []string{"-c", c.script}, nil }); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(c.script, "exit") {
+				<-test.now // while the test runs
+			}
+			test.end()
+			said := test.said.String()
+			for _, want := range c.want {
+				if !strings.Contains(said, want) {
+					t.Errorf("%q, want %q", said, want)
+				}
+			}
+			if c.not != "" && strings.Contains(said, c.not) || c.want == nil && said != "" {
+				t.Errorf("it says %q", said)
+			}
+		})
+	}
+}
+
+// told is a test that keeps what it is told.
+type told struct {
+	said   strings.Builder
+	failed bool
+	now    chan struct{} // is closed by the first error
+	end    func()
+}
+
+func (*told) Helper() {}
+
+func (t *told) Cleanup(do func()) { t.end = do }
+
+func (t *told) Failed() bool { return t.failed }
+
+func (t *told) Log(args ...any) { _, _ = fmt.Fprintln(&t.said, args...) }
+
+func (t *told) Error(args ...any) {
+	t.Log(args...)
+	t.failed = true
+	close(t.now)
+}

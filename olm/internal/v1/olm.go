@@ -1,0 +1,169 @@
+// Package v1 runs a real OLM v1 beside a cluster with simulated nodes: its two programs are processes on this machine,
+// and pull catalogs and bundles from a registry in this process, as they do in a cluster from one that people have.
+package v1
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/olm/internal/programs"
+	"github.com/homeostat-dev/homeostat/olm/internal/stage"
+)
+
+// Namespace is that of OLM.
+const Namespace = "olmv1-system"
+
+// Module is what OLM is built of.
+const Module = "github.com/operator-framework/operator-controller"
+
+// Objects are what a cluster has to have before OLM runs: its definitions, and its namespace. The folder is that of the
+// module that names the programs.
+func Objects(ctx context.Context, programs string) ([]client.Object, error) {
+	objects, err := Definitions(ctx, programs, Module, "config/base/*/crd/bases")
+	if err != nil {
+		return nil, err
+	}
+	return append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}), nil
+}
+
+// Definitions are those in some folders of a version of OLM, from the cache of the go command, as the go.mod in a folder
+// says.
+func Definitions(ctx context.Context, dir, module, folders string) ([]client.Object, error) {
+	cmd := exec.CommandContext(ctx, "go", "-C", dir, "mod", "download", "-json", module)
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	out, err := cmd.Output()
+	var downloaded struct {
+		Dir   string `json:"dir"`
+		Error string `json:"error"`
+	}
+	if err := errors.Join(err, json.Unmarshal(out, &downloaded)); err != nil {
+		return nil, fmt.Errorf("downloading %s: %w %s", module, err, downloaded.Error)
+	}
+	files, err := filepath.Glob(filepath.Join(downloaded.Dir, folders, "*.yaml"))
+	if kinds := 2; err != nil || len(files) != kinds {
+		return nil, fmt.Errorf("%s has the definitions %v, %w", module, files, err)
+	}
+	var all []client.Object
+	for _, file := range files {
+		objects, err := stage.Read(file)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // names the file
+		}
+		for _, o := range objects {
+			all = append(all, o)
+		}
+	}
+	return all, nil
+}
+
+// Options say how OLM runs.
+type Options struct {
+	// Programs is the folder of the module that names the programs.
+	Programs string
+	// Dir is an existing folder for what OLM writes. Its logs stay there, what it unpacks does not.
+	Dir string
+	// Notice is told what takes time.
+	Notice func(string)
+}
+
+// An OLM is a real OLM with a registry. Its methods may be called from several goroutines.
+type OLM struct {
+	*programs.Group
+	registry *images
+}
+
+// Start starts OLM, whose Objects are in the cluster. It builds the programs the first time, which takes minutes.
+func Start(ctx context.Context, cfg *rest.Config, o Options) (*OLM, error) {
+	bin, err := programs.Build(ctx, programs.Source{
+		Module: o.Programs, Packages: []string{Module + "/cmd/catalogd", Module + "/cmd/operator-controller"},
+		Edits: []programs.Edit{{
+			Package: Module + "/cmd/catalogd", File: "main.go",
+			Old: "		Port: cfg.webhookPort,\n", New: "		Host: \"127.0.0.1\", Port: cfg.webhookPort,\n",
+		}},
+	}, o.Notice)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // says what it was doing
+	}
+	l := &OLM{Group: programs.NewGroup(o.Dir)}
+	if err := l.start(cfg, o.Dir, bin); err != nil {
+		l.Stop()
+		return nil, fmt.Errorf("starting OLM: %w", err)
+	}
+	return l, nil
+}
+
+func (l *OLM) start(cfg *rest.Config, dir, bin string) error {
+	home := filepath.Join(dir, "home")
+	l.AtStop(func() { _ = remove(home) })
+	temp := filepath.Join(home, "tmp")
+	if err := os.MkdirAll(temp, 0o700); err != nil {
+		return err //nolint:wrapcheck // Start does
+	}
+	file, err := programs.Kubeconfig(dir, cfg)
+	if err != nil {
+		return err //nolint:wrapcheck // Start does
+	}
+	l.registry = newImages()
+	l.AtStop(l.registry.close)
+	trusted, certificate, key, err := l.registry.trust(home)
+	if err != nil {
+		return err
+	}
+	env := []string{"KUBECONFIG=" + file, "HOME=" + home, "TMPDIR=" + temp}
+	common := []string{"--health-probe-bind-address=0", "--pull-cas-dir=" + trusted, "--system-namespace=" + Namespace}
+	err = l.Launch(filepath.Join(bin, "catalogd"), func() ([]string, error) {
+		address, webhook, err := ports()
+		// The webhook, which labels catalogs, is not installed here. The program listens for it all the same.
+		return append([]string{
+			"--catalogs-server-addr=" + address, "--external-address=" + address, "--webhook-server-port=" + webhook,
+			"--tls-cert=" + certificate, "--tls-key=" + key, "--metrics-bind-address=0", "--cache-dir=" + home + "/catalogd",
+		}, common...), err
+	}, env...)
+	if err != nil {
+		return err //nolint:wrapcheck // Start does
+	}
+	//nolint:wrapcheck // Start does
+	return l.Launch(filepath.Join(bin, "operator-controller"), func() ([]string, error) {
+		return append([]string{"--catalogd-cas-dir=" + trusted, "--cache-path=" + home + "/operator-controller"}, common...), nil
+	}, env...)
+}
+
+// ports are an address, and the port of another one, on the loopback interface that nobody listens on now.
+func ports() (address, port string, err error) {
+	var listen net.ListenConfig
+	first, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", "", fmt.Errorf("looking for a port: %w", err)
+	}
+	defer func() { _ = first.Close() }()
+	second, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", "", fmt.Errorf("looking for a port: %w", err)
+	}
+	defer func() { _ = second.Close() }()
+	_, port, err = net.SplitHostPort(second.Addr().String())
+	return first.Addr().String(), port, err
+}
+
+// remove removes a folder, with folders in it that are read-only.
+func remove(dir string) error {
+	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			err = os.Chmod(file, 0o700)
+		}
+		return err
+	})
+	return errors.Join(err, os.RemoveAll(dir))
+}
