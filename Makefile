@@ -5,17 +5,26 @@ SHELL := bash
 
 # go.work says which modules there are. The tools stay out of it (docs/adr/0004).
 MODULES := $(shell go work edit -json go.work | sed -n 's|.*"DiskPath": "\./\(.*\)".*|\1|p')
-TOOLS := tools tools/lint tools/charts tools/images bundle
+TOOLS := tools tools/lint tools/charts tools/images tools/release bundle olm
+PROGRAMS := olm/programs olm/programs/v1 # nothing but go.mod files, which say which programs others wrote
 OPERATORS := $(sort $(filter operators/%,$(MODULES)))
+RELEASED := $(filter-out sdk/bench sdk/cmd/homeostat sdk/e2e,$(MODULES)) # what others import (docs/adr/0081)
 BUNDLES := $(patsubst %/config/manifests,%,$(wildcard $(OPERATORS:%=%/config/manifests)))
 
 # tool NAME: the path of a pinned tool. The go command builds it on first use and keeps it in its cache.
 tool = $$(GOWORK=off go -C $(CURDIR)/tools tool -n $(1))
 GOLANGCI_LINT = $$(GOWORK=off go -C $(CURDIR)/tools/lint tool -n golangci-lint)
-CHARTS = GOWORK=off go -C tools/charts run .
-IMAGES = GOWORK=off go -C tools/images run .
-BUNDLE = GOWORK=off go -C bundle run ./cmd/bundle
+CHARTS = $(STATIC) GOWORK=off go -C tools/charts run .
+IMAGES = $(STATIC) GOWORK=off go -C tools/images run .
+RELEASE = $(STATIC) GOWORK=off go -C tools/release run .
+BUNDLE = $(STATIC) GOWORK=off go -C bundle run ./cmd/bundle
+# Without these, libraries of OLM want C libraries.
+OLM_TAGS = json1,containers_image_openpgp,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper
+OLM = $(STATIC) GOWORK=off go -C olm
 TESTKIT = build/testkit
+
+# What needs no C is compiled without it everywhere: what one module has compiled of Kubernetes, the next one does not compile again.
+STATIC = CGO_ENABLED=0
 
 # What the targets under "Ship it" work on, and with.
 OPERATOR ?= immortalcontainer
@@ -30,20 +39,26 @@ help: ## List the targets
 
 ##@ Try it
 
-.PHONY: up down kubeconfig demo $(TESTKIT)
+.PHONY: up down kubeconfig olm demo $(TESTKIT)
 $(TESTKIT): # always: the go command knows best whether there is something to do
 	@test -e $@ || echo 'Compiling testkit and what it builds on: 3 to 4 minutes on 2 cores, once' >&2
-	@go build -o $@ ./testkit/cmd/testkit
+	@$(STATIC) go build -o $@ ./testkit/cmd/testkit
 
 # CONTEXT has to come from the command line: what happens to be in the environment is no consent to use somebody's cluster.
-up: $(TESTKIT) ## Run a cluster with every operator and its sample until Ctrl-C (DETACH=1: until make down; CONTEXT=mine: in yours)
-	@$(TESTKIT) up $(if $(DETACH),--detach) $(if $(filter command,$(origin CONTEXT)),--context '$(CONTEXT)') $(OPERATORS)
+up: $(TESTKIT) ## Run a cluster with every operator and its sample until Ctrl-C (DETACH=1: until make down; BARE=1: you install; CONTEXT=mine: in yours)
+	@$(TESTKIT) up $(if $(DETACH),--detach) $(if $(BARE),--bare) $(if $(filter command,$(origin CONTEXT)),--context '$(CONTEXT)') $(OPERATORS)
 
 down: $(TESTKIT) ## Stop what `make up DETACH=1` left running
 	@$(TESTKIT) down
 
 kubeconfig: $(TESTKIT) ## Print the path of the running cluster's kubeconfig
 	@$(TESTKIT) kubeconfig
+
+# The cluster is that of make up, whatever KUBECONFIG says.
+olm: $(TESTKIT) ## Run a real OLM v0 beside the cluster of `make up BARE=1` until Ctrl-C (V=1: OLM v1)
+	@test -e build/olm || echo 'Compiling what serves OLM, which takes minutes the first time' >&2
+	@$(OLM) build -tags $(OLM_TAGS) -o $(CURDIR)/build/olm ./cmd/olm
+	@KUBECONFIG=$$($(TESTKIT) kubeconfig) && export KUBECONFIG && exec build/olm $(if $(filter 1 v1,$(V)),-v1)
 
 demo: ## Tell the story of each operator once, on a cluster of its own (OPERATOR=myapp: of that one)
 	@for o in $(DEMOS); do echo "== $$o (compiling its story takes minutes the first time)" && \
@@ -55,14 +70,14 @@ DEMOS = $(if $(filter file,$(origin OPERATOR)),$(STORIES),$(or $(filter $(OPERAT
 
 ##@ Build and test
 
-.PHONY: build test $(MODULES:%=test/%) test/tools test/tools/charts test/tools/images test/bundle mutants bench cross control-plane
+.PHONY: build test $(MODULES:%=test/%) test/tools test/tools/charts test/tools/images test/tools/release test/bundle test/olm olm-test mutants bench cross control-plane
 build: ## Compile every package
 	go build work
 
 test: PACKAGES = work
 test: test/tools $(TESTKIT) ## Test every module on two shared control planes (LONG=1: with every fault; ARGS='-run Name -count 10')
 	$(run-tests)
-	@$(MAKE) --no-print-directory test/tools/charts
+	@$(MAKE) --no-print-directory test/tools/charts test/olm
 
 #test/<module>: ## Test one module, for example test/sdk
 $(MODULES:%=test/%): PACKAGES = ./$(@:test/%=%)/...
@@ -74,17 +89,27 @@ $(MODULES:%=test/%): $(TESTKIT)
 # some memory, and a tenth of the time off the tests and a quarter off linking them.
 run-tests = @echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2 && GORACE="$${GORACE:-atexit_sleep_ms=0}" GOGC="$${GOGC:-400}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race -ldflags=-w -timeout $(if $(LONG),90m,20m) $(if $(LONG),,-short) $(ARGS) $(PACKAGES)
 
-test/tools: test/tools/images test/bundle
-	@GOWORK=off go -C tools test ./...
+test/tools: test/tools/images test/tools/release test/bundle
+	@$(STATIC) GOWORK=off go -C tools test ./...
 
-test/tools/images test/bundle: test/%: # -count 1 as below
-	@GOWORK=off go -C $* test -count 1 $(ARGS) ./...
+test/tools/images test/tools/release test/bundle: test/%: # -count 1 as below
+	@$(STATIC) GOWORK=off go -C $* test -count 1 $(ARGS) ./...
 
 # They read the operators' folders, of which the go command's cache of results knows nothing, and start no goroutine of ours.
 test/tools/charts: $(TESTKIT) # each chart, installed with Helm
 	@$(TESTKIT) assets >/dev/null
 	@echo 'Compiling the tests of the charts, which takes minutes the first time' >&2
-	@GOWORK=off GOGC="$${GOGC:-400}" go -C tools/charts test -ldflags=-w -count 1 -timeout 20m $(ARGS) ./...
+	@$(STATIC) GOWORK=off GOGC="$${GOGC:-400}" go -C tools/charts test -ldflags=-w -count 1 -timeout 20m $(ARGS) ./...
+
+# -count 1: they read folders of other modules. OLM waits most of the time, so packages run side by side, which have a control plane or two each.
+test/olm: $(TESTKIT) # the catalog, and what is installed from it
+	@for c in $$(sed -n 's/^| v[^ ]* | \([0-9a-f]*\) |$$/\1/p' olm/released/README.md); do git cat-file -e "$$c" 2>/dev/null || \
+		echo "Commit $$c is not in this clone (git fetch --unshallow gets it): upgrades begin with today's program" >&2; done
+	@$(TESTKIT) assets >/dev/null
+	@$(OLM) test -tags $(OLM_TAGS) -count 1 -timeout 20m -p 2 $(ARGS) $(or $(PACKAGES),./...)
+
+olm-test: ## Install, upgrade and remove every operator with a real OLM, v0 and v1, from the catalog
+	@$(MAKE) --no-print-directory test/olm PACKAGES='./e2e ./e2e/v1'
 
 mutants: ## Say how many of 24 operators with a known bug testkit finds, and how often it is wrong (SEEDS=1)
 	@go run ./testkit/cmd/mutants -seeds $(or $(SEEDS),1) -o build/mutants.json $(ARGS)
@@ -103,7 +128,7 @@ cross: ## Compile every package and its tests for macOS on arm64
 
 ##@ Change it
 
-.PHONY: generate bundle fmt tidy clean
+.PHONY: generate bundle catalog fmt tidy clean
 generate: ## Write deep copies, CRDs, roles and reference pages from the Go types, and charts from those
 	@for m in $(MODULES); do (cd $$m && $(call tool,controller-gen) object paths=./...) || exit; done
 	@cd sdk/bench && $(call tool,controller-gen) paths=./work crd output:crd:dir=work/crd
@@ -113,25 +138,29 @@ generate: ## Write deep copies, CRDs, roles and reference pages from the Go type
 		--source-path=api --config=$(CURDIR)/tools/reference/config.yaml --templates-dir=$(CURDIR)/tools/reference \
 		--renderer=markdown --template-value=operator=$${m##*/} --output-path=docs/reference.md --log-level=ERROR) || exit; done
 	@$(CHARTS) generate $(OPERATORS:%=$(CURDIR)/%)
-	@$(MAKE) --no-print-directory bundle
+	@$(MAKE) --no-print-directory bundle catalog
 
 bundle: ## Write the bundle of each operator for OLM, and check it; bundle/images.txt says which image it runs
 	@$(BUNDLE) render -o $(CURDIR)/bundle -images $(CURDIR)/bundle/images.txt $(BUNDLES:%=$(CURDIR)/%)
 	@$(BUNDLE) check $(BUNDLES:operators/%=$(CURDIR)/bundle/%)
+
+catalog: ## Write the catalog of all bundles for OLM, and check that upgrades lead everywhere and break nothing
+	@$(OLM) run -tags $(OLM_TAGS) ./cmd/catalog -o catalog -released released -current ../bundle \
+		$(patsubst olm/%,%,$(wildcard olm/templates/*.yaml))
 
 fmt: ## Format the Go files
 	@$(GOLANGCI_LINT) fmt
 
 tidy: ## Settle on one version of each dependency and tidy each go.mod
 	go work sync
-	@for m in $(MODULES) $(TOOLS); do GOWORK=off go -C $$m mod tidy || exit; done
+	@for m in $(MODULES) $(TOOLS) $(PROGRAMS); do GOWORK=off go -C $$m mod tidy || exit; done
 
 clean: ## Delete what was built here (the control plane's cache stays)
 	rm -rf build
 
 ##@ Check it
 
-.PHONY: verify lint $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/bundle lint/scaffold lint/workflows verify-modules verify-links verify-gowork-off
+.PHONY: verify lint $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/release lint/bundle lint/olm lint/scaffold lint/workflows verify-modules verify-links verify-gowork-off
 verify: generate fmt verify-modules verify-links lint ## All checks but the tests; fails if they leave the tree dirty
 	@changes=$$(git status --short) && if [ -n "$$changes" ]; then git --no-pager diff; echo "$$changes"; \
 		echo 'make verify: the tree is dirty: commit what is listed above and run it again' >&2; exit 1; fi
@@ -140,8 +169,11 @@ lint: ## Lint every module and the workflows
 	@$(MAKE) --no-print-directory --keep-going $(MODULES:%=lint/%) $(filter-out lint/tools/lint,$(TOOLS:%=lint/%)) lint/scaffold lint/workflows
 
 #lint/<module>: ## Lint one module, for example lint/sdk
-$(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/bundle: lint/%:
+$(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/release lint/bundle: lint/%:
 	@echo "golangci-lint $*" && cd $* && GOWORK=off $(GOLANGCI_LINT) run ./...
+
+lint/olm:
+	@echo 'golangci-lint olm' && lint=$(GOLANGCI_LINT) && cd olm && GOWORK=off CGO_ENABLED=0 $$lint run --build-tags $(OLM_TAGS) ./...
 
 lint/scaffold: # what `homeostat new` writes, by our rules and by those that it writes beside it
 	@echo 'golangci-lint what homeostat new writes' && dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && \
@@ -154,7 +186,7 @@ lint/workflows:
 
 verify-modules: ## Hold the go.mod files to each other and to the imports
 	@$(call tool,modcheck) .
-	@for m in $(MODULES) $(TOOLS); do echo "go mod tidy -diff in $$m" && GOWORK=off go -C $$m mod tidy -diff || exit; done
+	@for m in $(MODULES) $(TOOLS) $(PROGRAMS); do echo "go mod tidy -diff in $$m" && GOWORK=off go -C $$m mod tidy -diff || exit; done
 
 verify-links: ## Follow the relative links of the Markdown files
 	@$(call tool,linkcheck) .
@@ -165,7 +197,7 @@ verify-gowork-off: ## Compile and vet each module alone, as those who import it 
 
 ##@ Ship it (OPERATOR=immortalcontainer, CONFIG=default, IMAGE=homeostat/immortalcontainer:dev)
 
-.PHONY: images docker-build deploy undeploy undeploy-all helm-package
+.PHONY: images docker-build deploy undeploy undeploy-all helm-package release-dry-run release release-page
 images: ## Write the image of each operator, for amd64 and arm64, without Docker (VERSION=1.2.3; PUSH=registry/team/: push it)
 	@$(if $(filter command,$(origin OPERATOR)),$(known))
 	@$(IMAGES) $(if $(PUSH),push -to '$(PUSH)',build) -o $(CURDIR)/build/images $(if $(VERSION),-version '$(VERSION)') \
@@ -191,8 +223,20 @@ undeploy-all: ## Remove all objects of the operator's kinds, their CRDs, then th
 		$(KUBECTL) delete --ignore-not-found --filename -
 	@$(MAKE) --no-print-directory undeploy
 
-helm-package: ## Write the Helm charts of all operators to build/charts (VERSION=1.2.3: of charts and images)
-	@$(CHARTS) package $(if $(VERSION),-version $(VERSION)) -o $(CURDIR)/build/charts $(OPERATORS:%=$(CURDIR)/%)
+helm-package: ## Write the Helm charts to build/charts (VERSION=1.2.3: of charts and images; PUSH=registry/team/charts/: push them)
+	@files=$$($(CHARTS) package $(if $(VERSION),-version '$(VERSION)') $(if $(IMAGES_FROM),-images '$(IMAGES_FROM)') \
+		-umbrella homeostat -o $(CURDIR)/build/charts $(OPERATORS:%=$(CURDIR)/%)) && echo "$$files" $(if $(PUSH),&& \
+		$(CHARTS) push -to '$(PUSH)' $$files)
+
+release-dry-run: ## Make all that a release consists of in build/release, and publish nothing (VERSION=1.2.3; PUSH=registry/team/)
+	@$(RELEASE) rehearse -version '$(VERSION)' -o $(CURDIR)/build/release -root $(CURDIR) $(if $(PUSH),-to '$(PUSH)') \
+		-modules '$(RELEASED)' -operators '$(OPERATORS)'
+
+release: ## Publish what release-dry-run has left: images, charts, and then the tags (PUSH=registry/team/; REMOTE=origin)
+	@$(RELEASE) publish -o $(CURDIR)/build/release -root $(CURDIR) -to '$(PUSH)' -remote '$(or $(REMOTE),origin)'
+
+release-page: # on the forge, with the files that people download one by one; needs its command gh, and may be run again
+	@$(RELEASE) page -o $(CURDIR)/build/release -root $(CURDIR)
 
 # known ends a recipe with a sentence if there is no such operator or config.
 known = $(if $(filter operators/$(OPERATOR),$(OPERATORS)),,$(error \
