@@ -68,10 +68,8 @@ func summarize[T Object](p *Pass[T], err error, failures int) {
 	o := p.Object
 	conditions.Remove(o, conditionPaused)
 	conditions.Remove(o, conditionDryRun)
+	conditions.Remove(o, conditionContended)
 	class, cause := classify(err), gravest(err)
-	if class != classContended { // to remove it and set it again would move its transition time
-		conditions.Remove(o, conditionContended)
-	}
 	switch class {
 	case classNone:
 		summarizePlan(p)
@@ -134,6 +132,7 @@ func list(messages []string) string {
 // carries the resourceVersion that the pass looked at: a status is never computed from one state and written to
 // another.
 func (e *engine[T]) writeStatus(ctx context.Context, from T, p *Pass[T]) (bool, error) {
+	keepTransitionTimes(from, p.Object)
 	before, after := object.Status(from), object.Status(p.Object)
 	if equality.Semantic.DeepEqual(before, after) {
 		return false, nil
@@ -155,6 +154,17 @@ func (e *engine[T]) writeStatus(ctx context.Context, from T, p *Pass[T]) (bool, 
 	}
 	e.announce(from, p)
 	return true, nil
+}
+
+// keepTransitionTimes gives each condition whose status is the stored one the time that is stored: what a pass said on the
+// way to its result, such as Ready before the operator's own summary withdrew it, is no transition.
+func keepTransitionTimes[T Object](from, to T) {
+	all := to.CommonStatus().Conditions
+	for i := range all {
+		if was := conditions.Get(from, all[i].Type); was != nil && was.Status == all[i].Status {
+			all[i].LastTransitionTime = was.LastTransitionTime
+		}
+	}
 }
 
 func statusPatch(o client.Object, before, after any) ([]byte, error) {

@@ -60,11 +60,19 @@ func TestTransitionTimeMovesOnlyOnAFlip(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := operator(func(_ context.Context, p *pass) error {
-		if text := p.Object.Spec.Text; text != "ready" {
+		if text := p.Object.Spec.Text; text == "hello" || text == "other" {
 			p.NotReady("Text"+strings.ToUpper(text[:1]), "the text is %s", text)
 		}
 		return nil
 	})
+	op.Summarize = func(s *site.Site) {
+		switch s.Spec.Text { // to both of which the pass has said that the object is ready
+		case "closed":
+			conditions.MarkReconciling(s, "Closed", "the summary says so")
+		case "bug":
+			panic("of Summarize")
+		}
+	}
 	running := start(k, op)
 	s := newSite("a")
 	k.Apply(s)
@@ -75,10 +83,12 @@ func TestTransitionTimeMovesOnlyOnAFlip(t *testing.T) {
 	k.UpdateStatus(s, func() { conditions.Get(s, conditions.Ready).LastTransitionTime = long })
 	start(k, op)
 
-	k.Update(s, func() { s.Spec.Text = "other" }) // another reason, another message
-	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "TextO"))
-	if got := conditions.Get(s, conditions.Ready).LastTransitionTime; !got.Equal(&long) {
-		t.Errorf("the transition time moved to %v although the status is the same", got)
+	for text, reason := range map[string]string{"other": "TextO", "closed": "Closed", "bug": "Panic"} {
+		k.Update(s, func() { s.Spec.Text = text })
+		k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, reason))
+		if got := conditions.Get(s, conditions.Ready).LastTransitionTime; !got.Equal(&long) {
+			t.Errorf("the transition time moved to %v although the status is the same: %s", got, reason)
+		}
 	}
 	k.Update(s, func() { s.Spec.Text = "ready" })
 	k.Eventually(s, testkit.Ready())
