@@ -305,7 +305,11 @@ func leader(b *bare) {
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: "widget"}}
 	b.do(b.c.Get(b.Context(), client.ObjectKeyFromObject(lease), lease)) // the other waits for it
+	leads := slices.IndexFunc(b.processes("leader"), func(p sandbox.PodProcess) bool { return p.Name == lead })
+	id, err := process.Identify(b.processes("leader")[leads].PID)
+	b.do(err)
 	b.do(b.c.Delete(b.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: lead}}))
+	until(b.T, "the process ends", func() bool { return !id.Alive() }) // which leads until then
 	if _, by := b.widget("led-by-another"); by == lead || !strings.HasPrefix(by, "leader-") {
 		b.Errorf("it was greeted by %s, which is gone", by)
 	}
