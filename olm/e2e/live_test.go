@@ -3,9 +3,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
-	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -71,32 +69,13 @@ func (s *stage) children() map[string]string {
 }
 
 // rest waits until the programs of a version have seen to all objects, of which there are so many for each operator, and
-// returns what belongs to these, at rest. That the objects are Ready says nothing about a program that has just begun.
+// returns what belongs to these, at rest.
 func (s *stage) rest(version string, each int) map[string]string {
 	s.t.Helper()
 	for name := range s.projects {
 		image := s.csv(name, version).Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Image
 		s.k.Wait(name+" "+version+" to be done", stages.Calmly(func(ctx context.Context) error {
-			var ran []string
-			for _, process := range s.pods.Processes() {
-				if process.Project != name {
-					continue
-				}
-				pod := &corev1.Pod{}
-				key := client.ObjectKey{Namespace: process.Namespace, Name: process.Name}
-				if err := s.k.Client.Get(ctx, key, pod); err != nil {
-					return err
-				}
-				if ran = append(ran, pod.Spec.Containers[0].Image); ran[0] == image {
-					if err := s.observer.Done(ctx, process, each); err != nil {
-						return err
-					}
-				}
-			}
-			if !slices.Equal(ran, []string{image}) {
-				return fmt.Errorf("pods run %q, want one of %s", ran, image)
-			}
-			return nil
+			return s.observer.Done(ctx, s.k.Client, s.pods.Processes(), name, image, each)
 		}))
 	}
 	children := s.atRest()

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
@@ -81,6 +82,24 @@ func local(host string) bool {
 	}
 	ip := net.ParseIP(u.Hostname())
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// gone is closed when the cluster has ended: one that is started later is another one. One that is only slow has not.
+func (s *session) gone(ctx context.Context) <-chan struct{} {
+	gone := make(chan struct{})
+	go func() {
+		refused := 0
+		err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+			if refused++; !utilnet.IsConnectionRefused(s.client.List(ctx, &corev1.NodeList{})) {
+				refused = 0
+			}
+			return refused == 3, nil
+		})
+		if err == nil {
+			close(gone)
+		}
+	}()
+	return gone
 }
 
 // install creates what is not there, and returns when the cluster serves the kinds that are defined.

@@ -5,6 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/homeostat-dev/homeostat/olm/internal/programs"
 	"github.com/homeostat-dev/homeostat/olm/internal/stage"
 	"github.com/homeostat-dev/homeostat/testkit"
@@ -23,7 +29,12 @@ import (
 
 const repository = "../../.."
 
-func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{Workloads: true, Private: true}) }
+func TestMain(m *testing.M) {
+	if err := run(context.Background(), []string{"-build", "-root", repository}, os.Stderr); err != nil {
+		log.Fatal(err)
+	}
+	testkit.Main(m, testkit.Env{Workloads: true, Private: true})
+}
 
 // What the command says to do next works: the manifests are applied as they are, and the operator works. When it is
 // interrupted nothing is left of it.
@@ -40,7 +51,7 @@ func TestInstall(t *testing.T) {
 			k := testkit.New(t, testkit.Private())
 			k.Timeout = 3 * time.Minute
 			project := runPods(t, k)
-			interrupt, ended := start(t, k, c.args...)
+			interrupt, ended := start(t, k, k.Config, c.args...)
 
 			for _, name := range []string{"catalog", "database"} {
 				objects, err := stage.Read(filepath.Join(repository, "olm/install", version, name+".yaml"))
@@ -82,7 +93,7 @@ func TestInstall(t *testing.T) {
 func TestEnd(t *testing.T) {
 	k := testkit.New(t, testkit.Private())
 	k.Timeout = time.Minute
-	_, ended := start(t, k)
+	_, ended := start(t, k, k.Config)
 	for id := range children(t, []string{"catalog"}) {
 		pid, err := strconv.Atoi(id)
 		if err := errors.Join(err, syscall.Kill(pid, syscall.SIGTERM)); err != nil {
@@ -124,10 +135,54 @@ func runPods(t *testing.T, k *testkit.K) *sandbox.Project {
 	return project
 }
 
-// start runs the command, and returns when it says what to do next.
-func start(t *testing.T, k *testkit.K, args ...string) (interrupt func(), ended <-chan error) {
+// If the cluster ends, the command says so and ends, too.
+func TestClusterEnds(t *testing.T) {
+	k := testkit.New(t, testkit.Private())
+	cluster, end := relay(t, k.Config)
+	_, ended := start(t, k, cluster)
+	end()
+	select {
+	case err := <-ended:
+		if want := "the cluster at " + cluster.Host + " has ended"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	case <-time.After(k.Timeout):
+		t.Error("it runs on")
+	}
+	if running := children(t, []string{"catalog", "olm"}); len(running) > 0 {
+		t.Errorf("these are left: %v", running)
+	}
+}
+
+// relay is a cluster at another address, which can be ended.
+func relay(t *testing.T, cluster *rest.Config) (at *rest.Config, end func()) {
 	t.Helper()
-	file, err := programs.Kubeconfig(t.TempDir(), k.Config)
+	to, err := url.Parse(cluster.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.Transport = transport
+	proxy.FlushInterval = -1 // watches
+	server := httptest.NewServer(proxy)
+	end = sync.OnceFunc(func() {
+		_ = server.Listener.Close()
+		server.CloseClientConnections()
+	})
+	t.Cleanup(end)
+	return &rest.Config{Host: server.URL}, end
+}
+
+// start runs the command, and returns when it says what to do next.
+func start(
+	t *testing.T, k *testkit.K, cluster *rest.Config, args ...string,
+) (interrupt func(), ended <-chan error) {
+	t.Helper()
+	file, err := programs.Kubeconfig(t.TempDir(), cluster)
 	if err != nil {
 		t.Fatal(err)
 	}

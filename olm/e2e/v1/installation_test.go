@@ -34,6 +34,7 @@ type installation struct {
 	home string // the namespace that it is installed in
 	olm  *v1.OLM
 	stage.Versions
+	observer  *stage.Observer
 	made      map[string]string // folders of bundles that are made here, by version
 	catalog   *unstructured.Unstructured
 	applied   []*unstructured.Unstructured // the manifests, the extension among them

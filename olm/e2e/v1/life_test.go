@@ -23,13 +23,17 @@ func TestLife(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
 			i := newInstallation(t, k, startOLM(t, k), name)
+			var err error
+			if i.observer, err = stage.NewObserver(t.Context(), k.Client, k.Config, k.Namespace); err != nil {
+				t.Fatal(err)
+			}
 			i.offer(i.Previous)
 			i.install()
 			i.settles(i.Previous)
 			i.hasRights(i.Previous)
 			i.works(i.Previous)
 			objects := i.populate()
-			before := i.atRest()
+			before := i.atRest(i.Previous)
 
 			i.offer(i.Current)
 			i.consents(i.Current)
@@ -37,7 +41,7 @@ func TestLife(t *testing.T) {
 			i.hasRights(i.Current)
 			i.works(i.Current)
 			i.areReady(objects)
-			after := i.atRest()
+			after := i.atRest(i.Current)
 			stage.Upgraded(before, after)
 			if diff := cmp.Diff(before, after); diff != "" {
 				t.Errorf("the upgrade changed what belongs to objects, -was +is:\n%s", diff)
@@ -88,7 +92,7 @@ func (i *installation) consents(version string) {
 // goesBack has OLM install older versions, with a policy without which it does not.
 func (i *installation) goesBack(objects []*unstructured.Unstructured) {
 	i.t.Helper()
-	before := i.atRest()
+	before := i.atRest(i.Repaired)
 	i.pin(i.Current)
 	i.k.Eventually(i.extension, testkit.Match("the older version is refused", func(u *unstructured.Unstructured) bool {
 		p := condition(u, "Progressing")
@@ -99,7 +103,7 @@ func (i *installation) goesBack(objects []*unstructured.Unstructured) {
 	i.settles(i.Current)
 	i.works(i.Current)
 	i.areReady(objects)
-	if diff := cmp.Diff(before, i.atRest()); diff != "" {
+	if diff := cmp.Diff(before, i.atRest(i.Current)); diff != "" {
 		i.t.Errorf("the way back changed what belongs to objects, -was +is:\n%s", diff)
 	}
 

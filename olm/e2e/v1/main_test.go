@@ -44,6 +44,7 @@ var lifecycle struct {
 	sync.Mutex
 	users    int
 	olm      *v1.OLM
+	pods     *sandbox.Pods
 	projects map[string]*sandbox.Project // by the name of the operator
 	stop     func() error
 }
@@ -51,7 +52,7 @@ var lifecycle struct {
 // startOLM runs OLM until no test needs it any more.
 func startOLM(t *testing.T, k *testkit.K) *v1.OLM {
 	t.Helper()
-	k.Timeout = time.Minute
+	k.Timeout = 3 * time.Minute
 	lifecycle.Lock()
 	defer lifecycle.Unlock()
 	if lifecycle.users == 0 {
@@ -99,6 +100,7 @@ func launch(ctx context.Context, k *testkit.K) error {
 	if err != nil {
 		return errors.Join(err, pods.Stop(), os.RemoveAll(dir))
 	}
+	lifecycle.pods = pods
 	lifecycle.stop = func() error {
 		lifecycle.olm.Stop()
 		return errors.Join(pods.Stop(), os.RemoveAll(dir))

@@ -64,9 +64,13 @@ func (i *installation) sample(name string) *unstructured.Unstructured {
 	return o
 }
 
-// atRest are the children, once none has changed for a while.
-func (i *installation) atRest() map[string]string {
+// atRest are the children, once the program of a version has seen to all objects, and none has changed for a while.
+func (i *installation) atRest(version string) map[string]string {
 	i.t.Helper()
+	image := i.deployment(version).Spec.Template.Spec.Containers[0].Image
+	i.k.Wait(i.name+" "+version+" to be done", stage.Calmly(func(ctx context.Context) error {
+		return i.observer.Done(ctx, i.k.Client, lifecycle.pods.Processes(), i.name, image, live)
+	}))
 	var rest stage.Rest
 	i.k.Wait("the children are at rest", stage.Calmly(func(context.Context) error { return rest.Look(i.children()) }))
 	return rest.Children

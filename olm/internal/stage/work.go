@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
@@ -55,9 +56,29 @@ func NewObserver(ctx context.Context, c client.Client, cfg *rest.Config, namespa
 	}}, nil
 }
 
-// Done returns why the program of a pod is not done with so many objects: it has not reconciled as many since it runs, or
+// Done returns why an operator, of whose pods these are the processes, is not done with so many objects: there is not one
+// pod, which runs this image, or its program is not done. That the objects are Ready says nothing about a program that has
+// just begun.
+func (o *Observer) Done(
+	ctx context.Context, c client.Client, processes []sandbox.PodProcess, operator, image string, objects int,
+) error {
+	processes = slices.DeleteFunc(processes, func(p sandbox.PodProcess) bool { return p.Project != operator })
+	if len(processes) != 1 {
+		return fmt.Errorf("%s has %d pods, want one", operator, len(processes))
+	}
+	pod := &corev1.Pod{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: processes[0].Namespace, Name: processes[0].Name}, pod); err != nil {
+		return fmt.Errorf("looking for the pod of %s: %w", operator, err)
+	}
+	if got := pod.Spec.Containers[0].Image; got != image {
+		return fmt.Errorf("%s runs %s, want %s", pod.Name, got, image)
+	}
+	return o.done(ctx, processes[0], objects)
+}
+
+// done returns why the program of a pod is not done with so many objects: it has not reconciled as many since it runs, or
 // it has something to do now.
-func (o *Observer) Done(ctx context.Context, pod sandbox.PodProcess, objects int) error {
+func (o *Observer) done(ctx context.Context, pod sandbox.PodProcess, objects int) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+pod.MetricsAddress+"/metrics", nil)
 	if err != nil {
 		return fmt.Errorf("asking %s what it does: %w", pod.Name, err)

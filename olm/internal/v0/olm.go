@@ -71,19 +71,25 @@ type OLM struct {
 	network *network
 }
 
-// Start starts OLM, whose Objects are in the cluster. It builds the programs the first time, which takes minutes.
-func Start(ctx context.Context, cfg *rest.Config, o Options) (*OLM, error) {
+// Build builds the programs, of what a module names, if they are not there, and returns their folder. notice is told
+// before, because it takes minutes.
+func Build(ctx context.Context, module string, notice func(string)) (string, error) {
 	const manager = "github.com/operator-framework/operator-lifecycle-manager"
-	o.Patience = cmp.Or(o.Patience, time.Minute)
-	bin, err := programs.Build(ctx, programs.Source{
-		Module: o.Programs,
+	return programs.Build(ctx, programs.Source{ //nolint:wrapcheck // says what it was doing
+		Module: module,
 		Packages: []string{
 			manager + "/cmd/catalog", manager + "/cmd/olm", "github.com/operator-framework/operator-registry/cmd/opm",
 		},
 		Edits: []programs.Edit{{Package: manager + "/pkg/lib/server", File: "server.go", Old: `":8080"`, New: `"127.0.0.1:0"`}},
-	}, o.Notice)
+	}, notice)
+}
+
+// Start starts OLM, whose Objects are in the cluster. It builds the programs the first time.
+func Start(ctx context.Context, cfg *rest.Config, o Options) (*OLM, error) {
+	o.Patience = cmp.Or(o.Patience, time.Minute)
+	bin, err := Build(ctx, o.Programs, o.Notice)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // says what it was doing
+		return nil, err
 	}
 	l := &OLM{Group: programs.NewGroup(o.Dir)}
 	if err := l.start(ctx, cfg, o, bin); err != nil {

@@ -84,17 +84,23 @@ type OLM struct {
 	registry *images
 }
 
-// Start starts OLM, whose Objects are in the cluster. It builds the programs the first time, which takes minutes.
-func Start(ctx context.Context, cfg *rest.Config, o Options) (*OLM, error) {
-	bin, err := programs.Build(ctx, programs.Source{
-		Module: o.Programs, Packages: []string{Module + "/cmd/catalogd", Module + "/cmd/operator-controller"},
+// Build builds the programs, of what a module names, if they are not there, and returns their folder. notice is told
+// before, because it takes minutes.
+func Build(ctx context.Context, module string, notice func(string)) (string, error) {
+	return programs.Build(ctx, programs.Source{ //nolint:wrapcheck // says what it was doing
+		Module: module, Packages: []string{Module + "/cmd/catalogd", Module + "/cmd/operator-controller"},
 		Edits: []programs.Edit{{
 			Package: Module + "/cmd/catalogd", File: "main.go",
 			Old: "		Port: cfg.webhookPort,\n", New: "		Host: \"127.0.0.1\", Port: cfg.webhookPort,\n",
 		}},
-	}, o.Notice)
+	}, notice)
+}
+
+// Start starts OLM, whose Objects are in the cluster. It builds the programs the first time.
+func Start(ctx context.Context, cfg *rest.Config, o Options) (*OLM, error) {
+	bin, err := Build(ctx, o.Programs, o.Notice)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // says what it was doing
+		return nil, err
 	}
 	l := &OLM{Group: programs.NewGroup(o.Dir)}
 	if err := l.start(cfg, o.Dir, bin); err != nil {
