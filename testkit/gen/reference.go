@@ -151,7 +151,7 @@ func (c *campaign) agree(one, other *alone) error {
 			return nil
 		}
 		for _, a := range []*alone{one, other} {
-			if err := a.look(c.pause(careful)); err != nil {
+			if err := a.look(c, careful); err != nil {
 				return err
 			}
 		}
@@ -178,13 +178,16 @@ func (a *alone) run(ctx context.Context, c *campaign, care care) (err error) {
 	if a.ref.invalid, err = a.trial.apply(a.m, "apply the manifest"); err != nil || a.ref.invalid != "" {
 		return err
 	}
-	return a.look(c.pause(care))
+	return a.look(c, care)
 }
 
 // look waits for rest and notes what there is.
-func (a *alone) look(pause time.Duration) error {
+func (a *alone) look(c *campaign, care care) error {
 	t := a.trial
-	lie, err := t.session.Rest(pause)
+	lie, err := t.session.Rest(c.pause(care))
+	if err == nil && care == careful {
+		err = t.session.CatchUp()
+	}
 	if err != nil {
 		return err
 	}

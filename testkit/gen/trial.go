@@ -181,6 +181,12 @@ func (t *trial) compare(
 			return result{}, ctx.Err()
 		}
 	}
+	if err := t.session.CatchUp(); err != nil {
+		return result{}, err
+	}
+	if diff = t.c.differ(ref, t.state()); diff == "" {
+		return result{}, nil
+	}
 	oracle, message := oracleFresh, "what came of the last manifest depends on the ones before it (-alone +after the others)"
 	if back {
 		oracle, message = oracleRecovery, "the manifest is as it was before, and what came of it is not (-alone +after the others)"

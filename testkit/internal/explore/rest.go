@@ -3,6 +3,7 @@ package explore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -135,6 +136,9 @@ func (r *run) allIdle() func() (idle time.Duration, still bool) {
 	}
 }
 
+// errBehind is why nothing can be said about an operator.
+var errBehind = errors.New("the machine is too busy to see what happens")
+
 // settle waits until the operator is at rest after a step and, once it is known what should come of it, until it came of it.
 func (r *run) settle(step int) bool {
 	settles, wrong := r.settles, r.wrongEnd
@@ -151,7 +155,7 @@ func (r *run) settle(step int) bool {
 		}
 	}
 	if behind {
-		r.broken = fmt.Errorf("%s the machine is too busy to see what happens", r.after(step))
+		r.broken = fmt.Errorf("%s %w", r.after(step), errBehind)
 		return false
 	}
 	wrong(step)
@@ -223,7 +227,7 @@ func (r *run) settlesFirst(step int) (over, goesOn bool) {
 	idle := r.allIdle()
 	for {
 		rests := r.still(ctx, r.x.Rest, idle) && r.looked()
-		if rests && r.untrue(step) == nil && (step < len(r.x.Steps) || !r.isLeft()) {
+		if rests && r.untrue(step) == nil && (step < len(r.x.Steps) || !r.isLeft()) && !r.isBehind() {
 			r.checkpoints = append(r.checkpoints, r.state())
 			r.children = append(r.children, r.childrenNow())
 			return true, true

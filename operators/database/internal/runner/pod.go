@@ -4,9 +4,11 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -90,7 +92,7 @@ func (p *pod) live() {
 	ctx, cancel := context.WithTimeout(context.Background(), apiTimeout)
 	defer cancel()
 	err := p.r.client.CoreV1().Pods(p.object.Namespace).Delete(ctx, p.object.Name, *options)
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !isOfAnother(err) {
 		p.r.t.Errorf("removing pod %s: %v", p.object.Name, err)
 	}
 }
@@ -288,7 +290,14 @@ func (p *pod) update(change func()) {
 	defer cancel()
 	_, err = p.r.client.CoreV1().Pods(p.object.Namespace).
 		Patch(ctx, p.object.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !isOfAnother(err) {
 		p.r.t.Errorf("writing the status of pod %s: %v", p.object.Name, err)
 	}
+}
+
+// isOfAnother reports whether the API server refused a status because there is another pod of that name by now.
+func isOfAnother(err error) bool {
+	var refused apierrors.APIStatus
+	return apierrors.IsInvalid(err) && errors.As(err, &refused) && slices.ContainsFunc(refused.Status().Details.Causes,
+		func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
