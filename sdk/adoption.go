@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +24,9 @@ func (s *step) adoptable(o client.Object) bool {
 func (e *engine[T]) adopt(
 	ctx context.Context, p *Pass[T], s *step, intent *apply.Intent, live client.Object,
 ) (bool, error) {
+	if err := e.confirm(ctx, p); err != nil {
+		return false, err
+	}
 	if s.createOnly {
 		return e.sign(ctx, p, s, live)
 	}
@@ -31,6 +36,26 @@ func (e *engine[T]) adopt(
 	}
 	e.stored(p, s, "", intent, stored)
 	return true, nil
+}
+
+// confirm asks the API server whether the object of the pass is still there, and whether it is being deleted, because an event
+// may be late. Who is deleted and leaves its children to nobody would take them back otherwise, and they would be collected as
+// garbage with it. Kubernetes's own controllers ask before they adopt, too.
+func (e *engine[T]) confirm(ctx context.Context, p *Pass[T]) error {
+	list := &metav1.PartialObjectMetadataList{} // for which the right to list will do, which every operator has
+	list.SetGroupVersionKind(e.view.primary.GroupVersion().WithKind(e.view.primary.Kind + "List"))
+	key := client.ObjectKeyFromObject(p.Object)
+	err := e.client.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{metav1.ObjectNameField: key.Name})
+	if err != nil {
+		return fmt.Errorf("looking whether %s is there: %w", key, err)
+	}
+	same := func(o metav1.PartialObjectMetadata) bool {
+		return o.UID == p.Object.GetUID() && o.DeletionTimestamp.IsZero() == p.Object.GetDeletionTimestamp().IsZero()
+	}
+	if !slices.ContainsFunc(list.Items, same) {
+		return fmt.Errorf("%s is gone or on its way: %w", key, apply.ErrStale)
+	}
+	return nil
 }
 
 // sign makes an object a child, or one that outlives its parent or no longer does, whose content is not changed.

@@ -358,7 +358,7 @@ func OnImmutable(policy ImmutablePolicy) ApplyOption {
 // gets the controller reference and what the child sets, the rest of it stays, and from then on it is deleted like any
 // other child. With [CreateOnly] it gets the reference alone. An object that has a controller, or that is being deleted, is
 // refused as without this option; and so is one of which a field would have to change that cannot, whatever [OnImmutable]
-// says.
+// says. Nothing is taken over for a p.Object that has been deleted meanwhile, of which the API server is asked.
 func Adopt() ApplyOption { return AdoptIf(func(client.Object) bool { return true }) }
 
 // AdoptIf is [Adopt] for those objects only of which the function says so, such as what a former p.Object left behind. The

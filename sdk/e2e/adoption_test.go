@@ -186,8 +186,8 @@ func TestAdoptTakesOverWhatNobodyControls(t *testing.T) {
 			k.Apply(s)
 			converged(k, running, s)
 			want := []string{
-				"apply configmaps taken -> 409", "get configmaps taken -> 200", "apply configmaps taken -> 200",
-				"patch sites.e2e.homeostat.dev/status a -> 200",
+				"apply configmaps taken -> 409", "get configmaps taken -> 200", "list sites.e2e.homeostat.dev a -> 200",
+				"apply configmaps taken -> 200", "patch sites.e2e.homeostat.dev/status a -> 200",
 			}
 			if diff := cmp.Diff(want, sent(k, running)); diff != "" {
 				t.Errorf("%s: requests (-want +got):\n%s", c.reason, diff)

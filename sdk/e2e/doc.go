@@ -62,6 +62,7 @@
 //	a report is called before the plan was carried out                TestReport
 //	KeepChildren of a kind keeps all                                  TestChildrenOfAKindCanBeKept
 //	AdoptIf adopts whatever it says                                   TestAdoptIf
+//	... for an object that is deleted meanwhile, too                  TestAdoptionForNobody
 //	the spec's wish for a pause is ignored                            TestPausedBySpec
 //	what is retained is deleted when the plan no longer has it        TestRetainAndNoLonger
 //	... or keeps a reference that somebody else applied, too          TestRetainAndNoLonger
