@@ -106,7 +106,7 @@ test/olm: $(TESTKIT) # the catalog, and what is installed from it
 	@for c in $$(sed -n 's/^| v[^ ]* | \([0-9a-f]*\) |$$/\1/p' olm/released/README.md); do git cat-file -e "$$c" 2>/dev/null || \
 		echo "Commit $$c is not in this clone (git fetch --unshallow gets it): upgrades begin with today's program" >&2; done
 	@$(TESTKIT) assets >/dev/null
-	@$(OLM) run -tags $(OLM_TAGS) ./cmd/olm -build -root .. >/dev/null
+	@$(OLM) run -tags $(OLM_TAGS) ./cmd/olm -build -root .. >&2
 	@$(OLM) test -tags $(OLM_TAGS) -count 1 -timeout 20m -p 2 $(ARGS) $(or $(PACKAGES),./...)
 
 olm-test: ## Install, upgrade and remove every operator with a real OLM, v0 and v1, from the catalog

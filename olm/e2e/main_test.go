@@ -2,10 +2,13 @@
 package e2e_test
 
 import (
+	"context"
 	"fmt"
+	"log"
 	"os"
 	"testing"
 
+	"github.com/homeostat-dev/homeostat/olm/internal/prepare"
 	"github.com/homeostat-dev/homeostat/olm/internal/programs"
 	stages "github.com/homeostat-dev/homeostat/olm/internal/stage"
 	"github.com/homeostat-dev/homeostat/olm/internal/v0"
@@ -22,6 +25,10 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	testkit.ServeIfAsked() // from another folder
+	if err := prepare.All(context.Background(), "../..", say); err != nil {
+		log.Fatal(err)
+	}
 	testkit.Main(m, testkit.Env{Workloads: true, Private: true, Objects: v0.Objects(), AddToScheme: v0.AddToScheme})
 }
 

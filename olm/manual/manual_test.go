@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/homeostat-dev/homeostat/olm"
+	"github.com/homeostat-dev/homeostat/olm/internal/prepare"
 	"github.com/homeostat-dev/homeostat/olm/internal/v0"
 	"github.com/homeostat-dev/homeostat/olm/internal/v1"
 	"github.com/homeostat-dev/homeostat/testkit"
@@ -36,6 +37,9 @@ const (
 
 func TestMain(m *testing.M) {
 	testkit.ServeIfAsked() // from another folder
+	if err := prepare.All(context.Background(), root, func(line string) { log.Print(line) }); err != nil {
+		log.Fatal(err)
+	}
 	objects, err := v1.Objects(context.Background(), root+"/olm/programs/v1")
 	if err != nil {
 		log.Fatal(err)

@@ -88,18 +88,23 @@ func local(host string) bool {
 func (s *session) gone(ctx context.Context) <-chan struct{} {
 	gone := make(chan struct{})
 	go func() {
-		refused := 0
+		times := 0
 		err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-			if refused++; !utilnet.IsConnectionRefused(s.client.List(ctx, &corev1.NodeList{})) {
-				refused = 0
+			if times++; !s.refused(ctx) {
+				times = 0
 			}
-			return refused == 3, nil
+			return times == 3, nil
 		})
 		if err == nil {
 			close(gone)
 		}
 	}()
 	return gone
+}
+
+// refused reports whether nobody listens any more where the cluster was.
+func (s *session) refused(ctx context.Context) bool {
+	return utilnet.IsConnectionRefused(s.client.List(ctx, &corev1.NodeList{}))
 }
 
 // install creates what is not there, and returns when the cluster serves the kinds that are defined.

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/olm"
+	"github.com/homeostat-dev/homeostat/olm/internal/prepare"
 	"github.com/homeostat-dev/homeostat/olm/internal/stage"
 	"github.com/homeostat-dev/homeostat/olm/internal/v0"
 	"github.com/homeostat-dev/homeostat/olm/internal/v1"
@@ -28,7 +29,7 @@ import (
 const usage = `usage: olm [-v1] [-build] [-root FOLDER] [-kubeconfig FILE]
 It runs OLM v0, or v1, beside the cluster that make up BARE=1 runs, until it is interrupted.
   -v1          OLM v1
-  -build       builds the programs of both versions if they are not there, prints their folders, and ends
+  -build       builds the programs of both versions, and the operators, if they are not there, and ends
   -root        the folder of the repository; "." if it is not given
   -kubeconfig  says which cluster; KUBECONFIG does if it is not given`
 
@@ -75,7 +76,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	case err != nil || flags.NArg() > 0:
 		return errors.Join(err, errors.New(usage))
 	case *build:
-		return s.build(ctx)
+		return prepare.All(ctx, s.root, s.say) //nolint:wrapcheck // says what it was doing
 	}
 	if err := s.connect(ctx); err != nil {
 		return err
@@ -108,11 +109,13 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		s.say("OLM has ended; what it installed stays in the cluster")
 		return nil
 	case <-s.gone(ctx):
-		return fmt.Errorf("the cluster at %s has ended, and OLM with it: %s", s.config.Host, remedy)
 	case <-l.Failed():
-		failed = l.Err()
-		return fmt.Errorf("%w; all that was said is in %s", failed, s.dir)
+		if !s.refused(ctx) {
+			failed = l.Err()
+			return fmt.Errorf("%w; all that was said is in %s", failed, s.dir)
+		}
 	}
+	return fmt.Errorf("the cluster at %s has ended, and OLM with it: %s", s.config.Host, remedy)
 }
 
 // path is that of something in the repository.
@@ -137,34 +140,13 @@ func (s *session) render(ctx context.Context) (map[string]*declcfg.DeclarativeCo
 	return catalogs, nil
 }
 
-// The modules that name the programs of OLM.
-const (
-	programsV0 = "olm/programs"
-	programsV1 = programsV0 + "/v1"
-)
-
-// build has the programs built of what takes minutes, so that nothing else waits for that.
-func (s *session) build(ctx context.Context) error {
-	for _, version := range []struct {
-		build  func(ctx context.Context, module string, notice func(string)) (string, error)
-		module string
-	}{{v0.Build, programsV0}, {v1.Build, programsV1}} {
-		dir, err := version.build(ctx, s.path(version.module), func(line string) { _, _ = fmt.Fprintln(os.Stderr, line) })
-		if err != nil {
-			return err
-		}
-		s.say(dir)
-	}
-	return nil
-}
-
 // startV0 starts OLM v0, and serves what the pod of the catalog would.
 func (s *session) startV0(ctx context.Context, catalogs map[string]*declcfg.DeclarativeConfig) (lifecycle, error) {
 	if err := s.install(ctx, v0.Objects()); err != nil {
 		return nil, err
 	}
 	l, err := v0.Start(ctx, s.config, v0.Options{
-		Programs: s.path(programsV0), Bundles: s.bundles(), Dir: s.dir, Notice: s.say,
+		Programs: s.path("olm/programs"), Bundles: s.bundles(), Dir: s.dir, Notice: s.say,
 	})
 	if err != nil {
 		return nil, err //nolint:wrapcheck // says what it was doing
@@ -185,14 +167,14 @@ func (s *session) startV0(ctx context.Context, catalogs map[string]*declcfg.Decl
 
 // startV1 starts OLM v1, and pushes the images to its registry.
 func (s *session) startV1(ctx context.Context, catalogs map[string]*declcfg.DeclarativeConfig) (lifecycle, error) {
-	objects, err := v1.Objects(ctx, s.path(programsV1))
+	objects, err := v1.Objects(ctx, s.path("olm/programs/v1"))
 	if err != nil {
 		return nil, err //nolint:wrapcheck // says what it was doing
 	}
 	if err := s.install(ctx, objects); err != nil {
 		return nil, err
 	}
-	l, err := v1.Start(ctx, s.config, v1.Options{Programs: s.path(programsV1), Dir: s.dir, Notice: s.say})
+	l, err := v1.Start(ctx, s.config, v1.Options{Programs: s.path("olm/programs/v1"), Dir: s.dir, Notice: s.say})
 	if err != nil {
 		return nil, err //nolint:wrapcheck // says what it was doing
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/homeostat-dev/homeostat/olm/internal/prepare"
 	"github.com/homeostat-dev/homeostat/olm/internal/programs"
 	"github.com/homeostat-dev/homeostat/olm/internal/stage"
 	"github.com/homeostat-dev/homeostat/olm/internal/v1"
@@ -32,6 +33,9 @@ const (
 
 func TestMain(m *testing.M) {
 	testkit.ServeIfAsked() // from another folder
+	if err := prepare.All(context.Background(), "../../..", say); err != nil {
+		log.Fatal(err)
+	}
 	objects, err := v1.Objects(context.Background(), module)
 	if err != nil {
 		log.Fatal(err)

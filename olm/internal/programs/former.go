@@ -30,12 +30,30 @@ type Former struct {
 // history does not have the commit, as in a shallow clone: upgrades then begin with today's program, of which make olm-test
 // warns.
 func (f *Former) Program(ctx context.Context, image string) (string, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	operator, version, err := f.find(image)
 	if err != nil || operator == "" {
 		return "", err
 	}
+	return f.program(ctx, operator, version)
+}
+
+// Build builds the programs of all bundles, so that they are there when they are asked for.
+func (f *Former) Build(ctx context.Context) error {
+	dirs, err := filepath.Glob(filepath.Join(f.Released, "*", "v*"))
+	if err != nil {
+		return fmt.Errorf("looking for bundles that were released: %w", err)
+	}
+	for _, dir := range dirs {
+		if _, err := f.program(ctx, filepath.Base(filepath.Dir(dir)), filepath.Base(dir)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Former) program(ctx context.Context, operator, version string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	commit, err := f.commit(version)
 	if err != nil {
 		return "", err

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -104,20 +105,17 @@ func (r *run) deleteChild(c child) {
 	})
 }
 
-// isMounted reports whether a pod uses the claim of that name.
+// isMounted reports whether a pod uses the claim of that name. It asks the API server, because the history may be behind.
 func (r *run) isMounted(claim string) bool {
-	_, found := r.find(func(h history.Change) bool {
-		if h.Resource.Resource != "pods" {
-			return false
-		}
-		volumes, _, _ := unstructured.NestedSlice(h.Object.Object, "spec", "volumes")
-		return slices.ContainsFunc(volumes, func(v any) bool {
-			volume, _ := v.(map[string]any)
-			name, _, _ := unstructured.NestedString(volume, "persistentVolumeClaim", "claimName")
-			return name == claim
+	var pods corev1.PodList
+	if err := r.k.Client.List(r.k.Context(), &pods, client.InNamespace(r.k.Namespace)); err != nil {
+		return false
+	}
+	return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool {
+		return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
 		})
 	})
-	return found
 }
 
 // await waits until the history shows something, for as long as an operator would be given.
