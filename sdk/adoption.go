@@ -38,9 +38,9 @@ func (e *engine[T]) adopt(
 	return true, nil
 }
 
-// confirm asks the API server whether the object of the pass is still there, and whether it is being deleted, because an event
-// may be late. Who is deleted and leaves its children to nobody would take them back otherwise, and they would be collected as
-// garbage with it. Kubernetes's own controllers ask before they adopt, too.
+// confirm asks the API server whether the object of the pass is still there, and not being deleted, because an event may be
+// late. Who leaves its children to nobody as it is deleted would take them back otherwise, and garbage collection would end
+// them with it. Kubernetes's own controllers ask before they adopt, too.
 func (e *engine[T]) confirm(ctx context.Context, p *Pass[T]) error {
 	list := &metav1.PartialObjectMetadataList{} // for which the right to list will do, which every operator has
 	list.SetGroupVersionKind(e.view.primary.GroupVersion().WithKind(e.view.primary.Kind + "List"))

@@ -157,35 +157,9 @@ func (t *trial) compare(
 	if err != nil || ref.unusable().isBad() {
 		return ref.unusable(), err
 	}
-	began := time.Now()
-	for {
-		lie, err := t.session.Rest(second.pause)
-		if err != nil {
-			return result{}, err
-		}
-		if wrong := t.wrong(lie); wrong != nil {
-			return result{wrong: wrong}, nil
-		}
-		changed := t.session.Changed()
-		if diff = t.c.differ(ref, t.state()); diff == "" {
-			return result{}, nil
-		}
-		left := second.patience - time.Since(began)
-		if left <= 0 {
-			break
-		}
-		select {
-		case <-changed:
-		case <-time.After(left):
-		case <-ctx.Done():
-			return result{}, ctx.Err()
-		}
-	}
-	if err := t.session.CatchUp(); err != nil {
-		return result{}, err
-	}
-	if diff = t.c.differ(ref, t.state()); diff == "" {
-		return result{}, nil
+	diff, wrong, err := t.lasting(ctx, ref, second)
+	if err != nil || wrong != nil || diff == "" {
+		return result{wrong: wrong}, err
 	}
 	oracle, message := oracleFresh, "what came of the last manifest depends on the ones before it (-alone +after the others)"
 	if back {
@@ -195,6 +169,37 @@ func (t *trial) compare(
 		return result{}, nil
 	}
 	return result{wrong: &finding{oracle: oracle, message: message, detail: diff}}, nil
+}
+
+// lasting returns a difference that lasts, "" if none does, or what else is wrong.
+func (t *trial) lasting(ctx context.Context, ref *reference, second look) (diff string, wrong *finding, err error) {
+	for began := time.Now(); ; {
+		lie, err := t.session.Rest(second.pause)
+		if err != nil {
+			return "", nil, err
+		}
+		if wrong := t.wrong(lie); wrong != nil {
+			return "", wrong, nil
+		}
+		changed := t.session.Changed()
+		if diff = t.c.differ(ref, t.state()); diff == "" {
+			return "", nil, nil
+		}
+		left := second.patience - time.Since(began)
+		if left <= 0 {
+			break
+		}
+		select {
+		case <-changed:
+		case <-time.After(left):
+		case <-ctx.Done():
+			return "", nil, ctx.Err()
+		}
+	}
+	if err := t.session.CatchUp(); err != nil {
+		return "", nil, err
+	}
+	return t.c.differ(ref, t.state()), nil, nil
 }
 
 // end deletes the custom resource and says what was wrong in that.

@@ -12,9 +12,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// All builds OLM, of both versions, and the operators, of all versions, where they are not in the user's cache: what has only
-// so much time to become ready does not wait for a compiler then. root is the folder of the repository. notice is told what
-// takes minutes.
+// All builds OLM, of both versions, and the operators, of all versions, where they are not in the user's cache: what has
+// only so much time to become ready does not wait for a compiler then. root is the folder of the repository. notice is told
+// what takes minutes.
 func All(ctx context.Context, root string, notice func(string)) error {
 	path := func(name string) string { return filepath.Join(root, filepath.FromSlash(name)) }
 	if _, err := v0.Build(ctx, path("olm/programs"), notice); err != nil {
