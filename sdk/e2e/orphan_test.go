@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/sdk"
@@ -31,7 +32,7 @@ func TestAdoptionForNobody(t *testing.T) {
 				case <-deleted:
 				case <-ctx.Done():
 				}
-				sdk.Apply(p, configMap(p.Object, "taken"), sdk.AdoptIf(func(client.Object) bool { return true }))
+				sdk.Apply(p, configMap(p.Object, "taken"), sdk.Adopt())
 				return nil
 			}))
 			taken, s := theirs(), newSite("a")
@@ -61,20 +62,23 @@ func TestOrphansAreAdopted(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	running := start(k, operator(func(_ context.Context, p *pass) error {
-		sdk.Apply(p, configMap(p.Object, "child"), sdk.AdoptIf(func(client.Object) bool { return true }))
+		sdk.Apply(p, configMap(p.Object, "child"), sdk.Adopt())
 		return nil
 	}))
+	var before types.UID
 	for range 3 {
 		s := newSite("a")
 		k.Apply(s)
 		k.Eventually(s, testkit.Ready())
 		child := get(k, named(&corev1.ConfigMap{}, "child"))
+		if before == "" {
+			before = child.GetUID()
+		}
 		if err := k.Client.Delete(k.Context(), s, client.PropagationPolicy("Orphan")); err != nil {
 			t.Fatal(err)
 		}
 		k.Eventually(s, testkit.Gone())
 		quiet(k, running, still)
-		before := child.GetUID()
 		if k.Get(child); child.GetUID() != before || len(child.GetOwnerReferences()) > 0 {
 			t.Errorf("what was left to nobody is %v", child)
 		}

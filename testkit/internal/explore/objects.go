@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -47,6 +48,17 @@ func (r *run) isToBeSeen(c wire.Call) bool {
 func (r *run) isBehind() bool {
 	behind, err := r.log.Behind(r.k.Context())
 	return err == nil && behind
+}
+
+// CatchUp waits until the history shows all that there is. On a busy machine the API server ends a watch whose client is too
+// slow, and its next one may begin half a minute later.
+func (s *Session) CatchUp() error {
+	for began := time.Now(); s.run.isBehind(); s.breathe() {
+		if time.Since(began) > longest*s.x.Patience {
+			return errBehind
+		}
+	}
+	return s.err()
 }
 
 // primaries are the objects that the scenario made, of kinds that the operator asked for. What was there before the operator

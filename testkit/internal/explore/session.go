@@ -120,17 +120,6 @@ func (s *Session) rest(quiet time.Duration, done func() bool) (*report.Violation
 	}
 }
 
-// CatchUp waits until the history shows all that there is. On a busy machine the API server ends a watch whose client is too
-// slow, and its next one may begin half a minute later.
-func (s *Session) CatchUp() error {
-	for began := time.Now(); s.run.isBehind(); s.breathe() {
-		if time.Since(began) > longest*s.x.Patience {
-			return errBehind
-		}
-	}
-	return s.err()
-}
-
 // breathe is the time between two looks.
 func (s *Session) breathe() {
 	select {
