@@ -68,7 +68,7 @@ func (e *engine[T]) sign(ctx context.Context, p *Pass[T], s *step, live client.O
 		return false, err
 	}
 	stored := e.view.answer(s)
-	if err := e.owner.Sign(ctx, e.client, intent, live, stored); err != nil {
+	if err := e.owner.SetOwnership(ctx, e.client, intent, live, stored); err != nil {
 		return false, e.rejected(p, s, intent, err)
 	}
 	e.stored(p, s, "", intent, stored)
@@ -77,7 +77,7 @@ func (e *engine[T]) sign(ctx context.Context, p *Pass[T], s *step, live client.O
 
 // conflict tells of an object in our way by the reason that the operator has for it.
 func (s *step) conflict(err error) error {
-	if _, ok := errors.AsType[*apply.NotOursError](err); !ok {
+	if _, ok := errors.AsType[*apply.OwnershipError](err); !ok {
 		return err
 	}
 	return &problem{class: classConflict, reason: cmp.Or(s.conflictReason, "ResourceConflict"), message: err.Error()}

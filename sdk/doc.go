@@ -10,7 +10,7 @@
 //	}
 //
 //	func reconcile(ctx context.Context, p *sdk.Pass[*v1.Database]) error {
-//		set := sdk.Apply(p, statefulSet(p.Object), sdk.Disown("spec.replicas"))
+//		set := sdk.Apply(p, statefulSet(p.Object), sdk.Unmanaged("spec.replicas"))
 //		sdk.Apply(p, service(p.Object), sdk.After(set))
 //		p.Object.Status.ReadyReplicas = set.Live().Status.ReadyReplicas
 //		return nil
@@ -28,7 +28,7 @@
 //   - [Operator], [Pass], [Apply] and its options: what an operator is made of.
 //   - [Wait], [Invalid]: how a pass says that it cannot go on. Any other error is retried with backoff.
 //   - [Ref]: an object that the custom resource refers to, watched for as long as it is referred to.
-//   - [Observed]: what children make, such as the pods of a Deployment. [Pass.Report]: what became of the children.
+//   - [Observed]: what children make, such as the pods of a Deployment. [Pass.Stall]: what became of the children.
 //   - [Installed]: whether the cluster has an owned kind that it need not have.
 //   - [Dry]: the plan of a pass as a value, without a cluster. A program's flag --dry-run prints it for each object.
 //   - [Main]: a program with flags, environment, probes, metrics and leader election; [Operator.SetupWithManager]: the

@@ -53,7 +53,7 @@ func (op *Operator[T]) dryRun(ctx context.Context, cfg *rest.Config, namespaces 
 	slices.SortFunc(objects, func(a, b client.Object) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
-	d := drafter[T]{op: op, kinds: k, owner: apply.NewOwner(op.Name), read: reader(ctx, c), namespaces: namespaces}
+	d := drafter[T]{op: op, kinds: k, owner: apply.NewManager(op.Name), read: reader(ctx, c), namespaces: namespaces}
 	d.list = func(t target, like client.Object) ([]client.Object, error) {
 		opts, err := t.options()
 		if err != nil {

@@ -31,7 +31,7 @@ type engine[T Object] struct {
 	op         *Operator[T]
 	client     client.Client // talks to the API server; reads come from view
 	view       *view
-	owner      *apply.Owner
+	owner      *apply.Manager
 	recorder   events.EventRecorder
 	references *references
 	namespaces []string // none means all
@@ -77,7 +77,7 @@ func newEngine[T Object](op *Operator[T], mgr manager.Manager, s setup) error {
 		return err
 	}
 	e := &engine[T]{
-		op: op, client: direct, view: v, owner: apply.NewOwner(op.Name), recorder: mgr.GetEventRecorder(op.Name),
+		op: op, client: direct, view: v, owner: apply.NewManager(op.Name), recorder: mgr.GetEventRecorder(op.Name),
 		states: map[types.NamespacedName]*state{}, namespaces: s.namespaces,
 	}
 	c, err := controller.New(op.Name, mgr, controller.Options{

@@ -179,7 +179,7 @@ func (e *engine[T]) create(ctx context.Context, p *Pass[T], s *step, intent *app
 	if getErr := e.client.Get(ctx, s.key, live); getErr != nil {
 		return false, errors.Join(apply.ErrStale, getErr)
 	}
-	switch err := intent.Refuse(live); {
+	switch err := intent.CheckOwnership(live); {
 	case err != nil && s.adoptable(live):
 		return e.adopt(ctx, p, s, intent, live)
 	case err != nil:
@@ -264,7 +264,7 @@ func (e *engine[T]) immutable(
 	if err := e.client.Create(ctx, probe, client.DryRunAll); err != nil {
 		return false, crowded(e.rejected(p, s, intent, renamed(err, s.key.Name)))
 	}
-	if s.immutable == Report {
+	if s.immutable == Stall {
 		slices.Sort(fields)
 		message := fmt.Sprintf("%s cannot be changed in place: the API server does not allow a change of %s",
 			s, strings.Join(slices.Compact(fields), ", "))

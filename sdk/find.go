@@ -55,11 +55,11 @@ func Find[C client.Object, T Object](p *Pass[T], like C, opts ...client.ListOpti
 	return found, nil
 }
 
-// Excerpt returns what f makes of an object of which the metadata was found. For each version of the object, and for each
+// Derive returns what f makes of an object of which the metadata was found. For each version of the object, and for each
 // generation of p.Object, the object is read once in full and f is called once; nothing but the result is kept. So f must
 // depend on nothing else. The result is shared between passes: never change it. An object that was replaced or deleted
 // meanwhile is an error that makes the pass start anew; return it as it is.
-func Excerpt[C client.Object, V any, T Object](
+func Derive[C client.Object, V any, T Object](
 	ctx context.Context, p *Pass[T], found *metav1.PartialObjectMetadata, f func(full C) V,
 ) (V, error) {
 	var none V
@@ -68,7 +68,7 @@ func Excerpt[C client.Object, V any, T Object](
 	if known, ok := p.excerpts.get(key, version).(V); ok {
 		return known, nil
 	}
-	full, err := InFull[C](ctx, p, found)
+	full, err := GetLive[C](ctx, p, found)
 	if err != nil {
 		return none, err
 	}
@@ -77,9 +77,9 @@ func Excerpt[C client.Object, V any, T Object](
 	return v, nil
 }
 
-// InFull reads an object of which the metadata was found, by one request, and keeps nothing of it. It may be a later version
+// GetLive reads an object of which the metadata was found, by one request, and keeps nothing of it. It may be a later version
 // than was found. Of one that was replaced or deleted meanwhile it returns an error that makes the pass start anew.
-func InFull[C client.Object, T Object](ctx context.Context, p *Pass[T], found *metav1.PartialObjectMetadata) (C, error) {
+func GetLive[C client.Object, T Object](ctx context.Context, p *Pass[T], found *metav1.PartialObjectMetadata) (C, error) {
 	id, full := childID{found.GroupVersionKind(), client.ObjectKeyFromObject(found)}, object.New[C]()
 	exists, err := p.refs.read(ctx, id, full)
 	if err == nil && (!exists || full.GetUID() != found.GetUID()) {
@@ -91,12 +91,12 @@ func InFull[C client.Object, T Object](ctx context.Context, p *Pass[T], found *m
 	return full, nil
 }
 
-// Filled makes the object given to [Apply] stand for another that is sent in its place: so what is large or secret is at
+// ContentFrom makes the object given to [Apply] stand for another that is sent in its place: so what is large or secret is at
 // hand only while it is written. Both must have the same fields, and the stand-in another value where the other has one, for
-// instance its digest (see [Excerpt]), which is what a plan calls it; its metadata counts. Fill is called once for each
+// instance its digest (see [Derive]), which is what a plan calls it; its metadata counts. Fill is called once for each
 // request that writes the child, and never without need. Its error fails the pass like one of Reconcile; to start the pass
 // anew because what is to be sent has changed meanwhile return [apply.ErrStale]. The kind must be [MetadataOnly].
-func Filled[C client.Object](fill func(ctx context.Context) (C, error)) ApplyOption {
+func ContentFrom[C client.Object](fill func(ctx context.Context) (C, error)) ApplyOption {
 	return func(s *step) {
 		s.fill = func(ctx context.Context) (client.Object, error) { return fill(ctx) }
 	}

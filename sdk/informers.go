@@ -44,7 +44,7 @@ func (v *view) newScope(mgr manager.Manager, namespace string) (*scope, error) {
 	s.parents = patientCache{parents, v.kinds, mgr.GetLogger().WithValues("controller", v.operator)}
 	s.children, err = v.newCache(mgr, namespace, cache.Options{
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{ManagedByLabel: v.operator}),
-		DefaultTransform:     apply.KeepOwn(v.operator, v.exactFields()...), NewInformer: v.captureIn(s),
+		DefaultTransform:     apply.TrimManagedFields(v.operator, v.exactFields()...), NewInformer: v.captureIn(s),
 	})
 	return s, err
 }

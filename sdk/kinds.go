@@ -135,16 +135,16 @@ func (k *kinds) place(o client.Object, gvk schema.GroupVersionKind, home string)
 func (k *kinds) intent(ctx context.Context, parent client.Object, s *step) (*apply.Intent, error) {
 	owner := apply.ControlledBy(parent)
 	if s.remote || s.kept {
-		owner = apply.MarkedBy(parent)
+		owner = apply.LabeledBy(parent)
 	}
 	opts := append([]apply.Option{
-		owner, apply.WithLabel(ManagedByLabel, k.operator), apply.Exact(k.exact[s.gvk]...),
+		owner, apply.WithLabel(ManagedByLabel, k.operator), apply.ExclusiveMaps(k.exact[s.gvk]...),
 	}, s.intent...)
 	if s.hold {
 		opts = append(opts, apply.WithFinalizer(k.finalizer))
 	}
 	if s.fill != nil {
-		opts = append(opts, apply.Filled(func() (client.Object, error) { return s.fill(ctx) }))
+		opts = append(opts, apply.ContentFrom(func() (client.Object, error) { return s.fill(ctx) }))
 	}
 	return apply.NewIntent(s.desired, k.scheme, opts...)
 }

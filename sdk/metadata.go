@@ -12,15 +12,15 @@ import (
 
 // MetadataOnly marks an object in [Operator.Owns]: of its kind the operator watches and keeps the metadata alone. It needs
 // no more to notice every change of a field that it applied, however large the objects are. [Child.Live] and [Live] then
-// return metadata alone, such a child is ready when it exists or as [ReadyWhen] reads its metadata, and [Disown] is refused,
+// return metadata alone, such a child is ready when it exists or as [ReadyWhen] reads its metadata, and [Unmanaged] is refused,
 // because it needs the present value.
 func MetadataOnly(o client.Object) client.Object { return &metadataOnly{o} }
 
 type metadataOnly struct{ client.Object }
 
-// Exact marks an object in [Operator.Owns]: of its kind, these maps at the top, for example "data", are the operator's
+// ExclusiveMaps marks an object in [Operator.Owns]: of its kind, these maps at the top, for example "data", are the operator's
 // whole. What others add to them is removed, while other fields are left to those who own them.
-func Exact(o client.Object, fields ...string) client.Object { return &exact{o, fields} }
+func ExclusiveMaps(o client.Object, fields ...string) client.Object { return &exact{o, fields} }
 
 type exact struct {
 	client.Object

@@ -89,7 +89,7 @@ type Planned interface{ planned() *step }
 // are those of [apply.NewIntent]). The object belongs to the pass afterwards. Its namespace is that of p.Object unless it
 // names another or its kind has none. The child goes with its parent, and when a later pass does not apply it: p.Object
 // becomes its controller or, where Kubernetes allows no owner reference, is named by marks and gets a finalizer.
-// An object of that name that p.Object does not control is never written (see [Adopt] and [AdoptionReason]).
+// An object of that name that p.Object does not control is never written (see [Adopt] and [ConflictReason]).
 func Apply[T Object, C client.Object](p *Pass[T], desired C, opts ...ApplyOption) *Child[C] {
 	s := &step{desired: desired}
 	for _, opt := range opts {
@@ -125,9 +125,9 @@ func Observed[C client.Object, T Object](p *Pass[T], like C) []C {
 	return all
 }
 
-// Abandon deletes a child that is being deleted, and that this pass does not apply, without waiting for the node or
+// ForceDelete deletes a child that is being deleted, and that this pass does not apply, without waiting for the node or
 // whoever else still has to confirm its end. Its process may go on: only do this if you know that it does not.
-func Abandon[T Object](p *Pass[T], child client.Object) {
+func ForceDelete[T Object](p *Pass[T], child client.Object) {
 	s := &step{desired: child}
 	p.observe(s)
 	if p.abandons == nil {
@@ -156,9 +156,9 @@ func (p *Pass[T]) NotReady(reason, format string, args ...any) {
 	}
 }
 
-// Idle makes the object Ready=False, and neither Reconciling nor Stalled: it is deliberately not working, for instance
+// Suspended makes the object Ready=False, and neither Reconciling nor Stalled: it is deliberately not working, for instance
 // suspended. The plan is carried out.
-func (p *Pass[T]) Idle(reason, format string, args ...any) {
+func (p *Pass[T]) Suspended(reason, format string, args ...any) {
 	p.NotReady(reason, format, args...)
 	p.idle = true
 }
@@ -182,11 +182,11 @@ func (p *Pass[T]) Warn(reason, format string, args ...any) {
 	p.events = append(p.events, event{corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...)})
 }
 
-// OnStored calls f after the status of this pass was stored, and not at all if it did not differ or could not be
+// OnStatusUpdated calls f after the status of this pass was stored, and not at all if it did not differ or could not be
 // stored. It is for what must happen once for each change of the status, such as counting it in a metric.
-func (p *Pass[T]) OnStored(f func()) { p.onStored = append(p.onStored, f) }
+func (p *Pass[T]) OnStatusUpdated(f func()) { p.onStored = append(p.onStored, f) }
 
-// Report calls f when the plan was carried out, with what became of each child in the order of the plan, before the status
+// Stall calls f when the plan was carried out, with what became of each child in the order of the plan, before the status
 // is stored: f may write p.Object.Status. It is not called in a pass that fails as a whole.
 func (p *Pass[T]) Report(f func(children []conditions.Child)) { p.reports = append(p.reports, f) }
 
@@ -206,11 +206,11 @@ func (r *record) tell(ctx context.Context) (err error) {
 	return nil
 }
 
-// KeepChildren makes Finalize hand children over to nobody instead of letting garbage collection delete them: those of
+// OrphanChildren makes Finalize hand children over to nobody instead of letting garbage collection delete them: those of
 // these kinds, or all if none is given, lose their reference to p.Object before that goes. In Reconcile it does the same for
 // those that the plan no longer has. Deleting the object with foreground propagation deletes them nevertheless, because the
 // garbage collector is faster.
-func (p *Pass[T]) KeepChildren(kinds ...client.Object) {
+func (p *Pass[T]) OrphanChildren(kinds ...client.Object) {
 	if len(kinds) == 0 {
 		p.keeps = slices.Clone(p.seen.kinds.owned)
 	}
@@ -271,10 +271,10 @@ func (r *record) observe(s *step) {
 // ApplyOption refines one [Apply].
 type ApplyOption func(*step)
 
-// Withheld leaves the child as it is in this pass, or absent, for a reason: what [Wait], [Invalid] or [Ref] returned. That
+// HoldBack leaves the child as it is in this pass, or absent, for a reason: what [Wait], [Invalid] or [Ref] returned. That
 // is the object's, too, as if Reconcile had returned it; but the rest of the plan is carried out, apart from what [After] or
-// [OnceExists] has wait for the child.
-func Withheld(reason error) ApplyOption { return func(s *step) { s.withheld = reason } }
+// [AfterCreated] has wait for the child.
+func HoldBack(reason error) ApplyOption { return func(s *step) { s.withheld = reason } }
 
 // CreateOnly makes the child once and never changes it afterwards, as for generated credentials.
 func CreateOnly() ApplyOption { return func(s *step) { s.createOnly = true } }
@@ -288,10 +288,10 @@ func After(children ...Planned) ApplyOption {
 	}
 }
 
-// OnceExists holds the child back, neither creating nor changing it, while one of these is not there as a child of p.Object:
+// AfterCreated holds the child back, neither creating nor changing it, while one of these is not there as a child of p.Object:
 // it could not be made, or what has its name is somebody else's. It is for what would use or change whatever has that name.
 // Unlike [After] it does not wait until they are ready.
-func OnceExists(children ...Planned) ApplyOption {
+func AfterCreated(children ...Planned) ApplyOption {
 	return func(s *step) {
 		for _, c := range children {
 			s.onceExists = append(s.onceExists, c.planned())
@@ -299,9 +299,9 @@ func OnceExists(children ...Planned) ApplyOption {
 	}
 }
 
-// Disown leaves a field to others; see [apply.Disown].
-func Disown(path string) ApplyOption {
-	return func(s *step) { s.intent, s.disowns = append(s.intent, apply.Disown(path)), true }
+// Unmanaged leaves a field to others; see [apply.Unmanaged].
+func Unmanaged(path string) ApplyOption {
+	return func(s *step) { s.intent, s.disowns = append(s.intent, apply.Unmanaged(path)), true }
 }
 
 // Zero enforces the zero value of a field; see [apply.Zero].
@@ -322,11 +322,11 @@ func ReadyWhen[C client.Object](ready func(live C) (ok bool, message string)) Ap
 	}
 }
 
-// Tracked keeps the child from vanishing unseen: until counted is true in a pass, deleting it only marks it, so that
+// HoldUntil keeps the child from vanishing unseen: until counted is true in a pass, deleting it only marks it, so that
 // the operator can record its existence or its end in p.Object.Status first. Then it is released, by one request that
 // changes nothing else of it. A child that leaves the plan is released after the status of that pass was stored. This is
 // how Kubernetes' own Job controller counts its pods exactly once.
-func Tracked(counted bool) ApplyOption {
+func HoldUntil(counted bool) ApplyOption {
 	return func(s *step) { s.hold = !counted }
 }
 
@@ -340,8 +340,8 @@ func Retain() ApplyOption { return func(s *step) { s.kept = true } }
 type ImmutablePolicy int
 
 const (
-	// Report makes the object Stalled with reason ImmutableField. This is the default.
-	Report ImmutablePolicy = iota
+	// Stall makes the object Stalled with reason ImmutableField. This is the default.
+	Stall ImmutablePolicy = iota
 	// Recreate deletes the child and creates it anew.
 	Recreate
 	// RecreateOrphan is Recreate without deleting what the child itself controls, as for a StatefulSet and its pods.
@@ -365,8 +365,8 @@ func Adopt() ApplyOption { return AdoptIf(func(client.Object) bool { return true
 // last of several counts.
 func AdoptIf(may func(client.Object) bool) ApplyOption { return func(s *step) { s.adopt = may } }
 
-// AdoptionReason sets the reason of the Ready condition for an object of the child's name that p.Object does not
+// ConflictReason sets the reason of the Ready condition for an object of the child's name that p.Object does not
 // control. The default is ResourceConflict.
-func AdoptionReason(reason string) ApplyOption {
+func ConflictReason(reason string) ApplyOption {
 	return func(s *step) { s.conflictReason = reason }
 }

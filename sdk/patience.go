@@ -145,7 +145,7 @@ func (e *engine[T]) contend(ctx context.Context, p *Pass[T], s *step, i *apply.I
 	// The cache keeps only our own managedFields entry, so the rivals' names cost one request in each fight.
 	live, rivals := object.Empty(s.desired), "somebody"
 	if err := e.client.Get(ctx, client.ObjectKeyFromObject(s.live), live); err == nil {
-		if names := i.Rivals(live, e.owner.Name()); len(names) > 0 {
+		if names := i.ConflictingManagers(live, e.owner.Name()); len(names) > 0 {
 			rivals = strings.Join(names, ", ")
 		}
 	}

@@ -225,7 +225,7 @@ var clusterScoped = []string{
 type drafter[T Object] struct {
 	op         *Operator[T]
 	kinds      *kinds
-	owner      *apply.Owner // nil if values alone tell what is converged
+	owner      *apply.Manager // nil if values alone tell what is converged
 	namespaces []string
 	// read returns an object that is not a child, or nil if it does not exist. Nil if nothing can be read.
 	read func(id childID, like client.Object) (client.Object, error)
@@ -347,7 +347,7 @@ func (d *drafter[T]) obstacle(s *step, intent *apply.Intent) error {
 	if err != nil || other == nil || s.adoptable(other) {
 		return err
 	}
-	return s.conflict(intent.Refuse(other))
+	return s.conflict(intent.CheckOwnership(other))
 }
 
 func (d *drafter[T]) find(_ types.NamespacedName, t target, like client.Object) ([]client.Object, error) {

@@ -39,7 +39,7 @@ func readinessOf(o client.Object, gvk schema.GroupVersionKind) readiness {
 	r := readiness{version: o.GetResourceVersion()}
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
-		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object.Gist(o))
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object.WithoutTemplates(o))
 		if err != nil {
 			r.message = err.Error()
 			return r

@@ -352,7 +352,7 @@ func (e *engine[T]) obstacle(p *Pass[T], s *step, i *apply.Intent) error {
 	case s.adoptable(o):
 		return nil
 	default:
-		return i.Refuse(o)
+		return i.CheckOwnership(o)
 	}
 }
 

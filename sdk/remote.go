@@ -40,7 +40,7 @@ func (k *kinds) parentOf(o metav1.Object) parent {
 		return p
 	}
 	namespace, name, ok := strings.Cut(o.GetAnnotations()[apply.OwnerAnnotation], "/")
-	if controller != nil || !ok || apply.OwnedBy(o, k.operator).String() == "" {
+	if controller != nil || !ok || apply.OwnedFields(o, k.operator).String() == "" {
 		return parent{}
 	}
 	uid := types.UID(o.GetLabels()[apply.OwnerUIDLabel])

@@ -108,7 +108,7 @@ func summarizePlan[T Object](p *Pass[T]) {
 	}
 	switch {
 	case p.unready != nil && p.idle:
-		conditions.MarkIdle(p.Object, p.unready.reason, p.unready.message)
+		conditions.MarkSuspended(p.Object, p.unready.reason, p.unready.message)
 	case p.unready != nil:
 		conditions.MarkReconciling(p.Object, p.unready.reason, p.unready.message)
 	case len(missing) > 0:

@@ -38,7 +38,7 @@ func (e *engine[T]) letGo(ctx context.Context, p *Pass[T], s *step, intent *appl
 		return false, e.rejected(p, s, intent, err)
 	}
 	if !s.createOnly && !s.terminating {
-		e.owner.Keep(intent, released)
+		e.owner.MarkConverged(intent, released)
 	}
 	s.live, s.stored = released, released
 	return true, nil

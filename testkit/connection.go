@@ -44,20 +44,20 @@ type connection struct {
 	policy   *rbac.Policy // nil without Env.RBAC
 
 	watch    sync.Once
-	watching *history.Historian
+	watching *history.Recorder
 	watchErr error
 }
 
 // historian follows all namespaces from its first use on, until the connection is released.
-func (c *connection) historian() (*history.Historian, error) {
+func (c *connection) historian() (*history.Recorder, error) {
 	c.watch.Do(func() {
-		c.watching, c.watchErr = history.Join(context.Background(), c.config)
+		c.watching, c.watchErr = history.Acquire(context.Background(), c.config)
 		if c.watchErr != nil {
 			return
 		}
 		release := c.release
 		c.release = func() {
-			c.watching.Leave()
+			c.watching.Release()
 			release()
 		}
 	})

@@ -75,7 +75,7 @@ var shared struct {
 // Tests on a control plane wait more than they compute, so unless -parallel is given, three times as many run at once as
 // the go command's default has.
 func Main(m *testing.M, env Env) {
-	environment.ServeIfAsked()
+	environment.RunHelperProcess()
 	ctrllog.SetLogger(logr.Discard()) // operators started by k.Start log to their test
 	shared.env = &env
 	watchPanics()
@@ -117,9 +117,9 @@ func overlap() error {
 	return nil
 }
 
-// Open does what Main does for a program that is no test, such as one that explores operators: until close is called New
-// works, with any implementation of testing.TB. It must have called ServeIfAsked.
-func Open(env Env) (closeEnv func()) {
+// StartEnv does what Main does for a program that is no test, such as one that explores operators: until close is called New
+// works, with any implementation of testing.TB. It must have called RunHelperProcess.
+func StartEnv(env Env) (closeEnv func()) {
 	ctrllog.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard()) // client-go's complaints about requests that were failed on purpose
 	shared.env = &env
@@ -139,9 +139,9 @@ func Config(ctx context.Context) (*rest.Config, error) {
 	return rest.CopyConfig(conn.config), nil
 }
 
-// ServeIfAsked turns the process into the keeper of a control plane if it was started to be one. A program that calls Open
+// RunHelperProcess turns the process into the keeper of a control plane if it was started to be one. A program that calls Open
 // must call it first in main.
-func ServeIfAsked() { environment.ServeIfAsked() }
+func RunHelperProcess() { environment.RunHelperProcess() }
 
 // scheme makes a new scheme each time: registering types in one that is in use is a data race.
 func (e *Env) scheme() (*runtime.Scheme, error) {

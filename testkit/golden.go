@@ -25,10 +25,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
 	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // goldenRest is how long operators must not write until what is there counts as what they wanted.
@@ -172,13 +172,13 @@ func (k *K) refreshed(ctx context.Context, objects []client.Object) ([]history.C
 }
 
 // operated gets what the operators have created, and that of which they write the status, in the order of the writes.
-func (k *K) operated(ctx context.Context, calls []wire.Call, status map[wire.Kind]bool) ([]history.Change, error) {
+func (k *K) operated(ctx context.Context, calls []intercept.Call, status map[intercept.Kind]bool) ([]history.Change, error) {
 	var all []history.Change
 	known := map[string]bool{}
 	for _, c := range calls {
 		created := c.Code == http.StatusCreated && c.Subresource == ""
-		told := c.Subresource == "status" && c.Writes() && c.Code < http.StatusMultipleChoices && status[wire.KindOf(c.Request)]
-		if c.UID == "" || known[c.UID] || c.Resource == "events" || wire.IsLease(c.Request) || (!created && !told) {
+		told := c.Subresource == "status" && c.Writes() && c.Code < http.StatusMultipleChoices && status[intercept.KindOf(c.Request)]
+		if c.UID == "" || known[c.UID] || c.Resource == "events" || intercept.IsLease(c.Request) || (!created && !told) {
 			continue
 		}
 		known[c.UID] = true
@@ -195,7 +195,7 @@ func (k *K) operated(ctx context.Context, calls []wire.Call, status map[wire.Kin
 }
 
 // written gets the object that a request has written, or nil if it is no longer there.
-func (k *K) written(ctx context.Context, c wire.Call) (*unstructured.Unstructured, error) {
+func (k *K) written(ctx context.Context, c intercept.Call) (*unstructured.Unstructured, error) {
 	gvk, err := k.conn.mapper.KindFor(schema.GroupVersionResource{Group: c.Group, Resource: c.Resource})
 	if meta.IsNoMatchError(err) {
 		return nil, nil //nolint:nilnil // its kind has gone, too

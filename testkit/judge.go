@@ -14,9 +14,9 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // An Oracle is a rule that holds for every operator. At the end of each test all of them are held against the operators that
@@ -117,8 +117,8 @@ func (o *observation) judge() []report.Violation {
 	changes := o.changes
 	o.mu.Unlock()
 	return slices.Concat(
-		oracle.Calls(calls), oracle.Specs(calls, o.user.Calls(), changes, kinds), oracle.Statuses(changes, kinds, ours),
-		oracle.Premature(changes, kinds, ours),
+		oracle.Calls(calls), oracle.SpecWrites(calls, o.user.Calls(), changes, kinds), oracle.Statuses(changes, kinds, ours),
+		oracle.PrematureConditions(changes, kinds, ours),
 	)
 }
 
@@ -126,7 +126,7 @@ func (o *observation) judge() []report.Violation {
 const catchUpPatience = 500 * time.Millisecond
 
 // catchUp waits for that. It is some milliseconds behind.
-func (o *observation) catchUp(calls []wire.Call) {
+func (o *observation) catchUp(calls []intercept.Call) {
 	o.mu.Lock()
 	histories, spaces := slices.Clone(o.histories), slices.Clone(o.spaces)
 	o.mu.Unlock()
@@ -149,18 +149,18 @@ func (o *observation) catchUp(calls []wire.Call) {
 }
 
 // last returns the last write of each kind in the namespace that the history will show.
-func last(calls []wire.Call, namespace string) map[wire.Kind]wire.Call {
-	writes := map[wire.Kind]wire.Call{}
+func last(calls []intercept.Call, namespace string) map[intercept.Kind]intercept.Call {
+	writes := map[intercept.Kind]intercept.Call{}
 	for _, c := range calls {
 		stored := c.UID != "" && c.Version != "" && c.Code < http.StatusMultipleChoices && !c.DryRun
-		if stored && c.Namespace == namespace && c.Verb != "delete" && c.Resource != "events" && !wire.IsLease(c.Request) {
-			writes[wire.KindOf(c.Request)] = c
+		if stored && c.Namespace == namespace && c.Verb != "delete" && c.Resource != "events" && !intercept.IsLease(c.Request) {
+			writes[intercept.KindOf(c.Request)] = c
 		}
 	}
 	return writes
 }
 
-func shows(log *history.Log, call wire.Call) bool {
+func shows(log *history.Log, call intercept.Call) bool {
 	return slices.ContainsFunc(log.Changes(), func(c history.Change) bool {
 		return string(c.Object.GetUID()) == call.UID && c.Object.GetResourceVersion() == call.Version
 	})
@@ -222,7 +222,7 @@ func (p *panics) texts() []string {
 	return all
 }
 
-func (p *panics) violations(op *Operator) []report.Violation {
+func (p *panics) violations(op *Instance) []report.Violation {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	found := make([]report.Violation, 0, len(p.all))

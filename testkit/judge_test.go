@@ -75,7 +75,7 @@ var sins = map[testkit.Oracle]sin{
 func forget(never <-chan struct{}) { <-never }
 
 // setupSinner is an operator that commits one sin and is good otherwise.
-func setupSinner(commit sin) testkit.Setup {
+func setupSinner(commit sin) testkit.SetupFunc {
 	return func(mgr manager.Manager) error {
 		c := mgr.GetClient()
 		return ctrl.NewControllerManagedBy(mgr).For(newWidget("")).Complete(reconcile.Func(

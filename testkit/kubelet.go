@@ -6,14 +6,14 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-// Kubelet decides how the test's pods fare on the simulated nodes of Env.Workloads. See package kubelet for what each
+// NamespacedKubelet decides how the test's pods fare on the simulated nodes of Env.Workloads. See package kubelet for what each
 // call means, and for the modes.
-type Kubelet struct {
+type NamespacedKubelet struct {
 	k *K
 }
 
 // Fail makes the pods of the test's namespace that match the label selector fare as mode says.
-func (s *Kubelet) Fail(selector string, mode kubelet.Mode) {
+func (s *NamespacedKubelet) Fail(selector string, mode kubelet.Mode) {
 	s.k.t.Helper()
 	s.k.seen.say("has the pods with %s fare as %v", selector, mode)
 	s.do(func(ctx context.Context, sim *kubelet.Kubelet) error {
@@ -22,14 +22,14 @@ func (s *Kubelet) Fail(selector string, mode kubelet.Mode) {
 }
 
 // Heal ends what Fail and HoldReady did to these pods.
-func (s *Kubelet) Heal(selector string) {
+func (s *NamespacedKubelet) Heal(selector string) {
 	s.k.t.Helper()
 	s.k.seen.say("heals the pods with %s", selector)
 	s.do(func(ctx context.Context, sim *kubelet.Kubelet) error { return sim.Heal(ctx, s.k.Namespace, selector) })
 }
 
 // HoldReady keeps matching pods of the test's namespace, future ones too, from being Ready until release is called.
-func (s *Kubelet) HoldReady(selector string) (release func()) {
+func (s *NamespacedKubelet) HoldReady(selector string) (release func()) {
 	s.k.t.Helper()
 	s.k.seen.say("keeps the pods with %s from being ready", selector)
 	var let func(context.Context) error
@@ -45,7 +45,7 @@ func (s *Kubelet) HoldReady(selector string) (release func()) {
 }
 
 // NodeLost makes a node vanish. All tests of a shared control plane would feel it, so it needs Private.
-func (s *Kubelet) NodeLost(node string) {
+func (s *NamespacedKubelet) NodeLost(node string) {
 	s.k.t.Helper()
 	s.needPrivate()
 	s.k.seen.say("has node %s vanish", node)
@@ -53,21 +53,21 @@ func (s *Kubelet) NodeLost(node string) {
 }
 
 // NodeBack ends what NodeLost began.
-func (s *Kubelet) NodeBack(node string) {
+func (s *NamespacedKubelet) NodeBack(node string) {
 	s.k.t.Helper()
 	s.needPrivate()
 	s.k.seen.say("brings node %s back", node)
 	s.do(func(ctx context.Context, sim *kubelet.Kubelet) error { return sim.NodeBack(ctx, node) })
 }
 
-func (s *Kubelet) needPrivate() {
+func (s *NamespacedKubelet) needPrivate() {
 	s.k.t.Helper()
 	if !s.k.conn.private {
 		s.k.t.Fatal("changing a node: other tests use it too; give this test testkit.New(t, testkit.Private())")
 	}
 }
 
-func (s *Kubelet) do(act func(context.Context, *kubelet.Kubelet) error) {
+func (s *NamespacedKubelet) do(act func(context.Context, *kubelet.Kubelet) error) {
 	s.k.t.Helper()
 	if !s.k.conn.env.Workloads {
 		s.k.t.Fatal("scripting pods: no node runs them; set Env.Workloads")

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // laneTest is the lane of what the test itself does.
@@ -28,9 +28,9 @@ const laneTest report.Lane = "test"
 type observation struct {
 	t     testing.TB
 	began time.Time
-	user  *wire.Wire // what the test asks of the API server
-	seen  *wire.Wire // what operators ask of it, as they see it
-	asked *wire.Wire // the same as it reaches the API server, for operators with a transport of the test's in between
+	user  *intercept.Interceptor // what the test asks of the API server
+	seen  *intercept.Interceptor // what operators ask of it, as they see it
+	asked *intercept.Interceptor // the same as it reaches the API server, for operators with a transport of the test's in between
 
 	mu        sync.Mutex
 	said      []report.Entry
@@ -67,7 +67,7 @@ func observe(t testing.TB) *observation {
 		return o
 	}
 	o := &observation{
-		t: t, began: time.Now(), user: wire.Record(), seen: wire.Record(), asked: wire.Record(), behind: map[int]bool{},
+		t: t, began: time.Now(), user: intercept.Record(), seen: intercept.Record(), asked: intercept.Record(), behind: map[int]bool{},
 		ours: map[types.UID]bool{}, without: map[string]bool{},
 	}
 	if observations.byTest == nil {
@@ -118,7 +118,7 @@ func (o *observation) failed() bool {
 }
 
 // follow begins the history of one more namespace.
-func (o *observation) follow(namespace string, h *history.Historian) {
+func (o *observation) follow(namespace string, h *history.Recorder) {
 	if o == nil {
 		return
 	}
@@ -177,11 +177,11 @@ func (o *observation) outer(process int, next http.RoundTripper) http.RoundTripp
 }
 
 // calls are the requests of the test's operators as they reached the API server.
-func (o *observation) calls() []wire.Call {
+func (o *observation) calls() []intercept.Call {
 	o.mu.Lock()
 	behind := maps.Clone(o.behind)
 	o.mu.Unlock()
-	direct := slices.DeleteFunc(o.seen.Calls(), func(c wire.Call) bool { return behind[c.Process] })
+	direct := slices.DeleteFunc(o.seen.Calls(), func(c intercept.Call) bool { return behind[c.Process] })
 	return append(direct, o.asked.Calls()...)
 }
 
@@ -254,7 +254,7 @@ func (o *observation) timeline() []report.Entry {
 	defer o.mu.Unlock()
 	entries := slices.Clone(o.said)
 	entries = append(entries, timeline.Requests(o.until(o.seen), o.seen.Began().Sub(o.began))...)
-	writes := slices.DeleteFunc(o.until(o.user), func(c wire.Call) bool { return !c.Writes() })
+	writes := slices.DeleteFunc(o.until(o.user), func(c intercept.Call) bool { return !c.Writes() })
 	for _, e := range timeline.Requests(writes, o.user.Began().Sub(o.began)) {
 		e.Lane, e.Bad = laneTest, false // what a test is refused, it may have asked for
 		entries = append(entries, e)
@@ -272,7 +272,7 @@ func (o *observation) timeline() []report.Entry {
 }
 
 // until returns the calls that were sent before the test was over, as they stood then.
-func (o *observation) until(w *wire.Wire) []wire.Call {
+func (o *observation) until(w *intercept.Interceptor) []intercept.Call {
 	calls := w.Calls()
 	if o.ended.IsZero() {
 		return calls
@@ -283,7 +283,7 @@ func (o *observation) until(w *wire.Wire) []wire.Call {
 			calls[i].Code, calls[i].Lost = 0, "no answer yet"
 		}
 	}
-	return slices.DeleteFunc(calls, func(c wire.Call) bool {
+	return slices.DeleteFunc(calls, func(c intercept.Call) bool {
 		return c.Began > over || c.Verb == "watch" && c.Code == 0 // it was being opened
 	})
 }

@@ -28,9 +28,9 @@ import (
 // stopTimeout is how long an operator may take to come to rest after its context has ended.
 const stopTimeout = 10 * time.Second
 
-// Setup registers an operator's controllers with a manager. The SetupWithManager method of most operators has this
+// SetupFunc registers an operator's controllers with a manager. The SetupWithManager method of most operators has this
 // form already.
-type Setup func(mgr manager.Manager) error
+type SetupFunc func(mgr manager.Manager) error
 
 // A StartOption changes how k.Start runs an operator.
 type StartOption func(*startOptions)
@@ -63,7 +63,7 @@ func WithManagerOptions(change func(*manager.Options)) StartOption {
 }
 
 // An Operator is an operator that runs in the test's process.
-type Operator struct {
+type Instance struct {
 	t        testing.TB
 	recorder *recorder.Recorder
 	cut      *atomic.Bool // no request leaves while true
@@ -80,13 +80,13 @@ type Operator struct {
 
 // Panics returns with what the operator has panicked so far, each with its stack: the panics that controller-runtime and
 // client-go recover from. It may be called at any time.
-func (op *Operator) Panics() []string { return op.panics.texts() }
+func (op *Instance) Panics() []string { return op.panics.texts() }
 
 // Start runs an operator in this process, in a manager of its own, and returns when its informers are in sync; at once if
 // the manager elects a leader, because it may never be the one. It acts
 // as the ServiceAccount of Env.RBAC with the rights it ships, and sees only the test's namespace. It is stopped after
 // the test. Several operators, and several copies of one, may run at once.
-func (k *K) Start(setup Setup, opts ...StartOption) *Operator {
+func (k *K) Start(setup SetupFunc, opts ...StartOption) *Instance {
 	k.t.Helper()
 	var o startOptions
 	for _, opt := range opts {
@@ -99,7 +99,7 @@ func (k *K) Start(setup Setup, opts ...StartOption) *Operator {
 	return op
 }
 
-func (k *K) start(setup Setup, o startOptions) (*Operator, error) {
+func (k *K) start(setup SetupFunc, o startOptions) (*Instance, error) {
 	cfg := o.config
 	if cfg == nil {
 		var err error
@@ -107,7 +107,7 @@ func (k *K) start(setup Setup, o startOptions) (*Operator, error) {
 			return nil, err
 		}
 	}
-	op := &Operator{
+	op := &Instance{
 		t: k.t, recorder: recorder.New(), cut: &atomic.Bool{}, done: make(chan struct{}),
 		seen: k.seen, process: k.seen.process(), panics: &panics{},
 	}
@@ -156,7 +156,7 @@ func (k *K) start(setup Setup, o startOptions) (*Operator, error) {
 }
 
 // newManager also reports whether the manager elects a leader.
-func (k *K) newManager(cfg *rest.Config, op *Operator, o startOptions) (mgr manager.Manager, elects bool, err error) {
+func (k *K) newManager(cfg *rest.Config, op *Instance, o startOptions) (mgr manager.Manager, elects bool, err error) {
 	scheme, err := k.conn.env.scheme()
 	if err != nil {
 		return nil, false, err
@@ -191,7 +191,7 @@ func (k *K) newManager(cfg *rest.Config, op *Operator, o startOptions) (mgr mana
 }
 
 // String names the operator among those of the test.
-func (op *Operator) String() string {
+func (op *Instance) String() string {
 	if op.process > 1 {
 		return fmt.Sprintf("the operator (process %d)", op.process)
 	}
@@ -199,7 +199,7 @@ func (op *Operator) String() string {
 }
 
 // logged takes one line of the log. It belongs to what happened, which is shown when the test fails.
-func (op *Operator) logged(l logLine) {
+func (op *Instance) logged(l logLine) {
 	op.seen.log(op.process, l)
 	if op.seen == nil || testing.Verbose() {
 		op.t.Log(strings.TrimSpace(l.text + " " + l.more))
@@ -207,7 +207,7 @@ func (op *Operator) logged(l logLine) {
 }
 
 // waitReady returns when the informers are in sync, or the manager has given up.
-func (op *Operator) waitReady(ctx context.Context, mgr manager.Manager) error {
+func (op *Instance) waitReady(ctx context.Context, mgr manager.Manager) error {
 	synced := make(chan bool, 1)
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
@@ -232,17 +232,17 @@ func (op *Operator) waitReady(ctx context.Context, mgr manager.Manager) error {
 }
 
 // Requests returns what the operator has sent so far, without watches and leader election.
-func (op *Operator) Requests() []recorder.Request { return op.recorder.Requests() }
+func (op *Instance) Requests() []recorder.Request { return op.recorder.Requests() }
 
 // Recorder gives access to all of the operator's requests.
-func (op *Operator) Recorder() *recorder.Recorder { return op.recorder }
+func (op *Instance) Recorder() *recorder.Recorder { return op.recorder }
 
 // Done is closed when the operator has ended, whoever ended it. That it ends by itself with an error fails the test.
-func (op *Operator) Done() <-chan struct{} { return op.done }
+func (op *Instance) Done() <-chan struct{} { return op.done }
 
 // Stop ends the operator in an orderly way: reconciles under way are finished. It returns when the operator is at
 // rest, fails the test if it does not come to rest or ended with an error before, and may be called more than once.
-func (op *Operator) Stop() {
+func (op *Instance) Stop() {
 	op.t.Helper()
 	op.seen.say("%s is stopped", op)
 	op.cancel()
@@ -254,7 +254,7 @@ func (op *Operator) Stop() {
 
 // Kill ends the operator as if its process had been killed: from now on no request leaves it, whatever it still
 // tries, and nothing it had in memory survives. It returns when the operator is at rest.
-func (op *Operator) Kill() {
+func (op *Instance) Kill() {
 	op.t.Helper()
 	op.seen.say("%s is killed", op)
 	op.cut.Store(true)
@@ -263,7 +263,7 @@ func (op *Operator) Kill() {
 	op.wait()
 }
 
-func (op *Operator) wait() {
+func (op *Instance) wait() {
 	op.t.Helper()
 	select {
 	case <-op.done:
@@ -274,7 +274,7 @@ func (op *Operator) wait() {
 }
 
 // atRest reports whether the operator has ended.
-func (op *Operator) atRest() bool {
+func (op *Instance) atRest() bool {
 	select {
 	case <-op.done:
 		return true

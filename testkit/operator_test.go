@@ -29,7 +29,7 @@ func TestStartRecordsWhatTheOperatorWrites(t *testing.T) {
 	w := k.Apply(newWidget("w"))
 	k.Eventually(w, testkit.Ready())
 	k.Eventually(newConfigMap("w"), testkit.Exists())
-	if err := op.Recorder().Settle(k.Context(), 100*time.Millisecond); err != nil {
+	if err := op.Recorder().WaitIdle(k.Context(), 100*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	want := []recorder.Request{
@@ -90,7 +90,7 @@ func TestClusterWide(t *testing.T) {
 }
 
 // setupStubborn is an operator that goes on writing after its context has ended, as a process that is killed does not.
-func setupStubborn(namespace string, stopped <-chan struct{}) testkit.Setup {
+func setupStubborn(namespace string, stopped <-chan struct{}) testkit.SetupFunc {
 	return func(mgr manager.Manager) error {
 		c := mgr.GetClient()
 		return mgr.Add(manager.RunnableFunc(func(context.Context) error {
@@ -154,7 +154,7 @@ func TestStartFails(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		reason string
-		setup  testkit.Setup
+		setup  testkit.SetupFunc
 		want   string
 	}{
 		"Setup": {

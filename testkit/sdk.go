@@ -13,7 +13,7 @@ type Runnable interface {
 
 // Run is Start for an operator that is made with package sdk: it sees the test's namespace, or all of them with
 // ClusterWide.
-func (k *K) Run(op Runnable, opts ...StartOption) *Operator {
+func (k *K) Run(op Runnable, opts ...StartOption) *Instance {
 	k.t.Helper()
 	var o startOptions
 	for _, opt := range opts {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/homeostat-dev/homeostat/testkit/internal/janitor"
+	"github.com/homeostat-dev/homeostat/testkit/internal/gc"
 	"github.com/homeostat-dev/homeostat/testkit/internal/rbac"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
@@ -36,8 +36,8 @@ type K struct {
 	Config *rest.Config
 	// Namespace belongs to this test alone and is deleted after it, with everything in it.
 	Namespace string
-	// Kubelet decides how pods fare.
-	Kubelet *Kubelet
+	// NamespacedKubelet decides how pods fare.
+	Kubelet *NamespacedKubelet
 	// Timeout bounds each Eventually.
 	Timeout time.Duration
 
@@ -46,7 +46,7 @@ type K struct {
 	admin     client.WithWatch // what testkit itself does is no part of the test
 	seen      *observation     // nil if the test is not observed
 	namespace *corev1.Namespace
-	running   []*Operator
+	running   []*Instance
 	cleanup   []client.Object // cluster-wide objects the test applied
 	usage     rbac.Usage      // of the rights that its operators have
 }
@@ -65,9 +65,9 @@ type options struct {
 // shared control plane would see, such as cluster-wide objects.
 func Private() Option { return func(o *options) { o.private = true } }
 
-// Through puts a transport between K's own Client and the API server, for example one that records. Operators that are
+// WithClientTransport puts a transport between K's own Client and the API server, for example one that records. Operators that are
 // started by K do not use it; see [WithTransport].
-func Through(transport func(http.RoundTripper) http.RoundTripper) Option {
+func WithClientTransport(transport func(http.RoundTripper) http.RoundTripper) Option {
 	return func(o *options) { o.through = transport }
 }
 
@@ -92,7 +92,7 @@ func New(t testing.TB, opts ...Option) *K {
 		Config: rest.CopyConfig(conn.config), Timeout: DefaultTimeout, Namespace: namespaceName(t.Name()),
 		t: t, conn: conn, admin: conn.client, seen: observe(t),
 	}
-	k.Kubelet = &Kubelet{k: k}
+	k.Kubelet = &NamespacedKubelet{k: k}
 	if err := k.seen.exempt(o); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func (k *K) close() {
 func (k *K) closeOwn(ctx context.Context) {
 	k.stopOperators()
 	// Whoever would take finalizers off the contents has just been stopped. Nobody waits for the namespace to be gone.
-	abandon := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, janitor.AbandonAnnotation)
+	abandon := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, gc.AbandonAnnotation)
 	err := k.admin.Patch(ctx, k.namespace, client.RawPatch(types.MergePatchType, []byte(abandon)))
 	if err != nil && !apierrors.IsNotFound(err) {
 		k.t.Errorf("cleaning up: abandoning namespace %s: %v", k.Namespace, err)

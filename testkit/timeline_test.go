@@ -136,7 +136,7 @@ func TestLogIsShownAsItComes(t *testing.T) {
 }
 
 // setupBusy is an operator that writes all the time.
-func setupBusy(namespace string, writes int) testkit.Setup {
+func setupBusy(namespace string, writes int) testkit.SetupFunc {
 	return func(mgr manager.Manager) error {
 		c := mgr.GetClient()
 		return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {

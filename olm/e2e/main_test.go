@@ -25,7 +25,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	testkit.ServeIfAsked() // from another folder
+	testkit.RunHelperProcess() // from another folder
 	if err := prepare.All(context.Background(), "../..", say); err != nil {
 		log.Fatal(err)
 	}

@@ -36,7 +36,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	testkit.ServeIfAsked() // from another folder
+	testkit.RunHelperProcess() // from another folder
 	if err := prepare.All(context.Background(), root, func(line string) { log.Print(line) }); err != nil {
 		log.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func newOperator(t *testing.T, change ...func(*configrollout.Options)) *sdk.Cust
 	return op
 }
 
-func start(t *testing.T, k *testkit.K, change ...func(*configrollout.Options)) *testkit.Operator {
+func start(t *testing.T, k *testkit.K, change ...func(*configrollout.Options)) *testkit.Instance {
 	t.Helper()
 	return k.Run(newOperator(t, change...))
 }
@@ -247,7 +247,7 @@ func event(k *testkit.K, o client.Object, reason string) (note string) {
 }
 
 // writes lists the requests that change something, events apart.
-func writes(op *testkit.Operator) []recorder.Request {
+func writes(op *testkit.Instance) []recorder.Request {
 	var all []recorder.Request
 	for _, r := range op.Recorder().Writes() {
 		if r.Resource != "events" {
@@ -258,7 +258,7 @@ func writes(op *testkit.Operator) []recorder.Request {
 }
 
 // rest waits until the operator has sent nothing for longer than its quiet period.
-func rest(k *testkit.K, op *testkit.Operator) {
+func rest(k *testkit.K, op *testkit.Instance) {
 	const still = 2*quiet + 100*time.Millisecond
 	k.Wait("rest", func(ctx context.Context) error {
 		before := len(op.Requests())

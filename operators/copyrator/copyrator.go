@@ -34,9 +34,9 @@ func New(o Options) *sdk.Operator[*v1.CopyratorRule] {
 		Namespace: o.Namespace, Exclude: o.ExcludeNamespaces, AllowSources: o.AllowSourceNamespaces, Consent: o.Consent,
 		ManagedBy: name,
 	}}
-	owns := []client.Object{sdk.Exact(sdk.MetadataOnly(&corev1.ConfigMap{}), "data", "binaryData")}
+	owns := []client.Object{sdk.ExclusiveMaps(sdk.MetadataOnly(&corev1.ConfigMap{}), "data", "binaryData")}
 	if o.Secrets {
-		owns = append(owns, sdk.Exact(sdk.MetadataOnly(&corev1.Secret{}), "data"))
+		owns = append(owns, sdk.ExclusiveMaps(sdk.MetadataOnly(&corev1.Secret{}), "data"))
 	}
 	return &sdk.Operator[*v1.CopyratorRule]{
 		Name:        name,
@@ -85,7 +85,7 @@ func (c *copyrator) reconcile(ctx context.Context, p *pass) error {
 	}
 	copies, shadowed := found.Copies(namespaces, rivals)
 	if p.Object.OrphanPolicy == v1.OrphanKeep {
-		p.KeepChildren()
+		p.OrphanChildren()
 	}
 	r := report{rule: rule, sources: len(found.Sources), shadowed: shadowed, locked: locked}
 	for _, n := range namespaces {
@@ -276,7 +276,7 @@ func (c *copyrator) apply(
 // finalize lets the copies go with the rule, unless they are to be kept. The SDK deletes them.
 func (c *copyrator) finalize(_ context.Context, p *pass) error {
 	if p.Object.OrphanPolicy == v1.OrphanKeep {
-		p.KeepChildren()
+		p.OrphanChildren()
 	}
 	gauges.forget(p.Object.UID)
 	return nil

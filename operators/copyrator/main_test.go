@@ -77,7 +77,7 @@ type cluster struct {
 
 	t       *testing.T
 	options copyrator.Options
-	op      *testkit.Operator
+	op      *testkit.Instance
 }
 
 // newCluster runs the operator for all namespaces and for the rules of this test. The operator's namespace is the test's.
@@ -96,7 +96,7 @@ func clusterOn(t *testing.T, k *testkit.K, change ...func(*copyrator.Options)) *
 	return c
 }
 
-func (c *cluster) start(opts ...testkit.StartOption) *testkit.Operator {
+func (c *cluster) start(opts ...testkit.StartOption) *testkit.Instance {
 	c.op = c.Run(copyrator.New(c.options), append(opts, testkit.ClusterWide())...)
 	return c.op
 }
@@ -195,7 +195,7 @@ func (c *cluster) writes() []recorder.Request {
 // rest waits until the operator has sent nothing for a while.
 func (c *cluster) rest() {
 	c.t.Helper()
-	if err := c.op.Recorder().Settle(c.Context(), 500*time.Millisecond); err != nil {
+	if err := c.op.Recorder().WaitIdle(c.Context(), 500*time.Millisecond); err != nil {
 		c.t.Fatalf("the operator does not come to rest: %v", err)
 	}
 }

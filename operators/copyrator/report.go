@@ -45,7 +45,7 @@ func (r *report) tell(p *pass) {
 	}
 	p.Report(func(children []conditions.Child) { r.count(p, children) })
 	before := status.Digest
-	p.OnStored(func() { gauges.stored(before, p.Object) })
+	p.OnStatusUpdated(func() { gauges.stored(before, p.Object) })
 }
 
 // authorized tells whether the rule may read what it names.

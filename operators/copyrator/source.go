@@ -44,8 +44,8 @@ func open(
 }
 
 func look[C client.Object](ctx context.Context, p *pass, s *source) (err error) {
-	s.read = func(ctx context.Context) (client.Object, error) { return sdk.InFull[C](ctx, p, s.meta) }
-	s.excerpt, err = sdk.Excerpt(ctx, p, s.meta, func(full C) desired.Excerpt {
+	s.read = func(ctx context.Context) (client.Object, error) { return sdk.GetLive[C](ctx, p, s.meta) }
+	s.excerpt, err = sdk.Derive(ctx, p, s.meta, func(full C) desired.Excerpt {
 		return desired.NewExcerpt(s.rule.Content(full))
 	})
 	return err
@@ -72,10 +72,10 @@ func (s *source) content(ctx context.Context) (client.Object, error) {
 func (s *source) apply(p *pass, namespace string) {
 	policy := sdk.Recreate
 	if p.Object.ImmutableStrategy == v1.ImmutableFail {
-		policy = sdk.Report
+		policy = sdk.Stall
 	}
-	sdk.Apply(p, desired.Stand(s.excerpt.StandIn, s.rule.Metadata(s.meta, namespace)), sdk.Filled(s.content),
-		sdk.OnImmutable(policy), sdk.AdoptionReason(reasonConflict), sdk.AdoptIf(s.adopts(p.Object)))
+	sdk.Apply(p, desired.Stand(s.excerpt.StandIn, s.rule.Metadata(s.meta, namespace)), sdk.ContentFrom(s.content),
+		sdk.OnImmutable(policy), sdk.ConflictReason(reasonConflict), sdk.AdoptIf(s.adopts(p.Object)))
 }
 
 // adopts says what is taken over of what is in the way of a copy: a copy of the same rule that has lost its labels, and what
@@ -87,7 +87,7 @@ func (s *source) adopts(rule *v1.CopyratorRule) func(client.Object) bool {
 			return false
 		}
 		of := o.GetAnnotations()[apply.OwnerAnnotation]
-		if of == client.ObjectKeyFromObject(rule).String() && apply.OwnedBy(o, name).String() != "" {
+		if of == client.ObjectKeyFromObject(rule).String() && apply.OwnedFields(o, name).String() != "" {
 			return true
 		}
 		if slices.ContainsFunc(s.peers, func(p peer) bool { return p.Trusted() && p.Selects(o) }) {

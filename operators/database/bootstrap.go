@@ -125,7 +125,7 @@ func (is *observed) restore(need []sdk.Planned) (bool, error) {
 		return false, nil
 	}
 	job := desired.Restore(db, is.image, desired.ScriptsName(db, is.scripts), from.claim, from.dump)
-	sdk.Apply(is.Pass, job, sdk.CreateOnly(), sdk.OnceExists(need...))
+	sdk.Apply(is.Pass, job, sdk.CreateOnly(), sdk.AfterCreated(need...))
 	is.NotReady("Restoring", "the data are being restored from %s", describe(from))
 	return false, nil
 }

@@ -28,7 +28,7 @@ func TestEverythingThatCanGoWrong(t *testing.T) {
 			s.Configuration, s.BackupEnabled = map[string]v1.Setting{"work_mem": "8MB"}, new(false)
 		}),
 		change("back up again", func(s *v1.DatabaseSpec) { s.BackupEnabled = new(true) }),
-	}, chaos.All, chaos.Keeps("persistentvolumeclaims", "secrets"), sameCredentials, onePrimary)
+	}, chaos.All, chaos.AllowResidue("persistentvolumeclaims", "secrets"), sameCredentials, onePrimary)
 }
 
 // The same for one whose end leaves nothing.
@@ -44,8 +44,8 @@ func TestEverythingThatCanGoWrongBeforeTheEnd(t *testing.T) {
 func TestEverythingThatCanGoWrongBeforeTheLastCopy(t *testing.T) {
 	t.Parallel()
 	chaos.Sweep(t, database.New(database.Options{Now: monday}), chaos.Scenario{created(v1.DeletionSnapshot)},
-		chaos.All, chaos.Before(copies), chaos.Keeps("dbsnapshots", "persistentvolumeclaims", "secrets"), sameCredentials,
-		onePrimary, chaos.Never("data that are gone before there is a copy", copiedBefore))
+		chaos.All, chaos.Before(copies), chaos.AllowResidue("dbsnapshots", "persistentvolumeclaims", "secrets"), sameCredentials,
+		onePrimary, chaos.Invariant("data that are gone before there is a copy", copiedBefore))
 }
 
 // copies has each DBSnapshot of the test's namespace succeed, as the operator of those would, until the test ends.
@@ -109,10 +109,10 @@ func change(name string, f func(spec *v1.DatabaseSpec)) chaos.Step {
 }
 
 // sameCredentials keeps others from deleting the passwords: without them the data are of no use, and new ones are not made.
-var sameCredentials = chaos.Unique("secrets/a-db-credentials")
+var sameCredentials = chaos.Irreplaceable("secrets/a-db-credentials")
 
 // onePrimary says what is wrong if the Service of the primary leads to anything but member 0.
-var onePrimary = chaos.Never("two primaries", func(objects []client.Object) string {
+var onePrimary = chaos.Invariant("two primaries", func(objects []client.Object) string {
 	for _, o := range objects {
 		if s, ok := o.(*corev1.Service); ok && s.Name == "a-db" {
 			if pod := s.Spec.Selector["statefulset.kubernetes.io/pod-name"]; pod != "a-db-0" {

@@ -79,7 +79,7 @@ func (is *observed) claim(member int, size resource.Quantity, secret []sdk.Plann
 		if err := is.bootstrapVolume(member, want); err != nil {
 			return nil, nil, false, err
 		}
-		options = append(options, sdk.CreateOnly(), sdk.OnceExists(secret...)) // data without passwords are for nobody
+		options = append(options, sdk.CreateOnly(), sdk.AfterCreated(secret...)) // data without passwords are for nobody
 	}
 	if member < int(db.Members()) {
 		options = append(options, sdk.ReadyWhen(bound))

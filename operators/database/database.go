@@ -98,7 +98,7 @@ func (o *Options) reconcile(_ context.Context, p *sdk.Pass[*v1.Database]) error 
 	}
 	is.backups(slices.Concat(secret, config))
 	if reason, message := report.Pods(db, &is.server); db.Spec.Hibernate {
-		p.Idle(reason, "%s", message)
+		p.Suspended(reason, "%s", message)
 	} else if reason != "" {
 		p.NotReady(reason, "%s", message)
 	}
@@ -136,7 +136,7 @@ func (is *observed) credentials(clusterDomain string) ([]sdk.Planned, error) {
 	options := append(is.retained(), sdk.CreateOnly(), adopt(db))
 	if ref := db.Spec.CredentialsSecretRef; ref != nil {
 		if _, err := sdk.Ref(is.Pass, secretMetadata(ref.Name)); sdk.Reason(err) != "" {
-			options = append(options, sdk.Withheld(err))
+			options = append(options, sdk.HoldBack(err))
 		} else if err != nil {
 			return nil, err
 		}
@@ -148,7 +148,7 @@ func (is *observed) credentials(clusterDomain string) ([]sdk.Planned, error) {
 			return nil, err
 		}
 		if lost {
-			options = append(options, sdk.Withheld(sdk.Invalid("CredentialsLost",
+			options = append(options, sdk.HoldBack(sdk.Invalid("CredentialsLost",
 				"the Secret %s is gone and the data are not: restore it from a backup, or make one with the keys password, "+
 					"superuser-password and replication-password, the label %s: %s, and passwords of your choice, which the "+
 					"members take over when they start", like.Name, sdk.InstanceLabel, db.Name)))
@@ -236,7 +236,7 @@ func (is *observed) set(size resource.Quantity, upgrade bool, need []sdk.Planned
 		return err
 	}
 	is.server.Want(want.DeepCopy())
-	sdk.Apply(is.Pass, want, sdk.OnceExists(need...), adopt(db), sdk.OnImmutable(sdk.RecreateOrphan))
+	sdk.Apply(is.Pass, want, sdk.AfterCreated(need...), adopt(db), sdk.OnImmutable(sdk.RecreateOrphan))
 	return nil
 }
 
@@ -266,7 +266,7 @@ func (is *observed) backups(need []sdk.Planned) {
 		return
 	}
 	cron := sdk.Apply(is.Pass, desired.Schedule(db, is.image, desired.ScriptsName(db, is.scripts)),
-		sdk.OnceExists(append(need, claim)...), adopt(db))
+		sdk.AfterCreated(append(need, claim)...), adopt(db))
 	dumps := report.Dumps{Schedule: cron.Live(), Pods: is.pods, Small: small, Now: is.now}
 	times, err := schedule.Parse(db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone)
 	if err == nil && !db.Spec.Backup.Suspend && !db.Spec.Hibernate { // what is wrong is said when the CronJob is applied

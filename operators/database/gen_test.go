@@ -20,7 +20,7 @@ func TestNothingDependsOnThePast(t *testing.T) {
 			t.Parallel()
 			gen.Explore(t, database.New(database.Options{}),
 				gen.From("config/crd/techoral.com_databases.yaml", "config/samples/"+sample+".yaml"),
-				gen.Keeps("persistentvolumeclaims", "secrets"), // the deletionPolicy is Retain
+				gen.AllowResidue("persistentvolumeclaims", "secrets"), // the deletionPolicy is Retain
 				gen.Seed(1), gen.Sequences(1), gen.Steps(steps))
 		})
 	}

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 // start runs the operator of Databases as it is shipped, with its own rights, for the test's namespace.
-func start(k *testkit.K, opts ...testkit.StartOption) *testkit.Operator {
+func start(k *testkit.K, opts ...testkit.StartOption) *testkit.Instance {
 	return k.Run(database.New(database.Options{}), opts...)
 }
 
@@ -46,7 +46,7 @@ func newDatabase(name string) *v1.Database {
 }
 
 // writes lists the requests that change something, events apart.
-func writes(op *testkit.Operator) []recorder.Request {
+func writes(op *testkit.Instance) []recorder.Request {
 	var all []recorder.Request
 	for _, r := range op.Recorder().Writes() {
 		if r.Resource != "events" {
@@ -57,7 +57,7 @@ func writes(op *testkit.Operator) []recorder.Request {
 }
 
 // rest waits until the operator has sent nothing for a while.
-func rest(k *testkit.K, op *testkit.Operator) {
+func rest(k *testkit.K, op *testkit.Instance) {
 	const still = 300 * time.Millisecond
 	k.Wait("rest", func(ctx context.Context) error {
 		before := len(op.Requests())

@@ -203,9 +203,9 @@ func (w *work) judge() {
 	switch {
 	case o.Spec.Schedule == "" && s.LastSuccessfulTime != nil:
 	case o.Spec.Suspend:
-		w.Idle(snapshot.ReasonSuspended, "spec.suspend is true: no copies are made")
+		w.Suspended(snapshot.ReasonSuspended, "spec.suspend is true: no copies are made")
 	case snapshot.Done(o):
-		w.Idle(last.Reason, "%s", last.Message)
+		w.Suspended(last.Reason, "%s", last.Message)
 	case w.source.reason != "" && (s.Active != nil || w.source.broken):
 		w.NotReady(w.source.reason, "%s", w.source.message)
 	case o.Spec.Schedule == "":
@@ -240,8 +240,8 @@ func (w *work) job(name string) *batchv1.Job {
 // apply makes a Job that is not there.
 func (w *work) apply(job *batchv1.Job) {
 	w.kept[job.Name] = true
-	sdk.Apply(w.snapshotPass, job, sdk.CreateOnly(), sdk.OnceExists(append(w.claim, w.scripts)...),
-		sdk.ReadyWhen(always[*batchv1.Job]), sdk.AdoptionReason(snapshot.ReasonNameTaken))
+	sdk.Apply(w.snapshotPass, job, sdk.CreateOnly(), sdk.AfterCreated(append(w.claim, w.scripts)...),
+		sdk.ReadyWhen(always[*batchv1.Job]), sdk.ConflictReason(snapshot.ReasonNameTaken))
 }
 
 // hold keeps a Job that is there as it is, with the scripts that it uses.
@@ -271,7 +271,7 @@ func (w *work) followVolume(name string) {
 	a := snapshot.OfVolumeSnapshot(live)
 	w.ledger.Follow(a)
 	options := []sdk.ApplyOption{
-		sdk.CreateOnly(), sdk.ReadyWhen(always[*unstructured.Unstructured]), sdk.AdoptionReason(snapshot.ReasonNameTaken),
+		sdk.CreateOnly(), sdk.ReadyWhen(always[*unstructured.Unstructured]), sdk.ConflictReason(snapshot.ReasonNameTaken),
 	}
 	switch {
 	case a.State == snapshot.Succeeded:

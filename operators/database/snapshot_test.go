@@ -54,7 +54,7 @@ func (c *clock) NextYear(k *testkit.K, o *v1.DBSnapshot) {
 	c.Move(k, o, time.Date(now.Year()+1, time.January, 1, 0, 0, 30, 0, time.UTC).Sub(now))
 }
 
-func startSnapshots(k *testkit.K, c *clock, opts ...testkit.StartOption) *testkit.Operator {
+func startSnapshots(k *testkit.K, c *clock, opts ...testkit.StartOption) *testkit.Instance {
 	return k.Run(database.NewSnapshots(database.Options{Now: c.Now}), opts...)
 }
 

@@ -14,7 +14,7 @@ func TestNothingDependsOnThePast(t *testing.T) {
 	const crd = "config/crd/immortalcontainer.flugel.it_immortalcontainers.yaml"
 	for sample, more := range map[string][]gen.Option{
 		"example": {gen.Sequences(2)},
-		"full":    {gen.Sequences(1), gen.Keeps("pods")}, // its deletionPolicy is Orphan
+		"full":    {gen.Sequences(1), gen.AllowResidue("pods")}, // its deletionPolicy is Orphan
 	} {
 		if testing.Short() { // all of it takes half a minute
 			if sample != "example" {

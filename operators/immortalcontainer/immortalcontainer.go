@@ -37,11 +37,11 @@ func reconcile(_ context.Context, p *sdk.Pass[*v1alpha1.ImmortalContainer]) erro
 	switch step.Want {
 	case life.Run:
 		sdk.Apply(p, pod,
-			sdk.Tracked(step.Counted),
+			sdk.HoldUntil(step.Counted),
 			sdk.OnImmutable(sdk.Recreate),
-			sdk.AdoptionReason(life.ReasonPodNameConflict))
+			sdk.ConflictReason(life.ReasonPodNameConflict))
 	case life.Abandon:
-		sdk.Abandon(p, live)
+		sdk.ForceDelete(p, live)
 	case life.Stop:
 	}
 	return nil
@@ -59,7 +59,7 @@ func observe(p *sdk.Pass[*v1alpha1.ImmortalContainer], pod *corev1.Pod) *corev1.
 func report(p *sdk.Pass[*v1alpha1.ImmortalContainer], step life.Step) {
 	switch {
 	case p.Object.Spec.Suspend:
-		p.Idle(step.Reason, "%s", step.Message)
+		p.Suspended(step.Reason, "%s", step.Message)
 	case step.Reason != "":
 		p.NotReady(step.Reason, "%s", step.Message)
 	}
@@ -73,7 +73,7 @@ func report(p *sdk.Pass[*v1alpha1.ImmortalContainer], step life.Step) {
 		}
 		tell("Ended", "The pod ended: %s", step.Ended.Reason)
 	}
-	p.OnStored(func() { observed(p.Object, step) })
+	p.OnStatusUpdated(func() { observed(p.Object, step) })
 }
 
 // keepsPod reports whether the pod must outlive the ImmortalContainer, which garbage collection would not do.
@@ -82,6 +82,6 @@ func keepsPod(ic *v1alpha1.ImmortalContainer) bool {
 }
 
 func handOver(_ context.Context, p *sdk.Pass[*v1alpha1.ImmortalContainer]) error {
-	p.KeepChildren()
+	p.OrphanChildren()
 	return nil
 }

@@ -31,12 +31,12 @@ func TestMain(m *testing.M) {
 }
 
 // start runs the operator as it is shipped, with its own rights, for the test's namespace.
-func start(k *testkit.K, opts ...testkit.StartOption) *testkit.Operator {
+func start(k *testkit.K, opts ...testkit.StartOption) *testkit.Instance {
 	return k.Run(immortalcontainer.Operator, opts...)
 }
 
 // startAs runs the operator with this configuration, which carries its own user.
-func startAs(k *testkit.K, cfg *rest.Config) *testkit.Operator {
+func startAs(k *testkit.K, cfg *rest.Config) *testkit.Instance {
 	return start(k, testkit.WithConfig(cfg))
 }
 
@@ -111,7 +111,7 @@ func writes(requests []recorder.Request) []recorder.Request {
 }
 
 // nothing fails the test if the operator sends any request within that time.
-func nothing(t *testing.T, k *testkit.K, op *testkit.Operator, during time.Duration) {
+func nothing(t *testing.T, k *testkit.K, op *testkit.Instance, during time.Duration) {
 	t.Helper()
 	before := len(op.Requests())
 	select {

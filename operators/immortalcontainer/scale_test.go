@@ -41,11 +41,11 @@ func TestThreeHundredCostNothingOnceTheyRun(t *testing.T) { //nolint:paralleltes
 
 // settled waits until the operator has sent nothing for half a second, and for as long as a hundred requests take if that
 // is more, as it is on a busy machine.
-func settled(ctx context.Context, k *testkit.K, op *testkit.Operator) error {
+func settled(ctx context.Context, k *testkit.K, op *testkit.Instance) error {
 	quiet := time.Duration(0)
 	for next := 500 * time.Millisecond; next > quiet; {
 		quiet = next
-		if err := op.Recorder().Settle(ctx, quiet); err != nil {
+		if err := op.Recorder().WaitIdle(ctx, quiet); err != nil {
 			return err
 		}
 		began := time.Now()

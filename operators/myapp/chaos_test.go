@@ -29,5 +29,5 @@ func TestEverythingThatCanGoWrong(t *testing.T) {
 	}, chaos.All,
 		// How many pods there are is the autoscaler's to say, which acts at once on what somebody changes by hand, and does
 		// not go back.
-		chaos.Leaves("deployments.apps/a.spec.replicas", "horizontalpodautoscalers.autoscaling/a.spec.minReplicas"))
+		chaos.ExternallyManaged("deployments.apps/a.spec.replicas", "horizontalpodautoscalers.autoscaling/a.spec.minReplicas"))
 }

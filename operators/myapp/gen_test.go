@@ -18,8 +18,8 @@ func TestNothingDependsOnThePast(t *testing.T) {
 	for sample, more := range map[string][]gen.Option{
 		"example": nil,
 		"full": {
-			gen.Keeps("persistentvolumeclaims"), // its deletionPolicy is RetainData
-			gen.Ignore("the autoscaler decides, and begins with what there is", "deployments.apps/shop.spec.replicas"),
+			gen.AllowResidue("persistentvolumeclaims"), // its deletionPolicy is RetainData
+			gen.IgnorePaths("the autoscaler decides, and begins with what there is", "deployments.apps/shop.spec.replicas"),
 		},
 	} {
 		t.Run(sample, func(t *testing.T) {

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 // start runs the operator as it is shipped, with its own rights, for the test's namespace.
-func start(k *testkit.K, opts ...testkit.StartOption) *testkit.Operator {
+func start(k *testkit.K, opts ...testkit.StartOption) *testkit.Instance {
 	return k.Run(myapp.Operator, opts...)
 }
 
@@ -113,7 +113,7 @@ func replicas(n int32) testkit.Check {
 }
 
 // writes lists the requests that change something, events apart.
-func writes(op *testkit.Operator) []recorder.Request {
+func writes(op *testkit.Instance) []recorder.Request {
 	var all []recorder.Request
 	for _, r := range op.Recorder().Writes() {
 		if r.Resource != "events" {
@@ -124,7 +124,7 @@ func writes(op *testkit.Operator) []recorder.Request {
 }
 
 // rest waits until the operator has sent nothing for a while.
-func rest(k *testkit.K, op *testkit.Operator) {
+func rest(k *testkit.K, op *testkit.Instance) {
 	const still = 300 * time.Millisecond
 	k.Wait("rest", func(ctx context.Context) error {
 		before := len(op.Requests())

@@ -62,7 +62,7 @@ func reconcile(_ context.Context, p *sdk.Pass[*v1.MyApp]) error {
 	if err != nil {
 		return held(p, sdk.Invalid("InvalidPodTemplate", "%v: correct it", err))
 	}
-	child := sdk.Apply(p, deployment, append(deploymentOptions(app), sdk.OnceExists(data.ours...))...)
+	child := sdk.Apply(p, deployment, append(deploymentOptions(app), sdk.AfterCreated(data.ours...))...)
 	set := child.Live()
 	reason, trouble := pods(p, set)
 	if reason != "" {
@@ -77,7 +77,7 @@ func reconcile(_ context.Context, p *sdk.Pass[*v1.MyApp]) error {
 // count counts the phase if it is another one when the status was stored.
 func count(p *sdk.Pass[*v1.MyApp]) {
 	before := p.Object.Status.Phase
-	p.OnStored(func() { counted(before, p.Object) })
+	p.OnStatusUpdated(func() { counted(before, p.Object) })
 }
 
 // held says in the status what keeps the operator from planning anything, and returns it. What has no reason, as when the
@@ -175,7 +175,7 @@ func adopts(app *v1.MyApp) []sdk.ApplyOption {
 func deploymentOptions(app *v1.MyApp) []sdk.ApplyOption {
 	options := adopts(app)
 	if app.Spec.Replicas == nil { // others decide
-		options = append(options, sdk.Disown("spec.replicas"))
+		options = append(options, sdk.Unmanaged("spec.replicas"))
 	}
 	if app.Annotations[RecreateAnnotation] == "true" {
 		options = append(options, sdk.OnImmutable(sdk.RecreateOrphan))
@@ -191,11 +191,11 @@ func traffic(p *sdk.Pass[*v1.MyApp], deployment sdk.Planned) *corev1.Service {
 	if app.Spec.Service.Enabled && len(app.Spec.Ports) > 0 {
 		child := sdk.Apply(p, desired.Service(app), may...)
 		if service = child.Live(); app.Spec.Ingress.Enabled {
-			sdk.Apply(p, desired.Ingress(app), append(may, sdk.OnceExists(child))...)
+			sdk.Apply(p, desired.Ingress(app), append(may, sdk.AfterCreated(child))...)
 		}
 	}
 	if app.Spec.Autoscaling != nil {
-		sdk.Apply(p, desired.Autoscaler(app), append(may, sdk.OnceExists(deployment))...)
+		sdk.Apply(p, desired.Autoscaler(app), append(may, sdk.AfterCreated(deployment))...)
 	}
 	return service
 }

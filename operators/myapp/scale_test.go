@@ -42,7 +42,7 @@ func TestAThousandCostNothingOnceTheyRun(t *testing.T) { //nolint:paralleltest /
 }
 
 // nothing fails the test if the operator sends any request within that time.
-func nothing(t *testing.T, k *testkit.K, op *testkit.Operator, during time.Duration) {
+func nothing(t *testing.T, k *testkit.K, op *testkit.Instance, during time.Duration) {
 	t.Helper()
 	before := len(op.Requests())
 	select {

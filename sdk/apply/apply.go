@@ -25,21 +25,21 @@ import (
 // ErrStale means that the object was created, replaced or deleted since it was last seen. Look again and retry.
 var ErrStale = errors.New("the object was created, replaced or deleted meanwhile")
 
-// NotOursError means that an object of the desired name exists and that somebody else controls it, or nobody.
-type NotOursError struct {
-	// Object names the object as "Kind namespace/name".
+// OwnershipError means that an object of the desired name exists and that somebody else controls it, or nobody.
+type OwnershipError struct {
+	// Apply names the object as "Kind namespace/name".
 	Object string
 	// UID is that of the existing object.
 	UID types.UID
 	// Controller is its controller, nil if it has none.
 	Controller *metav1.OwnerReference
-	// Marked is the name of the owner that its annotation names (see [MarkedBy]), "" if there is none.
-	Marked string
+	// LabeledOwner is the name of the owner that its annotation names (see [LabeledBy]), "" if there is none.
+	LabeledOwner string
 }
 
 // Error says whose the object is and how to resolve it.
-func (e *NotOursError) Error() string {
-	whose := cmp.Or(e.Marked, "nobody")
+func (e *OwnershipError) Error() string {
+	whose := cmp.Or(e.LabeledOwner, "nobody")
 	if e.Controller != nil {
 		whose = e.Controller.Kind + " " + e.Controller.Name
 	}
@@ -56,9 +56,9 @@ const (
 	Updated   Result = "updated"
 )
 
-// Owner applies objects under one field owner. It is safe for concurrent use. The zero value is not usable; see
-// [NewOwner].
-type Owner struct {
+// Manager applies objects under one field owner. It is safe for concurrent use. The zero value is not usable; see
+// [NewManager].
+type Manager struct {
 	name  string
 	seed  maphash.Seed
 	mu    sync.Mutex
@@ -78,20 +78,20 @@ type memo struct {
 // forgotten one that is not costs as much as a restart does: its managedFields entry is read again.
 const memoLimit = time.Hour
 
-// NewOwner returns the field owner of that name. One operator has one name, and keeps it between versions.
-func NewOwner(name string) *Owner {
-	return &Owner{name: name, seed: maphash.MakeSeed(), memos: map[types.UID]memo{}, swept: time.Now()}
+// NewManager returns the field owner of that name. One operator has one name, and keeps it between versions.
+func NewManager(name string) *Manager {
+	return &Manager{name: name, seed: maphash.MakeSeed(), memos: map[types.UID]memo{}, swept: time.Now()}
 }
 
 // Name is the field owner's name, as it appears in metadata.managedFields.
-func (w *Owner) Name() string { return w.name }
+func (w *Manager) Name() string { return w.name }
 
-// Object brings the desired object about and leaves the server's answer in it. It reads the present object through the
+// Apply brings the desired object about and leaves the server's answer in it. It reads the present object through the
 // client, which is normally a cache, and makes no request if that is converged. With [ControlledBy] or
-// [MarkedBy] an object of that name which the owner does not control is refused with a [NotOursError] and never written.
+// [LabeledBy] an object of that name which the owner does not control is refused with a [OwnershipError] and never written.
 //
 // Errors: [ErrStale] if the read was out of date, and the API server's own.
-func (w *Owner) Object(ctx context.Context, c client.Client, desired client.Object, opts ...Option) (Result, error) {
+func (w *Manager) Apply(ctx context.Context, c client.Client, desired client.Object, opts ...Option) (Result, error) {
 	intent, err := NewIntent(desired, c.Scheme(), opts...)
 	if err != nil {
 		return "", err
@@ -104,7 +104,7 @@ func (w *Owner) Object(ctx context.Context, c client.Client, desired client.Obje
 	return result, nil
 }
 
-func (w *Owner) bring(
+func (w *Manager) bring(
 	ctx context.Context, c client.Client, i *Intent, live client.Object,
 ) (Result, client.Object, error) {
 	stored := object.Empty(live)
@@ -115,7 +115,7 @@ func (w *Owner) bring(
 	case err != nil:
 		return "", nil, fmt.Errorf("reading %s: %w", i, err)
 	}
-	if err := i.Refuse(live); err != nil {
+	if err := i.CheckOwnership(live); err != nil {
 		return "", nil, err
 	}
 	if w.Converged(i, live) {
@@ -124,10 +124,10 @@ func (w *Owner) bring(
 	return Updated, stored, w.Update(ctx, c, i, live, stored)
 }
 
-// Refuse applies the rule of adoption: an object is ours only by a controller reference with our owner's UID (see
-// [ControlledBy]), or by a mark with it and no controller (see [MarkedBy]). Either will do, so that an object can go from
-// one to the other. For any other object it returns a [NotOursError]; without an owner it refuses nothing.
-func (i *Intent) Refuse(live client.Object) error {
+// CheckOwnership applies the rule of adoption: an object is ours only by a controller reference with our owner's UID (see
+// [ControlledBy]), or by a mark with it and no controller (see [LabeledBy]). Either will do, so that an object can go from
+// one to the other. For any other object it returns a [OwnershipError]; without an owner it refuses nothing.
+func (i *Intent) CheckOwnership(live client.Object) error {
 	if i.owner == "" {
 		return nil
 	}
@@ -138,14 +138,14 @@ func (i *Intent) Refuse(live client.Object) error {
 	case controller == nil && live.GetLabels()[OwnerUIDLabel] == string(i.owner):
 		return nil
 	}
-	return &NotOursError{
-		Object: i.String(), UID: live.GetUID(), Controller: controller, Marked: live.GetAnnotations()[OwnerAnnotation],
+	return &OwnershipError{
+		Object: i.String(), UID: live.GetUID(), Controller: controller, LabeledOwner: live.GetAnnotations()[OwnerAnnotation],
 	}
 }
 
 // Converged reports whether nothing has to be done to make live what the intent says. It makes no request. The object
-// may come from a cache that drops all managedFields but our own (see [KeepOwn]).
-func (w *Owner) Converged(i *Intent, live client.Object) bool {
+// may come from a cache that drops all managedFields but our own (see [TrimManagedFields]).
+func (w *Manager) Converged(i *Intent, live client.Object) bool {
 	if live.GetAnnotations()[DigestAnnotation] != i.digest || !i.guards(live) {
 		return false
 	}
@@ -164,7 +164,7 @@ func (w *Owner) Converged(i *Intent, live client.Object) bool {
 
 // proven reports whether what the server recorded says that the object is as intended. Where it says nothing and only
 // metadata is at hand, trust decides: to be sure costs one apply.
-func (w *Owner) proven(i *Intent, live client.Object, trust bool) bool {
+func (w *Manager) proven(i *Intent, live client.Object, trust bool) bool {
 	_, partial := live.(*metav1.PartialObjectMetadata)
 	whole := func(at fieldpath.Path, v any) bool {
 		if partial {
@@ -172,7 +172,7 @@ func (w *Owner) proven(i *Intent, live client.Object, trust bool) bool {
 		}
 		return holds(live, at, v)
 	}
-	return len(i.strays(live, w.name)) == 0 && OwnedBy(live, w.name).covers(i.Fields(), whole)
+	return len(i.strays(live, w.name)) == 0 && OwnedFields(live, w.name).covers(i.Fields(), whole)
 }
 
 // guards reports whether the object has the finalizers of the intent, and nothing that would end it against the intent.
@@ -189,15 +189,15 @@ func (i *Intent) bound(live client.Object) bool {
 
 func (i *Intent) isOwner(r metav1.OwnerReference) bool { return r.UID == i.owner }
 
-// Keep makes a converged object count as converged after a write of the caller's own that concerned no field of the
+// MarkConverged makes a converged object count as converged after a write of the caller's own that concerned no field of the
 // intent, such as that of package finalizer. Stored is the server's answer to that write, which must have been limited to
-// the version that [Owner.Converged] or an update said yes to.
-func (w *Owner) Keep(i *Intent, stored client.Object) { w.take(i, stored) }
+// the version that [Manager.Converged] or an update said yes to.
+func (w *Manager) MarkConverged(i *Intent, stored client.Object) { w.take(i, stored) }
 
 // Create applies the intent to an object that does not exist and leaves the server's answer in into, whose type must be
 // that of the object and which should be new, because the answer is decoded into it. It returns [ErrStale] if the
 // object exists: nothing was written then.
-func (w *Owner) Create(ctx context.Context, c client.Client, i *Intent, into client.Object) error {
+func (w *Manager) Create(ctx context.Context, c client.Client, i *Intent, into client.Object) error {
 	body, err := i.forCreation()
 	if err != nil {
 		return err
@@ -206,10 +206,10 @@ func (w *Owner) Create(ctx context.Context, c client.Client, i *Intent, into cli
 }
 
 // Update applies the intent to exactly the live object and leaves the server's answer in into. It returns [ErrStale] if
-// that object is gone: it is not created anew. It does not apply the rule of adoption (see [Intent.Refuse]), but an object
+// that object is gone: it is not created anew. It does not apply the rule of adoption (see [Intent.CheckOwnership]), but an object
 // that the owner does not control yet is written only in the version of live, and [ErrStale] is returned for a later one.
-func (w *Owner) Update(ctx context.Context, c client.Client, i *Intent, live, into client.Object) error {
-	body, err := i.forUpdate(live, OwnedBy(live, w.name))
+func (w *Manager) Update(ctx context.Context, c client.Client, i *Intent, live, into client.Object) error {
+	body, err := i.forUpdate(live, OwnedFields(live, w.name))
 	if err != nil {
 		return err
 	}
@@ -219,11 +219,11 @@ func (w *Owner) Update(ctx context.Context, c client.Client, i *Intent, live, in
 	return w.send(ctx, c, i, body, into)
 }
 
-// Sign adds the labels, annotations and finalizers of the intent to those of exactly the live object, names the owner as the
+// SetOwnership adds the labels, annotations and finalizers of the intent to those of exactly the live object, names the owner as the
 // intent does, and changes nothing else: what the owner may have applied to it before stays, which an apply of so little
 // would remove. The server's answer is left in into. It returns [ErrStale] if the object is no longer as it was.
-func (w *Owner) Sign(ctx context.Context, c client.Client, i *Intent, live, into client.Object) error {
-	if OwnedBy(live, w.name).String() == "" { // there is nothing that it would remove
+func (w *Manager) SetOwnership(ctx context.Context, c client.Client, i *Intent, live, into client.Object) error {
+	if OwnedFields(live, w.name).String() == "" { // there is nothing that it would remove
 		return w.Update(ctx, c, i, live, into)
 	}
 	signed, m := object.Copy(live), i.guarded()
@@ -258,9 +258,9 @@ func (w *Owner) Sign(ctx context.Context, c client.Client, i *Intent, live, into
 
 // clear removes what others added to the exact fields of this very version, and the reference to an owner that is to be
 // named by marks. An apply cannot, if it is not ours.
-func (w *Owner) clear(ctx context.Context, c client.Client, i *Intent, live client.Object) error {
+func (w *Manager) clear(ctx context.Context, c client.Client, i *Intent, live client.Object) error {
 	strays := i.strays(live, w.name)
-	ours := i.Refuse(live) == nil // and what is not yet must stay the version that was judged
+	ours := i.CheckOwnership(live) == nil // and what is not yet must stay the version that was judged
 	if len(strays) == 0 && !i.bound(live) || !ours {
 		return nil
 	}
@@ -296,7 +296,7 @@ func stale(i *Intent, err error) error {
 	}
 }
 
-func (w *Owner) send(ctx context.Context, c client.Client, i *Intent, body []byte, into client.Object) error {
+func (w *Manager) send(ctx context.Context, c client.Client, i *Intent, body []byte, into client.Object) error {
 	into.SetName(i.Key.Name)
 	into.SetNamespace(i.Key.Namespace)
 	patch := client.RawPatch(types.ApplyPatchType, body)
@@ -309,14 +309,14 @@ func (w *Owner) send(ctx context.Context, c client.Client, i *Intent, body []byt
 }
 
 // take remembers that the object, as it is stored, is what the intent amounts to.
-func (w *Owner) take(i *Intent, stored client.Object) {
+func (w *Manager) take(i *Intent, stored client.Object) {
 	if len(i.strays(stored, w.name)) > 0 {
 		return
 	}
 	w.remember(stored.GetUID(), memo{digest: i.digest, version: stored.GetResourceVersion(), owned: w.hash(i, stored)})
 }
 
-func (w *Owner) hash(i *Intent, live client.Object) uint64 {
+func (w *Manager) hash(i *Intent, live client.Object) uint64 {
 	return maphash.String(w.seed, i.evidence(live, w.name))
 }
 
@@ -331,7 +331,7 @@ func isReplaced(err error) bool {
 	})
 }
 
-func (w *Owner) recall(uid types.UID) (memo, bool) {
+func (w *Manager) recall(uid types.UID) (memo, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m, ok := w.memos[uid]
@@ -342,7 +342,7 @@ func (w *Owner) recall(uid types.UID) (memo, bool) {
 	return m, ok
 }
 
-func (w *Owner) remember(uid types.UID, m memo) {
+func (w *Manager) remember(uid types.UID, m memo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m.used = time.Now()

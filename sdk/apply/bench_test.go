@@ -67,13 +67,13 @@ func BenchmarkConverged(b *testing.B) {
 		Manager: "us", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(string(owned)),
 	}}
 	versions := [2]string{"1", "2"}
-	for name, look := range map[string]func(n int, w *Owner) *Owner{
-		"unchanged":       func(_ int, w *Owner) *Owner { return w },
-		"status changed":  func(n int, w *Owner) *Owner { live.ResourceVersion = versions[n%2]; return w },
-		"after a restart": func(int, *Owner) *Owner { return NewOwner("us") },
+	for name, look := range map[string]func(n int, w *Manager) *Manager{
+		"unchanged":       func(_ int, w *Manager) *Manager { return w },
+		"status changed":  func(n int, w *Manager) *Manager { live.ResourceVersion = versions[n%2]; return w },
+		"after a restart": func(int, *Manager) *Manager { return NewManager("us") },
 	} {
 		b.Run(name, func(b *testing.B) {
-			w := NewOwner("us")
+			w := NewManager("us")
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				if w = look(n, w); !w.Converged(i, live) {

@@ -18,7 +18,7 @@ type coverage struct {
 }
 
 // covers reports whether every intended field is owned. What identifies the object is not a field that can be owned.
-func (w Owned) covers(fields map[string]any, whole func(fieldpath.Path, any) bool) bool {
+func (w FieldSet) covers(fields map[string]any, whole func(fieldpath.Path, any) bool) bool {
 	set, ok := w.set()
 	if !ok {
 		return false

@@ -64,7 +64,7 @@ func TestConvergedIsNotDeceived(t *testing.T) {
 			}
 			live := widget(test.spec, test.owned)
 			live.SetAnnotations(map[string]string{DigestAnnotation: i.Digest()})
-			if got := NewOwner("us").Converged(i, live); got != test.want {
+			if got := NewManager("us").Converged(i, live); got != test.want {
 				t.Errorf("converged: %t, want %t", got, test.want)
 			}
 		})
@@ -96,7 +96,7 @@ func TestItemsAreNotMistakenForEachOther(t *testing.T) {
 		}
 		live := widget(ports, `{`+digest+`,"f:spec":{"f:ports":{`+test.owned+`}}}`)
 		live.SetAnnotations(map[string]string{DigestAnnotation: i.Digest()})
-		if got := NewOwner("us").Converged(i, live); got != test.want {
+		if got := NewManager("us").Converged(i, live); got != test.want {
 			t.Errorf("%s: converged: %t, want %t", name, got, test.want)
 		}
 	}
@@ -121,7 +121,7 @@ func TestConvergedByMetadata(t *testing.T) {
 		}}
 	}
 	const digest = `"f:metadata":{"f:annotations":{"f:homeostat.dev/applied":{}}}`
-	w := NewOwner("us")
+	w := NewManager("us")
 	for _, look := range []struct {
 		version, owned string
 		want           bool

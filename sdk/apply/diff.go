@@ -15,7 +15,7 @@ import (
 
 // Diff says what an apply by the manager would change of the live object, one line a field: "path: new" for one that is
 // set anew, "path: old -> new", and "path: old -> nothing" for one that the manager applied before and the intent no longer
-// has. Live is nil if the object does not exist. The data of Secrets is not shown; that of what is [Filled] is called a
+// has. Live is nil if the object does not exist. The data of Secrets is not shown; that of what is [ContentFrom] is called a
 // digest. What the API server would add or refuse is not known here; of an object of which only metadata is given, metadata
 // alone is compared.
 func (i *Intent) Diff(live client.Object, manager string) ([]string, error) {
@@ -34,7 +34,7 @@ func (i *Intent) Diff(live client.Object, manager string) ([]string, error) {
 	}
 	d.fields(nil, intended, now)
 	if live != nil {
-		d.removed(OwnedBy(live, manager), i.disowned, all, now)
+		d.removed(OwnedFields(live, manager), i.disowned, all, now)
 	}
 	return d.lines, nil
 }
@@ -82,7 +82,7 @@ func (d *differ) value(at fieldpath.Path, intended, present any) {
 }
 
 // removed adds what the manager owns and does not intend.
-func (d *differ) removed(owned Owned, disowned []fieldPath, intended, present map[string]any) {
+func (d *differ) removed(owned FieldSet, disowned []fieldPath, intended, present map[string]any) {
 	set, ok := owned.set()
 	if !ok {
 		return

@@ -40,15 +40,15 @@ func ExampleNewIntent() {
 }
 
 // A reconciler of controller-runtime brings its child about with one call, which costs no request if nothing differs.
-func ExampleOwner_Object() {
-	ctx, owner := context.Background(), apply.NewOwner("shop-operator")
+func ExampleManager_Apply() {
+	ctx, owner := context.Background(), apply.NewManager("shop-operator")
 	c, shop := server()
 	for _, image := range []string{"web:1", "web:1", "web:2"} {
 		web := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: image}}},
 		}
-		result, err := owner.Object(ctx, c, web, apply.ControlledBy(shop))
+		result, err := owner.Apply(ctx, c, web, apply.ControlledBy(shop))
 		fmt.Println(result, err)
 	}
 	// Output:

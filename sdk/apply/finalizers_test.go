@@ -42,12 +42,12 @@ func TestWithFinalizer(t *testing.T) {
 		if diff := cmp.Diff(want, sent(i.forCreation())); diff != "" {
 			t.Errorf("at creation (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(want, sent(i.forUpdate(live, Owned{}))); diff != "" {
+		if diff := cmp.Diff(want, sent(i.forUpdate(live, FieldSet{}))); diff != "" {
 			t.Errorf("in an update (-want +got):\n%s", diff)
 		}
 	}
-	owner := NewOwner("me")
-	owner.Keep(with, live)
+	owner := NewManager("me")
+	owner.MarkConverged(with, live)
 	if owner.Converged(with, live) || !owner.Converged(without, live) {
 		t.Error("an object is converged with a finalizer missing, or not although none is")
 	}

@@ -81,24 +81,24 @@ func Zero(path string) Option {
 	}
 }
 
-// Disown leaves the field at that path, for example "spec.replicas", to others: its value is used to create the object
+// Unmanaged leaves the field at that path, for example "spec.replicas", to others: its value is used to create the object
 // and never enforced afterwards. Paths are JSON field names joined by dots, below no list.
-func Disown(path string) Option {
+func Unmanaged(path string) Option {
 	return func(o *options) { o.disown = append(o.disown, path) }
 }
 
-// Filled makes the desired object stand for the one that fill returns, which is what is sent: so nothing that is large or
+// ContentFrom makes the desired object stand for the one that fill returns, which is what is sent: so nothing that is large or
 // secret need be at hand to tell that there is nothing to do. Both must have the same fields, and the stand-in another value
 // where the other has one, for instance its digest. Only the metadata of the stand-in counts. Fill is called once for each
 // request that writes the object; its errors are returned as they are. Values of the object are never compared with those of
 // the stand-in if the object that is observed has metadata alone, which is how to use this.
-func Filled(fill func() (client.Object, error)) Option {
+func ContentFrom(fill func() (client.Object, error)) Option {
 	return func(o *options) { o.fill = fill }
 }
 
-// Exact makes maps at the top of the object, for example "data", ours whole: an entry that is not intended and that others
-// own is removed. To notice it the object must carry what [KeepOwn] keeps with the same names.
-func Exact(fields ...string) Option {
+// ExclusiveMaps makes maps at the top of the object, for example "data", ours whole: an entry that is not intended and that others
+// own is removed. To notice it the object must carry what [TrimManagedFields] keeps with the same names.
+func ExclusiveMaps(fields ...string) Option {
 	return func(o *options) { o.exact = append(o.exact, fields...) }
 }
 
@@ -211,7 +211,7 @@ func (i *Intent) filled(m metadata) ([]byte, error) {
 	return i.compose(m, rest)
 }
 
-// Sent returns what an apply would send, as JSON values: the fields of the intent or, with [Filled], of what it stands for.
+// Sent returns what an apply would send, as JSON values: the fields of the intent or, with [ContentFrom], of what it stands for.
 func (i *Intent) Sent() (map[string]any, error) {
 	if i.fill == nil {
 		return i.Fields(), nil
@@ -269,10 +269,10 @@ func (i *Intent) forCreation() ([]byte, error) {
 // forUpdate returns the body of an apply onto exactly this live object. A disowned field that we still own, because we
 // set it at creation and nobody took it over, keeps its present value: dropping it would reset it. The value is present
 // in this very version only, so that the apply fails with a conflict if somebody takes the field over meanwhile.
-func (i *Intent) forUpdate(live client.Object, owned Owned) ([]byte, error) {
+func (i *Intent) forUpdate(live client.Object, owned FieldSet) ([]byte, error) {
 	m, kept := i.guarded(), map[string]any{}
 	m.UID = live.GetUID()
-	if i.Refuse(live) != nil { // whoever decided to take it over looked at this version
+	if i.CheckOwnership(live) != nil { // whoever decided to take it over looked at this version
 		m.ResourceVersion = live.GetResourceVersion()
 	}
 	if i.fill != nil {

@@ -16,7 +16,7 @@ func TestDisownedFieldIsSentOnce(t *testing.T) {
 	t.Parallel()
 	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"tier": "front"}}}
 	web.Spec.Replicas, web.Spec.MinReadySeconds = new(int32(2)), 5
-	i := intentOf(t, web, Disown("spec.replicas"), Disown("metadata.labels.tier"), WithLabel("by", "us"))
+	i := intentOf(t, web, Unmanaged("spec.replicas"), Unmanaged("metadata.labels.tier"), WithLabel("by", "us"))
 	live := web.DeepCopy()
 	live.UID, live.ResourceVersion, live.Spec.Replicas = "u", "7", new(int32(9))
 	for name, c := range map[string]struct {
@@ -27,12 +27,12 @@ func TestDisownedFieldIsSentOnce(t *testing.T) {
 			"metadata": map[string]any{"resourceVersion": "1", "labels": map[string]any{"by": "us", "tier": "front"}},
 			"spec":     map[string]any{"replicas": int64(2), "minReadySeconds": int64(5)},
 		}},
-		"update": {func() ([]byte, error) { return i.forUpdate(live, Owned{}) }, map[string]any{
+		"update": {func() ([]byte, error) { return i.forUpdate(live, FieldSet{}) }, map[string]any{
 			"metadata": map[string]any{"uid": "u", "labels": map[string]any{"by": "us"}},
 			"spec":     map[string]any{"minReadySeconds": int64(5)},
 		}},
 		"update of a field that is ours still": {func() ([]byte, error) {
-			return i.forUpdate(live, Owned{raw: `{"f:spec":{"f:replicas":{}}}`})
+			return i.forUpdate(live, FieldSet{raw: `{"f:spec":{"f:replicas":{}}}`})
 		}, map[string]any{
 			"metadata": map[string]any{"uid": "u", "resourceVersion": "7", "labels": map[string]any{"by": "us"}},
 			"spec":     map[string]any{"replicas": int64(9), "minReadySeconds": int64(5)},

@@ -28,16 +28,16 @@ func TestOwnerForgetsWhatNobodyAsksAbout(t *testing.T) {
 				UID: uid, Annotations: map[string]string{DigestAnnotation: i.Digest()},
 			}}
 		}
-		owner := NewOwner("us")
-		owner.Keep(i, stored("used"))
-		owner.Keep(i, stored("gone"))
+		owner := NewManager("us")
+		owner.MarkConverged(i, stored("used"))
+		owner.MarkConverged(i, stored("gone"))
 		for range 4 {
 			time.Sleep(memoLimit / 3) //nolint:forbidigo // in the bubble's own time
 			if !owner.Converged(i, stored("used")) {
 				t.Error("what is in use is forgotten")
 			}
 		}
-		owner.Keep(i, stored("new"))
+		owner.MarkConverged(i, stored("new"))
 		got := slices.Sorted(maps.Keys(owner.memos))
 		if diff := cmp.Diff([]types.UID{"new", "used"}, got); diff != "" {
 			t.Errorf("what is remembered (-want +got):\n%s", diff)

@@ -10,25 +10,25 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Owned is the set of fields that one manager owns of one object, as the API server recorded it.
-type Owned struct {
+// FieldSet is the set of fields that one manager owns of one object, as the API server recorded it.
+type FieldSet struct {
 	raw string // FieldsV1, "" if the manager owns nothing
 }
 
-// OwnedBy returns what the manager owns of the object through server-side apply.
-func OwnedBy(o metav1.Object, manager string) Owned {
+// OwnedFields returns what the manager owns of the object through server-side apply.
+func OwnedFields(o metav1.Object, manager string) FieldSet {
 	for _, entry := range o.GetManagedFields() {
 		if isOwn(entry, manager) {
-			return Owned{raw: entry.FieldsV1.GetRawString()}
+			return FieldSet{raw: entry.FieldsV1.GetRawString()}
 		}
 	}
-	return Owned{}
+	return FieldSet{}
 }
 
-// KeepOwn returns a transform for an informer that drops metadata.managedFields except for the manager's own entry,
-// which is what [Owner.Converged] needs. The rest is most of the size of a small object. Of other managers' entries those
-// stay that have one of the exact fields (see [Exact]).
-func KeepOwn(manager string, exact ...string) cache.TransformFunc {
+// TrimManagedFields returns a transform for an informer that drops metadata.managedFields except for the manager's own entry,
+// which is what [Manager.Converged] needs. The rest is most of the size of a small object. Of other managers' entries those
+// stay that have one of the exact fields (see [ExclusiveMaps]).
+func TrimManagedFields(manager string, exact ...string) cache.TransformFunc {
 	return func(x any) (any, error) {
 		o, ok := x.(metav1.Object)
 		if !ok || len(o.GetManagedFields()) == 0 {
@@ -71,7 +71,7 @@ func (i *Intent) strays(live metav1.Object, manager string) []fieldPath {
 		if fields == nil {
 			fields = i.Fields()
 		}
-		theirs := Owned{raw: entry.FieldsV1.GetRawString()}
+		theirs := FieldSet{raw: entry.FieldsV1.GetRawString()}
 		for _, name := range i.exact {
 			intended, _ := fields[name].(map[string]any)
 			for _, key := range theirs.entries(name) {
@@ -85,7 +85,7 @@ func (i *Intent) strays(live metav1.Object, manager string) []fieldPath {
 }
 
 // entries returns the keys that are owned of the map in a field at the top.
-func (w Owned) entries(field string) []string {
+func (w FieldSet) entries(field string) []string {
 	set, ok := w.set()
 	if !ok {
 		return nil
@@ -99,9 +99,9 @@ func (w Owned) entries(field string) []string {
 	return keys
 }
 
-// evidence is what the server recorded that [Owner.Converged] judges an object by.
+// evidence is what the server recorded that [Manager.Converged] judges an object by.
 func (i *Intent) evidence(live metav1.Object, manager string) string {
-	own := OwnedBy(live, manager).raw
+	own := OwnedFields(live, manager).raw
 	if len(i.exact) == 0 {
 		return own
 	}
@@ -119,7 +119,7 @@ func isOwn(entry metav1.ManagedFieldsEntry, manager string) bool {
 		entry.Subresource == "" && entry.FieldsV1 != nil
 }
 
-func (w Owned) has(p fieldPath) bool {
+func (w FieldSet) has(p fieldPath) bool {
 	set, ok := w.set()
 	if !ok {
 		return false
@@ -134,7 +134,7 @@ func (w Owned) has(p fieldPath) bool {
 	return false
 }
 
-func (w Owned) set() (*fieldpath.Set, bool) {
+func (w FieldSet) set() (*fieldpath.Set, bool) {
 	if w.raw == "" {
 		return nil, false
 	}
@@ -196,10 +196,10 @@ func hasChild(set *fieldpath.Set, pe fieldpath.PathElement) bool {
 	return ok
 }
 
-// Rivals names the other managers that own a field of the intent which the manager itself does not own any more. The
+// ConflictingManagers names the other managers that own a field of the intent which the manager itself does not own any more. The
 // object must carry all its managedFields.
-func (i *Intent) Rivals(live metav1.Object, manager string) []string {
-	ours, ok := OwnedBy(live, manager).set()
+func (i *Intent) ConflictingManagers(live metav1.Object, manager string) []string {
+	ours, ok := OwnedFields(live, manager).set()
 	if !ok {
 		ours = &fieldpath.Set{}
 	}
@@ -209,7 +209,7 @@ func (i *Intent) Rivals(live metav1.Object, manager string) []string {
 		if entry.FieldsV1 == nil || isOwn(entry, manager) {
 			continue
 		}
-		theirs, ok := Owned{raw: entry.FieldsV1.GetRawString()}.set()
+		theirs, ok := FieldSet{raw: entry.FieldsV1.GetRawString()}.set()
 		if ok && takes(fields, ours, theirs) && !slices.Contains(names, entry.Manager) {
 			names = append(names, entry.Manager)
 		}
@@ -245,4 +245,4 @@ func takes(v any, ours, theirs *fieldpath.Set) bool {
 }
 
 // String returns the server's record, in the format of metadata.managedFields.
-func (w Owned) String() string { return w.raw }
+func (w FieldSet) String() string { return w.raw }

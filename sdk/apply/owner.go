@@ -25,9 +25,9 @@ const (
 	OwnerAnnotation = "homeostat.dev/owner"
 )
 
-// MarkedBy is [ControlledBy] for an owner in another namespace: a label and an annotation say whose the object is. Garbage
+// LabeledBy is [ControlledBy] for an owner in another namespace: a label and an annotation say whose the object is. Garbage
 // collection does nothing about it, so the owner needs a finalizer.
-func MarkedBy(owner client.Object) Option {
+func LabeledBy(owner client.Object) Option {
 	return func(o *options) {
 		o.marks = &mark{uid: owner.GetUID(), name: client.ObjectKeyFromObject(owner).String()}
 	}

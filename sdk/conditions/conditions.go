@@ -130,8 +130,8 @@ func MarkStalled(o Object, reason, message string) {
 	summarize(o, metav1.ConditionFalse, metav1.ConditionFalse, metav1.ConditionTrue, reason, message)
 }
 
-// MarkIdle says that the object is deliberately not working, for instance suspended: not ready and not waiting either.
-func MarkIdle(o Object, reason, message string) {
+// MarkSuspended says that the object is deliberately not working, for instance suspended: not ready and not waiting either.
+func MarkSuspended(o Object, reason, message string) {
 	summarize(o, metav1.ConditionFalse, metav1.ConditionFalse, metav1.ConditionFalse, reason, message)
 }
 

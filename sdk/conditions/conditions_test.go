@@ -69,7 +69,7 @@ func TestMarks(t *testing.T) {
 		},
 		"idle": {
 			reason: "neither ready nor on the way",
-			mark:   func(o *thing) { conditions.MarkIdle(o, "Suspended", "as told") },
+			mark:   func(o *thing) { conditions.MarkSuspended(o, "Suspended", "as told") },
 			want: []metav1.Condition{
 				condition("Ready", "False", "Suspended", "as told", 3),
 				condition("Reconciling", "False", "Succeeded", "", 3),

@@ -128,7 +128,7 @@ func TestAdoptionReason(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k, operator(func(_ context.Context, p *pass) error {
-		sdk.Apply(p, configMap(p.Object, "taken"), sdk.AdoptionReason("NameTaken"))
+		sdk.Apply(p, configMap(p.Object, "taken"), sdk.ConflictReason("NameTaken"))
 		return nil
 	}))
 	k.Apply(named(&corev1.ConfigMap{}, "taken"))
@@ -214,10 +214,10 @@ func TestAdoptTakesOverWhatNobodyControls(t *testing.T) {
 func TestAdoptWhatAFormerObjectLeft(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	op := operator(adopting(sdk.CreateOnly(), sdk.Tracked(false)))
+	op := operator(adopting(sdk.CreateOnly(), sdk.HoldUntil(false)))
 	op.NeedsFinalizer = func(*site.Site) bool { return true }
 	op.Finalize = func(_ context.Context, p *pass) error {
-		p.KeepChildren()
+		p.OrphanChildren()
 		return nil
 	}
 	running := start(k, op)

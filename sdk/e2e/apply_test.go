@@ -24,11 +24,11 @@ import (
 // owned returns what the operator owns of an object, as the API server recorded it.
 func owned(k *testkit.K, o client.Object) string {
 	k.Get(o)
-	return apply.OwnedBy(o, operatorName).String()
+	return apply.OwnedFields(o, operatorName).String()
 }
 
 // converged waits until the operator has nothing left to do about the site.
-func converged(k *testkit.K, op *testkit.Operator, s *site.Site) {
+func converged(k *testkit.K, op *testkit.Instance, s *site.Site) {
 	k.Eventually(s, testkit.Ready())
 	quiet(k, op, still)
 }
@@ -110,7 +110,7 @@ func replicasAndImage(replicas int32, image string) testkit.Check {
 func TestDisownedFieldIsOthers(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	running := start(k, operator(scaled(sdk.Disown("spec.replicas"))))
+	running := start(k, operator(scaled(sdk.Unmanaged("spec.replicas"))))
 	s := newSite("a")
 	k.Apply(s)
 	d := named(&appsv1.Deployment{}, s.Name)
@@ -144,7 +144,7 @@ func TestNewlyDisownedFieldKeepsItsValue(t *testing.T) {
 	d := named(&appsv1.Deployment{}, s.Name)
 	converged(k, running, s)
 	running.Stop()
-	running = start(k, operator(scaled(sdk.Disown("spec.replicas"))))
+	running = start(k, operator(scaled(sdk.Unmanaged("spec.replicas"))))
 	quiet(k, running, still)
 	k.Eventually(d, replicasAndImage(2, "hello"))
 	if err := scale(7)(k, d); err != nil {
@@ -160,7 +160,7 @@ func TestHandoverOfDisownedFieldDuringAPass(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	var hold atomic.Pointer[gate]
-	reconcile := scaled(sdk.Disown("spec.replicas"))
+	reconcile := scaled(sdk.Unmanaged("spec.replicas"))
 	running := start(k, operator(func(ctx context.Context, p *pass) error {
 		if g := hold.Load(); g != nil {
 			g.pass()

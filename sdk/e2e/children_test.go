@@ -80,7 +80,7 @@ func TestOnceExistsWaitsForWhatIsOurs(t *testing.T) {
 	k := testkit.New(t)
 	running := start(k, operator(func(_ context.Context, p *pass) error {
 		first := sdk.Apply(p, configMap(p.Object, "first"), sdk.ReadyWhen(done))
-		sdk.Apply(p, configMap(p.Object, "second"), sdk.OnceExists(first))
+		sdk.Apply(p, configMap(p.Object, "second"), sdk.AfterCreated(first))
 		return nil
 	}))
 	theirs := named(&corev1.ConfigMap{}, "first")
@@ -220,7 +220,7 @@ func TestAbandonSendsOneRequest(t *testing.T) {
 				o.Spec.NodeName = "away" // so that to delete the pod takes a grace period
 				if live, ok := sdk.Live(p, o); ok && live.DeletionTimestamp != nil {
 					p.Object.Status.UID = string(live.UID)
-					sdk.Abandon(p, live)
+					sdk.ForceDelete(p, live)
 					return nil
 				}
 				if p.Object.Status.UID == "" {
@@ -278,7 +278,7 @@ func TestNotReadyAndIdle(t *testing.T) {
 			p.NotReady("Warming", "the cache is %s", "cold")
 			p.NotReady("Second", "does not count")
 		case "idle":
-			p.Idle("Suspended", "spec.text says so")
+			p.Suspended("Suspended", "spec.text says so")
 		}
 		return oneChild(ctx, p)
 	}))

@@ -5,7 +5,7 @@
 // was made wrong:
 //
 //	a property is broken by                                           and found by
-//	apply.Owner.Converged always says no                              TestSteadyStateCostsNothing
+//	apply.Manager.Converged always says no                              TestSteadyStateCostsNothing
 //	... forgets what the fields that we own say after a restart       TestSteadyStateCostsNothing/restart_after_a_kill
 //	... believes that we still own what we applied                    TestDriftIsRepairedWithOneRequest
 //	... ignores the digest of the intent                              TestFieldOfAFormerVersionDisappears
@@ -60,7 +60,7 @@
 //	what is observed is looked for by its controller                  TestObserved
 //	... or its news wakes nobody                                      TestObserved
 //	a report is called before the plan was carried out                TestReport
-//	KeepChildren of a kind keeps all                                  TestChildrenOfAKindCanBeKept
+//	OrphanChildren of a kind keeps all                                  TestChildrenOfAKindCanBeKept
 //	AdoptIf adopts whatever it says                                   TestAdoptIf
 //	... for an object that is deleted meanwhile, too                  TestAdoptionForNobody
 //	the spec's wish for a pause is ignored                            TestPausedBySpec

@@ -228,7 +228,7 @@ func checkDrift(t *testing.T, k *testkit.K, requests map[string][]string) {
 	}
 }
 
-func requestsByName(op *testkit.Operator) map[string][]string {
+func requestsByName(op *testkit.Instance) map[string][]string {
 	all := map[string][]string{}
 	for _, r := range op.Requests() {
 		if r.Resource != "" {

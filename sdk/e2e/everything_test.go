@@ -28,7 +28,7 @@ func allFeatures() *siteOperator {
 		credentials := sdk.Apply(p, secret(s.Name+"-made-once", string(password.Data["text"])), sdk.CreateOnly())
 		replicas := deployment(s)
 		replicas.Spec.Replicas = new(int32(2))
-		sdk.Apply(p, replicas, sdk.Disown("spec.replicas"), sdk.After(credentials),
+		sdk.Apply(p, replicas, sdk.Unmanaged("spec.replicas"), sdk.After(credentials),
 			sdk.ReadyWhen(func(*appsv1.Deployment) (bool, string) { return true, "" }))
 		frozen := configMap(s, s.Name+"-frozen")
 		frozen.Immutable = new(true)
@@ -75,5 +75,5 @@ func TestEverythingThatCanGoWrong(t *testing.T) {
 			k.Update(s, func() { s.Spec.Text, s.Spec.Extra = "new", false })
 		}},
 		{Name: "delete", Do: func(k *testkit.K) { k.Delete(newSite("a")) }},
-	}, chaos.All, chaos.Leaves("secrets/a-made-once", "deployments.apps/a.spec.replicas"))
+	}, chaos.All, chaos.ExternallyManaged("secrets/a-made-once", "deployments.apps/a.spec.replicas"))
 }

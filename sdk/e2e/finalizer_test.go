@@ -308,11 +308,11 @@ func TestChildrenCanBeKept(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := operator(func(_ context.Context, p *pass) error {
-		sdk.Apply(p, configMap(p.Object, p.Object.Name), sdk.Tracked(false))
+		sdk.Apply(p, configMap(p.Object, p.Object.Name), sdk.HoldUntil(false))
 		return nil
 	})
 	op.Finalize = func(_ context.Context, p *pass) error {
-		p.KeepChildren()
+		p.OrphanChildren()
 		return nil
 	}
 	running := start(k, op)

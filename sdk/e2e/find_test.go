@@ -48,7 +48,7 @@ func copying(reads *atomic.Int64) *siteOperator {
 		}
 		p.Object.Status.Seen = int64(len(found))
 		for _, original := range found {
-			data, err := sdk.Excerpt(ctx, p, original, func(full *corev1.ConfigMap) map[string]string {
+			data, err := sdk.Derive(ctx, p, original, func(full *corev1.ConfigMap) map[string]string {
 				reads.Add(1)
 				return digests(full)
 			})
@@ -56,13 +56,13 @@ func copying(reads *atomic.Int64) *siteOperator {
 				return err
 			}
 			standIn := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "copy-of-" + original.Name}, Data: data}
-			sdk.Apply(p, standIn, sdk.Filled(func(context.Context) (*corev1.ConfigMap, error) {
+			sdk.Apply(p, standIn, sdk.ContentFrom(func(context.Context) (*corev1.ConfigMap, error) {
 				return &corev1.ConfigMap{Data: map[string]string{"text": p.Object.Spec.Text}}, nil
 			}))
 		}
 		return nil
 	})
-	op.Owns = []client.Object{sdk.Exact(sdk.MetadataOnly(&corev1.ConfigMap{}), "data", "binaryData")}
+	op.Owns = []client.Object{sdk.ExclusiveMaps(sdk.MetadataOnly(&corev1.ConfigMap{}), "data", "binaryData")}
 	return op
 }
 
@@ -149,7 +149,7 @@ func TestFilledWithSomethingElse(t *testing.T) {
 	k := testkit.New(t)
 	var calls atomic.Int64
 	op := operator(func(_ context.Context, p *pass) error {
-		sdk.Apply(p, configMap(p.Object, "a"), sdk.Filled(func(context.Context) (*corev1.ConfigMap, error) {
+		sdk.Apply(p, configMap(p.Object, "a"), sdk.ContentFrom(func(context.Context) (*corev1.ConfigMap, error) {
 			if calls.Add(1) < 3 {
 				return nil, apply.ErrStale
 			}
@@ -242,7 +242,7 @@ func TestUnplannedChildrenCanBeKept(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := operator(func(_ context.Context, p *pass) error {
-		p.KeepChildren()
+		p.OrphanChildren()
 		if p.Object.Spec.Extra {
 			sdk.Apply(p, configMap(p.Object, "extra"))
 		}

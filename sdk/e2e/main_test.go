@@ -63,7 +63,7 @@ func oneChild(_ context.Context, p *pass) error {
 }
 
 // start runs the operator for the test's namespace alone.
-func start(k *testkit.K, op *sdk.Operator[*site.Site], opts ...testkit.StartOption) *testkit.Operator {
+func start(k *testkit.K, op *sdk.Operator[*site.Site], opts ...testkit.StartOption) *testkit.Instance {
 	return k.Run(op, opts...)
 }
 
@@ -107,7 +107,7 @@ func named[T client.Object](like T, name string) T {
 
 // sent waits until the operator is at rest and returns what it has sent since the recorder was reset, without the
 // discovery of kinds that every client does once, and without events, which are sent when the recorder of events likes.
-func sent(k *testkit.K, op *testkit.Operator) []string {
+func sent(k *testkit.K, op *testkit.Instance) []string {
 	var all []string
 	for _, r := range quiet(k, op, still) {
 		if r.Resource != "" && r.Resource != "events" {
@@ -118,7 +118,7 @@ func sent(k *testkit.K, op *testkit.Operator) []string {
 }
 
 // untouched checks that nobody writes an object.
-func untouched(t *testing.T, k *testkit.K, op *testkit.Operator, o client.Object) {
+func untouched(t *testing.T, k *testkit.K, op *testkit.Instance, o client.Object) {
 	t.Helper()
 	version := o.GetResourceVersion()
 	quiet(k, op, window)
@@ -129,9 +129,9 @@ func untouched(t *testing.T, k *testkit.K, op *testkit.Operator, o client.Object
 
 // quiet waits until the operator sent nothing for a while, and for as long as fifty requests take if that is more, as it is
 // on a busy machine. It returns what had been sent by then.
-func quiet(k *testkit.K, op *testkit.Operator, still time.Duration) []recorder.Request {
+func quiet(k *testkit.K, op *testkit.Instance, still time.Duration) []recorder.Request {
 	for waited := time.Duration(0); waited < still; {
-		if err := op.Recorder().Settle(k.Context(), still); err != nil {
+		if err := op.Recorder().WaitIdle(k.Context(), still); err != nil {
 			return nil
 		}
 		waited = still

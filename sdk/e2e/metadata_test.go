@@ -39,11 +39,11 @@ func TestMetadataOnly(t *testing.T) {
 			p.SetCondition("Odd", metav1.ConditionTrue, "Unexpected", "it sees %v", c.Live())
 		}
 		if p.Object.Spec.Extra {
-			sdk.Apply(p, configMap(p.Object, "extra"), sdk.Disown("data.text"))
+			sdk.Apply(p, configMap(p.Object, "extra"), sdk.Unmanaged("data.text"))
 		}
 		return nil
 	}
-	begin := func() *testkit.Operator {
+	begin := func() *testkit.Instance {
 		op := operator(reconcile)
 		op.Owns[0] = sdk.MetadataOnly(&corev1.ConfigMap{})
 		return start(k, op, f.config(k))

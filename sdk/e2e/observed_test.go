@@ -221,7 +221,7 @@ func TestChildrenOfAKindCanBeKept(t *testing.T) {
 		return nil
 	})
 	op.Finalize = func(_ context.Context, p *pass) error {
-		p.KeepChildren(&corev1.Secret{})
+		p.OrphanChildren(&corev1.Secret{})
 		return nil
 	}
 	start(k, op)

@@ -45,7 +45,7 @@ func secret(name, value string) *corev1.Secret {
 }
 
 // secretWatches returns the names of the Secrets for which watches were opened so far. A watch of all has no name.
-func secretWatches(op *testkit.Operator) []string {
+func secretWatches(op *testkit.Instance) []string {
 	var names []string
 	for _, r := range op.Recorder().Watches() {
 		if r.Resource == "secrets" {

@@ -25,7 +25,7 @@ import (
 // startFar runs an operator that sees two namespaces.
 func startFar(
 	k, far *testkit.K, reconcile func(context.Context, *pass) error, change ...func(*siteOperator),
-) *testkit.Operator {
+) *testkit.Instance {
 	op := operator(reconcile)
 	op.Owns = append(op.Owns, &rbacv1.ClusterRole{})
 	for _, f := range change {
@@ -34,7 +34,7 @@ func startFar(
 	return runFar(k, far, op)
 }
 
-func runFar(k, far *testkit.K, op *siteOperator, opts ...testkit.StartOption) *testkit.Operator {
+func runFar(k, far *testkit.K, op *siteOperator, opts ...testkit.StartOption) *testkit.Instance {
 	return k.Start(func(mgr manager.Manager) error {
 		return op.SetupWithManager(mgr, sdk.InNamespaces(k.Namespace, far.Namespace))
 	}, opts...)
@@ -226,7 +226,7 @@ func TestKeptRemoteChildIsNotCollected(t *testing.T) {
 	slow := &faults{delayed: func(req *http.Request) bool { return strings.Contains(req.URL.Path, "/configmaps") }}
 	op := operator(applyFar(far))
 	op.Finalize = func(_ context.Context, p *pass) error {
-		p.KeepChildren()
+		p.OrphanChildren()
 		return nil
 	}
 	running := runFar(k, far, op, slow.config(k))
@@ -253,7 +253,7 @@ func TestRemoteChildrenAndCleanUp(t *testing.T) {
 					last.Namespace = far.Namespace
 					sdk.Apply(p, last)
 					if keep {
-						p.KeepChildren()
+						p.OrphanChildren()
 					}
 					return nil
 				}

@@ -51,7 +51,7 @@ func everything(_ context.Context, p *pass) error {
 			},
 		},
 	})
-	sdk.Apply(p, pod(s, s.Name), sdk.Tracked(true))
+	sdk.Apply(p, pod(s, s.Name), sdk.HoldUntil(true))
 	return nil
 }
 
@@ -102,9 +102,9 @@ func TestSteadyStateCostsNothing(t *testing.T) {
 		}
 		atRest(t, k, running, &passes, 20)
 	})
-	for name, end := range map[string]func(*testkit.Operator){
-		"restart in order":     (*testkit.Operator).Stop,
-		"restart after a kill": (*testkit.Operator).Kill,
+	for name, end := range map[string]func(*testkit.Instance){
+		"restart in order":     (*testkit.Instance).Stop,
+		"restart after a kill": (*testkit.Instance).Kill,
 	} {
 		t.Run(name, func(t *testing.T) {
 			end(running)
@@ -119,7 +119,7 @@ func TestSteadyStateCostsNothing(t *testing.T) {
 }
 
 // atRest checks that the operator makes no request in so many passes.
-func atRest(t *testing.T, k *testkit.K, op *testkit.Operator, passes *atomic.Int64, more int64) {
+func atRest(t *testing.T, k *testkit.K, op *testkit.Instance, passes *atomic.Int64, more int64) {
 	t.Helper()
 	quiet(k, op, still)
 	op.Recorder().Reset()

@@ -72,10 +72,10 @@ func TestWithheldChild(t *testing.T) {
 	running := start(k, operator(func(_ context.Context, p *pass) error {
 		var options []sdk.ApplyOption
 		if p.Object.Spec.Text != "well" {
-			options = append(options, sdk.Withheld(sdk.Invalid("NotWell", "it is %s", p.Object.Spec.Text)))
+			options = append(options, sdk.HoldBack(sdk.Invalid("NotWell", "it is %s", p.Object.Spec.Text)))
 		}
 		first := sdk.Apply(p, configMap(p.Object, "first"), options...)
-		sdk.Apply(p, configMap(p.Object, "second"), sdk.OnceExists(first))
+		sdk.Apply(p, configMap(p.Object, "second"), sdk.AfterCreated(first))
 		sdk.Apply(p, configMap(p.Object, "third"))
 		return nil
 	}))

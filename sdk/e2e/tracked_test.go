@@ -34,7 +34,7 @@ func counting(_ context.Context, p *pass) error {
 	if p.Object.Spec.Extra { // asks for no pod at all
 		return nil
 	}
-	sdk.Apply(p, o, sdk.Tracked(counted), sdk.ReadyWhen(func(client.Object) (bool, string) { return true, "" }))
+	sdk.Apply(p, o, sdk.HoldUntil(counted), sdk.ReadyWhen(func(client.Object) (bool, string) { return true, "" }))
 	return nil
 }
 
@@ -222,7 +222,7 @@ func TestReleaseDoesNotApplyAgain(t *testing.T) {
 					p.Object.Status.UID = string(live.UID)
 					p.Object.Status.Seen++
 				}
-				sdk.Apply(p, o, append([]sdk.ApplyOption{sdk.Tracked(counted), always}, c.opts...)...)
+				sdk.Apply(p, o, append([]sdk.ApplyOption{sdk.HoldUntil(counted), always}, c.opts...)...)
 				return nil
 			})
 			running := start(k, op)
@@ -266,7 +266,7 @@ func TestLostFinalizerOfATrackedChild(t *testing.T) {
 			k := testkit.New(t)
 			running := start(k, operator(func(_ context.Context, p *pass) error {
 				opts := append(slices.Clone(opts), sdk.ReadyWhen(func(client.Object) (bool, string) { return true, "" }),
-					sdk.Tracked(p.Object.Spec.Extra))
+					sdk.HoldUntil(p.Object.Spec.Extra))
 				sdk.Apply(p, altered(p.Object), opts...)
 				return nil
 			}))
@@ -295,7 +295,7 @@ func TestTrackedPodOfAnObjectThatIsGone(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
 			op := operator(func(_ context.Context, p *pass) error {
-				sdk.Apply(p, pod(p.Object, p.Object.Name), sdk.Tracked(false)) // never counted
+				sdk.Apply(p, pod(p.Object, p.Object.Name), sdk.HoldUntil(false)) // never counted
 				return nil
 			})
 			running := start(k, op)
@@ -326,7 +326,7 @@ func TestTrackedPodOfAnObjectInForegroundDeletion(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k, operator(func(_ context.Context, p *pass) error {
-		sdk.Apply(p, pod(p.Object, p.Object.Name), sdk.Tracked(false))
+		sdk.Apply(p, pod(p.Object, p.Object.Name), sdk.HoldUntil(false))
 		return nil
 	}))
 	s := newSite("a")

@@ -88,50 +88,50 @@ func Without(reason string, oracles ...string) Option {
 	}
 }
 
-// Keeps names resources, such as "persistentvolumeclaims", that may stay when the custom resource has gone.
-func Keeps(resources ...string) Option {
+// AllowResidue names resources, such as "persistentvolumeclaims", that may stay when the custom resource has gone.
+func AllowResidue(resources ...string) Option {
 	return func(c *config) { c.Keeps = append(c.Keeps, resources...) }
 }
 
-// Leaves names what the operator sets when it makes an object and leaves to others from then on: objects, such as
+// ExternallyManaged names what the operator sets when it makes an object and leaves to others from then on: objects, such as
 // "secrets/web", and fields, such as "deployments.apps/web.spec.replicas". Nobody changes that by hand then.
-func Leaves(places ...string) Option {
+func ExternallyManaged(places ...string) Option {
 	return func(c *config) { c.Leaves = append(c.Leaves, places...) }
 }
 
-// Unique names objects, such as "secrets/web", that the operator cannot make again as they were, because what they hold is
+// Irreplaceable names objects, such as "secrets/web", that the operator cannot make again as they were, because what they hold is
 // known to nobody else. Nobody deletes them by hand then.
-func Unique(objects ...string) Option {
+func Irreplaceable(objects ...string) Option {
 	return func(c *config) { c.Unique = append(c.Unique, objects...) }
 }
 
-// Never checks each state that the run's namespace went through. The function returns what is wrong with the objects that
+// Invariant checks each state that the run's namespace went through. The function returns what is wrong with the objects that
 // exist, or "". They have the Go types that testkit.Env's scheme knows, such as *corev1.Pod; others are unstructured.
-func Never(name string, holds func(objects []client.Object) string) Option {
-	return func(c *config) { c.Never = append(c.Never, explore.Never{Name: name, Holds: holds}) }
+func Invariant(name string, holds func(objects []client.Object) string) Option {
+	return func(c *config) { c.Never = append(c.Never, explore.Invariant{Name: name, Holds: holds}) }
 }
 
 // Before runs once in each run before the operator starts, for what the scenario builds on.
 func Before(setup func(k *testkit.K)) Option { return func(c *config) { c.Setup = setup } }
 
-// Rest is how long the operator must not write to count as being at rest in the runs without a fault. The default is 1 s. An
+// QuietPeriod is how long the operator must not write to count as being at rest in the runs without a fault. The default is 1 s. An
 // operator with a clock of its own is at rest between two strokes: lower it if they come faster. One that polls is given
 // five times that to look again after a change: raise it if it looks less often.
-func Rest(d time.Duration) Option { return func(c *config) { c.Rest = d } }
+func QuietPeriod(d time.Duration) Option { return func(c *config) { c.Rest = d } }
 
-// Patience is how long the operator may take to get where it got without the fault. The default is 30 s. Runs that pass do
+// Timeout is how long the operator may take to get where it got without the fault. The default is 30 s. Runs that pass do
 // not wait for it.
-func Patience(d time.Duration) Option { return func(c *config) { c.Patience = d } }
+func Timeout(d time.Duration) Option { return func(c *config) { c.Patience = d } }
 
 // StartWith are options with which each incarnation is started.
 func StartWith(opts ...testkit.StartOption) Option {
 	return func(c *config) { c.start = append(c.start, opts...) }
 }
 
-// Setup makes an operator of a function that registers controllers with a manager.
-func Setup(setup testkit.Setup) testkit.Runnable { return plain(setup) }
+// SetupFunc makes an operator of a function that registers controllers with a manager.
+func Setup(setup testkit.SetupFunc) testkit.Runnable { return plain(setup) }
 
-type plain testkit.Setup
+type plain testkit.SetupFunc
 
 // SetupWithManager implements testkit.Runnable. The manager's cache sees the test's namespace alone.
 func (p plain) SetupWithManager(mgr manager.Manager, _ ...sdk.SetupOption) error { return p(mgr) }

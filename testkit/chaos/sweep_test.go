@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{}) }
 
 // sealer is an operator without a custom resource: it keeps a Secret for each ConfigMap but the one with the key. If it is
 // blind, it does not watch the Secrets. It takes its time for each.
-func sealer(blind bool, takes time.Duration) testkit.Setup {
+func sealer(blind bool, takes time.Duration) testkit.SetupFunc {
 	return func(mgr manager.Manager) error {
 		c := mgr.GetClient()
 		b := ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{})
@@ -71,7 +71,7 @@ func TestSweepOfASetupFunction(t *testing.T) {
 	chaos.Sweep(t, chaos.Setup(sealer(false, 0)), scenario, chaos.All,
 		chaos.Before(key), // without which there is no Secret to be read
 		chaos.StartWith(testkit.WithManagerOptions(func(*manager.Options) { started.Add(1) })),
-		chaos.Never("an empty Secret", func(objects []client.Object) string {
+		chaos.Invariant("an empty Secret", func(objects []client.Object) string {
 			for _, o := range objects {
 				if s, ok := o.(*corev1.Secret); ok && len(s.Data) == 0 {
 					return s.Name + " is empty"
@@ -91,7 +91,7 @@ func TestSweepThatFails(t *testing.T) {
 	const fails = "TESTKIT_CHAOS_SWEEP_THAT_FAILS"
 	scenario := chaos.Scenario{writing("hello")}
 	options := map[string][]chaos.Option{
-		"never": {chaos.Before(key), chaos.Never("a hello that can be read", func(objects []client.Object) string {
+		"never": {chaos.Before(key), chaos.Invariant("a hello that can be read", func(objects []client.Object) string {
 			for _, o := range objects {
 				if cm, ok := o.(*corev1.ConfigMap); ok && cm.Data["text"] == "hello" {
 					return "ConfigMap " + cm.Name
@@ -99,8 +99,8 @@ func TestSweepThatFails(t *testing.T) {
 			}
 			return ""
 		})},
-		"without": {chaos.Before(key), chaos.Without("not what this is about", "end-state"), chaos.Patience(9 * time.Second)},
-		"drift":   {chaos.Before(key), chaos.Patience(10 * time.Second)}, // it is found when that is over
+		"without": {chaos.Before(key), chaos.Without("not what this is about", "end-state"), chaos.Timeout(9 * time.Second)},
+		"drift":   {chaos.Before(key), chaos.Timeout(10 * time.Second)}, // it is found when that is over
 	}
 	if what := os.Getenv(fails); what != "" {
 		takes := map[string]time.Duration{"without": 200 * time.Millisecond} // nothing tells what there should be when it is done

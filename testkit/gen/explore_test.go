@@ -136,7 +136,7 @@ spec: unset -> {}
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := begin(t, test.op, source(test.plural), []Option{As(test.as), Rest(300 * time.Millisecond), Shrink(5 * time.Minute)})
+			c := begin(t, test.op, source(test.plural), []Option{ServiceAccount(test.as), QuietPeriod(300 * time.Millisecond), Shrink(5 * time.Minute)})
 			f, how, err := c.explore(t, c.bySeed(t, 1, 0))
 			if err != nil {
 				t.Fatal(err)
@@ -166,7 +166,7 @@ func TestTheSampleHasToWork(t *testing.T) {
 		t.Run(mutant, func(t *testing.T) {
 			t.Parallel()
 			op := named(t, mutant)
-			c, err := prepare(t, op, source(test.plural), []Option{As(op.ServiceAccount), Patience(3 * time.Second)})
+			c, err := prepare(t, op, source(test.plural), []Option{ServiceAccount(op.ServiceAccount), Timeout(3 * time.Second)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -197,12 +197,12 @@ func TestTwinsPass(t *testing.T) {
 		t.Run(class, func(t *testing.T) {
 			t.Parallel()
 			op := named(t, class+"/correct")
-			Explore(t, op, source(test.plural), Seed(1), Sequences(test.seeds), Steps(8), As(op.ServiceAccount), Before(credentials))
+			Explore(t, op, source(test.plural), Seed(1), Sequences(test.seeds), Steps(8), ServiceAccount(op.ServiceAccount), Before(credentials))
 		})
 	}
 }
 
 func FuzzProxies(f *testing.F) {
 	op := named(f, "path-dependence/correct")
-	Fuzz(f, op, source("proxies"), As(op.ServiceAccount), Sequences(1))
+	Fuzz(f, op, source("proxies"), ServiceAccount(op.ServiceAccount), Sequences(1))
 }

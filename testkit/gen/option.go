@@ -97,10 +97,10 @@ func Without(reason string, oracles ...string) Option {
 	}
 }
 
-// Ignore names places that may depend on what the custom resource was before, as reports show them: objects, such as
+// IgnorePaths names places that may depend on what the custom resource was before, as reports show them: objects, such as
 // "persistentvolumeclaims/data", or their fields, such as "secrets/web.data.password". The reason is for the reader of the
 // test.
-func Ignore(reason string, places ...string) Option {
+func IgnorePaths(reason string, places ...string) Option {
 	return func(c *config) {
 		_ = reason
 		for _, place := range places {
@@ -109,32 +109,34 @@ func Ignore(reason string, places ...string) Option {
 	}
 }
 
-// Keeps names resources, such as "persistentvolumeclaims", that may stay when the custom resource has gone.
-func Keeps(resources ...string) Option {
+// AllowResidue names resources, such as "persistentvolumeclaims", that may stay when the custom resource has gone.
+func AllowResidue(resources ...string) Option {
 	return func(c *config) { c.Options.Keeps = append(c.Options.Keeps, resources...) }
 }
 
-// Never checks each state that a namespace went through. The function returns what is wrong with the objects that exist, or
+// Invariant checks each state that a namespace went through. The function returns what is wrong with the objects that exist, or
 // "". They have the Go types that testkit.Env's scheme knows, such as *corev1.Pod; others are unstructured.
-func Never(name string, holds func(objects []client.Object) string) Option {
+func Invariant(name string, holds func(objects []client.Object) string) Option {
 	return func(c *config) {
-		c.Options.Never = append(c.Options.Never, explore.Never{Name: name, Holds: holds})
+		c.Options.Never = append(c.Options.Never, explore.Invariant{Name: name, Holds: holds})
 	}
 }
 
 // Before runs once in each namespace before the operator starts, for what custom resources refer to.
 func Before(setup func(k *testkit.K)) Option { return func(c *config) { c.Options.Setup = setup } }
 
-// Rest is how long the operator must not write to count as being at rest when it is in doubt what came of a step. What
+// QuietPeriod is how long the operator must not write to count as being at rest when it is in doubt what came of a step. What
 // differs then has to last three times as long. The default is 1 s: raise it for an operator that looks again by a clock of
 // its own.
-func Rest(d time.Duration) Option { return func(c *config) { c.Options.Rest = d } }
+func QuietPeriod(d time.Duration) Option { return func(c *config) { c.Options.Rest = d } }
 
-// Patience is how long the operator may take to come to rest. The default is 30 s. Steps that pass do not wait for it.
-func Patience(d time.Duration) Option { return func(c *config) { c.Options.Patience = d } }
+// Timeout is how long the operator may take to come to rest. The default is 30 s. Steps that pass do not wait for it.
+func Timeout(d time.Duration) Option { return func(c *config) { c.Options.Patience = d } }
 
-// As names the ServiceAccount that the operator runs as. It is needed if the files of testkit.Env have several.
-func As(serviceAccount string) Option { return func(c *config) { c.account = serviceAccount } }
+// ServiceAccount names the ServiceAccount that the operator runs as. It is needed if the files of testkit.Env have several.
+func ServiceAccount(serviceAccount string) Option {
+	return func(c *config) { c.account = serviceAccount }
+}
 
 // StartWith are options with which the operator is started in each namespace.
 func StartWith(opts ...testkit.StartOption) Option {

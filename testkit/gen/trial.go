@@ -11,12 +11,12 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/sequence"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 	"github.com/homeostat-dev/homeostat/testkit/internal/validity"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // trial is one namespace in which the custom resource becomes one manifest after the other. It must not be used
@@ -236,13 +236,13 @@ func (t *trial) wrong(now *report.Violation) *finding {
 }
 
 // refusals are the requests of the last step that the API server refused, and that the operator did not replace by others.
-func (t *trial) refusals() []wire.Call {
+func (t *trial) refusals() []intercept.Call {
 	refused := t.session.Refused()
 	left := refused[:0]
 	for _, r := range refused {
 		made := false
 		for _, c := range t.session.Calls() {
-			same := wire.KindOf(c.Request) == wire.KindOf(r.Request) && c.Name == r.Name && c.Subresource == r.Subresource
+			same := intercept.KindOf(c.Request) == intercept.KindOf(r.Request) && c.Name == r.Name && c.Subresource == r.Subresource
 			made = made || same && c.Began >= r.Began && c.Writes() && c.Verb != "delete" && c.Code > 0 &&
 				c.Code < http.StatusMultipleChoices
 		}

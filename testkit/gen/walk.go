@@ -29,7 +29,7 @@ type choices struct {
 func (c *campaign) bySeed(t testing.TB, number int64, i int) choices {
 	t.Helper()
 	random := rand.New(rand.NewPCG(uint64(number), uint64(i))) //nolint:gosec // choices are no secret
-	return c.choose(t, func(o validity.Oracle) (*sequence.Generator, error) {
+	return c.choose(t, func(o validity.Validator) (*sequence.Generator, error) {
 		return sequence.New(c.schema, c.sample, o, random.Uint64())
 	}, func() bool { return random.IntN(3) == 0 }) //nolint:mnd // one in three
 }
@@ -37,13 +37,13 @@ func (c *campaign) bySeed(t testing.TB, number int64, i int) choices {
 // byBytes makes choices by bytes.
 func (c *campaign) byBytes(t testing.TB, data []byte) choices {
 	t.Helper()
-	return c.choose(t, func(o validity.Oracle) (*sequence.Generator, error) {
+	return c.choose(t, func(o validity.Validator) (*sequence.Generator, error) {
 		return sequence.FromBytes(c.schema, c.sample, o, data)
 	}, func() bool { return false })
 }
 
 func (c *campaign) choose(
-	t testing.TB, by func(validity.Oracle) (*sequence.Generator, error), undo func() bool,
+	t testing.TB, by func(validity.Validator) (*sequence.Generator, error), undo func() bool,
 ) choices {
 	t.Helper()
 	ch := choices{where: &validity.DryRun{Client: c.k.Client}, undo: undo}

@@ -33,8 +33,8 @@ type Mutant struct {
 	Class string
 	// What says in a sentence what is wrong. It is empty for a twin.
 	What string
-	// Setup registers the operator's controller with a manager, whose scheme has the custom resources.
-	Setup testkit.Setup
+	// SetupFunc registers the operator's controller with a manager, whose scheme has the custom resources.
+	Setup testkit.SetupFunc
 	// RBAC is the file in Files with the rights that the operator ships, for testkit.Env. They include what leader
 	// election needs.
 	RBAC string

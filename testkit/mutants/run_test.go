@@ -30,7 +30,7 @@ type run struct {
 	m        mutants.Mutant
 	cfg      *rest.Config
 	net      *network
-	op       *testkit.Operator
+	op       *testkit.Instance
 	patience time.Duration // how long it may take until all is well
 }
 
@@ -105,7 +105,7 @@ func (r *run) within(holds func(ctx context.Context) error) error {
 func (r *run) rests() error {
 	ctx, cancel := context.WithTimeout(r.Context(), r.patience)
 	defer cancel()
-	return r.op.Recorder().Settle(ctx, quiet)
+	return r.op.Recorder().WaitIdle(ctx, quiet)
 }
 
 // count returns how many requests of a kind the operator made that were answered with this code, or any if it is 0.

@@ -125,8 +125,8 @@ func (r *Recorder) Reset() {
 	r.requests = [classes][]Request{}
 }
 
-// Settle returns when no ordinary request has been under way for the given time, or with ctx's error.
-func (r *Recorder) Settle(ctx context.Context, quiet time.Duration) error {
+// WaitIdle returns when no ordinary request has been under way for the given time, or with ctx's error.
+func (r *Recorder) WaitIdle(ctx context.Context, quiet time.Duration) error {
 	for {
 		r.mu.Lock()
 		running, changed := r.running, r.changed

@@ -216,13 +216,13 @@ func TestSettle(t *testing.T) {
 	<-arrived
 	limited, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if err := rec.Settle(limited, time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+	if err := rec.WaitIdle(limited, time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("in the middle of a request: %v", err)
 	}
 
 	const quiet = 100 * time.Millisecond
 	close(released)
-	if err := rec.Settle(t.Context(), quiet); err != nil {
+	if err := rec.WaitIdle(t.Context(), quiet); err != nil {
 		t.Error(err)
 	}
 	if still := time.Since(time.Unix(0, answered.Load())); still < quiet {

@@ -12,7 +12,7 @@ import (
 )
 
 // An Operator is an operator process, over its restarts. Its methods may be called from several goroutines.
-type Operator struct {
+type OperatorProcess struct {
 	// Name is that of the project.
 	Name string
 	// User is who the operator is to the cluster.
@@ -26,7 +26,7 @@ type Operator struct {
 }
 
 // startOperator starts an operator and keeps it running.
-func (s *Sandbox) startOperator(ctx context.Context, p *Project, program string) (*Operator, error) {
+func (s *Sandbox) startOperator(ctx context.Context, p *Project, program string) (*OperatorProcess, error) {
 	who := &credentials{
 		client: s.client, config: s.config, file: filepath.Join(s.dir, p.Name), report: s.report, name: "operator " + p.Name,
 		account: client.ObjectKey{Namespace: p.Deployment.Namespace, Name: p.account()},
@@ -44,7 +44,7 @@ func (s *Sandbox) startOperator(ctx context.Context, p *Project, program string)
 	if err != nil {
 		return nil, fmt.Errorf("preparing operator %s: %w", p.Name, err)
 	}
-	op := &Operator{
+	op := &OperatorProcess{
 		Name: p.Name, User: who.user(), LogFile: filepath.Join(s.dir, p.Name+".log"), ProbeAddress: l.probe,
 		process: &supervised{
 			name: "operator " + p.Name, program: program, args: l.args, env: l.env, dir: p.Dir,
@@ -74,10 +74,10 @@ func (p *Project) field(path string) (string, bool) {
 }
 
 // Kill ends the process as a crash would. It is started again after a pause. During a pause Kill does nothing.
-func (op *Operator) Kill() error { return op.process.Kill() }
+func (op *OperatorProcess) Kill() error { return op.process.Kill() }
 
 // Status returns the current status.
-func (op *Operator) Status() Status { return op.process.Status() }
+func (op *OperatorProcess) Status() Status { return op.process.Status() }
 
 // LogTail returns the end of the log, indented.
-func (op *Operator) LogTail() string { return process.Tail(op.LogFile) }
+func (op *OperatorProcess) LogTail() string { return process.Tail(op.LogFile) }

@@ -57,7 +57,7 @@ type Sandbox struct {
 	config    *rest.Config
 	client    client.Client
 	lease     *environment.Lease // nil for an existing cluster
-	operators []*Operator
+	operators []*OperatorProcess
 	pods      *Pods // nil if it is not bare
 
 	stopped chan struct{}
@@ -291,7 +291,7 @@ func (s *Sandbox) Kubeconfig() string {
 }
 
 // Operators returns the operators in the order of Options.Projects, and none if it is bare.
-func (s *Sandbox) Operators() []*Operator { return s.operators }
+func (s *Sandbox) Operators() []*OperatorProcess { return s.operators }
 
 // Processes returns the processes of pods, if it is bare.
 func (s *Sandbox) Processes() []PodProcess {

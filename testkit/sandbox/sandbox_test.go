@@ -27,7 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	environment.ServeIfAsked()
+	environment.RunHelperProcess()
 	log.SetLogger(logr.Discard()) // else controller-runtime complains, after half a minute
 	os.Exit(m.Run())
 }

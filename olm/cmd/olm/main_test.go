@@ -30,7 +30,7 @@ import (
 const repository = "../../.."
 
 func TestMain(m *testing.M) {
-	testkit.ServeIfAsked() // from another folder
+	testkit.RunHelperProcess() // from another folder
 	if err := run(context.Background(), []string{"-build", "-root", repository}, os.Stderr); err != nil {
 		log.Fatal(err)
 	}

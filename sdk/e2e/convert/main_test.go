@@ -60,17 +60,17 @@ var forms = []form{
 		return r.SetupWithManager(mgr)
 	}},
 	{"step1", func(w world, mgr manager.Manager) error {
-		owner := apply.NewOwner(fieldOwner)
+		owner := apply.NewManager(fieldOwner)
 		r := &step1.Reconciler{Client: w.client(mgr), Owner: owner, Monitoring: w.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},
 	{"step2", func(w world, mgr manager.Manager) error {
-		owner := apply.NewOwner(fieldOwner)
+		owner := apply.NewManager(fieldOwner)
 		r := &step2.Reconciler{Client: w.client(mgr), Owner: owner, Monitoring: w.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},
 	{"step3", func(w world, mgr manager.Manager) error {
-		owner := apply.NewOwner(fieldOwner)
+		owner := apply.NewManager(fieldOwner)
 		r := &step3.Reconciler{Client: w.client(mgr), Owner: owner, Monitoring: w.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},
@@ -112,7 +112,7 @@ func (w world) looksAgain(since int64) {
 }
 
 // start runs the operator for the namespaces of this world alone.
-func (w world) start(f form, opts ...testkit.StartOption) *testkit.Operator {
+func (w world) start(f form, opts ...testkit.StartOption) *testkit.Instance {
 	elsewhere := testkit.WithManagerOptions(func(o *manager.Options) {
 		o.Cache.ByObject = map[client.Object]cache.ByObject{
 			&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{w.monitoring.Namespace: {}}},
@@ -188,9 +188,9 @@ const still = 100 * time.Millisecond
 
 // sent waits until the operator has sent nothing for a while, or for as long as twenty requests take if that is more, and
 // returns what it has sent since the recorder was reset, without discovery and events.
-func (w world) sent(op *testkit.Operator) []string {
+func (w world) sent(op *testkit.Instance) []string {
 	for waited, pause := time.Duration(0), still; waited < pause; {
-		if op.Recorder().Settle(w.Context(), pause) != nil {
+		if op.Recorder().WaitIdle(w.Context(), pause) != nil {
 			break
 		}
 		waited = pause
@@ -211,7 +211,7 @@ func (w world) sent(op *testkit.Operator) []string {
 }
 
 // passes makes the operator look at the Webapp so many times, and returns what it sent.
-func (w world) passes(op *testkit.Operator, app *api.Webapp, n int) []string {
+func (w world) passes(op *testkit.Instance, app *api.Webapp, n int) []string {
 	w.sent(op)
 	op.Recorder().Reset()
 	var all []string

@@ -124,11 +124,11 @@ func TestFieldThatIsSetNoLonger(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			owner := apply.NewOwner(fieldOwner)
+			owner := apply.NewManager(fieldOwner)
 			for _, env := range [][]corev1.EnvVar{{{Name: "PORT", Value: "8080"}}, nil} {
 				d = desired.Deployment(app)
 				d.Spec.Template.Spec.Containers[0].Env = env
-				if _, err := owner.Object(w.Context(), w.Client, d); err != nil {
+				if _, err := owner.Apply(w.Context(), w.Client, d); err != nil {
 					t.Fatal(err)
 				}
 			}

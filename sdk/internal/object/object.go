@@ -40,9 +40,9 @@ func Shallow(o client.Object) client.Object {
 	return c
 }
 
-// Gist returns a shallow copy of a typed object without what is most of it and says nothing of how the object is doing: the
+// WithoutTemplates returns a shallow copy of a typed object without what is most of it and says nothing of how the object is doing: the
 // templates of what it makes, and the metadata that only others read.
-func Gist(o client.Object) client.Object {
+func WithoutTemplates(o client.Object) client.Object {
 	o = Shallow(o)
 	o.SetManagedFields(nil)
 	o.SetOwnerReferences(nil)

@@ -47,7 +47,7 @@ type verdict struct {
 }
 
 func main() {
-	testkit.ServeIfAsked()
+	testkit.RunHelperProcess()
 	var o options
 	flag.IntVar(&o.seeds, "seeds", 1, "how many seeds to explore each correct operator with; the first tries every plan")
 	flag.IntVar(&o.sample, "sample", 10, "how many plans each further seed tries; 0 means all")
@@ -74,7 +74,7 @@ type options struct {
 }
 
 func run(ctx context.Context, o options) error {
-	closeEnv := testkit.Open(testkit.Env{
+	closeEnv := testkit.StartEnv(testkit.Env{
 		FS: mutants.Files, CRDs: mutants.CRDs, RBAC: mutants.RBAC, AddToScheme: mutants.AddToScheme,
 	})
 	defer closeEnv()

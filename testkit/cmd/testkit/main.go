@@ -9,6 +9,6 @@ import (
 )
 
 func main() {
-	environment.ServeIfAsked()
+	environment.RunHelperProcess()
 	os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
 }

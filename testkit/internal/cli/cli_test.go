@@ -18,15 +18,15 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/cli"
 	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
-	"github.com/homeostat-dev/homeostat/testkit/internal/place"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
 )
 
 // asCommand makes this test binary the testkit command.
 const asCommand = "TESTKIT_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
-	environment.ServeIfAsked()
+	environment.RunHelperProcess()
 	if os.Getenv(asCommand) != "" {
 		os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
 	}
@@ -132,7 +132,7 @@ func (w *world) processes() []process.ID {
 	}
 	var ids []process.ID
 	for _, file := range files {
-		var s place.State
+		var s socketdir.State
 		data, err := os.ReadFile(file)
 		if err == nil {
 			err = json.Unmarshal(data, &s)

@@ -10,8 +10,8 @@ import (
 	"os"
 	"sync"
 
-	"github.com/homeostat-dev/homeostat/testkit/internal/place"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
@@ -48,18 +48,18 @@ type status struct {
 // A controller answers the other testkit commands on behalf of a running sandbox.
 type controller struct {
 	listener *net.UnixListener
-	place    place.Place
+	place    socketdir.Dir
 	stop     context.CancelFunc
 	look     func() snapshot
 
 	mu      sync.Mutex
-	state   place.State
+	state   socketdir.State
 	status  status
 	waiting []net.Conn // of those who wait for the end
 }
 
 // control opens the sandbox's socket. The caller holds the lock of the place.
-func control(p place.Place, stop context.CancelFunc) (*controller, error) {
+func control(p socketdir.Dir, stop context.CancelFunc) (*controller, error) {
 	owner, err := process.Self()
 	if err != nil {
 		return nil, fmt.Errorf("identifying this process: %w", err)
@@ -72,7 +72,7 @@ func control(p place.Place, stop context.CancelFunc) (*controller, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("making a folder for the sandbox: %w", err), l.Close())
 	}
-	k := &controller{listener: l, place: p, stop: stop, state: place.State{Data: data, Owner: owner}}
+	k := &controller{listener: l, place: p, stop: stop, state: socketdir.State{Data: data, Owner: owner}}
 	if err := p.WriteState(k.state); err != nil {
 		return nil, errors.Join(err, l.Close(), os.RemoveAll(data))
 	}
@@ -147,13 +147,13 @@ func (k *controller) close() error {
 }
 
 // A client talks to the sandbox that runs.
-type client struct{ place place.Place }
+type client struct{ place socketdir.Dir }
 
 // errNotRunning says that there is no sandbox.
 var errNotRunning = errors.New("nothing is running")
 
 func findSandbox() (client, error) {
-	root, err := place.OpenRoot()
+	root, err := socketdir.OpenRoot()
 	if err != nil {
 		return client{}, err //nolint:wrapcheck // says what it was doing
 	}

@@ -141,7 +141,7 @@ func (c *command) exploreInput(ctx context.Context, o exploreOptions, in input) 
 		return err
 	}
 	e.folder = folder
-	closeEnv := testkit.Open(env)
+	closeEnv := testkit.StartEnv(env)
 	defer func() {
 		closeEnv()
 		err = errors.Join(err, release())

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/homeostat-dev/homeostat/testkit/internal/janitor"
+	"github.com/homeostat-dev/homeostat/testkit/internal/gc"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
 
@@ -105,7 +105,7 @@ func (o owner) sweep(ctx context.Context, c kube.Client) error {
 
 // abandon deletes a namespace with everything in it, where nobody is left to take finalizers off.
 func abandon(ctx context.Context, c kube.Client, namespace *corev1.Namespace) error {
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, janitor.AbandonAnnotation)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, gc.AbandonAnnotation)
 	err := c.Patch(ctx, namespace, kube.RawPatch(types.MergePatchType, []byte(patch)))
 	if err == nil {
 		err = c.Delete(ctx, namespace)

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/homeostat-dev/homeostat/testkit/internal/place"
+	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
 // runForeground runs the sandbox in this process until ctx ends, somebody else stops it, or it fails.
-func (c *command) runForeground(ctx context.Context, p place.Place, unlock func(), o upOptions) error {
+func (c *command) runForeground(ctx context.Context, p socketdir.Dir, unlock func(), o upOptions) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	k, err := control(p, cancel)
@@ -24,7 +24,7 @@ func (c *command) runForeground(ctx context.Context, p place.Place, unlock func(
 }
 
 // runBackground does the same for a process that was started to stay behind. Its parent holds the lock.
-func (c *command) runBackground(ctx context.Context, p place.Place, o upOptions) error {
+func (c *command) runBackground(ctx context.Context, p socketdir.Dir, o upOptions) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	k, err := control(p, cancel)

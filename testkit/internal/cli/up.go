@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
-	"github.com/homeostat-dev/homeostat/testkit/internal/place"
+	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
@@ -60,7 +60,7 @@ func (c *command) up(ctx context.Context, args []string) error {
 		return err
 	}
 	if dir := os.Getenv(background); dir != "" {
-		return c.runBackground(ctx, place.At(dir), o)
+		return c.runBackground(ctx, socketdir.At(dir), o)
 	}
 	box, err := findSandbox()
 	if err != nil {

@@ -10,5 +10,5 @@
 // that command ends.
 //
 // Environments that want different things (tier, programs, another version of the same custom resource) are different
-// processes. A program that uses this package must call ServeIfAsked first thing in main or TestMain.
+// processes. A program that uses this package must call RunHelperProcess first thing in main or TestMain.
 package environment

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
-	"github.com/homeostat-dev/homeostat/testkit/internal/place"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
 )
 
 // protocol changes whenever processes of different versions of this package would misunderstand each other.
@@ -70,9 +70,9 @@ type Lease struct {
 func Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if dir := os.Getenv(asked); dir != "" {
 		return nil, fmt.Errorf("leasing a control plane: this process should be one itself (%s is set): "+
-			"call ServeIfAsked, or testkit.Main, before anything else", asked)
+			"call RunHelperProcess, or testkit.Main, before anything else", asked)
 	}
-	root, err := place.OpenRoot()
+	root, err := socketdir.OpenRoot()
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func key(req Request, slot int) string {
 }
 
 // leaseAt joins the environment at this place, or starts one there.
-func leaseAt(ctx context.Context, root place.Root, p place.Place, req Request, h hello) (*Lease, error) {
+func leaseAt(ctx context.Context, root socketdir.Root, p socketdir.Dir, req Request, h hello) (*Lease, error) {
 	var last error
 	for range maxAttempts {
 		conn, err := connect(ctx, root, p, req)
@@ -123,7 +123,7 @@ func leaseAt(ctx context.Context, root place.Root, p place.Place, req Request, h
 }
 
 // connect dials, and starts an environment if there is none to dial.
-func connect(ctx context.Context, root place.Root, p place.Place, req Request) (*net.UnixConn, error) {
+func connect(ctx context.Context, root socketdir.Root, p socketdir.Dir, req Request) (*net.UnixConn, error) {
 	if conn, err := p.Dial(); err == nil {
 		return conn, nil
 	}

@@ -23,13 +23,13 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
-	"github.com/homeostat-dev/homeostat/testkit/internal/place"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
 )
 
 // The tests are about processes, so this binary plays several parts, chosen by the environment variable ROLE.
 func TestMain(m *testing.M) {
-	environment.ServeIfAsked()
+	environment.RunHelperProcess()
 	switch os.Getenv("ROLE") {
 	case "holder":
 		hold()
@@ -216,7 +216,7 @@ func (h *holder) kill() {
 }
 
 // A snapshot is what an environment recorded about itself.
-type snapshot struct{ place.State }
+type snapshot struct{ socketdir.State }
 
 // environments reads what runs in this world.
 func (w *world) environments() []snapshot {

@@ -13,29 +13,29 @@ import (
 	"time"
 
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
-	"github.com/homeostat-dev/homeostat/testkit/internal/janitor"
-	"github.com/homeostat-dev/homeostat/testkit/internal/place"
+	"github.com/homeostat-dev/homeostat/testkit/internal/gc"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
 )
 
 // firstLeaseTimeout is how long a new environment waits for whoever started it.
 const firstLeaseTimeout = 10 * time.Second
 
-// ServeIfAsked turns this process into an environment, and does not return, if that is what it was started for.
+// RunHelperProcess turns this process into an environment, and does not return, if that is what it was started for.
 // Otherwise it does nothing. Call it before anything else.
-func ServeIfAsked() {
+func RunHelperProcess() {
 	dir := os.Getenv(asked)
 	if dir == "" {
 		return
 	}
-	if err := serve(place.At(dir)); err != nil {
+	if err := serve(socketdir.At(dir)); err != nil {
 		log.Fatalf("being an environment: %v", err) // to a file: see spawn
 	}
 	os.Exit(0)
 }
 
 // serve starts what the spec says, leases it to all who connect, and removes it when nobody needs it any more.
-func serve(p place.Place) error {
+func serve(p socketdir.Dir) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	s, err := newServer(p)
@@ -65,7 +65,7 @@ func serve(p place.Place) error {
 	}
 }
 
-func newServer(p place.Place) (*server, error) {
+func newServer(p socketdir.Dir) (*server, error) {
 	data, err := os.ReadFile(p.File("spec.json"))
 	if err != nil {
 		return nil, fmt.Errorf("reading what to be: %w", err)
@@ -120,7 +120,7 @@ func (s *server) start(ctx context.Context) error {
 
 // equip adds what makes a control plane usable.
 func (s *server) equip(ctx context.Context, c *cluster.Cluster) error {
-	if _, err := janitor.Start(ctx, c.Config()); err != nil {
+	if _, err := gc.Start(ctx, c.Config()); err != nil {
 		return fmt.Errorf("starting the janitor: %w", err)
 	}
 	kubeconfig, err := cluster.Kubeconfig(c.Config())

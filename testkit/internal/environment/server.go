@@ -17,8 +17,8 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
-	"github.com/homeostat-dev/homeostat/testkit/internal/place"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
 )
 
 // holderInterval is how often a process is looked for whose end ends a lease.
@@ -29,7 +29,7 @@ const equipTimeout = time.Minute
 
 // A server hands out leases on one control plane.
 type server struct {
-	place    place.Place
+	place    socketdir.Dir
 	spec     spec
 	listener *net.UnixListener
 	news     news
@@ -44,7 +44,7 @@ type server struct {
 
 	mu      sync.Mutex
 	cause   error // why it failed
-	state   place.State
+	state   socketdir.State
 	leases  int
 	parting []*net.UnixConn // of clients that have left
 	holders map[process.ID]bool

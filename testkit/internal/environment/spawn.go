@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
-	"github.com/homeostat-dev/homeostat/testkit/internal/place"
+	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
 )
 
 // asked is the environment variable that tells a process to be an environment, and where.
@@ -27,7 +27,7 @@ type spec struct {
 }
 
 // spawn starts an environment and returns a connection to it. The caller holds the lock.
-func spawn(ctx context.Context, p place.Place, req Request) (*net.UnixConn, error) {
+func spawn(ctx context.Context, p socketdir.Dir, req Request) (*net.UnixConn, error) {
 	s := spec{Tier: req.Tier, Nodes: req.Nodes, Binaries: req.Binaries}
 	var err error
 	if s.Data, err = os.MkdirTemp("", "testkit-"); err != nil {
@@ -40,11 +40,11 @@ func spawn(ctx context.Context, p place.Place, req Request) (*net.UnixConn, erro
 	return conn, nil
 }
 
-func spawnIn(ctx context.Context, p place.Place, s spec) (*net.UnixConn, error) {
+func spawnIn(ctx context.Context, p socketdir.Dir, s spec) (*net.UnixConn, error) {
 	if err := os.Mkdir(p.Dir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("making a folder for an environment: %w", err)
 	}
-	if err := p.WriteState(place.State{Data: s.Data}); err != nil {
+	if err := p.WriteState(socketdir.State{Data: s.Data}); err != nil {
 		return nil, err
 	}
 	data, err := json.Marshal(s)

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat-dev/homeostat/testkit"
-	"github.com/homeostat-dev/homeostat/testkit/internal/incarnation"
+	"github.com/homeostat-dev/homeostat/testkit/internal/operatorproc"
 	"github.com/homeostat-dev/homeostat/testkit/internal/proxy"
 )
 
@@ -97,14 +97,14 @@ func (c *Command) Start(k *testkit.K, how Start) (Process, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making a folder for the operator: %w", err)
 	}
-	cmd := incarnation.Command{
+	cmd := operatorproc.Command{
 		Args: c.Args, Env: append([]string{"TMPDIR=" + dir}, c.Env...), Namespace: k.Namespace,
 		Kubeconfig: filepath.Join(dir, fmt.Sprintf("kubeconfig-%d", how.Number)),
 	}
 	if err := p.proxy.WriteKubeconfig(cmd.Kubeconfig, fmt.Sprintf("operator-%d", how.Number)); err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was doing
 	}
-	i, err := incarnation.Start(cmd, p.report)
+	i, err := operatorproc.Start(cmd, p.report)
 	if err != nil {
 		return nil, &StartError{Err: err}
 	}
@@ -180,19 +180,19 @@ type program struct {
 	isCut  atomic.Bool   // it is about to be killed, and what it still tries counts for nothing
 
 	mu          sync.Mutex
-	incarnation *incarnation.Incarnation
+	incarnation *operatorproc.Process
 	done        chan struct{}
 	asked       time.Time // when it sent its last request
 }
 
 // attend watches over the process from its start on.
-func (p *program) attend(i *incarnation.Incarnation) {
+func (p *program) attend(i *operatorproc.Process) {
 	p.mu.Lock()
 	p.incarnation = i
 	p.mu.Unlock()
 	go func() {
 		<-i.Done()
-		if exit := new(incarnation.ExitError); errors.As(i.Err(), &exit) {
+		if exit := new(operatorproc.ExitError); errors.As(i.Err(), &exit) {
 			p.log(time.Now(), fmt.Sprintf("(it ended by itself: %s)", exit.Exit))
 		}
 		close(p.done)
@@ -207,7 +207,7 @@ func (p *program) hear() {
 	p.once.Do(func() { close(p.heard) })
 }
 
-func (p *program) report(l incarnation.Line) { p.log(l.At, l.Text) }
+func (p *program) report(l operatorproc.Line) { p.log(l.At, l.Text) }
 
 func (p *program) log(at time.Time, text string) {
 	if p.number > 1 {
@@ -216,7 +216,7 @@ func (p *program) log(at time.Time, text string) {
 	p.probe.enter(at, text)
 }
 
-func (p *program) end(how func(i *incarnation.Incarnation) error) {
+func (p *program) end(how func(i *operatorproc.Process) error) {
 	p.mu.Lock()
 	i := p.incarnation
 	p.mu.Unlock()
@@ -230,11 +230,11 @@ func (p *program) end(how func(i *incarnation.Incarnation) error) {
 }
 
 // Kill implements [Process].
-func (p *program) Kill() { p.end((*incarnation.Incarnation).Kill) }
+func (p *program) Kill() { p.end((*operatorproc.Process).Kill) }
 
 // Stop implements [Process].
 func (p *program) Stop() {
-	p.end(func(i *incarnation.Incarnation) error {
+	p.end(func(i *operatorproc.Process) error {
 		err := i.Stop(p.grace)
 		if i.Exit().Forced {
 			p.log(time.Now(), fmt.Sprintf("(it was told to stop, had not ended %v later, and was killed)", p.grace))

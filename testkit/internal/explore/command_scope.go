@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
@@ -34,7 +34,7 @@ func (s *scope) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.URL.Path, req.URL.RawPath = path, ""
 	}
 	resp, err := s.next.RoundTrip(req)
-	if errors.Is(err, wire.ErrCut) {
+	if errors.Is(err, intercept.ErrSevered) {
 		s.program.isCut.Store(true)
 	}
 	if err == nil && resp.StatusCode == http.StatusOK {

@@ -85,8 +85,8 @@ type Options struct {
 	Leaves []string
 	// Unique are objects, such as "secrets/web", that the operator cannot make again as they were: nobody deletes them.
 	Unique []string
-	// Never are checked on each state of the namespace.
-	Never []Never
+	// Invariant are checked on each state of the namespace.
+	Never []Invariant
 	// Rest is how long an operator must not write to count as being at rest while the fault-free run is learned. Zero
 	// means 1 s.
 	Rest time.Duration
@@ -109,8 +109,8 @@ type Options struct {
 	Progress func(done, total int, run report.Run)
 }
 
-// Never is a state that must not be.
-type Never struct {
+// Invariant is a state that must not be.
+type Invariant struct {
 	Name string
 	// Holds returns what is wrong with these objects, or "". They have the Go types that the client's scheme knows.
 	Holds func(objects []client.Object) string
@@ -127,9 +127,9 @@ const (
 type Explorer struct {
 	Options
 
-	historian *history.Historian
+	historian *history.Recorder
 	known     *knowledge
-	invented  state.Invented // set while the fault-free runs are made
+	invented  state.GeneratedNames // set while the fault-free runs are made
 }
 
 // New returns an explorer on the API server of cfg, which needs all rights. Close it.
@@ -148,12 +148,12 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 		x.Replay = func(string) string { return "" }
 	}
 	var err error
-	x.historian, err = history.Join(ctx, cfg)
+	x.historian, err = history.Acquire(ctx, cfg)
 	return x, err
 }
 
 // Close ends what the explorer has started.
-func (x *Explorer) Close() { x.historian.Leave() }
+func (x *Explorer) Close() { x.historian.Release() }
 
 // Run learns, if that was not done before, tries every plan, and reports. Errors are those of the machinery; what the
 // operator did wrong is in the report, which is complete up to an error.

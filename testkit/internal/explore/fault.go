@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // lostError is what a client gets whose connection was broken after the request was sent.
@@ -55,9 +55,9 @@ func refusal(req *http.Request, status metav1.Status) *http.Response {
 const touched = state.Mark + "touched"
 
 // interfere changes the object of a request as somebody else might.
-func (r *run) interfere(c *wire.Call) {
+func (r *run) interfere(c *intercept.Call) {
 	current, ok := r.find(func(h history.Change) bool {
-		return kindOf(h) == wire.KindOf(c.Request) && h.Object.GetName() == c.Name
+		return kindOf(h) == intercept.KindOf(c.Request) && h.Object.GetName() == c.Name
 	})
 	if !ok {
 		return
@@ -106,7 +106,7 @@ func (r *run) poke() {
 }
 
 // lag holds back what the operator is told of a kind for the length of a step, and makes it look again meanwhile.
-func lag(kind wire.Kind, step int, name string) *plan {
+func lag(kind intercept.Kind, step int, name string) *plan {
 	return &plan{
 		name: fmt.Sprintf("lag/%s@%s", kind, dashed(name)), fault: "lag", patient: true,
 		what: fmt.Sprintf("during step %q the operator learned of changes of %s late", name, kind),
@@ -134,7 +134,7 @@ func lag(kind wire.Kind, step int, name string) *plan {
 	}
 }
 
-func (r *run) isPrimary(kind wire.Kind) bool {
+func (r *run) isPrimary(kind intercept.Kind) bool {
 	made := created(r.user.Calls())
 	for _, c := range r.log.Changes() {
 		if kindOf(c) == kind && made[c.Object.GetUID()] {
@@ -145,7 +145,7 @@ func (r *run) isPrimary(kind wire.Kind) bool {
 }
 
 // missed keeps from the operator what a kind was between two steps.
-func missed(kind wire.Kind, step int, from, to string) *plan {
+func missed(kind intercept.Kind, step int, from, to string) *plan {
 	return &plan{
 		name: fmt.Sprintf("missed/%s@%s+%s", kind, dashed(from), dashed(to)), fault: "missed", patient: true, uncount: true,
 		hasty: step + 1,
@@ -244,13 +244,13 @@ func downLong(step int, from, to string) *plan {
 
 func (r *run) takeDown() {
 	for number, p := range r.running() {
-		r.wire.Cut(number)
+		r.wire.Sever(number)
 		r.end(number, p.Kill)
 	}
 	r.note("the operator is killed, and stays down")
 }
 
-func broken(fault, what string, step int, name string, kinds []wire.Kind, end func(*wire.Wire, wire.Kind) int) *plan {
+func broken(fault, what string, step int, name string, kinds []intercept.Kind, end func(*intercept.Interceptor, intercept.Kind) int) *plan {
 	return &plan{
 		name: fault + "@" + dashed(name), fault: fault, patient: true,
 		what: fmt.Sprintf("right after step %q %s", name, what),
@@ -302,7 +302,7 @@ func namespaceDeleted(step int, name string) *plan {
 }
 
 // isShut reports whether a request would create something in a namespace that is being deleted.
-func (r *run) isShut(ctx context.Context, c *wire.Call) bool {
+func (r *run) isShut(ctx context.Context, c *intercept.Call) bool {
 	if !r.closed.Load() || c.Namespace != r.k.Namespace || c.Subresource != "" {
 		return false
 	}
@@ -319,7 +319,7 @@ func (r *run) isShut(ctx context.Context, c *wire.Call) bool {
 }
 
 // shut is the API server's answer to such a request.
-func shut(req *http.Request, c *wire.Call) *http.Response {
+func shut(req *http.Request, c *intercept.Call) *http.Response {
 	resource := schema.GroupResource{Group: c.Group, Resource: c.Resource}
 	status := apierrors.NewForbidden(resource, c.Name,
 		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", c.Namespace)).Status()
@@ -350,7 +350,7 @@ func failover(step int, name string) *plan {
 func (r *run) leader() int {
 	leader := 0
 	for _, c := range r.wire.Calls() {
-		if wire.IsLease(c.Request) && c.Writes() && c.Reached && c.Code < http.StatusMultipleChoices {
+		if intercept.IsLease(c.Request) && c.Writes() && c.Reached && c.Code < http.StatusMultipleChoices {
 			leader = c.Process
 		}
 	}

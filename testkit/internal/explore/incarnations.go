@@ -83,7 +83,7 @@ func (r *run) watchOver(number int, p Process) {
 
 // crash kills an incarnation from within one of its requests, and starts the next one. No further request leaves it.
 func (r *run) crash(number int) {
-	r.wire.Cut(number)
+	r.wire.Sever(number)
 	r.mu.Lock()
 	if r.killed[number] {
 		r.mu.Unlock()

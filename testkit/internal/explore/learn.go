@@ -16,11 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // knowledge is what the fault-free runs taught.
@@ -28,21 +28,21 @@ type knowledge struct {
 	checkpoints []state.State // after each step, and after the custom resources were deleted
 	mask        state.Mask    // where two fault-free runs differ
 	counts      state.Counts
-	countless   map[string]bool // groups of which two fault-free runs made different numbers
-	opened      []wire.Kind     // what the operator lists or watches
-	status      map[wire.Kind]bool
+	countless   map[string]bool  // groups of which two fault-free runs made different numbers
+	opened      []intercept.Kind // what the operator lists or watches
+	status      map[intercept.Kind]bool
 	calls       []target // every request of the operator but watches and leader election, in order
 	children    [][]child
-	users       map[string]bool   // canonical names of what the scenario made or changed
-	restored    map[string]bool   // of these, see [run.restored]
-	frames      map[wire.Kind]int // how many events of each kind the operator was told
-	remade      map[string]int    // how often a value of a Secret changed at most, by its place in a state
+	users       map[string]bool        // canonical names of what the scenario made or changed
+	restored    map[string]bool        // of these, see [run.restored]
+	frames      map[intercept.Kind]int // how many events of each kind the operator was told
+	remade      map[string]int         // how often a value of a Secret changed at most, by its place in a state
 }
 
 // child is an object that the operator made, as it is known in every run.
 type child struct {
 	name  string // canonical
-	kind  wire.Kind
+	kind  intercept.Kind
 	parts []string // of its fields that the operator set, see parts
 }
 
@@ -81,7 +81,7 @@ func (x *Explorer) Learn(ctx context.Context) ([]report.Run, error) {
 
 // invents reports whether the runs show that the operator makes up names, and remembers which.
 func (x *Explorer) invents(runs []*run) (found bool) {
-	x.invented = state.Invented{}
+	x.invented = state.GeneratedNames{}
 	for _, b := range runs[1:] {
 		for i, a := range runs[0].checkpoints {
 			if i < len(b.checkpoints) {
@@ -125,7 +125,7 @@ func know(runs []*run) *knowledge {
 	a := runs[0]
 	k := &knowledge{
 		checkpoints: a.checkpoints, mask: state.Mask{}, counts: state.Counts{}, countless: map[string]bool{},
-		status: map[wire.Kind]bool{}, opened: a.wire.Opened(1), children: a.children, frames: map[wire.Kind]int{},
+		status: map[intercept.Kind]bool{}, opened: a.wire.Opened(1), children: a.children, frames: map[intercept.Kind]int{},
 	}
 	k.calls, k.users, k.restored = a.targets(), a.users(), a.restored()
 	for _, b := range runs[1:] {
@@ -149,7 +149,7 @@ func know(runs []*run) *knowledge {
 	}
 	for _, c := range a.wire.Calls() {
 		if c.Subresource == "status" && c.Writes() {
-			k.status[wire.KindOf(c.Request)] = true
+			k.status[intercept.KindOf(c.Request)] = true
 		}
 	}
 	for _, f := range a.wire.Frames() {
@@ -167,7 +167,7 @@ func (r *run) restored() map[string]bool {
 	for _, c := range r.before {
 		last[c.Object.GetUID()] = c
 	}
-	begin := state.Renumber(state.Take(names, slices.Collect(maps.Values(last)), r.detail()))
+	begin := state.Renumber(state.Snapshot(names, slices.Collect(maps.Values(last)), r.detail()))
 	for uid, c := range last {
 		name := names.Of(uid)
 		all[name] = !readiness.IsCustom(c.Object) && begin[name] != nil && reflect.DeepEqual(begin[name], end[name])
@@ -239,7 +239,7 @@ func restartAtRest(r *run, _ int) {
 	var wrote []string
 	effective := r.effective()
 	for i, c := range r.wire.Calls() {
-		if c.Process > before && effective[i] && c.Resource != "events" && !wire.IsLease(c.Request) && !r.news.ticks[c.Version] {
+		if c.Process > before && effective[i] && c.Resource != "events" && !intercept.IsLease(c.Request) && !r.news.ticks[c.Version] {
 			wrote = append(wrote, c.String()+r.told(c))
 		}
 	}
@@ -253,7 +253,7 @@ func restartAtRest(r *run, _ int) {
 }
 
 // told is what a write made of its object, in a line of its own, or "" if nothing shows it.
-func (r *run) told(c wire.Call) string {
+func (r *run) told(c intercept.Call) string {
 	changes := r.log.Changes()
 	for i, change := range timeline.Changes(changes, r.began) {
 		if u := changes[i].Object; string(u.GetUID()) == c.UID && u.GetResourceVersion() == c.Version {

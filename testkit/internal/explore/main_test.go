@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	testkit.ServeIfAsked() // in a process that runs elsewhere, and so finds no file
+	testkit.RunHelperProcess() // in a process that runs elsewhere, and so finds no file
 	testkit.Main(m, testkit.Env{FS: manifests(), CRDs: mutants.CRDs, RBAC: mutants.RBAC, AddToScheme: mutants.AddToScheme})
 }
 

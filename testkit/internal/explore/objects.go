@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // This file is about what there is: whose it is, what it is called in every run, and what of it is compared.
@@ -37,7 +37,7 @@ func (r *run) sawWrites() bool {
 }
 
 // isToBeSeen reports whether a call wrote an object that the history tells of.
-func (r *run) isToBeSeen(c wire.Call) bool {
+func (r *run) isToBeSeen(c intercept.Call) bool {
 	return c.UID != "" && c.Version != "" && c.Writes() && c.Code < http.StatusMultipleChoices &&
 		(c.Subresource == "" || c.Subresource == "status") &&
 		c.Namespace == r.k.Namespace && r.x.historian.Follows(c.Group, c.Resource)
@@ -70,7 +70,7 @@ func (r *run) primaries() []history.Change {
 			delete(made, c.Object.GetUID())
 		}
 	}
-	var opened []wire.Kind
+	var opened []intercept.Kind
 	for number := range r.running() {
 		opened = append(opened, r.wire.Opened(number)...)
 	}
@@ -95,12 +95,12 @@ func (r *run) others() []history.Change {
 	return slices.DeleteFunc(r.log.Current(), func(c history.Change) bool { return !made[c.Object.GetUID()] })
 }
 
-func kindOf(c history.Change) wire.Kind {
-	return wire.Kind{Group: c.Resource.Group, Resource: c.Resource.Resource}
+func kindOf(c history.Change) intercept.Kind {
+	return intercept.Kind{Group: c.Resource.Group, Resource: c.Resource.Resource}
 }
 
 // created returns the objects that the calls created or, by an apply or a patch, may have created.
-func created(calls []wire.Call) map[types.UID]bool {
+func created(calls []intercept.Call) map[types.UID]bool {
 	all := map[types.UID]bool{}
 	for _, c := range calls {
 		if c.UID != "" && c.Subresource == "" && c.Code == http.StatusCreated {
@@ -111,7 +111,7 @@ func created(calls []wire.Call) map[types.UID]bool {
 }
 
 // written returns the objects that the calls wrote.
-func written(calls []wire.Call) map[types.UID]bool {
+func written(calls []intercept.Call) map[types.UID]bool {
 	all := map[types.UID]bool{}
 	for _, c := range calls {
 		if c.UID != "" && c.Writes() && c.Reached && c.Code < http.StatusMultipleChoices {
@@ -129,17 +129,17 @@ func (r *run) names(changes []history.Change) *state.Names {
 func (r *run) state() state.State {
 	changes := r.log.Changes()
 	names := r.names(changes)
-	return state.Renumber(state.Take(names, r.log.Current(), r.detail()))
+	return state.Renumber(state.Snapshot(names, r.log.Current(), r.detail()))
 }
 
 // detail says what of an object is compared: that which the operator or the scenario wrote, and its status if the operator
 // writes that of its kind.
 func (r *run) detail() func(history.Change) state.Detail {
 	theirs, ours := written(r.wire.Calls()), written(r.user.Calls())
-	status := map[wire.Kind]bool{}
+	status := map[intercept.Kind]bool{}
 	for _, c := range r.wire.Calls() {
 		if c.Subresource == "status" && c.Writes() {
-			status[wire.KindOf(c.Request)] = true
+			status[intercept.KindOf(c.Request)] = true
 		}
 	}
 	if r.known != nil {

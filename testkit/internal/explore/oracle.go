@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // The oracles, by the names by which they are reported and switched off.
@@ -95,16 +95,16 @@ func (r *run) found(violations []report.Violation) {
 
 func (r *run) judgeCalls() { r.found(oracle.Calls(r.wire.Calls())) }
 
-func (r *run) isStale(c wire.Call) bool { return oracle.IsStale(c) }
+func (r *run) isStale(c intercept.Call) bool { return oracle.IsStale(c) }
 
-func rule(c wire.Call) string { return oracle.Rule(c) }
+func rule(c intercept.Call) string { return oracle.Rule(c) }
 
 func (r *run) judgeSpec() {
-	r.found(oracle.Specs(r.wire.Calls(), r.user.Calls(), r.changes, r.statusKinds()))
+	r.found(oracle.SpecWrites(r.wire.Calls(), r.user.Calls(), r.changes, r.statusKinds()))
 }
 
 // statusKinds are the kinds of which the operator writes the status.
-func (r *run) statusKinds() map[wire.Kind]bool {
+func (r *run) statusKinds() map[intercept.Kind]bool {
 	kinds := oracle.StatusKinds(r.wire.Calls())
 	if r.known != nil {
 		maps.Copy(kinds, r.known.status)
@@ -113,12 +113,12 @@ func (r *run) statusKinds() map[wire.Kind]bool {
 }
 
 // statusKind reports whether the operator writes the status of objects of this kind.
-func (r *run) statusKind(kind wire.Kind) bool { return r.statusKinds()[kind] }
+func (r *run) statusKind(kind intercept.Kind) bool { return r.statusKinds()[kind] }
 
 func (r *run) judgeStatus() {
 	all := func(history.Change) bool { return true }
 	r.found(oracle.Statuses(r.changes, r.statusKinds(), all))
-	r.found(oracle.Premature(r.changes, r.statusKinds(), all))
+	r.found(oracle.PrematureConditions(r.changes, r.statusKinds(), all))
 }
 
 // untrue looks at what the status says when the operator is at rest: now it must be true. It returns nil if it is.
@@ -302,7 +302,7 @@ func (r *run) residue() []history.Change {
 }
 
 // judgeClusterWide looks for an object of the whole cluster that the operator made, and deletes it.
-func (r *run) judgeClusterWide(c wire.Call) {
+func (r *run) judgeClusterWide(c intercept.Call) {
 	gvk, err := r.k.Client.RESTMapper().KindFor(schema.GroupVersionResource{Group: c.Group, Resource: c.Resource})
 	if err != nil || c.UID == "" {
 		return // not a kind that is stored, such as a SubjectAccessReview

@@ -174,7 +174,7 @@ type peculiar struct {
 	bugs bool
 }
 
-func setupPeculiar(namespace string, bugs bool) testkit.Setup {
+func setupPeculiar(namespace string, bugs bool) testkit.SetupFunc {
 	return func(mgr manager.Manager) error {
 		config := rest.CopyConfig(mgr.GetConfig())
 		config.QPS = -1 // what a reconcile reads takes a second with client-go's default

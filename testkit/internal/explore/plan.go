@@ -9,8 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // plan is one thing to do to the operator during a run of the scenario.
@@ -35,16 +35,16 @@ type plan struct {
 
 	// id is the request that request and answer are for. They have the meaning of the methods of [wire.Hook].
 	id      string
-	request func(r *run, req *http.Request, c *wire.Call) (*http.Response, error)
-	answer  func(r *run, c *wire.Call, resp *http.Response) (*http.Response, error)
+	request func(r *run, req *http.Request, c *intercept.Call) (*http.Response, error)
+	answer  func(r *run, c *intercept.Call, resp *http.Response) (*http.Response, error)
 }
 
 // hook numbers the operator's requests and brings about what a plan wants to happen at one of them.
 type hook struct{ r *run }
 
 // Before implements wire.Hook.
-func (h *hook) Before(req *http.Request, c *wire.Call) (*http.Response, error) {
-	if c.Verb == "watch" || wire.IsLease(c.Request) || c.Resource == "" {
+func (h *hook) Before(req *http.Request, c *intercept.Call) (*http.Response, error) {
+	if c.Verb == "watch" || intercept.IsLease(c.Request) || c.Resource == "" {
 		return nil, nil //nolint:nilnil // it passes
 	}
 	t := h.r.targetOf(c)
@@ -66,7 +66,7 @@ func (h *hook) Before(req *http.Request, c *wire.Call) (*http.Response, error) {
 }
 
 // After implements wire.Hook.
-func (h *hook) After(_ *http.Request, c *wire.Call, resp *http.Response) (*http.Response, error) {
+func (h *hook) After(_ *http.Request, c *intercept.Call, resp *http.Response) (*http.Response, error) {
 	if c.Verb == "create" {
 		h.r.groupOf(c) // to know the name that was generated
 	}
@@ -159,9 +159,9 @@ func (p *planner) crashes() {
 			p.add(&plan{
 				name: "crash-before/" + t.id(), fault: "crash-before", id: t.id(),
 				what: fmt.Sprintf("the operator was killed right before the %s, and started again", t),
-				request: func(r *run, _ *http.Request, c *wire.Call) (*http.Response, error) {
+				request: func(r *run, _ *http.Request, c *intercept.Call) (*http.Response, error) {
 					r.crash(c.Process)
-					return nil, wire.ErrCut
+					return nil, intercept.ErrSevered
 				},
 			})
 		}
@@ -169,10 +169,10 @@ func (p *planner) crashes() {
 		p.add(&plan{
 			name: "crash-after/" + t.id(), fault: "crash-after", id: t.id(),
 			what: fmt.Sprintf("the operator was killed right after the %s, and started again", t),
-			answer: func(r *run, c *wire.Call, resp *http.Response) (*http.Response, error) {
+			answer: func(r *run, c *intercept.Call, resp *http.Response) (*http.Response, error) {
 				_ = resp.Body.Close()
 				r.crash(c.Process)
-				return nil, wire.ErrCut
+				return nil, intercept.ErrSevered
 			},
 		})
 		if t.creates || p.known.restored[t.kind.String()+"/"+t.object] {
@@ -188,10 +188,10 @@ func crashDeleted(t target, steps int) *plan {
 		name: "crash-deleted/" + t.id(), fault: "crash-deleted", id: t.id(), patient: true, uncount: true, early: true,
 		what: fmt.Sprintf(
 			"the operator was killed right after the %s, and the custom resources were deleted before it was started again", t),
-		answer: func(r *run, c *wire.Call, resp *http.Response) (*http.Response, error) {
+		answer: func(r *run, c *intercept.Call, resp *http.Response) (*http.Response, error) {
 			_ = resp.Body.Close()
 			r.crash(c.Process)
-			return nil, wire.ErrCut
+			return nil, intercept.ErrSevered
 		},
 		during: func(r *run, at int) {
 			if at == steps && len(r.running()) == 0 {
@@ -230,7 +230,7 @@ func (p *planner) answers() {
 				p.add(&plan{
 					name: f.fault + "/" + t.id(), fault: f.fault, id: t.id(), patient: true,
 					what: fmt.Sprintf("the %s was answered with %s and not carried out", t, f.what),
-					request: func(r *run, req *http.Request, _ *wire.Call) (*http.Response, error) {
+					request: func(r *run, req *http.Request, _ *intercept.Call) (*http.Response, error) {
 						r.note("the API server answers " + f.what)
 						return refusal(req, metav1.Status{
 							Message: "injected by testkit", Reason: f.reason, Code: f.code,
@@ -250,7 +250,7 @@ func (p *planner) answers() {
 		p.add(&plan{
 			name: "lost-answer/" + t.id(), fault: "lost-answer", id: t.id(), patient: true,
 			what: fmt.Sprintf("the %s was carried out, but its answer never arrived", t),
-			answer: func(r *run, _ *wire.Call, resp *http.Response) (*http.Response, error) {
+			answer: func(r *run, _ *intercept.Call, resp *http.Response) (*http.Response, error) {
 				_ = resp.Body.Close()
 				r.note("the answer is lost")
 				return nil, errLost
@@ -271,7 +271,7 @@ func (p *planner) conflict(t target) {
 		p.add(&plan{
 			name: "conflict/" + t.id(), fault: "conflict", id: t.id(), patient: true,
 			what: fmt.Sprintf("somebody else changed an annotation of the object right before the %s", t),
-			request: func(r *run, _ *http.Request, c *wire.Call) (*http.Response, error) {
+			request: func(r *run, _ *http.Request, c *intercept.Call) (*http.Response, error) {
 				r.interfere(c)
 				return nil, nil //nolint:nilnil // it passes
 			},
@@ -294,9 +294,9 @@ func (p *planner) delays() {
 		}
 	}
 	for step, s := range p.x.Steps {
-		p.add(broken("watch-closed", "all watches ended without a word", step, s.Name, p.known.opened, (*wire.Wire).Close))
-		p.add(broken("watch-broken", "the connections of all watches broke", step, s.Name, p.known.opened, (*wire.Wire).Break))
-		p.add(broken("watch-expired", "all watches ended with 410 Gone", step, s.Name, p.known.opened, (*wire.Wire).Expire))
+		p.add(broken("watch-closed", "all watches ended without a word", step, s.Name, p.known.opened, (*intercept.Interceptor).Close))
+		p.add(broken("watch-broken", "the connections of all watches broke", step, s.Name, p.known.opened, (*intercept.Interceptor).Break))
+		p.add(broken("watch-expired", "all watches ended with 410 Gone", step, s.Name, p.known.opened, (*intercept.Interceptor).Expire))
 	}
 }
 

@@ -64,7 +64,7 @@ func TestStepThatWaits(t *testing.T) {
 	}
 }
 
-func setupPolling(namespace string) testkit.Setup {
+func setupPolling(namespace string) testkit.SetupFunc {
 	return func(mgr manager.Manager) error {
 		live, err := client.New(mgr.GetConfig(), client.Options{
 			HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // This file is about when a step is over: what is rest, and what should be there then.
@@ -285,7 +285,7 @@ func (r *run) looked() bool {
 	if since > long*r.x.Rest {
 		return true
 	}
-	polled := map[wire.Kind]bool{}
+	polled := map[intercept.Kind]bool{}
 	for number := range r.running() {
 		watched := r.wire.Watched(number)
 		for _, kind := range r.wire.Opened(number) {
@@ -297,7 +297,7 @@ func (r *run) looked() bool {
 	now := time.Since(r.wire.Began())
 	for _, c := range r.wire.Calls() {
 		if c.Verb == "list" && c.Ended > 0 && now-c.Began < since && now-c.Ended >= r.x.Rest {
-			delete(polled, wire.KindOf(c.Request))
+			delete(polled, intercept.KindOf(c.Request))
 		}
 	}
 	return len(polled) == 0
@@ -345,7 +345,7 @@ func (r *run) sees() bool {
 	return seeing == len(running) || r.plan.elect && seeing > 0
 }
 
-func covers(have, want []wire.Kind) bool {
+func covers(have, want []intercept.Kind) bool {
 	for _, k := range want {
 		if !slices.Contains(have, k) {
 			return false

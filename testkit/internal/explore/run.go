@@ -15,9 +15,9 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // run is one run of the scenario in a namespace of its own.
@@ -30,8 +30,8 @@ type run struct {
 
 	k    *testkit.K
 	log  *history.Log
-	user *wire.Wire // the scenario's requests
-	wire *wire.Wire // the operator's
+	user *intercept.Interceptor // the scenario's requests
+	wire *intercept.Interceptor // the operator's
 
 	broken error // the machinery failed
 	ended  bool  // the custom resources were deleted
@@ -73,18 +73,20 @@ func (x *Explorer) newRun(ctx context.Context, p *plan, known *knowledge) *run {
 		x: x, plan: p, known: known, probe: newProbe(ctx, p.name), began: time.Now(),
 		processes: map[int]Process{}, killed: map[int]bool{}, numbers: map[string]int{}, made: map[string]string{},
 	}
-	r.user, r.wire = wire.New(nil), wire.New(&hook{r})
+	r.user, r.wire = intercept.New(nil), intercept.New(&hook{r})
 	r.wire.Foreign = r.isForeign
 	return r
 }
 
 // isForeign reports whether news is about an object in no namespace that neither the operator nor the scenario has written:
 // that of another run, which goes on at the same time.
-func (r *run) isForeign(f wire.Frame) bool {
+func (r *run) isForeign(f intercept.Frame) bool {
 	if f.Namespace != "" || f.Name == r.k.Namespace {
 		return false
 	}
-	ours := func(c wire.Call) bool { return c.Name == f.Name && c.Writes() && wire.KindOf(c.Request) == f.Kind }
+	ours := func(c intercept.Call) bool {
+		return c.Name == f.Name && c.Writes() && intercept.KindOf(c.Request) == f.Kind
+	}
 	return !slices.ContainsFunc(r.wire.Calls(), ours) && !slices.ContainsFunc(r.user.Calls(), ours)
 }
 
@@ -122,7 +124,7 @@ func (r *run) snapshot() []history.Change {
 
 // script is the run itself.
 func (r *run) script() {
-	r.k = testkit.New(r.probe, testkit.Through(func(next http.RoundTripper) http.RoundTripper {
+	r.k = testkit.New(r.probe, testkit.WithClientTransport(func(next http.RoundTripper) http.RoundTripper {
 		return r.user.Transport(0, next)
 	}))
 	r.k.Timeout = r.x.Patience

@@ -17,10 +17,10 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // A Session is an operator at work in a namespace of its own, without a fault, while its user decides from step to step what
@@ -45,7 +45,7 @@ func (x *Explorer) Open(ctx context.Context, name string) (*Session, error) {
 	s.run = own.newRun(ctx, &plan{name: name, fault: "none", always: true, uncount: true, orderly: true}, nil)
 	r := s.run
 	r.probe.do(func() {
-		r.k = testkit.New(r.probe, testkit.Through(func(next http.RoundTripper) http.RoundTripper {
+		r.k = testkit.New(r.probe, testkit.WithClientTransport(func(next http.RoundTripper) http.RoundTripper {
 			return r.user.Transport(0, next)
 		}))
 		r.k.Timeout = own.Patience
@@ -159,7 +159,7 @@ func (s *Session) repeats() bool {
 	most := 0
 	var last time.Duration
 	for _, c := range s.run.wire.Calls() {
-		if c.Step == len(s.x.Steps) && c.Writes() && c.Resource != "events" && !wire.IsLease(c.Request) {
+		if c.Step == len(s.x.Steps) && c.Writes() && c.Resource != "events" && !intercept.IsLease(c.Request) {
 			what := c.Verb + " " + c.Resource + "/" + c.Subresource + " " + c.Name
 			times[what]++
 			most, last = max(most, times[what]), c.Began
@@ -194,10 +194,10 @@ func (s *Session) idle() (time.Duration, bool) {
 // heard reports whether the operator was told the last state of each object that has changed, if it watches the kind.
 func (s *Session) heard() bool {
 	r := s.run
-	told := map[wire.Frame]bool{}
-	kinds := map[wire.Kind]bool{}
+	told := map[intercept.Frame]bool{}
+	kinds := map[intercept.Kind]bool{}
 	for _, f := range r.wire.Frames() {
-		told[wire.Frame{Kind: f.Kind, Name: f.Name, Version: f.Version}] = true
+		told[intercept.Frame{Kind: f.Kind, Name: f.Name, Version: f.Version}] = true
 	}
 	for number := range r.running() {
 		for _, kind := range r.wire.Opened(number) {
@@ -209,7 +209,7 @@ func (s *Session) heard() bool {
 		last[c.Object.GetUID()] = c
 	}
 	for _, c := range last {
-		f := wire.Frame{Kind: kindOf(c), Name: c.Object.GetName(), Version: c.Object.GetResourceVersion()}
+		f := intercept.Frame{Kind: kindOf(c), Name: c.Object.GetName(), Version: c.Object.GetResourceVersion()}
 		if kinds[f.Kind] && !told[f] {
 			return false
 		}
@@ -218,8 +218,8 @@ func (s *Session) heard() bool {
 }
 
 // Refused are the operator's requests of the last step that the server refused because of what they say.
-func (s *Session) Refused() []wire.Call {
-	var all []wire.Call
+func (s *Session) Refused() []intercept.Call {
+	var all []intercept.Call
 	for _, c := range s.run.wire.Calls() {
 		if c.Step != len(s.x.Steps) || !c.Reached || !c.Writes() || s.run.isStale(c) {
 			continue
@@ -239,8 +239,8 @@ func (s *Session) Refused() []wire.Call {
 
 // mayDo reports whether the operator's roles allow what was forbidden, so that it was admission that forbade it: a pod, for
 // example, whose ServiceAccount does not exist.
-func (s *Session) mayDo(c wire.Call) bool {
-	if oracle.IsGoing(c) {
+func (s *Session) mayDo(c intercept.Call) bool {
+	if oracle.IsTerminatingNamespace(c) {
 		return true
 	}
 	id := rule(c) + " " + c.Name
@@ -269,7 +269,7 @@ func (s *Session) mayDo(c wire.Call) bool {
 
 // lacks reports whether a violation is about a right that the operator lacks.
 func (s *Session) lacks(v report.Violation) bool {
-	return slices.ContainsFunc(s.run.wire.Calls(), func(c wire.Call) bool {
+	return slices.ContainsFunc(s.run.wire.Calls(), func(c intercept.Call) bool {
 		return c.Reached && c.Code == http.StatusForbidden && strings.HasSuffix(v.Message, ": "+rule(c)) && !s.mayDo(c)
 	})
 }
@@ -392,4 +392,4 @@ func (s *Session) Close() []report.Entry {
 }
 
 // Calls are the operator's requests so far.
-func (s *Session) Calls() []wire.Call { return s.run.wire.Calls() }
+func (s *Session) Calls() []intercept.Call { return s.run.wire.Calls() }

@@ -7,14 +7,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // target is one request of the operator, by what it has in common with the same request of another run.
 type target struct {
 	verb   string
-	kind   wire.Kind
+	kind   intercept.Kind
 	sub    string
 	object string // canonical group of the object's name; "" for a collection
 	number int    // counts requests of this kind about this group, from 1
@@ -69,7 +69,7 @@ func (r *run) targets() []target {
 		// A fault-free run has a second process for what comes after the restart at rest, which no other run has, and for
 		// the deletion, which all have.
 		restarted := c.Process > 1 && c.Step <= len(r.x.Steps)
-		if c.Verb == "watch" || wire.IsLease(c.Request) || c.Resource == "" || restarted {
+		if c.Verb == "watch" || intercept.IsLease(c.Request) || c.Resource == "" || restarted {
 			continue
 		}
 		t := r.targetOf(&c)
@@ -82,15 +82,15 @@ func (r *run) targets() []target {
 }
 
 // targetOf names what a request is about.
-func (r *run) targetOf(c *wire.Call) target {
+func (r *run) targetOf(c *intercept.Call) target {
 	return target{
-		verb: c.Verb, kind: wire.KindOf(c.Request), sub: c.Subresource, object: r.groupOf(c), writes: c.Writes(),
+		verb: c.Verb, kind: intercept.KindOf(c.Request), sub: c.Subresource, object: r.groupOf(c), writes: c.Writes(),
 		versioned: isVersioned(c),
 	}
 }
 
 // groupOf is the canonical group of the object's name, as far as it is known when the request is sent.
-func (r *run) groupOf(c *wire.Call) string {
+func (r *run) groupOf(c *intercept.Call) string {
 	m := metadataOf(c.Sent)
 	name := c.Name
 	r.mu.Lock()
@@ -103,7 +103,7 @@ func (r *run) groupOf(c *wire.Call) string {
 		name = made
 	}
 	r.mu.Unlock()
-	if prefix, ok := r.x.invented.Prefix(wire.KindOf(c.Request).String(), name); ok {
+	if prefix, ok := r.x.invented.Prefix(intercept.KindOf(c.Request).String(), name); ok {
 		name = prefix + "~"
 	}
 	return r.plain(name, m.OwnerReferences)
@@ -114,16 +114,16 @@ func (r *run) groupOf(c *wire.Call) string {
 func (r *run) plain(name string, owners []metav1.OwnerReference) string {
 	if len(name) > 8 { // as long as the shortest form of a UID
 		for _, o := range owners {
-			name = state.WithoutUID(name, o.UID, "$UID")
+			name = state.ReplaceUID(name, o.UID, "$UID")
 		}
 		for _, c := range r.log.Changes() {
-			name = state.WithoutUID(name, c.Object.GetUID(), "$UID")
+			name = state.ReplaceUID(name, c.Object.GetUID(), "$UID")
 		}
 	}
 	return strings.ReplaceAll(name, r.k.Namespace, "$NAMESPACE")
 }
 
 // isVersioned reports whether the request names the version of the object that it was computed from.
-func isVersioned(c *wire.Call) bool {
+func isVersioned(c *intercept.Call) bool {
 	return c.Writes() && c.Verb != "create" && metadataOf(c.Sent).ResourceVersion != ""
 }

@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // report tells the run.
@@ -53,7 +53,7 @@ func (r *run) lastWrites(n int) string {
 	var writes []int
 	calls, effective := r.wire.Calls(), r.effective()
 	for i, c := range calls {
-		if c.Writes() && !wire.IsLease(c.Request) {
+		if c.Writes() && !intercept.IsLease(c.Request) {
 			writes = append(writes, i)
 		}
 	}

@@ -47,7 +47,7 @@ func (l *Log) Behind(ctx context.Context) (bool, error) {
 }
 
 // kinds are those that are watched, and may be.
-func (h *Historian) kinds() []schema.GroupVersionResource {
+func (h *Recorder) kinds() []schema.GroupVersionResource {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []schema.GroupVersionResource

@@ -49,7 +49,7 @@ type Change struct {
 }
 
 // A Historian watches one API server for all who joined it. It is safe for concurrent use.
-type Historian struct {
+type Recorder struct {
 	cfg    *rest.Config
 	client dynamic.Interface
 	ctx    context.Context //nolint:containedctx // of the watches, which are begun at several times
@@ -74,24 +74,24 @@ type kindWatch struct {
 // everybody costs a part of one set for each test.
 var historians struct {
 	mu       sync.Mutex
-	byServer map[string]*Historian
+	byServer map[string]*Recorder
 }
 
-// Join returns the historian of an API server, and starts it if this process has none. It watches all kinds of namespaced
+// Acquire returns the historian of an API server, and starts it if this process has none. It watches all kinds of namespaced
 // objects that there are by now. Each call needs one of Leave. Of ctx only the wait depends.
-func Join(ctx context.Context, cfg *rest.Config) (*Historian, error) {
+func Acquire(ctx context.Context, cfg *rest.Config) (*Recorder, error) {
 	h, err := join(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("watching all objects: %w", err)
 	}
 	if err := h.extend(ctx); err != nil {
-		h.Leave()
+		h.Release()
 		return nil, err
 	}
 	return h, nil
 }
 
-func join(ctx context.Context, cfg *rest.Config) (*Historian, error) {
+func join(ctx context.Context, cfg *rest.Config) (*Recorder, error) {
 	historians.mu.Lock()
 	defer historians.mu.Unlock()
 	if h := historians.byServer[cfg.Host]; h != nil {
@@ -104,20 +104,20 @@ func join(ctx context.Context, cfg *rest.Config) (*Historian, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller does
 	}
-	h := &Historian{
+	h := &Recorder{
 		cfg: cfg, client: client, users: 1, watches: map[schema.GroupVersionResource]kindWatch{}, logs: map[string][]*Log{},
 	}
 	// That watches break off when they are stopped is no news.
 	h.ctx, h.cancel = context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	if historians.byServer == nil {
-		historians.byServer = map[string]*Historian{}
+		historians.byServer = map[string]*Recorder{}
 	}
 	historians.byServer[cfg.Host] = h
 	return h, nil
 }
 
-// Leave ends the watches when nobody needs them any more.
-func (h *Historian) Leave() {
+// Release ends the watches when nobody needs them any more.
+func (h *Recorder) Release() {
 	historians.mu.Lock()
 	h.users--
 	last := h.users == 0
@@ -132,7 +132,7 @@ func (h *Historian) Leave() {
 }
 
 // extend brings the watches up to the kinds that there are, and waits until all are in sync.
-func (h *Historian) extend(ctx context.Context) error {
+func (h *Recorder) extend(ctx context.Context) error {
 	h.extending.Lock()
 	defer h.extending.Unlock()
 	kinds, complete, err := watchable(h.cfg)
@@ -153,7 +153,7 @@ func (h *Historian) extend(ctx context.Context) error {
 
 // update begins the watches of kinds that are new and, if the list is complete, ends those of kinds that are gone. What it
 // returns tells of each whether it is in sync.
-func (h *Historian) update(kinds []schema.GroupVersionResource, complete bool) []cache.InformerSynced {
+func (h *Recorder) update(kinds []schema.GroupVersionResource, complete bool) []cache.InformerSynced {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for kind, w := range h.watches {
@@ -177,7 +177,7 @@ func (h *Historian) update(kinds []schema.GroupVersionResource, complete bool) [
 }
 
 // Follows reports whether the objects of a resource are watched, and may be.
-func (h *Historian) Follows(group, resource string) bool {
+func (h *Recorder) Follows(group, resource string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for kind, w := range h.watches {
@@ -218,7 +218,7 @@ func watchable(cfg *rest.Config) (kinds []schema.GroupVersionResource, complete 
 // follow watches one kind until ctx ends. The API server ends a watch whose client is too slow for it, and may have
 // forgotten by then what came next: an informer lists everything then, so that a state may be missed and never what is
 // there. A kind that may not be seen counts as synced, for whoever may not see it does without it.
-func (h *Historian) follow(
+func (h *Recorder) follow(
 	ctx context.Context, client dynamic.NamespaceableResourceInterface, kind schema.GroupVersionResource,
 	refused *atomic.Bool,
 ) cache.InformerSynced {
@@ -266,7 +266,7 @@ func (h *Historian) follow(
 	return func() bool { return refused.Load() || informer.HasSynced() }
 }
 
-func (h *Historian) tell(kind schema.GroupVersionResource, t watch.EventType, u *unstructured.Unstructured) {
+func (h *Recorder) tell(kind schema.GroupVersionResource, t watch.EventType, u *unstructured.Unstructured) {
 	h.mu.Lock()
 	logs := h.logs[u.GetNamespace()]
 	h.mu.Unlock()
@@ -276,7 +276,7 @@ func (h *Historian) tell(kind schema.GroupVersionResource, t watch.EventType, u 
 }
 
 // Follow begins the log of a namespace. What is in it already is not told.
-func (h *Historian) Follow(namespace string) *Log {
+func (h *Recorder) Follow(namespace string) *Log {
 	l := &Log{
 		Began: time.Now(), historian: h, namespace: namespace, current: map[types.UID]int{}, changed: make(chan struct{}),
 	}
@@ -291,7 +291,7 @@ type Log struct {
 	// Began is when it was begun.
 	Began time.Time
 
-	historian *Historian
+	historian *Recorder
 	namespace string
 
 	mu      sync.Mutex

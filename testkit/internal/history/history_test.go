@@ -19,9 +19,9 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{}) }
 
-func join(t *testing.T, cfg *rest.Config) *history.Historian {
+func join(t *testing.T, cfg *rest.Config) *history.Recorder {
 	t.Helper()
-	h, err := history.Join(t.Context(), cfg)
+	h, err := history.Acquire(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestLog(t *testing.T) {
 	t.Parallel()
 	k, other := testkit.New(t), testkit.New(t)
 	h := join(t, k.Config)
-	t.Cleanup(h.Leave)
+	t.Cleanup(h.Release)
 	k.Apply(newConfigMap(k, "before"))
 	log, same, elsewhere := h.Follow(k.Namespace), h.Follow(k.Namespace), h.Follow(other.Namespace)
 
@@ -113,19 +113,19 @@ func TestJoin(t *testing.T) {
 	if first != second {
 		t.Error("there are two sets of watches")
 	}
-	first.Leave()
+	first.Release()
 	thing := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "history.test/v1", "kind": "Thing"}}
 	thing.SetName("thing")
 	k.Apply(thing)
 	await(t, log, "thing", 1)
-	second.Leave()
+	second.Release()
 
 	cfg := rest.CopyConfig(k.Config)
 	cfg.Host += "/" // the test itself has joined the historian of its own configuration
 	third := join(t, cfg)
-	third.Leave()
+	third.Release()
 	fourth := join(t, cfg)
-	defer fourth.Leave()
+	defer fourth.Release()
 	if third == fourth {
 		t.Error("the watches that were ended are joined")
 	}
@@ -177,7 +177,7 @@ func TestBehind(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	h := join(t, k.Config)
-	t.Cleanup(h.Leave)
+	t.Cleanup(h.Release)
 	for _, test := range []struct {
 		name string
 		does func(cm *corev1.ConfigMap)

@@ -19,9 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // The oracles, by the names by which they are reported and switched off.
@@ -33,15 +33,15 @@ const (
 )
 
 // Calls finds requests that the API server refused for good. What it refuses for now (404, 409, 410, 429) is no mistake.
-func Calls(calls []wire.Call) []report.Violation {
+func Calls(calls []intercept.Call) []report.Violation {
 	var found []report.Violation
 	for i, c := range calls {
-		if !c.Reached || wire.IsLease(c.Request) && c.Code != http.StatusForbidden {
+		if !c.Reached || intercept.IsLease(c.Request) && c.Code != http.StatusForbidden {
 			continue
 		}
 		switch c.Code {
 		case http.StatusForbidden:
-			if !IsGoing(c) {
+			if !IsTerminatingNamespace(c) {
 				found = append(found, report.Violation{
 					Oracle: Forbidden, Detail: c.Message,
 					Message: "the operator's roles lack a right that it uses: " + Rule(c),
@@ -60,9 +60,9 @@ func Calls(calls []wire.Call) []report.Violation {
 	return found
 }
 
-// IsGoing tells the refusal to create something in a namespace, or of a kind, that is being deleted from a missing right.
+// IsTerminatingNamespace tells the refusal to create something in a namespace, or of a kind, that is being deleted from a missing right.
 // That of a kind is recognized by its sentence: it carries no cause.
-func IsGoing(c wire.Call) bool {
+func IsTerminatingNamespace(c intercept.Call) bool {
 	return slices.Contains(c.Causes, string(corev1.NamespaceTerminatingCause)) ||
 		strings.HasSuffix(c.Message, "create not allowed while custom resource definition is terminating")
 }
@@ -76,7 +76,7 @@ type operation struct {
 // the request carries a UID that is not the one of the object of that name, and the API server says that it cannot change.
 // An apply with a UID is a question, too, and that a field is immutable may be the answer: who does not mean to ask does not
 // name the instance. A JSON patch says 409 in the same way, if what it tests first is not so.
-func IsStale(c wire.Call) bool {
+func IsStale(c intercept.Call) bool {
 	if c.Code != http.StatusUnprocessableEntity {
 		return false
 	}
@@ -95,16 +95,16 @@ func IsStale(c wire.Call) bool {
 }
 
 // isReplaced reports whether the operator, refused a change, went on to delete the object, to make it anew.
-func isReplaced(refused wire.Call, later []wire.Call) bool {
-	return slices.ContainsFunc(later, func(c wire.Call) bool {
-		kind := wire.KindOf(c.Request) == wire.KindOf(refused.Request)
+func isReplaced(refused intercept.Call, later []intercept.Call) bool {
+	return slices.ContainsFunc(later, func(c intercept.Call) bool {
+		kind := intercept.KindOf(c.Request) == intercept.KindOf(refused.Request)
 		return kind && c.Namespace == refused.Namespace && c.Name == refused.Name &&
 			c.Verb == "delete" && c.Reached && c.Code < http.StatusMultipleChoices
 	})
 }
 
 // Rule is the RBAC rule that would allow the call.
-func Rule(c wire.Call) string {
+func Rule(c intercept.Call) string {
 	resource := c.Resource
 	if c.Subresource != "" {
 		resource += "/" + c.Subresource
@@ -117,24 +117,24 @@ func Rule(c wire.Call) string {
 }
 
 // StatusKinds returns the kinds of which the calls write the status: those that the operator is told by.
-func StatusKinds(calls []wire.Call) map[wire.Kind]bool {
-	kinds := map[wire.Kind]bool{}
+func StatusKinds(calls []intercept.Call) map[intercept.Kind]bool {
+	kinds := map[intercept.Kind]bool{}
 	for _, c := range calls {
 		if c.Subresource == "status" && c.Writes() {
-			kinds[wire.KindOf(c.Request)] = true
+			kinds[intercept.KindOf(c.Request)] = true
 		}
 	}
 	return kinds
 }
 
 // KindOf is the kind of the object that changed.
-func KindOf(c history.Change) wire.Kind {
-	return wire.Kind{Group: c.Resource.Group, Resource: c.Resource.Resource}
+func KindOf(c history.Change) intercept.Kind {
+	return intercept.Kind{Group: c.Resource.Group, Resource: c.Resource.Resource}
 }
 
-// Specs finds writes of the operator that changed the generation of an object which the user made, of a kind of which the
+// SpecWrites finds writes of the operator that changed the generation of an object which the user made, of a kind of which the
 // operator writes the status.
-func Specs(operator, user []wire.Call, changes []history.Change, kinds map[wire.Kind]bool) []report.Violation {
+func SpecWrites(operator, user []intercept.Call, changes []history.Change, kinds map[intercept.Kind]bool) []report.Violation {
 	theirs := map[string]bool{}
 	last := map[types.UID]int64{}
 	for _, c := range user {
@@ -161,8 +161,8 @@ func Specs(operator, user []wire.Call, changes []history.Change, kinds map[wire.
 }
 
 // writes returns, by object and version, the calls by which objects came about other than in their status.
-func writes(calls []wire.Call, of map[string]bool) map[string]wire.Call {
-	wrote := map[string]wire.Call{}
+func writes(calls []intercept.Call, of map[string]bool) map[string]intercept.Call {
+	wrote := map[string]intercept.Call{}
 	for _, c := range calls {
 		if of[c.UID] && c.Subresource == "" && c.Verb != "delete" && c.Code < http.StatusMultipleChoices {
 			wrote[c.UID+"@"+c.Version] = c
@@ -173,7 +173,7 @@ func writes(calls []wire.Call, of map[string]bool) map[string]wire.Call {
 
 // Statuses finds states whose conditions are not valid, or moved without a reason, among the objects of the kinds. Those
 // that others wrote are not judged: ours says which state came about by a request of the operator.
-func Statuses(changes []history.Change, kinds map[wire.Kind]bool, ours func(history.Change) bool) []report.Violation {
+func Statuses(changes []history.Change, kinds map[intercept.Kind]bool, ours func(history.Change) bool) []report.Violation {
 	var found []report.Violation
 	last := map[types.UID][]metav1.Condition{}
 	for _, c := range changes {

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
@@ -33,25 +33,25 @@ func TestCalls(t *testing.T) {
 	lease := recorder.Request{Verb: "update", Group: "coordination.k8s.io", Resource: "leases"}
 	tests := map[string]struct {
 		reason string
-		call   wire.Call
+		call   intercept.Call
 		code   int
 		want   []string
 	}{
-		"Created":   {"nothing is wrong", wire.Call{Request: create, Reached: true}, 201, nil},
-		"NotFound":  {"it is an answer", wire.Call{Request: create, Reached: true}, 404, nil},
-		"Conflict":  {"it is tried again", wire.Call{Request: create, Reached: true}, 409, nil},
-		"Gone":      {"it is listed again", wire.Call{Request: create, Reached: true}, 410, nil},
-		"TooMany":   {"it is sent later", wire.Call{Request: create, Reached: true}, 429, nil},
-		"Forbidden": {"a right is missing", wire.Call{Request: create, Reached: true}, 403, []string{oracle.Forbidden}},
+		"Created":   {"nothing is wrong", intercept.Call{Request: create, Reached: true}, 201, nil},
+		"NotFound":  {"it is an answer", intercept.Call{Request: create, Reached: true}, 404, nil},
+		"Conflict":  {"it is tried again", intercept.Call{Request: create, Reached: true}, 409, nil},
+		"Gone":      {"it is listed again", intercept.Call{Request: create, Reached: true}, 410, nil},
+		"TooMany":   {"it is sent later", intercept.Call{Request: create, Reached: true}, 429, nil},
+		"Forbidden": {"a right is missing", intercept.Call{Request: create, Reached: true}, 403, []string{oracle.Forbidden}},
 		"NamespaceGone": {
 			"it is about to end",
-			wire.Call{Request: create, Reached: true, Causes: []string{"NamespaceTerminating"}},
+			intercept.Call{Request: create, Reached: true, Causes: []string{"NamespaceTerminating"}},
 			403, nil,
 		},
-		"Invalid": {"it never becomes valid", wire.Call{Request: create, Reached: true}, 422, []string{oracle.Refused}},
+		"Invalid": {"it never becomes valid", intercept.Call{Request: create, Reached: true}, 422, []string{oracle.Refused}},
 		"Stale": {
 			"it was computed from an object that is gone",
-			wire.Call{
+			intercept.Call{
 				Request: create, Reached: true,
 				Message: `Pod "a" is invalid: metadata.uid: Invalid value: "u": field is immutable`,
 			},
@@ -59,7 +59,7 @@ func TestCalls(t *testing.T) {
 		},
 		"Tested": {
 			"a JSON patch tests what has changed since",
-			wire.Call{
+			intercept.Call{
 				Request: recorder.Request{Verb: "patch", Resource: "services"}, Reached: true,
 				Sent:    []byte(`[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"remove","path":"/data/a"}]`),
 				Message: "the server rejected our request due to an error in our request",
@@ -68,7 +68,7 @@ func TestCalls(t *testing.T) {
 		},
 		"TestedAndInvalid": {
 			"a JSON patch tests, and what it makes is not valid",
-			wire.Call{
+			intercept.Call{
 				Request: recorder.Request{Verb: "patch", Resource: "services"}, Reached: true,
 				Sent:    []byte(`[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"remove","path":"/spec/a"}]`),
 				Message: `Service "a" is invalid: spec.a: Required value`,
@@ -78,7 +78,7 @@ func TestCalls(t *testing.T) {
 		},
 		"Untested": {
 			"a JSON patch does not fit",
-			wire.Call{
+			intercept.Call{
 				Request: recorder.Request{Verb: "patch", Resource: "services"}, Reached: true,
 				Sent:    []byte(`[{"op":"remove","path":"/data/a"}]`),
 				Message: "the server rejected our request due to an error in our request",
@@ -88,7 +88,7 @@ func TestCalls(t *testing.T) {
 		},
 		"Immutable": {
 			"that it names the object's UID, as each update does, is no excuse",
-			wire.Call{
+			intercept.Call{
 				Request: update, Reached: true, Sent: []byte(`{"metadata":{"uid":"u"}}`),
 				Message: `Service "a" is invalid: spec.clusterIP: Invalid value: "1": field is immutable`,
 			},
@@ -97,24 +97,24 @@ func TestCalls(t *testing.T) {
 		},
 		"Asked": {
 			"an apply to one instance asks whether the field can change",
-			wire.Call{Request: apply, Reached: true, Sent: []byte(`{"metadata":{"uid":"u"}}`)},
+			intercept.Call{Request: apply, Reached: true, Sent: []byte(`{"metadata":{"uid":"u"}}`)},
 			422, nil,
 		},
 		"KindGoing": {
 			"its CRD is being deleted, which no role is to blame for",
-			wire.Call{
+			intercept.Call{
 				Request: apply, Reached: true,
 				Message: `widgets.g "a" is forbidden: create not allowed while custom resource definition is terminating`,
 			},
 			403, nil,
 		},
-		"Injected":       {"the server never saw it", wire.Call{Request: create}, 403, nil},
-		"LeaseRefused":   {"that of an election, which goes on", wire.Call{Request: lease, Reached: true}, 422, nil},
-		"LeaseForbidden": {"the election never begins", wire.Call{Request: lease, Reached: true}, 403, []string{oracle.Forbidden}},
+		"Injected":       {"the server never saw it", intercept.Call{Request: create}, 403, nil},
+		"LeaseRefused":   {"that of an election, which goes on", intercept.Call{Request: lease, Reached: true}, 422, nil},
+		"LeaseForbidden": {"the election never begins", intercept.Call{Request: lease, Reached: true}, 403, []string{oracle.Forbidden}},
 	}
 	for name, tt := range tests {
 		tt.call.Code = tt.code
-		if diff := cmp.Diff(tt.want, names(oracle.Calls([]wire.Call{tt.call}))); diff != "" {
+		if diff := cmp.Diff(tt.want, names(oracle.Calls([]intercept.Call{tt.call}))); diff != "" {
 			t.Errorf("%s, because %s (-want +got):\n%s", name, tt.reason, diff)
 		}
 	}
@@ -123,7 +123,7 @@ func TestCalls(t *testing.T) {
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	resource := schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "sites"}
-	kinds := map[wire.Kind]bool{{Group: "g", Resource: "sites"}: true}
+	kinds := map[intercept.Kind]bool{{Group: "g", Resource: "sites"}: true}
 	ready := func(status metav1.ConditionStatus, at string) map[string]any {
 		return map[string]any{"type": "Ready", "status": string(status), "reason": "R", "lastTransitionTime": at}
 	}
@@ -176,14 +176,14 @@ func TestStatuses(t *testing.T) {
 // Who is refused a change of an immutable field and makes the object anew has done what there is to do.
 func TestReplacedAfterARefusal(t *testing.T) {
 	t.Parallel()
-	refused := wire.Call{Request: recorder.Request{Verb: "update", Resource: "services", Name: "a", Code: 422}, Reached: true}
-	gone := wire.Call{Request: recorder.Request{Verb: "delete", Resource: "services", Name: "a", Code: 200}, Reached: true}
+	refused := intercept.Call{Request: recorder.Request{Verb: "update", Resource: "services", Name: "a", Code: 422}, Reached: true}
+	gone := intercept.Call{Request: recorder.Request{Verb: "delete", Resource: "services", Name: "a", Code: 200}, Reached: true}
 	other := gone
 	other.Name = "b"
-	if found := oracle.Calls([]wire.Call{refused, gone}); len(found) > 0 {
+	if found := oracle.Calls([]intercept.Call{refused, gone}); len(found) > 0 {
 		t.Errorf("%v", found)
 	}
-	if found := oracle.Calls([]wire.Call{gone, refused, other}); len(found) != 1 {
+	if found := oracle.Calls([]intercept.Call{gone, refused, other}); len(found) != 1 {
 		t.Errorf("%v, want one refusal", found)
 	}
 }

@@ -11,17 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
-// Premature finds states in which an object of the kinds turns Ready while something that runs for it has never been ready
+// PrematureConditions finds states in which an object of the kinds turns Ready while something that runs for it has never been ready
 // so far, and is later: nobody can have seen that it is. Only Deployments, StatefulSets, DaemonSets, Pods and custom
 // resources are judged that the object controls; of the others, not everybody waits for all. Those states that ours does
 // not claim are left out, see [Statuses].
-func Premature(changes []history.Change, kinds map[wire.Kind]bool, ours func(history.Change) bool) []report.Violation {
+func PrematureConditions(changes []history.Change, kinds map[intercept.Kind]bool, ours func(history.Change) bool) []report.Violation {
 	children := workloads(changes)
 	var found []report.Violation
 	last := map[types.UID]bool{}

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // An operator that says Ready can have seen that its Deployment is only if it has been.
@@ -82,8 +82,8 @@ func TestPremature(t *testing.T) {
 			deployment(added, "2", 0), shop("9", "True"), deployment(modified, "4", 1), deployment(deleted, "6", 1),
 		}, false},
 	} {
-		kinds := map[wire.Kind]bool{{Group: "x.dev", Resource: "shops"}: true}
-		found := oracle.Premature(test.changes, kinds, func(history.Change) bool { return true })
+		kinds := map[intercept.Kind]bool{{Group: "x.dev", Resource: "shops"}: true}
+		found := oracle.PrematureConditions(test.changes, kinds, func(history.Change) bool { return true })
 		if (len(found) > 0) != test.want {
 			t.Errorf("%s: %v", name, found)
 		}
@@ -91,7 +91,7 @@ func TestPremature(t *testing.T) {
 			t.Errorf("%s: %s", name, found[0].Message)
 		}
 		nobody := func(history.Change) bool { return false }
-		if found := oracle.Premature(test.changes, kinds, nobody); len(found) > 0 {
+		if found := oracle.PrematureConditions(test.changes, kinds, nobody); len(found) > 0 {
 			t.Errorf("%s, and somebody else said it: %v", name, found)
 		}
 	}

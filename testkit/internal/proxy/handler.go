@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/transport"
 
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 )
 
 // replayable is up to which size a request's body is held in memory. The API server accepts no more than 3 MiB.
@@ -113,7 +113,7 @@ func newForwarder(base *url.URL, next http.RoundTripper) http.Handler {
 			r.Out.Header.Del("Authorization")      // or the target's own would not be used
 			r.Out.Header.Del("Accept-Encoding")
 			r.Out.Header.Del("Expect") // the client has been told to continue
-			wire.AskForJSON(r.Out.Header)
+			intercept.AskForJSON(r.Out.Header)
 		},
 		Transport:     &failing{next: next},
 		FlushInterval: -1, // each frame of a watch at once

@@ -54,7 +54,7 @@ func (s Step) String() string {
 type Generator struct {
 	schema  *schema.Schema
 	sample  *unstructured.Unstructured
-	oracle  validity.Oracle
+	oracle  validity.Validator
 	chooser chooser
 
 	current *unstructured.Unstructured // nil before the first step
@@ -66,20 +66,20 @@ type Generator struct {
 
 // New makes a generator that chooses by a seed: the same one gives the same sequence, as long as the oracle gives the
 // same answers. The sample is the first object; it should be valid, and be a manifest as a person would write it.
-func New(s *schema.Schema, sample *unstructured.Unstructured, o validity.Oracle, seed uint64) (*Generator, error) {
+func New(s *schema.Schema, sample *unstructured.Unstructured, o validity.Validator, seed uint64) (*Generator, error) {
 	return newGenerator(s, sample, o, newRandom(seed))
 }
 
 // FromBytes makes a generator that chooses by bytes, 4 for each change, and ends with them. Any bytes give a sequence.
 // Where they differ, sequences differ in the change of those 4 bytes; what follows is the same as far as it can be.
 func FromBytes(
-	s *schema.Schema, sample *unstructured.Unstructured, o validity.Oracle, data []byte,
+	s *schema.Schema, sample *unstructured.Unstructured, o validity.Validator, data []byte,
 ) (*Generator, error) {
 	return newGenerator(s, sample, o, &bytewise{data: data})
 }
 
 func newGenerator(
-	s *schema.Schema, sample *unstructured.Unstructured, o validity.Oracle, c chooser,
+	s *schema.Schema, sample *unstructured.Unstructured, o validity.Validator, c chooser,
 ) (*Generator, error) {
 	normal, err := s.Normal(sample)
 	if err != nil {

@@ -23,13 +23,13 @@ func TestSameSeedSameSequence(t *testing.T) {
 	t.Parallel()
 	s := database(t)
 	const steps = 6
-	first := describe(take(t, generator(t, s, validity.Anything{}, 7), steps))
+	first := describe(take(t, generator(t, s, validity.AcceptAll{}, 7), steps))
 	for range repeat(4, 20) {
-		if got := describe(take(t, generator(t, s, validity.Anything{}, 7), steps)); !slices.Equal(got, first) {
+		if got := describe(take(t, generator(t, s, validity.AcceptAll{}, 7), steps)); !slices.Equal(got, first) {
 			t.Fatalf("-first +other:\n%s", cmp.Diff(first, got))
 		}
 	}
-	if other := describe(take(t, generator(t, s, validity.Anything{}, 8), steps)); slices.Equal(other, first) {
+	if other := describe(take(t, generator(t, s, validity.AcceptAll{}, 8), steps)); slices.Equal(other, first) {
 		t.Error("another seed gives the same sequence")
 	}
 }
@@ -49,7 +49,7 @@ func TestSeedIsTheSameEverywhere(t *testing.T) {
 		"spec.maxUnavailable: unset -> 2147483647",
 		`spec.logLevel: unset -> "error"; spec.notBefore: unset -> "2030-01-02T03:04:05.678901Z"`,
 	}
-	if diff := cmp.Diff(want, describe(take(t, generator(t, database(t), validity.Anything{}, 1), 8))); diff != "" {
+	if diff := cmp.Diff(want, describe(take(t, generator(t, database(t), validity.AcceptAll{}, 1), 8))); diff != "" {
 		t.Errorf("if the values or weights were changed on purpose, take the new ones: -want +got:\n%s", diff)
 	}
 }
@@ -64,7 +64,7 @@ func repeat(short, long int) int {
 
 func TestStepsAreChangesOfTheLastObject(t *testing.T) {
 	t.Parallel()
-	steps := take(t, generator(t, database(t), validity.Anything{}, 3), 100)
+	steps := take(t, generator(t, database(t), validity.AcceptAll{}, 3), 100)
 	if !reflect.DeepEqual(steps[0].Object, sample(t)) {
 		t.Errorf("the first step is not the sample: %v", steps[0])
 	}
@@ -98,7 +98,7 @@ func TestStepsAreChangesOfTheLastObject(t *testing.T) {
 // What no step has exercised comes first: all properties are soon exercised, and more of them than by pure chance.
 func TestCoverageGrows(t *testing.T) {
 	t.Parallel()
-	g := generator(t, database(t), validity.Anything{}, 5)
+	g := generator(t, database(t), validity.AcceptAll{}, 5)
 	take(t, g, 120)
 	coverage := g.Coverage()
 	if all := len(coverage.Properties); coverage.Exercised() < all*85/100 {
@@ -109,7 +109,7 @@ func TestCoverageGrows(t *testing.T) {
 func TestCoverage(t *testing.T) {
 	t.Parallel()
 	s := database(t)
-	accept := func(c string) validity.Oracle { // only steps that change this alone
+	accept := func(c string) validity.Validator { // only steps that change this alone
 		return oracle(func(from, to *unstructured.Unstructured) bool {
 			if from == nil {
 				return true
@@ -208,7 +208,7 @@ func TestNextFails(t *testing.T) {
 		t.Parallel()
 		other := sample(t)
 		other.SetKind("Other")
-		if _, err := sequence.New(s, other, validity.Anything{}, 1); err == nil {
+		if _, err := sequence.New(s, other, validity.AcceptAll{}, 1); err == nil {
 			t.Error("no error")
 		}
 	})
@@ -253,7 +253,7 @@ func TestStepsAreValid(t *testing.T) {
 }
 
 // oracle answers by a function.
-func oracle(valid func(from, to *unstructured.Unstructured) bool) validity.Oracle {
+func oracle(valid func(from, to *unstructured.Unstructured) bool) validity.Validator {
 	return answer(func(from, to *unstructured.Unstructured) (validity.Verdict, error) {
 		if valid(from, to) {
 			return validity.Verdict{Valid: true}, nil
@@ -268,7 +268,7 @@ func (a answer) Judge(_ context.Context, from, to *unstructured.Unstructured) (v
 	return a(from, to)
 }
 
-func generator(t testing.TB, s *schema.Schema, o validity.Oracle, seed uint64) *sequence.Generator {
+func generator(t testing.TB, s *schema.Schema, o validity.Validator, seed uint64) *sequence.Generator {
 	t.Helper()
 	g, err := sequence.New(s, sample(t), o, seed)
 	if err != nil {

@@ -19,7 +19,7 @@ type Sequence []*unstructured.Unstructured
 // Decode turns bytes into a sequence, as FromBytes does, without asking whether the objects are valid beyond their
 // schema. It begins with the sample. It is an error if the sample is not of the schema's kind.
 func Decode(s *schema.Schema, sample *unstructured.Unstructured, data []byte) (Sequence, error) {
-	g, err := FromBytes(s, sample, validity.Anything{}, data)
+	g, err := FromBytes(s, sample, validity.AcceptAll{}, data)
 	if err != nil {
 		return nil, err
 	}

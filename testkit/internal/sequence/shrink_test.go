@@ -119,7 +119,7 @@ func TestShrink(t *testing.T) {
 
 func TestShrinkIsTheSameEachTime(t *testing.T) {
 	t.Parallel()
-	long := sequence.Objects(take(t, generator(t, database(t), validity.Anything{}, 3), 15))
+	long := sequence.Objects(take(t, generator(t, database(t), validity.AcceptAll{}, 3), 15))
 	fails := pair(func(s, t map[string]any) bool { return !reflect.DeepEqual(s["users"], t["users"]) })
 	var first []string
 	for range repeat(4, 20) {
@@ -142,7 +142,7 @@ func TestShrinkIsTheSameEachTime(t *testing.T) {
 
 func TestShrinkAsksNoMoreThanItMay(t *testing.T) {
 	t.Parallel()
-	long := sequence.Objects(take(t, generator(t, database(t), validity.Anything{}, 3), 15))
+	long := sequence.Objects(take(t, generator(t, database(t), validity.AcceptAll{}, 3), 15))
 	fails := pair(func(s, t map[string]any) bool { return !reflect.DeepEqual(s["users"], t["users"]) })
 	whole := shrink(t, long, fails, 0)
 	if !whole.Complete || whole.Calls > sequence.DefaultCalls {
@@ -180,7 +180,7 @@ func TestShrinkOfWhatPasses(t *testing.T) {
 
 func TestShrinkIsInterrupted(t *testing.T) {
 	t.Parallel()
-	long := sequence.Objects(take(t, generator(t, database(t), validity.Anything{}, 3), 15))
+	long := sequence.Objects(take(t, generator(t, database(t), validity.AcceptAll{}, 3), 15))
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
 	got, err := sequence.Shrink(ctx, long, func(s sequence.Sequence) bool {

@@ -22,11 +22,11 @@ type Names struct {
 	longest   []string          // the generated names, the longest first: one may be a part of another
 }
 
-// Invented are the beginnings of names that an operator makes up, by kind, for example "jobs.batch": "backup-".
-type Invented map[string][]string
+// GeneratedNames are the beginnings of names that an operator makes up, by kind, for example "jobs.batch": "backup-".
+type GeneratedNames map[string][]string
 
 // Prefix returns the part of a name that is not made up, if the rest of it is.
-func (i Invented) Prefix(kind, name string) (string, bool) {
+func (i GeneratedNames) Prefix(kind, name string) (string, bool) {
 	for _, prefix := range i[kind] {
 		if strings.HasPrefix(name, prefix) && name != prefix {
 			return prefix, true
@@ -37,7 +37,7 @@ func (i Invented) Prefix(kind, name string) (string, bool) {
 
 // Invent compares two states that should be the same and learns from names that only one of them has. It reports whether
 // there were such names: what they have in common, up to a separator, is the part that is not made up.
-func (i Invented) Invent(a, b State) (found bool) {
+func (i GeneratedNames) Invent(a, b State) (found bool) {
 	others := only(b, a)
 	for _, x := range only(a, b) {
 		kind, name, _ := strings.Cut(x, "/")
@@ -76,7 +76,7 @@ func only(a, b State) []string {
 }
 
 // NamesOf reads the names of a run from its history.
-func NamesOf(namespace string, changes []history.Change, invented Invented) *Names {
+func NamesOf(namespace string, changes []history.Change, invented GeneratedNames) *Names {
 	n := &Names{
 		namespace: namespace, byUID: map[types.UID]string{}, made: map[string]string{}, picked: map[string]string{},
 	}
@@ -104,7 +104,7 @@ func NamesOf(namespace string, changes []history.Change, invented Invented) *Nam
 		}
 		plain := name
 		for uid, of := range n.byUID {
-			plain = WithoutUID(plain, uid, "$UID("+of+")")
+			plain = ReplaceUID(plain, uid, "$UID("+of+")")
 		}
 		if plain != name {
 			n.made[name] = plain
@@ -117,9 +117,9 @@ func NamesOf(namespace string, changes []history.Change, invented Invented) *Nam
 	return n
 }
 
-// WithoutUID puts something else in the place of a UID in a name, and of its part before the first hyphen: operators shorten
+// ReplaceUID puts something else in the place of a UID in a name, and of its part before the first hyphen: operators shorten
 // it to that.
-func WithoutUID(name string, uid types.UID, instead string) string {
+func ReplaceUID(name string, uid types.UID, instead string) string {
 	const uuid, start = 36, 8
 	if len(uid) != uuid || !strings.Contains(name, string(uid[:start])) {
 		return name

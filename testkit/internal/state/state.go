@@ -35,8 +35,8 @@ const (
 	Whole                   // all its status
 )
 
-// Take returns the state of a namespace.
-func Take(n *Names, current []history.Change, detail func(history.Change) Detail) State {
+// Snapshot returns the state of a namespace.
+func Snapshot(n *Names, current []history.Change, detail func(history.Change) Detail) State {
 	s := State{}
 	for _, c := range current {
 		key := n.Of(c.Object.GetUID())

@@ -35,7 +35,7 @@ func object(name, uid string, more map[string]any) map[string]any {
 }
 
 func take(namespace string, changes ...history.Change) state.State {
-	return state.Take(state.NamesOf(namespace, changes, nil), changes,
+	return state.Snapshot(state.NamesOf(namespace, changes, nil), changes,
 		func(history.Change) state.Detail { return state.Whole })
 }
 
@@ -147,8 +147,8 @@ func TestRenumber(t *testing.T) {
 	first, second, third := shard("1", "a"), shard("2", "b"), shard("3", "a")
 	whole := func(history.Change) state.Detail { return state.Whole }
 	names := state.NamesOf("n", []history.Change{first, second, third}, nil)
-	before := state.Renumber(state.Take(names, []history.Change{first, second}, whole))
-	after := state.Renumber(state.Take(names, []history.Change{second, third}, whole))
+	before := state.Renumber(state.Snapshot(names, []history.Change{first, second}, whole))
+	after := state.Renumber(state.Snapshot(names, []history.Change{second, third}, whole))
 	if diff := cmp.Diff(before, after); diff != "" || len(after) != 2 {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
@@ -158,14 +158,14 @@ func TestRenumber(t *testing.T) {
 func TestInventedNames(t *testing.T) {
 	t.Parallel()
 	whole := func(history.Change) state.Detail { return state.Whole }
-	one := func(made string, invented state.Invented) state.State {
+	one := func(made string, invented state.GeneratedNames) state.State {
 		changes := []history.Change{
 			change("jobs", object("backup-2026-"+made, made, nil)), change("jobs", object("restore", "r"+made, nil)),
 			change("jobs", object("backup-2027-"+made, made+"7", nil)),
 		}
-		return state.Take(state.NamesOf("n", changes, invented), changes, whole)
+		return state.Snapshot(state.NamesOf("n", changes, invented), changes, whole)
 	}
-	invented := state.Invented{}
+	invented := state.GeneratedNames{}
 	if !invented.Invent(one("111", nil), one("122", nil)) {
 		t.Fatal("nothing is made up")
 	}

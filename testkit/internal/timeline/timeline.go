@@ -19,17 +19,17 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 )
 
 // Requests tells the calls of an operator, apart from what goes on all the time: watches that stand, leader election, and
 // the recording of Events, which are entries of their own. The offset is the time from the beginning of the timeline to that
 // of the wire.
-func Requests(calls []wire.Call, offset time.Duration) []report.Entry {
+func Requests(calls []intercept.Call, offset time.Duration) []report.Entry {
 	entries := make([]report.Entry, 0, len(calls))
 	for _, c := range calls {
-		if c.Verb == "watch" && c.Code == http.StatusOK || wire.IsLease(c.Request) || recorded(c) {
+		if c.Verb == "watch" && c.Code == http.StatusOK || intercept.IsLease(c.Request) || recorded(c) {
 			continue
 		}
 		entries = append(entries, request(c, offset))
@@ -38,11 +38,11 @@ func Requests(calls []wire.Call, offset time.Duration) []report.Entry {
 }
 
 // recorded reports whether the call put an Event into the cluster.
-func recorded(c wire.Call) bool {
+func recorded(c intercept.Call) bool {
 	return c.Resource == "events" && c.Lost == "" && c.Code < http.StatusBadRequest
 }
 
-func request(c wire.Call, offset time.Duration) report.Entry {
+func request(c intercept.Call, offset time.Duration) report.Entry {
 	e := report.Entry{At: offset + c.Began, Lane: report.Operator, Text: c.String()}
 	switch {
 	case c.Lost != "":

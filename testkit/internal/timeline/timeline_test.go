@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
-	"github.com/homeostat-dev/homeostat/testkit/internal/wire"
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
@@ -168,34 +168,34 @@ func TestRequests(t *testing.T) {
 	with := func(r recorder.Request, code int) recorder.Request { r.Code = code; return r }
 	tests := map[string]struct {
 		reason string
-		call   wire.Call
+		call   intercept.Call
 		want   []report.Entry
 	}{
-		"Fine":     {"nothing to see", wire.Call{Request: with(get, 200)}, []report.Entry{{Text: "get pods n/p -> 200"}}},
-		"NotFound": {"it is an answer as any", wire.Call{Request: with(get, 404)}, []report.Entry{{Text: "get pods n/p -> 404"}}},
+		"Fine":     {"nothing to see", intercept.Call{Request: with(get, 200)}, []report.Entry{{Text: "get pods n/p -> 200"}}},
+		"NotFound": {"it is an answer as any", intercept.Call{Request: with(get, 404)}, []report.Entry{{Text: "get pods n/p -> 404"}}},
 		"Conflict": {
 			"it happens",
-			wire.Call{Request: with(get, 409), Message: "changed"},
+			intercept.Call{Request: with(get, 409), Message: "changed"},
 			[]report.Entry{{Text: "get pods n/p -> 409", Detail: "changed"}},
 		},
 		"Forbidden": {
 			"it says what is wrong",
-			wire.Call{Request: with(get, 403), Message: "no right"},
+			intercept.Call{Request: with(get, 403), Message: "no right"},
 			[]report.Entry{{Text: "get pods n/p -> 403", Detail: "no right", Bad: true}},
 		},
 		"Lost": {
 			"what the server did matters",
-			wire.Call{Request: with(get, 200), Lost: "no answer", Reached: true},
+			intercept.Call{Request: with(get, 200), Lost: "no answer", Reached: true},
 			[]report.Entry{{Text: "get pods n/p -> no answer (the server had answered 200)", Bad: true}},
 		},
 		"SecondProcess": {
 			"who sent it",
-			wire.Call{Request: with(get, 200), Process: 2},
+			intercept.Call{Request: with(get, 200), Process: 2},
 			[]report.Entry{{Text: "[process 2] get pods n/p -> 200"}},
 		},
 		"Watch": {
 			"it stands as long as the operator runs",
-			wire.Call{Request: recorder.Request{Verb: "watch", Resource: "pods", Code: http.StatusOK}},
+			intercept.Call{Request: recorder.Request{Verb: "watch", Resource: "pods", Code: http.StatusOK}},
 			[]report.Entry{},
 		},
 	}
@@ -204,7 +204,7 @@ func TestRequests(t *testing.T) {
 		for i := range tt.want {
 			tt.want[i].Lane, tt.want[i].At = report.Operator, 3*time.Second
 		}
-		if diff := cmp.Diff(tt.want, timeline.Requests([]wire.Call{tt.call}, 2*time.Second)); diff != "" {
+		if diff := cmp.Diff(tt.want, timeline.Requests([]intercept.Call{tt.call}, 2*time.Second)); diff != "" {
 			t.Errorf("%s, because %s (-want +got):\n%s", name, tt.reason, diff)
 		}
 	}

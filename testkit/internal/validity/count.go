@@ -14,17 +14,17 @@ import (
 
 // Count is an oracle that asks another one and counts what it says. It must not be copied.
 type Count struct {
-	// Oracle is whom it asks.
-	Oracle Oracle
+	// Validator is whom it asks.
+	Oracle Validator
 
 	mu       sync.Mutex
 	valid    int
 	refused  int
-	refusals map[place]*Refusal
+	refusals map[place]*Rejection
 }
 
 // A Refusal is how often a field was refused for a reason.
-type Refusal struct {
+type Rejection struct {
 	// Field is what was wrong, with [*] for any item. It is empty if nobody said.
 	Field string
 	// Reason is the kind of mistake.
@@ -66,11 +66,11 @@ func (c *Count) Judge(ctx context.Context, from, to *unstructured.Unstructured) 
 
 func (c *Count) add(at place, sentence string) {
 	if c.refusals == nil {
-		c.refusals = map[place]*Refusal{}
+		c.refusals = map[place]*Rejection{}
 	}
 	refusal, ok := c.refusals[at]
 	if !ok {
-		refusal = &Refusal{Field: at.field, Reason: at.reason, Sentence: sentence}
+		refusal = &Rejection{Field: at.field, Reason: at.reason, Sentence: sentence}
 		c.refusals[at] = refusal
 	}
 	refusal.Objects++
@@ -91,14 +91,14 @@ func (c *Count) Refused() int {
 }
 
 // Refusals are those so far, the most frequent first.
-func (c *Count) Refusals() []Refusal {
+func (c *Count) Refusals() []Rejection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]Refusal, 0, len(c.refusals))
+	all := make([]Rejection, 0, len(c.refusals))
 	for _, r := range c.refusals {
 		all = append(all, *r)
 	}
-	slices.SortFunc(all, func(a, b Refusal) int {
+	slices.SortFunc(all, func(a, b Rejection) int {
 		return cmp.Or(b.Objects-a.Objects, strings.Compare(a.Field, b.Field), strings.Compare(a.Reason, b.Reason))
 	})
 	return all

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{CRDs: "../schema/testd
 // both asks two oracles, which have to agree.
 type both struct {
 	t           *testing.T
-	first, then validity.Oracle
+	first, then validity.Validator
 }
 
 func (b both) Judge(ctx context.Context, from, to *unstructured.Unstructured) (validity.Verdict, error) {

@@ -16,7 +16,7 @@ import (
 )
 
 // An Oracle says whether the API server would accept an object. Oracles may be used concurrently.
-type Oracle interface {
+type Validator interface {
 	// Judge says whether to may take the place of from, or may be created if from is nil. Neither is changed. The error
 	// is for when nobody can tell, for example because the API server does not answer.
 	Judge(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error)
@@ -42,10 +42,10 @@ type Cause struct {
 	Message string
 }
 
-// Anything is an oracle for which every object is valid.
-type Anything struct{}
+// AcceptAll is an oracle for which every object is valid.
+type AcceptAll struct{}
 
 // Judge accepts the object.
-func (Anything) Judge(context.Context, *unstructured.Unstructured, *unstructured.Unstructured) (Verdict, error) {
+func (AcceptAll) Judge(context.Context, *unstructured.Unstructured, *unstructured.Unstructured) (Verdict, error) {
 	return Verdict{Valid: true}, nil
 }

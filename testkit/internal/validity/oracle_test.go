@@ -138,7 +138,7 @@ func TestCount(t *testing.T) {
 		all.Go(func() { _ = c.String() })
 	}
 	all.Wait()
-	want := []Refusal{
+	want := []Rejection{
 		{Field: "spec.ports[*].port", Reason: "FieldValueInvalid", Objects: 2, Sentence: "two are bad"},
 		{Field: "", Reason: "Forbidden", Objects: 1, Sentence: "the webhook says no"},
 	}

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
-	"github.com/homeostat-dev/homeostat/testkit/story"
+	"github.com/homeostat-dev/homeostat/testkit/demo"
 )
 
 const (
@@ -24,11 +24,11 @@ const (
 	config    = "nginx-conf"
 )
 
-var life = story.Story{
+var life = demo.Demo{
 	Dir: "operators/configrollout", AddToScheme: func(*runtime.Scheme) error { return nil },
-	Acts: func(stage *story.Stage) []story.Act {
-		s := &scene{Stage: stage}
-		return []story.Act{
+	Steps: func(stage *demo.Env) []demo.Step {
+		s := &scene{Env: stage}
+		return []demo.Step{
 			{Title: "The article's nginx is applied, with its configuration in a ConfigMap", Play: s.applied},
 			{Title: "The ConfigMap gets an annotation", Play: s.annotated},
 			{Title: "The configuration changes", Play: s.changed},
@@ -40,7 +40,7 @@ var life = story.Story{
 
 // scene is what the acts share.
 type scene struct {
-	*story.Stage
+	*demo.Env
 
 	template string // the digest in the pod template, as it was seen last
 	revision int    // how many templates there have been, as far as was seen
@@ -75,7 +75,7 @@ func (v sight) upToDate() bool {
 
 // await waits until the Deployment is as it should be.
 func (s *scene) await(ctx context.Context, good func(sight) bool) (sight, error) {
-	return story.Await(ctx, func(ctx context.Context) (sight, bool, error) {
+	return demo.Await(ctx, func(ctx context.Context) (sight, bool, error) {
 		v := sight{deployment: &appsv1.Deployment{}}
 		if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: workload}, v.deployment); err != nil {
 			return v, false, fmt.Errorf("reading the Deployment: %w", err)
@@ -109,7 +109,7 @@ func (s *scene) applied(ctx context.Context) error {
 		return fmt.Errorf("it was rolled, to template %d, when it was taken in", seen.sets)
 	}
 	s.revision = seen.sets
-	s.Saw("taken in, and nothing was rolled: %s", seen)
+	s.Printf("taken in, and nothing was rolled: %s", seen)
 	return nil
 }
 
@@ -159,7 +159,7 @@ func (s *scene) annotated(ctx context.Context) error {
 	if seen.sets != s.revision {
 		return fmt.Errorf("it was rolled, to template %d", seen.sets)
 	}
-	s.Saw("%s after an annotation of the ConfigMap: still template %d; %s", story.Seconds(longer), seen.sets, seen)
+	s.Printf("%s after an annotation of the ConfigMap: still template %d; %s", demo.Seconds(longer), seen.sets, seen)
 	return nil
 }
 
@@ -185,8 +185,8 @@ func (s *scene) next(ctx context.Context, began time.Time, what string) error {
 		return fmt.Errorf("reading of the last rollout: %w", err)
 	}
 	s.template, s.revision = seen.digest(), seen.sets
-	s.Saw("%s later it is rolled because of %s, %s: template %d; %s",
-		story.Seconds(time.Since(began)), strings.Join(last.Sources, ", "), what, seen.sets, seen)
+	s.Printf("%s later it is rolled because of %s, %s: template %d; %s",
+		demo.Seconds(time.Since(began)), strings.Join(last.Sources, ", "), what, seen.sets, seen)
 	return nil
 }
 
@@ -223,7 +223,7 @@ func (s *scene) undone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Saw("%s later it has the digest of the present configuration again, and is rolled once more: %s",
-		story.Seconds(time.Since(began)), seen)
+	s.Printf("%s later it has the digest of the present configuration again, and is rolled once more: %s",
+		demo.Seconds(time.Since(began)), seen)
 	return nil
 }

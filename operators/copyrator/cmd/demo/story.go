@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
-	"github.com/homeostat-dev/homeostat/testkit/story"
+	"github.com/homeostat-dev/homeostat/testkit/demo"
 )
 
 // home is the namespace of the source, and settings its name.
@@ -22,11 +22,11 @@ const (
 	settings = "settings"
 )
 
-var life = story.Story{
+var life = demo.Demo{
 	Dir: "operators/copyrator", AddToScheme: v1.AddToScheme,
-	Acts: func(stage *story.Stage) []story.Act {
+	Steps: func(stage *demo.Env) []demo.Step {
 		s := &scene{stage}
-		return []story.Act{
+		return []demo.Step{
 			{Title: "The article's rule is applied, and a ConfigMap gets its label", Play: s.applied},
 			{Title: "A namespace comes", Play: s.came},
 			{Title: "The ConfigMap changes", Play: s.changed},
@@ -38,7 +38,7 @@ var life = story.Story{
 }
 
 // scene is what the acts share.
-type scene struct{ *story.Stage }
+type scene struct{ *demo.Env }
 
 // copies is what each namespace but that of the source has under the name, as one line of text.
 type copies map[string]string
@@ -88,14 +88,14 @@ func (s *scene) look(ctx context.Context) (copies, error) {
 // await waits until the copies are as they should be and tells of them.
 func (s *scene) await(ctx context.Context, what string, good func(copies) bool) error {
 	began := time.Now()
-	seen, err := story.Await(ctx, func(ctx context.Context) (copies, bool, error) {
+	seen, err := demo.Await(ctx, func(ctx context.Context) (copies, bool, error) {
 		seen, err := s.look(ctx)
 		return seen, err == nil && good(seen), err
 	})
 	if err != nil {
 		return err //nolint:wrapcheck // it says what was seen
 	}
-	s.Saw("%s, after %s: %s", what, story.Seconds(time.Since(began)), seen)
+	s.Printf("%s, after %s: %s", what, demo.Seconds(time.Since(began)), seen)
 	return nil
 }
 
@@ -191,7 +191,7 @@ func (s *scene) inTheWay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Saw("the rule says: %s", status.Failures[0].Message)
+	s.Printf("the rule says: %s", status.Failures[0].Message)
 	if err := s.await(ctx, "it is left alone", func(c copies) bool { return c[namespace] == "[color:black]" }); err != nil {
 		return err
 	}
@@ -208,14 +208,14 @@ func (s *scene) inTheWay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Saw("the rule says: %d of %d copies are as they should be, and there are %d conflicts",
+	s.Printf("the rule says: %d of %d copies are as they should be, and there are %d conflicts",
 		status.Synced, status.Desired, status.Conflicts)
 	return nil
 }
 
 // status waits until the status of the rule is as it should be.
 func (s *scene) status(ctx context.Context, good func(*v1.CopyratorRule) bool) (v1.CopyratorRuleStatus, error) {
-	seen, err := story.Await(ctx, func(ctx context.Context) (*v1.CopyratorRule, bool, error) {
+	seen, err := demo.Await(ctx, func(ctx context.Context) (*v1.CopyratorRule, bool, error) {
 		r := rule()
 		err := s.Client.Get(ctx, client.ObjectKeyFromObject(r), r)
 		return r, err == nil && good(r), err
@@ -237,6 +237,6 @@ func (s *scene) deleted(ctx context.Context) error {
 	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(source), source); err != nil {
 		return fmt.Errorf("reading the source: %w", err)
 	}
-	s.Saw("the source in %s still says color:%s", home, source.Data["color"])
+	s.Printf("the source in %s still says color:%s", home, source.Data["color"])
 	return nil
 }

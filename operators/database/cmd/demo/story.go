@@ -17,16 +17,16 @@ import (
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
-	"github.com/homeostat-dev/homeostat/testkit/story"
+	"github.com/homeostat-dev/homeostat/testkit/demo"
 )
 
 const name = "orders-db"
 
-var life = story.Story{
+var life = demo.Demo{
 	Dir: "operators/database", AddToScheme: v1.AddToScheme,
-	Acts: func(stage *story.Stage) []story.Act {
+	Steps: func(stage *demo.Env) []demo.Step {
 		s := &scene{stage}
-		return []story.Act{
+		return []demo.Step{
 			{Title: "The article's manifest is applied", Play: s.applied},
 			{Title: "The volumes are to be larger, and then smaller", Play: s.grown},
 			{Title: "The server gets a setting", Play: s.configured},
@@ -37,7 +37,7 @@ var life = story.Story{
 }
 
 // scene is what the acts share.
-type scene struct{ *story.Stage }
+type scene struct{ *demo.Env }
 
 func (s *scene) applied(ctx context.Context) error {
 	began := time.Now()
@@ -48,9 +48,9 @@ func (s *scene) applied(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Saw("%s: %s", since(began), seen)
-	s.Saw("the primary is %s, at %s", seen.db.Status.Primary, seen.db.Status.Endpoint)
-	s.Saw("the password is in Secret %s", seen.db.Status.SecretName)
+	s.Printf("%s: %s", since(began), seen)
+	s.Printf("the primary is %s, at %s", seen.db.Status.Primary, seen.db.Status.Endpoint)
+	s.Printf("the password is in Secret %s", seen.db.Status.SecretName)
 	return nil
 }
 
@@ -67,11 +67,11 @@ func (s *scene) grown(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Saw("%s: %s", since(began), seen)
+	s.Printf("%s: %s", since(began), seen)
 	if !slices.Equal(seen.pods, before.pods) {
 		return fmt.Errorf("the pods were %v and are %v", before.pods, seen.pods)
 	}
-	s.Saw("the pods are the same as before")
+	s.Printf("the pods are the same as before")
 	return s.refused(ctx, func(spec *v1.DatabaseSpec) { spec.Storage = "100Gi" })
 }
 
@@ -94,7 +94,7 @@ func (s *scene) configured(ctx context.Context) error {
 	if seen.births[0].Before(seen.births[1]) {
 		return errors.New("the primary was restarted before the replica")
 	}
-	s.Saw("%s: %s; the replica was restarted first, and then the primary", since(began), seen)
+	s.Printf("%s: %s; the replica was restarted first, and then the primary", since(began), seen)
 	return nil
 }
 
@@ -115,7 +115,7 @@ func (s *scene) deleted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Saw("%s the Database is gone; claims and Secret stay: %s", since(began), strings.Join(left.kept, ", "))
+	s.Printf("%s the Database is gone; claims and Secret stay: %s", since(began), strings.Join(left.kept, ", "))
 	began = time.Now()
 	if err := s.create(ctx); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (s *scene) deleted(ctx context.Context) error {
 	if again.password != before.password || !slices.Equal(again.kept, before.kept) {
 		return fmt.Errorf("what was kept is not what there is: %v before and %v now", before.kept, again.kept)
 	}
-	s.Saw("%s a new %s has them, with the same password: %s", since(began), name, again)
+	s.Printf("%s a new %s has them, with the same password: %s", since(began), name, again)
 	return nil
 }
 
@@ -164,7 +164,7 @@ func (s *scene) refused(ctx context.Context, change func(*v1.DatabaseSpec)) erro
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || len(status.Status().Details.Causes) == 0 {
 		return fmt.Errorf("it has to be refused, and the answer is: %w", err)
 	}
-	s.Saw("refused: %s", strings.TrimPrefix(status.Status().Details.Causes[0].Message, "Invalid value: "))
+	s.Printf("refused: %s", strings.TrimPrefix(status.Status().Details.Causes[0].Message, "Invalid value: "))
 	return nil
 }
 
@@ -222,7 +222,7 @@ func (s *scene) look(ctx context.Context) (v sight, err error) {
 
 // await looks until what it sees is as it should be, and returns what it saw last.
 func (s *scene) await(ctx context.Context, good func(sight) bool) (sight, error) {
-	return story.Await(ctx, func(ctx context.Context) (sight, bool, error) {
+	return demo.Await(ctx, func(ctx context.Context) (sight, bool, error) {
 		v, err := s.look(ctx)
 		return v, err == nil && good(v), err
 	})
@@ -233,5 +233,5 @@ func key(name string) types.NamespacedName {
 }
 
 func since(began time.Time) string {
-	return "after " + story.Seconds(time.Since(began))
+	return "after " + demo.Seconds(time.Since(began))
 }

@@ -94,7 +94,7 @@ func TestState(t *testing.T) {
 		},
 		"sleeps": {func(db *v1.Database) {
 			db.Spec.Hibernate = true
-			conditions.MarkIdle(db, "Hibernated", "rests")
+			conditions.MarkSuspended(db, "Hibernated", "rests")
 		}, true, v1.Hibernated, "Hibernated", ""},
 	} {
 		db := &v1.Database{}

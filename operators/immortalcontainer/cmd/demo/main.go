@@ -3,6 +3,6 @@
 // operator promises.
 package main
 
-import "github.com/homeostat-dev/homeostat/testkit/story"
+import "github.com/homeostat-dev/homeostat/testkit/demo"
 
-func main() { story.Main(immortality) }
+func main() { demo.Main(immortality) }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/api/v1alpha1"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/testkit/demo"
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
-	"github.com/homeostat-dev/homeostat/testkit/story"
 )
 
 const (
@@ -22,11 +22,11 @@ const (
 	calm = 3 * time.Second
 )
 
-var immortality = story.Story{
+var immortality = demo.Demo{
 	Dir: "operators/immortalcontainer", AddToScheme: v1alpha1.AddToScheme,
-	Acts: func(stage *story.Stage) []story.Act {
+	Steps: func(stage *demo.Env) []demo.Step {
 		s := &scene{stage}
-		return []story.Act{
+		return []demo.Step{
 			{Title: "The article's manifest is applied", Play: s.applied},
 			{Title: "Somebody deletes the pod", Play: s.podDies},
 			{Title: "The operator is killed and comes back", Play: s.operatorDies},
@@ -35,7 +35,7 @@ var immortality = story.Story{
 }
 
 // scene is what the acts share.
-type scene struct{ *story.Stage }
+type scene struct{ *demo.Env }
 
 func (s *scene) applied(ctx context.Context) error {
 	began := time.Now()
@@ -43,7 +43,7 @@ func (s *scene) applied(ctx context.Context) error {
 		return err
 	}
 	seen, err := s.await(ctx, func(v sight) bool { return v.ready && v.starts == 1 })
-	s.Saw("ready after %s: %s", story.Seconds(time.Since(began)), seen)
+	s.Printf("ready after %s: %s", demo.Seconds(time.Since(began)), seen)
 	return err
 }
 
@@ -58,9 +58,9 @@ func (s *scene) podDies(ctx context.Context) error {
 	if err := s.Client.Delete(ctx, pod); err != nil {
 		return fmt.Errorf("deleting the pod: %w", err)
 	}
-	s.Saw("deleted pod %s", before.pod)
+	s.Printf("deleted pod %s", before.pod)
 	after, err := s.await(ctx, func(v sight) bool { return v.ready && v.starts == 2 && v.uid != before.uid })
-	s.Saw("ready after %s, with a new pod of that name: %s", story.Seconds(time.Since(began)), after)
+	s.Printf("ready after %s, with a new pod of that name: %s", demo.Seconds(time.Since(began)), after)
 	return err
 }
 
@@ -74,22 +74,22 @@ func (s *scene) operatorDies(ctx context.Context) error {
 	if err := operator.Kill(); err != nil {
 		return fmt.Errorf("killing the operator: %w", err)
 	}
-	s.Saw("killed process %d", first.PID)
+	s.Printf("killed process %d", first.PID)
 	began := time.Now()
-	if _, err := story.Await(ctx, func(context.Context) (sandbox.Status, bool, error) {
+	if _, err := demo.Await(ctx, func(context.Context) (sandbox.Status, bool, error) {
 		now := operator.Status()
 		return now, now.PID != 0 && now.PID != first.PID, nil
 	}); err != nil {
 		return fmt.Errorf("waiting for the operator: %w", err)
 	}
-	s.Saw("process %d runs %s later", operator.Status().PID, story.Seconds(time.Since(began)))
+	s.Printf("process %d runs %s later", operator.Status().PID, demo.Seconds(time.Since(began)))
 
 	after, pods, err := s.watchPods(ctx)
 	if err != nil {
 		return err
 	}
-	s.Saw("%s later: %s", story.Seconds(calm), after)
-	s.Saw("pods of the ImmortalContainer: %d; pods created or deleted since: %d", after.pods, pods)
+	s.Printf("%s later: %s", demo.Seconds(calm), after)
+	s.Printf("pods of the ImmortalContainer: %d; pods created or deleted since: %d", after.pods, pods)
 	if after.uid != before.uid || after.starts != before.starts || after.pods != 1 || pods != 0 {
 		return fmt.Errorf("the operator's return must change nothing, and before it was: %s", before)
 	}
@@ -131,7 +131,7 @@ func (s *scene) look(ctx context.Context) (sight, error) {
 
 // await looks until what it sees is as it should be, and returns what it saw last.
 func (s *scene) await(ctx context.Context, good func(sight) bool) (sight, error) {
-	return story.Await(ctx, func(ctx context.Context) (sight, bool, error) {
+	return demo.Await(ctx, func(ctx context.Context) (sight, bool, error) {
 		v, err := s.look(ctx)
 		return v, err == nil && good(v), err
 	})

@@ -6,12 +6,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/homeostat-dev/homeostat/testkit/demo"
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
-	"github.com/homeostat-dev/homeostat/testkit/story"
 )
 
 func TestMain(m *testing.M) {
-	sandbox.ServeIfAsked()
+	sandbox.RunHelperProcess()
 	os.Exit(m.Run())
 }
 
@@ -33,7 +33,7 @@ func TestDemo(t *testing.T) {
 	var out output
 	tale := life
 	tale.Dir = "../.."
-	if err := story.Tell(t.Context(), tale, &out); err != nil {
+	if err := demo.Run(t.Context(), tale, &out); err != nil {
 		t.Fatalf("%v\n%s", err, out.b.String())
 	}
 	for _, want := range []string{

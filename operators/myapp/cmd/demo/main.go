@@ -3,6 +3,6 @@
 // that is not what the operator promises.
 package main
 
-import "github.com/homeostat-dev/homeostat/testkit/story"
+import "github.com/homeostat-dev/homeostat/testkit/demo"
 
-func main() { story.Main(life) }
+func main() { demo.Main(life) }

@@ -17,16 +17,16 @@ import (
 
 	v1 "github.com/homeostat-dev/homeostat/operators/myapp/api/v1"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
-	"github.com/homeostat-dev/homeostat/testkit/story"
+	"github.com/homeostat-dev/homeostat/testkit/demo"
 )
 
 const name = "my-web-app"
 
-var life = story.Story{
+var life = demo.Demo{
 	Dir: "operators/myapp", AddToScheme: v1.AddToScheme,
-	Acts: func(stage *story.Stage) []story.Act {
+	Steps: func(stage *demo.Env) []demo.Step {
 		s := &scene{stage}
-		return []story.Act{
+		return []demo.Step{
 			{Title: "The article's manifest is applied", Play: s.applied},
 			{Title: "Three pods are asked for", Play: s.scaled},
 			{Title: "Somebody changes the Deployment, and then deletes it", Play: s.broken},
@@ -37,7 +37,7 @@ var life = story.Story{
 }
 
 // scene is what the acts share.
-type scene struct{ *story.Stage }
+type scene struct{ *demo.Env }
 
 func (s *scene) applied(ctx context.Context) error {
 	began := time.Now()
@@ -48,9 +48,9 @@ func (s *scene) applied(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Saw("%s: %s", since(began), seen)
+	s.Printf("%s: %s", since(began), seen)
 	for _, child := range seen.app.Status.Resources {
-		s.Saw("it consists of %s %s: %s", child.Kind, child.Name, child.Reason)
+		s.Printf("it consists of %s %s: %s", child.Kind, child.Name, child.Reason)
 	}
 	return nil
 }
@@ -80,12 +80,12 @@ func (s *scene) scaled(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.Saw("%s, %s: %s", want.said, since(began), seen)
+		s.Printf("%s, %s: %s", want.said, since(began), seen)
 		if seen.claim.UID != before.claim.UID {
 			return fmt.Errorf("the claim is another one than before, which was %s", before.claim.UID)
 		}
 	}
-	s.Saw("the claim is still the first one")
+	s.Printf("the claim is still the first one")
 	return nil
 }
 
@@ -101,14 +101,14 @@ func (s *scene) broken(ctx context.Context) error {
 	if err := s.Client.Patch(ctx, broken, client.MergeFrom(before.deployment)); err != nil {
 		return fmt.Errorf("changing the Deployment: %w", err)
 	}
-	s.Saw("generation %d of the Deployment has the image %s", broken.Generation, broken.Spec.Template.Spec.Containers[0].Image)
+	s.Printf("generation %d of the Deployment has the image %s", broken.Generation, broken.Spec.Template.Spec.Containers[0].Image)
 	healed, err := s.await(ctx, func(v sight) bool {
 		return v.ready() && v.image() == before.image() && v.deployment.Generation > broken.Generation
 	})
 	if err != nil {
 		return err
 	}
-	s.Saw("%s: generation %d has %s; %s", since(began), healed.deployment.Generation, healed.image(), healed)
+	s.Printf("%s: generation %d has %s; %s", since(began), healed.deployment.Generation, healed.image(), healed)
 
 	began = time.Now()
 	if err := s.Client.Delete(ctx, healed.deployment); err != nil {
@@ -120,7 +120,7 @@ func (s *scene) broken(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Saw("the Deployment is deleted, and %s there is a new one: %s", since(began), again)
+	s.Printf("the Deployment is deleted, and %s there is a new one: %s", since(began), again)
 	return nil
 }
 
@@ -133,7 +133,7 @@ func (s *scene) grown(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Saw("%s: %s", since(began), seen)
+	s.Printf("%s: %s", since(began), seen)
 	return s.refused(ctx, func(spec *v1.MyAppSpec) { spec.Storage.Size = "1Gi" })
 }
 
@@ -153,12 +153,12 @@ func (s *scene) deleted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Saw("%s: %s", since(began), left)
+	s.Printf("%s: %s", since(began), left)
 	if left.claim == nil || left.claim.UID != before.claim.UID || left.claim.DeletionTimestamp != nil ||
 		len(left.claim.OwnerReferences) > 0 {
 		return fmt.Errorf("the claim has to stay, without an owner, and is %v", left.claim)
 	}
-	s.Saw("claim %s stays and belongs to nobody", left.claim.Name)
+	s.Printf("claim %s stays and belongs to nobody", left.claim.Name)
 
 	began = time.Now()
 	if err := s.create(ctx, before.volume()); err != nil {
@@ -171,7 +171,7 @@ func (s *scene) deleted(ctx context.Context) error {
 	if again.claim.UID != before.claim.UID {
 		return fmt.Errorf("the claim is another one than before, which was %s", before.claim.UID)
 	}
-	s.Saw("%s a new %s has it: %s", since(began), name, again)
+	s.Printf("%s a new %s has it: %s", since(began), name, again)
 	return nil
 }
 
@@ -216,7 +216,7 @@ func (s *scene) refused(ctx context.Context, change func(*v1.MyAppSpec)) error {
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || len(status.Status().Details.Causes) == 0 {
 		return fmt.Errorf("it has to be refused, and the answer is: %w", err)
 	}
-	s.Saw("refused: %s", strings.TrimPrefix(status.Status().Details.Causes[0].Message, "Invalid value: "))
+	s.Printf("refused: %s", strings.TrimPrefix(status.Status().Details.Causes[0].Message, "Invalid value: "))
 	return nil
 }
 
@@ -304,7 +304,7 @@ func (s *scene) look(ctx context.Context) (v sight, err error) {
 
 // await looks until what it sees is as it should be, and returns what it saw last.
 func (s *scene) await(ctx context.Context, good func(sight) bool) (sight, error) {
-	return story.Await(ctx, func(ctx context.Context) (sight, bool, error) {
+	return demo.Await(ctx, func(ctx context.Context) (sight, bool, error) {
 		v, err := s.look(ctx)
 		return v, err == nil && good(v), err
 	})
@@ -315,5 +315,5 @@ func key(name string) types.NamespacedName {
 }
 
 func since(began time.Time) string {
-	return "after " + story.Seconds(time.Since(began))
+	return "after " + demo.Seconds(time.Since(began))
 }

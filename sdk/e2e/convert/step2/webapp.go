@@ -29,7 +29,7 @@ const finalizerName = "convert.homeostat.dev/target"
 // Reconciler brings about what a Webapp asks for.
 type Reconciler struct {
 	client.Client
-	Owner      *apply.Owner
+	Owner      *apply.Manager
 	Monitoring string // the namespace in which monitoring looks for its targets
 }
 
@@ -94,7 +94,7 @@ func (r *Reconciler) children(ctx context.Context, app *api.Webapp) (*appsv1.Dep
 	deployment := desired.Deployment(app)
 	controlled := apply.ControlledBy(app)
 	for _, child := range []client.Object{deployment, desired.Service(app)} {
-		if _, err := r.Owner.Object(ctx, r.Client, child, controlled); err != nil {
+		if _, err := r.Owner.Apply(ctx, r.Client, child, controlled); err != nil {
 			return deployment, err
 		}
 	}
@@ -103,7 +103,7 @@ func (r *Reconciler) children(ctx context.Context, app *api.Webapp) (*appsv1.Dep
 
 // target brings it about. One of the form before, which knew its own by labels alone, is taken over.
 func (r *Reconciler) target(ctx context.Context, app *api.Webapp) error {
-	target, marked := desired.Target(app, r.Monitoring), apply.MarkedBy(app)
+	target, marked := desired.Target(app, r.Monitoring), apply.LabeledBy(app)
 	intent, err := apply.NewIntent(target, r.Client.Scheme(), marked)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (r *Reconciler) target(ctx context.Context, app *api.Webapp) error {
 	if former {
 		return r.Owner.Update(ctx, r.Client, intent, live, target)
 	}
-	_, err = r.Owner.Object(ctx, r.Client, target, marked)
+	_, err = r.Owner.Apply(ctx, r.Client, target, marked)
 	return err
 }
 
@@ -124,7 +124,7 @@ func (r *Reconciler) target(ctx context.Context, app *api.Webapp) error {
 func (r *Reconciler) status(ctx context.Context, app *api.Webapp, d *appsv1.Deployment, failure error) error {
 	was := app.Status.DeepCopy()
 	app.Status.ReadyReplicas = d.Status.ReadyReplicas
-	var notOurs *apply.NotOursError
+	var notOurs *apply.OwnershipError
 	switch {
 	case apierrors.IsInvalid(failure), errors.As(failure, &notOurs):
 		conditions.MarkStalled(app, "Refused", failure.Error())

@@ -1,0 +1,82 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+func nothing(*runtime.Scheme) error { return nil }
+
+func TestFolderThatIsNoOperator(t *testing.T) {
+	t.Parallel()
+	err := Run(t.Context(), Demo{Dir: t.TempDir(), AddToScheme: nothing}, &strings.Builder{})
+	if err == nil || !strings.Contains(err.Error(), "operator") {
+		t.Errorf("error %v, want one sentence about the folder", err)
+	}
+}
+
+// The first act that fails is the last, and its error says which it was.
+func TestActs(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	stage := &Env{out: &out}
+	wrong := errors.New("it is not as promised")
+	act := func(err error) func(context.Context) error {
+		return func(context.Context) error {
+			stage.Printf("error %v", err)
+			return err
+		}
+	}
+	acts := []Step{{"This works", act(nil)}, {"This does not", act(wrong)}, {"This is not played", act(nil)}}
+	err := stage.play(t.Context(), acts)
+	if !errors.Is(err, wrong) || !strings.Contains(err.Error(), "act 2") {
+		t.Errorf("error %v, want that of act 2", err)
+	}
+	const want = "\n1. This works.\n   error <nil>\n\n2. This does not.\n   error it is not as promised\n"
+	if out.String() != want {
+		t.Errorf("it prints %q, want %q", out.String(), want)
+	}
+	out.Reset()
+	if err := stage.play(t.Context(), acts[:1]); err != nil || !strings.HasSuffix(out.String(), "\nThe end.\n") {
+		t.Errorf("a story that goes well ends with %v and prints %q", err, out.String())
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		8 * time.Second: "8 s", 1523 * time.Millisecond: "1.52 s", 44 * time.Millisecond: "0.04 s", time.Minute: "60 s",
+	} {
+		if got := Seconds(d); got != want {
+			t.Errorf("%s is written %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	n := 0
+	got, err := Await(t.Context(), func(context.Context) (int, bool, error) {
+		n++
+		return n, n == 3, nil
+	})
+	if got != 3 || err != nil {
+		t.Errorf("Await returns %d, %v, want the third look", got, err)
+	}
+	wrong := errors.New("nobody answers")
+	_, err = Await(t.Context(), func(context.Context) (int, bool, error) { return 0, false, wrong })
+	if !errors.Is(err, wrong) {
+		t.Errorf("error %v, want that of the look", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Await(ctx, func(context.Context) (int, bool, error) { return 0, false, nil })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that the story was ended", err)
+	}
+}

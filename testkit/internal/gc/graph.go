@@ -1,0 +1,148 @@
+package gc
+
+import (
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
+)
+
+// A node is an object as it was last seen. It is never changed, only replaced.
+type node struct {
+	kind       kind
+	namespace  string
+	name       string
+	uid        types.UID
+	owners     []metav1.OwnerReference
+	finalizers []string
+	deleting   bool
+}
+
+func newNode(k kind, obj *metav1.PartialObjectMetadata) *node {
+	return &node{
+		kind: k, namespace: obj.Namespace, name: obj.Name, uid: obj.UID,
+		owners: obj.OwnerReferences, finalizers: obj.Finalizers, deleting: obj.DeletionTimestamp != nil,
+	}
+}
+
+func (n *node) has(finalizer string) bool { return slices.Contains(n.finalizers, finalizer) }
+
+// waitsForDependents says whether the object is being deleted in the foreground.
+func (n *node) waitsForDependents() bool {
+	return n.deleting && n.has(metav1.FinalizerDeleteDependents)
+}
+
+// blocks says whether the object keeps its owner from being deleted in the foreground.
+func (n *node) blocks(owner types.UID) bool {
+	return slices.ContainsFunc(n.owners, func(ref metav1.OwnerReference) bool {
+		return ref.UID == owner && ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
+	})
+}
+
+// is says whether a reference from a dependent in the given namespace means this object. Its version may differ.
+func (n *node) is(ref metav1.OwnerReference, namespace string) bool {
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	return err == nil && ref.UID == n.uid && ref.Name == n.name &&
+		ref.Kind == n.kind.gvk.Kind && gv.Group == n.kind.gvk.Group &&
+		(n.namespace == "" || n.namespace == namespace)
+}
+
+// A graph is who owns whom. It lags behind the server by the time an event needs.
+type graph struct {
+	mu         sync.RWMutex
+	nodes      map[types.UID]*node
+	dependents map[types.UID]map[types.UID]bool // by the UID of the owner, whether that exists or not
+	// gone has owners whose end was observed, by UID. When a kind is removed with its objects, nobody else can tell
+	// any more that they are gone.
+	gone *lru.Cache
+}
+
+// maxGone is far more than are in use at a time: dependents are looked at right after their owner.
+const maxGone = 10_000
+
+func newGraph() *graph {
+	return &graph{
+		nodes: map[types.UID]*node{}, dependents: map[types.UID]map[types.UID]bool{}, gone: lru.New(maxGone),
+	}
+}
+
+// put stores an object and returns what was known of it before, or nil.
+func (g *graph) put(n *node) (before *node) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before = g.nodes[n.uid]
+	if before != nil {
+		g.unlink(before)
+	}
+	g.nodes[n.uid] = n
+	for _, ref := range n.owners {
+		if g.dependents[ref.UID] == nil {
+			g.dependents[ref.UID] = map[types.UID]bool{}
+		}
+		g.dependents[ref.UID][n.uid] = true
+	}
+	return before
+}
+
+// remove forgets an object and returns what was known of it, or nil.
+func (g *graph) remove(uid types.UID) (before *node) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before = g.nodes[uid]
+	if before != nil {
+		g.unlink(before)
+		delete(g.nodes, uid)
+		if len(g.dependents[uid]) > 0 {
+			g.gone.Add(uid, before)
+		}
+	}
+	return before
+}
+
+// sawEnd says whether the object that a dependent in the given namespace refers to was there and has been deleted.
+func (g *graph) sawEnd(ref metav1.OwnerReference, namespace string) bool {
+	n, ok := g.gone.Get(ref.UID)
+	return ok && n.(*node).is(ref, namespace) //nolint:forcetypeassert // only nodes are added
+}
+
+func (g *graph) unlink(n *node) {
+	for _, ref := range n.owners {
+		delete(g.dependents[ref.UID], n.uid)
+		if len(g.dependents[ref.UID]) == 0 {
+			delete(g.dependents, ref.UID)
+		}
+	}
+}
+
+func (g *graph) get(uid types.UID) *node {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.nodes[uid]
+}
+
+// dependentsOf returns the objects that name this UID as an owner.
+func (g *graph) dependentsOf(uid types.UID) []*node {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	nodes := make([]*node, 0, len(g.dependents[uid]))
+	for dependent := range g.dependents[uid] {
+		nodes = append(nodes, g.nodes[dependent])
+	}
+	return nodes
+}
+
+// ofKind returns the UIDs of all objects of a kind.
+func (g *graph) ofKind(resource schema.GroupResource) []types.UID {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	var uids []types.UID
+	for uid, n := range g.nodes {
+		if n.kind.gvr.GroupResource() == resource {
+			uids = append(uids, uid)
+		}
+	}
+	return uids
+}

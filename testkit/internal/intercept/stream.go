@@ -1,0 +1,239 @@
+package intercept
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Frame is one event of a watch as it was handed to the operator.
+type Frame struct {
+	Kind    Kind
+	Process int
+	At      time.Duration
+	// Type is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
+	Type string
+	// Namespace, Name and Version are the object's.
+	Namespace, Name, Version string
+}
+
+// bookmark is the type of an event that is about no object.
+const bookmark = "BOOKMARK"
+
+// Frames returns the events of watches that were handed to the operator so far, bookmarks and what is foreign apart.
+func (w *Interceptor) Frames() []Frame {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]Frame(nil), w.frames...)
+}
+
+// gate holds back the events of one kind while it is closed. The order within a stream is never changed.
+type gate struct {
+	opened chan struct{} // closed while the gate is open
+	allow  int           // events that may pass although it is closed
+}
+
+// Hold keeps back all events of a kind from now on, except for the next `allow` ones. Those under way may still arrive.
+func (w *Interceptor) Hold(kind Kind, allow int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if g, ok := w.gates[kind]; ok {
+		g.allow = allow
+		return
+	}
+	w.gates[kind] = &gate{opened: make(chan struct{}), allow: allow}
+}
+
+// Release lets go of what is held back of a kind.
+func (w *Interceptor) Release(kind Kind) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if g, ok := w.gates[kind]; ok {
+		close(g.opened)
+		delete(w.gates, kind)
+		w.last = time.Now()
+	}
+}
+
+// Expire ends all watches of a kind with the error that the API server sends when it no longer knows what came since:
+// whoever watched has to list again and never learns what happened in between. What was held back is lost.
+func (w *Interceptor) Expire(kind Kind) int {
+	const gone = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
+		`"message":"too old resource version","reason":"Expired","code":410}}` + "\n"
+	return w.breakAll(kind, []byte(gone), nil)
+}
+
+// Close ends all watches of a kind as the API server does now and then: without a word. What was held back arrives by
+// the next watch.
+func (w *Interceptor) Close(kind Kind) int { return w.breakAll(kind, nil, nil) }
+
+// Break ends all watches of a kind as a lost connection does: in the middle, with an error for whoever reads. What was held
+// back arrives by the next watch.
+func (w *Interceptor) Break(kind Kind) int { return w.breakAll(kind, nil, io.ErrUnexpectedEOF) }
+
+func (w *Interceptor) breakAll(kind Kind, last []byte, cause error) int {
+	w.mu.Lock()
+	var broken []*stream
+	for s := range w.streams {
+		if s.kind == kind {
+			broken = append(broken, s)
+		}
+	}
+	w.last = time.Now()
+	w.mu.Unlock()
+	for _, s := range broken {
+		s.breakOff(last, cause)
+	}
+	w.Release(kind)
+	return len(broken)
+}
+
+// pass waits until an event of the kind may go on. It reports false if the stream was broken meanwhile.
+func (w *Interceptor) pass(s *stream, foreign bool) bool {
+	for {
+		w.mu.Lock()
+		g, held := w.gates[s.kind]
+		if held && g.allow > 0 {
+			if !foreign {
+				g.allow--
+			}
+			held = false
+		}
+		w.mu.Unlock()
+		if !held {
+			select {
+			case <-s.broken:
+				return false
+			default:
+				return true
+			}
+		}
+		select {
+		case <-g.opened:
+		case <-s.broken:
+			return false
+		}
+	}
+}
+
+// body is what the operator reads of a watch. Who keeps it after having closed it keeps nothing else: client libraries leave
+// goroutines behind that do.
+type body struct {
+	*io.PipeReader
+	stream atomic.Pointer[stream]
+}
+
+// Close implements io.Closer.
+func (b *body) Close() error {
+	if s := b.stream.Swap(nil); s != nil {
+		s.breakOff(nil, nil)
+	}
+	return b.PipeReader.Close() //nolint:wrapcheck // it never fails
+}
+
+// stream is one watch.
+type stream struct {
+	wire    *Interceptor
+	kind    Kind
+	process int
+	source  io.ReadCloser
+	in      *io.PipeWriter
+	broken  chan struct{}
+	once    sync.Once
+	last    []byte // what to say before the end; set before broken is closed
+	cause   error  // what the reader gets then; nil means an end without a word. Set like last
+}
+
+func (w *Interceptor) stream(call *Call, source io.ReadCloser) io.ReadCloser {
+	s := &stream{
+		wire: w, kind: KindOf(call.Request), process: call.Process, source: source, broken: make(chan struct{}),
+	}
+	b := &body{}
+	b.PipeReader, s.in = io.Pipe()
+	b.stream.Store(s)
+	w.mu.Lock()
+	w.streams[s] = struct{}{}
+	w.mu.Unlock()
+	go s.pump()
+	return b
+}
+
+func (s *stream) breakOff(last []byte, cause error) {
+	s.once.Do(func() {
+		s.last, s.cause = last, cause
+		close(s.broken)
+		_ = s.source.Close()
+	})
+}
+
+// pump hands on one event after the other.
+func (s *stream) pump() {
+	defer s.finish()
+	lines := bufio.NewReaderSize(s.source, 64<<10)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return // the server or the reader ended it; half an event is none
+		}
+		frame := s.frame(line)
+		foreign := frame.Type != bookmark && s.wire.Foreign != nil && s.wire.Foreign(frame)
+		if !s.wire.pass(s, foreign) {
+			return
+		}
+		if !foreign {
+			s.wire.deliver(frame)
+		}
+		if _, err := s.in.Write(line); err != nil {
+			return
+		}
+	}
+}
+
+func (s *stream) finish() {
+	s.wire.mu.Lock()
+	delete(s.wire.streams, s)
+	s.wire.mu.Unlock()
+	_ = s.source.Close()
+	var cause error
+	select {
+	case <-s.broken:
+		if len(s.last) > 0 {
+			_, _ = s.in.Write(s.last)
+		}
+		cause = s.cause
+	default:
+	}
+	_ = s.in.CloseWithError(cause) // nil is io.EOF
+}
+
+func (s *stream) frame(line []byte) Frame {
+	var event struct {
+		Type   string `json:"type"`
+		Object struct {
+			Metadata struct {
+				Namespace       string `json:"namespace"`
+				Name            string `json:"name"`
+				ResourceVersion string `json:"resourceVersion"`
+			} `json:"metadata"`
+		} `json:"object"`
+	}
+	_ = json.Unmarshal(line, &event) // what cannot be read is handed on all the same
+	m := event.Object.Metadata
+	return Frame{
+		Kind: s.kind, Process: s.process, Type: event.Type, Namespace: m.Namespace, Name: m.Name, Version: m.ResourceVersion,
+	}
+}
+
+func (w *Interceptor) deliver(f Frame) {
+	if f.Type == bookmark {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f.At = time.Since(w.began)
+	w.frames = append(w.frames, f)
+	w.last = time.Now()
+}
