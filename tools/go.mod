@@ -7,6 +7,7 @@ tool (
 	github.com/elastic/crd-ref-docs
 	github.com/homeostat-dev/homeostat/tools/linkcheck
 	github.com/homeostat-dev/homeostat/tools/modcheck
+	github.com/homeostat-dev/homeostat/tools/wordcheck
 	github.com/rhysd/actionlint/cmd/actionlint
 	gotest.tools/gotestsum
 	sigs.k8s.io/controller-tools/cmd/controller-gen
@@ -16,6 +17,7 @@ tool (
 require (
 	github.com/google/go-cmp v0.7.0
 	github.com/yuin/goldmark v1.8.7
+	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/mod v0.41.0
 )
 
@@ -79,7 +81,6 @@ require (
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.27.1 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	go.yaml.in/yaml/v4 v4.0.0-rc.3 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/net v0.59.0 // indirect

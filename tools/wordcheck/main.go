@@ -1,0 +1,43 @@
+// Command wordcheck holds the Go files and the commit subjects of a repository to the rules of language in CONTRIBUTING.md
+// that a program can decide.
+//
+// It reports comments with indefinite persons, //nolint directives that name a linter which .golangci.yml disables,
+// assignments to several fields at once, and commit subjects that are not an imperative of at most 72 characters. It also
+// fails if too many sentences of the comments contain a relative or interrogative pronoun. It does not judge identifiers,
+// strings and Markdown: the glossary and the reviewers do.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+)
+
+func main() {
+	since := flag.String("since", "", "check the subjects of the commits after this one; empty checks none")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: wordcheck [-since commit] [folder]")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	root := flag.Arg(0)
+	if root == "" {
+		root = "."
+	}
+	faults, err := checkFiles(os.DirFS(root))
+	if err == nil && *since != "" {
+		var more []string
+		more, err = checkHistory(root, *since)
+		faults = append(faults, more...)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "wordcheck:", err)
+		os.Exit(2) //nolint:revive // the exit code of an unusable argument
+	}
+	for _, fault := range faults {
+		fmt.Fprintln(os.Stderr, fault)
+	}
+	if len(faults) > 0 {
+		os.Exit(1)
+	}
+}
