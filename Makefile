@@ -1,14 +1,14 @@
-# Verbs of the monorepo; `make help` lists them. Needs Go, git, make and a C compiler; what else it uses, it builds.
+# Targets of the monorepo; `make help` lists them. Needs Go, git, make and a C compiler, and builds all other tools.
 SHELL := bash
 .DEFAULT_GOAL := help
-.NOTPARALLEL: # the go command and the tests are parallel inside; the verbs run in the order written
+.NOTPARALLEL: # the go command and the tests are parallel themselves; targets run in the given order
 
-# go.work says which modules there are. The tools stay out of it (docs/adr/0004).
+# go.work lists the modules. The tools are not in it (docs/adr/0004).
 MODULES := $(shell go work edit -json go.work | sed -n 's|.*"DiskPath": "\./\(.*\)".*|\1|p')
 TOOLS := tools tools/lint tools/charts tools/images tools/release bundle olm
-PROGRAMS := olm/programs olm/programs/v1 # nothing but go.mod files, which say which programs others wrote
+PROGRAMS := olm/programs olm/programs/v1 # go.mod files only: they pin third-party programs
 OPERATORS := $(sort $(filter operators/%,$(MODULES)))
-RELEASED := $(filter-out sdk/bench sdk/cmd/homeostat sdk/e2e,$(MODULES)) # what others import (docs/adr/0081)
+RELEASED := $(filter-out sdk/bench sdk/cmd/homeostat sdk/e2e,$(MODULES)) # the published modules (docs/adr/0081)
 BUNDLES := $(patsubst %/config/manifests,%,$(wildcard $(OPERATORS:%=%/config/manifests)))
 
 # tool NAME: the path of a pinned tool. The go command builds it on first use and keeps it in its cache.
@@ -18,15 +18,15 @@ CHARTS = $(STATIC) GOWORK=off go -C tools/charts run .
 IMAGES = $(STATIC) GOWORK=off go -C tools/images run .
 RELEASE = $(STATIC) GOWORK=off go -C tools/release run .
 BUNDLE = $(STATIC) GOWORK=off go -C bundle run ./cmd/bundle
-# Without these, libraries of OLM want C libraries.
+# Without these tags, libraries of OLM need C libraries.
 OLM_TAGS = json1,containers_image_openpgp,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper
 OLM = $(STATIC) GOWORK=off go -C olm
 TESTKIT = build/testkit
 
-# What needs no C is compiled without it everywhere: what one module has compiled of Kubernetes, the next one does not compile again.
+# Everything that needs no C is compiled without it, so that all modules share the compiled packages of Kubernetes.
 STATIC = CGO_ENABLED=0
 
-# What the targets under "Ship it" work on, and with.
+# Parameters of the targets under "Ship it".
 OPERATOR ?= immortalcontainer
 CONFIG ?= default
 IMAGE ?= homeostat/$(OPERATOR):dev
@@ -40,27 +40,27 @@ help: ## List the targets
 ##@ Try it
 
 .PHONY: up down kubeconfig olm demo $(TESTKIT)
-$(TESTKIT): # always: the go command knows best whether there is something to do
+$(TESTKIT): # always: the go command decides if there is something to build
 	@test -e $@ || echo 'Compiling testkit and what it builds on: 3 to 4 minutes on 2 cores, once' >&2
 	@$(STATIC) go build -o $@ ./testkit/cmd/testkit
 
-# CONTEXT has to come from the command line: what happens to be in the environment is no consent to use somebody's cluster.
-up: $(TESTKIT) ## Run a cluster with every operator and its sample until Ctrl-C (DETACH=1: until make down; BARE=1: you install; CONTEXT=mine: in yours)
+# CONTEXT has to be on the command line: a variable in the environment is no consent to use a cluster.
+up: $(TESTKIT) ## Run a cluster with every operator and its sample until Ctrl-C (DETACH=1: until make down; BARE=1: without operators; CONTEXT=NAME: use your cluster)
 	@$(TESTKIT) up $(if $(DETACH),--detach) $(if $(BARE),--bare) $(if $(filter command,$(origin CONTEXT)),--context '$(CONTEXT)') $(OPERATORS)
 
-down: $(TESTKIT) ## Stop what `make up DETACH=1` left running
+down: $(TESTKIT) ## Stop the cluster of `make up DETACH=1`
 	@$(TESTKIT) down
 
 kubeconfig: $(TESTKIT) ## Print the path of the running cluster's kubeconfig
 	@$(TESTKIT) kubeconfig
 
-# The cluster is that of make up, whatever KUBECONFIG says.
+# Always uses the cluster of make up and ignores the user's KUBECONFIG.
 olm: $(TESTKIT) ## Run a real OLM v0 beside the cluster of `make up BARE=1` until Ctrl-C (V=1: OLM v1)
 	@test -e build/olm || echo 'Compiling what serves OLM, which takes minutes the first time' >&2
 	@$(OLM) build -tags $(OLM_TAGS) -o $(CURDIR)/build/olm ./cmd/olm
 	@KUBECONFIG=$$($(TESTKIT) kubeconfig) && export KUBECONFIG && exec build/olm $(if $(filter 1 v1,$(V)),-v1)
 
-demo: ## Tell the story of each operator once, on a cluster of its own (OPERATOR=myapp: of that one)
+demo: ## Run the scripted demo of each operator on a cluster of its own (OPERATOR=myapp: of that one)
 	@for o in $(DEMOS); do echo "== $$o (compiling its story takes minutes the first time)" && \
 		go run ./operators/$$o/cmd/demo || exit; done
 
@@ -84,9 +84,9 @@ $(MODULES:%=test/%): PACKAGES = ./$(@:test/%=%)/...
 $(MODULES:%=test/%): $(TESTKIT)
 	$(run-tests)
 
-# Both kinds of control plane that tests ask for are started first, by a program that is not slowed down by -race, whose
-# processes also wait a second before they end if GORACE does not say otherwise. Collecting garbage a quarter as often takes
-# some memory, and a tenth of the time off the tests and a quarter off linking them.
+# Both kinds of control plane are started first, by a program built without -race, which would slow it down. Programs with -race
+# wait a second before they exit unless GORACE disables that. GOGC=400 uses more memory, and saves a tenth of the time of the
+# tests and a quarter of the time of linking them.
 run-tests = @echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2 && GORACE="$${GORACE:-atexit_sleep_ms=0}" GOGC="$${GOGC:-400}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race -ldflags=-w -timeout $(if $(LONG),90m,20m) $(if $(LONG),,-short) $(ARGS) $(PACKAGES)
 
 test/tools: test/tools/images test/tools/release test/bundle
@@ -95,14 +95,14 @@ test/tools: test/tools/images test/tools/release test/bundle
 test/tools/images test/tools/release test/bundle: test/%: # -count 1 as below
 	@$(STATIC) GOWORK=off go -C $* test -count 1 $(ARGS) ./...
 
-# They read the operators' folders, of which the go command's cache of results knows nothing, and start no goroutine of ours.
+# -count 1: they read the operators' folders, which the go command's test cache does not track. No -race: they start no goroutine of ours.
 test/tools/charts: $(TESTKIT) # each chart, installed with Helm
 	@$(TESTKIT) assets >/dev/null
 	@echo 'Compiling the tests of the charts, which takes minutes the first time' >&2
 	@$(STATIC) GOWORK=off GOGC="$${GOGC:-400}" go -C tools/charts test -ldflags=-w -count 1 -timeout 20m $(ARGS) ./...
 
-# -count 1: they read folders of other modules. OLM waits most of the time, so packages run side by side, which have a control plane or two each.
-test/olm: $(TESTKIT) # the catalog, and what is installed from it
+# -count 1: they read folders of other modules. OLM mostly waits, so packages run in parallel, each with one or two control planes.
+test/olm: $(TESTKIT) # the catalog, and installations from it
 	@for c in $$(sed -n 's/^| v[^ ]* | \([0-9a-f]*\) |$$/\1/p' olm/released/README.md); do git cat-file -e "$$c" 2>/dev/null || \
 		echo "Commit $$c is not in this clone (git fetch --unshallow gets it): upgrades begin with today's program" >&2; done
 	@$(TESTKIT) assets >/dev/null
@@ -112,10 +112,10 @@ test/olm: $(TESTKIT) # the catalog, and what is installed from it
 olm-test: ## Install, upgrade and remove every operator with a real OLM, v0 and v1, from the catalog
 	@$(MAKE) --no-print-directory test/olm PACKAGES='./e2e ./e2e/v1'
 
-mutants: ## Say how many of 24 operators with a known bug testkit finds, and how often it is wrong (SEEDS=1)
+mutants: ## Count how many of 24 operators with a known bug testkit finds, and its false alarms (SEEDS=1)
 	@go run ./testkit/cmd/mutants -seeds $(or $(SEEDS),1) -o build/mutants.json $(ARGS)
 
-bench: ## Measure what the SDK costs beside what people would write instead (N=300 ROUNDS=1 LARGE=1)
+bench: ## Compare the cost of the SDK with common alternatives (N=300 ROUNDS=1 LARGE=1)
 	@go run ./sdk/bench -n $(SIZES) -rounds $(or $(ROUNDS),1) -o build/bench.json -svg build/bench.svg $(ARGS)
 
 comma := ,
@@ -130,7 +130,7 @@ cross: ## Compile every package and its tests for macOS on arm64
 ##@ Change it
 
 .PHONY: generate bundle catalog fmt tidy clean
-generate: ## Write deep copies, CRDs, roles and reference pages from the Go types, and charts from those
+generate: ## Generate deep copies, CRDs, roles and reference pages from the Go types, and charts from those
 	@for m in $(MODULES); do (cd $$m && $(call tool,controller-gen) object paths=./...) || exit; done
 	@cd sdk/bench && $(call tool,controller-gen) paths=./work crd output:crd:dir=work/crd
 	@for m in $(OPERATORS); do (cd $$m && $(call tool,controller-gen) paths=./... \
@@ -141,28 +141,28 @@ generate: ## Write deep copies, CRDs, roles and reference pages from the Go type
 	@$(CHARTS) generate $(OPERATORS:%=$(CURDIR)/%)
 	@$(MAKE) --no-print-directory bundle catalog
 
-bundle: ## Write the bundle of each operator for OLM, and check it; bundle/images.txt says which image it runs
+bundle: ## Generate and check the bundle of each operator for OLM; bundle/images.txt names its image
 	@$(BUNDLE) render -o $(CURDIR)/bundle -images $(CURDIR)/bundle/images.txt $(BUNDLES:%=$(CURDIR)/%)
 	@$(BUNDLE) check $(BUNDLES:operators/%=$(CURDIR)/bundle/%)
 
-catalog: ## Write the catalog of all bundles for OLM, and check that upgrades lead everywhere and break nothing
+catalog: ## Generate the catalog of all bundles for OLM; check upgrade paths and compatibility
 	@$(OLM) run -tags $(OLM_TAGS) ./cmd/catalog -o catalog -released released -current ../bundle \
 		$(patsubst olm/%,%,$(wildcard olm/templates/*.yaml))
 
 fmt: ## Format the Go files
 	@$(GOLANGCI_LINT) fmt
 
-tidy: ## Settle on one version of each dependency and tidy each go.mod
+tidy: ## Select one version of each dependency and tidy each go.mod
 	go work sync
 	@for m in $(MODULES) $(TOOLS) $(PROGRAMS); do GOWORK=off go -C $$m mod tidy || exit; done
 
-clean: ## Delete what was built here (the control plane's cache stays)
+clean: ## Delete the build folder (the control plane's cache stays)
 	rm -rf build
 
 ##@ Check it
 
 .PHONY: verify lint $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/release lint/bundle lint/olm lint/scaffold lint/workflows verify-modules verify-links verify-gowork-off
-verify: generate fmt verify-modules verify-links lint ## All checks but the tests; fails if they leave the tree dirty
+verify: generate fmt verify-modules verify-links lint ## Run all checks except the tests; fail if the tree is dirty afterwards
 	@changes=$$(git status --short) && if [ -n "$$changes" ]; then git --no-pager diff; echo "$$changes"; \
 		echo 'make verify: the tree is dirty: commit what is listed above and run it again' >&2; exit 1; fi
 
@@ -176,7 +176,7 @@ $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/re
 lint/olm:
 	@echo 'golangci-lint olm' && lint=$(GOLANGCI_LINT) && cd olm && GOWORK=off CGO_ENABLED=0 $$lint run --build-tags $(OLM_TAGS) ./...
 
-lint/scaffold: # what `homeostat new` writes, by our rules and by those that it writes beside it
+lint/scaffold: # the output of `homeostat new`, by our rules and by its own
 	@echo 'golangci-lint what homeostat new writes' && dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && \
 		go run ./sdk/cmd/homeostat new web-shop --group shop.example.com --kind WebShop --dir "$$dir/web-shop" \
 			--module github.com/homeostat-dev/homeostat/operators/web-shop >/dev/null && cd "$$dir/web-shop" && \
@@ -185,34 +185,34 @@ lint/scaffold: # what `homeostat new` writes, by our rules and by those that it 
 lint/workflows:
 	@echo actionlint && $(call tool,actionlint)
 
-verify-modules: ## Hold the go.mod files to each other and to the imports
+verify-modules: ## Check that the go.mod files agree with each other and with the imports
 	@$(call tool,modcheck) .
 	@for m in $(MODULES) $(TOOLS) $(PROGRAMS); do echo "go mod tidy -diff in $$m" && GOWORK=off go -C $$m mod tidy -diff || exit; done
 
-verify-links: ## Follow the relative links of the Markdown files
+verify-links: ## Check the relative links of the Markdown files
 	@$(call tool,linkcheck) .
 
-verify-gowork-off: ## Compile and vet each module alone, as those who import it will
+verify-gowork-off: ## Compile and vet each module alone, as its importers do
 	@for m in $(MODULES); do echo "GOWORK=off $$m" && GOWORK=off go -C $$m build ./... && \
 		GOWORK=off go -C $$m vet ./... || exit; done
 
 ##@ Ship it (OPERATOR=immortalcontainer, CONFIG=default, IMAGE=homeostat/immortalcontainer:dev)
 
 .PHONY: images docker-build deploy undeploy undeploy-all helm-package release-dry-run release release-page
-images: ## Write the image of each operator, for amd64 and arm64, without Docker (VERSION=1.2.3; PUSH=registry/team/: push it)
+images: ## Build the image of each operator, for amd64 and arm64, without Docker (VERSION=1.2.3; PUSH=registry/team/: push it)
 	@$(if $(filter command,$(origin OPERATOR)),$(known))
 	@$(IMAGES) $(if $(PUSH),push -to '$(PUSH)',build) -o $(CURDIR)/build/images $(if $(VERSION),-version '$(VERSION)') \
 		$(if $(filter command,$(origin OPERATOR)),$(CURDIR)/operators/$(OPERATOR),$(OPERATORS:%=$(CURDIR)/%))
 
-docker-build: ## Build the operator's image
+docker-build: ## Build the operator's image with Docker
 	@$(known)
 	docker build --tag $(IMAGE) --file operators/$(OPERATOR)/Dockerfile .
 
-deploy: ## Install the operator in the cluster that kubectl talks to
+deploy: ## Install the operator in kubectl's current cluster
 	@$(known)
 	@set -o pipefail; $(manifests) | $(KUBECTL) apply --server-side --filename -
 
-undeploy: ## Remove the operator, its roles and its namespace; its objects and what they own stay
+undeploy: ## Remove the operator, its roles and its namespace; its objects and their children stay
 	@$(known)
 	@set -o pipefail; $(manifests) | $(call tool,kustomize) cfg grep --annotate=false --invert-match $(CRD) | \
 		$(KUBECTL) delete --ignore-not-found --filename -
@@ -224,22 +224,22 @@ undeploy-all: ## Remove all objects of the operator's kinds, their CRDs, then th
 		$(KUBECTL) delete --ignore-not-found --filename -
 	@$(MAKE) --no-print-directory undeploy
 
-helm-package: ## Write the Helm charts to build/charts (VERSION=1.2.3: of charts and images; PUSH=registry/team/charts/: push them)
+helm-package: ## Package the Helm charts in build/charts (VERSION=1.2.3: of charts and images; PUSH=registry/team/charts/: push them)
 	@files=$$($(CHARTS) package $(if $(VERSION),-version '$(VERSION)') $(if $(IMAGES_FROM),-images '$(IMAGES_FROM)') \
 		-umbrella homeostat -o $(CURDIR)/build/charts $(OPERATORS:%=$(CURDIR)/%)) && echo "$$files" $(if $(PUSH),&& \
 		$(CHARTS) push -to '$(PUSH)' $$files)
 
-release-dry-run: ## Make all that a release consists of in build/release, and publish nothing (VERSION=1.2.3; PUSH=registry/team/)
+release-dry-run: ## Build a whole release in build/release without publishing it (VERSION=1.2.3; PUSH=registry/team/)
 	@$(RELEASE) rehearse -version '$(VERSION)' -o $(CURDIR)/build/release -root $(CURDIR) $(if $(PUSH),-to '$(PUSH)') \
 		-modules '$(RELEASED)' -operators '$(OPERATORS)'
 
-release: ## Publish what release-dry-run has left: images, charts, and then the tags (PUSH=registry/team/; REMOTE=origin)
+release: ## Publish the result of release-dry-run: images, charts, and then the tags (PUSH=registry/team/; REMOTE=origin)
 	@$(RELEASE) publish -o $(CURDIR)/build/release -root $(CURDIR) -to '$(PUSH)' -remote '$(or $(REMOTE),origin)'
 
-release-page: # on the forge, with the files that people download one by one; needs its command gh, and may be run again
+release-page: # on the forge, with the files for single downloads; needs its command gh, and may be repeated
 	@$(RELEASE) page -o $(CURDIR)/build/release -root $(CURDIR)
 
-# known ends a recipe with a sentence if there is no such operator or config.
+# known ends a recipe with a message if the operator or config does not exist.
 known = $(if $(filter operators/$(OPERATOR),$(OPERATORS)),,$(error \
 	There is no operator $(OPERATOR); OPERATOR is one of: $(notdir $(OPERATORS))))$(if \
 	$(wildcard operators/$(OPERATOR)/config/$(CONFIG)/kustomization.yaml),,$(error \
