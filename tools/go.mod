@@ -7,6 +7,7 @@ tool (
 	github.com/elastic/crd-ref-docs
 	github.com/homeostat-dev/homeostat/tools/linkcheck
 	github.com/homeostat-dev/homeostat/tools/modcheck
+	github.com/homeostat-dev/homeostat/tools/once
 	github.com/homeostat-dev/homeostat/tools/pictures
 	github.com/homeostat-dev/homeostat/tools/testtimes
 	github.com/homeostat-dev/homeostat/tools/wordcheck

@@ -1,0 +1,115 @@
+// Command once runs a command unless it has succeeded before with the same files.
+//
+//	once -name charts -stamps build/passed operators sdk -- make test/tools/charts
+//
+// It is for tests that read folders of other modules, which the test cache of the go command does not know. The digest
+// covers the names and contents of all files in the folders, apart from folders called build and .git, and the Go version.
+// The result of a command that failed is not kept. It does not know what else the command depends on, such as programs on
+// the PATH: delete the folder of stamps to run everything again.
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+func main() {
+	code, err := run(os.Args[1:], os.Stdout, os.Stderr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "once:", err)
+	}
+	os.Exit(code)
+}
+
+const exitUsage = 2
+
+// run returns the exit code: that of the command, 0 if it need not run, or 2 with an error.
+func run(args []string, stdout, stderr io.Writer) (int, error) {
+	flags := flag.NewFlagSet("once", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	name := flags.String("name", "", "what the command tests; it names the stamp")
+	stamps := flags.String("stamps", "", "the folder of stamps")
+	own, command := args, []string(nil)
+	if i := slices.Index(args, "--"); i >= 0 {
+		own, command = args[:i], args[i+1:]
+	}
+	if err := flags.Parse(own); err != nil {
+		return exitUsage, err
+	}
+	if *name == "" || *stamps == "" || flags.NArg() == 0 || len(command) == 0 {
+		return exitUsage, errors.New("usage: once -name NAME -stamps FOLDER FILE_OR_FOLDER ... -- COMMAND [ARGUMENT ...]")
+	}
+	sum, err := digest(flags.Args())
+	if err != nil {
+		return exitUsage, fmt.Errorf("reading the files: %w", err)
+	}
+	stamp := filepath.Join(*stamps, *name)
+	if before, err := os.ReadFile(stamp); err == nil && string(before) == sum {
+		fmt.Fprintf(stdout, "%s: passed before with the same files (rm %s runs it again)\n", *name, stamp)
+		return 0, nil
+	}
+	// A run that is interrupted leaves no stamp of an earlier one, which may have had other programs.
+	if err := os.Remove(stamp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return exitUsage, fmt.Errorf("removing the stamp: %w", err)
+	}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stdout = stdout
+	cmd.Stderr = stderr
+	if err := cmd.Run(); err != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
+			return exit.ExitCode(), nil
+		}
+		return exitUsage, fmt.Errorf("running %s: %w", command[0], err)
+	}
+	// Files that changed during the run were not tested as they are now.
+	if after, err := digest(flags.Args()); err != nil || after != sum {
+		fmt.Fprintf(stdout, "%s: passed; files changed meanwhile, so that it runs again next time\n", *name)
+		return 0, nil
+	}
+	if err := os.MkdirAll(*stamps, 0o755); err != nil {
+		return exitUsage, fmt.Errorf("writing the stamp: %w", err)
+	}
+	if err := os.WriteFile(stamp, []byte(sum), 0o644); err != nil {
+		return exitUsage, fmt.Errorf("writing the stamp: %w", err)
+	}
+	return 0, nil
+}
+
+// digest identifies the names and contents of the files, and the Go version. A file or folder that does not exist is an
+// error, because the digest would never change.
+func digest(roots []string) (string, error) {
+	sum := sha256.New()
+	fmt.Fprintln(sum, runtime.Version())
+	for _, root := range roots {
+		err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case entry.IsDir() && name != root && (entry.Name() == "build" || strings.HasPrefix(entry.Name(), ".git")):
+				return fs.SkipDir
+			case !entry.Type().IsRegular():
+				return nil
+			}
+			data, err := os.ReadFile(name)
+			if err == nil {
+				fmt.Fprintf(sum, "%s %d %x\n", name, len(data), sha256.Sum256(data))
+			}
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}

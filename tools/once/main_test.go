@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// fixture is a folder with one input and a command that counts its runs.
+type fixture struct {
+	t      *testing.T
+	dir    string
+	output bytes.Buffer
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{t: t, dir: t.TempDir()}
+	f.write("in/a.txt", "a")
+	return f
+}
+
+func (f *fixture) write(name, data string) {
+	f.t.Helper()
+	file := filepath.Join(f.dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// once runs a shell script under the command and returns the exit code.
+func (f *fixture) once(script string) int {
+	f.t.Helper()
+	code, err := run([]string{"-name", "x", "-stamps", filepath.Join(f.dir, "stamps"), filepath.Join(f.dir, "in"), "--",
+		"sh", "-c", "cd " + f.dir + "; " + script}, &f.output, &f.output)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return code
+}
+
+func (f *fixture) runs() int {
+	data, _ := os.ReadFile(filepath.Join(f.dir, "runs")) // there is none before the first run
+	return len(data)
+}
+
+const count = "printf . >>runs; "
+
+func TestRunsAgainOnlyAfterAChange(t *testing.T) {
+	t.Parallel()
+	changes := map[string]struct {
+		change func(f *fixture)
+		runs   int
+	}{
+		"None":         {func(*fixture) {}, 1},
+		"Content":      {func(f *fixture) { f.write("in/a.txt", "b") }, 2},
+		"NewFile":      {func(f *fixture) { f.write("in/sub/b.txt", "b") }, 2},
+		"BuiltFile":    {func(f *fixture) { f.write("in/build/b.txt", "b") }, 1},
+		"OtherFolder":  {func(f *fixture) { f.write("out/b.txt", "b") }, 1},
+		"StampDeleted": {func(f *fixture) { _ = os.Remove(filepath.Join(f.dir, "stamps", "x")) }, 2},
+		"Renamed": {func(f *fixture) {
+			_ = os.Rename(filepath.Join(f.dir, "in/a.txt"), filepath.Join(f.dir, "in/b.txt"))
+		}, 2},
+	}
+	for name, c := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.once(count)
+			c.change(f)
+			f.once(count)
+			if f.runs() != c.runs {
+				t.Errorf("ran %d times, want %d\n%s", f.runs(), c.runs, &f.output)
+			}
+		})
+	}
+}
+
+func TestFailureIsNotKept(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 2 {
+		if code := f.once(count + "exit 7"); code != 7 {
+			t.Errorf("exit code %d, want that of the command", code)
+		}
+	}
+	if f.runs() != 2 {
+		t.Errorf("ran %d times, want 2", f.runs())
+	}
+}
+
+// A success, a failure and the files of the success again: the failure may have had another cause than the files.
+func TestFailureForgetsTheSuccess(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.once(count)
+	f.write("in/a.txt", "b")
+	f.once(count + "exit 1")
+	f.write("in/a.txt", "a")
+	f.once(count)
+	if f.runs() != 3 {
+		t.Errorf("ran %d times, want 3", f.runs())
+	}
+}
+
+func TestChangeDuringTheRun(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.once(count + "echo b >in/a.txt")
+	f.once(count)
+	if f.runs() != 2 {
+		t.Errorf("ran %d times, want 2: the files of the first run are gone", f.runs())
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, args := range [][]string{
+		nil,
+		{"-name", "x", "-stamps", dir, dir},
+		{"-name", "x", "-stamps", dir, "--", "true"},
+		{"-stamps", dir, dir, "--", "true"},
+		{"-name", "x", "-stamps", dir, filepath.Join(dir, "missing"), "--", "true"},
+		{"-name", "x", "-stamps", dir, dir, "--", filepath.Join(dir, "missing")},
+	} {
+		var output bytes.Buffer
+		if code, err := run(args, &output, &output); code != exitUsage || err == nil {
+			t.Errorf("%s: exit code %d, %v", strings.Join(args, " "), code, err)
+		}
+	}
+}
