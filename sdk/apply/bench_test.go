@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// database is a child as operators have it.
+// database returns a typical child.
 func database() *appsv1.StatefulSet {
 	labels := map[string]string{"app": "db", "instance": "a"}
 	return &appsv1.StatefulSet{
@@ -38,7 +38,7 @@ func database() *appsv1.StatefulSet {
 	}
 }
 
-// BenchmarkNewIntent is what each child costs in each pass, whether or not there is anything to do.
+// BenchmarkNewIntent measures the cost of each child in each reconcile.
 func BenchmarkNewIntent(b *testing.B) {
 	desired := database()
 	b.ReportAllocs()
@@ -49,8 +49,7 @@ func BenchmarkNewIntent(b *testing.B) {
 	}
 }
 
-// BenchmarkConverged is the look at a child that is as it should be: one that has not changed since the last look, one whose
-// status has, and the first look after a restart.
+// BenchmarkConverged measures the check of a converged child: unchanged, with a changed status, and after a restart.
 func BenchmarkConverged(b *testing.B) {
 	i, err := NewIntent(database(), scheme.Scheme)
 	if err != nil {
@@ -61,22 +60,23 @@ func BenchmarkConverged(b *testing.B) {
 		b.Fatal(err)
 	}
 	live := database()
-	live.UID, live.ResourceVersion = "1", "1"
+	live.UID = "1"
+	live.ResourceVersion = "1"
 	live.Annotations = map[string]string{DigestAnnotation: i.Digest()}
 	live.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: "us", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(string(owned)),
 	}}
 	versions := [2]string{"1", "2"}
-	for name, look := range map[string]func(n int, w *Manager) *Manager{
-		"unchanged":       func(_ int, w *Manager) *Manager { return w },
-		"status changed":  func(n int, w *Manager) *Manager { live.ResourceVersion = versions[n%2]; return w },
+	for name, manager := range map[string]func(n int, m *Manager) *Manager{
+		"unchanged":       func(_ int, m *Manager) *Manager { return m },
+		"status changed":  func(n int, m *Manager) *Manager { live.ResourceVersion = versions[n%2]; return m },
 		"after a restart": func(int, *Manager) *Manager { return NewManager("us") },
 	} {
 		b.Run(name, func(b *testing.B) {
-			w := NewManager("us")
+			m := NewManager("us")
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
-				if w = look(n, w); !w.Converged(i, live) {
+				if m = manager(n, m); !m.Converged(i, live) {
 					b.Fatal("it is not converged")
 				}
 			}

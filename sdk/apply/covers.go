@@ -10,16 +10,16 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// coverage answers whether a manager owns all that it intends. The server's record has one blind spot: a map or list that
-// is recorded without anything below it is owned as a whole, because its kind makes it atomic, or it is one of which others
-// took everything but its existence. Whole is asked about those.
+// coverage checks whether a manager owns all intended fields. The API server's record has one ambiguity: a map or list that
+// is recorded without any field below it is either atomic and owned as a whole, or other managers own everything below it.
+// ownsWhole decides these cases.
 type coverage struct {
-	whole func(at fieldpath.Path, intended any) bool
+	ownsWhole func(at fieldpath.Path, intended any) bool
 }
 
-// covers reports whether every intended field is owned. What identifies the object is not a field that can be owned.
-func (w FieldSet) covers(fields map[string]any, whole func(fieldpath.Path, any) bool) bool {
-	set, ok := w.set()
+// covers reports whether every intended field is owned. Identifying fields, such as the name, cannot be owned.
+func (s FieldSet) covers(fields map[string]any, whole func(fieldpath.Path, any) bool) bool {
+	set, ok := s.set()
 	if !ok {
 		return false
 	}
@@ -55,13 +55,13 @@ func (c coverage) field(name string, v any, at fieldpath.Path, set *fieldpath.Se
 	return c.element(fieldpath.PathElement{FieldName: &name}, v, at, set)
 }
 
-// element reports whether the value at one path element is owned: the element itself if it is a leaf or atomic, and
-// otherwise everything below it.
+// element reports whether the value at one path element is owned: the element itself if it is a leaf or atomic, else
+// everything below it.
 func (c coverage) element(pe fieldpath.PathElement, v any, at fieldpath.Path, set *fieldpath.Set) bool {
 	at = append(slices.Clip(at), pe)
 	below, ok := set.Children.Get(pe)
 	if !ok || below.Empty() {
-		return set.Members.Has(pe) && (isLeaf(v) || c.whole(at, v))
+		return set.Members.Has(pe) && (isLeaf(v) || c.ownsWhole(at, v))
 	}
 	switch v := v.(type) {
 	case map[string]any:
@@ -76,8 +76,8 @@ func (c coverage) element(pe fieldpath.PathElement, v any, at fieldpath.Path, se
 	return true
 }
 
-// items reports whether each item of a list is owned. Those that have all their keys choose first: what one that leaves a
-// key to the server's default could be must not be another one.
+// items reports whether each item of a list is owned. Items with all keys are matched first: an item that leaves a key to
+// the server's default must not match the element of another one.
 func (c coverage) items(list []any, at fieldpath.Path, set *fieldpath.Set) bool {
 	taken, found := map[string]bool{}, make([]bool, len(list))
 	for _, exact := range []bool{true, false} {
@@ -112,9 +112,9 @@ func isLeaf(v any) bool {
 	}
 }
 
-// holds reports whether the object has these values at the path. It may have more: defaults, and what others added, or
-// admission, which lengthens even lists that are atomic.
-func holds(live client.Object, at fieldpath.Path, intended any) bool {
+// hasValues reports whether the object has these values at the path. It may have more: defaults, fields of other managers,
+// and the additions of admission, which may extend even atomic lists.
+func hasValues(live client.Object, at fieldpath.Path, intended any) bool {
 	fields, err := present(live)
 	if err != nil {
 		return false
@@ -128,7 +128,7 @@ func holds(live client.Object, at fieldpath.Path, intended any) bool {
 	return includes(found, intended, true)
 }
 
-// child returns what is at a path element of the value, or nil.
+// child returns the value at a path element, or nil.
 func child(v any, pe fieldpath.PathElement) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -145,8 +145,8 @@ func child(v any, pe fieldpath.PathElement) any {
 	return nil
 }
 
-// includes reports whether every intended value is among the present ones. Quantities are compared by what they amount to,
-// and lists item by item, unless they may be longer than is intended: then each item need only be somewhere.
+// includes reports whether every intended value is among the present ones. Quantities are compared by amount. Lists are
+// compared item by item; if longer is true, each intended item may have any position.
 func includes(present, intended any, longer bool) bool {
 	switch intended := intended.(type) {
 	case map[string]any:
@@ -174,7 +174,7 @@ func includes(present, intended any, longer bool) bool {
 	}
 }
 
-// sameScalar compares two scalars. A zero value is not written where its field has no pointer.
+// sameScalar reports whether two scalars are equal. The zero value of a field without a pointer is absent in JSON.
 func sameScalar(intended, present any) bool {
 	if present == nil {
 		return intended == nil || reflect.ValueOf(intended).IsZero()

@@ -11,8 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// widget is an object of a kind whose fields the API server knows nothing of, as it is stored with that record of what we
-// own.
+// widget returns an object of a kind without a schema, with this record of our fields.
 func widget(spec map[string]any, owned string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	u.SetAPIVersion("example.com/v1")
@@ -27,8 +26,9 @@ func widget(spec map[string]any, owned string) *unstructured.Unstructured {
 	return u
 }
 
-// The record of a map that is ours as a whole looks like that of one which others emptied of us. The values tell.
-func TestConvergedIsNotDeceived(t *testing.T) {
+// TestConvergedWithAmbiguousRecord covers maps and lists that are recorded without fields below them: they are atomic and ours,
+// or other managers own everything below. The values decide.
+func TestConvergedWithAmbiguousRecord(t *testing.T) {
 	t.Parallel()
 	wanted := map[string]any{"map": map[string]any{"text": "hello", "size": "1024Mi", "n": int64(0)}, "list": []any{"x"}}
 	const all = `{"f:metadata":{"f:annotations":{"f:homeostat.dev/applied":{}}},
@@ -47,14 +47,14 @@ func TestConvergedIsNotDeceived(t *testing.T) {
 		"... with defaults and in other units": {
 			map[string]any{"map": map[string]any{"text": "hello", "size": "1Gi", "more": "x"}, "list": []any{"x"}}, whole, true,
 		},
-		"somebody took what is in the map": {
+		"another manager took the entries": {
 			map[string]any{"map": map[string]any{"text": "changed", "size": "1Gi"}, "list": []any{"x"}}, whole, false,
 		},
-		"the map has become something else": {map[string]any{"map": "text", "list": []any{"x"}}, whole, false},
-		"the map is gone":                   {map[string]any{"list": []any{"x"}}, whole, false},
-		"admission made the list longer":    {map[string]any{"map": wanted["map"], "list": []any{"y", "x"}}, whole, true},
-		"somebody took what is in the list": {map[string]any{"map": wanted["map"], "list": []any{"y"}}, whole, false},
-		"the map is not ours":               {wanted, `{"f:spec":{".":{},"f:list":{}}}`, false},
+		"the map has become a string":    {map[string]any{"map": "text", "list": []any{"x"}}, whole, false},
+		"the map is missing":             {map[string]any{"list": []any{"x"}}, whole, false},
+		"admission made the list longer": {map[string]any{"map": wanted["map"], "list": []any{"y", "x"}}, whole, true},
+		"another manager took the items": {map[string]any{"map": wanted["map"], "list": []any{"y"}}, whole, false},
+		"the map is not ours":            {wanted, `{"f:spec":{".":{},"f:list":{}}}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,8 +71,8 @@ func TestConvergedIsNotDeceived(t *testing.T) {
 	}
 }
 
-// What an item that leaves a key to the server's default could be must not be another item that is ours.
-func TestItemsAreNotMistakenForEachOther(t *testing.T) {
+// TestItemsWithDefaultedKeys checks that an item with a defaulted key does not match the element of another item.
+func TestItemsWithDefaultedKeys(t *testing.T) {
 	t.Parallel()
 	https, h3 := map[string]any{"port": int64(443)}, map[string]any{"port": int64(443), "protocol": "UDP"}
 	const tcp, udp = `"k:{\"port\":443,\"protocol\":\"TCP\"}":{".":{},"f:port":{}}`,
@@ -83,11 +83,11 @@ func TestItemsAreNotMistakenForEachOther(t *testing.T) {
 		owned    string
 		want     bool
 	}{
-		"both are there":               {[]any{https, h3}, tcp + "," + udp, true},
-		"... in another order":         {[]any{h3, https}, tcp + "," + udp, true},
-		"somebody removed one of them": {[]any{https, h3}, udp, false},
-		"... and the other":            {[]any{https, h3}, tcp, false},
-		"there is one":                 {[]any{https}, tcp, true},
+		"both exist":                  {[]any{https, h3}, tcp + "," + udp, true},
+		"... in another order":        {[]any{h3, https}, tcp + "," + udp, true},
+		"another manager removed one": {[]any{https, h3}, udp, false},
+		"... and the other":           {[]any{https, h3}, tcp, false},
+		"one item":                    {[]any{https}, tcp, true},
 	} {
 		ports := map[string]any{"ports": test.intended}
 		i, err := NewIntent(widget(ports, ""), scheme.Scheme)
@@ -102,8 +102,8 @@ func TestItemsAreNotMistakenForEachOther(t *testing.T) {
 	}
 }
 
-// Of metadata alone it cannot be told what became of the values. A record that changed is doubted, and the first one seen
-// is believed.
+// TestConvergedByMetadata checks that, for metadata alone, the first ambiguous record counts as converged and a changed one
+// does not.
 func TestConvergedByMetadata(t *testing.T) {
 	t.Parallel()
 	desired := &corev1.Service{
@@ -121,8 +121,8 @@ func TestConvergedByMetadata(t *testing.T) {
 		}}
 	}
 	const digest = `"f:metadata":{"f:annotations":{"f:homeostat.dev/applied":{}}}`
-	w := NewManager("us")
-	for _, look := range []struct {
+	m := NewManager("us")
+	for _, read := range []struct {
 		version, owned string
 		want           bool
 	}{
@@ -130,8 +130,8 @@ func TestConvergedByMetadata(t *testing.T) {
 		{"2", `{` + digest + `,"f:spec":{"f:selector":{},"f:other":{}}}`, true},
 		{"3", `{` + digest + `,"f:spec":{"f:selector":{}}}`, false},
 	} {
-		if got := w.Converged(i, live(look.version, look.owned)); got != look.want {
-			t.Errorf("version %s: converged: %t, want %t", look.version, got, look.want)
+		if got := m.Converged(i, live(read.version, read.owned)); got != read.want {
+			t.Errorf("version %s: converged: %t, want %t", read.version, got, read.want)
 		}
 	}
 }

@@ -13,15 +13,15 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Diff says what an apply by the manager would change of the live object, one line a field: "path: new" for one that is
-// set anew, "path: old -> new", and "path: old -> nothing" for one that the manager applied before and the intent no longer
-// has. Live is nil if the object does not exist. The data of Secrets is not shown; that of what is [ContentFrom] is called a
-// digest. What the API server would add or refuse is not known here; of an object of which only metadata is given, metadata
-// alone is compared.
+// Diff returns the changes that an apply by the manager would make to the live object, one line a field: "path: new" for a
+// new field, "path: old -> new", and "path: old -> nothing" for an applied field that the intent no longer has. live is nil
+// if the object does not exist. The data of Secrets is hidden; the data of a [ContentFrom] object is shown as a digest.
+// Changes by the API server, such as defaults and rejections, are unknown. If live has metadata alone, only metadata is
+// compared.
 func (i *Intent) Diff(live client.Object, manager string) ([]string, error) {
-	d := differ{secret: i.GVK.Group == "" && i.GVK.Kind == "Secret", stands: i.fill != nil}
+	d := differ{secret: i.GVK.Group == "" && i.GVK.Kind == "Secret", digests: i.content != nil}
 	var now map[string]any
-	all := i.fields(i.guarded(), nil)
+	all := i.fields(i.withFinalizers(), nil)
 	intended := all
 	if live != nil {
 		var err error
@@ -34,16 +34,16 @@ func (i *Intent) Diff(live client.Object, manager string) ([]string, error) {
 	}
 	d.fields(nil, intended, now)
 	if live != nil {
-		d.removed(OwnedFields(live, manager), i.disowned, all, now)
+		d.removed(OwnedFields(live, manager), i.unmanaged, all, now)
 	}
 	return d.lines, nil
 }
 
 // differ collects the lines of a difference.
 type differ struct {
-	secret bool
-	stands bool // of a stand-in, which has digests
-	lines  []string
+	secret  bool
+	digests bool // the data of the object has digests, see ContentFrom
+	lines   []string
 }
 
 func (d *differ) fields(at fieldpath.Path, intended, present map[string]any) {
@@ -75,13 +75,13 @@ func (d *differ) value(at fieldpath.Path, intended, present any) {
 	}
 	switch {
 	case present == nil:
-		d.say(at, "%s", d.show(at, intended))
+		d.addLine(at, "%s", d.format(at, intended))
 	case !includes(present, intended, false):
-		d.say(at, "%s -> %s", d.show(at, present), d.show(at, intended))
+		d.addLine(at, "%s -> %s", d.format(at, present), d.format(at, intended))
 	}
 }
 
-// removed adds what the manager owns and does not intend.
+// removed adds lines for the fields that the manager owns and does not intend.
 func (d *differ) removed(owned FieldSet, disowned []fieldPath, intended, present map[string]any) {
 	set, ok := owned.set()
 	if !ok {
@@ -97,12 +97,12 @@ func (d *differ) removed(owned FieldSet, disowned []fieldPath, intended, present
 		path = path.Copy()
 		left := slices.ContainsFunc(disowned, func(p fieldPath) bool { return p.path().Equals(path) })
 		if was := find(present, path); !left && was != nil && find(intended, path) == nil {
-			d.say(path, "%s -> nothing", d.show(path, was))
+			d.addLine(path, "%s -> nothing", d.format(path, was))
 		}
 	})
 }
 
-// skips reports whether a field is of no interest to a reader: what names the object, and our own bookkeeping.
+// skips reports whether a field is irrelevant for the reader: identifying fields and our own metadata.
 func (d *differ) skips(at fieldpath.Path) bool {
 	switch name(at) {
 	case "apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.ownerReferences",
@@ -113,11 +113,11 @@ func (d *differ) skips(at fieldpath.Path) bool {
 	}
 }
 
-func (d *differ) say(at fieldpath.Path, format string, args ...any) {
+func (d *differ) addLine(at fieldpath.Path, format string, args ...any) {
 	d.lines = append(d.lines, name(at)+": "+fmt.Sprintf(format, args...))
 }
 
-func (d *differ) show(at fieldpath.Path, v any) string {
+func (d *differ) format(at fieldpath.Path, v any) string {
 	first := *at[0].FieldName
 	if d.secret && (first == "data" || first == "stringData") {
 		return "(not shown)"
@@ -126,7 +126,7 @@ func (d *differ) show(at fieldpath.Path, v any) string {
 	if raw, err := json.Marshal(v); err == nil {
 		text = string(raw)
 	}
-	if d.stands && (first == "data" || first == "binaryData") {
+	if d.digests && (first == "data" || first == "binaryData") {
 		return "digest " + text
 	}
 	return text
@@ -134,7 +134,7 @@ func (d *differ) show(at fieldpath.Path, v any) string {
 
 func name(at fieldpath.Path) string { return strings.TrimPrefix(at.String(), ".") }
 
-// named reports whether each item of a list has a name of its own, as containers, ports and variables do.
+// named reports whether each item of a list has a unique name, such as containers, ports and environment variables.
 func named(items []any) bool {
 	seen := map[any]bool{}
 	for _, item := range items {

@@ -1,18 +1,19 @@
-// Package apply brings one object to a desired state with server-side apply, and sends nothing if it is there already.
+// Package apply brings one object to a desired state with server-side apply, and sends no request if the object is
+// converged.
 //
-// It answers the question that every operator asks thousands of times, "is there anything to do?", without a request
-// and without comparing values. The API server records which fields each manager owns; a change of an owned field by
-// anybody else takes that ownership away. So an object is converged if and only if it carries the digest of the
-// [Intent] that we would send now (annotation [DigestAnnotation]) and our entry in metadata.managedFields still covers
-// every field of it. Defaults, quantities written in another unit and admission webhooks that rewrite values cannot
-// cause a loop, because values are never compared; status changes and other people's fields are invisible; and a
-// restart loses nothing, because the evidence is on the object.
+// The check is idempotent and cheap: it makes no request and compares no values. The API server records the fields that each
+// manager owns; a change of an owned field by another manager takes that ownership away. An object is converged if and only
+// if it carries the digest of the current [Intent] (annotation [DigestAnnotation]) and our entry in metadata.managedFields
+// still covers every field of it. Defaults, quantities in another unit and admission webhooks that rewrite values cannot
+// cause a loop, because values are never compared. Changes of the status and of foreign fields do not matter. A restart
+// loses nothing, because the digest and the field ownership are stored on the object.
 //
-// An [Intent] is made from a Go object without the usual accident of server-side apply from Go types, where a zero
-// value becomes a wish: only what was set is sent (see [NewIntent]).
+// An [Intent] is made from a Go object without a common pitfall of server-side apply with Go types, where zero values are
+// applied too: only fields that are set are sent (see [NewIntent]).
 //
-// Creation is atomic: an object that turns out to exist is never adopted by chance, and an update never re-creates an
-// object that was deleted meanwhile.
+// Creation is atomic: an object that turns out to exist is never adopted by chance, and an update never creates a deleted
+// object again.
 //
-// Use it with any controller-runtime client and any reconciler. It does not order, wait or prune: package sdk does.
+// The package works with any controller-runtime client and any reconciler. It does not order, wait or prune; package sdk
+// does.
 package apply

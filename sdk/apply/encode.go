@@ -19,9 +19,9 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// encode writes what was set of a Go object, by the rules of [NewIntent], as JSON: without its kind, its metadata and its
-// status. It works on the Go value and not on its JSON form, because JSON no longer tells "not set" from "set to zero".
-// Equal objects are written alike.
+// encode returns the set fields of a Go object as JSON, by the rules of [NewIntent], without its kind, metadata and status.
+// It works on the Go value, because the JSON form does not distinguish "not set" from "set to zero". Equal objects have
+// equal encodings.
 func encode(o any, zero map[string]bool) ([]byte, error) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		return encodeUnstructured(u)
@@ -30,11 +30,11 @@ func encode(o any, zero map[string]bool) ([]byte, error) {
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
 		return nil, fmt.Errorf("encoding %T: it is not a pointer to a struct", o)
 	}
-	e := encoder{out: make([]byte, 0, usual), zero: zero, paths: len(zero) > 0, written: map[string]bool{}}
-	e.structure(v.Elem(), "", elsewhere)
-	if e.err != nil && !e.paths { // once more, for the sake of the message
-		e = encoder{paths: true}
-		e.structure(v.Elem(), "", elsewhere)
+	e := encoder{out: make([]byte, 0, typicalSize), zero: zero, trackPaths: len(zero) > 0, written: map[string]bool{}}
+	e.structure(v.Elem(), "", encodedSeparately)
+	if e.err != nil && !e.trackPaths { // repeated with paths for the error message
+		e = encoder{trackPaths: true}
+		e.structure(v.Elem(), "", encodedSeparately)
 	}
 	for _, path := range slices.Sorted(maps.Keys(zero)) {
 		if !e.written[path] {
@@ -44,11 +44,11 @@ func encode(o any, zero map[string]bool) ([]byte, error) {
 	return e.out, e.err
 }
 
-// usual is about the size in bytes of what operators apply.
-const usual = 512
+// typicalSize is the approximate size in bytes of an applied object.
+const typicalSize = 512
 
-// elsewhere reports whether a field of the whole object is not for [encode] to write.
-func elsewhere(name string) bool {
+// encodedSeparately reports whether encode leaves out a top-level field.
+func encodedSeparately(name string) bool {
 	switch name {
 	case "apiVersion", "kind", "metadata", "status":
 		return true
@@ -57,44 +57,43 @@ func elsewhere(name string) bool {
 	}
 }
 
-// encodeUnstructured takes the fields as they are, because they were all set. Writing and reading them makes the
-// numbers of a Go literal what numbers in JSON are.
+// encodeUnstructured encodes all fields, because all of them are set. The round trip through JSON converts the numbers of a
+// Go literal to JSON numbers.
 func encodeUnstructured(u *unstructured.Unstructured) ([]byte, error) {
 	raw, err := json.Marshal(u.Object)
 	if err != nil {
 		return nil, fmt.Errorf("encoding an unstructured object: %w", err)
 	}
 	fields := decode(raw)
-	maps.DeleteFunc(fields, func(name string, _ any) bool { return elsewhere(name) })
+	maps.DeleteFunc(fields, func(name string, _ any) bool { return encodedSeparately(name) })
 	dropNulls(fields)
 	return json.Marshal(fields)
 }
 
-// decode reads what was encoded here, which is an object.
+// decode decodes an object that was encoded here.
 func decode(raw []byte) map[string]any {
 	fields := map[string]any{}
 	_ = utiljson.Unmarshal(raw, &fields)
 	return fields
 }
 
-// encoder carries the first error, so that the walk itself reads as a walk.
+// encoder encodes a Go value. It keeps the first error, so that its methods need no error results.
 type encoder struct {
-	out     []byte
-	zero    map[string]bool
-	written map[string]bool // those paths among zero that there are
-	paths   bool            // where a value is matters; to keep note of that is half of the work
-	err     error
+	out        []byte
+	zero       map[string]bool
+	written    map[string]bool // the paths in zero that exist
+	trackPaths bool            // paths are needed; tracking them takes half of the time
+	err        error
 }
 
-// value writes v and reports whether it is intended; if it is not, nothing is written. A value that is meant stays even if
-// it is zero.
+// value writes v if it is intended, and reports whether it did. A value with meant is written even if it is zero.
 func (e *encoder) value(v reflect.Value, path string, meant bool) bool {
 	if v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		return e.target(v, path)
 	}
 	zero := e.zero[path]
 	meant = meant || zero
-	if !meant && v.IsZero() && !e.zeroBelow(path) {
+	if !meant && v.IsZero() && !e.hasZeroBelow(path) {
 		return false
 	}
 	before := len(e.out)
@@ -114,12 +113,12 @@ func (e *encoder) value(v reflect.Value, path string, meant bool) bool {
 	return !drop
 }
 
-// target writes what a pointer points to, or what the zero value below it is meant to be.
+// target writes the target of a pointer, or the zero value below it if that is intended.
 func (e *encoder) target(v reflect.Value, path string) bool {
 	switch zero := e.zero[path]; {
 	case !v.IsNil():
 		return e.value(v.Elem(), path, true)
-	case v.Kind() == reflect.Pointer && (zero || e.zeroBelow(path)):
+	case v.Kind() == reflect.Pointer && (zero || e.hasZeroBelow(path)):
 		return e.value(reflect.Zero(v.Type().Elem()), path, zero)
 	default:
 		return false
@@ -141,8 +140,8 @@ func (e *encoder) write(v reflect.Value, path string) {
 	}
 }
 
-// zeroBelow reports whether the zero value of a field below this path is meant.
-func (e *encoder) zeroBelow(path string) bool {
+// hasZeroBelow reports whether the zero value of a field below this path is intended.
+func (e *encoder) hasZeroBelow(path string) bool {
 	for p := range e.zero {
 		if strings.HasPrefix(p, path+".") {
 			return true
@@ -180,7 +179,7 @@ func (e *encoder) text(s string) {
 	e.out = append(append(append(e.out, '"'), s...), '"')
 }
 
-// entry writes one of the entries that close ends, if its value is intended.
+// entry writes one entry, with a comma at its end, if its value is intended.
 func (e *encoder) entry(name string, v reflect.Value, path string, meant bool) {
 	before := len(e.out)
 	e.text(name)
@@ -192,7 +191,7 @@ func (e *encoder) entry(name string, v reflect.Value, path string, meant bool) {
 	e.out = append(e.out, ',')
 }
 
-// close ends a list of entries or items, each of which ends with a comma.
+// close ends a list of entries or items and removes the last comma.
 func (e *encoder) close(end byte) {
 	if last := len(e.out) - 1; e.out[last] == ',' {
 		e.out = e.out[:last]
@@ -204,8 +203,8 @@ func (e *encoder) structure(v reflect.Value, path string, skip func(string) bool
 	e.out = append(e.out, '{')
 	for _, f := range fieldsOf(v.Type()) {
 		fv, err := v.FieldByIndexErr(f.index)
-		if err != nil || skip != nil && skip(f.name) || !e.paths && fv.IsZero() {
-			continue // the error means that a pointer to an embedded struct is nil
+		if err != nil || skip != nil && skip(f.name) || !e.trackPaths && fv.IsZero() {
+			continue // the error means a nil pointer to an embedded struct
 		}
 		e.entry(f.name, fv, path, false)
 	}
@@ -239,7 +238,7 @@ func (e *encoder) list(v reflect.Value, path string) {
 	e.close(']')
 }
 
-// marshaled writes a type with a JSON form of its own, such as a quantity or a time.
+// marshaled writes a value of a type with its own JSON form, such as a quantity or a time.
 func (e *encoder) marshaled(v reflect.Value) {
 	p := reflect.New(v.Type())
 	p.Elem().Set(v)
@@ -258,7 +257,7 @@ func (e *encoder) fail(err error) {
 
 func (e *encoder) join(path, name string) string {
 	switch {
-	case !e.paths:
+	case !e.trackPaths:
 		return ""
 	case path == "" || name == "[]":
 		return path + name
@@ -284,7 +283,7 @@ func dropNulls(fields map[string]any) {
 	}
 }
 
-// field is a field of a struct, or of one that is embedded in it.
+// field is a field of a struct or of an embedded struct.
 type field struct {
 	index []int
 	name  string
@@ -298,7 +297,7 @@ var (
 
 func marshals(t reflect.Type) bool {
 	if known, ok := marshalTypes.Load(t); ok {
-		return known.(bool) //nolint:forcetypeassert // this function alone fills the map.
+		return known.(bool) //nolint:forcetypeassert // only this function fills the map.
 	}
 	is := slices.ContainsFunc([]reflect.Type{reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler]()},
 		reflect.PointerTo(t).Implements)
@@ -306,10 +305,10 @@ func marshals(t reflect.Type) bool {
 	return is
 }
 
-// fieldsOf returns the fields with a place in JSON. Of two with one name the one that is embedded less deeply counts.
+// fieldsOf returns the fields with a JSON name. Of two fields with one name the less deeply embedded one is used.
 func fieldsOf(t reflect.Type) []field {
 	if known, ok := structFields.Load(t); ok {
-		return known.([]field) //nolint:forcetypeassert // this function alone fills the map.
+		return known.([]field) //nolint:forcetypeassert // only this function fills the map.
 	}
 	var fields []field
 	for i := range t.NumField() {

@@ -19,12 +19,12 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// outer has the shapes that API types have.
+// outer has the shapes of fields in API types.
 type outer struct {
 	Inlined  `json:",inline"`
 	*Pointed `json:",inline"`
 
-	Text     string            `json:"text"` // no omitempty, as with many required fields
+	Text     string            `json:"text"` // no omitempty, like many required fields
 	Number   int32             `json:"number"`
 	Share    float64           `json:"share,omitempty"`
 	Flag     bool              `json:"flag"`
@@ -38,7 +38,7 @@ type outer struct {
 	Array    [2]uint8          `json:"array"`
 	Quantity resource.Quantity `json:"quantity"`
 	Port     intstr.IntOrString
-	Time     metav1.Time           `json:"time,omitempty"` //nolint:modernize // as types of Kubernetes have it
+	Time     metav1.Time           `json:"time,omitempty"` //nolint:modernize // as in types of Kubernetes
 	Span     metav1.Duration       `json:"span"`
 	Raw      *runtime.RawExtension `json:"raw,omitempty"`
 	Address  netip.Addr            `json:"address"`
@@ -72,32 +72,32 @@ func TestEncodeKeepsWhatWasSet(t *testing.T) {
 			"a zero value is not intended, with or without omitempty", outer{private: "x", Hidden: "x"}, map[string]any{},
 		},
 		"scalars": {
-			"what is not zero is intended",
+			"values other than zero are intended",
 			outer{Text: "a", Number: 1, Share: 0.5, Flag: true},
 			map[string]any{"text": "a", "number": int64(1), "share": 0.5, "flag": true},
 		},
 		"pointers": {
-			"what a pointer points to is intended, zero or not",
+			"the target of a pointer is intended, zero or not",
 			outer{Pointer: new(int32(0)), Nested: &embedded{}},
 			map[string]any{"pointer": int64(0), "nested": map[string]any{}},
 		},
 		"structs": {
-			"a struct with nothing set is not intended, and one with something is",
+			"a struct is intended if one of its fields is set",
 			outer{Struct: embedded{Inner: "x"}},
 			map[string]any{"struct": map[string]any{"inner": "x"}},
 		},
 		"embedded": {
-			"fields of embedded structs stand in the struct itself",
+			"fields of embedded structs are fields of the outer struct",
 			outer{Inlined: Inlined{Near: "x"}, Pointed: &Pointed{Far: "y"}},
 			map[string]any{"near": "x", "far": "y"},
 		},
 		"shadowed": {
-			"of two fields of one name the outer one counts",
+			"the outer one of two fields with one name is used",
 			outer{Inlined: Inlined{Near: "x", Text: "y"}, Text: "z"},
 			map[string]any{"near": "x", "text": "z"},
 		},
 		"text": {
-			"any text is written so that it can be read",
+			"any text is valid JSON",
 			outer{Text: "a\"b\\c\nd\u2028é", Names: []string{"\x00"}},
 			map[string]any{"text": "a\"b\\c\nd\u2028é", "names": []any{"\x00"}},
 		},
@@ -107,12 +107,12 @@ func TestEncodeKeepsWhatWasSet(t *testing.T) {
 			map[string]any{"map": map[string]any{"a": "", "b": "x"}},
 		},
 		"empty containers": {
-			"a map or list that is empty but not nil says no more than nil",
+			"an empty map or list counts as nil",
 			outer{Map: map[string]string{}, Names: []string{}, Bytes: []byte{}},
 			map[string]any{},
 		},
 		"lists": {
-			"every item of a list is intended, and in it what was set",
+			"every item of a list is intended, with its set fields",
 			outer{List: []embedded{{}, {Inner: "x"}}, Names: []string{"", "b"}},
 			map[string]any{
 				"list":  []any{map[string]any{}, map[string]any{"inner": "x"}},
@@ -124,7 +124,7 @@ func TestEncodeKeepsWhatWasSet(t *testing.T) {
 			outer{Bytes: []byte("hi"), Array: [2]uint8{1, 2}},
 			map[string]any{"bytes": "aGk=", "array": []any{int64(1), int64(2)}},
 		},
-		"types with a form of their own": {
+		"types with their own JSON form": {
 			"quantities are canonical, ports are numbers or names",
 			outer{
 				Quantity: resource.MustParse("0.5"), Port: intstr.FromString("http"),
@@ -138,7 +138,7 @@ func TestEncodeKeepsWhatWasSet(t *testing.T) {
 			},
 		},
 		"zero port": {
-			"the zero value of a type with a form of its own is not set either", outer{Port: intstr.FromInt32(0)}, map[string]any{},
+			"the zero value of a type with its own JSON form is not set", outer{Port: intstr.FromInt32(0)}, map[string]any{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,16 +154,16 @@ func TestEncodeKeepsWhatWasSet(t *testing.T) {
 	}
 }
 
-func TestZeroIsMeant(t *testing.T) {
+func TestZeroIsIntended(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		reason string
 		path   string
 		want   any // below spec
 	}{
-		"value":          {"a field that is no pointer", "spec.paused", nested(false, "paused")},
+		"value":          {"a field without a pointer", "spec.paused", nested(false, "paused")},
 		"nil pointer":    {"a pointer that is not set", "spec.replicas", nested(int64(0), "replicas")},
-		"below a struct": {"the structs around it are made", "spec.strategy.type", nested("", "strategy", "type")},
+		"below a struct": {"the structs around it are created", "spec.strategy.type", nested("", "strategy", "type")},
 		"below a pointer": {
 			"the pointers around it too", "spec.selector.matchLabels", nested(map[string]any{}, "selector", "matchLabels"),
 		},
@@ -200,7 +200,7 @@ func TestZeroIsMeant(t *testing.T) {
 	}
 }
 
-// decoded reads what is encoded.
+// decoded encodes an object and decodes the result.
 func decoded(o any, zero map[string]bool) (map[string]any, error) {
 	raw, err := encode(o, zero)
 	if err != nil {
@@ -210,7 +210,7 @@ func decoded(o any, zero map[string]bool) (map[string]any, error) {
 	return fields, utiljson.Unmarshal(raw, &fields)
 }
 
-// nested puts a value below these names.
+// nested returns a value below these names.
 func nested(v any, names ...string) any {
 	for _, name := range slices.Backward(names) {
 		v = map[string]any{name: v}
@@ -241,7 +241,7 @@ func TestEncodeUnstructured(t *testing.T) {
 	}
 }
 
-func TestEncodeRefusesWhatHasNoForm(t *testing.T) {
+func TestEncodeRejectsValuesWithoutJSONForm(t *testing.T) {
 	t.Parallel()
 	type bad struct {
 		Channel chan int       `json:"channel,omitempty"`
@@ -262,7 +262,7 @@ func TestEncodeRefusesWhatHasNoForm(t *testing.T) {
 	}
 }
 
-// FuzzEncode holds the walk over Go values against the encoding of the whole object: what is intended is a part of it.
+// FuzzEncode checks that the intent is a part of the JSON form of the whole object.
 func FuzzEncode(f *testing.F) {
 	f.Add("name", "image", int32(1), true)
 	f.Add("", "", int32(0), false)
@@ -285,7 +285,7 @@ func FuzzEncode(f *testing.F) {
 			t.Fatal(err)
 		}
 		if !within(got, whole) {
-			t.Errorf("intent %v is no part of %v", got, whole)
+			t.Errorf("intent %v is not a part of %v", got, whole)
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/apply"
 )
 
-// What a field says is decided by whether it was set. Zero values without a pointer are left to the server's defaults.
+// Only fields that are set are intended. Zero values without a pointer are left to the server's defaults.
 func ExampleNewIntent() {
 	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
@@ -39,7 +39,7 @@ func ExampleNewIntent() {
 	// reading the intent of Deployment "web": zero value of field "spec.pause": *v1.Deployment has no such field
 }
 
-// A reconciler of controller-runtime brings its child about with one call, which costs no request if nothing differs.
+// A reconciler of controller-runtime creates or updates its child with one call. It makes no request if nothing differs.
 func ExampleManager_Apply() {
 	ctx, owner := context.Background(), apply.NewManager("shop-operator")
 	c, shop := server()
@@ -57,7 +57,7 @@ func ExampleManager_Apply() {
 	// updated <nil>
 }
 
-// server is a stand-in for an API server, with the object that the example is about.
+// server returns a fake API server with the object of the example.
 func server() (client.Client, *corev1.ConfigMap) {
 	shop := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "shop", UID: "1d"}}
 	shop.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// Finalizers are sent and required, and are no part of what tells one intent from another.
+// TestWithFinalizer checks that finalizers are sent and required, and are not part of the digest.
 func TestWithFinalizer(t *testing.T) {
 	t.Parallel()
 	intent := func(opts ...Option) *Intent {
@@ -46,13 +46,13 @@ func TestWithFinalizer(t *testing.T) {
 			t.Errorf("in an update (-want +got):\n%s", diff)
 		}
 	}
-	owner := NewManager("me")
-	owner.MarkConverged(with, live)
-	if owner.Converged(with, live) || !owner.Converged(without, live) {
+	manager := NewManager("me")
+	manager.MarkConverged(with, live)
+	if manager.Converged(with, live) || !manager.Converged(without, live) {
 		t.Error("an object is converged with a finalizer missing, or not although none is")
 	}
 	live.Finalizers = append(live.Finalizers, "example.com/x")
-	if !owner.Converged(with, live) || !owner.Converged(without, live) {
+	if !manager.Converged(with, live) || !manager.Converged(without, live) {
 		t.Error("an object with the finalizer is not converged")
 	}
 }

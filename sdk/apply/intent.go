@@ -18,31 +18,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// DigestAnnotation holds, on every applied object, the digest of the intent that was applied last.
+// DigestAnnotation holds, on every applied object, the digest of the last applied intent.
 const DigestAnnotation = "homeostat.dev/applied"
 
-// Intent is what one manager wants of one object: the fields it cares about and nothing else.
-// It is immutable and safe for concurrent use.
+// Intent is the set of fields that one field manager wants on one object. It is immutable and safe for concurrent use.
 type Intent struct {
 	// GVK and Key identify the object.
 	GVK schema.GroupVersionKind
 	Key types.NamespacedName
 
-	owner  types.UID // "" if there is none
-	marked bool      // the owner is named by marks and not by a controller reference
+	owner   types.UID // "" if there is none
+	labeled bool      // the owner is in the owner label, not in a controller reference
 
-	meta     metadata // without what names an instance (uid, resourceVersion), with the digest annotation
-	rest     []byte   // what is intended beside metadata, as a JSON object
-	digest   string
-	disowned []fieldPath // which metadata and rest have nevertheless: for the creation
+	meta      metadata // without uid and resourceVersion, with the digest annotation
+	rest      []byte   // the intended fields except metadata, as a JSON object
+	digest    string
+	unmanaged []fieldPath // fields that are sent for the creation only; metadata and rest contain them
 
-	finalizers []string // to keep, without those among the metadata
-	exact      []string // fields that are ours whole
+	finalizers []string // finalizers to keep, except those in the metadata
+	exclusive  []string // names of exclusive maps
 
-	fill func() (client.Object, error) // makes what is sent in the place of rest; nil if rest is
+	content func() (client.Object, error) // returns the object to send in place of rest; nil if rest is sent
 }
 
-// metadata is what an intent can say of the metadata of an object, and of which instance it says it.
+// metadata is the part of the metadata that an intent can have, and the identity of the instance.
 type metadata struct {
 	Name            string                  `json:"name,omitempty"`
 	Namespace       string                  `json:"namespace,omitempty"`
@@ -54,24 +53,24 @@ type metadata struct {
 	Finalizers      []string                `json:"finalizers,omitempty"`
 }
 
-// Option refines how an [Intent] is read from a Go object.
+// Option configures how an [Intent] is read from a Go object.
 type Option func(*options)
 
 type options struct {
-	zero   map[string]bool
-	disown []string
-	owner  client.Object // the controller
-	marks  *mark
-	labels map[string]string
+	zero       map[string]bool
+	unmanaged  []string
+	owner      client.Object // the controller
+	ownerLabel *labelOwner
+	labels     map[string]string
 
 	finalizers []string
-	exact      []string
-	fill       func() (client.Object, error)
+	exclusive  []string
+	content    func() (client.Object, error)
 }
 
-// Zero states that the zero value of the field at that path, for example "spec.paused", is meant if it is not set.
-// Without it a zero value that is not behind a pointer, and a nil pointer, mean "not set". Paths are JSON field names
-// joined by dots, below no list; a path that the object's type does not have is an error of [NewIntent].
+// Zero makes the zero value of the field at that path, for example "spec.paused", intended even if the field is not set.
+// Without it a zero value without a pointer, and a nil pointer, mean "not set". Paths are JSON field names joined by dots,
+// outside of lists. A path that the type of the object does not have is an error of [NewIntent].
 func Zero(path string) Option {
 	return func(o *options) {
 		if o.zero == nil {
@@ -81,36 +80,35 @@ func Zero(path string) Option {
 	}
 }
 
-// Unmanaged leaves the field at that path, for example "spec.replicas", to others: its value is used to create the object
-// and never enforced afterwards. Paths are JSON field names joined by dots, below no list.
+// Unmanaged leaves the field at that path, for example "spec.replicas", to other field managers: its value is used for the
+// creation and never enforced afterwards. Paths are JSON field names joined by dots, outside of lists.
 func Unmanaged(path string) Option {
-	return func(o *options) { o.disown = append(o.disown, path) }
+	return func(o *options) { o.unmanaged = append(o.unmanaged, path) }
 }
 
-// ContentFrom makes the desired object stand for the one that fill returns, which is what is sent: so nothing that is large or
-// secret need be at hand to tell that there is nothing to do. Both must have the same fields, and the stand-in another value
-// where the other has one, for instance its digest. Only the metadata of the stand-in counts. Fill is called once for each
-// request that writes the object; its errors are returned as they are. Values of the object are never compared with those of
-// the stand-in if the object that is observed has metadata alone, which is how to use this.
+// ContentFrom replaces the desired object by the result of fill when it is sent. Large or secret content is then not needed
+// to find that the object is converged. Both objects must have the same fields. The desired object has a digest or another
+// distinct value where the content has one; its metadata is the one that is sent. fill is called once for each request that
+// writes the object; its errors are returned unchanged. Use it with live objects of metadata alone: then values of the live
+// object are never compared with those of the desired object.
 func ContentFrom(fill func() (client.Object, error)) Option {
-	return func(o *options) { o.fill = fill }
+	return func(o *options) { o.content = fill }
 }
 
-// ExclusiveMaps makes maps at the top of the object, for example "data", ours whole: an entry that is not intended and that others
-// own is removed. To notice it the object must carry what [TrimManagedFields] keeps with the same names.
+// ExclusiveMaps makes maps at the top of the object, for example "data", exclusive: entries that are not intended and belong
+// to other managers are removed. Their detection needs the managedFields that [TrimManagedFields] keeps for the same names.
 func ExclusiveMaps(fields ...string) Option {
-	return func(o *options) { o.exact = append(o.exact, fields...) }
+	return func(o *options) { o.exclusive = append(o.exclusive, fields...) }
 }
 
-// NewIntent reads the intent from a desired object. A field is intended if and only if it was set:
-//   - the zero value of a field is not intended, whatever its JSON tag says ([Zero] makes it so);
-//   - what a non-nil pointer points to is intended, even if it is zero (replicas: 0, emptyDir: {});
+// NewIntent reads the intent from a desired object. A field is intended if and only if it is set:
+//   - the zero value of a field is not intended, independent of its JSON tag ([Zero] makes it intended);
+//   - the target of a non-nil pointer is intended, even if it is zero (replicas: 0, emptyDir: {});
 //   - every entry of a map and every item of a list is intended;
 //   - status and the server's own metadata are never intended.
 //
-// Secret.stringData is folded into data, as the API server does. The scheme is needed for the kinds of the object and its
-// owner. Errors are those of an unregistered kind, of a value that cannot be written as JSON and of a path that does not
-// exist.
+// Secret.stringData is merged into data, as in the API server. The scheme must have the kinds of the object and its owner.
+// Errors are an unregistered kind, a value without a JSON form and a path that does not exist.
 func NewIntent(desired client.Object, scheme *runtime.Scheme, opts ...Option) (*Intent, error) {
 	var o options
 	for _, opt := range opts {
@@ -124,17 +122,19 @@ func NewIntent(desired client.Object, scheme *runtime.Scheme, opts ...Option) (*
 	if err != nil {
 		return nil, err
 	}
-	i.finalizers, i.exact, i.fill = o.finalizers, o.exact, o.fill
-	if err := o.stamp(i, scheme); err != nil {
+	i.finalizers = o.finalizers
+	i.exclusive = o.exclusive
+	i.content = o.content
+	if err := o.addOwnerMetadata(i, scheme); err != nil {
 		return nil, fmt.Errorf("reading the intent of %s: %w", i, err)
 	}
-	for _, path := range o.disown {
-		i.disowned = append(i.disowned, strings.Split(path, "."))
+	for _, path := range o.unmanaged {
+		i.unmanaged = append(i.unmanaged, strings.Split(path, "."))
 	}
-	return i, i.seal()
+	return i, i.computeDigest()
 }
 
-// read takes in what an object says, without what the server writes into its metadata.
+// read returns the intent of an object, without the metadata that the server writes.
 func read(o client.Object, gvk schema.GroupVersionKind, zero map[string]bool) (*Intent, error) {
 	i := &Intent{GVK: gvk, Key: client.ObjectKeyFromObject(o), meta: metadata{
 		Name: o.GetName(), Namespace: o.GetNamespace(),
@@ -151,38 +151,38 @@ func read(o client.Object, gvk schema.GroupVersionKind, zero map[string]bool) (*
 	return i, nil
 }
 
-// seal computes the digest and writes it into the annotation that carries it.
-func (i *Intent) seal() error {
+// computeDigest computes the digest and sets its annotation.
+func (i *Intent) computeDigest() error {
 	raw, err := i.body(i.meta, nil)
 	if err != nil {
 		return err
 	}
 	sum := sha256.Sum256(raw)
 	i.digest = hex.EncodeToString(sum[:8])
-	with(&i.meta.Annotations, DigestAnnotation, i.digest)
+	setEntry(&i.meta.Annotations, DigestAnnotation, i.digest)
 	return nil
 }
 
-// with adds an entry to a map, which is made if it is nil.
-func with(m *map[string]string, key, value string) {
+// setEntry sets an entry of a map, which is created if it is nil.
+func setEntry(m *map[string]string, key, value string) {
 	if *m == nil {
 		*m = map[string]string{}
 	}
 	(*m)[key] = value
 }
 
-// Digest identifies the intent: equal intents have equal digests. Disowned fields and the finalizers of [WithFinalizer]
-// are not part of it.
+// Digest returns the digest of the intent: equal intents have equal digests. Unmanaged fields and the finalizers of
+// [WithFinalizer] are not part of it.
 func (i *Intent) Digest() string { return i.digest }
 
 // Fields returns the intended fields as JSON values, without the finalizers of [WithFinalizer].
 func (i *Intent) Fields() map[string]any { return i.fields(i.meta, nil) }
 
-// String names the object as "Kind namespace/name".
+// String returns the object's identity as "Kind namespace/name".
 func (i *Intent) String() string { return i.GVK.Kind + " " + strings.TrimPrefix(i.Key.String(), "/") }
 
-// guarded returns the metadata together with the finalizers to keep.
-func (i *Intent) guarded() metadata {
+// withFinalizers returns the metadata with the finalizers to keep.
+func (i *Intent) withFinalizers() metadata {
 	m := i.meta
 	for _, name := range i.finalizers {
 		if !slices.Contains(m.Finalizers, name) {
@@ -192,15 +192,15 @@ func (i *Intent) guarded() metadata {
 	return m
 }
 
-// whole returns what is intended as JSON, with this metadata.
-func (i *Intent) whole(m metadata) ([]byte, error) { return i.compose(m, i.rest) }
+// bodyWithUnmanaged returns all fields of the intent as JSON, with this metadata.
+func (i *Intent) bodyWithUnmanaged(m metadata) ([]byte, error) { return i.compose(m, i.rest) }
 
-// filled returns what is sent as JSON, with this metadata.
-func (i *Intent) filled(m metadata) ([]byte, error) {
-	if i.fill == nil {
-		return i.whole(m)
+// contentBody returns the object to send as JSON, with this metadata.
+func (i *Intent) contentBody(m metadata) ([]byte, error) {
+	if i.content == nil {
+		return i.bodyWithUnmanaged(m)
 	}
-	o, err := i.fill()
+	o, err := i.content()
 	if err != nil {
 		return nil, err
 	}
@@ -211,12 +211,12 @@ func (i *Intent) filled(m metadata) ([]byte, error) {
 	return i.compose(m, rest)
 }
 
-// Sent returns what an apply would send, as JSON values: the fields of the intent or, with [ContentFrom], of what it stands for.
+// Sent returns the fields that an apply would send, as JSON values: those of the intent, or of the result of [ContentFrom].
 func (i *Intent) Sent() (map[string]any, error) {
-	if i.fill == nil {
+	if i.content == nil {
 		return i.Fields(), nil
 	}
-	raw, err := i.filled(i.meta)
+	raw, err := i.contentBody(i.meta)
 	return decode(raw), err
 }
 
@@ -226,7 +226,7 @@ func (i *Intent) compose(m metadata, rest []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the intent of %s: %w", i, err)
 	}
-	const head = 128 // bytes for what comes before metadata
+	const head = 128 // bytes before metadata
 	body := make([]byte, 0, head+len(raw)+len(rest))
 	body = fmt.Appendf(body, `{"apiVersion":%q,"kind":%q,"metadata":%s`, version, kind, raw)
 	if len(rest) > len("{}") {
@@ -235,11 +235,11 @@ func (i *Intent) compose(m metadata, rest []byte) ([]byte, error) {
 	return append(body, rest[1:]...), nil
 }
 
-// fields returns what is intended with this metadata, and of the disowned fields those that are given, by their path.
+// fields returns the intended fields with this metadata, and the unmanaged fields in given, by their path.
 func (i *Intent) fields(m metadata, given map[string]any) map[string]any {
-	raw, _ := i.whole(m) // it could be encoded when the intent was made
+	raw, _ := i.bodyWithUnmanaged(m) // it was encoded when the intent was made
 	fields := decode(raw)
-	for _, p := range i.disowned {
+	for _, p := range i.unmanaged {
 		p.remove(fields)
 		if v, ok := given[p.String()]; ok {
 			p.set(fields, v)
@@ -248,38 +248,38 @@ func (i *Intent) fields(m metadata, given map[string]any) map[string]any {
 	return fields
 }
 
-// body returns the same as JSON.
+// body returns the result of fields as JSON.
 func (i *Intent) body(m metadata, given map[string]any) ([]byte, error) {
-	if len(i.disowned) == 0 {
-		return i.whole(m)
+	if len(i.unmanaged) == 0 {
+		return i.bodyWithUnmanaged(m)
 	}
 	return json.Marshal(i.fields(m, given))
 }
 
-// createOnly is a resourceVersion that no stored object has: an apply with it creates the object or conflicts.
+// createOnly is a resourceVersion that no stored object has: an apply with it creates the object or fails with a conflict.
 const createOnly = "1"
 
 // forCreation returns the body of an apply that creates the object and fails with a conflict if it exists.
 func (i *Intent) forCreation() ([]byte, error) {
-	m := i.guarded()
+	m := i.withFinalizers()
 	m.ResourceVersion = createOnly
-	return i.filled(m)
+	return i.contentBody(m)
 }
 
-// forUpdate returns the body of an apply onto exactly this live object. A disowned field that we still own, because we
-// set it at creation and nobody took it over, keeps its present value: dropping it would reset it. The value is present
-// in this very version only, so that the apply fails with a conflict if somebody takes the field over meanwhile.
+// forUpdate returns the body of an apply to exactly this live object. An unmanaged field that we still own, because no other
+// manager has set it since the creation, keeps its present value: leaving it out would reset it. The value belongs to this
+// very version, so the apply fails with a conflict if another manager sets the field meanwhile.
 func (i *Intent) forUpdate(live client.Object, owned FieldSet) ([]byte, error) {
-	m, kept := i.guarded(), map[string]any{}
+	m, kept := i.withFinalizers(), map[string]any{}
 	m.UID = live.GetUID()
-	if i.CheckOwnership(live) != nil { // whoever decided to take it over looked at this version
+	if i.CheckOwnership(live) != nil { // the adoption was decided for this version
 		m.ResourceVersion = live.GetResourceVersion()
 	}
-	if i.fill != nil {
-		return i.filled(m)
+	if i.content != nil {
+		return i.contentBody(m)
 	}
-	for _, p := range i.disowned {
-		if !owned.has(p) {
+	for _, p := range i.unmanaged {
+		if !owned.hasField(p) {
 			continue
 		}
 		now, err := present(live)
@@ -294,7 +294,7 @@ func (i *Intent) forUpdate(live client.Object, owned FieldSet) ([]byte, error) {
 	return i.body(m, kept)
 }
 
-// present returns what an object says as JSON values, without its status and what the server writes into its metadata.
+// present returns the fields of an object as JSON values, without its status and the metadata that the server writes.
 func present(o client.Object) (map[string]any, error) {
 	i, err := read(o, o.GetObjectKind().GroupVersionKind(), nil)
 	if err != nil {

@@ -11,14 +11,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What is sent has the same fields whether an intent is created or enforced, but for those that are left to others.
-func TestDisownedFieldIsSentOnce(t *testing.T) {
+// TestUnmanagedFieldIsSentOnce checks that creations and updates send the same fields, except for unmanaged ones.
+func TestUnmanagedFieldIsSentOnce(t *testing.T) {
 	t.Parallel()
 	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"tier": "front"}}}
-	web.Spec.Replicas, web.Spec.MinReadySeconds = new(int32(2)), 5
+	web.Spec.Replicas = new(int32(2))
+	web.Spec.MinReadySeconds = 5
 	i := intentOf(t, web, Unmanaged("spec.replicas"), Unmanaged("metadata.labels.tier"), WithLabel("by", "us"))
 	live := web.DeepCopy()
-	live.UID, live.ResourceVersion, live.Spec.Replicas = "u", "7", new(int32(9))
+	live.UID = "u"
+	live.ResourceVersion = "7"
+	live.Spec.Replicas = new(int32(9))
 	for name, c := range map[string]struct {
 		body func() ([]byte, error)
 		want map[string]any
@@ -31,7 +34,7 @@ func TestDisownedFieldIsSentOnce(t *testing.T) {
 			"metadata": map[string]any{"uid": "u", "labels": map[string]any{"by": "us"}},
 			"spec":     map[string]any{"minReadySeconds": int64(5)},
 		}},
-		"update of a field that is ours still": {func() ([]byte, error) {
+		"update of an unmanaged field that is still ours": {func() ([]byte, error) {
 			return i.forUpdate(live, FieldSet{raw: `{"f:spec":{"f:replicas":{}}}`})
 		}, map[string]any{
 			"metadata": map[string]any{"uid": "u", "resourceVersion": "7", "labels": map[string]any{"by": "us"}},
@@ -51,8 +54,8 @@ func TestDisownedFieldIsSentOnce(t *testing.T) {
 	}
 }
 
-// An intent tells of metadata alone if there is nothing else, and does not change with the object that it was made of.
-func TestIntentKeepsWhatItWas(t *testing.T) {
+// TestIntentIsIndependent checks that an intent does not change with the object that it was made of.
+func TestIntentIsIndependent(t *testing.T) {
 	t.Parallel()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
 		Name: "a", Labels: map[string]string{"k": "v"}, UID: "of the server", ResourceVersion: "3", Generation: 2,

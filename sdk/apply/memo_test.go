@@ -14,9 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// What an Owner remembers of objects that are gone must not add up, and nobody tells it which are. What is looked at now and
-// then is not forgotten.
-func TestOwnerForgetsWhatNobodyAsksAbout(t *testing.T) {
+// TestUnusedMemosExpire checks that memos of deleted objects are dropped, and those in use are kept.
+func TestUnusedMemosExpire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		i, err := NewIntent(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, scheme.Scheme)
@@ -28,19 +27,19 @@ func TestOwnerForgetsWhatNobodyAsksAbout(t *testing.T) {
 				UID: uid, Annotations: map[string]string{DigestAnnotation: i.Digest()},
 			}}
 		}
-		owner := NewManager("us")
-		owner.MarkConverged(i, stored("used"))
-		owner.MarkConverged(i, stored("gone"))
+		manager := NewManager("us")
+		manager.MarkConverged(i, stored("used"))
+		manager.MarkConverged(i, stored("gone"))
 		for range 4 {
-			time.Sleep(memoLimit / 3) //nolint:forbidigo // in the bubble's own time
-			if !owner.Converged(i, stored("used")) {
-				t.Error("what is in use is forgotten")
+			time.Sleep(memoTTL / 3) //nolint:forbidigo // fake time of synctest
+			if !manager.Converged(i, stored("used")) {
+				t.Error("a memo in use was dropped")
 			}
 		}
-		owner.MarkConverged(i, stored("new"))
-		got := slices.Sorted(maps.Keys(owner.memos))
+		manager.MarkConverged(i, stored("new"))
+		got := slices.Sorted(maps.Keys(manager.memos))
 		if diff := cmp.Diff([]types.UID{"new", "used"}, got); diff != "" {
-			t.Errorf("what is remembered (-want +got):\n%s", diff)
+			t.Errorf("memos (-want +got):\n%s", diff)
 		}
 	})
 }

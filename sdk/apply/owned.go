@@ -10,12 +10,12 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// FieldSet is the set of fields that one manager owns of one object, as the API server recorded it.
+// FieldSet is the set of fields that one manager owns of one object, as recorded by the API server.
 type FieldSet struct {
 	raw string // FieldsV1, "" if the manager owns nothing
 }
 
-// OwnedFields returns what the manager owns of the object through server-side apply.
+// OwnedFields returns the fields of the object that the manager owns through server-side apply.
 func OwnedFields(o metav1.Object, manager string) FieldSet {
 	for _, entry := range o.GetManagedFields() {
 		if isOwn(entry, manager) {
@@ -25,9 +25,9 @@ func OwnedFields(o metav1.Object, manager string) FieldSet {
 	return FieldSet{}
 }
 
-// TrimManagedFields returns a transform for an informer that drops metadata.managedFields except for the manager's own entry,
-// which is what [Manager.Converged] needs. The rest is most of the size of a small object. Of other managers' entries those
-// stay that have one of the exact fields (see [ExclusiveMaps]).
+// TrimManagedFields returns a transform for an informer that drops metadata.managedFields except the manager's own entry,
+// which [Manager.Converged] needs. The other entries are most of the size of a small object. Entries of other managers are
+// kept if they have a field in one of the exclusive maps (see [ExclusiveMaps]).
 func TrimManagedFields(manager string, exact ...string) cache.TransformFunc {
 	return func(x any) (any, error) {
 		o, ok := x.(metav1.Object)
@@ -38,8 +38,10 @@ func TrimManagedFields(manager string, exact ...string) cache.TransformFunc {
 		for _, entry := range o.GetManagedFields() {
 			switch {
 			case isOwn(entry, manager):
-				entry.Manager, entry.FieldsType = manager, "FieldsV1" // shared strings instead of one copy an object
-			case !touches(entry, exact):
+				// shared strings instead of one copy per object
+				entry.Manager = manager
+				entry.FieldsType = "FieldsV1"
+			case !ownsAnyOf(entry, exact):
 				continue
 			}
 			entry.Time = nil
@@ -50,31 +52,32 @@ func TrimManagedFields(manager string, exact ...string) cache.TransformFunc {
 	}
 }
 
-// touches reports whether an entry says that its manager owns something in one of the fields at the top of the object.
-func touches(entry metav1.ManagedFieldsEntry, fields []string) bool {
+// ownsAnyOf reports whether the manager of an entry owns a field below one of these top-level fields.
+func ownsAnyOf(entry metav1.ManagedFieldsEntry, fields []string) bool {
 	return entry.FieldsV1 != nil && slices.ContainsFunc(fields, func(name string) bool {
 		return strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+name+`":`)
 	})
 }
 
-// strays returns what others own in the exact fields and is not intended, as paths of two names.
-func (i *Intent) strays(live metav1.Object, manager string) []fieldPath {
-	if len(i.exact) == 0 {
+// foreignKeys returns the entries of exclusive maps that other managers own and that are not intended, as paths of two
+// names.
+func (i *Intent) foreignKeys(live metav1.Object, manager string) []fieldPath {
+	if len(i.exclusive) == 0 {
 		return nil
 	}
 	var fields map[string]any
 	var found []fieldPath
 	for _, entry := range live.GetManagedFields() {
-		if isOwn(entry, manager) || !touches(entry, i.exact) {
+		if isOwn(entry, manager) || !ownsAnyOf(entry, i.exclusive) {
 			continue
 		}
 		if fields == nil {
 			fields = i.Fields()
 		}
 		theirs := FieldSet{raw: entry.FieldsV1.GetRawString()}
-		for _, name := range i.exact {
+		for _, name := range i.exclusive {
 			intended, _ := fields[name].(map[string]any)
-			for _, key := range theirs.entries(name) {
+			for _, key := range theirs.keysOf(name) {
 				if _, ok := intended[key]; !ok {
 					found = append(found, fieldPath{name, key})
 				}
@@ -84,9 +87,9 @@ func (i *Intent) strays(live metav1.Object, manager string) []fieldPath {
 	return found
 }
 
-// entries returns the keys that are owned of the map in a field at the top.
-func (w FieldSet) entries(field string) []string {
-	set, ok := w.set()
+// keysOf returns the owned keys of the map in a top-level field.
+func (s FieldSet) keysOf(field string) []string {
+	set, ok := s.set()
 	if !ok {
 		return nil
 	}
@@ -99,15 +102,15 @@ func (w FieldSet) entries(field string) []string {
 	return keys
 }
 
-// evidence is what the server recorded that [Manager.Converged] judges an object by.
-func (i *Intent) evidence(live metav1.Object, manager string) string {
+// ownershipRecord returns the managedFields entries that [Manager.Converged] depends on.
+func (i *Intent) ownershipRecord(live metav1.Object, manager string) string {
 	own := OwnedFields(live, manager).raw
-	if len(i.exact) == 0 {
+	if len(i.exclusive) == 0 {
 		return own
 	}
 	all := []string{own}
 	for _, entry := range live.GetManagedFields() {
-		if !isOwn(entry, manager) && touches(entry, i.exact) {
+		if !isOwn(entry, manager) && ownsAnyOf(entry, i.exclusive) {
 			all = append(all, entry.FieldsV1.GetRawString())
 		}
 	}
@@ -119,8 +122,8 @@ func isOwn(entry metav1.ManagedFieldsEntry, manager string) bool {
 		entry.Subresource == "" && entry.FieldsV1 != nil
 }
 
-func (w FieldSet) has(p fieldPath) bool {
-	set, ok := w.set()
+func (s FieldSet) hasField(p fieldPath) bool {
+	set, ok := s.set()
 	if !ok {
 		return false
 	}
@@ -134,18 +137,18 @@ func (w FieldSet) has(p fieldPath) bool {
 	return false
 }
 
-func (w FieldSet) set() (*fieldpath.Set, bool) {
-	if w.raw == "" {
+func (s FieldSet) set() (*fieldpath.Set, bool) {
+	if s.raw == "" {
 		return nil, false
 	}
 	set := &fieldpath.Set{}
-	if err := set.FromJSON(strings.NewReader(w.raw)); err != nil {
+	if err := set.FromJSON(strings.NewReader(s.raw)); err != nil {
 		return nil, false
 	}
 	return set, true
 }
 
-// elementOf finds the path element by which the server knows a list item, among those that may be it.
+// elementOf returns the path element of a list item in the server's record, among the elements that may accepts.
 func elementOf(
 	item any, index int, set *fieldpath.Set, may func(fieldpath.PathElement) bool,
 ) (found fieldpath.PathElement, ok bool) {
@@ -182,7 +185,7 @@ func identifies(pe fieldpath.PathElement, item any, index int) bool {
 	}
 }
 
-// hasKeys reports whether an item has all fields of the key by which the server knows it.
+// hasKeys reports whether an item has all fields of its key in the server's record.
 func hasKeys(item any, pe fieldpath.PathElement) bool {
 	if pe.Key == nil {
 		return true
@@ -196,8 +199,8 @@ func hasChild(set *fieldpath.Set, pe fieldpath.PathElement) bool {
 	return ok
 }
 
-// ConflictingManagers names the other managers that own a field of the intent which the manager itself does not own any more. The
-// object must carry all its managedFields.
+// ConflictingManagers returns the names of the other managers that own a field of the intent that the manager does not own
+// any more. The object must have all its managedFields.
 func (i *Intent) ConflictingManagers(live metav1.Object, manager string) []string {
 	ours, ok := OwnedFields(live, manager).set()
 	if !ok {
@@ -210,7 +213,7 @@ func (i *Intent) ConflictingManagers(live metav1.Object, manager string) []strin
 			continue
 		}
 		theirs, ok := FieldSet{raw: entry.FieldsV1.GetRawString()}.set()
-		if ok && takes(fields, ours, theirs) && !slices.Contains(names, entry.Manager) {
+		if ok && ownsLeaf(fields, ours, theirs) && !slices.Contains(names, entry.Manager) {
 			names = append(names, entry.Manager)
 		}
 	}
@@ -218,14 +221,14 @@ func (i *Intent) ConflictingManagers(live metav1.Object, manager string) []strin
 	return names
 }
 
-// takes reports whether theirs contains a leaf of the value that ours does not.
-func takes(v any, ours, theirs *fieldpath.Set) bool {
+// ownsLeaf reports whether theirs contains a leaf of the value that ours does not.
+func ownsLeaf(v any, ours, theirs *fieldpath.Set) bool {
 	visit := func(pe fieldpath.PathElement, x any) bool {
 		below, ok := theirs.Children.Get(pe)
 		if !ok || below.Empty() {
 			return theirs.Members.Has(pe) && !ours.Members.Has(pe)
 		}
-		return takes(x, ours.WithPrefix(pe), below)
+		return ownsLeaf(x, ours.WithPrefix(pe), below)
 	}
 	switch v := v.(type) {
 	case map[string]any:
@@ -245,4 +248,4 @@ func takes(v any, ours, theirs *fieldpath.Set) bool {
 }
 
 // String returns the server's record, in the format of metadata.managedFields.
-func (w FieldSet) String() string { return w.raw }
+func (s FieldSet) String() string { return s.raw }

@@ -10,14 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// ControlledBy makes the owner the controller of the object: garbage collection removes the object with its owner, and the
-// object is written only if this owner controls it already or it does not exist. The owner must live in the object's
-// namespace or have none, and its kind must be in the scheme unless it is unstructured.
+// ControlledBy makes the owner the controller of the object: garbage collection deletes the object with its owner, and the
+// object is written only if this owner already controls it or it does not exist. The owner must be in the object's namespace
+// or cluster-scoped. Its kind must be in the scheme unless it is unstructured.
 func ControlledBy(owner client.Object) Option {
 	return func(o *options) { o.owner = owner }
 }
 
-// What marks an object whose owner garbage collection cannot follow.
+// Metadata of an object with an owner that an owner reference cannot name.
 const (
 	// OwnerUIDLabel holds the owner's UID.
 	OwnerUIDLabel = "homeostat.dev/owner-uid"
@@ -25,16 +25,16 @@ const (
 	OwnerAnnotation = "homeostat.dev/owner"
 )
 
-// LabeledBy is [ControlledBy] for an owner in another namespace: a label and an annotation say whose the object is. Garbage
-// collection does nothing about it, so the owner needs a finalizer.
+// LabeledBy is [ControlledBy] for an owner in another namespace: a label and an annotation identify the owner. Garbage
+// collection ignores them, so the owner needs a finalizer.
 func LabeledBy(owner client.Object) Option {
 	return func(o *options) {
-		o.marks = &mark{uid: owner.GetUID(), name: client.ObjectKeyFromObject(owner).String()}
+		o.ownerLabel = &labelOwner{uid: owner.GetUID(), name: client.ObjectKeyFromObject(owner).String()}
 	}
 }
 
-// mark is the owner that a label and an annotation name.
-type mark struct {
+// labelOwner is the owner in a label and an annotation.
+type labelOwner struct {
 	uid  types.UID
 	name string
 }
@@ -49,22 +49,23 @@ func WithLabel(key, value string) Option {
 	}
 }
 
-// WithFinalizer adds a finalizer when the object is created and keeps it for as long as the option is given: an object
-// without it is not converged. It is not part of the digest, so that to give the option no longer is no reason to apply
-// the rest anew: the finalizer goes with the next update, or at once with package finalizer.
+// WithFinalizer adds a finalizer at the creation and keeps it while the option is given: an object without it is not
+// converged. It is not part of the digest, so leaving out the option does not cause an apply: the finalizer is removed by
+// the next update, or at once with package finalizer.
 func WithFinalizer(name string) Option {
 	return func(o *options) { o.finalizers = append(o.finalizers, name) }
 }
 
-// stamp writes what the options say into the metadata of the intent.
-func (o *options) stamp(i *Intent, scheme *runtime.Scheme) error {
+// addOwnerMetadata writes the labels and the owner of the options into the metadata of the intent.
+func (o *options) addOwnerMetadata(i *Intent, scheme *runtime.Scheme) error {
 	for key, value := range o.labels {
-		with(&i.meta.Labels, key, value)
+		setEntry(&i.meta.Labels, key, value)
 	}
-	if o.marks != nil {
-		i.owner, i.marked = o.marks.uid, true
-		with(&i.meta.Labels, OwnerUIDLabel, string(o.marks.uid))
-		with(&i.meta.Annotations, OwnerAnnotation, o.marks.name)
+	if o.ownerLabel != nil {
+		i.owner = o.ownerLabel.uid
+		i.labeled = true
+		setEntry(&i.meta.Labels, OwnerUIDLabel, string(o.ownerLabel.uid))
+		setEntry(&i.meta.Annotations, OwnerAnnotation, o.ownerLabel.name)
 	}
 	if o.owner == nil {
 		return nil
@@ -73,7 +74,8 @@ func (o *options) stamp(i *Intent, scheme *runtime.Scheme) error {
 	if err != nil {
 		return fmt.Errorf("finding the kind of the owner %T: %w", o.owner, err)
 	}
-	i.owner, i.marked = o.owner.GetUID(), false
+	i.owner = o.owner.GetUID()
+	i.labeled = false
 	i.meta.OwnerReferences = append(i.meta.OwnerReferences, *metav1.NewControllerRef(o.owner, gvk))
 	return nil
 }

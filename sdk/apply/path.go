@@ -6,7 +6,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// fieldPath names a field by the JSON names that lead to it through objects only.
+// fieldPath identifies a field by the JSON names on the path to it, through objects only.
 type fieldPath []string
 
 func (p fieldPath) String() string { return strings.Join(p, ".") }
@@ -41,7 +41,7 @@ func (p fieldPath) remove(fields map[string]any) (any, bool) {
 	return v, ok
 }
 
-// path returns p in the terms of structured-merge-diff.
+// path returns p as a path of structured-merge-diff.
 func (p fieldPath) path() fieldpath.Path {
 	path := make(fieldpath.Path, len(p))
 	for i := range p {

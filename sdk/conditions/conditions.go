@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The condition types that every object has. Their meaning is that of kstatus.
+// The condition types of every object. Their meaning is that of kstatus.
 const (
 	// Ready summarizes the object: True only if the current generation is fully realized and works.
 	Ready = "Ready"
-	// Reconciling is True while the controller still works towards the current generation.
+	// Reconciling is True while the controller works towards the current generation.
 	Reconciling = "Reconciling"
-	// Stalled is True when the controller cannot make progress until somebody changes something.
+	// Stalled is True if the controller cannot make progress until the spec or another object changes.
 	Stalled = "Stalled"
 	// Deleting is True while an object that is being deleted waits for its finalizer. It is absent otherwise.
 	Deleting = "Deleting"
@@ -24,8 +24,8 @@ const (
 // ReasonSucceeded is the reason of Ready=True, and of Reconciling=False and Stalled=False beside it.
 const ReasonSucceeded = "Succeeded"
 
-// MaxMessage bounds the length of a condition's message, in bytes. The API server would accept 32768, but a message is
-// read by people in a terminal and is written again whenever it changes.
+// MaxMessage is the maximum length of a condition's message, in bytes. The API server would accept 32768, but a message is
+// read in a terminal and is written again whenever it changes.
 const MaxMessage = 1024
 
 // Status is the part of a status that all kinds share. Embed it inline.
@@ -72,19 +72,19 @@ type Object interface {
 	CommonStatus() *Status
 }
 
-// Set writes one condition at the object's current generation. LastTransitionTime moves only if the status flips;
-// the message is bounded by [MaxMessage]. It reports whether anything changed.
+// Set writes one condition at the object's current generation and reports whether it changed. LastTransitionTime changes
+// only with the status. The message is truncated to [MaxMessage].
 func Set(o Object, conditionType string, status metav1.ConditionStatus, reason, message string) bool {
 	return meta.SetStatusCondition(&o.CommonStatus().Conditions, metav1.Condition{
 		Type:               conditionType,
 		Status:             status,
 		ObservedGeneration: o.GetGeneration(),
 		Reason:             reason,
-		Message:            bound(message),
+		Message:            truncate(message),
 	})
 }
 
-// Remove drops a condition and reports whether it was there.
+// Remove removes a condition and reports whether it existed.
 func Remove(o Object, conditionType string) bool {
 	return meta.RemoveStatusCondition(&o.CommonStatus().Conditions, conditionType)
 }
@@ -94,25 +94,25 @@ func Get(o Object, conditionType string) *metav1.Condition {
 	return meta.FindStatusCondition(o.CommonStatus().Conditions, conditionType)
 }
 
-// IsTrue reports whether the condition is True for the object's current generation: a condition that was computed from
-// an older generation says nothing about this one.
+// IsTrue reports whether the condition is True for the object's current generation. A condition of an older generation does
+// not count.
 func IsTrue(o Object, conditionType string) bool {
 	c := Get(o, conditionType)
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == o.GetGeneration()
 }
 
-// MarkReady says that the current generation is realized and works.
+// MarkReady sets Ready=True: the current generation is realized and works.
 func MarkReady(o Object, message string) {
 	summarize(o, metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionFalse, ReasonSucceeded, message)
 }
 
-// MarkReconciling says that the object is not ready yet and that the controller goes on by itself.
+// MarkReconciling sets Ready=False and Reconciling=True: the controller continues by itself.
 func MarkReconciling(o Object, reason, message string) {
 	summarize(o, metav1.ConditionFalse, metav1.ConditionTrue, metav1.ConditionFalse, reason, message)
 }
 
-// MarkRetrying says that the object is ready and that the controller retries a step which failed: a passing fault does
-// not take a working object out of service. An object that was not ready is marked as by [MarkReconciling].
+// MarkRetrying keeps Ready=True and sets Reconciling=True: a transient failure does not take a working object out of
+// service. An object that was not ready is marked as by [MarkReconciling].
 func MarkRetrying(o Object, reason, message string) {
 	if !IsTrue(o, Ready) {
 		MarkReconciling(o, reason, message)
@@ -125,18 +125,18 @@ func MarkRetrying(o Object, reason, message string) {
 	Set(o, Stalled, metav1.ConditionFalse, ReasonSucceeded, "")
 }
 
-// MarkStalled says that the controller cannot make progress at this generation until somebody acts on the message.
+// MarkStalled sets Ready=False and Stalled=True: this generation cannot be realized. The message should name the fix.
 func MarkStalled(o Object, reason, message string) {
 	summarize(o, metav1.ConditionFalse, metav1.ConditionFalse, metav1.ConditionTrue, reason, message)
 }
 
-// MarkSuspended says that the object is deliberately not working, for instance suspended: not ready and not waiting either.
+// MarkSuspended sets Ready=False, Reconciling=False and Stalled=False: the object is deliberately not working.
 func MarkSuspended(o Object, reason, message string) {
 	summarize(o, metav1.ConditionFalse, metav1.ConditionFalse, metav1.ConditionFalse, reason, message)
 }
 
-// summarize writes the three kstatus conditions at once. The reason and the message stand on Ready and on whichever of
-// the other two is True, so that each condition explains itself.
+// summarize writes the three kstatus conditions at once. Ready has the reason and the message, and so has the other condition
+// that is True, so that each condition explains itself.
 func summarize(o Object, ready, reconciling, stalled metav1.ConditionStatus, reason, message string) {
 	o.CommonStatus().ObservedGeneration = o.GetGeneration()
 	Set(o, Ready, ready, reason, message)
@@ -152,8 +152,8 @@ func summarize(o Object, ready, reconciling, stalled metav1.ConditionStatus, rea
 	}
 }
 
-// bound cuts a message to [MaxMessage] bytes at a rune boundary.
-func bound(message string) string {
+// truncate cuts a message to [MaxMessage] bytes at a rune boundary.
+func truncate(message string) string {
 	message = strings.ToValidUTF8(message, "?")
 	if len(message) <= MaxMessage {
 		return message

@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// thing is an API object of which only the conditions matter here.
+// thing is a minimal API object with conditions.
 type thing struct {
 	metav1.ObjectMeta
 
@@ -50,7 +50,7 @@ func TestMarks(t *testing.T) {
 			},
 		},
 		"reconciling": {
-			reason: "Ready and Reconciling both say why",
+			reason: "Ready and Reconciling have the reason",
 			mark:   func(o *thing) { conditions.MarkReconciling(o, "Progressing", "1 of 2") },
 			want: []metav1.Condition{
 				condition("Ready", "False", "Progressing", "1 of 2", 3),
@@ -59,7 +59,7 @@ func TestMarks(t *testing.T) {
 			},
 		},
 		"stalled": {
-			reason: "Ready and Stalled both say why, and nothing is under way",
+			reason: "Ready and Stalled have the reason, and Reconciling is False",
 			mark:   func(o *thing) { conditions.MarkStalled(o, "BadImage", "fix it") },
 			want: []metav1.Condition{
 				condition("Ready", "False", "BadImage", "fix it", 3),
@@ -67,17 +67,17 @@ func TestMarks(t *testing.T) {
 				condition("Stalled", "True", "BadImage", "fix it", 3),
 			},
 		},
-		"idle": {
-			reason: "neither ready nor on the way",
-			mark:   func(o *thing) { conditions.MarkSuspended(o, "Suspended", "as told") },
+		"suspended": {
+			reason: "neither ready nor reconciling",
+			mark:   func(o *thing) { conditions.MarkSuspended(o, "Suspended", "on request") },
 			want: []metav1.Condition{
-				condition("Ready", "False", "Suspended", "as told", 3),
+				condition("Ready", "False", "Suspended", "on request", 3),
 				condition("Reconciling", "False", "Succeeded", "", 3),
 				condition("Stalled", "False", "Succeeded", "", 3),
 			},
 		},
-		"retrying what was ready": {
-			reason: "a passing fault does not take a working object out of service",
+		"retrying a ready object": {
+			reason: "a transient failure does not take a working object out of service",
 			mark: func(o *thing) {
 				conditions.MarkReady(o, "works")
 				conditions.MarkRetrying(o, "Timeout", "again soon")
@@ -88,8 +88,8 @@ func TestMarks(t *testing.T) {
 				condition("Stalled", "False", "Succeeded", "", 3),
 			},
 		},
-		"retrying what was ready before a change": {
-			reason: "what was true of an older generation says nothing about this one",
+		"retrying an object that was ready before a change": {
+			reason: "a condition of an older generation does not count",
 			mark: func(o *thing) {
 				o.Generation = 2
 				conditions.MarkReady(o, "works")
@@ -130,13 +130,13 @@ func TestTransitionTime(t *testing.T) {
 	conditions.MarkReconciling(o, "StillProgressing", "none of 2")
 	for _, c := range o.Status.Conditions {
 		if !c.LastTransitionTime.Equal(&past) {
-			t.Errorf("the time of %s moved although its status did not", c.Type)
+			t.Errorf("the time of %s changed although its status did not", c.Type)
 		}
 	}
 	conditions.MarkReady(o, "")
 	for _, c := range o.Status.Conditions {
 		if moved := !c.LastTransitionTime.Equal(&past); moved != (c.Type != conditions.Stalled) {
-			t.Errorf("the time of %s moved: %t; Ready and Reconciling flipped, Stalled did not", c.Type, moved)
+			t.Errorf("the time of %s changed: %t; Ready and Reconciling changed, Stalled did not", c.Type, moved)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestIsTrueOfTheCurrentGenerationOnly(t *testing.T) {
 		t.Error("Ready of generation 1 counts for generation 2")
 	}
 	if conditions.IsTrue(o, "Unknown") {
-		t.Error("a condition that is not there is true")
+		t.Error("a missing condition is true")
 	}
 }
 
@@ -174,9 +174,9 @@ func TestMessagesAreBounded(t *testing.T) {
 	for name, message := range map[string]string{
 		"long":                  strings.Repeat("x", 5000),
 		"cut inside a rune":     strings.Repeat("ä", 3000),
-		"no text at all":        string([]byte{'a', 0xff, 'b'}),
-		"as long as may be":     strings.Repeat("x", conditions.MaxMessage),
-		"one more than allowed": strings.Repeat("x", conditions.MaxMessage+1),
+		"invalid UTF-8":        string([]byte{'a', 0xff, 'b'}),
+		"maximum length":     strings.Repeat("x", conditions.MaxMessage),
+		"one byte too long": strings.Repeat("x", conditions.MaxMessage+1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -190,7 +190,7 @@ func TestMessagesAreBounded(t *testing.T) {
 				t.Error("a message that fits was changed")
 			}
 			if len(message) > conditions.MaxMessage && !strings.HasSuffix(got, "...") {
-				t.Error("a message that was cut does not say so")
+				t.Error("a truncated message has no ellipsis")
 			}
 		})
 	}

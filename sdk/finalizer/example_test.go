@@ -12,7 +12,7 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/finalizer"
 )
 
-// In a reconciler: the finalizer is stored before the first thing outside is made, and goes when that is gone.
+// A reconciler stores the finalizer before it creates an external resource, and removes it after the resource was deleted.
 func Example() {
 	const name = "example.com/bucket"
 	ctx := context.Background()
@@ -26,7 +26,7 @@ func Example() {
 			return
 		}
 		if o.DeletionTimestamp.IsZero() {
-			added, err := finalizer.Add(ctx, c, &o, name) // a conflict means: try again with a newer object
+			added, err := finalizer.Add(ctx, c, &o, name) // on a conflict retry with a newer object
 			fmt.Println("added:", added, err)
 			return // create the bucket here
 		}

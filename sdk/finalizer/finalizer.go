@@ -1,8 +1,8 @@
-// Package finalizer adds and removes one finalizer without ever losing another controller's.
+// Package finalizer adds and removes one finalizer without ever losing those of other controllers.
 //
-// metadata.finalizers is a list, and a plain merge patch replaces it as a whole: whoever writes last erases what others
-// added since. Both functions here carry the resourceVersion they computed from, so that the API server refuses the
-// write instead, with a conflict, and the caller tries again from a newer object.
+// metadata.finalizers is a list, and a plain merge patch replaces it as a whole: the last write would erase finalizers that
+// were added concurrently. Both functions carry the resourceVersion that they read (optimistic concurrency). The API server
+// rejects an outdated write with a conflict, and the caller retries with a newer object.
 //
 // A finalizer must be stored before the first effect that it guards: call [Add] and act only after it returned nil. The
 // package does not decide whether a finalizer is needed, nor does it run clean-up.
@@ -20,11 +20,11 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// ErrDeleting means that a finalizer cannot be added because the object is being deleted already.
+// ErrDeleting means that a finalizer cannot be added because the object is being deleted.
 var ErrDeleting = errors.New("the object is being deleted")
 
-// Add makes sure that the object has the finalizer and reports whether it wrote. On success o is the stored object.
-// Errors: [ErrDeleting]; a conflict (see apierrors.IsConflict) if o is out of date; the API server's own.
+// Add ensures that the object has the finalizer and reports whether it wrote. On success o is the stored object. Errors:
+// [ErrDeleting]; a conflict (see apierrors.IsConflict) if o is outdated; the errors of the API server.
 func Add(ctx context.Context, c client.Client, o client.Object, name string) (bool, error) {
 	if controllerutil.ContainsFinalizer(o, name) {
 		return false, nil
@@ -35,9 +35,9 @@ func Add(ctx context.Context, c client.Client, o client.Object, name string) (bo
 	return patch(ctx, c, o, "adding", name, controllerutil.AddFinalizer)
 }
 
-// Remove makes sure that the object does not have the finalizer and reports whether it wrote. An object that is gone is
-// fine. On success o is the stored object, unless it is gone.
-// Errors: a conflict (see apierrors.IsConflict) if o is out of date; the API server's own.
+// Remove ensures that the object does not have the finalizer and reports whether it wrote. It is no error if the object does
+// not exist. On success o is the stored object, unless it does not exist any more. Errors: a conflict (see
+// apierrors.IsConflict) if o is outdated; the errors of the API server.
 func Remove(ctx context.Context, c client.Client, o client.Object, name string) (bool, error) {
 	if !controllerutil.ContainsFinalizer(o, name) {
 		return false, nil

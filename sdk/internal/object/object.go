@@ -1,4 +1,4 @@
-// Package object holds the operations on arbitrary API objects that need reflection.
+// Package object has operations on arbitrary API objects that need reflection.
 package object
 
 import (
@@ -14,17 +14,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Empty returns a new object of the same Go type and kind. Servers' answers are decoded into such an object: decoding
-// into one that has values already would keep every field that the answer no longer has.
+// Empty returns a new object of the same Go type and kind. Responses are decoded into such an object: decoding into an
+// object with values would keep every field that the response no longer has.
 func Empty[T client.Object](like T) T {
-	o, _ := reflect.TypeAssert[T](reflect.New(reflect.TypeOf(like).Elem())) // a new value of T's own type is a T
+	o, _ := reflect.TypeAssert[T](reflect.New(reflect.TypeOf(like).Elem())) // a new value of the type T is a T
 	o.GetObjectKind().SetGroupVersionKind(like.GetObjectKind().GroupVersionKind())
 	return o
 }
 
 // New returns a new object of the Go type T, which must be a pointer to a struct.
 func New[T client.Object]() T {
-	o, _ := reflect.TypeAssert[T](reflect.New(reflect.TypeFor[T]().Elem())) // a new value of T's own type is a T
+	o, _ := reflect.TypeAssert[T](reflect.New(reflect.TypeFor[T]().Elem())) // a new value of the type T is a T
 	return o
 }
 
@@ -33,15 +33,15 @@ func Assign(to, from client.Object) {
 	reflect.ValueOf(to).Elem().Set(reflect.ValueOf(from).Elem())
 }
 
-// Shallow returns a copy of a typed object that shares with it what is behind pointers.
+// Shallow returns a shallow copy of a typed object.
 func Shallow(o client.Object) client.Object {
 	c := Empty(o)
 	Assign(c, o)
 	return c
 }
 
-// WithoutTemplates returns a shallow copy of a typed object without what is most of it and says nothing of how the object is doing: the
-// templates of what it makes, and the metadata that only others read.
+// WithoutTemplates returns a shallow copy of a typed object without the parts that are irrelevant for its readiness: pod and
+// volume claim templates, and metadata.
 func WithoutTemplates(o client.Object) client.Object {
 	o = Shallow(o)
 	o.SetManagedFields(nil)
@@ -65,7 +65,7 @@ func Copy[T client.Object](o T) T {
 	return c
 }
 
-// Status returns the value of the field whose JSON name is "status", or nil if there is none.
+// Status returns the value of the field with the JSON name "status", or nil if there is none.
 func Status(o client.Object) any {
 	v := reflect.ValueOf(o).Elem()
 	index := statusField(v.Type())
@@ -87,7 +87,7 @@ var statusFields sync.Map // reflect.Type -> int
 
 func statusField(t reflect.Type) int {
 	if known, ok := statusFields.Load(t); ok {
-		return known.(int) //nolint:forcetypeassert // this function alone fills the map.
+		return known.(int) //nolint:forcetypeassert // only this function fills the map.
 	}
 	index := -1
 	for i := range t.NumField() {
@@ -99,14 +99,14 @@ func statusField(t reflect.Type) int {
 	return index
 }
 
-// Metadata returns a copy of the metadata of an object, which shares nothing with it.
+// Metadata returns a deep copy of the metadata of an object.
 func Metadata(o client.Object, gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	partial := meta.AsPartialObjectMetadata(o)
 	partial.SetGroupVersionKind(gvk)
 	return partial.DeepCopy()
 }
 
-// WithMetadata returns a new object of the type of like with nothing but that metadata.
+// WithMetadata returns a new object of like's type that has only that metadata.
 func WithMetadata[T client.Object](like T, partial *metav1.PartialObjectMetadata) T {
 	o := Empty(like)
 	partial = partial.DeepCopy()
