@@ -14,36 +14,36 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// adoptable reports whether an object that is in the way may be taken over.
-func (s *step) adoptable(o client.Object) bool {
-	return s.adopt != nil && metav1.GetControllerOf(o) == nil && o.GetDeletionTimestamp().IsZero() && s.adopt(o)
+// adoptable reports whether a conflicting object may be adopted.
+func (s *plannedChild) adoptable(o client.Object) bool {
+	return s.mayAdopt != nil && metav1.GetControllerOf(o) == nil && o.GetDeletionTimestamp().IsZero() && s.mayAdopt(o)
 }
 
-// adopt takes over an object that nobody controls, in the very version that was judged. A refusal is only told: until it is
-// ours, nothing else may be done to it.
+// adopt takes over an object without a controller, in exactly the version that was checked. A rejection is only reported:
+// the object is not ours yet, so nothing else may be done to it.
 func (e *engine[T]) adopt(
-	ctx context.Context, p *Pass[T], s *step, intent *apply.Intent, live client.Object,
+	ctx context.Context, p *Pass[T], s *plannedChild, intent *apply.Intent, live client.Object,
 ) (bool, error) {
-	if err := e.confirm(ctx, p); err != nil {
+	if err := e.confirmNotDeleted(ctx, p); err != nil {
 		return false, err
 	}
 	if s.createOnly {
-		return e.sign(ctx, p, s, live)
+		return e.setOwnership(ctx, p, s, live)
 	}
-	stored := e.view.answer(s)
+	stored := e.cache.newResponse(s)
 	if err := e.owner.Update(ctx, e.client, intent, live, stored); err != nil {
 		return false, e.rejected(p, s, intent, err)
 	}
-	e.stored(p, s, "", intent, stored)
+	e.recordStored(p, s, "", intent, stored)
 	return true, nil
 }
 
-// confirm asks the API server whether the object of the pass is still there, and not being deleted, because an event may be
-// late. Who leaves its children to nobody as it is deleted would take them back otherwise, and garbage collection would end
-// them with it. Kubernetes's own controllers ask before they adopt, too.
-func (e *engine[T]) confirm(ctx context.Context, p *Pass[T]) error {
-	list := &metav1.PartialObjectMetadataList{} // for which the right to list will do, which every operator has
-	list.SetGroupVersionKind(e.view.primary.GroupVersion().WithKind(e.view.primary.Kind + "List"))
+// confirmNotDeleted reads from the API server whether the object of the pass exists and is not being deleted, because an
+// event may be delayed. On orphan deletion the parent would otherwise adopt its children again, and garbage collection would
+// delete them with it. Controllers of Kubernetes read the parent before an adoption, too.
+func (e *engine[T]) confirmNotDeleted(ctx context.Context, p *Pass[T]) error {
+	list := &metav1.PartialObjectMetadataList{} // the list permission is enough, which every operator has
+	list.SetGroupVersionKind(e.cache.primary.GroupVersion().WithKind(e.cache.primary.Kind + "List"))
 	key := client.ObjectKeyFromObject(p.Object)
 	err := e.client.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{metav1.ObjectNameField: key.Name})
 	if err != nil {
@@ -58,25 +58,26 @@ func (e *engine[T]) confirm(ctx context.Context, p *Pass[T]) error {
 	return nil
 }
 
-// sign makes an object a child, or one that outlives its parent or no longer does, whose content is not changed.
-func (e *engine[T]) sign(ctx context.Context, p *Pass[T], s *step, live client.Object) (bool, error) {
+// setOwnership makes an object a child, or changes the form of its ownership, without changing its content.
+func (e *engine[T]) setOwnership(ctx context.Context, p *Pass[T], s *plannedChild, live client.Object) (bool, error) {
 	bare := object.Empty(s.desired)
 	bare.SetNamespace(s.key.Namespace)
 	bare.SetName(s.key.Name)
-	intent, err := e.view.intent(ctx, p.Object, &step{desired: bare, hold: s.hold, remote: s.remote, kept: s.kept})
+	ownership := &plannedChild{desired: bare, hold: s.hold, crossNamespace: s.crossNamespace, retain: s.retain}
+	intent, err := e.cache.intent(ctx, p.Object, ownership)
 	if err != nil {
 		return false, err
 	}
-	stored := e.view.answer(s)
+	stored := e.cache.newResponse(s)
 	if err := e.owner.SetOwnership(ctx, e.client, intent, live, stored); err != nil {
 		return false, e.rejected(p, s, intent, err)
 	}
-	e.stored(p, s, "", intent, stored)
+	e.recordStored(p, s, "", intent, stored)
 	return true, nil
 }
 
-// conflict tells of an object in our way by the reason that the operator has for it.
-func (s *step) conflict(err error) error {
+// conflict converts an ownership error into a problem with the operator's reason for it.
+func (s *plannedChild) conflict(err error) error {
 	if _, ok := errors.AsType[*apply.OwnershipError](err); !ok {
 		return err
 	}

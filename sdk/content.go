@@ -19,14 +19,15 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// This file is about objects that a pass finds by their labels, and about what it keeps of them.
+// This file has the functions for objects selected by labels and for large content.
 
-// Find returns copies of the objects of the kind of like that the options select, by namespace and name: all there are, or
-// those [client.InNamespace] and with [client.MatchingLabels] or [client.MatchingLabelsSelector]. From then on, and until a
-// pass no longer asks for the same, exactly these objects are watched: a change of one of them causes a pass, unless it is
-// one of its status alone. Of what is large, find the metadata: like is then a *metav1.PartialObjectMetadata with the kind.
+// Find returns copies of the objects of like's kind that the options select, ordered by namespace and name. The options are
+// [client.InNamespace] and [client.MatchingLabels] or [client.MatchingLabelsSelector]; without them all objects match. From
+// then on exactly these objects are watched, until a reconcile no longer asks for them: a change of one of them causes a
+// reconcile, except for status-only changes. For large objects read the metadata: like is then a
+// *metav1.PartialObjectMetadata with the kind.
 func Find[C client.Object, T Object](p *Pass[T], like C, opts ...client.ListOption) ([]C, error) {
-	gvk, err := apiutil.GVKForObject(like, p.seen.kinds.scheme)
+	gvk, err := apiutil.GVKForObject(like, p.snapshot.kinds.scheme)
 	if err != nil {
 		return nil, fmt.Errorf("finding the kind of %T: %w", like, err)
 	}
@@ -55,17 +56,17 @@ func Find[C client.Object, T Object](p *Pass[T], like C, opts ...client.ListOpti
 	return found, nil
 }
 
-// Derive returns what f makes of an object of which the metadata was found. For each version of the object, and for each
-// generation of p.Object, the object is read once in full and f is called once; nothing but the result is kept. So f must
-// depend on nothing else. The result is shared between passes: never change it. An object that was replaced or deleted
-// meanwhile is an error that makes the pass start anew; return it as it is.
+// Derive returns the result of f for an object with known metadata (see [Find]). The object is read in full and f is called
+// once for each version of the object and each generation of p.Object. Only the result is cached, so f must not depend on
+// anything else. The result is shared between reconciles and is read-only. If the object was replaced or deleted meanwhile,
+// the error restarts the reconcile; return it unchanged.
 func Derive[C client.Object, V any, T Object](
 	ctx context.Context, p *Pass[T], found *metav1.PartialObjectMetadata, f func(full C) V,
 ) (V, error) {
 	var none V
-	key := excerptKey{user: p.Object.GetUID(), uid: found.GetUID()}
+	key := derivedKey{user: p.Object.GetUID(), uid: found.GetUID()}
 	version := found.GetResourceVersion() + " " + strconv.FormatInt(p.Object.GetGeneration(), 10)
-	if known, ok := p.excerpts.get(key, version).(V); ok {
+	if known, ok := p.derived.get(key, version).(V); ok {
 		return known, nil
 	}
 	full, err := GetLive[C](ctx, p, found)
@@ -73,12 +74,12 @@ func Derive[C client.Object, V any, T Object](
 		return none, err
 	}
 	v := f(full)
-	p.excerpts.put(key, version, v)
+	p.derived.put(key, version, v)
 	return v, nil
 }
 
-// GetLive reads an object of which the metadata was found, by one request, and keeps nothing of it. It may be a later version
-// than was found. Of one that was replaced or deleted meanwhile it returns an error that makes the pass start anew.
+// GetLive reads an object with known metadata in full, by one request, and caches nothing. The result may be a later
+// version. If the object was replaced or deleted meanwhile, the error restarts the reconcile; return it unchanged.
 func GetLive[C client.Object, T Object](ctx context.Context, p *Pass[T], found *metav1.PartialObjectMetadata) (C, error) {
 	id, full := childID{found.GroupVersionKind(), client.ObjectKeyFromObject(found)}, object.New[C]()
 	exists, err := p.refs.read(ctx, id, full)
@@ -91,64 +92,65 @@ func GetLive[C client.Object, T Object](ctx context.Context, p *Pass[T], found *
 	return full, nil
 }
 
-// ContentFrom makes the object given to [Apply] stand for another that is sent in its place: so what is large or secret is at
-// hand only while it is written. Both must have the same fields, and the stand-in another value where the other has one, for
-// instance its digest (see [Derive]), which is what a plan calls it; its metadata counts. Fill is called once for each
-// request that writes the child, and never without need. Its error fails the pass like one of Reconcile; to start the pass
-// anew because what is to be sent has changed meanwhile return [apply.ErrStale]. The kind must be [MetadataOnly].
+// ContentFrom replaces the object given to [Apply] by the result of fill when it is sent. Large or secret content is then in
+// memory only during a write. Both objects must have the same fields. The given object has a digest (see [Derive]) or
+// another distinct value where the content has one; a plan shows it as a digest. Its metadata is the one that is sent. fill
+// is called once for each request that writes the child, and only if a write is needed. Its error fails the reconcile, like
+// an error of Reconcile; return [apply.ErrStale] if the content has changed meanwhile. The kind must be [MetadataOnly].
 func ContentFrom[C client.Object](fill func(ctx context.Context) (C, error)) ApplyOption {
-	return func(s *step) {
-		s.fill = func(ctx context.Context) (client.Object, error) { return fill(ctx) }
+	return func(s *plannedChild) {
+		s.content = func(ctx context.Context) (client.Object, error) { return fill(ctx) }
 	}
 }
 
-// excerpts remembers what passes made of objects. It is safe for concurrent use.
-type excerpts struct {
-	mu    sync.Mutex
-	known map[excerptKey]excerpt
-	swept time.Time
+// derivedCache caches the results of [Derive]. It is safe for concurrent use.
+type derivedCache struct {
+	mu         sync.Mutex
+	values     map[derivedKey]derivedValue
+	lastExpiry time.Time
 }
 
-type excerptKey struct{ user, uid types.UID }
+type derivedKey struct{ user, uid types.UID }
 
-type excerpt struct {
+type derivedValue struct {
 	version string
 	value   any
 	used    time.Time
 }
 
-// excerptLimit is for how long an object need not be asked about until it is forgotten, which costs a request later.
-const excerptLimit = time.Hour
+// derivedTTL is the time after which an unused value is dropped. A later use costs one request.
+const derivedTTL = time.Hour
 
-func (x *excerpts) get(key excerptKey, version string) any {
+func (x *derivedCache) get(key derivedKey, version string) any {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e, ok := x.known[key]
+	e, ok := x.values[key]
 	if !ok || e.version != version {
 		return nil
 	}
 	e.used = time.Now()
-	x.known[key] = e
+	x.values[key] = e
 	return e.value
 }
 
-func (x *excerpts) put(key excerptKey, version string, value any) {
+func (x *derivedCache) put(key derivedKey, version string, value any) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	now := time.Now()
-	if x.known == nil || now.Sub(x.swept) > excerptLimit {
-		fresh := map[excerptKey]excerpt{}
-		for k, e := range x.known {
-			if now.Sub(e.used) < excerptLimit {
+	if x.values == nil || now.Sub(x.lastExpiry) > derivedTTL {
+		fresh := map[derivedKey]derivedValue{}
+		for k, e := range x.values {
+			if now.Sub(e.used) < derivedTTL {
 				fresh[k] = e
 			}
 		}
-		x.known, x.swept = fresh, now
+		x.values = fresh
+		x.lastExpiry = now
 	}
-	x.known[key] = excerpt{version, value, now}
+	x.values[key] = derivedValue{version, value, now}
 }
 
-// readFull reads objects for excerpts.
+// readFull returns a function that reads objects in full.
 func readFull(c client.Reader) func(context.Context, childID, client.Object) (bool, error) {
 	return func(ctx context.Context, id childID, into client.Object) (bool, error) {
 		err := c.Get(ctx, id.key, into)

@@ -1,4 +1,7 @@
-// Package sdk turns a description of what should exist for a custom resource into an operator.
+// Package sdk turns a function that describes the desired children of a custom resource into an operator.
+//
+// An operator is level-based: each reconcile computes the desired state from the observed state, never from events. It is
+// idempotent: an object in its desired state causes no request. All writes of children are server-side apply.
 //
 // An operator is a value:
 //
@@ -18,27 +21,30 @@
 //
 //	func main() { sdk.Main(Operator) }
 //
-// The function only records. When it has returned nil, the engine brings the children about with server-side apply,
-// computes the conditions, stores the status in one request and deletes what was not applied. Whatever it does can be
-// interrupted anywhere: the next pass starts again from what is observed. A pass over an object that is as it should be
-// makes no request at all, also right after a restart, and yet notices every change of a field that was applied.
+// The function only records. After it returns nil, the engine creates or updates the children with server-side apply,
+// computes the conditions, stores the status in one request and prunes the children that were not applied. The process can
+// stop at any point: the next reconcile starts again from the observed state. Drift of an applied field is always detected,
+// also right after a restart.
 //
-// # What is where
+// # Contents
 //
-//   - [Operator], [Pass], [Apply] and its options: what an operator is made of.
-//   - [Wait], [Invalid]: how a pass says that it cannot go on. Any other error is retried with backoff.
-//   - [Ref]: an object that the custom resource refers to, watched for as long as it is referred to.
-//   - [Observed]: what children make, such as the pods of a Deployment. [Pass.Stall]: what became of the children.
-//   - [Installed]: whether the cluster has an owned kind that it need not have.
-//   - [Dry]: the plan of a pass as a value, without a cluster. A program's flag --dry-run prints it for each object.
-//   - [Main]: a program with flags, environment, probes, metrics and leader election; [Operator.SetupWithManager]: the
-//     same operator in a manager of yours. [Program]: with flags of your own. [Custom]: for a controller of another shape.
+//   - [Operator], [Pass], [Apply] and its options: the parts of an operator.
+//   - [Wait], [Invalid]: the errors that postpone a reconcile or reject a spec. Any other error is retried with backoff.
+//   - [Ref]: an object that the custom resource refers to, watched while the reference exists.
+//   - [Observed]: the objects that children create, such as the pods of a Deployment. [Pass.Report]: the result of each
+//     child.
+//   - [Installed]: whether the API server knows an optional owned kind.
+//   - [Dry]: the plan of a reconcile as a value, without a cluster. The flag --dry-run of a program prints it for each
+//     object.
+//   - [Main]: a program with flags, environment, probes, metrics and leader election. [Operator.SetupWithManager]: the
+//
+// same operator in an existing manager. [Program]: a program with additional flags. [Custom]: a controller of another shape.
 //   - Package apply: one object to a desired state, with any controller-runtime client.
 //   - Package conditions: the conditions of a status, with any reconciler.
-//   - Package finalizer: adding and removing one finalizer without losing another controller's.
+//   - Package finalizer: adding and removing one finalizer without losing those of other controllers.
 //
-// # What it is not for
+// # Limits
 //
 // There are no webhooks, no code generation and no scheme registry here: controller-runtime and controller-gen do these
-// well. Systems outside the cluster are reached by your own code, in Finalize or in a runnable of the manager.
+// well. An operator reaches systems outside the cluster with its own code, in Finalize or in a runnable of the manager.
 package sdk

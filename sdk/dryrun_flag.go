@@ -20,11 +20,11 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// This file is about the flag --dry-run: one look at all objects, which are only read.
+// This file implements the flag --dry-run: one plan for each object in the cluster, with reads only.
 
-// dryRun prints what the operator would do about each object in the cluster now.
+// dryRun prints the plan for each object in the cluster.
 func (op *Operator[T]) dryRun(ctx context.Context, cfg *rest.Config, namespaces []string, out io.Writer) error {
-	k, err := op.offline()
+	k, err := op.offlineKinds()
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (op *Operator[T]) dryRun(ctx context.Context, cfg *rest.Config, namespaces 
 	slices.SortFunc(objects, func(a, b client.Object) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
-	d := drafter[T]{op: op, kinds: k, owner: apply.NewManager(op.Name), read: reader(ctx, c), namespaces: namespaces}
+	d := planner[T]{op: op, kinds: k, owner: apply.NewManager(op.Name), read: reader(ctx, c), namespaces: namespaces}
 	d.list = func(t target, like client.Object) ([]client.Object, error) {
 		opts, err := t.options()
 		if err != nil {
@@ -63,10 +63,10 @@ func (op *Operator[T]) dryRun(ctx context.Context, cfg *rest.Config, namespaces 
 	}
 	busy, failed := 0, 0
 	for _, x := range objects {
-		o, _ := x.(T) // the list is of that kind
+		o, _ := x.(T) // the list holds objects of that kind
 		seen := newSnapshot(k)
 		for id, child := range children[client.ObjectKeyFromObject(o)] {
-			seen.put(id.gvk, child, k.parentOf(child), o.GetUID())
+			seen.add(id.gvk, child, k.parentOf(child), o.GetUID())
 		}
 		plan := d.plan(ctx, o, seen)
 		if !plan.Empty() {
@@ -86,7 +86,7 @@ func (op *Operator[T]) dryRun(ctx context.Context, cfg *rest.Config, namespaces 
 	return err
 }
 
-// children lists what the operator applied, by the name of its parent.
+// children lists the operator's applied objects, by the name of their parent.
 func (k *kinds) children(
 	ctx context.Context, c client.Client, namespaces []string,
 ) (map[types.NamespacedName]map[childID]client.Object, error) {
@@ -111,7 +111,7 @@ func (k *kinds) children(
 	return all, nil
 }
 
-// pageSize is how many objects one answer has at most.
+// pageSize is the maximum number of objects in one response.
 const pageSize = 500
 
 func (k *kinds) listAll(
@@ -122,7 +122,7 @@ func (k *kinds) listAll(
 	if err != nil {
 		return nil, err
 	}
-	if !k.namespaced(gvk) { // else each would be listed once for each namespace
+	if !k.namespaced(gvk) { // otherwise each would be listed once per namespace
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	var all []client.Object
@@ -150,7 +150,7 @@ func (k *kinds) listAll(
 	return all, nil
 }
 
-// reader reads single objects.
+// reader returns a function that reads single objects.
 func reader(ctx context.Context, c client.Client) func(childID, client.Object) (client.Object, error) {
 	return func(id childID, like client.Object) (client.Object, error) {
 		o := object.Empty(like)

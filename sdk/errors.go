@@ -15,15 +15,15 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/apply"
 )
 
-// problem is a failure whose row of the error table is known, and what the summary says of it.
+// problem is a failure with a known row in the error table, and its entry in the conditions.
 type problem struct {
 	class           class
 	reason, message string
-	after           time.Duration // until the next look although nothing happens; zero leaves it to events and the resync
-	forbidden       bool          // it is refused because of who asks, and not because of what it says
+	after           time.Duration // time until the next attempt without an event; zero leaves it to events and the resync
+	forbidden       bool          // the client lacks a permission or quota; the content may be valid
 }
 
-// Error returns the message, and before it the reason if the operator's author chose it.
+// Error returns the message, preceded by the reason if the operator's author chose it.
 func (p *problem) Error() string {
 	if p.class == classWait || p.class == classInvalid {
 		return p.reason + ": " + p.message
@@ -31,27 +31,26 @@ func (p *problem) Error() string {
 	return p.message
 }
 
-// Wait is returned by Reconcile and Finalize when something outside must happen first. The object becomes
-// Reconciling=True with the reason, a CamelCase word, and the message, a sentence; it is not an error and is not counted as
-// one.
+// Wait returns an error for Reconcile and Finalize: an external condition must be met first. The object becomes
+// Reconciling=True with the reason, a CamelCase word, and the message, a sentence. It does not count as a failure.
 func Wait(reason, format string, args ...any) error { return WaitFor(0, reason, format, args...) }
 
-// WaitFor is [Wait] with a time after which the operator looks again in any case.
+// WaitFor is [Wait] with a time after which the object is reconciled again in any case.
 func WaitFor(after time.Duration, reason, format string, args ...any) error {
 	return &problem{class: classWait, reason: reason, message: fmt.Sprintf(format, args...), after: after}
 }
 
-// Invalid is returned by Reconcile and Finalize when the spec cannot be carried out as it is. The object becomes
-// Stalled=True with the reason, a CamelCase word, and the message, a sentence that names the fix. It is not retried before
-// the object or something it refers to changes.
+// Invalid returns an error for Reconcile and Finalize: the spec cannot be realized. The object becomes Stalled=True with the
+// reason, a CamelCase word, and the message, a sentence that names the fix. It is not retried before the object or one of
+// its references changes.
 func Invalid(reason, format string, args ...any) error {
 	return &problem{class: classInvalid, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// Reason returns the reason that an error was made with by [Wait], [WaitFor], [Invalid] or a function that returns such an
-// error, such as [Ref]; "" if it is another one.
+// Reason returns the reason of an error of [Wait], [WaitFor] or [Invalid], or of a function that returns such an error, such
+// as [Ref]. It returns "" for other errors.
 func Reason(err error) string {
-	if p := gravest(err); p != nil && (p.class == classWait || p.class == classInvalid) {
+	if p := mostSevere(err); p != nil && (p.class == classWait || p.class == classInvalid) {
 		return p.reason
 	}
 	return ""
@@ -61,27 +60,27 @@ func panicked(x any) error {
 	return &problem{class: classPanic, reason: "Panic", message: fmt.Sprintf("panic: %v", x)}
 }
 
-// class is the row of the error table that a failure belongs to.
+// class is the row of the error table for a failure.
 type class int
 
 const (
 	classNone      class = iota
-	classStale           // we looked at an old state: look again, at once and uncounted
-	classOutdated        // we looked at an old version of the object itself: look again when we see the new one
-	classTransient       // it may work the next time
+	classStale           // the read state was outdated: retry at once, uncounted
+	classOutdated        // the read version of the object itself was outdated: retry when the cache shows a newer one
+	classTransient       // a retry may succeed
 
-	// These are a problem's. Of several, the one that comes last counts.
-	classWait      // something outside must happen first
-	classInvalid   // somebody must edit the object
-	classContended // somebody keeps reverting us
-	classRejected  // the API server refuses this child; somebody must act, but we cannot see when they did
-	classConflict  // an object of that name belongs to somebody else
+	// These are classes of a problem. Of several problems the one with the highest class counts.
+	classWait      // an external condition must be met first
+	classInvalid   // the object must be edited
+	classContended // another manager keeps reverting the child
+	classRejected  // the API server rejects the child; the end of the cause is not observable
+	classConflict  // a conflicting object has the child's name
 	classPanic     // a bug in the operator
 )
 
-// classify puts an error in the error table.
+// classify returns the class of an error.
 func classify(err error) class {
-	switch p := gravest(err); {
+	switch p := mostSevere(err); {
 	case err == nil:
 		return classNone
 	case p != nil:
@@ -95,17 +94,17 @@ func classify(err error) class {
 	}
 }
 
-// gravest returns the gravest problem among all that an error wraps, or nil.
-func gravest(err error) *problem {
-	switch err := err.(type) { //nolint:errorlint // it is the walk that errors.As makes, to the end.
+// mostSevere returns the problem with the highest class among all wrapped errors, or nil.
+func mostSevere(err error) *problem {
+	switch err := err.(type) { //nolint:errorlint // it walks the whole tree of errors, as errors.As does.
 	case *problem:
 		return err
 	case interface{ Unwrap() error }:
-		return gravest(err.Unwrap())
+		return mostSevere(err.Unwrap())
 	case interface{ Unwrap() []error }:
 		var found *problem
 		for _, e := range err.Unwrap() {
-			if p := gravest(e); p != nil && (found == nil || p.class > found.class) {
+			if p := mostSevere(e); p != nil && (found == nil || p.class > found.class) {
 				found = p
 			}
 		}
@@ -114,10 +113,10 @@ func gravest(err error) *problem {
 	return nil
 }
 
-// errOutdated means that the object itself was written since it was read.
+// errOutdated means that the object itself was written after it was read.
 var errOutdated = errors.New("the object was changed since it was read")
 
-// outdated marks the conflict of a write of the object itself.
+// outdated marks a conflict in a write of the object itself.
 func outdated(err error) error {
 	if apierrors.IsConflict(err) {
 		return errors.Join(errOutdated, err)
@@ -125,11 +124,11 @@ func outdated(err error) error {
 	return err
 }
 
-// rejection turns the API server's refusal of a child into an error of its own, or returns err as it is. Only the code
-// and the machine-readable causes decide. Values of a Secret never reach the message.
+// rejection converts the API server's rejection of a child into a problem, or returns err unchanged. It depends only on the
+// status code and the machine-readable causes. Values of a Secret never appear in the message.
 func rejection(kind, child string, err error) error {
 	switch {
-	case errors.Is(err, apply.ErrStale): // which may be told with a code of its own
+	case errors.Is(err, apply.ErrStale): // it may have any status code
 		return err
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return Wait(reasonNamespaceTerminating, "the namespace is being deleted")
@@ -154,24 +153,24 @@ const (
 	reasonNamespaceTerminating = "NamespaceTerminating"
 )
 
-// ofNamespace reports whether a child could not be made because its namespace does not exist.
+// ofNamespace reports whether the creation of a child failed because its namespace does not exist.
 func ofNamespace(err error) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil &&
 		status.Status().Details.Kind == "namespaces"
 }
 
-// crowded adds a way out to the refusal of a child that would replace the present one. What is forbidden, such as by a
-// quota, may be so only as long as both are there.
-func crowded(err error) error {
-	if refusal := gravest(err); refusal != nil && refusal.forbidden {
-		refusal.message += "; if the replacement does not fit beside the present one, to delete that makes room"
+// withQuotaHint adds advice to the rejection of a replacement of the present child. A forbidden creation, for example by a
+// quota, may be forbidden only while both exist.
+func withQuotaHint(err error) error {
+	if problem := mostSevere(err); problem != nil && problem.forbidden {
+		problem.message += "; if the replacement does not fit beside the present one, to delete that makes room"
 	}
 	return err
 }
 
-// statusMessage returns what the API server says, field by field if it does. Only first lines are taken: what follows may
-// be a dump of the whole object.
+// statusMessage returns the API server's message, by field if there are causes. Only first lines are used: the rest may be a
+// dump of the whole object.
 func statusMessage(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -186,22 +185,22 @@ func statusMessage(err error) string {
 	for i, c := range details.Causes {
 		messages[i] = c.Field + ": " + first(c.Message)
 	}
-	return list(messages)
+	return joinMessages(messages)
 }
 
-// renamed gives the refusal of a probe, which had a random name, the name that its reader knows.
-func renamed(err error, name string) error {
+// withRealName replaces the random name of a dry-run object in a rejection by the name of the child.
+func withRealName(err error, name string) error {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) || status.ErrStatus.Details == nil || status.ErrStatus.Details.Name == "" {
 		return err
 	}
-	answer := *status.ErrStatus.DeepCopy()
-	answer.Message = strings.ReplaceAll(answer.Message, answer.Details.Name, name)
-	return &apierrors.StatusError{ErrStatus: answer}
+	renamed := *status.ErrStatus.DeepCopy()
+	renamed.Message = strings.ReplaceAll(renamed.Message, renamed.Details.Name, name)
+	return &apierrors.StatusError{ErrStatus: renamed}
 }
 
-// causes returns the fields that an Invalid answer blames.
-func causes(err error) []string {
+// invalidFields returns the fields that are named by an Invalid response.
+func invalidFields(err error) []string {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return nil
@@ -215,20 +214,21 @@ func causes(err error) []string {
 	return fields
 }
 
-// What differs between two occurrences of one failure: a client's port, a duration, an address of memory.
-var volatile = regexp.MustCompile(
+// nondeterministic matches parts of an error that differ between two occurrences of one failure: ports of a client,
+// durations, memory addresses.
+var nondeterministic = regexp.MustCompile(
 	`\d+\.\d+\.\d+\.\d+:\d+->|\[[0-9a-fA-F:]+\]:\d+->|0x[0-9a-f]{6,}|\b\d+(\.\d+)?(ns|µs|ms|s)\b`)
 
-// describe returns the text of a failure for a condition. It is the same for every occurrence of one failure, so that a
-// repeated failure is not a change of status.
+// describe returns the text of a failure for a condition. It is equal for all occurrences of one failure, so that a repeated
+// failure does not change the status.
 func describe(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "the API server did not answer in time"
 	}
-	return volatile.ReplaceAllString(err.Error(), "")
+	return nondeterministic.ReplaceAllString(err.Error(), "")
 }
 
-// backoff is how long to wait before the n-th retry in a row, n counting from 1: 0.1 s, doubling up to 5 min.
+// backoff returns the delay before the n-th consecutive retry, n counting from 1: 0.1 s, doubling up to 5 min.
 func backoff(n int) time.Duration {
 	const first, limit = 100 * time.Millisecond, 5 * time.Minute
 	if n > 12 {
@@ -237,7 +237,7 @@ func backoff(n int) time.Duration {
 	return min(first<<(n-1), limit)
 }
 
-// retryAfter is how long to wait after this failure: what the server asks for, and the backoff if that is longer.
+// retryAfter returns the delay after a failure: the larger one of the backoff and the delay that the API server suggests.
 func retryAfter(err error, failures int) time.Duration {
 	d := backoff(failures)
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {

@@ -47,7 +47,7 @@ func TestErrorTable(t *testing.T) {
 	}
 }
 
-func TestRejectionGoesByCodeAndCause(t *testing.T) {
+func TestRejectionByCodeAndCause(t *testing.T) {
 	t.Parallel()
 	terminating := apierrors.NewForbidden(things, "a", errors.New("x"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
@@ -56,14 +56,14 @@ func TestRejectionGoesByCodeAndCause(t *testing.T) {
 		kind string
 		want class
 	}{
-		"invalid":                         {apierrors.NewInvalid(schema.GroupKind{}, "a", nil), "Thing", classRejected},
-		"forbidden":                       {apierrors.NewForbidden(things, "a", errors.New("quota")), "Thing", classRejected},
-		"bad request":                     {apierrors.NewBadRequest("no"), "Thing", classRejected},
-		"the namespace is on its way out": {terminating, "Thing", classWait},
-		"the namespace is not there": {
+		"invalid":                        {apierrors.NewInvalid(schema.GroupKind{}, "a", nil), "Thing", classRejected},
+		"forbidden":                      {apierrors.NewForbidden(things, "a", errors.New("quota")), "Thing", classRejected},
+		"bad request":                    {apierrors.NewBadRequest("no"), "Thing", classRejected},
+		"the namespace is being deleted": {terminating, "Thing", classWait},
+		"the namespace does not exist": {
 			apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "a"), "Thing", classWait,
 		},
-		"it is not there": {apierrors.NewNotFound(things, "a"), "Thing", classTransient},
+		"it does not exist": {apierrors.NewNotFound(things, "a"), "Thing", classTransient},
 		"another object of that name": {
 			errors.Join(apply.ErrStale, apierrors.NewInvalid(schema.GroupKind{}, "a", nil)), "Thing", classStale,
 		},
@@ -119,7 +119,7 @@ func TestBackoff(t *testing.T) {
 }
 
 // Only what is forbidden may be so because the present child is still there.
-func TestRoomForAReplacement(t *testing.T) {
+func TestQuotaHint(t *testing.T) {
 	t.Parallel()
 	const advice = "if the replacement does not fit beside the present one, to delete that makes room"
 	for name, c := range map[string]struct {
@@ -130,7 +130,7 @@ func TestRoomForAReplacement(t *testing.T) {
 		"invalid":   {apierrors.NewInvalid(schema.GroupKind{}, "a", nil), false},
 		"transient": {apierrors.NewInternalError(errors.New("etcd")), false},
 	} {
-		err := crowded(rejection("Thing", "Thing a", c.err))
+		err := withQuotaHint(rejection("Thing", "Thing a", c.err))
 		if got := strings.HasSuffix(err.Error(), "; "+advice); got != c.wants {
 			t.Errorf("%s: it says %q", name, err)
 		}
@@ -142,24 +142,24 @@ func TestStaleRetry(t *testing.T) {
 	want := 20 * time.Millisecond
 	for n := 1; n < 100; n++ {
 		if got := staleRetry(n); got != want {
-			t.Fatalf("look %d comes after %s, want %s", n, got, want)
+			t.Fatalf("retry %d comes after %s, want %s", n, got, want)
 		}
 		want = min(2*want, 5*time.Second)
 	}
 }
 
-// Looks at an old state are told of once, when they have gone on for long, however many there were.
-func TestStaleIsToldOnce(t *testing.T) {
+// TestStaleReadsAreReportedOnce checks that stale reads are reported after a time, independent of their number.
+func TestStaleReadsAreReportedOnce(t *testing.T) {
 	t.Parallel()
-	var s stale
-	begin, told := time.Now(), []time.Duration(nil)
+	var s staleReads
+	begin, reported := time.Now(), []time.Duration(nil)
 	for after := time.Duration(0); after < time.Minute; after += 500 * time.Millisecond {
-		if s.look(begin.Add(after)) {
-			told = append(told, after)
+		if s.record(begin.Add(after)) {
+			reported = append(reported, after)
 		}
 	}
-	if diff := cmp.Diff([]time.Duration{suspicious}, told); diff != "" {
-		t.Errorf("told after (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]time.Duration{staleWarnAfter}, reported); diff != "" {
+		t.Errorf("reported after (-want +got):\n%s", diff)
 	}
 }
 

@@ -20,72 +20,73 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// turn is what one pass may take of the operator's time: an object with very many children must not go unheard, nor keep its
-// status from telling how far it is, until the last of them is written.
-type turn struct {
+// writeBudget limits the writes and the time of one reconcile. Without a limit an object with thousands of children would
+// delay events of its own and the progress in its status until the last child is written.
+type writeBudget struct {
 	began  time.Time
 	writes int
-	ended  bool
+	spent  bool
 }
 
-// A turn ends after turnLimit, but not before turnWrites, so that a slow API server does not make more passes of it.
+// A reconcile ends after minBudgetTime, but not before minWrites, so that a slow API server does not cause more reconciles.
 const (
-	turnLimit  = 5 * time.Second
-	turnWrites = 100
+	minBudgetTime = 5 * time.Second
+	minWrites     = 100
 )
 
-// over reports whether the rest is for the next pass. It is asked before each write.
-func (t *turn) over() bool {
-	if t.began.IsZero() {
-		t.began = time.Now()
+// exhausted reports whether the remaining work is left to the next reconcile. It is checked before each write.
+func (b *writeBudget) exhausted() bool {
+	if b.began.IsZero() {
+		b.began = time.Now()
 	}
-	t.ended = t.ended || t.writes >= turnWrites && time.Since(t.began) > turnLimit
-	return t.ended
+	b.spent = b.spent || b.writes >= minWrites && time.Since(b.began) > minBudgetTime
+	return b.spent
 }
 
-func (t *turn) wrote(did bool) bool {
+func (b *writeBudget) count(did bool) bool {
 	if did {
-		t.writes++
+		b.writes++
 	}
 	return did
 }
 
-// hopeless is how many requests in a row fail until the API server is taken to be out of order.
-const hopeless = 3
+// maxConsecutiveFailures is the number of consecutive failed requests after which the API server counts as unavailable.
+const maxConsecutiveFailures = 3
 
-// execute carries out the steps of a plan in order and reports whether it wrote. A failure that concerns one child is
-// kept in its step and the others go on, and so they do after one that may not come again; any other ends the execution.
-// What failed in the last pass comes last, so that it keeps nothing else from being carried out, however often it fails.
+// execute carries out the plan in order and reports whether it wrote. A failure that concerns one child is kept in that
+// child, and the others continue. They also continue after a transient failure. Any other error ends the execution. Children
+// that failed in the last reconcile come last, so that a repeated failure does not block the others.
 func (e *engine[T]) execute(ctx context.Context, p *Pass[T]) (wrote bool, err error) {
-	defer recoverPanic(ctx, &err) // of a ReadyWhen
+	defer recoverPanic(ctx, &err) // of a ReadyWhen function
 	var failed error
 	failures := 0
-	for _, s := range p.inTurn() {
+	for _, s := range p.executionOrder() {
 		s.stored = s.live
 		switch other := s.blocked(); {
-		case s.withheld != nil:
-			s.err, s.tried = s.withheld, true
+		case s.heldBack != nil:
+			s.err = s.heldBack
+			s.executed = true
 			continue
 		case other != nil:
 			s.waits = fmt.Sprintf("%s waits for %s", s, other)
 			continue
-		case p.turn.over():
+		case p.budget.exhausted():
 			s.waits = s.String() + " is not written yet"
 			continue
 		}
-		did, err := e.carryOut(ctx, p, s)
-		wrote = p.turn.wrote(did) || wrote
+		did, err := e.applyChild(ctx, p, s)
+		wrote = p.budget.count(did) || wrote
 		if did {
 			failures = 0
 		}
-		delete(p.late, s.id())
+		delete(p.failedLast, s.id())
 		switch classify(err) {
 		case classNone:
 		case classWait, classConflict, classContended, classRejected, classInvalid:
 			s.err = err
 		case classTransient:
-			p.late[s.id()] = true
-			if failures++; failures == hopeless {
+			p.failedLast[s.id()] = true
+			if failures++; failures == maxConsecutiveFailures {
 				return wrote, err
 			}
 			failed = cmp.Or(failed, err)
@@ -94,22 +95,23 @@ func (e *engine[T]) execute(ctx context.Context, p *Pass[T]) (wrote bool, err er
 		default:
 			return wrote, err
 		}
-		s.tried = true
-		s.assess()
+		s.executed = true
+		s.assessReadiness()
 	}
 	return wrote, failed
 }
 
-// inTurn returns the plan in its order, but for the children that failed in the last pass, and those that wait for them.
-func (r *record) inTurn() []*step {
-	maps.DeleteFunc(r.late, func(id childID, _ bool) bool { return !r.planned[id] })
-	if len(r.late) == 0 {
+// executionOrder returns the plan in its order, with the children that failed in the last reconcile, and those that wait for
+// them, moved to the end.
+func (r *passRecord) executionOrder() []*plannedChild {
+	maps.DeleteFunc(r.failedLast, func(id childID, _ bool) bool { return !r.planned[id] })
+	if len(r.failedLast) == 0 {
 		return r.plan
 	}
-	var first, last []*step
-	isLast := map[*step]bool{}
+	var first, last []*plannedChild
+	isLast := map[*plannedChild]bool{}
 	for _, s := range r.plan {
-		isLast[s] = r.late[s.id()] || slices.ContainsFunc(s.after, func(other *step) bool { return isLast[other] })
+		isLast[s] = r.failedLast[s.id()] || slices.ContainsFunc(s.after, func(other *plannedChild) bool { return isLast[other] })
 		if isLast[s] {
 			last = append(last, s)
 		} else {
@@ -119,61 +121,61 @@ func (r *record) inTurn() []*step {
 	return append(first, last...)
 }
 
-// carryOut makes one child what it should be, with at most one write in the ordinary case.
-func (e *engine[T]) carryOut(ctx context.Context, p *Pass[T], s *step) (bool, error) {
-	intent, err := e.view.intent(ctx, p.Object, s)
+// applyChild brings one child to its desired state, with at most one write in the common case.
+func (e *engine[T]) applyChild(ctx context.Context, p *Pass[T], s *plannedChild) (bool, error) {
+	intent, err := e.cache.intent(ctx, p.Object, s)
 	if err != nil {
 		return false, err
 	}
-	if s.terminating { // there is nothing else to be done about it, and no refusal of a change concerns it
-		return e.letGo(ctx, p, s, intent)
+	if s.terminating { // no other change is possible, and no earlier rejection applies
+		return e.releaseFinalizer(ctx, p, s, intent)
 	}
-	if err := cmp.Or(e.view.absent(s.gvk), p.troubles.check(s.about(intent), p.Now)); err != nil {
+	if err := cmp.Or(e.cache.notInstalledError(s.gvk), p.retries.check(s.retryKey(intent), p.Now)); err != nil {
 		return false, err
 	}
 	switch {
 	case s.live == nil:
 		return e.create(ctx, p, s, intent)
-	case s.unguarded(e.op.finalizerName()):
-		return e.guardChild(ctx, p, s, intent)
-	case s.createOnly && s.kept != p.seen.children[s.id()].kept:
-		return e.sign(ctx, p, s, s.live)
+	case s.lacksFinalizer(e.op.finalizerName()):
+		return e.addChildFinalizer(ctx, p, s, intent)
+	case s.createOnly && s.retain != p.snapshot.children[s.id()].retained:
+		return e.setOwnership(ctx, p, s, s.live)
 	case s.createOnly:
-		return e.letGo(ctx, p, s, intent)
+		return e.releaseFinalizer(ctx, p, s, intent)
 	case e.owner.Converged(intent, s.live):
-		if wrote, err := e.letGo(ctx, p, s, intent); wrote || err != nil {
+		if wrote, err := e.releaseFinalizer(ctx, p, s, intent); wrote || err != nil {
 			return wrote, err
 		}
-		return false, p.troubles.truce(s.about(intent), p.Now)
+		return false, p.retries.recentlyContended(s.retryKey(intent), p.Now)
 	default:
 		return e.update(ctx, p, s, intent)
 	}
 }
 
-// create makes a child that is not there as far as we see. If it turns out to exist, it is ours and we did not see it,
-// or it is in our way.
-func (e *engine[T]) create(ctx context.Context, p *Pass[T], s *step, intent *apply.Intent) (bool, error) {
-	if former, ok := p.seen.former[s.id()]; ok {
-		return false, formerError(s, former)
+// create creates a child that is missing in the cache. An object that exists nevertheless is a child that the cache does not
+// show yet, or a conflicting object.
+func (e *engine[T]) create(ctx context.Context, p *Pass[T], s *plannedChild, intent *apply.Intent) (bool, error) {
+	if predecessor, ok := p.snapshot.predecessors[s.id()]; ok {
+		return false, predecessorError(s, predecessor)
 	}
-	if !e.view.watches(s.key.Namespace) {
+	if !e.cache.watches(s.key.Namespace) {
 		message := fmt.Sprintf("%s is in a namespace that the operator does not watch: add it to --watch-namespaces", s)
 		return false, &problem{class: classRejected, reason: "NamespaceNotWatched", message: message}
 	}
-	if err := e.obstacle(p, s, intent); err != nil {
+	if err := e.knownConflict(p, s, intent); err != nil {
 		return false, s.conflict(err)
 	}
-	stored := e.view.answer(s)
+	stored := e.cache.newResponse(s)
 	err := e.owner.Create(ctx, e.client, intent, stored)
 	if err == nil {
-		e.stored(p, s, "", intent, stored)
+		e.recordStored(p, s, "", intent, stored)
 		return true, nil
 	}
 	if !errors.Is(err, apply.ErrStale) {
 		return false, e.rejected(p, s, intent, err)
 	}
-	live := e.view.answer(s)
-	if s.adopt != nil { // which may look at all of it
+	live := e.cache.newResponse(s)
+	if s.mayAdopt != nil { // the function may read any field
 		live = object.Empty(s.desired)
 	}
 	if getErr := e.client.Get(ctx, s.key, live); getErr != nil {
@@ -183,34 +185,36 @@ func (e *engine[T]) create(ctx context.Context, p *Pass[T], s *step, intent *app
 	case err != nil && s.adoptable(live):
 		return e.adopt(ctx, p, s, intent, live)
 	case err != nil:
-		e.watchObstacle(p, s)
+		e.watchConflict(p, s)
 		return false, s.conflict(err)
 	}
-	live = e.view.shown(s.gvk, live)
-	s.live, s.stored, s.terminating = live, live, !live.GetDeletionTimestamp().IsZero()
+	live = e.cache.asCached(s.gvk, live)
+	s.live = live
+	s.stored = live
+	s.terminating = !live.GetDeletionTimestamp().IsZero()
 	if s.terminating || s.createOnly || e.owner.Converged(intent, live) {
 		return false, nil
 	}
 	return e.update(ctx, p, s, intent)
 }
 
-func formerError(s *step, former observed) error {
+func predecessorError(s *plannedChild, predecessor observedChild) error {
 	message := fmt.Sprintf("%s of the former object of this name", s)
-	if former.terminating {
+	if predecessor.terminating {
 		return Wait("WaitingForFormer", "%s is still being deleted", message)
 	}
 	return Wait("WaitingForFormer", "%s still exists and is about to be collected as garbage", message)
 }
 
-func (e *engine[T]) update(ctx context.Context, p *Pass[T], s *step, intent *apply.Intent) (bool, error) {
-	if err := e.contend(ctx, p, s, intent); err != nil {
+func (e *engine[T]) update(ctx context.Context, p *Pass[T], s *plannedChild, intent *apply.Intent) (bool, error) {
+	if err := e.checkContention(ctx, p, s, intent); err != nil {
 		return false, err
 	}
 	stored := object.Empty(s.desired)
 	err := e.owner.Update(ctx, e.client, intent, s.live, stored)
 	if err == nil {
-		e.stored(p, s, s.live.GetResourceVersion(), intent, stored)
-		return true, p.troubles.truce(s.about(intent), p.Now)
+		e.recordStored(p, s, s.live.GetResourceVersion(), intent, stored)
+		return true, p.retries.recentlyContended(s.retryKey(intent), p.Now)
 	}
 	if !apierrors.IsInvalid(err) || errors.Is(err, apply.ErrStale) {
 		return false, e.rejected(p, s, intent, err)
@@ -218,58 +222,58 @@ func (e *engine[T]) update(ctx context.Context, p *Pass[T], s *step, intent *app
 	return e.immutable(ctx, p, s, intent, err)
 }
 
-// stored takes over the server's answer as the present state of the child.
-func (e *engine[T]) stored(p *Pass[T], s *step, from string, i *apply.Intent, stored client.Object) {
-	s.stored = e.view.shown(s.gvk, stored)
-	e.view.wrote(s.gvk, p.Object.GetUID(), stored)
+// recordStored takes the API server's response as the present state of the child.
+func (e *engine[T]) recordStored(p *Pass[T], s *plannedChild, from string, i *apply.Intent, recordStored client.Object) {
+	s.stored = e.cache.asCached(s.gvk, recordStored)
+	e.cache.recordWrite(s.gvk, p.Object.GetUID(), recordStored)
 	if from != "" {
-		p.troubles.applied(s.about(i), time.Now())
+		p.retries.applied(s.retryKey(i), time.Now())
 	}
 }
 
-// polled are the reasons to wait for whose end no event need tell: the operator may not be allowed to watch namespaces.
-//
-//nolint:gochecknoglobals // it is constant.
-var polled = []string{reasonKindNotInstalled, reasonNamespaceNotFound, reasonNamespaceTerminating}
+// polledReasons are wait reasons without a reliable event for their end: the operator may not be allowed to watch
+// namespaces.
+var polledReasons = []string{reasonKindNotInstalled, reasonNamespaceNotFound, reasonNamespaceTerminating}
 
-// rejected turns a refusal of this child into a failure that concerns it alone, to be tried again later.
-func (e *engine[T]) rejected(p *Pass[T], s *step, i *apply.Intent, err error) error {
+// rejected turns a rejection of this child into a failure that concerns it alone, to be retried later.
+func (e *engine[T]) rejected(p *Pass[T], s *plannedChild, i *apply.Intent, err error) error {
 	if unknownKind(err) {
 		err = kindNotInstalled(s.gvk, notInstalled)
 	}
 	err = rejection(s.gvk.Kind, s.String(), err)
-	if refusal := gravest(err); refusal != nil && (refusal.class == classRejected || slices.Contains(polled, refusal.reason)) {
-		return p.troubles.refused(s.about(i), refusal, time.Now())
+	problem := mostSevere(err)
+	if problem != nil && (problem.class == classRejected || slices.Contains(polledReasons, problem.reason)) {
+		return p.retries.rejected(s.retryKey(i), problem, time.Now())
 	}
 	return err
 }
 
-// immutable decides what to do about a change that was refused as invalid. The refusal alone does not tell an immutable
-// field from a bad value, and deleting a working child for a bad value would be a disaster: so the server is asked, in
-// a dry run, whether it would accept the child as a new one.
+// immutable decides what to do about a change that was rejected as invalid. The rejection alone does not distinguish an
+// immutable field from an invalid value, and deleting a working child because of an invalid value would be a disaster. A
+// dry-run creation answers whether the API server would accept the child as a new object.
 func (e *engine[T]) immutable(
-	ctx context.Context, p *Pass[T], s *step, intent *apply.Intent, refusal error,
+	ctx context.Context, p *Pass[T], s *plannedChild, intent *apply.Intent, rejection error,
 ) (bool, error) {
-	fields := causes(refusal)
+	fields := invalidFields(rejection)
 	if len(fields) == 0 {
-		return false, e.rejected(p, s, intent, refusal)
+		return false, e.rejected(p, s, intent, rejection)
 	}
 	sent, err := intent.Sent()
 	if err != nil {
 		return false, err
 	}
-	probe := &unstructured.Unstructured{Object: sent}
-	probe.SetName("")
-	probe.SetGenerateName(strings.TrimRight(s.key.Name[:min(len(s.key.Name), 40)], "-.") + "-")
-	if err := e.client.Create(ctx, probe, client.DryRunAll); err != nil {
-		return false, crowded(e.rejected(p, s, intent, renamed(err, s.key.Name)))
+	dryRun := &unstructured.Unstructured{Object: sent}
+	dryRun.SetName("")
+	dryRun.SetGenerateName(strings.TrimRight(s.key.Name[:min(len(s.key.Name), 40)], "-.") + "-")
+	if err := e.client.Create(ctx, dryRun, client.DryRunAll); err != nil {
+		return false, withQuotaHint(e.rejected(p, s, intent, withRealName(err, s.key.Name)))
 	}
 	if s.immutable == Stall {
 		slices.Sort(fields)
 		message := fmt.Sprintf("%s cannot be changed in place: the API server does not allow a change of %s",
 			s, strings.Join(slices.Compact(fields), ", "))
 		report := &problem{class: classRejected, reason: "ImmutableField", message: message}
-		return false, p.troubles.refused(s.about(intent), report, time.Now())
+		return false, p.retries.rejected(s.retryKey(intent), report, time.Now())
 	}
 	propagation := metav1.DeletePropagationBackground
 	if s.immutable == RecreateOrphan {
@@ -283,28 +287,28 @@ func (e *engine[T]) immutable(
 	return deleted, nil
 }
 
-// prune deletes the children that the plan no longer has, after releasing those that are tracked, or hands them over. If
-// some of the plan could not be written, it leaves their namespaces alone: what replaces a child may be among it.
+// prune deletes or orphans the children that are no longer in the plan, and removes tracking finalizers first. If some
+// children could not be written, it skips their namespaces: a replacement of a pruned child may be among them.
 func (e *engine[T]) prune(ctx context.Context, p *Pass[T], failed bool) (wrote bool, err error) {
-	spared := map[string]bool{}
+	skipped := map[string]bool{}
 	for _, s := range p.plan {
-		if failed && !s.tried {
-			spared[s.key.Namespace] = true
+		if failed && !s.executed {
+			skipped[s.key.Namespace] = true
 		}
 	}
-	for _, id := range p.seen.unplanned(p.plan) {
-		if p.turn.over() {
+	for _, id := range p.snapshot.unplanned(p.plan) {
+		if p.budget.exhausted() {
 			return wrote, nil
 		}
-		if spared[id.key.Namespace] || p.seen.children[id].kept {
+		if skipped[id.key.Namespace] || p.snapshot.children[id].retained {
 			continue
 		}
-		end := e.discard
-		if slices.Contains(p.keeps, id.gvk) {
-			end = e.letBe
+		remove := e.deleteChild
+		if slices.Contains(p.orphanKinds, id.gvk) {
+			remove = e.orphanChild
 		}
-		did, err := end(ctx, p, id, p.seen.children[id])
-		wrote = p.turn.wrote(did) || wrote
+		did, err := remove(ctx, p, id, p.snapshot.children[id])
+		wrote = p.budget.count(did) || wrote
 		if err != nil {
 			return wrote, err
 		}
@@ -312,8 +316,8 @@ func (e *engine[T]) prune(ctx context.Context, p *Pass[T], failed bool) (wrote b
 	return wrote, nil
 }
 
-// discard deletes one child.
-func (e *engine[T]) discard(ctx context.Context, p *Pass[T], id childID, child observed) (wrote bool, err error) {
+// deleteChild deletes one child.
+func (e *engine[T]) deleteChild(ctx context.Context, p *Pass[T], id childID, child observedChild) (wrote bool, err error) {
 	live := child.object
 	if controllerutil.ContainsFinalizer(live, e.op.finalizerName()) {
 		released, err := e.release(ctx, p.Object.GetUID(), id, live)
@@ -322,40 +326,40 @@ func (e *engine[T]) discard(ctx context.Context, p *Pass[T], id childID, child o
 		}
 		wrote = released != nil
 	}
-	abandon := p.abandons[id] && !isAbandoned(live) && !e.view.isAbandoned(live.GetUID())
-	if child.terminating && !abandon {
+	force := p.forceDeletes[id] && !isForceDeleted(live) && !e.cache.isForceDeleted(live.GetUID())
+	if child.terminating && !force {
 		return wrote, nil
 	}
 	var opts []client.DeleteOption
-	if abandon {
+	if force {
 		opts = append(opts, client.GracePeriodSeconds(0))
 	}
 	deleted, err := e.delete(ctx, live, metav1.DeletePropagationBackground, opts...)
-	if err == nil && abandon {
-		e.view.abandons(live.GetUID())
+	if err == nil && force {
+		e.cache.recordForceDeletion(live.GetUID())
 	}
 	return wrote || deleted, err
 }
 
-// letBe hands one child over.
-func (e *engine[T]) letBe(ctx context.Context, p *Pass[T], id childID, child observed) (wrote bool, err error) {
+// orphanChild removes the ownership of one child.
+func (e *engine[T]) orphanChild(ctx context.Context, p *Pass[T], id childID, child observedChild) (wrote bool, err error) {
 	if child.terminating {
 		return false, nil
 	}
-	if err := e.handOver(ctx, p.Object.GetUID(), id, child); err != nil {
+	if err := e.removeOwnership(ctx, p.Object.GetUID(), id, child); err != nil {
 		return false, err
 	}
-	e.view.deletes(child.object.GetUID()) // as a child, that is
+	e.cache.recordDeletion(child.object.GetUID()) // it is no longer a child
 	return true, nil
 }
 
-// isAbandoned reports whether the object was told not to wait: only finalizers keep it, and no grace period.
-func isAbandoned(o client.Object) bool {
+// isForceDeleted reports whether the object was deleted with a grace period of zero, so that only finalizers keep it.
+func isForceDeleted(o client.Object) bool {
 	grace := o.GetDeletionGracePeriodSeconds()
 	return grace != nil && *grace == 0
 }
 
-// delete deletes exactly this instance and reports whether it did. One that is gone already is fine.
+// delete deletes exactly this instance and reports whether it did. It is no error if the object does not exist.
 func (e *engine[T]) delete(
 	ctx context.Context, live client.Object, propagation metav1.DeletionPropagation, opts ...client.DeleteOption,
 ) (bool, error) {
@@ -365,6 +369,6 @@ func (e *engine[T]) delete(
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return false, fmt.Errorf("deleting %s: %w", live.GetName(), err)
 	}
-	e.view.deletes(uid)
+	e.cache.recordDeletion(uid)
 	return err == nil, nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// finalize makes one pass over an object that is being deleted. The status is written before the finalizer goes,
-// because there is no object to write to afterwards.
+// finalize reconciles an object that is being deleted. It writes the status before it removes the finalizer, because the
+// object may not exist afterwards.
 func (e *engine[T]) finalize(ctx context.Context, o T, p *Pass[T]) outcome {
 	if err := e.releaseTerminating(ctx, p); err != nil {
 		return outcome{err: err}
@@ -29,20 +29,20 @@ func (e *engine[T]) finalize(ctx context.Context, o T, p *Pass[T]) outcome {
 		}
 	}
 	wrote, err := finalizer.Remove(ctx, e.client, p.Object, e.op.finalizerName())
-	// The clean-up must not be repeated because the informer is slow. An object of which nothing is left is marked,
-	// since the server's answer then has the resourceVersion of before the write and cannot be told from it.
+	// A slow informer must not cause a second clean-up. An object without remaining finalizers is marked as deleted instead:
+	// the resourceVersion in the response is that of before the write, so the overlay cannot order it.
 	switch {
 	case err != nil:
 	case wrote && len(p.Object.GetFinalizers()) > 0:
-		e.view.wrote(e.view.primary, "", object.Copy(p.Object))
+		e.cache.recordWrite(e.cache.primary, "", object.Copy(p.Object))
 	default:
-		e.view.deletes(o.GetUID())
+		e.cache.recordDeletion(o.GetUID())
 	}
 	return outcome{wrote: wrote, err: outdated(err)}
 }
 
-// cleanUp calls the operator's Finalize, carries out what it recorded and sees to the end of remote children. It reports
-// whether the object may go.
+// cleanUp calls the operator's Finalize, carries out its record and deletes cross-namespace children. It reports whether the
+// finalizer may be removed.
 func (e *engine[T]) cleanUp(ctx context.Context, o T, p *Pass[T]) (outcome, bool) {
 	var out outcome
 	for _, do := range []func() (bool, error){
@@ -53,19 +53,19 @@ func (e *engine[T]) cleanUp(ctx context.Context, o T, p *Pass[T]) (outcome, bool
 			return false, compute(ctx, o, p, e.op.Finalize)
 		},
 		func() (bool, error) { return e.execute(ctx, p) },
-		func() (bool, error) { return false, cmp.Or(worst(p.plan), unfinished(p.plan)) },
+		func() (bool, error) { return false, cmp.Or(worstChildError(p.plan), waitForCleanUpChildren(p.plan)) },
 		func() (bool, error) {
-			if err := e.disown(ctx, p); err != nil {
+			if err := e.orphanChildren(ctx, p); err != nil {
 				return false, err
 			}
-			return e.collect(ctx, p)
+			return e.deleteCrossNamespace(ctx, p)
 		},
-		func() (bool, error) { return false, e.farewell(ctx, o, p) },
+		func() (bool, error) { return false, e.writeFinalStatus(ctx, o, p) },
 	} {
 		out.wrote, out.err = do()
-		out.more = p.turn.ended
+		out.budgetSpent = p.budget.spent
 		if out.wrote && out.err == nil {
-			return out, false // the next step is for a pass that sees what was written
+			return out, false // the next step needs a reconcile that has read these writes
 		}
 		if out.err != nil {
 			break
@@ -82,13 +82,14 @@ func (e *engine[T]) cleanUp(ctx context.Context, o T, p *Pass[T]) (outcome, bool
 			out.err = err
 		}
 	}
-	out.requeue, out.version = p.requeue, p.Object.GetResourceVersion()
+	out.requeue = p.requeue
+	out.version = p.Object.GetResourceVersion()
 	return out, false
 }
 
-// farewell stores what a clean-up that is done left in the status and sends its events.
-func (e *engine[T]) farewell(ctx context.Context, o T, p *Pass[T]) error {
-	if len(p.Object.GetFinalizers()) > 1 { // the object stays, and must not say that it waits for us
+// writeFinalStatus stores the status after a completed clean-up and sends its events.
+func (e *engine[T]) writeFinalStatus(ctx context.Context, o T, p *Pass[T]) error {
+	if len(p.Object.GetFinalizers()) > 1 { // the object remains, and must not report that it waits for us
 		conditions.Remove(p.Object, conditionPaused)
 		conditions.Remove(p.Object, conditionDryRun)
 		const message = "the clean-up is done; others still hold the object"
@@ -97,13 +98,13 @@ func (e *engine[T]) farewell(ctx context.Context, o T, p *Pass[T]) error {
 	}
 	wrote, err := e.writeStatus(ctx, o, p)
 	if !wrote && err == nil {
-		e.announce(o, p)
+		e.sendEvents(o, p)
 	}
 	return err
 }
 
-// unfinished waits for the children of a clean-up, such as a last backup's Job.
-func unfinished(plan []*step) error {
+// waitForCleanUpChildren waits for the children of a clean-up, such as the Job of a last backup.
+func waitForCleanUpChildren(plan []*plannedChild) error {
 	for _, s := range plan {
 		if !s.isReady {
 			return Wait("CleaningUp", "%s", s.waits)
@@ -114,7 +115,7 @@ func unfinished(plan []*step) error {
 
 func (e *engine[T]) markDeleting(p *Pass[T], err error) {
 	reason, message := "CleaningUp", describe(err)
-	switch cause := gravest(err); {
+	switch cause := mostSevere(err); {
 	case cause == nil, cause.class == classPanic:
 		reason = "CleanUpFailing"
 	case cause.reason == reason:
@@ -142,11 +143,11 @@ func (e *engine[T]) markDeleting(p *Pass[T], err error) {
 	conditions.MarkReconciling(p.Object, conditions.Deleting, message)
 }
 
-// releaseTerminating lets go of tracked children of an object that is going itself: its status, in which they would be
-// counted, goes too.
+// releaseTerminating removes the tracking finalizers from children of an object that is being deleted: its status, the
+// record of these children, is deleted too.
 func (e *engine[T]) releaseTerminating(ctx context.Context, p *Pass[T]) error {
-	if err := e.releaseFormer(ctx, p.seen.children); err != nil {
+	if err := e.releasePredecessors(ctx, p.snapshot.children); err != nil {
 		return err
 	}
-	return e.releaseFormer(ctx, p.seen.former)
+	return e.releasePredecessors(ctx, p.snapshot.predecessors)
 }

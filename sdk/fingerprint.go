@@ -10,66 +10,67 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// sight is a digest of all that a pass can see: the object, its children and its references, each with its version.
-// Equal sights lead to equal passes, time apart. It tells an event that is news from one whose effect a pass has seen
-// already, because that pass wrote it itself or because several events came at once.
-type sight uint64
+// fingerprint is a hash of the versions of all objects that a reconcile reads: the object, its children and its references.
+// Equal fingerprints lead to equal reconciles, except for the time. Comparing them filters events of our own writes and
+// several events of one change, and so skips reconciles without work.
+type fingerprint uint64
 
-//nolint:gochecknoglobals // sights are compared within a process only.
-var sightSeed = maphash.MakeSeed()
+var fingerprintSeed = maphash.MakeSeed()
 
-// glimpse is what a sight holds of one object.
-type glimpse struct {
+// objectVersion is the part of a fingerprint that one object contributes.
+type objectVersion struct {
 	id          childID
 	uid         types.UID
 	version     string
 	terminating bool
 }
 
-// add gives the same sum in any order.
-func (s sight) add(g glimpse) sight { return s + sight(maphash.Comparable(sightSeed, g)) }
+// add adds an object version. The sum does not depend on the order.
+func (s fingerprint) add(g objectVersion) fingerprint {
+	return s + fingerprint(maphash.Comparable(fingerprintSeed, g))
+}
 
-func (s *snapshot) sight(o client.Object) sight {
-	all := sight(0).add(glimpse{version: strconv.FormatInt(s.arrived, 10)})
-	all = all.add(glimpse{uid: o.GetUID(), version: o.GetResourceVersion()})
-	for _, objects := range []map[childID]observed{s.children, s.former} {
+func (s *snapshot) fingerprint(o client.Object) fingerprint {
+	all := fingerprint(0).add(objectVersion{version: strconv.FormatInt(s.installedKinds, 10)})
+	all = all.add(objectVersion{uid: o.GetUID(), version: o.GetResourceVersion()})
+	for _, objects := range []map[childID]observedChild{s.children, s.predecessors} {
 		for id, seen := range objects {
-			all = all.add(glimpse{id, seen.object.GetUID(), seen.object.GetResourceVersion(), seen.terminating})
+			all = all.add(objectVersion{id, seen.object.GetUID(), seen.object.GetResourceVersion(), seen.terminating})
 		}
 	}
 	for _, objects := range s.observed {
 		for _, o := range objects {
-			all = all.add(glimpse{uid: o.GetUID(), version: o.GetResourceVersion()})
+			all = all.add(objectVersion{uid: o.GetUID(), version: o.GetResourceVersion()})
 		}
 	}
 	return all
 }
 
-// sight adds what the object of that name refers to.
-func (r *references) sight(user types.NamespacedName) sight {
+// fingerprint returns the fingerprint of the references of that object.
+func (r *references) fingerprint(user types.NamespacedName) fingerprint {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var all sight
+	var all fingerprint
 	for t := range r.byUser[user] {
 		ref := r.watches[t]
 		if !ref.synced() {
 			continue
 		}
-		all = all.add(glimpse{id: t.childID, version: "read"})
+		all = all.add(objectVersion{id: t.childID, version: "read"})
 		for _, o := range ref.objects() {
-			g := glimpse{id: childID{t.gvk, client.ObjectKeyFromObject(o)}, uid: o.GetUID(), version: o.GetResourceVersion()}
+			v := objectVersion{id: childID{t.gvk, client.ObjectKeyFromObject(o)}, uid: o.GetUID(), version: o.GetResourceVersion()}
 			if t.key.Name == "" {
-				g.version = aspect(o)
+				v.version = relevantVersion(o)
 			}
-			all = all.add(g)
+			all = all.add(v)
 		}
 	}
 	return all
 }
 
-// aspect identifies what a pass makes of an object that it found among others: whatever its controller writes into its
-// status is nobody else's business.
-func aspect(x any) string {
+// relevantVersion identifies the part of a selected object that its users depend on. Status-only changes do not count: they
+// are frequent, and only the object's own controller needs them.
+func relevantVersion(x any) string {
 	o, ok := x.(client.Object)
 	switch {
 	case !ok:
@@ -77,25 +78,26 @@ func aspect(x any) string {
 	case o.GetGeneration() == 0:
 		return o.GetResourceVersion()
 	}
-	going := o.GetDeletionTimestamp() != nil
-	return fmt.Sprint(o.GetGeneration(), going, o.GetLabels(), o.GetAnnotations()) // which prints maps in the order of keys
+	terminating := o.GetDeletionTimestamp() != nil
+	// Sprint prints maps in the order of their keys.
+	return fmt.Sprint(o.GetGeneration(), terminating, o.GetLabels(), o.GetAnnotations())
 }
 
-// calm is what an object was left in by a pass that had nothing to write: nothing is to be done before it looks
-// different or the time comes.
-type calm struct {
-	sight sight
-	until time.Time // zero if only an event ends it
+// idleState is the result of a reconcile that had nothing to write. No work is needed until the fingerprint changes or the
+// time is reached.
+type idleState struct {
+	fingerprint fingerprint
+	until       time.Time // zero if only an event ends it
 }
 
-// lasts reports whether nothing has to be done yet, and for how long; zero means until an event.
-func (c *calm) lasts(now sight) (time.Duration, bool) {
-	if c == nil || c.sight != now {
+// stillIdle reports whether no work is needed yet, and for how long; zero means until the next event.
+func (s *idleState) stillIdle(now fingerprint) (time.Duration, bool) {
+	if s == nil || s.fingerprint != now {
 		return 0, false
 	}
-	if c.until.IsZero() {
+	if s.until.IsZero() {
 		return 0, true
 	}
-	left := time.Until(c.until)
+	left := time.Until(s.until)
 	return left, left > 0
 }

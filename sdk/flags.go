@@ -9,40 +9,40 @@ import (
 	"time"
 )
 
-// This file is about flags of any program: where their values come from, and what is said about wrong ones.
+// This file has the flags of any program: the sources of their values and the messages for invalid ones.
 
-// parse gives every flag its value: that of the arguments, else that of its variable, else its default. Checks are by the
-// names of flags, and are made of each value that is given.
+// parse sets every flag to the value of its argument, else of its environment variable, else its default. checks has the
+// validation functions by flag name; they are called for each given value.
 func parse(
 	fs *flag.FlagSet, checks map[string]func() error, args []string, lookup func(string) (string, bool),
 ) error {
-	var refused error
+	var invalid error
 	fs.VisitAll(func(f *flag.Flag) {
-		f.Value = checked{Value: f.Value, name: f.Name, check: checks[f.Name], refused: &refused}
+		f.Value = checked{Value: f.Value, name: f.Name, check: checks[f.Name], rejected: &invalid}
 	})
 	if err := fromEnvironment(fs, lookup); err != nil {
 		return err
 	}
 	fs.SetOutput(io.Discard)
 	switch err := fs.Parse(args); {
-	case err == flag.ErrHelp: //nolint:errorlint // flag returns it as it is.
+	case err == flag.ErrHelp: //nolint:errorlint // package flag returns it unwrapped.
 		return err
-	case refused != nil:
-		return refused
+	case invalid != nil:
+		return invalid
 	case err != nil:
-		return errors.New(strings.Replace(err.Error(), ": -", ": --", 1)) // the flag, as it is written elsewhere
+		return errors.New(strings.Replace(err.Error(), ": -", ": --", 1)) // two dashes, as in all other texts
 	case fs.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q: only flags are taken", fs.Arg(0))
 	}
 	return nil
 }
 
-// checked is the value of a flag that says what it expects.
+// checked is the value of a flag with a validation function.
 type checked struct {
 	flag.Value
-	name    string
-	check   func() error // of the value that was set; nil if each will do
-	refused *error       // what is wrong with an argument, which package flag tells in text only
+	name     string
+	check    func() error // validates the value that was set; nil accepts all
+	rejected *error       // the invalid argument, which package flag returns as text only
 }
 
 // Set implements flag.Value.
@@ -56,18 +56,18 @@ func (c checked) Set(text string) error {
 		err = c.check()
 	}
 	if err != nil {
-		*c.refused = fmt.Errorf("--%s=%q: %w", c.name, text, err)
+		*c.rejected = fmt.Errorf("--%s=%q: %w", c.name, text, err)
 	}
 	return err
 }
 
-// IsBoolFlag tells package flag whether the flag can stand without a value.
+// IsBoolFlag reports to package flag whether the flag can stand without a value.
 func (c checked) IsBoolFlag() bool {
 	b, ok := c.Value.(interface{ IsBoolFlag() bool })
 	return ok && b.IsBoolFlag()
 }
 
-// expected says in words what values of its type are, "" if it says so itself.
+// expected returns the description of a value of this type, or "" if the type's own error has one.
 func expected(v flag.Value) string {
 	getter, ok := v.(flag.Getter)
 	if !ok {
@@ -87,12 +87,12 @@ func expected(v flag.Value) string {
 	}
 }
 
-// fromEnvironment sets every flag whose variable is set and not empty.
+// fromEnvironment sets every flag with a non-empty environment variable.
 func fromEnvironment(fs *flag.FlagSet, lookup func(string) (string, bool)) error {
 	var failed error
 	fs.VisitAll(func(f *flag.Flag) {
 		v, ok := lookup(variable(f.Name))
-		if !ok || v == "" || failed != nil || isAction(f.Name) {
+		if !ok || v == "" || failed != nil || isCommand(f.Name) {
 			return
 		}
 		if err := f.Value.Set(v); err != nil {
@@ -114,7 +114,7 @@ func usage(fs *flag.FlagSet, doc string, out io.Writer) {
 		"by the environment variable\nin parentheses too; the flag wins.\n\n", fs.Name())
 	fs.VisitAll(func(f *flag.Flag) {
 		fmt.Fprintf(out, "  --%s", f.Name)
-		if !isAction(f.Name) {
+		if !isCommand(f.Name) {
 			fmt.Fprintf(out, " (%s)", variable(f.Name))
 		}
 		fmt.Fprintf(out, "\n    \t%s", f.Usage)

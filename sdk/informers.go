@@ -21,9 +21,9 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/apply"
 )
 
-// This file is about what is watched, and where.
+// This file has the caches of the operator and their scope.
 
-// scope is the informers of one namespace, or of all.
+// scope holds the informers of one namespace, or of all.
 type scope struct {
 	parents   cache.Cache
 	children  cache.Cache
@@ -33,25 +33,27 @@ type scope struct {
 
 const parentIndex = "parent"
 
-func (v *view) newScope(mgr manager.Manager, namespace string) (*scope, error) {
+func (v *readCache) newScope(mgr manager.Manager, namespace string) (*scope, error) {
 	s := &scope{informers: map[schema.GroupVersionKind]toolscache.SharedIndexInformer{}}
 	parents, err := v.newCache(mgr, namespace, cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(), NewInformer: v.captureIn(s),
+		DefaultTransform: cache.TransformStripManagedFields(), NewInformer: v.informerFactory(s),
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.parents = patientCache{parents, v.kinds, mgr.GetLogger().WithValues("controller", v.operator)}
+	s.parents = crdWaitCache{parents, v.kinds, mgr.GetLogger().WithValues("controller", v.operator)}
 	s.children, err = v.newCache(mgr, namespace, cache.Options{
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{ManagedByLabel: v.operator}),
-		DefaultTransform:     apply.TrimManagedFields(v.operator, v.exactFields()...), NewInformer: v.captureIn(s),
+		DefaultTransform:     apply.TrimManagedFields(v.operator, v.exclusiveFields()...), NewInformer: v.informerFactory(s),
 	})
 	return s, err
 }
 
-// newCache makes a cache of a namespace, or of all, and adds it to the manager.
-func (v *view) newCache(mgr manager.Manager, namespace string, options cache.Options) (cache.Cache, error) {
-	options.HTTPClient, options.Scheme, options.Mapper = mgr.GetHTTPClient(), v.scheme, v.mapper
+// newCache creates a cache of one namespace, or of all, and adds it to the manager.
+func (v *readCache) newCache(mgr manager.Manager, namespace string, options cache.Options) (cache.Cache, error) {
+	options.HTTPClient = mgr.GetHTTPClient()
+	options.Scheme = v.scheme
+	options.Mapper = v.mapper
 	if namespace != metav1.NamespaceAll {
 		options.DefaultNamespaces = map[string]cache.Config{namespace: {}}
 	}
@@ -65,18 +67,19 @@ func (v *view) newCache(mgr manager.Manager, namespace string, options cache.Opt
 	return c, nil
 }
 
-// runnableCache makes the manager start a cache with its own caches, before any controller and without leader election.
+// runnableCache makes the manager start a cache together with its own caches, before any controller and without leader
+// election.
 type runnableCache struct{ cache.Cache }
 
 func (r runnableCache) GetCache() cache.Cache { return r.Cache }
 
-// newInformer is what a cache calls to make an informer.
-type newInformer = func(
+// newInformerFunc is the constructor of informers in cache.Options.
+type newInformerFunc = func(
 	toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers,
 ) toolscache.SharedIndexInformer
 
-// captureIn keeps hold of the informers that the cache makes, and indexes children by the name of their parent.
-func (v *view) captureIn(s *scope) newInformer {
+// informerFactory keeps the informers that the cache creates, and indexes children by the name of their parent.
+func (v *readCache) informerFactory(s *scope) newInformerFunc {
 	return func(
 		lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers,
 	) toolscache.SharedIndexInformer {
@@ -95,7 +98,7 @@ func (v *view) captureIn(s *scope) newInformer {
 	}
 }
 
-func (v *view) indexParent(x any) ([]string, error) {
+func (v *readCache) indexParent(x any) ([]string, error) {
 	o, ok := x.(metav1.Object)
 	if !ok {
 		return nil, fmt.Errorf("indexing %T: it is not an object", x)
@@ -106,7 +109,7 @@ func (v *view) indexParent(x any) ([]string, error) {
 	return nil, nil
 }
 
-func (v *view) indexInstance(x any) ([]string, error) {
+func (v *readCache) indexInstance(x any) ([]string, error) {
 	o, ok := x.(client.Object)
 	if !ok {
 		return nil, fmt.Errorf("indexing %T: it is not an object", x)
@@ -117,11 +120,11 @@ func (v *view) indexInstance(x any) ([]string, error) {
 	return nil, nil
 }
 
-// watches reports whether objects in that namespace are seen. The empty name is that of what is in no namespace.
-func (v *view) watches(namespace string) bool { return v.scope(namespace) != nil }
+// watches reports whether objects in that namespace are cached. The empty name stands for cluster-scoped objects.
+func (v *readCache) watches(namespace string) bool { return v.scope(namespace) != nil }
 
-// scope returns the informers that see a namespace, or nil. What is in no namespace all of them see.
-func (v *view) scope(namespace string) *scope {
+// scope returns the informers of a namespace, or nil. Every scope has the cluster-scoped objects.
+func (v *readCache) scope(namespace string) *scope {
 	if s, ok := v.scopes[namespace]; ok {
 		return s
 	}
@@ -133,8 +136,8 @@ func (v *view) scope(namespace string) *scope {
 	return v.scopes[metav1.NamespaceAll]
 }
 
-// all returns the names of all objects of the operator's kind.
-func (v *view) all() []types.NamespacedName {
+// primaryKeys returns the names of all cached objects of the operator's kind.
+func (v *readCache) primaryKeys() []types.NamespacedName {
 	var keys []types.NamespacedName
 	for _, s := range v.scopes {
 		informer := s.informer(v.primary)
@@ -150,15 +153,15 @@ func (v *view) all() []types.NamespacedName {
 	return keys
 }
 
-// ready reports whether every informer holds what the API server has, but for owned kinds that were missing when the
-// operator started: what needs those says so itself.
-func (v *view) ready(*http.Request) error {
-	if v.missing(v.primary) {
+// checkSynced reports whether every informer has synced. Owned kinds that were not installed when the operator started are
+// ignored: the objects that need them report it.
+func (v *readCache) checkSynced(*http.Request) error {
+	if v.isMissing(v.primary) {
 		return v.primaryMissing()
 	}
 	for _, s := range v.scopes {
 		for _, gvk := range append(v.others(), v.primary) {
-			if v.missing(gvk) {
+			if v.isMissing(gvk) {
 				continue
 			}
 			switch informer := s.informer(gvk); {

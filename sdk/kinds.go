@@ -19,28 +19,28 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// kinds is what there is to know of the kinds that an operator works with. It is safe for concurrent use.
+// kinds holds the properties of the kinds that an operator works with. It is safe for concurrent use.
 type kinds struct {
-	operator  string
-	finalizer string
-	scheme    *runtime.Scheme
-	mapper    meta.RESTMapper
-	primary   schema.GroupVersionKind
-	owned     []schema.GroupVersionKind            // in the order in which the operator lists them
-	observed  []schema.GroupVersionKind            // which are looked at only
-	partial   map[schema.GroupVersionKind]bool     // of which only metadata is watched
-	exact     map[schema.GroupVersionKind][]string // fields that are the operator's whole
-	watched   []client.Object                      // one of each kind but the primary, for the caches
+	operator      string
+	finalizer     string
+	scheme        *runtime.Scheme
+	mapper        meta.RESTMapper
+	primary       schema.GroupVersionKind
+	owned         []schema.GroupVersionKind            // in the order of Operator.Owns
+	observed      []schema.GroupVersionKind            // kinds that are read and never written
+	partial       map[schema.GroupVersionKind]bool     // kinds that are cached as metadata only
+	exclusiveMaps map[schema.GroupVersionKind][]string // exclusive maps by kind
+	watched       []client.Object                      // one object of each kind except the primary, for the caches
 
-	scopes    sync.Map     // kinds that were asked for, and whether they are in a namespace
-	unwatched sync.Map     // owned kinds that are missing, and why
-	arrived   atomic.Int64 // how many of them came
+	scopes         sync.Map     // known kinds, and whether they are namespaced
+	unwatched      sync.Map     // missing owned kinds, and the reason
+	installedLater atomic.Int64 // the number of kinds installed after the start
 }
 
 func (op *Operator[T]) kinds(scheme *runtime.Scheme, mapper meta.RESTMapper) (*kinds, error) {
 	k := &kinds{
 		operator: op.Name, finalizer: op.finalizerName(), scheme: scheme, mapper: mapper,
-		partial: map[schema.GroupVersionKind]bool{}, exact: map[schema.GroupVersionKind][]string{},
+		partial: map[schema.GroupVersionKind]bool{}, exclusiveMaps: map[schema.GroupVersionKind][]string{},
 	}
 	var err error
 	if k.primary, err = apiutil.GVKForObject(object.New[T](), scheme); err != nil {
@@ -55,8 +55,8 @@ func (op *Operator[T]) kinds(scheme *runtime.Scheme, mapper meta.RESTMapper) (*k
 	return k, nil
 }
 
-// list takes in the kinds that a field lists. Each can be listed once: there is one informer of a kind, and one object must
-// not be seen as two.
+// list validates and adds the kinds of one field of the operator. Each kind can be listed once: there is one informer per
+// kind, and one object must not be counted twice.
 func (k *kinds) list(field string, objects []client.Object) ([]schema.GroupVersionKind, error) {
 	known := []schema.GroupKind{k.primary.GroupKind()}
 	for _, gvk := range k.owned {
@@ -67,8 +67,8 @@ func (k *kinds) list(field string, objects []client.Object) ([]schema.GroupVersi
 		if o == nil {
 			return nil, fmt.Errorf("item %d of field %s is nil", i, field)
 		}
-		whole, _ := o.(*exact)
-		o, gvk, err := watched(o, k.scheme)
+		whole, _ := o.(*exclusiveMaps)
+		o, gvk, err := cacheObject(o, k.scheme)
 		switch kind := gvk.GroupKind(); {
 		case err != nil:
 			return nil, fmt.Errorf("finding the kind of %T, which %s lists: %w", o, field, err)
@@ -77,24 +77,26 @@ func (k *kinds) list(field string, objects []client.Object) ([]schema.GroupVersi
 		case slices.Contains(known, kind):
 			return nil, fmt.Errorf("field %s lists %s, which is listed already", field, kind)
 		}
-		known, all, k.watched = append(known, gvk.GroupKind()), append(all, gvk), append(k.watched, o)
+		known = append(known, gvk.GroupKind())
+		all = append(all, gvk)
+		k.watched = append(k.watched, o)
 		_, k.partial[gvk] = o.(*metav1.PartialObjectMetadata)
 		if whole != nil {
-			k.exact[gvk] = whole.fields
+			k.exclusiveMaps[gvk] = whole.fields
 		}
 	}
 	return all, nil
 }
 
-// exactFields returns the names of all fields of some kind that are the operator's whole.
-func (k *kinds) exactFields() []string {
-	return slices.Concat(slices.Collect(maps.Values(k.exact))...)
+// exclusiveFields returns the names of the exclusive maps of all kinds.
+func (k *kinds) exclusiveFields() []string {
+	return slices.Concat(slices.Collect(maps.Values(k.exclusiveMaps))...)
 }
 
-// others returns every kind but the primary, in the order of watched.
+// others returns every kind except the primary, in the order of watched.
 func (k *kinds) others() []schema.GroupVersionKind { return slices.Concat(k.owned, k.observed) }
 
-// isPrimary reports whether the reference is to an object of the operator's kind, in whichever version.
+// isPrimary reports whether the reference is to an object of the operator's kind, in any version.
 func (k *kinds) isPrimary(ref *metav1.OwnerReference) bool {
 	if ref == nil || ref.Kind != k.primary.Kind {
 		return false
@@ -103,13 +105,13 @@ func (k *kinds) isPrimary(ref *metav1.OwnerReference) bool {
 	return err == nil && gv.Group == k.primary.Group
 }
 
-// namespaced reports whether objects of that kind are in a namespace, as most are: so it is assumed of a kind that the API
-// server does not know.
+// namespaced reports whether objects of that kind are namespaced. It assumes so for a kind that the API server does not
+// know.
 func (k *kinds) namespaced(gvk schema.GroupVersionKind) bool {
-	if k.missing(gvk) { // to ask would be a request
+	if k.isMissing(gvk) { // a lookup would be a request
 		return true
 	}
-	if known, ok := k.scopes.Load(gvk); ok { // it is asked of each child in each pass, and never changes
+	if known, ok := k.scopes.Load(gvk); ok { // it is used for each child in each reconcile, and never changes
 		return known == meta.RESTScopeNameNamespace
 	}
 	mapping, err := k.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -120,9 +122,9 @@ func (k *kinds) namespaced(gvk schema.GroupVersionKind) bool {
 	return mapping.Scope.Name() == meta.RESTScopeNameNamespace
 }
 
-// place gives an object that names no namespace the one of home. What is of a kind without namespaces is in none, whatever
-// it says: so the API server understands it.
-func (k *kinds) place(o client.Object, gvk schema.GroupVersionKind, home string) {
+// defaultNamespace sets the namespace of an object without one to home. Cluster-scoped objects get none, as in the API
+// server.
+func (k *kinds) defaultNamespace(o client.Object, gvk schema.GroupVersionKind, home string) {
 	switch {
 	case !k.namespaced(gvk):
 		o.SetNamespace("")
@@ -131,20 +133,20 @@ func (k *kinds) place(o client.Object, gvk schema.GroupVersionKind, home string)
 	}
 }
 
-// intent reads what a step wants of its object, together with what makes it a child of the parent.
-func (k *kinds) intent(ctx context.Context, parent client.Object, s *step) (*apply.Intent, error) {
+// intent returns the intent of a planned child, including its ownership metadata.
+func (k *kinds) intent(ctx context.Context, parent client.Object, s *plannedChild) (*apply.Intent, error) {
 	owner := apply.ControlledBy(parent)
-	if s.remote || s.kept {
+	if s.crossNamespace || s.retain {
 		owner = apply.LabeledBy(parent)
 	}
 	opts := append([]apply.Option{
-		owner, apply.WithLabel(ManagedByLabel, k.operator), apply.ExclusiveMaps(k.exact[s.gvk]...),
+		owner, apply.WithLabel(ManagedByLabel, k.operator), apply.ExclusiveMaps(k.exclusiveMaps[s.gvk]...),
 	}, s.intent...)
 	if s.hold {
 		opts = append(opts, apply.WithFinalizer(k.finalizer))
 	}
-	if s.fill != nil {
-		opts = append(opts, apply.ContentFrom(func() (client.Object, error) { return s.fill(ctx) }))
+	if s.content != nil {
+		opts = append(opts, apply.ContentFrom(func() (client.Object, error) { return s.content(ctx) }))
 	}
 	return apply.NewIntent(s.desired, k.scheme, opts...)
 }

@@ -27,7 +27,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// Runnable is any [Operator], or a [Custom] controller.
+// Runnable is any [Operator] or [Custom] controller.
 type Runnable interface {
 	SetupWithManager(mgr manager.Manager, opts ...SetupOption) error
 	name() string
@@ -39,17 +39,17 @@ func (op *Operator[T]) name() string { return op.Name }
 
 func (op *Operator[T]) doc() string { return op.Doc }
 
-// Custom is a controller that does not bring about objects of a kind of its own, and so is no [Operator], but is to run in
-// the same kind of program.
+// Custom is a controller that does not reconcile objects of a kind of its own, and so is no [Operator], but runs in the same
+// kind of program.
 type Custom struct {
-	// Name names the controller in messages and in the program's leader election. It must be a DNS label. Required.
+	// Name identifies the controller in messages and in the program's leader election. It must be a DNS label. Required.
 	Name string
-	// Doc says in a sentence what the controller is for, as that of an [Operator]. Optional.
+	// Doc describes the controller in one sentence, like that of an [Operator]. Optional.
 	Doc string
-	// Setup adds the controller to a manager, for objects in these namespaces, or in all if there are none, with that many
-	// workers. Required.
+	// Setup adds the controller to a manager, for objects in these namespaces, or in all if there are none, with this number
+	// of workers. Required.
 	Setup func(mgr manager.Manager, namespaces []string, workers int) error
-	// DryRun prints what the controller would do now, and writes nothing. Nil means that the flag --dry-run is refused.
+	// DryRun prints the writes that the controller would make now, and writes nothing. Nil rejects the flag --dry-run.
 	DryRun func(ctx context.Context, cfg *rest.Config, namespaces []string, out io.Writer) error
 }
 
@@ -70,9 +70,9 @@ func (c *Custom) dryRun(ctx context.Context, cfg *rest.Config, namespaces []stri
 	return c.DryRun(ctx, cfg, namespaces, out)
 }
 
-// Main runs operators as a program, configured by flags and environment (see --help), until SIGTERM or SIGINT, and does
-// not return. A second signal ends it at once. The exit code is 0 after a shutdown that was asked for, 2 if the
-// configuration is wrong, and 1 for any other failure.
+// Main runs operators as a program, configured by flags and environment (see --help), until SIGTERM or SIGINT. It does not
+// return. A second signal ends it at once. The exit code is 0 after a requested shutdown, 2 for an invalid configuration,
+// and 1 for any other failure.
 func Main(operators ...Runnable) {
 	programOf(operators).Main()
 }
@@ -89,19 +89,19 @@ func programOf(operators []Runnable) *Program {
 	return &Program{Name: strings.Join(names, "-"), Doc: strings.Join(docs, "\n"), Operators: all}
 }
 
-// Program is a program whose operators depend on flags of its own.
+// Program is a program with operators that depend on additional flags.
 type Program struct {
-	// Name is that of the program, and of its leader election. It must be a DNS label. Required.
+	// Name is the name of the program and of its leader election. It must be a DNS label. Required.
 	Name string
-	// Doc says in a sentence what the program is for, with which --help begins. Optional.
+	// Doc describes the program in one sentence. It is the beginning of --help. Optional.
 	Doc string
-	// Flags defines more flags. Each can also be given in the environment, as the others. Optional.
+	// Flags defines additional flags. Each can also be set in the environment, like the others. Optional.
 	Flags func(*flag.FlagSet)
-	// Operators is called when all flags have their values. An error of it counts as a wrong configuration. Required.
+	// Operators is called after all flags have their values. Its error counts as an invalid configuration. Required.
 	Operators func() ([]Runnable, error)
 }
 
-// Main is the function [Main] for this program.
+// Main runs the program like the function [Main].
 func (program *Program) Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -113,7 +113,7 @@ func (program *Program) Main() {
 		os.Exit(0)
 	case errors.As(err, &usage):
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2) //nolint:mnd // the customary code for wrong usage.
+		os.Exit(2)
 	default:
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
@@ -144,18 +144,18 @@ func (program *Program) run(
 		return err
 	}
 	if !s.dryRun {
-		return reached(cfg, s.serve(ctx, cfg, operators, logger))
+		return explainUnreachable(cfg, s.serve(ctx, cfg, operators, logger))
 	}
 	for _, op := range operators {
 		if err := op.dryRun(ctx, cfg, s.namespaces, out); err != nil {
-			return reached(cfg, err)
+			return explainUnreachable(cfg, err)
 		}
 	}
 	return nil
 }
 
-// reached returns the error, and in its place one of plain words if the API server could not be reached.
-func reached(cfg *rest.Config, err error) error {
+// explainUnreachable returns the error, replaced by a clear message if the API server could not be reached.
+func explainUnreachable(cfg *rest.Config, err error) error {
 	request, ok := errors.AsType[*url.Error](err)
 	if !ok {
 		return err
@@ -167,7 +167,7 @@ func reached(cfg *rest.Config, err error) error {
 		cfg.Host, request.Err)
 }
 
-// namespaceFile is where the namespace of a pod is, which is that of the Lease if no other is given.
+// namespaceFile holds the namespace of a pod. It is the default namespace of the Lease.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // serve runs the operators until the context ends.
@@ -196,15 +196,15 @@ func (s *settings) serve(ctx context.Context, cfg *rest.Config, operators []Runn
 	return nil
 }
 
-// restConfig finds the API server: the kubeconfig if one is given, else the cluster that the program runs in, else the
-// default kubeconfig of the user.
+// restConfig returns the connection to the API server: of the given kubeconfig, else of the cluster that the program runs
+// in, else of the user's default kubeconfig.
 func (s *settings) restConfig() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	inside := rest.ErrNotInCluster
 	if s.kubeconfig == "" {
 		var cfg *rest.Config
 		if cfg, inside = rest.InClusterConfig(); inside == nil {
-			return unlimited(cfg), nil
+			return withoutRateLimit(cfg), nil
 		}
 	} else {
 		rules.Precedence = filepath.SplitList(s.kubeconfig)
@@ -215,7 +215,7 @@ func (s *settings) restConfig() (*rest.Config, error) {
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	switch files := strings.Join(rules.Precedence, " and "); {
 	case err == nil:
-		return unlimited(cfg), nil
+		return withoutRateLimit(cfg), nil
 	case !errors.Is(inside, rest.ErrNotInCluster):
 		return nil, &usageError{fmt.Errorf(
 			"no cluster to work on: %w: let the pod mount the token of its ServiceAccount, or set --kubeconfig", inside)}
@@ -238,8 +238,8 @@ func firstMissing(files []string) string {
 	return ""
 }
 
-// unlimited leaves the limiting of requests to the API server's priority and fairness, which knows its load.
-func unlimited(cfg *rest.Config) *rest.Config {
+// withoutRateLimit disables client-side rate limiting in favor of the API server's priority and fairness.
+func withoutRateLimit(cfg *rest.Config) *rest.Config {
 	cfg.QPS = -1
 	return cfg
 }
@@ -267,10 +267,10 @@ func (s *settings) newManager(cfg *rest.Config) (manager.Manager, error) {
 	return mgr, nil
 }
 
-// linkedVersion is the version that the linker was told, of a build that is to be the same wherever it is made.
+// linkedVersion is set by the linker in reproducible builds.
 var linkedVersion string
 
-// version is that of the module and, in a build from a checkout, its revision: "v1.2.3 (4f921db)".
+// version returns the version of the module and, in a build from a checkout, its revision: "v1.2.3 (4f921db)".
 func version(info *debug.BuildInfo, ok bool) string {
 	if !ok {
 		return "(unknown)"

@@ -18,32 +18,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A program's own flags come from the arguments or the environment, as all others, and its operators are made with them.
-func TestFlagsOfAProgram(t *testing.T) {
+// TestProgramFlags checks that additional flags are read from arguments and environment before the operators are made.
+func TestProgramFlags(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		args []string
 		env  map[string]string
 		want string
 	}{
-		"default":                 {want: "none"},
-		"variable":                {env: map[string]string{"RULE_NAME": "a"}, want: "a"},
-		"flag wins":               {args: []string{"--rule-name=b"}, env: map[string]string{"RULE_NAME": "a"}, want: "b"},
-		"one of ours beside it":   {args: []string{"--workers=3", "--rule-name=b"}, want: "b"},
-		"a variable set to empty": {env: map[string]string{"RULE_NAME": ""}, want: "none"},
+		"default":                {want: "none"},
+		"variable":               {env: map[string]string{"RULE_NAME": "a"}, want: "a"},
+		"flag wins":              {args: []string{"--rule-name=b"}, env: map[string]string{"RULE_NAME": "a"}, want: "b"},
+		"with a flag of the SDK": {args: []string{"--workers=3", "--rule-name=b"}, want: "b"},
+		"empty variable":         {env: map[string]string{"RULE_NAME": ""}, want: "none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var rule, got string
-			refused := errors.New("--rule-name: there is no such rule")
+			noRule := errors.New("--rule-name: there is no such rule")
 			program := &Program{
 				Name:      "web",
 				Flags:     func(fs *flag.FlagSet) { fs.StringVar(&rule, "rule-name", "none", "which rule") },
-				Operators: func() ([]Runnable, error) { got = rule; return nil, refused },
+				Operators: func() ([]Runnable, error) { got = rule; return nil, noRule },
 			}
 			err := program.run(t.Context(), test.args, lookupIn(test.env), io.Discard, t.Output())
-			if _, ok := errors.AsType[*usageError](err); !ok || !errors.Is(err, refused) {
-				t.Errorf("got %v, want the error of Operators as one of usage", err)
+			if _, ok := errors.AsType[*usageError](err); !ok || !errors.Is(err, noRule) {
+				t.Errorf("got %v, want the error of Operators as a usage error", err)
 			}
 			if got != test.want {
 				t.Errorf("the operators are made with %q, want %q", got, test.want)
@@ -52,10 +52,10 @@ func TestFlagsOfAProgram(t *testing.T) {
 	}
 }
 
-// A controller that cannot say what it would do refuses to be asked, and one that can is asked.
-func TestDryRunOfACustomController(t *testing.T) {
+// TestCustomDryRun checks that --dry-run is rejected for a controller without the function DryRun.
+func TestCustomDryRun(t *testing.T) {
 	t.Parallel()
-	kubeconfig := written(t, nowhere)
+	kubeconfig := kubeconfigFile(t, unreachable)
 	custom := &Custom{Name: "roll"}
 	program := &Program{Name: "roll", Operators: func() ([]Runnable, error) { return []Runnable{custom}, nil }}
 	args := []string{"--dry-run", "--kubeconfig=" + kubeconfig}
@@ -73,15 +73,15 @@ func TestDryRunOfACustomController(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := out.String(), "https://127.0.0.1:1 a,b"; got != want {
-		t.Errorf("it prints %q, want %q", got, want)
+		t.Errorf("output %q, want %q", got, want)
 	}
 }
 
-// nowhere is a kubeconfig of a cluster that does not answer.
-const nowhere = `{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}],` +
+// unreachable is a kubeconfig of a cluster that does not respond.
+const unreachable = `{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}],` +
 	` contexts: [{name: c, context: {cluster: c}}], current-context: c}`
 
-func written(t *testing.T, content string) (file string) {
+func kubeconfigFile(t *testing.T, content string) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
@@ -95,68 +95,69 @@ func addTestObject(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// What keeps a program from its work at all is one sentence that says what to do, whatever the program was to do.
-func TestNothingToWorkOn(t *testing.T) { //nolint:paralleltest // a program sets the loggers of the process.
-	const silent = "the API server at https://127.0.0.1:1 does not answer: " +
+// TestStartupErrors checks that an error at the start is one sentence with its fix, with and without --dry-run. It is not
+// parallel, because a program sets the loggers of the process.
+func TestStartupErrors(t *testing.T) {
+	const noResponse = "the API server at https://127.0.0.1:1 does not answer: " +
 		"dial tcp 127.0.0.1:1: connect: connection refused: start it, or name another with --kubeconfig"
 	for name, test := range map[string]struct {
 		reason, kubeconfig, says string
 		args                     []string
-		outside                  bool // of a pod
+		outsidePod               bool
 		usage                    bool
 	}{
 		"a kubeconfig without a cluster": {
-			reason: "the file is named, and no variable that is none of ours", kubeconfig: "{}", usage: true,
+			reason: "the message names the file, and no foreign variable", kubeconfig: "{}", usage: true,
 			says: "no cluster to work on: FILE names none: correct --kubeconfig or KUBECONFIG",
 		},
 		"a kubeconfig that contradicts itself": {
-			reason: "what is wrong in it is said", kubeconfig: "{apiVersion: v1, kind: Config, current-context: c}", usage: true,
+			reason: "the message has the contradiction", kubeconfig: "{apiVersion: v1, kind: Config, current-context: c}", usage: true,
 			says: "no cluster to work on: reading FILE: invalid configuration: " +
 				"[context was not found for specified context: c, cluster has no server defined] (set --kubeconfig or KUBECONFIG)",
 		},
-		"a cluster that does not answer": {
-			reason: "it may yet, so it is no wrong usage", kubeconfig: nowhere, says: silent,
+		"a cluster that does not respond": {
+			reason: "it may respond later, so it is no usage error", kubeconfig: unreachable, says: noResponse,
 		},
-		"a dry run on a cluster that does not answer": {
-			reason: "it says the same, of whichever kind was asked for first", kubeconfig: nowhere, args: []string{"--dry-run"},
-			says: silent,
+		"a dry run on a cluster that does not respond": {
+			reason: "the message is the same", kubeconfig: unreachable, args: []string{"--dry-run"},
+			says: noResponse,
 		},
 		"leader election outside of a cluster": {
-			reason: "the flag that is missing is named, before anything is asked of the cluster", kubeconfig: nowhere,
-			args: []string{"--leader-elect"}, usage: true, outside: true,
+			reason: "the message names the missing flag, before any request", kubeconfig: unreachable,
+			args: []string{"--leader-elect"}, usage: true, outsidePod: true,
 			says: "--leader-elect: the program does not run in a cluster, whose namespace it would take: " +
 				"set --leader-election-namespace to that of the Lease (see --help)",
 		},
 		"leader election in a namespace": {
-			reason: "that is all it needs", kubeconfig: nowhere, says: silent,
+			reason: "the flags are complete", kubeconfig: unreachable, says: noResponse,
 			args: []string{"--leader-elect", "--leader-election-namespace=a"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := os.Stat(namespaceFile); err == nil && test.outside {
-				t.Skip("the test runs in a pod, so that there is a namespace to take")
+			if _, err := os.Stat(namespaceFile); err == nil && test.outsidePod {
+				t.Skip("the test runs in a pod, so there is a default namespace")
 			}
 			op := &Operator[*testObject]{
 				Name: "web", AddToScheme: addTestObject, Owns: []client.Object{&corev1.Secret{}},
 				Reconcile: func(context.Context, *Pass[*testObject]) error { return nil },
 			}
 			program := &Program{Name: "web", Operators: func() ([]Runnable, error) { return []Runnable{op}, nil }}
-			file := written(t, test.kubeconfig)
+			file := kubeconfigFile(t, test.kubeconfig)
 			err := program.run(t.Context(), append(test.args, "--kubeconfig="+file), lookupIn(nil), io.Discard, t.Output())
 			if err == nil {
-				t.Fatal("it runs")
+				t.Fatal("no error")
 			}
 			if got := strings.ReplaceAll(err.Error(), file, "FILE"); got != test.says {
-				t.Errorf("%s: it says\n%s\nwant\n%s", test.reason, got, test.says)
+				t.Errorf("%s: error\n%s\nwant\n%s", test.reason, got, test.says)
 			}
 			if _, usage := errors.AsType[*usageError](err); usage != test.usage {
-				t.Errorf("%s: wrong usage: %t, want %t", test.reason, usage, test.usage)
+				t.Errorf("%s: usage error: %t, want %t", test.reason, usage, test.usage)
 			}
 		})
 	}
 }
 
-// The version tells two builds apart.
+// TestVersion checks that the version distinguishes two builds.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	from := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
@@ -181,6 +182,6 @@ func TestVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "web " + version(debug.ReadBuildInfo()) + "\n"; out.String() != want {
-		t.Errorf("it prints %q, want %q", out.String(), want)
+		t.Errorf("output %q, want %q", out.String(), want)
 	}
 }

@@ -5,14 +5,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// failures counts the passes that failed, by operator and class of the error table. Waiting, a conflict of names or an
-// invalid spec is not a failure of the operator and is visible in the conditions instead.
+// failures counts failed reconciles by operator and class of the error table. Waits, conflicts and invalid specs are not
+// failures of the operator and are visible in the conditions.
 var failures = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "homeostat_pass_failures_total",
 	Help: "Passes that failed and were retried, by operator and class (transient, panic).",
 }, []string{"operator", "class"})
 
-func init() { metrics.Registry.MustRegister(failures) } //nolint:gochecknoinits // the registry of controller-runtime is global.
+//nolint:gochecknoinits // the registry of controller-runtime is global.
+func init() { metrics.Registry.MustRegister(failures) }
 
 func countFailure(operator string, err error) {
 	name := "transient"

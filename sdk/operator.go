@@ -17,7 +17,7 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// Object is a custom resource that an [Operator] reconciles: an API object whose status embeds [conditions.Status].
+// Object is a custom resource that an [Operator] reconciles: an API object with a status that embeds [conditions.Status].
 type Object interface {
 	client.Object
 	CommonStatus() *conditions.Status
@@ -25,96 +25,98 @@ type Object interface {
 
 var _ conditions.Object = Object(nil)
 
-// Operator describes how objects of kind T are brought to the state that their spec asks for. It is a plain value
-// without state of its own: the same value is run by [Main], by a manager of yours ([Operator.SetupWithManager]) and by
-// tests. Its fields must not change once it is used.
+// Operator defines how objects of kind T are reconciled. It is a plain value without state: [Main], an existing manager
+// ([Operator.SetupWithManager]) and tests use the same value. Its fields must not change after the first use.
 type Operator[T Object] struct {
-	// Name identifies the operator: it is the field owner of everything applied, the value of the managed-by label of
-	// every child, and the name of the controller and of its leader election. It must be a DNS label and must not
-	// change between versions. Required.
+	// Name identifies the operator. It is the field manager of all applied objects, the value of the managed-by label of
+	// every child, and the name of the controller and of its leader election. It must be a DNS label and must not change
+	// between versions. Required.
 	Name string
 
-	// Doc says in a sentence what the operator is for, with which the --help of its program begins. Optional.
+	// Doc describes the operator in one sentence. It is the beginning of the program's --help. Optional.
 	Doc string
 
-	// AddToScheme registers T and those owned kinds that client-go does not know. Required.
+	// AddToScheme registers T and the owned kinds that are not part of client-go. Required.
 	AddToScheme func(*runtime.Scheme) error
 
-	// Owns lists one (empty) object of each kind that Reconcile applies, and not T. These kinds are watched, and an object
-	// of these kinds that T controls and that a complete pass did not apply is deleted: the newest first, and of the same
-	// second those first whose kind comes last in this list. That does not wait for what replaces it: what a pass must keep
-	// until then it has to apply. A kind need not be installed in the cluster (see [Installed]),
-	// and need not be kept whole (see [MetadataOnly]).
+	// Owns lists one (empty) object of each kind that Reconcile applies, except T. These kinds are watched. A child of these
+	// kinds that a complete reconcile did not apply is pruned: the newest first, and children of the same second in the
+	// reverse order of this list. Pruning does not wait until a replacement is ready: continue to apply an object for as
+	// long as it is needed. A kind may be missing in the cluster (see [Installed]), and may be cached as metadata only (see
+	// [MetadataOnly]).
 	Owns []client.Object
 
-	// Observes lists one (empty) object of each kind that Reconcile looks at with [Observed] and does not apply: of what
-	// children make, such as the pods of a Deployment. Seen are those with [ManagedByLabel] and, in the namespace of an object
-	// of kind T, [InstanceLabel] with its name; a child's template has to give them both. They are never written.
+	// Observes lists one (empty) object of each kind that Reconcile reads with [Observed] and does not apply, such as the
+	// pods of a Deployment. Only objects with [ManagedByLabel] and, in the namespace of the object of kind T, with
+	// [InstanceLabel] set to its name are seen. The template of the child must set both labels. Observed objects are never
+	// written.
 	Observes []client.Object
 
-	// Reconcile says what should exist for p.Object, by calling [Apply], and how the object is doing, by writing
-	// p.Object.Status. It makes no request itself: what it recorded is carried out after it returned nil. It is called
-	// after every relevant change, so it must compute its answer from what it observes, never from what happened. The
-	// context is not canceled on shutdown: a pass under way is finished.
+	// Reconcile records the desired children of p.Object with [Apply] and writes p.Object.Status. It makes no request: its
+	// record is carried out after it returned nil. It is called after every relevant change and must be level-based: it
+	// computes the desired state from the observed state, never from events. Shutdown does not cancel the context, because a
+	// reconcile in progress is completed.
 	//
-	// It may also return [Wait] (something outside must happen first), [Invalid] (the spec must change first) or any
-	// other error, which is retried with exponential backoff. Nothing is applied or pruned then. Required.
+	// It may also return [Wait] (an external condition must be met first), [Invalid] (the spec must change first) or any
+	// other error, which is retried with exponential backoff. Nothing is applied or pruned in these cases. Required.
 	Reconcile func(ctx context.Context, p *Pass[T]) error
 
-	// Summarize is called last in a pass, however that went, before the status is stored: what it reads in the status are this
-	// pass's conditions Ready, Reconciling and Stalled. It may write what follows from them, such as a phase, and give Ready
-	// another reason and message; not another value. It is not called while the object is paused or being deleted. Optional.
+	// Summarize is called at the end of every reconcile, including failed ones, before the status is stored. The status then
+	// has the conditions Ready, Reconciling and Stalled of this reconcile. Summarize may write fields that follow from them,
+	// such as a phase, and may replace the reason and the message of Ready, but not its status. It is not called while the
+	// object is paused or being deleted. Optional.
 	Summarize func(T)
 
-	// Finalize does, before an object goes, what garbage collection cannot do. It is called until it returns nil, with
-	// the same meaning of errors as Reconcile. While it is not nil, T has a finalizer from before the first effect of
-	// Reconcile on; see NeedsFinalizer. Optional.
+	// Finalize performs the clean-up that garbage collection cannot do. It is called until it returns nil, with the same
+	// meaning of errors as Reconcile. If it is set, T has a finalizer before the first effect of Reconcile; see
+	// NeedsFinalizer. Optional.
 	Finalize func(ctx context.Context, p *Pass[T]) error
 
-	// FinalizerName is the finalizer on objects of kind T and on their tracked children. An operator that takes the place of
-	// another keeps that one's, or nobody would take it off; what Kubernetes's own kinds may have needs a domain and a slash
-	// before the name. It must not change between versions. Empty means "homeostat.dev/" and Name.
+	// FinalizerName is the finalizer of objects of kind T and of their tracked children. An operator that replaces another
+	// one must keep its name, or the finalizer is never removed. On kinds of Kubernetes itself the name needs a domain and a
+	// slash. It must not change between versions. Empty means "homeostat.dev/" and Name.
 	FinalizerName string
 
-	// NeedsFinalizer limits the finalizer to the objects for which it returns true. Nil means all, if Finalize is set.
+	// NeedsFinalizer limits the finalizer to the objects for which it returns true. Nil means all objects, if Finalize is
+	// set.
 	NeedsFinalizer func(T) bool
 
-	// FinalizeTimeout is how long Finalize may take before the Deleting condition and an event say that it is overdue.
-	// The object is kept regardless; see [ReleaseAnnotation]. Zero means 10 minutes.
+	// FinalizeTimeout is the time after which the Deleting condition and an event report that the clean-up is overdue. The
+	// object is kept regardless; see [ReleaseAnnotation]. Zero means 10 minutes.
 	FinalizeTimeout time.Duration
 
-	// Selects limits the operator to the objects for whose names it returns true, so that several can share a namespace;
-	// others are not touched, not even if they are being deleted. Nil means all.
+	// Selects limits the operator to the object names for which it returns true, so that several operators can share a
+	// namespace. Other objects are ignored, even while they are being deleted. Nil means all.
 	Selects func(types.NamespacedName) bool
 
-	// Paused reports whether an object asks by its spec for what [PausedAnnotation] does. Optional.
+	// Paused reports whether the spec of an object requests the effect of [PausedAnnotation]. Optional.
 	Paused func(T) bool
 
-	// DryRun reports whether an object asks by its spec for what [DryRunAnnotation] does. Optional.
+	// DryRun reports whether the spec of an object requests the effect of [DryRunAnnotation]. Optional.
 	DryRun func(T) bool
 
-	// Resync is how often each object is looked at although nothing happened, give or take a tenth. A pass over an
-	// object in its desired state makes no request. Zero means 10 minutes; a negative value means never.
+	// Resync is the interval between reconciles of an object without any event, with a jitter of 10 %. The reconcile of an
+	// object in its desired state makes no request. Zero means 10 minutes; a negative value disables the resync.
 	Resync time.Duration
 }
 
-// The annotations on an object of kind T that steer its operator.
+// Annotations of an object of kind T that control its operator.
 const (
-	// PausedAnnotation, with the value "true", makes the operator leave the object and its children alone. An object
-	// that has the operator's finalizer and is deleted stays until the pause ends.
+	// PausedAnnotation, with the value "true", stops the reconciliation of the object and its children. An object with the
+	// operator's finalizer that is deleted remains until the pause ends.
 	PausedAnnotation = "homeostat.dev/paused"
-	// DryRunAnnotation, with the value "true", makes the operator report what it would do, in the condition DryRun, and
-	// write nothing else. It does not clean up either: what holds for a pause and a deletion holds here.
+	// DryRunAnnotation, with the value "true", limits the operator to reporting its planned writes in the condition DryRun.
+	// No clean-up is done either: an object that is deleted remains, as during a pause.
 	DryRunAnnotation = "homeostat.dev/dry-run"
-	// ReleaseAnnotation, with the value "true", makes the operator remove its finalizer without calling Finalize: the
-	// way out for an object that is being deleted and whose clean-up can never succeed.
+	// ReleaseAnnotation, with the value "true", removes the operator's finalizer without calling Finalize. It releases an
+	// object that is being deleted and has a clean-up that can never succeed.
 	ReleaseAnnotation = "homeostat.dev/release"
 )
 
-// ManagedByLabel is the label of every child; its value is the operator's name. Only objects with it are cached.
+// ManagedByLabel is the label of every child; its value is the operator's name. Only objects with this label are cached.
 const ManagedByLabel = "app.kubernetes.io/managed-by"
 
-// InstanceLabel names, on an object of a kind that is observed, the object of the operator's kind that it is part of.
+// InstanceLabel is a label of observed objects; its value is the name of the object of kind T that they belong to.
 const InstanceLabel = "app.kubernetes.io/instance"
 
 const (
@@ -131,7 +133,7 @@ func (op *Operator[T]) needsFinalizer(o T) bool {
 	return op.Finalize != nil && (op.NeedsFinalizer == nil || op.NeedsFinalizer(o))
 }
 
-// validate reports everything that is wrong with the operator's definition.
+// validate returns an error that lists every invalid field of the operator.
 func (op *Operator[T]) validate() error {
 	var errs []error
 	if msgs := validation.IsDNS1123Label(op.Name); len(msgs) > 0 {
@@ -171,20 +173,20 @@ func newSetup(opts []SetupOption) setup {
 	return s
 }
 
-// InNamespaces restricts the operator to objects in these namespaces. None, the default, means all.
+// InNamespaces restricts the operator to objects in these namespaces. The default, none, means all.
 func InNamespaces(names ...string) SetupOption {
 	return func(s *setup) { s.namespaces = append(s.namespaces, names...) }
 }
 
-// Workers sets how many objects are worked on at a time. The default is 8.
+// Workers sets the number of objects that are reconciled concurrently. The default is 8.
 func Workers(n int) SetupOption {
 	return func(s *setup) { s.workers = n }
 }
 
-// SetupWithManager adds the operator to a manager. It brings caches of its own, because it keeps less in them than a
-// general cache would; the manager's configuration, scheme, leader election and metrics are used.
-// If T is not installed in the cluster, the operator is not ready and waits for that, without limit.
-// It returns an error that names every field of the operator that is not usable.
+// SetupWithManager adds the operator to a manager. The operator brings its own caches, because they hold less than a general
+// cache would. It uses the manager's configuration, scheme, leader election and metrics. If T is not installed in the
+// cluster, the operator is not ready and waits for the CRD without a limit. The error names every invalid field of the
+// operator.
 func (op *Operator[T]) SetupWithManager(mgr manager.Manager, opts ...SetupOption) error {
 	s := newSetup(opts)
 	if err := op.validate(); err != nil {
@@ -193,7 +195,7 @@ func (op *Operator[T]) SetupWithManager(mgr manager.Manager, opts ...SetupOption
 	if err := op.AddToScheme(mgr.GetScheme()); err != nil {
 		return fmt.Errorf("registering the types of operator %s: %w", op.Name, err)
 	}
-	mgr, err := op.patiently(mgr)
+	mgr, err := op.waitForCRD(mgr)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// testObject is of a kind that some operator reconciles.
+// testObject is an object of an operator's kind.
 type testObject struct {
 	corev1.ConfigMap
 	status conditions.Status
@@ -30,7 +30,7 @@ func TestFinalizerNameIsChecked(t *testing.T) {
 	for name, says := range map[string]string{
 		"":                 "",
 		"shop.example/web": "",
-		"finalizer.web":    "", // custom resources may have such ones
+		"finalizer.web":    "", // allowed for custom resources
 		"shop.example/":    `field FinalizerName "shop.example/": name part must be non-empty`,
 	} {
 		op := &Operator[*testObject]{
@@ -50,13 +50,13 @@ func TestOwnsIsChecked(t *testing.T) {
 	for name, c := range map[string]struct {
 		reason string
 		owns   []client.Object
-		says   string // "" if it is fine
+		says   string // "" if it is valid
 	}{
 		"none":      {"an operator may have no children", nil, ""},
-		"different": {"this is what it is for", []client.Object{&corev1.Secret{}, &appsv1.Deployment{}}, ""},
-		"metadata":  {"large ones", []client.Object{MetadataOnly(&corev1.Secret{}), &appsv1.Deployment{}}, ""},
+		"different": {"the common case", []client.Object{&corev1.Secret{}, &appsv1.Deployment{}}, ""},
+		"metadata":  {"large objects", []client.Object{MetadataOnly(&corev1.Secret{}), &appsv1.Deployment{}}, ""},
 		"metadata twice": {
-			"one object would be seen as two",
+			"one object would be counted twice",
 			[]client.Object{MetadataOnly(&corev1.Secret{}), &corev1.Secret{}},
 			"field Owns lists Secret, which is listed already",
 		},
@@ -66,7 +66,7 @@ func TestOwnsIsChecked(t *testing.T) {
 			"field Owns lists Secret, which is listed already",
 		},
 		"other version": {
-			"one object would be seen as two",
+			"one object would be counted twice",
 			[]client.Object{&appsv1.Deployment{}, &appsv1beta1.Deployment{}},
 			"field Owns lists Deployment.apps, which is listed already",
 		},
@@ -75,7 +75,7 @@ func TestOwnsIsChecked(t *testing.T) {
 			[]client.Object{&corev1.ConfigMap{}},
 			"field Owns lists ConfigMap, which is the operator's own kind",
 		},
-		"nothing at all": {"a slip", []client.Object{&corev1.Secret{}, nil}, "item 1 of field Owns is nil"},
+		"nothing at all": {"a mistake", []client.Object{&corev1.Secret{}, nil}, "item 1 of field Owns is nil"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,15 +86,15 @@ func TestOwnsIsChecked(t *testing.T) {
 			kinds, err := k.list("Owns", c.owns)
 			switch {
 			case err == nil && (c.says != "" || len(kinds) != len(c.owns)):
-				t.Errorf("%s: nothing is said, want %q; the kinds are %v", c.reason, c.says, kinds)
+				t.Errorf("%s: no error, want %q; the kinds are %v", c.reason, c.says, kinds)
 			case err != nil && err.Error() != c.says:
-				t.Errorf("%s: it says %q, want %q", c.reason, err, c.says)
+				t.Errorf("%s: error %q, want %q", c.reason, err, c.says)
 			}
 		})
 	}
 }
 
-// A kind is watched once, so it is owned or observed.
+// TestObservesIsChecked checks that a kind is either owned or observed: it is watched once.
 func TestObservesIsChecked(t *testing.T) {
 	t.Parallel()
 	op := &Operator[*testObject]{

@@ -16,20 +16,20 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/apply"
 )
 
-// This file is about remote children: those that an owner reference cannot bind to their parent, because they are in
-// another namespace, or in none while the parent is in one. Marks say whose they are, and a finalizer of the parent sees to
-// their end.
+// This file has the ownership of children. A cross-namespace child is in another namespace than its parent, or
+// cluster-scoped with a namespaced parent, so that an owner reference is not possible. It has the owner label, and a
+// finalizer of the parent ensures its deletion.
 
-// parent is the object of the operator's kind that an object belongs to.
+// parent is the object of the operator's kind that owns a child.
 type parent struct {
-	key    types.NamespacedName
-	uid    types.UID // "" if it belongs to none
-	remote bool
-	kept   bool // see Retain
+	key            types.NamespacedName
+	uid            types.UID // "" if it belongs to none
+	crossNamespace bool
+	retained       bool // see Retain
 }
 
-// parentOf returns whose an object is. Marks alone prove nothing, since whoever copies an object may copy them: it also has
-// to be us who applied it.
+// parentOf returns the parent of an object. The owner label alone is no proof, because it is copied with an object: the
+// operator must have applied the object, too.
 func (k *kinds) parentOf(o metav1.Object) parent {
 	controller := metav1.GetControllerOf(o)
 	if k.isPrimary(controller) {
@@ -44,20 +44,22 @@ func (k *kinds) parentOf(o metav1.Object) parent {
 		return parent{}
 	}
 	uid := types.UID(o.GetLabels()[apply.OwnerUIDLabel])
-	kept := namespace == "" || namespace == o.GetNamespace() // an owner reference could bind it
-	return parent{key: types.NamespacedName{Namespace: namespace, Name: name}, uid: uid, remote: !kept, kept: kept}
+	retained := namespace == "" || namespace == o.GetNamespace() // an owner reference would be possible
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	return parent{key: key, uid: uid, crossNamespace: !retained, retained: retained}
 }
 
-// requests names the parent of a child, unless it is in a namespace that is not watched: then another instance of the
-// operator takes care of it, and the child is only in sight because it is in no namespace or in a shared one.
-func (v *view) requests(_ context.Context, o client.Object) []reconcile.Request {
+// parentRequests returns the request for the parent of a child. It returns none for a parent in an unwatched namespace:
+// another instance of the operator reconciles it, and the child is cached only because it is cluster-scoped or in a shared
+// namespace.
+func (v *readCache) parentRequests(_ context.Context, o client.Object) []reconcile.Request {
 	if p := v.parentOf(o); p.uid != "" && v.watches(p.key.Namespace) {
 		return []reconcile.Request{{NamespacedName: p.key}}
 	}
 	return nil
 }
 
-// instanceOf names the object that one of an observed kind is part of.
+// instanceOf returns the key of the object that an observed object belongs to.
 func (k *kinds) instanceOf(o client.Object) (types.NamespacedName, bool) {
 	key := types.NamespacedName{Name: o.GetLabels()[InstanceLabel]}
 	if k.namespaced(k.primary) {
@@ -66,50 +68,51 @@ func (k *kinds) instanceOf(o client.Object) (types.NamespacedName, bool) {
 	return key, key.Name != ""
 }
 
-func (v *view) instances(_ context.Context, o client.Object) []reconcile.Request {
+func (v *readCache) instanceRequests(_ context.Context, o client.Object) []reconcile.Request {
 	if key, ok := v.instanceOf(o); ok && v.watches(key.Namespace) {
 		return []reconcile.Request{{NamespacedName: key}}
 	}
 	return nil
 }
 
-// remote reports whether there is a remote child, or will be.
-func (r *record) remote() bool {
+// hasCrossNamespace reports whether a cross-namespace child exists or is planned.
+func (r *passRecord) hasCrossNamespace() bool {
 	for _, s := range r.plan {
-		if s.remote {
+		if s.crossNamespace {
 			return true
 		}
 	}
-	for _, child := range r.seen.children {
-		if child.remote {
+	for _, child := range r.snapshot.children {
+		if child.crossNamespace {
 			return true
 		}
 	}
 	return false
 }
 
-// collect deletes the remote children of an object that is going, and waits for their end. Those that its clean-up applies
-// come last and are not waited for, because the next pass would apply them anew.
-func (e *engine[T]) collect(ctx context.Context, p *Pass[T]) (wrote bool, err error) {
-	var left []string
-	for _, id := range p.seen.unplanned(p.plan) {
-		child := p.seen.children[id]
-		if !child.remote || slices.Contains(p.keeps, id.gvk) {
+// deleteCrossNamespace deletes the cross-namespace children of an object that is being deleted, and waits for their
+// deletion. Children that the clean-up applies come last and are not waited for, because the next reconcile would apply them
+// again.
+func (e *engine[T]) deleteCrossNamespace(ctx context.Context, p *Pass[T]) (wrote bool, err error) {
+	var remaining []string
+	for _, id := range p.snapshot.unplanned(p.plan) {
+		child := p.snapshot.children[id]
+		if !child.crossNamespace || slices.Contains(p.orphanKinds, id.gvk) {
 			continue
 		}
-		left = append(left, fmt.Sprintf("%s %s", id.gvk.Kind, strings.TrimPrefix(id.key.String(), "/")))
-		if !child.terminating && !p.turn.over() {
+		remaining = append(remaining, fmt.Sprintf("%s %s", id.gvk.Kind, strings.TrimPrefix(id.key.String(), "/")))
+		if !child.terminating && !p.budget.exhausted() {
 			if _, err := e.delete(ctx, child.object, metav1.DeletePropagationBackground); err != nil {
 				return wrote, err
 			}
-			wrote = p.turn.wrote(true)
+			wrote = p.budget.count(true)
 		}
 	}
-	if len(left) > 0 {
-		return wrote, Wait("CleaningUp", "still being deleted: %s", list(left))
+	if len(remaining) > 0 {
+		return wrote, Wait("CleaningUp", "still being deleted: %s", joinMessages(remaining))
 	}
 	for _, s := range p.plan {
-		if s.remote && s.stored != nil && !slices.Contains(p.keeps, s.gvk) {
+		if s.crossNamespace && s.stored != nil && !slices.Contains(p.orphanKinds, s.gvk) {
 			if _, err := e.delete(ctx, s.stored, metav1.DeletePropagationBackground); err != nil {
 				return false, err
 			}
@@ -118,28 +121,32 @@ func (e *engine[T]) collect(ctx context.Context, p *Pass[T]) (wrote bool, err er
 	return false, nil
 }
 
-// collectFormer does for the remote children of an object that is gone what garbage collection does for the others, and lets
-// go of tracked ones, which nobody will ever count. As garbage collection does, it asks the API server first whether that
-// object is gone: its informer may be behind that of the children, on a standby that has just become the leader for one.
-func (e *engine[T]) collectFormer(ctx context.Context, key types.NamespacedName, former map[childID]observed) error {
+// collectPredecessors performs the garbage collection of cross-namespace children of a deleted object, and removes tracking
+// finalizers that no status will record any more. Like the garbage collector it first reads from the API server whether the
+// owner exists: the informer of the owner may be behind that of the children, for example on a new leader.
+func (e *engine[T]) collectPredecessors(
+	ctx context.Context, key types.NamespacedName, predecessors map[childID]observedChild,
+) error {
 	finalizer := e.op.finalizerName()
-	maps.DeleteFunc(former, func(_ childID, child observed) bool {
+	maps.DeleteFunc(predecessors, func(_ childID, child observedChild) bool {
 		tracked := child.terminating && controllerutil.ContainsFinalizer(child.object, finalizer)
-		return !tracked && (!child.remote || child.terminating)
+		return !tracked && (!child.crossNamespace || child.terminating)
 	})
-	if len(former) == 0 {
+	if len(predecessors) == 0 {
 		return nil
 	}
-	living, err := e.living(ctx, key)
+	current, err := e.currentUID(ctx, key)
 	if err != nil {
 		return err
 	}
-	maps.DeleteFunc(former, func(_ childID, child observed) bool { return e.view.parentOf(child.object).uid == living })
-	for id, child := range former {
+	maps.DeleteFunc(predecessors, func(_ childID, child observedChild) bool {
+		return e.cache.parentOf(child.object).uid == current
+	})
+	for id, child := range predecessors {
 		if child.terminating {
 			continue
 		}
-		// It may have been handed over meanwhile, so what is deleted is what was looked at.
+		// It may have been orphaned meanwhile, so the preconditions limit the deletion to the version that was read.
 		uid, version := child.object.GetUID(), child.object.GetResourceVersion()
 		err := e.client.Delete(ctx, child.object, client.PropagationPolicy(metav1.DeletePropagationBackground),
 			client.Preconditions{UID: &uid, ResourceVersion: &version})
@@ -147,16 +154,16 @@ func (e *engine[T]) collectFormer(ctx context.Context, key types.NamespacedName,
 			return fmt.Errorf("collecting %s: %w", id, err)
 		}
 	}
-	return e.releaseFormer(ctx, former)
+	return e.releasePredecessors(ctx, predecessors)
 }
 
-// living asks the API server for the UID of the object of the operator's kind and of that name, "" if there is none.
-func (e *engine[T]) living(ctx context.Context, key types.NamespacedName) (types.UID, error) {
+// currentUID reads the UID of the object of the operator's kind and that name from the API server, "" if it does not exist.
+func (e *engine[T]) currentUID(ctx context.Context, key types.NamespacedName) (types.UID, error) {
 	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(e.view.primary.GroupVersion().WithKind(e.view.primary.Kind + "List"))
-	name := client.MatchingFields{metav1.ObjectNameField: key.Name} // to list is what the operator may do anyway
+	list.SetGroupVersionKind(e.cache.primary.GroupVersion().WithKind(e.cache.primary.Kind + "List"))
+	name := client.MatchingFields{metav1.ObjectNameField: key.Name} // a get permission is not needed
 	if err := e.client.List(ctx, list, client.InNamespace(key.Namespace), name); err != nil {
-		return "", fmt.Errorf("asking for %s %s: %w", e.view.primary.Kind, key, err)
+		return "", fmt.Errorf("asking for %s %s: %w", e.cache.primary.Kind, key, err)
 	}
 	if len(list.Items) == 0 {
 		return "", nil

@@ -13,14 +13,14 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/apply"
 )
 
-// Whose an object is, for operators of a kind in a namespace and of one in none.
+// TestParentOf covers operators of a namespaced and of a cluster-scoped kind.
 func TestParentOf(t *testing.T) {
 	t.Parallel()
 	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}
 	reference := metav1.OwnerReference{
 		APIVersion: "example.com/v1beta1", Kind: "Thing", Name: "a", UID: "u1", Controller: new(true),
 	}
-	marks := metav1.ObjectMeta{
+	labeled := metav1.ObjectMeta{
 		Namespace:   "here",
 		Labels:      map[string]string{"homeostat.dev/owner-uid": "u1"},
 		Annotations: map[string]string{"homeostat.dev/owner": "there/a"},
@@ -28,9 +28,9 @@ func TestParentOf(t *testing.T) {
 			Manager: "us", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{"f:data":{}}`),
 		}},
 	}
-	foreign := marks
+	foreign := labeled
 	foreign.ManagedFields = nil
-	both := marks
+	both := labeled
 	both.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "apps/v1", Kind: "Deployment", Name: "d", Controller: new(true),
 	}}
@@ -44,18 +44,18 @@ func TestParentOf(t *testing.T) {
 			metav1.ObjectMeta{Namespace: "here", OwnerReferences: []metav1.OwnerReference{reference}},
 			parent{key: types.NamespacedName{Namespace: "here", Name: "a"}, uid: "u1"},
 		},
-		"controlled by an object in no namespace": {
+		"controlled by a cluster-scoped object": {
 			meta.RESTScopeRoot,
 			metav1.ObjectMeta{Namespace: "here", OwnerReferences: []metav1.OwnerReference{reference}},
 			parent{key: types.NamespacedName{Name: "a"}, uid: "u1"},
 		},
-		"marked": {
-			meta.RESTScopeNamespace, marks,
-			parent{key: types.NamespacedName{Namespace: "there", Name: "a"}, uid: "u1", remote: true},
+		"labeled": {
+			meta.RESTScopeNamespace, labeled,
+			parent{key: types.NamespacedName{Namespace: "there", Name: "a"}, uid: "u1", crossNamespace: true},
 		},
-		"marked, and applied by somebody else":    {meta.RESTScopeNamespace, foreign, parent{}},
-		"marked, and controlled by somebody else": {meta.RESTScopeNamespace, both, parent{}},
-		"nobody's": {meta.RESTScopeNamespace, metav1.ObjectMeta{Namespace: "here"}, parent{}},
+		"labeled, and applied by another manager":  {meta.RESTScopeNamespace, foreign, parent{}},
+		"labeled, and controlled by another owner": {meta.RESTScopeNamespace, both, parent{}},
+		"unowned": {meta.RESTScopeNamespace, metav1.ObjectMeta{Namespace: "here"}, parent{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -69,49 +69,50 @@ func TestParentOf(t *testing.T) {
 	}
 }
 
-// Where an owner reference works no finalizer is needed.
-func TestRemoteIsWhatNoOwnerReferenceReaches(t *testing.T) {
+// TestCrossNamespaceChildren checks that a child is cross-namespace only if an owner reference is not possible.
+func TestCrossNamespaceChildren(t *testing.T) {
 	t.Parallel()
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
 	s := newSnapshot(&kinds{scheme: scheme.Scheme, mapper: mapper})
 	there := metav1.ObjectMeta{Namespace: "there"}
 	for name, test := range map[string]struct {
-		home   string
-		child  metav1.ObjectMeta
-		node   bool
-		want   string
-		remote bool
+		home           string
+		child          metav1.ObjectMeta
+		node           bool
+		want           string
+		crossNamespace bool
 	}{
-		"in its parent's namespace":           {home: "here", want: "here"},
-		"in another":                          {home: "here", child: there, want: "there", remote: true},
-		"of a kind in no namespace":           {home: "here", node: true, remote: true},
-		"of a parent in no namespace":         {child: there, want: "there"},
-		"of a parent in no namespace, either": {node: true},
+		"in its parent's namespace":                  {home: "here", want: "here"},
+		"in another namespace":                       {home: "here", child: there, want: "there", crossNamespace: true},
+		"cluster-scoped":                             {home: "here", node: true, crossNamespace: true},
+		"of a cluster-scoped parent":                 {child: there, want: "there"},
+		"cluster-scoped, of a cluster-scoped parent": {node: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			st := &step{desired: &corev1.ConfigMap{ObjectMeta: test.child}}
+			st := &plannedChild{desired: &corev1.ConfigMap{ObjectMeta: test.child}}
 			if test.node {
 				st.desired = &corev1.Node{ObjectMeta: test.child}
 			}
 			if err := s.identify(st, test.home); err != nil {
 				t.Fatal(err)
 			}
-			if st.key.Namespace != test.want || st.remote != test.remote {
-				t.Errorf("namespace %q and remote %t, want %q and %t", st.key.Namespace, st.remote, test.want, test.remote)
+			if st.key.Namespace != test.want || st.crossNamespace != test.crossNamespace {
+				t.Errorf("namespace %q and cross-namespace %t, want %q and %t", st.key.Namespace, st.crossNamespace, test.want, test.crossNamespace)
 			}
 		})
 	}
 }
 
-// What is in no namespace, or in a shared one, may belong to an object that another instance of the operator takes care of.
-func TestRequestsOfChildrenOfOthers(t *testing.T) {
+// TestRequestsOfUnwatchedParents covers cluster-scoped children, and children in a shared namespace, of an object that another
+// instance of the operator reconciles.
+func TestRequestsOfUnwatchedParents(t *testing.T) {
 	t.Parallel()
 	mapper := meta.NewDefaultRESTMapper(nil)
 	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Site"}
 	mapper.Add(kind, meta.RESTScopeNamespace)
-	v := &view{
+	v := &readCache{
 		kinds:  &kinds{operator: "us", mapper: mapper, primary: kind},
 		scopes: map[string]*scope{"ours": {}, "shared": {}},
 	}
@@ -124,7 +125,7 @@ func TestRequestsOfChildrenOfOthers(t *testing.T) {
 				Manager: "us", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{"f:data":{}}`),
 			}},
 		}}
-		if got := v.requests(t.Context(), child); len(got) != want {
+		if got := v.parentRequests(t.Context(), child); len(got) != want {
 			t.Errorf("a parent in namespace %q: %v, want %d", parent, got, want)
 		}
 	}

@@ -20,78 +20,79 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// Pass is one look at one object: what is observed, and the record of what should be. It is valid during one call of
-// Reconcile or Finalize and is not safe for concurrent use.
+// Pass is one reconcile of one object: its input (the observed state) and its record (the desired state). It is valid during
+// one call of Reconcile or Finalize and is not safe for concurrent use.
 type Pass[T Object] struct {
-	// Object is a private copy, never older than the operator's own last write of it. What Reconcile leaves in its
-	// status is stored, in one request, if it differs; changes to anything else are ignored.
+	// Object is a private copy, never older than the operator's own last write of it. Its status is stored after Reconcile,
+	// in one request, if it differs. Changes of other fields are ignored.
 	Object T
 	// Log carries the object's name.
 	Log logr.Logger
-	// Now is the time of this pass. Use it instead of time.Now, so that a pass can be repeated.
+	// Now is the time of this reconcile. Use it instead of time.Now to keep Reconcile a function of its input.
 	Now time.Time
-	// Namespaces are those that the operator is restricted to; none means all. Never change them.
+	// Namespaces are the namespaces that the operator is restricted to; none means all. They are read-only.
 	Namespaces []string
 
-	record
+	passRecord
 }
 
-// record is the part of a pass that does not depend on the kind of the object.
-type record struct {
-	seen     *snapshot
-	plan     []*step
-	planned  map[childID]bool
-	turn     turn
-	excerpts *excerpts
-	err      error // the first misuse of the pass, reported when the pass ends
-	unready  *verdict
-	idle     bool
-	requeue  time.Duration
-	events   []event
-	onStored []func()
-	abandons map[childID]bool
-	refs     referrer
-	troubles patience
-	known    map[types.UID]readiness
-	late     map[childID]bool
-	keeps    []schema.GroupVersionKind // of which a clean-up hands children over
-	reports  []func([]conditions.Child)
+// passRecord is the part of a [Pass] that does not depend on the kind of the object.
+type passRecord struct {
+	snapshot        *snapshot
+	plan            []*plannedChild
+	planned         map[childID]bool
+	budget          writeBudget
+	derived         *derivedCache
+	err             error // the first misuse of the pass, reported at its end
+	override        *readyOverride
+	suspended       bool
+	requeue         time.Duration
+	events          []event
+	onStatusUpdated []func()
+	forceDeletes    map[childID]bool
+	refs            referenceReader
+	retries         retryTracker
+	readinessCache  map[types.UID]readiness
+	failedLast      map[childID]bool
+	orphanKinds     []schema.GroupVersionKind // kinds of children to orphan in a clean-up
+	reportFuncs     []func([]conditions.Child)
 }
 
 type event struct{ kind, reason, message string }
 
-// Child is one object in the plan of a pass, of kind C.
+// Child is one object in the plan of a reconcile, of kind C.
 type Child[C client.Object] struct {
-	step   *step
-	before client.Object // nil if there was none
-	live   C             // until it is copied, what was applied
+	step   *plannedChild
+	before client.Object // nil if it did not exist
+	live   C             // the applied object, until Live replaces it by a copy of before
 	copied bool
 }
 
-// Live returns a copy of the child as it was observed before this pass, or an empty object of its kind if it does not
-// exist. Never nil.
+// Live returns a copy of the child as it was observed before this reconcile, or an empty object of its kind if it did not
+// exist. It never returns nil.
 func (c *Child[C]) Live() C {
 	if !c.copied {
-		c.live, c.copied = asKind(c.before, c.live), true
+		c.live = asType(c.before, c.live)
+		c.copied = true
 	}
 	return c.live
 }
 
-// Exists reports whether the child existed before this pass and is not being deleted.
+// Exists reports whether the child existed before this reconcile and was not being deleted.
 func (c *Child[C]) Exists() bool { return c.step.live != nil && !c.step.terminating }
 
-func (c *Child[C]) planned() *step { return c.step }
+func (c *Child[C]) planned() *plannedChild { return c.step }
 
 // Planned is any [Child].
-type Planned interface{ planned() *step }
+type Planned interface{ planned() *plannedChild }
 
-// Apply records that the object should exist as given: the fields that are set, and no others, are enforced (the rules
-// are those of [apply.NewIntent]). The object belongs to the pass afterwards. Its namespace is that of p.Object unless it
-// names another or its kind has none. The child goes with its parent, and when a later pass does not apply it: p.Object
-// becomes its controller or, where Kubernetes allows no owner reference, is named by marks and gets a finalizer.
-// An object of that name that p.Object does not control is never written (see [Adopt] and [ConflictReason]).
+// Apply records the desired state of a child. Fields that are set are enforced, other fields are not (the rules are those of
+// [apply.NewIntent]). The pass owns the object afterwards. Its namespace defaults to that of p.Object if its kind is
+// namespaced. p.Object becomes the controller of the child. Where Kubernetes allows no owner reference, the child gets the
+// owner label and p.Object gets a finalizer. The child is deleted with p.Object, and when a later reconcile does not apply
+// it. A conflicting object of that name is never written (see [Adopt] and [ConflictReason]).
 func Apply[T Object, C client.Object](p *Pass[T], desired C, opts ...ApplyOption) *Child[C] {
-	s := &step{desired: desired}
+	s := &plannedChild{desired: desired}
 	for _, opt := range opts {
 		opt(s)
 	}
@@ -99,80 +100,83 @@ func Apply[T Object, C client.Object](p *Pass[T], desired C, opts ...ApplyOption
 	return &Child[C]{step: s, before: s.live, live: desired}
 }
 
-// Live returns a copy of the child of that type and name as it is observed, and whether it exists. Only children of
-// p.Object, of the kinds that the operator owns, are visible.
+// Live returns a copy of the observed child of that type and name, and whether it exists. It finds only children of
+// p.Object, of the kinds that the operator owns. It is a function because Go methods have no type parameters.
 func Live[C client.Object, T Object](p *Pass[T], like C) (C, bool) {
-	s := &step{desired: like}
+	s := &plannedChild{desired: like}
 	p.observe(s)
-	return asKind(s.live, like), s.live != nil
+	return asType(s.live, like), s.live != nil
 }
 
-// Observed returns copies of the objects of that kind, which the operator observes, that are part of p.Object, by name.
+// Observed returns copies of the objects of an observed kind that belong to p.Object, ordered by name. The kind must be
+// listed in [Operator.Observes].
 func Observed[C client.Object, T Object](p *Pass[T], like C) []C {
-	gvk, err := apiutil.GVKForObject(like, p.seen.kinds.scheme)
-	if err == nil && !slices.Contains(p.seen.kinds.observed, gvk) {
+	gvk, err := apiutil.GVKForObject(like, p.snapshot.kinds.scheme)
+	if err == nil && !slices.Contains(p.snapshot.kinds.observed, gvk) {
 		err = fmt.Errorf("kind %s is not observed: add it to Observes", gvk.Kind)
 	}
 	if err != nil {
 		p.fail(err)
 		return nil
 	}
-	all := make([]C, len(p.seen.observed[gvk]))
-	for i, o := range p.seen.observed[gvk] {
-		all[i] = asKind(o, like)
+	all := make([]C, len(p.snapshot.observed[gvk]))
+	for i, o := range p.snapshot.observed[gvk] {
+		all[i] = asType(o, like)
 	}
 	slices.SortFunc(all, func(a, b C) int { return strings.Compare(a.GetName(), b.GetName()) })
 	return all
 }
 
-// ForceDelete deletes a child that is being deleted, and that this pass does not apply, without waiting for the node or
-// whoever else still has to confirm its end. Its process may go on: only do this if you know that it does not.
+// ForceDelete deletes a terminating child with a grace period of zero, without waiting for the confirmation of its node or
+// another controller. The child must not be applied in the same reconcile. Its processes may continue to run: use it only if
+// they are known to have stopped.
 func ForceDelete[T Object](p *Pass[T], child client.Object) {
-	s := &step{desired: child}
+	s := &plannedChild{desired: child}
 	p.observe(s)
-	if p.abandons == nil {
-		p.abandons = map[childID]bool{}
+	if p.forceDeletes == nil {
+		p.forceDeletes = map[childID]bool{}
 	}
-	p.abandons[s.id()] = true
+	p.forceDeletes[s.id()] = true
 }
 
-// SetCondition writes a condition of the operator's own. Ready, Reconciling and Stalled are the SDK's.
+// SetCondition writes a condition that the operator defines. Ready, Reconciling, Stalled and Deleting are reserved for the
+// SDK.
 func (p *Pass[T]) SetCondition(
 	conditionType string, status metav1.ConditionStatus, reason, format string, args ...any,
 ) {
 	switch conditionType {
 	case conditions.Ready, conditions.Reconciling, conditions.Stalled, conditions.Deleting:
-		p.fail(fmt.Errorf("condition %s is computed by the SDK: use NotReady, Idle, Wait or Invalid", conditionType))
+		p.fail(fmt.Errorf("condition %s is computed by the SDK: use NotReady, Suspended, Wait or Invalid", conditionType))
 	default:
 		conditions.Set(p.Object, conditionType, status, reason, fmt.Sprintf(format, args...))
 	}
 }
 
-// NotReady makes the object Ready=False and Reconciling=True with this reason although the plan is carried out and all
-// children are fine. Of several calls the first counts.
+// NotReady sets Ready=False and Reconciling=True with this reason, even if all children are ready. The plan is still carried
+// out. The first call in a reconcile wins.
 func (p *Pass[T]) NotReady(reason, format string, args ...any) {
-	if p.unready == nil {
-		p.unready = &verdict{reason: reason, message: fmt.Sprintf(format, args...)}
+	if p.override == nil {
+		p.override = &readyOverride{reason: reason, message: fmt.Sprintf(format, args...)}
 	}
 }
 
-// Suspended makes the object Ready=False, and neither Reconciling nor Stalled: it is deliberately not working, for instance
-// suspended. The plan is carried out.
+// Suspended sets Ready=False, and neither Reconciling nor Stalled: the object is deliberately not working. The plan is still
+// carried out.
 func (p *Pass[T]) Suspended(reason, format string, args ...any) {
 	p.NotReady(reason, format, args...)
-	p.idle = true
+	p.suspended = true
 }
 
-// RequeueAfter asks for another pass after this time, in addition to those that events cause. Of several calls the
-// shortest time counts.
+// RequeueAfter requests another reconcile after this time, in addition to those that events cause. The shortest time of
+// several calls wins.
 func (p *Pass[T]) RequeueAfter(d time.Duration) {
 	if d > 0 && (p.requeue == 0 || d < p.requeue) {
 		p.requeue = d
 	}
 }
 
-// Event records a Normal event about the object. Events tell what happened, so record one only in the pass that changes
-// something; it is sent after the status was stored.
+// Event records a Normal event about the object. It is sent after the status was stored. Record an event only in the
+// reconcile that changes something: an event reports a change, not a state.
 func (p *Pass[T]) Event(reason, format string, args ...any) {
 	p.events = append(p.events, event{corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...)})
 }
@@ -182,62 +186,64 @@ func (p *Pass[T]) Warn(reason, format string, args ...any) {
 	p.events = append(p.events, event{corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...)})
 }
 
-// OnStatusUpdated calls f after the status of this pass was stored, and not at all if it did not differ or could not be
-// stored. It is for what must happen once for each change of the status, such as counting it in a metric.
-func (p *Pass[T]) OnStatusUpdated(f func()) { p.onStored = append(p.onStored, f) }
+// OnStatusUpdated calls f after the status of this reconcile was stored. It does not call f if the status did not differ or
+// was not stored. Use it for work that belongs to each change of the status, such as counting it in a metric.
+func (p *Pass[T]) OnStatusUpdated(f func()) { p.onStatusUpdated = append(p.onStatusUpdated, f) }
 
-// Stall calls f when the plan was carried out, with what became of each child in the order of the plan, before the status
-// is stored: f may write p.Object.Status. It is not called in a pass that fails as a whole.
-func (p *Pass[T]) Report(f func(children []conditions.Child)) { p.reports = append(p.reports, f) }
+// Report calls f after the plan was carried out and before the status is stored, with the result of each child in the order
+// of the plan. f may write p.Object.Status. It is not called if the whole reconcile fails.
+func (p *Pass[T]) Report(f func(children []conditions.Child)) {
+	p.reportFuncs = append(p.reportFuncs, f)
+}
 
-// tell calls the reports.
-func (r *record) tell(ctx context.Context) (err error) {
+// runReportFuncs calls the functions of [Pass.Report].
+func (r *passRecord) runReportFuncs(ctx context.Context) (err error) {
 	defer recoverPanic(ctx, &err)
-	if len(r.reports) == 0 {
+	if len(r.reportFuncs) == 0 {
 		return nil
 	}
 	children := make([]conditions.Child, len(r.plan))
 	for i, s := range r.plan {
-		children[i] = s.told()
+		children[i] = s.childStatus()
 	}
-	for _, f := range r.reports {
+	for _, f := range r.reportFuncs {
 		f(slices.Clone(children))
 	}
 	return nil
 }
 
-// OrphanChildren makes Finalize hand children over to nobody instead of letting garbage collection delete them: those of
-// these kinds, or all if none is given, lose their reference to p.Object before that goes. In Reconcile it does the same for
-// those that the plan no longer has. Deleting the object with foreground propagation deletes them nevertheless, because the
-// garbage collector is faster.
+// OrphanChildren makes Finalize orphan children instead of leaving them to garbage collection: children of these kinds, or
+// all children if no kind is given, lose their owner reference before p.Object is deleted. In Reconcile it orphans the
+// children that are no longer in the plan, instead of pruning them. Foreground deletion of p.Object deletes the children
+// nevertheless, because the garbage collector is faster.
 func (p *Pass[T]) OrphanChildren(kinds ...client.Object) {
 	if len(kinds) == 0 {
-		p.keeps = slices.Clone(p.seen.kinds.owned)
+		p.orphanKinds = slices.Clone(p.snapshot.kinds.owned)
 	}
 	for _, o := range kinds {
-		gvk, err := apiutil.GVKForObject(o, p.seen.kinds.scheme)
+		gvk, err := apiutil.GVKForObject(o, p.snapshot.kinds.scheme)
 		if err != nil {
 			p.fail(fmt.Errorf("finding the kind of %T: %w", o, err))
 		}
-		p.keeps = append(p.keeps, gvk)
+		p.orphanKinds = append(p.orphanKinds, gvk)
 	}
 }
 
-func (r *record) fail(err error) {
+func (r *passRecord) fail(err error) {
 	if r.err == nil {
 		r.err = err
 	}
 }
 
-// add puts a step into the plan.
-func (r *record) add(s *step) {
+// add appends a child to the plan.
+func (r *passRecord) add(s *plannedChild) {
 	r.observe(s)
-	s.known = r.known
-	if s.disowns && r.seen.kinds.partial[s.gvk] {
+	s.readinessCache = r.readinessCache
+	if s.hasUnmanaged && r.snapshot.kinds.partial[s.gvk] {
 		r.fail(fmt.Errorf("%s has a field disowned, and only metadata of its kind is watched: take MetadataOnly out of Owns", s))
 		return
 	}
-	if !slices.Contains(r.seen.kinds.owned, s.gvk) {
+	if !slices.Contains(r.snapshot.kinds.owned, s.gvk) {
 		version, kind := s.gvk.ToAPIVersionAndKind()
 		r.fail(fmt.Errorf("%s is of a kind (%s %s) that is not watched: add it to Owns", s, version, kind))
 		return
@@ -246,7 +252,7 @@ func (r *record) add(s *step) {
 		r.fail(fmt.Errorf("%s is applied twice in one pass", s))
 		return
 	}
-	if s.fill != nil && !r.seen.kinds.partial[s.gvk] {
+	if s.content != nil && !r.snapshot.kinds.partial[s.gvk] {
 		r.fail(fmt.Errorf("%s is filled when it is sent, and its kind is watched in full: add MetadataOnly in Owns", s))
 		return
 	}
@@ -257,116 +263,123 @@ func (r *record) add(s *step) {
 	r.plan = append(r.plan, s)
 }
 
-// observe fills in what is known of the step's object.
-func (r *record) observe(s *step) {
-	if err := r.seen.identify(s, r.refs.key.Namespace); err != nil {
+// observe sets the observed state of a planned child.
+func (r *passRecord) observe(s *plannedChild) {
+	if err := r.snapshot.identify(s, r.refs.key.Namespace); err != nil {
 		r.fail(err)
 		return
 	}
-	if live, ok := r.seen.children[s.id()]; ok {
-		s.live, s.terminating = live.object, live.terminating
+	if live, ok := r.snapshot.children[s.id()]; ok {
+		s.live = live.object
+		s.terminating = live.terminating
 	}
 }
 
-// ApplyOption refines one [Apply].
-type ApplyOption func(*step)
+// ApplyOption configures one [Apply].
+type ApplyOption func(*plannedChild)
 
-// HoldBack leaves the child as it is in this pass, or absent, for a reason: what [Wait], [Invalid] or [Ref] returned. That
-// is the object's, too, as if Reconcile had returned it; but the rest of the plan is carried out, apart from what [After] or
-// [AfterCreated] has wait for the child.
-func HoldBack(reason error) ApplyOption { return func(s *step) { s.withheld = reason } }
+// HoldBack neither creates nor updates the child in this reconcile, for the given reason: an error of [Wait], [Invalid] or
+// [Ref]. The reason becomes the reason of p.Object, as if Reconcile had returned the error. The rest of the plan is carried
+// out, except for children that wait for this one with [After] or [AfterCreated].
+func HoldBack(reason error) ApplyOption { return func(s *plannedChild) { s.heldBack = reason } }
 
-// CreateOnly makes the child once and never changes it afterwards, as for generated credentials.
-func CreateOnly() ApplyOption { return func(s *step) { s.createOnly = true } }
+// CreateOnly creates the child once and never updates it, as for generated credentials.
+func CreateOnly() ApplyOption { return func(s *plannedChild) { s.createOnly = true } }
 
-// After holds the child back, neither creating nor changing it, until these children are ready.
+// After holds the child back, neither creating nor updating it, until these children are ready.
 func After(children ...Planned) ApplyOption {
-	return func(s *step) {
+	return func(s *plannedChild) {
 		for _, c := range children {
 			s.after = append(s.after, c.planned())
 		}
 	}
 }
 
-// AfterCreated holds the child back, neither creating nor changing it, while one of these is not there as a child of p.Object:
-// it could not be made, or what has its name is somebody else's. It is for what would use or change whatever has that name.
-// Unlike [After] it does not wait until they are ready.
+// AfterCreated holds the child back, neither creating nor updating it, until each of these exists as a child of p.Object. A
+// child does not exist if its creation failed or if a conflicting object has its name. Use it for a child that refers to
+// another by name. Unlike [After] it does not wait for readiness.
 func AfterCreated(children ...Planned) ApplyOption {
-	return func(s *step) {
+	return func(s *plannedChild) {
 		for _, c := range children {
-			s.onceExists = append(s.onceExists, c.planned())
+			s.afterCreated = append(s.afterCreated, c.planned())
 		}
 	}
 }
 
-// Unmanaged leaves a field to others; see [apply.Unmanaged].
+// Unmanaged leaves a field to other field managers; see [apply.Unmanaged].
 func Unmanaged(path string) ApplyOption {
-	return func(s *step) { s.intent, s.disowns = append(s.intent, apply.Unmanaged(path)), true }
+	return func(s *plannedChild) {
+		s.intent = append(s.intent, apply.Unmanaged(path))
+		s.hasUnmanaged = true
+	}
 }
 
 // Zero enforces the zero value of a field; see [apply.Zero].
 func Zero(path string) ApplyOption {
-	return func(s *step) { s.intent = append(s.intent, apply.Zero(path)) }
+	return func(s *plannedChild) { s.intent = append(s.intent, apply.Zero(path)) }
 }
 
-// ReadyWhen replaces the way in which the child's readiness is read. The message says what is missing.
+// ReadyWhen replaces the readiness check of the child. The message describes the missing condition.
 func ReadyWhen[C client.Object](ready func(live C) (ok bool, message string)) ApplyOption {
-	return func(s *step) {
+	return func(s *plannedChild) {
 		s.ready = func(o client.Object) (bool, string) {
 			c, ok := o.(C)
-			if !ok { // of which only metadata is watched
-				c = asKind(o, object.New[C]())
+			if !ok { // only metadata is watched
+				c = asType(o, object.New[C]())
 			}
 			return ready(c)
 		}
 	}
 }
 
-// HoldUntil keeps the child from vanishing unseen: until counted is true in a pass, deleting it only marks it, so that
-// the operator can record its existence or its end in p.Object.Status first. Then it is released, by one request that
-// changes nothing else of it. A child that leaves the plan is released after the status of that pass was stored. This is
-// how Kubernetes' own Job controller counts its pods exactly once.
+// HoldUntil adds a tracking finalizer to the child until recorded is true. Deletion of the child then completes only after
+// the operator has recorded the child's existence or its end in p.Object.Status. The finalizer is removed by one request
+// that changes nothing else. If the child leaves the plan, the finalizer is removed after the status of that reconcile was
+// stored. The Job controller of Kubernetes counts its pods in the same way.
 func HoldUntil(counted bool) ApplyOption {
-	return func(s *step) { s.hold = !counted }
+	return func(s *plannedChild) { s.hold = !counted }
 }
 
-// Retain lets the child outlive p.Object, in whatever way that is deleted and whether the operator runs or not: marks say
-// whose it is, and no owner reference, so that nothing collects it. Nor is it deleted when the plan no longer has it. A
-// later object may take it over by [AdoptIf]. The option may come and go; what counts is what it was when p.Object was seen
-// last. It is for children in the namespace of p.Object.
-func Retain() ApplyOption { return func(s *step) { s.kept = true } }
+// Retain makes the child outlive p.Object, however p.Object is deleted and whether or not the operator is running. The child
+// gets the owner label instead of an owner reference, so that garbage collection ignores it. It is not pruned when it leaves
+// the plan. A later object may adopt it with [AdoptIf]. The option may be added and removed at any time: its state in the
+// last reconcile before the deletion of p.Object applies. The child must be in the namespace of p.Object.
+func Retain() ApplyOption { return func(s *plannedChild) { s.retain = true } }
 
-// ImmutablePolicy says what to do when the API server refuses a change because the field cannot change.
+// ImmutablePolicy selects the reaction to a change that the API server rejects because a field is immutable.
 type ImmutablePolicy int
 
 const (
-	// Stall makes the object Stalled with reason ImmutableField. This is the default.
+	// Stall makes p.Object Stalled with reason ImmutableField. It is the default.
 	Stall ImmutablePolicy = iota
-	// Recreate deletes the child and creates it anew.
+	// Recreate deletes the child and creates it again.
 	Recreate
-	// RecreateOrphan is Recreate without deleting what the child itself controls, as for a StatefulSet and its pods.
+	// RecreateOrphan is Recreate with orphan deletion: objects that the child controls remain, such as the pods of a
+	// StatefulSet.
 	RecreateOrphan
 )
 
-// OnImmutable sets what to do when a change is refused because the field cannot change. A child is only ever deleted
-// for that if the API server confirmed, in a dry run, that it would accept the new one.
+// OnImmutable sets the reaction to a change of an immutable field. A child is deleted for this reason only after the API
+// server confirmed, in a dry run, that it would accept the new one.
 func OnImmutable(policy ImmutablePolicy) ApplyOption {
-	return func(s *step) { s.immutable = policy }
+	return func(s *plannedChild) { s.immutable = policy }
 }
 
-// Adopt takes over an object of the child's name that exists and that nobody controls, as if the operator had made it: it
-// gets the controller reference and what the child sets, the rest of it stays, and from then on it is deleted like any
-// other child. With [CreateOnly] it gets the reference alone. An object that has a controller, or that is being deleted, is
-// refused as without this option; and so is one of which a field would have to change that cannot, whatever [OnImmutable]
-// says. Nothing is taken over for a p.Object that has been deleted meanwhile, of which the API server is asked.
+// Adopt takes over an existing object of the child's name that has no controller. The object gets the controller reference
+// and the fields of the child; its other fields remain. From then on it is deleted like any other child. With [CreateOnly]
+// it gets the reference alone. An object that has a controller, or that is being deleted, is a conflict, as without this
+// option. An object with an immutable field that would change is a conflict too, independent of [OnImmutable]. Before an
+// adoption p.Object is read again from the API server, and no adoption happens if p.Object is being deleted.
 func Adopt() ApplyOption { return AdoptIf(func(client.Object) bool { return true }) }
 
-// AdoptIf is [Adopt] for those objects only of which the function says so, such as what a former p.Object left behind. The
-// last of several counts.
-func AdoptIf(may func(client.Object) bool) ApplyOption { return func(s *step) { s.adopt = may } }
+// AdoptIf is [Adopt] limited to objects for which the function returns true, such as the children of a predecessor. The last
+// of several options wins.
+func AdoptIf(may func(client.Object) bool) ApplyOption {
+	return func(s *plannedChild) { s.mayAdopt = may }
+}
 
-// ConflictReason sets the reason of the Ready condition for an object of the child's name that p.Object does not
-// control. The default is ResourceConflict.
+// ConflictReason sets the reason of the Ready condition for a conflicting object: one of the child's name that p.Object does
+// not control. The default is ResourceConflict.
 func ConflictReason(reason string) ApplyOption {
-	return func(s *step) { s.conflictReason = reason }
+	return func(s *plannedChild) { s.conflictReason = reason }
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// paused says in the status that the operator keeps its hands off, and does so.
+// paused reports the pause in the status and does nothing else.
 func (e *engine[T]) paused(ctx context.Context, o T, p *Pass[T]) outcome {
-	return e.report(ctx, o, p, conditionPaused, conditionDryRun, "AskedFor",
+	return e.writeCondition(ctx, o, p, conditionPaused, conditionDryRun, "AskedFor",
 		e.op.pausedBy(o)+": the operator leaves the object and its children alone")
 }
 
-// pausedBy says what asks for a pause of the object, "" if nothing does.
+// pausedBy returns the source of a pause, "" if the object is not paused.
 func (op *Operator[T]) pausedBy(o T) string {
 	switch {
 	case o.GetAnnotations()[PausedAnnotation] == "true":
@@ -29,16 +29,16 @@ func (op *Operator[T]) pausedBy(o T) string {
 	}
 }
 
-// dryRun says in the status what would be done.
+// dryRun reports the plan in the status.
 func (e *engine[T]) dryRun(ctx context.Context, o T, p *Pass[T]) outcome {
 	message, err := e.preview(ctx, o, p)
 	if err != nil {
 		return outcome{err: err}
 	}
-	return e.report(ctx, o, p, conditionDryRun, conditionPaused, "Planned", message)
+	return e.writeCondition(ctx, o, p, conditionDryRun, conditionPaused, "Planned", message)
 }
 
-// preview says what a pass would do. Its only errors are those of having looked at an old state.
+// preview returns a description of the planned writes. It returns an error only if the read state was outdated.
 func (e *engine[T]) preview(ctx context.Context, o T, p *Pass[T]) (string, error) {
 	switch guarded := controllerutil.ContainsFinalizer(o, e.op.finalizerName()); {
 	case o.GetDeletionTimestamp().IsZero():
@@ -50,7 +50,7 @@ func (e *engine[T]) preview(ctx context.Context, o T, p *Pass[T]) (string, error
 	err := compute(ctx, o, p, e.op.Reconcile)
 	switch {
 	case err == nil:
-		return e.outline(ctx, p), nil
+		return e.summarizePlanned(ctx, p), nil
 	case classify(err) == classStale:
 		return "", err
 	default:
@@ -58,30 +58,33 @@ func (e *engine[T]) preview(ctx context.Context, o T, p *Pass[T]) (string, error
 	}
 }
 
-// report stores one condition, and nothing that the pass computed.
-func (e *engine[T]) report(ctx context.Context, o T, p *Pass[T], condition, instead, reason, message string) outcome {
+// writeCondition stores one condition and discards the computed status.
+func (e *engine[T]) writeCondition(
+	ctx context.Context, o T, p *Pass[T], condition, removed, reason, message string,
+) outcome {
 	p.Object = object.Copy(o)
-	conditions.Remove(p.Object, instead)
+	conditions.Remove(p.Object, removed)
 	conditions.Set(p.Object, condition, metav1.ConditionTrue, reason, message)
-	p.events, p.onStored = nil, nil
+	p.events = nil
+	p.onStatusUpdated = nil
 	wrote, err := e.writeStatus(ctx, o, p)
 	return outcome{wrote: wrote, err: err, requeue: p.requeue, version: p.Object.GetResourceVersion()}
 }
 
-// outline says what carrying out the plan would do, one phrase a child that is not converged. What is in the way of a child
-// only an attempt would tell.
-func (e *engine[T]) outline(ctx context.Context, p *Pass[T]) string {
+// summarizePlanned describes the planned writes, one phrase for each child that is not converged. Conflicting objects are
+// not detected, because only an attempt finds them.
+func (e *engine[T]) summarizePlanned(ctx context.Context, p *Pass[T]) string {
 	var plan Plan[T]
-	d := drafter[T]{op: e.op, kinds: e.view.kinds, owner: e.owner}
+	d := planner[T]{op: e.op, kinds: e.cache.kinds, owner: e.owner}
 	if err := d.children(ctx, p, &plan); err != nil && classify(err) == classPanic {
 		return "would do nothing: " + describe(err)
 	}
 	if len(plan.Steps) == 0 {
 		return "nothing would be done"
 	}
-	todo := make([]string, len(plan.Steps))
+	phrases := make([]string, len(plan.Steps))
 	for i, s := range plan.Steps {
-		todo[i] = s.String()
+		phrases[i] = s.String()
 	}
-	return "would " + strings.Join(todo, "; ")
+	return "would " + strings.Join(phrases, "; ")
 }

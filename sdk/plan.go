@@ -26,34 +26,34 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// Plan is what a pass over one object would do. Equal plans print alike, so that they can be compared, kept in a file and
-// read by people. See [Dry].
+// Plan is the result of planning a reconcile without carrying it out. Equal plans have equal text, so that they can be
+// compared, stored in a file and read. See [Dry].
 type Plan[T Object] struct {
-	// Object is the object with the status that the pass would store. Its children count as if each write had been
-	// answered with what was sent.
+	// Object is the object with the status that the reconcile would store. The children count as if the API server had
+	// stored each write as it was sent.
 	Object T
-	// Steps are the writes of children in their order, and those that are not made yet.
+	// Steps are the writes of children in their order, and the held-back ones.
 	Steps []Step
-	// Err is what Reconcile returned, or what keeps a child from being written. Nil if there is nothing of the kind.
+	// Err is the error of Reconcile, or the failure of a child. Nil if there is none.
 	Err error
 
 	name string
 }
 
-// Step is what a plan would do about one object.
+// Step is one planned action on one object.
 type Step struct {
-	// Verb is "create", "update", "release" (let a tracked child go), "delete", "hold back" (of which Why tells), or, for
-	// the object itself, "add the finalizer to", "remove the finalizer from" and "clean up".
+	// Verb is "create", "update", "release" (remove the tracking finalizer), "delete", "hold back" (with the reason in Why),
+	// or, for the object itself, "add the finalizer to", "remove the finalizer from" and "clean up".
 	Verb string
-	// Object names it as "Kind name", or "Kind namespace/name" if it is the parent or in another namespace.
+	// Object is "Kind name", or "Kind namespace/name" for the object itself and for a child in another namespace.
 	Object string
 	// Fields are the lines of [apply.Intent.Diff].
 	Fields []string
-	// Why says what a step that is held back waits for.
+	// Why is the reason of a held-back step.
 	Why string
 }
 
-// String names the step in one line, without its fields.
+// String returns the step in one line, without its fields.
 func (s Step) String() string {
 	if s.Why != "" {
 		return s.Verb + " " + s.Object + ": " + s.Why
@@ -61,12 +61,12 @@ func (s Step) String() string {
 	return s.Verb + " " + s.Object
 }
 
-// Empty reports whether nothing would be written, the status apart.
+// Empty reports whether the plan has no write except that of the status.
 func (p *Plan[T]) Empty() bool {
 	return !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Verb != holdBack })
 }
 
-// String prints the plan: the object, a line for each step with its fields below, and the summary of the status.
+// String returns the text of the plan: the object, a line for each step with its fields below, and the Ready condition.
 func (p *Plan[T]) String() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, p.name)
@@ -92,7 +92,7 @@ func (p *Plan[T]) String() string {
 	return b.String()
 }
 
-// failed reports whether something went wrong that neither waiting nor editing the object is the answer to.
+// failed reports whether the plan has a failure that neither waiting nor an edit of the object can solve.
 func (p *Plan[T]) failed() bool {
 	class := classify(p.Err)
 	return class != classNone && class < classWait || class == classPanic
@@ -100,17 +100,16 @@ func (p *Plan[T]) failed() bool {
 
 const holdBack = "hold back"
 
-// Dry plans a pass over the object without a cluster: nothing is read, and nothing is written. Live are the objects that
-// exist: what o refers to with [Ref], its children, which are all other objects of an owned kind that nobody else controls,
-// and what may be in the way. An update is planned where a value differs from what the operator applies. Nothing is known
-// here of defaults, of what the operator applied before, and of the scope of kinds that client-go does not have: they are
-// taken to be in a namespace.
+// Dry plans a reconcile of the object without a cluster: it reads nothing and writes nothing. live are the existing objects:
+// references of o (see [Ref]), its children and conflicting objects. All other objects of an owned kind without another
+// controller count as children. An update is planned if a value differs from the applied one. Defaults, earlier applies and
+// the scope of kinds outside of client-go are unknown; such kinds count as namespaced.
 func Dry[T Object](ctx context.Context, op *Operator[T], o T, live ...client.Object) *Plan[T] {
 	o = object.Copy(o)
-	if o.GetUID() == "" { // by which children are known
+	if o.GetUID() == "" { // children are identified by it
 		o.SetUID("dry-run")
 	}
-	k, err := op.offline()
+	k, err := op.offlineKinds()
 	if err != nil {
 		return &Plan[T]{Object: o, Err: err}
 	}
@@ -132,15 +131,15 @@ func Dry[T Object](ctx context.Context, op *Operator[T], o T, live ...client.Obj
 		}
 		if of := metav1.GetControllerOf(x); slices.Contains(k.owned, gvk) && (of == nil || of.UID == o.GetUID()) {
 			child := object.Copy(x)
-			seen.put(gvk, child, k.claim(child, o), o.GetUID())
+			seen.add(gvk, child, k.assumeOwnership(child, o), o.GetUID())
 		}
 	}
-	d := drafter[T]{op: op, kinds: k, read: func(id childID, _ client.Object) (client.Object, error) {
-		delete(seen.children, id) // what is referred to is no child
+	d := planner[T]{op: op, kinds: k, read: func(id childID, _ client.Object) (client.Object, error) {
+		delete(seen.children, id) // a reference is not a child
 		return all[id], nil
 	}}
 	d.list = func(t target, like client.Object) ([]client.Object, error) {
-		found, err := t.among(all, like)
+		found, err := t.selectFrom(all, like)
 		for _, o := range found {
 			delete(seen.children, childID{t.gvk, client.ObjectKeyFromObject(o)})
 		}
@@ -149,8 +148,8 @@ func Dry[T Object](ctx context.Context, op *Operator[T], o T, live ...client.Obj
 	return d.plan(ctx, o, seen)
 }
 
-// among returns those objects that the target names, in the form of like.
-func (t target) among(all map[childID]client.Object, like client.Object) ([]client.Object, error) {
+// selectFrom returns the objects that the target selects, in the form of like.
+func (t target) selectFrom(all map[childID]client.Object, like client.Object) ([]client.Object, error) {
 	selector, err := labels.Parse(t.labels)
 	if err != nil {
 		return nil, fmt.Errorf("reading the labels of %s: %w", t, err)
@@ -170,15 +169,15 @@ func (t target) among(all map[childID]client.Object, like client.Object) ([]clie
 	return found, nil
 }
 
-// claim makes an object look like a child of o.
-func (k *kinds) claim(x, o client.Object) parent {
+// assumeOwnership changes x so that it counts as a child of o.
+func (k *kinds) assumeOwnership(x, o client.Object) parent {
 	labels, annotations := maps.Clone(x.GetLabels()), maps.Clone(x.GetAnnotations())
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	labels[ManagedByLabel] = k.operator
-	of := parent{uid: o.GetUID(), remote: o.GetNamespace() != "" && x.GetNamespace() != o.GetNamespace()}
-	if of.remote {
+	of := parent{uid: o.GetUID(), crossNamespace: o.GetNamespace() != "" && x.GetNamespace() != o.GetNamespace()}
+	if of.crossNamespace {
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
@@ -190,8 +189,8 @@ func (k *kinds) claim(x, o client.Object) parent {
 	return of
 }
 
-// offline is what can be known of the operator's kinds without an API server.
-func (op *Operator[T]) offline() (*kinds, error) {
+// offlineKinds returns the operator's kinds as far as they are known without an API server.
+func (op *Operator[T]) offlineKinds() (*kinds, error) {
 	if err := op.validate(); err != nil {
 		return nil, err
 	}
@@ -207,9 +206,7 @@ func (op *Operator[T]) offline() (*kinds, error) {
 	return op.kinds(scheme, mapper)
 }
 
-// clusterScoped are those kinds of client-go in no namespace that an operator may have a reason to apply.
-//
-//nolint:gochecknoglobals // it is constant.
+// clusterScoped lists the cluster-scoped kinds of client-go that an operator may apply.
 var clusterScoped = []string{
 	"Namespace", "Node", "PersistentVolume", "ClusterRole.rbac.authorization.k8s.io",
 	"ClusterRoleBinding.rbac.authorization.k8s.io", "StorageClass.storage.k8s.io", "CSIDriver.storage.k8s.io",
@@ -221,23 +218,23 @@ var clusterScoped = []string{
 	"PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io",
 }
 
-// drafter plans passes.
-type drafter[T Object] struct {
+// planner plans reconciles.
+type planner[T Object] struct {
 	op         *Operator[T]
 	kinds      *kinds
-	owner      *apply.Manager // nil if values alone tell what is converged
+	owner      *apply.Manager // nil if convergence is judged by values alone
 	namespaces []string
-	// read returns an object that is not a child, or nil if it does not exist. Nil if nothing can be read.
+	// read returns an object that is not a child, or nil if it does not exist. Nil if no object can be read.
 	read func(id childID, like client.Object) (client.Object, error)
-	// list returns what a target without a name names.
+	// list returns the objects of a target without a name.
 	list func(t target, like client.Object) ([]client.Object, error)
 }
 
-// plan makes the pass over o that sees these children, and carries out nothing.
-func (d *drafter[T]) plan(ctx context.Context, o T, seen *snapshot) *Plan[T] {
-	p := &Pass[T]{Object: object.Copy(o), Log: logr.FromContextOrDiscard(ctx), Now: time.Now(), record: record{
-		seen: seen, troubles: patience{}, known: map[types.UID]readiness{}, excerpts: &excerpts{},
-		refs: referrer{key: client.ObjectKeyFromObject(o), lookup: d.find, read: d.full},
+// plan plans the reconcile of o with these children, and carries nothing out.
+func (d *planner[T]) plan(ctx context.Context, o T, seen *snapshot) *Plan[T] {
+	p := &Pass[T]{Object: object.Copy(o), Log: logr.FromContextOrDiscard(ctx), Now: time.Now(), passRecord: passRecord{
+		snapshot: seen, retries: retryTracker{}, readinessCache: map[types.UID]readiness{}, derived: &derivedCache{},
+		refs: referenceReader{key: client.ObjectKeyFromObject(o), lookup: d.find, read: d.full},
 	}}
 	p.Namespaces = d.namespaces
 	plan := &Plan[T]{Object: o, name: d.kinds.primary.Kind + " " + strings.TrimPrefix(p.refs.key.String(), "/")}
@@ -253,7 +250,7 @@ func (d *drafter[T]) plan(ctx context.Context, o T, seen *snapshot) *Plan[T] {
 		return plan
 	}
 	if plan.Err = compute(ctx, o, p, d.op.Reconcile); plan.Err == nil {
-		switch needed := d.op.needsFinalizer(o) || p.remote(); {
+		switch needed := d.op.needsFinalizer(o) || p.hasCrossNamespace(); {
 		case needed && !guarded:
 			plan.Steps = append(plan.Steps, Step{Verb: "add the finalizer to", Object: plan.name})
 		case !needed && guarded:
@@ -262,7 +259,7 @@ func (d *drafter[T]) plan(ctx context.Context, o T, seen *snapshot) *Plan[T] {
 		plan.Err = d.children(ctx, p, plan)
 	}
 	if plan.Err == nil || classify(plan.Err) >= classWait {
-		if err := p.tell(ctx); err != nil {
+		if err := p.runReportFuncs(ctx); err != nil {
 			plan.Err = err
 		}
 	}
@@ -271,13 +268,13 @@ func (d *drafter[T]) plan(ctx context.Context, o T, seen *snapshot) *Plan[T] {
 	return plan
 }
 
-// children drafts the steps of the children and pretends that each was carried out. It returns what keeps one from that.
-func (d *drafter[T]) children(ctx context.Context, p *Pass[T], plan *Plan[T]) (err error) {
-	defer recoverPanic(ctx, &err) // of a ReadyWhen
+// children plans the writes of the children as if each was carried out. It returns the failures of children.
+func (d *planner[T]) children(ctx context.Context, p *Pass[T], plan *Plan[T]) (err error) {
+	defer recoverPanic(ctx, &err) // of a ReadyWhen function
 	var failures []error
 	for _, s := range p.plan {
 		s.stored = s.live
-		if s.err = s.withheld; s.err != nil {
+		if s.err = s.heldBack; s.err != nil {
 			plan.Steps = append(plan.Steps, Step{Verb: holdBack, Object: s.String(), Why: s.err.Error()})
 			continue
 		}
@@ -286,34 +283,36 @@ func (d *drafter[T]) children(ctx context.Context, p *Pass[T], plan *Plan[T]) (e
 			plan.Steps = append(plan.Steps, Step{Verb: holdBack, Object: s.String(), Why: "it waits for " + other.String()})
 			continue
 		}
-		if step := d.draft(ctx, p, s); step.Verb != "" {
+		if step := d.planChild(ctx, p, s); step.Verb != "" {
 			plan.Steps = append(plan.Steps, step)
 		}
 		failures = append(failures, s.err)
-		s.assess()
+		s.assessReadiness()
 	}
-	for _, id := range p.seen.unplanned(p.plan) {
-		if child := p.seen.children[id]; !child.terminating && !child.kept {
+	for _, id := range p.snapshot.unplanned(p.plan) {
+		if child := p.snapshot.children[id]; !child.terminating && !child.retained {
 			plan.Steps = append(plan.Steps, Step{Verb: "delete", Object: id.String()})
 		}
 	}
-	return cmp.Or(worst(p.plan), errors.Join(failures...))
+	return cmp.Or(worstChildError(p.plan), errors.Join(failures...))
 }
 
-// draft says what would be done about one child. No verb means nothing.
-func (d *drafter[T]) draft(ctx context.Context, p *Pass[T], s *step) Step {
+// planChild returns the action for one child. An empty verb means none.
+func (d *planner[T]) planChild(ctx context.Context, p *Pass[T], s *plannedChild) Step {
 	step := Step{Object: s.String()}
 	intent, err := d.kinds.intent(ctx, p.Object, s)
 	if err == nil && s.live == nil {
-		err = d.obstacle(s, intent)
+		err = d.creationBlocked(s, intent)
 	}
 	if err != nil {
 		s.err = err
-		step.Verb, step.Why = holdBack, describe(err)
+		step.Verb = holdBack
+		step.Why = describe(err)
 		return step
 	}
 	if s.terminating {
-		step.Verb, step.Why = holdBack, "it is being deleted"
+		step.Verb = holdBack
+		step.Why = "it is being deleted"
 		return step
 	}
 	if step.Fields, s.err = intent.Diff(s.live, d.op.Name); s.err != nil {
@@ -322,25 +321,27 @@ func (d *drafter[T]) draft(ctx context.Context, p *Pass[T], s *step) Step {
 	finalizer := d.op.finalizerName()
 	switch {
 	case s.live == nil:
-		step.Verb, s.stored = "create", s.desired
-	case s.unguarded(finalizer), !s.createOnly && !d.converged(intent, s.live, step.Fields):
+		step.Verb = "create"
+		s.stored = s.desired
+	case s.lacksFinalizer(finalizer), !s.createOnly && !d.converged(intent, s.live, step.Fields):
 		step.Verb = "update"
 	case s.releasable(finalizer):
-		step.Verb, step.Fields = "release", nil
+		step.Verb = "release"
+		step.Fields = nil
 	}
 	return step
 }
 
-func (d *drafter[T]) converged(intent *apply.Intent, live client.Object, differences []string) bool {
+func (d *planner[T]) converged(intent *apply.Intent, live client.Object, differences []string) bool {
 	if d.owner == nil {
 		return len(differences) == 0
 	}
 	return d.owner.Converged(intent, live)
 }
 
-// obstacle returns what keeps a child from being made.
-func (d *drafter[T]) obstacle(s *step, intent *apply.Intent) error {
-	if err := d.kinds.absent(s.gvk); err != nil || d.read == nil {
+// creationBlocked returns the error that prevents the creation of a child, or nil.
+func (d *planner[T]) creationBlocked(s *plannedChild, intent *apply.Intent) error {
+	if err := d.kinds.notInstalledError(s.gvk); err != nil || d.read == nil {
 		return err
 	}
 	other, err := d.read(s.id(), s.desired)
@@ -350,7 +351,7 @@ func (d *drafter[T]) obstacle(s *step, intent *apply.Intent) error {
 	return s.conflict(intent.CheckOwnership(other))
 }
 
-func (d *drafter[T]) find(_ types.NamespacedName, t target, like client.Object) ([]client.Object, error) {
+func (d *planner[T]) find(_ types.NamespacedName, t target, like client.Object) ([]client.Object, error) {
 	if t.key.Name == "" {
 		return d.list(t, like)
 	}
@@ -361,7 +362,7 @@ func (d *drafter[T]) find(_ types.NamespacedName, t target, like client.Object) 
 	return []client.Object{o}, nil
 }
 
-func (d *drafter[T]) full(_ context.Context, id childID, into client.Object) (bool, error) {
+func (d *planner[T]) full(_ context.Context, id childID, into client.Object) (bool, error) {
 	o, err := d.read(id, into)
 	if err != nil || o == nil {
 		return false, err

@@ -13,65 +13,65 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// step is one child in the plan of a pass: what was asked for, what was there, and what came of it.
-type step struct {
+// plannedChild is one child in the plan of a reconcile: its desired state, its observed state and the result.
+type plannedChild struct {
 	desired        client.Object
-	fill           func(context.Context) (client.Object, error) // makes what is sent; nil if desired is
+	content        func(context.Context) (client.Object, error) // returns the object to send; nil if that is desired
 	intent         []apply.Option
-	after          []*step
-	onceExists     []*step
+	after          []*plannedChild
+	afterCreated   []*plannedChild
 	ready          func(client.Object) (bool, string)
 	immutable      ImmutablePolicy
 	conflictReason string
 	createOnly     bool
-	disowns        bool                     // a field of it is left to others
-	adopt          func(client.Object) bool // which of nobody's objects of its name is taken over; nil is none
-	hold           bool                     // it is tracked and not counted yet
-	kept           bool                     // it outlives its parent
-	withheld       error                    // why it is left as it is in this pass
+	hasUnmanaged   bool                     // a field is left to other field managers
+	mayAdopt       func(client.Object) bool // selects the unowned objects to adopt; nil adopts none
+	hold           bool                     // it has a tracking finalizer and is not recorded yet
+	retain         bool                     // it outlives its parent
+	heldBack       error                    // the reason for leaving it unchanged in this reconcile
 
-	gvk         schema.GroupVersionKind
-	key         types.NamespacedName
-	remote      bool          // its parent cannot be its owner
-	live        client.Object // nil if there was none
-	terminating bool
-	known       map[types.UID]readiness
+	gvk            schema.GroupVersionKind
+	key            types.NamespacedName
+	crossNamespace bool          // an owner reference to its parent is not possible
+	live           client.Object // nil if it did not exist
+	terminating    bool
+	readinessCache map[types.UID]readiness
 
-	tried   bool          // it was carried out, or refused for a reason of its own
-	stored  client.Object // what exists now, nil if nothing does
-	isReady bool
-	waits   string // what is missing for it to be ready
-	message string // the same, without its name
-	failed  bool   // it will not become ready by itself
-	err     error  // a failure that concerns this child alone
+	executed bool          // it was carried out, or failed with an error of its own
+	stored   client.Object // the present object, nil if it does not exist
+	isReady  bool
+	waits    string // the missing condition for readiness
+	message  string // the same without the child's name
+	failed   bool   // it will not become ready by itself
+	err      error  // a failure that concerns this child alone
 }
 
-func (s *step) id() childID { return childID{s.gvk, s.key} }
+func (s *plannedChild) id() childID { return childID{s.gvk, s.key} }
 
-// about is what a trouble with carrying out the intent is about.
-func (s *step) about(i *apply.Intent) about {
-	a := about{child: s.id(), digest: i.Digest()}
+// retryKey returns the key for the retry state of the intent.
+func (s *plannedChild) retryKey(i *apply.Intent) retryKey {
+	a := retryKey{child: s.id(), digest: i.Digest()}
 	if s.live != nil {
 		a.uid = s.live.GetUID()
 	}
 	return a
 }
 
-func (s *step) String() string {
-	if s.remote && s.key.Namespace != "" {
+func (s *plannedChild) String() string {
+	if s.crossNamespace && s.key.Namespace != "" {
 		return s.gvk.Kind + " " + s.key.String()
 	}
 	return s.id().String()
 }
 
-// blocked returns the first child that this one is held back for, or nil.
-func (s *step) blocked() *step {
+// blocked returns the first child that this one waits for, or nil.
+func (s *plannedChild) blocked() *plannedChild {
 	for _, other := range s.after {
 		if !other.isReady {
 			return other
 		}
 	}
-	for _, other := range s.onceExists {
+	for _, other := range s.afterCreated {
 		if other.stored == nil {
 			return other
 		}
@@ -79,8 +79,8 @@ func (s *step) blocked() *step {
 	return nil
 }
 
-// assess reads the readiness of what exists now.
-func (s *step) assess() {
+// assessReadiness sets the readiness of the stored object.
+func (s *plannedChild) assessReadiness() {
 	switch {
 	case s.err != nil:
 		return
@@ -93,15 +93,15 @@ func (s *step) assess() {
 	}
 	ready := s.ready
 	if ready == nil {
-		ready = s.wellKnown
+		ready = s.kstatusReadiness
 	}
 	if s.isReady, s.message = ready(s.stored); !s.isReady {
 		s.waits = fmt.Sprintf("%s: %s", s, s.message)
 	}
 }
 
-// told is what a report says of the child.
-func (s *step) told() conditions.Child {
+// childStatus returns the child's entry for a report.
+func (s *plannedChild) childStatus() conditions.Child {
 	c := conditions.Child{
 		Kind: s.gvk.Kind, Namespace: s.key.Namespace, Name: s.key.Name, Ready: s.isReady, Reason: "Progressing",
 		Message: cmp.Or(s.message, s.waits),
@@ -109,11 +109,13 @@ func (s *step) told() conditions.Child {
 	if s.stored != nil {
 		c.UID = s.stored.GetUID()
 	}
-	switch problem := gravest(s.err); {
+	switch problem := mostSevere(s.err); {
 	case problem != nil:
-		c.Reason, c.Message = problem.reason, problem.message
+		c.Reason = problem.reason
+		c.Message = problem.message
 	case s.isReady:
-		c.Reason, c.Message = conditions.Ready, ""
+		c.Reason = conditions.Ready
+		c.Message = ""
 	case s.failed:
 		c.Reason = "Failed"
 	}

@@ -21,40 +21,39 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// view is what an operator sees of the cluster: informers, overlaid with the server's answers to its own writes that
-// the informers have not delivered yet. Reading it makes no request and never blocks. It is safe for concurrent use.
-type view struct {
+// readCache is the read-your-writes cache of an operator: informers, with an overlay of responses to the operator's own
+// writes that the informers have not delivered yet. A read makes no request and never blocks. It is safe for concurrent use.
+type readCache struct {
 	*kinds
 	scopes map[string]*scope // by namespace; one entry "" if all namespaces are watched
 
-	mu      sync.Mutex
-	writes  map[types.UID]write
-	byOwner map[types.UID]map[types.UID]struct{} // owner -> children with an entry in writes
-	deleted map[types.UID]time.Time              // deleted by us, not yet seen to be going, and when
-	swept   time.Time
+	mu         sync.Mutex
+	overlay    map[types.UID]overlayEntry
+	byOwner    map[types.UID]map[types.UID]struct{} // owner -> children in overlay
+	deleted    map[types.UID]time.Time              // deletion times of objects not observed as terminating yet
+	lastExpiry time.Time
 
-	abandoned map[types.UID]time.Time // abandoned by us, not yet seen to be, and when
+	forceDeleted map[types.UID]time.Time // force deletions not observed yet, and their times
 }
 
-// write is the server's answer to the last write of one object.
-type write struct {
+// overlayEntry is the API server's response to the last write of one object.
+type overlayEntry struct {
 	object client.Object
 	gvk    schema.GroupVersionKind
 	owner  types.UID // of the controller, "" for a primary
 	at     time.Time
 }
 
-// overlayLimit drops an answer that no informer ever confirmed, for instance because the object lost the label by which
-// it is watched, or because the informer was faster than the answer. It is far beyond any lag with which an operator could
-// still be called live.
+// overlayLimit is the age at which an entry is dropped that no informer confirmed. The object may have lost the label that
+// selects it, or the event may have arrived before the response. It is far beyond the lag of a working informer.
 const overlayLimit = time.Minute
 
-// newView creates the caches of an operator and adds them to the manager, which starts them.
-func newView(mgr manager.Manager, k *kinds, namespaces []string) (*view, error) {
-	v := &view{
-		kinds: k, scopes: map[string]*scope{}, writes: map[types.UID]write{},
-		byOwner: map[types.UID]map[types.UID]struct{}{}, deleted: map[types.UID]time.Time{}, swept: time.Now(),
-		abandoned: map[types.UID]time.Time{},
+// newReadCache creates the caches of an operator and adds them to the manager, which starts them.
+func newReadCache(mgr manager.Manager, k *kinds, namespaces []string) (*readCache, error) {
+	v := &readCache{
+		kinds: k, scopes: map[string]*scope{}, overlay: map[types.UID]overlayEntry{},
+		byOwner: map[types.UID]map[types.UID]struct{}{}, deleted: map[types.UID]time.Time{}, lastExpiry: time.Now(),
+		forceDeleted: map[types.UID]time.Time{},
 	}
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
@@ -68,7 +67,7 @@ func newView(mgr manager.Manager, k *kinds, namespaces []string) (*view, error) 
 	return v, nil
 }
 
-func (v *view) informer(gvk schema.GroupVersionKind, namespace string) toolscache.SharedIndexInformer {
+func (v *readCache) informer(gvk schema.GroupVersionKind, namespace string) toolscache.SharedIndexInformer {
 	s := v.scope(namespace)
 	if s == nil {
 		return nil
@@ -84,14 +83,14 @@ func (s *scope) informer(gvk schema.GroupVersionKind) toolscache.SharedIndexInfo
 
 var errNotWatched = errors.New("the namespace is not watched")
 
-// load returns a copy of the primary object, or nil if it does not exist, and whether we let it go already and the
-// informer only does not show it.
-func (v *view) load(_ context.Context, key types.NamespacedName) (o client.Object, gone bool, err error) {
+// load returns a copy of the primary object, or nil if it does not exist. gone means that we removed its last finalizer and
+// the informer has not received its deletion.
+func (v *readCache) load(_ context.Context, key types.NamespacedName) (o client.Object, gone bool, err error) {
 	informer := v.informer(v.primary, key.Namespace)
 	if informer == nil {
 		return nil, false, fmt.Errorf("reading %s: %w", key, errNotWatched)
 	}
-	// The lock keeps the end of an object that the informer still holds from being judged, which takes its mark away.
+	// The lock keeps an event of the deletion, which removes the mark in deleted, from being handled during this read.
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	x, exists, err := informer.GetIndexer().GetByKey(storeKey(key))
@@ -105,7 +104,7 @@ func (v *view) load(_ context.Context, key types.NamespacedName) (o client.Objec
 	if _, gone := v.deleted[cached.GetUID()]; gone {
 		return cached, true, nil
 	}
-	if w, ok := v.writes[cached.GetUID()]; ok && newer(w.object.GetResourceVersion(), cached.GetResourceVersion()) {
+	if w, ok := v.overlay[cached.GetUID()]; ok && newer(w.object.GetResourceVersion(), cached.GetResourceVersion()) {
 		return object.Copy(w.object), false, nil
 	}
 	copied := object.Copy(cached)
@@ -113,7 +112,7 @@ func (v *view) load(_ context.Context, key types.NamespacedName) (o client.Objec
 	return copied, false, nil
 }
 
-// storeKey is the key of informers' stores: "namespace/name", and "name" for cluster-scoped objects.
+// storeKey returns the key in an informer's store: "namespace/name", and "name" for cluster-scoped objects.
 func storeKey(key types.NamespacedName) string {
 	if key.Namespace == "" {
 		return key.Name
@@ -121,39 +120,38 @@ func storeKey(key types.NamespacedName) string {
 	return key.String()
 }
 
-// snapshot collects the children of an object of that name: its own, and those of a former object of the same name.
-func (v *view) snapshot(key types.NamespacedName, uid types.UID) *snapshot {
+// snapshot returns the children of the object with that name: its own, and those of its predecessors.
+func (v *readCache) snapshot(key types.NamespacedName, uid types.UID) *snapshot {
 	s := newSnapshot(v.kinds)
 	v.mu.Lock() // for the same reason as in load
 	defer v.mu.Unlock()
-	// What an informer has caught up with by now it shows below. Asked in the other order, an answer could be missed
-	// that arrives in between.
-	unseen := v.unseenLocked(uid)
+	// The overlay is read before the informers. In the other order a response that arrives in between could be missed.
+	pending := v.pendingLocked(uid)
 	for _, scope := range v.scopes {
 		for _, gvk := range v.owned {
-			for _, o := range scope.of(gvk, key) {
-				s.put(gvk, o, v.parentOf(o), uid)
+			for _, o := range scope.childrenOf(gvk, key) {
+				s.add(gvk, o, v.parentOf(o), uid)
 			}
 		}
 		for _, gvk := range v.observed {
-			s.observed[gvk] = append(s.observed[gvk], scope.of(gvk, key)...)
+			s.observed[gvk] = append(s.observed[gvk], scope.childrenOf(gvk, key)...)
 		}
 	}
-	s.pending = len(unseen) > 0
-	for _, w := range unseen {
-		s.put(w.gvk, w.object, v.parentOf(w.object), uid)
+	s.pending = len(pending) > 0
+	for _, w := range pending {
+		s.add(w.gvk, w.object, v.parentOf(w.object), uid)
 	}
 	v.markDeletedLocked(s)
 	return s
 }
 
-// of returns what the informer of a kind shows of the objects that belong to one of the operator's kind.
-func (s *scope) of(gvk schema.GroupVersionKind, key types.NamespacedName) []client.Object {
+// childrenOf returns the cached objects of a kind that belong to one object of the operator's kind.
+func (s *scope) childrenOf(gvk schema.GroupVersionKind, key types.NamespacedName) []client.Object {
 	informer := s.informer(gvk)
 	if informer == nil {
 		return nil
 	}
-	items, _ := informer.GetIndexer().ByIndex(parentIndex, storeKey(key)) // which every informer made here has
+	items, _ := informer.GetIndexer().ByIndex(parentIndex, storeKey(key)) // every informer of this package has the index
 	all := make([]client.Object, 0, len(items))
 	for _, x := range items {
 		if o, ok := x.(client.Object); ok {
@@ -163,23 +161,23 @@ func (s *scope) of(gvk schema.GroupVersionKind, key types.NamespacedName) []clie
 	return all
 }
 
-// unseenLocked returns what we wrote and the informers do not show yet.
-func (v *view) unseenLocked(owner types.UID) []write {
-	var all []write
+// pendingLocked returns the overlay entries that the informers do not show yet.
+func (v *readCache) pendingLocked(owner types.UID) []overlayEntry {
+	var all []overlayEntry
 	for child := range v.byOwner[owner] {
-		if w := v.writes[child]; time.Since(w.at) < overlayLimit && !v.seen(w) {
+		if w := v.overlay[child]; time.Since(w.at) < overlayLimit && !v.caughtUp(w) {
 			all = append(all, w)
 		}
 	}
 	return all
 }
 
-// markDeletedLocked marks the children that we deleted and that the informers do not show as going yet, and forgets of the
-// others what the informers show.
-func (v *view) markDeletedLocked(s *snapshot) {
+// markDeletedLocked marks the children that we deleted and that the informers do not show as terminating yet, and drops the
+// marks that the informers confirm.
+func (v *readCache) markDeletedLocked(s *snapshot) {
 	for id, o := range s.children {
-		if isAbandoned(o.object) {
-			delete(v.abandoned, o.object.GetUID())
+		if isForceDeleted(o.object) {
+			delete(v.forceDeleted, o.object.GetUID())
 		}
 		if _, ok := v.deleted[o.object.GetUID()]; !ok {
 			continue
@@ -188,23 +186,24 @@ func (v *view) markDeletedLocked(s *snapshot) {
 			delete(v.deleted, o.object.GetUID())
 			continue
 		}
-		o.terminating, s.pending = true, true
+		o.terminating = true
+		s.pending = true
 		s.children[id] = o
 	}
 }
 
-// seen reports whether the informer has caught up with a write, be it that it shows the object or showed its end.
-func (v *view) seen(w write) bool {
+// caughtUp reports whether the informer has caught up with a write, whether the object still exists or not.
+func (v *readCache) caughtUp(w overlayEntry) bool {
 	informer := v.informer(w.gvk, w.object.GetNamespace())
 	return informer == nil || !newer(w.object.GetResourceVersion(), informer.GetStore().LastStoreSyncResourceVersion())
 }
 
-// wrote records the server's answer to a write, so that reading the view never shows less than we know.
-func (v *view) wrote(gvk schema.GroupVersionKind, owner types.UID, stored client.Object) {
+// recordWrite records the response to a write, so that a later read is never older.
+func (v *readCache) recordWrite(gvk schema.GroupVersionKind, owner types.UID, stored client.Object) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.writes[stored.GetUID()] = write{object: v.shown(gvk, stored), gvk: gvk, owner: owner, at: time.Now()}
-	v.sweepLocked()
+	v.overlay[stored.GetUID()] = overlayEntry{object: v.asCached(gvk, stored), gvk: gvk, owner: owner, at: time.Now()}
+	v.expireLocked()
 	if owner == "" {
 		return
 	}
@@ -214,75 +213,75 @@ func (v *view) wrote(gvk schema.GroupVersionKind, owner types.UID, stored client
 	v.byOwner[owner][stored.GetUID()] = struct{}{}
 }
 
-// deletes records that we deleted an object.
-func (v *view) deletes(uid types.UID) {
+// recordDeletion records our deletion of an object.
+func (v *readCache) recordDeletion(uid types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.deleted[uid] = time.Now()
-	v.sweepLocked()
+	v.expireLocked()
 }
 
-// abandons records that we told an object not to wait for its grace period.
-func (v *view) abandons(uid types.UID) {
+// recordForceDeletion records our deletion of an object with a grace period of zero.
+func (v *readCache) recordForceDeletion(uid types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.abandoned[uid] = time.Now()
+	v.forceDeleted[uid] = time.Now()
 }
 
-// isAbandoned reports whether we did, and the informer does not show it yet.
-func (v *view) isAbandoned(uid types.UID) bool {
+// isForceDeleted reports whether we force deleted the object and the informer does not show it yet.
+func (v *readCache) isForceDeleted(uid types.UID) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	_, ok := v.abandoned[uid]
+	_, ok := v.forceDeleted[uid]
 	return ok
 }
 
-// sweepLocked drops, now and then, what no informer will ever confirm.
-func (v *view) sweepLocked() {
-	if time.Since(v.swept) < overlayLimit {
+// expireLocked drops entries that no informer will ever confirm. It runs at most once per overlayLimit.
+func (v *readCache) expireLocked() {
+	if time.Since(v.lastExpiry) < overlayLimit {
 		return
 	}
-	v.swept = time.Now()
-	for uid, w := range v.writes {
+	v.lastExpiry = time.Now()
+	for uid, w := range v.overlay {
 		if time.Since(w.at) > overlayLimit {
 			v.dropLocked(uid)
 		}
 	}
-	old := func(_ types.UID, at time.Time) bool { return time.Since(at) > overlayLimit }
-	maps.DeleteFunc(v.deleted, old)
-	maps.DeleteFunc(v.abandoned, old)
+	expired := func(_ types.UID, at time.Time) bool { return time.Since(at) > overlayLimit }
+	maps.DeleteFunc(v.deleted, expired)
+	maps.DeleteFunc(v.forceDeleted, expired)
 }
 
-func (v *view) dropLocked(uid types.UID) {
-	owner := v.writes[uid].owner
-	delete(v.writes, uid)
+func (v *readCache) dropLocked(uid types.UID) {
+	owner := v.overlay[uid].owner
+	delete(v.overlay, uid)
 	delete(v.byOwner[owner], uid)
 	if len(v.byOwner[owner]) == 0 {
 		delete(v.byOwner, owner)
 	}
 }
 
-// forget drops what is known of an object that is gone.
-func (v *view) forget(uid types.UID) {
+// forget drops all entries of a deleted object.
+func (v *readCache) forget(uid types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.dropLocked(uid)
 	delete(v.deleted, uid)
-	delete(v.abandoned, uid)
+	delete(v.forceDeleted, uid)
 }
 
-// news drops the answers that an event confirms, and the events that tell nothing. Those of our own writes pass: whether
-// there is anything to do is decided by what they lead to (see sight), because an event that is faster than the answer to
-// our write cannot be told from somebody else's.
-func (v *view) news() predicate.Predicate {
+// changePredicate evicts overlay entries that the informer has caught up with and filters resyncs. Events of our own writes
+// pass: an event that arrives before the response to our write looks like one of another client. The fingerprint of the
+// observed state decides whether there is work to do.
+func (v *readCache) changePredicate() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e ctrlevent.CreateEvent) bool {
-			v.confirm(e.Object)
+			v.dropConfirmed(e.Object)
 			return true
 		},
 		UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
-			v.confirm(e.ObjectNew)
-			return e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion() // else a resync of the informer
+			v.dropConfirmed(e.ObjectNew)
+			return e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion() // false for a resync of the informer
 		},
 		DeleteFunc: func(e ctrlevent.DeleteEvent) bool {
 			v.forget(e.Object.GetUID())
@@ -291,17 +290,17 @@ func (v *view) news() predicate.Predicate {
 	}
 }
 
-// confirm drops our answer if the informer shows the object as it left it, or as it was later.
-func (v *view) confirm(o client.Object) {
+// dropConfirmed drops the overlay entry if the informer shows the object in that version or a later one.
+func (v *readCache) dropConfirmed(o client.Object) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if w, ok := v.writes[o.GetUID()]; ok && !newer(w.object.GetResourceVersion(), o.GetResourceVersion()) {
+	if w, ok := v.overlay[o.GetUID()]; ok && !newer(w.object.GetResourceVersion(), o.GetResourceVersion()) {
 		v.dropLocked(o.GetUID())
 	}
 }
 
-// newer reports whether resourceVersion a is newer than b. What cannot be compared is taken to be newer, so that doubt
-// keeps an answer that we are sure of.
+// newer reports whether resourceVersion a is newer than b. Incomparable versions count as newer, so that an entry is kept in
+// case of doubt.
 func newer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || order > 0

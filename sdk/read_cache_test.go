@@ -15,8 +15,8 @@ import (
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// viewOf is a view whose informer holds these objects and never gets an event.
-func viewOf(t *testing.T, held ...*corev1.ConfigMap) *view {
+// cacheOf returns a cache with an informer that holds these objects and never receives an event.
+func cacheOf(t *testing.T, held ...*corev1.ConfigMap) *readCache {
 	t.Helper()
 	gvk := corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	informer := toolscache.NewSharedIndexInformer(nil, &corev1.ConfigMap{}, 0, toolscache.Indexers{})
@@ -26,10 +26,11 @@ func viewOf(t *testing.T, held ...*corev1.ConfigMap) *view {
 		}
 	}
 	s := &scope{informers: map[schema.GroupVersionKind]toolscache.SharedIndexInformer{gvk: informer}}
-	return &view{
-		kinds: &kinds{scheme: scheme.Scheme, primary: gvk}, scopes: map[string]*scope{"": s}, writes: map[types.UID]write{},
-		byOwner: map[types.UID]map[types.UID]struct{}{}, deleted: map[types.UID]time.Time{}, swept: time.Now(),
-		abandoned: map[types.UID]time.Time{},
+	return &readCache{
+		kinds: &kinds{scheme: scheme.Scheme, primary: gvk}, scopes: map[string]*scope{"": s},
+		overlay: map[types.UID]overlayEntry{},
+		byOwner: map[types.UID]map[types.UID]struct{}{}, deleted: map[types.UID]time.Time{}, lastExpiry: time.Now(),
+		forceDeleted: map[types.UID]time.Time{},
 	}
 }
 
@@ -39,52 +40,52 @@ func atVersion(resourceVersion string) *corev1.ConfigMap {
 	}}
 }
 
-// What load returns is the newest that is known, and an object of which nothing is left is not worked on again although
-// the informer still shows it.
+// TestLoad checks that load returns the newest known version, and reports an object without finalizers as gone although the
+// informer still shows it.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	key := client.ObjectKeyFromObject(atVersion(""))
-	load := func(v *view) (string, bool) {
+	load := func(v *readCache) (string, bool) {
 		o, gone, err := v.load(t.Context(), key)
 		if err != nil || o == nil {
 			t.Fatalf("%v, %v", o, err)
 		}
 		return o.GetResourceVersion(), gone
 	}
-	v := viewOf(t, atVersion("5"))
+	v := cacheOf(t, atVersion("5"))
 	if got, gone := load(v); got != "5" || gone {
 		t.Errorf("from the informer: %s, %v", got, gone)
 	}
-	v.wrote(v.primary, "", atVersion("6"))
+	v.recordWrite(v.primary, "", atVersion("6"))
 	if got, gone := load(v); got != "6" || gone {
 		t.Errorf("after our write: %s, %v", got, gone)
 	}
-	v.deletes("u1")
+	v.recordDeletion("u1")
 	if _, gone := load(v); !gone {
 		t.Error("after our deletion it is not gone")
 	}
-	v.news().Delete(ctrlevent.DeleteEvent{Object: atVersion("7")})
-	if len(v.writes)+len(v.deleted) > 0 {
-		t.Errorf("after its end there are left %v %v", v.writes, v.deleted)
+	v.changePredicate().Delete(ctrlevent.DeleteEvent{Object: atVersion("7")})
+	if len(v.overlay)+len(v.deleted) > 0 {
+		t.Errorf("after the DELETE event there are left %v %v", v.overlay, v.deleted)
 	}
 }
 
-// An answer that comes after the event of the object's end would be kept for ever.
-func TestWhatNobodyConfirmsIsDropped(t *testing.T) {
+// TestUnconfirmedEntriesExpire covers a response that arrives after the DELETE event of its object.
+func TestUnconfirmedEntriesExpire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := viewOf(t)
-		v.wrote(v.primary, "owner", atVersion("5"))
-		v.deletes("u2")
-		time.Sleep(overlayLimit / 2) //nolint:forbidigo // in the bubble's own time
-		v.deletes("u3")
-		if len(v.writes) != 1 || len(v.deleted) != 2 {
-			t.Fatalf("too early: %v %v", v.writes, v.deleted)
+		v := cacheOf(t)
+		v.recordWrite(v.primary, "owner", atVersion("5"))
+		v.recordDeletion("u2")
+		time.Sleep(overlayLimit / 2) //nolint:forbidigo // fake time of synctest
+		v.recordDeletion("u3")
+		if len(v.overlay) != 1 || len(v.deleted) != 2 {
+			t.Fatalf("too early: %v %v", v.overlay, v.deleted)
 		}
-		time.Sleep(overlayLimit/2 + time.Second) //nolint:forbidigo // as above
-		v.deletes("u4")
-		if _, young := v.deleted["u3"]; len(v.writes)+len(v.byOwner) > 0 || len(v.deleted) != 2 || !young {
-			t.Errorf("there are left %v %v %v", v.writes, v.byOwner, v.deleted)
+		time.Sleep(overlayLimit/2 + time.Second) //nolint:forbidigo // fake time of synctest
+		v.recordDeletion("u4")
+		if _, young := v.deleted["u3"]; len(v.overlay)+len(v.byOwner) > 0 || len(v.deleted) != 2 || !young {
+			t.Errorf("there are left %v %v %v", v.overlay, v.byOwner, v.deleted)
 		}
 	})
 }

@@ -11,24 +11,24 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// readiness is what was read of one version of a child.
+// readiness is the readiness of one version of a child.
 type readiness struct {
 	version       string
 	ready, failed bool
 	message       string
 }
 
-// wellKnown reads the readiness of a child as kstatus, and with it kubectl, Argo CD and Flux, would. What was read of a
-// version is remembered, because most passes look at children that have not changed.
-func (s *step) wellKnown(o client.Object) (bool, string) {
+// kstatusReadiness returns the readiness of a child by the rules of kstatus, as kubectl, Argo CD and Flux do. It is cached
+// by version, because most reconciles read unchanged children.
+func (s *plannedChild) kstatusReadiness(o client.Object) (bool, string) {
 	if _, partial := o.(*metav1.PartialObjectMetadata); partial || !hasReadiness(s.gvk.GroupKind().String()) {
 		return true, ""
 	}
-	known, ok := s.known[o.GetUID()]
+	known, ok := s.readinessCache[o.GetUID()]
 	if !ok || known.version == "" || known.version != o.GetResourceVersion() {
 		known = readinessOf(o, s.gvk)
-		if known.ready || s.gvk.Kind != "Pod" { // which has some time to be scheduled, and not to be changed
-			s.known[o.GetUID()] = known
+		if known.ready || s.gvk.Kind != "Pod" { // the result for a pending pod depends on the time
+			s.readinessCache[o.GetUID()] = known
 		}
 	}
 	s.failed = known.failed
@@ -45,19 +45,21 @@ func readinessOf(o client.Object, gvk schema.GroupVersionKind) readiness {
 			return r
 		}
 		u = &unstructured.Unstructured{Object: fields}
-		u.SetGroupVersionKind(gvk) // typed objects in a cache have none; unstructured ones do, and are shared
+		u.SetGroupVersionKind(gvk) // typed objects in a cache have none; unstructured objects have one, and are shared
 	}
 	result, err := status.Compute(u)
 	if err != nil {
 		r.message = err.Error()
 		return r
 	}
-	r.ready, r.failed, r.message = result.Status == status.CurrentStatus, result.Status == status.FailedStatus, result.Message
+	r.ready = result.Status == status.CurrentStatus
+	r.failed = result.Status == status.FailedStatus
+	r.message = result.Message
 	return r
 }
 
-// hasReadiness tells the kinds for which existing is all there is to be ready, so that the most common children cost
-// no conversion in every pass.
+// hasReadiness reports whether kstatus has a rule for the kind. Objects of other kinds are ready when they exist, and the
+// most common children cost no conversion.
 func hasReadiness(groupKind string) bool {
 	switch groupKind {
 	case "ConfigMap", "Secret", "ServiceAccount", "CronJob.batch",

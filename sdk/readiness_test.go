@@ -10,22 +10,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Readiness is read anew when the child has changed, and when it is a matter of time.
-func TestReadinessIsRememberedForAVersion(t *testing.T) {
+// TestReadinessIsCachedByVersion checks that readiness is computed again for a changed child and for a pending pod.
+func TestReadinessIsCachedByVersion(t *testing.T) {
 	t.Parallel()
 	known := map[types.UID]readiness{}
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "s", ResourceVersion: "1"}}
 	set.Spec.Replicas = new(int32(1))
-	sets := &step{gvk: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), known: known}
-	if ready, _ := sets.wellKnown(set); ready {
+	sets := &plannedChild{gvk: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), readinessCache: known}
+	if ready, _ := sets.kstatusReadiness(set); ready {
 		t.Error("a set without a pod is ready")
 	}
 	set.Status = appsv1.StatefulSetStatus{Replicas: 1, ReadyReplicas: 1, CurrentReplicas: 1}
-	if ready, _ := sets.wellKnown(set); ready {
-		t.Error("one version of a set was read twice")
+	if ready, _ := sets.kstatusReadiness(set); ready {
+		t.Error("the readiness of one version of a set was computed twice")
 	}
 	set.ResourceVersion = "2"
-	if ready, message := sets.wellKnown(set); !ready {
+	if ready, message := sets.kstatusReadiness(set); !ready {
 		t.Error("the next version of the set is not ready:", message)
 	}
 
@@ -35,17 +35,17 @@ func TestReadinessIsRememberedForAVersion(t *testing.T) {
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
 	}}}
-	pods := &step{gvk: corev1.SchemeGroupVersion.WithKind("Pod"), known: known}
-	if pods.wellKnown(pod); pods.failed {
-		t.Error("a pod that was just made has failed")
+	pods := &plannedChild{gvk: corev1.SchemeGroupVersion.WithKind("Pod"), readinessCache: known}
+	if pods.kstatusReadiness(pod); pods.failed {
+		t.Error("a pod that was just created has failed")
 	}
-	pod.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour)) // as if an hour had gone by
-	if pods.wellKnown(pod); !pods.failed {
+	pod.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour)) // one hour ago
+	if pods.kstatusReadiness(pod); !pods.failed {
 		t.Error("a pod that is unschedulable for an hour has not failed")
 	}
 }
 
-// BenchmarkReadiness reads the readiness of a child, as the first pass does that sees a version of it.
+// BenchmarkReadiness measures the computation of readiness for a new version of a child.
 func BenchmarkReadiness(b *testing.B) {
 	const owned = `{"f:metadata":{"f:annotations":{"f:homeostat.dev/applied":{}},"f:labels":{"f:app":{}}},` +
 		`"f:spec":{"f:replicas":{},"f:selector":{},"f:serviceName":{},"f:template":{"f:spec":{"f:containers":{}}}}}`
@@ -64,6 +64,6 @@ func BenchmarkReadiness(b *testing.B) {
 		}
 	}
 	if len(set.ManagedFields) == 0 {
-		b.Error("the object, which a cache shares, was changed")
+		b.Error("the object, shared with a cache, was changed")
 	}
 }

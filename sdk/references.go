@@ -26,17 +26,17 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// Ref reads an object that p.Object refers to, for example a Secret, by the name and namespace of like; the default is the
-// namespace of p.Object, if the kind has namespaces. From then on, and until a pass no longer asks for it, exactly that
-// object is watched: a change of it causes a pass. A missing object is a [Wait] with reason ReferenceNotFound, to be
+// Ref reads an object that p.Object refers to, for example a Secret, by the name and namespace of like. The namespace
+// defaults to that of p.Object if the kind is namespaced. From then on exactly that object is watched, until a reconcile no
+// longer asks for it: a change of it causes a reconcile. A missing object is a [Wait] with reason ReferenceNotFound, to be
 // returned by Reconcile.
 func Ref[C client.Object, T Object](p *Pass[T], like C) (C, error) {
 	empty := object.Empty(like)
-	gvk, err := apiutil.GVKForObject(like, p.seen.kinds.scheme)
+	gvk, err := apiutil.GVKForObject(like, p.snapshot.kinds.scheme)
 	if err != nil {
 		return empty, fmt.Errorf("finding the kind of %T: %w", like, err)
 	}
-	p.seen.kinds.place(like, gvk, p.Object.GetNamespace())
+	p.snapshot.kinds.defaultNamespace(like, gvk, p.Object.GetNamespace())
 	id := childID{gvk, client.ObjectKeyFromObject(like)}
 	found, err := p.refs.one(id, empty)
 	switch {
@@ -54,23 +54,23 @@ func Ref[C client.Object, T Object](p *Pass[T], like C) (C, error) {
 	return live, nil
 }
 
-// target is what a pass refers to: one object or, if there is no name, those of a namespace, or of all, with these labels.
+// target identifies a reference: one object or, without a name, the objects of one or all namespaces with these labels.
 type target struct {
 	childID
 	labels string
 }
 
-// referrer is a pass's access to the references; it notes which ones the pass used.
-type referrer struct {
-	// lookup returns what there is of the target, in any order. The objects are shared: never change them.
+// referenceReader gives a pass access to the references and records the used ones.
+type referenceReader struct {
+	// lookup returns the objects of the target, in any order. The objects are shared and read-only.
 	lookup func(user types.NamespacedName, t target, like client.Object) ([]client.Object, error)
-	// read reads the object in full into one of its type, and reports whether it exists.
+	// read reads the object in full into an object of its type, and reports whether it exists.
 	read func(ctx context.Context, id childID, into client.Object) (bool, error)
 	key  types.NamespacedName
 	used map[target]struct{}
 }
 
-func (r *referrer) all(t target, like client.Object) ([]client.Object, error) {
+func (r *referenceReader) all(t target, like client.Object) ([]client.Object, error) {
 	if r.used == nil {
 		r.used = map[target]struct{}{}
 	}
@@ -79,7 +79,7 @@ func (r *referrer) all(t target, like client.Object) ([]client.Object, error) {
 }
 
 // one returns the object, or nil if it does not exist.
-func (r *referrer) one(id childID, like client.Object) (client.Object, error) {
+func (r *referenceReader) one(id childID, like client.Object) (client.Object, error) {
 	found, err := r.all(target{childID: id}, like)
 	if err != nil || len(found) == 0 {
 		return nil, err
@@ -87,17 +87,17 @@ func (r *referrer) one(id childID, like client.Object) (client.Object, error) {
 	return found[0], nil
 }
 
-// errNotSynced means that a reference was asked for just now and has not been read yet.
+// errNotSynced means that a new reference has not been read yet.
 var errNotSynced = errors.New("the reference is being read")
 
-// references watches single objects and sets of them on behalf of the objects that refer to them. It is safe for concurrent
-// use.
+// references watches single objects and selections of objects on behalf of the objects that refer to them. It is safe for
+// concurrent use.
 type references struct {
 	client client.WithWatch
 	scheme *runtime.Scheme
 
 	mu      sync.Mutex
-	ctx     context.Context //nolint:containedctx // it is the controller's, and the watches end with it.
+	ctx     context.Context //nolint:containedctx // it is the controller's context, and the watches end with it.
 	queue   requestQueue
 	watches map[target]*reference
 	byUser  map[types.NamespacedName]map[target]struct{}
@@ -111,7 +111,7 @@ type reference struct {
 	synced toolscache.InformerSynced
 	cancel context.CancelFunc
 	users  map[types.NamespacedName]struct{}
-	err    error // of the last list
+	err    error // of the last list request
 }
 
 func newReferences(mgr manager.Manager, c controller.Controller, scheme *runtime.Scheme) (*references, error) {
@@ -135,14 +135,15 @@ func newReferences(mgr manager.Manager, c controller.Controller, scheme *runtime
 func (r *references) Start(ctx context.Context, queue requestQueue) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ctx, r.queue = ctx, queue
+	r.ctx = ctx
+	r.queue = queue
 	return nil
 }
 
-// String names the source, in the log.
+// String returns the name of the source for the log.
 func (*references) String() string { return "objects that are referred to" }
 
-// get returns what there is of the target. The first call starts the watch and returns errNotSynced.
+// get returns the objects of the target. The first call starts the watch and returns errNotSynced.
 func (r *references) get(user types.NamespacedName, t target, like client.Object) ([]client.Object, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,7 +170,7 @@ func (r *references) get(user types.NamespacedName, t target, like client.Object
 	return ref.objects(), nil
 }
 
-// objects returns what the watch shows.
+// objects returns the objects in the store of the watch.
 func (ref *reference) objects() []client.Object {
 	var all []client.Object
 	for _, x := range ref.store.List() {
@@ -180,7 +181,7 @@ func (ref *reference) objects() []client.Object {
 	return all
 }
 
-// watched reports whether somebody asked for this object already.
+// watched reports whether the object is watched already.
 func (r *references) watched(id childID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,8 +189,8 @@ func (r *references) watched(id childID) bool {
 	return ok
 }
 
-// set ends the watches that this user no longer uses.
-func (r *references) set(user types.NamespacedName, used map[target]struct{}) {
+// retainOnly ends the watches that this user no longer uses.
+func (r *references) retainOnly(user types.NamespacedName, used map[target]struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for t := range r.byUser[user] {
@@ -216,7 +217,7 @@ func (r *references) startLocked(t target, like client.Object) (*reference, erro
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	ref := &reference{cancel: cancel, users: map[types.NamespacedName]struct{}{}}
-	wake := func() { r.wake(t) }
+	enqueue := func() { r.enqueueUsers(t) }
 	store, informer := toolscache.NewInformerWithOptions(toolscache.InformerOptions{
 		ListerWatcher: &toolscache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -229,20 +230,21 @@ func (r *references) startLocked(t target, like client.Object) (*reference, erro
 		ObjectType: like,
 		Transform:  cache.TransformStripManagedFields(),
 		Handler: toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { wake() }, DeleteFunc: func(any) { wake() },
+			AddFunc: func(any) { enqueue() }, DeleteFunc: func(any) { enqueue() },
 			UpdateFunc: func(old, now any) {
-				if t.key.Name != "" || aspect(old) != aspect(now) {
-					wake()
+				if t.key.Name != "" || relevantVersion(old) != relevantVersion(now) {
+					enqueue()
 				}
 			},
 		},
 	})
-	ref.store, ref.synced = store, informer.HasSynced
+	ref.store = store
+	ref.synced = informer.HasSynced
 	r.watches[t] = ref
 	go informer.RunWithContext(ctx)
 	go func() {
 		if toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-			wake() // there is no event if the object does not exist
+			enqueue() // there is no event if the object does not exist
 		}
 	}()
 	return ref, nil
@@ -254,8 +256,8 @@ func (r *references) listed(ref *reference, err error) {
 	ref.err = err
 }
 
-// wake causes a pass over everything that refers to the target.
-func (r *references) wake(t target) {
+// enqueueUsers enqueues every object that refers to the target.
+func (r *references) enqueueUsers(t target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ref, ok := r.watches[t]
@@ -303,7 +305,7 @@ func (t target) String() string {
 	return "kind " + t.gvk.Kind
 }
 
-// lists returns what makes empty lists of that kind, for objects of the type of like.
+// lists returns a constructor of empty lists of that kind, for objects of like's type.
 func lists(scheme *runtime.Scheme, gvk schema.GroupVersionKind, like client.Object) (func() client.ObjectList, error) {
 	kind := gvk.GroupVersion().WithKind(gvk.Kind + "List")
 	switch like.(type) {
@@ -338,17 +340,17 @@ func (l *lister) watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 	return l.client.Watch(ctx, l.newList(), append(l.opts, &client.ListOptions{Raw: &o})...)
 }
 
-// obstacle returns the error for an object that is known to be in the way, without a request, and keeps watching it.
-func (e *engine[T]) obstacle(p *Pass[T], s *step, i *apply.Intent) error {
+// knownConflict returns the error for a known conflicting object, without a request, and keeps the watch of the object.
+func (e *engine[T]) knownConflict(p *Pass[T], s *plannedChild, i *apply.Intent) error {
 	if !e.references.watched(s.id()) {
 		return nil
 	}
 	o, err := p.refs.one(s.id(), nil)
 	switch {
 	case errors.Is(err, errNotSynced):
-		return err // it is being read; to try and fail meanwhile would be polling
+		return err // it is being read; a failing attempt meanwhile would be polling
 	case err != nil || o == nil:
-		return nil //nolint:nilerr // who may not watch the object finds out about it by the attempt to create it.
+		return nil //nolint:nilerr // without the permission to watch the object, the attempt to create it finds the conflict.
 	case s.adoptable(o):
 		return nil
 	default:
@@ -356,7 +358,7 @@ func (e *engine[T]) obstacle(p *Pass[T], s *step, i *apply.Intent) error {
 	}
 }
 
-// watchObstacle makes the end of an object that is in the way cause a pass.
-func (e *engine[T]) watchObstacle(p *Pass[T], s *step) {
-	_, _ = p.refs.one(s.id(), e.view.answer(s)) // the first call only starts the watch; a later pass reads it
+// watchConflict makes the deletion of a conflicting object cause a reconcile.
+func (e *engine[T]) watchConflict(p *Pass[T], s *plannedChild) {
+	_, _ = p.refs.one(s.id(), e.cache.newResponse(s)) // the first call only starts the watch; a later reconcile reads it
 }

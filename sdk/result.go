@@ -9,48 +9,50 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// settle turns the outcome of a pass into what the queue should do. Failures are retried by the error table and never
-// by returning them, because the queue's own backoff would be defeated by the events of our status writes.
-func (e *engine[T]) settle(ctx context.Context, st *state, o T, out outcome) (again bool, _ reconcile.Result) {
-	st.calm = nil
+// result turns the outcome of a reconcile into a workqueue result. Failures are retried according to the error table and are
+// never returned as errors: events of our own status writes would defeat the workqueue's backoff.
+func (e *engine[T]) result(ctx context.Context, st *objectState, o T, out outcome) (again bool, _ reconcile.Result) {
+	st.idle = nil
 	class := classify(out.err)
 	if class != classStale {
-		st.stale = stale{}
+		st.staleReads = staleReads{}
 	}
 	switch class {
 	case classNone, classWait, classInvalid, classConflict, classRejected, classContended:
 		st.notBefore = time.Time{}
-		if out.more { // and others have their turn first
+		if out.budgetSpent { // other objects are reconciled first
 			return false, reconcile.Result{RequeueAfter: time.Millisecond}
 		}
 		if out.wrote {
 			return true, reconcile.Result{}
 		}
-		st.failures = 0 // and not before: an operator that never settles succeeds in every pass
+		st.failures = 0 // only here: in an operator that never converges every reconcile succeeds
 		next := out.requeue
-		if class != classInvalid { // somebody has to edit the object first
-			next = e.next(out)
+		if class != classInvalid { // an edit of the object ends it
+			next = e.requeueAfter(out)
 		}
-		st.calm = &calm{}
+		st.idle = &idleState{}
 		if next > 0 {
-			st.calm.until = time.Now().Add(next)
+			st.idle.until = time.Now().Add(next)
 		}
 		return false, reconcile.Result{RequeueAfter: next}
 	case classOutdated:
-		st.notBefore, st.version = time.Now().Add(outdatedRetry), o.GetResourceVersion()
+		st.notBefore = time.Now().Add(outdatedRetry)
+		st.version = o.GetResourceVersion()
 		return false, reconcile.Result{RequeueAfter: outdatedRetry}
 	case classStale:
 		if out.wrote {
 			return true, reconcile.Result{}
 		}
-		if st.stale.look(time.Now()) {
+		if st.staleReads.record(time.Now()) {
 			log.FromContext(ctx).Info("The pass is refused as out of date again and again", "error", out.err.Error())
 		}
-		return false, reconcile.Result{RequeueAfter: staleRetry(st.stale.looks)}
+		return false, reconcile.Result{RequeueAfter: staleRetry(st.staleReads.count)}
 	default:
 		st.failures++
 		wait := retryAfter(out.err, st.failures)
-		st.notBefore, st.version = time.Now().Add(wait), out.version
+		st.notBefore = time.Now().Add(wait)
+		st.version = out.version
 		if st.version == "" {
 			st.version = o.GetResourceVersion()
 		}
@@ -60,29 +62,29 @@ func (e *engine[T]) settle(ctx context.Context, st *state, o T, out outcome) (ag
 	}
 }
 
-// stale is how often in a row a pass has seen an old state of children, and since when.
-type stale struct {
-	looks int
-	since time.Time
-	told  bool
+// staleReads counts consecutive reconciles that read an outdated state of children.
+type staleReads struct {
+	count  int
+	since  time.Time
+	warned bool
 }
 
-// suspicious is for how long a cache may show an old state before that is told: more than it needs.
-const suspicious = 10 * time.Second
+// staleWarnAfter is how long a stale cache is tolerated before it is logged. It exceeds any usual lag of an informer.
+const staleWarnAfter = 10 * time.Second
 
-// look counts one more and reports, once, that they have gone on for too long. However many there are in a short time means
-// nothing: each event causes one.
-func (s *stale) look(now time.Time) bool {
-	if s.looks++; s.looks == 1 {
+// record counts one stale read and reports, once, that they continue for too long. The count within a short time is not
+// significant, because each event causes one.
+func (s *staleReads) record(now time.Time) bool {
+	if s.count++; s.count == 1 {
 		s.since = now
 	}
-	late := !s.told && now.Sub(s.since) >= suspicious
-	s.told = s.told || late
-	return late
+	tooLong := !s.warned && now.Sub(s.since) >= staleWarnAfter
+	s.warned = s.warned || tooLong
+	return tooLong
 }
 
-// staleRetry is how long to give the cache to catch up with what somebody else wrote, before the n-th look in a row, n
-// counting from 1: 20 ms, doubling up to 5 s. What the cache gets ends the wait.
+// staleRetry returns the delay before the n-th consecutive retry, n counting from 1, while a cache catches up with the write
+// of another client: 20 ms, doubling up to 5 s. An event ends the delay.
 func staleRetry(n int) time.Duration {
 	const first, limit = 20 * time.Millisecond, 5 * time.Second
 	if n > 8 {
@@ -91,11 +93,11 @@ func staleRetry(n int) time.Duration {
 	return min(first<<(n-1), limit)
 }
 
-// outdatedRetry is the same for the object itself, whose next version ends the wait.
+// outdatedRetry is the delay while the cache of the primary object catches up. Its next version ends the delay.
 const outdatedRetry = time.Second
 
-// next is when to look again although nothing happened: what the operator asked for, or the resync.
-func (e *engine[T]) next(out outcome) time.Duration {
+// requeueAfter returns the time until the next reconcile without an event: the request of the operator or the resync.
+func (e *engine[T]) requeueAfter(out outcome) time.Duration {
 	resync := e.op.Resync
 	if resync == 0 {
 		resync = defaultResync
@@ -105,7 +107,7 @@ func (e *engine[T]) next(out outcome) time.Duration {
 		next = d
 	}
 	if resync > 0 {
-		jittered := time.Duration(float64(resync) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // spreading load needs no secrecy.
+		jittered := time.Duration(float64(resync) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // jitter needs no secrecy.
 		if next == 0 || jittered < next {
 			next = jittered
 		}

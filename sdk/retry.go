@@ -14,144 +14,151 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// about says what a trouble is about: one intent for one instance of a child, whose UID is "" if there is none yet.
-type about struct {
+// retryKey identifies one intent for one instance of a child. The UID is "" before the creation.
+type retryKey struct {
 	child  childID
 	uid    types.UID
 	digest string
 }
 
-// trouble is what is remembered of a child that the API server refused or that somebody keeps reverting, so that the
-// operator neither gives up nor floods the server. A new intent and a new instance start without it.
-type trouble struct {
-	about    about
-	until    time.Time // no request before then
-	err      *problem  // what to report until then
-	refusals int
-	applied  []time.Time // the last applies of this very intent, newest last
-	fights   int
-	fight    *problem // nil in peace
+// childRetry is the retry state of a child that the API server rejected, or that another manager reverts. It keeps the
+// operator from giving up and from flooding the API server. A new intent and a new instance start without it.
+type childRetry struct {
+	key         retryKey
+	notBefore   time.Time // no request before then
+	err         *problem  // the error to report until then
+	rejections  int
+	applied     []time.Time // the last applies of this intent, newest last
+	contentions int
+	contention  *problem // nil without contention
 }
 
 const (
-	// A fight is this many applies of one and the same intent within the window: each of them was undone by somebody.
-	fightApplies = 4
-	fightWindow  = time.Minute
-	// peace ends a fight: nobody reverted us for so long.
-	peace = 10 * time.Minute
-	// truceLimit is the longest that a fight is still reported after an apply that nobody has reverted.
-	truceLimit = 10 * time.Second
+	// Contention means this many applies of the same intent within the window: another manager reverted each of them.
+	contendedApplies = 4
+	contentionWindow = time.Minute
+	// contentionCooldown ends a contention: no apply was needed for this time.
+	contentionCooldown = 10 * time.Minute
+	// contentionHold is the longest time for which a contention is still reported after an apply that was not reverted.
+	contentionHold = 10 * time.Second
 )
 
-// patience keeps the troubles of one object's children. It is used by one pass at a time.
-type patience map[childID]*trouble
+// retryTracker holds the retry state of one object's children. It is used by one reconcile at a time.
+type retryTracker map[childID]*childRetry
 
 // check returns the error to report instead of making a request, or nil if a request may be made. The error carries the
-// time that is left.
-func (p patience) check(a about, now time.Time) error {
-	t, ok := p.known(a)
-	if !ok || !now.Before(t.until) {
+// remaining time.
+func (p retryTracker) check(a retryKey, now time.Time) error {
+	t, ok := p.lookup(a)
+	if !ok || !now.Before(t.notBefore) {
 		return nil
 	}
-	return t.err.within(t.until.Sub(now))
+	return t.err.within(t.notBefore.Sub(now))
 }
 
-// within returns the problem as it is when only this time is left.
+// within returns a copy of the problem with this remaining time.
 func (p *problem) within(left time.Duration) error {
-	rest := *p
-	rest.after = left
-	return &rest
+	remaining := *p
+	remaining.after = left
+	return &remaining
 }
 
-func (p patience) known(a about) (*trouble, bool) {
+func (p retryTracker) lookup(a retryKey) (*childRetry, bool) {
 	t, ok := p[a.child]
-	return t, ok && t.about == a
+	return t, ok && t.key == a
 }
 
-func (p patience) of(a about) *trouble {
-	t, ok := p.known(a)
+func (p retryTracker) entry(a retryKey) *childRetry {
+	t, ok := p.lookup(a)
 	if !ok {
-		t = &trouble{about: a}
+		t = &childRetry{key: a}
 		p[a.child] = t
 	}
 	return t
 }
 
-// refused notes a refusal and returns the error to report: it carries the time of the next attempt.
-func (p patience) refused(a about, err *problem, now time.Time) error {
-	t := p.of(a)
-	t.refusals++
-	// The first retry comes after 0.8 s: a refusal is seldom a matter of milliseconds.
-	err.after = backoff(t.refusals + 3)
-	t.until, t.err = now.Add(err.after), err
+// rejected records a rejection and returns the error to report: it carries the time of the next attempt.
+func (p retryTracker) rejected(a retryKey, err *problem, now time.Time) error {
+	t := p.entry(a)
+	t.rejections++
+	// The first retry comes after 0.8 s: a rejection rarely ends within milliseconds.
+	err.after = backoff(t.rejections + 3)
+	t.notBefore = now.Add(err.after)
+	t.err = err
 	return err
 }
 
-// applied notes that an intent was carried out.
-func (p patience) applied(a about, now time.Time) {
-	t := p.of(a)
-	t.refusals, t.err, t.until = 0, nil, time.Time{}
+// applied records that an intent was applied.
+func (p retryTracker) applied(a retryKey, now time.Time) {
+	t := p.entry(a)
+	t.rejections = 0
+	t.err = nil
+	t.notBefore = time.Time{}
 	t.applied = append(t.applied, now)
-	if len(t.applied) > fightApplies {
-		t.applied = slices.Delete(t.applied, 0, len(t.applied)-fightApplies)
+	if len(t.applied) > contendedApplies {
+		t.applied = slices.Delete(t.applied, 0, len(t.applied)-contendedApplies)
 	}
 }
 
-// fighting reports whether the same intent was applied so often of late that somebody must be reverting it, and after
-// how long the next attempt may be made.
-func (p patience) fighting(a about, now time.Time) (time.Duration, bool) {
-	t, ok := p.known(a)
+// contended reports whether the same intent was applied so often that another manager must be reverting it, and the delay
+// until the next attempt.
+func (p retryTracker) contended(a retryKey, now time.Time) (time.Duration, bool) {
+	t, ok := p.lookup(a)
 	if !ok || len(t.applied) == 0 {
 		return 0, false
 	}
 	last := t.applied[len(t.applied)-1]
-	if now.Sub(last) > peace {
-		t.fights, t.applied, t.fight = 0, nil, nil
+	if now.Sub(last) > contentionCooldown {
+		t.contentions = 0
+		t.applied = nil
+		t.contention = nil
 		return 0, false
 	}
-	if t.fights == 0 && (len(t.applied) < fightApplies || now.Sub(t.applied[0]) > fightWindow) {
+	if t.contentions == 0 && (len(t.applied) < contendedApplies || now.Sub(t.applied[0]) > contentionWindow) {
 		return 0, false
 	}
-	t.fights = max(t.fights, 1)
-	wait := backoff(t.fights+4) - now.Sub(last)
+	t.contentions = max(t.contentions, 1)
+	wait := backoff(t.contentions+4) - now.Sub(last)
 	if wait <= 0 {
-		t.fights++
+		t.contentions++
 		return 0, false
 	}
 	return wait, true
 }
 
-// truce is what to report of a child that is as it should be while a fight goes on: the attempts of a fight are not to
-// make the object ready for the moment until the next revert. It lasts as long as the wait before the attempt, and
-// truceLimit at most.
-func (p patience) truce(a about, now time.Time) error {
-	t, ok := p.known(a)
-	if !ok || t.fight == nil || len(t.applied) == 0 {
+// recentlyContended returns the error to report for a converged child during a contention. It keeps an attempt from making
+// the object ready for the short time until the next revert. It lasts as long as the delay before the attempt, and
+// contentionHold at most.
+func (p retryTracker) recentlyContended(a retryKey, now time.Time) error {
+	t, ok := p.lookup(a)
+	if !ok || t.contention == nil || len(t.applied) == 0 {
 		return nil
 	}
-	rest := min(backoff(t.fights+3), truceLimit) - now.Sub(t.applied[len(t.applied)-1]) //nolint:mnd // of the attempt before
-	if rest <= 0 {
+	remaining := min(backoff(t.contentions+3), contentionHold) - now.Sub(t.applied[len(t.applied)-1])
+	if remaining <= 0 {
 		return nil
 	}
-	return t.fight.within(rest)
+	return t.contention.within(remaining)
 }
 
-// contend checks for a fight before an update and names the rivals.
-func (e *engine[T]) contend(ctx context.Context, p *Pass[T], s *step, i *apply.Intent) error {
-	wait, fighting := p.troubles.fighting(s.about(i), p.Now)
-	if !fighting {
+// checkContention checks for a contention before an update and names the conflicting managers.
+func (e *engine[T]) checkContention(ctx context.Context, p *Pass[T], s *plannedChild, i *apply.Intent) error {
+	wait, contended := p.retries.contended(s.retryKey(i), p.Now)
+	if !contended {
 		return nil
 	}
-	// The cache keeps only our own managedFields entry, so the rivals' names cost one request in each fight.
-	live, rivals := object.Empty(s.desired), "somebody"
+	// The cache keeps only our own managedFields entry, so the names of the other managers cost one request in each
+	// contention.
+	live, managers := object.Empty(s.desired), "somebody"
 	if err := e.client.Get(ctx, client.ObjectKeyFromObject(s.live), live); err == nil {
 		if names := i.ConflictingManagers(live, e.owner.Name()); len(names) > 0 {
-			rivals = strings.Join(names, ", ")
+			managers = strings.Join(names, ", ")
 		}
 	}
-	t := p.troubles.of(s.about(i))
-	message := fmt.Sprintf("%s is changed back again and again by %s: let one of the two manage it", s, rivals)
-	t.fight = &problem{class: classContended, reason: conditionContended, message: message, after: wait}
-	t.until, t.err = p.Now.Add(wait), t.fight
+	t := p.retries.entry(s.retryKey(i))
+	message := fmt.Sprintf("%s is changed back again and again by %s: let one of the two manage it", s, managers)
+	t.contention = &problem{class: classContended, reason: conditionContended, message: message, after: wait}
+	t.notBefore = p.Now.Add(wait)
+	t.err = t.contention
 	return t.err
 }

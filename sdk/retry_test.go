@@ -10,130 +10,132 @@ func rejected(reason, message string) *problem {
 	return &problem{class: classRejected, reason: reason, message: message}
 }
 
-func TestRefusedIntentIsTriedLessAndLess(t *testing.T) {
+func TestRejectedIntentBacksOff(t *testing.T) {
 	t.Parallel()
-	p, now := patience{}, time.Now()
+	p, now := retryTracker{}, time.Now()
 	var last time.Duration
 	for range 12 {
-		refusal := rejected("ThingRejected", "")
-		if err := p.refused(about{digest: "d1"}, refusal, now); !errors.Is(err, refusal) {
+		rejection := rejected("ThingRejected", "")
+		if err := p.rejected(retryKey{digest: "d1"}, rejection, now); !errors.Is(err, rejection) {
 			t.Fatalf("reported %v", err)
 		}
-		if refusal.after < last || refusal.after < 800*time.Millisecond {
-			t.Fatalf("the next attempt is after %s, and the one before was after %s", refusal.after, last)
+		if rejection.after < last || rejection.after < 800*time.Millisecond {
+			t.Fatalf("the next attempt is after %s, and the one before was after %s", rejection.after, last)
 		}
-		if p.check(about{digest: "d1"}, now.Add(refusal.after-1)) == nil {
+		if p.check(retryKey{digest: "d1"}, now.Add(rejection.after-1)) == nil {
 			t.Fatal("a request may be made too early")
 		}
-		if p.check(about{digest: "d2"}, now) != nil {
-			t.Fatal("a new intent has to wait for the old one's refusals")
+		if p.check(retryKey{digest: "d2"}, now) != nil {
+			t.Fatal("a new intent waits for the rejections of the old one")
 		}
-		now, last = now.Add(refusal.after), refusal.after
-		if err := p.check(about{digest: "d1"}, now); err != nil {
+		now, last = now.Add(rejection.after), rejection.after
+		if err := p.check(retryKey{digest: "d1"}, now); err != nil {
 			t.Fatalf("no request may be made when its time has come: %v", err)
 		}
 	}
 	if last != 5*time.Minute {
 		t.Errorf("in the end it waits %s, want 5m0s", last)
 	}
-	p.applied(about{digest: "d1"}, now)
-	refusal := rejected("", "")
-	if _ = p.refused(about{digest: "d1"}, refusal, now); refusal.after != 800*time.Millisecond {
-		t.Errorf("after a success the wait starts with %s", refusal.after)
+	p.applied(retryKey{digest: "d1"}, now)
+	rejection := rejected("", "")
+	if _ = p.rejected(retryKey{digest: "d1"}, rejection, now); rejection.after != 800*time.Millisecond {
+		t.Errorf("after a success the wait starts with %s", rejection.after)
 	}
 }
 
-// A refusal is about one object: its successor, and the lack of one, start anew.
-func TestRefusalIsAboutOneInstance(t *testing.T) {
+// TestRejectionIsPerInstance checks that another instance, or none, starts without the rejection.
+func TestRejectionIsPerInstance(t *testing.T) {
 	t.Parallel()
-	p, now := patience{}, time.Now()
-	one, other, none := about{uid: "u1", digest: "d1"}, about{uid: "u2", digest: "d1"}, about{digest: "d1"}
-	_ = p.refused(one, rejected("ImmutableField", "no"), now)
+	p, now := retryTracker{}, time.Now()
+	one, other, none := retryKey{uid: "u1", digest: "d1"}, retryKey{uid: "u2", digest: "d1"}, retryKey{digest: "d1"}
+	_ = p.rejected(one, rejected("ImmutableField", "no"), now)
 	if p.check(one, now) == nil || p.check(other, now) != nil || p.check(none, now) != nil {
-		t.Error("the refusal is not reported for the object that it is about, or for another one")
+		t.Error("the rejection is not reported for its own object, or is reported for another one")
 	}
 	err := p.check(one, now.Add(500*time.Millisecond))
 	if classify(err) != classRejected || err.Error() != "no" || waitAfter(err) != 300*time.Millisecond {
-		t.Errorf("after 500 of 800 ms it reports %v, and to look again after %s", err, waitAfter(err))
+		t.Errorf("after 500 of 800 ms it reports %v, and a retry after %s", err, waitAfter(err))
 	}
-	_ = p.refused(none, rejected("", ""), now)
+	_ = p.rejected(none, rejected("", ""), now)
 	if p.check(one, now) != nil {
-		t.Error("the former object's refusal is remembered")
+		t.Error("the predecessor's rejection is remembered")
 	}
-	t1 := p.of(other)
-	t1.err, t1.until = &problem{class: classContended}, now.Add(time.Second)
+	t1 := p.entry(other)
+	t1.err = &problem{class: classContended}
+	t1.notBefore = now.Add(time.Second)
 	if err := p.check(other, now.Add(time.Second-1)); classify(err) != classContended || waitAfter(err) != 1 {
-		t.Errorf("just before its end the fight is %v, for another %s", err, waitAfter(err))
+		t.Errorf("just before its end the contention is %v, for another %s", err, waitAfter(err))
 	}
 }
 
-func TestFight(t *testing.T) {
+func TestContention(t *testing.T) {
 	t.Parallel()
-	fight := func(every time.Duration, digests ...string) (patience, time.Time, bool) {
-		p, now, last := patience{}, time.Now(), ""
-		for i := range fightApplies {
+	applyEvery := func(every time.Duration, digests ...string) (retryTracker, time.Time, bool) {
+		p, now, last := retryTracker{}, time.Now(), ""
+		for i := range contendedApplies {
 			now, last = now.Add(every), digests[i%len(digests)]
-			p.applied(about{digest: last}, now)
+			p.applied(retryKey{digest: last}, now)
 		}
-		_, fighting := p.fighting(about{digest: last}, now)
-		return p, now, fighting
+		_, contended := p.contended(retryKey{digest: last}, now)
+		return p, now, contended
 	}
-	if _, _, fighting := fight(time.Second, "d1"); !fighting {
-		t.Error("the same intent was applied four times in as many seconds, and that is no fight")
+	if _, _, contended := applyEvery(time.Second, "d1"); !contended {
+		t.Error("the same intent was applied four times in as many seconds, and that is no contention")
 	}
-	if _, _, fighting := fight(time.Minute, "d1"); fighting {
-		t.Error("an apply a minute is called a fight")
+	if _, _, contended := applyEvery(time.Minute, "d1"); contended {
+		t.Error("one apply per minute counts as contention")
 	}
-	if _, _, fighting := fight(time.Second, "d1", "d2"); fighting {
-		t.Error("changes of the intent are called a fight")
+	if _, _, contended := applyEvery(time.Second, "d1", "d2"); contended {
+		t.Error("changes of the intent count as contention")
 	}
 
-	// Once it is a fight, the attempts become rarer, and a long peace ends it.
-	p, now, _ := fight(time.Second, "d1")
+	// The attempts become rarer during a contention. A cooldown ends it.
+	p, now, _ := applyEvery(time.Second, "d1")
 	var last time.Duration
 	for range 6 {
-		wait, fighting := p.fighting(about{digest: "d1"}, now)
-		if !fighting {
-			t.Fatal("the fight is over")
+		wait, contended := p.contended(retryKey{digest: "d1"}, now)
+		if !contended {
+			t.Fatal("the contention is over")
 		}
 		if wait < last {
 			t.Errorf("the wait went from %s to %s", last, wait)
 		}
 		now, last = now.Add(wait), wait
-		if _, fighting := p.fighting(about{digest: "d1"}, now); fighting {
+		if _, contended := p.contended(retryKey{digest: "d1"}, now); contended {
 			t.Fatal("no attempt may be made when its time has come")
 		}
-		p.applied(about{digest: "d1"}, now)
+		p.applied(retryKey{digest: "d1"}, now)
 	}
-	if _, fighting := p.fighting(about{digest: "d1"}, now.Add(peace+1)); fighting {
-		t.Error("it is still a fight after ten minutes of peace")
+	if _, contended := p.contended(retryKey{digest: "d1"}, now.Add(contentionCooldown+1)); contended {
+		t.Error("it is still a contention after the cooldown")
 	}
 }
 
-// A fight is reported until an attempt has lasted, and not again until the next revert.
-func TestTruce(t *testing.T) {
+// TestRecentContention checks that a contention is reported until an attempt was not reverted for long enough.
+func TestRecentContention(t *testing.T) {
 	t.Parallel()
-	p, now := patience{}, time.Now()
-	for range fightApplies {
-		p.applied(about{digest: "d1"}, now)
-		if err := p.truce(about{digest: "d1"}, now); err != nil {
+	p, now := retryTracker{}, time.Now()
+	for range contendedApplies {
+		p.applied(retryKey{digest: "d1"}, now)
+		if err := p.recentlyContended(retryKey{digest: "d1"}, now); err != nil {
 			t.Fatalf("an apply alone is reported: %v", err)
 		}
 	}
-	wait, _ := p.fighting(about{digest: "d1"}, now)
-	p.of(about{digest: "d1"}).fight = &problem{class: classContended}
+	wait, _ := p.contended(retryKey{digest: "d1"}, now)
+	p.entry(retryKey{digest: "d1"}).contention = &problem{class: classContended}
 	now = now.Add(wait)
-	if _, fighting := p.fighting(about{digest: "d1"}, now); fighting {
+	if _, contended := p.contended(retryKey{digest: "d1"}, now); contended {
 		t.Fatal("no attempt may be made when its time has come")
 	}
-	p.applied(about{digest: "d1"}, now)
-	if err := p.truce(about{digest: "d1"}, now.Add(wait-1)); classify(err) != classContended || waitAfter(err) != 1 {
-		t.Errorf("just before its end the truce is %v, for another %s", err, waitAfter(err))
+	p.applied(retryKey{digest: "d1"}, now)
+	err := p.recentlyContended(retryKey{digest: "d1"}, now.Add(wait-1))
+	if classify(err) != classContended || waitAfter(err) != 1 {
+		t.Errorf("just before its end the report is %v, for another %s", err, waitAfter(err))
 	}
-	if err := p.truce(about{digest: "d2"}, now); err != nil {
+	if err := p.recentlyContended(retryKey{digest: "d2"}, now); err != nil {
 		t.Errorf("a new intent starts with %v", err)
 	}
-	if err := p.truce(about{digest: "d1"}, now.Add(wait)); err != nil {
+	if err := p.recentlyContended(retryKey{digest: "d1"}, now.Add(wait)); err != nil {
 		t.Errorf("after %s without a revert it is still %v", wait, err)
 	}
 }

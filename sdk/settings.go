@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// settings is the configuration of a program made by [Main]. Each flag can also be given in the environment, by its
-// name in upper case with underscores; the flag wins.
+// settings is the configuration of a program of [Main]. Each flag can also be set in the environment, by its name in upper
+// case with underscores; the flag takes precedence.
 type settings struct {
 	name            string
 	kubeconfig      string
@@ -35,11 +35,11 @@ type settings struct {
 	version         bool
 }
 
-// isAction tells the flags that make the program do something else than run. They are no settings, so the environment has
-// no say in them: VERSION means something else to many.
-func isAction(flagName string) bool { return flagName == "version" || flagName == "dry-run" }
+// isCommand reports whether a flag makes the program do something else than run. Such a flag is not read from the
+// environment, because VERSION has another meaning in many images.
+func isCommand(flagName string) bool { return flagName == "version" || flagName == "dry-run" }
 
-// usageError is a mistake in flags or environment.
+// usageError is an error in flags or environment.
 type usageError struct{ error }
 
 func (e *usageError) Unwrap() error { return e.error }
@@ -54,7 +54,7 @@ func parseSettings(
 		program.Flags(fs)
 	}
 	err := parse(fs, s.checks(), args, lookup)
-	if err == flag.ErrHelp { //nolint:errorlint // flag returns it as it is.
+	if err == flag.ErrHelp { //nolint:errorlint // package flag returns it unwrapped.
 		usage(fs, program.Doc, out)
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (s *settings) define(fs *flag.FlagSet, lookup func(string) (string, bool)) 
 	fs.BoolVar(&s.version, "version", false, "print the version and exit")
 }
 
-// checks are what the values of flags must be, beyond what their types say.
+// checks returns the validation functions by flag name.
 func (s *settings) checks() map[string]func() error {
 	unless := func(ok func() bool, says string) func() error {
 		return func() error {
@@ -120,8 +120,8 @@ func (s *settings) checks() map[string]func() error {
 	}
 }
 
-// namespaceList reads the names between commas. What is empty, as from the template of an empty list, means all namespaces.
-// What has commas alone comes from variables that were not set, and must not mean more than those who wrote it meant.
+// namespaceList parses comma-separated names. An empty value, as from the template of an empty list, means all namespaces. A
+// value of commas alone comes from unset variables and is rejected: it must not select more namespaces than intended.
 func namespaceList(v string) ([]string, error) {
 	var names []string
 	for name := range strings.SplitSeq(v, ",") {
@@ -147,14 +147,14 @@ func checkNamespace(name string) error {
 	return nil
 }
 
-// checkAddress refuses what no address to listen on looks like. Whether it is free is known once somebody listens.
+// checkAddress validates a listen address. Whether the port is free is found out when the server starts.
 func checkAddress(address string) error {
 	if address == "0" {
 		return nil
 	}
 	_, port, err := net.SplitHostPort(address)
 	if err == nil {
-		_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port) // which asks no server
+		_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port) // it makes no request
 	}
 	if err != nil || port == "" {
 		return errors.New(`it must be an address with a port up to 65535, such as :8080 or 127.0.0.1:8080, or "0" for none`)

@@ -37,51 +37,60 @@ func TestSettings(t *testing.T) {
 		want   settings
 	}{
 		"defaults": {
-			reason: "outside of a cluster nothing is served unless it is asked for",
+			reason: "outside of a cluster nothing is served by default",
 			want:   defaults(nil),
 		},
 		"in a cluster": {
-			reason: "probes and metrics are what the manifests expect",
+			reason: "probes and metrics have the addresses of the manifests",
 			env:    map[string]string{"KUBERNETES_SERVICE_HOST": "10.0.0.1"},
-			want:   defaults(func(s *settings) { s.metricsAddress, s.probeAddress = ":8443", ":8081" }),
+			want: defaults(func(s *settings) {
+				s.metricsAddress = ":8443"
+				s.probeAddress = ":8081"
+			}),
 		},
 		"environment": {
 			reason: "each flag has a variable",
 			env:    map[string]string{"WATCH_NAMESPACES": "a, b,", "WORKERS": "3", "LOG_LEVEL": "debug"},
 			want: defaults(func(s *settings) {
-				s.namespaces, s.workers, s.logLevel = []string{"a", "b"}, 3, slog.LevelDebug
+				s.namespaces = []string{"a", "b"}
+				s.workers = 3
+				s.logLevel = slog.LevelDebug
 			}),
 		},
 		"flag and environment": {
 			reason: "the flag wins",
 			args:   []string{"--workers=5", "--watch-namespaces", "c"},
 			env:    map[string]string{"WATCH_NAMESPACES": "a,b", "WORKERS": "3"},
-			want:   defaults(func(s *settings) { s.namespaces, s.workers = []string{"c"}, 5 }),
+			want: defaults(func(s *settings) {
+				s.namespaces = []string{"c"}
+				s.workers = 5
+			}),
 		},
 		"an empty list of namespaces": {
-			reason: "what a chart makes of a list without items means all, as if it were not there",
+			reason: "a chart renders an empty list like this; it means all",
 			args:   []string{"--watch-namespaces="},
 			want:   defaults(nil),
 		},
 		"namespaces named twice, and a variable that was not set": {
-			reason: "each is worked in once, and nowhere else",
+			reason: "duplicates and empty names are ignored",
 			args:   []string{"--watch-namespaces=a,,b,a"},
 			want:   defaults(func(s *settings) { s.namespaces = []string{"a", "b"} }),
 		},
 		"addresses": {
-			reason: "each form that can be listened on is taken",
+			reason: "each form of a listen address is accepted",
 			args:   []string{"--metrics-bind-address=[::1]:0", "--health-probe-bind-address=localhost:http"},
 			want: defaults(func(s *settings) {
-				s.metricsAddress, s.probeAddress = "[::1]:0", "localhost:http"
+				s.metricsAddress = "[::1]:0"
+				s.probeAddress = "localhost:http"
 			}),
 		},
 		"empty variable": {
-			reason: "a variable that is set to nothing is not set",
+			reason: "an empty variable counts as unset",
 			env:    map[string]string{"WORKERS": ""},
 			want:   defaults(nil),
 		},
 		"VERSION": {
-			reason: "is a variable that many images have, for something else",
+			reason: "many images have this variable, with another meaning",
 			env:    map[string]string{"VERSION": "true"},
 			want:   defaults(nil),
 		},
@@ -99,7 +108,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestWrongSettingsNameTheirSource(t *testing.T) {
+func TestInvalidSettingsNameTheirSource(t *testing.T) {
 	t.Parallel()
 	const address = `it must be an address with a port up to 65535, such as :8080 or 127.0.0.1:8080, or "0" for none`
 	for name, test := range map[string]struct {
@@ -115,11 +124,11 @@ func TestWrongSettingsNameTheirSource(t *testing.T) {
 			env:  map[string]string{"WORKERS": "many"},
 			says: `environment variable WORKERS="many": it must be a whole number`,
 		},
-		"no workers": {args: []string{"--workers=0"}, says: `--workers="0": it must be at least 1`},
-		"none set":   {env: map[string]string{"WORKERS": "0"}, says: `environment variable WORKERS="0": it must be at least 1`},
-		"number":     {args: []string{"--ratio", "half"}, says: `--ratio="half": it must be a number`},
-		"switch":     {args: []string{"--secrets=maybe"}, says: `--secrets="maybe": it must be true or false`},
-		"set switch": {
+		"no workers":               {args: []string{"--workers=0"}, says: `--workers="0": it must be at least 1`},
+		"variable with no workers": {env: map[string]string{"WORKERS": "0"}, says: `environment variable WORKERS="0": it must be at least 1`},
+		"number":                   {args: []string{"--ratio", "half"}, says: `--ratio="half": it must be a number`},
+		"switch":                   {args: []string{"--secrets=maybe"}, says: `--secrets="maybe": it must be true or false`},
+		"variable of a switch": {
 			env:  map[string]string{"SECRETS": "maybe"},
 			says: `environment variable SECRETS="maybe": it must be true or false`,
 		},
@@ -127,10 +136,10 @@ func TestWrongSettingsNameTheirSource(t *testing.T) {
 			args: []string{"--shutdown-timeout", "5"},
 			says: `--shutdown-timeout="5": it must be a duration, such as 5s or 10m`,
 		},
-		"its own words": {args: []string{"--rule=x"}, says: `--rule="x": there is no such rule`},
-		"log format":    {args: []string{"--log-format=xml"}, says: `--log-format="xml": it must be json or console`},
-		"log level":     {args: []string{"--log-level=loud"}, says: `--log-level="loud": it must be debug, info, warn or error`},
-		"negative time": {args: []string{"--shutdown-timeout=-1s"}, says: `--shutdown-timeout="-1s": it must not be negative`},
+		"its own message": {args: []string{"--rule=x"}, says: `--rule="x": there is no such rule`},
+		"log format":      {args: []string{"--log-format=xml"}, says: `--log-format="xml": it must be json or console`},
+		"log level":       {args: []string{"--log-level=loud"}, says: `--log-level="loud": it must be debug, info, warn or error`},
+		"negative time":   {args: []string{"--shutdown-timeout=-1s"}, says: `--shutdown-timeout="-1s": it must not be negative`},
 		"commas alone": {
 			args: []string{"--watch-namespaces", " ,"},
 			says: `--watch-namespaces=" ,": it names no namespace: name one, or leave it out for all namespaces`,
@@ -159,7 +168,7 @@ func TestWrongSettingsNameTheirSource(t *testing.T) {
 			says: `--health-probe-bind-address=":99999": ` + address,
 		},
 		"empty": {args: []string{"--health-probe-bind-address="}, says: `--health-probe-bind-address="": ` + address},
-		"set to none": {
+		"variable with an invalid address": {
 			env:  map[string]string{"METRICS_BIND_ADDRESS": "off"},
 			says: `environment variable METRICS_BIND_ADDRESS="off": ` + address,
 		},

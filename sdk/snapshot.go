@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// childID names an object among the children of one operator.
+// childID identifies an object among the children of one operator.
 type childID struct {
 	gvk schema.GroupVersionKind
 	key types.NamespacedName
@@ -20,77 +20,81 @@ type childID struct {
 
 func (id childID) String() string { return fmt.Sprintf("%s %s", id.gvk.Kind, id.key.Name) }
 
-// observed is a child as it was before a pass. The object is shared with the cache: never change it.
-type observed struct {
-	object      client.Object
-	terminating bool
-	remote      bool // garbage collection does not know whose it is
-	kept        bool // nor should it
+// observedChild is a child as it was before a reconcile. The object is shared with the cache and is read-only.
+type observedChild struct {
+	object         client.Object
+	terminating    bool
+	crossNamespace bool // garbage collection does not know its owner
+	retained       bool // garbage collection must not know its owner
 }
 
-// snapshot is everything a pass observes of its children.
+// snapshot is the observed state of the children in one reconcile.
 type snapshot struct {
-	kinds    *kinds
-	pending  bool  // an informer has not shown yet what we did
-	arrived  int64 // how many kinds that were missing had come by then
-	children map[childID]observed
-	// former children belong to an earlier object of the same name, whose UID was another.
-	former map[childID]observed
-	// observed are those that are looked at only.
+	kinds          *kinds
+	pending        bool  // an informer does not show our own write yet
+	installedKinds int64 // the value of kinds.installedLater
+	children       map[childID]observedChild
+	// predecessors are the children of an earlier object of the same name with another UID.
+	predecessors map[childID]observedChild
+	// observed are the objects of observed kinds.
 	observed map[schema.GroupVersionKind][]client.Object
 }
 
 func newSnapshot(k *kinds) *snapshot {
 	return &snapshot{
-		kinds: k, arrived: k.arrived.Load(), children: map[childID]observed{}, former: map[childID]observed{},
+		kinds: k, installedKinds: k.installedLater.Load(),
+		children: map[childID]observedChild{}, predecessors: map[childID]observedChild{},
 		observed: map[schema.GroupVersionKind][]client.Object{},
 	}
 }
 
-// catchUp is how often to look whether informers have caught up with what we did.
-const catchUp = time.Second
+// cacheRecheckInterval is the interval for checking whether informers have caught up with our own writes.
+const cacheRecheckInterval = time.Second
 
-// soon shortens the time until the next look, zero meaning none, while informers lag behind. What was made and is gone
-// again while an informer had no watch comes to it by no event: it just is not there when the informer has caught up.
-func (s *snapshot) soon(next time.Duration) time.Duration {
-	if s.pending && (next == 0 || next > catchUp) {
-		return catchUp
+// capRequeue shortens the time until the next reconcile, zero meaning none, while informers lag behind. An object that was
+// created and deleted while an informer had no watch causes no event: it is simply missing when the informer has caught up.
+func (s *snapshot) capRequeue(next time.Duration) time.Duration {
+	if s.pending && (next == 0 || next > cacheRecheckInterval) {
+		return cacheRecheckInterval
 	}
 	return next
 }
 
-func (s *snapshot) put(gvk schema.GroupVersionKind, o client.Object, of parent, uid types.UID) {
+func (s *snapshot) add(gvk schema.GroupVersionKind, o client.Object, of parent, uid types.UID) {
 	id := childID{gvk, client.ObjectKeyFromObject(o)}
-	seen := observed{object: o, terminating: !o.GetDeletionTimestamp().IsZero(), remote: of.remote, kept: of.kept}
+	child := observedChild{
+		object: o, terminating: !o.GetDeletionTimestamp().IsZero(), crossNamespace: of.crossNamespace, retained: of.retained,
+	}
 	if of.uid != uid {
-		if !seen.kept { // what outlived an object is nobody's
-			s.former[id] = seen
+		if !child.retained { // a retained child of a deleted object is unowned
+			s.predecessors[id] = child
 		}
 		return
 	}
 	if known, ok := s.children[id]; !ok || newer(o.GetResourceVersion(), known.object.GetResourceVersion()) {
-		s.children[id] = seen
+		s.children[id] = child
 	}
 }
 
-// identify fills in the kind and key of a step from its desired object, whose parent is in the namespace home.
-func (s *snapshot) identify(step *step, home string) error {
-	gvk, err := apiutil.GVKForObject(step.desired, s.kinds.scheme)
+// identify sets the kind and the key of a planned child. home is the namespace of the parent.
+func (s *snapshot) identify(c *plannedChild, home string) error {
+	gvk, err := apiutil.GVKForObject(c.desired, s.kinds.scheme)
 	if err != nil {
-		return fmt.Errorf("finding the kind of %T: %w", step.desired, err)
+		return fmt.Errorf("finding the kind of %T: %w", c.desired, err)
 	}
-	s.kinds.place(step.desired, gvk, home)
-	step.gvk, step.key = gvk, client.ObjectKeyFromObject(step.desired)
-	step.remote = home != "" && step.key.Namespace != home
-	if step.remote && step.kept {
-		return fmt.Errorf("%s is in another namespace than its parent: Retain cannot keep it, KeepChildren can", step)
+	s.kinds.defaultNamespace(c.desired, gvk, home)
+	c.gvk = gvk
+	c.key = client.ObjectKeyFromObject(c.desired)
+	c.crossNamespace = home != "" && c.key.Namespace != home
+	if c.crossNamespace && c.retain {
+		return fmt.Errorf("%s is in another namespace than its parent: Retain cannot keep it, OrphanChildren can", c)
 	}
 	return nil
 }
 
-// unplanned returns the children that the plan does not mention, those that came last first: the newest, and of the same
-// second, which is as exactly as the API server tells, those whose kind the operator lists last.
-func (s *snapshot) unplanned(plan []*step) []childID {
+// unplanned returns the children that the plan does not contain, in the reverse order of their creation: the newest first,
+// and children of the same second, the resolution of creation timestamps, in the reverse order of Operator.Owns.
+func (s *snapshot) unplanned(plan []*plannedChild) []childID {
 	planned := map[childID]bool{}
 	for _, p := range plan {
 		planned[p.id()] = true

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Children go in the reverse of the order in which they came, as far as it is known.
+// TestUnplannedOrder checks the reverse order of creation.
 func TestUnplannedOrder(t *testing.T) {
 	t.Parallel()
 	deployment := appsv1.SchemeGroupVersion.WithKind("Deployment")
@@ -35,7 +35,7 @@ func TestUnplannedOrder(t *testing.T) {
 		}}
 		id := childID{gvk: c.gvk}
 		id.key.Name = c.name
-		s.children[id] = observed{object: o}
+		s.children[id] = observedChild{object: o}
 	}
 	var got []string
 	for _, id := range s.unplanned(nil) {

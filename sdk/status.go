@@ -20,32 +20,32 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// The condition types that appear only while they apply.
+// Condition types that are present only while they apply.
 const (
 	conditionPaused    = "Paused"
 	conditionDryRun    = "DryRun"
 	conditionContended = "Contended"
 )
 
-// holdReady is how many transient failures in a row leave a ready object ready.
-const holdReady = 3
+// keepReadyFailures is the number of consecutive transient failures that leave a ready object ready.
+const keepReadyFailures = 3
 
-// verdict is a reason and a message for the summary.
-type verdict struct{ reason, message string }
+// readyOverride replaces the reason and message of Ready.
+type readyOverride struct{ reason, message string }
 
-// worst returns the gravest failure that concerns a single child.
-func worst(plan []*step) error {
+// worstChildError returns the most severe failure of a single child.
+func worstChildError(plan []*plannedChild) error {
 	all := make([]error, len(plan))
 	for i, s := range plan {
 		all[i] = s.err
 	}
-	if p := gravest(errors.Join(all...)); p != nil {
+	if p := mostSevere(errors.Join(all...)); p != nil {
 		return p
 	}
 	return nil
 }
 
-// summarize writes the summary, and lets the operator write what follows from it.
+// summarize writes the conditions and calls the operator's Summarize.
 func (op *Operator[T]) summarize(ctx context.Context, p *Pass[T], err error, failures int) {
 	summarize(p, err, failures)
 	if op.Summarize == nil {
@@ -56,25 +56,25 @@ func (op *Operator[T]) summarize(ctx context.Context, p *Pass[T], err error, fai
 	}
 }
 
-// recovered calls f and returns its panic.
+// recovered calls f and returns its panic as an error.
 func recovered(ctx context.Context, f func()) (err error) {
 	defer recoverPanic(ctx, &err)
 	f()
 	return nil
 }
 
-// summarize writes Ready, Reconciling and Stalled from the outcome of a pass. This is the error table: one row a class.
+// summarize writes Ready, Reconciling and Stalled for the result of a reconcile. It is the error table: one row per class.
 func summarize[T Object](p *Pass[T], err error, failures int) {
 	o := p.Object
 	conditions.Remove(o, conditionPaused)
 	conditions.Remove(o, conditionDryRun)
 	conditions.Remove(o, conditionContended)
-	class, cause := classify(err), gravest(err)
+	class, cause := classify(err), mostSevere(err)
 	switch class {
 	case classNone:
 		summarizePlan(p)
 	case classStale, classOutdated:
-		// We looked at an old state. The next pass, which follows at once, has something to say.
+		// The read state was outdated. The next reconcile follows at once and writes the conditions.
 	case classInvalid, classRejected, classConflict:
 		conditions.MarkStalled(o, cause.reason, cause.message)
 	case classContended:
@@ -85,7 +85,7 @@ func summarize[T Object](p *Pass[T], err error, failures int) {
 	case classPanic:
 		conditions.MarkReconciling(o, cause.reason, describe(err))
 	case classTransient:
-		if failures < holdReady {
+		if failures < keepReadyFailures {
 			conditions.MarkRetrying(o, "Retrying", describe(err))
 			return
 		}
@@ -93,7 +93,8 @@ func summarize[T Object](p *Pass[T], err error, failures int) {
 	}
 }
 
-// summarizePlan computes the summary of a plan that was carried out: ready if every child is and the operator agrees.
+// summarizePlan writes the conditions for a plan that was carried out: ready if every child is ready and the operator
+// agrees.
 func summarizePlan[T Object](p *Pass[T]) {
 	var missing []string
 	reason := "Progressing"
@@ -107,19 +108,19 @@ func summarizePlan[T Object](p *Pass[T]) {
 		missing = append(missing, s.waits)
 	}
 	switch {
-	case p.unready != nil && p.idle:
-		conditions.MarkSuspended(p.Object, p.unready.reason, p.unready.message)
-	case p.unready != nil:
-		conditions.MarkReconciling(p.Object, p.unready.reason, p.unready.message)
+	case p.override != nil && p.suspended:
+		conditions.MarkSuspended(p.Object, p.override.reason, p.override.message)
+	case p.override != nil:
+		conditions.MarkReconciling(p.Object, p.override.reason, p.override.message)
 	case len(missing) > 0:
-		conditions.MarkReconciling(p.Object, reason, list(missing))
+		conditions.MarkReconciling(p.Object, reason, joinMessages(missing))
 	default:
 		conditions.MarkReady(p.Object, "")
 	}
 }
 
-// list joins the first few messages and counts the others, so that a large plan has a short and stable message.
-func list(messages []string) string {
+// joinMessages joins the first few messages and counts the others, so that a large plan has a short and stable message.
+func joinMessages(messages []string) string {
 	const shown = 3
 	slices.Sort(messages)
 	if len(messages) <= shown {
@@ -128,9 +129,8 @@ func list(messages []string) string {
 	return fmt.Sprintf("%s; and %d more", strings.Join(messages[:shown], "; "), len(messages)-shown)
 }
 
-// writeStatus stores the status of the pass if it differs from the stored one, and then sends the events. The request
-// carries the resourceVersion that the pass looked at: a status is never computed from one state and written to
-// another.
+// writeStatus stores the status if it differs from the stored one, and then sends the events. The request carries the
+// resourceVersion that was read (optimistic concurrency): a status computed from one version is never written to another.
 func (e *engine[T]) writeStatus(ctx context.Context, from T, p *Pass[T]) (bool, error) {
 	keepTransitionTimes(from, p.Object)
 	before, after := object.Status(from), object.Status(p.Object)
@@ -147,17 +147,17 @@ func (e *engine[T]) writeStatus(ctx context.Context, from T, p *Pass[T]) (bool, 
 	if err := e.client.Status().Patch(ctx, stored, client.RawPatch(types.MergePatchType, body)); err != nil {
 		return false, fmt.Errorf("writing the status of %s: %w", client.ObjectKeyFromObject(from), outdated(err))
 	}
-	e.view.wrote(e.view.primary, "", stored)
+	e.cache.recordWrite(e.cache.primary, "", stored)
 	p.Object = object.Copy(stored)
-	for _, f := range p.onStored {
+	for _, f := range p.onStatusUpdated {
 		f()
 	}
-	e.announce(from, p)
+	e.sendEvents(from, p)
 	return true, nil
 }
 
-// keepTransitionTimes gives each condition whose status is the stored one the time that is stored: what a pass said on the
-// way to its result, such as Ready before the operator's own summary withdrew it, is no transition.
+// keepTransitionTimes restores the transition time of each condition with an unchanged status. A temporary value during the
+// reconcile, such as Ready before Summarize replaced it, is no transition.
 func keepTransitionTimes[T Object](from, to T) {
 	all := to.CommonStatus().Conditions
 	for i := range all {
@@ -186,18 +186,18 @@ func statusPatch(o client.Object, before, after any) ([]byte, error) {
 	})
 }
 
-// announce sends the events of a pass whose status was stored: those the operator recorded, and the transitions of the
-// summary. Nothing is sent for a pass that changed nothing.
-func (e *engine[T]) announce(from T, p *Pass[T]) {
-	for _, ev := range joined(append(transitions(from, p.Object), p.events...)) {
+// sendEvents sends the events of a reconcile after its status was stored: the recorded ones, and the transitions of the
+// conditions. A reconcile without a change sends none.
+func (e *engine[T]) sendEvents(from T, p *Pass[T]) {
+	for _, ev := range mergeEvents(append(transitionEvents(from, p.Object), p.events...)) {
 		note := ev.message[:min(len(ev.message), maxNote)]
 		e.recorder.Eventf(p.Object, nil, ev.kind, ev.reason, "Reconcile", "%s", strings.ToValidUTF8(note, ""))
 	}
 }
 
-// joined makes one of the events that have one reason: of those about one version of an object, client-go keeps the first
-// and counts the others.
-func joined(events []event) []event {
+// mergeEvents merges events with equal reasons: client-go keeps the first of such events for one version of an object and
+// only counts the others.
+func mergeEvents(events []event) []event {
 	var all []event
 	for _, ev := range events {
 		i := slices.IndexFunc(all, func(other event) bool { return other.kind == ev.kind && other.reason == ev.reason })
@@ -211,10 +211,10 @@ func joined(events []event) []event {
 	return all
 }
 
-// maxNote is what the API server accepts as the note of an event, in bytes.
+// maxNote is the maximum length of an event's note in the API server, in bytes.
 const maxNote = 1024
 
-func transitions(from, to Object) []event {
+func transitionEvents(from, to Object) []event {
 	var all []event
 	ready, stalled := conditions.Get(to, conditions.Ready), conditions.Get(to, conditions.Stalled)
 	was := conditions.Get(from, conditions.Ready)
@@ -234,9 +234,9 @@ func transitions(from, to Object) []event {
 	return all
 }
 
-// waitAfter is when the failure itself asks to be looked at again; zero leaves it to others.
+// waitAfter returns the retry time that the failure itself requests; zero means none.
 func waitAfter(err error) time.Duration {
-	if p := gravest(err); p != nil {
+	if p := mostSevere(err); p != nil {
 		return p.after
 	}
 	return 0

@@ -17,19 +17,19 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// releasable reports whether the child has our finalizer for no reason: it is counted, or it is tracked no longer.
-func (s *step) releasable(finalizer string) bool {
+// releasable reports whether the child has the tracking finalizer and no longer needs it.
+func (s *plannedChild) releasable(finalizer string) bool {
 	return !s.hold && controllerutil.ContainsFinalizer(s.live, finalizer)
 }
 
-// unguarded reports whether a child that is there lacks the finalizer that it should have.
-func (s *step) unguarded(finalizer string) bool {
+// lacksFinalizer reports whether an existing child lacks its tracking finalizer.
+func (s *plannedChild) lacksFinalizer(finalizer string) bool {
 	return s.hold && s.live != nil && !s.terminating && !controllerutil.ContainsFinalizer(s.live, finalizer)
 }
 
-// letGo releases a child that is not to be held any more. It sends the finalizer's end alone: to apply the child again
-// could be refused, because admission may have altered it, when it was created, in a field that cannot change.
-func (e *engine[T]) letGo(ctx context.Context, p *Pass[T], s *step, intent *apply.Intent) (bool, error) {
+// releaseFinalizer removes the tracking finalizer from a child. It sends nothing else: an apply of the whole child could be
+// rejected, because admission may have changed an immutable field when the child was created.
+func (e *engine[T]) releaseFinalizer(ctx context.Context, p *Pass[T], s *plannedChild, intent *apply.Intent) (bool, error) {
 	if !s.releasable(e.op.finalizerName()) {
 		return false, nil
 	}
@@ -40,14 +40,15 @@ func (e *engine[T]) letGo(ctx context.Context, p *Pass[T], s *step, intent *appl
 	if !s.createOnly && !s.terminating {
 		e.owner.MarkConverged(intent, released)
 	}
-	s.live, s.stored = released, released
+	s.live = released
+	s.stored = released
 	return true, nil
 }
 
-// guardChild gives a child the finalizer that somebody removed, or that a former version of the operator did not ask for.
-// It sends nothing else, for the reason given for letGo.
-func (e *engine[T]) guardChild(ctx context.Context, p *Pass[T], s *step, intent *apply.Intent) (bool, error) {
-	if err := e.contend(ctx, p, s, intent); err != nil {
+// addChildFinalizer adds the tracking finalizer to a child if another client removed it, or if an earlier version of the
+// operator did not set it. It sends nothing else, for the reason given for releaseFinalizer.
+func (e *engine[T]) addChildFinalizer(ctx context.Context, p *Pass[T], s *plannedChild, intent *apply.Intent) (bool, error) {
+	if err := e.checkContention(ctx, p, s, intent); err != nil {
 		return false, err
 	}
 	o := object.Copy(s.live)
@@ -58,13 +59,13 @@ func (e *engine[T]) guardChild(ctx context.Context, p *Pass[T], s *step, intent 
 	case err != nil:
 		return false, e.rejected(p, s, intent, fmt.Errorf("tracking %s: %w", s, err))
 	}
-	e.stored(p, s, s.live.GetResourceVersion(), intent, o)
+	e.recordStored(p, s, s.live.GetResourceVersion(), intent, o)
 	s.live = o
 	return true, nil
 }
 
-// release removes our finalizer from a child and returns the server's answer, nil if the child is gone already. Without a
-// parent that goes on nobody would ask for the answer again.
+// release removes the tracking finalizer from a child and returns the response, nil if the child does not exist any more.
+// Without a parent the response is not recorded, because no later reconcile reads it.
 func (e *engine[T]) release(
 	ctx context.Context, parent types.UID, id childID, live client.Object,
 ) (client.Object, error) {
@@ -74,17 +75,17 @@ func (e *engine[T]) release(
 		return nil, fmt.Errorf("releasing %s: %w", id, err)
 	}
 	if !wrote {
-		return nil, nil //nolint:nilnil // that nothing is there is no error.
+		return nil, nil //nolint:nilnil // a missing object is no error.
 	}
 	if parent != "" {
-		e.view.wrote(id.gvk, parent, o)
+		e.cache.recordWrite(id.gvk, parent, o)
 	}
 	return o, nil
 }
 
-// releaseFormer lets go of tracked children whose parent no longer exists: nobody will ever count them.
-func (e *engine[T]) releaseFormer(ctx context.Context, former map[childID]observed) error {
-	for id, child := range former {
+// releasePredecessors removes the tracking finalizers of children without a parent: no status will record them.
+func (e *engine[T]) releasePredecessors(ctx context.Context, predecessors map[childID]observedChild) error {
+	for id, child := range predecessors {
 		if child.terminating && controllerutil.ContainsFinalizer(child.object, e.op.finalizerName()) {
 			if _, err := e.release(ctx, "", id, child.object); err != nil {
 				return err
@@ -94,22 +95,22 @@ func (e *engine[T]) releaseFormer(ctx context.Context, former map[childID]observ
 	return nil
 }
 
-// disown hands over the children that are to outlive the object that is going.
-func (e *engine[T]) disown(ctx context.Context, p *Pass[T]) error {
-	for id, child := range p.seen.children {
-		if !slices.Contains(p.keeps, id.gvk) {
+// orphanChildren removes the ownership of the children that shall outlive an object that is being deleted.
+func (e *engine[T]) orphanChildren(ctx context.Context, p *Pass[T]) error {
+	for id, child := range p.snapshot.children {
+		if !slices.Contains(p.orphanKinds, id.gvk) {
 			continue
 		}
-		if err := e.handOver(ctx, p.Object.GetUID(), id, child); err != nil {
+		if err := e.removeOwnership(ctx, p.Object.GetUID(), id, child); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// handOver removes what makes a child ours, so that nobody collects it, and with it our finalizer, which nobody would remove
-// later.
-func (e *engine[T]) handOver(ctx context.Context, parent types.UID, id childID, child observed) error {
+// removeOwnership removes the owner reference and the owner label from a child, so that it is not garbage collected, and the
+// tracking finalizer, because no operator would remove it later.
+func (e *engine[T]) removeOwnership(ctx context.Context, parent types.UID, id childID, child observedChild) error {
 	o := object.Copy(child.object)
 	o.SetOwnerReferences(slices.DeleteFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
 		return r.UID == parent
