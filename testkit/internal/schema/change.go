@@ -10,29 +10,29 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A Change makes one object out of another by giving one path another value. It must not be changed.
+// A Change gives the value at one path of an object another value. It must not be modified.
 type Change struct {
-	// Path is where the two objects differ, and nowhere else.
+	// Path is the only place where the two objects differ.
 	Path Path
 	// From and To are the values at Path, or Absent.
 	From, To any
-	// Place is where the property is that the change is about. It is below Path if the property's parents have to
-	// appear with it, and above if only a part of its value differs.
+	// Place is the place of the property that the change is about. It is below Path if the property's parents have to be
+	// created with it, and above Path if only a part of the property's value differs.
 	Place Path
-	// Property is the property at Place as the schema calls it, for example spec.ports[*].port; see Schema.Properties.
-	// Changes found by Diff have none.
+	// Property is the schema's name of the property at Place, for example spec.ports[*].port; see Schema.Properties. Changes
+	// returned by Diff have none.
 	Property string
-	// Kind is what happens to the property, for example "zero", "push" or "unset". It tells the changes of one place
-	// apart.
+	// Kind names what happens to the property, for example "zero", "push" or "unset". It is unique among the changes of one
+	// place.
 	Kind string
-	// ID tells the change from all others of the same object, and is the same on every machine, for example
+	// ID identifies the change among all changes of the same object. It is the same on every machine, for example
 	// "spec.replicas/zero".
 	ID string
-	// Semantic says that the value was chosen for the property's meaning and not for its type alone.
+	// Semantic reports that the value was chosen for the property's meaning, not only for its type.
 	Semantic bool
 }
 
-// Apply returns a changed copy of obj. It is false, and the copy unchanged, if obj has no place for the change.
+// Apply returns a changed copy of obj. It returns false and an unchanged copy if obj has no place for the change.
 func (c Change) Apply(obj *unstructured.Unstructured) (*unstructured.Unstructured, bool) {
 	content, ok := c.Path.Set(obj.Object, c.To)
 	root, isMap := content.(map[string]any)
@@ -42,7 +42,8 @@ func (c Change) Apply(obj *unstructured.Unstructured) (*unstructured.Unstructure
 	return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(root)}, true
 }
 
-// String reads like "spec.replicas: 3 -> 0", or "spec.template.paused: unset -> true (with spec.template)".
+// String formats the change, for example "spec.replicas: 3 -> 0" or "spec.template.paused: unset -> true (with
+// spec.template)".
 func (c Change) String() string {
 	if len(c.Place) <= len(c.Path) || c.From != Absent {
 		return fmt.Sprintf("%s: %s -> %s", c.Path, describe(c.From), describe(c.To))
@@ -50,7 +51,7 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s: unset -> %s (with %s)", c.Place, describe(c.Place[len(c.Path):].Get(c.To)), c.Path)
 }
 
-// longestValue is how much of a value a description shows.
+// longestValue is the number of bytes of a value that a description shows.
 const longestValue = 72
 
 func describe(value any) string {

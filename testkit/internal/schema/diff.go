@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Diff lists what makes one object out of another, property by property and item by item. Applied in order, the
-// changes to from give to. Lists are compared place by place, so that a removed first item changes all places.
+// Diff lists the changes from one object to another, property by property and item by item. Applying them to from, in
+// order, gives to. Lists are compared by index: the removal of the first item changes every index.
 func Diff(from, to *unstructured.Unstructured) []Change {
 	return diff(nil, nil, from.Object, to.Object)
 }
@@ -28,7 +28,7 @@ func diff(changes []Change, at Path, from, to any) []Change {
 	if reflect.DeepEqual(from, to) {
 		return changes
 	}
-	return append(changes, found(at, from, to))
+	return append(changes, difference(at, from, to))
 }
 
 func diffMaps(changes []Change, at Path, from, to map[string]any) []Change {
@@ -52,14 +52,14 @@ func diffLists(changes []Change, at Path, from, to []any) []Change {
 		changes = diff(changes, at.Then(Item(i)), from[i], to[i])
 	}
 	for i := common; i < len(to); i++ {
-		changes = append(changes, found(at.Then(Item(i)), Absent, to[i]))
+		changes = append(changes, difference(at.Then(Item(i)), Absent, to[i]))
 	}
-	for i := len(from) - 1; i >= common; i-- { // from the end, so that each place is still the last when it goes
-		changes = append(changes, found(at.Then(Item(i)), from[i], Absent))
+	for i := len(from) - 1; i >= common; i-- { // from the end, so that each item is the last one when it is removed
+		changes = append(changes, difference(at.Then(Item(i)), from[i], Absent))
 	}
 	return changes
 }
 
-func found(at Path, from, to any) Change {
+func difference(at Path, from, to any) Change {
 	return Change{Path: at, Place: at, From: from, To: to, ID: at.String()}
 }

@@ -37,7 +37,7 @@ func TestDiff(t *testing.T) {
 			[]any{"a"},
 			[]string{`spec[2]: "c" -> unset`, `spec[1]: "b" -> unset`},
 		},
-		"other type": {"a list is no object", []any{}, map[string]any{}, []string{"spec: [] -> {}"}},
+		"other type": {"a list is not an object", []any{}, map[string]any{}, []string{"spec: [] -> {}"}},
 		"odd names": {
 			"they are in brackets",
 			map[string]any{},
@@ -61,8 +61,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// Applied in order, the differences between two objects make one of the other.
-func TestDiffLeadsThere(t *testing.T) {
+// TestAppliedDiffGivesTarget checks that applying the differences in order turns the first object into the second.
+func TestAppliedDiffGivesTarget(t *testing.T) {
 	t.Parallel()
 	s := database(t)
 	from, to := sample(t), sample(t)
@@ -74,7 +74,7 @@ func TestDiffLeadsThere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(changes) == 0 { // as for one of two alternatives, of which there is one
+		if len(changes) == 0 { // for example one of two alternatives, if there is only one
 			continue
 		}
 		to, _ = changes[i%len(changes)].Apply(to)
@@ -91,7 +91,7 @@ func TestDiffLeadsThere(t *testing.T) {
 	}
 }
 
-func TestPathLeadsNowhere(t *testing.T) {
+func TestMissingPath(t *testing.T) {
 	t.Parallel()
 	content := map[string]any{"a": []any{int64(1)}, "b": "c"}
 	tests := map[string]struct {
@@ -99,15 +99,15 @@ func TestPathLeadsNowhere(t *testing.T) {
 		path   schema.Path
 		value  any
 	}{
-		"no parent":          {"x is not there", schema.At("x", "y"), 1},
-		"removed twice":      {"x is not there", schema.At("x"), schema.Absent},
-		"beyond the list":    {"it has 1 item", schema.At("a", 2), 1},
-		"in a missing item":  {"it has 1 item", schema.At("a", 1, "y"), 1},
-		"no item to remove":  {"it has 1 item", schema.At("a", 1), schema.Absent},
-		"field of a list":    {"a is a list", schema.At("a", "y"), 1},
-		"item of an object":  {"the root is an object", schema.At(0), 1},
-		"field of a string":  {"b is a string", schema.At("b", "y"), 1},
-		"nowhere in an item": {"it is a number", schema.At("a", 0, 0), 1},
+		"no parent":         {"x is not there", schema.At("x", "y"), 1},
+		"removed twice":     {"x is not there", schema.At("x"), schema.Absent},
+		"beyond the list":   {"it has 1 item", schema.At("a", 2), 1},
+		"in a missing item": {"it has 1 item", schema.At("a", 1, "y"), 1},
+		"no item to remove": {"it has 1 item", schema.At("a", 1), schema.Absent},
+		"field of a list":   {"a is a list", schema.At("a", "y"), 1},
+		"item of an object": {"the root is an object", schema.At(0), 1},
+		"field of a string": {"b is a string", schema.At("b", "y"), 1},
+		"inside a number":   {"it is a number", schema.At("a", 0, 0), 1},
 	}
 	for name, tc := range tests {
 		if got, ok := tc.path.Set(content, tc.value); ok || !reflect.DeepEqual(got, content) {
@@ -120,7 +120,7 @@ func TestPathLeadsNowhere(t *testing.T) {
 	obj := &unstructured.Unstructured{Object: content}
 	got, ok := schema.Change{Path: schema.At("x", "y"), To: true}.Apply(obj)
 	if ok || !reflect.DeepEqual(got, obj) {
-		t.Errorf("a change without a place was made: %v", got)
+		t.Errorf("a change of a missing place was applied: %v", got)
 	}
 }
 
@@ -132,22 +132,22 @@ func TestTouched(t *testing.T) {
 		value  any
 		want   []string
 	}{
-		"scalar":    {"it alone", schema.At("spec", "members"), int64(1), []string{"spec.members"}},
-		"in a list": {"the list is as long as before", users(0, "role"), "reader", []string{"spec.users[*].role"}},
+		"scalar":    {"only the scalar itself", schema.At("spec", "members"), int64(1), []string{"spec.members"}},
+		"in a list": {"the length of the list is unchanged", users(0, "role"), "reader", []string{"spec.users[*].role"}},
 		"longer list": {
-			"the list and what the item has",
+			"the list and the properties of the item",
 			schema.At("spec", "users", 2),
 			map[string]any{"name": "x"},
 			[]string{"spec.users", "spec.users[*]", "spec.users[*].name"},
 		},
-		"gone": {
-			"all that was below",
+		"removed": {
+			"everything below it",
 			schema.At("spec", "exposure"),
 			schema.Absent,
 			[]string{"spec.exposure", "spec.exposure.nodePort", "spec.exposure.nodePort.port"},
 		},
 		"key of a map": {
-			"the map has one more",
+			"the map has another key",
 			schema.At("spec", "parameters", "x"),
 			"y",
 			[]string{"spec.parameters", "spec.parameters[*]"},
@@ -158,9 +158,9 @@ func TestTouched(t *testing.T) {
 			schema.Absent,
 			[]string{"metadata.labels"},
 		},
-		"name": {"it is not for people to change", schema.At("metadata", "name"), "x", nil},
+		"name": {"users do not change it", schema.At("metadata", "name"), "x", nil},
 		"unknown": {
-			"what the schema does not know counts for its parent",
+			"an unknown property counts as a change of its parent",
 			schema.At("spec", "extra"),
 			map[string]any{"x": "y"},
 			[]string{"spec.extra"},
@@ -172,7 +172,7 @@ func TestTouched(t *testing.T) {
 			obj := sample(t)
 			changed, ok := schema.Change{Path: tc.path, To: tc.value}.Apply(obj)
 			if !ok {
-				t.Fatal("the change cannot be made")
+				t.Fatal("the change cannot be applied")
 			}
 			if diff := cmp.Diff(tc.want, database(t).Touched(obj, changed)); diff != "" {
 				t.Errorf("%s\n-want +got:\n%s", tc.reason, diff)

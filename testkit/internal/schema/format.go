@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// formats are values of the formats that the API server knows, see k8s.io/apiextensions-apiserver's
-// pkg/apiserver/validation. The first of each is the most ordinary.
+// formats holds values for the formats that the API server validates, see k8s.io/apiextensions-apiserver's
+// pkg/apiserver/validation. The first value of each format is the most ordinary.
 var formats = map[string][]variant{
 	"date-time": named("utc", "2030-01-02T03:04:05Z", "past", "2001-02-03T04:05:06Z",
 		"other-zone", "2030-01-02T05:04:05+02:00", "fraction", "2030-01-02T03:04:05.678901Z"),
@@ -35,16 +35,16 @@ var formats = map[string][]variant{
 	"k8s-long-name":  named("one", "testkit.example.com", "short", "a", "longest", longName),
 }
 
-// longName is as long as a name of Kubernetes can be.
+// longName is as long as a Kubernetes object name can be.
 var longName = strings.Repeat(strings.Repeat("a", 62)+".", 3) + strings.Repeat("a", 64-1)
 
-// durations are what Go's time.ParseDuration reads. The last two are the same in different notations.
+// durations holds strings that time.ParseDuration accepts. The last two are equal in different notations.
 var durations = named("seconds", "10s", "zero", "0s", "short", "1ms", "long", "8760h",
 	"minute", "1m", "same-minute", "60s")
 
-// named makes variants of pairs of names and values.
+// named converts pairs of names and values to variants.
 func named(pairs ...string) []variant {
-	all := make([]variant, 0, len(pairs)/2) //nolint:mnd // pairs
+	all := make([]variant, 0, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		all = append(all, variant{kind: pairs[i], value: pairs[i+1]})
 	}

@@ -9,13 +9,12 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// A known is a part of the Kubernetes API, or of the habits of those who write operators, that a schema can be
-// recognized to hold.
-type known struct {
+// A known is a part of the Kubernetes API, or a convention of operators, that can be recognized in a schema.
+type recognition struct {
 	matches func(n *node) bool
-	// scalar takes the place of what the type suggests.
+	// scalar replaces the variants that the type suggests.
 	scalar func(n *node, current any) []variant
-	// whole is added to what the type suggests.
+	// whole is added to the variants that the type suggests.
 	whole func(n *node, current any) []variant
 }
 
@@ -30,16 +29,16 @@ var (
 	portName = regexp.MustCompile(`(^p|P)ort$`)
 )
 
-// The order matters: what is recognized first is what it is.
-var knowns = []*known{
-	{matches: has(object, "limits", "requests"), whole: literals(resources)},
-	{matches: has(object, "failureThreshold", "periodSeconds"), whole: literals(probes)},
-	{matches: has(object, "nodeAffinity", "podAntiAffinity"), whole: literals(affinities)},
-	{matches: has(object, "matchLabels", "matchExpressions"), whole: literals(selectors)},
-	{matches: has(object, "runAsNonRoot", "runAsUser"), whole: literals(securityContexts)},
-	{matches: has(array, "effect", "key", "operator"), whole: literals(tolerations)},
-	{matches: has(array, "maxSkew", "topologyKey"), whole: literals(spreads)},
-	{matches: has(array, "name", "value", "valueFrom"), whole: appended(environment)},
+// recognitions is ordered: the first match decides.
+var recognitions = []*recognition{
+	{matches: hasProperties(object, "limits", "requests"), whole: literals(resources)},
+	{matches: hasProperties(object, "failureThreshold", "periodSeconds"), whole: literals(probes)},
+	{matches: hasProperties(object, "nodeAffinity", "podAntiAffinity"), whole: literals(affinities)},
+	{matches: hasProperties(object, "matchLabels", "matchExpressions"), whole: literals(selectors)},
+	{matches: hasProperties(object, "runAsNonRoot", "runAsUser"), whole: literals(securityContexts)},
+	{matches: hasProperties(array, "effect", "key", "operator"), whole: literals(tolerations)},
+	{matches: hasProperties(array, "maxSkew", "topologyKey"), whole: literals(spreads)},
+	{matches: hasProperties(array, "name", "value", "valueFrom"), whole: appended(environment)},
 	{matches: stringMapCalled(`(?i)labels$`), whole: entry("testkit.example.com/label", "testkit")},
 	{matches: stringMapCalled(`(?i)annotations$`), whole: entry("testkit.example.com/annotation", "é \"q\"\nz: -")},
 	{matches: stringMapCalled(`(?i)nodeSelector$`), whole: entry("testkit.example.com/no-such-node", "true")},
@@ -51,16 +50,16 @@ var knowns = []*known{
 	{matches: func(n *node) bool { return n.plainText() && imageName.MatchString(n.name) }, scalar: images},
 	{matches: func(n *node) bool { return n.plainText() && durationName.MatchString(n.name) }, scalar: periods},
 	{matches: func(n *node) bool { return n.kind() == integer && portName.MatchString(n.name) }, scalar: ports},
-	knownCount,
+	recognizedCount,
 }
 
 var (
-	knownCount = &known{
+	recognizedCount = &recognition{
 		matches: func(n *node) bool { return n.kind() == integer && countName.MatchString(n.name) },
 		scalar:  counts,
 	}
-	// knownMetadata are the labels and annotations of the object itself.
-	knownMetadata = &known{whole: func(n *node, current any) []variant {
+	// recognizedMetadata describes the labels and annotations of the object itself.
+	recognizedMetadata = &recognition{whole: func(n *node, current any) []variant {
 		all := entry("testkit.example.com/"+strings.TrimSuffix(n.name, "s"), newKey)(n, current)
 		if now, ok := current.(map[string]any); ok && len(now) > 0 {
 			all = append(all, variant{kind: "unset", value: Absent, semantic: true})
@@ -69,8 +68,8 @@ var (
 	}}
 )
 
-func recognize(n *node) *known {
-	for _, k := range knowns {
+func recognize(n *node) *recognition {
+	for _, k := range recognitions {
 		if k.matches(n) {
 			return k
 		}
@@ -78,8 +77,8 @@ func recognize(n *node) *known {
 	return nil
 }
 
-// has recognizes an object, or a list of objects, by properties that only it has together.
-func has(kind string, properties ...string) func(n *node) bool {
+// hasProperties recognizes an object, or a list of objects, by a combination of properties that is unique to it.
+func hasProperties(kind string, properties ...string) func(n *node) bool {
 	return func(n *node) bool {
 		s := n.Structural
 		if kind == array && s.Items != nil {
@@ -111,12 +110,12 @@ func (n *node) hasPattern(pattern *regexp.Regexp) bool {
 	return false
 }
 
-// plainText says that nothing but the name tells what the string is.
+// plainText reports whether the name alone indicates the meaning of the string.
 func (n *node) plainText() bool {
 	return n.kind() == text && n.limits.format == "" && len(n.limits.enum) == 0
 }
 
-// A literal is a value in JSON, with a name.
+// A literal is a named value in JSON.
 type literal struct{ kind, json string }
 
 func (l literal) value() any {

@@ -61,16 +61,16 @@ var (
 	}
 )
 
-// meant marks variants as chosen for the property's meaning.
-func meant(all ...variant) []variant {
+// markSemantic marks variants as chosen for the property's meaning.
+func markSemantic(all ...variant) []variant {
 	for i := range all {
 		all[i].semantic = true
 	}
 	return all
 }
 
-// mostThings is how many of something an operator may be asked to create.
-const mostThings = 10
+// maxObjects is the largest number of objects that an operator is asked to create.
+const maxObjects = 10
 
 func counts(n *node, current any) []variant {
 	all := []variant{{kind: "one", value: int64(1)}, {kind: "three", value: int64(3)}, {kind: "zero", value: int64(0)}}
@@ -78,34 +78,34 @@ func counts(n *node, current any) []variant {
 	if ok {
 		all = append([]variant{{kind: "plus-one", value: now + 1}, {kind: "minus-one", value: now - 1}}, all...)
 	}
-	if n.limits.minimum > 0 && n.limits.minimum <= mostThings {
+	if n.limits.minimum > 0 && n.limits.minimum <= maxObjects {
 		all = append(all, variant{kind: "minimum", value: integral(n.limits.minimum)})
 	}
-	if n.limits.maximum <= mostThings {
+	if n.limits.maximum <= maxObjects {
 		all = append(all, variant{kind: "maximum", value: integral(n.limits.maximum)})
 	}
 	bounded := all[:0]
 	for _, v := range all {
-		// The scale subresource asks for no less than 0, whatever the schema says.
-		if i, ok := v.value.(int64); ok && i >= 0 && i <= max(mostThings, now) {
+		// The scale subresource accepts no number below 0, even if the schema allows one.
+		if i, ok := v.value.(int64); ok && i >= 0 && i <= max(maxObjects, now) {
 			bounded = append(bounded, v)
 		}
 	}
-	return meant(bounded...)
+	return markSemantic(bounded...)
 }
 
 func ports(n *node, _ any) []variant {
 	if n.limits.minimum > 1 || n.limits.maximum < 8080 { // a range of its own
-		return meant(variant{kind: "first", value: integral(max(n.limits.minimum, 1))},
+		return markSemantic(variant{kind: "first", value: integral(max(n.limits.minimum, 1))},
 			variant{kind: "last", value: integral(min(n.limits.maximum, 65535))})
 	}
-	return meant(variant{kind: "common", value: int64(8080)}, variant{kind: "privileged", value: int64(80)},
+	return markSemantic(variant{kind: "common", value: int64(8080)}, variant{kind: "privileged", value: int64(80)},
 		variant{kind: "first", value: int64(1)}, variant{kind: "last", value: int64(65535)},
 		variant{kind: "zero", value: int64(0)}, variant{kind: "beyond", value: int64(65536)})
 }
 
 func schedules(*node, any) []variant {
-	return meant(named("often", "*/5 * * * *", "hourly", "@hourly", "never", "0 0 31 2 *", "zone", "TZ=UTC 0 3 * * 1-5",
+	return markSemantic(named("often", "*/5 * * * *", "hourly", "@hourly", "never", "0 0 31 2 *", "zone", "TZ=UTC 0 3 * * 1-5",
 		"nonsense", "every day", "empty", "")...)
 }
 
@@ -114,23 +114,23 @@ func images(_ *node, current any) []variant {
 	now, _ := current.(string)
 	all := named("unknown", "testkit.invalid/absent:1", "empty", "")
 	if now == "" {
-		return meant(append(named("some", "busybox:1"), all...)...)
+		return markSemantic(append(named("some", "busybox:1"), all...)...)
 	}
 	name, _, _ := strings.Cut(now, "@")
 	if colon := strings.LastIndex(name, ":"); colon > strings.LastIndex(name, "/") {
 		name = name[:colon]
 	}
-	return meant(append(named("other-tag", name+":testkit", "no-tag", name, "digest", name+"@"+digest), all...)...)
+	return markSemantic(append(named("other-tag", name+":testkit", "no-tag", name, "digest", name+"@"+digest), all...)...)
 }
 
 func periods(n *node, current any) []variant {
 	all := append([]variant(nil), durations...)
 	if now, ok := current.(string); ok {
 		if d, err := time.ParseDuration(now); err == nil {
-			all = append(named("longer", (2*d+time.Second).String()), all...) //nolint:mnd // twice is longer
+			all = append(named("longer", (2*d+time.Second).String()), all...)
 		}
 	}
-	all = meant(all...)
+	all = markSemantic(all...)
 	if len(n.limits.patterns) > 0 {
 		all = append(all, n.limits.samples()...)
 	}
@@ -142,14 +142,14 @@ func quantities(n *node, current any) []variant {
 	now, ok := current.(string)
 	q, err := resource.ParseQuantity(now)
 	switch {
-	case ok && err != nil: // it is called a size, but is none
+	case ok && err != nil: // it is called a size, but is not a quantity
 		return n.strings(current)
 	case ok:
-		all = append(append(named("double", double(q)), renamed(q)...), all...)
+		all = append(append(named("double", double(q)), otherNotation(q)...), all...)
 	case n.kind() == intOrString:
 		all = append(all, variant{kind: "number", value: int64(1)})
 	}
-	return meant(all...)
+	return markSemantic(all...)
 }
 
 func double(q resource.Quantity) string {
@@ -157,11 +157,12 @@ func double(q resource.Quantity) string {
 	return q.String()
 }
 
-// renamed is the same quantity in another notation: an operator that compares text sees a change where there is none.
-func renamed(q resource.Quantity) []variant {
+// otherNotation returns the same quantity in another notation. An operator that compares text sees a change where there is
+// none.
+func otherNotation(q resource.Quantity) []variant {
 	if value, ok := q.AsInt64(); ok && value > 0 {
 		plain := resource.NewQuantity(value, resource.DecimalSI).AsDec().String()
-		half := resource.NewQuantity((value+1)/2, q.Format).String() //nolint:mnd // half of it
+		half := resource.NewQuantity((value+1)/2, q.Format).String()
 		return named("same-in-other-notation", plain, "half", half)
 	}
 	if milli := q.MilliValue(); milli > 0 {

@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// newKey is the key that appears in maps, and the value of strings that may be anything.
+// newKey is the key that is added to maps, and the value of unrestricted strings.
 const newKey = "testkit"
 
-// mostItems bounds the items that a list is made with because the schema asks for them.
-const mostItems = 32
+// maxGeneratedItems bounds the number of items of a generated list, even if the schema requires more.
+const maxGeneratedItems = 32
 
-// minimal makes as small a value as the node allows, of which a property called want can be a part. It is Absent if
-// none is found. The value is the caller's.
+// minimal returns the smallest value that the node allows and that can contain a property called want. It returns
+// Absent if none is found. The caller owns the value.
 func (n *node) minimal(want string) any {
 	if value := n.Default.Object; value != nil && want == "" {
 		return runtime.DeepCopyJSONValue(value)
@@ -72,7 +72,7 @@ func (n *node) minimalObject(l limits) any {
 
 func (n *node) minimalArray(l limits) any {
 	list := []any{}
-	if l.minItems > mostItems || n.element == nil {
+	if l.minItems > maxGeneratedItems || n.element == nil {
 		return Absent
 	}
 	for range l.minItems {
@@ -85,7 +85,7 @@ func (n *node) minimalArray(l limits) any {
 	return list
 }
 
-// newItem makes an item that list can take: another one than those that are there, if they have to differ.
+// newItem returns an item that can be added to list. It differs from the present ones if the schema requires that.
 func (n *node) newItem(list []any) any {
 	item := n.element.minimal("")
 	if item == Absent {
@@ -94,7 +94,7 @@ func (n *node) newItem(list []any) any {
 	return n.distinct(item, list)
 }
 
-// distinct changes the item so that list can take it. It is Absent if that cannot be.
+// distinct changes the item so that it can be added to list. It returns Absent if that is impossible.
 func (n *node) distinct(item any, list []any) any {
 	keys := n.keys()
 	if len(keys) == 0 {
@@ -127,7 +127,7 @@ func (n *node) distinct(item any, list []any) any {
 	return Absent
 }
 
-// keyOf is the value of a list's key in an item. The default counts, too.
+// keyOf returns the value of a list's key in an item, or else its default.
 func (n *node) keyOf(item any, key string) any {
 	value := Path{Field(key)}.Get(item)
 	if value == Absent && n.Default.Object != nil {
@@ -149,7 +149,7 @@ func clashes(content map[string]any, list []any, keys []string) bool {
 	return false
 }
 
-// other makes a value like the given one that is not among the taken ones, or Absent.
+// other returns a value like the given one that is not among the taken ones, or Absent.
 func (n *node) other(value any, taken []any) any {
 	free := func(v any) bool {
 		return v != Absent && n.fits(v) && !slices.ContainsFunc(taken, func(t any) bool { return reflect.DeepEqual(v, t) })
@@ -158,7 +158,7 @@ func (n *node) other(value any, taken []any) any {
 		return value
 	}
 	if len(formats[n.limits.format]) == 0 {
-		for i := range int64(longestList + mostItems) {
+		for i := range int64(longestList + maxGeneratedItems) {
 			if next := numbered(value, i); free(next) {
 				return next
 			}
@@ -172,11 +172,11 @@ func (n *node) other(value any, taken []any) any {
 	return Absent
 }
 
-// numbered is the i-th value after one that is in use, as a person would count on.
+// numbered returns the i-th value after one that is in use, as a person would count on.
 func numbered(value any, i int64) any {
 	switch v := value.(type) {
 	case string:
-		return strings.TrimRight(v, "-0123456789") + "-" + strconv.FormatInt(i+2, 10) //nolint:mnd // there is a first one
+		return strings.TrimRight(v, "-0123456789") + "-" + strconv.FormatInt(i+2, 10)
 	case int64:
 		if v < math.MaxInt64-i {
 			return v + i + 1

@@ -7,12 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Mutations are all interesting single changes of an object, in the order of the schema. The object is a manifest, as
-// a person would write it; what the API server adds to it may be there but is not changed. Changes that break the
-// schema in a way in which the object does not break it itself are left out. Values are as JSON has them, like those of
+// Mutations returns all interesting changes of a single property of an object, in the order of the schema. The object
+// is a manifest as a person would write it. Fields that the API server adds may be present and are not changed. A
+// change is omitted if it violates the schema in a way that the object itself does not. Values are JSON values, as in
 // Normal.
 //
-// It is an error if the object is of another kind, or is no JSON.
+// It is an error if the object is of another kind, or cannot be converted to JSON.
 func (s *Schema) Mutations(obj *unstructured.Unstructured) ([]Change, error) {
 	m, err := s.mutator(obj)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Schema) Mutations(obj *unstructured.Unstructured) ([]Change, error) {
 	return all, nil
 }
 
-// MutationsOf are those of Mutations that are about one property, and none if the schema does not have it.
+// MutationsOf returns the Mutations of one property, and none if the schema does not have it.
 func (s *Schema) MutationsOf(obj *unstructured.Unstructured, property string) ([]Change, error) {
 	m, err := s.mutator(obj)
 	if err != nil {
@@ -38,8 +38,8 @@ func (s *Schema) MutationsOf(obj *unstructured.Unstructured, property string) ([
 	return m.changes(n), nil
 }
 
-// Missing says how many of a property's ancestors have to appear in obj for the property to be there at one more
-// place: 0 if there is such a place already.
+// Missing returns the number of the property's ancestors that have to be created in obj so that the property exists at
+// one more place. It is 0 if there is such a place already.
 func (s *Schema) Missing(obj *unstructured.Unstructured, property string) int {
 	n, ok := s.index[property]
 	if !ok {
@@ -56,7 +56,7 @@ func (s *Schema) Missing(obj *unstructured.Unstructured, property string) int {
 type mutator struct {
 	schema  *Schema
 	content map[string]any
-	broken  map[string]bool // what the object breaks itself
+	broken  map[string]bool // violations of the object itself
 }
 
 func (s *Schema) mutator(obj *unstructured.Unstructured) (*mutator, error) {
@@ -71,13 +71,13 @@ func (s *Schema) mutator(obj *unstructured.Unstructured) (*mutator, error) {
 	return m, nil
 }
 
-// changes are those of one property, at all of its sites.
+// changes returns the changes of one property at all of its sites.
 func (m *mutator) changes(n *node) []Change {
 	var all []Change
 	for _, at := range m.schema.sitesOf(n, m.content) {
 		changes := m.changesAt(at)
-		if len(changes) == 0 && at.instead != nil {
-			changes = m.changesAt(*at.instead)
+		if len(changes) == 0 && at.fallback != nil {
+			changes = m.changesAt(*at.fallback)
 		}
 		all = append(all, changes...)
 	}
@@ -102,7 +102,7 @@ func (m *mutator) changesAt(at site) []Change {
 	return all
 }
 
-// change makes a change of a variant. It is false if it changes nothing, or breaks the schema.
+// change builds the change for a variant. It returns false if nothing would change, or the schema would be violated.
 func (m *mutator) change(at site, v variant) (Change, bool) {
 	change := Change{
 		Path: at.at, To: v.value, Kind: v.kind, Semantic: v.semantic,
@@ -128,16 +128,18 @@ func (m *mutator) change(at site, v variant) (Change, bool) {
 	return change, true
 }
 
-// narrowed is the change at the one item or entry that it appends, removes or alters, if it is only one.
+// narrowed reduces the change to the item or entry that it appends, removes or alters, if there is only one.
 func (c Change) narrowed(from any) Change {
 	c.From = from
 	if differences := diff(nil, c.Path, c.From, c.To); len(differences) == 1 {
-		c.Path, c.From, c.To = differences[0].Path, differences[0].From, differences[0].To
+		c.Path = differences[0].Path
+		c.From = differences[0].From
+		c.To = differences[0].To
 	}
 	return c
 }
 
-// Normal returns a copy of obj as JSON would have it, with the kind of the schema if it has none.
+// Normal returns a copy of obj as decoded JSON. An object without a kind gets the kind of the schema.
 func (s *Schema) Normal(obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	normal, err := jsonOf(obj)
 	if err != nil {

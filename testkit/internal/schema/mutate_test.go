@@ -12,7 +12,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/schema"
 )
 
-// What is proposed for single properties of the sample.
+// TestMutationsOf checks the proposals for single properties of the sample.
 func TestMutationsOf(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -20,16 +20,16 @@ func TestMutationsOf(t *testing.T) {
 		want   []string
 	}{
 		"spec.engine": {"the other member; it is required", []string{`spec.engine: "postgres" -> "mysql"`}},
-		"spec.paused": {"both values of what is not there", []string{"spec.paused: unset -> true", "spec.paused: unset -> false"}},
-		"spec.logLevel": {"the default is a value like others, when it is written down", []string{
+		"spec.paused": {"both values of an absent boolean", []string{"spec.paused: unset -> true", "spec.paused: unset -> false"}},
+		"spec.logLevel": {"the default is a value like others if it is explicit", []string{
 			`spec.logLevel: unset -> "info"`, `spec.logLevel: unset -> "debug"`, `spec.logLevel: unset -> "error"`,
 		}},
-		"spec.members": {"up, down, few and none, the bounds, and what the server makes of nothing", []string{
+		"spec.members": {"more, fewer, none, the bounds, and the server's default", []string{
 			"spec.members: 3 -> 1", "spec.members: 3 -> 4", "spec.members: 3 -> 2",
 			"spec.members: 3 -> 0", "spec.members: 3 -> 9", "spec.members: 3 -> unset",
 		}},
 		"spec.backup.enabled": {"toggled", []string{"spec.backup.enabled: true -> false"}},
-		"spec.backup.keep": {"bounds and their neighbours, zero is too little", []string{
+		"spec.backup.keep": {"bounds and their neighbors, zero is too small", []string{
 			"spec.backup.keep: unset -> 7", "spec.backup.keep: unset -> 1", "spec.backup.keep: unset -> 365",
 		}},
 		"spec.storage.size": {"the same in another notation, more and less", []string{
@@ -53,7 +53,7 @@ func TestMutationsOf(t *testing.T) {
 		"spec.priority": {"numbers between the bounds", []string{
 			"spec.priority: unset -> 1", "spec.priority: unset -> 0.5", "spec.priority: unset -> 0",
 		}},
-		"spec.note": {"null is a value where the schema says so", []string{
+		"spec.note": {"null is a value if the schema allows it", []string{
 			`spec.note: unset -> "testkit"`, `spec.note: unset -> "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"`,
 			`spec.note: unset -> ""`, `spec.note: unset -> "é \"q\" 's' {{ .x }} $(y) # z: -"`, "spec.note: unset -> null",
 		}},
@@ -66,13 +66,13 @@ func TestMutationsOf(t *testing.T) {
 			`spec.maxUnavailable: unset -> "100%"`, `spec.maxUnavailable: unset -> "0%"`, `spec.maxUnavailable: unset -> "testkit"`,
 			"spec.maxUnavailable: unset -> 2147483647", "spec.maxUnavailable: unset -> -1",
 		}},
-		"spec.parameters": {"keys come and go", []string{
+		"spec.parameters": {"keys are added and removed", []string{
 			"spec.parameters: {\"max_connections\":\"100\",\"shared_buffers\":\"128MB\"} -> {}",
 			`spec.parameters.testkit: unset -> "testkit"`,
 			`spec.parameters.max_connections: "100" -> unset`, `spec.parameters.shared_buffers: "128MB" -> unset`,
 			"spec.parameters: {\"max_connections\":\"100\",\"shared_buffers\":\"128MB\"} -> unset",
 		}},
-		"spec.allowedNetworks": {"a set has nothing twice", []string{
+		"spec.allowedNetworks": {"a set has no duplicates", []string{
 			`spec.allowedNetworks[2]: unset -> "10.1.2.3/8"`,
 			`spec.allowedNetworks[1]: "192.0.2.0/24" -> unset`,
 			`spec.allowedNetworks: ["10.0.0.0/8","192.0.2.0/24"] -> ["192.0.2.0/24"]`,
@@ -80,7 +80,7 @@ func TestMutationsOf(t *testing.T) {
 			`spec.allowedNetworks: ["10.0.0.0/8","192.0.2.0/24"] -> []`,
 			`spec.allowedNetworks: ["10.0.0.0/8","192.0.2.0/24"] -> unset`,
 		}},
-		"spec.arguments": {"other lists may", []string{
+		"spec.arguments": {"other lists may have duplicates", []string{
 			`spec.arguments[3]: unset -> "testkit"`, `spec.arguments[3]: unset -> "-v"`, `spec.arguments[2]: "-v" -> unset`,
 			`spec.arguments: ["-c","log_statement=all","-v"] -> ["log_statement=all","-v"]`,
 			`spec.arguments: ["-c","log_statement=all","-v"] -> ["-v"]`,
@@ -89,16 +89,16 @@ func TestMutationsOf(t *testing.T) {
 			`spec.arguments: ["-c","log_statement=all","-v"] -> unset`,
 		}},
 		"spec.source": {"alternatives that exclude each other", []string{
-			`spec.source.snapshot.name: "monday" -> "testkit"`, // the least that the schema wants
+			`spec.source.snapshot.name: "monday" -> "testkit"`, // the least that the schema requires
 			`spec.source: {"snapshot":{"name":"monday"}} -> {"clone":{}}`,
 			`spec.source: {"snapshot":{"name":"monday"}} -> unset`,
 		}},
-		"spec.exposure": {"as above, although only a CEL rule says so", []string{
+		"spec.exposure": {"as above, although only a CEL rule requires it", []string{
 			`spec.exposure.nodePort: {"port":30001} -> unset`,
 			`spec.exposure: {"nodePort":{"port":30001}} -> {"loadBalancer":{}}`,
 			`spec.exposure: {"nodePort":{"port":30001}} -> unset`,
 		}},
-		"spec.exposure.loadBalancer.class": {"what lacks its parent brings it along", []string{
+		"spec.exposure.loadBalancer.class": {"a missing parent is created with it", []string{
 			`spec.exposure.loadBalancer.class: unset -> "testkit" (with spec.exposure.loadBalancer)`,
 			`spec.exposure.loadBalancer.class: unset -> "" (with spec.exposure.loadBalancer)`,
 			`spec.exposure.loadBalancer.class: unset -> "` + strings.Repeat("a", 71) + `... (300 characters)` +
@@ -109,7 +109,7 @@ func TestMutationsOf(t *testing.T) {
 			`spec.sidecar: unset -> {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"testkit"}}`,
 			`spec.sidecar: unset -> {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"testkit"},"tes... (88 bytes of JSON)`,
 		}},
-		"spec.extra": {"anything goes", []string{"spec.extra: unset -> {}", `spec.extra: unset -> {"testkit":"testkit"}`}},
+		"spec.extra": {"any value is valid", []string{"spec.extra: unset -> {}", `spec.extra: unset -> {"testkit":"testkit"}`}},
 		"metadata.labels": {"one more, and none", []string{
 			`metadata.labels[testkit.example.com/label]: unset -> "testkit"`,
 			`metadata.labels: {"app.kubernetes.io/part-of":"shop"} -> unset`,
@@ -138,8 +138,8 @@ func TestMutationsOf(t *testing.T) {
 	}
 }
 
-// Every change is what it says it is: the two objects differ at its path, and nowhere else.
-func TestMutationDiffersWhereItSays(t *testing.T) {
+// TestMutationDiffersOnlyAtItsPath checks that a change alters its path and nothing else.
+func TestMutationDiffersOnlyAtItsPath(t *testing.T) {
 	t.Parallel()
 	for name, tc := range subjects(t) {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestMutationDiffersWhereItSays(t *testing.T) {
 			}
 			ids := map[string]bool{}
 			for _, c := range changes {
-				exact(t, tc.object, c)
+				checkChange(t, tc.object, c)
 				if ids[c.ID] {
 					t.Errorf("two changes are called %s", c.ID)
 				}
@@ -164,7 +164,7 @@ func TestMutationDiffersWhereItSays(t *testing.T) {
 	}
 }
 
-func exact(t *testing.T, parent *unstructured.Unstructured, c schema.Change) {
+func checkChange(t *testing.T, parent *unstructured.Unstructured, c schema.Change) {
 	t.Helper()
 	changed, ok := c.Apply(parent)
 	switch {
@@ -184,7 +184,7 @@ func exact(t *testing.T, parent *unstructured.Unstructured, c schema.Change) {
 	}
 }
 
-// What is proposed is within the schema, and stays so over a long walk.
+// TestMutationsAreWithinTheSchema checks that proposals fit the schema, also after a long random walk.
 func TestMutationsAreWithinTheSchema(t *testing.T) {
 	t.Parallel()
 	for name, tc := range subjects(t) {
@@ -206,7 +206,7 @@ func TestMutationsAreWithinTheSchema(t *testing.T) {
 	}
 }
 
-func TestMutationsAreTheSameEachTime(t *testing.T) {
+func TestMutationsAreDeterministic(t *testing.T) {
 	t.Parallel()
 	list := func() string {
 		var b strings.Builder
@@ -223,11 +223,11 @@ func TestMutationsAreTheSameEachTime(t *testing.T) {
 	}
 }
 
-// Every property that can be changed at all is.
+// TestMutationsReachEveryProperty checks that every property that can be changed is changed.
 func TestMutationsReachEveryProperty(t *testing.T) {
 	t.Parallel()
 	never := map[string][]string{
-		// Nothing fits, or nothing that anybody would send.
+		// No value fits, or none that a user would send.
 		"oddities": {"spec.tooMany", "spec.tooMany[*]", "spec.tooLong", "spec.impossible"},
 	}
 	for name, tc := range subjects(t) {
@@ -246,7 +246,7 @@ func TestMutationsReachEveryProperty(t *testing.T) {
 	}
 }
 
-// An object that the server has stored differs from the manifest in fields that nobody asked for.
+// TestMutationsOfAStoredObject checks an object with the fields that the API server adds to a manifest.
 func TestMutationsOfAStoredObject(t *testing.T) {
 	t.Parallel()
 	stored := sample(t)
@@ -257,19 +257,20 @@ func TestMutationsOfAStoredObject(t *testing.T) {
 	for _, c := range mutations(t, database(t), stored) {
 		meta := c.Path[0].Name == "metadata" && c.Path[1].Name != "labels" && c.Path[1].Name != "annotations"
 		if meta || c.Path[0].Name == "status" {
-			t.Errorf("%v is not for a person to change", c)
+			t.Errorf("users do not change %v", c)
 		}
 	}
 }
 
-// A webhook may fill in what the sample lacks. That must not stop everything else.
+// TestMutationsOfAnIncompleteSample checks a sample without a required field, because a webhook may fill it in. The
+// other properties are still changed.
 func TestMutationsOfAnIncompleteSample(t *testing.T) {
 	t.Parallel()
 	incomplete := sample(t)
 	unstructured.RemoveNestedField(incomplete.Object, "spec", "version")
 	changes, err := database(t).MutationsOf(incomplete, "spec.members")
 	if err != nil || len(changes) == 0 {
-		t.Errorf("nothing is proposed: %v", err)
+		t.Errorf("no change is proposed: %v", err)
 	}
 }
 

@@ -11,26 +11,26 @@ import (
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 )
 
-// A node is one place in the schema, whether or not an object has it.
+// A node is one place in the schema, present in an object or not.
 type node struct {
 	*structural.Structural
 
-	// Validations of this place that its ancestors hold in their allOf, oneOf and anyOf.
+	// nested holds the validations of this place from the allOf, oneOf and anyOf of its ancestors.
 	nested []*structural.NestedValueValidation
 	limits limits
-	known  *known // nil for what is not recognized
+	known  *recognition // nil if nothing is recognized
 
-	name     string // of the property; that of the list or map, in an item or entry
+	name     string // of the property; in an item or entry, of the list or map
 	property string // as in Change.Property
 	steps    Path   // from the root; see anyElement
 	fields   map[string]*node
-	element  *node // a list's items or a map's entries, nil for what has neither
+	element  *node // a list's items or a map's entries, else nil
 }
 
 // anyElement is the step to an item of a list or to an entry of a map.
 var anyElement = Element{item: true}
 
-// Types of values, as schemas call them.
+// Types of values, in the terms of the schema.
 const (
 	object  = "object"
 	array   = "array"
@@ -38,12 +38,12 @@ const (
 	integer = "integer"
 	number  = "number"
 	boolean = "boolean"
-	// These two have none.
+	// These two have no type.
 	intOrString = "int-or-string"
 	anything    = "any"
 )
 
-// kind is the node's type.
+// kind returns the node's type.
 func (n *node) kind() string {
 	switch {
 	case n.XIntOrString:
@@ -55,7 +55,7 @@ func (n *node) kind() string {
 	}
 }
 
-// build makes the nodes below a place in the schema, and its own.
+// build creates the node of a place in the schema and the nodes below it.
 func build(s *structural.Structural, name string, steps Path, nested []*structural.NestedValueValidation) *node {
 	n := &node{Structural: s, name: name, steps: steps, property: propertyName(steps), nested: nested}
 	n.limits = n.limitsFor("")
@@ -96,7 +96,7 @@ func (n *node) buildElement() *node {
 	return build(s, n.name, n.steps.Then(anyElement), nested)
 }
 
-// names are those of the properties, sorted.
+// names returns the names of the properties, sorted.
 func (n *node) names() []string { return slices.Sorted(maps.Keys(n.fields)) }
 
 func propertyName(steps Path) string {
@@ -105,7 +105,7 @@ func propertyName(steps Path) string {
 		switch {
 		case step == anyElement:
 			b.WriteString("[*]")
-		case !plain.MatchString(step.Name):
+		case !plainName.MatchString(step.Name):
 			b.WriteString("[" + step.Name + "]")
 		case b.Len() == 0:
 			b.WriteString(step.Name)
@@ -116,8 +116,8 @@ func propertyName(steps Path) string {
 	return b.String()
 }
 
-// rules are all validations of the node, flattened: its own, those in allOf, and of each oneOf and anyOf the
-// alternative that asks for want, or else the first.
+// rules returns all validations of the node, flattened: its own, those in allOf, and one alternative of each oneOf and
+// anyOf. It is the alternative that requires want, or else the first.
 func (n *node) rules(want string) []*structural.NestedValueValidation {
 	var all []*structural.NestedValueValidation
 	if n.ValueValidation != nil {
@@ -148,7 +148,7 @@ func flatten(
 	return all
 }
 
-// limits are all bounds on a value at once.
+// limits combines all bounds on a value.
 type limits struct {
 	format             string
 	patterns           []*regexp.Regexp
@@ -161,7 +161,7 @@ type limits struct {
 	required           []string
 }
 
-// Beyond these nothing is generated, whatever the schema allows.
+// Generated values never exceed these limits, even if the schema allows more.
 const (
 	longestString = 8192
 	longestList   = 8
@@ -230,7 +230,7 @@ func smaller(a int64, b *int64) int64 {
 	return min(a, *b)
 }
 
-// unique says that a list must not hold the same value twice.
+// unique reports whether the list must not contain equal items.
 func (n *node) unique() bool {
 	if n.XListType != nil && *n.XListType == "set" {
 		return true
@@ -238,7 +238,7 @@ func (n *node) unique() bool {
 	return slices.ContainsFunc(n.rules(""), func(v *structural.NestedValueValidation) bool { return v.UniqueItems })
 }
 
-// keys are the properties that tell the items of a list apart, if the list is a map.
+// keys returns the properties that identify the items of a list, if the list is a map.
 func (n *node) keys() []string {
 	if n.XListType != nil && *n.XListType == "map" {
 		return n.XListMapKeys
@@ -246,7 +246,7 @@ func (n *node) keys() []string {
 	return nil
 }
 
-// open says that the object may hold what the schema does not name.
+// open reports whether the object may hold properties that the schema does not name.
 func (n *node) open() bool {
 	return n.XPreserveUnknownFields || n.AdditionalProperties != nil && n.AdditionalProperties.Structural == nil &&
 		n.AdditionalProperties.Bool

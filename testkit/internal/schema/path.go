@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// An Element is one step of a Path: a property or a map's key, or a place in a list.
+// An Element is one step of a Path: a property, a map's key, or a list index.
 type Element struct {
-	// Name is the property or the key. It is empty for a place in a list.
+	// Name is the property or the key. It is empty for a list index.
 	Name string
-	// Index is the place in the list, from 0. It means nothing when there is a Name.
+	// Index is the list index, from 0. It has no meaning if Name is set.
 	Index int
 	item  bool
 }
 
-// Field is the step to a property or to a map's key.
+// Field returns the step to a property or to a map's key.
 func Field(name string) Element { return Element{Name: name} }
 
-// Item is the step to a place in a list.
+// Item returns the step to a list index.
 func Item(index int) Element { return Element{Index: index, item: true} }
 
-// A Path leads from the root of an object to a value in it. It must not be changed.
+// A Path leads from the root of an object to a value in it. It must not be modified.
 type Path []Element
 
-// At is the path with the given steps: strings are fields, ints are items. Other types panic.
+// At returns the path with the given steps. Strings are fields, ints are items. Other types panic.
 func At(steps ...any) Path {
 	p := make(Path, len(steps))
 	for i, step := range steps {
@@ -43,25 +43,25 @@ func At(steps ...any) Path {
 	return p
 }
 
-// Absent is the value of a property that is not there. It is not null.
+// Absent is the value of a missing property. It is not null.
 var Absent any = absent{}
 
 type absent struct{}
 
-// String makes a value's absence readable in failures of tests.
+// String makes Absent readable in test failures.
 func (absent) String() string { return "unset" }
 
-// plain are the names that need no brackets.
-var plain = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+// plainName matches the names that need no brackets.
+var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// String reads like the API server's paths: spec.ports[0].name, metadata.labels[example.com/a].
+// String formats the path like the API server: spec.ports[0].name, metadata.labels[example.com/a].
 func (p Path) String() string {
 	var b strings.Builder
 	for _, e := range p {
 		switch {
 		case e.item:
 			b.WriteString("[" + strconv.Itoa(e.Index) + "]")
-		case !plain.MatchString(e.Name):
+		case !plainName.MatchString(e.Name):
 			b.WriteString("[" + e.Name + "]")
 		case b.Len() == 0:
 			b.WriteString(e.Name)
@@ -72,10 +72,10 @@ func (p Path) String() string {
 	return b.String()
 }
 
-// Then is the path one step further. It shares nothing with p.
+// Then returns the path with one more step. It shares no memory with p.
 func (p Path) Then(e Element) Path { return append(slices.Clip(p), e) }
 
-// Get returns the value that p leads to in content, or Absent.
+// Get returns the value at p in content, or Absent.
 func (p Path) Get(content any) any {
 	for _, e := range p {
 		switch c := content.(type) {
@@ -97,9 +97,9 @@ func (p Path) Get(content any) any {
 	return content
 }
 
-// Set returns content with another value where p leads to. Absent removes what is there; the place behind the last
-// item of a list appends. Only what lies on the path is copied, so that content is not changed but shared. It is false,
-// and content is returned, if p leads nowhere in content.
+// Set returns content with another value at p. Absent removes the value. The index after the last item of a list
+// appends. Only the values on the path are copied: content is not modified, and the result shares the rest with it. Set
+// returns content and false if content has no such place.
 func (p Path) Set(content, value any) (any, bool) {
 	if len(p) == 0 {
 		return value, true

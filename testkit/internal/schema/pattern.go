@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// samples are strings that match the patterns.
+// samples returns strings that are likely to match the patterns.
 func (l *limits) samples() []variant {
 	re, err := syntax.Parse(l.patterns[0].String(), syntax.Perl)
 	if err != nil {
@@ -24,7 +24,7 @@ func (l *limits) samples() []variant {
 	all = append(all, variant{kind: "pattern:longer", value: sample(re, 0, shortest+some)})
 	longest := l.maxLength
 	if longest == longestString {
-		longest = long
+		longest = longLength
 	}
 	if len(l.patterns) > 1 {
 		all = append(all, variant{kind: "pattern:all", value: l.joined(shortest)})
@@ -32,7 +32,7 @@ func (l *limits) samples() []variant {
 	return append(all, variant{kind: "longest", value: sample(re, 0, int(longest))}, variant{kind: "empty", value: ""})
 }
 
-// joined is a string with a part for each pattern. It suits those that say how a string begins or ends.
+// joined concatenates one part for each pattern. That suits patterns that restrict the beginning or the end.
 func (l *limits) joined(shortest int) string {
 	var parts []string
 	for _, pattern := range l.patterns {
@@ -44,9 +44,9 @@ func (l *limits) joined(shortest int) string {
 	return strings.Join(slices.Insert(parts, 1, strings.Repeat("a", missing)), "")
 }
 
-// sample writes a string for an expression, of the given length if its repetitions can be stretched to it. Different
-// picks choose different alternatives and characters. Whether it matches is left to be seen: the expression may want
-// word boundaries.
+// sample writes a string for an expression, of the given length if its repetitions can be extended to it. Another pick
+// chooses other alternatives and characters. The caller has to check the match: the expression may require word
+// boundaries.
 func sample(re *syntax.Regexp, pick, length int) string {
 	short := &writer{pick: pick}
 	short.write(re)
@@ -59,7 +59,7 @@ func sample(re *syntax.Regexp, pick, length int) string {
 	return stretched.b.String()
 }
 
-// A writer writes a string that an expression matches.
+// A writer writes a string for an expression.
 type writer struct {
 	b     strings.Builder
 	pick  int
@@ -100,8 +100,8 @@ func (w *writer) write(re *syntax.Regexp) {
 	}
 }
 
-// repeat writes sub as often as it has to be there, and as often more as there is room for. The first of these may use
-// the room itself, as the middle of a name does that has to begin and end with a letter.
+// repeat writes sub as often as required, and then as often as spare characters allow. The first optional repetition
+// may use spare characters itself, like the middle of a name that has to begin and end with a letter.
 func (w *writer) repeat(sub *syntax.Regexp, least, most int) {
 	for range least {
 		w.write(sub)
@@ -122,7 +122,7 @@ func (w *writer) repeat(sub *syntax.Regexp, least, most int) {
 	w.b.WriteString(strings.Repeat(one.b.String(), more))
 }
 
-// member picks a character of a class, of which re holds the ranges.
+// member picks a character of a class, given the class's ranges.
 func (w *writer) member(ranges []rune) rune {
 	const preferred = "aZ0bY1cX2-._/ "
 	var members []rune

@@ -10,20 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Of the metadata a person writes these, in this order.
-var written = []string{"name", "generateName", "namespace", "labels", "annotations"}
+// metadataFields lists the metadata that a user writes, in the order of a manifest.
+var metadataFields = []string{"name", "generateName", "namespace", "labels", "annotations"}
 
-// What kubectl adds to the annotations of an object that it applies.
+// lastApplied is the annotation that kubectl adds to an object that it applies.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Manifest returns a copy of obj without what a person does not write: the status, and of the metadata all but the
-// name, the namespace, labels and annotations.
+// Manifest returns a copy of obj reduced to what users write. The status is removed, and all metadata except the name,
+// the namespace, labels and annotations.
 func Manifest(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	content := maps.Clone(obj.Object)
 	delete(content, "status")
 	if all, ok := content["metadata"].(map[string]any); ok {
 		metadata := map[string]any{}
-		for _, name := range written {
+		for _, name := range metadataFields {
 			if value, ok := all[name]; ok && !emptyMap(value) {
 				metadata[name] = value
 			}
@@ -46,8 +46,8 @@ func emptyMap(value any) bool {
 	return value == nil || ok && len(m) == 0
 }
 
-// Render prints the Manifest of an object as canonical YAML: apiVersion, kind, metadata and then the rest by name.
-// Equal manifests give equal bytes. It is an error if the object is no JSON.
+// Render encodes the Manifest of an object as canonical YAML: apiVersion, kind, metadata and then the rest by name.
+// Equal manifests give equal bytes. It is an error if the object cannot be converted to JSON.
 func Render(obj *unstructured.Unstructured) ([]byte, error) {
 	normal, err := jsonOf(obj)
 	if err != nil {
@@ -56,7 +56,7 @@ func Render(obj *unstructured.Unstructured) ([]byte, error) {
 	content := Manifest(normal).Object
 	names := append([]string{"apiVersion", "kind", "metadata"}, slices.Sorted(maps.Keys(content))...)
 	if metadata, ok := content["metadata"].(map[string]any); ok && len(metadata) > 0 {
-		if content["metadata"], err = ordered(metadata, written); err != nil {
+		if content["metadata"], err = ordered(metadata, metadataFields); err != nil {
 			return nil, err
 		}
 	}
@@ -66,7 +66,7 @@ func Render(obj *unstructured.Unstructured) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	encoder := yaml.NewEncoder(&b)
-	encoder.SetIndent(2) //nolint:mnd // as kubectl prints it
+	encoder.SetIndent(2) // as kubectl prints it
 	encoder.CompactSeqIndent()
 	if err := encoder.Encode(document); err != nil {
 		return nil, fmt.Errorf("printing %s %s: %w", obj.GetKind(), obj.GetName(), err)
@@ -74,7 +74,7 @@ func Render(obj *unstructured.Unstructured) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// ordered is a map as YAML, with its keys in the given order, each once.
+// ordered encodes a map as YAML, with its keys in the given order, each once.
 func ordered(content map[string]any, names []string) (*yaml.Node, error) {
 	node := &yaml.Node{Kind: yaml.MappingNode}
 	seen := map[string]bool{}

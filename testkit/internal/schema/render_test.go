@@ -58,18 +58,18 @@ spec:
 	}
 }
 
-func TestRenderWhatIsNoJSON(t *testing.T) {
+func TestRenderRejectsNonJSON(t *testing.T) {
 	t.Parallel()
 	if _, err := schema.Render(&unstructured.Unstructured{Object: map[string]any{"spec": func() {}}}); err == nil {
-		t.Error("a function was printed")
+		t.Error("a function was encoded")
 	}
 	got, err := schema.Render(&unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"a": 1}}})
 	if err != nil || string(got) != "spec:\n  a: 1\n" {
-		t.Errorf("an int of Go was not printed: %s %v", got, err)
+		t.Errorf("a Go int was not encoded: %s %v", got, err)
 	}
 }
 
-// Whatever is generated can be printed, and read again as it was.
+// TestRenderIsReadable checks that each generated object is equal after printing and reading it.
 func TestRenderIsReadable(t *testing.T) {
 	t.Parallel()
 	for name, tc := range subjects(t) {

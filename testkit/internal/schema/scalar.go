@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A variant is one value that a property could have.
+// A variant is one possible value of a property.
 type variant struct {
 	kind     string // unique among the variants of a property
 	value    any    // or Absent
 	semantic bool
 }
 
-// scalars are the values that a property which is no object or list could have instead of the current one, the most
-// ordinary first.
+// scalars returns the values, other than the current one, that a property may have if it is neither an object nor a
+// list. The most ordinary is first.
 func (n *node) scalars(current any) []variant {
 	var all []variant
 	if n.Default.Object != nil {
@@ -40,7 +40,7 @@ func (n *node) scalars(current any) []variant {
 	return n.fitting(append(all, n.generic(current)...))
 }
 
-// fitting are those of the variants that the node allows.
+// fitting returns the variants that the node allows.
 func (n *node) fitting(all []variant) []variant {
 	var fitting []variant // not in place: all may be a table
 	for _, v := range all {
@@ -68,8 +68,8 @@ func (n *node) generic(current any) []variant {
 	}
 }
 
-// large is the largest number that every integer of the Kubernetes API can hold.
-const large = math.MaxInt32
+// largeInteger is the largest number that every integer type of the Kubernetes API can hold.
+const largeInteger = math.MaxInt32
 
 func (n *node) integers(current any) []variant {
 	l := n.limits
@@ -85,7 +85,7 @@ func (n *node) integers(current any) []variant {
 	}
 	all = append(all,
 		variant{kind: "zero", value: int64(0)}, variant{kind: "negative", value: int64(-1)},
-		variant{kind: "large", value: int64(large)})
+		variant{kind: "large", value: int64(largeInteger)})
 	if l.multipleOf >= 1 {
 		all = append(all, variant{kind: "multiple", value: integral(l.multipleOf)},
 			variant{kind: "next-multiple", value: integral(math.Ceil(max(l.minimum, 0)/l.multipleOf+1) * l.multipleOf)})
@@ -93,7 +93,8 @@ func (n *node) integers(current any) []variant {
 	return all
 }
 
-// integral turns a bound into a number as JSON decodes it. Bounds beyond an int64 become the largest that there is.
+// integral converts a bound to a number as JSON decodes it. Bounds beyond an int64 become its largest or smallest
+// value.
 func integral(f float64) any {
 	switch {
 	case f >= math.MaxInt64:
@@ -114,7 +115,7 @@ func (n *node) numbers(current any) []variant {
 		{kind: "half", value: 0.5},
 		{kind: "zero", value: int64(0)},
 		{kind: "negative", value: -1.5},
-		{kind: "large", value: int64(large)},
+		{kind: "large", value: int64(largeInteger)},
 	}
 	if !math.IsInf(l.minimum, -1) {
 		all = append(all, variant{kind: "minimum", value: integral(l.minimum)})
@@ -123,13 +124,13 @@ func (n *node) numbers(current any) []variant {
 		all = append(all, variant{kind: "maximum", value: integral(l.maximum)})
 	}
 	if !math.IsInf(l.minimum, -1) && !math.IsInf(l.maximum, 1) {
-		all = append(all, variant{kind: "middle", value: integral(l.minimum/2 + l.maximum/2)}) //nolint:mnd // the middle
+		all = append(all, variant{kind: "middle", value: integral(l.minimum/2 + l.maximum/2)})
 	}
 	switch now := current.(type) {
 	case int64:
 		all = append(all, variant{kind: "more", value: float64(now) + 0.5})
 	case float64:
-		all = append(all, variant{kind: "double", value: integral(now * 2)}) //nolint:mnd // twice is twice
+		all = append(all, variant{kind: "double", value: integral(now * 2)})
 	}
 	if l.multipleOf > 0 {
 		all = append(all, variant{kind: "multiple", value: integral(l.multipleOf)})
@@ -149,7 +150,7 @@ func (n *node) intsOrStrings(current any) []variant {
 		{kind: "all", value: "100%"},
 		{kind: "none", value: "0%"},
 		{kind: "text", value: newKey},
-		{kind: "large", value: int64(large)},
+		{kind: "large", value: int64(largeInteger)},
 		{kind: "negative", value: int64(-1)},
 	}
 	switch now := current.(type) {
@@ -163,7 +164,7 @@ func (n *node) intsOrStrings(current any) []variant {
 	return all
 }
 
-// fits says that a scalar is within what the node itself says of it.
+// fits reports whether a scalar is within the limits of the node itself.
 func (n *node) fits(value any) bool {
 	l := n.limits
 	if len(l.enum) > 0 {
@@ -191,7 +192,7 @@ func (n *node) holdsType(types ...string) bool {
 
 func (l *limits) holds(v float64) bool {
 	return v >= l.minimum && v <= l.maximum &&
-		(l.multipleOf == 0 || math.Mod(v, l.multipleOf) == 0) //nolint:mnd // no remainder
+		(l.multipleOf == 0 || math.Mod(v, l.multipleOf) == 0)
 }
 
 func (l *limits) holdsText(s string) bool {
@@ -200,8 +201,8 @@ func (l *limits) holdsText(s string) bool {
 		!slices.ContainsFunc(l.patterns, func(re *regexp.Regexp) bool { return !re.MatchString(s) })
 }
 
-// long is more than a label's value, a name of a Service or a name of any object may have.
-const long = 300
+// longLength exceeds the limits of a label's value, of a Service's name and of any object's name.
+const longLength = 300
 
 func (n *node) strings(current any) []variant {
 	l := n.limits
@@ -226,6 +227,6 @@ func (n *node) strings(current any) []variant {
 	}
 	return append(all,
 		variant{kind: "empty", value: ""},
-		variant{kind: "long", value: strings.Repeat("a", long)},
+		variant{kind: "long", value: strings.Repeat("a", longLength)},
 		variant{kind: "special", value: `é "q" 's' {{ .x }} $(y) # z: -`})
 }

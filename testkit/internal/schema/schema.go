@@ -17,11 +17,11 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
 )
 
-// A Schema is one version of a custom resource. It does not change and may be used concurrently.
+// A Schema is one version of a custom resource. It is immutable and safe for concurrent use.
 type Schema struct {
-	// Kind is what the objects are called.
+	// Kind is the kind of the objects.
 	Kind schema.GroupVersionKind
-	// Namespaced says that the objects live in namespaces.
+	// Namespaced reports whether the objects are namespaced.
 	Namespaced bool
 
 	root       *node
@@ -30,7 +30,7 @@ type Schema struct {
 	index      map[string]*node
 }
 
-// Parse reads a CustomResourceDefinition from YAML or JSON; see New. Other objects beside it are ignored.
+// Parse reads a CustomResourceDefinition from YAML or JSON; see New. Other objects in the data are ignored.
 func Parse(data []byte, version string) (*Schema, error) {
 	objects, err := manifest.Decode(data)
 	if err != nil {
@@ -58,7 +58,7 @@ func Parse(data []byte, version string) (*Schema, error) {
 	return New(&crd, version)
 }
 
-// New takes the named version of a CustomResourceDefinition, or the stored one if version is empty.
+// New returns the schema of a version of a CustomResourceDefinition. An empty version is the storage version.
 func New(crd *apiextensionsv1.CustomResourceDefinition, version string) (*Schema, error) {
 	v, err := find(crd, version)
 	if err != nil {
@@ -100,24 +100,24 @@ func (s *Schema) read(v *apiextensionsv1.CustomResourceDefinitionVersion) error 
 	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(
 		v.Schema.OpenAPIV3Schema, &props, nil)
 	if err != nil {
-		return err //nolint:wrapcheck // the caller says what was read
+		return err
 	}
 	root, err := structural.NewStructural(&props)
 	if err != nil {
-		return err //nolint:wrapcheck // the caller says what was read
+		return err
 	}
 	if errs := structural.ValidateStructural(nil, root); len(errs) > 0 {
 		return fmt.Errorf("the schema is not structural: %w", errs.ToAggregate())
 	}
 	if s.validator, _, err = validation.NewSchemaValidator(&props); err != nil {
-		return err //nolint:wrapcheck // the caller says what was read
+		return err
 	}
 	s.root = build(root, "", nil, nil)
 	s.list(v.Subresources)
 	return nil
 }
 
-// list finds all properties of the schema.
+// list collects all properties of the schema.
 func (s *Schema) list(sub *apiextensionsv1.CustomResourceSubresources) {
 	for _, name := range []string{"annotations", "labels"} {
 		s.add(metadata(name))
@@ -133,11 +133,11 @@ func (s *Schema) list(sub *apiextensionsv1.CustomResourceSubresources) {
 		return
 	}
 	if n, ok := s.index[strings.TrimPrefix(sub.Scale.SpecReplicasPath, ".")]; ok && n.kind() == integer {
-		n.known = knownCount
+		n.known = recognizedCount
 	}
 }
 
-// metadata makes the node of labels or annotations, about which the schema of a custom resource says nothing.
+// metadata returns the node of labels or annotations. The schema of a custom resource does not describe them.
 func metadata(name string) *node {
 	entries := &structural.Structural{Generic: structural.Generic{Type: text}}
 	s := &structural.Structural{
@@ -145,11 +145,12 @@ func metadata(name string) *node {
 		AdditionalProperties: &structural.StructuralOrBool{Structural: entries, Bool: true},
 	}
 	n := build(s, name, Path{Field("metadata"), Field(name)}, nil)
-	n.known, n.element = knownMetadata, nil
+	n.known = recognizedMetadata
+	n.element = nil
 	return n
 }
 
-// add lists a property and all below it.
+// add collects a property and everything below it.
 func (s *Schema) add(n *node) {
 	s.properties = append(s.properties, n)
 	s.index[n.property] = n
@@ -161,8 +162,8 @@ func (s *Schema) add(n *node) {
 	}
 }
 
-// Properties are the paths of all properties that Mutations changes, in the order of the schema. [*] stands for any
-// item of a list and for any entry of a map.
+// Properties returns the paths of all properties that Mutations changes, in the order of the schema. [*] is any item of
+// a list and any entry of a map.
 func (s *Schema) Properties() []string {
 	names := make([]string, len(s.properties))
 	for i, n := range s.properties {
@@ -171,11 +172,12 @@ func (s *Schema) Properties() []string {
 	return names
 }
 
-// Semantic says that a property has a meaning beyond its type: it is a part of the Kubernetes API, or looks like one.
+// Semantic reports whether a property has a meaning beyond its type: it is a part of the Kubernetes API, or resembles
+// one.
 func (s *Schema) Semantic(property string) bool {
 	n, ok := s.index[property]
 	return ok && n.known != nil
 }
 
-// Structural is the schema as the API server holds it. It must not be changed.
+// Structural returns the schema as the API server holds it. It must not be modified.
 func (s *Schema) Structural() *structural.Structural { return s.root.Structural }

@@ -28,7 +28,7 @@ func TestNew(t *testing.T) {
 	}
 	for _, p := range []string{"status", "status.members", "metadata", "apiVersion"} {
 		if slices.Contains(s.Properties(), p) {
-			t.Errorf("%s is among the properties, but it is not for people to change", p)
+			t.Errorf("%s is among the properties, but users do not change it", p)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func TestSemantic(t *testing.T) {
 	}
 }
 
-func TestScaleTellsReplicas(t *testing.T) {
+func TestScaleSubresourceMarksReplicas(t *testing.T) {
 	t.Parallel()
 	crd := strings.ReplaceAll(read(t, "testdata/crd/databases.yaml"), "members", "strength")
 	s, err := schema.Parse([]byte(crd), "")
@@ -57,22 +57,22 @@ func TestScaleTellsReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !s.Semantic("spec.strength") {
-		t.Error("the property that the scale subresource names is not taken for a number of replicas")
+		t.Error("the property named by the scale subresource is not recognized as a number of replicas")
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	t.Parallel()
 	crd := read(t, "testdata/crd/databases.yaml")
 	tests := map[string]struct {
 		reason, data, version, want string
 	}{
 		"no definition": {
-			reason: "a sample was given in its place",
+			reason: "the file has a sample instead",
 			data:   read(t, "testdata/database.yaml"), want: "there are 0 in the data [], give one",
 		},
 		"two definitions": {
-			reason: "nobody says which one is meant",
+			reason: "it is ambiguous",
 			data:   crd + "\n---\n" + read(t, "testdata/oddities.yaml"),
 			want:   "there are 2 in the data [databases.testkit.homeostat.dev oddities.testkit.homeostat.dev]",
 		},
@@ -87,18 +87,18 @@ func TestParseRefuses(t *testing.T) {
 			data:   crd, version: "v2", want: `it has no version "v2" but v1`,
 		},
 		"no schema": {
-			reason: "there is nothing to generate from",
+			reason: "changes cannot be generated without one",
 			data: "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\n" +
 				"spec: {versions: [{name: v1, storage: true}]}",
 			want: "it has no schema.openAPIV3Schema",
 		},
 		"not structural": {
-			reason: "the API server would refuse it",
+			reason: "the API server would reject it",
 			data:   strings.Replace(crd, "image: {type: string}", "image: {}", 1),
 			want:   "the schema is not structural",
 		},
 		"not supported": {
-			reason: "the API server would refuse it",
+			reason: "the API server would reject it",
 			data:   strings.Replace(crd, "image: {type: string}", "image: {$ref: a}", 1),
 			want:   "ref",
 		},
@@ -127,7 +127,7 @@ func TestObjectOfAnotherKind(t *testing.T) {
 	obj = sample(t)
 	obj.Object["spec"] = func() {}
 	if _, err := database(t).Mutations(obj); err == nil {
-		t.Error("a function was taken for JSON")
+		t.Error("a function was accepted as JSON")
 	}
 }
 
@@ -144,7 +144,7 @@ func TestViolations(t *testing.T) {
 			path:   schema.At("spec", "image"), value: "a",
 		},
 		"unknown property": {
-			reason: "it would be pruned, and refused with strict validation",
+			reason: "it would be pruned, and rejected by strict validation",
 			path:   schema.At("spec", "imaeg"), value: "a",
 			want: "spec.imaeg: Forbidden: the schema has no such property",
 		},

@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// sites is how many of a list's items, or of a map's entries, are changed one by one.
-const sites = 3
+// maxSites is the number of a list's items, or of a map's entries, that are changed one by one.
+const maxSites = 3
 
-// A site is one place in an object where a property is, or could be.
+// A site is one place in an object at which a property exists or could be created.
 type site struct {
 	node   *node
 	target Path // the place of the property
-	value  any  // what is there, or Absent
-	// Where the object changes: target, or the highest of its ancestors that is not there.
+	value  any  // the current value, or Absent
+	// at is the place at which the object changes: target, or the highest missing ancestor of it.
 	at Path
-	// What has to be at `at` for v to be at target. Nil stands for v itself.
+	// wrap returns the value for `at` that puts v at target. Nil returns v itself.
 	wrap func(v any) (any, bool)
-	// Where it could be if nothing fits here: the same place in a parent without its other properties, which may exclude
-	// this one. Nil if there is no such parent.
-	instead *site
+	// fallback is used if nothing fits here: the same place in a parent without its other properties, because they may
+	// exclude this one. It is nil if there is no such parent.
+	fallback *site
 }
 
-// missing is how many ancestors of the property the object lacks.
+// missing returns the number of ancestors of the property that the object lacks.
 func (s *site) missing() int { return len(s.target) - len(s.at) }
 
 // A walk collects the sites of one property.
@@ -31,10 +31,10 @@ type walk struct {
 	found []site
 }
 
-// sitesOf finds the places of n in an object.
+// sitesOf returns the places of n in an object.
 func (s *Schema) sitesOf(n *node, content map[string]any) []site {
 	w := &walk{steps: n.steps}
-	if n.steps[0].Name == "metadata" { // whose schema is not that of the custom resource
+	if n.steps[0].Name == "metadata" { // not described by the schema of the custom resource
 		value := n.steps.Get(content)
 		return []site{{node: n, target: n.steps, at: n.steps, value: value}}
 	}
@@ -42,7 +42,7 @@ func (s *Schema) sitesOf(n *node, content map[string]any) []site {
 	return w.found
 }
 
-// visit follows the steps from a node whose value is at `at`.
+// visit follows the remaining steps from a node with a value at `at`.
 func (w *walk) visit(n *node, value any, at Path) {
 	if value == nil && !n.Nullable {
 		value = Absent
@@ -62,14 +62,14 @@ func (w *walk) visit(n *node, value any, at Path) {
 			return
 		}
 		keys := slices.Sorted(maps.Keys(v))
-		for _, key := range keys[:min(len(keys), sites)] {
+		for _, key := range keys[:min(len(keys), maxSites)] {
 			w.visit(n.element, v[key], at.Then(Field(key)))
 		}
 		if len(keys) == 0 {
 			w.absent(n.element, at.Then(Field(newKey)))
 		}
 	case []any:
-		for i := range v[:min(len(v), sites)] {
+		for i := range v[:min(len(v), maxSites)] {
 			w.visit(n.element, v[i], at.Then(Item(i)))
 		}
 		if len(v) == 0 {
@@ -82,20 +82,20 @@ func (w *walk) visit(n *node, value any, at Path) {
 	}
 }
 
-// alternative notes for the last found site, if it is below n and absent, that n can be made anew for it.
+// alternative sets the fallback of the last site, if that is below n and absent: a new value of n.
 func (w *walk) alternative(n *node, at Path) {
 	last := &w.found[len(w.found)-1]
-	if last.value != Absent || last.instead != nil || len(last.at) != len(at)+1 || len(at) == 0 {
+	if last.value != Absent || last.fallback != nil || len(last.at) != len(at)+1 || len(at) == 0 {
 		return
 	}
 	instead := *last
 	instead.at = at
 	rest := w.steps[len(at):]
-	instead.wrap = func(v any) (any, bool) { return n.around(rest, v) }
-	last.instead = &instead
+	instead.wrap = func(v any) (any, bool) { return n.enclose(rest, v) }
+	last.fallback = &instead
 }
 
-// absent notes a property for which something has to appear at `at`.
+// absent records a site of a property that needs new ancestors at `at`.
 func (w *walk) absent(n *node, at Path) {
 	found := site{node: n, target: at, at: at, value: Absent}
 	rest := w.steps[len(at):]
@@ -113,18 +113,18 @@ func (w *walk) absent(n *node, at Path) {
 		found.target = found.target.Then(step)
 	}
 	if len(rest) > 0 {
-		found.wrap = func(v any) (any, bool) { return n.around(rest, v) }
+		found.wrap = func(v any) (any, bool) { return n.enclose(rest, v) }
 	}
 	w.found = append(w.found, found)
 }
 
-// around makes a value of the node, as small as may be, that has v where the steps lead.
-func (n *node) around(steps Path, v any) (any, bool) {
+// enclose returns the smallest value of the node that has v at the end of the steps.
+func (n *node) enclose(steps Path, v any) (any, bool) {
 	if len(steps) == 0 {
 		return v, true
 	}
 	if step := steps[0]; step != anyElement {
-		inner, ok := n.fields[step.Name].around(steps[1:], v)
+		inner, ok := n.fields[step.Name].enclose(steps[1:], v)
 		content, made := n.minimal(step.Name).(map[string]any)
 		if !ok || !made {
 			return nil, false
@@ -132,7 +132,7 @@ func (n *node) around(steps Path, v any) (any, bool) {
 		content[step.Name] = inner
 		return content, true
 	}
-	inner, ok := n.element.around(steps[1:], v)
+	inner, ok := n.element.enclose(steps[1:], v)
 	if !ok {
 		return nil, false
 	}

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Touched are the properties that two objects differ in, in the order of the schema: those that appeared or
-// disappeared, scalars with another value, lists and maps with another number of items. What lies below something that
-// appeared or disappeared counts, what lies above it does not.
+// Touched returns the properties that differ between two objects, in the order of the schema: those that were added or
+// removed, scalars with another value, lists and maps with another number of items. Everything below an added or
+// removed property counts. Its ancestors do not.
 func (s *Schema) Touched(from, to *unstructured.Unstructured) []string {
 	t := &touch{touched: map[string]bool{}}
 	for _, n := range s.properties {

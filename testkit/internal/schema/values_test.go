@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// one makes a schema with the property spec.p.
-func one(t *testing.T, name string, props apiextensionsv1.JSONSchemaProps) *Schema {
+// schemaWith returns a schema with the property spec.p.
+func schemaWith(t *testing.T, name string, props apiextensionsv1.JSONSchemaProps) *Schema {
 	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	crd.Spec.Names.Kind = "One"
@@ -34,26 +34,26 @@ func one(t *testing.T, name string, props apiextensionsv1.JSONSchemaProps) *Sche
 	return s
 }
 
-func with(s *Schema, name string, value any) *unstructured.Unstructured {
+func objectWith(s *Schema, name string, value any) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{name: value}}}
 	obj.SetGroupVersionKind(s.Kind)
 	obj.SetName("one")
 	return obj
 }
 
-// The API server accepts the values that we keep for a format, and checks the format at all.
+// TestFormats checks that the API server accepts the values listed for a format, and that it validates the format.
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	for _, format := range slices.Sorted(maps.Keys(formats)) {
-		s := one(t, "p", apiextensionsv1.JSONSchemaProps{Type: text, Format: format})
+		s := schemaWith(t, "p", apiextensionsv1.JSONSchemaProps{Type: text, Format: format})
 		for _, v := range formats[format] {
-			if errs, err := s.Violations(with(s, "p", v.value)); err != nil || len(errs) > 0 {
+			if errs, err := s.Violations(objectWith(s, "p", v.value)); err != nil || len(errs) > 0 {
 				t.Errorf("%q is no %s: %v %v", v.value, format, err, errs)
 			}
 		}
-		errs, err := s.Violations(with(s, "p", "%zz"))
-		if refused := err != nil || len(errs) > 0; refused == (format == "password") { // which may be anything
-			t.Errorf("nonsense is refused as %s: %v", format, refused)
+		errs, err := s.Violations(objectWith(s, "p", "%zz"))
+		if refused := err != nil || len(errs) > 0; refused == (format == "password") { // which accepts any string
+			t.Errorf("an invalid string is rejected as %s: %v", format, refused)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func TestSample(t *testing.T) {
 	deep := "^" + strings.Repeat("(", 200) + strings.Repeat("a*)*", 200) + "$"
 	tests := map[string]struct {
 		reason  string
-		lengths []int // that can be had exactly
+		lengths []int // reachable exactly
 	}{
 		`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`: {
 			"a DNS label grows in the middle", []int{1, 2, 63},
@@ -115,7 +115,7 @@ func TestSample(t *testing.T) {
 			}
 			for pick := range 4 {
 				if got := sample(parsed, pick, 0); !re.MatchString(got) {
-					t.Errorf("%s: way %d: %q does not match", tc.reason, pick, got)
+					t.Errorf("%s: pick %d: %q does not match", tc.reason, pick, got)
 				}
 			}
 			for _, n := range tc.lengths {
@@ -127,19 +127,19 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// What an operator would create one by one is never many, whatever the schema allows.
+// TestCountsStaySmall checks that the number of objects to create stays small, even if the schema allows more.
 func TestCountsStaySmall(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"replicas", "maxReplicas", "instances", "shards", "nodeCount"} {
-		s := one(t, name, apiextensionsv1.JSONSchemaProps{Type: integer})
-		obj := with(s, name, int64(4))
+		s := schemaWith(t, name, apiextensionsv1.JSONSchemaProps{Type: integer})
+		obj := objectWith(s, name, int64(4))
 		for range 30 {
 			changes, err := s.MutationsOf(obj, "spec."+name)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, c := range changes {
-				if n, ok := c.To.(int64); ok && (n < 0 || n > mostThings) {
+				if n, ok := c.To.(int64); ok && (n < 0 || n > maxObjects) {
 					t.Fatalf("%s: %v", name, c)
 				}
 			}
@@ -148,7 +148,7 @@ func TestCountsStaySmall(t *testing.T) {
 	}
 }
 
-// Lists and maps do not grow for ever.
+// TestListsStayShort checks that lists and maps do not grow without bound.
 func TestListsStayShort(t *testing.T) {
 	t.Parallel()
 	element := apiextensionsv1.JSONSchemaProps{Type: text}
@@ -164,8 +164,8 @@ func TestListsStayShort(t *testing.T) {
 		}},
 	}
 	for name, tc := range tests {
-		s := one(t, "p", tc.props)
-		obj := with(s, "p", Absent)
+		s := schemaWith(t, "p", tc.props)
+		obj := objectWith(s, "p", Absent)
 		delete(obj.Object["spec"].(map[string]any), "p")
 		longest := 0
 		for range 3 * longestList {
@@ -188,10 +188,10 @@ func TestListsStayShort(t *testing.T) {
 	}
 }
 
-// Every value for a part of the Kubernetes API is JSON, and each has a name of its own.
+// TestKnownValues checks that every value for a part of the Kubernetes API is JSON and has a unique name.
 func TestKnownValues(t *testing.T) {
 	t.Parallel()
-	for i, k := range knowns {
+	for i, k := range recognitions {
 		if k.whole == nil {
 			continue
 		}
@@ -199,7 +199,7 @@ func TestKnownValues(t *testing.T) {
 			kinds := map[string]bool{}
 			for _, v := range k.whole(&node{name: "labels"}, current) {
 				if kinds[v.kind] || v.value == nil || !v.semantic {
-					t.Errorf("%d: %s is there twice, or has no value, or no meaning: %v", i, v.kind, v.value)
+					t.Errorf("%d: %s is duplicate, or has no value, or is not semantic: %v", i, v.kind, v.value)
 				}
 				kinds[v.kind] = true
 			}
@@ -207,7 +207,7 @@ func TestKnownValues(t *testing.T) {
 	}
 }
 
-// What is recognized gets values that fit the real types.
+// TestKnownParts checks that recognized properties get values that fit the real types.
 func TestKnownParts(t *testing.T) {
 	t.Parallel()
 	props := func(names ...string) map[string]apiextensionsv1.JSONSchemaProps {
@@ -243,8 +243,8 @@ func TestKnownParts(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := one(t, "p", tc.props)
-			bare := with(s, "p", nil)
+			s := schemaWith(t, "p", tc.props)
+			bare := objectWith(s, "p", nil)
 			bare.Object["spec"] = map[string]any{}
 			changes, err := s.MutationsOf(bare, "spec.p")
 			if err != nil {

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// variants are the values that a property could have instead of the current one, or than being absent. What suits the
-// property's meaning comes first. Some may equal the current value, or each other, or not fit.
+// variants returns values that a property could have instead of the current one, or instead of being absent. Values
+// that suit the property's meaning are first. Some may equal the current value or each other, or may not fit.
 func (n *node) variants(current any) []variant {
 	var all []variant
 	if n.known != nil && n.known.whole != nil {
 		all = n.known.whole(n, current)
 	}
-	if n.known != knownMetadata {
+	if n.known != recognizedMetadata {
 		switch n.kind() {
 		case object:
 			all = append(all, n.objects(current)...)
@@ -50,7 +50,7 @@ func (n *node) objects(current any) []variant {
 	return append(all, n.switched(now)...)
 }
 
-// newObjects are those that appear where none was.
+// newObjects returns the variants for an absent object.
 func (n *node) newObjects() []variant {
 	all := []variant{{kind: "add", value: n.minimal("")}, {kind: "add-empty", value: map[string]any{}}}
 	if n.element != nil {
@@ -78,7 +78,7 @@ func (n *node) entries(now map[string]any) []variant {
 		all = append(all, variant{kind: "add-entry", value: added})
 	}
 	keys := slices.Sorted(maps.Keys(now))
-	for _, key := range keys[:min(len(keys), sites)] {
+	for _, key := range keys[:min(len(keys), maxSites)] {
 		removed := maps.Clone(now)
 		delete(removed, key)
 		all = append(all, variant{kind: "remove:" + key, value: removed})
@@ -86,8 +86,8 @@ func (n *node) entries(now map[string]any) []variant {
 	return all
 }
 
-// switched puts another property in the place of the only optional one. That is how one changes between alternatives
-// that exclude each other, which no change of a single property can do.
+// switched replaces the only optional property by another one. This switches between mutually exclusive alternatives, a
+// change that cannot be made one property at a time.
 func (n *node) switched(now map[string]any) []variant {
 	var optional []string
 	for name := range now {
@@ -117,7 +117,7 @@ func (n *node) switched(now map[string]any) []variant {
 	return all
 }
 
-// excludes says that the property is one of those of which oneOf or anyOf asks for one.
+// excludes reports whether the property is one of the alternatives of a oneOf or anyOf.
 func (n *node) excludes(name string) bool {
 	for _, v := range n.rules("") {
 		for _, a := range slices.Concat(v.OneOf, v.AnyOf) {
@@ -156,7 +156,7 @@ func (n *node) arrays(current any) []variant {
 		variant{kind: "empty", value: []any{}})
 }
 
-// pushed adds one item: a new one, or one like the last.
+// pushed appends one item: a new one, or a copy of the last.
 func (n *node) pushed(now []any) []variant {
 	var all []variant
 	if item := n.newItem(now); item != Absent {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Violations are the places where obj breaks the schema, in the words of the API server, after its defaults are filled
-// in. A property that the schema does not know is one, too. CEL rules are not evaluated.
+// Violations returns the places where obj violates the schema, with the API server's messages, after defaulting. An
+// unknown property is a violation. CEL rules are not evaluated.
 func (s *Schema) Violations(obj *unstructured.Unstructured) (field.ErrorList, error) {
 	normal, err := s.Normal(obj)
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *Schema) Violations(obj *unstructured.Unstructured) (field.ErrorList, er
 	return s.violations(normal), nil
 }
 
-// violations fills in the defaults of obj and removes what the schema does not know.
+// violations sets the defaults of obj and prunes unknown properties.
 func (s *Schema) violations(obj *unstructured.Unstructured) field.ErrorList {
 	var errs field.ErrorList
 	unknown := pruning.PruneWithOptions(obj.Object, s.root.Structural, true,
@@ -41,7 +41,7 @@ func (s *Schema) violations(obj *unstructured.Unstructured) field.ErrorList {
 	return append(errs, listtype.ValidateListSetsAndMaps(nil, s.root.Structural, obj.Object)...)
 }
 
-// jsonOf copies an object through JSON, so that numbers are int64 and float64 and nothing is shared.
+// jsonOf copies an object through JSON, so that numbers are int64 or float64 and nothing is shared.
 func jsonOf(obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	data, err := utiljson.Marshal(obj.Object)
 	if err != nil {
