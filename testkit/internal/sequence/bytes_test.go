@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/validity"
 )
 
-// Bytes of which each chunk is one step of one change.
+// plainBytes returns bytes of which each chunk is one step with one change.
 func plainBytes(seed uint64, chunks int) []byte {
 	source := rand.New(rand.NewPCG(seed, 0))
 	var data []byte
@@ -32,12 +32,12 @@ func TestDecode(t *testing.T) {
 		data   []byte
 		want   int
 	}{
-		"nothing":           {"the sample is always there", nil, 1},
+		"nothing":           {"the sample is always the first object", nil, 1},
 		"one chunk":         {"one change", []byte{0x40, 0, 0, 0x80}, 2},
 		"part of a chunk":   {"the rest counts as zeros", []byte{0x40}, 2},
 		"joined":            {"a small last byte joins the next change to the step", []byte{0x40, 0, 0, 0, 0x50, 0, 0, 0x80}, 2},
 		"joined to nothing": {"there is no next change", []byte{0x40, 0, 0, 0}, 2},
-		"back":              {"a large last byte goes back to the sample", []byte{0x40, 0, 0, 0x80, 0, 0, 0, 0xFF}, 3},
+		"back":              {"a large last byte returns to the sample", []byte{0x40, 0, 0, 0x80, 0, 0, 0, 0xFF}, 3},
 		"back at once":      {"it is the sample already", []byte{0, 0, 0, 0xFF}, 1},
 	}
 	for name, tc := range tests {
@@ -57,7 +57,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// Other bytes in one place leave what comes before as it is, and most of what comes after.
+// TestNearBytesGiveNearSequences checks that a changed chunk leaves the earlier steps as they are, and most of the
+// later ones.
 func TestNearBytesGiveNearSequences(t *testing.T) {
 	t.Parallel()
 	const chunks = 12
@@ -95,7 +96,7 @@ func TestLongerBytesContinue(t *testing.T) {
 	}
 }
 
-// With bytes as without, the oracle has the last word, and a refused chunk is spent.
+// TestBytesAndOracle checks that the oracle decides as it does without bytes, and that a rejected chunk is consumed.
 func TestBytesAndOracle(t *testing.T) {
 	t.Parallel()
 	s := database(t)
@@ -106,14 +107,14 @@ func TestBytesAndOracle(t *testing.T) {
 	}
 	steps := take(t, g, 100)
 	if len(steps)+rules.Refused() != 61 || rules.Refused() == 0 {
-		t.Errorf("%d steps and %d refusals of 60 chunks and the sample", len(steps), rules.Refused())
+		t.Errorf("%d steps and %d rejections of 60 chunks and the sample", len(steps), rules.Refused())
 	}
 	if _, err := g.Next(t.Context()); !errors.Is(err, sequence.ErrExhausted) {
 		t.Errorf("after the end: %v", err)
 	}
 }
 
-// Any bytes give a sequence, and each time the same one, of objects that the schema allows.
+// FuzzDecode checks that any bytes give a sequence of objects that the schema allows, and the same one each time.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(plainBytes(1, 6))
@@ -122,7 +123,7 @@ func FuzzDecode(f *testing.F) {
 	s, obj := database(f), sample(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 400 {
-			t.Skip("long ones are only slow")
+			t.Skip("long inputs are only slow")
 		}
 		got, err := sequence.Decode(s, obj, data)
 		if err != nil {

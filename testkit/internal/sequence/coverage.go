@@ -7,9 +7,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/schema"
 )
 
-// Coverage says which properties of a schema a sequence has exercised.
+// Coverage lists the properties of a schema and the number of steps that exercised each.
 type Coverage struct {
-	// Properties are all that could be, in the order of the schema.
+	// Properties lists all properties that a sequence can change, in the order of the schema.
 	Properties []Property
 }
 
@@ -17,16 +17,16 @@ type Coverage struct {
 type Property struct {
 	// Name is for example spec.ports[*].port.
 	Name string
-	// Exercised is in how many valid steps it appeared, disappeared or had another value.
+	// Exercised is the number of valid steps in which the property was added, removed or given another value.
 	Exercised int
-	// Refused is how many proposals to change it were refused.
+	// Refused is the number of rejected proposals to change it.
 	Refused int
 }
 
-// Exercised is how many properties were exercised at least once.
+// Exercised returns the number of properties that were exercised at least once.
 func (c Coverage) Exercised() int { return len(c.Properties) - len(c.Missed()) }
 
-// Missed are the properties that no valid step has exercised.
+// Missed returns the properties that no valid step has exercised.
 func (c Coverage) Missed() []Property {
 	var missed []Property
 	for _, p := range c.Properties {
@@ -37,7 +37,7 @@ func (c Coverage) Missed() []Property {
 	return missed
 }
 
-// String says how many properties were exercised, and which were not.
+// String formats the number of exercised properties and the names of the others.
 func (c Coverage) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "exercised %d of %d properties", c.Exercised(), len(c.Properties))
@@ -71,15 +71,15 @@ func (c *cover) add(properties []string) {
 	}
 }
 
-func (c *cover) refuse(property string) {
-	if i, ok := c.index[property]; ok { // going back to the sample is about none
+func (c *cover) reject(property string) {
+	if i, ok := c.index[property]; ok { // a return to the sample belongs to no property
 		c.properties[i].Refused++
 	}
 }
 
 func (c *cover) has(property string) bool { return c.properties[c.index[property]].Exercised > 0 }
 
-func (c *cover) refusedOf(property string) int { return c.properties[c.index[property]].Refused }
+func (c *cover) rejectionsOf(property string) int { return c.properties[c.index[property]].Refused }
 
 func (c *cover) report() Coverage {
 	return Coverage{Properties: append([]Property(nil), c.properties...)}

@@ -1,11 +1,11 @@
-// Package sequence makes sequences of custom resources to run an operator against, each object a small step from the
-// one before, and shrinks a sequence on which the operator fails to the least that still makes it fail.
+// Package sequence generates sequences of custom resources to run an operator against, each object a small step from
+// the one before. It also shrinks a failing sequence to a minimal one that still fails.
 //
-// A Generator takes its choices from a number or from bytes. The number gives the same sequence on every machine and
-// prefers what no step has exercised yet; the bytes are for go test -fuzz, where similar ones give similar sequences.
-// Which objects are valid is not decided here: a validity.Oracle is asked, and the generator goes on from the last
-// object that it accepted.
+// A Generator takes its choices from a seed or from bytes. A seed gives the same sequence on every machine and prefers
+// properties that no step has exercised yet. Bytes are for go test -fuzz: similar bytes give similar sequences. The
+// validity of an object is decided by a validity.Validator. The generator continues from the last object that it
+// accepted.
 //
-// Nothing here runs an operator. The answers of the oracle and of the function that Shrink is given are all it depends
-// on, so it is as deterministic as they are.
+// No operator runs here. The results depend only on the answers of the validator and of the function passed to Shrink,
+// and are as deterministic as these.
 package sequence

@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/schema"
 )
 
-// fields removes fields and items, the largest parts first: from all manifests at once, and then from single ones where
-// they differ anyway.
+// fields removes fields and items, the largest parts first: from all manifests at once, and then from single manifests
+// if these differ already.
 func (s *shrinker) fields() {
 	for depth := 1; ; depth++ {
 		paths := s.paths(func(p schema.Path, _ any) bool { return len(p) == depth && removable(p) })
@@ -26,12 +26,12 @@ func (s *shrinker) fields() {
 	}
 }
 
-// remove removes as many of the paths as can be from some of the manifests, if there are no more differences for it.
+// remove removes as many of the paths as possible from some of the manifests, without adding differences between them.
 func (s *shrinker) remove(paths []schema.Path, from []int) {
 	whole := s.best
 	s.minimize(len(paths), func(keep []int) bool {
 		candidate := slices.Clone(whole)
-		for i, path := range slices.Backward(paths) { // so that the places of items stay true
+		for i, path := range slices.Backward(paths) { // backward, so that the indexes of items stay valid
 			if slices.Contains(keep, i) {
 				continue
 			}
@@ -48,7 +48,7 @@ func without(obj *unstructured.Unstructured, path schema.Path) *unstructured.Uns
 	return changed
 }
 
-// removable says that an object is still one without the field.
+// removable reports whether an object without the field is still a valid manifest.
 func removable(p schema.Path) bool {
 	switch p[0].Name {
 	case "apiVersion", "kind":
@@ -60,7 +60,7 @@ func removable(p schema.Path) bool {
 	}
 }
 
-// paths are the places in any of the manifests for which want is true, in the order of their names and indexes.
+// paths returns the places of the manifests for which want is true, in the order of their names and indexes.
 func (s *shrinker) paths(want func(schema.Path, any) bool) []schema.Path {
 	found := map[string]schema.Path{}
 	for _, obj := range s.best {
@@ -96,7 +96,7 @@ func visit(p schema.Path, value any, f func(schema.Path, any)) {
 	}
 }
 
-// values makes numbers and strings simpler: in all manifests where they are the same, and then in each.
+// values simplifies numbers and strings: in all manifests that share the value, and then in each.
 func (s *shrinker) values() {
 	paths := s.paths(func(p schema.Path, value any) bool { return removable(p) && len(simpler(value)) > 0 })
 	for _, path := range paths {
@@ -108,8 +108,8 @@ func (s *shrinker) values() {
 	}
 }
 
-// simplify makes the value at path simpler in the i-th manifest and wherever it is the same. It is false if no simpler
-// value fails.
+// simplify simplifies the value at path in the i-th manifest and in all manifests with the same value. It returns false
+// if no simpler value fails.
 func (s *shrinker) simplify(path schema.Path, i int) bool {
 	whole := s.best
 	now := path.Get(whole[i].Object)
@@ -128,16 +128,16 @@ func (s *shrinker) simplify(path schema.Path, i int) bool {
 	return false
 }
 
-// longest is how long a string may be without being made shorter.
+// longest is the length up to which a string is not shortened.
 const longest = 8
 
-// simpler are values that are easier to look at than the given one, the simplest first. Following them always ends.
+// simpler returns simpler values than the given one, the simplest first. Repeating it always terminates.
 func simpler(value any) []any {
 	var all []any
 	switch v := value.(type) {
 	case int64:
-		// Towards 0, so that the distance shrinks with each.
-		for _, n := range []int64{0, 1, v / 2, v - sign(v)} { //nolint:mnd // half the way
+		// Towards 0, so that the distance shrinks each time.
+		for _, n := range []int64{0, 1, v / 2, v - sign(v)} {
 			if magnitude(n) < magnitude(v) || n > 0 && v == -n {
 				all = append(all, n)
 			}
@@ -146,7 +146,7 @@ func simpler(value any) []any {
 		all = []any{int64(0), int64(1)}
 	case string:
 		if runes := []rune(v); len(runes) > longest {
-			all = []any{string(runes[:longest/2]), string(runes[:len(runes)/2])} //nolint:mnd // half of it
+			all = []any{string(runes[:longest/2]), string(runes[:len(runes)/2])}
 		}
 	}
 	return all
@@ -159,7 +159,7 @@ func sign(v int64) int64 {
 	return 1
 }
 
-// magnitude is how far from 0 a number is. Unlike an absolute value it has no overflow.
+// magnitude returns the distance of a number from 0. Unlike an absolute value it cannot overflow.
 func magnitude(v int64) uint64 {
 	if v < 0 {
 		return uint64(^v) + 1 //nolint:gosec // ^v is -v-1, which is not negative

@@ -13,31 +13,31 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/validity"
 )
 
-// ErrExhausted is what Next returns when the bytes of the sequence are used up.
+// ErrExhausted is returned by Next when the bytes of the sequence are used up.
 var ErrExhausted = errors.New("the sequence has no further step")
 
-// A StuckError is what Next returns when too many proposals in a row were refused.
+// A StuckError is returned by Next when too many proposals in a row were rejected.
 type StuckError struct {
-	// Refused is how many they were.
+	// Refused is the number of rejected proposals.
 	Refused int
-	// Last is what was said of the last of them.
+	// Last is the message of the last rejection.
 	Last string
 }
 
-// Error names the last refusal, which most likely is what all had in common.
+// Error includes the last rejection, because all of them probably have the same cause.
 func (e *StuckError) Error() string {
 	return fmt.Sprintf("no valid step is found: %d proposals were refused, the last because %s", e.Refused, e.Last)
 }
 
 // A Step is one object of a sequence.
 type Step struct {
-	// Object is the manifest. It is the caller's.
+	// Object is the manifest. The caller owns it.
 	Object *unstructured.Unstructured
-	// Changes made it from the one before, in this order. The first step has none.
+	// Changes lists the changes from the previous object, in order. The first step has none.
 	Changes []schema.Change
 }
 
-// String names the changes.
+// String lists the changes.
 func (s Step) String() string {
 	if len(s.Changes) == 0 {
 		return "the sample"
@@ -49,33 +49,33 @@ func (s Step) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// A Generator makes a sequence of objects step by step. It must not be used concurrently. If its oracle compares with
-// the stored object, as validity.DryRun does, each step has to be stored before the next is made.
+// A Generator generates a sequence of objects step by step. It is not safe for concurrent use. If its validator
+// compares with the stored object, as validity.DryRun does, each step has to be stored before the next call of Next.
 type Generator struct {
 	schema  *schema.Schema
 	sample  *unstructured.Unstructured
 	oracle  validity.Validator
 	chooser chooser
 
-	current *unstructured.Unstructured // nil before the first step
-	before  *unstructured.Unstructured // what TakeBack returns to
-	cover   *cover
-	tried   map[string]int // how often a change was made, by what it is about
-	refused map[string]int // how often a change was refused
+	current  *unstructured.Unstructured // nil before the first step
+	before   *unstructured.Unstructured // restored by TakeBack
+	cover    *cover
+	tried    map[string]int // number of times a change was made, by its key
+	rejected map[string]int // number of times a change was rejected
 }
 
-// New makes a generator that chooses by a seed: the same one gives the same sequence, as long as the oracle gives the
-// same answers. The sample is the first object; it should be valid, and be a manifest as a person would write it.
+// New returns a generator that chooses by a seed. Equal seeds give equal sequences if the validator gives equal
+// answers. The sample is the first object. It should be valid, and a manifest as a person would write it.
 func New(s *schema.Schema, sample *unstructured.Unstructured, o validity.Validator, seed uint64) (*Generator, error) {
 	return newGenerator(s, sample, o, newRandom(seed))
 }
 
-// FromBytes makes a generator that chooses by bytes, 4 for each change, and ends with them. Any bytes give a sequence.
-// Where they differ, sequences differ in the change of those 4 bytes; what follows is the same as far as it can be.
+// FromBytes returns a generator that chooses by bytes, 4 for each change, and ends with them. Any bytes give a
+// sequence. If 4 bytes differ, the change chosen by them differs. Later changes stay the same as far as possible.
 func FromBytes(
 	s *schema.Schema, sample *unstructured.Unstructured, o validity.Validator, data []byte,
 ) (*Generator, error) {
-	return newGenerator(s, sample, o, &bytewise{data: data})
+	return newGenerator(s, sample, o, &byteChooser{data: data})
 }
 
 func newGenerator(
@@ -87,22 +87,22 @@ func newGenerator(
 	}
 	return &Generator{
 		schema: s, sample: schema.Manifest(normal), oracle: o, chooser: c,
-		cover: newCover(s), tried: map[string]int{}, refused: map[string]int{},
+		cover: newCover(s), tried: map[string]int{}, rejected: map[string]int{},
 	}, nil
 }
 
-// mostRefused is how many proposals in a row may be refused.
-const mostRefused = 64
+// maxRejections is the number of proposals in a row that may be rejected.
+const maxRejections = 64
 
-// Next makes the next step: the sample at first, then the last object with one change or a few that the oracle
-// accepts. The error is ErrExhausted, a *StuckError, or the oracle's. After an error of the oracle the next call
-// proposes something else.
+// Next returns the next step: first the sample, then the last object with one or a few changes that the validator
+// accepts. The error is ErrExhausted, a *StuckError, or the validator's. After an error of the validator the next call
+// proposes another change.
 func (g *Generator) Next(ctx context.Context) (Step, error) {
 	if g.current == nil {
 		return g.first(ctx)
 	}
 	last := ""
-	for range mostRefused {
+	for range maxRejections {
 		step, ok := g.propose()
 		if !ok {
 			return Step{}, ErrExhausted
@@ -120,9 +120,9 @@ func (g *Generator) Next(ctx context.Context) (Step, error) {
 			return Step{Object: step.Object.DeepCopy(), Changes: step.Changes}, nil
 		}
 		last = verdict.Sentence
-		g.refuse(step)
+		g.reject(step)
 	}
-	return Step{}, &StuckError{Refused: mostRefused, Last: last}
+	return Step{}, &StuckError{Refused: maxRejections, Last: last}
 }
 
 func (g *Generator) first(ctx context.Context) (Step, error) {
@@ -140,33 +140,35 @@ func (g *Generator) first(ctx context.Context) (Step, error) {
 func (g *Generator) accept(step Step) {
 	g.cover.add(g.schema.Touched(g.current, step.Object))
 	for _, c := range step.Changes {
-		g.tried[about(c)]++
+		g.tried[changeKey(c)]++
 	}
-	g.before, g.current = g.current, step.Object
+	g.before = g.current
+	g.current = step.Object
 }
 
-func (g *Generator) refuse(step Step) {
+func (g *Generator) reject(step Step) {
 	for _, c := range step.Changes {
-		g.refused[about(c)]++
-		g.cover.refuse(c.Property)
+		g.rejected[changeKey(c)]++
+		g.cover.reject(c.Property)
 	}
 }
 
-// about identifies what a change does, wherever in a list it does it.
-func about(c schema.Change) string { return c.Property + "/" + c.Kind }
+// changeKey identifies the effect of a change, independent of the index in a list.
+func changeKey(c schema.Change) string { return c.Property + "/" + c.Kind }
 
-// TakeBack undoes the last step: the next one starts from the object before. It is for when the object turned out to
-// be refused after all. Only one step can be taken back.
+// TakeBack undoes the last step: the next one starts from the previous object. It is for objects that were rejected
+// later. Only one step can be undone.
 func (g *Generator) TakeBack() {
 	if g.before != nil {
-		g.current, g.before = g.before, nil
+		g.current = g.before
+		g.before = nil
 	}
 }
 
-// Coverage says what the steps so far have exercised.
+// Coverage returns the coverage of the steps so far.
 func (g *Generator) Coverage() Coverage { return g.cover.report() }
 
-// Take makes the next n steps, or as many as the bytes give.
+// Take returns the next n steps, or fewer if the bytes are used up.
 func (g *Generator) Take(ctx context.Context, n int) ([]Step, error) {
 	var steps []Step
 	for range n {

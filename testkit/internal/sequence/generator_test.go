@@ -34,8 +34,8 @@ func TestSameSeedSameSequence(t *testing.T) {
 	}
 }
 
-// A seed in a report has to mean the same on the machine of whoever reads it.
-func TestSeedIsTheSameEverywhere(t *testing.T) {
+// TestSeedIsPortable checks that the seed of a report gives the same sequence on another machine.
+func TestSeedIsPortable(t *testing.T) {
 	t.Parallel()
 	want := []string{
 		"the sample",
@@ -54,7 +54,7 @@ func TestSeedIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
-// repeat says how often to try what is never different by chance.
+// repeat returns the number of repetitions for checks of deterministic results: long only on request.
 func repeat(short, long int) int {
 	if testing.Short() {
 		return short
@@ -91,11 +91,12 @@ func TestStepsAreChangesOfTheLastObject(t *testing.T) {
 		}
 	}
 	if several < 7 || several > 50 || back < 1 || back > 20 {
-		t.Errorf("of 100 steps %d have several changes and %d go back to the sample", several, back)
+		t.Errorf("of 100 steps %d have several changes and %d return to the sample", several, back)
 	}
 }
 
-// What no step has exercised comes first: all properties are soon exercised, and more of them than by pure chance.
+// TestCoverageGrows checks that unexercised properties are preferred: all properties are soon exercised, and more of
+// them than by chance.
 func TestCoverageGrows(t *testing.T) {
 	t.Parallel()
 	g := generator(t, database(t), validity.AcceptAll{}, 5)
@@ -134,7 +135,7 @@ func TestCoverage(t *testing.T) {
 		}
 	}
 	if coverage.Exercised() != 1 || len(coverage.Missed()) != len(coverage.Properties)-1 || refused == 0 {
-		t.Errorf("exercised %d, refused %d", coverage.Exercised(), refused)
+		t.Errorf("exercised %d, rejected %d", coverage.Exercised(), refused)
 	}
 	first, _, _ := strings.Cut(coverage.String(), "\n")
 	if first != fmt.Sprintf("exercised 1 of %d properties", len(coverage.Properties)) {
@@ -151,7 +152,7 @@ func TestOracleDecides(t *testing.T) {
 	calls := 0
 	odd := oracle(func(from, to *unstructured.Unstructured) bool {
 		if from != nil && !reflect.DeepEqual(from, accepted[len(accepted)-1]) {
-			t.Errorf("asked about a step from something else than the last valid object:\n%s",
+			t.Errorf("the validator got a step that does not start from the last valid object:\n%s",
 				cmp.Diff(accepted[len(accepted)-1], from))
 		}
 		calls++
@@ -170,14 +171,14 @@ func TestOracleDecides(t *testing.T) {
 func TestNextFails(t *testing.T) {
 	t.Parallel()
 	s := database(t)
-	t.Run("the sample is refused", func(t *testing.T) {
+	t.Run("the sample is rejected", func(t *testing.T) {
 		t.Parallel()
 		_, err := generator(t, s, oracle(func(_, _ *unstructured.Unstructured) bool { return false }), 1).Next(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "the sample is refused, give a valid one: no") {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("all else is refused", func(t *testing.T) {
+	t.Run("all else is rejected", func(t *testing.T) {
 		t.Parallel()
 		g := generator(t, s, oracle(func(from, _ *unstructured.Unstructured) bool { return from == nil }), 1)
 		_, err := g.Take(t.Context(), 2)
@@ -186,7 +187,7 @@ func TestNextFails(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("the oracle cannot tell", func(t *testing.T) {
+	t.Run("the validator fails", func(t *testing.T) {
 		t.Parallel()
 		away := errors.New("away")
 		calls := 0
@@ -201,10 +202,10 @@ func TestNextFails(t *testing.T) {
 			t.Errorf("%d steps, error %v", len(steps), err)
 		}
 		if steps, err = g.Take(t.Context(), 2); err != nil || len(steps) != 2 {
-			t.Errorf("the generator does not go on: %d steps, error %v", len(steps), err)
+			t.Errorf("the generator does not continue: %d steps, error %v", len(steps), err)
 		}
 	})
-	t.Run("the sample is something else", func(t *testing.T) {
+	t.Run("the sample has another kind", func(t *testing.T) {
 		t.Parallel()
 		other := sample(t)
 		other.SetKind("Other")
@@ -223,7 +224,7 @@ func TestTakeBack(t *testing.T) {
 	}), 6)
 	steps := take(t, g, 3)
 	g.TakeBack()
-	g.TakeBack() // there is nothing more to take back
+	g.TakeBack() // there is nothing to undo
 	if _, err := g.Next(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +233,8 @@ func TestTakeBack(t *testing.T) {
 	}
 }
 
-// With the rules of the schema as oracle no step breaks one, those about changes included.
+// TestStepsAreValid checks that no step violates the rules of the schema, including transition rules, if they are the
+// validator.
 func TestStepsAreValid(t *testing.T) {
 	t.Parallel()
 	s := database(t)
@@ -245,14 +247,14 @@ func TestStepsAreValid(t *testing.T) {
 		}
 	}
 	if rules.Refused() == 0 {
-		t.Error("nothing was refused, so the rules were not put to the test")
+		t.Error("nothing was rejected, so the rules were not tested")
 	}
 	if c := g.Coverage(); c.Exercised() < len(c.Properties)*70/100 {
 		t.Errorf("%v\n%v", c, rules)
 	}
 }
 
-// oracle answers by a function.
+// oracle returns a validator that answers by a function.
 func oracle(valid func(from, to *unstructured.Unstructured) bool) validity.Validator {
 	return answer(func(from, to *unstructured.Unstructured) (validity.Verdict, error) {
 		if valid(from, to) {

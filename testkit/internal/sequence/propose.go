@@ -6,15 +6,15 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/schema"
 )
 
-// mostChanges is how many changes a step has at most.
-const mostChanges = 3
+// maxChanges is the maximum number of changes of a step.
+const maxChanges = 3
 
-// propose makes a step from the current object. It is false if no choices are left. The step has no changes if the
-// choices lead to nothing.
+// propose makes a step from the current object. It returns false if no choices are left. The step has no changes if the
+// choices lead to none.
 func (g *Generator) propose() (Step, bool) {
 	step := Step{Object: g.current}
 	var properties []string
-	for range mostChanges {
+	for range maxChanges {
 		if !g.chooser.begin() {
 			return step, len(step.Changes) > 0
 		}
@@ -27,7 +27,8 @@ func (g *Generator) propose() (Step, bool) {
 		}
 		changed, ok := change.Apply(step.Object)
 		if ok {
-			step.Object, step.Changes = changed, append(step.Changes, change)
+			step.Object = changed
+			step.Changes = append(step.Changes, change)
 			properties = append(properties, change.Property)
 		}
 		if !g.chooser.more() {
@@ -37,8 +38,8 @@ func (g *Generator) propose() (Step, bool) {
 	return step, true
 }
 
-// change chooses one change of the step's object, of another property than those that the step has changed already.
-// It is false if there is none.
+// change chooses a change of the step's object, of a property that the step has not changed yet. It returns false if
+// there is none.
 func (g *Generator) change(step Step, done []string) (schema.Change, bool) {
 	properties := g.schema.Properties()
 	weights := make([]int, len(properties))
@@ -60,14 +61,14 @@ func (g *Generator) change(step Step, done []string) (schema.Change, bool) {
 	return schema.Change{}, false
 }
 
-// Weights of properties and of changes. Only their proportions matter.
+// Weights of properties and of changes. Only their ratios matter.
 const (
 	ordinary  = 1 << 12
-	unseen    = 6 // times, for a property that no step has exercised
-	important = 3 // times, for what has a meaning
-	untried   = 4 // times, for a kind of change that was not made yet
-	distance  = 2 // divides, for each ancestor that has to appear, so that what is large and deep does not drown the rest
-	farthest  = 4 // ancestors count at most
+	unseen    = 6 // factor for a property that no step has exercised
+	important = 3 // factor for a property with a meaning
+	untried   = 4 // factor for a kind of change that was not made yet
+	distance  = 2 // divisor for each ancestor to create, so that large deep objects do not dominate
+	farthest  = 4 // maximum number of ancestors that count
 )
 
 func (g *Generator) weight(step Step, property string) int {
@@ -81,20 +82,20 @@ func (g *Generator) weight(step Step, property string) int {
 	for range min(g.schema.Missing(step.Object, property), farthest) {
 		w /= distance
 	}
-	return max(w/(1+g.cover.refusedOf(property)), 1)
+	return max(w/(1+g.cover.rejectionsOf(property)), 1)
 }
 
 func (g *Generator) weights(changes []schema.Change) []int {
 	weights := make([]int, len(changes))
 	for i, c := range changes {
 		w := ordinary
-		if g.tried[about(c)] == 0 {
+		if g.tried[changeKey(c)] == 0 {
 			w *= untried
 		}
 		if c.Semantic {
 			w *= important
 		}
-		weights[i] = max(w/(1+g.refused[about(c)]), 1)
+		weights[i] = max(w/(1+g.rejected[changeKey(c)]), 1)
 	}
 	return weights
 }

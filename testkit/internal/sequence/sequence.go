@@ -12,18 +12,17 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/validity"
 )
 
-// A Sequence is what a custom resource is to be, one manifest after the other. The first creates it, the others
-// replace it.
+// A Sequence lists the successive states of a custom resource. The first manifest creates it, the others replace it.
 type Sequence []*unstructured.Unstructured
 
-// Decode turns bytes into a sequence, as FromBytes does, without asking whether the objects are valid beyond their
-// schema. It begins with the sample. It is an error if the sample is not of the schema's kind.
+// Decode converts bytes to a sequence, as FromBytes does, without checking validity beyond the schema. It begins with
+// the sample. It is an error if the sample is not of the schema's kind.
 func Decode(s *schema.Schema, sample *unstructured.Unstructured, data []byte) (Sequence, error) {
 	g, err := FromBytes(s, sample, validity.AcceptAll{}, data)
 	if err != nil {
 		return nil, err
 	}
-	// With bytes left each step takes some, so the end is near.
+	// Each step consumes bytes, so the loop terminates.
 	steps, err := g.Take(context.Background(), math.MaxInt)
 	if err != nil {
 		return nil, err
@@ -31,7 +30,7 @@ func Decode(s *schema.Schema, sample *unstructured.Unstructured, data []byte) (S
 	return Objects(steps), nil
 }
 
-// Objects are the manifests of steps.
+// Objects returns the manifests of steps.
 func Objects(steps []Step) Sequence {
 	objects := make(Sequence, len(steps))
 	for i, step := range steps {
@@ -40,7 +39,7 @@ func Objects(steps []Step) Sequence {
 	return objects
 }
 
-// String shows the first manifest as YAML, and of the others what changes.
+// String formats the first manifest as YAML, and the differences of each later one.
 func (s Sequence) String() string {
 	var b strings.Builder
 	for i, obj := range s {

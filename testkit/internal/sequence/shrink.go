@@ -10,42 +10,42 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/schema"
 )
 
-// ErrPasses is what Shrink returns for a sequence that does not fail.
+// ErrPasses is returned by Shrink for a sequence that does not fail.
 var ErrPasses = errors.New("the sequence does not fail, so there is nothing to shrink")
 
-// DefaultCalls is how often Shrink tries a sequence unless Shrinking.Calls says otherwise.
+// DefaultCalls is the number of sequences that Shrink tries if Shrinking.Calls is 0.
 const DefaultCalls = 500
 
-// Shrinking says how much to shrink.
+// Shrinking configures Shrink.
 type Shrinking struct {
-	// Calls bounds how many sequences are tried, the first one included. Zero means DefaultCalls.
+	// Calls bounds the number of sequences tried, the first one included. Zero means DefaultCalls.
 	Calls int
 }
 
-// Shrunk is what Shrink found.
+// Shrunk is the result of Shrink.
 type Shrunk struct {
-	// Sequence fails. If Complete, it passes without any one of its manifests, with any one difference undone, and
-	// without any one field in all of them.
+	// Sequence fails. If Complete, it passes without any one of its manifests, with any one difference undone, and without
+	// any one field in all of them.
 	Sequence Sequence
-	// Calls is how many sequences were tried.
+	// Calls is the number of sequences tried.
 	Calls int
-	// Complete says that neither the number of calls nor the context ended it.
+	// Complete reports that shrinking ended by itself, not by the number of calls or the context.
 	Complete bool
 }
 
-// Shrink looks for the least sequence that still fails: mostly two manifests S and T of which the step from one to the
-// other fails, or a single one. It leaves out manifests, then undoes differences between them, removes fields from
-// all, and makes values simpler, in the same order each time.
+// Shrink returns a minimal sequence that still fails: mostly two manifests S and T with a failing step from S to T, or
+// a single one. It removes manifests, then undoes differences between them, removes fields from all, and simplifies
+// values, in the same order each time.
 //
-// The function fails has to return false for a sequence that the API server refuses: fields are removed whether they
-// are required or not. It must give the same answer each time it is asked. It gets a copy.
+// The function fails has to return false for a sequence that the API server rejects: fields are removed even if they
+// are required. It must be deterministic. It gets a copy.
 //
-// The error is ErrPasses if the sequence passes, or the context's if that ends before the first answer. A context that
-// ends later gives what was found so far.
+// The error is ErrPasses if the sequence passes, or the context's error if that ends before the first answer. If the
+// context ends later, Shrink returns the best result so far.
 func Shrink(
 	ctx context.Context, sequence Sequence, fails func(Sequence) bool, how Shrinking,
 ) (Shrunk, error) {
-	s := &shrinker{ctx: ctx, fails: fails, left: how.Calls, best: sequence.clone(), known: map[string]bool{}}
+	s := &shrinker{ctx: ctx, fails: fails, left: how.Calls, best: sequence.clone(), answers: map[string]bool{}}
 	if how.Calls == 0 {
 		s.left = DefaultCalls
 	}
@@ -68,15 +68,15 @@ func Shrink(
 }
 
 type shrinker struct {
-	ctx   context.Context //nolint:containedctx // lives as long as the call of Shrink
-	fails func(Sequence) bool
-	left  int // calls
-	cut   bool
-	best  Sequence
-	known map[string]bool // answers so far
+	ctx     context.Context //nolint:containedctx // lives as long as the call of Shrink
+	fails   func(Sequence) bool
+	left    int // calls
+	cut     bool
+	best    Sequence
+	answers map[string]bool // answers so far
 }
 
-// key is the same for equal sequences.
+// key returns a key that is equal for equal sequences.
 func key(s Sequence) string {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -85,10 +85,10 @@ func key(s Sequence) string {
 	return string(data)
 }
 
-// try says whether the sequence fails, and if it does, takes it as the best.
+// try reports whether the sequence fails. A failing sequence becomes the best one.
 func (s *shrinker) try(candidate Sequence) bool {
 	id := key(candidate)
-	failing, ok := s.known[id]
+	failing, ok := s.answers[id]
 	if !ok {
 		if s.left <= 0 || s.ctx.Err() != nil {
 			s.cut = true
@@ -96,7 +96,7 @@ func (s *shrinker) try(candidate Sequence) bool {
 		}
 		s.left--
 		failing = s.fails(candidate.clone())
-		s.known[id] = failing
+		s.answers[id] = failing
 	}
 	if failing {
 		s.best = candidate
@@ -104,7 +104,7 @@ func (s *shrinker) try(candidate Sequence) bool {
 	return failing
 }
 
-// manifests leaves out manifests. A sequence mostly fails at its last step.
+// manifests removes manifests. A sequence mostly fails at its last step.
 func (s *shrinker) manifests() {
 	for _, last := range []int{1, 2} {
 		if n := len(s.best); n > last && s.try(s.best[n-last:]) {
@@ -121,7 +121,8 @@ func (s *shrinker) manifests() {
 	})
 }
 
-// differences undoes what changes from one manifest to the next: in the later one, and what is left in the earlier one.
+// differences undoes the differences between successive manifests: in the later one, and the remaining ones in the
+// earlier one.
 func (s *shrinker) differences() {
 	for i := 1; i < len(s.best); i++ {
 		s.approach(i, i-1)
@@ -129,7 +130,7 @@ func (s *shrinker) differences() {
 	}
 }
 
-// approach makes one manifest more like another, as long as there are fewer differences in the sequence for it.
+// approach makes one manifest more like another, as long as the sequence has fewer differences afterwards.
 func (s *shrinker) approach(at, other int) {
 	whole := s.best
 	all := schema.Diff(whole[other], whole[at])
@@ -145,7 +146,7 @@ func (s *shrinker) approach(at, other int) {
 	})
 }
 
-// steps is how many differences there are from manifest to manifest.
+// steps returns the number of differences between successive manifests.
 func steps(s Sequence) int {
 	count := 0
 	for i := 1; i < len(s); i++ {
@@ -154,7 +155,7 @@ func steps(s Sequence) int {
 	return count
 }
 
-// minimize looks for a subset of n things of which none can be left out, by delta debugging: halves first, then ever
+// minimize finds a subset of n items from which none can be removed, by delta debugging: halves first, then ever
 // smaller parts. The subset is the last one for which test was true. It is true for all of them.
 func (s *shrinker) minimize(n int, test func(keep []int) bool) {
 	items := indexes(n)
@@ -163,17 +164,17 @@ func (s *shrinker) minimize(n int, test func(keep []int) bool) {
 	}
 	for parts := 2; len(items) > 1 && !s.cut; {
 		if rest, ok := s.withoutPart(items, parts, test); ok {
-			items, parts = rest, max(parts-1, 2) //nolint:mnd // halves are the largest parts
+			items, parts = rest, max(parts-1, 2)
 			continue
 		}
 		if parts >= len(items) {
 			return
 		}
-		parts = min(parts*2, len(items)) //nolint:mnd // parts of half the size
+		parts = min(parts*2, len(items))
 	}
 }
 
-// withoutPart leaves out one of as many parts, the first for which test is true of the rest.
+// withoutPart removes one of as many parts, the first for which test is true of the rest.
 func (s *shrinker) withoutPart(items []int, parts int, test func(keep []int) bool) ([]int, bool) {
 	for i := range parts {
 		from, to := i*len(items)/parts, (i+1)*len(items)/parts

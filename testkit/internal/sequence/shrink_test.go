@@ -23,19 +23,19 @@ metadata:
   name: orders
 `
 
-// The least that fails is found, among 40 random steps in which the cause is planted.
+// TestShrink checks that the minimal failing sequence is found among 40 random steps with a planted cause.
 func TestShrink(t *testing.T) {
 	t.Parallel()
 	s := database(t)
 	rules := validity.NewRules(s)
 	tests := map[string]struct {
 		reason string
-		plant  []func(spec map[string]any) // at every 9th step, on top of what is there
+		plant  []func(spec map[string]any) // at every 9th step, on top of the present fields
 		fails  func(sequence.Sequence) bool
 		want   string
 	}{
 		"one manifest": {
-			reason: "one value is enough, wherever it comes from",
+			reason: "one value is enough, at any step",
 			plant:  []func(map[string]any){set("members", int64(7))},
 			fails: some(func(spec map[string]any) bool {
 				members, ok := spec["members"].(int64)
@@ -44,7 +44,7 @@ func TestShrink(t *testing.T) {
 			want: head + "spec:\n  members: 6\n",
 		},
 		"one valid manifest": {
-			reason: "what the schema and its rules require has to stay",
+			reason: "fields required by the schema and its rules stay",
 			plant: []func(map[string]any){
 				set("backup", map[string]any{"enabled": true, "schedule": "0 3 * * *", "keep": int64(99)}),
 			},
@@ -57,7 +57,7 @@ func TestShrink(t *testing.T) {
 				"  engine: postgres\n  version: \"15.4\"\n",
 		},
 		"a step down": {
-			reason: "two manifests, of which only one field and its company matter",
+			reason: "two manifests in which only one field and its siblings matter",
 			plant:  []func(map[string]any){set("members", int64(8)), set("members", int64(5))},
 			fails: pair(func(s, t map[string]any) bool {
 				from, _ := s["members"].(int64)
@@ -82,11 +82,11 @@ func TestShrink(t *testing.T) {
 		"there and back": {
 			reason: "three manifests are needed",
 			plant:  []func(map[string]any){set("paused", true), set("paused", false), set("paused", true)},
-			fails:  flickers,
+			fails:  pausesTwice,
 			want:   head + "spec:\n  paused: true\n--- then\nspec.paused: true -> false\n--- then\nspec.paused: false -> true\n",
 		},
 		"a long string": {
-			reason: "as long as it has to be, and no longer",
+			reason: "the minimal length",
 			plant:  []func(map[string]any){set("timeout", strings.Repeat("x", 200))},
 			fails: some(func(spec map[string]any) bool {
 				timeout, _ := spec["timeout"].(string)
@@ -117,7 +117,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-func TestShrinkIsTheSameEachTime(t *testing.T) {
+func TestShrinkIsDeterministic(t *testing.T) {
 	t.Parallel()
 	long := sequence.Objects(take(t, generator(t, database(t), validity.AcceptAll{}, 3), 15))
 	fails := pair(func(s, t map[string]any) bool { return !reflect.DeepEqual(s["users"], t["users"]) })
@@ -140,7 +140,7 @@ func TestShrinkIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-func TestShrinkAsksNoMoreThanItMay(t *testing.T) {
+func TestShrinkObeysCallLimit(t *testing.T) {
 	t.Parallel()
 	long := sequence.Objects(take(t, generator(t, database(t), validity.AcceptAll{}, 3), 15))
 	fails := pair(func(s, t map[string]any) bool { return !reflect.DeepEqual(s["users"], t["users"]) })
@@ -154,7 +154,7 @@ func TestShrinkAsksNoMoreThanItMay(t *testing.T) {
 		got := shrink(t, long, func(s sequence.Sequence) bool {
 			calls++
 			if id := fmt.Sprint(s); seen[id] {
-				t.Errorf("asked twice about\n%s", id)
+				t.Errorf("tried twice:\n%s", id)
 			} else {
 				seen[id] = true
 			}
@@ -169,7 +169,7 @@ func TestShrinkAsksNoMoreThanItMay(t *testing.T) {
 	}
 }
 
-func TestShrinkOfWhatPasses(t *testing.T) {
+func TestShrinkOfPassingSequence(t *testing.T) {
 	t.Parallel()
 	long := sequence.Sequence{sample(t)}
 	got, err := sequence.Shrink(t.Context(), long, func(sequence.Sequence) bool { return false }, sequence.Shrinking{})
@@ -198,7 +198,7 @@ func TestShrinkIsInterrupted(t *testing.T) {
 	}
 }
 
-// Whatever fails, the least of it fails, and shrinking ends.
+// FuzzShrink checks that shrinking terminates with a failing sequence for any failure.
 func FuzzShrink(f *testing.F) {
 	s, obj := database(f), sample(f)
 	f.Add(plainBytes(1, 8), uint16(3))
@@ -208,7 +208,7 @@ func FuzzShrink(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fails := func(s sequence.Sequence) bool { // as haphazardly as can be
+		fails := func(s sequence.Sequence) bool { // arbitrary, but deterministic
 			sum := uint16(len(s))
 			for i := 1; i < len(s); i++ {
 				for _, c := range schema.Diff(s[i-1], s[i]) {
@@ -228,7 +228,7 @@ func FuzzShrink(f *testing.F) {
 	})
 }
 
-// plant makes a change at every 9th step that lasts until the next.
+// plant makes a change at every 9th step that persists until the next.
 func plant(long sequence.Sequence, changes []func(map[string]any)) {
 	for i, f := range changes {
 		from, to := 9*(i+1), 9*(i+2)
@@ -250,8 +250,8 @@ func shrink(t *testing.T, s sequence.Sequence, fails func(sequence.Sequence) boo
 	return got
 }
 
-// flickers fails if the object is paused, runs and is paused again.
-func flickers(s sequence.Sequence) bool {
+// pausesTwice fails if the object is paused, resumed and paused again.
+func pausesTwice(s sequence.Sequence) bool {
 	var states []string
 	for _, obj := range s {
 		states = append(states, fmt.Sprint(spec(obj)["paused"]))
@@ -268,14 +268,14 @@ func set(field string, value any) func(map[string]any) {
 	return func(spec map[string]any) { spec[field] = value }
 }
 
-// some fails if one of the manifests does.
+// some fails if one of the manifests fails.
 func some(fails func(spec map[string]any) bool) func(sequence.Sequence) bool {
 	return func(s sequence.Sequence) bool {
 		return slices.ContainsFunc(s, func(obj *unstructured.Unstructured) bool { return fails(spec(obj)) })
 	}
 }
 
-// pair fails if one of the steps does.
+// pair fails if one of the steps fails.
 func pair(fails func(s, t map[string]any) bool) func(sequence.Sequence) bool {
 	return func(s sequence.Sequence) bool {
 		for i := 1; i < len(s); i++ {
