@@ -12,39 +12,39 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Count is an oracle that asks another one and counts what it says. It must not be copied.
+// Count is a validator that delegates to another one and counts its answers. It must not be copied.
 type Count struct {
-	// Validator is whom it asks.
+	// Oracle gives the answers.
 	Oracle Validator
 
-	mu       sync.Mutex
-	valid    int
-	refused  int
-	refusals map[place]*Rejection
+	mu         sync.Mutex
+	valid      int
+	rejected   int
+	rejections map[rejectionKey]*Rejection
 }
 
-// A Refusal is how often a field was refused for a reason.
+// A Rejection is the number of objects that were rejected for one field and reason.
 type Rejection struct {
-	// Field is what was wrong, with [*] for any item. It is empty if nobody said.
+	// Field is the invalid field, with [*] for any item. It is empty if the server did not name one.
 	Field string
 	// Reason is the kind of mistake.
 	Reason string
-	// Objects is how many objects were refused for it.
+	// Objects is the number of objects rejected for it.
 	Objects int
-	// Sentence is what was said of the first of them.
+	// Sentence is the message for the first of them.
 	Sentence string
 }
 
-type place struct{ field, reason string }
+type rejectionKey struct{ field, reason string }
 
-// items are places in lists, which differ from object to object.
+// items matches list indexes, which differ from object to object.
 var items = regexp.MustCompile(`\[\d+\]`)
 
-// Judge asks and counts. What the oracle has no answer for is not counted.
+// Judge delegates and counts. An error of the validator is not counted.
 func (c *Count) Judge(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
 	verdict, err := c.Oracle.Judge(ctx, from, to)
 	if err != nil {
-		return verdict, err //nolint:wrapcheck // it adds nothing to what the oracle says
+		return verdict, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,10 +52,10 @@ func (c *Count) Judge(ctx context.Context, from, to *unstructured.Unstructured) 
 		c.valid++
 		return verdict, nil
 	}
-	c.refused++
-	seen := map[place]bool{}
+	c.rejected++
+	seen := map[rejectionKey]bool{}
 	for _, cause := range verdict.Causes {
-		at := place{items.ReplaceAllString(cause.Field, "[*]"), cause.Reason}
+		at := rejectionKey{items.ReplaceAllString(cause.Field, "[*]"), cause.Reason}
 		if !seen[at] {
 			c.add(at, verdict.Sentence)
 		}
@@ -64,38 +64,38 @@ func (c *Count) Judge(ctx context.Context, from, to *unstructured.Unstructured) 
 	return verdict, nil
 }
 
-func (c *Count) add(at place, sentence string) {
-	if c.refusals == nil {
-		c.refusals = map[place]*Rejection{}
+func (c *Count) add(at rejectionKey, sentence string) {
+	if c.rejections == nil {
+		c.rejections = map[rejectionKey]*Rejection{}
 	}
-	refusal, ok := c.refusals[at]
+	entry, ok := c.rejections[at]
 	if !ok {
-		refusal = &Rejection{Field: at.field, Reason: at.reason, Sentence: sentence}
-		c.refusals[at] = refusal
+		entry = &Rejection{Field: at.field, Reason: at.reason, Sentence: sentence}
+		c.rejections[at] = entry
 	}
-	refusal.Objects++
+	entry.Objects++
 }
 
-// Valid is how many objects were valid.
+// Valid returns the number of valid objects.
 func (c *Count) Valid() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.valid
 }
 
-// Refused is how many objects were refused. One may be among several Refusals.
+// Refused returns the number of rejected objects. One object may be counted in several Refusals.
 func (c *Count) Refused() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.refused
+	return c.rejected
 }
 
-// Refusals are those so far, the most frequent first.
+// Refusals returns the rejections so far, the most frequent first.
 func (c *Count) Refusals() []Rejection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]Rejection, 0, len(c.refusals))
-	for _, r := range c.refusals {
+	all := make([]Rejection, 0, len(c.rejections))
+	for _, r := range c.rejections {
 		all = append(all, *r)
 	}
 	slices.SortFunc(all, func(a, b Rejection) int {
@@ -104,7 +104,7 @@ func (c *Count) Refusals() []Rejection {
 	return all
 }
 
-// String is a table for people.
+// String formats the counts as a table.
 func (c *Count) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d valid, %d refused", c.Valid(), c.Refused())

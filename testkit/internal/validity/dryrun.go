@@ -15,39 +15,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// DryRun is the oracle that asks the API server, by requests that it carries out except for storing the result.
+// DryRun is the validator that sends dry-run requests to the API server. Nothing is stored.
 //
-// Limits: a webhook that does not declare that it has no side effects makes the server refuse every dry run, and one
-// that denies with a code other than 400, 403, 413 or 422 looks like a failure. A client without the right to create
-// the objects has them all refused. In each case the sentence says so.
+// Limits: a webhook that does not declare that it has no side effects makes the server reject every dry run. A webhook
+// that denies with a code other than 400, 403, 413 or 422 appears as a failure. A client without the permission to
+// create the objects gets all of them rejected. In each case the sentence says so.
 type DryRun struct {
-	// Client is whose rights and view count. It must not read from a cache.
+	// Client determines the permissions and the view of the requests. It must not read from a cache.
 	Client client.Client
-	// Namespace is where objects are looked for that name none. Leave it empty for cluster-wide ones.
+	// Namespace is used for objects that name none. It is empty for cluster-scoped ones.
 	Namespace string
 }
 
-// Judge sends a create, or an update if from is given. In that case the object has to be stored and be as from says:
-// rules that compare with the old object see the stored one.
+// Judge sends a create, or an update if from is given. For an update the stored object has to equal from, because rules
+// that compare with the old object see the stored one.
 func (d DryRun) Judge(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
 	return server{d.Client, d.Namespace, true}.judge(ctx, from, to)
 }
 
-// Store is the oracle that does it: what it finds valid is stored. It asks as DryRun does, and has the same limits.
+// Store is the validator that stores valid objects. It sends the requests of DryRun, and has the same limits.
 type Store struct {
-	// Client is who stores. It must not read from a cache.
+	// Client sends the requests. It must not read from a cache.
 	Client client.Client
-	// Namespace is where objects are stored that name none. Leave it empty for cluster-wide ones.
+	// Namespace is used for objects that name none. It is empty for cluster-scoped ones.
 	Namespace string
 }
 
-// Judge sends a create, or an update if from is given, which has to be what was stored last. What others have put into
-// the stored object's metadata stays.
+// Judge sends a create, or an update if from is given. In that case from has to be the last stored object. Metadata
+// that other actors added to the stored object is kept.
 func (s Store) Judge(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
 	return server{s.Client, s.Namespace, false}.judge(ctx, from, to)
 }
 
-// server asks the API server.
+// server sends requests to the API server.
 type server struct {
 	client    client.Client
 	namespace string
@@ -68,7 +68,7 @@ func (s server) judge(ctx context.Context, from, to *unstructured.Unstructured) 
 	if err == nil {
 		return Verdict{Valid: true}, nil
 	}
-	if verdict, refused := refusal(err); refused {
+	if verdict, refused := rejection(err); refused {
 		return verdict, nil
 	}
 	if s.dry {
@@ -87,9 +87,9 @@ func (s server) create(ctx context.Context, to *unstructured.Unstructured) error
 	}
 	err := s.client.Create(ctx, obj, opts...)
 	if s.dry && apierrors.IsAlreadyExists(err) {
-		return nil // The server looks for the name last, after all validation and admission.
+		return nil // The server checks for an existing name last, after all validation and admission.
 	}
-	return err //nolint:wrapcheck // the caller wraps
+	return err
 }
 
 func (s server) update(ctx context.Context, from, to *unstructured.Unstructured) error {
@@ -102,12 +102,12 @@ func (s server) update(ctx context.Context, from, to *unstructured.Unstructured)
 	if s.dry {
 		opts = append(opts, client.DryRunAll)
 	}
-	return s.client.Update(ctx, over(stored, from, to), opts...) //nolint:wrapcheck // the caller wraps
+	return s.client.Update(ctx, mergeManifest(stored, from, to), opts...)
 }
 
-// over is the stored object with the manifest's content. Of the metadata only the labels and annotations change that
-// the manifests name: what the operator put there, such as its finalizer, stays.
-func over(stored, from, to *unstructured.Unstructured) *unstructured.Unstructured {
+// mergeManifest returns the stored object with the manifest's content. Of the metadata only the labels and annotations
+// that the manifests name are changed. Metadata of the operator, such as its finalizer, is kept.
+func mergeManifest(stored, from, to *unstructured.Unstructured) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{Object: maps.Clone(to.Object)}
 	obj.Object["metadata"] = stored.Object["metadata"]
 	obj = obj.DeepCopy()
@@ -126,8 +126,8 @@ func merged(stored, from, to map[string]string) map[string]string {
 	return result
 }
 
-// refusal tells an answer about the object from the lack of one.
-func refusal(err error) (Verdict, bool) {
+// rejection reports whether an error is an answer about the object, and returns the verdict.
+func rejection(err error) (Verdict, bool) {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return Verdict{}, false

@@ -17,8 +17,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/validity"
 )
 
-// For every single change of a sample: the dry run says of a new object what a real create says, and the rules that
-// need no server say the same. Nearly all changes are valid, and the others are refused with a reason.
+// TestDryRunAgreesWithCreate checks every change of a sample: the dry run of a create agrees with a real create, and
+// with the rules that need no server. Nearly all changes are valid, and the others are rejected with a reason.
 func TestDryRunAgreesWithCreate(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"database", "immortal"} {
@@ -51,7 +51,7 @@ func agreesWithCreate(t *testing.T, s *schema.Schema, sample *unstructured.Unstr
 			t.Fatalf("%s: %v", c.ID, err)
 		}
 		if !said.Valid && (said.Sentence == "" || len(said.Causes) == 0) {
-			t.Errorf("%s is refused without a reason: %+v", c.ID, said)
+			t.Errorf("%s is rejected without a reason: %+v", c.ID, said)
 		}
 		if offline, err := rules.Judge(t.Context(), nil, obj); err != nil || offline.Valid != said.Valid {
 			t.Errorf("%s: without a server valid %v (%s, error %v), with one %v (%s)",
@@ -68,7 +68,7 @@ func agreesWithCreate(t *testing.T, s *schema.Schema, sample *unstructured.Unstr
 	}
 }
 
-// Over a random walk: the dry run says of an update what a real one says, and the rules the same.
+// TestDryRunAgreesWithUpdate checks the same for updates, over a random walk.
 func TestDryRunAgreesWithUpdate(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"database", "immortal"} {
@@ -110,12 +110,12 @@ func agreesWithUpdate(t *testing.T, s *schema.Schema, sample *unstructured.Unstr
 	}
 	t.Logf("%v\n%v", agreed, g.Coverage())
 	if agreed.Refused() == 0 {
-		t.Error("nothing was refused, so the two may agree by chance")
+		t.Error("nothing was rejected, so the two may agree by chance")
 	}
 }
 
-// What is refused is refused by a real update, too.
-func TestDryRunRefuses(t *testing.T) {
+// TestDryRunRejects checks that a rejected object is rejected by a real update, too.
+func TestDryRunRejects(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		reason string
@@ -154,13 +154,13 @@ func TestDryRunStoresNothing(t *testing.T) {
 	}
 	changed, _ := schema.Change{Path: schema.At("spec", "members"), To: int64(5)}.Apply(sample)
 	if _, err := dry.Judge(t.Context(), sample, changed); !apierrors.IsNotFound(err) {
-		t.Errorf("an update of what is not there is judged: %v", err)
+		t.Errorf("an update of a missing object has a verdict: %v", err)
 	}
 	k.Apply(stored)
 	version := stored.GetResourceVersion()
 	for from, to := range map[*unstructured.Unstructured]*unstructured.Unstructured{nil: sample, sample: changed} {
 		if verdict, err := dry.Judge(t.Context(), from, to); err != nil || !verdict.Valid {
-			t.Errorf("error %v, verdict %+v: a name in use says nothing against the object", err, verdict)
+			t.Errorf("error %v, verdict %+v: a name in use does not make the object invalid", err, verdict)
 		}
 	}
 	if k.Get(stored); stored.GetResourceVersion() != version {
@@ -168,7 +168,7 @@ func TestDryRunStoresNothing(t *testing.T) {
 	}
 }
 
-// A name in use is noticed last, so that it hides no mistake.
+// TestDryRunOfANameInUse checks that an existing name hides no mistake, because it is checked last.
 func TestDryRunOfANameInUse(t *testing.T) {
 	t.Parallel()
 	k, sample := testkit.New(t), sample(t)
@@ -180,7 +180,7 @@ func TestDryRunOfANameInUse(t *testing.T) {
 	}
 }
 
-// policy allows fewer than 3 members in one namespace.
+// policy requires at least 3 members in one namespace.
 const policy = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -199,7 +199,7 @@ metadata: {name: %[1]s}
 spec: {policyName: %[1]s, validationActions: [Deny]}
 `
 
-// A policy of the cluster has a say, which no schema tells.
+// TestDryRunObeysPolicies checks a policy of the cluster that the schema does not contain.
 func TestDryRunObeysPolicies(t *testing.T) {
 	t.Parallel()
 	k, sample := testkit.New(t), sample(t)
@@ -213,7 +213,7 @@ func TestDryRunObeysPolicies(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), k.Timeout)
 	defer cancel()
-	for { // until the server has noticed
+	for { // until the policy is in effect
 		verdict, err := dry.Judge(ctx, nil, sample)
 		if err != nil {
 			t.Fatal(err)
@@ -227,16 +227,16 @@ func TestDryRunObeysPolicies(t *testing.T) {
 	}
 }
 
-func TestDryRunCannotTell(t *testing.T) {
+func TestDryRunWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	k, sample := testkit.New(t), sample(t)
 	dry := validity.DryRun{Client: k.Client, Namespace: "no-such-namespace"}
 	if verdict, err := dry.Judge(t.Context(), nil, sample); err == nil {
-		t.Errorf("a missing namespace is held against the object: %+v", verdict)
+		t.Errorf("a missing namespace is reported as a mistake of the object: %+v", verdict)
 	}
 	sample.SetAPIVersion("testkit.homeostat.dev/v2")
 	dry.Namespace = k.Namespace
 	if verdict, err := dry.Judge(t.Context(), nil, sample); err == nil {
-		t.Errorf("a kind that is not installed is held against the object: %+v", verdict)
+		t.Errorf("a kind that is not installed is reported as a mistake of the object: %+v", verdict)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{CRDs: "../schema/testdata/crd"}) }
 
-// both asks two oracles, which have to agree.
+// both asks two validators that have to agree.
 type both struct {
 	t           *testing.T
 	first, then validity.Validator
@@ -28,17 +28,17 @@ func (b both) Judge(ctx context.Context, from, to *unstructured.Unstructured) (v
 		return verdict, err
 	}
 	if other, err := b.then.Judge(ctx, from, to); err != nil || other.Valid != verdict.Valid {
-		b.t.Errorf("one says %v (%s), the other %v (%s), error %v, of\n%v",
+		b.t.Errorf("one returns %v (%s), the other %v (%s), error %v, for\n%v",
 			verdict.Valid, verdict.Sentence, other.Valid, other.Sentence, err, schema.Diff(from, to))
 	}
 	return verdict, nil
 }
 
-// agrees compares what was said with what happened.
+// agrees compares a verdict with the result of the real request.
 func agrees(t *testing.T, id string, said validity.Verdict, err error) {
 	t.Helper()
 	if said.Valid != (err == nil) {
-		t.Errorf("%s: the dry run says valid %v (%s), the server %v", id, said.Valid, said.Sentence, err)
+		t.Errorf("%s: the dry run returns valid %v (%s), the server %v", id, said.Valid, said.Sentence, err)
 	}
 }
 
@@ -50,7 +50,7 @@ func sample(t testing.TB) *unstructured.Unstructured {
 	return obj
 }
 
-// read reads a schema and a sample from the files that all tests of schemas share.
+// read reads a schema and a sample from the shared test files.
 func read(t testing.TB, kind string) (*schema.Schema, *unstructured.Unstructured) {
 	t.Helper()
 	data, err := os.ReadFile("../schema/testdata/crd/" + kind + "s.yaml")

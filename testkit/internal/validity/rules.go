@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/schema"
 )
 
-// Rules is the oracle that needs no API server. It evaluates the schema of a custom resource and its CEL rules, with
-// the API server's code. It knows of no webhook, policy or quota, and does not check names, labels or annotations.
+// Rules is the validator that needs no API server. It evaluates the schema of a custom resource and its CEL rules, with
+// the API server's code. It evaluates no webhook, policy or quota, and does not check names, labels or annotations.
 type Rules struct {
 	schema *schema.Schema
 	cel    *cel.Validator // nil if there are no rules
@@ -26,7 +26,7 @@ func NewRules(s *schema.Schema) *Rules {
 	return &Rules{schema: s, cel: cel.NewValidator(s.Structural(), true, celconfig.PerCallLimit)}
 }
 
-// Judge evaluates the schema and the rules. Those that compare with the old object see from.
+// Judge evaluates the schema and the rules. Transition rules see from as the old object.
 func (r *Rules) Judge(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
 	violations, err := r.schema.Violations(to)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *Rules) evaluate(ctx context.Context, from, to *unstructured.Unstructure
 	if err != nil {
 		return nil, err
 	}
-	var old any // an interface without a value means that there is no old object
+	var old any // a nil interface means that there is no old object
 	if from != nil {
 		if old, err = r.stored(from); err != nil {
 			return nil, err
@@ -63,11 +63,11 @@ func (r *Rules) evaluate(ctx context.Context, from, to *unstructured.Unstructure
 	return violations, nil
 }
 
-// stored is the content of an object with its defaults.
+// stored returns the content of an object with its defaults.
 func (r *Rules) stored(obj *unstructured.Unstructured) (map[string]any, error) {
 	normal, err := r.schema.Normal(obj)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller wraps
+		return nil, err
 	}
 	defaulting.PruneNonNullableNullsWithoutDefaults(normal.Object, r.schema.Structural())
 	defaulting.Default(normal.Object, r.schema.Structural())

@@ -10,7 +10,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/validity"
 )
 
-// A manifest replaces the one before, but for what others have put into the metadata. What is refused changes nothing.
+// TestStore checks that a manifest replaces the previous one except for metadata of other actors, and that a rejected
+// manifest changes nothing.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -47,7 +48,7 @@ func TestStore(t *testing.T) {
 		"labels": second.GetLabels(), "finalizers": []string{"example.com/theirs"}, "members": int64(5),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("what is stored (-want +got):\n%s", diff)
+		t.Errorf("the stored object (-want +got):\n%s", diff)
 	}
 	k.Update(stored, func() { stored.SetFinalizers(nil) })
 	if err := k.Client.Delete(t.Context(), stored); client.IgnoreNotFound(err) != nil {

@@ -1,12 +1,12 @@
-// Package validity says whether the API server would accept an object, before anything is stored.
+// Package validity determines, before anything is stored, whether the API server would accept an object.
 //
-// Generated objects are only worth running an operator against if a user could have created them. DryRun asks the API
-// server itself, and so has the last word: defaults, CEL rules, webhooks, policies and quotas. Rules evaluates what a
-// CustomResourceDefinition says, without a server, for where there is none.
+// Generated objects are useful for a test only if a user could have created them. DryRun asks the API server itself and
+// is therefore authoritative: defaults, CEL rules, webhooks, policies and quotas. Rules evaluates the schema and rules
+// of a CustomResourceDefinition without a server.
 //
-// An answer is a verdict, not an error: that the server refuses an object is a fact about the object. An error means
-// that there is no answer. Count lists what was refused, by field and reason, so that a campaign that only ever
-// generated invalid objects does not pass for one that found nothing.
+// A rejection is a verdict, not an error, because it is a fact about the object. An error means that there is no
+// answer. Count counts the rejections by field and reason, so that an exploration that only generated invalid objects
+// is not mistaken for one without findings.
 package validity
 
 import (
@@ -15,34 +15,34 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// An Oracle says whether the API server would accept an object. Oracles may be used concurrently.
+// A Validator determines whether the API server would accept an object. It is safe for concurrent use.
 type Validator interface {
-	// Judge says whether to may take the place of from, or may be created if from is nil. Neither is changed. The error
-	// is for when nobody can tell, for example because the API server does not answer.
+	// Judge reports whether to may replace from, or may be created if from is nil. Neither is modified. An error means that
+	// there is no answer, for example because the API server does not respond.
 	Judge(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error)
 }
 
-// A Verdict is what an oracle says of one object.
+// A Verdict is a validator's answer about one object.
 type Verdict struct {
-	// Valid says that the object would be accepted. All else is empty then.
+	// Valid reports that the object would be accepted. The other fields are empty then.
 	Valid bool
-	// Sentence is why it is refused, as a person would be told.
+	// Sentence is the reason for the rejection, as shown to a person.
 	Sentence string
-	// Causes are the single reasons. There is at least one.
+	// Causes lists the single reasons. There is at least one.
 	Causes []Cause
 }
 
-// A Cause is one reason why an object is refused.
+// A Cause is one reason for the rejection of an object.
 type Cause struct {
-	// Field is what is wrong, for example spec.ports[0].port. It is empty if nobody says, as with most webhooks.
+	// Field is the invalid field, for example spec.ports[0].port. It is empty if unknown, as with most webhooks.
 	Field string
 	// Reason is the kind of mistake, for example FieldValueInvalid or Forbidden.
 	Reason string
-	// Message says what is wrong.
+	// Message describes the mistake.
 	Message string
 }
 
-// AcceptAll is an oracle for which every object is valid.
+// AcceptAll is a validator that accepts every object.
 type AcceptAll struct{}
 
 // Judge accepts the object.

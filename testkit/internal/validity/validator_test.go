@@ -21,8 +21,9 @@ import (
 	crschema "github.com/homeostat-dev/homeostat/testkit/internal/schema"
 )
 
-// A refusal says something of the object. All else says something of the connection, the rights or the moment.
-func TestRefusal(t *testing.T) {
+// TestRejection checks which errors are about the object. The others are about the connection, the permissions or the
+// state of the server.
+func TestRejection(t *testing.T) {
 	t.Parallel()
 	kind, resource := schema.GroupKind{Kind: "Database"}, schema.GroupResource{Resource: "databases"}
 	terminating := apierrors.NewForbidden(resource, "a", errors.New("the namespace goes"))
@@ -30,10 +31,10 @@ func TestRefusal(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		err    error
-		want   []Cause // nil if it is no refusal
+		want   []Cause // nil if the error is not a rejection
 	}{
 		"invalid": {
-			reason: "the schema or a rule says no, and where",
+			reason: "the schema or a rule rejects it and names the field",
 			err: apierrors.NewInvalid(kind, "a", field.ErrorList{
 				field.Required(field.NewPath("spec", "engine"), "give one"),
 				field.Duplicate(field.NewPath("spec", "users").Index(1), 2),
@@ -49,7 +50,7 @@ func TestRefusal(t *testing.T) {
 			want:   []Cause{{"", "BadRequest", "strict decoding error"}},
 		},
 		"denied": {
-			reason: "most webhooks answer so",
+			reason: "most webhooks respond so",
 			err:    apierrors.NewForbidden(resource, "a", errors.New("because")),
 			want:   []Cause{{"", "Forbidden", `databases "a" is forbidden: because`}},
 		},
@@ -58,21 +59,21 @@ func TestRefusal(t *testing.T) {
 			err:    apierrors.NewRequestEntityTooLargeError("limit is 3145728"),
 			want:   []Cause{{"", "RequestEntityTooLarge", "Request entity too large: limit is 3145728"}},
 		},
-		"namespace ends":  {"the moment is wrong", terminating, nil},
+		"namespace ends":  {"the namespace is terminating", terminating, nil},
 		"not installed":   {"the definition is missing", apierrors.NewNotFound(resource, "a"), nil},
 		"overload":        {"the server is busy", apierrors.NewTooManyRequests("later", 1), nil},
-		"broken webhook":  {"nobody knows", apierrors.NewInternalError(errors.New("refused")), nil},
-		"conflict":        {"somebody was faster, too often", apierrors.NewConflict(resource, "a", errors.New("x")), nil},
-		"no rights":       {"nobody is logged in", apierrors.NewUnauthorized("who"), nil},
+		"broken webhook":  {"it is not about the object", apierrors.NewInternalError(errors.New("refused")), nil},
+		"conflict":        {"other writers were faster, too often", apierrors.NewConflict(resource, "a", errors.New("x")), nil},
+		"no credentials":  {"the request has no identity", apierrors.NewUnauthorized("who"), nil},
 		"no answer":       {"there is no server", &http.MaxBytesError{}, nil},
-		"context is over": {"nobody waits for it", context.Canceled, nil},
+		"context is over": {"the caller does not wait for it", context.Canceled, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			verdict, refused := refusal(tc.err)
+			verdict, refused := rejection(tc.err)
 			if diff := cmp.Diff(tc.want, verdict.Causes); diff != "" || refused != (tc.want != nil) || verdict.Valid {
-				t.Errorf("%s\nrefused %v: -want +got:\n%s", tc.reason, refused, diff)
+				t.Errorf("%s\nrejected %v: -want +got:\n%s", tc.reason, refused, diff)
 			}
 			if refused && verdict.Sentence != tc.err.Error() {
 				t.Errorf("%s\nthe sentence is %q", tc.reason, verdict.Sentence)
@@ -98,14 +99,14 @@ func TestOver(t *testing.T) {
 		"labels": map[string]any{"changed": "2", "added": "1", "operators": "1"},
 	})
 	before := stored.DeepCopy()
-	if diff := cmp.Diff(want, over(stored, from, to)); diff != "" {
+	if diff := cmp.Diff(want, mergeManifest(stored, from, to)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff(before, stored); diff != "" {
 		t.Errorf("the stored object was changed: %s", diff)
 	}
 	bare := object("x", map[string]any{"name": "a"})
-	if got := over(bare, bare, to).GetLabels(); len(got) != 2 {
+	if got := mergeManifest(bare, bare, to).GetLabels(); len(got) != 2 {
 		t.Errorf("labels %v", got)
 	}
 }
@@ -164,17 +165,17 @@ func TestRules(t *testing.T) {
 		want   string // a part of the sentence; empty if it is valid
 	}{
 		"the sample":     {reason: "it is valid", to: two},
-		"out of bounds":  {reason: "the schema says so", to: put("members", int64(10)), want: "spec.members: Invalid value: 10"},
-		"no member":      {reason: "the enum says so", to: put("engine", "oracle"), want: `supported values: "postgres", "mysql"`},
-		"a rule":         {reason: "CEL says so", to: put("engine", "mysql", "members", int64(6)), want: "at most 5"},
+		"out of bounds":  {reason: "a schema rule", to: put("members", int64(10)), want: "spec.members: Invalid value: 10"},
+		"no member":      {reason: "an enum rule", to: put("engine", "oracle"), want: `supported values: "postgres", "mysql"`},
+		"a rule":         {reason: "a CEL rule", to: put("engine", "mysql", "members", int64(6)), want: "at most 5"},
 		"a default":      {reason: "members is 1, so the rule holds", to: put("engine", "mysql", "members", nil)},
 		"a change":       {reason: "the old object counts", from: two, to: put("engine", "mysql"), want: "cannot change"},
 		"the same, new":  {reason: "there is no old object", to: put("engine", "mysql")},
 		"given up":       {reason: "as above", from: two, to: drop("storage"), want: "storage cannot be given up"},
-		"unknown":        {reason: "strict validation refuses it", to: put("imaeg", "a"), want: "spec.imaeg"},
-		"another kind":   {reason: "it is not for this schema to say"},
-		"too few of one": {reason: "CEL says so", to: put("exposure", map[string]any{}), want: "one of loadBalancer and nodePort"},
-		"too many":       {reason: "the schema says so", to: put("source", both), want: "spec.source"},
+		"unknown":        {reason: "strict validation rejects it", to: put("imaeg", "a"), want: "spec.imaeg"},
+		"another kind":   {reason: "the schema is of another kind"},
+		"too few of one": {reason: "a CEL rule", to: put("exposure", map[string]any{}), want: "one of loadBalancer and nodePort"},
+		"too many":       {reason: "a schema rule", to: put("source", both), want: "spec.source"},
 	}
 	rules := NewRules(database(t))
 	for name, tc := range tests {
@@ -214,7 +215,7 @@ func (j judge) Judge(_ context.Context, _, to *unstructured.Unstructured) (Verdi
 	return j(to)
 }
 
-// put sets fields, of which names and values are given in turn.
+// put sets fields. Names and values alternate.
 func put(pairs ...any) func(map[string]any) {
 	return func(spec map[string]any) {
 		for i := 0; i < len(pairs); i += 2 {
