@@ -17,13 +17,13 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 )
 
-// pollInterval is how often a Wait looks.
+// pollInterval is the interval at which a Wait reads the object.
 const pollInterval = 20 * time.Millisecond
 
-// lookTimeout is how long a look may take that begins in time: on a busy machine there has to be at least one.
-const lookTimeout = 30 * time.Second
+// readTimeout bounds a read that begins before the timeout. On a busy machine there has to be at least one.
+const readTimeout = 30 * time.Second
 
-// SetUp applies what exists before the operator starts. It may be called again in another namespace.
+// SetUp applies the objects that exist before the operator starts. It may be called again in another namespace.
 func (s *Scenario) SetUp(ctx context.Context, c client.Client, namespace string) error {
 	if err := apply(ctx, c, namespace, s.Setup); err != nil {
 		return fmt.Errorf("setting up %s: %w", s.File, err)
@@ -40,7 +40,7 @@ func (s *Step) Do(ctx context.Context, c client.Client, namespace string) error 
 	return s.Await(ctx, c, namespace)
 }
 
-// Act does what Do does before it waits.
+// Act does the step without its waits.
 func (s *Step) Act(ctx context.Context, c client.Client, namespace string) error {
 	var err error
 	switch {
@@ -71,7 +71,7 @@ func apply(ctx context.Context, c client.Client, namespace string, objects []*un
 	for _, object := range objects {
 		u := object.DeepCopy()
 		unstructured.RemoveNestedField(u.Object, "status")
-		if err := place(c, u, namespace); err != nil {
+		if err := setNamespace(c, u, namespace); err != nil {
 			return fmt.Errorf("applying %s %s: %w", u.GetKind(), u.GetName(), err)
 		}
 		if err := manifest.Apply(ctx, c, u); err != nil {
@@ -81,8 +81,8 @@ func apply(ctx context.Context, c client.Client, namespace string, objects []*un
 	return nil
 }
 
-// place puts the object into the namespace if it belongs into one.
-func place(c client.Client, u *unstructured.Unstructured, namespace string) error {
+// setNamespace sets the namespace of the object if its kind is namespaced.
+func setNamespace(c client.Client, u *unstructured.Unstructured, namespace string) error {
 	namespaced, err := c.IsObjectNamespaced(u)
 	switch {
 	case meta.IsNoMatchError(err):
@@ -103,7 +103,7 @@ func (p *Patch) do(ctx context.Context, c client.Client, namespace string) error
 		return fmt.Errorf("encoding the patch of %s: %w", p.Target, err)
 	}
 	u := p.object()
-	if err := place(c, u, namespace); err != nil {
+	if err := setNamespace(c, u, namespace); err != nil {
 		return fmt.Errorf("patching %s: %w", p.Target, err)
 	}
 	patch := client.RawPatch(types.MergePatchType, data)
@@ -120,7 +120,7 @@ func (p *Patch) do(ctx context.Context, c client.Client, namespace string) error
 
 func (t Target) delete(ctx context.Context, c client.Client, namespace string) error {
 	u := t.object()
-	err := place(c, u, namespace)
+	err := setNamespace(c, u, namespace)
 	if err == nil {
 		err = c.Delete(ctx, u)
 	}
@@ -130,17 +130,17 @@ func (t Target) delete(ctx context.Context, c client.Client, namespace string) e
 	return nil
 }
 
-// await looks until the expectation is met.
+// await polls until the expectation is met.
 func (w *Wait) await(ctx context.Context, c client.Client, namespace string) error {
 	u := w.object()
-	if err := place(c, u, namespace); err != nil {
+	if err := setNamespace(c, u, namespace); err != nil {
 		return fmt.Errorf("waiting for %s: %w", w.Target, err)
 	}
-	limited, cancel := context.WithTimeout(ctx, w.Timeout+lookTimeout)
+	limited, cancel := context.WithTimeout(ctx, w.Timeout+readTimeout)
 	defer cancel()
 	over := time.After(w.Timeout)
 	for {
-		missing, err := w.look(limited, c, u)
+		missing, err := w.read(limited, c, u)
 		switch {
 		case err != nil:
 			return fmt.Errorf("waiting for %s: %w", w.Target, err)
@@ -157,7 +157,7 @@ func (w *Wait) await(ctx context.Context, c client.Client, namespace string) err
 	}
 }
 
-func (w *Wait) look(ctx context.Context, c client.Client, u *unstructured.Unstructured) (missing string, err error) {
+func (w *Wait) read(ctx context.Context, c client.Client, u *unstructured.Unstructured) (missing string, err error) {
 	err = c.Get(ctx, client.ObjectKeyFromObject(u), u)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -169,7 +169,7 @@ func (w *Wait) look(ctx context.Context, c client.Client, u *unstructured.Unstru
 	}
 }
 
-// missing returns why an object, or nil for none, is not as it should be, or "".
+// missing returns the difference between the object, nil if absent, and the expectation, or "" if it is met.
 func (w *Wait) missing(u *unstructured.Unstructured) string {
 	switch {
 	case w.Exists != nil && *w.Exists != (u != nil):

@@ -46,7 +46,7 @@ func newWidget(k *testkit.K) *unstructured.Unstructured {
 
 const ready = "{type: Ready, status: \"True\", reason: R, message: m, lastTransitionTime: 2026-01-01T00:00:00Z"
 
-// The whole of it, with the operator's part played by steps.
+// TestDo runs a whole scenario. Its steps act for the operator.
 func TestDo(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -87,7 +87,7 @@ steps:
 		t.Fatal(err)
 	}
 	if k.Get(role); role.Labels["a"] != "b" {
-		t.Errorf("the cluster-wide object was not applied: %v", role)
+		t.Errorf("the cluster-scoped object was not applied: %v", role)
 	}
 	for _, step := range s.Steps {
 		if err := step.Do(t.Context(), k.Client, k.Namespace); err != nil {
@@ -100,7 +100,7 @@ steps:
 		t.Errorf("in the end it is %v", w)
 	}
 	if got := s.Steps[0].Apply[0]; got.GetUID() != "" || got.GetNamespace() != "" {
-		t.Errorf("doing it has changed the step: %v", got)
+		t.Errorf("Do has modified the step: %v", got)
 	}
 	other := testkit.New(t)
 	if err := s.Steps[0].Do(t.Context(), other.Client, other.Namespace); err != nil {
@@ -108,7 +108,7 @@ steps:
 	}
 }
 
-// A step ends when what it waits for has come about, neither before nor much later.
+// TestWaitIsMetLater checks that a step ends when its expectation is met, neither before nor much later.
 func TestWaitIsMetLater(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -137,7 +137,7 @@ func TestWaitIsMetLater(t *testing.T) {
 	}
 }
 
-func TestDoSaysWhatWentWrong(t *testing.T) {
+func TestDoErrors(t *testing.T) {
 	t.Parallel()
 	const head = "steps:\n- name: one\n"
 	tests := map[string]struct{ reason, text, want string }{
@@ -200,13 +200,13 @@ func TestDoSaysWhatWentWrong(t *testing.T) {
 				t.Errorf("got %v, want %q, because %s", err, tt.want, tt.reason)
 			}
 			if name == "Unknown" && !strings.HasSuffix(err.Error(), "add its CustomResourceDefinition to the scenario's crds") {
-				t.Errorf("%v does not say what to do", err)
+				t.Errorf("%v does not explain the correction", err)
 			}
 		})
 	}
 }
 
-func TestContextEnds(t *testing.T) {
+func TestDoStopsWithContext(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	s := read(t, files{"s.yaml": "steps:\n- name: one\n  apply: sample.yaml\n  wait: {condition: Ready, timeout: 1h}\n"})

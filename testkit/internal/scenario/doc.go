@@ -1,4 +1,5 @@
-// Package scenario reads what happens to an operator from a YAML file, for people who do not write Go, and does it.
+// Package scenario reads and executes a YAML file of the steps that a test takes as a user, for people who do not write
+// Go.
 //
 //	crds: [crd.yaml]                  # installed before anything else
 //	setup: [config.yaml]              # applied before the operator starts
@@ -13,9 +14,9 @@
 //	  delete: {kind: Database, name: orders}
 //	  wait: {exists: false}
 //
-// Where crds, setup and apply take a file, they take an object, a folder, or a list of these as well. Paths are relative
-// to the scenario's folder. A kind needs an apiVersion only if it is neither one of the scenario's objects nor one of
-// Kubernetes itself. Each run has one namespace: objects go there, whatever namespace they name.
+// Each of crds, setup and apply takes a file, an object, a folder, or a list of these. Paths are relative to the
+// scenario's folder. A kind needs an apiVersion only if it is neither one of the scenario's objects nor a kind of
+// Kubernetes itself. Each run has one namespace. Objects are created in it, even if they name another one.
 //
-// It knows nothing of operators, faults and verdicts, and it starts no cluster.
+// The package has no knowledge of operators, faults and verdicts, and it starts no cluster.
 package scenario

@@ -12,13 +12,13 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// A document is a parsed YAML file: lines belong to nodes.
+// A document is a parsed YAML file. Its nodes have line numbers.
 type document struct {
 	file  string
 	roots []*yaml.Node // without empty ones
 }
 
-// syntaxMessage takes an error of the YAML package apart, which has no other form.
+// syntaxMessage parses an error of the YAML package, which has no structured form.
 var syntaxMessage = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 
 func parseDocument(file string, data []byte) (*document, error) {
@@ -37,14 +37,14 @@ func parseDocument(file string, data []byte) (*document, error) {
 		if root.ShortTag() == nullTag {
 			continue
 		}
-		if err := d.settle(root); err != nil {
+		if err := d.normalize(root); err != nil {
 			return nil, err
 		}
 		d.roots = append(d.roots, root)
 	}
 }
 
-// syntaxError puts the package's error where it says, or else into the given line.
+// syntaxError reports the package's error at its own line, or else at the given line.
 func (d *document) syntaxError(err error, line int) error {
 	message := err.Error()
 	if parts := syntaxMessage.FindStringSubmatch(message); parts != nil {
@@ -71,31 +71,32 @@ const (
 	mergeTag  = "!!merge"
 )
 
-// legacy are the words that YAML 1.1, and so kubectl, takes for true or false if they are not quoted.
-var legacy = map[string]string{
+// legacyBooleans holds the unquoted words that YAML 1.1, and so kubectl, reads as true or false.
+var legacyBooleans = map[string]string{
 	"y": "true", "Y": "true", "yes": "true", "Yes": "true", "YES": "true", "on": "true", "On": "true", "ON": "true",
 	"n": "false", "N": "false", "no": "false", "No": "false", "NO": "false", "off": "false", "Off": "false",
 	"OFF": "false",
 }
 
-// settle makes plain values mean what they mean to kubectl, and refuses what JSON cannot express.
-func (d *document) settle(node *yaml.Node) error {
+// normalize gives plain values the meaning that they have in kubectl, and rejects values that JSON cannot express.
+func (d *document) normalize(node *yaml.Node) error {
 	switch node.Kind {
 	case yaml.ScalarNode:
 		switch node.ShortTag() {
 		case timeTag:
 			node.Tag = stringTag
 		case stringTag:
-			if value, found := legacy[node.Value]; found && node.Style == 0 {
-				node.Tag, node.Value = boolTag, value
+			if value, found := legacyBooleans[node.Value]; found && node.Style == 0 {
+				node.Tag = boolTag
+				node.Value = value
 			}
 		}
 		return nil
 	case yaml.MappingNode:
-		return d.settleMapping(node)
+		return d.normalizeMapping(node)
 	default:
 		for _, child := range node.Content {
-			if err := d.settle(child); err != nil {
+			if err := d.normalize(child); err != nil {
 				return err
 			}
 		}
@@ -103,7 +104,7 @@ func (d *document) settle(node *yaml.Node) error {
 	}
 }
 
-func (d *document) settleMapping(node *yaml.Node) error {
+func (d *document) normalizeMapping(node *yaml.Node) error {
 	lines := map[string]int{}
 	for i := 0; i < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
@@ -116,14 +117,14 @@ func (d *document) settleMapping(node *yaml.Node) error {
 		default:
 			key.Tag, lines[key.Value] = stringTag, key.Line
 		}
-		if err := d.settle(value); err != nil {
+		if err := d.normalize(value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// value returns what a node says, in the types that JSON becomes.
+// value decodes a node into the types of decoded JSON.
 func (d *document) value(node *yaml.Node) (any, error) {
 	var value any
 	if err := node.Decode(&value); err != nil {
@@ -139,7 +140,7 @@ func (d *document) value(node *yaml.Node) (any, error) {
 	return value, nil
 }
 
-// describe says of what type a node is.
+// describe names the type of a node.
 func describe(node *yaml.Node) string {
 	node = deref(node)
 	switch tag := node.ShortTag(); {

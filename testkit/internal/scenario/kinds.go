@@ -16,7 +16,7 @@ import (
 
 const crdKind = "CustomResourceDefinition"
 
-// kinds are those that a scenario's objects and definitions have, by name.
+// kinds holds the kinds of a scenario's objects and definitions, by name.
 type kinds map[string][]schema.GroupVersionKind
 
 func (k kinds) add(gvk schema.GroupVersionKind) {
@@ -25,7 +25,7 @@ func (k kinds) add(gvk schema.GroupVersionKind) {
 	}
 }
 
-// define adds what a CustomResourceDefinition defines, in its stored version, and says whether it defines anything.
+// define adds the kind of a CustomResourceDefinition, in its stored version. It returns false if there is none.
 func (k kinds) define(object *unstructured.Unstructured) bool {
 	var crd apiextensionsv1.CustomResourceDefinition
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &crd)
@@ -42,7 +42,7 @@ func (k kinds) define(object *unstructured.Unstructured) bool {
 	return true
 }
 
-// resolve finds the only kind of this name. The error says how to make it unique.
+// resolve finds the only kind of this name. The error explains how to make it unique.
 func (k kinds) resolve(name string) (schema.GroupVersionKind, error) {
 	candidates := k[name]
 	if len(candidates) == 0 {
@@ -60,23 +60,23 @@ func (k kinds) resolve(name string) (schema.GroupVersionKind, error) {
 	}
 }
 
-// stable are versions that stay.
-var stable = regexp.MustCompile(`^v\d+$`)
+// stableVersion matches stable versions.
+var stableVersion = regexp.MustCompile(`^v\d+$`)
 
 // builtin finds a kind of Kubernetes itself, in a stable version.
 func builtin(name string) []schema.GroupVersionKind {
 	var found []schema.GroupVersionKind
 	for gvk := range clientgoscheme.Scheme.AllKnownTypes() {
-		if gvk.Kind != name || !stable.MatchString(gvk.Version) {
+		if gvk.Kind != name || !stableVersion.MatchString(gvk.Version) {
 			continue
 		}
-		if gvk.Group == "" { // Events are in another group, too, but nobody means that
+		if gvk.Group == "" { // Events are in another group, too, which scenarios do not use
 			return []schema.GroupVersionKind{gvk}
 		}
 		found = append(found, gvk)
 	}
 	slices.SortFunc(found, func(a, b schema.GroupVersionKind) int {
-		// autoscaling has v1 and v2 of one kind: the newer one is what people write.
+		// autoscaling has v1 and v2 of one kind: the newer one is the usual one.
 		return cmp.Or(cmp.Compare(a.Group, b.Group), version.CompareKubeAwareVersionStrings(b.Version, a.Version))
 	})
 	return slices.CompactFunc(found, func(a, b schema.GroupVersionKind) bool { return a.Group == b.Group })

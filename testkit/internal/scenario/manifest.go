@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// ReadCRDs reads the CustomResourceDefinitions in a file, or in the files of a folder, that no scenario names. The error
-// holds an [*Error] for each mistake, or says that there is no such file.
+// ReadCRDs reads CustomResourceDefinitions from a file, or from the files of a folder, outside of a scenario. The error
+// holds an [*Error] for each mistake, or reports that there is no such file.
 func ReadCRDs(path string) ([]*unstructured.Unstructured, error) {
 	r, all, err := readManifests(path)
 	if err != nil {

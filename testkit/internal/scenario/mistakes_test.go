@@ -12,7 +12,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
 )
 
-// sentences makes an error's lines independent of the folder.
+// sentences returns an error's lines, independent of the folder.
 func sentences(err error, dir string) []string {
 	if err == nil {
 		return nil
@@ -20,7 +20,7 @@ func sentences(err error, dir string) []string {
 	return strings.Split(strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), ""), "\n")
 }
 
-// step puts a step's fields behind its name.
+// step appends a step's fields to its name.
 func step(text string) string {
 	return "steps:\n- name: one\n" + text
 }
@@ -35,12 +35,12 @@ func TestMistakes(t *testing.T) {
 		want   []string
 	}{
 		"Empty": {
-			reason: "somebody forgot to save",
+			reason: "the file was not saved",
 			text:   "# nothing\n",
 			want:   []string{"s.yaml:1: the scenario is empty: add steps, each with a name and one of apply, patch and delete"},
 		},
 		"List": {
-			reason: "the steps alone",
+			reason: "the file has the steps only",
 			text:   "- name: one\n",
 			want:   []string{"s.yaml:1: the scenario is a list, and has to be a mapping: its fields are crds, setup and steps"},
 		},
@@ -50,26 +50,26 @@ func TestMistakes(t *testing.T) {
 			want:   []string{"s.yaml:5: the scenario has a second document: remove the --- in front of it"},
 		},
 		"NotYAML": {
-			reason: "the parser tells the line before the one in which the list begins",
+			reason: "the parser reports the line before the one in which the list begins",
 			text:   "steps:\n- name: one\n  apply: [a\n  wait: {}\n",
 			want: []string{"s.yaml:2: this is not YAML: did not find expected ',' or ']': " +
 				"check indentation, quotes and tabs around this line"},
 		},
 		"Tab": {
-			reason: "editors put it there",
+			reason: "editors insert it",
 			text:   "steps:\n- name: one\n\tapply: a\n",
 			want: []string{"s.yaml:2: this is not YAML: found a tab character that violates indentation: " +
 				"check indentation, quotes and tabs around this line"},
 		},
 		"UnknownField": {
-			reason: "a typing error must not be silently without effect",
+			reason: "a typing error must not be ignored silently",
 			text:   "stpes: []\nsteps:\n- name: one\n  aplly: a\n  delete: {kind: Pod, name: p, namespace: x}\n",
 			want: []string{
 				`s.yaml:1: unknown field "stpes" in the scenario: its fields are crds, setup and steps`,
 			},
 		},
 		"UnknownFieldOfAStep": {
-			reason: "each one is told",
+			reason: "each one is reported",
 			text:   step("  aplly: a\n- name: two\n  delete: {kind: Pod, name: p, namespace: x}\n"),
 			want: []string{
 				`s.yaml:3: unknown field "aplly" in steps[0]: its fields are name, apply, patch, delete and wait`,
@@ -77,12 +77,12 @@ func TestMistakes(t *testing.T) {
 			},
 		},
 		"Never": {
-			reason: "it must not be taken for checked",
+			reason: "it must not be considered checked",
 			text:   nothing + "never: [two primaries]\n",
 			want:   []string{`s.yaml:4: unknown field "never" in the scenario: its fields are crds, setup and steps`},
 		},
 		"Twice": {
-			reason: "YAML forbids it, and one of the two would be without effect",
+			reason: "YAML forbids it, and one of the two would have no effect",
 			text:   step("  apply: a.yaml\n  apply: b.yaml\n"),
 			want:   []string{"s.yaml:4: apply is there twice, first in line 3: remove one of the two"},
 		},
@@ -100,18 +100,18 @@ func TestMistakes(t *testing.T) {
 			text:   "steps: []\n", want: []string{"s.yaml:1: the scenario has no steps: add at least one under steps"},
 		},
 		"StepsAreAMapping": {
-			reason: "somebody forgot the dash",
+			reason: "the dash is missing",
 			text:   "steps:\n  name: one\n",
 			want:   []string{"s.yaml:2: steps is a mapping, and has to be a list: put a - in front of each step"},
 		},
 		"StepIsAText": {
-			reason: "somebody thought of a shell",
+			reason: "it looks like a shell command",
 			text:   "steps:\n- kubectl apply\n",
 			want: []string{"s.yaml:2: steps[0] is a text, and has to be a mapping: " +
 				"its fields are name, apply, patch, delete and wait"},
 		},
 		"Names": {
-			reason: "reports call steps by their names",
+			reason: "reports identify steps by their names",
 			text: "steps:\n- delete: {kind: Pod, name: p}\n- name: 1\n  delete: {kind: Pod, name: p}\n" +
 				"- name: \"\"\n  delete: {kind: Pod, name: p}\n- name: a\n  delete: {kind: Pod, name: p}\n" +
 				"- name: a\n  delete: {kind: Pod, name: p}\n- name: |\n    two\n    lines\n  delete: {kind: Pod, name: p}\n" +
@@ -126,7 +126,7 @@ func TestMistakes(t *testing.T) {
 			},
 		},
 		"Actions": {
-			reason: "a step is one thing, so that a fault can be put before and after it",
+			reason: "a step is one action, so that a fault can be injected before and after it",
 			text: "steps:\n- name: none\n- name: waits\n  wait: {kind: Pod, name: p, exists: true}\n" +
 				"- name: two\n  apply: p.yaml\n  delete: {kind: Pod, name: p}\n",
 			files: files{"p.yaml": pod},
@@ -137,7 +137,7 @@ func TestMistakes(t *testing.T) {
 			},
 		},
 		"Files": {
-			reason: "paths are a matter of where one stands",
+			reason: "paths depend on the working directory",
 			text: "crds: [none.yaml, 7]\nsetup: empty.yaml\nsteps:\n- name: one\n  apply:\n  - things\n  - [a.yaml]\n" +
 				"- name: two\n  apply: true\n- name: three\n  apply:\n",
 			files: files{"empty.yaml": "---\n# nothing\n---\n", "things/README.md": "", "things/sub/a.yaml": pod},
@@ -171,7 +171,7 @@ func TestMistakes(t *testing.T) {
 			},
 		},
 		"Values": {
-			reason: "the API server speaks JSON",
+			reason: "the API server uses JSON",
 			text: step("  apply:\n  - {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: .nan}}\n" +
 				"  - {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {<<: 1}}\n"),
 			want: []string{
@@ -181,13 +181,13 @@ func TestMistakes(t *testing.T) {
 			},
 		},
 		"Keys": {
-			reason: "so it does of keys",
+			reason: "the same applies to keys",
 			text:   step("  apply: a.yaml\n"),
 			files:  files{"a.yaml": "apiVersion: v1\nkind: Pod\n? [a, b]\n: c\n"},
 			want:   []string{"a.yaml:3: a key is a list, and has to be a text: put what is meant in quotes"},
 		},
 		"Definitions": {
-			reason: "they are cluster-wide and take time until they work",
+			reason: "they are cluster-scoped and take time until they work",
 			text:   "crds: [p.yaml, bad.yaml]\n" + step("  apply: crd.yaml\n"),
 			files: files{
 				"p.yaml": pod, "crd.yaml": widgetCRD,
@@ -200,7 +200,7 @@ func TestMistakes(t *testing.T) {
 			},
 		},
 		"Namespaces": {
-			reason: "two objects might become one",
+			reason: "two objects might get the same name",
 			text:   step("  apply: [a.yaml, b.yaml, c.yaml]\n"),
 			files: files{
 				"a.yaml": pod, "b.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: a}\n",
@@ -210,7 +210,7 @@ func TestMistakes(t *testing.T) {
 				"each run has one namespace, so give all objects the same or none"},
 		},
 		"Targets": {
-			reason: "one object has to be meant",
+			reason: "the step has to be about one object",
 			text: "crds: [crd.yaml]\nsteps:\n- name: a\n  delete: {}\n- name: b\n  delete: {kind: Gadget, name: 7}\n" +
 				"- name: c\n  delete: {apiVersion: a/b/c, kind: Gadget, name: x}\n- name: d\n  delete: Pod/p\n" +
 				"- name: e\n  apply: {apiVersion: other/v1, kind: Widget, metadata: {name: w}}\n" +
@@ -245,7 +245,7 @@ func TestMistakes(t *testing.T) {
 			},
 		},
 		"Waits": {
-			reason: "each says for what",
+			reason: "each belongs to another object",
 			text: "steps:\n- name: a\n  apply: [p.yaml, q.yaml]\n  wait:\n  - {condition: Ready}\n  - {kind: Pod, name: p}\n" +
 				"  - {kind: Pod, name: p, condition: Ready, exists: true}\n  - {kind: Pod, name: p, condition: Ready=maybe}\n" +
 				"  - {kind: Pod, name: p, value: 1}\n  - {kind: Pod, name: p, field: 'a[', value: 1}\n" +
@@ -290,7 +290,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Positions in files that are named relatively can be clicked on.
+// TestMistakeInARelativePath checks that positions in relatively named files stay relative, so that terminals link
+// them.
 func TestMistakeInARelativePath(t *testing.T) {
 	dir := files{"x/s.yaml": step("  apply: ../a.yaml\n"), "a.yaml": "kind: Pod\n"}.write(t)
 	t.Chdir(dir)

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Read reads a scenario and the files that it names. The given CustomResourceDefinitions will be installed as well, so steps
-// may use their kinds. The error holds an [*Error] for each mistake.
+// Read reads a scenario and the files that it names. Steps may use the kinds of the given CustomResourceDefinitions,
+// because these will be installed as well. The error holds an [*Error] for each mistake.
 func Read(file string, crds ...*unstructured.Unstructured) (*Scenario, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -37,7 +37,7 @@ func Read(file string, crds ...*unstructured.Unstructured) (*Scenario, error) {
 	return r.scenario, nil
 }
 
-// reader collects what a scenario says and what is wrong with it.
+// reader collects the contents of a scenario and its mistakes.
 type reader struct {
 	*document
 
@@ -68,7 +68,7 @@ func (r *reader) read() {
 		return
 	}
 	r.scenario.CRDs = r.definitions(fields["crds"])
-	r.scenario.Setup = r.ordinary(fields["setup"], "setup")
+	r.scenario.Setup = r.namespaced(fields["setup"], "setup")
 	if fields["steps"] == nil {
 		r.fail(root, "the scenario has no steps: add at least one under steps")
 		return
@@ -76,7 +76,7 @@ func (r *reader) read() {
 	r.steps(fields["steps"])
 }
 
-// mapping returns the fields of a mapping. What calls it in a sentence.
+// mapping returns the fields of a mapping. The argument what is its name in a sentence.
 func (r *reader) mapping(node *yaml.Node, what string, allowed ...string) (map[string]*yaml.Node, bool) {
 	target := deref(node)
 	if target.Kind != yaml.MappingNode {
@@ -97,7 +97,7 @@ func (r *reader) mapping(node *yaml.Node, what string, allowed ...string) (map[s
 	return fields, ok
 }
 
-// text returns a field's text, or "" after noting what is wrong.
+// text returns a field's text, or "" after recording a mistake.
 func (r *reader) text(node *yaml.Node, field string) string {
 	if target := deref(node); target.Kind == yaml.ScalarNode && target.ShortTag() == stringTag && target.Value != "" {
 		return target.Value
@@ -110,7 +110,7 @@ func (r *reader) text(node *yaml.Node, field string) string {
 	return ""
 }
 
-// enumerate is for example "a, b and c".
+// enumerate formats a list, for example "a, b and c".
 func enumerate(words []string) string {
 	last := len(words) - 1
 	if last < 1 {
@@ -124,7 +124,7 @@ func (r *reader) definitions(node *yaml.Node) []*unstructured.Unstructured {
 	return r.define(r.objects(node, "crds"), "move it from crds to setup")
 }
 
-// define picks the CustomResourceDefinitions. The fix is for what is none.
+// define returns the CustomResourceDefinitions. The fix is part of the error for other objects.
 func (r *reader) define(all []located, fix string) []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
 	for _, o := range all {
@@ -142,8 +142,8 @@ func (r *reader) define(all []located, fix string) []*unstructured.Unstructured 
 	return objects
 }
 
-// ordinary reads objects that go to the run's namespace.
-func (r *reader) ordinary(node *yaml.Node, field string) []*unstructured.Unstructured {
+// namespaced reads objects that are created in the run's namespace.
+func (r *reader) namespaced(node *yaml.Node, field string) []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
 	for _, o := range r.objects(node, field) {
 		if o.content.GetKind() == crdKind {
@@ -158,14 +158,14 @@ func (r *reader) ordinary(node *yaml.Node, field string) []*unstructured.Unstruc
 	return objects
 }
 
-// A located object knows where it was read.
+// A located object has the position at which it was read.
 type located struct {
 	content *unstructured.Unstructured
 	doc     *document
 	node    *yaml.Node
 }
 
-// objects reads a file's or folder's name, an object, or a list of these. A field that is not there has none.
+// objects reads the name of a file or folder, an object, or a list of these. An absent field has no objects.
 func (r *reader) objects(node *yaml.Node, field string) []located {
 	if node == nil {
 		return nil
@@ -261,7 +261,7 @@ func (r *reader) manifest(node *yaml.Node, name, path string) []located {
 	return all
 }
 
-// object checks what every object has.
+// object checks the fields that every object has.
 func (r *reader) object(doc *document, node *yaml.Node) (located, bool) {
 	fail := func(at *yaml.Node, format string, args ...any) (located, bool) {
 		r.errs = append(r.errs, doc.errorf(at, format, args...))
@@ -299,7 +299,7 @@ func (r *reader) object(doc *document, node *yaml.Node) (located, bool) {
 	return located{content: u, doc: doc, node: node}, true
 }
 
-// find follows keys through mappings, and returns nil where they lead to nothing.
+// find follows keys through mappings. It returns nil if one is absent.
 func find(node *yaml.Node, keys ...string) *yaml.Node {
 	for _, key := range keys {
 		target := deref(node)

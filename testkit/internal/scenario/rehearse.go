@@ -16,11 +16,11 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
 )
 
-// goneTimeout is how long a rehearsal waits for what it has deleted. Nobody is there to take a finalizer off.
+// goneTimeout bounds the wait for a deletion in a rehearsal. No operator is running that would remove a finalizer.
 const goneTimeout = 3 * time.Second
 
-// Rehearse does what the scenario does where no operator runs, and waits for nothing, to find what the API server does not
-// know or refuses. That is an [*Error] with the line. The namespace is of no use afterwards.
+// Rehearse executes the scenario without an operator and without waits, to find objects that the API server does not
+// know or rejects. The error is an [*Error] with the line. The namespace is not usable afterwards.
 func (s *Scenario) Rehearse(ctx context.Context, c client.Client, namespace string) error {
 	for _, object := range s.Setup {
 		if err := s.rehearseApply(ctx, c, namespace, object); err != nil {
@@ -33,7 +33,7 @@ func (s *Scenario) Rehearse(ctx context.Context, c client.Client, namespace stri
 			if err := s.rehearseApply(ctx, c, namespace, object); err != nil {
 				return err
 			}
-			if u := object.DeepCopy(); place(c, u, namespace) == nil && u.GetNamespace() == "" {
+			if u := object.DeepCopy(); setNamespace(c, u, namespace) == nil && u.GetNamespace() == "" {
 				return s.errorAt(object, "", "%s %s belongs to no namespace, and each run has only a namespace of its own: "+
 					"move it to setup, if the operator is not about it", u.GetKind(), u.GetName())
 			}
@@ -55,7 +55,7 @@ func (s *Scenario) rehearseApply(
 ) error {
 	u := object.DeepCopy()
 	unstructured.RemoveNestedField(u.Object, "status")
-	err := place(c, u, namespace)
+	err := setNamespace(c, u, namespace)
 	if meta.IsNoMatchError(err) {
 		return s.errorAt(object, "kind", "the API server knows no %s in %s: correct it, or add its CustomResourceDefinition",
 			u.GetKind(), u.GetAPIVersion())
@@ -63,7 +63,7 @@ func (s *Scenario) rehearseApply(
 	if err == nil {
 		err = manifest.Apply(ctx, c, u)
 	}
-	if refusal, field, ok := refused(err); ok {
+	if refusal, field, ok := rejection(err); ok {
 		return s.errorAt(object, field, "the API server refuses %s %s: %s: correct it",
 			object.GetKind(), object.GetName(), refusal)
 	}
@@ -73,7 +73,7 @@ func (s *Scenario) rehearseApply(
 	return nil
 }
 
-// errorAt is about a field of an object, where it was read.
+// errorAt returns an error about a field of an object, at the position where it was read.
 func (s *Scenario) errorAt(object *unstructured.Unstructured, field, format string, args ...any) error {
 	o := s.origin[object]
 	return o.doc.errorf(locate(o.node, field), format, args...)
@@ -84,8 +84,8 @@ func unknown(at Position, t Target) error {
 		"the API server knows no %s in %s: correct it, or add its CustomResourceDefinition", t.Kind.Kind, t.Kind.GroupVersion())}
 }
 
-// rehearseChange patches or deletes. What is not there may be what the operator would have made. It reports whether nothing
-// that follows can be rehearsed.
+// rehearseChange patches or deletes. The operator may be meant to create an absent object. It reports whether no later
+// step can be rehearsed.
 func (s *Step) rehearseChange(ctx context.Context, c client.Client, namespace string) (over bool, err error) {
 	switch {
 	case s.Patch != nil:
@@ -95,7 +95,7 @@ func (s *Step) rehearseChange(ctx context.Context, c client.Client, namespace st
 	default:
 		return false, nil
 	}
-	refusal, _, wrong := refused(err)
+	refusal, _, wrong := rejection(err)
 	switch {
 	case meta.IsNoMatchError(err):
 		return true, unknown(s.Position, *s.subject())
@@ -113,8 +113,8 @@ func (s *Step) rehearseChange(ctx context.Context, c client.Client, namespace st
 	return false, nil
 }
 
-// refused takes from the API server's answer what is wrong with an object, if that is what it says, and with which field.
-func refused(err error) (message, field string, ok bool) {
+// rejection extracts the message and the field from an API error about an object. It returns false for other errors.
+func rejection(err error) (message, field string, ok bool) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return "", "", false

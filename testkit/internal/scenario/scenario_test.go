@@ -19,7 +19,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
 )
 
-// files are written into a folder, by name.
+// files holds the contents of a folder, by name.
 type files map[string]string
 
 func (f files) write(t *testing.T) string {
@@ -177,7 +177,7 @@ func TestReadOfNothing(t *testing.T) {
 	}
 }
 
-// What a value means does not depend on whether kubectl reads it.
+// TestValuesAreThoseOfKubectl checks that a value has the meaning that it has in kubectl.
 func TestValuesAreThoseOfKubectl(t *testing.T) {
 	t.Parallel()
 	const values = `

@@ -23,13 +23,13 @@ func (r *reader) steps(node *yaml.Node) {
 		r.fail(node, "the scenario has no steps: add at least one under steps")
 		return
 	}
-	// Kinds may be used before the step whose objects tell their API version, so objects come first.
-	type open struct {
+	// An open step is read after all objects, because these declare the API versions of kinds that earlier steps may use.
+	type openStep struct {
 		node   *yaml.Node
 		fields map[string]*yaml.Node
 		step   Step
 	}
-	steps := make([]open, 0, len(list.Content))
+	steps := make([]openStep, 0, len(list.Content))
 	lines := map[string]int{}
 	for i, child := range list.Content {
 		what := fmt.Sprintf("steps[%d]", i)
@@ -38,13 +38,13 @@ func (r *reader) steps(node *yaml.Node) {
 			continue
 		}
 		step := Step{Position: Position{r.file, child.Line}, Name: r.stepName(child, what, fields["name"], lines)}
-		step.Apply = r.ordinary(fields["apply"], "apply")
-		steps = append(steps, open{child, fields, step})
+		step.Apply = r.namespaced(fields["apply"], "apply")
+		steps = append(steps, openStep{child, fields, step})
 	}
 	for _, s := range steps {
 		r.action(s.node, s.fields, &s.step)
 		wait, subject := s.fields["wait"], s.step.subject()
-		if wait != nil && (subject != nil || s.step.Apply != nil) { // otherwise that is what has to be put right first
+		if wait != nil && (subject != nil || s.step.Apply != nil) { // otherwise the missing subject has to be corrected first
 			s.step.Waits = r.waits(wait, subject)
 		}
 		r.scenario.Steps = append(r.scenario.Steps, s.step)
@@ -69,7 +69,7 @@ func (r *reader) stepName(step *yaml.Node, what string, node *yaml.Node, lines m
 	return name
 }
 
-// action reads the one thing that a step does.
+// action reads the single action of a step.
 func (r *reader) action(node *yaml.Node, fields map[string]*yaml.Node, step *Step) {
 	var there []string
 	for _, action := range []string{"apply", "patch", "delete"} {
@@ -94,7 +94,7 @@ func (r *reader) action(node *yaml.Node, fields map[string]*yaml.Node, step *Ste
 	}
 }
 
-// subject is the one object that the step is about, or nil.
+// subject returns the one object that the step is about, or nil.
 func (s *Step) subject() *Target {
 	switch {
 	case len(s.Apply) == 1:
@@ -136,7 +136,7 @@ func (r *reader) patch(node *yaml.Node) *Patch {
 	return p
 }
 
-// target reads which object is meant. Where says of what these are the fields.
+// target reads the reference to an object. The argument where names the field in errors.
 func (r *reader) target(node *yaml.Node, where string, fields map[string]*yaml.Node) Target {
 	var t Target
 	for _, field := range []string{"kind", "name"} {
@@ -170,7 +170,7 @@ func (r *reader) target(node *yaml.Node, where string, fields map[string]*yaml.N
 	return t
 }
 
-// waits reads one or a list of them.
+// waits reads one wait or a list of them.
 func (r *reader) waits(node *yaml.Node, subject *Target) []Wait {
 	list := []*yaml.Node{node}
 	if target := deref(node); target.Kind == yaml.SequenceNode {
@@ -210,7 +210,7 @@ func (r *reader) timeout(node *yaml.Node) time.Duration {
 	return timeout
 }
 
-// expectation reads what has to be true.
+// expectation reads the expectation of a wait.
 func (r *reader) expectation(node *yaml.Node, fields map[string]*yaml.Node, w *Wait) {
 	var there []string
 	for _, kind := range []string{"condition", "field", "exists"} {
@@ -241,7 +241,8 @@ func (r *reader) expectation(node *yaml.Node, fields map[string]*yaml.Node, w *W
 func (r *reader) condition(node *yaml.Node, w *Wait) {
 	text := r.text(node, "condition")
 	kind, status, found := strings.Cut(text, "=")
-	w.Condition, w.Status = kind, metav1.ConditionTrue
+	w.Condition = kind
+	w.Status = metav1.ConditionTrue
 	if !found {
 		return
 	}

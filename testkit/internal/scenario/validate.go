@@ -14,14 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// definitionScheme knows the versions of CustomResourceDefinition, their defaults and what they are converted to.
+// definitionScheme has the versions of CustomResourceDefinition, their defaults and conversions.
 var definitionScheme = func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	return scheme
 }()
 
-// validate says about a CustomResourceDefinition what the API server would say when it is created, but with the line.
+// validate returns the errors that the API server would return for the creation of a CustomResourceDefinition, with
+// lines.
 func validate(o located) error {
 	if o.content.GetKind() != crdKind || o.content.GetAPIVersion() != apiextensionsv1.SchemeGroupVersion.String() {
 		return nil
@@ -38,12 +39,12 @@ func validate(o located) error {
 	}
 	for _, wrong := range validation.ValidateCustomResourceDefinition(context.Background(), &internal) {
 		if wrong.Field == "status.storedVersions" {
-			continue // which is the server's business
+			continue // the server checks it
 		}
 		for hoisted, written := range map[string]string{
 			"spec.validation": "spec.versions[0].schema", "spec.subresources": "spec.versions[0].subresources",
 			"spec.additionalPrinterColumns": "spec.versions[0].additionalPrinterColumns",
-		} { // the conversion moves what all versions have in common
+		} { // the conversion moves fields that all versions have in common
 			if rest, is := strings.CutPrefix(wrong.Field, hoisted); is {
 				wrong.Field = written + rest
 			}
@@ -54,13 +55,13 @@ func validate(o located) error {
 	return nil
 }
 
-// part is a part of a field's path: a name, or an index or a key in brackets.
-var part = regexp.MustCompile(`[^.\[\]]+|\[[^\]]*\]`)
+// pathPart matches a part of a field's path: a name, or an index or a key in brackets.
+var pathPart = regexp.MustCompile(`[^.\[\]]+|\[[^\]]*\]`)
 
-// locate finds the node of a field by its path in an error, or the innermost one around it that is there.
+// locate finds the node of a field by its path in an error, or the innermost existing node around it.
 func locate(node *yaml.Node, path string) *yaml.Node {
 	node = deref(node)
-	for _, p := range part.FindAllString(path, -1) {
+	for _, p := range pathPart.FindAllString(path, -1) {
 		key := strings.Trim(p, "[]")
 		child := find(node, key)
 		if i, err := strconv.Atoi(key); child == nil && err == nil && node.Kind == yaml.SequenceNode && i < len(node.Content) {
