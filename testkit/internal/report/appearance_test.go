@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func pageLooks(t *testing.T, b *browser, website []byte) {
+func pageAppearance(t *testing.T, b *browser, website []byte) {
 	for name, v := range map[string]view{
 		"light": {}, "dark": {dark: true}, "narrow": {width: 400}, "narrow dark": {width: 400, dark: true},
 	} {
@@ -27,7 +27,7 @@ func pageLooks(t *testing.T, b *browser, website []byte) {
 		if got := p.number("document.querySelector('" + duplicate + " .drawing svg').clientWidth"); got < 800 {
 			t.Errorf("%s: the drawing is %v pixels wide, which is too narrow to be read", name, got)
 		}
-		quiet(t, p)
+		checkNoErrors(t, p)
 	}
 }
 
@@ -52,10 +52,10 @@ func pagePrinted(t *testing.T, b *browser, website []byte) {
 			t.Errorf("printed, %s is shown: %v, want %v", selector, got, want)
 		}
 	}
-	quiet(t, p)
+	checkNoErrors(t, p)
 }
 
-func pageObeysNobody(t *testing.T, b *browser, _ []byte) {
+func pageIgnoresInjectedCode(t *testing.T, b *browser, _ []byte) {
 	p := b.open(t, page(t, hostile()), view{width: 400})
 	p.eval("for (const d of document.querySelectorAll('details')) d.open = true", nil)
 	p.screenshot("hostile", false)
@@ -68,7 +68,7 @@ func pageObeysNobody(t *testing.T, b *browser, _ []byte) {
 	if got := p.number("document.documentElement.scrollWidth - innerWidth"); got > 0 {
 		t.Errorf("a long line makes the page %v pixels wider than the window", got)
 	}
-	// Even if a text became a script, it would not be run.
+	// Even if a text became a script, it would not run.
 	p.eval(`const script = document.createElement('script');
 		script.textContent = 'window.obeyed = 1';
 		document.body.append(script)`, nil)
@@ -77,7 +77,8 @@ func pageObeysNobody(t *testing.T, b *browser, _ []byte) {
 	}
 }
 
-// WCAG 2.2 asks for 4.5:1. What is drawn in SVG has its color in fill, and its background in another element.
+// contrast implements the 4.5:1 rule of WCAG 2.2. SVG shapes have their color in fill, and their background in another
+// element.
 const contrast = `(() => {
 	const rgb = (color) => color.match(/[\d.]+/g).map(Number);
 	const light = (color) => {

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// patience is how long the browser may take for anything, on the busiest of machines.
-const patience = 2 * time.Minute
+// timeout bounds every action of the browser, on the busiest of machines.
+const timeout = 2 * time.Minute
 
-// A browser is a Chromium without a window, spoken to in the DevTools protocol over a pipe. The libraries that do this
-// bring a WebSocket and the whole protocol with them, into the go.sum of everyone who imports testkit.
+// A browser is a headless Chromium, controlled by the DevTools protocol over a pipe. Libraries for it depend on a
+// WebSocket package and the whole protocol, which would be in the go.sum of every importer of testkit.
 type browser struct {
 	in  io.Writer
 	mu  sync.Mutex
 	ids int
-	// answers are awaited by their ids, events kept by the sessions in which they occurred.
+	// answers are awaited by their ids, events are stored by session.
 	answers map[int]chan answer
 	events  map[string][]event
 	died    chan struct{}
@@ -38,7 +38,7 @@ type event struct {
 	Params json.RawMessage
 }
 
-// startBrowser skips the test where there is no browser, unless there has to be one.
+// startBrowser skips the test if there is no browser, unless one is required.
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
 	path := ""
@@ -74,7 +74,7 @@ func launch(t *testing.T, path string) *browser {
 	}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	cmd.ExtraFiles = []*os.File{fromUs, toUs} // 3 and 4 in the child, as --remote-debugging-pipe has it
+	cmd.ExtraFiles = []*os.File{fromUs, toUs} // 3 and 4 in the child, as --remote-debugging-pipe requires
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func launch(t *testing.T, path string) *browser {
 		b.send("", "Browser.close", nil)
 		select {
 		case <-b.died:
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			_ = cmd.Process.Kill()
 		}
 		_ = cmd.Wait()
@@ -101,7 +101,7 @@ func launch(t *testing.T, path string) *browser {
 
 func (b *browser) receive(from io.ReadCloser) {
 	defer close(b.died)
-	defer from.Close() //nolint:errcheck // it ends with the browser
+	defer from.Close() //nolint:errcheck // it is closed with the browser
 	r := bufio.NewReader(from)
 	for {
 		message, err := r.ReadBytes(0)
@@ -128,7 +128,7 @@ func (b *browser) receive(from io.ReadCloser) {
 	}
 }
 
-// send returns where the answer will arrive.
+// send returns the channel of the answer.
 func (b *browser) send(session, method string, params any) <-chan answer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -163,7 +163,7 @@ func (b *browser) call(t *testing.T, session, method string, params, result any)
 		}
 	case <-b.died:
 		t.Fatalf("%s: chromium is gone", method)
-	case <-time.After(patience):
-		t.Fatalf("%s: no answer within %v", method, patience)
+	case <-time.After(timeout):
+		t.Fatalf("%s: no answer within %v", method, timeout)
 	}
 }

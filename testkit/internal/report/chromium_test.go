@@ -9,13 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The IDs of runs are their places in the fixture.
+// The IDs of runs are their positions in the fixture.
 const (
 	duplicate = "#r3" // killed after a create
 	hotLoop   = "#r6" // with 309 entries
 )
 
-// shownRuns are the names of the runs that a reader sees.
+// shownRuns selects the names of the visible runs.
 const shownRuns = `[...document.querySelectorAll('.run')].filter((r) => r.checkVisibility())
 	.map((r) => r.querySelector('.name').textContent).join(' ')`
 
@@ -23,7 +23,7 @@ func rowsShown(run string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll('%s tbody tr[id]')].filter((r) => r.checkVisibility()).length`, run)
 }
 
-// faultFilter returns the selector of the label by which the page is filtered.
+// faultFilter returns the selector of the label that filters by a fault.
 func faultFilter(p *tab, fault string) string {
 	p.t.Helper()
 	return "label:has(#" + p.text(`[...document.querySelectorAll('.filters label')]
@@ -38,7 +38,7 @@ func TestPageInChromium(t *testing.T) {
 	b := startBrowser(t)
 	website := page(t, website(t))
 	for name, test := range map[string]func(*testing.T, *browser, []byte){
-		"looks":         pageLooks,
+		"looks":         pageAppearance,
 		"filters":       pageFilters,
 		"rows":          pageRows,
 		"mouse":         pageMouse,
@@ -46,21 +46,21 @@ func TestPageInChromium(t *testing.T) {
 		"links":         pageLinks,
 		"no script":     pageWithoutScript,
 		"print":         pagePrinted,
-		"obeys nobody":  pageObeysNobody,
+		"obeys nobody":  pageIgnoresInjectedCode,
 		"copies":        pageCopies,
 		"contrast":      pageContrast,
 		"large":         pageLarge,
-		"nothing there": pageOfNothing,
+		"nothing there": pageOfEmptyReport,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, b, website) })
 	}
 }
 
-// quiet fails the test if the page complained in the console or asked for anything.
-func quiet(t *testing.T, p *tab) {
+// checkNoErrors fails the test if the page printed to the console or sent a request.
+func checkNoErrors(t *testing.T, p *tab) {
 	t.Helper()
-	if err := p.complaints(); err != nil {
-		t.Errorf("the browser has nothing to report, but:\n%v", err)
+	if err := p.errors(); err != nil {
+		t.Errorf("the browser reports:\n%v", err)
 	}
 }
 
@@ -77,20 +77,20 @@ func pageFilters(t *testing.T, b *browser, website []byte) {
 	}
 	p.click(faultFilter(p, "crash-before"))
 	if got := p.text(shownRuns); got != "" || !p.is(visible(".group.failed .empty")) {
-		t.Errorf("no run failed with that fault, but there are %q, and no word that there are none", got)
+		t.Errorf("no run failed with that fault, but the page shows %q, and no note that there is none", got)
 	}
 	p.click("label:has(#only-passed)")
 	if got, want := p.text(shownRuns), "crash-before/create-deployment-shop#1"; got != want {
 		t.Errorf("runs that passed with that fault: %s", cmp.Diff(want, got))
 	}
-	p.press("ArrowLeft") // the keys go around in a group of radio buttons
+	p.press("ArrowLeft") // the keys wrap around in a group of radio buttons
 	p.press("ArrowLeft")
 	p.press("ArrowLeft")
 	p.until("all outcomes are selected", "document.querySelector('#any-outcome').checked")
 	if p.is(visible(".group.failed h2")) || p.is(visible(".group.failed .empty")) {
-		t.Error("the group of the runs that failed is shown, and it is empty")
+		t.Error("the empty group of failed runs is shown")
 	}
-	quiet(t, p)
+	checkNoErrors(t, p)
 }
 
 func pageRows(t *testing.T, b *browser, website []byte) {
@@ -111,9 +111,9 @@ func pageRows(t *testing.T, b *browser, website []byte) {
 		t.Errorf("the table shows %v entries when asked for all, want 309", got)
 	}
 	if p.is(visible(hotLoop + " .gap")) {
-		t.Error("there is a row that says something is left out, and nothing is")
+		t.Error("a row reports an omission, but nothing is omitted")
 	}
-	quiet(t, p)
+	checkNoErrors(t, p)
 }
 
 func pageMouse(t *testing.T, b *browser, website []byte) {
@@ -123,12 +123,12 @@ func pageMouse(t *testing.T, b *browser, website []byte) {
 	want := "0.289s ! operator: create deployments.apps explore-7/shop-9fj4z -> 201"
 	if got := p.text("tip.querySelector('p').firstChild.parentNode.innerText"); !strings.HasPrefix(got, want) ||
 		!strings.Contains(got, "metadata.generateName: shop-") {
-		t.Errorf("the mark says %q, want %q and what was created", got, want)
+		t.Errorf("the mark has the title %q, want %q and the created object", got, want)
 	}
 	p.screenshot("tip", false)
 	if p.is(`(({left, right, top, bottom}) => left < 0 || right > innerWidth || top < 0 || bottom > innerHeight)
 		(tip.getBoundingClientRect())`) {
-		t.Error("the text of the mark reaches out of the window")
+		t.Error("the text of the mark exceeds the window")
 	}
 	p.point("h1")
 	p.until("nothing is said beside a mark", "tip.hidden")
@@ -136,9 +136,9 @@ func pageMouse(t *testing.T, b *browser, website []byte) {
 	p.point(hotLoop + " .mark.operator:has(rect) .shape")
 	p.until("the mark says what it is", "!tip.hidden")
 	if got := p.text("tip.innerText"); !regexp.MustCompile(`(?m)^0\.\d+s get .*\n+0\.\d+s `).MatchString(got) {
-		t.Errorf("a mark of several entries says %q", got)
+		t.Errorf("a mark of several entries has the title %q", got)
 	}
-	quiet(t, p)
+	checkNoErrors(t, p)
 }
 
 func pageKeyboard(t *testing.T, b *browser, website []byte) {
@@ -151,7 +151,7 @@ func pageKeyboard(t *testing.T, b *browser, website []byte) {
 			t.Errorf("the focus is on %.200q, want %q", got, want)
 		}
 		if !p.is("!tip.hidden && document.activeElement.matches(':focus-visible')") {
-			t.Errorf("at %q nothing is said beside the mark", want)
+			t.Errorf("at %q no text is shown beside the mark", want)
 		}
 	}
 	p.press("Tab")
@@ -166,11 +166,11 @@ func pageKeyboard(t *testing.T, b *browser, website []byte) {
 	at("0.014s fault (look here): killed the operator")
 	p.press("Escape")
 	if !p.is("tip.hidden") {
-		t.Error("Escape does not hide what is said beside a mark")
+		t.Error("Escape does not hide the text beside a mark")
 	}
 	p.press("Tab")
 	if !p.is("document.activeElement.matches('" + duplicate + " .timeline > summary')") {
-		t.Errorf("Tab does not lead out of the drawing, but to %s", p.text("document.activeElement.outerHTML.slice(0, 200)"))
+		t.Errorf("Tab does not leave the drawing, but leads to %s", p.text("document.activeElement.outerHTML.slice(0, 200)"))
 	}
 	p.eval("document.querySelector('"+duplicate+" .mark[tabindex=\"0\"]').focus()", nil)
 	p.press("Home")
@@ -180,13 +180,13 @@ func pageKeyboard(t *testing.T, b *browser, website []byte) {
 	if got := p.text("document.querySelector(':target').innerText"); !strings.Contains(got, want) {
 		t.Errorf("Enter leads to %q, want %q", got, want)
 	}
-	quiet(t, p)
+	checkNoErrors(t, p)
 }
 
 func pageLinks(t *testing.T, b *browser, website []byte) {
 	p := b.open(t, website, view{})
 	p.click("label:has(#only-passed)")
-	p.eval("location.hash = '"+hotLoop+"e150'", nil) // filtered out, in a closed run, and left out of the table
+	p.eval("location.hash = '"+hotLoop+"e150'", nil) // filtered out, in a closed run, and omitted from the table
 	p.until("the row is seen", "document.querySelector('"+hotLoop+"e150').checkVisibility()")
 	p.until("it is inside of the window", `(({top, bottom}) => top >= 0 && bottom <= innerHeight)
 		(document.querySelector('`+hotLoop+`e150').getBoundingClientRect())`)
@@ -198,7 +198,7 @@ func pageLinks(t *testing.T, b *browser, website []byte) {
 		return rows.length > 1 && rows.every((id) => document.getElementById(id).matches('.hit') &&
 			document.getElementById(id).checkVisibility());
 	})()`)
-	quiet(t, p)
+	checkNoErrors(t, p)
 }
 
 func pageWithoutScript(t *testing.T, b *browser, website []byte) {
@@ -220,9 +220,9 @@ func pageWithoutScript(t *testing.T, b *browser, website []byte) {
 	p.until("a mark leads to its row", "document.querySelector(':target')?.matches('tr') && "+
 		"document.querySelector(':target').checkVisibility()")
 	if !p.is("document.querySelector('" + duplicate + " .mark title').textContent") {
-		t.Error("without scripts a mark has no title to be shown")
+		t.Error("without scripts a mark has no title")
 	}
-	quiet(t, p)
+	checkNoErrors(t, p)
 }
 
 func pageCopies(t *testing.T, b *browser, website []byte) {
@@ -236,9 +236,9 @@ func pageCopies(t *testing.T, b *browser, website []byte) {
 	want := "testkit explore --scenario scenario.yaml --seed 7 --plan 'crash-after/create-deployment-shop#1' " +
 		"-- ./website-operator"
 	if got := p.text("navigator.clipboard.readText()"); got != want {
-		t.Errorf("what was copied: %s", cmp.Diff(want, got))
+		t.Errorf("the copied text: %s", cmp.Diff(want, got))
 	}
-	quiet(t, p)
+	checkNoErrors(t, p)
 }
 
 func pageLarge(t *testing.T, b *browser, _ []byte) {
@@ -252,19 +252,22 @@ func pageLarge(t *testing.T, b *browser, _ []byte) {
 	p.point(".run.passed:last-of-type .mark.operator[href*=s]:has(rect) .shape")
 	p.until("a mark says what it is though its rows are not in the page",
 		"!tip.hidden && /get|patch/.test(tip.textContent)")
-	quiet(t, p)
+	checkNoErrors(t, p)
 }
 
-func pageOfNothing(t *testing.T, b *browser, _ []byte) {
+func pageOfEmptyReport(t *testing.T, b *browser, _ []byte) {
 	r := small()
-	r.Runs, r.Skipped, r.Notes, r.Steps = nil, nil, nil, nil
+	r.Runs = nil
+	r.Skipped = nil
+	r.Notes = nil
+	r.Steps = nil
 	p := b.open(t, page(t, r), view{})
 	if got := p.text("document.body.innerText"); !strings.Contains(got, "Nothing failed of 0 runs") {
-		t.Errorf("a report without runs says %q", got)
+		t.Errorf("a report without runs shows %q", got)
 	}
 	p.click("label:has(#only-untried)")
 	if !p.is(visible(".group.untried .empty")) || p.is(visible(".group.failed .empty")) {
-		t.Error("there is no word that no run is untried, or one too many")
+		t.Error("there is no note that no run is untried, or more than one")
 	}
-	quiet(t, p)
+	checkNoErrors(t, p)
 }

@@ -2,15 +2,15 @@ package report
 
 import "strings"
 
-// The classes of the lines of a diff. They are classes of the page's style sheet, too.
+// Classes of the lines of a diff. They are also classes of the page's style sheet.
 const (
 	added   = "add"
 	removed = "del"
 	same    = "same"
 )
 
-// looksLikeDiff says whether the lines of a text can be told apart by their first character. A paragraph may have a
-// heading. Only colors depend on it.
+// looksLikeDiff reports whether each line of a text has the prefix of a diff. A paragraph may have a heading. Only
+// colors depend on it.
 func looksLikeDiff(s string) bool {
 	seen, first, heading := map[string]bool{}, "", true
 	for line := range strings.Lines(s) {
@@ -27,7 +27,7 @@ func looksLikeDiff(s string) bool {
 		heading = false
 		seen[class] = true
 	}
-	// A text that has no plus and begins with a dash is a list.
+	// A text without a plus that begins with a dash is a list.
 	return seen[added] || seen[removed] && first == same
 }
 

@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// A drawing is a timeline laid out for the page: a row for each lane, time from left to right. Horizontal positions are
-// percentages, so that the browser fits them to the width that there is; vertical ones are pixels.
+// A drawing is the layout of a timeline in the page: a row for each lane, time from left to right. Horizontal positions
+// are percentages, so that the browser fits them to the available width. Vertical ones are pixels.
 type drawing struct {
-	Height, Top, Axis int // of the whole, and where the lanes begin and end
+	Height, Top, Axis int // of the whole, and the bounds of the lanes
 	Lanes             []laneRow
 	Cuts              []cutBand
 	Ticks             []axisTick
@@ -26,16 +26,16 @@ type laneRow struct {
 	Marks       []mark
 }
 
-// A mark stands for one entry, or for several that are too close to be told apart.
+// A mark represents one entry, or several entries that are too close to be distinguished.
 type mark struct {
 	X        percent
-	From, To percent // what a mark of several stands for
+	From, To percent // the extent of several entries
 	Y        int
 	Bad      bool
 	Lane     Lane
 	Entries  []int    // indexes in the timeline
-	Target   string   // where the mark leads to,
-	Rows     []string // and all the rows of the table that it stands for, if it is more than one
+	Target   string   // the link of the mark,
+	Rows     []string // and all rows of the table that it represents, if there are several
 	Title    string
 	Label    string // beside the mark, if there is room
 	Before   bool   // the label is on the left
@@ -55,11 +55,11 @@ type percent float64
 
 func (p percent) String() string { return fmt.Sprintf("%.2f%%", float64(p)) }
 
-// LaneHeight and LanesHeight are the height of one and of all.
+// LaneHeight and LanesHeight return the height of one lane and of all lanes.
 func (*drawing) LaneHeight() int    { return laneHeight }
 func (d *drawing) LanesHeight() int { return d.Axis - d.Top }
 
-// LabelX is where the label is, from the middle of the mark.
+// LabelX returns the position of the label, relative to the middle of the mark.
 func (m mark) LabelX() int {
 	x := 12
 	if m.Several() {
@@ -71,26 +71,26 @@ func (m mark) LabelX() int {
 	return x
 }
 
-// Several says whether the mark is one of several entries.
+// Several reports whether the mark represents several entries.
 func (m mark) Several() bool { return len(m.Entries) > 1 }
 
 const (
 	cutLabels  = 18 // pixels above the lanes
 	laneHeight = 38
 	axisHeight = 24
-	badAbove   = 9 // a bad entry is above the others of its lane, so that it hides none and none hides it
+	badAbove   = 9 // a bad entry is drawn above the others of its lane, so that neither hides the other
 
-	markWidth   = 2.4 // the least distance of two marks of a lane
-	charWidth   = 0.8 // of a label, where the drawing is at its narrowest
-	lineWidth   = 0.3 // the least distance of two vertical lines
+	markWidth   = 2.4 // minimum distance of two marks of a lane
+	charWidth   = 0.8 // of a label, at the smallest width of the drawing
+	lineWidth   = 0.3 // minimum distance of two vertical lines
 	labelGap    = 1.8 // between a mark and its label
-	leastLabel  = 8   // characters, below which a label says nothing,
-	goodLabel   = 20  // and below which it goes to the other side of the mark if there is more room
+	leastLabel  = 8   // characters; a shorter label is useless,
+	goodLabel   = 20  // and a label shorter than this is moved to the other side of the mark if that has more room
 	longestMark = 60  // characters of a label
-	titleLines  = 5   // entries of a mark that its title lists
+	titleLines  = 5   // entries in the title of a mark
 )
 
-// draw lays out a timeline that goes on until end. It returns nil if there is nothing to draw.
+// draw lays out a timeline up to the time end. It returns nil if there is nothing to draw.
 func draw(timeline []Entry, end time.Duration) *drawing {
 	if len(timeline) == 0 {
 		return nil
@@ -108,7 +108,8 @@ func draw(timeline []Entry, end time.Duration) *drawing {
 		d.Lanes = append(d.Lanes, row)
 		top += laneHeight
 	}
-	d.Axis, d.Height = top, top+axisHeight
+	d.Axis = top
+	d.Height = top + axisHeight
 	for _, s := range axis.stretches {
 		if s.cut {
 			d.Cuts = append(d.Cuts, cutBand{percent(s.x), percent(s.x + s.width/2), percent(s.width), seconds(s.to - s.from)})
@@ -121,7 +122,7 @@ func draw(timeline []Entry, end time.Duration) *drawing {
 	return d
 }
 
-// faultLines returns where something was injected, once where it was many times in one moment.
+// faultLines returns the positions of injected faults, once for faults that are close together.
 func faultLines(timeline []Entry, axis *scale) []percent {
 	var at []percent
 	for _, e := range timeline {
@@ -133,7 +134,7 @@ func faultLines(timeline []Entry, axis *scale) []percent {
 	return slices.CompactFunc(at, func(a, b percent) bool { return math.Abs(float64(a-b)) < lineWidth })
 }
 
-// lanes returns those that have entries, in the order in which they are documented.
+// lanes returns the lanes that have entries, in the order of their documentation.
 func lanes(timeline []Entry) []Lane {
 	var present []Lane
 	for _, e := range timeline {
@@ -152,7 +153,7 @@ func lanes(timeline []Entry) []Lane {
 	return present
 }
 
-// marks returns those of one lane from left to right, the bad ones last, so that they are drawn above the others.
+// marks returns the marks of one lane from left to right, the bad ones last, so that they are drawn above the others.
 func marks(timeline []Entry, row laneRow, axis *scale) []mark {
 	var normal, bad []mark
 	for i, e := range timeline {
@@ -167,15 +168,15 @@ func marks(timeline []Entry, row laneRow, axis *scale) []mark {
 			normal = append(normal, m)
 		}
 	}
-	normal, bad = merge(normal), merge(bad)
+	normal, bad = mergeMarks(normal), mergeMarks(bad)
 	if len(bad) > 0 {
 		for i := range normal {
 			normal[i].Y += badAbove
 		}
 	}
-	label(bad, timeline)
+	labelMarks(bad, timeline)
 	if row.Name == Scenario || row.Name == Fault {
-		label(normal, timeline)
+		labelMarks(normal, timeline)
 	}
 	all := slices.Concat(normal, bad)
 	for i := range all {
@@ -184,8 +185,8 @@ func marks(timeline []Entry, row laneRow, axis *scale) []mark {
 	return all
 }
 
-// link lets the marks lead to the table. The function returns the row of an entry or, if it has none, the gap in which
-// it would be.
+// link links the marks to the table. The function returns the row of an entry or, if it has none, the gap that contains
+// it.
 func (d *drawing) link(target func(entry int) (id string, row bool)) {
 	for _, lane := range d.Lanes {
 		for i := range lane.Marks {
@@ -200,8 +201,8 @@ func (d *drawing) link(target func(entry int) (id string, row bool)) {
 	}
 }
 
-// merge makes one mark of those that would overlap.
-func merge(marks []mark) []mark {
+// mergeMarks merges overlapping marks.
+func mergeMarks(marks []mark) []mark {
 	slices.SortStableFunc(marks, func(a, b mark) int { return cmp.Compare(a.X, b.X) })
 	var merged []mark
 	for _, m := range marks {
@@ -217,9 +218,9 @@ func merge(marks []mark) []mark {
 	return merged
 }
 
-// label writes beside each mark what it stands for, as far as there is room up to the next and as it is one thing.
-func label(marks []mark, timeline []Entry) {
-	free := percent(0) // where the room on the left of a mark begins
+// labelMarks adds a label to each mark of a single entry, as far as there is room up to the next mark.
+func labelMarks(marks []mark, timeline []Entry) {
+	free := percent(0) // left end of the free room before a mark
 	for i := range marks {
 		m := &marks[i]
 		end := percent(100)
@@ -231,7 +232,7 @@ func label(marks []mark, timeline []Entry) {
 			free = m.X + markWidth/2
 			continue
 		}
-		after, before := room(end-m.X), room(m.X-free)
+		after, before := fittingChars(end-m.X), fittingChars(m.X-free)
 		if needs := min(utf8.RuneCountInString(text), goodLabel); after < needs && before > after {
 			m.Before = true
 			after = before
@@ -244,8 +245,8 @@ func label(marks []mark, timeline []Entry) {
 	}
 }
 
-// room returns how many characters fit.
-func room(width percent) int { return int((width - labelGap) / charWidth) }
+// fittingChars returns the number of characters that fit.
+func fittingChars(width percent) int { return int((width - labelGap) / charWidth) }
 
 func shorten(text string, most int) string {
 	most = min(most, longestMark)
@@ -260,7 +261,7 @@ func shorten(text string, most int) string {
 	}
 }
 
-// title says in words what a mark stands for. It is what a screen reader reads, and what is shown without scripts.
+// title describes a mark in words, for screen readers and pages without scripts.
 func title(timeline []Entry, entries []int) string {
 	var b strings.Builder
 	if len(entries) > 1 {

@@ -76,7 +76,7 @@ func TestMarksAndLabelsDoNotOverlap(t *testing.T) {
 	}
 }
 
-// extent returns what a mark and its label take, the mark without what a label keeps from it.
+// extent returns the bounds of a mark and its label. The mark has no margin to its label.
 func extent(m mark) (left, right percent) {
 	width := percent(float64(utf8.RuneCountInString(m.Label)) * charWidth)
 	switch {
@@ -109,7 +109,7 @@ func TestDrawing(t *testing.T) {
 		t.Errorf("lanes from top to bottom (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]percent{50, 73.75}, d.Faults); diff != "" {
-		t.Errorf("faults, one line for what happens at once (-want +got):\n%s", diff)
+		t.Errorf("faults, one line for simultaneous ones (-want +got):\n%s", diff)
 	}
 	bad, good := d.Lanes[1].Marks[1], d.Lanes[1].Marks[0]
 	if !bad.Bad || good.Bad || bad.Y >= good.Y {
@@ -119,6 +119,6 @@ func TestDrawing(t *testing.T) {
 		t.Errorf("the title of a mark of two is %q, want %q", got, want)
 	}
 	if draw(nil, time.Second) != nil {
-		t.Error("there is a drawing of nothing")
+		t.Error("an empty timeline has a drawing")
 	}
 }

@@ -2,14 +2,14 @@ package report
 
 import "slices"
 
-// A span is a stretch of a timeline that is shown as a whole or left out as a whole.
+// A span is a part of a timeline that is either shown or omitted as a whole.
 type span struct {
 	first   int // index of the first entry in the timeline
 	entries []Entry
-	left    bool // out
+	omitted bool // omitted
 }
 
-// bad counts the entries that are marked.
+// bad returns the number of bad entries.
 func (s span) bad() int {
 	n := 0
 	for _, e := range s.entries {
@@ -20,25 +20,25 @@ func (s span) bad() int {
 	return n
 }
 
-// A window says how much of a timeline is shown. An operator in a hot loop may have hundreds of bad entries: what it
-// does is clear from the first of them, and how long it went on from the last.
+// A window limits the shown part of a timeline. An operator in a hot loop may have hundreds of bad entries: the first
+// of them show the behavior, and the last show its duration.
 type window struct {
-	around      int // entries before and after what matters
-	first, last int // of the entries that matter
-	end         int // entries, where nothing in particular matters
+	around      int // entries before and after a relevant one
+	first, last int // of the relevant entries
+	end         int // entries shown if none is relevant
 }
 
 const (
-	wholeUpTo   = 12 // a timeline so short is shown as it is
-	shortestGap = 3  // to say that something was left out takes a line, too
+	wholeUpTo   = 12 // a timeline of at most this length is shown completely
+	shortestGap = 3  // the line that reports an omission needs room, too
 )
 
-// excerpt divides a timeline into what matters and what lies between. What matters are the bad entries, and the faults
-// where nothing is bad, with some entries around each; and what the scenario did, to know where one is.
+// excerpt divides a timeline into relevant spans and omitted ones. Relevant are the bad entries or, if there is none,
+// the faults, with some entries around each. The scenario's entries are always shown for orientation.
 func (w window) excerpt(timeline []Entry) []span {
 	show := make([]bool, len(timeline))
 	mark := func(which func(Entry) bool, around int) {
-		for _, i := range w.some(timeline, which) {
+		for _, i := range w.selectEntries(timeline, which) {
 			for j := max(0, i-around); j <= min(len(show)-1, i+around); j++ {
 				show[j] = true
 			}
@@ -52,7 +52,7 @@ func (w window) excerpt(timeline []Entry) []span {
 		mark(injected, 1)
 	case slices.ContainsFunc(timeline, injected):
 		mark(injected, w.around)
-	default: // then it matters what went on, and the operator may say why
+	default: // without faults the last entries are relevant, and the operator's log may explain them
 		mark(func(e Entry) bool { return e.Lane == Log }, 0)
 		for i := max(0, len(show)-w.end); i < len(show); i++ {
 			show[i] = true
@@ -65,8 +65,9 @@ func (w window) excerpt(timeline []Entry) []span {
 	return spans(timeline, show)
 }
 
-// some returns the indexes of the entries in question, and only the first and the last of them if they are many.
-func (w window) some(timeline []Entry, which func(Entry) bool) []int {
+// selectEntries returns the indexes of the selected entries. If they are many, it returns only the first and the last
+// of them.
+func (w window) selectEntries(timeline []Entry, which func(Entry) bool) []int {
 	var found []int
 	for i, e := range timeline {
 		if which(e) {
@@ -79,7 +80,7 @@ func (w window) some(timeline []Entry, which func(Entry) bool) []int {
 	return found
 }
 
-// spans cuts where show changes, and shows gaps that are not worth a cut.
+// spans divides the timeline at changes of show. Gaps that are too short to omit are shown.
 func spans(timeline []Entry, show []bool) []span {
 	var cut []span
 	for from := 0; from < len(timeline); {
@@ -88,10 +89,10 @@ func spans(timeline []Entry, show []bool) []span {
 			to++
 		}
 		left := !show[from] && to-from >= shortestGap && len(timeline) > wholeUpTo
-		if last := len(cut) - 1; !left && last >= 0 && !cut[last].left {
+		if last := len(cut) - 1; !left && last >= 0 && !cut[last].omitted {
 			cut[last].entries = timeline[cut[last].first:to]
 		} else {
-			cut = append(cut, span{first: from, entries: timeline[from:to], left: left})
+			cut = append(cut, span{first: from, entries: timeline[from:to], omitted: left})
 		}
 		from = to
 	}

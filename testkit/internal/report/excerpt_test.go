@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// entries makes a timeline of letters: s is the scenario's, f a fault, ! is bad, the others are nothing special.
+// entries returns a timeline of letters: s is the scenario's, f a fault, ! is bad, the others are ordinary.
 func entries(s string) []Entry {
 	var timeline []Entry
 	for _, r := range s {
@@ -34,9 +34,9 @@ func TestExcerpt(t *testing.T) {
 			"where something is bad, the fault is seen, too", dots(9) + "f" + dots(9) + "!" + dots(9),
 			". <7> .f. <5> ...!... <5> .",
 		},
-		"scenario": {"one sees in which step one is, and how it ended", dots(9) + "s" + dots(9), ". <8> s <7> .."},
-		"short":    {"what is short is shown as it is", dots(12), dots(12)},
-		"gap":      {"two entries are not worth a cut", "....!........!....", "....!........!...."},
+		"scenario": {"the current step and the end are shown", dots(9) + "s" + dots(9), ". <8> s <7> .."},
+		"short":    {"a short timeline is shown completely", dots(12), dots(12)},
+		"gap":      {"a gap of two entries is shown", "....!........!....", "....!........!...."},
 		"many": {
 			"of a hot loop one sees the beginning and the end", dots(9) + hotLoop + dots(9),
 			". <5> ...!!!!! <81> !!!!... <5> .",
@@ -57,7 +57,7 @@ func TestExcerpt(t *testing.T) {
 				for _, e := range s.entries {
 					part.WriteString(e.Text)
 				}
-				if s.left {
+				if s.omitted {
 					part.Reset()
 					fmt.Fprintf(&part, "<%d>", len(s.entries))
 				}

@@ -1,4 +1,4 @@
 package report
 
-// WriteHTMLWithRows is WriteHTML for a page that takes so many rows, so that a test need not fill a real one.
+// WriteHTMLWithRows is WriteHTML with a given maximum of rows, so that a test need not fill a real page.
 var WriteHTMLWithRows = writeHTML

@@ -34,8 +34,8 @@ func golden(t *testing.T, name, reason string, got []byte) {
 	}
 }
 
-// website is an exploration of an operator that gives its Deployment a generated name and remembers that in the status
-// of its object only afterwards. Killed in between it creates a second one; and it has a hot loop.
+// website is an exploration of an operator that creates a Deployment with a generated name and records the name in the
+// status only afterwards. Killed in between it creates a second one. It also has a hot loop.
 func website(t *testing.T) *report.Report {
 	t.Helper()
 	data, err := os.ReadFile("testdata/website.json")
@@ -105,7 +105,7 @@ func TestJSONIsTheReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, &got); diff != "" {
-		t.Errorf("what was written is what is read, but (-want +got):\n%s", diff)
+		t.Errorf("the report differs after writing and reading it (-want +got):\n%s", diff)
 	}
 	golden(t, "website.json", "the fixture has the form in which reports are written", data)
 }

@@ -8,14 +8,13 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 )
 
-// evil is what an operator might print that wants to be obeyed by a terminal, an XML parser or a browser, or that has
-// never heard of UTF-8.
+// evil is output of an operator that contains control sequences of terminals, XML and HTML, and invalid UTF-8.
 const evil = "<script>window.obeyed=1</script><img src=x onerror=window.obeyed=1>\"'` onload=window.obeyed=1 " +
 	"javascript:x ]]> --> </style></title></textarea>{{.}}&amp;&#x1; \x00\x01\x07\x1b[31mred\x1b[0m " +
 	"\x1b]0;title\x07\x1b[2J\r\b\x7f\u0085 " +
 	"\xff\xfe\xc3\x28 \u202etxet\u202c\u2066\u2069\u200b\ufeff\ufffe\u2028\u2029\U000E0001 end"
 
-// hostile has an evil text in every field that can hold one, found by reflection so that no field is forgotten.
+// hostile has an evil text in every field that can hold one, found by reflection so that no field is missed.
 func hostile() *report.Report {
 	long := strings.Repeat("word", 20_000)
 	run := func(outcome report.Outcome) report.Run {

@@ -30,8 +30,8 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"join":    func(ids []string) string { return strings.Join(ids, " ") },
 }).Parse(pageTemplate))
 
-// WriteHTML writes one page that holds everything, loads nothing and needs no scripts: they add what the keyboard and
-// the mouse can do in the drawings, and a button to copy a command.
+// WriteHTML writes one self-contained page that loads nothing and needs no scripts. Scripts add keyboard and mouse
+// control of the drawings, and a button to copy a command.
 func WriteHTML(w io.Writer, r *Report) error { return writeHTML(w, r, mostRows) }
 
 func writeHTML(w io.Writer, r *Report, rows int) error {
@@ -45,7 +45,7 @@ func writeHTML(w io.Writer, r *Report, rows int) error {
 	return nil
 }
 
-// pageView is the report as the template reads it.
+// pageView is the report in the form of the template.
 type pageView struct {
 	*Report
 
@@ -57,14 +57,14 @@ type pageView struct {
 	NotRun int
 }
 
-// groupView is the runs that ended one way.
+// groupView holds the runs with one outcome.
 type groupView struct {
 	Outcome Outcome
 	Meaning string
 	Runs    []runView
 }
 
-// faultView is a kind of fault by which the page filters.
+// faultView is a kind of fault in the page's filter.
 type faultView struct {
 	ID           string
 	Name         string
@@ -79,8 +79,8 @@ type runView struct {
 	Details     []violationView
 	Drawing     *drawing
 	Spans       []spanView
-	Shown       int  // entries in the table before more are asked for
-	Whole       bool // the others are there to be asked for
+	Shown       int  // entries in the table before more are requested
+	Whole       bool // the others are in the page
 }
 
 type violationView struct {
@@ -94,22 +94,22 @@ type diffLine struct{ Class, Text string }
 type spanView struct {
 	ID       string
 	Omission string    // empty if the span is shown
-	Rows     []rowView // none if the span is left out for good
+	Rows     []rowView // empty if the span is not in the page
 }
 
 type rowView struct {
 	Entry
 
 	ID   string
-	More string // what does not fit in a line
+	More string // the part of the text that does not fit in a line
 }
 
-// A page can take more than a terminal, but not everything: a browser needs seconds for 150 drawings and 30000 rows.
+// pageWindow shows more than a terminal, but not everything: a browser needs seconds for 150 drawings and 30000 rows.
 var pageWindow = window{around: 5, first: 12, last: 4, end: 12}
 
 const (
-	longestRow = 400   // characters of a text before the rest of it has to be asked for
-	mostRows   = 10000 // of all tables, before what does not matter is left out for good
+	longestRow = 400   // characters of a text that are shown at first
+	mostRows   = 10000 // of all tables, before irrelevant spans are omitted from the page
 )
 
 var meanings = []groupView{
@@ -118,13 +118,13 @@ var meanings = []groupView{
 	{Outcome: Passed, Meaning: "the operator coped"},
 }
 
-// newPageView leaves out what does not matter when there are more entries than so many rows.
+// newPageView omits irrelevant spans if there are more entries than rows.
 func newPageView(r *Report, rows int) *pageView {
 	v := &pageView{Report: r, NotRun: r.notRun(), Groups: slices.Clone(meanings)}
-	for i := range v.Groups { // in this order, so that what failed is shown as a whole before anything else
+	for i := range v.Groups { // in this order, so that failed runs get their rows first
 		g := &v.Groups[i]
 		for j, run := range r.Runs {
-			// An outcome that nobody has documented says nothing, too.
+			// An undocumented outcome counts as untried.
 			known := slices.ContainsFunc(meanings, func(g groupView) bool { return g.Outcome == run.Outcome })
 			if run.Outcome != g.Outcome && (known || g.Outcome != Untried) {
 				continue
@@ -136,13 +136,13 @@ func newPageView(r *Report, rows int) *pageView {
 		}
 	}
 	style := pageStyle + v.filters()
-	v.Style = template.CSS(style)      //nolint:gosec // It is ours: the names in the rules are those of this file.
-	v.Script = template.JS(pageScript) //nolint:gosec // It is ours, too.
+	v.Style = template.CSS(style)      //nolint:gosec // A constant: the names in the rules are those of this file.
+	v.Script = template.JS(pageScript) //nolint:gosec // A constant, too.
 	v.Policy = policy(style, pageScript)
 	return v
 }
 
-// fault counts a run by the kind of its fault, and returns the ID of that.
+// fault counts a run by the kind of its fault, and returns the ID of the kind.
 func (v *pageView) fault(run Run) string {
 	i := slices.IndexFunc(v.Faults, func(f faultView) bool { return f.Name == run.Fault })
 	if i < 0 {
@@ -156,7 +156,7 @@ func (v *pageView) fault(run Run) string {
 	return v.Faults[i].ID
 }
 
-// Headline is what the list of the runs says of one.
+// Headline returns the text of a run in the list of runs.
 func (v runView) Headline() string {
 	if len(v.Violations) > 0 {
 		return v.Violations[0].Message
@@ -164,7 +164,8 @@ func (v runView) Headline() string {
 	return cmp.Or(v.Why, v.What)
 }
 
-// policy lets the browser refuse whatever is not ours, should a text of the operator ever get where it does not belong.
+// policy returns a Content-Security-Policy for our style and script only, in case a text of the operator is not
+// escaped.
 func policy(style, script string) template.HTMLAttr {
 	hash := func(s string) string {
 		sum := sha256.Sum256([]byte(s))
@@ -175,7 +176,7 @@ func policy(style, script string) template.HTMLAttr {
 	return template.HTMLAttr(`content="` + rules + `"`) //nolint:gosec // It has hashes in Base64, and nothing of the report.
 }
 
-// filters returns the rules that hide what is filtered out, and say so where nothing is left. They need no script.
+// filters returns the CSS rules that hide filtered runs, and show a note where none is left. They need no script.
 func (v *pageView) filters() string {
 	var css strings.Builder
 	rule := func(format string, args ...any) { fmt.Fprintf(&css, "body:has("+format+" }\n", args...) }
@@ -198,7 +199,7 @@ func (v *pageView) filters() string {
 	return css.String()
 }
 
-// newRunView takes the rows of its table from those that the page may have.
+// newRunView takes the rows of its table from the remaining rows of the page.
 func newRunView(run Run, id string, rows *int) runView {
 	v := runView{Run: run, ID: id, Drawing: draw(run.Timeline, run.Duration), Whole: len(run.Timeline) <= *rows}
 	for _, violation := range run.Violations {
@@ -207,13 +208,13 @@ func newRunView(run Run, id string, rows *int) runView {
 	targets := make([]string, len(run.Timeline))
 	for i, s := range pageWindow.excerpt(run.Timeline) {
 		view := spanView{ID: fmt.Sprintf("%ss%d", id, i)}
-		if s.left {
+		if s.omitted {
 			view.Omission = s.omission()
 		} else {
 			v.Shown += len(s.entries)
 		}
 		for j, e := range s.entries {
-			if s.left && !v.Whole {
+			if s.omitted && !v.Whole {
 				targets[s.first+j] = view.ID
 				continue
 			}

@@ -16,7 +16,7 @@ import (
 
 var rawText = regexp.MustCompile(`(?s)(<(?:style|script)>).*?(</(?:style|script)>)`)
 
-// elements reads a page strictly as XML, so that an element that is not closed is an error.
+// elements parses a page strictly as XML, so that an unclosed element is an error.
 func elements(t *testing.T, page []byte, see func(depth int, e xml.StartElement, text string)) {
 	t.Helper()
 	page = rawText.ReplaceAll(page, []byte("$1$2"))
@@ -70,7 +70,7 @@ func TestHTMLGolden(t *testing.T) {
 	golden(t, "small.outline", "the page has the structure that its style and its script rely on", outline.Bytes())
 }
 
-func TestHTMLLinksLeadSomewhere(t *testing.T) {
+func TestHTMLLinksHaveTargets(t *testing.T) {
 	t.Parallel()
 	_, large := large(t)
 	for name, page := range map[string][]byte{
@@ -94,7 +94,7 @@ func TestHTMLLinksLeadSomewhere(t *testing.T) {
 				}
 			}
 		})
-		delete(links, "data:,") // the icon, so that the browser looks for none
+		delete(links, "data:,") // the icon, so that the browser requests none
 		for link := range links {
 			if id, ok := strings.CutPrefix(link, "#"); !ok || !ids[id] {
 				t.Errorf("%s: a link leads to %q, which is not in the page", name, link)
@@ -103,7 +103,7 @@ func TestHTMLLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-func TestHTMLTakesTextAsText(t *testing.T) {
+func TestHTMLEscapesText(t *testing.T) {
 	t.Parallel()
 	var texts, scripts int
 	elements(t, page(t, hostile()), func(_ int, e xml.StartElement, text string) {
@@ -111,7 +111,7 @@ func TestHTMLTakesTextAsText(t *testing.T) {
 		case "script":
 			scripts++
 		case "img":
-			t.Error("an image came out of a text")
+			t.Error("a text became an image")
 		}
 		for _, a := range e.Attr {
 			if strings.HasPrefix(a.Name.Local, "on") || a.Name.Local == "style" {
@@ -123,7 +123,7 @@ func TestHTMLTakesTextAsText(t *testing.T) {
 		}
 	})
 	if scripts != 1 || texts < 20 {
-		t.Errorf("there are %d scripts and %d texts about one, want 1 and at least 20", scripts, texts)
+		t.Errorf("there are %d scripts and %d texts that contain one, want 1 and at least 20", scripts, texts)
 	}
 }
 
@@ -139,7 +139,8 @@ func large(t *testing.T) (*report.Report, []byte) {
 	r := website(t)
 	i := slices.IndexFunc(r.Runs, func(run report.Run) bool { return len(run.Timeline) > 300 })
 	long := r.Runs[i]
-	long.Outcome, long.Violations = report.Passed, nil
+	long.Outcome = report.Passed
+	long.Violations = nil
 	for n := range longRuns {
 		long.Name = fmt.Sprintf("long#%d", n)
 		r.Runs = append(r.Runs, long)
@@ -147,7 +148,7 @@ func large(t *testing.T) (*report.Report, []byte) {
 	return r, written(t, func(b *bytes.Buffer) error { return report.WriteHTMLWithRows(b, r, fewRows) })
 }
 
-// A browser has to hold the page. What failed is never what is left out.
+// TestHTMLOfManyRunsIsLimited checks that the page is small enough for a browser, and that failed runs are complete.
 func TestHTMLOfManyRunsIsLimited(t *testing.T) {
 	t.Parallel()
 	r, large := large(t)
@@ -180,6 +181,6 @@ func TestHTMLOfManyRunsIsLimited(t *testing.T) {
 		t.Errorf("the failed runs have %d rows, want all %d of their entries", failedRows, failed)
 	}
 	if rows >= entries || rows < fewRows-309 || rows > fewRows+500 || partial == 0 {
-		t.Errorf("there are %d rows for %d entries, and %d tables say that they are not complete", rows, entries, partial)
+		t.Errorf("there are %d rows for %d entries, and %d tables report that they are incomplete", rows, entries, partial)
 	}
 }

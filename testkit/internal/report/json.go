@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// WriteJSON writes everything there is, for other programs and for comparing two explorations. Durations are in
-// nanoseconds; what is not valid UTF-8 is replaced.
+// WriteJSON writes the whole report, for other programs and for comparing two explorations. Durations are in
+// nanoseconds. Invalid UTF-8 is replaced.
 func WriteJSON(w io.Writer, r *Report) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

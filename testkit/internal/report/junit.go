@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// WriteJUnit writes the form that CI systems read: one suite with a test case for each run. A failed run has its
-// violations and its timeline as WriteText shows them, an untried one counts as skipped, and what was not run is in the
-// output of the suite.
+// WriteJUnit writes the format of CI systems: one suite with a test case for each run. A failed run has its violations
+// and its timeline as in WriteText, an untried one counts as skipped, and plans that were not run are in the output of
+// the suite.
 func WriteJUnit(w io.Writer, r *Report) error {
 	r = r.printable()
 	suite := junitSuite{
@@ -52,18 +52,19 @@ func junitCaseOf(r *Report, run Run) junitCase {
 		body.run(run, "")
 		c.Failure = &junitFailure{Body: "\n" + body.String()}
 		if n := len(run.Violations); n > 0 {
-			c.Failure.Message, c.Failure.Type = run.Violations[0].Message, run.Violations[0].Oracle
+			c.Failure.Message = run.Violations[0].Message
+			c.Failure.Type = run.Violations[0].Oracle
 			if n > 1 {
 				c.Failure.Message += fmt.Sprintf(" (and %s)", count(n-1, "other violation", "other violations"))
 			}
 		}
-	default: // untried, and what nobody has documented: it is not known to be good
-		c.Skipped = &junitSkipped{Message: cmp.Or(run.Why, neverCame)}
+	default: // untried, or an undocumented outcome: not known to be good
+		c.Skipped = &junitSkipped{Message: cmp.Or(run.Why, notInjected)}
 	}
 	return c
 }
 
-// The schema is the one that Jenkins publishes (xunit-plugin, junit-10.xsd), which the others read, too.
+// junitSuites follows the schema of Jenkins (xunit-plugin, junit-10.xsd), which is accepted by other CI systems.
 type junitSuites struct {
 	XMLName xml.Name     `xml:"testsuites"`
 	Suites  []junitSuite `xml:"testsuite"`
@@ -102,7 +103,7 @@ type junitCase struct {
 type junitFailure struct {
 	Message string `xml:"message,attr"`
 	Type    string `xml:"type,attr"`
-	Body    string `xml:",cdata"` // or each line break would be a character reference
+	Body    string `xml:",cdata"` // otherwise each line break would be a character reference
 }
 
 type junitSkipped struct {

@@ -23,7 +23,7 @@ func TestJUnitGolden(t *testing.T) {
 	golden(t, "small.xml", "CI systems have one test case for each run", junit(t, small()))
 }
 
-// suites is what a reader of JUnit XML makes of it.
+// suites is the result of parsing JUnit XML.
 type suites struct {
 	Suites []struct {
 		Name     string `xml:"name,attr"`
@@ -75,7 +75,7 @@ func TestJUnitHasEveryRun(t *testing.T) {
 	}
 }
 
-func TestJUnitIsXMLWhateverIsInIt(t *testing.T) {
+func TestJUnitIsValidXML(t *testing.T) {
 	t.Parallel()
 	data := junit(t, hostile())
 	for d := xml.NewDecoder(bytes.NewReader(data)); ; {

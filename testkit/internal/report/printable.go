@@ -8,18 +8,18 @@ import (
 	"unicode"
 )
 
-// colour is what a logger writes to a terminal around a word. Nothing is lost without it.
-var colour = regexp.MustCompile("\x1b\\[[0-9;]*m")
+// colorCodes matches the escape codes of loggers. Removing them loses no text.
+var colorCodes = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// block returns a text of several lines as it can be shown anywhere: whatever is not a visible character is written as
-// in a Go string, "\x1b" for example, so that it is seen and nobody obeys it.
+// block returns a text of several lines that is safe to print anywhere. Characters that are not printable are escaped
+// as in a Go string, for example "\x1b", so that they are visible and have no effect.
 func block(s string) string {
-	if plain(s) {
+	if isPlain(s) {
 		return s
 	}
-	s = colour.ReplaceAllString(s, "")
+	s = colorCodes.ReplaceAllString(s, "")
 	s = strings.ReplaceAll(s, "\r\n", "\n")
-	s = strings.ReplaceAll(s, "\u00a0", " ") // go-cmp mixes them in, so that nobody relies on its form
+	s = strings.ReplaceAll(s, "\u00a0", " ") // go-cmp inserts them at random, to keep its format unstable
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
 		if r == '\n' || r == '\t' || unicode.IsGraphic(r) {
@@ -32,8 +32,8 @@ func block(s string) string {
 	return b.String()
 }
 
-// plain spares the common case the work.
-func plain(s string) bool {
+// isPlain is the fast path of block.
+func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < ' ' && c != '\n' && c != '\t') || c > '~' {
 			return false
@@ -42,13 +42,13 @@ func plain(s string) bool {
 	return true
 }
 
-// line is block for what stands on one line.
+// line is block for a single line.
 func line(s string) string {
 	return strings.TrimSpace(strings.NewReplacer("\n", " ", "\t", " ").Replace(block(s)))
 }
 
-// printable returns a copy in which every text can be shown anywhere. The writers work on it, so that none of them can
-// forget one.
+// printable returns a copy in which every text is safe to print. The writers work on the copy, so that none of them
+// misses a text.
 func (r *Report) printable() *Report {
 	p := *r
 	p.Operator = line(r.Operator)
@@ -66,7 +66,11 @@ func (r *Report) printable() *Report {
 }
 
 func (r Run) printable() Run {
-	r.Name, r.Fault, r.What, r.Why, r.Replay = line(r.Name), line(r.Fault), line(r.What), line(r.Why), line(r.Replay)
+	r.Name = line(r.Name)
+	r.Fault = line(r.Fault)
+	r.What = line(r.What)
+	r.Why = line(r.Why)
+	r.Replay = line(r.Replay)
 	r.Outcome = Outcome(line(string(r.Outcome)))
 	r.Violations = slices.Clone(r.Violations)
 	for i, v := range r.Violations {
@@ -75,7 +79,9 @@ func (r Run) printable() Run {
 	r.Timeline = slices.Clone(r.Timeline)
 	for i := range r.Timeline {
 		e := &r.Timeline[i]
-		e.Lane, e.Text, e.Detail = Lane(line(string(e.Lane))), line(e.Text), trimmed(e.Detail)
+		e.Lane = Lane(line(string(e.Lane)))
+		e.Text = line(e.Text)
+		e.Detail = trimmed(e.Detail)
 	}
 	return r
 }
@@ -88,7 +94,8 @@ func lines(texts []string) []string {
 	return shown
 }
 
-// trimmed is block without the empty lines around it. The indent of the first line stays: in a diff it has a meaning.
+// trimmed is block without the empty lines around it. The indent of the first line is kept, because it is significant
+// in a diff.
 func trimmed(s string) string {
 	return strings.TrimRightFunc(strings.TrimLeft(block(s), "\n"), unicode.IsSpace)
 }

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// A scale places times on an axis of 0 to 100. It is linear but where it is cut: what an operator does takes
-// milliseconds, and between that it waits for seconds, so that a linear axis would show nothing but the waiting.
+// A scale maps times to an axis of 0 to 100. It is linear between cuts. An operator acts for milliseconds and then
+// waits for seconds, so that a linear axis would show nothing but the waiting.
 type scale struct {
 	stretches []stretch
-	rate      float64 // units of the axis per nanosecond, the same wherever it is not cut
+	rate      float64 // units of the axis per nanosecond, equal between all cuts
 }
 
 type stretch struct {
@@ -19,23 +19,23 @@ type stretch struct {
 	cut      bool
 }
 
-// longest is what an axis can have. It leaves room to calculate.
-const longest = time.Duration(1) << 60
+// maxDuration is the longest duration of an axis. It leaves room for the arithmetic.
+const maxDuration = time.Duration(1) << 60
 
 const (
-	axisStart = 2.5 // half a label must fit beside the first and the last
+	axisStart = 2.5 // half a label must fit beside the first and the last mark
 	axisEnd   = 97.5
 	cutWidth  = 5.0
 	mostCuts  = 6
 	worthCut  = 12.0 // a gap is cut if it would be wider than this,
-	muchAbove = 8    // and so many times longer than half of the gaps
+	muchAbove = 8    // and so many times longer than the median gap
 )
 
-// newScale makes an axis for some times. It begins at 0.
+// newScale returns an axis for some times. It begins at 0.
 func newScale(times []time.Duration) *scale {
 	times = append([]time.Duration{0}, times...)
 	for i, t := range times {
-		times[i] = min(max(t, 0), longest)
+		times[i] = min(max(t, 0), maxDuration)
 	}
 	slices.Sort(times)
 	times = slices.Compact(times)
@@ -95,9 +95,9 @@ func (s *scale) build(times []time.Duration, cuts []int) {
 	add(times[len(times)-1], false)
 }
 
-// at returns where a time is on the axis.
+// at returns the position of a time on the axis.
 func (s *scale) at(t time.Duration) float64 {
-	t = min(max(t, 0), longest)
+	t = min(max(t, 0), maxDuration)
 	for _, st := range s.stretches {
 		if t <= st.to {
 			if st.to == st.from || t < st.from {
@@ -110,18 +110,18 @@ func (s *scale) at(t time.Duration) float64 {
 	return last.x + last.width
 }
 
-// A tick is a time that is written at the axis.
+// A tick is a labeled time of the axis.
 type tick struct {
 	at time.Duration
 	x  float64
 }
 
 const (
-	stepWidth = 9.0 // the least distance of round times,
-	tickWidth = 6.0 // and of any
+	stepWidth = 9.0 // minimum distance of round times,
+	tickWidth = 6.0 // and of any two ticks
 )
 
-// ticks returns the times at which the axis goes on after a cut, and round times between them.
+// ticks returns the times at which the axis continues after a cut, and round times between them.
 func (s *scale) ticks() []tick {
 	step := s.step()
 	var ticks []tick
@@ -143,12 +143,12 @@ func (s *scale) ticks() []tick {
 
 // step returns the distance of round times: 1, 2 or 5 times a power of ten, at least a millisecond.
 func (s *scale) step() time.Duration {
-	for unit := time.Millisecond; unit < longest; unit *= 10 {
+	for unit := time.Millisecond; unit < maxDuration; unit *= 10 {
 		for _, step := range []time.Duration{unit, 2 * unit, 5 * unit} {
 			if float64(step)*s.rate >= stepWidth {
 				return step
 			}
 		}
 	}
-	return longest
+	return maxDuration
 }

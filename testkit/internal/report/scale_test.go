@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestScaleIsCutWhereNothingHappens(t *testing.T) {
+func TestScaleIsCutInGaps(t *testing.T) {
 	t.Parallel()
 	const ms, s = time.Millisecond, time.Second
 	bursts := []time.Duration{ms, 2 * ms, 2 * s, 2*s + ms, 5 * s}
@@ -20,11 +20,11 @@ func TestScaleIsCutWhereNothingHappens(t *testing.T) {
 		cuts   []string
 	}{
 		"bursts":     {"waiting is cut", bursts, []string{"2ms-2s", "2.001s-5s"}},
-		"even":       {"there is no cut where all gaps are alike", []time.Duration{s, 2 * s, 3 * s, 4 * s}, nil},
-		"one":        {"the gap before a single entry is all there is to see", []time.Duration{s}, nil},
-		"none":       {"nothing has no gap", nil, nil},
-		"same":       {"what happens at once has no gap", []time.Duration{s, s, s}, nil},
-		"short gaps": {"a gap that takes little room stays", []time.Duration{10 * ms, 20 * ms, 30 * ms, 35 * ms}, nil},
+		"even":       {"equal gaps are not cut", []time.Duration{s, 2 * s, 3 * s, 4 * s}, nil},
+		"one":        {"the gap before a single entry is not cut", []time.Duration{s}, nil},
+		"none":       {"an empty timeline has no gap", nil, nil},
+		"same":       {"simultaneous entries have no gap", []time.Duration{s, s, s}, nil},
+		"short gaps": {"a narrow gap is not cut", []time.Duration{10 * ms, 20 * ms, 30 * ms, 35 * ms}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +41,8 @@ func TestScaleIsCutWhereNothingHappens(t *testing.T) {
 	}
 }
 
-// Whatever the times: later is never further left, nothing is outside, and apart from the cuts the axis is linear.
+// TestScaleKeepsTheOrder checks random times: a later time is never further left, no time is outside, and the axis is
+// linear between cuts.
 func TestScaleKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(500) {
@@ -60,7 +61,7 @@ func TestScaleKeepsTheOrder(t *testing.T) {
 		}
 		for _, st := range s.stretches {
 			if got, want := st.width, float64(st.to-st.from)*s.rate; !st.cut && math.Abs(got-want) > 1e-6 {
-				t.Fatalf("seed %d: a stretch of %v is %v wide, want %v", seed, st.to-st.from, got, want)
+				t.Fatalf("seed %d: a section of %v is %v wide, want %v", seed, st.to-st.from, got, want)
 			}
 		}
 		for i, tick := range s.ticks() {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A tab is one page that is open.
+// A tab is one open page.
 type tab struct {
 	t       *testing.T
 	b       *browser
@@ -21,14 +21,14 @@ type tab struct {
 	url     string
 }
 
-// view says how a page is looked at.
+// view holds the size and the color scheme of a tab.
 type view struct {
 	width, height int  // 1280 x 900 if zero
 	dark          bool // or light
 	noScript      bool
 }
 
-// open shows a page in a new tab and waits until it is loaded.
+// open opens a page in a new tab and waits until it is loaded.
 func (b *browser) open(t *testing.T, page []byte, v view) *tab {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report.html")
@@ -70,7 +70,7 @@ func (p *tab) resize(width, height int) {
 	}, nil)
 }
 
-// eval stores what an expression is worth in the page.
+// eval stores the value of an expression in the page.
 func (p *tab) eval(expression string, result any) {
 	p.t.Helper()
 	var out struct {
@@ -118,14 +118,14 @@ func (p *tab) is(expression string) bool {
 // until waits for a condition of the page.
 func (p *tab) until(what, expression string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(patience); !p.is(expression); {
+	for deadline := time.Now().Add(timeout); !p.is(expression); {
 		if time.Now().After(deadline) {
-			p.t.Fatalf("waiting until %s: not within %v: %s", what, patience, expression)
+			p.t.Fatalf("waiting until %s: not within %v: %s", what, timeout, expression)
 		}
 	}
 }
 
-// press types a key that has a name, such as Tab, Enter or ArrowLeft.
+// press types a named key, such as Tab, Enter or ArrowLeft.
 func (p *tab) press(key string) {
 	p.t.Helper()
 	codes := map[string]int{
@@ -145,7 +145,7 @@ func (p *tab) press(key string) {
 	p.call("Input.dispatchKeyEvent", event, nil)
 }
 
-// point moves the mouse over an element, click presses its button there, too.
+// point moves the mouse over an element. click also presses its button there.
 func (p *tab) point(selector string) (x, y float64) {
 	p.t.Helper()
 	var at struct{ X, Y float64 }
@@ -175,7 +175,7 @@ func (p *tab) mouse(kind string, x, y float64) {
 	p.call("Input.dispatchMouseEvent", event, nil)
 }
 
-// screenshot keeps what is seen of the page, or all of it, among the artifacts of the test: `go test -artifacts`.
+// screenshot stores the visible part of the page, or all of it, among the artifacts of the test: `go test -artifacts`.
 func (p *tab) screenshot(name string, whole bool) {
 	p.t.Helper()
 	var shot struct{ Data string }
@@ -195,8 +195,8 @@ func (p *tab) keep(name, encoded string) []byte {
 	return data
 }
 
-// complaints returns what the console of the browser shows and what was asked of anything but the page's own file.
-func (p *tab) complaints() error {
+// errors returns the output of the browser's console and the requests for anything but the page's own file.
+func (p *tab) errors() error {
 	p.b.mu.Lock()
 	defer p.b.mu.Unlock()
 	var found []error

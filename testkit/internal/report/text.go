@@ -11,20 +11,20 @@ import (
 	"unicode/utf8"
 )
 
-// TextOption changes what WriteText writes.
+// TextOption configures WriteText.
 type TextOption func(*text)
 
-// Verbose adds a line for each run, before anything else.
+// Verbose adds a line for each run at the beginning.
 func Verbose() TextOption { return func(t *text) { t.verbose = true } }
 
-// Color adds ANSI colors. The text says the same without them.
+// Color adds ANSI colors. The text is complete without them.
 func Color() TextOption { return func(t *text) { t.color = true } }
 
-// OnlyFailures leaves out what was not tried, and the counts.
+// OnlyFailures omits untried and skipped plans, and the counts.
 func OnlyFailures() TextOption { return func(t *text) { t.failures = true } }
 
-// WriteText writes for a terminal or a log: what failed, with all that is needed to understand it, then what was not
-// tried, and the counts in the last line.
+// WriteText writes for a terminal or a log: the failed runs with all details, then the untried and skipped ones, and
+// the counts in the last line.
 func WriteText(w io.Writer, r *Report, opts ...TextOption) error {
 	t := text{details: otherDetail}
 	for _, opt := range opts {
@@ -37,24 +37,24 @@ func WriteText(w io.Writer, r *Report, opts ...TextOption) error {
 	return nil
 }
 
-// text is a report that is being written.
+// text is the state of a WriteText call.
 type text struct {
 	bytes.Buffer
 
 	verbose, color, failures bool
 
-	details int // lines below an entry of the timeline that is not marked
+	details int // lines below an ordinary entry of the timeline
 }
 
 var textWindow = window{around: 3, first: 6, last: 2, end: 8}
 
-// What a terminal can take. The other forms of the report have the rest.
+// Limits for a terminal. The other formats of the report have the rest.
 const (
 	longestLine   = 300 // characters
 	longestDetail = 100 // lines below a violation
 	badDetail     = 20  // lines below a bad entry of the timeline
-	otherDetail   = 3   // lines below another
-	listed        = 8   // names after which only their number is given
+	otherDetail   = 3   // lines below an ordinary entry
+	listed        = 8   // names that are listed before only their number is given
 )
 
 func (t *text) report(r *Report) {
@@ -64,7 +64,7 @@ func (t *text) report(r *Report) {
 		}
 		t.printf("\n")
 	}
-	first := map[string]string{} // which run without a fault was the first in which that was wrong
+	first := map[string]string{} // the first baseline run with these findings
 	for _, run := range r.Failures() {
 		t.printf("%s %s (%s)\n", t.outcome(Failed, "%s"), t.style(bold, run.Name), seconds(run.Duration))
 		what := run.findings()
@@ -85,7 +85,7 @@ func (t *text) report(r *Report) {
 	t.printf("%s\n", t.summary(r))
 }
 
-// findings is the same for runs in which the same is wrong.
+// findings returns a key that is equal for runs with the same findings.
 func (r Run) findings() string {
 	var b strings.Builder
 	for _, v := range r.Violations {
@@ -94,7 +94,7 @@ func (r Run) findings() string {
 	return b.String()
 }
 
-// run writes what there is to say of a run below its name.
+// run writes the details of a run below its name.
 func (t *text) run(run Run, indent string) {
 	if run.What != "" {
 		t.printf("%s%s\n", indent, clip(run.What))
@@ -119,7 +119,7 @@ func (t *text) timeline(timeline []Entry, indent string) {
 func (t *text) spans(timeline []Entry, spans []span, indent string) {
 	shown := 0
 	for _, s := range spans {
-		if !s.left {
+		if !s.omitted {
 			shown += len(s.entries)
 		}
 	}
@@ -131,7 +131,7 @@ func (t *text) spans(timeline []Entry, spans []span, indent string) {
 	}
 	t.printf(" (! is what to look at first):\n")
 	for _, s := range spans {
-		if s.left {
+		if s.omitted {
 			t.printf("%s%s\n", indent, t.style(dim, "             ... "+s.omission()))
 			continue
 		}
@@ -141,7 +141,7 @@ func (t *text) spans(timeline []Entry, spans []span, indent string) {
 	}
 }
 
-// omission says what a span that is left out contains.
+// omission describes the contents of an omitted span.
 func (s span) omission() string {
 	said := count(len(s.entries), "entry", "entries") + " left out"
 	if bad := s.bad(); bad > 0 {
@@ -184,7 +184,7 @@ func (t *text) detail(detail, indent string, most int) {
 	}
 }
 
-// omissions says what was not tried, and whether there is something to say.
+// omissions writes the plans that were not tried, and reports whether there are any.
 func (t *text) omissions(r *Report) bool {
 	start := t.Len()
 	for _, s := range r.Skipped {
@@ -199,7 +199,7 @@ func (t *text) omissions(r *Report) bool {
 		why[run.Why] = append(why[run.Why], run.Name)
 	}
 	for _, reason := range order {
-		said := strings.TrimRight(cmp.Or(reason, neverCame), ".")
+		said := strings.TrimRight(cmp.Or(reason, notInjected), ".")
 		t.printf("%s untried: %s: %s\n", count(len(why[reason]), "run", "runs"), said, names(why[reason]))
 	}
 	for _, note := range r.Notes {
@@ -226,7 +226,7 @@ func (t *text) summary(r *Report) string {
 
 func (t *text) printf(format string, args ...any) { fmt.Fprintf(&t.Buffer, format, args...) }
 
-// The ANSI codes that are used.
+// ANSI codes in use.
 const (
 	bold  = "1"
 	dim   = "2"
@@ -245,7 +245,7 @@ func (t *text) outcome(o Outcome, format string) string {
 	return t.style(map[Outcome]string{Failed: red, Passed: green}[o], fmt.Sprintf(format, o))
 }
 
-// clip shortens what would fill the screen, and says by how much.
+// clip shortens a text that would fill the screen, and adds the number of omitted characters.
 func clip(s string) string {
 	n := utf8.RuneCountInString(s)
 	if n <= longestLine {
@@ -254,7 +254,7 @@ func clip(s string) string {
 	return fmt.Sprintf("%s... (%d more characters)", string([]rune(s)[:longestLine]), n-longestLine)
 }
 
-// names lists the first few.
+// names lists the first few names.
 func names(all []string) string {
 	if len(all) <= listed {
 		return strings.Join(all, ", ")
@@ -262,8 +262,8 @@ func names(all []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(slices.Clone(all[:listed]), ", "), len(all)-listed)
 }
 
-// neverCame is why a run is untried that does not say so itself.
-const neverCame = "The fault never came about."
+// notInjected is the default reason of an untried run.
+const notInjected = "The fault never came about."
 
 func count(n int, one, many string) string {
 	if n == 1 {
@@ -272,6 +272,6 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// seconds writes how long something took, offset when it happened.
+// seconds formats a duration, offset a point in time.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2fs", d.Seconds()) }
 func offset(d time.Duration) string  { return fmt.Sprintf("%.3fs", d.Seconds()) }

@@ -27,9 +27,9 @@ func TestTextGolden(t *testing.T) {
 		r      *report.Report
 		opts   []report.TextOption
 	}{
-		"website.txt":       {"somebody who does not know the operator can say from it what went wrong", website(t), nil},
+		"website.txt":       {"a reader who does not know the operator can find the mistake", website(t), nil},
 		"small.verbose.txt": {"there is a line for each run", small(), []report.TextOption{report.Verbose()}},
-		"nothing.txt":       {"a report without runs says so", &report.Report{Operator: "gadget"}, nil},
+		"nothing.txt":       {"a report without runs has a note", &report.Report{Operator: "gadget"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -40,11 +40,11 @@ func TestTextGolden(t *testing.T) {
 
 var ansi = regexp.MustCompile("\x1b\\[[0-9]+m")
 
-func TestTextInColorSaysTheSame(t *testing.T) {
+func TestColorKeepsText(t *testing.T) {
 	t.Parallel()
 	colored := text(t, website(t), report.Color(), report.Verbose())
 	if diff := cmp.Diff(text(t, website(t), report.Verbose()), ansi.ReplaceAllString(colored, "")); diff != "" {
-		t.Errorf("without its colors the text is the plain one, but (-want +got):\n%s", diff)
+		t.Errorf("the text without its colors differs from the plain one (-want +got):\n%s", diff)
 	}
 	for reason, want := range map[string]string{
 		"a failure is red":     "\x1b[31mfailed \x1b[0m crash-after/create-deployment-shop#1",
@@ -57,8 +57,8 @@ func TestTextInColorSaysTheSame(t *testing.T) {
 	}
 }
 
-// A log is read in a terminal, which obeys what it is told.
-func TestTextCannotCommandATerminal(t *testing.T) {
+// TestTextEscapesControlCodes checks that control codes of the operator's output have no effect in a terminal.
+func TestTextEscapesControlCodes(t *testing.T) {
 	t.Parallel()
 	got := text(t, hostile(), report.Verbose())
 	if !utf8.ValidString(got) {

@@ -6,46 +6,46 @@ import (
 	"slices"
 )
 
-// What of a timeline a test shows: its end, because that is where it failed, its beginning, and what is marked.
+// Parts of a timeline that a test shows: its end, because the test failed there, its beginning, and the bad entries.
 const (
-	tailOf     = 45 // entries at the end
-	headOf     = 10 // and at the beginning
-	badOf      = 6  // marked ones in between, half of them the first
-	aroundBad  = 3  // entries before and after each of these
-	repeatable = 3  // entries that say the same are told as one from this number on
-	testDetail = 8  // lines below an entry that is not marked
+	tailEntries = 45 // entries at the end
+	headEntries = 10 // and at the beginning
+	badEntries  = 6  // bad ones in between, half of them the first
+	aroundBad   = 3  // entries before and after each of these
+	repeatable  = 3  // consecutive equal entries that are merged into one
+	testDetail  = 8  // lines below an ordinary entry
 )
 
-// WriteTimeline writes a timeline by itself, for the log of a test. It is never longer than some 100 entries, and says what
-// it leaves out.
+// WriteTimeline writes a single timeline, for the log of a test. It is limited to some 100 entries and describes the
+// omitted ones.
 func WriteTimeline(w io.Writer, timeline []Entry) error {
 	printable := fold(Run{Timeline: timeline}.printable().Timeline)
 	t := text{details: testDetail}
-	t.spans(printable, ends(printable), "")
+	t.spans(printable, headAndTail(printable), "")
 	if _, err := w.Write(t.Bytes()); err != nil {
 		return fmt.Errorf("writing the timeline: %w", err)
 	}
 	return nil
 }
 
-// ends divides a timeline that a test shows into what is shown and what lies between.
-func ends(timeline []Entry) []span {
+// headAndTail divides a timeline into the spans that a test shows and the ones in between.
+func headAndTail(timeline []Entry) []span {
 	show := make([]bool, len(timeline))
 	mark := func(from, to int) {
 		for i := max(0, from); i < min(len(show), to); i++ {
 			show[i] = true
 		}
 	}
-	mark(0, headOf)
-	mark(len(show)-tailOf, len(show))
-	bad := window{first: badOf / 2, last: badOf / 2}.some(timeline, func(e Entry) bool { return e.Bad })
+	mark(0, headEntries)
+	mark(len(show)-tailEntries, len(show))
+	bad := window{first: badEntries / 2, last: badEntries / 2}.selectEntries(timeline, func(e Entry) bool { return e.Bad })
 	for _, i := range bad {
 		mark(i-aroundBad, i+aroundBad+1)
 	}
 	return spans(timeline, show)
 }
 
-// fold tells entries in a row that say the same as one.
+// fold merges consecutive equal entries into one.
 func fold(timeline []Entry) []Entry {
 	folded := make([]Entry, 0, len(timeline))
 	for len(timeline) > 0 {
