@@ -19,11 +19,11 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/proxy"
 )
 
-func TestOnlyHoldersOfATokenGetIn(t *testing.T) {
+func TestTokenIsRequired(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var users []string
-	wrap := instead(func(req *http.Request) (*http.Response, error) {
+	wrap := stub(func(req *http.Request) (*http.Response, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		users = append(users, proxy.User(req.Context()))
@@ -40,8 +40,8 @@ func TestOnlyHoldersOfATokenGetIn(t *testing.T) {
 	}{
 		"One":     {"it has a token", one.BearerToken, http.StatusOK},
 		"Two":     {"so has another user", two.BearerToken, http.StatusOK},
-		"None":    {"anybody on this machine can connect", "", http.StatusUnauthorized},
-		"Made up": {"it is nobody's", "x", http.StatusUnauthorized},
+		"None":    {"every process on this machine can connect", "", http.StatusUnauthorized},
+		"Invalid": {"it belongs to no user", "x", http.StatusUnauthorized},
 		"Foreign": {"it is for another proxy", foreign.BearerToken, http.StatusUnauthorized},
 	}
 	for name, tt := range tests {
@@ -61,7 +61,7 @@ func TestOnlyHoldersOfATokenGetIn(t *testing.T) {
 			t.Errorf("%s: %v, want %d, because %s", name, err, tt.want, tt.reason)
 		}
 		if got == http.StatusUnauthorized && !strings.Contains(err.Error(), "use the kubeconfig that was written for") {
-			t.Errorf("%s: %v does not say what to do", name, err)
+			t.Errorf("%s: %v does not explain the correction", name, err)
 		}
 	}
 	if len(users) != 2 || users[0] == users[1] || users[0]+users[1] != "onetwo" && users[0]+users[1] != "twoone" {
@@ -72,7 +72,7 @@ func TestOnlyHoldersOfATokenGetIn(t *testing.T) {
 func TestRevoke(t *testing.T) {
 	t.Parallel()
 	entered, left := make(chan struct{}, 1), make(chan struct{})
-	p := start(t, proxy.Options{Wrap: instead(func(req *http.Request) (*http.Response, error) {
+	p := start(t, proxy.Options{Wrap: stub(func(req *http.Request) (*http.Response, error) {
 		if req.URL.Path == "/quick" {
 			return respond(req, http.StatusOK, ""), nil
 		}
@@ -95,10 +95,10 @@ func TestRevoke(t *testing.T) {
 	select {
 	case <-left:
 	default:
-		t.Error("a request of the revoked user was still under way")
+		t.Error("a request of the revoked user was still in progress")
 	}
 	if err := <-result; err == nil {
-		t.Error("the request of the revoked user was answered")
+		t.Error("the request of the revoked user got a response")
 	}
 	codes := map[string]int{}
 	for name, c := range map[string]*http.Client{
@@ -118,7 +118,7 @@ func TestRevoke(t *testing.T) {
 
 func TestWriteKubeconfig(t *testing.T) {
 	t.Parallel()
-	p := start(t, proxy.Options{Namespace: "ns", Wrap: instead(func(req *http.Request) (*http.Response, error) {
+	p := start(t, proxy.Options{Namespace: "ns", Wrap: stub(func(req *http.Request) (*http.Response, error) {
 		return respond(req, http.StatusOK, proxy.User(req.Context())), nil
 	})})
 	file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -129,7 +129,7 @@ func TestWriteKubeconfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v: others may read it", info.Mode(), err)
+		t.Errorf("%v, %v: other users may read it", info.Mode(), err)
 	}
 	entries, err := os.ReadDir(filepath.Dir(file))
 	if err != nil || len(entries) != 1 {
@@ -153,11 +153,11 @@ func TestWriteKubeconfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := read(t, resp); got != "operator" {
-		t.Errorf("it makes requests as %q", got)
+		t.Errorf("it sends requests as %q", got)
 	}
 }
 
-func TestKubeconfigThatCannotBeWritten(t *testing.T) {
+func TestKubeconfigWriteError(t *testing.T) {
 	t.Parallel()
 	p := start(t, proxy.Options{})
 	dir := t.TempDir()
@@ -171,11 +171,12 @@ func TestKubeconfigThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// A token for one user must not become another one's because the proxy's target may do everything.
+// TestImpersonatingTarget checks that a token is valid for one user only, even if the proxy's target has all
+// permissions.
 func TestImpersonatingTarget(t *testing.T) {
 	t.Parallel()
 	target := &rest.Config{Host: "https://127.0.0.1:1", Impersonate: rest.ImpersonationConfig{UserName: "operator"}}
-	p := start(t, proxy.Options{Target: target, Wrap: instead(func(req *http.Request) (*http.Response, error) {
+	p := start(t, proxy.Options{Target: target, Wrap: stub(func(req *http.Request) (*http.Response, error) {
 		return respond(req, http.StatusOK, "{}"), nil
 	})})
 	cfg := config(t, p, "operator")

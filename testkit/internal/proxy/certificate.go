@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// lifetime is far longer than a proxy lives.
+// lifetime far exceeds the lifetime of a proxy.
 const lifetime = 30 * 24 * time.Hour
 
-// certificate is what a proxy serves with. Authority and server have certificates of their own, as strict clients
-// want it. The keys are never written to disk.
+// certificate is the serving certificate of a proxy. Authority and server have separate certificates, as strict clients
+// require. The keys are never written to disk.
 type certificate struct {
 	authority []byte // PEM
 	serving   tls.Certificate
@@ -48,7 +48,7 @@ func newCertificate() (certificate, error) {
 		return certificate{}, fmt.Errorf("making the proxy's key: %w", err)
 	}
 	serving, err := sign(&x509.Certificate{
-		SerialNumber: big.NewInt(2), //nolint:mnd // the second one
+		SerialNumber: big.NewInt(2),
 		Subject:      pkix.Name{CommonName: "testkit proxy"},
 		NotBefore:    authority.NotBefore,
 		NotAfter:     authority.NotAfter,

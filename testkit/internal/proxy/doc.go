@@ -1,13 +1,14 @@
-// Package proxy stands between an operator that is a process of its own and the API server, so that its requests pass
-// through an http.RoundTripper, as those of an operator in this process do by rest.Config.WrapTransport.
+// Package proxy is an HTTP proxy between an operator in a process of its own and the API server. The operator's
+// requests pass through an http.RoundTripper, like those of an operator in this process through
+// rest.Config.WrapTransport.
 //
-// An operator in any language is pointed at it by a kubeconfig. Towards the API server its requests are those of the
-// proxy's target, for example of a ServiceAccount. Whatever the RoundTripper makes of a request is what the client
-// gets: its response as it is, or, for an error, a broken connection and no answer.
+// An operator in any language uses it by a kubeconfig. The API server sees the identity of the proxy's target, for
+// example of a ServiceAccount. The client gets the RoundTripper's response unchanged. If the RoundTripper returns an
+// error, the client sees a broken connection without a response.
 //
-// Three things are changed on the way, so that a RoundTripper can read what passes: protobuf and CBOR are taken out of
-// what the client accepts, so that the server answers in JSON; nothing is compressed; and a request's body has a
-// GetBody if its length is known and at most 4 MiB.
+// Three things are changed, so that a RoundTripper can read the traffic: protobuf and CBOR are removed from the
+// accepted media types, so that the server responds in JSON; nothing is compressed; and a request's body has a GetBody
+// if its length is known and at most 4 MiB.
 //
-// It is no gateway: it listens on the loopback interface, trusts its own tokens only, and has no policy.
+// It is not a gateway: it listens on the loopback interface, trusts its own tokens only, and has no policy.
 package proxy

@@ -12,19 +12,19 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/proxy"
 )
 
-// pair measures GETs, in turns, so that what else the machine does hits both alike.
-type pair struct {
+// comparison measures GETs alternately, so that other load on the machine affects both alike.
+type comparison struct {
 	clients map[string]*http.Client
 	urls    map[string]string
 	took    map[string][]time.Duration
 }
 
-func newPair(t testing.TB) *pair {
+func newPair(t testing.TB) *comparison {
 	t.Helper()
 	k := testkit.New(t)
 	k.Apply(newConfigMap("x", 1000))
 	p := start(t, proxy.Options{Target: k.Config})
-	s := &pair{clients: map[string]*http.Client{}, urls: map[string]string{}, took: map[string][]time.Duration{}}
+	s := &comparison{clients: map[string]*http.Client{}, urls: map[string]string{}, took: map[string][]time.Duration{}}
 	for name, cfg := range map[string]*rest.Config{"direct": k.Config, "proxied": config(t, p, "operator")} {
 		c, err := rest.HTTPClientFor(cfg)
 		if err != nil {
@@ -37,7 +37,7 @@ func newPair(t testing.TB) *pair {
 	return s
 }
 
-func (s *pair) measure(t testing.TB) {
+func (s *comparison) measure(t testing.TB) {
 	t.Helper()
 	for name, c := range s.clients {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.urls[name], http.NoBody)
@@ -56,7 +56,7 @@ func (s *pair) measure(t testing.TB) {
 	}
 }
 
-func (s *pair) median(name string) time.Duration {
+func (s *comparison) median(name string) time.Duration {
 	slices.Sort(s.took[name])
 	return s.took[name][len(s.took[name])/2]
 }
@@ -73,7 +73,7 @@ func BenchmarkGet(b *testing.B) {
 	b.ReportMetric(float64((proxied - direct).Microseconds()), "added-p50-µs")
 }
 
-// The bound is far above what BenchmarkGet shows: it is for machines that do much else, and finds what waits.
+// TestLatency has a bound far above the result of BenchmarkGet. It suits busy machines, and finds waits.
 func TestLatency(t *testing.T) {
 	t.Parallel()
 	s := newPair(t)

@@ -21,10 +21,10 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{RBAC: "testdata/rbac.yaml"}) }
 
-// soon bounds what should happen at once, on a machine that does much else.
-const soon = 20 * time.Second
+// shortTimeout bounds an immediate effect on a busy machine.
+const shortTimeout = 20 * time.Second
 
-// protocols are the versions of HTTP that clients speak.
+// protocols lists the versions of HTTP that clients use.
 var protocols = []string{"http/1.1", "h2"}
 
 // A roundTrip is a RoundTripper.
@@ -32,15 +32,15 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// instead returns a Wrap that never asks the API server.
-func instead(f roundTrip) func(http.RoundTripper) http.RoundTripper {
+// stub returns a Wrap that never forwards to the API server.
+func stub(f roundTrip) func(http.RoundTripper) http.RoundTripper {
 	return func(http.RoundTripper) http.RoundTripper { return f }
 }
 
 func start(t testing.TB, opts proxy.Options) *proxy.Proxy {
 	t.Helper()
 	if opts.Target == nil {
-		opts.Target = &rest.Config{Host: "https://127.0.0.1:1"} // nobody listens there
+		opts.Target = &rest.Config{Host: "https://127.0.0.1:1"} // no server listens there
 	}
 	p, err := proxy.Start(t.Context(), opts)
 	if err != nil {
@@ -59,8 +59,7 @@ func config(t testing.TB, p *proxy.Proxy, user string) *rest.Config {
 	return cfg
 }
 
-// newClient returns a client that speaks one version of HTTP, has the user's token and does nothing by itself: it does
-// not decompress.
+// newClient returns a client that uses one version of HTTP and has the user's token. It does not decompress.
 func newClient(t testing.TB, p *proxy.Proxy, user, protocol string) *http.Client {
 	t.Helper()
 	cfg := config(t, p, user)
@@ -85,7 +84,7 @@ func get(ctx context.Context, t testing.TB, p *proxy.Proxy, path string) *http.R
 	return req
 }
 
-// server starts an API server made of one function, which speaks HTTP/1.1 and 2.
+// server starts an API server that consists of one function. It supports HTTP/1.1 and 2.
 func server(t testing.TB, f http.HandlerFunc) *rest.Config {
 	t.Helper()
 	s := httptest.NewUnstartedServer(f)
@@ -117,8 +116,8 @@ func await(t testing.TB, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(soon):
-		t.Fatalf("waiting for %s: not within %v", what, soon)
+	case <-time.After(shortTimeout):
+		t.Fatalf("waiting for %s: not within %v", what, shortTimeout)
 	}
 }
 

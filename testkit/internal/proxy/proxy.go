@@ -20,29 +20,27 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// host is where a proxy listens. Nobody outside this machine can reach it.
+// host is the address of a proxy. It is not reachable from other machines.
 const host = "127.0.0.1"
 
-// headerTimeout is how long a client may take to say what it wants. On this machine it takes microseconds.
+// headerTimeout bounds the time for a client to send the headers. On this machine it takes microseconds.
 const headerTimeout = 30 * time.Second
 
-// Options says what a proxy stands in front of.
+// Options configures a proxy.
 type Options struct {
-	// Target is the API server and the identity of all requests towards it.
+	// Target is the API server and the identity of all requests to it.
 	Target *rest.Config
-	// Wrap makes the RoundTripper that all requests go through from the one that sends them to Target. It is called
-	// once. Nil sends them on as they are. The RoundTripper learns from User whose request it has, and has to return
-	// when the request's context ends. The body of a response to an upgrade is an io.ReadWriteCloser: it must not
-	// be replaced by one that is not.
+	// Wrap returns the RoundTripper for all requests. Its argument sends them to Target. It is called once. Nil forwards the
+	// requests unchanged. The RoundTripper gets the name of a request's user from User, and has to return when the request's
+	// context ends. The body of a response to an upgrade is an io.ReadWriteCloser, and its replacement must be one, too.
 	Wrap func(http.RoundTripper) http.RoundTripper
-	// Namespace is the default one of the kubeconfigs, which some client libraries act in unless told otherwise.
-	// Empty means none.
+	// Namespace is the default namespace of the kubeconfigs. Some client libraries use it by default. Empty means none.
 	Namespace string
-	// ErrorLog gets the panics of Wrap's RoundTripper; nil means the log package's standard logger.
+	// ErrorLog receives the panics of Wrap's RoundTripper; nil means the log package's standard logger.
 	ErrorLog *log.Logger
 }
 
-// A Proxy is a running proxy. Its methods may be called from several goroutines.
+// A Proxy is a running proxy. It is safe for concurrent use.
 type Proxy struct {
 	opts     Options
 	url      string
@@ -50,14 +48,14 @@ type Proxy struct {
 	server   *http.Server
 	upstream *upstream
 	served   chan struct{} // closed when the server has ended
-	end      func()        // does what Close says, once
+	end      func()        // implements Close, once
 
 	mu     sync.Mutex
 	users  map[string]*user // by token
 	closed bool
 }
 
-// Start starts a proxy. It ends with ctx, or by Close, whichever comes first.
+// Start starts a proxy. It runs until ctx ends or Close is called.
 func Start(ctx context.Context, opts Options) (*Proxy, error) {
 	if opts.ErrorLog == nil {
 		opts.ErrorLog = log.Default()
@@ -84,12 +82,12 @@ func Start(ctx context.Context, opts Options) (*Proxy, error) {
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{p.cert.serving}, MinVersion: tls.VersionTLS12},
 		ReadHeaderTimeout: headerTimeout,
-		// What it would say is that an operator was killed in the middle of something.
+		// The messages would only report that an operator was killed during a request.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	go func() {
 		defer close(p.served)
-		_ = p.server.ServeTLS(listener, "", "") // it ends by Close, or because the listener is gone
+		_ = p.server.ServeTLS(listener, "", "") // it ends by Close, or because the listener is closed
 	}()
 	p.end = sync.OnceFunc(p.close)
 	go func() {
@@ -102,8 +100,8 @@ func Start(ctx context.Context, opts Options) (*Proxy, error) {
 	return p, nil
 }
 
-// Config returns a new client configuration for the proxy. Each user has a token, the same for each call; the name is
-// only what User tells.
+// Config returns a new client configuration for the proxy. Each user has a token, the same for each call. The name is
+// only used by User.
 func (p *Proxy) Config(name string) (*rest.Config, error) {
 	token, err := p.token(name)
 	if err != nil {
@@ -118,8 +116,8 @@ func (p *Proxy) Config(name string) (*rest.Config, error) {
 	}, nil
 }
 
-// WriteKubeconfig writes a kubeconfig of the user, readable by the owner of this process alone. A file in its place is
-// replaced in one go.
+// WriteKubeconfig writes a kubeconfig of the user, readable only by the owner of this process. An existing file is
+// replaced atomically.
 func (p *Proxy) WriteKubeconfig(path, name string) error {
 	token, err := p.token(name)
 	if err != nil {
@@ -141,7 +139,7 @@ func (p *Proxy) WriteKubeconfig(path, name string) error {
 	return nil
 }
 
-// token returns the token of a user, whom it makes if need be.
+// token returns the token of a user, which it creates if necessary.
 func (p *Proxy) token(name string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,8 +156,8 @@ func (p *Proxy) token(name string) (string, error) {
 	return token, nil
 }
 
-// Revoke ends the user's requests, refuses all further ones, and returns when none is under way any more: from then on
-// nothing of theirs leaves the proxy. The same name may be used again and gets another token.
+// Revoke ends the user's requests, rejects all further ones, and returns when none is in progress. From then on the
+// proxy forwards no request of the user. The same name may be used again and gets another token.
 func (p *Proxy) Revoke(name string) {
 	p.mu.Lock()
 	var revoked []*user
@@ -175,7 +173,7 @@ func (p *Proxy) Revoke(name string) {
 	}
 }
 
-// Close ends all requests and streams at once, without an answer, and returns when none is left. It may be called more
+// Close ends all requests and streams at once, without a response, and returns when none is left. It may be called more
 // than once.
 func (p *Proxy) Close() { p.end() }
 
@@ -185,7 +183,7 @@ func (p *Proxy) close() {
 	users := p.users
 	p.users = nil
 	p.mu.Unlock()
-	_ = p.server.Close() // an error would be about a listener that is gone already
+	_ = p.server.Close() // an error would only report a closed listener
 	for _, u := range users {
 		u.end()
 	}
@@ -193,8 +191,8 @@ func (p *Proxy) close() {
 	p.upstream.close()
 }
 
-// begin finds the user with this token and counts a request of theirs.
-func (p *Proxy) begin(token string) (*user, bool) {
+// beginRequest finds the user of this token and counts a new request.
+func (p *Proxy) beginRequest(token string) (*user, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	u, known := p.users[token]
@@ -204,7 +202,7 @@ func (p *Proxy) begin(token string) (*user, bool) {
 	return u, known
 }
 
-// replaceFile never shows a file that is half written or that others may read.
+// replaceFile writes a file atomically and never readable by other users.
 func replaceFile(path string, data []byte) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {

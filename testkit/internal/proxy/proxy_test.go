@@ -18,13 +18,13 @@ import (
 
 var errInjected = errors.New("injected")
 
-// The client must not be able to take a fault for an answer of the server.
+// TestErrorBreaksTheConnection checks that a client cannot mistake an injected error for a response of the server.
 func TestErrorBreaksTheConnection(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, proxy.Options{Wrap: instead(func(req *http.Request) (*http.Response, error) {
+			p := start(t, proxy.Options{Wrap: stub(func(req *http.Request) (*http.Response, error) {
 				if req.URL.Path == "/fail" {
 					return nil, errInjected
 				}
@@ -34,7 +34,7 @@ func TestErrorBreaksTheConnection(t *testing.T) {
 			for range 3 {
 				resp, err := c.Do(get(t.Context(), t, p, "/fail"))
 				if err == nil {
-					t.Errorf("the client got the answer %s: %s", resp.Status, read(t, resp))
+					t.Errorf("the client got the response %s: %s", resp.Status, read(t, resp))
 				}
 				resp, err = c.Do(get(t.Context(), t, p, "/other"))
 				if err != nil {
@@ -48,13 +48,13 @@ func TestErrorBreaksTheConnection(t *testing.T) {
 	}
 }
 
-// A body that ends with an error is a connection that breaks in the middle of it.
+// TestErrorInTheBodyBreaksTheConnection checks that a body that ends with an error breaks the connection.
 func TestErrorInTheBodyBreaksTheConnection(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, proxy.Options{Wrap: instead(func(req *http.Request) (*http.Response, error) {
+			p := start(t, proxy.Options{Wrap: stub(func(req *http.Request) (*http.Response, error) {
 				resp := respond(req, http.StatusOK, "")
 				reader, writer := io.Pipe()
 				go func() {
@@ -77,7 +77,7 @@ func TestErrorInTheBodyBreaksTheConnection(t *testing.T) {
 	}
 }
 
-func TestResponseIsHandedOnAsItIs(t *testing.T) {
+func TestResponseIsForwardedUnchanged(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		reason string
@@ -86,17 +86,17 @@ func TestResponseIsHandedOnAsItIs(t *testing.T) {
 		body   io.Reader // nil is no body at all
 	}{
 		"Refusal": {
-			reason: "what an injected 429 says has to arrive", code: http.StatusTooManyRequests,
+			reason: "the content of an injected 429 has to arrive", code: http.StatusTooManyRequests,
 			header: http.Header{"Retry-After": {"7"}, "Content-Type": {"application/json"}},
 			body:   strings.NewReader(`{"kind":"Status"}`),
 		},
 		"Unusual": {
-			reason: "the proxy has no opinion of codes", code: 599,
+			reason: "the proxy forwards any code", code: 599,
 			header: http.Header{"X-Two": {"a", "b"}}, body: strings.NewReader("<html>"),
 		},
-		"Empty": {reason: "a response may be made up of a code alone", code: http.StatusGone},
+		"Empty": {reason: "a response may consist of a code only", code: http.StatusGone},
 		"Zipped": {
-			reason: "what is compressed stays so", code: http.StatusOK,
+			reason: "a compressed body stays compressed", code: http.StatusOK,
 			header: http.Header{"Content-Encoding": {"gzip"}}, body: strings.NewReader("\x1f\x8b and so on"),
 		},
 	}
@@ -114,7 +114,7 @@ func TestResponseIsHandedOnAsItIs(t *testing.T) {
 		for _, protocol := range protocols {
 			t.Run(name+"/"+protocol, func(t *testing.T) {
 				t.Parallel()
-				p := start(t, proxy.Options{Wrap: instead(func(req *http.Request) (*http.Response, error) {
+				p := start(t, proxy.Options{Wrap: stub(func(req *http.Request) (*http.Response, error) {
 					resp := made(req)
 					if tt.body != nil {
 						resp.Body = io.NopCloser(bytes.NewReader(want))
@@ -128,7 +128,7 @@ func TestResponseIsHandedOnAsItIs(t *testing.T) {
 				if got := read(t, resp); got != string(want) || resp.StatusCode != tt.code {
 					t.Errorf("got %d %q, want %d %q, because %s", resp.StatusCode, got, tt.code, want, tt.reason)
 				}
-				resp.Header.Del("Content-Length") // of a short body; it says nothing that is not so
+				resp.Header.Del("Content-Length") // of a short body; the rest of the headers stays true
 				if diff := cmp.Diff(tt.header, resp.Header, cmpopts.EquateEmpty()); diff != "" {
 					t.Errorf("headers (-want +got), because %s:\n%s", tt.reason, diff)
 				}
@@ -149,18 +149,18 @@ func TestBadTarget(t *testing.T) {
 	}
 }
 
-// The HTTP server would hide it.
+// TestPanicOfTheRoundTripperIsLogged checks the log, because the HTTP server would suppress the panic.
 func TestPanicOfTheRoundTripperIsLogged(t *testing.T) {
 	t.Parallel()
 	var output bytes.Buffer
 	p := start(t, proxy.Options{
-		ErrorLog: log.New(&output, "", 0), Wrap: instead(func(*http.Request) (*http.Response, error) { panic("a mistake") }),
+		ErrorLog: log.New(&output, "", 0), Wrap: stub(func(*http.Request) (*http.Response, error) { panic("a mistake") }),
 	})
 	resp, err := newClient(t, p, "operator", "http/1.1").Do(get(t.Context(), t, p, "/where"))
 	if err == nil {
 		t.Errorf("the client got %s", read(t, resp))
 	}
-	p.Close() // what was logged before can be read
+	p.Close() // now the log can be read
 	for _, want := range []string{"GET /where", "a mistake", "proxy_test.go"} {
 		if !strings.Contains(output.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, output.String())

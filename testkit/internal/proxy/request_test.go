@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/proxy"
 )
 
-// seen is what a server got.
+// seen is the request that a server got.
 type seen struct {
 	Method, URI, Host string
 	Header            http.Header
@@ -22,7 +22,7 @@ type seen struct {
 	Length            int64
 }
 
-func TestRequestIsHandedOnAsItIs(t *testing.T) {
+func TestRequestIsForwardedUnchanged(t *testing.T) {
 	t.Parallel()
 	requests := make(chan seen, 1)
 	target := server(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -42,8 +42,8 @@ func TestRequestIsHandedOnAsItIs(t *testing.T) {
 			body   io.Reader
 			length int64
 		}{
-			"Known":   {"a length that the client knows is told", strings.NewReader("a body"), 6},
-			"Chunked": {"one that it does not know is not", io.LimitReader(strings.NewReader("a body"), 100), -1},
+			"Known":   {"a known length is forwarded", strings.NewReader("a body"), 6},
+			"Chunked": {"an unknown length stays unknown", io.LimitReader(strings.NewReader("a body"), 100), -1},
 		}
 		for name, tt := range tests {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
@@ -107,7 +107,7 @@ func TestAccept(t *testing.T) {
 	}
 	for name, tt := range tests {
 		got := "nothing came"
-		p := start(t, proxy.Options{Wrap: instead(func(req *http.Request) (*http.Response, error) {
+		p := start(t, proxy.Options{Wrap: stub(func(req *http.Request) (*http.Response, error) {
 			got = req.Header.Get("Accept")
 			return respond(req, http.StatusOK, ""), nil
 		})})
@@ -131,7 +131,8 @@ func sum(data []byte) string {
 	return hex.EncodeToString(hash[:])
 }
 
-// A RoundTripper may read a body and still send it, as it may in the operator's own process.
+// TestBodyCanBeReadAgain checks that a RoundTripper may read a body and still send it, as in the operator's own
+// process.
 func TestBodyCanBeReadAgain(t *testing.T) {
 	t.Parallel()
 	sums := make(chan string, 1)
@@ -148,7 +149,7 @@ func TestBodyCanBeReadAgain(t *testing.T) {
 		replayable bool
 	}{
 		"Small": {"it is an object", 100, true},
-		"Large": {"it is larger than any object, and memory has an end", 6 << 20, false},
+		"Large": {"it is larger than any object, and memory is limited", 6 << 20, false},
 	}
 	for name, tt := range tests {
 		var replayable bool

@@ -26,7 +26,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/proxy"
 )
 
-// typeLog notes the Content-Type of each answer.
+// typeLog records the Content-Type of each response.
 type typeLog struct {
 	mu    sync.Mutex
 	types map[string]string // by path
@@ -50,8 +50,9 @@ func newConfigMap(name string, size int) *corev1.ConfigMap {
 	}
 }
 
-// An operator has the rights of its ServiceAccount, whoever runs the proxy.
-func TestRequestsAreTheTargets(t *testing.T) {
+// TestRequestsHaveTargetIdentity checks that an operator has the permissions of its ServiceAccount, not those of the
+// proxy's owner.
+func TestRequestsHaveTargetIdentity(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	p := start(t, proxy.Options{Target: k.ServiceAccount("operator")})
@@ -67,8 +68,8 @@ func TestRequestsAreTheTargets(t *testing.T) {
 		want   string
 	}{
 		"Account":       {"the token that the client sends is not the API server's", config(t, p, "operator"), name},
-		"Impersonation": {"those headers are the client's business", impersonating, "jane a b"},
-		"Forbidden":     {"it is the API server that judges", forbidden, ""},
+		"Impersonation": {"the client chooses those headers", impersonating, "jane a b"},
+		"Forbidden":     {"the API server decides", forbidden, ""},
 	}
 	for test, tt := range tests {
 		review, err := kubernetes.NewForConfigOrDie(tt.cfg).AuthenticationV1().SelfSubjectReviews().Create(
@@ -97,7 +98,7 @@ func TestRequestsAreTheTargets(t *testing.T) {
 	}
 }
 
-// Clients that prefer other encodings work, and what passes is JSON.
+// TestProtobufAndCompression checks that clients that prefer other encodings work, and that all traffic is JSON.
 func TestProtobufAndCompression(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -107,7 +108,7 @@ func TestProtobufAndCompression(t *testing.T) {
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	c := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps(k.Namespace)
-	const large = 900_000 // the API server compresses answers of more than 128 KiB
+	const large = 900_000 // the API server compresses responses of more than 128 KiB
 	if _, err := c.Create(t.Context(), newConfigMap("large", large), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +117,7 @@ func TestProtobufAndCompression(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(list.Items) != 1 || len(list.Items[0].Data["k"]) != large {
-		t.Error("what came back is not what was sent")
+		t.Error("the stored object differs from the sent one")
 	}
 	metadataClient := metadata.NewForConfigOrDie(config(t, p, "operator"))
 	partial, err := metadataClient.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).
@@ -126,7 +127,7 @@ func TestProtobufAndCompression(t *testing.T) {
 	}
 	want := map[string]string{"/api/v1/namespaces/" + k.Namespace + "/configmaps": "application/json "}
 	if diff := cmp.Diff(want, log.types); diff != "" {
-		t.Errorf("types of answers (-want +got):\n%s", diff)
+		t.Errorf("types of responses (-want +got):\n%s", diff)
 	}
 }
 
@@ -143,7 +144,7 @@ func TestDiscovery(t *testing.T) {
 	log.mu.Lock()
 	for path, kind := range log.types {
 		if !slices.Contains([]string{"/api", "/apis"}, path) || !strings.Contains(kind, "as=APIGroupDiscoveryList") {
-			t.Errorf("%s was asked and answered with %s, so that discovery is not aggregated", path, kind)
+			t.Errorf("%s returned %s, so that discovery is not aggregated", path, kind)
 		}
 	}
 	log.mu.Unlock()
@@ -152,7 +153,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// resources lists what the server has of Kubernetes itself: other tests add and remove kinds of their own.
+// resources lists the server's built-in resources: other tests add and remove kinds of their own.
 func resources(t *testing.T, c discovery.DiscoveryInterface) map[string][]string {
 	t.Helper()
 	_, lists, err := c.ServerGroupsAndResources()
@@ -172,7 +173,7 @@ func resources(t *testing.T, c discovery.DiscoveryInterface) map[string][]string
 	return names
 }
 
-// An informer sees changes as they happen, and goes on when its watch is broken.
+// TestInformer checks that an informer sees changes as they happen, and continues when its watch is broken.
 func TestInformer(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -210,7 +211,7 @@ func TestInformer(t *testing.T) {
 			if got != name {
 				t.Errorf("saw %s, want %s", got, name)
 			}
-		case <-time.After(soon):
+		case <-time.After(shortTimeout):
 			t.Fatalf("%s was not seen", name)
 		}
 		broken := 0
@@ -221,12 +222,12 @@ func TestInformer(t *testing.T) {
 			return true
 		})
 		if broken == 0 {
-			t.Error("there was no watch")
+			t.Error("no watch was started")
 		}
 	}
 }
 
-// There is no kubelet, so the API server refuses, but as an answer to the attempt to upgrade.
+// TestExec checks that the API server's rejection, as there is no kubelet, arrives as the response to the upgrade.
 func TestExec(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -239,7 +240,7 @@ func TestExec(t *testing.T) {
 	for _, protocol := range []string{"SPDY/3.1", "websocket"} {
 		_, _, status := upgrade(t, p, path, protocol)
 		if !strings.Contains(status, "does not have a host assigned") {
-			t.Errorf("%s: %s is not the API server's answer", protocol, status)
+			t.Errorf("%s: %s is not the API server's response", protocol, status)
 		}
 	}
 }

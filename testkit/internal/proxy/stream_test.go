@@ -20,8 +20,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/proxy"
 )
 
-// Each frame has to arrive before the next one is sent, and the headers before the first one.
-func TestFramesAreHandedOnAtOnce(t *testing.T) {
+// TestFramesAreForwardedImmediately checks that each frame arrives before the next one is sent, and the headers before the
+// first one.
+func TestFramesAreForwardedImmediately(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
@@ -42,7 +43,7 @@ func TestFramesAreHandedOnAtOnce(t *testing.T) {
 				}
 			})
 			p := start(t, proxy.Options{Target: target})
-			ctx, cancel := context.WithTimeout(t.Context(), soon)
+			ctx, cancel := context.WithTimeout(t.Context(), shortTimeout)
 			defer cancel()
 			resp, err := newClient(t, p, "operator", protocol).Do(get(ctx, t, p, "/?watch=1"))
 			if err != nil {
@@ -57,23 +58,23 @@ func TestFramesAreHandedOnAtOnce(t *testing.T) {
 					t.Fatalf("frame %d is %q, %v", i, got, err)
 				}
 			}
-			cancel() // as a client does that stops watching
+			cancel() // as a client that stops watching does
 			await(t, "the end of the request to the API server", ended)
 		})
 	}
 }
 
-// flush sends what was written. That a client has gone meanwhile is no mistake: what clients get is looked at there.
+// flush sends the buffered bytes. Errors of disconnected clients are ignored: the tests check the client side.
 func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 
-func TestClientThatGivesUpCancelsTheRequest(t *testing.T) {
+func TestClientDisconnectCancelsRequest(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range protocols {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			t.Run(protocol+"/"+method, func(t *testing.T) {
 				t.Parallel()
 				entered, left := make(chan struct{}), make(chan struct{})
-				p := start(t, proxy.Options{Wrap: instead(func(req *http.Request) (*http.Response, error) {
+				p := start(t, proxy.Options{Wrap: stub(func(req *http.Request) (*http.Response, error) {
 					close(entered)
 					<-req.Context().Done()
 					close(left)
@@ -89,7 +90,7 @@ func TestClientThatGivesUpCancelsTheRequest(t *testing.T) {
 					cancel()
 				}()
 				if resp, err := newClient(t, p, "operator", protocol).Do(req); err == nil {
-					t.Errorf("it was answered: %s", read(t, resp))
+					t.Errorf("it got a response: %s", read(t, resp))
 				}
 				await(t, "the end of the request to the API server", left)
 			})
@@ -97,7 +98,7 @@ func TestClientThatGivesUpCancelsTheRequest(t *testing.T) {
 	}
 }
 
-// echoServer switches to a protocol in which it repeats what it hears.
+// echoServer switches to a protocol that echoes its input.
 func echoServer(t *testing.T) *rest.Config {
 	t.Helper()
 	return server(t, func(w http.ResponseWriter, r *http.Request) {
@@ -118,7 +119,7 @@ func echoServer(t *testing.T) *rest.Config {
 	})
 }
 
-// upgrade asks for a change of protocol, as a client of exec does, and returns the connection and what was answered.
+// upgrade requests a change of protocol, as a client of exec does, and returns the connection and the response.
 func upgrade(t *testing.T, p *proxy.Proxy, path, protocol string) (net.Conn, *bufio.Reader, string) {
 	t.Helper()
 	cfg := config(t, p, "operator")
@@ -128,7 +129,7 @@ func upgrade(t *testing.T, p *proxy.Proxy, path, protocol string) (net.Conn, *bu
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(soon)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(shortTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\n"+
@@ -145,7 +146,7 @@ func upgrade(t *testing.T, p *proxy.Proxy, path, protocol string) (net.Conn, *bu
 	return conn, reader, resp.Status
 }
 
-// Exec, attach and port-forward work this way.
+// TestUpgrade checks the protocol of exec, attach and port-forward.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	p := start(t, proxy.Options{Target: echoServer(t)})
@@ -164,7 +165,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-func TestUpgradeThatTheRoundTripperSpoils(t *testing.T) {
+func TestUpgradeWithInvalidBody(t *testing.T) {
 	t.Parallel()
 	p := start(t, proxy.Options{Target: echoServer(t), Wrap: func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(req *http.Request) (*http.Response, error) {
@@ -183,7 +184,7 @@ func TestUpgradeThatTheRoundTripperSpoils(t *testing.T) {
 	}
 }
 
-// Whatever is under way ends at once when the proxy does, and nothing is left of it.
+// TestClose checks that all requests end at once with the proxy, and that nothing is left.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -228,27 +229,27 @@ func TestClose(t *testing.T) {
 					if err == nil {
 						t.Errorf("a stream ended as if it were complete, although %s", tt.reason)
 					}
-				case <-time.After(soon):
+				case <-time.After(shortTimeout):
 					t.Fatalf("a stream goes on, although %s", tt.reason)
 				}
 			}
 			for range protocols {
 				select {
 				case <-ended:
-				case <-time.After(soon):
+				case <-time.After(shortTimeout):
 					t.Fatal("a request to the API server goes on")
 				}
 			}
 			p.Close() // again
 			if resp, err := late.Do(request); err == nil {
 				_ = resp.Body.Close()
-				t.Error("somebody listens")
+				t.Error("the port is still open")
 			}
 		})
 	}
 }
 
-// The client of an upgrade need not do anything for it to end.
+// TestCloseEndsUpgrades checks that an upgraded connection ends without any action of its client.
 func TestCloseEndsUpgrades(t *testing.T) {
 	t.Parallel()
 	for range 20 {
@@ -264,7 +265,8 @@ func TestCloseEndsUpgrades(t *testing.T) {
 	}
 }
 
-// Each proxy has connections of its own, so that what happens to them is nobody else's business.
+// TestConnectionsAreNotShared checks that each proxy has connections of its own, so that faults do not affect another
+// one.
 func TestConnectionsAreNotShared(t *testing.T) {
 	t.Parallel()
 	target := server(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RemoteAddr) })
@@ -284,8 +286,9 @@ func TestConnectionsAreNotShared(t *testing.T) {
 	}
 }
 
-// A run of thousands of plans makes as many proxies in one process. It is not parallel, because it counts goroutines.
-func TestNothingIsLeftBehind(t *testing.T) { //nolint:paralleltest // See above.
+// TestNoGoroutineLeak counts goroutines, because a run of thousands of plans starts as many proxies in one process.
+// It is therefore not parallel.
+func TestNoGoroutineLeak(t *testing.T) {
 	target := server(t, func(w http.ResponseWriter, r *http.Request) {
 		flush(w)
 		<-r.Context().Done()
@@ -314,7 +317,7 @@ func TestNothingIsLeftBehind(t *testing.T) { //nolint:paralleltest // See above.
 		}
 		return runtime.NumGoroutine() <= before, nil
 	}
-	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, soon, true, gone); err != nil {
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, shortTimeout, true, gone); err != nil {
 		var stacks strings.Builder
 		_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
 		t.Errorf("%d goroutines before and %d after it:\n%s", before, runtime.NumGoroutine(), stacks.String())

@@ -21,7 +21,7 @@ type upstream struct {
 	base         *url.URL
 	impersonates bool
 	ordinary     http.RoundTripper
-	// upgrades speaks HTTP/1.1 alone, because a connection cannot be taken over in HTTP/2.
+	// upgrades uses HTTP/1.1 only, because an HTTP/2 connection cannot be hijacked.
 	upgrades http.RoundTripper
 
 	dialer *connrotation.Dialer
@@ -40,7 +40,7 @@ func newUpstream(target *rest.Config) (*upstream, error) {
 		dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
 	}
 	if target.Proxy == nil {
-		// It is the default, but naming it keeps client-go from remembering the transports of every proxy that there was.
+		// It is the default. Setting it keeps client-go from caching the transports of every proxy.
 		target.Proxy = http.ProxyFromEnvironment
 	}
 	u := &upstream{base: base, impersonates: target.Impersonate.UserName != "", dialer: connrotation.NewDialer(dial)}
@@ -63,8 +63,8 @@ func (u *upstream) RoundTrip(req *http.Request) (*http.Response, error) {
 	return u.ordinary.RoundTrip(req)
 }
 
-// dial keeps hold of connections, so that close can end them: those of HTTP/2 are not idle for a moment after their last
-// request was canceled, and the transport would keep them.
+// dial tracks connections, so that close can end them: an HTTP/2 connection is not idle for a moment after its last
+// request was canceled, and the transport would keep it.
 func (u *upstream) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := u.dialer.DialContext(ctx, network, address)
 	if err == nil && u.closed.Load() {

@@ -7,30 +7,30 @@ import (
 	"sync"
 )
 
-// A user is somebody who holds a token.
+// A user is the holder of a token.
 type user struct {
 	name     string
-	life     context.Context //nolint:containedctx // of the user's requests, which end when the token is revoked
+	ctx      context.Context //nolint:containedctx // of the user's requests, which end when the token is revoked
 	cancel   context.CancelFunc
 	requests sync.WaitGroup
 }
 
 func newUser(name string) *user {
 	u := &user{name: name}
-	u.life, u.cancel = context.WithCancel(context.Background())
+	u.ctx, u.cancel = context.WithCancel(context.Background())
 	return u
 }
 
-// end returns when all requests have ended. Nobody may begin another one.
+// end returns when all requests have ended. No further one can begin.
 func (u *user) end() {
 	u.cancel()
 	u.requests.Wait()
 }
 
-// join makes a request's context end with the user, and tells who that is.
-func (u *user) join(ctx context.Context) (context.Context, context.CancelFunc) {
+// bind makes a request's context end with the user, and adds the user's name to it.
+func (u *user) bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithValue(ctx, userKey{}, u.name))
-	stop := context.AfterFunc(u.life, cancel)
+	stop := context.AfterFunc(u.ctx, cancel)
 	return ctx, func() {
 		stop()
 		cancel()
@@ -39,7 +39,7 @@ func (u *user) join(ctx context.Context) (context.Context, context.CancelFunc) {
 
 type userKey struct{}
 
-// User returns the name of the proxy's user whose request has this context, or "" if it did not come through a proxy.
+// User returns the name of the proxy user of this request's context, or "" for a request that did not use a proxy.
 func User(ctx context.Context) string {
 	name, _ := ctx.Value(userKey{}).(string)
 	return name
