@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// Nothing is there until somebody installs it, and what is installed works.
+// TestBare checks that a bare sandbox has no operators, and that an operator installed by the user works.
 func TestBare(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorkspace(t)
 	check(t, "up in no cluster of its own", w.run("up", "--bare", "--context", "mine", widget), 2, "--nodes and --bare are for")
 	up := w.run("up", "--bare", "--detach", widget)
 	absolute, err := filepath.Abs(widget)
@@ -48,10 +48,10 @@ func TestBare(t *testing.T) {
 	allEnded(t, ids)
 }
 
-// What is installed while somebody looks on comes into sight.
+// TestBareInForeground checks that an operator installed later appears in the table.
 func TestBareInForeground(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorkspace(t)
 	w.env = append(w.env, "MAKELEVEL=1")
 	lines := newWatcher(t, w.command("up", "--bare", widget))
 	lines.wait("its pods run as processes here: make deploy OPERATOR=widget")
@@ -74,8 +74,8 @@ func TestBareInForeground(t *testing.T) {
 	w.nothingLeft()
 }
 
-// kubectl is that of the cluster that runs.
-func (w *world) kubectl() func(args ...string) result {
+// kubectl returns a function that runs kubectl in the running cluster.
+func (w *workspace) kubectl() func(args ...string) result {
 	w.t.Helper()
 	kubeconfig := strings.TrimSpace(w.run("kubeconfig").out)
 	program := filepath.Join(strings.TrimSpace(w.run("assets").out), "kubectl")

@@ -1,5 +1,5 @@
-// Package cli is the testkit command. What it does is done by other packages: this one reads arguments, shows what goes
-// on, and turns errors into one sentence and an exit code.
+// Package cli is the testkit command. It parses arguments, shows progress, and converts errors to one sentence and an
+// exit code. Other packages do the work.
 package cli
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// Exit codes. The exec command also hands on those of the program it runs.
+// Exit codes. The exec command also returns the exit code of its program.
 const (
 	exitOK     = 0
 	exitFailed = 1
@@ -87,24 +87,24 @@ A SCENARIO is a YAML file. After each step the operator comes to rest, and what 
 A file setup: may name is applied before the operator starts; wait is optional everywhere.
 `
 
-// A usageError is a mistake of whoever typed the command.
+// A usageError is a mistake in the command line.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// An exitError only hands on an exit code: everything has been said.
+// An exitError is an exit code without a message.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// command is one run of testkit.
+// command is one execution of testkit.
 type command struct {
 	out, err io.Writer
 }
 
 // Main runs the command with these arguments and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
-	log.SetLogger(logr.Discard()) // else controller-runtime complains, after half a minute, that nobody wants its log
+	log.SetLogger(logr.Discard()) // otherwise controller-runtime complains after half a minute that no logger was set
 	c := &command{out: stdout, err: stderr}
 	err := c.run(args)
 	var exit exitError
@@ -132,7 +132,7 @@ func (c *command) run(args []string) error {
 		_, _ = fmt.Fprint(c.err, usage)
 		return exitError(exitUsage)
 	}
-	// The second Ctrl-C ends the program at once; what it started ends with it.
+	// The second Ctrl-C ends the program at once, together with its child processes.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -144,10 +144,10 @@ func (c *command) run(args []string) error {
 	case "kubeconfig":
 		return c.kubeconfig(rest)
 	case "exec":
-		stop() // the command that is run decides what signals mean
+		stop() // the executed command handles signals
 		return c.exec(rest)
 	case "explore":
-		stop() // it tells which signal it was
+		stop() // it determines which signal it was
 		return c.explore(rest)
 	case "assets":
 		return c.assets(ctx, rest)
@@ -159,7 +159,7 @@ func (c *command) run(args []string) error {
 	}
 }
 
-// parse reads flags and hands back the other arguments.
+// parse reads flags and returns the other arguments.
 func (c *command) parse(name string, args []string, define func(*flag.FlagSet)) ([]string, error) {
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -169,16 +169,16 @@ func (c *command) parse(name string, args []string, define func(*flag.FlagSet)) 
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		_, _ = fmt.Fprint(c.out, usage)
-		return nil, err //nolint:wrapcheck // a sentinel
+		return nil, err
 	}
 	if err != nil {
-		return nil, usagef("%s: %w%s; see testkit help", name, err, form(flags, err))
+		return nil, usagef("%s: %w%s; see testkit help", name, err, valueFormat(flags, err))
 	}
 	return flags.Args(), nil
 }
 
-// form says how a value is written that could not be read.
-func form(flags *flag.FlagSet, err error) (hint string) {
+// valueFormat describes the format of a value that could not be parsed.
+func valueFormat(flags *flag.FlagSet, err error) (hint string) {
 	flags.VisitAll(func(f *flag.Flag) {
 		get, ok := f.Value.(flag.Getter)
 		if !ok || !strings.HasSuffix(err.Error(), "for flag -"+f.Name+": parse error") {
@@ -194,7 +194,7 @@ func form(flags *flag.FlagSet, err error) (hint string) {
 	return hint
 }
 
-// noArguments reads a command that has neither flags nor arguments.
+// noArguments parses a command that has neither flags nor arguments.
 func (c *command) noArguments(name string, args []string) error {
 	rest, err := c.parse(name, args, nil)
 	if err == nil && len(rest) > 0 {
@@ -215,21 +215,21 @@ func (c *command) assets(ctx context.Context, args []string) error {
 	return nil
 }
 
-// find provides programs; nil means all. That it was interrupted is said where progress is.
+// find provides programs. Nil means all. An interruption is reported together with the progress.
 func (c *command) find(ctx context.Context, need []string) (assets.Set, error) {
-	said := false
-	tell := assets.Print(c.err)
-	set, err := assets.Find(ctx, assets.Options{Need: need, Progress: func(p assets.Progress) { said = true; tell(p) }})
-	if said && errors.Is(err, context.Canceled) {
+	reported := false
+	report := assets.Print(c.err)
+	set, err := assets.Find(ctx, assets.Options{Need: need, Progress: func(p assets.Progress) { reported = true; report(p) }})
+	if reported && errors.Is(err, context.Canceled) {
 		err = exitError(exitInterrupted)
 	}
-	return set, err //nolint:wrapcheck // it says it all
+	return set, err
 }
 
 // say prints a line for people.
 func (c *command) say(format string, args ...any) { _, _ = fmt.Fprintf(c.err, format+"\n", args...) }
 
-// environ is this process's environment without some variables.
+// environ returns this process's environment without some variables.
 func environ(without ...string) []string {
 	var env []string
 next:

@@ -35,23 +35,23 @@ func TestMain(m *testing.M) {
 
 const widget = "../../sandbox/testdata/widget"
 
-// patience is far more than anything takes on an idle machine.
-const patience = 2 * time.Minute
+// timeout far exceeds the duration of any action on an idle machine.
+const timeout = 2 * time.Minute
 
-// A world is a folder in which commands meet that no other test knows of.
-type world struct {
+// A world is a folder that isolates the commands of one test from other tests.
+type workspace struct {
 	t   *testing.T
 	dir string
 	env []string
 }
 
-func newWorld(t *testing.T) *world {
+func newWorkspace(t *testing.T) *workspace {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "tk") //nolint:usetesting // the paths of sockets have to be short
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, dir: dir, env: append(os.Environ(),
+	w := &workspace{t: t, dir: dir, env: append(os.Environ(),
 		asCommand+"=1", "XDG_RUNTIME_DIR="+dir, "TMPDIR="+dir, "KUBECONFIG=", "MAKELEVEL=", "GORACE=atexit_sleep_ms=0")}
 	t.Cleanup(func() {
 		w.run("down")
@@ -63,27 +63,28 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) command(args ...string) *exec.Cmd {
+func (w *workspace) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = w.env
 	return cmd
 }
 
-// A result is what a command left.
+// A result is the output and the exit code of a command.
 type result struct {
 	code     int
 	out, err string
 }
 
-func (w *world) run(args ...string) result {
+func (w *workspace) run(args ...string) result {
 	w.t.Helper()
 	return w.wait(w.command(args...))
 }
 
-func (w *world) wait(cmd *exec.Cmd) result {
+func (w *workspace) wait(cmd *exec.Cmd) result {
 	w.t.Helper()
 	var out, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &stderr
+	cmd.Stdout = &out
+	cmd.Stderr = &stderr
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -92,9 +93,9 @@ func (w *world) wait(cmd *exec.Cmd) result {
 	return result{code: cmd.ProcessState.ExitCode(), out: out.String(), err: stderr.String()}
 }
 
-// keep keeps a control plane running until the test ends, so that what the test runs shares it. It takes most of the time
-// that a command needs.
-func (w *world) keep() {
+// keepControlPlane keeps a control plane running until the test ends, so that the commands of the test share it.
+// Starting it takes most of the time of a command.
+func (w *workspace) keepControlPlane() {
 	w.t.Helper()
 	cmd := w.command("exec", "--", "sh", "-c", "echo up; exec cat")
 	input, err := cmd.StdinPipe()
@@ -111,8 +112,8 @@ func (w *world) keep() {
 	})
 }
 
-// nothingLeft checks that there is neither socket nor data.
-func (w *world) nothingLeft() {
+// nothingLeft checks that there is neither a socket nor data.
+func (w *workspace) nothingLeft() {
 	w.t.Helper()
 	left, err := os.ReadDir(w.dir)
 	if err != nil {
@@ -123,8 +124,8 @@ func (w *world) nothingLeft() {
 	}
 }
 
-// processes returns what runs in this world.
-func (w *world) processes() []process.ID {
+// processes returns the processes of this world.
+func (w *workspace) processes() []process.ID {
 	w.t.Helper()
 	files, err := filepath.Glob(filepath.Join(w.dir, "*", "*", "state.json"))
 	if err != nil {
@@ -151,7 +152,7 @@ func allEnded(t *testing.T, ids []process.ID) {
 		t.Error("nothing ran")
 	}
 	for _, id := range ids {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		if err := id.WaitEnd(ctx); err != nil {
 			name, _ := process.Command(id.PID)
 			t.Errorf("%s still runs: %v", name, err)
@@ -160,7 +161,7 @@ func allEnded(t *testing.T, ids []process.ID) {
 	}
 }
 
-// check compares what a command left with what it should have.
+// check compares a command's result with the expected one.
 func check(t *testing.T, what string, got result, code int, wants ...string) {
 	t.Helper()
 	if got.code != code {
@@ -175,15 +176,15 @@ func check(t *testing.T, what string, got result, code int, wants ...string) {
 
 func TestBadInput(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorkspace(t)
 	tests := map[string]struct {
 		reason string
 		args   []string
 		want   string
 	}{
-		"Unknown": {"a typing mistake", []string{"upp"}, `testkit: there is no command "upp"; see testkit help`},
+		"Unknown": {"a typing error", []string{"upp"}, `testkit: there is no command "upp"; see testkit help`},
 		"Flag": {
-			"a typing mistake",
+			"a typing error",
 			[]string{"up", "--node", "3"},
 			"testkit: up: flag provided but not defined: -node; see testkit help",
 		},
@@ -209,15 +210,15 @@ func TestBadInput(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorkspace(t)
 	for _, args := range [][]string{{"help"}, {"--help"}, {"up", "--help"}, {"exec", "-h"}} {
 		check(t, fmt.Sprint(args), w.run(args...), 0, "testkit up [--nodes N] [--detach] [--bare | --context NAME] [DIR ...]")
 	}
 	check(t, "no command", w.run(), 2, "testkit up [--nodes N] [--detach] [--bare | --context NAME] [DIR ...]")
 }
 
-// Without a logger controller-runtime prints a stack trace when half a minute has passed before it is first used, as in the
-// first run, which builds Kubernetes.
+// TestControllerRuntimeHasALogger checks that a logger is set. Otherwise controller-runtime prints a stack trace if
+// half a minute passes before it is first used, as in the first run, which builds Kubernetes.
 func TestControllerRuntimeHasALogger(t *testing.T) {
 	t.Parallel()
 	if code := cli.Main([]string{"help"}, io.Discard, io.Discard); code != 0 {
@@ -229,9 +230,9 @@ func TestControllerRuntimeHasALogger(t *testing.T) {
 	}
 }
 
-func TestNothingRuns(t *testing.T) {
+func TestNoSandbox(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorkspace(t)
 	check(t, "down", w.run("down"), 0, "nothing is running")
 	check(t, "kubeconfig", w.run("kubeconfig"), 1, "testkit: nothing is running; start it with testkit up\n")
 	w.env = append(w.env, "MAKELEVEL=1")
@@ -240,7 +241,7 @@ func TestNothingRuns(t *testing.T) {
 
 func TestAssets(t *testing.T) {
 	t.Parallel()
-	got := newWorld(t).run("assets")
+	got := newWorkspace(t).run("assets")
 	check(t, "assets", got, 0)
 	for _, name := range []string{"etcd", "kube-apiserver", "kubectl", "kwok"} {
 		if _, err := os.Stat(filepath.Join(strings.TrimSpace(got.out), name)); err != nil {
@@ -251,7 +252,7 @@ func TestAssets(t *testing.T) {
 
 func TestDetached(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorkspace(t)
 	began := time.Now()
 	up := w.run("up", "--detach", widget)
 	t.Logf("up --detach took %v", time.Since(began))
@@ -287,7 +288,7 @@ func TestDetached(t *testing.T) {
 
 func TestForeground(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorkspace(t)
 	cmd := w.command("up", widget)
 	lines := newWatcher(t, cmd)
 	lines.wait("export KUBECONFIG=")
@@ -319,7 +320,7 @@ func TestForeground(t *testing.T) {
 
 func TestInterruptedWhileStarting(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorkspace(t)
 	lines := newWatcher(t, w.command("up", widget))
 	lines.wait("starting etcd and kube-apiserver")
 	ids := w.processes()
@@ -331,10 +332,11 @@ func TestInterruptedWhileStarting(t *testing.T) {
 	w.nothingLeft()
 }
 
-// Ctrl-C while Kubernetes is built is no failure of the build, and what is built by then is not lost.
+// TestInterruptedWhileBuilding checks that Ctrl-C during the build of Kubernetes is not reported as a build failure,
+// and that finished parts of the build are kept.
 func TestInterruptedWhileBuilding(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorkspace(t)
 	tools := t.TempDir()
 	if err := os.WriteFile(filepath.Join(tools, "go"), []byte("#!/bin/sh\nexec sleep 600\n"), 0o700); err != nil {
 		t.Fatal(err)
@@ -354,10 +356,10 @@ func TestInterruptedWhileBuilding(t *testing.T) {
 	}
 }
 
-// What a killed sandbox leaves is cleaned up by the next one.
+// TestKilled checks that the next sandbox cleans up after a killed one.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorkspace(t)
 	lines := newWatcher(t, w.command("up", widget))
 	lines.wait("export KUBECONFIG=")
 	ids := w.processes()

@@ -15,50 +15,50 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// placeKey is where the sandbox of a user is found. There is at most one.
-const placeKey = "sandbox"
+// dirKey is the key of the user's sandbox directory. There is at most one sandbox.
+const dirKey = "sandbox"
 
-// What can be asked of a running sandbox.
+// Requests to a running sandbox.
 const (
 	askStatus = "status"
 	askStop   = "stop"
 )
 
-// A status is what a running sandbox says about itself.
+// A status is the state that a running sandbox reports.
 type status struct {
-	// Dirs are the folders of its operators.
+	// Dirs lists the folders of its operators.
 	Dirs []string `json:"dirs"`
-	// Context is that of the cluster it uses; empty if the cluster is its own.
+	// Context is the context of an existing cluster. It is empty if the sandbox owns its cluster.
 	Context string `json:"context,omitempty"`
-	// Bare says that nothing was installed there.
+	// Bare reports that nothing was installed.
 	Bare bool `json:"bare,omitempty"`
-	// Kubeconfig and Programs are known once the cluster can be used. Programs is the folder with kubectl.
+	// Kubeconfig and Programs are set when the cluster is usable. Programs is the folder with kubectl.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	Programs   string `json:"programs,omitempty"`
-	// News is everything that has been reported.
-	News []string `json:"news,omitempty"`
-	// Ready says that all samples have been Ready once, and Hints what to try then.
+	// Lines lists all lines reported so far.
+	Lines []string `json:"news,omitempty"`
+	// Ready reports that all samples have been Ready once. Hints are commands to try then.
 	Ready bool     `json:"ready,omitempty"`
 	Hints []string `json:"hints,omitempty"`
-	// Failure says why it is going to end.
+	// Failure is the reason why it is about to end.
 	Failure string   `json:"failure,omitempty"`
 	View    snapshot `json:"view"`
 }
 
-// A controller answers the other testkit commands on behalf of a running sandbox.
+// A controller serves the requests of other testkit commands in a running sandbox.
 type controller struct {
-	listener *net.UnixListener
-	place    socketdir.Dir
-	stop     context.CancelFunc
-	look     func() snapshot
+	listener     *net.UnixListener
+	dir          socketdir.Dir
+	stop         context.CancelFunc
+	takeSnapshot func() snapshot
 
 	mu      sync.Mutex
 	state   socketdir.State
 	status  status
-	waiting []net.Conn // of those who wait for the end
+	waiting []net.Conn // of clients that wait for the end
 }
 
-// control opens the sandbox's socket. The caller holds the lock of the place.
+// control opens the sandbox's socket. The caller holds the lock of the directory.
 func control(p socketdir.Dir, stop context.CancelFunc) (*controller, error) {
 	owner, err := process.Self()
 	if err != nil {
@@ -66,13 +66,13 @@ func control(p socketdir.Dir, stop context.CancelFunc) (*controller, error) {
 	}
 	l, err := p.Listen()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // says what it was doing
+		return nil, err
 	}
 	data, err := os.MkdirTemp("", "testkit-")
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("making a folder for the sandbox: %w", err), l.Close())
 	}
-	k := &controller{listener: l, place: p, stop: stop, state: socketdir.State{Data: data, Owner: owner}}
+	k := &controller{listener: l, dir: p, stop: stop, state: socketdir.State{Data: data, Owner: owner}}
 	if err := p.WriteState(k.state); err != nil {
 		return nil, errors.Join(err, l.Close(), os.RemoveAll(data))
 	}
@@ -93,12 +93,12 @@ func (k *controller) serve() {
 func (k *controller) answer(conn net.Conn) {
 	var question string
 	if json.NewDecoder(conn).Decode(&question) != nil {
-		_ = conn.Close() // only looking whether somebody is there
+		_ = conn.Close() // only a check for a running sandbox
 		return
 	}
 	if question == askStop {
-		// The end of the connection says that this process has ended. Were it not kept, the garbage collector would
-		// close it before that.
+		// The closing connection signals the end of this process. If it were not referenced, the garbage collector would
+		// close it earlier.
 		k.mu.Lock()
 		k.waiting = append(k.waiting, conn)
 		k.mu.Unlock()
@@ -107,61 +107,61 @@ func (k *controller) answer(conn net.Conn) {
 	}
 	defer func() { _ = conn.Close() }()
 	if err := json.NewEncoder(conn).Encode(k.current()); err != nil {
-		return // whoever asked has gone
+		return // the client has disconnected
 	}
 }
 
 func (k *controller) current() status {
 	k.mu.Lock()
-	s, look := k.status, k.look
+	s, takeSnapshot := k.status, k.takeSnapshot
 	k.mu.Unlock()
-	if look != nil {
-		s.View = look()
+	if takeSnapshot != nil {
+		s.View = takeSnapshot()
 	}
 	return s
 }
 
-// change alters the status under its lock.
+// change modifies the status under its lock.
 func (k *controller) change(f func(*status)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	f(&k.status)
 }
 
-// started records a process for whoever may have to end it.
+// started records a process for clients that may have to end it.
 func (k *controller) started(id process.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.state.Children = append(k.state.Children, id)
-	_ = k.place.WriteState(k.state)
+	_ = k.dir.WriteState(k.state)
 }
 
-// close leaves the place. The process ends right afterwards.
+// close removes the socket. The process ends right afterwards.
 func (k *controller) close() error {
-	unlock, err := k.place.Lock(context.Background())
+	unlock, err := k.dir.Lock(context.Background())
 	if err != nil {
-		return err //nolint:wrapcheck // says what it was doing
+		return err
 	}
 	defer unlock()
-	return errors.Join(k.listener.Close(), os.RemoveAll(k.state.Data), k.place.Remove())
+	return errors.Join(k.listener.Close(), os.RemoveAll(k.state.Data), k.dir.Remove())
 }
 
-// A client talks to the sandbox that runs.
-type client struct{ place socketdir.Dir }
+// A client sends requests to the running sandbox.
+type client struct{ dir socketdir.Dir }
 
-// errNotRunning says that there is no sandbox.
+// errNotRunning means that there is no sandbox.
 var errNotRunning = errors.New("nothing is running")
 
 func findSandbox() (client, error) {
 	root, err := socketdir.OpenRoot()
 	if err != nil {
-		return client{}, err //nolint:wrapcheck // says what it was doing
+		return client{}, err
 	}
-	return client{place: root.Place(placeKey)}, nil
+	return client{dir: root.Place(dirKey)}, nil
 }
 
 func (c client) ask(question string) (*net.UnixConn, error) {
-	conn, err := c.place.Dial()
+	conn, err := c.dir.Dial()
 	if err != nil {
 		return nil, errNotRunning
 	}
@@ -184,9 +184,9 @@ func (c client) status() (status, error) {
 	return s, nil
 }
 
-// stop returns when the sandbox is gone.
+// stop returns when the sandbox has ended.
 func (c client) stop(ctx context.Context) error {
-	state, err := c.place.ReadState()
+	state, err := c.dir.ReadState()
 	if err != nil {
 		return errNotRunning
 	}
@@ -196,7 +196,7 @@ func (c client) stop(ctx context.Context) error {
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	_, _ = io.Copy(io.Discard, conn)
-	return state.Owner.WaitEnd(ctx) //nolint:wrapcheck // says what it was doing
+	return state.Owner.WaitEnd(ctx)
 }
 
 func (c *command) down(ctx context.Context, args []string) error {
@@ -207,7 +207,7 @@ func (c *command) down(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	s, _ := box.status() // without it there is nothing to stop, or nothing to say of it
+	s, _ := box.status() // without a status there is nothing to stop, or no detail to report
 	err = box.stop(ctx)
 	switch {
 	case errors.Is(err, errNotRunning):
@@ -242,7 +242,7 @@ func (c *command) kubeconfig(args []string) error {
 	return nil
 }
 
-// A snapshot is what there is to see.
+// A snapshot is the visible state of a sandbox.
 type snapshot struct {
 	Operators []operatorLine  `json:"operators,omitempty"`
 	Tables    []sandbox.Table `json:"tables,omitempty"`
@@ -254,8 +254,8 @@ type operatorLine struct {
 	sandbox.Status
 }
 
-// look takes a snapshot of a sandbox.
-func look(ctx context.Context, s *sandbox.Sandbox) snapshot {
+// takeSnapshot reads the state of a sandbox.
+func takeSnapshot(ctx context.Context, s *sandbox.Sandbox) snapshot {
 	var shot snapshot
 	for _, op := range s.Operators() {
 		shot.Operators = append(shot.Operators, operatorLine{Name: op.Name, Status: op.Status()})
@@ -265,7 +265,7 @@ func look(ctx context.Context, s *sandbox.Sandbox) snapshot {
 		shot.Operators = append(shot.Operators, operatorLine{Name: name, Status: p.Status})
 	}
 	tables, err := s.Tables(ctx)
-	if err != nil && ctx.Err() == nil { // that it is being stopped is no problem
+	if err != nil && ctx.Err() == nil { // an interruption is not an error
 		shot.Problem = err.Error()
 	}
 	shot.Tables = tables

@@ -18,18 +18,18 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
 )
 
-// Exit codes that shells give.
+// Exit codes of shells.
 const (
 	exitNotFound = 127
 	exitSignal   = 128 // plus the number of the signal
-	// exitInterrupted is that of Ctrl-C.
+	// exitInterrupted is the code of Ctrl-C.
 	exitInterrupted = exitSignal + int(syscall.SIGINT)
 )
 
-// releaseTimeout bounds how long exec waits for the control plane to be gone.
+// releaseTimeout bounds the wait for the end of the control plane.
 const releaseTimeout = time.Minute
 
-// exec runs a command that holds a lease on the control plane that tests share.
+// exec runs a command that holds a lease on the control plane shared by tests.
 func (c *command) exec(args []string) error {
 	var workloads bool
 	var nodes int
@@ -68,7 +68,7 @@ func (c *command) exec(args []string) error {
 	return nil
 }
 
-// provision can be interrupted.
+// provision starts the control plane. It can be interrupted.
 func (c *command) provision(tier cluster.Tier, nodes int) (assets.Set, *environment.Lease, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -79,7 +79,7 @@ func (c *command) provision(tier cluster.Tier, nodes int) (assets.Set, *environm
 	lease, err := environment.Acquire(ctx, environment.Request{
 		Tier: tier, Nodes: nodes, Binaries: set.Dir, Progress: func(line string) { c.say("testkit: %s", line) },
 	})
-	return set, lease, err //nolint:wrapcheck // says what it was doing
+	return set, lease, err
 }
 
 func (c *command) runCommand(
@@ -89,12 +89,14 @@ func (c *command) runCommand(
 	cmd.Args = args
 	cmd.Env = append(environ("KUBECONFIG", assets.EnvDir),
 		"KUBECONFIG="+filepath.Join(lease.Dir, "kubeconfig"), assets.EnvDir+"="+set.Dir)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, c.out, c.err
+	cmd.Stdin = os.Stdin
+	cmd.Stdout = c.out
+	cmd.Stderr = c.err
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
-		return 0, err //nolint:wrapcheck // names the program
+		return 0, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
@@ -114,7 +116,7 @@ func (c *command) runCommand(
 	}
 }
 
-// fromTerminal says whether a signal has probably come from a key, in which case the command has got it too.
+// fromTerminal reports whether a signal was probably caused by a key. In that case the child received it too.
 func fromTerminal(s os.Signal) bool {
 	return (s == syscall.SIGINT || s == syscall.SIGQUIT) && term.IsTerminal(int(os.Stdin.Fd()))
 }

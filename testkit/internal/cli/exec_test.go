@@ -16,7 +16,7 @@ func TestExec(t *testing.T) {
 		want   string
 	}{
 		"Success": {"the command's output is its own", []string{"--", "echo", "hello"}, 0, "hello"},
-		"Code":    {"exit codes are handed on", []string{"--", "sh", "-c", "exit 7"}, 7, ""},
+		"Code":    {"exit codes are passed through", []string{"--", "sh", "-c", "exit 7"}, 7, ""},
 		"Signal":  {"as a shell does", []string{"sh", "-c", "kill -TERM $$"}, 128 + int(syscall.SIGTERM), ""},
 		"Environment": {
 			"the command finds the cluster",
@@ -24,15 +24,15 @@ func TestExec(t *testing.T) {
 			0,
 			"server: https://127.0.0.1:",
 		},
-		"Unknown": {"nothing is started for it", []string{"--", "no-such-command"}, 127, "executable file not found"},
+		"Unknown": {"no control plane is started for it", []string{"--", "no-such-command"}, 127, "executable file not found"},
 		"Nested": {
 			"both share one", []string{
 				"--", os.Args[0], "exec", "--", "sh", "-c", `ls -d "$XDG_RUNTIME_DIR"/testkit-*/*.lock | wc -l`,
 			}, 0, "1",
 		},
 	}
-	w := newWorld(t)
-	w.keep()
+	w := newWorkspace(t)
+	w.keepControlPlane()
 	for name, tt := range tests {
 		got := w.run(append([]string{"exec"}, tt.args...)...)
 		check(t, name+", because "+tt.reason, got, tt.code, tt.want)
@@ -41,15 +41,15 @@ func TestExec(t *testing.T) {
 
 func TestExecLeavesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorkspace(t)
 	check(t, "a command that fails", w.run("exec", "--", "sh", "-c", "exit 7"), 7, "")
 	w.nothingLeft()
 }
 
-// Signals that do not come from a key are the command's business.
-func TestExecHandsOnSignals(t *testing.T) {
+// TestExecForwardsSignals checks that signals that do not come from a key are forwarded to the child.
+func TestExecForwardsSignals(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorkspace(t)
 	script := `trap 'echo got it; exit 3' TERM; echo up; while :; do sleep 0.01; done`
 	lines := newWatcher(t, w.command("exec", "--", "sh", "-c", script))
 	lines.wait("up")
@@ -61,16 +61,16 @@ func TestExecHandsOnSignals(t *testing.T) {
 		t.Errorf("exit code %d, want 3", code)
 	}
 	if !strings.Contains(lines.text(), "got it") {
-		t.Errorf("the command has not got the signal:\n%s", lines.text())
+		t.Errorf("the command did not receive the signal:\n%s", lines.text())
 	}
 	allEnded(t, ids)
 	w.nothingLeft()
 }
 
-// The end of exec is the end of what it started, and a killed exec leaves nothing either.
+// TestKilledExec checks that exec, even if killed, leaves no processes.
 func TestKilledExec(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorkspace(t)
 	lines := newWatcher(t, w.command("exec", "--", "sh", "-c", "echo up; sleep 1"))
 	lines.wait("up")
 	ids := w.processes()

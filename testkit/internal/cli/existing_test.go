@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// A cluster that somebody else runs is used by nobody who does not name it, and what is installed there stays.
+// TestExistingCluster checks that an existing cluster is used only if named, and that installed operators stay.
 func TestExistingCluster(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	// A cluster that somebody else runs, while this command lasts.
+	w := newWorkspace(t)
+	// The existing cluster is the one of this command.
 	script := `"$0" up --detach --context testkit "$1"; echo "code $?"
 		"$0" up --detach "$1" || echo "refused"
 		"$0" down; kubectl get widget sample -o name --namespace=default`
@@ -23,20 +23,20 @@ func TestExistingCluster(t *testing.T) {
 		"what was installed stays in the cluster of context testkit: to remove it", "widget.testkit.homeostat.dev/sample")
 }
 
-// Whoever has a KUBECONFIG, maybe for production, and only wants to try something gets a cluster of its own.
+// TestKubeconfigIsIgnored checks that KUBECONFIG, which may be a production cluster, is not used by default.
 func TestKubeconfigIsIgnored(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorkspace(t)
 	cmd := w.command("up", "--detach", widget)
 	cmd.Env = append(cmd.Env, "KUBECONFIG=/no/such")
 	check(t, "up", w.wait(cmd), 0, "KUBECONFIG is ignored, for this is a cluster of its own", "testkit up --context NAME",
 		"control plane ready at", "Everything is ready")
 }
 
-// A context that cannot be used is known at once, before anything is built.
-func TestContextThatIsNotThere(t *testing.T) {
+// TestUnknownContext checks that an unusable context is reported at once, before anything is built.
+func TestUnknownContext(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorkspace(t)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(file, []byte(`{"contexts": [{"name": "b"}, {"name": "a"}]}`), 0o600); err != nil {
 		t.Fatal(err)

@@ -26,17 +26,17 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
 )
 
-// exitBroken says that an exploration could not be made, which is neither the operator's fault nor a mistake in what was
-// typed: exit code 1 is for what was found.
+// exitBroken means that an exploration failed for a reason that is neither the operator's fault nor a mistake in the
+// command line. Exit code 1 is for findings.
 const exitBroken = 3
 
-// perProcessor is how many runs of a program are made at once for each processor. They wait more than they compute.
+// perProcessor is the number of parallel runs of a program for each processor. They wait more than they compute.
 const perProcessor = 2
 
-// programGuard is how long a program may take until it does something about what is new: an interpreter takes its time.
-const programGuard = 300 * time.Millisecond
+// programQuietPeriod is the time in which a program reacts to a change. Interpreters are slow.
+const programQuietPeriod = 300 * time.Millisecond
 
-// explore runs a program again and again with faults.
+// explore runs a program repeatedly with faults.
 func (c *command) explore(args []string) error {
 	o, err := c.exploreOptions(args)
 	if err != nil {
@@ -53,11 +53,11 @@ func (c *command) explore(args []string) error {
 	interrupted := make(chan syscall.Signal, 1)
 	go func() {
 		if s, ok := <-signals; ok {
-			// The second Ctrl-C ends the program at once, and what it started ends with it. One in the same moment is no
-			// second one: timeout(1) signals the process and then its group.
+			// The second Ctrl-C ends the program at once, together with its child processes. A signal within the same second
+			// is not a second one: timeout(1) signals the process and then its group.
 			time.AfterFunc(time.Second, func() { signal.Stop(signals) })
 			c.say("testkit: stopping")
-			interrupted <- s.(syscall.Signal) //nolint:forcetypeassert // there is no other kind here
+			interrupted <- s.(syscall.Signal) //nolint:forcetypeassert // no other type is registered
 			cancel()
 		}
 	}()
@@ -78,10 +78,10 @@ func (c *command) explore(args []string) error {
 	return exitError(exitBroken)
 }
 
-// input is what the files say.
+// input is the content of the files.
 type input struct {
 	crds     []*unstructured.Unstructured
-	policy   *policy // nil if the operator may do everything
+	policy   *policy // nil if the operator has all permissions
 	scenario *scenario.Scenario
 }
 
@@ -103,7 +103,7 @@ func readInput(o exploreOptions) (in input, err error) {
 	return in, err
 }
 
-// firstOf returns the first of several mistakes: one sentence is to be read and put right at a time.
+// firstOf returns the first of several mistakes, so that the user corrects one at a time.
 func firstOf(err error) error {
 	if mistake, ok := errors.AsType[*scenario.Error](err); ok {
 		return mistake
@@ -111,19 +111,19 @@ func firstOf(err error) error {
 	return err
 }
 
-// exploration is what is needed while it lasts.
+// exploration is the state of a running exploration.
 type exploration struct {
 	*command
 
 	options exploreOptions
 	input   input
-	config  *rest.Config // with all rights
+	config  *rest.Config // with all permissions
 	owner   owner
 	folder  string
 	bar     *progress
 }
 
-// exploreInput provides a control plane.
+// exploreInput starts a control plane and explores.
 func (c *command) exploreInput(ctx context.Context, o exploreOptions, in input) (err error) {
 	e := &exploration{command: c, options: o, input: in, bar: newProgress(c.err)}
 	if e.owner, err = newOwner(); err != nil {
@@ -134,9 +134,10 @@ func (c *command) exploreInput(ctx context.Context, o exploreOptions, in input) 
 		env.Objects = append(env.Objects, crd)
 	}
 	if in.policy != nil {
-		env.FS, env.RBAC = in.policy.files, policyFile
+		env.FS = in.policy.files
+		env.RBAC = policyFile
 	}
-	release, folder, err := c.hold(ctx, o, in)
+	release, folder, err := c.holdControlPlane(ctx, o, in)
 	if err != nil {
 		return err
 	}
@@ -147,17 +148,19 @@ func (c *command) exploreInput(ctx context.Context, o exploreOptions, in input) 
 		err = errors.Join(err, release())
 	}()
 	if e.config, err = testkit.Config(ctx); err != nil {
-		return err //nolint:wrapcheck // says what it was doing
+		return err
 	}
 	return e.run(ctx)
 }
 
-// hold makes sure that the control plane is there until release, which returns when it has stopped, and names a folder that
-// goes with it.
-func (c *command) hold(ctx context.Context, o exploreOptions, in input) (release func() error, folder string, err error) {
+// holdControlPlane keeps the control plane running until release, which returns when it has stopped. It also returns a
+// folder that is removed together with the control plane.
+func (c *command) holdControlPlane(
+	ctx context.Context, o exploreOptions, in input,
+) (release func() error, folder string, err error) {
 	if os.Getenv(existingCluster) != "" {
 		folder, err = os.MkdirTemp("", "testkit-explore-*")
-		return func() error { return os.RemoveAll(folder) }, folder, err //nolint:wrapcheck // names the folder
+		return func() error { return os.RemoveAll(folder) }, folder, err
 	}
 	tier := cluster.API
 	if o.workloads {
@@ -165,25 +168,25 @@ func (c *command) hold(ctx context.Context, o exploreOptions, in input) (release
 	}
 	set, err := assets.Find(ctx, assets.Options{Need: cluster.Programs(tier), Progress: assets.Print(c.err)})
 	if err != nil {
-		return nil, "", err //nolint:wrapcheck // says what it was doing
+		return nil, "", err
 	}
 	lease, err := environment.Acquire(ctx, environment.Request{
 		Tier: tier, Binaries: set.Dir, Objects: in.crds, Progress: func(line string) { c.say("testkit: %s", line) },
 	})
 	if err != nil {
-		return nil, "", err //nolint:wrapcheck // says what it was doing
+		return nil, "", err
 	}
 	release = func() error {
-		_ = os.RemoveAll(folder) // or it goes with the control plane
+		_ = os.RemoveAll(folder) // or it is removed with the control plane
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 		defer cancel()
 		if err := lease.ReleaseAndWait(limited); err != nil {
-			return err //nolint:wrapcheck // says what it was doing
+			return err
 		}
-		// Our own other lease may have been given back so late that it was taken for somebody else's.
+		// Our own other lease may have been released so late that it looked like a foreign one.
 		limited, cancel = context.WithTimeout(limited, ownRelease)
 		defer cancel()
-		_ = lease.Owner().WaitEnd(limited) // if it is still there, it is somebody else's
+		_ = lease.Owner().WaitEnd(limited) // if it still exists, it is a foreign one
 		return nil
 	}
 	folder, err = os.MkdirTemp(lease.Dir, "explore-*")
@@ -193,13 +196,13 @@ func (c *command) hold(ctx context.Context, o exploreOptions, in input) (release
 	return release, folder, nil
 }
 
-// ownRelease is how long a control plane takes to stop when the last lease was given back, and more.
+// ownRelease exceeds the time in which a control plane stops after the release of the last lease.
 const ownRelease = 2 * time.Second
 
-// existingCluster is the variable by which testkit uses somebody else's cluster.
+// existingCluster is the environment variable that selects an existing cluster.
 const existingCluster = "TESTKIT_KUBECONFIG"
 
-// run explores, and tells.
+// run explores and reports.
 func (e *exploration) run(ctx context.Context) error {
 	admin, err := kube.New(e.config, kube.Options{})
 	if err != nil {
@@ -222,7 +225,7 @@ func (e *exploration) run(ctx context.Context) error {
 		return usagef("explore: %w", start)
 	}
 	if r != nil && len(r.Runs) > 0 {
-		err = errors.Join(err, e.tell(r))
+		err = errors.Join(err, e.writeReports(r))
 	}
 	switch {
 	case err != nil:
@@ -234,21 +237,21 @@ func (e *exploration) run(ctx context.Context) error {
 	}
 }
 
-// rehearse finds out whether the API server takes what the scenario sends, in a namespace where no operator runs.
+// rehearse checks that the API server accepts the scenario's objects, in a namespace without an operator.
 func (e *exploration) rehearse(ctx context.Context, admin kube.Client) (err error) {
 	namespace, err := e.owner.namespace(ctx, admin)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, abandon(context.WithoutCancel(ctx), admin, namespace)) }()
+	defer func() { err = errors.Join(err, deleteNamespace(context.WithoutCancel(ctx), admin, namespace)) }()
 	err = e.input.scenario.Rehearse(ctx, admin, namespace.Name)
 	if mistake, ok := errors.AsType[*scenario.Error](err); ok {
 		return usagef("explore: %w", mistake)
 	}
-	return err //nolint:wrapcheck // says what it was doing
+	return err
 }
 
-// explore makes the runs, several at a time if the program bears that.
+// explore executes the runs, in parallel if the program supports it.
 func (e *exploration) explore(ctx context.Context) (*report.Report, error) {
 	parallel := e.options.parallel
 	if parallel == 0 {
@@ -258,7 +261,7 @@ func (e *exploration) explore(ctx context.Context) (*report.Report, error) {
 	if parallel == 1 || ctx.Err() != nil || !endedByItself(r, err) {
 		return noted(r, note), err
 	}
-	// Three of them at once have just been seen to end. Perhaps they want the same port, or the same file.
+	// Three parallel operators have ended. They may need the same port or the same file.
 	e.bar.say("the operator ended by itself where several of it ran at once: trying again, one at a time")
 	r, note, err = e.attempt(ctx, 1)
 	if endedByItself(r, err) {
@@ -275,7 +278,7 @@ func noted(r *report.Report, notes ...string) *report.Report {
 	return r
 }
 
-// endedByItself reports whether the program did so, although no fault had been tried.
+// endedByItself reports whether the program ended without any fault.
 func endedByItself(r *report.Report, err error) bool {
 	if start, ok := errors.AsType[*explore.StartError](err); ok {
 		return start.Ended
@@ -286,17 +289,17 @@ func endedByItself(r *report.Report, err error) bool {
 	})
 }
 
-// attempt explores with so many runs at a time.
+// attempt explores with a given number of parallel runs.
 func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Report, note string, err error) {
 	o := e.options
 	subject := &explore.Command{Args: o.command, Folder: e.folder, Target: e.target, Patience: o.patience}
 	if e.input.policy != nil {
-		subject.Everywhere = e.input.policy.everywhere
+		subject.Everywhere = e.input.policy.allowedInAllNamespaces
 	}
 	options := explore.Options{
 		Name: filepath.Base(o.command[0]), Subject: subject, Faults: o.faults, Without: o.without, Keeps: o.keeps,
 		Leaves: o.leaves, Unique: o.unique,
-		Rest: o.rest, Patience: o.patience, Guard: programGuard, Parallel: parallel, Seed: o.seed, Replay: o.replay,
+		Rest: o.rest, Patience: o.patience, Guard: programQuietPeriod, Parallel: parallel, Seed: o.seed, Replay: o.replay,
 		Only: o.isWanted, Progress: e.bar.step,
 	}
 	options.Script(e.input.scenario)
@@ -309,19 +312,19 @@ func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Repo
 	}
 	x, err := explore.New(ctx, e.config, options)
 	if err != nil {
-		return nil, "", err //nolint:wrapcheck // says what it was doing
+		return nil, "", err
 	}
 	defer x.Close()
 	e.bar.say("learning what %s does without a fault", x.Name)
 	r, err = x.Run(ctx)
 	if err == nil && len(r.Failures()) == 0 {
-		err = o.doubt(r, x.Effects())
+		err = o.inconclusive(r, x.Effects())
 	}
-	return r, narrowedNote(subject.Narrowed()), err //nolint:wrapcheck // says what it was doing
+	return r, narrowedNote(subject.Narrowed()), err
 }
 
-// doubt returns why an exploration that found nothing has not tried anything either.
-func (o *exploreOptions) doubt(r *report.Report, effects int) error {
+// inconclusive returns the reason why an exploration without findings has not tested anything.
+func (o *exploreOptions) inconclusive(r *report.Report, effects int) error {
 	if effects == 0 {
 		return usagef("explore: %s: the operator wrote nothing in the runs without a fault, so that there was nothing to go "+
 			"wrong: make the scenario's objects such that it has something to do, or correct its arguments", o.scenario)
@@ -332,15 +335,15 @@ func (o *exploreOptions) doubt(r *report.Report, effects int) error {
 		}
 	}
 	if len(o.only) > 0 {
-		r.Skipped = nil // nobody asked
+		r.Skipped = nil // not requested
 	}
 	return nil
 }
 
-// fault is what runs without one are called.
+// fault is the name of the fault of baseline runs.
 const fault = "none"
 
-// target is the operator's ServiceAccount if it ships roles.
+// target returns a configuration for the operator's ServiceAccount if it ships roles.
 func (e *exploration) target(k *testkit.K) (*rest.Config, error) {
 	if e.input.policy == nil {
 		return rest.CopyConfig(e.config), nil
@@ -348,8 +351,8 @@ func (e *exploration) target(k *testkit.K) (*rest.Config, error) {
 	return k.ServiceAccount(e.input.policy.account), nil
 }
 
-// tell prints the report, and writes the files that were asked for.
-func (e *exploration) tell(r *report.Report) error {
+// writeReports prints the report, and writes the requested files.
+func (e *exploration) writeReports(r *report.Report) error {
 	var opts []report.TextOption
 	if file, ok := e.out.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" {
 		opts = append(opts, report.Color())

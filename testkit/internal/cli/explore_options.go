@@ -17,7 +17,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 )
 
-// exploreOptions are the arguments of explore.
+// exploreOptions holds the arguments of explore.
 type exploreOptions struct {
 	crds, rbac, faults, only, without, keeps, leaves, unique, reports list
 	account, scenario                                                 string
@@ -28,7 +28,7 @@ type exploreOptions struct {
 	command                                                           []string
 }
 
-// list is a flag that may be given several times, or once with commas.
+// list is a flag that may be repeated or have commas.
 type list []string
 
 func (l *list) String() string { return strings.Join(*l, ",") }
@@ -44,7 +44,7 @@ func (l *list) Set(value string) error {
 	return nil
 }
 
-// values is a flag that may be given several times. They may have commas.
+// values is a flag that may be repeated. The values may contain commas.
 type values list
 
 func (n *values) String() string { return strings.Join(*n, " ") }
@@ -55,7 +55,7 @@ func (n *values) Set(value string) error {
 	return nil
 }
 
-// reportWriters are the kinds of reports, by the ends of their files' names.
+// reportWriters maps file extensions to report formats.
 var reportWriters = map[string]func(io.Writer, *report.Report) error{
 	".txt":  func(w io.Writer, r *report.Report) error { return report.WriteText(w, r, report.Verbose()) },
 	".xml":  report.WriteJUnit,
@@ -147,7 +147,7 @@ func (o *exploreOptions) checkOracles() error {
 	return nil
 }
 
-// checkReports finds out before everything else whether what is found can be written.
+// checkReports checks first of all that the report files are writable.
 func (o *exploreOptions) checkReports() error {
 	for _, path := range o.reports {
 		if reportWriters[filepath.Ext(path)] == nil {
@@ -175,12 +175,12 @@ func (o *exploreOptions) checkCommand() error {
 	}
 }
 
-// isWanted reports whether a plan is to be tried.
+// isWanted reports whether a plan is selected.
 func (o *exploreOptions) isWanted(plan string) bool {
 	return len(o.only) == 0 || slices.Contains(o.only, plan)
 }
 
-// replay is the command that tries one plan alone.
+// replay returns the command that runs one plan alone.
 func (o *exploreOptions) replay(plan string) string {
 	words := []string{"testkit", "explore"}
 	for name, values := range o.repeated() {
@@ -209,7 +209,7 @@ func (o *exploreOptions) replay(plan string) string {
 	return strings.Join(words, " ")
 }
 
-// repeated are the flags that may be given several times and matter to a single plan, in order.
+// repeated returns the repeated flags that affect a single plan, in order.
 func (o *exploreOptions) repeated() func(func(string, list) bool) {
 	return func(yield func(string, list) bool) {
 		_ = yield("crd", o.crds) && yield("rbac", o.rbac) && yield("without", o.without) && yield("keeps", o.keeps) &&
@@ -217,7 +217,7 @@ func (o *exploreOptions) repeated() func(func(string, list) bool) {
 	}
 }
 
-// quote makes a word of what a shell would take for more, or for something else.
+// quote quotes a word for a shell.
 func quote(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)

@@ -19,11 +19,12 @@ import (
 const (
 	// exploredLabel marks the namespaces of explorations.
 	exploredLabel = "testkit.homeostat.dev/explored"
-	// exploredBy is the annotation that says by which process.
+	// exploredBy is the annotation with the process that created the namespace.
 	exploredBy = "testkit.homeostat.dev/explored-by"
 )
 
-// An owner is who has made a namespace: what a killed one left behind is deleted by the next one on the same machine.
+// An owner is the process that created a namespace. The namespaces of a killed process are deleted by the next one on
+// the same machine.
 type owner struct {
 	Host string `json:"host"`
 	process.ID
@@ -51,7 +52,7 @@ func (o owner) metadata() (metav1.ObjectMeta, error) {
 	}, nil
 }
 
-// namespace makes one.
+// namespace creates a namespace.
 func (o owner) namespace(ctx context.Context, c kube.Client) (*corev1.Namespace, error) {
 	meta, err := o.metadata()
 	if err != nil {
@@ -65,7 +66,7 @@ func (o owner) namespace(ctx context.Context, c kube.Client) (*corev1.Namespace,
 	return namespace, nil
 }
 
-// mark makes one that exists the owner's.
+// mark makes the owner the owner of an existing namespace.
 func (o owner) mark(ctx context.Context, c kube.Client, name string) error {
 	meta, err := o.metadata()
 	if err != nil {
@@ -84,7 +85,7 @@ func (o owner) mark(ctx context.Context, c kube.Client, name string) error {
 	return nil
 }
 
-// sweep deletes the namespaces of processes that were killed.
+// sweep deletes the namespaces of killed processes.
 func (o owner) sweep(ctx context.Context, c kube.Client) error {
 	var all corev1.NamespaceList
 	if err := c.List(ctx, &all, kube.HasLabels{exploredLabel}); err != nil {
@@ -96,15 +97,15 @@ func (o owner) sweep(ctx context.Context, c kube.Client) error {
 		if json.Unmarshal([]byte(namespace.Annotations[exploredBy]), &other) != nil || other.Host != o.Host || other.Alive() {
 			continue
 		}
-		if err := abandon(ctx, c, namespace); err != nil {
+		if err := deleteNamespace(ctx, c, namespace); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// abandon deletes a namespace with everything in it, where nobody is left to take finalizers off.
-func abandon(ctx context.Context, c kube.Client, namespace *corev1.Namespace) error {
+// deleteNamespace deletes a namespace with everything in it. It removes finalizers, because the operator has ended.
+func deleteNamespace(ctx context.Context, c kube.Client, namespace *corev1.Namespace) error {
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, gc.AbandonAnnotation)
 	err := c.Patch(ctx, namespace, kube.RawPatch(types.MergePatchType, []byte(patch)))
 	if err == nil {

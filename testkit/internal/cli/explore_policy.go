@@ -16,19 +16,19 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
 )
 
-// policyFile is what the operator's roles are called in policy.files.
+// policyFile is the name of the operator's roles in policy.files.
 const policyFile = "rbac.json"
 
-// A policy is what the operator may do.
+// A policy holds the operator's permissions.
 type policy struct {
 	account string
 	files   fstest.MapFS
-	// wide are the rules that hold in all namespaces. unknown says that one of its ClusterRoles is not in the files.
-	wide    []rbacv1.PolicyRule
-	unknown bool
+	// clusterRules holds the rules for all namespaces. unknown reports that one of its ClusterRoles is not in the files.
+	clusterRules []rbacv1.PolicyRule
+	unknown      bool
 }
 
-// readPolicy reads what the operator ships.
+// readPolicy reads the roles of the operator.
 func readPolicy(paths []string, account string) (*policy, error) {
 	var objects []*unstructured.Unstructured
 	for _, path := range paths {
@@ -55,11 +55,11 @@ func readPolicy(paths []string, account string) (*policy, error) {
 		data = append(data, one...)
 	}
 	p.files = fstest.MapFS{policyFile: {Data: data}}
-	return p, p.widen(objects)
+	return p, p.addClusterRules(objects)
 }
 
-// widen collects the rules that hold in all namespaces.
-func (p *policy) widen(objects []*unstructured.Unstructured) error {
+// addClusterRules collects the rules for all namespaces.
+func (p *policy) addClusterRules(objects []*unstructured.Unstructured) error {
 	roles := map[string][]rbacv1.PolicyRule{}
 	var bindings []rbacv1.ClusterRoleBinding
 	for _, u := range objects {
@@ -85,22 +85,23 @@ func (p *policy) widen(objects []*unstructured.Unstructured) error {
 			continue
 		}
 		rules, known := roles[b.RoleRef.Name]
-		p.wide, p.unknown = append(p.wide, rules...), p.unknown || !known
+		p.clusterRules = append(p.clusterRules, rules...)
+		p.unknown = p.unknown || !known
 	}
 	return nil
 }
 
-// everywhere reports whether the operator may do something in all namespaces at once.
-func (p *policy) everywhere(verb string, resource schema.GroupResource) bool {
+// allowedInAllNamespaces reports whether the operator has a permission in all namespaces at once.
+func (p *policy) allowedInAllNamespaces(verb string, resource schema.GroupResource) bool {
 	has := func(list []string, want string) bool {
 		return slices.Contains(list, want) || slices.Contains(list, "*")
 	}
-	return p.unknown || slices.ContainsFunc(p.wide, func(r rbacv1.PolicyRule) bool {
+	return p.unknown || slices.ContainsFunc(p.clusterRules, func(r rbacv1.PolicyRule) bool {
 		return has(r.Verbs, verb) && has(r.APIGroups, resource.Group) && has(r.Resources, resource.Resource)
 	})
 }
 
-// narrowedNote tells a reader what the operator got instead of what it asked for.
+// narrowedNote describes the restricted requests and their replacement.
 func narrowedNote(resources []string) string {
 	if len(resources) == 0 {
 		return ""

@@ -12,8 +12,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 )
 
-// progress tells how far an exploration is: a line for each run or, on a terminal, a bar that is redrawn. Its methods may be
-// called from several goroutines.
+// progress reports the progress of an exploration: a line for each run or, on a terminal, a bar that is redrawn. It is
+// safe for concurrent use.
 type progress struct {
 	w    io.Writer
 	live *os.File // the terminal, or nil
@@ -31,7 +31,7 @@ func newProgress(w io.Writer) *progress {
 	return p
 }
 
-// say prints a line that stays.
+// say prints a permanent line.
 func (p *progress) say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -39,7 +39,7 @@ func (p *progress) say(format string, args ...any) {
 	fmt.Fprintf(p.w, "testkit: "+format+"\n", args...)
 }
 
-// step tells that a run has ended.
+// step reports the end of a run.
 func (p *progress) step(done, total int, run report.Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +70,7 @@ func (p *progress) erase() {
 	p.drawn = false
 }
 
-// bar fits into one line of that width.
+// bar formats the progress in one line of that width.
 func bar(width, done, total, failed int, last string) string {
 	const cells = 30
 	full := cells * done / max(total, 1)

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// python is the interpreter that Debian's packages are for.
+// python is the interpreter of Debian's Python packages.
 const python = "/usr/bin/python3"
 
-// operators is where the operators in Python are.
+// operators is the folder of the operators in Python.
 const operators = "../explore/testdata/python"
 
 func needPython(t *testing.T) {
@@ -28,7 +28,7 @@ func needPython(t *testing.T) {
 	}
 }
 
-// explorePython are the arguments that explore an operator in Python with these plans alone.
+// explorePython returns the arguments that explore a Python operator with the given plans only.
 func explorePython(folder, program string, more ...string) []string {
 	dir := filepath.Join(operators, folder)
 	args := []string{
@@ -38,7 +38,7 @@ func explorePython(folder, program string, more ...string) []string {
 	return append(append(args, more...), "--", python, filepath.Join(dir, program))
 }
 
-// write makes a file and returns its path.
+// write creates a file and returns its path.
 func write(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -50,9 +50,9 @@ func write(t *testing.T, dir, name, text string) string {
 
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
 
-func TestExploreRefusesBadInput(t *testing.T) {
+func TestExploreRejectsBadInput(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorkspace(t)
 	dir := t.TempDir()
 	crd, err := os.ReadFile(filepath.Join(operators, "crd.yaml"))
 	if err != nil {
@@ -68,14 +68,14 @@ func TestExploreRefusesBadInput(t *testing.T) {
 	}{
 		"Command":  {"nothing to run", []string{"--scenario", good}, "explore: which operator? Write: testkit explore"},
 		"Scenario": {"nothing to do", []string{"--", "true"}, "explore: what is to happen to the operator? Write: testkit"},
-		"Flag":     {"a typing mistake", []string{"--crds", "x"}, "explore: flag provided but not defined: -crds; see"},
+		"Flag":     {"a typing error", []string{"--crds", "x"}, "explore: flag provided but not defined: -crds; see"},
 		"Fault": {
-			"a typing mistake",
+			"a typing error",
 			[]string{"--scenario", good, "--fault", "crsh", "--", "true"},
 			"explore: --fault=crsh: there is no such fault: choose from crash-before, ",
 		},
 		"Oracle": {
-			"a typing mistake",
+			"a typing error",
 			[]string{"--scenario", good, "--without", "x", "--", "true"},
 			"explore: --without=x: there is no such oracle: choose from scenario, end-state, ",
 		},
@@ -90,12 +90,12 @@ func TestExploreRefusesBadInput(t *testing.T) {
 			"explore: --report=/no/such/x.html: there is no folder /no/such: make it, or name another one",
 		},
 		"Program": {
-			"a typing mistake",
+			"a typing error",
 			[]string{"--scenario", good, "--", "no-such-program"},
 			"explore: there is no program no-such-program: install it, or correct its path",
 		},
 		"Path": {
-			"a typing mistake",
+			"a typing error",
 			[]string{"--scenario", good, "--", "/no/such/program"},
 			"explore: there is no program /no/such/program: install it, or correct its path",
 		},
@@ -105,7 +105,7 @@ func TestExploreRefusesBadInput(t *testing.T) {
 			"explore: " + plain + " is not executable: make it so with chmod +x, or put its interpreter in front of it",
 		},
 		"Rest": {
-			"a typing mistake",
+			"a typing error",
 			[]string{"--scenario", good, "--rest", "0s", "--", "true"},
 			"explore: --rest=0s: give a time that is longer than nothing",
 		},
@@ -125,7 +125,7 @@ func TestExploreRefusesBadInput(t *testing.T) {
 			"explore: " + dir + "/x.yaml:1: ConfigMap x is no CustomResourceDefinition: give a file that holds one",
 		},
 		"MissingCRD": {
-			"a typing mistake",
+			"a typing error",
 			[]string{"--scenario", good, "--crd", "/no/such.yaml", "--", "true"},
 			"explore: there is no file or folder /no/such.yaml: correct the path",
 		},
@@ -137,7 +137,7 @@ func TestExploreRefusesBadInput(t *testing.T) {
 				"spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[port].",
 		},
 		"UnknownField": {
-			"a typing mistake",
+			"a typing error",
 			[]string{"--scenario", good, "--crd", write(t, dir, "typo.yaml",
 				strings.Replace(string(crd), "scope:", "scop:", 1)), "--", "true"},
 			"explore: " + dir + "/typo.yaml:1: the CustomResourceDefinition pages.testkit.homeostat.dev is not valid: " +
@@ -163,8 +163,9 @@ func TestExploreRefusesBadInput(t *testing.T) {
 	}
 }
 
-// What only the API server, or the program itself, can say is said in one sentence as well, and nothing is left.
-func TestExploreRefusesWhatCannotWork(t *testing.T) {
+// TestExploreRejectsInfeasibleInput checks mistakes that only the API server or the program itself can detect. Each is
+// reported in one sentence, and nothing is left.
+func TestExploreRejectsInfeasibleInput(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "kind.yaml", "apiVersion: example.com/v1\nkind: Nothing\nmetadata: {name: x}\n")
@@ -204,8 +205,8 @@ func TestExploreRefusesWhatCannotWork(t *testing.T) {
 			"explore: the operator has asked the API server for nothing within 2s: make it use the kubeconfig in KUBECONFIG",
 		},
 	}
-	w := newWorld(t)
-	w.keep()
+	w := newWorkspace(t)
+	w.keepControlPlane()
 	for name, tt := range tests {
 		got := w.run(append([]string{"explore"}, tt.args...)...)
 		check(t, name+", because "+tt.reason, got, 2, "testkit: "+tt.want)
@@ -215,8 +216,8 @@ func TestExploreRefusesWhatCannotWork(t *testing.T) {
 func TestExplore(t *testing.T) {
 	t.Parallel()
 	needPython(t)
-	w := newWorld(t)
-	w.keep()
+	w := newWorkspace(t)
+	w.keepControlPlane()
 	dir := t.TempDir()
 	const plan = "crash-after/create-services-example#1"
 	got := w.run(explorePython("correct", "pages.py", "--only", plan,
@@ -237,7 +238,7 @@ func TestExplore(t *testing.T) {
 	check(t, "no such plan", got, 2, "--only=crash-after/nothing#1: this operator and scenario have no such plan")
 }
 
-// An operator that cannot run twice on a machine is run once at a time.
+// TestExploreAFixedPort checks that an operator that cannot run twice on a machine is run once at a time.
 func TestExploreAFixedPort(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -263,7 +264,7 @@ sys.path.append(%q)
 import pages
 pages.main()
 `, port, correct))
-	w := newWorld(t)
+	w := newWorkspace(t)
 	args := explorePython("correct", "", "--only", "crash-after/create-configmaps-example#1")
 	got := w.run(append(args[:len(args)-1], program)...)
 	const said = "the operator ended by itself where several of it ran at once"
@@ -283,7 +284,7 @@ func TestExploreInterrupted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newWorkspace(t)
 			lines := newWatcher(t, w.command(explorePython("correct", "pages.py")...))
 			lines.wait("1/")
 			ids := w.processes()

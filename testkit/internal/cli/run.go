@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// runForeground runs the sandbox in this process until ctx ends, somebody else stops it, or it fails.
+// runForeground runs the sandbox in this process until ctx ends, another command stops it, or it fails.
 func (c *command) runForeground(ctx context.Context, p socketdir.Dir, unlock func(), o upOptions) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -20,10 +20,10 @@ func (c *command) runForeground(ctx context.Context, p socketdir.Dir, unlock fun
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.runWith(ctx, k, newView(c.out), o), k.close())
+	return errors.Join(c.runSandbox(ctx, k, newView(c.out), o), k.close())
 }
 
-// runBackground does the same for a process that was started to stay behind. Its parent holds the lock.
+// runBackground does the same in a process that was started in the background. Its parent holds the lock.
 func (c *command) runBackground(ctx context.Context, p socketdir.Dir, o upOptions) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -31,22 +31,22 @@ func (c *command) runBackground(ctx context.Context, p socketdir.Dir, o upOption
 	if err != nil {
 		return err
 	}
-	o.background = true // nobody looks on: samples that do not become ready are a failure
-	err = c.runWith(ctx, k, newView(c.out), o)
+	o.background = true // there is no user at a terminal: samples that do not become ready are a failure
+	err = c.runSandbox(ctx, k, newView(c.out), o)
 	if err != nil {
 		k.change(func(s *status) { s.Failure = err.Error() })
 		select {
 		case <-ctx.Done():
-		case <-time.After(farewell):
+		case <-time.After(failureLinger):
 		}
 	}
 	return errors.Join(err, k.close())
 }
 
-// runWith is one life of a sandbox.
-func (c *command) runWith(ctx context.Context, k *controller, v view, o upOptions) error {
+// runSandbox runs a sandbox from start to end.
+func (c *command) runSandbox(ctx context.Context, k *controller, v view, o upOptions) error {
 	report := func(line string) {
-		k.change(func(s *status) { s.News = append(s.News, line) })
+		k.change(func(s *status) { s.Lines = append(s.Lines, line) })
 		v.report(line)
 	}
 	k.change(func(s *status) { s.Dirs, s.Context, s.Bare = o.dirs, o.context(), o.bare })
@@ -60,18 +60,18 @@ func (c *command) runWith(ctx context.Context, k *controller, v view, o upOption
 	})
 	if err != nil {
 		if ctx.Err() == nil {
-			return err //nolint:wrapcheck // says what it was doing
+			return err
 		}
 		report("interrupted; nothing is left running")
 		return nil
 	}
 	k.change(func(s *status) { s.Kubeconfig, s.Programs = box.Kubeconfig(), set.Dir })
 	k.mu.Lock()
-	k.look = func() snapshot { return look(ctx, box) }
+	k.takeSnapshot = func() snapshot { return takeSnapshot(ctx, box) }
 	k.mu.Unlock()
-	err = c.live(ctx, box, k, v, report, o)
+	err = c.applyAndWatch(ctx, box, k, v, report, o)
 	if ctx.Err() != nil {
-		err = nil // that is how it is meant to end
+		err = nil // this is the normal end
 	}
 	v.end()
 	report("stopping")
@@ -86,16 +86,16 @@ func (c *command) runWith(ctx context.Context, k *controller, v view, o upOption
 	return err
 }
 
-// live applies the samples and shows what becomes of them.
-func (c *command) live(
+// applyAndWatch applies the samples and shows their state.
+func (c *command) applyAndWatch(
 	ctx context.Context, box *sandbox.Sandbox, k *controller, v view, report func(string), o upOptions,
 ) error {
 	if err := box.ApplySamples(ctx); err != nil {
-		return err //nolint:wrapcheck // says what it was doing
+		return err
 	}
 	changes, err := box.Changes(ctx)
 	if err != nil {
-		return err //nolint:wrapcheck // says what it was doing
+		return err
 	}
 	ready := make(chan error, 1)
 	go func() {
@@ -103,33 +103,33 @@ func (c *command) live(
 		defer cancel()
 		ready <- box.WaitReady(limited)
 	}()
-	ticker := time.NewTicker(lookInterval)
+	ticker := time.NewTicker(redrawInterval)
 	defer ticker.Stop()
 	for {
-		v.show(look(ctx, box))
+		v.show(takeSnapshot(ctx, box))
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-box.Lost():
-			return box.Err() //nolint:wrapcheck // says what has happened
+			return box.Err()
 		case err := <-ready:
 			switch {
 			case err == nil:
 				k.change(func(s *status) { s.Ready, s.Hints = true, box.Hints(ctx) })
-				v.keep(farewellText(k.current(), "Ctrl-C here"))
+				v.keep(readyText(k.current(), "Ctrl-C here"))
 			case o.background:
 				return withLogs(err, box)
 			default:
 				report(err.Error())
 			}
 		case <-changes:
-			<-time.After(lookPause)
+			<-time.After(redrawPause)
 		case <-ticker.C:
 		}
 	}
 }
 
-// withLogs adds what the operators had to say.
+// withLogs adds the operators' logs.
 func withLogs(err error, box *sandbox.Sandbox) error {
 	for _, op := range box.Operators() {
 		err = fmt.Errorf("%w\nthe end of the log of operator %s:\n%s", err, op.Name, op.LogTail())
@@ -137,11 +137,11 @@ func withLogs(err error, box *sandbox.Sandbox) error {
 	return err
 }
 
-// leftBehind says what an existing cluster keeps, and how to remove it: the operators have to run for that, because objects
-// may wait for them.
+// leftBehind describes the objects that remain in an existing cluster, and how to remove them. The operators have to be
+// running for that, because of finalizers.
 func leftBehind(context string, dirs []string) string {
 	remove := "kubectl delete -k DIR/config/samples and then -k DIR/config/default for each DIR of " + strings.Join(dirs, ", ")
-	if byMake() {
+	if startedByMake() {
 		remove = "make undeploy-all OPERATOR=NAME for each NAME of " + names(dirs)
 	}
 	return fmt.Sprintf("stopped; what was installed stays in the cluster of context %s: to remove it, start the same again "+

@@ -18,24 +18,24 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// background is the environment variable that tells a process to be the sandbox that `up --detach` leaves behind. Its
-// value is the folder of the place, which the process that starts it has locked.
+// background is the environment variable that turns a process into the sandbox of `up --detach`. Its value is the
+// socket directory, locked by the parent process.
 const background = "TESTKIT_SANDBOX"
 
 const (
-	// readyTimeout is how long the samples may take to become Ready.
+	// readyTimeout bounds the time in which the samples become Ready.
 	readyTimeout = 2 * time.Minute
-	// farewell is how long a sandbox in the background that has failed waits for somebody to ask why.
-	farewell = 5 * time.Second
-	// askInterval is how often a sandbox in another process is asked for its status.
+	// failureLinger is how long a failed background sandbox waits for a client that asks for the reason.
+	failureLinger = 5 * time.Second
+	// askInterval is the interval at which the status of a sandbox in another process is read.
 	askInterval = 200 * time.Millisecond
-	// lookInterval is how often a table is drawn anew although nothing has changed: ages do.
-	lookInterval = 5 * time.Second
-	// lookPause keeps a burst of changes from being drawn one by one.
-	lookPause = 100 * time.Millisecond
+	// redrawInterval is the interval at which an unchanged table is redrawn, because ages change.
+	redrawInterval = 5 * time.Second
+	// redrawPause merges a burst of changes into one redraw.
+	redrawPause = 100 * time.Millisecond
 )
 
-// upOptions are the arguments of up.
+// upOptions holds the arguments of up.
 type upOptions struct {
 	nodes      int
 	detach     bool
@@ -46,7 +46,7 @@ type upOptions struct {
 	background bool
 }
 
-// context names the existing cluster; empty if there is none.
+// context names the existing cluster. It is empty if there is none.
 func (o *upOptions) context() string {
 	if o.existing == nil {
 		return ""
@@ -67,32 +67,32 @@ func (c *command) up(ctx context.Context, args []string) error {
 		return err
 	}
 	if s, err := box.status(); err == nil {
-		return c.join(ctx, box, s, o)
+		return c.attach(ctx, box, s, o)
 	}
 	if o.existing == nil && os.Getenv("KUBECONFIG") != "" {
 		c.say("KUBECONFIG is ignored, for this is a cluster of its own; to use a cluster of yours, name its context: %s",
 			upCommand("CONTEXT=NAME", "--context NAME"))
 	}
-	// Before the lock, because the first time it takes minutes.
+	// Before the lock, because the first time takes minutes.
 	if _, err := c.upAssets(ctx, o); err != nil {
 		return err
 	}
-	unlock, err := box.place.Lock(ctx)
+	unlock, err := box.dir.Lock(ctx)
 	if err != nil {
-		return err //nolint:wrapcheck // says what it was doing
+		return err
 	}
 	if s, err := box.status(); err == nil {
 		unlock()
-		return c.join(ctx, box, s, o)
+		return c.attach(ctx, box, s, o)
 	}
-	if err := box.place.Clean(); err != nil {
+	if err := box.dir.Clean(); err != nil {
 		unlock()
-		return err //nolint:wrapcheck // says what it was doing
+		return err
 	}
 	if o.detach {
 		return c.detach(ctx, box, unlock, o)
 	}
-	return c.runForeground(ctx, box.place, unlock, o)
+	return c.runForeground(ctx, box.dir, unlock, o)
 }
 
 func (c *command) upOptions(ctx context.Context, args []string) (upOptions, error) {
@@ -122,7 +122,7 @@ func (c *command) upOptions(ctx context.Context, args []string) (upOptions, erro
 	for _, dir := range dirs {
 		p, err := sandbox.Load(ctx, dir)
 		if err != nil {
-			return o, err //nolint:wrapcheck // says what is wrong
+			return o, err
 		}
 		if other, taken := names[p.Name]; taken {
 			return o, usagef("up: %s and %s have the same name", other, dir)
@@ -142,8 +142,8 @@ func (c *command) upAssets(ctx context.Context, o upOptions) (assets.Set, error)
 	return c.find(ctx, nil)
 }
 
-// join deals with a sandbox that runs already.
-func (c *command) join(ctx context.Context, box client, s status, o upOptions) error {
+// attach handles a sandbox that is already running.
+func (c *command) attach(ctx context.Context, box client, s status, o upOptions) error {
 	if s.Context != o.context() {
 		where := "on a cluster of its own"
 		if s.Context != "" {
@@ -161,7 +161,7 @@ func (c *command) join(ctx context.Context, box client, s status, o upOptions) e
 	}
 	if o.detach {
 		c.say("it is already running")
-		err := c.await(ctx, box, len(s.News))
+		err := c.await(ctx, box, len(s.Lines))
 		if ctx.Err() != nil {
 			c.say("interrupted; it still runs, %s stops it", stopCommand())
 			return exitError(exitInterrupted)
@@ -179,7 +179,7 @@ func (c *command) join(ctx context.Context, box client, s status, o upOptions) e
 		}
 		if s.Ready && !kept {
 			kept = true
-			v.keep(farewellText(s, stopCommand()))
+			v.keep(readyText(s, stopCommand()))
 		}
 		v.show(s.View)
 		select {
@@ -197,15 +197,15 @@ func (c *command) detach(ctx context.Context, box client, unlock func(), o upOpt
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
-	if err := os.MkdirAll(box.place.Dir(), 0o700); err != nil {
+	if err := os.MkdirAll(box.dir.Dir(), 0o700); err != nil {
 		return fmt.Errorf("making a folder for the sandbox: %w", err)
 	}
 	args := []string{"up", "--nodes", strconv.Itoa(o.nodes), "--context", o.context(), "--bare=" + strconv.FormatBool(o.bare)}
 	cmd := exec.Command(program, append(args, o.dirs...)...)
-	cmd.Env = append(os.Environ(), background+"="+box.place.Dir())
-	conn, err := box.place.Spawn(ctx, cmd, box.place.File("sandbox.log"))
+	cmd.Env = append(os.Environ(), background+"="+box.dir.Dir())
+	conn, err := box.dir.Spawn(ctx, cmd, box.dir.File("sandbox.log"))
 	if err != nil {
-		return err //nolint:wrapcheck // says what it was doing
+		return err
 	}
 	if err := conn.Close(); err != nil {
 		return fmt.Errorf("talking to the sandbox: %w", err)
@@ -222,34 +222,34 @@ func (c *command) detach(ctx context.Context, box client, unlock func(), o upOpt
 	return err
 }
 
-// await shows the news of a sandbox in the background, but for those already seen, until it is ready.
+// await prints the new report lines of a background sandbox until it is ready. The first lines were already printed.
 func (c *command) await(ctx context.Context, box client, seen int) error {
 	for {
 		s, err := box.status()
 		if err != nil {
 			return errors.New("the sandbox has ended before it was ready")
 		}
-		for _, line := range s.News[seen:] {
+		for _, line := range s.Lines[seen:] {
 			c.say("%s", line)
 		}
-		seen = len(s.News)
+		seen = len(s.Lines)
 		switch {
 		case s.Failure != "":
-			return errors.New(s.Failure) //nolint:err113 // the words of another process
+			return errors.New(s.Failure) // the message of another process
 		case s.Ready:
-			_, _ = fmt.Fprintf(c.out, "\n%s\n", strings.Join(farewellText(s, stopCommand()), "\n\n"))
+			_, _ = fmt.Fprintf(c.out, "\n%s\n", strings.Join(readyText(s, stopCommand()), "\n\n"))
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err() //nolint:wrapcheck // Ctrl-C needs no explanation
+			return ctx.Err()
 		case <-time.After(askInterval):
 		}
 	}
 }
 
-// farewellText is what to paste and what to try, in parts; what matters most comes first.
-func farewellText(s status, stop string) []string {
+// readyText returns the commands to paste and to try, in parts, the most important first.
+func readyText(s status, stop string) []string {
 	use := "Everything is ready. To use it:\n\n  export KUBECONFIG=" + s.Kubeconfig
 	if s.Programs != "" {
 		use += "\n  export PATH=" + s.Programs + ":$PATH"
@@ -266,28 +266,28 @@ func farewellText(s status, stop string) []string {
 	return parts
 }
 
-// byMake says whether whoever typed the command came by make.
-func byMake() bool { return os.Getenv("MAKELEVEL") != "" }
+// startedByMake reports whether the command was started by make.
+func startedByMake() bool { return os.Getenv("MAKELEVEL") != "" }
 
-// stopCommand is what to type.
+// stopCommand returns the command that stops the sandbox.
 func stopCommand() string {
-	if byMake() {
+	if startedByMake() {
 		return "make down"
 	}
 	return "testkit down"
 }
 
-// installCommand is what to type to install the operator in a folder.
+// installCommand returns the command that installs the operator in a folder.
 func installCommand(dir string) string {
-	if byMake() {
+	if startedByMake() {
 		return "make deploy OPERATOR=" + filepath.Base(dir)
 	}
 	return "kubectl apply --server-side -k " + filepath.Join(dir, "config", "default")
 }
 
-// upCommand is what to type, with these arguments of make or of testkit.
+// upCommand returns the up command with the arguments of make or of testkit.
 func upCommand(ofMake, ofTestkit string) string {
-	if byMake() {
+	if startedByMake() {
 		return strings.TrimSpace("make up " + ofMake)
 	}
 	return strings.TrimSpace("testkit up " + ofTestkit)

@@ -16,21 +16,21 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// A view shows a sandbox and what happens in it. On a terminal a table stays at the bottom and is redrawn; elsewhere
-// there is one line for each change. Its methods may be called from several goroutines.
+// A view shows a sandbox and its changes. On a terminal a table stays at the bottom and is redrawn. Otherwise there is
+// one line for each change. It is safe for concurrent use.
 type view interface {
-	// report prints a line that stays, with the time.
+	// report prints a permanent line, with the time.
 	report(line string)
-	// keep prints a text, of which the parts that come first matter most. Below a table they stay in sight, as many as there
-	// is room for, until end.
+	// keep prints a text whose first parts are the most important. Below a table they stay visible until end, as far as
+	// there is room.
 	keep(parts []string)
-	// show brings the table up to date.
+	// show updates the table.
 	show(s snapshot)
-	// end removes the table. What is reported afterwards stays.
+	// end removes the table. Later reports stay.
 	end()
 }
 
-// newView fits the view to where it is shown.
+// newView returns the view that suits the output.
 func newView(w io.Writer) view {
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
 		return &liveView{file: file}
@@ -42,7 +42,7 @@ func newView(w io.Writer) view {
 type lineView struct {
 	mu   sync.Mutex
 	w    io.Writer
-	rows map[string]string // what was last said of an object
+	rows map[string]string // last printed state of each object
 }
 
 func (v *lineView) report(line string) {
@@ -89,7 +89,7 @@ func (v *lineView) show(s snapshot) {
 
 func (v *lineView) end() {}
 
-// describe writes a row without what changes by itself.
+// describe formats a row without the columns that change by themselves.
 func describe(columns []string, row sandbox.Row) string {
 	var b strings.Builder
 	for i, column := range columns {
@@ -100,11 +100,11 @@ func describe(columns []string, row sandbox.Row) string {
 	return b.String()
 }
 
-// liveView redraws a table in place, with what is kept below it.
+// liveView redraws a table in place, with the kept text below it.
 type liveView struct {
 	mu    sync.Mutex
 	file  *os.File
-	shot  *snapshot // nil before there is anything to show
+	shot  *snapshot // nil before the first snapshot
 	kept  []string
 	drawn int // lines on the screen
 }
@@ -142,7 +142,8 @@ func (v *liveView) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.erase()
-	v.shot, v.kept = nil, nil
+	v.shot = nil
+	v.kept = nil
 }
 
 func (v *liveView) erase() {
@@ -159,10 +160,10 @@ func (v *liveView) draw() {
 		return
 	}
 	_, _ = v.file.WriteString(strings.Join(lines, "\n") + "\n")
-	v.drawn = high(lines, width)
+	v.drawn = lineCount(lines, width)
 }
 
-// sizeOf is how large a terminal is, and what used to be usual for one that does not know, because it has no window.
+// sizeOf returns the size of a terminal, or the usual default for one without a window size.
 func sizeOf(terminal *os.File) (width, height int) {
 	width, height, err := term.GetSize(int(terminal.Fd()))
 	if err != nil || width <= 0 || height <= 0 {
@@ -171,8 +172,9 @@ func sizeOf(terminal *os.File) (width, height int) {
 	return width, height
 }
 
-// layout fits a table, and below it what is kept, to the size of a terminal, so that it can be found again. If there is not
-// room for all, the table leaves half of it, in which as many parts are shown as fit; the first always is.
+// layout fits a table, and the kept text below it, to the size of a terminal, so that it can be redrawn in place. If
+// there is not room for all, the table leaves half of it to the parts of the text that fit. The first part is always
+// shown.
 func layout(shot *snapshot, kept []string, width, height int) []string {
 	var table, below []string
 	if shot != nil {
@@ -182,19 +184,19 @@ func layout(shot *snapshot, kept []string, width, height int) []string {
 	free := max(room-len(table), room/2)
 	for i, part := range kept {
 		lines := strings.Split("\n"+part, "\n")
-		if n := high(lines, width); n <= free || i == 0 {
+		if n := lineCount(lines, width); n <= free || i == 0 {
 			below, free = append(below, lines...), free-n
 		}
 	}
-	if room = max(room-high(below, width), 1); len(table) > room {
+	if room = max(room-lineCount(below, width), 1); len(table) > room {
 		rest := fmt.Sprintf("... and %d more lines", len(table)-room+1)
 		table = append(table[:room-1:room-1], rest)
 	}
 	return append(table, below...)
 }
 
-// high is how many lines these take on a terminal that breaks long ones.
-func high(lines []string, width int) int {
+// lineCount returns the number of lines on a terminal that wraps long ones.
+func lineCount(lines []string, width int) int {
 	n := 0
 	for _, line := range lines {
 		n += max((utf8.RuneCountInString(line)+width-1)/width, 1)
@@ -202,7 +204,7 @@ func high(lines []string, width int) int {
 	return n
 }
 
-// render draws operators and tables, with lines shorter than the width.
+// render draws operators and tables in lines shorter than the width.
 func render(s snapshot, width int) string {
 	var b strings.Builder
 	if len(s.Operators) > 0 {
@@ -219,29 +221,29 @@ func render(s snapshot, width int) string {
 		if op.Restarts > 0 {
 			state += fmt.Sprintf(", %d restarts", op.Restarts)
 		}
-		fmt.Fprintln(&b, cut("operator "+op.Name+" "+state, width-1))
+		fmt.Fprintln(&b, truncate("operator "+op.Name+" "+state, width-1))
 	}
 	if s.Problem != "" {
-		fmt.Fprintf(&b, "\n%s\n", cut(s.Problem, width-1))
+		fmt.Fprintf(&b, "\n%s\n", truncate(s.Problem, width-1))
 	}
 	for _, table := range s.Tables {
-		fmt.Fprintf(&b, "\n%s\n", cut(table.Kind, width-1))
+		fmt.Fprintf(&b, "\n%s\n", truncate(table.Kind, width-1))
 		rows := [][]string{table.Columns}
 		for _, row := range table.Rows {
 			rows = append(rows, row.Cells)
 		}
-		if _, total := natural(rows); total > width-1 && everywhereDefault(table) {
+		if _, total := naturalWidths(rows); total > width-1 && allInDefault(table) {
 			for i := range rows {
 				rows[i] = rows[i][1:] // kubectl shows no namespace then, either
 			}
 		}
-		widths := columns(rows, width-1)
+		widths := columnWidths(rows, width-1)
 		for _, row := range rows {
 			var line strings.Builder
 			for i, cell := range row {
-				fmt.Fprintf(&line, "%-*s", widths[i]+columnGap, cut(cell, widths[i]))
+				fmt.Fprintf(&line, "%-*s", widths[i]+columnGap, truncate(cell, widths[i]))
 			}
-			fmt.Fprintln(&b, cut(strings.TrimRight(line.String(), " "), width-1))
+			fmt.Fprintln(&b, truncate(strings.TrimRight(line.String(), " "), width-1))
 		}
 	}
 	return b.String()
@@ -250,17 +252,17 @@ func render(s snapshot, width int) string {
 const (
 	// columnGap is the space between two columns.
 	columnGap = 2
-	// columnLeast is what each column has at least, if it needs that much.
+	// columnLeast is the minimum width of a column that needs it.
 	columnLeast = 10
 )
 
-// everywhereDefault says whether all objects are in the namespace default, so that its column tells nothing.
-func everywhereDefault(table sandbox.Table) bool {
+// allInDefault reports whether all objects are in the namespace default, so that its column is redundant.
+func allInDefault(table sandbox.Table) bool {
 	return !slices.ContainsFunc(table.Rows, func(r sandbox.Row) bool { return r.Namespace != metav1.NamespaceDefault })
 }
 
-// natural returns how wide each column has to be to show all of its cells, and all of them together.
-func natural(rows [][]string) (widths []int, total int) {
+// naturalWidths returns the width of each column that shows all of its cells, and their sum.
+func naturalWidths(rows [][]string) (widths []int, total int) {
 	widths = make([]int, len(rows[0]))
 	total = columnGap * (len(widths) - 1)
 	for i := range widths {
@@ -272,9 +274,9 @@ func natural(rows [][]string) (widths []int, total int) {
 	return widths, total
 }
 
-// columns returns how wide each column is: the widest ones give way until all fit, or none is left that can.
-func columns(rows [][]string, width int) []int {
-	widths, total := natural(rows)
+// columnWidths returns the width of each column. The widest ones shrink until all fit, or none can shrink any more.
+func columnWidths(rows [][]string, width int) []int {
+	widths, total := naturalWidths(rows)
 	for ; total > width; total-- {
 		widest := 0
 		for i := range widths {
@@ -290,8 +292,8 @@ func columns(rows [][]string, width int) []int {
 	return widths
 }
 
-// cut shortens a text and marks where.
-func cut(text string, width int) string {
+// truncate shortens a text and marks the cut.
+func truncate(text string, width int) string {
 	if r := []rune(text); len(r) > width {
 		return string(r[:max(width-1, 0)]) + "…"
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// terminal opens a pseudo-terminal of that size. What is read from screen is what was written to it.
+// terminal opens a pseudo-terminal of that size. Reading screen returns its output.
 func terminal(t *testing.T, columns, rows uint16) (tty, screen *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -49,8 +49,8 @@ func some(rows int) snapshot {
 	return snapshot{Tables: []sandbox.Table{table}}
 }
 
-// The table is drawn in place, cut to what the terminal has room for. A terminal that does not know its size, such as a CI's
-// or an editor's, has room for 80 columns and 24 lines.
+// TestTableOnATerminal checks that the table is redrawn in place, cut to the size of the terminal. A terminal of
+// unknown size, such as a CI's or an editor's, counts as 80 columns and 24 lines.
 func TestTableOnATerminal(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -70,7 +70,7 @@ func TestTableOnATerminal(t *testing.T) {
 			v := newView(tty)
 			v.report("begins")
 			v.show(some(test.objects))
-			v.show(some(test.objects)) // in the place of the first
+			v.show(some(test.objects)) // replaces the first
 			v.end()
 			v.report("over")
 			_ = screen.SetReadDeadline(time.Now().Add(10 * time.Second))

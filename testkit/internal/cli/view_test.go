@@ -12,8 +12,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// lively is a sandbox like that of make up.
-func lively() snapshot {
+// exampleSnapshot returns a sandbox like that of make up.
+func exampleSnapshot() snapshot {
 	var shot snapshot
 	for _, name := range []string{"configrollout", "copyrator", "immortalcontainer", "myapp"} {
 		shot.Operators = append(shot.Operators, operatorLine{Name: name, Status: sandbox.Status{PID: 4711}})
@@ -56,19 +56,19 @@ func TestLayout(t *testing.T) {
 			100, 60, append(exports, "Things to try:", "second-deployment", "To stop it"),
 			[]string{"more lines"},
 		},
-		"tiny": {"what to paste is the last to go", 80, 9, exports, []string{"To stop it"}},
+		"tiny": {"the commands to paste are removed last", 80, 9, exports, []string{"To stop it"}},
 	} {
-		shot := lively()
+		shot := exampleSnapshot()
 		lines := layout(&shot, kept, test.width, test.height)
 		text := strings.Join(lines, "\n")
 		onScreen := 0
 		for _, line := range lines {
 			onScreen++
 			for n := utf8.RuneCountInString(line); n > test.width; n -= test.width {
-				onScreen++ // a terminal goes on in the next line
+				onScreen++ // a terminal wraps
 			}
 		}
-		if onScreen >= test.height || onScreen != high(lines, test.width) {
+		if onScreen >= test.height || onScreen != lineCount(lines, test.width) {
 			t.Errorf("%s: it takes %d lines of %d:\n%s", name, onScreen, test.height, text)
 		}
 		for _, want := range test.want {
@@ -92,19 +92,19 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-func TestColumnsGiveWay(t *testing.T) {
+func TestColumnsShrink(t *testing.T) {
 	t.Parallel()
 	rows := [][]string{
 		{"NAMESPACE", "NAME", "AGE", "CONDITIONS"},
 		{"default", strings.Repeat("n", 25), "7s", strings.Repeat("c", 40)},
 	}
 	for width, want := range map[int][]int{
-		100: {9, 25, 3, 40}, // all have what they need
-		70:  {9, 25, 3, 27}, // the widest gives way
+		100: {9, 25, 3, 40}, // all have their natural width
+		70:  {9, 25, 3, 27}, // the widest shrinks
 		48:  {9, 15, 3, 15}, // then both
-		20:  {9, 10, 3, 10}, // to what is still read
+		20:  {9, 10, 3, 10}, // to the minimum width
 	} {
-		if diff := cmp.Diff(want, columns(rows, width)); diff != "" {
+		if diff := cmp.Diff(want, columnWidths(rows, width)); diff != "" {
 			t.Errorf("width %d (-want +got):\n%s", width, diff)
 		}
 	}

@@ -30,7 +30,8 @@ func newWatcher(t *testing.T, cmd *exec.Cmd) *watcher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Stdout, cmd.Stderr = pipe, pipe
+	cmd.Stdout = pipe
+	cmd.Stderr = pipe
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,12 +61,12 @@ func (w *watcher) text() string {
 func (w *watcher) wait(part string) {
 	w.t.Helper()
 	there := func(context.Context) (bool, error) { return strings.Contains(w.text(), part), nil }
-	if wait.PollUntilContextTimeout(w.t.Context(), 5*time.Millisecond, patience, true, there) != nil {
+	if wait.PollUntilContextTimeout(w.t.Context(), 5*time.Millisecond, timeout, true, there) != nil {
 		w.t.Fatalf("no %q in\n%s", part, w.text())
 	}
 }
 
-// interrupt does what Ctrl-C does.
+// interrupt sends the signal of Ctrl-C.
 func (w *watcher) interrupt() {
 	w.t.Helper()
 	if err := w.cmd.Process.Signal(syscall.SIGINT); err != nil {
