@@ -1,6 +1,6 @@
-// Package readiness says what keeps an object from being ready, and reads conditions.
+// Package readiness determines why an object is not ready, and reads conditions.
 //
-// It judges one object by its own status. What the object owns is none of its business.
+// It judges one object by its own status. Owned objects are not considered.
 package readiness
 
 import (
@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Ready is the type of the condition by which a custom resource is judged.
+// Ready is the type of the condition that determines the readiness of a custom resource.
 const Ready = "Ready"
 
-// Missing returns why the object is not ready, or "". A custom resource is ready when its Ready condition is true for
-// the current generation of its spec; Kubernetes's own kinds follow the rules of kstatus.
+// Missing returns the reason why the object is not ready, or "". A custom resource is ready if its Ready condition is
+// true for the current generation of its spec. Kubernetes' own kinds follow the rules of kstatus.
 func Missing(u *unstructured.Unstructured) string {
 	if IsCustom(u) {
 		return MissingCondition(u, Ready, metav1.ConditionTrue)
@@ -32,15 +32,15 @@ func Missing(u *unstructured.Unstructured) string {
 	return ""
 }
 
-// IsCustom says whether the object is a custom resource. Kubernetes's own API groups have no dot in their name or end in
-// k8s.io.
+// IsCustom reports whether the object is a custom resource. Kubernetes' own API groups have no dot in their name or end
+// in k8s.io.
 func IsCustom(u *unstructured.Unstructured) bool {
 	group := u.GroupVersionKind().Group
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
 }
 
-// MissingCondition returns why the object does not have a condition with this status for the current generation of
-// its spec, or "".
+// MissingCondition returns the reason why the object does not have a condition with this status for the current
+// generation of its spec, or "".
 func MissingCondition(u *unstructured.Unstructured, kind string, want metav1.ConditionStatus) string {
 	got, found := Condition(u, kind)
 	switch {
@@ -55,7 +55,7 @@ func MissingCondition(u *unstructured.Unstructured, kind string, want metav1.Con
 	return ""
 }
 
-// Condition finds a condition in the object's status.
+// Condition returns a condition of the object's status.
 func Condition(u *unstructured.Unstructured, kind string) (metav1.Condition, bool) {
 	for _, c := range Conditions(u) {
 		if c.Type == kind {
@@ -65,8 +65,7 @@ func Condition(u *unstructured.Unstructured, kind string) (metav1.Condition, boo
 	return metav1.Condition{}, false
 }
 
-// Conditions returns the conditions in the object's status, in its order. What does not look like conditions is
-// ignored.
+// Conditions returns the conditions of the object's status, in its order. Malformed ones are ignored.
 func Conditions(u *unstructured.Unstructured) []metav1.Condition {
 	list, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", "conditions")
 	data, err := json.Marshal(list)

@@ -1,4 +1,4 @@
-// Package seed holds the flag from which every exploration takes its random choices, so that one command replays any of
+// Package seed defines the flag that seeds the random choices of every exploration, so that one command replays any of
 // them. It makes no choices itself.
 package seed
 
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Flag is the name of the flag, as it is given to go test.
+// Flag is the name of the flag of go test.
 const Flag = "testkit.seed"
 
 var given = flag.Int64(Flag, 0, "what packages chaos and gen choose by; 0 means by chance")
@@ -15,7 +15,7 @@ var given = flag.Int64(Flag, 0, "what packages chaos and gen choose by; 0 means 
 // Given returns the flag's value, 0 if it was not set.
 func Given() int64 { return *given }
 
-// Or returns the flag's value or, if it was not set, the fallback. If that is 0, too, it is another number each time.
+// Or returns the flag's value or, if it was not set, the fallback. If both are 0, it returns a new random number.
 func Or(fallback int64) int64 {
 	switch {
 	case *given != 0:
