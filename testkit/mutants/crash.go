@@ -18,7 +18,7 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
 )
 
-// An operator may be killed between any two writes. These do not find their way back from everywhere.
+// Bugs of an operator that is killed between two writes and cannot recover.
 const (
 	idLater        bug = "id-later"
 	finalizerLater bug = "finalizer-later"
@@ -27,7 +27,7 @@ const (
 
 func crash() class {
 	return class{
-		name: "crash", setup: setupSnapshots, account: as("snapshot"),
+		name: "crash", setup: setupSnapshots, account: constantAccount("snapshot"),
 		flaws: []flaw{
 			{idLater, "The server makes up the copy's name, which is stored afterwards: a crash in between loses it."},
 			{finalizerLater, "The finalizer is added when there is a copy: if the Snapshot goes before that, the copy stays."},
@@ -46,12 +46,12 @@ func newSnapshot(name, volume string) *v1.Snapshot {
 	return &v1.Snapshot{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.SnapshotSpec{Volume: volume}}
 }
 
-// snapshotLabel on a copy names the Snapshot.
+// snapshotLabel names the Snapshot of a copy.
 const snapshotLabel = "snapshot"
 
 func setupSnapshots(b bug) func(manager.Manager) error {
 	return func(mgr manager.Manager) error {
-		// What is in the store, and what is known about it, is read past the cache.
+		// The store and the records about it are read past the cache.
 		direct, err := client.New(mgr.GetConfig(), client.Options{
 			HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		})
@@ -63,11 +63,11 @@ func setupSnapshots(b bug) func(manager.Manager) error {
 		return ctrl.NewControllerManagedBy(mgr).
 			For(&v1.Snapshot{}).
 			Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(byLabel(snapshotLabel))).
-			Complete(pass(r.reconcile))
+			Complete(newReconciler(r.reconcile))
 	}
 }
 
-// byLabel finds the object that a label names.
+// byLabel maps an object to the custom resource that a label names.
 func byLabel(key string) handler.MapFunc {
 	return func(_ context.Context, obj client.Object) []reconcile.Request {
 		name, ok := obj.GetLabels()[key]
@@ -89,13 +89,13 @@ func (r *snapshots) reconcile(ctx context.Context, req reconcile.Request) error 
 		return r.finalize(ctx, s)
 	}
 	if r.bug != finalizerLater || s.Status.Copy != "" {
-		if err := r.guard(ctx, s); err != nil {
+		if err := r.addFinalizer(ctx, s); err != nil {
 			return err
 		}
 	}
 	if r.bug == observedFirst {
 		if s.Status.ObservedGeneration == s.Generation {
-			return nil // this generation is in hand
+			return nil // this generation is in progress
 		}
 		s.Status.ObservedGeneration = s.Generation
 		if err := r.Status().Update(ctx, s); err != nil {
@@ -108,12 +108,12 @@ func (r *snapshots) reconcile(ctx context.Context, req reconcile.Request) error 
 		return err
 	}
 	s.Status.Copy = name
-	return r.report(ctx, before, s, done())
+	return r.updateStatus(ctx, before, s, readyCondition())
 }
 
-// copy makes the copy, or brings it up to date, and returns its name.
+// copy creates or updates the copy, and returns its name.
 func (r *snapshots) copy(ctx context.Context, s *v1.Snapshot) (string, error) {
-	c := &corev1.ConfigMap{ObjectMeta: named(s, s.Name+"-copy")}
+	c := &corev1.ConfigMap{ObjectMeta: childMeta(s, s.Name+"-copy")}
 	set := func() error {
 		label(c, snapshotLabel, s.Name)
 		c.Data = map[string]string{"volume": s.Spec.Volume}
@@ -128,7 +128,7 @@ func (r *snapshots) copy(ctx context.Context, s *v1.Snapshot) (string, error) {
 			return c.Name, err
 		}
 	}
-	err := r.put(ctx, s, c, set)
+	err := r.applyUnowned(ctx, s, c, set)
 	return c.Name, err
 }
 
@@ -142,10 +142,10 @@ func (r *snapshots) finalize(ctx context.Context, s *v1.Snapshot) error {
 		name = s.Status.Copy
 	}
 	if name != "" {
-		c := &corev1.ConfigMap{ObjectMeta: named(s, name)}
+		c := &corev1.ConfigMap{ObjectMeta: childMeta(s, name)}
 		if err := r.Delete(ctx, c); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting the copy: %w", err)
 		}
 	}
-	return r.release(ctx, s)
+	return r.removeFinalizer(ctx, s)
 }

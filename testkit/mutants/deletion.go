@@ -22,7 +22,7 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
 )
 
-// An object goes when its user deletes it, and leaves nothing. These hold on to it, or leave something.
+// Bugs of an operator that blocks the deletion of its object, or leaves residue.
 const (
 	needsCredentials bug = "needs-credentials" //nolint:gosec // It is the name of a bug.
 	bySpec           bug = "by-spec"
@@ -31,7 +31,7 @@ const (
 
 func deletion() class {
 	return class{
-		name: "deletion", setup: setupArchives, account: as("archive"),
+		name: "deletion", setup: setupArchives, account: constantAccount("archive"),
 		flaws: []flaw{
 			{needsCredentials, "The clean-up begins by reading credentials: if they are deleted first, the Archive never goes."},
 			{bySpec, "As many copies are deleted as the spec says, and not those that exist."},
@@ -69,15 +69,15 @@ func setupArchives(b bug) func(manager.Manager) error {
 		return ctrl.NewControllerManagedBy(mgr).
 			For(&v1.Archive{}).
 			Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(byLabel(archiveLabel))).
-			Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.signedWith)).
-			Complete(pass(r.reconcile))
+			Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.archivesOf)).
+			Complete(newReconciler(r.reconcile))
 	}
 }
 
 type archives struct{ operator }
 
-// signedWith finds the archives that use a Secret.
-func (r *archives) signedWith(ctx context.Context, secret client.Object) []reconcile.Request {
+// archivesOf finds the archives that use a Secret.
+func (r *archives) archivesOf(ctx context.Context, secret client.Object) []reconcile.Request {
 	list := &v1.ArchiveList{}
 	if r.List(ctx, list, client.InNamespace(secret.GetNamespace())) != nil {
 		return nil // the cache is being stopped
@@ -100,37 +100,37 @@ func (r *archives) reconcile(ctx context.Context, req reconcile.Request) error {
 	if !a.DeletionTimestamp.IsZero() {
 		return r.finalize(ctx, a)
 	}
-	if err := r.guard(ctx, a); err != nil {
+	if err := r.addFinalizer(ctx, a); err != nil {
 		return err
 	}
 	before := a.DeepCopy()
 	key, err := r.key(ctx, a)
 	switch {
 	case apierrors.IsNotFound(err):
-		return r.report(ctx, before, a, metav1.Condition{
+		return r.updateStatus(ctx, before, a, metav1.Condition{
 			Status: metav1.ConditionFalse, Reason: "NoCredentials",
 			Message: fmt.Sprintf("there is no Secret %s: create it, with a key called key", a.Spec.Credentials),
 		})
 	case err != nil:
 		return err
 	}
-	if err := r.fill(ctx, a, key); err != nil {
+	if err := r.applyCopies(ctx, a, key); err != nil {
 		return err
 	}
-	return r.report(ctx, before, a, done())
+	return r.updateStatus(ctx, before, a, readyCondition())
 }
 
-// key reads what the copies are signed with.
+// key reads the key that signs the copies.
 func (r *archives) key(ctx context.Context, a *v1.Archive) ([]byte, error) {
-	secret := &corev1.Secret{ObjectMeta: named(a, a.Spec.Credentials)}
+	secret := &corev1.Secret{ObjectMeta: childMeta(a, a.Spec.Credentials)}
 	if err := r.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
 		return nil, fmt.Errorf("reading the credentials: %w", err)
 	}
 	return secret.Data["key"], nil
 }
 
-// fill makes the index and the copies, and removes those that are too many.
-func (r *archives) fill(ctx context.Context, a *v1.Archive, key []byte) error {
+// applyCopies creates the index and the copies, and deletes excess copies.
+func (r *archives) applyCopies(ctx context.Context, a *v1.Archive, key []byte) error {
 	if err := r.store(ctx, a, indexName(a), map[string]string{"copies": strconv.Itoa(int(a.Spec.Copies))}); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (r *archives) fill(ctx context.Context, a *v1.Archive, key []byte) error {
 	}
 	for i := range list.Items {
 		if !wanted[list.Items[i].Name] {
-			if err := r.remove(ctx, &list.Items[i]); err != nil {
+			if err := r.delete(ctx, &list.Items[i]); err != nil {
 				return err
 			}
 		}
@@ -159,8 +159,8 @@ func (r *archives) fill(ctx context.Context, a *v1.Archive, key []byte) error {
 }
 
 func (r *archives) store(ctx context.Context, a *v1.Archive, name string, data map[string]string) error {
-	cm := &corev1.ConfigMap{ObjectMeta: named(a, name)}
-	return r.put(ctx, a, cm, func() error {
+	cm := &corev1.ConfigMap{ObjectMeta: childMeta(a, name)}
+	return r.applyUnowned(ctx, a, cm, func() error {
 		label(cm, archiveLabel, a.Name)
 		cm.Data = data
 		return nil
@@ -173,8 +173,8 @@ func copyName(a *v1.Archive, i int32) string { return fmt.Sprintf("%s-copy-%d", 
 
 // finalize empties the store.
 func (r *archives) finalize(ctx context.Context, a *v1.Archive) error {
-	// The cache may be behind in what exists, and show an Archive whose place another one has taken.
-	err := r.live.Get(ctx, client.ObjectKeyFromObject(a), a)
+	// The cache may be stale, and show an Archive that was replaced by another one of the same name.
+	err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(a), a)
 	if err != nil || a.DeletionTimestamp.IsZero() || !controllerutil.ContainsFinalizer(a, finalizer) {
 		return client.IgnoreNotFound(err)
 	}
@@ -183,14 +183,14 @@ func (r *archives) finalize(ctx context.Context, a *v1.Archive) error {
 			return err
 		}
 	}
-	err = r.Delete(ctx, &corev1.ConfigMap{ObjectMeta: named(a, indexName(a))})
+	err = r.Delete(ctx, &corev1.ConfigMap{ObjectMeta: childMeta(a, indexName(a))})
 	if r.bug != notFound {
 		err = client.IgnoreNotFound(err)
 	}
 	if err != nil {
 		return fmt.Errorf("deleting the index: %w", err)
 	}
-	left, err := r.left(ctx, a)
+	left, err := r.remainingCopies(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -199,19 +199,19 @@ func (r *archives) finalize(ctx context.Context, a *v1.Archive) error {
 			return fmt.Errorf("deleting a copy: %w", err)
 		}
 	}
-	return r.release(ctx, a)
+	return r.removeFinalizer(ctx, a)
 }
 
-// left returns the copies that there are.
-func (r *archives) left(ctx context.Context, a *v1.Archive) ([]corev1.ConfigMap, error) {
+// remainingCopies returns the existing copies.
+func (r *archives) remainingCopies(ctx context.Context, a *v1.Archive) ([]corev1.ConfigMap, error) {
 	list := &corev1.ConfigMapList{}
 	if r.bug == bySpec {
 		for i := range a.Spec.Copies {
-			list.Items = append(list.Items, corev1.ConfigMap{ObjectMeta: named(a, copyName(a, i))})
+			list.Items = append(list.Items, corev1.ConfigMap{ObjectMeta: childMeta(a, copyName(a, i))})
 		}
 		return list.Items, nil
 	}
-	err := r.live.List(ctx, list, client.InNamespace(a.Namespace), client.MatchingLabels{archiveLabel: a.Name})
+	err := r.apiReader.List(ctx, list, client.InNamespace(a.Namespace), client.MatchingLabels{archiveLabel: a.Name})
 	if err != nil {
 		return nil, fmt.Errorf("listing the copies: %w", err)
 	}

@@ -20,7 +20,7 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
 )
 
-// An operator repairs its children, says what is true, and leaves alone what is not its own. These do not.
+// Bugs of an operator that does not repair its children, reports a false status, or modifies foreign objects.
 const (
 	noOwns         bug = "no-owns"
 	swallowedError bug = "swallowed-error"
@@ -29,7 +29,7 @@ const (
 
 func drift() class {
 	return class{
-		name: "drift", setup: setupWebsites, account: as("website"),
+		name: "drift", setup: setupWebsites, account: constantAccount("website"),
 		flaws: []flaw{
 			{noOwns, "Children are not watched: what somebody does to them is repaired when the spec changes, if ever."},
 			{swallowedError, "An error in writing a child is logged and forgotten, and the status says Ready."},
@@ -58,17 +58,17 @@ func newWebsite(exposed bool, content string) *v1.Website {
 func setupWebsites(b bug) func(manager.Manager) error {
 	return func(mgr manager.Manager) error {
 		r := &websites{newOperator(mgr, b)}
-		c := ctrl.NewControllerManagedBy(mgr).For(&v1.Website{}, builder.WithPredicates(changed))
+		c := ctrl.NewControllerManagedBy(mgr).For(&v1.Website{}, builder.WithPredicates(specChanged))
 		if b != noOwns {
 			c.Owns(&corev1.ConfigMap{}).Owns(&corev1.Service{})
 		}
-		return c.Complete(pass(r.reconcile))
+		return c.Complete(newReconciler(r.reconcile))
 	}
 }
 
-// changed leaves out what the operator itself does to the status. An object that has taken the place of another one of
-// the same name may be of the same generation.
-var changed = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+// specChanged filters updates of the status by the operator itself. An object that replaced another one of the same name
+// may have the same generation.
+var specChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration()
 }}
 
@@ -88,11 +88,11 @@ func (r *websites) reconcile(ctx context.Context, req reconcile.Request) error {
 			log.FromContext(ctx).Error(err, "something went wrong")
 		}
 	}
-	return r.report(ctx, before, w, done())
+	return r.updateStatus(ctx, before, w, readyCondition())
 }
 
 func (r *websites) files(ctx context.Context, w *v1.Website) error {
-	cm := &corev1.ConfigMap{ObjectMeta: named(w, w.Name)}
+	cm := &corev1.ConfigMap{ObjectMeta: childMeta(w, w.Name)}
 	return r.apply(ctx, w, cm, func() {
 		if r.bug == clobber {
 			cm.Annotations = nil
@@ -104,7 +104,7 @@ func (r *websites) files(ctx context.Context, w *v1.Website) error {
 
 func (r *websites) expose(ctx context.Context, w *v1.Website) error {
 	if !w.Spec.Exposed {
-		return r.withdraw(ctx, w, &corev1.Service{ObjectMeta: named(w, w.Name)})
+		return r.deleteChild(ctx, w, &corev1.Service{ObjectMeta: childMeta(w, w.Name)})
 	}
 	return r.service(ctx, w, w.Name, 80)
 }

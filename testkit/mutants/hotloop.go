@@ -19,7 +19,7 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
 )
 
-// An operator at rest writes nothing. These do not come to rest, or wake up for nothing.
+// Bugs of an operator that writes at rest, or never becomes idle.
 const (
 	progressing  bug = "progressing"
 	lastSyncTime bug = "last-sync-time"
@@ -28,7 +28,7 @@ const (
 
 func hotLoop() class {
 	return class{
-		name: "hot-loop", setup: setupBackups, account: as("backup"),
+		name: "hot-loop", setup: setupBackups, account: constantAccount("backup"),
 		flaws: []flaw{
 			{progressing, "Each pass begins by saying Ready=Unknown, and that event starts the next pass."},
 			{lastSyncTime, "Each pass stores the time at which it ran, and that event starts the next pass."},
@@ -42,7 +42,7 @@ func hotLoop() class {
 	}
 }
 
-// newBackup has as many variables and options as asked for.
+// newBackup returns a Backup with the given numbers of variables and options.
 func newBackup(schedule string, env, options int) *v1.Backup {
 	some := func(n int) map[string]string {
 		m := map[string]string{}
@@ -62,7 +62,7 @@ func setupBackups(b bug) func(manager.Manager) error {
 		r := &backups{newOperator(mgr, b)}
 		return ctrl.NewControllerManagedBy(mgr).
 			For(&v1.Backup{}).Owns(&batchv1.CronJob{}).Owns(&corev1.ConfigMap{}).
-			Complete(pass(r.reconcile))
+			Complete(newReconciler(r.reconcile))
 	}
 }
 
@@ -75,7 +75,7 @@ func (r *backups) reconcile(ctx context.Context, req reconcile.Request) error {
 	}
 	if r.bug == progressing {
 		working := metav1.Condition{Status: metav1.ConditionUnknown, Reason: "Progressing", Message: "working on it"}
-		if err := r.report(ctx, b.DeepCopy(), b, working); err != nil {
+		if err := r.updateStatus(ctx, b.DeepCopy(), b, working); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (r *backups) reconcile(ctx context.Context, req reconcile.Request) error {
 	if r.bug == lastSyncTime || b.Status.ObservedGeneration != b.Generation {
 		b.Status.LastSyncTime = new(metav1.NowMicro())
 	}
-	return r.report(ctx, before, b, done())
+	return r.updateStatus(ctx, before, b, readyCondition())
 }
 
 func (r *backups) options(ctx context.Context, b *v1.Backup) error {
@@ -97,7 +97,7 @@ func (r *backups) options(ctx context.Context, b *v1.Backup) error {
 	for _, name := range r.names(b.Spec.Options) {
 		fmt.Fprintf(&file, "%s=%s\n", name, b.Spec.Options[name])
 	}
-	cm := &corev1.ConfigMap{ObjectMeta: named(b, b.Name+"-options")}
+	cm := &corev1.ConfigMap{ObjectMeta: childMeta(b, b.Name+"-options")}
 	return r.apply(ctx, b, cm, func() { cm.Data = map[string]string{"options": file.String()} })
 }
 
@@ -106,7 +106,7 @@ func (r *backups) cronJob(ctx context.Context, b *v1.Backup) error {
 	for _, name := range r.names(b.Spec.Env) {
 		env = append(env, corev1.EnvVar{Name: name, Value: b.Spec.Env[name]})
 	}
-	job := &batchv1.CronJob{ObjectMeta: named(b, b.Name)}
+	job := &batchv1.CronJob{ObjectMeta: childMeta(b, b.Name)}
 	return r.apply(ctx, b, job, func() {
 		job.Spec.Schedule = "@" + b.Spec.Schedule
 		job.Spec.Suspend = new(false)
@@ -118,8 +118,10 @@ func (r *backups) cronJob(ctx context.Context, b *v1.Backup) error {
 		if len(pod.Containers) != 1 {
 			pod.Containers = make([]corev1.Container, 1)
 		}
-		c := &pod.Containers[0] // what the API server has added stays
-		c.Name, c.Image, c.Env = "backup", "backup:1", env
+		c := &pod.Containers[0] // defaults of the API server stay
+		c.Name = "backup"
+		c.Image = "backup:1"
+		c.Env = env
 	})
 }
 

@@ -25,7 +25,7 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
 )
 
-// An operator sees what is, and not everything that was. These react to changes, and miss those that they do not see.
+// Bugs of an operator that is edge-triggered: it reacts to changes, and misses the ones that it does not observe.
 const (
 	memory    bug = "memory"
 	onDelete  bug = "on-delete"
@@ -34,7 +34,7 @@ const (
 
 func missedState() class {
 	return class{
-		name: "missed-state", setup: setupRoutes, account: as("route"),
+		name: "missed-state", setup: setupRoutes, account: constantAccount("route"),
 		flaws: []flaw{
 			{memory, "A host is removed if the operator remembers having added it, and a restart forgets that."},
 			{onDelete, "The hosts of a deleted Route are removed on the event of its deletion, which comes once or never."},
@@ -54,7 +54,7 @@ func newRoute(name string, hosts ...string) *v1.Route {
 	return &v1.Route{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.RouteSpec{Hosts: hosts}}
 }
 
-// tableName is the ConfigMap that says which host belongs to whom.
+// tableName is the ConfigMap that maps hosts to Routes.
 const tableName = "routes"
 
 func setupRoutes(b bug) func(manager.Manager) error {
@@ -62,25 +62,25 @@ func setupRoutes(b bug) func(manager.Manager) error {
 		r := &routes{operator: newOperator(mgr, b)}
 		c := ctrl.NewControllerManagedBy(mgr).
 			For(&v1.Route{}).
-			Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.affected))
+			Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.allRoutes))
 		if b == skipReady {
 			c.WithEventFilter(predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool {
 				route, ok := e.Object.(*v1.Route)
 				return ok && !meta.IsStatusConditionTrue(route.Status.Conditions, "Ready")
 			}})
 		}
-		return c.Complete(pass(r.reconcile))
+		return c.Complete(newReconciler(r.reconcile))
 	}
 }
 
 type routes struct {
 	operator
 
-	published map[string]string // what this process has put into the table
+	published map[string]string // entries that this process has added to the table
 }
 
-// affected returns every Route when the table has changed, and the table itself, because there may be no Route left.
-func (r *routes) affected(ctx context.Context, obj client.Object) []reconcile.Request {
+// allRoutes returns every Route when the table has changed, and the table itself, because there may be no Route left.
+func (r *routes) allRoutes(ctx context.Context, obj client.Object) []reconcile.Request {
 	if obj.GetName() != tableName {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (r *routes) affected(ctx context.Context, obj client.Object) []reconcile.Re
 	return requests
 }
 
-// reconcile brings the whole table up to date, whatever the request is about, and then the status of one Route.
+// reconcile updates the whole table, independent of the request, and then the status of one Route.
 func (r *routes) reconcile(ctx context.Context, req reconcile.Request) error {
 	list := &v1.RouteList{}
 	if err := r.List(ctx, list, client.InNamespace(req.Namespace)); err != nil {
@@ -121,10 +121,10 @@ func (r *routes) reconcile(ctx context.Context, req reconcile.Request) error {
 	if err := r.publish(ctx, req, list.Items, table); err != nil || route == nil {
 		return err
 	}
-	return r.report(ctx, route.DeepCopy(), route, owns(route, table))
+	return r.updateStatus(ctx, route.DeepCopy(), route, owns(route, table))
 }
 
-// owns says whether all hosts are the Route's.
+// owns returns the condition of a Route: whether all of its hosts are assigned to it.
 func owns(route *v1.Route, table map[string]string) metav1.Condition {
 	for _, host := range route.Spec.Hosts {
 		if owner := table[host]; owner != route.Name {
@@ -134,10 +134,10 @@ func owns(route *v1.Route, table map[string]string) metav1.Condition {
 			}
 		}
 	}
-	return done()
+	return readyCondition()
 }
 
-// publish stores the table, or deletes it if there is nothing in it.
+// publish stores the table, or deletes it if it is empty.
 func (r *routes) publish(
 	ctx context.Context, req reconcile.Request, routes []v1.Route, table map[string]string,
 ) error {

@@ -16,7 +16,7 @@ import (
 //go:embed config
 var Files embed.FS
 
-// Where the manifests are in Files. RBAC has one file, and one ServiceAccount, for each set of rights.
+// Paths of the manifests in Files. RBAC has one file, and one ServiceAccount, for each set of permissions.
 const (
 	CRDs = "config/crd"
 	RBAC = "config/rbac"
@@ -29,23 +29,23 @@ func AddToScheme(scheme *runtime.Scheme) error { return v1.AddToScheme(scheme) }
 type Mutant struct {
 	// Name is class and bug, such as "hot-loop/map-order". A twin's is "hot-loop/correct".
 	Name string
-	// Class is what kind of bug it is.
+	// Class is the kind of the bug.
 	Class string
-	// What says in a sentence what is wrong. It is empty for a twin.
+	// What describes the bug in one sentence. It is empty for a twin.
 	What string
-	// SetupFunc registers the operator's controller with a manager, whose scheme has the custom resources.
+	// Setup registers the operator's controller with a manager. The manager's scheme has the custom resources.
 	Setup testkit.SetupFunc
-	// RBAC is the file in Files with the rights that the operator ships, for testkit.Env. They include what leader
-	// election needs.
+	// RBAC is the file in Files with the permissions that the operator ships, for testkit.Env. They include the ones for
+	// leader election.
 	RBAC string
-	// ServiceAccount is the one in that file. It is what tells the mutants apart that differ in nothing but their rights.
+	// ServiceAccount is the account in that file. It identifies mutants that differ only in their permissions.
 	ServiceAccount string
-	// Steps are what a user does who knows the custom resource and nothing else. They wait for nothing: whoever runs
-	// them lets the operator come to rest after each.
+	// Steps are the actions of a user who knows only the custom resource. They do not wait: the tool lets the operator
+	// become idle after each.
 	Steps []Step
 }
 
-// A Step is one thing that a user does. It has no memory, so that it can be done in many namespaces at once.
+// A Step is one action of a user. It is stateless, so that it can be executed in many namespaces at once.
 type Step struct {
 	Name string
 	Do   func(k *testkit.K)
@@ -54,47 +54,47 @@ type Step struct {
 // Correct reports whether the operator has no known bug.
 func (m Mutant) Correct() bool { return m.What == "" }
 
-// Env is what the tests of this operator alone need.
+// Env returns the environment for tests of this operator alone.
 func (m Mutant) Env() testkit.Env {
 	return testkit.Env{FS: Files, CRDs: CRDs, RBAC: m.RBAC, AddToScheme: AddToScheme}
 }
 
-// All returns the operators that have a bug, three of each class.
+// All returns the mutants, three of each class.
 func All() []Mutant {
 	return slices.DeleteFunc(every(), Mutant.Correct)
 }
 
-// Correct returns the operators that have none, one of each class.
+// Correct returns the twins, one of each class.
 func Correct() []Mutant {
 	return slices.DeleteFunc(every(), func(m Mutant) bool { return !m.Correct() })
 }
 
-// A bug names what is wrong with an operator. The zero value is nothing.
+// A bug names a bug of an operator. The zero value means none.
 type bug string
 
-// A flaw is a bug, and what it is about.
+// A flaw is a bug with its description.
 type flaw struct {
 	bug  bug
 	what string
 }
 
-// A class is an operator and what can be wrong with it.
+// A class is an operator and its possible bugs.
 type class struct {
 	name  string
 	setup func(bug) func(manager.Manager) error
 	flaws []flaw
 	steps []Step
-	// account returns the ServiceAccount that an operator with this bug runs as.
+	// account returns the ServiceAccount of an operator with this bug.
 	account func(bug) string
 }
 
-// as gives each mutant of a class the same rights as its twin.
-func as(account string) func(bug) string { return func(bug) string { return account } }
+// constantAccount gives each mutant of a class the permissions of its twin.
+func constantAccount(account string) func(bug) string { return func(bug) string { return account } }
 
 func every() []Mutant {
 	var all []Mutant
 	for _, c := range []class{
-		hotLoop(), crash(), staleCache(), missedState(), pathDependence(), deletion(), rights(), drift(),
+		hotLoop(), crash(), staleCache(), missedState(), pathDependence(), deletion(), rbac(), drift(),
 	} {
 		for _, f := range append([]flaw{{"", ""}}, c.flaws...) {
 			name := f.bug

@@ -50,7 +50,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// A package may test one operator alone, as it ships.
+// TestEnv checks the environment of a package that tests one operator alone, with its own manifests.
 func TestEnv(t *testing.T) {
 	t.Parallel()
 	for _, m := range append(mutants.Correct(), mutants.All()...) {

@@ -10,17 +10,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A network is between one incarnation of an operator and the API server. Its zero value changes nothing.
+// A network is the connection between one process of an operator and the API server. Its zero value changes nothing.
 type network struct {
 	next http.RoundTripper
 
-	mu     sync.Mutex
-	before hook                     // may fail a request that has not been sent
-	after  hook                     // may fail one that was carried out
-	held   map[string]chan struct{} // by resource; closed when its watches go on
+	mu      sync.Mutex
+	before  hook                     // may fail a request before it is sent
+	after   hook                     // may fail one that was executed
+	delayed map[string]chan struct{} // by resource; closed when its watches continue
 }
 
-// A hook returns the error that the client gets, or nil.
+// A hook returns the client's error, or nil.
 type hook func(*http.Request) error
 
 var errDown = errors.New("there is no network")
@@ -67,10 +67,11 @@ func (n *network) hooks() (before, after hook) {
 func (n *network) set(before, after hook) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.before, n.after = before, after
+	n.before = before
+	n.after = after
 }
 
-// failAt cuts the network right before or right after the first request that matches. The channel is closed then.
+// failAt severs the network right before or right after the first matching request, and closes the channel.
 func (n *network) failAt(after bool, match func(*http.Request) bool) <-chan struct{} {
 	died, down := make(chan struct{}), func(*http.Request) error { return errDown }
 	var once sync.Once
@@ -90,7 +91,7 @@ func (n *network) failAt(after bool, match func(*http.Request) bool) <-chan stru
 	return died
 }
 
-// failOnce fails the first request that matches, and does not send it.
+// failOnce fails the first matching request without sending it.
 func (n *network) failOnce(match func(*http.Request) bool) {
 	var once sync.Once
 	n.set(func(req *http.Request) (err error) {
@@ -101,22 +102,22 @@ func (n *network) failOnce(match func(*http.Request) bool) {
 	}, nil)
 }
 
-// hold keeps back what watches of a resource tell until release is called.
-func (n *network) hold(resource string) (release func()) {
+// delayEvents delays the watch events of a resource until release is called.
+func (n *network) delayEvents(resource string) (release func()) {
 	gate := make(chan struct{})
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.held = map[string]chan struct{}{resource: gate}
+	n.delayed = map[string]chan struct{}{resource: gate}
 	return func() { close(gate) }
 }
 
 func (n *network) gate(resource string) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.held[resource]
+	return n.delayed[resource]
 }
 
-// watchBody is what a watch tells.
+// watchBody is the response body of a watch.
 type watchBody struct {
 	io.ReadCloser
 
@@ -144,19 +145,19 @@ func (b *watchBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// resource is the last part of the path of a collection, such as "configmaps".
+// resource returns the last part of the path of a collection, such as "configmaps".
 func resource(req *http.Request) string {
 	return req.URL.Path[strings.LastIndex(req.URL.Path, "/")+1:]
 }
 
-// creates tells requests that create something.
+// creates matches requests that create an object.
 func creates(resource string) func(*http.Request) bool {
 	return func(req *http.Request) bool {
 		return req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/"+resource)
 	}
 }
 
-// deletes tells requests that delete an object.
+// deletes matches requests that delete an object.
 func deletes(resource, name string) func(*http.Request) bool {
 	return func(req *http.Request) bool {
 		return req.Method == http.MethodDelete && strings.HasSuffix(req.URL.Path, "/"+resource+"/"+name)

@@ -19,19 +19,19 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
 )
 
-// finalizer keeps an object until what it left outside of itself has been cleaned up.
+// finalizer keeps an object until its external state has been cleaned up.
 const finalizer = "mutants.homeostat.dev/cleanup"
 
-// An operator is what all of them have in common.
+// An operator holds the common parts of all operators.
 type operator struct {
-	client.Client               // reads from the informers' cache, which may be behind
-	live          client.Reader // reads from the API server
+	client.Client               // reads from the informers' cache, which may be stale
+	apiReader     client.Reader // reads from the API server
 
 	bug bug
 }
 
 func newOperator(mgr manager.Manager, b bug) operator {
-	return operator{Client: mgr.GetClient(), live: mgr.GetAPIReader(), bug: b}
+	return operator{Client: mgr.GetClient(), apiReader: mgr.GetAPIReader(), bug: b}
 }
 
 // object is a custom resource.
@@ -40,34 +40,35 @@ type object interface {
 	CommonStatus() *v1.Status
 }
 
-// errBehind ends a pass that knows more than the cache does. The news that the cache waits for starts the next pass.
-var errBehind = errors.New("the cache is behind")
+// errStale ends a reconcile that has newer state than the cache. The event that the cache waits for triggers the next
+// one.
+var errStale = errors.New("the cache is behind")
 
-// pass makes a reconciler. An error is a reason to try again.
-func pass(f func(context.Context, reconcile.Request) error) reconcile.Reconciler {
+// newReconciler returns a reconciler. An error causes a retry.
+func newReconciler(f func(context.Context, reconcile.Request) error) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		err := f(ctx, req)
-		if errors.Is(err, errBehind) {
+		if errors.Is(err, errStale) {
 			err = nil
 		}
 		return reconcile.Result{}, err
 	})
 }
 
-// apply creates child, owned by owner, or changes what set sets.
+// apply creates child, owned by owner, or updates the fields that set modifies.
 func (o *operator) apply(ctx context.Context, owner, child client.Object, set func()) error {
-	return o.put(ctx, owner, child, func() error {
+	return o.applyUnowned(ctx, owner, child, func() error {
 		set()
 		return controllerutil.SetControllerReference(owner, child, o.Scheme(), controllerutil.WithBlockOwnerDeletion(false))
 	})
 }
 
-// put is apply for what has no owner.
-func (o *operator) put(ctx context.Context, owner, child client.Object, set func() error) error {
+// applyUnowned is apply for a child without an owner reference.
+func (o *operator) applyUnowned(ctx context.Context, owner, child client.Object, set func() error) error {
 	_, err := controllerutil.CreateOrUpdate(ctx, o, child, func() error {
 		if child.GetResourceVersion() == "" {
-			// The cache may still show an owner that has been deleted, and what is made for that one is garbage.
-			if err := o.stillWanted(ctx, owner); err != nil {
+			// The cache may still contain a deleted owner. Its child would be garbage.
+			if err := o.checkOwner(ctx, owner); err != nil {
 				return err
 			}
 		}
@@ -79,28 +80,28 @@ func (o *operator) put(ctx context.Context, owner, child client.Object, set func
 	return nil
 }
 
-// stillWanted asks the API server, and returns errBehind if owner has been deleted.
-func (o *operator) stillWanted(ctx context.Context, owner client.Object) error {
+// checkOwner reads owner from the API server, and returns errStale if it has been deleted.
+func (o *operator) checkOwner(ctx context.Context, owner client.Object) error {
 	now := &metav1.PartialObjectMetadata{}
 	gvk, err := o.GroupVersionKindFor(owner)
 	if err != nil {
 		return fmt.Errorf("finding the kind of %T: %w", owner, err)
 	}
 	now.SetGroupVersionKind(gvk)
-	err = o.live.Get(ctx, client.ObjectKeyFromObject(owner), now)
+	err = o.apiReader.Get(ctx, client.ObjectKeyFromObject(owner), now)
 	switch {
 	case apierrors.IsNotFound(err):
-		return errBehind
+		return errStale
 	case err != nil:
 		return fmt.Errorf("looking for %s: %w", owner.GetName(), err)
 	case now.UID != owner.GetUID() || !now.DeletionTimestamp.IsZero():
-		return errBehind
+		return errStale
 	}
 	return nil
 }
 
-// remove deletes the very object that was read, and not one that has taken its name since.
-func (o *operator) remove(ctx context.Context, obj client.Object) error {
+// delete deletes the object that was read, but not a new one of the same name.
+func (o *operator) delete(ctx context.Context, obj client.Object) error {
 	err := o.Delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting %T %s: %w", obj, obj.GetName(), err)
@@ -108,8 +109,8 @@ func (o *operator) remove(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
-// withdraw deletes a child of owner if it exists.
-func (o *operator) withdraw(ctx context.Context, owner, child client.Object) error {
+// deleteChild deletes a child of owner if it exists.
+func (o *operator) deleteChild(ctx context.Context, owner, child client.Object) error {
 	err := o.Get(ctx, client.ObjectKeyFromObject(child), child)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -119,12 +120,12 @@ func (o *operator) withdraw(ctx context.Context, owner, child client.Object) err
 	case !metav1.IsControlledBy(child, owner):
 		return nil
 	}
-	return o.remove(ctx, child)
+	return o.delete(ctx, child)
 }
 
 // service applies a Service for the pods of an app of the same name as owner.
 func (o *operator) service(ctx context.Context, owner client.Object, name string, port int32) error {
-	s := &corev1.Service{ObjectMeta: named(owner, name)}
+	s := &corev1.Service{ObjectMeta: childMeta(owner, name)}
 	return o.apply(ctx, owner, s, func() {
 		s.Spec.Type = corev1.ServiceTypeClusterIP
 		s.Spec.SessionAffinity = corev1.ServiceAffinityNone
@@ -133,8 +134,8 @@ func (o *operator) service(ctx context.Context, owner client.Object, name string
 	})
 }
 
-// guard adds the finalizer.
-func (o *operator) guard(ctx context.Context, obj client.Object) error {
+// addFinalizer adds the finalizer.
+func (o *operator) addFinalizer(ctx context.Context, obj client.Object) error {
 	if !controllerutil.AddFinalizer(obj, finalizer) {
 		return nil
 	}
@@ -144,8 +145,8 @@ func (o *operator) guard(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
-// release takes the finalizer off.
-func (o *operator) release(ctx context.Context, obj client.Object) error {
+// removeFinalizer removes the finalizer.
+func (o *operator) removeFinalizer(ctx context.Context, obj client.Object) error {
 	controllerutil.RemoveFinalizer(obj, finalizer)
 	if err := o.Update(ctx, obj); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing the finalizer: %w", err)
@@ -153,11 +154,12 @@ func (o *operator) release(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
-// report says that a generation of obj has been carried out, and stores its status if it is not that of before.
-func (o *operator) report(ctx context.Context, before client.Object, obj object, ready metav1.Condition) error {
+// updateStatus sets the observed generation and the condition of obj, and stores its status if it differs from before.
+func (o *operator) updateStatus(ctx context.Context, before client.Object, obj object, ready metav1.Condition) error {
 	status := obj.CommonStatus()
 	status.ObservedGeneration = obj.GetGeneration()
-	ready.Type, ready.ObservedGeneration = "Ready", obj.GetGeneration()
+	ready.Type = "Ready"
+	ready.ObservedGeneration = obj.GetGeneration()
 	meta.SetStatusCondition(&status.Conditions, ready)
 	if equality.Semantic.DeepEqual(before, obj) {
 		return nil
@@ -168,13 +170,13 @@ func (o *operator) report(ctx context.Context, before client.Object, obj object,
 	return nil
 }
 
-// done is the condition of an object whose spec has been carried out.
-func done() metav1.Condition {
+// readyCondition returns the condition of an object with a completely applied spec.
+func readyCondition() metav1.Condition {
 	return metav1.Condition{Status: metav1.ConditionTrue, Reason: "Done", Message: "everything is as the spec says"}
 }
 
-// named is the metadata of a child.
-func named(owner client.Object, name string) metav1.ObjectMeta {
+// childMeta returns the metadata of a child.
+func childMeta(owner client.Object, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: owner.GetNamespace(), Name: name}
 }
 

@@ -16,7 +16,7 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
 )
 
-// What an operator makes of a spec does not depend on the specs before. What these make does.
+// Bugs of an operator whose result for a spec depends on earlier specs.
 const (
 	merge        bug = "merge"
 	keepOptional bug = "keep-optional"
@@ -25,7 +25,7 @@ const (
 
 func pathDependence() class {
 	return class{
-		name: "path-dependence", setup: setupProxies, account: as("proxy"),
+		name: "path-dependence", setup: setupProxies, account: constantAccount("proxy"),
 		flaws: []flaw{
 			{merge, "Settings are merged into the ConfigMap: one that is removed from the spec stays there."},
 			{keepOptional, "The second Service is made on request, and not deleted when it is not requested any more."},
@@ -60,7 +60,7 @@ func setupProxies(b bug) func(manager.Manager) error {
 		r := &proxies{newOperator(mgr, b)}
 		return ctrl.NewControllerManagedBy(mgr).
 			For(&v1.Proxy{}).Owns(&corev1.ConfigMap{}).Owns(&corev1.Service{}).
-			Complete(pass(r.reconcile))
+			Complete(newReconciler(r.reconcile))
 	}
 }
 
@@ -81,11 +81,11 @@ func (r *proxies) reconcile(ctx context.Context, req reconcile.Request) error {
 	if err := r.metrics(ctx, p); err != nil {
 		return err
 	}
-	return r.report(ctx, before, p, done())
+	return r.updateStatus(ctx, before, p, readyCondition())
 }
 
 func (r *proxies) settings(ctx context.Context, p *v1.Proxy) error {
-	cm := &corev1.ConfigMap{ObjectMeta: named(p, p.Name)}
+	cm := &corev1.ConfigMap{ObjectMeta: childMeta(p, p.Name)}
 	if err := r.Get(ctx, client.ObjectKeyFromObject(cm), cm); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the settings: %w", err)
 	}
@@ -94,10 +94,10 @@ func (r *proxies) settings(ctx context.Context, p *v1.Proxy) error {
 		case r.bug == frozenOnce, p.Spec.Frozen && maps.Equal(cm.Data, p.Spec.Settings):
 			return nil
 		default:
-			if err := r.remove(ctx, cm); err != nil {
+			if err := r.delete(ctx, cm); err != nil {
 				return err
 			}
-			return errBehind // the pass that follows makes another one
+			return errStale // the next reconcile creates another one
 		}
 	}
 	return r.apply(ctx, p, cm, func() {
@@ -120,6 +120,6 @@ func (r *proxies) metrics(ctx context.Context, p *v1.Proxy) error {
 	case r.bug == keepOptional:
 		return nil
 	default:
-		return r.withdraw(ctx, p, &corev1.Service{ObjectMeta: named(p, name)})
+		return r.deleteChild(ctx, p, &corev1.Service{ObjectMeta: childMeta(p, name)})
 	}
 }

@@ -2,16 +2,16 @@ package mutants
 
 import "sigs.k8s.io/controller-runtime/pkg/manager"
 
-// An operator's roles allow what it does, and nothing else. Those of these, which are otherwise their twin, do not.
+// Bugs of an operator's roles: they allow too much or too little. The code is that of the twin.
 const (
 	noDelete bug = "no-delete"
 	noStatus bug = "no-status"
 	wildcard bug = "wildcard"
 )
 
-func rights() class {
+func rbac() class {
 	return class{
-		// The operator has no bug, whatever its roles are. See config/rbac.
+		// The operator has no bug, only its roles. See config/rbac.
 		name: "rbac", setup: func(bug) func(manager.Manager) error { return setupWebsites("") },
 		account: func(b bug) string {
 			if b == "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
-// granted lists what an operator's ClusterRole allows, such as "create configmaps".
+// granted lists the permissions of an operator's ClusterRole, such as "create configmaps".
 func granted(t *testing.T, m mutants.Mutant) []string {
 	t.Helper()
 	data, err := fs.ReadFile(mutants.Files, m.RBAC)
@@ -44,7 +44,7 @@ func granted(t *testing.T, m mutants.Mutant) []string {
 	return all
 }
 
-// used lists what an operator did.
+// used lists the permissions that an operator used.
 func used(requests []recorder.Request) []string {
 	var all []string
 	for _, req := range requests {
@@ -52,7 +52,7 @@ func used(requests []recorder.Request) []string {
 		if req.Subresource != "" {
 			resource += "/" + req.Subresource
 		}
-		if resource != "" { // discovery, which everybody may do
+		if resource != "" { // discovery needs no permission
 			all = append(all, right(req.Verb, req.Group, resource))
 		}
 	}

@@ -19,32 +19,32 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
-// quiet is how long an operator that is at rest does nothing.
-const quiet = 300 * time.Millisecond
+// quietPeriod is the quiet period: an operator without a request for this time is idle.
+const quietPeriod = 300 * time.Millisecond
 
 // A run is one operator in a namespace of its own.
 type run struct {
 	*testkit.K
 
-	t        *testing.T
-	m        mutants.Mutant
-	cfg      *rest.Config
-	net      *network
-	op       *testkit.Instance
-	patience time.Duration // how long it may take until all is well
+	t       *testing.T
+	m       mutants.Mutant
+	cfg     *rest.Config
+	net     *network
+	op      *testkit.Instance
+	timeout time.Duration // bounds the wait for the expected state
 }
 
-// begin starts an operator as its own ServiceAccount. A twin is given all the time it may need, and a mutant as much as
-// is enough to see that it is wrong.
+// begin starts an operator as its own ServiceAccount. A twin gets a long timeout, and a mutant one that is sufficient
+// to detect its bug.
 func begin(t *testing.T, m mutants.Mutant) *run {
 	var opts []testkit.Option
 	if m.Class == "rbac" && !m.Correct() {
-		opts = append(opts, testkit.Without("the operator lacks a right on purpose: the witness says so", testkit.Forbidden))
+		opts = append(opts, testkit.Without("it lacks a permission on purpose: the witness reports it", testkit.Forbidden))
 	}
 	k := testkit.New(t, opts...)
-	r := &run{K: k, t: t, m: m, cfg: k.ServiceAccount(m.ServiceAccount), patience: 3 * time.Second}
+	r := &run{K: k, t: t, m: m, cfg: k.ServiceAccount(m.ServiceAccount), timeout: 3 * time.Second}
 	if m.Correct() {
-		r.patience = testkit.DefaultTimeout
+		r.timeout = testkit.DefaultTimeout
 	}
 	r.start()
 	return r
@@ -56,7 +56,7 @@ func (r *run) start() {
 	r.op = r.Start(r.m.Setup, testkit.WithConfig(r.net.wrap(r.cfg)))
 }
 
-// restart ends the operator in order, lets something happen and starts it again.
+// restart stops the operator gracefully, runs meanwhile and starts it again.
 func (r *run) restart(meanwhile func()) {
 	r.t.Helper()
 	r.op.Stop()
@@ -64,7 +64,7 @@ func (r *run) restart(meanwhile func()) {
 	r.start()
 }
 
-// crash does something, kills the operator right before or right after a request that follows, and starts it again.
+// crash runs do, kills the operator right before or right after the next matching request, and starts it again.
 func (r *run) crash(after bool, request func(*http.Request) bool, do func()) {
 	r.t.Helper()
 	died := r.net.failAt(after, request)
@@ -72,7 +72,7 @@ func (r *run) crash(after bool, request func(*http.Request) bool, do func()) {
 	select {
 	case <-died:
 	case <-time.After(r.Timeout):
-		r.t.Fatal("the operator does not make the request at which it should crash")
+		r.t.Fatal("the operator does not send the request at which it should crash")
 	}
 	r.op.Kill()
 	r.start()
@@ -84,9 +84,9 @@ func (r *run) ready(obj client.Object) {
 	r.Eventually(obj, testkit.Ready())
 }
 
-// within returns nil as soon as all is well and, when patience is at its end, what is not.
-func (r *run) within(holds func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(r.Context(), r.patience)
+// eventually returns nil as soon as holds does, or its last error after the timeout.
+func (r *run) eventually(holds func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(r.Context(), r.timeout)
 	defer cancel()
 	for {
 		err := holds(r.Context())
@@ -101,21 +101,21 @@ func (r *run) within(holds func(ctx context.Context) error) error {
 	}
 }
 
-// rests returns nil when the operator has come to rest.
-func (r *run) rests() error {
-	ctx, cancel := context.WithTimeout(r.Context(), r.patience)
+// waitIdle returns nil when the operator is idle.
+func (r *run) waitIdle() error {
+	ctx, cancel := context.WithTimeout(r.Context(), r.timeout)
 	defer cancel()
-	return r.op.Recorder().WaitIdle(ctx, quiet)
+	return r.op.Recorder().WaitIdle(ctx, quietPeriod)
 }
 
-// count returns how many requests of a kind the operator made that were answered with this code, or any if it is 0.
+// count returns the number of requests of a kind with this status code, or with any if it is 0.
 func (r *run) count(verb, resource string, code int) int {
 	return len(slices.DeleteFunc(r.op.Requests(), func(req recorder.Request) bool {
 		return req.Verb != verb || req.Resource != resource || code != 0 && req.Code != code
 	}))
 }
 
-// until waits until the operator has made a number of requests of a kind.
+// until waits until the operator has sent n requests of a kind.
 func (r *run) until(verb, resource string, n int) {
 	r.t.Helper()
 	r.Wait(fmt.Sprintf("there are %d requests to %s %s", n, verb, resource), func(context.Context) error {
@@ -139,7 +139,7 @@ func (r *run) configMaps(ctx context.Context) (map[string]map[string]string, err
 	return all, nil
 }
 
-// has returns a check of which ConfigMaps there are.
+// has returns a check of the names of the existing ConfigMaps.
 func (r *run) has(names ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		all, err := r.configMaps(ctx)

@@ -22,7 +22,7 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
 )
 
-// What an operator reads was true a while ago. These act as if it were true now.
+// Bugs of an operator that relies on stale reads.
 const (
 	generatedName bug = "generated-name"
 	deleteByName  bug = "delete-by-name"
@@ -31,7 +31,7 @@ const (
 
 func staleCache() class {
 	return class{
-		name: "stale-cache", setup: setupCaches, account: as("cache"),
+		name: "stale-cache", setup: setupCaches, account: constantAccount("cache"),
 		flaws: []flaw{
 			{generatedName, "A shard that the cache does not show yet is made again, because the server makes up its name."},
 			{deleteByName, "A shard is replaced by name: while the cache shows the old one, the new one is replaced again."},
@@ -54,7 +54,7 @@ func newCache(name string, shards int32, config string) *v1.Cache {
 	}
 }
 
-// The labels of a shard name the Cache and count from 0.
+// The labels of a shard: the name of the Cache and a number from 0.
 const (
 	cacheLabel = "cache"
 	shardLabel = "shard"
@@ -65,7 +65,7 @@ func setupCaches(b bug) func(manager.Manager) error {
 		r := &caches{newOperator(mgr, b)}
 		return ctrl.NewControllerManagedBy(mgr).
 			For(&v1.Cache{}).Owns(&corev1.Secret{}).Owns(&corev1.ConfigMap{}).
-			Complete(pass(r.reconcile))
+			Complete(newReconciler(r.reconcile))
 	}
 }
 
@@ -86,12 +86,12 @@ func (r *caches) reconcile(ctx context.Context, req reconcile.Request) error {
 	if err := r.shards(ctx, c, data); err != nil {
 		return err
 	}
-	return r.report(ctx, before, c, done())
+	return r.updateStatus(ctx, before, c, readyCondition())
 }
 
-// token returns the content of the Secret, which is made up once.
+// token returns the content of the Secret, which is generated once.
 func (r *caches) token(ctx context.Context, c *v1.Cache) ([]byte, error) {
-	secret := &corev1.Secret{ObjectMeta: named(c, c.Name+"-auth")}
+	secret := &corev1.Secret{ObjectMeta: childMeta(c, c.Name+"-auth")}
 	err := r.apply(ctx, c, secret, func() {
 		token := secret.Data["token"]
 		if len(token) == 0 {
@@ -105,7 +105,7 @@ func (r *caches) token(ctx context.Context, c *v1.Cache) ([]byte, error) {
 	return secret.Data["token"], err
 }
 
-// shards makes the shards that are missing, replaces those that have other data, and removes the rest.
+// shards creates missing shards, replaces the ones with other data, and deletes the rest.
 func (r *caches) shards(ctx context.Context, c *v1.Cache, data map[string]string) error {
 	list := &corev1.ConfigMapList{}
 	if err := r.List(ctx, list, client.InNamespace(c.Namespace)); err != nil {
@@ -117,7 +117,7 @@ func (r *caches) shards(ctx context.Context, c *v1.Cache, data map[string]string
 		number, owned := shard.Labels[shardLabel], metav1.IsControlledBy(shard, c)
 		switch {
 		case shard.Labels[cacheLabel] != c.Name && !owned:
-			continue // somebody else's
+			continue // a foreign object
 		case owned && maps.Equal(shard.Data, data) && wanted(c, number) && !kept[number]:
 			kept[number] = true
 			continue
@@ -146,16 +146,17 @@ func (r *caches) discard(ctx context.Context, shard *corev1.ConfigMap) error {
 	if r.bug == deleteByName {
 		return client.IgnoreNotFound(r.Delete(ctx, shard))
 	}
-	return r.remove(ctx, shard)
+	return r.delete(ctx, shard)
 }
 
 func (r *caches) add(ctx context.Context, c *v1.Cache, number string, data map[string]string) error {
-	if err := r.stillWanted(ctx, c); err != nil {
+	if err := r.checkOwner(ctx, c); err != nil {
 		return err
 	}
-	shard := &corev1.ConfigMap{ObjectMeta: named(c, c.Name+"-shard-"+number), Data: data}
+	shard := &corev1.ConfigMap{ObjectMeta: childMeta(c, c.Name+"-shard-"+number), Data: data}
 	if r.bug == generatedName {
-		shard.Name, shard.GenerateName = "", c.Name+"-shard-"+number+"-"
+		shard.Name = ""
+		shard.GenerateName = c.Name + "-shard-" + number + "-"
 	}
 	shard.Labels = map[string]string{cacheLabel: c.Name, shardLabel: number}
 	err := controllerutil.SetControllerReference(c, shard, r.Scheme(), controllerutil.WithBlockOwnerDeletion(false))

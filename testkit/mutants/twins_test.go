@@ -21,8 +21,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
-// Each twin does what a user asks of it, with exactly the rights that it ships, finds nothing to do after a restart,
-// repairs each of its children and leaves nothing behind.
+// TestTwin checks that each twin does its work with exactly the permissions that it ships, changes nothing after a
+// restart, repairs each of its children and leaves no residue.
 func TestTwin(t *testing.T) {
 	t.Parallel()
 	for _, m := range mutants.Correct() {
@@ -31,26 +31,26 @@ func TestTwin(t *testing.T) {
 			r := begin(t, m)
 			for _, step := range m.Steps {
 				step.Do(r.K)
-				r.caughtUp(step.Name)
+				r.waitReconciled(step.Name)
 			}
 			requests := r.requests()
-			r.withoutWork()
-			r.repairs()
+			r.checkRestart()
+			r.checkRepairs()
 			for _, u := range r.list(resources...) {
 				r.Delete(u)
 			}
 			r.Wait("there is nothing left", func(context.Context) error {
-				if left := r.madeBy(requests); len(left) > 0 {
+				if left := r.createdBy(requests); len(left) > 0 {
 					return fmt.Errorf("there is %s %s", left[0].GetKind(), left[0].GetName())
 				}
 				return nil
 			})
-			r.behaved(append(requests, r.requests()...))
+			r.checkRequests(append(requests, r.requests()...))
 		})
 	}
 }
 
-// resources are the kinds of custom resources, children those of what operators make of them.
+// resources are the kinds of custom resources, children the kinds of the operators' children.
 var (
 	resources = kinds(v1.GroupVersion, "Archive", "Backup", "Cache", "Proxy", "Route", "Snapshot", "Website")
 	children  = append(kinds(schema.GroupVersion{Version: "v1"}, "ConfigMap", "Secret", "Service"),
@@ -81,30 +81,30 @@ func (r *run) list(kinds ...schema.GroupVersionKind) []*unstructured.Unstructure
 	return all
 }
 
-// caughtUp waits until every custom resource has been carried out, and is gone if it was deleted.
-func (r *run) caughtUp(step string) {
+// waitReconciled waits until every custom resource is reconciled, or gone if it was deleted.
+func (r *run) waitReconciled(step string) {
 	r.t.Helper()
 	r.Wait(step+" has been carried out", func(context.Context) error {
 		for _, u := range r.list(resources...) {
 			observed, _, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
 			if err != nil || observed != u.GetGeneration() || u.GetDeletionTimestamp() != nil {
-				return errors.Join(err, fmt.Errorf("%s %s is being worked on", u.GetKind(), u.GetName()))
+				return errors.Join(err, fmt.Errorf("%s %s is not reconciled yet", u.GetKind(), u.GetName()))
 			}
 		}
 		return nil
 	})
-	if err := r.rests(); err != nil {
+	if err := r.waitIdle(); err != nil {
 		r.t.Fatalf("after step %q: %v", step, err)
 	}
 }
 
-// requests are those of the current process.
+// requests returns the requests of the current process.
 func (r *run) requests() []recorder.Request {
 	return append(r.op.Requests(), r.op.Recorder().Watches()...)
 }
 
-// withoutWork restarts the operator, which must not change anything.
-func (r *run) withoutWork() {
+// checkRestart restarts the operator and checks that it changes nothing.
+func (r *run) checkRestart() {
 	r.t.Helper()
 	versions := func() map[string]string {
 		all := map[string]string{}
@@ -115,7 +115,7 @@ func (r *run) withoutWork() {
 	}
 	before := versions()
 	r.restart(func() {})
-	if err := r.rests(); err != nil {
+	if err := r.waitIdle(); err != nil {
 		r.t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, versions()); diff != "" {
@@ -123,7 +123,7 @@ func (r *run) withoutWork() {
 	}
 }
 
-// edits change a field of each kind of child that its operator sets.
+// edits change an operator-owned field of each kind of child.
 var edits = map[string]string{
 	"ConfigMap": `{"data":{%q:"changed by hand"}}`,
 	"Secret":    `{"data":{%q:"Y2hhbmdlZA=="}}`,
@@ -131,8 +131,8 @@ var edits = map[string]string{
 	"CronJob":   `{"spec":{"suspend":true}}`,
 }
 
-// repairs changes and then deletes each child by hand.
-func (r *run) repairs() {
+// checkRepairs edits and then deletes each child, and checks that the operator restores it.
+func (r *run) checkRepairs() {
 	r.t.Helper()
 	want := r.state()
 	for _, u := range r.list(children...) {
@@ -146,14 +146,14 @@ func (r *run) repairs() {
 		if err := r.Client.Patch(r.Context(), u, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 			r.t.Fatal(err)
 		}
-		r.is(want, u.GetKind()+" "+u.GetName()+" is what it was before it was changed")
+		r.waitState(want, u.GetKind()+" "+u.GetName()+" is what it was before it was changed")
 		r.Delete(u)
-		r.is(want, u.GetKind()+" "+u.GetName()+" is what it was before it was deleted")
+		r.waitState(want, u.GetKind()+" "+u.GetName()+" is what it was before it was deleted")
 	}
 }
 
-// is waits until what there is amounts to a state.
-func (r *run) is(want map[string]any, what string) {
+// waitState waits until the children are in a state.
+func (r *run) waitState(want map[string]any, what string) {
 	r.t.Helper()
 	r.Wait(what, func(context.Context) error {
 		if diff := cmp.Diff(want, r.state()); diff != "" {
@@ -163,7 +163,7 @@ func (r *run) is(want map[string]any, what string) {
 	})
 }
 
-// state is what the children amount to, but for what is made up.
+// state returns the state of the children without generated values.
 func (r *run) state() map[string]any {
 	r.t.Helper()
 	state := map[string]any{}
@@ -184,8 +184,8 @@ func (r *run) state() map[string]any {
 	return state
 }
 
-// madeBy returns what there is of what was made by requests, and the custom resources.
-func (r *run) madeBy(requests []recorder.Request) []*unstructured.Unstructured {
+// createdBy returns the existing objects that were created by requests, and the custom resources.
+func (r *run) createdBy(requests []recorder.Request) []*unstructured.Unstructured {
 	r.t.Helper()
 	made := map[string]bool{}
 	for _, req := range requests {
@@ -197,17 +197,17 @@ func (r *run) madeBy(requests []recorder.Request) []*unstructured.Unstructured {
 	return append(left, r.list(resources...)...)
 }
 
-// behaved checks that an operator got what it asked for, and needs what it may.
-func (r *run) behaved(requests []recorder.Request) {
+// checkRequests checks that no request was rejected, and that every permission was used.
+func (r *run) checkRequests(requests []recorder.Request) {
 	r.t.Helper()
 	for _, req := range requests {
 		switch {
 		case req.Code < http.StatusMultipleChoices, req.Code == http.StatusNotFound, req.Code == http.StatusConflict:
 		default:
-			r.t.Errorf("unexpected answer: %s", req)
+			r.t.Errorf("unexpected response: %s", req)
 		}
 	}
-	// An informer may list, and does if it cannot be sent what there is as a stream.
+	// An informer may list, and does so if the server cannot stream the initial state.
 	for _, req := range requests {
 		if req.Verb == "watch" {
 			req.Verb = "list"
@@ -215,11 +215,11 @@ func (r *run) behaved(requests []recorder.Request) {
 		}
 	}
 	if diff := cmp.Diff(granted(r.t, r.m), used(requests)); diff != "" {
-		r.t.Errorf("rights (-granted +used):\n%s", diff)
+		r.t.Errorf("permissions (-granted +used):\n%s", diff)
 	}
 }
 
-// The manifests are made from the Go types. They say the same.
+// TestCRDs checks that the generated manifests agree with the Go types.
 func TestCRDs(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -235,7 +235,7 @@ func TestCRDs(t *testing.T) {
 	} {
 		obj.SetNamespace(k.Namespace)
 		obj.SetName("full")
-		// The server refuses, and does not drop, what its schema does not have.
+		// Strict validation rejects unknown fields instead of pruning them.
 		if err := k.Client.Create(t.Context(), obj, client.FieldValidation("Strict")); err != nil {
 			t.Errorf("%T: %v", obj, err)
 		}

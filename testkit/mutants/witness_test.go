@@ -17,8 +17,7 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
 )
 
-// A mutant that does nothing wrong would be no measure of anything. So for each there is a situation in which it is
-// wrong and its twin is not.
+// TestWitness checks that each mutant has a bug: there is a situation in which it misbehaves and its twin does not.
 func TestWitness(t *testing.T) {
 	t.Parallel()
 	twins := map[string]mutants.Mutant{}
@@ -34,7 +33,7 @@ func TestWitness(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
 			if err := witness(begin(t, m)); err == nil {
-				t.Errorf("nothing is wrong with the mutant, but it should be: %s", m.What)
+				t.Errorf("the mutant behaves correctly, but has the bug: %s", m.What)
 			} else {
 				t.Logf("%s\n%v", m.What, err)
 			}
@@ -42,25 +41,25 @@ func TestWitness(t *testing.T) {
 		t.Run(m.Name+"'s twin", func(t *testing.T) {
 			t.Parallel()
 			if err := witness(begin(t, twins[m.Class])); err != nil {
-				t.Errorf("the twin is wrong too: %v", err)
+				t.Errorf("the twin misbehaves, too: %v", err)
 			}
 		})
 	}
 }
 
-// A witness brings about a situation and returns what is wrong then.
+// A witness creates a situation and returns the misbehavior.
 type witness func(r *run) error
 
 var witnesses = map[string]witness{
-	"hot-loop/progressing":    idle,
-	"hot-loop/last-sync-time": idle,
-	"hot-loop/map-order":      idle,
+	"hot-loop/progressing":    staysIdle,
+	"hot-loop/last-sync-time": staysIdle,
+	"hot-loop/map-order":      staysIdle,
 
 	"crash/id-later": func(r *run) error {
 		r.crash(true, creates("configmaps"), func() { r.Apply(snapshot()) })
 		r.ready(snapshot())
 		r.Delete(snapshot())
-		return r.within(r.has())
+		return r.eventually(r.has())
 	},
 	"crash/finalizer-later": func(r *run) error {
 		r.net.set(nil, func(req *http.Request) error {
@@ -74,68 +73,68 @@ var witnesses = map[string]witness{
 		r.Apply(snapshot())
 		r.until("create", "configmaps", 1)
 		r.Eventually(snapshot(), testkit.Gone())
-		return r.within(r.has())
+		return r.eventually(r.has())
 	},
 	"crash/observed-first": func(r *run) error {
 		r.crash(false, creates("configmaps"), func() { r.Apply(snapshot()) })
-		return r.within(r.meets(snapshot(), testkit.Ready()))
+		return r.eventually(r.meets(snapshot(), testkit.Ready()))
 	},
 
 	"stale-cache/generated-name": func(r *run) error {
-		release := r.holdAtRest("configmaps")
+		release := r.delayEventsWhenIdle("configmaps")
 		r.Apply(cache("size=1"))
 		r.until("create", "configmaps", 3) // there are two shards
 		release()
-		return r.done("create", "configmaps", 2)
+		return r.hasSent("create", "configmaps", 2)
 	},
 	"stale-cache/delete-by-name": func(r *run) error {
 		r.ready(r.Apply(cache("size=1")))
-		release := r.holdAtRest("configmaps")
+		release := r.delayEventsWhenIdle("configmaps")
 		r.Apply(cache("size=2"))
 		r.until("delete", "configmaps", 3)
 		release()
-		return r.done("delete", "configmaps", 2)
+		return r.hasSent("delete", "configmaps", 2)
 	},
 	"stale-cache/overwrite": func(r *run) error {
-		release := r.holdAtRest("secrets")
+		release := r.delayEventsWhenIdle("secrets")
 		r.Apply(cache("size=1"))
 		r.until("create", "secrets", 3)
 		release()
-		return r.done("update", "secrets", 0)
+		return r.hasSent("update", "secrets", 0)
 	},
 
 	"missed-state/memory": func(r *run) error {
 		r.ready(r.Apply(route("shop", "a.example", "b.example")))
 		r.restart(func() { r.Apply(route("shop", "a.example")) })
-		return r.within(r.holds("routes", map[string]string{"a.example": "shop"}))
+		return r.eventually(r.hasData("routes", map[string]string{"a.example": "shop"}))
 	},
 	"missed-state/on-delete": func(r *run) error {
 		r.ready(r.Apply(route("shop", "a.example")))
 		r.ready(r.Apply(route("blog", "b.example")))
 		r.restart(func() { r.Delete(route("blog")) })
-		return r.within(r.holds("routes", map[string]string{"a.example": "shop"}))
+		return r.eventually(r.hasData("routes", map[string]string{"a.example": "shop"}))
 	},
 	"missed-state/skip-ready": func(r *run) error {
 		r.ready(r.Apply(route("shop", "a.example")))
 		r.restart(func() { r.Apply(route("shop", "b.example")) })
-		return r.within(r.holds("routes", map[string]string{"b.example": "shop"}))
+		return r.eventually(r.hasData("routes", map[string]string{"b.example": "shop"}))
 	},
 
 	"path-dependence/merge": func(r *run) error {
 		r.ready(r.Apply(proxy(v1.ProxySpec{Settings: map[string]string{"timeout": "1s", "trace": "on"}})))
 		r.ready(r.Apply(proxy(v1.ProxySpec{Settings: map[string]string{"timeout": "1s"}})))
-		return r.within(r.holds("p", map[string]string{"timeout": "1s"}))
+		return r.eventually(r.hasData("p", map[string]string{"timeout": "1s"}))
 	},
 	"path-dependence/keep-optional": func(r *run) error {
 		some := map[string]string{"timeout": "1s"}
 		r.ready(r.Apply(proxy(v1.ProxySpec{Settings: some, Metrics: true})))
 		r.ready(r.Apply(proxy(v1.ProxySpec{Settings: some})))
-		return r.within(r.meets(service("p-metrics"), testkit.Gone()))
+		return r.eventually(r.meets(service("p-metrics"), testkit.Gone()))
 	},
 	"path-dependence/frozen-once": func(r *run) error {
 		r.ready(r.Apply(proxy(v1.ProxySpec{Settings: map[string]string{"timeout": "1s"}, Frozen: true})))
 		r.Apply(proxy(v1.ProxySpec{Settings: map[string]string{"timeout": "2s"}, Frozen: true}))
-		return r.within(r.holds("p", map[string]string{"timeout": "2s"}))
+		return r.eventually(r.hasData("p", map[string]string{"timeout": "2s"}))
 	},
 
 	"deletion/needs-credentials": func(r *run) error {
@@ -143,7 +142,7 @@ var witnesses = map[string]witness{
 		r.Delete(secret())
 		r.Eventually(archive(0), testkit.Reason("Ready", "False", "NoCredentials"))
 		r.Delete(archive(0))
-		return r.within(r.meets(archive(0), testkit.Gone()))
+		return r.eventually(r.meets(archive(0), testkit.Gone()))
 	},
 	"deletion/by-spec": func(r *run) error {
 		r.archive(3)
@@ -152,22 +151,22 @@ var witnesses = map[string]witness{
 			r.Delete(archive(0))
 		})
 		r.Eventually(archive(0), testkit.Gone())
-		return r.within(r.has())
+		return r.eventually(r.has())
 	},
 	"deletion/not-found": func(r *run) error {
 		r.archive(1)
 		r.crash(true, deletes("configmaps", "a-index"), func() { r.Delete(archive(0)) })
-		return r.within(r.meets(archive(0), testkit.Gone()))
+		return r.eventually(r.meets(archive(0), testkit.Gone()))
 	},
 
 	"rbac/no-delete": func(r *run) error {
 		r.ready(r.Apply(website(true, "hello")))
 		r.Apply(website(false, "hello"))
-		return r.within(r.meets(service("w"), testkit.Gone()))
+		return r.eventually(r.meets(service("w"), testkit.Gone()))
 	},
 	"rbac/no-status": func(r *run) error {
 		r.Apply(website(true, "hello"))
-		return r.within(r.meets(website(true, ""), testkit.Ready()))
+		return r.eventually(r.meets(website(true, ""), testkit.Ready()))
 	},
 	"rbac/wildcard": func(r *run) error {
 		for _, rule := range granted(r.t, r.m) {
@@ -181,16 +180,16 @@ var witnesses = map[string]witness{
 	"drift/no-owns": func(r *run) error {
 		r.ready(r.Apply(website(true, "hello")))
 		r.Delete(service("w"))
-		return r.within(r.meets(service("w"), testkit.Exists()))
+		return r.eventually(r.meets(service("w"), testkit.Exists()))
 	},
 	"drift/swallowed-error": func(r *run) error {
 		r.ready(r.Apply(website(false, "hello")))
-		if err := r.rests(); err != nil {
+		if err := r.waitIdle(); err != nil {
 			return err
 		}
 		r.net.failOnce(creates("services"))
 		r.Apply(website(true, "hello"))
-		return r.within(r.meets(service("w"), testkit.Exists()))
+		return r.eventually(r.meets(service("w"), testkit.Exists()))
 	},
 	"drift/clobber": func(r *run) error {
 		const theirs = "example.com/reloaded"
@@ -199,14 +198,14 @@ var witnesses = map[string]witness{
 		r.ready(r.Apply(website(false, "hello")))
 		r.Update(cm, func() { cm.Annotations[theirs] = "yes" })
 		r.ready(r.Apply(website(false, "hello, world")))
-		return r.within(r.meets(cm, testkit.Match("annotated", func(cm *corev1.ConfigMap) bool {
+		return r.eventually(r.meets(cm, testkit.Match("annotated", func(cm *corev1.ConfigMap) bool {
 			return cm.Annotations[theirs] == "yes"
 		})))
 	},
 }
 
-// idle says whether an operator comes to rest, and whether it changes anything when it is started again and again.
-func idle(r *run) error {
+// staysIdle checks that an operator becomes idle, and that restarts cause no changes.
+func staysIdle(r *run) error {
 	some := map[string]string{}
 	for i := range 9 {
 		some[string(rune('A'+i))] = "value"
@@ -214,13 +213,13 @@ func idle(r *run) error {
 	b := &v1.Backup{Spec: v1.BackupSpec{Schedule: "daily", Env: some, Options: some}}
 	b.Name = "b"
 	r.ready(r.Apply(b))
-	if err := r.rests(); err != nil {
+	if err := r.waitIdle(); err != nil {
 		return err
 	}
 	before := r.versions()
 	for range 3 {
 		r.restart(func() {})
-		if err := r.rests(); err != nil {
+		if err := r.waitIdle(); err != nil {
 			return err
 		}
 	}
@@ -230,7 +229,7 @@ func idle(r *run) error {
 	return nil
 }
 
-// versions returns the resource version of everything of a Backup.
+// versions returns the resource versions of a Backup and its children.
 func (r *run) versions() map[string]string {
 	r.t.Helper()
 	versions := map[string]string{}
@@ -249,23 +248,23 @@ func (r *run) versions() map[string]string {
 	return versions
 }
 
-// holdAtRest keeps back the news of a resource, from when the operator is at work and at rest.
-func (r *run) holdAtRest(resource string) (release func()) {
+// delayEventsWhenIdle delays the watch events of a resource, from an idle moment on.
+func (r *run) delayEventsWhenIdle(resource string) (release func()) {
 	r.t.Helper()
 	other := cache("")
 	other.Name = "other"
 	r.ready(r.Apply(other))
-	if err := r.rests(); err != nil {
+	if err := r.waitIdle(); err != nil {
 		r.t.Fatal(err)
 	}
 	r.op.Recorder().Reset()
-	return r.net.hold(resource)
+	return r.net.delayEvents(resource)
 }
 
-// done returns whether the operator, once at rest, has made exactly n successful requests of a kind.
-func (r *run) done(verb, resource string, n int) error {
+// hasSent checks that the operator, once idle, has sent exactly n successful requests of a kind.
+func (r *run) hasSent(verb, resource string, n int) error {
 	r.ready(cache(""))
-	if err := r.rests(); err != nil {
+	if err := r.waitIdle(); err != nil {
 		return err
 	}
 	code := http.StatusOK
@@ -278,8 +277,8 @@ func (r *run) done(verb, resource string, n int) error {
 	return nil
 }
 
-// holds returns a check of the content of a ConfigMap.
-func (r *run) holds(name string, want map[string]string) func(context.Context) error {
+// hasData returns a check of the content of a ConfigMap.
+func (r *run) hasData(name string, want map[string]string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		all, err := r.configMaps(ctx)
 		if diff := cmp.Diff(want, all[name]); err == nil && diff != "" {
@@ -289,7 +288,7 @@ func (r *run) holds(name string, want map[string]string) func(context.Context) e
 	}
 }
 
-// archive makes an Archive and its credentials.
+// archive creates an Archive and its credentials.
 func (r *run) archive(copies int32) {
 	r.t.Helper()
 	r.Apply(secret())

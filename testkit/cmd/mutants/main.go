@@ -1,5 +1,5 @@
-// Command mutants explores operators with one known bug each, and their correct twins, and says how many bugs were found
-// and how many alarms were false.
+// Command mutants explores operators with one known bug each, and their correct twins, and reports the numbers of found
+// bugs and of false alarms.
 package main
 
 import (
@@ -21,17 +21,17 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/mutants/plain"
 )
 
-// result is what build/mutants.json holds.
+// result is the content of build/mutants.json.
 type result struct {
 	Mutants      int       `json:"mutants"`
 	Detected     int       `json:"detected"`
 	FalseAlarms  int       `json:"falseAlarms"`
 	Seeds        int       `json:"seeds"`
-	PlainEnvtest int       `json:"plainEnvtest"` // what the tests in testkit/mutants/plain detect
+	PlainEnvtest int       `json:"plainEnvtest"` // found by the tests in testkit/mutants/plain
 	ByMutant     []verdict `json:"byMutant"`
 }
 
-// verdict is what came of one operator.
+// verdict is the result for one operator.
 type verdict struct {
 	Name     string  `json:"name"`
 	Class    string  `json:"class"`
@@ -39,10 +39,10 @@ type verdict struct {
 	Detected bool    `json:"detected"`
 	Oracle   string  `json:"oracle,omitempty"`
 	Plan     string  `json:"plan,omitempty"`
-	Alarms   int     `json:"alarms,omitempty"` // runs that failed
+	Alarms   int     `json:"alarms,omitempty"` // failed runs
 	Runs     int     `json:"runs"`
 	Untried  int     `json:"untried,omitempty"`
-	Agreed   int     `json:"agreed,omitempty"` // further times with the same verdict, see -again
+	Agreed   int     `json:"agreed,omitempty"` // repetitions with the same verdict, see -again
 	Seconds  float64 `json:"seconds"`
 }
 
@@ -111,7 +111,7 @@ func run(ctx context.Context, o options) error {
 	return write(o.out, res)
 }
 
-// repeat explores an operator again with the same seeds, and counts how often what is said of it is the same.
+// repeat explores an operator again with the same seeds, and counts the equal verdicts.
 func repeat(ctx context.Context, m mutants.Mutant, o options, first *verdict) error {
 	for range o.again {
 		v, err := try(ctx, m, o)
@@ -151,10 +151,10 @@ func write(path string, res result) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
 	}
-	return os.WriteFile(path, append(data, '\n'), 0o644) //nolint:gosec,wrapcheck // a result for everybody; the error names the file
+	return os.WriteFile(path, append(data, '\n'), 0o644) //nolint:gosec // a result that every user may read
 }
 
-// try explores one operator: a mutant until something is found, its twin with every seed.
+// try explores one operator: a mutant until a finding, its twin with every seed.
 func try(ctx context.Context, m mutants.Mutant, o options) (verdict, error) {
 	began := time.Now()
 	var steps []explore.Step
@@ -207,6 +207,8 @@ func (v *verdict) add(r *report.Report) {
 	failed := r.Failures()
 	v.Alarms += len(failed)
 	if len(failed) > 0 && !v.Detected {
-		v.Detected, v.Oracle, v.Plan = true, failed[0].Violations[0].Oracle, failed[0].Name
+		v.Detected = true
+		v.Oracle = failed[0].Violations[0].Oracle
+		v.Plan = failed[0].Name
 	}
 }

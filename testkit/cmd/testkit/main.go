@@ -1,4 +1,4 @@
-// Command testkit gives people and programs a Kubernetes control plane: `testkit help` says how.
+// Command testkit gives people and programs a Kubernetes control plane: see `testkit help`.
 package main
 
 import (

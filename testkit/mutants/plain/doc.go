@@ -1,19 +1,19 @@
-// Package plain is the yardstick of the mutation benchmark: the tests that a good engineer writes for these operators
-// today. They create, change and delete each custom resource, delete a child by hand, and look at the children and at
-// the status. What they find of package mutants is in testdata/detected.txt.
+// Package plain is the baseline of the mutation benchmark: the tests that a good engineer writes for these operators
+// today. They create, change and delete each custom resource, delete a child by hand, and check the children and the
+// status. Their results for package mutants are in testdata/detected.txt.
 //
-// It deliberately uses nothing of testkit but its control plane and its way of waiting. It is
-// not for improving: a test that is added because of a mutant would be no measure of those that exist.
+// The tests deliberately use nothing of testkit but its control plane and its polling. They are not to be improved: a
+// test that is added because of a mutant would not measure existing tests.
 package plain
 
 import (
-	_ "embed" // for what was detected
+	_ "embed" // for testdata/detected.txt
 	"strings"
 )
 
 //go:embed testdata/detected.txt
 var detected string
 
-// Detected has a line for each mutant that the tests detect: its name, and the test that fails. It is what a test of this
-// package measured.
+// Detected returns a line for each mutant that the tests detect: its name, and the failing test. A test of this package
+// measures it.
 func Detected() []string { return strings.Split(strings.TrimSpace(detected), "\n") }

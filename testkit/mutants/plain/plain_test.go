@@ -19,21 +19,21 @@ import (
 
 var update = flag.Bool("update", false, "write what is detected to "+golden)
 
-// golden has a line for each mutant that the suites detect, with the test that fails.
+// golden has a line for each mutant that the suites detect, with the failing test.
 const golden = "testdata/detected.txt"
 
-// Without RBAC operators may do everything, as with envtest.
+// Without RBAC operators have all permissions, as with envtest.
 func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{FS: mutants.Files, CRDs: mutants.CRDs, AddToScheme: mutants.AddToScheme})
 }
 
-// A test is one of a suite. They run in order and build on each other.
+// A test is part of a suite. The tests of a suite run in order and build on each other.
 type test struct {
 	name string
 	run  func(k *testkit.K)
 }
 
-// suites are those of the classes' operators.
+// suites holds the suite of each class.
 var suites = map[string][]test{
 	"hot-loop":        backup,
 	"crash":           snapshot,
@@ -50,14 +50,14 @@ func TestTwins(t *testing.T) {
 	for _, m := range mutants.Correct() {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
-			if failed := try(t, m, testkit.DefaultTimeout); failed != "" {
+			if failed := runSuite(t, m, testkit.DefaultTimeout); failed != "" {
 				t.Errorf("a correct operator fails: %s", failed)
 			}
 		})
 	}
 }
 
-// What is detected is a measurement: it has to be stable, and neither high nor low.
+// TestDetected measures the suites. The result has to be stable.
 func TestDetected(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(golden)
@@ -72,11 +72,11 @@ func TestDetected(t *testing.T) {
 		for _, m := range mutants.All() {
 			t.Run(m.Name, func(t *testing.T) {
 				t.Parallel()
-				patience := testkit.DefaultTimeout
+				timeout := testkit.DefaultTimeout
 				if strings.Contains(string(data), m.Name+": ") {
-					patience = 5 * time.Second // that it fails is known: there is no reason to wait long for it
+					timeout = 5 * time.Second // the failure is expected, so a short timeout suffices
 				}
-				if failed := try(t, m, patience); failed != "" {
+				if failed := runSuite(t, m, timeout); failed != "" {
 					mu.Lock()
 					defer mu.Unlock()
 					name, _, _ := strings.Cut(failed, ":")
@@ -99,28 +99,28 @@ func TestDetected(t *testing.T) {
 	}
 }
 
-// try runs the suite of an operator and returns the test that fails, and why.
-func try(t *testing.T, m mutants.Mutant, patience time.Duration) string {
+// runSuite runs the suite of an operator and returns the failing test with its reason.
+func runSuite(t *testing.T, m mutants.Mutant, timeout time.Duration) string {
 	t.Helper()
-	trial := &trial{TB: t}
+	tb := &recordingTB{TB: t}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		k := testkit.New(trial)
-		k.Timeout = patience
+		k := testkit.New(tb)
+		k.Timeout = timeout
 		k.Start(m.Setup)
 		for _, test := range suites[m.Class] {
-			trial.enter(test.name)
+			tb.enter(test.name)
 			test.run(k)
 		}
-		trial.enter("")
+		tb.enter("")
 	}()
 	<-done
-	return trial.failure()
+	return tb.failure()
 }
 
-// A trial is a test whose failure is a result.
-type trial struct {
+// A recordingTB is a testing.TB that records a failure.
+type recordingTB struct {
 	testing.TB
 
 	mu     sync.Mutex
@@ -128,19 +128,19 @@ type trial struct {
 	failed string
 }
 
-func (t *trial) enter(stage string) {
+func (t *recordingTB) enter(stage string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stage = stage
 }
 
-func (t *trial) failure() string {
+func (t *recordingTB) failure() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.failed
 }
 
-func (t *trial) Errorf(format string, args ...any) {
+func (t *recordingTB) Errorf(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.failed == "" {
@@ -148,10 +148,10 @@ func (t *trial) Errorf(format string, args ...any) {
 	}
 }
 
-func (t *trial) Fatalf(format string, args ...any) {
+func (t *recordingTB) Fatalf(format string, args ...any) {
 	t.Errorf(format, args...)
 	runtime.Goexit()
 }
 
-func (t *trial) Fatal(args ...any) { t.Fatalf("%s", fmt.Sprint(args...)) }
-func (t *trial) Error(args ...any) { t.Errorf("%s", fmt.Sprint(args...)) }
+func (t *recordingTB) Fatal(args ...any) { t.Fatalf("%s", fmt.Sprint(args...)) }
+func (t *recordingTB) Error(args ...any) { t.Errorf("%s", fmt.Sprint(args...)) }

@@ -29,7 +29,7 @@ func contains(k *testkit.K, name string, want map[string]string) {
 	}))
 }
 
-// labelled waits until there are n ConfigMaps with a label, and all of them are as they should be.
+// labelled waits until there are n ConfigMaps with a label, and all of them are good.
 func labelled(k *testkit.K, key, value string, n int, good func(*corev1.ConfigMap) bool) {
 	k.Wait(fmt.Sprintf("there are %d ConfigMaps with label %s=%s", n, key, value), func(ctx context.Context) error {
 		list := &corev1.ConfigMapList{}
@@ -49,8 +49,8 @@ func labelled(k *testkit.K, key, value string, n int, good func(*corev1.ConfigMa
 	})
 }
 
-// comesBack deletes a child and waits until there is another one.
-func comesBack(k *testkit.K, child client.Object) {
+// isRecreated deletes a child and waits until there is another one.
+func isRecreated(k *testkit.K, child client.Object) {
 	k.Get(child)
 	old := child.GetUID()
 	k.Delete(child)
@@ -64,8 +64,8 @@ func comesBack(k *testkit.K, child client.Object) {
 	}})
 }
 
-// gone deletes an object and waits until it and its children are gone.
-func gone(k *testkit.K, obj client.Object, children ...client.Object) {
+// isDeleted deletes an object and waits until it and its children are gone.
+func isDeleted(k *testkit.K, obj client.Object, children ...client.Object) {
 	k.Delete(obj)
 	k.Eventually(obj, testkit.Gone())
 	for _, child := range children {
@@ -97,9 +97,9 @@ var backup = []test{
 		}))
 		k.Eventually(newBackup(""), testkit.Ready())
 	}},
-	{"makes a deleted child again", func(k *testkit.K) { comesBack(k, &batchv1.CronJob{ObjectMeta: meta("b")}) }},
+	{"makes a deleted child again", func(k *testkit.K) { isRecreated(k, &batchv1.CronJob{ObjectMeta: meta("b")}) }},
 	{"goes with its children", func(k *testkit.K) {
-		gone(k, newBackup(""), &batchv1.CronJob{ObjectMeta: meta("b")}, newConfigMap("b-options"))
+		isDeleted(k, newBackup(""), &batchv1.CronJob{ObjectMeta: meta("b")}, newConfigMap("b-options"))
 	}},
 }
 
@@ -128,7 +128,7 @@ var snapshot = []test{
 		labelled(k, "snapshot", "s", 1, nil)
 	}},
 	{"goes with its copy", func(k *testkit.K) {
-		gone(k, newSnapshot(""))
+		isDeleted(k, newSnapshot(""))
 		labelled(k, "snapshot", "s", 0, nil)
 	}},
 }
@@ -158,9 +158,9 @@ var cache = []test{
 		k.Eventually(k.Apply(newCache(1, "size=2")), testkit.Ready())
 		labelled(k, "cache", "c", 1, configured("size=2"))
 	}},
-	{"makes a deleted token again", func(k *testkit.K) { comesBack(k, newSecret("c-auth")) }},
+	{"makes a deleted token again", func(k *testkit.K) { isRecreated(k, newSecret("c-auth")) }},
 	{"goes with its children", func(k *testkit.K) {
-		gone(k, newCache(0, ""), newSecret("c-auth"))
+		isDeleted(k, newCache(0, ""), newSecret("c-auth"))
 		labelled(k, "cache", "c", 0, nil)
 	}},
 }
@@ -187,12 +187,12 @@ var route = []test{
 		k.Apply(newRoute("wiki", "blog.example"))
 		k.Eventually(newRoute("wiki"), testkit.Reason("Ready", metav1.ConditionFalse, "HostTaken"))
 	}},
-	{"makes a deleted table again", func(k *testkit.K) { comesBack(k, newConfigMap("routes")) }},
+	{"makes a deleted table again", func(k *testkit.K) { isRecreated(k, newConfigMap("routes")) }},
 	{"goes with its hosts", func(k *testkit.K) {
-		gone(k, newRoute("blog"))
+		isDeleted(k, newRoute("blog"))
 		contains(k, "routes", map[string]string{"shop.example": "shop", "blog.example": "wiki"})
-		gone(k, newRoute("wiki"))
-		gone(k, newRoute("shop"), newConfigMap("routes"))
+		isDeleted(k, newRoute("wiki"))
+		isDeleted(k, newRoute("shop"), newConfigMap("routes"))
 	}},
 }
 
@@ -227,9 +227,9 @@ var proxy = []test{
 		k.Eventually(k.Apply(newProxy(v1.ProxySpec{Settings: timeout("3s"), Frozen: true})), testkit.Ready())
 		contains(k, "p", timeout("3s"))
 	}},
-	{"makes a deleted child again", func(k *testkit.K) { comesBack(k, newService("p")) }},
+	{"makes a deleted child again", func(k *testkit.K) { isRecreated(k, newService("p")) }},
 	{"goes with its children", func(k *testkit.K) {
-		gone(k, newProxy(v1.ProxySpec{}), newConfigMap("p"), newService("p"))
+		isDeleted(k, newProxy(v1.ProxySpec{}), newConfigMap("p"), newService("p"))
 	}},
 }
 
@@ -256,10 +256,10 @@ var archive = []test{
 		}
 	}},
 	{"makes a deleted copy again", func(k *testkit.K) {
-		comesBack(k, newConfigMap("a-copy-0"))
+		isRecreated(k, newConfigMap("a-copy-0"))
 	}},
 	{"goes with its copies", func(k *testkit.K) {
-		gone(k, newArchive(0))
+		isDeleted(k, newArchive(0))
 		labelled(k, "archive", "a", 0, nil)
 	}},
 }
@@ -284,10 +284,10 @@ var website = []test{
 		k.Apply(newWebsite(true, "hello, world"))
 		contains(k, "w", map[string]string{"index.html": "hello, world"})
 	}},
-	{"makes a deleted child again", func(k *testkit.K) { comesBack(k, newService("w")) }},
+	{"makes a deleted child again", func(k *testkit.K) { isRecreated(k, newService("w")) }},
 	{"hides", func(k *testkit.K) {
 		k.Eventually(k.Apply(newWebsite(false, "hello, world")), testkit.Ready())
 		k.Eventually(newService("w"), testkit.Gone())
 	}},
-	{"goes with its children", func(k *testkit.K) { gone(k, newWebsite(false, ""), newConfigMap("w")) }},
+	{"goes with its children", func(k *testkit.K) { isDeleted(k, newWebsite(false, ""), newConfigMap("w")) }},
 }

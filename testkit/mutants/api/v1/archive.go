@@ -15,7 +15,7 @@ type Archive struct {
 	Status Status      `json:"status,omitempty"`
 }
 
-// CommonStatus returns the address of what every kind reports.
+// CommonStatus returns the common part of the status.
 func (o *Archive) CommonStatus() *Status { return o.Status.CommonStatus() }
 
 // ArchiveSpec says what is wanted.

@@ -14,7 +14,7 @@ type Backup struct {
 	Status BackupStatus `json:"status,omitempty"`
 }
 
-// CommonStatus returns the address of what every kind reports.
+// CommonStatus returns the common part of the status.
 func (o *Backup) CommonStatus() *Status { return o.Status.CommonStatus() }
 
 // BackupSpec says what is wanted.

@@ -15,7 +15,7 @@ type Cache struct {
 	Status Status    `json:"status,omitempty"`
 }
 
-// CommonStatus returns the address of what every kind reports.
+// CommonStatus returns the common part of the status.
 func (o *Cache) CommonStatus() *Status { return o.Status.CommonStatus() }
 
 // CacheSpec says what is wanted.

@@ -15,7 +15,7 @@ type Proxy struct {
 	Status Status    `json:"status,omitempty"`
 }
 
-// CommonStatus returns the address of what every kind reports.
+// CommonStatus returns the common part of the status.
 func (o *Proxy) CommonStatus() *Status { return o.Status.CommonStatus() }
 
 // ProxySpec says what is wanted.

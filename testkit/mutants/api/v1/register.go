@@ -36,5 +36,5 @@ type Status struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// CommonStatus returns the address of what every kind reports.
+// CommonStatus returns the common part of the status.
 func (s *Status) CommonStatus() *Status { return s }

@@ -16,7 +16,7 @@ type Route struct {
 	Status Status    `json:"status,omitempty"`
 }
 
-// CommonStatus returns the address of what every kind reports.
+// CommonStatus returns the common part of the status.
 func (o *Route) CommonStatus() *Status { return o.Status.CommonStatus() }
 
 // RouteSpec says what is wanted.

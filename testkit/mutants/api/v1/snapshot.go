@@ -15,7 +15,7 @@ type Snapshot struct {
 	Status SnapshotStatus `json:"status,omitempty"`
 }
 
-// CommonStatus returns the address of what every kind reports.
+// CommonStatus returns the common part of the status.
 func (o *Snapshot) CommonStatus() *Status { return o.Status.CommonStatus() }
 
 // SnapshotSpec says what is wanted.

@@ -14,7 +14,7 @@ type Website struct {
 	Status Status      `json:"status,omitempty"`
 }
 
-// CommonStatus returns the address of what every kind reports.
+// CommonStatus returns the common part of the status.
 func (o *Website) CommonStatus() *Status { return o.Status.CommonStatus() }
 
 // WebsiteSpec says what is wanted.
