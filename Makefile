@@ -70,26 +70,71 @@ DEMOS = $(if $(filter file,$(origin OPERATOR)),$(STORIES),$(or $(filter $(OPERAT
 
 ##@ Build and test
 
-.PHONY: build test $(MODULES:%=test/%) test/tools test/tools/charts test/tools/images test/tools/release test/bundle test/olm olm-test mutants bench cross control-plane
+.PHONY: build check test test-all test-long test-times $(MODULES:%=test/%) test/tools test/tools/charts test/tools/images test/tools/release test/bundle test/olm olm-test mutants bench cross control-plane
 build: ## Compile every package
 	go build work
 
-test: PACKAGES = work
-test: test/tools $(TESTKIT) ## Test every module on two shared control planes (LONG=1: with every fault; ARGS='-run Name -count 10')
-	$(run-tests)
-	@$(MAKE) --no-print-directory test/tools/charts test/olm
+check: vet unit ## Vet, lint, run the tests that need no API server, check generated files and links: 1 minute
+	@$(MAKE) --no-print-directory lint verify-modules verify-links
+	@$(call tool,once) -name generate -stamps build/passed -tests operators sdk bundle olm/templates olm/released tools/reference tools/charts \
+		-- $(MAKE) --no-print-directory verify-generated
 
-#test/<module>: ## Test one module, for example test/sdk
+.PHONY: vet unit
+vet:
+	@echo 'go vet' && $(STATIC) go vet work
+
+# Packages whose tests import testkit start a control plane.
+unit:
+	@$(STATIC) go test -short $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' work | grep -v 'homeostat/testkit[ /\]]' | cut -d' ' -f1) | grep -v 'no test files'
+
+test: test/tools $(TESTKIT) ## Test each property once on two shared control planes: 5 minutes, 12 the first time (ARGS='-run Name')
+	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
+	@$(STATIC) $(shared-test) -short -timeout 20m $(ARGS) work
+	@$(packaging)
+
+test-all: test/tools $(TESTKIT) ## make test with -race and 20 faults for each operator; no package may take longer than its share: 25 minutes
+	$(run-tests)
+	@$(if $(ARGS)$(LONG),true,$(call tool,testtimes) -table tools/testtimes/table.txt build/test.json)
+	@$(packaging)
+
+test-long: ## make test-all with every fault, fuzzing, and the mutants with 3 seeds: hours
+	@$(MAKE) --no-print-directory test-all LONG=1
+	@$(MAKE) --no-print-directory fuzz mutants SEEDS=3
+
+.PHONY: fuzz
+fuzz: $(TESTKIT) # each fuzz target for FUZZTIME, 1 minute by default
+	@grep -rn '^func Fuzz' --include='*_test.go' $(MODULES) | sed 's|^\(.*\)/[^/]*:[0-9]*:func \(Fuzz[A-Za-z]*\).*|\1 \2|' | sort -u | \
+		while read -r dir name; do echo "== $$dir $$name" && $(STATIC) $(TESTKIT) exec -- \
+			go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(or $(FUZZTIME),1m) "./$$dir" </dev/null || exit; done
+
+test-times: # writes the table of make test-all from its last run
+	@$(call tool,testtimes) -write -table tools/testtimes/table.txt build/test.json
+
+#test/<module>: ## Test one module like make test-all, for example test/sdk (ARGS='-run Name -count 10')
 $(MODULES:%=test/%): PACKAGES = ./$(@:test/%=%)/...
 $(MODULES:%=test/%): $(TESTKIT)
 	$(run-tests)
 
-# Both kinds of control plane are started first, by a program built without -race, which would slow it down. Programs with -race
-# wait a second before they exit unless GORACE disables that. GOGC=400 uses more memory, and saves a tenth of the time of the
-# tests and a quarter of the time of linking them.
-run-tests = @echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2 && GORACE="$${GORACE:-atexit_sleep_ms=0}" GOGC="$${GOGC:-400}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads -- $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg -- -race -ldflags=-w -timeout $(if $(LONG),90m,20m) $(if $(LONG),,-short) $(ARGS) $(PACKAGES)
+# Both kinds of control plane are started first, by a program built without -race, which would slow it down. GOGC=400 uses more
+# memory, and saves a tenth of the time of the tests and a quarter of the time of linking them.
+shared-test = GOGC="$${GOGC:-400}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads -- $(call tool,gotestsum) \
+	--format pkgname --format-hide-empty-pkg --jsonfile build/test.json -- -ldflags=-w
 
-test/tools: test/tools/images test/tools/release test/bundle
+# Programs with -race wait a second before they exit unless GORACE disables that.
+run-tests = @echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2 && \
+	GORACE="$${GORACE:-atexit_sleep_ms=0}" $(shared-test) -race -timeout $(if $(LONG),90m,20m) $(if $(LONG),,-short) $(ARGS) $(or $(PACKAGES),work)
+
+# Packaging tests read other modules. They run if their inputs changed, in a clean clone therefore always.
+packaging = $(foreach t,$(PACKAGING),$(call tool,once) -name $(subst /,-,$(t)) -stamps build/passed -tests $(t) $(inputs/$(t)) -- \
+	$(MAKE) --no-print-directory test/$(t) &&) true
+PACKAGING = bundle tools/images tools/charts tools/release olm
+inputs/bundle = operators
+inputs/tools/images = operators sdk go.work
+inputs/tools/charts = operators sdk testkit
+inputs/tools/release = operators sdk testkit bundle tools/charts tools/images olm/catalog olm/templates CHANGELOG.md Makefile
+inputs/olm = operators sdk testkit bundle docs/install.md
+
+test/tools:
 	@$(STATIC) GOWORK=off go -C tools test ./...
 
 test/tools/images test/tools/release test/bundle: test/%: # -count 1 as below
@@ -161,13 +206,13 @@ clean: ## Delete the build folder (the control plane's cache stays)
 
 ##@ Check it
 
-.PHONY: verify lint $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/release lint/bundle lint/olm lint/scaffold lint/workflows verify-modules verify-links verify-gowork-off
+.PHONY: verify lint lint/words $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/release lint/bundle lint/olm lint/scaffold lint/workflows verify-modules verify-links verify-generated verify-gowork-off
 verify: generate fmt verify-modules verify-links lint ## Run all checks except the tests; fail if the tree is dirty afterwards
 	@changes=$$(git status --short) && if [ -n "$$changes" ]; then git --no-pager diff; echo "$$changes"; \
 		echo 'make verify: the tree is dirty: commit what is listed above and run it again' >&2; exit 1; fi
 
 lint: ## Lint every module and the workflows
-	@$(MAKE) --no-print-directory --keep-going $(MODULES:%=lint/%) $(filter-out lint/tools/lint,$(TOOLS:%=lint/%)) lint/scaffold lint/workflows
+	@$(MAKE) --no-print-directory --keep-going $(MODULES:%=lint/%) $(filter-out lint/tools/lint,$(TOOLS:%=lint/%)) lint/scaffold lint/workflows lint/words
 
 #lint/<module>: ## Lint one module, for example lint/sdk
 $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/release lint/bundle: lint/%:
@@ -182,6 +227,11 @@ lint/scaffold: # the output of `homeostat new`, by our rules and by its own
 			--module github.com/homeostat-dev/homeostat/operators/web-shop >/dev/null && cd "$$dir/web-shop" && \
 		GOWORK=off $(GOLANGCI_LINT) run ./... && GOWORK=off $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...
 
+lint/words: # comments, directives and the subjects of the commits since the rules exist
+	@echo wordcheck && $(call tool,wordcheck) -since $(RULES_SINCE) .
+
+RULES_SINCE = b4465ed
+
 lint/workflows:
 	@echo actionlint && $(call tool,actionlint)
 
@@ -191,6 +241,10 @@ verify-modules: ## Check that the go.mod files agree with each other and with th
 
 verify-links: ## Check the relative links of the Markdown files
 	@$(call tool,linkcheck) .
+
+verify-generated: # fails if make generate changes a file
+	@before=$$(git diff | sha256sum) && $(MAKE) --no-print-directory generate && [ "$$before" = "$$(git diff | sha256sum)" ] || \
+		{ echo 'Generated files were out of date; they are written now' >&2; exit 1; }
 
 verify-gowork-off: ## Compile and vet each module alone, as its importers do
 	@for m in $(MODULES); do echo "GOWORK=off $$m" && GOWORK=off go -C $$m build ./... && \

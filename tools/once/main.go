@@ -1,11 +1,13 @@
 // Command once runs a command unless it has succeeded before with the same files.
 //
-//	once -name charts -stamps build/passed operators sdk -- make test/tools/charts
+//	once -name charts -stamps build/passed -tests tools/charts operators sdk -- make test/tools/charts
 //
 // It is for tests that read folders of other modules, which the test cache of the go command does not know. The digest
-// covers the names and contents of all files in the folders, apart from folders called build and .git, and the Go version.
-// The result of a command that failed is not kept. It does not know what else the command depends on, such as programs on
-// the PATH: delete the folder of stamps to run everything again.
+// covers the Go version and the names and contents of all files in the folder of the tests and in the folders that they
+// read. In the latter it leaves out Go tests, Markdown and testdata. Folders called build and .git are left out everywhere.
+//
+// The result of a command that failed is not kept. The command may depend on more, such as programs on the PATH: delete the
+// folder of stamps to run everything again.
 package main
 
 import (
@@ -40,6 +42,7 @@ func run(args []string, stdout, stderr io.Writer) (int, error) {
 	flags.SetOutput(stderr)
 	name := flags.String("name", "", "what the command tests; it names the stamp")
 	stamps := flags.String("stamps", "", "the folder of stamps")
+	tests := flags.String("tests", "", "the folder of the tests")
 	own, command := args, []string(nil)
 	if i := slices.Index(args, "--"); i >= 0 {
 		own, command = args[:i], args[i+1:]
@@ -47,10 +50,10 @@ func run(args []string, stdout, stderr io.Writer) (int, error) {
 	if err := flags.Parse(own); err != nil {
 		return exitUsage, err
 	}
-	if *name == "" || *stamps == "" || flags.NArg() == 0 || len(command) == 0 {
-		return exitUsage, errors.New("usage: once -name NAME -stamps FOLDER FILE_OR_FOLDER ... -- COMMAND [ARGUMENT ...]")
+	if *name == "" || *stamps == "" || *tests == "" || len(command) == 0 {
+		return exitUsage, errors.New("usage: once -name NAME -stamps FOLDER -tests FOLDER [FILE_OR_FOLDER ...] -- COMMAND [ARGUMENT ...]")
 	}
-	sum, err := digest(flags.Args())
+	sum, err := digest(*tests, flags.Args())
 	if err != nil {
 		return exitUsage, fmt.Errorf("reading the files: %w", err)
 	}
@@ -73,7 +76,7 @@ func run(args []string, stdout, stderr io.Writer) (int, error) {
 		return exitUsage, fmt.Errorf("running %s: %w", command[0], err)
 	}
 	// Files that changed during the run were not tested as they are now.
-	if after, err := digest(flags.Args()); err != nil || after != sum {
+	if after, err := digest(*tests, flags.Args()); err != nil || after != sum {
 		fmt.Fprintf(stdout, "%s: passed; files changed meanwhile, so that it runs again next time\n", *name)
 		return 0, nil
 	}
@@ -88,28 +91,41 @@ func run(args []string, stdout, stderr io.Writer) (int, error) {
 
 // digest identifies the names and contents of the files, and the Go version. A file or folder that does not exist is an
 // error, because the digest would never change.
-func digest(roots []string) (string, error) {
+func digest(tests string, sources []string) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, runtime.Version())
-	for _, root := range roots {
-		err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return err
-			case entry.IsDir() && name != root && (entry.Name() == "build" || strings.HasPrefix(entry.Name(), ".git")):
-				return fs.SkipDir
-			case !entry.Type().IsRegular():
-				return nil
-			}
-			data, err := os.ReadFile(name)
-			if err == nil {
-				fmt.Fprintf(sum, "%s %d %x\n", name, len(data), sha256.Sum256(data))
-			}
-			return err
-		})
-		if err != nil {
+	if err := addFolder(sum, tests, func(string) bool { return true }); err != nil {
+		return "", err
+	}
+	for _, source := range sources {
+		if err := addFolder(sum, source, func(name string) bool { return name == source || isSource(name) }); err != nil {
 			return "", err
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// isSource reports whether tests of other modules can depend on the file.
+func isSource(name string) bool {
+	return !strings.HasSuffix(name, "_test.go") && filepath.Ext(name) != ".md" &&
+		!slices.Contains(strings.Split(filepath.ToSlash(name), "/"), "testdata")
+}
+
+// addFolder adds the files of a folder, or one file, that are wanted.
+func addFolder(sum io.Writer, root string, wanted func(name string) bool) error {
+	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != root && (entry.Name() == "build" || entry.Name() == ".git"):
+			return fs.SkipDir
+		case !entry.Type().IsRegular() || !wanted(name):
+			return nil
+		}
+		data, err := os.ReadFile(name)
+		if err == nil {
+			fmt.Fprintf(sum, "%s %d %x\n", name, len(data), sha256.Sum256(data))
+		}
+		return err
+	})
 }

@@ -19,6 +19,8 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t, dir: t.TempDir()}
 	f.write("in/a.txt", "a")
+	f.write("other/a.go", "a")
+	f.write("doc.md", "a")
 	return f
 }
 
@@ -36,8 +38,8 @@ func (f *fixture) write(name, data string) {
 // once runs a shell script under the command and returns the exit code.
 func (f *fixture) once(script string) int {
 	f.t.Helper()
-	code, err := run([]string{"-name", "x", "-stamps", filepath.Join(f.dir, "stamps"), filepath.Join(f.dir, "in"), "--",
-		"sh", "-c", "cd " + f.dir + "; " + script}, &f.output, &f.output)
+	code, err := run([]string{"-name", "x", "-stamps", filepath.Join(f.dir, "stamps"),
+		"-tests", filepath.Join(f.dir, "in"), filepath.Join(f.dir, "other"), filepath.Join(f.dir, "doc.md"), "--", "sh", "-c", "cd " + f.dir + "; " + script}, &f.output, &f.output)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -62,6 +64,12 @@ func TestRunsAgainOnlyAfterAChange(t *testing.T) {
 		"NewFile":      {func(f *fixture) { f.write("in/sub/b.txt", "b") }, 2},
 		"BuiltFile":    {func(f *fixture) { f.write("in/build/b.txt", "b") }, 1},
 		"OtherFolder":  {func(f *fixture) { f.write("out/b.txt", "b") }, 1},
+		"OwnTest":      {func(f *fixture) { f.write("in/a_test.go", "b") }, 2},
+		"OtherSource":  {func(f *fixture) { f.write("other/a.go", "b") }, 2},
+		"OtherTest":    {func(f *fixture) { f.write("other/a_test.go", "b") }, 1},
+		"OtherText":    {func(f *fixture) { f.write("other/README.md", "b") }, 1},
+		"OtherFixture": {func(f *fixture) { f.write("other/testdata/a.yaml", "b") }, 1},
+		"NamedText":    {func(f *fixture) { f.write("doc.md", "b") }, 2},
 		"StampDeleted": {func(f *fixture) { _ = os.Remove(filepath.Join(f.dir, "stamps", "x")) }, 2},
 		"Renamed": {func(f *fixture) {
 			_ = os.Rename(filepath.Join(f.dir, "in/a.txt"), filepath.Join(f.dir, "in/b.txt"))
@@ -123,11 +131,12 @@ func TestUsage(t *testing.T) {
 	dir := t.TempDir()
 	for _, args := range [][]string{
 		nil,
-		{"-name", "x", "-stamps", dir, dir},
-		{"-name", "x", "-stamps", dir, "--", "true"},
-		{"-stamps", dir, dir, "--", "true"},
-		{"-name", "x", "-stamps", dir, filepath.Join(dir, "missing"), "--", "true"},
-		{"-name", "x", "-stamps", dir, dir, "--", filepath.Join(dir, "missing")},
+		{"-name", "x", "-stamps", dir, "-tests", dir},
+		{"-name", "x", "-stamps", dir, dir, "--", "true"},
+		{"-stamps", dir, "-tests", dir, "--", "true"},
+		{"-name", "x", "-stamps", dir, "-tests", filepath.Join(dir, "missing"), "--", "true"},
+		{"-name", "x", "-stamps", dir, "-tests", dir, filepath.Join(dir, "missing"), "--", "true"},
+		{"-name", "x", "-stamps", dir, "-tests", dir, "--", filepath.Join(dir, "missing")},
 	} {
 		var output bytes.Buffer
 		if code, err := run(args, &output, &output); code != exitUsage || err == nil {
