@@ -129,15 +129,17 @@ func StartWith(opts ...testkit.StartOption) Option {
 }
 
 // SetupFunc makes an operator of a function that registers controllers with a manager.
-func Setup(setup testkit.SetupFunc) testkit.Runnable { return plain(setup) }
+func Setup(setup testkit.SetupFunc) testkit.Runnable { return setupOperator(setup) }
 
-type plain testkit.SetupFunc
+type setupOperator testkit.SetupFunc
 
 // SetupWithManager implements testkit.Runnable. The manager's cache sees the test's namespace alone.
-func (p plain) SetupWithManager(mgr manager.Manager, _ ...sdk.SetupOption) error { return p(mgr) }
+func (p setupOperator) SetupWithManager(mgr manager.Manager, _ ...sdk.SetupOption) error {
+	return p(mgr)
+}
 
-// inShort is how many plans are tried with -short.
-const inShort = 20
+// shortPlans is how many plans are tried with -short.
+const shortPlans = 20
 
 // Sweep tries every fault. Each run is a subtest that bears the name of its plan, so that one can be run alone with -run.
 // With -short it tries 20 plans, which the seed picks; -run that names a plan is obeyed nevertheless.
@@ -167,13 +169,13 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 		t.Fatal(err)
 	}
 	for _, run := range runs {
-		show(t, run)
+		reportRun(t, run)
 	}
 	if t.Failed() {
 		return
 	}
 	plans, skipped := x.Plans()
-	if few := plans[:min(len(plans), inShort)]; testing.Short() && only == "" {
+	if few := plans[:min(len(plans), shortPlans)]; testing.Short() && only == "" {
 		t.Logf("%d of %d plans are tried, because of -short", len(few), len(plans))
 		plans = few
 	}
@@ -195,7 +197,7 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 			if err != nil {
 				t.Fatal(err)
 			}
-			show(t, run)
+			reportRun(t, run)
 		})
 	}
 }
@@ -224,8 +226,8 @@ func validate(s Scenario, c *config) error {
 	return nil
 }
 
-// show tells how a run ended.
-func show(t *testing.T, run report.Run) {
+// reportRun tells how a run ended.
+func reportRun(t *testing.T, run report.Run) {
 	t.Helper()
 	switch run.Outcome {
 	case report.Untried:

@@ -136,7 +136,7 @@ spec: unset -> {}
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := begin(t, test.op, source(test.plural), []Option{ServiceAccount(test.as), QuietPeriod(300 * time.Millisecond), Shrink(5 * time.Minute)})
+			c := mustPrepare(t, test.op, source(test.plural), []Option{ServiceAccount(test.as), QuietPeriod(300 * time.Millisecond), Shrink(5 * time.Minute)})
 			f, how, err := c.explore(t, c.bySeed(t, 1, 0))
 			if err != nil {
 				t.Fatal(err)
@@ -170,7 +170,7 @@ func TestTheSampleHasToWork(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := c.learn(t.Context()); err == nil || !strings.Contains(err.Error(), test.want+": ") {
+			if err := c.checkSample(t.Context()); err == nil || !strings.Contains(err.Error(), test.want+": ") {
 				t.Errorf("%s: the error is %v, want the name of oracle %s in it", test.reason, err, test.want)
 			}
 		})

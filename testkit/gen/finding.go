@@ -21,8 +21,8 @@ type finding struct {
 	timeline []report.Entry
 }
 
-// same says that both are most likely about the same bug.
-func (f *finding) same(g *finding) bool {
+// sameBug says that both are most likely about the same bug.
+func (f *finding) sameBug(g *finding) bool {
 	if g == nil || f.deleted != g.deleted {
 		return false
 	}
@@ -75,20 +75,20 @@ func (f *finding) role(i int) string {
 }
 
 // try makes the custom resource one manifest after the other and returns what is wrong at the last, nil if nothing is.
-func (c *campaign) try(ctx context.Context, s sequence.Sequence, deleted bool, second look) (f *finding, _ error) {
+func (ex *exploration) try(ctx context.Context, s sequence.Sequence, deleted bool, second recheck) (f *finding, _ error) {
 	if len(s) == 1 && !deleted {
-		ref, err := c.reference(ctx, s[0], hasty)
+		ref, err := ex.reference(ctx, s[0], quick)
 		if err == nil && ref.wrong != nil {
-			ref, err = c.reference(ctx, s[0], second.care)
+			ref, err = ex.reference(ctx, s[0], second.precision)
 		}
 		if err != nil || ref.wrong == nil {
 			return nil, err
 		}
 		return new(*ref.wrong), nil
 	}
-	t, err := c.open(ctx, "shrinking")
+	t, err := ex.open(ctx, "shrinking")
 	defer func() {
-		entries := t.session.Close()
+		entries := t.inner.Close()
 		if f != nil {
 			f.timeline, f.sequence = entries, s
 		}
@@ -105,7 +105,7 @@ func (c *campaign) try(ctx context.Context, s sequence.Sequence, deleted bool, s
 		if err != nil || refused != "" {
 			return nil, err
 		}
-		if _, err := t.session.Rest(moment); err != nil {
+		if _, err := t.inner.WaitIdle(quickQuietPeriod); err != nil {
 			return nil, err
 		}
 	}
@@ -113,20 +113,20 @@ func (c *campaign) try(ctx context.Context, s sequence.Sequence, deleted bool, s
 }
 
 // shrink makes what was found smaller, and says what came of that.
-func (c *campaign) shrink(ctx context.Context, f *finding) (*finding, string) {
-	if c.config.shrink <= 0 {
+func (ex *exploration) shrink(ctx context.Context, f *finding) (*finding, string) {
+	if ex.config.shrink <= 0 {
 		return f, "not shrunk"
 	}
 	began := time.Now()
-	limited, cancel := context.WithTimeout(ctx, c.config.shrink)
+	limited, cancel := context.WithTimeout(ctx, ex.config.shrink)
 	defer cancel()
 	failed := []sequence.Sequence{f.sequence} // the smallest last
 	shrunk, err := sequence.Shrink(limited, f.sequence, func(s sequence.Sequence) bool {
 		if len(failed) == 1 && len(s) == len(f.sequence) && s.String() == f.sequence.String() {
 			return true // that is how it was found
 		}
-		g, err := c.try(limited, s, f.deleted, look{care: careful, pause: c.Options.Rest})
-		if err != nil || !f.same(g) {
+		g, err := ex.try(limited, s, f.deleted, recheck{precision: thorough, pause: ex.Options.Rest})
+		if err != nil || !f.sameBug(g) {
 			return false
 		}
 		failed = append(failed, s)
@@ -140,29 +140,29 @@ func (c *campaign) shrink(ctx context.Context, f *finding) (*finding, string) {
 	if !shrunk.Complete {
 		how += ", until the time was over"
 	}
-	return c.confirm(ctx, f, failed, how)
+	return ex.confirm(ctx, f, failed, how)
 }
 
 // confirm looks with care at the smallest sequence that failed or, if it does not fail now, at one before.
-func (c *campaign) confirm(ctx context.Context, f *finding, failed []sequence.Sequence, how string) (*finding, string) {
+func (ex *exploration) confirm(ctx context.Context, f *finding, failed []sequence.Sequence, how string) (*finding, string) {
 	const chances = 3
 	for range min(chances, len(failed)) {
 		s := failed[len(failed)-1]
 		failed = failed[:len(failed)-1]
-		g, err := c.try(ctx, s, f.deleted, c.thorough())
+		g, err := ex.try(ctx, s, f.deleted, ex.thoroughRecheck())
 		if err != nil {
 			return f, "not shrunk: " + err.Error()
 		}
-		if f.same(g) {
+		if f.sameBug(g) {
 			return g, how
 		}
 	}
 	return f, "not shrunk: it does not come about each time"
 }
 
-// thorough is how a finding is looked at that is going to be reported.
-func (c *campaign) thorough() look {
-	return look{care: careful, pause: c.Options.Rest, patience: 3 * c.Options.Rest} //nolint:mnd // once is no proof
+// thoroughRecheck is how a finding is looked at that is going to be reported.
+func (ex *exploration) thoroughRecheck() recheck {
+	return recheck{precision: thorough, pause: ex.Options.Rest, timeout: 3 * ex.Options.Rest} //nolint:mnd // once is no proof
 }
 
 func equal(a, b *unstructured.Unstructured) bool { return render(a) == render(b) }

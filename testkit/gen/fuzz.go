@@ -23,7 +23,7 @@ import (
 // shrunk by the command that is printed then.
 func Fuzz(f *testing.F, op testkit.Runnable, what Source, opts ...Option) {
 	f.Helper()
-	c := begin(f, op, what, opts)
+	c := mustPrepare(f, op, what, opts)
 	number := seed.Given()
 	if number == 0 {
 		number = c.seed // the same each time, because several processes add it
@@ -33,23 +33,23 @@ func Fuzz(f *testing.F, op testkit.Runnable, what Source, opts ...Option) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if worker := flag.Lookup("test.fuzzworker"); worker != nil && worker.Value.String() == "true" {
-			c.walkBriefly(t, data)
+			c.runSequenceBriefly(t, data)
 			return
 		}
-		c.walk(t, c.byBytes(t, data), "")
+		c.runSequence(t, c.byBytes(t, data), "")
 	})
 }
 
-// walkBriefly makes one sequence, or as much of it as there is time for: package testing ends a fuzzing process, and takes
+// runSequenceBriefly makes one sequence, or as much of it as there is time for: package testing ends a fuzzing process, and takes
 // its input for one that fails, when it takes more than 10 s. What that leaves undecided is no finding.
-func (c *campaign) walkBriefly(t *testing.T, data []byte) {
+func (ex *exploration) runSequenceBriefly(t *testing.T, data []byte) {
 	t.Helper()
 	const steps, all = 4 * time.Second, 8 * time.Second
 	began := time.Now()
 	ctx, cancel := context.WithDeadline(t.Context(), began.Add(all))
 	defer cancel()
-	w := &walker{c: c, choices: c.byBytes(t, data), until: began.Add(steps)}
-	f, err := w.walk(ctx)
+	w := &sequenceRunner{c: ex, choices: ex.byBytes(t, data), until: began.Add(steps)}
+	f, err := w.run(ctx)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:

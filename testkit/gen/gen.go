@@ -37,23 +37,23 @@ import (
 // printed if something is found.
 func Explore(t *testing.T, op testkit.Runnable, what Source, opts ...Option) {
 	t.Helper()
-	c := begin(t, op, what, opts)
+	c := mustPrepare(t, op, what, opts)
 	number := seed.Or(c.seed)
 	t.Logf("the seed is %d", number)
 	for i := range c.sequences {
 		t.Run(fmt.Sprintf("sequence-%d", i+1), func(t *testing.T) {
 			t.Parallel()
-			c.walk(t, c.bySeed(t, number, i), replaySeed(t, number))
+			c.runSequence(t, c.bySeed(t, number, i), replaySeed(t, number))
 		})
 	}
 }
 
-// begin prepares everything that the runs of one test have in common, and makes those of the sample.
-func begin(t testing.TB, op testkit.Runnable, what Source, opts []Option) *campaign {
+// mustPrepare prepares everything that the runs of one test have in common, and makes those of the sample.
+func mustPrepare(t testing.TB, op testkit.Runnable, what Source, opts []Option) *exploration {
 	t.Helper()
 	c, err := prepare(t, op, what, opts)
 	if err == nil {
-		err = c.learn(t.Context())
+		err = c.checkSample(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func begin(t testing.TB, op testkit.Runnable, what Source, opts []Option) *campa
 	return c
 }
 
-func prepare(t testing.TB, op testkit.Runnable, what Source, opts []Option) (*campaign, error) {
+func prepare(t testing.TB, op testkit.Runnable, what Source, opts []Option) (*exploration, error) {
 	t.Helper()
 	cfg, err := configure(opts)
 	if err != nil {
@@ -72,7 +72,7 @@ func prepare(t testing.TB, op testkit.Runnable, what Source, opts []Option) (*ca
 		return nil, err
 	}
 	k := testkit.New(t) // asks for everybody what is valid; each run has a namespace of its own
-	c, err := newCampaign(k, op, cfg, resource, sample)
+	c, err := newExploration(k, op, cfg, resource, sample)
 	if err != nil {
 		return nil, err
 	}

@@ -53,12 +53,12 @@ const (
 	defaultSteps     = 20
 	defaultSequences = 2
 	defaultShrink    = 30 * time.Second
-	defaultPatience  = 30 * time.Second
+	defaultTimeout   = 30 * time.Second
 )
 
 func configure(opts []Option) (*config, error) {
 	c := &config{steps: defaultSteps, sequences: defaultSequences, shrink: defaultShrink, ignored: state.Mask{}}
-	c.Options.Patience, c.Options.Rest = defaultPatience, time.Second
+	c.Options.Patience, c.Options.Rest = defaultTimeout, time.Second
 	for _, opt := range opts {
 		opt(c)
 	}

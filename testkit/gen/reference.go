@@ -12,34 +12,34 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
-// care is how sure one wants to be.
-type care int
+// precision is how sure one wants to be.
+type precision int
 
 const (
-	hasty   care = iota // a short pause counts as rest
-	careful             // a long one does, and what differs between two such runs does not count
+	quick    precision = iota // a short pause counts as rest
+	thorough                  // a long one does, and what differs between two such runs does not count
 )
 
-// moment is a short pause. On a busy machine it is longer.
-const moment = 100 * time.Millisecond
+// quickQuietPeriod is a short pause. On a busy machine it is longer.
+const quickQuietPeriod = 100 * time.Millisecond
 
-// pause is how long an operator must have been at rest.
-func (c *campaign) pause(care care) time.Duration {
-	if care == hasty {
-		return moment
+// quietPeriod is how long an operator must have been at rest.
+func (ex *exploration) quietPeriod(care precision) time.Duration {
+	if care == quick {
+		return quickQuietPeriod
 	}
-	return c.Options.Rest
+	return ex.Options.Rest
 }
 
 // reference is what comes of a manifest alone.
 type reference struct {
-	invalid string   // why the API server refuses it
-	stuck   string   // why the operator cannot carry it out, by what it says itself
-	final   bool     // and it does not say that it goes on trying
-	wrong   *finding // what the operator does wrong
-	ready   bool     // Ready is True
-	told    bool     // the custom resource says which generation its status is about
-	state   state.State
+	invalid           string   // why the API server refuses it
+	stuck             string   // why the operator cannot carry it out, by what it says itself
+	final             bool     // and it does not say that it goes on trying
+	wrong             *finding // what the operator does wrong
+	ready             bool     // Ready is True
+	reportsGeneration bool     // the custom resource says which generation its status is about
+	state             state.State
 }
 
 // unusable says why nothing can be compared with the reference, if so.
@@ -58,28 +58,28 @@ func (r *reference) unusable() result {
 
 // entry is a reference that is there or is being made.
 type entry struct {
-	care care
-	done chan struct{} // closed when the others are set
-	ref  reference
-	err  error
+	precision precision
+	done      chan struct{} // closed when the others are set
+	ref       reference
+	err       error
 }
 
 // reference returns what comes of a manifest alone. It is found out once, or twice if more care is taken later.
-func (c *campaign) reference(ctx context.Context, m *unstructured.Unstructured, care care) (*reference, error) {
+func (ex *exploration) reference(ctx context.Context, m *unstructured.Unstructured, care precision) (*reference, error) {
 	key := render(m)
 	for {
-		c.mu.Lock()
-		e := c.references[key]
-		mine := e == nil || e.care < care
+		ex.mu.Lock()
+		e := ex.references[key]
+		mine := e == nil || e.precision < care
 		if mine {
-			e = &entry{care: care, done: make(chan struct{})}
-			c.references[key] = e
+			e = &entry{precision: care, done: make(chan struct{})}
+			ex.references[key] = e
 		}
-		c.mu.Unlock()
+		ex.mu.Unlock()
 		if mine {
-			e.ref, e.err = c.find(ctx, m, care)
+			e.ref, e.err = ex.computeReference(ctx, m, care)
 			if e.err != nil {
-				c.forget(key, e)
+				ex.forget(key, e)
 			}
 			close(e.done)
 			return &e.ref, e.err
@@ -95,39 +95,39 @@ func (c *campaign) reference(ctx context.Context, m *unstructured.Unstructured, 
 	}
 }
 
-func (c *campaign) forget(key string, e *entry) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.references[key] == e {
-		delete(c.references, key)
+func (ex *exploration) forget(key string, e *entry) {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	if ex.references[key] == e {
+		delete(ex.references, key)
 	}
 }
 
-// find finds out what comes of a manifest alone. With care it does so twice, and learns what differs by itself.
-func (c *campaign) find(ctx context.Context, m *unstructured.Unstructured, care care) (reference, error) {
+// computeReference finds out what comes of a manifest alone. With care it does so twice, and learns what differs by itself.
+func (ex *exploration) computeReference(ctx context.Context, m *unstructured.Unstructured, care precision) (reference, error) {
 	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
+	case ex.slots <- struct{}{}:
+		defer func() { <-ex.slots }()
 	case <-ctx.Done():
 		return reference{}, ctx.Err()
 	}
-	one := &alone{m: m}
-	other := &alone{m: m}
+	one := &freshRun{m: m}
+	other := &freshRun{m: m}
 	defer one.close()
-	if care == hasty {
-		err := one.run(ctx, c, care)
+	if care == quick {
+		err := one.run(ctx, ex, care)
 		return one.ref, err
 	}
 	defer other.close()
 	var wg sync.WaitGroup
 	var otherErr error
-	wg.Go(func() { otherErr = other.run(ctx, c, care) })
-	err := one.run(ctx, c, care)
+	wg.Go(func() { otherErr = other.run(ctx, ex, care) })
+	err := one.run(ctx, ex, care)
 	wg.Wait()
 	if err := errors.Join(err, otherErr); err != nil || one.ref.invalid != "" || other.ref.invalid != "" {
 		return one.ref, err
 	}
-	if err := c.agree(one, other); err != nil {
+	if err := ex.waitAgreement(one, other); err != nil {
 		return one.ref, err
 	}
 	if one.ref.wrong == nil {
@@ -139,80 +139,80 @@ func (c *campaign) find(ctx context.Context, m *unstructured.Unstructured, care 
 	return one.ref, nil
 }
 
-// agree waits until both trials come to the same. What lasts is how they differ by themselves, and does not count from now
+// waitAgreement waits until both trials come to the same. What lasts is how they differ by themselves, and does not count from now
 // on.
-func (c *campaign) agree(one, other *alone) error {
+func (ex *exploration) waitAgreement(one, other *freshRun) error {
 	began := time.Now()
-	for time.Since(began) < c.thorough().patience {
-		c.mu.Lock()
-		diff := state.Difference(c.mask.Apply(one.ref.state), c.mask.Apply(other.ref.state))
-		c.mu.Unlock()
+	for time.Since(began) < ex.thoroughRecheck().timeout {
+		ex.mu.Lock()
+		diff := state.Difference(ex.mask.Apply(one.ref.state), ex.mask.Apply(other.ref.state))
+		ex.mu.Unlock()
 		if diff == "" || one.ref.wrong != nil || other.ref.wrong != nil {
 			return nil
 		}
-		for _, a := range []*alone{one, other} {
-			if err := a.look(c, careful); err != nil {
+		for _, a := range []*freshRun{one, other} {
+			if err := a.observe(ex, thorough); err != nil {
 				return err
 			}
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, key := range c.mask.Learn(one.ref.state, other.ref.state) {
-		c.mask[key] = true
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	for _, key := range ex.mask.Learn(one.ref.state, other.ref.state) {
+		ex.mask[key] = true
 	}
 	return nil
 }
 
-// alone is a trial of a manifest in a namespace where there was nothing before.
-type alone struct {
-	m     *unstructured.Unstructured
-	trial *trial
-	ref   reference
+// freshRun is a trial of a manifest in a namespace where there was nothing before.
+type freshRun struct {
+	m       *unstructured.Unstructured
+	session *session
+	ref     reference
 }
 
-func (a *alone) run(ctx context.Context, c *campaign, care care) (err error) {
-	if a.trial, err = c.open(ctx, "alone"); err != nil {
+func (fr *freshRun) run(ctx context.Context, c *exploration, care precision) (err error) {
+	if fr.session, err = c.open(ctx, "alone"); err != nil {
 		return err
 	}
-	if a.ref.invalid, err = a.trial.apply(a.m, "apply the manifest"); err != nil || a.ref.invalid != "" {
+	if fr.ref.invalid, err = fr.session.apply(fr.m, "apply the manifest"); err != nil || fr.ref.invalid != "" {
 		return err
 	}
-	return a.look(c, care)
+	return fr.observe(c, care)
 }
 
-// look waits for rest and notes what there is.
-func (a *alone) look(c *campaign, care care) error {
-	t := a.trial
-	lie, err := t.session.Rest(c.pause(care))
-	if err == nil && care == careful {
-		err = t.session.CatchUp()
+// recheck waits for rest and notes what there is.
+func (fr *freshRun) observe(c *exploration, care precision) error {
+	t := fr.session
+	falseStatus, err := t.inner.WaitIdle(c.quietPeriod(care))
+	if err == nil && care == thorough {
+		err = t.inner.CatchUp()
 	}
 	if err != nil {
 		return err
 	}
-	a.ref.state, a.ref.ready = t.state(), t.isReady()
-	a.ref.stuck, a.ref.final = t.stuck()
-	a.ref.told = t.isObserved() && observed(t.custom()) > 0
-	if a.ref.wrong = t.wrong(lie); a.ref.wrong != nil {
-		a.ref.wrong.sequence = sequence.Sequence{a.m}
+	fr.ref.state, fr.ref.ready = t.state(), t.isReady()
+	fr.ref.stuck, fr.ref.final = t.stuck()
+	fr.ref.reportsGeneration = t.isObserved() && observed(t.custom()) > 0
+	if fr.ref.wrong = t.wrong(falseStatus); fr.ref.wrong != nil {
+		fr.ref.wrong.sequence = sequence.Sequence{fr.m}
 	}
 	return nil
 }
 
-func (a *alone) close() {
-	if a.trial == nil {
+func (fr *freshRun) close() {
+	if fr.session == nil {
 		return
 	}
-	entries := a.trial.session.Close()
-	if a.ref.wrong != nil {
-		a.ref.wrong.timeline = entries
+	entries := fr.session.inner.Close()
+	if fr.ref.wrong != nil {
+		fr.ref.wrong.timeline = entries
 	}
 }
 
-// differ returns how a state differs from a reference's, "" if it does not.
-func (c *campaign) differ(ref *reference, got state.State) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return state.Difference(c.mask.Apply(ref.state), c.mask.Apply(got))
+// difference returns how a state differs from a reference's, "" if it does not.
+func (ex *exploration) difference(ref *reference, got state.State) string {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	return state.Difference(ex.mask.Apply(ref.state), ex.mask.Apply(got))
 }

@@ -26,7 +26,7 @@ import (
 //
 // What the program asks of all namespaces at once it gets of its run's namespace alone, because other runs go on in others.
 type Command struct {
-	// Args are the program and its arguments, Env further variables for it: see [incarnation.Command] for what is
+	// Args are the program and its arguments, Env further variables for it: see [process.Command] for what is
 	// replaced in them, and for the variables that every program gets.
 	Args, Env []string
 	// Folder is an existing one. Each run has a folder in it, for kubeconfigs and, by TMPDIR, for what programs that are
@@ -42,7 +42,7 @@ type Command struct {
 	// Grace is how long it may take to end in order. Zero means 10 s.
 	Grace time.Duration
 
-	spoke atomic.Bool // some incarnation has sent a request
+	sentRequest atomic.Bool // some incarnation has sent a request
 
 	mu       sync.Mutex
 	narrowed []string // resources that were asked for in all namespaces
@@ -75,7 +75,7 @@ func (c *Command) Start(k *testkit.K, how Start) (Process, error) {
 	if how.Elect {
 		return nil, ErrNoElection
 	}
-	p := &program{probe: probeOf(k), heard: make(chan struct{}), done: make(chan struct{}), number: how.Number, grace: c.Grace}
+	p := &program{tb: recordingTBOf(k), firstRequest: make(chan struct{}), done: make(chan struct{}), number: how.Number, grace: c.Grace}
 	if p.grace == 0 {
 		p.grace = defaultGrace
 	}
@@ -92,7 +92,7 @@ func (c *Command) Start(k *testkit.K, how Start) (Process, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was doing
 	}
-	p.probe.Cleanup(p.Kill) // whatever becomes of the run
+	p.tb.Cleanup(p.Kill) // whatever becomes of the run
 	dir := filepath.Join(c.Folder, k.Namespace)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making a folder for the operator: %w", err)
@@ -108,7 +108,7 @@ func (c *Command) Start(k *testkit.K, how Start) (Process, error) {
 	if err != nil {
 		return nil, &StartError{Err: err}
 	}
-	p.attend(i)
+	p.watchProcess(i)
 	return p, c.await(k.Context(), p)
 }
 
@@ -116,21 +116,21 @@ func (c *Command) Start(k *testkit.K, how Start) (Process, error) {
 func (c *Command) await(ctx context.Context, p *program) error {
 	patience := c.Patience
 	if patience == 0 {
-		patience = defaultPatience
+		patience = defaultTimeout
 	}
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	select {
-	case <-p.heard:
-		p.settle(ctx)
+	case <-p.firstRequest:
+		p.waitStartup(ctx)
 		return nil
 	case <-p.done:
-		if err := p.incarnation.Err(); err != nil && !c.spoke.Load() {
+		if err := p.process.Err(); err != nil && !c.sentRequest.Load() {
 			return &StartError{Ended: true, Err: fmt.Errorf("%w\nIt has asked the API server for nothing before", err)}
 		}
 		return nil // which is for whoever watches over it
 	case <-timeout.C:
-		if c.spoke.Load() {
+		if c.sentRequest.Load() {
 			return nil // it will be missed
 		}
 		return &StartError{Err: fmt.Errorf("the operator has asked the API server for nothing within %v: make it use the "+
@@ -141,18 +141,18 @@ func (c *Command) await(ctx context.Context, p *program) error {
 }
 
 const (
-	// opening is for how long a program must not have asked for anything new to count as being under way.
-	opening = 100 * time.Millisecond
-	// longestOpening is for those that never stop asking.
-	longestOpening = 2 * time.Second
+	// startupQuiet is for how long a program must not have asked for anything new to count as being under way.
+	startupQuiet = 100 * time.Millisecond
+	// maxStartup is for those that never stop asking.
+	maxStartup = 2 * time.Second
 )
 
-// settle returns when the program has asked for what it begins with: its watches are open.
-func (p *program) settle(ctx context.Context) {
-	over := time.After(longestOpening)
+// awaitConvergence returns when the program has asked for what it begins with: its watches are open.
+func (p *program) waitStartup(ctx context.Context) {
+	over := time.After(maxStartup)
 	for {
 		p.mu.Lock()
-		wait := opening - time.Since(p.asked)
+		wait := startupQuiet - time.Since(p.lastRequest)
 		p.mu.Unlock()
 		if wait <= 0 {
 			return
@@ -171,24 +171,24 @@ func (p *program) settle(ctx context.Context) {
 
 // program is one incarnation.
 type program struct {
-	probe  *probe
-	proxy  *proxy.Proxy
-	number int
-	grace  time.Duration
-	heard  chan struct{} // closed with the first request
-	once   sync.Once     // closes it
-	isCut  atomic.Bool   // it is about to be killed, and what it still tries counts for nothing
+	tb           *recordingTB
+	proxy        *proxy.Proxy
+	number       int
+	grace        time.Duration
+	firstRequest chan struct{} // closed with the first request
+	once         sync.Once     // closes it
+	isSevered    atomic.Bool   // it is about to be killed, and what it still tries counts for nothing
 
 	mu          sync.Mutex
-	incarnation *operatorproc.Process
+	process     *operatorproc.Process
 	done        chan struct{}
-	asked       time.Time // when it sent its last request
+	lastRequest time.Time // when it sent its last request
 }
 
-// attend watches over the process from its start on.
-func (p *program) attend(i *operatorproc.Process) {
+// watchProcess watches over the process from its start on.
+func (p *program) watchProcess(i *operatorproc.Process) {
 	p.mu.Lock()
-	p.incarnation = i
+	p.process = i
 	p.mu.Unlock()
 	go func() {
 		<-i.Done()
@@ -199,12 +199,12 @@ func (p *program) attend(i *operatorproc.Process) {
 	}()
 }
 
-// hear notes that the process sends a request.
-func (p *program) hear() {
+// noteRequest notes that the process sends a request.
+func (p *program) noteRequest() {
 	p.mu.Lock()
-	p.asked = time.Now()
+	p.lastRequest = time.Now()
 	p.mu.Unlock()
-	p.once.Do(func() { close(p.heard) })
+	p.once.Do(func() { close(p.firstRequest) })
 }
 
 func (p *program) report(l operatorproc.Line) { p.log(l.At, l.Text) }
@@ -213,16 +213,16 @@ func (p *program) log(at time.Time, text string) {
 	if p.number > 1 {
 		text = fmt.Sprintf("[process %d] %s", p.number, text)
 	}
-	p.probe.enter(at, text)
+	p.tb.addLine(at, text)
 }
 
 func (p *program) end(how func(i *operatorproc.Process) error) {
 	p.mu.Lock()
-	i := p.incarnation
+	i := p.process
 	p.mu.Unlock()
 	if i != nil {
 		if err := how(i); err != nil {
-			p.probe.Errorf("ending the operator: %v", err)
+			p.tb.Errorf("ending the operator: %v", err)
 		}
 		<-p.done
 	}
@@ -246,23 +246,23 @@ func (p *program) Stop() {
 // Done implements [Process].
 func (p *program) Done() <-chan struct{} { return p.done }
 
-// probeKey is for finding a run's probe by its context.
-type probeKey struct{}
+// recordingTBKey is for finding a run's probe by its context.
+type recordingTBKey struct{}
 
-// probeOf returns the probe that k was made for.
-func probeOf(k *testkit.K) *probe {
-	p, _ := k.Context().Value(probeKey{}).(*probe)
+// recordingTBOf returns the probe that k was made for.
+func recordingTBOf(k *testkit.K) *recordingTB {
+	p, _ := k.Context().Value(recordingTBKey{}).(*recordingTB)
 	return p
 }
 
 // Effects is how many of the operator's requests changed something in the fault-free runs, as far as they are the same in
 // all of them. It is 0 before Learn.
 func (x *Explorer) Effects() int {
-	if x.known == nil {
+	if x.baseline == nil {
 		return 0
 	}
 	n := 0
-	for _, t := range x.known.calls {
+	for _, t := range x.baseline.calls {
 		if t.effective {
 			n++
 		}
@@ -273,7 +273,7 @@ func (x *Explorer) Effects() int {
 // Fail ends a step, or the setup, of a scenario whose work cannot be done. That is no failure if the run has been ended
 // meanwhile.
 func Fail(k *testkit.K, err error) {
-	if p := probeOf(k); k.Context().Err() == nil {
+	if p := recordingTBOf(k); k.Context().Err() == nil {
 		p.fail(err.Error())
 	}
 	runtime.Goexit()

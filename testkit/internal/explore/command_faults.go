@@ -16,7 +16,9 @@ func Faults() []string {
 
 // IsFault reports whether the name is that of a kind of faults, or stands for some.
 func IsFault(name string) bool {
-	return slices.ContainsFunc(Faults(), func(f string) bool { return standsFor(name, f) })
+	return slices.ContainsFunc(Faults(), func(f string) bool { return includesFault(name, f) })
 }
 
-func standsFor(name, fault string) bool { return name == fault || strings.HasPrefix(fault, name+"-") }
+func includesFault(name, fault string) bool {
+	return name == fault || strings.HasPrefix(fault, name+"-")
+}

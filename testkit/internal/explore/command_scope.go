@@ -25,9 +25,9 @@ type scope struct {
 
 // RoundTrip implements http.RoundTripper.
 func (s *scope) RoundTrip(req *http.Request) (*http.Response, error) {
-	s.command.spoke.Store(true)
-	if !s.program.isCut.Load() {
-		s.program.hear()
+	s.command.sentRequest.Store(true)
+	if !s.program.isSevered.Load() {
+		s.program.noteRequest()
 	}
 	if path, narrower := s.narrow(req); narrower {
 		req = req.Clone(req.Context())
@@ -35,7 +35,7 @@ func (s *scope) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := s.next.RoundTrip(req)
 	if errors.Is(err, intercept.ErrSevered) {
-		s.program.isCut.Store(true)
+		s.program.isSevered.Store(true)
 	}
 	if err == nil && resp.StatusCode == http.StatusOK {
 		// The news of a watch may be held back when the program goes away, and who reads them would wait for ever.
@@ -56,7 +56,7 @@ func (s *scope) narrow(req *http.Request) (path string, narrower bool) {
 	if !is || !s.isNamespaced(resource) || s.command.Everywhere != nil && !s.command.Everywhere(r.Verb, resource) {
 		return "", false
 	}
-	s.command.note(resource)
+	s.command.noteNarrowed(resource)
 	return prefix + "/namespaces/" + s.namespace + "/" + r.Resource, true
 }
 
@@ -69,7 +69,7 @@ func (s *scope) isNamespaced(resource schema.GroupResource) bool {
 	return err == nil && mapping.Scope.Name() == meta.RESTScopeNameNamespace
 }
 
-func (c *Command) note(resource schema.GroupResource) {
+func (c *Command) noteNarrowed(resource schema.GroupResource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if name := resource.String(); !slices.Contains(c.narrowed, name) {

@@ -46,7 +46,7 @@ func TestScope(t *testing.T) {
 			t.Parallel()
 			var got string
 			s := &scope{
-				command: c, program: &program{heard: make(chan struct{})}, mapper: mapper, namespace: "run",
+				command: c, program: &program{firstRequest: make(chan struct{})}, mapper: mapper, namespace: "run",
 				next: roundTrip(func(req *http.Request) (*http.Response, error) {
 					got = req.URL.String()
 					return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody}, nil

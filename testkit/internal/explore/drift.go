@@ -22,12 +22,12 @@ import (
 // driftDelete deletes a child by hand.
 func driftDelete(c child, step int) *plan {
 	return &plan{
-		name: "drift-deleted/" + c.name, fault: "drift-deleted", patient: true, uncount: true,
-		what: fmt.Sprintf("%s was deleted by hand", c.name),
-		rested: func(r *run, at int) {
+		name: "drift-deleted/" + c.name, fault: "drift-deleted", extraQuiet: true, skipCounts: true,
+		summary: fmt.Sprintf("%s was deleted by hand", c.name),
+		afterIdle: func(r *run, at int) {
 			if at == step {
 				r.deleteChild(c)
-				r.settle(step)
+				r.awaitConvergence(step)
 			}
 		},
 	}
@@ -36,17 +36,17 @@ func driftDelete(c child, step int) *plan {
 // driftUnseen deletes a child by hand while the operator's watch is interrupted.
 func driftUnseen(c child, step int) *plan {
 	return &plan{
-		name: "drift-unseen/" + c.name, fault: "drift-unseen", patient: true, uncount: true,
-		what: fmt.Sprintf("%s was deleted by hand while the operator's watch of %s was interrupted", c.name, c.kind),
-		rested: func(r *run, at int) {
+		name: "drift-unseen/" + c.name, fault: "drift-unseen", extraQuiet: true, skipCounts: true,
+		summary: fmt.Sprintf("%s was deleted by hand while the operator's watch of %s was interrupted", c.name, c.kind),
+		afterIdle: func(r *run, at int) {
 			if at != step {
 				return
 			}
-			r.wire.Hold(c.kind, 0)
+			r.operator.Hold(c.kind, 0)
 			r.deleteChild(c)
-			r.idle()
-			r.wire.Expire(c.kind)
-			r.settle(step)
+			r.waitQuiet()
+			r.operator.Expire(c.kind)
+			r.awaitConvergence(step)
 		},
 	}
 }
@@ -58,21 +58,21 @@ func driftEdit(c child, part string, step int) *plan {
 		name += "/" + part
 	}
 	return &plan{
-		name: name, fault: "drift-edited", patient: true, uncount: true,
-		what: fmt.Sprintf("a field of %s that the operator had set was changed by hand", c.name),
-		rested: func(r *run, at int) {
+		name: name, fault: "drift-edited", extraQuiet: true, skipCounts: true,
+		summary: fmt.Sprintf("a field of %s that the operator had set was changed by hand", c.name),
+		afterIdle: func(r *run, at int) {
 			if at != step {
 				return
 			}
 			if r.editChild(c, part) {
-				r.settle(step)
+				r.awaitConvergence(step)
 			}
 		},
 	}
 }
 
-// leaves reports whether the operator leaves an object, or a field of one, to others.
-func (x *Explorer) leaves(place string) bool {
+// collectLeaves reports whether the operator leaves an object, or a field of one, to others.
+func (x *Explorer) isExternallyManaged(place string) bool {
 	return slices.ContainsFunc(x.Leaves, func(left string) bool {
 		rest, ok := strings.CutPrefix(place, left)
 		return ok && (rest == "" || rest[0] == '.')
@@ -90,15 +90,15 @@ func (r *run) deleteChild(c child) {
 		return
 	}
 	if c.kind.String() == "persistentvolumeclaims" && r.isMounted(live.Object.GetName()) {
-		r.plan.untried = "a claim that is deleted stays for as long as a pod uses it"
+		r.plan.untriedReason = "a claim that is deleted stays for as long as a pod uses it"
 		return
 	}
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground) // as kubectl does
 	if err := r.k.Client.Delete(r.k.Context(), live.Object.DeepCopy(), background); err != nil {
 		return // it is gone already
 	}
-	r.note(fmt.Sprintf("somebody deletes %s", r.name(live)))
-	r.wire.Touch()
+	r.logFault(fmt.Sprintf("somebody deletes %s", r.name(live)))
+	r.operator.Touch()
 	r.await(func() bool {
 		again, ok := r.child(c)
 		return !ok || again.Object.GetDeletionTimestamp() != nil || again.Object.GetUID() != live.Object.GetUID()
@@ -140,8 +140,8 @@ func (r *run) editChild(c child, part string) bool {
 	if !ok {
 		return false
 	}
-	for _, f := range r.settable(live.Object) {
-		if part != "" && f.part() != part || r.x.leaves(c.name+"."+f.String()) {
+	for _, f := range r.ownedFields(live.Object) {
+		if part != "" && f.part() != part || r.x.isExternallyManaged(c.name+"."+f.String()) {
 			continue
 		}
 		patch := fmt.Sprintf(`[{"op":"replace","path":%q,"value":%s}]`, f.pointer(), f.other)
@@ -151,8 +151,8 @@ func (r *run) editChild(c child, part string) bool {
 		if r.patch(live.Object, types.JSONPatchType, patch) != nil {
 			continue
 		}
-		r.note(fmt.Sprintf("somebody changes %s of %s to %s", f, r.name(live), f.other))
-		r.wire.Touch()
+		r.logFault(fmt.Sprintf("somebody changes %s of %s to %s", f, r.name(live), f.other))
+		r.operator.Touch()
 		r.await(func() bool {
 			again, ok := r.child(c)
 			return !ok || again.Object.GetResourceVersion() != live.Object.GetResourceVersion()
@@ -161,7 +161,7 @@ func (r *run) editChild(c child, part string) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.plan.untried = "the API server lets nobody change a field that the operator set"
+	r.plan.untriedReason = "the API server lets nobody change a field that the operator set"
 	return false
 }
 
@@ -196,11 +196,11 @@ func (f field) pointer() string {
 	return b.String()
 }
 
-// settable lists the fields outside of metadata that the operator set to what they are.
-func (r *run) settable(live *unstructured.Unstructured) []field {
+// ownedFields lists the fields outside of metadata that the operator set to what they are.
+func (r *run) ownedFields(live *unstructured.Unstructured) []field {
 	var fields []field
 	seen := map[string]bool{}
-	for _, c := range r.wire.Calls() {
+	for _, c := range r.operator.Calls() {
 		if types.UID(c.UID) != live.GetUID() || c.Subresource != "" || !c.Writes() || c.Code >= http.StatusMultipleChoices {
 			continue
 		}
@@ -210,14 +210,14 @@ func (r *run) settable(live *unstructured.Unstructured) []field {
 		}
 		is := func([]string) bool { return false }
 		if c.Verb == "update" {
-			is = r.echo(sent, live)
+			is = r.unchangedFields(sent, live)
 		}
 		for name, v := range sent {
 			switch name {
 			case "apiVersion", "kind", "metadata", "status":
 				continue
 			}
-			for _, f := range leaves(nil, []string{name}, v, live.Object[name]) {
+			for _, f := range collectLeaves(nil, []string{name}, v, live.Object[name]) {
 				if !seen[f.String()] && !is(f.path) {
 					seen[f.String()] = true
 					fields = append(fields, f)
@@ -235,9 +235,9 @@ func (r *run) settable(live *unstructured.Unstructured) []field {
 	return fields
 }
 
-// echo tells which fields an update only repeats, as whoever reads, modifies and writes sends back what others set: those
+// unchangedFields tells which fields an update only repeats, as whoever reads, modifies and writes sends back what others set: those
 // that were the same before. If nobody knows what was before, all are.
-func (r *run) echo(sent map[string]any, live *unstructured.Unstructured) func(path []string) bool {
+func (r *run) unchangedFields(sent map[string]any, live *unstructured.Unstructured) func(path []string) bool {
 	version, _, _ := unstructured.NestedString(sent, "metadata", "resourceVersion")
 	for _, c := range r.log.Changes() {
 		if c.Object.GetUID() == live.GetUID() && c.Object.GetResourceVersion() == version {
@@ -247,7 +247,7 @@ func (r *run) echo(sent map[string]any, live *unstructured.Unstructured) func(pa
 	return func([]string) bool { return true }
 }
 
-// at returns what is at a path, or nil.
+// lastChange returns what is at a path, or nil.
 func at(v any, path []string) any {
 	for _, step := range path {
 		switch in := v.(type) {
@@ -266,7 +266,7 @@ func at(v any, path []string) any {
 	return v
 }
 
-func leaves(fields []field, path []string, sent, live any) []field { //nolint:cyclop // one case for each kind of value
+func collectLeaves(fields []field, path []string, sent, live any) []field { //nolint:cyclop // one case for each kind of value
 	below := func(step string) []string { return append(slices.Clone(path), step) }
 	switch v := sent.(type) {
 	case map[string]any:
@@ -275,7 +275,7 @@ func leaves(fields []field, path []string, sent, live any) []field { //nolint:cy
 			return fields
 		}
 		for k, x := range v {
-			fields = leaves(fields, below(k), x, l[k])
+			fields = collectLeaves(fields, below(k), x, l[k])
 		}
 	case []any:
 		l, ok := live.([]any)
@@ -283,7 +283,7 @@ func leaves(fields []field, path []string, sent, live any) []field { //nolint:cy
 			return fields
 		}
 		for i, x := range v {
-			fields = leaves(fields, below(strconv.Itoa(i)), x, l[i])
+			fields = collectLeaves(fields, below(strconv.Itoa(i)), x, l[i])
 		}
 	case string:
 		if l, ok := live.(string); ok && l == v && v != "" {

@@ -87,7 +87,7 @@ type Options struct {
 	Unique []string
 	// Invariant are checked on each state of the namespace.
 	Never []Invariant
-	// Rest is how long an operator must not write to count as being at rest while the fault-free run is learned. Zero
+	// WaitIdle is how long an operator must not write to count as being at rest while the fault-free run is learned. Zero
 	// means 1 s.
 	Rest time.Duration
 	// Patience is how long an operator may take to get where the fault-free run got. Zero means 30 s.
@@ -117,43 +117,43 @@ type Invariant struct {
 }
 
 const (
-	defaultRest     = time.Second
-	defaultPatience = 30 * time.Second
-	// perProcessor is how many runs are made at a time for each processor.
-	perProcessor = 3
+	defaultQuietPeriod = time.Second
+	defaultTimeout     = 30 * time.Second
+	// runsPerProcessor is how many runs are made at a time for each processor.
+	runsPerProcessor = 3
 )
 
 // Explorer explores one operator. Learn comes first; then Try may be called from several goroutines.
 type Explorer struct {
 	Options
 
-	historian *history.Recorder
-	known     *knowledge
-	invented  state.GeneratedNames // set while the fault-free runs are made
+	recorder  *history.Recorder
+	baseline  *baseline
+	generated state.GeneratedNames // set while the fault-free runs are made
 }
 
 // New returns an explorer on the API server of cfg, which needs all rights. Close it.
 func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 	x := &Explorer{Options: o}
 	if x.Rest == 0 {
-		x.Rest = defaultRest
+		x.Rest = defaultQuietPeriod
 	}
 	if x.Patience == 0 {
-		x.Patience = defaultPatience
+		x.Patience = defaultTimeout
 	}
 	if x.Parallel == 0 {
-		x.Parallel = perProcessor * runtime.GOMAXPROCS(0)
+		x.Parallel = runsPerProcessor * runtime.GOMAXPROCS(0)
 	}
 	if x.Replay == nil {
 		x.Replay = func(string) string { return "" }
 	}
 	var err error
-	x.historian, err = history.Acquire(ctx, cfg)
+	x.recorder, err = history.Acquire(ctx, cfg)
 	return x, err
 }
 
 // Close ends what the explorer has started.
-func (x *Explorer) Close() { x.historian.Release() }
+func (x *Explorer) Close() { x.recorder.Release() }
 
 // Run learns, if that was not done before, tries every plan, and reports. Errors are those of the machinery; what the
 // operator did wrong is in the report, which is complete up to an error.
@@ -164,10 +164,10 @@ func (x *Explorer) Run(ctx context.Context) (*report.Report, error) {
 	for _, s := range x.Steps {
 		r.Steps = append(r.Steps, s.Name)
 	}
-	if x.known == nil {
+	if x.baseline == nil {
 		runs, err := x.Learn(ctx)
 		r.Runs = append(r.Runs, runs...)
-		if err != nil || x.known == nil {
+		if err != nil || x.baseline == nil {
 			return r, err
 		}
 	}
@@ -222,14 +222,14 @@ func (x *Explorer) tryAll(ctx context.Context, plans []Plan) ([]report.Run, erro
 func (x *Explorer) Try(ctx context.Context, p Plan) (report.Run, error) {
 	for chance := 1; ; chance++ {
 		again := *p.plan
-		r := x.newRun(ctx, &again, x.known)
+		r := x.newRun(ctx, &again, x.baseline)
 		r.execute()
 		out := r.report()
 		if err := ctx.Err(); err != nil {
 			return report.Run{}, fmt.Errorf("trying %s: %w", p.Name(), err) // what it shows is that it was ended
 		}
-		if r.broken != nil {
-			return out, fmt.Errorf("trying %s: %w", p.Name(), r.broken)
+		if r.infraErr != nil {
+			return out, fmt.Errorf("trying %s: %w", p.Name(), r.infraErr)
 		}
 		if out.Outcome != report.Untried || chance == 2 {
 			return out, nil
@@ -243,8 +243,8 @@ type Plan struct{ plan *plan }
 // Name is unique among the plans of an operator and a scenario, and the same each time.
 func (p Plan) Name() string { return p.plan.name }
 
-func (x *Explorer) has(oracle string) bool { return !slices.Contains(x.Without, oracle) }
+func (x *Explorer) oracleEnabled(oracle string) bool { return !slices.Contains(x.Without, oracle) }
 
-func (x *Explorer) wants(fault string) bool {
-	return x.Faults == nil || slices.ContainsFunc(x.Faults, func(f string) bool { return standsFor(f, fault) })
+func (x *Explorer) wantsFault(fault string) bool {
+	return x.Faults == nil || slices.ContainsFunc(x.Faults, func(f string) bool { return includesFault(f, fault) })
 }

@@ -32,8 +32,8 @@ func (lostError) Temporary() bool { return true }
 
 var errLost error = lostError{}
 
-// refusal is an answer of the API server that it never gave.
-func refusal(req *http.Request, status metav1.Status) *http.Response {
+// rejectionResponse is an answer of the API server that it never gave.
+func rejectionResponse(req *http.Request, status metav1.Status) *http.Response {
 	status.TypeMeta, status.Status = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, metav1.StatusFailure
 	header, code := http.Header{"Content-Type": {"application/json"}}, int(status.Code)
 	if code == http.StatusTooManyRequests {
@@ -51,24 +51,24 @@ func refusal(req *http.Request, status metav1.Status) *http.Response {
 	}
 }
 
-// touched is the annotation that stands for somebody else's change.
-const touched = state.Mark + "touched"
+// externallyChanged is the annotation that stands for somebody else's change.
+const touchedAnnotation = state.Mark + "touched"
 
-// interfere changes the object of a request as somebody else might.
-func (r *run) interfere(c *intercept.Call) {
+// mutateExternally changes the object of a request as somebody else might.
+func (r *run) mutateExternally(c *intercept.Call) {
 	current, ok := r.find(func(h history.Change) bool {
 		return kindOf(h) == intercept.KindOf(c.Request) && h.Object.GetName() == c.Name
 	})
 	if !ok {
 		return
 	}
-	if err := r.annotate(current.Object, touched, "by somebody else"); err != nil {
+	if err := r.annotate(current.Object, touchedAnnotation, "by somebody else"); err != nil {
 		return // it is gone
 	}
 	r.mu.Lock()
-	r.touched = current.Object.GetUID()
+	r.externallyChanged = current.Object.GetUID()
 	r.mu.Unlock()
-	r.note("somebody else sets annotation " + touched + " of " + r.name(current) + ", right before the request")
+	r.logFault("somebody else sets annotation " + touchedAnnotation + " of " + r.name(current) + ", right before the request")
 }
 
 func (r *run) annotate(u *unstructured.Unstructured, key, value string) error {
@@ -90,26 +90,26 @@ func (r *run) find(is func(history.Change) bool) (history.Change, bool) {
 	return history.Change{}, false
 }
 
-// idle waits until the operator does nothing for a moment, with what it has been told.
-func (r *run) idle() {
-	ctx, cancel := r.patience()
+// idleFor waits until the operator does nothing for a moment, with what it has been told.
+func (r *run) waitQuiet() {
+	ctx, cancel := r.withTimeout()
 	defer cancel()
-	_ = r.rest(ctx, max(lastGuard, r.x.Guard)) // if it goes on writing, that is found when the step is over
+	_ = r.waitOperatorIdle(ctx, max(finalQuietPeriod, r.x.Guard)) // if it goes on writing, that is found when the step is over
 }
 
-// poke makes the operator look again at what the scenario made.
-func (r *run) poke() {
+// triggerReconcile makes the operator look again at what the scenario made.
+func (r *run) triggerReconcile() {
 	for i, c := range r.primaries() {
 		_ = r.annotate(c.Object, state.Mark+"poke", strconv.Itoa(i)+time.Now().String()) // it may be gone
 	}
-	r.wire.Touch()
+	r.operator.Touch()
 }
 
 // lag holds back what the operator is told of a kind for the length of a step, and makes it look again meanwhile.
 func lag(kind intercept.Kind, step int, name string) *plan {
 	return &plan{
-		name: fmt.Sprintf("lag/%s@%s", kind, dashed(name)), fault: "lag", patient: true,
-		what: fmt.Sprintf("during step %q the operator learned of changes of %s late", name, kind),
+		name: fmt.Sprintf("lag/%s@%s", kind, slug(name)), fault: "lag", extraQuiet: true,
+		summary: fmt.Sprintf("during step %q the operator learned of changes of %s late", name, kind),
 		before: func(r *run, at int) {
 			if at != step {
 				return
@@ -118,18 +118,18 @@ func lag(kind intercept.Kind, step int, name string) *plan {
 			if r.isPrimary(kind) {
 				allow = 1 // the change that the step makes: without it nothing would happen
 			}
-			r.wire.Hold(kind, allow)
-			r.note("news of " + kind.String() + " are held back")
+			r.operator.Hold(kind, allow)
+			r.logFault("news of " + kind.String() + " are held back")
 		},
 		during: func(r *run, at int) {
 			if at != step {
 				return
 			}
-			r.idle()
-			r.poke()
-			r.idle()
-			r.wire.Release(kind)
-			r.note("news of " + kind.String() + " arrive")
+			r.waitQuiet()
+			r.triggerReconcile()
+			r.waitQuiet()
+			r.operator.Release(kind)
+			r.logFault("news of " + kind.String() + " arrive")
 		},
 	}
 }
@@ -147,50 +147,50 @@ func (r *run) isPrimary(kind intercept.Kind) bool {
 // missed keeps from the operator what a kind was between two steps.
 func missed(kind intercept.Kind, step int, from, to string) *plan {
 	return &plan{
-		name: fmt.Sprintf("missed/%s@%s+%s", kind, dashed(from), dashed(to)), fault: "missed", patient: true, uncount: true,
-		hasty: step + 1,
-		what:  fmt.Sprintf("the operator never saw what %s were between step %q and step %q", kind, from, to),
+		name: fmt.Sprintf("missed/%s@%s+%s", kind, slug(from), slug(to)), fault: "missed", extraQuiet: true, skipCounts: true,
+		noWaitAfter: step + 1,
+		summary:     fmt.Sprintf("the operator never saw what %s were between step %q and step %q", kind, from, to),
 		before: func(r *run, at int) {
 			if at == step {
-				r.wire.Hold(kind, 0)
-				r.note("news of " + kind.String() + " are held back")
+				r.operator.Hold(kind, 0)
+				r.logFault("news of " + kind.String() + " are held back")
 			}
 		},
 		during: func(r *run, at int) {
 			switch at {
 			case step:
-				r.idle()
-				if r.plan.untried = r.inseparable(); r.plan.untried == "" {
+				r.waitQuiet()
+				if r.plan.untriedReason = r.backToBackObstacle(); r.plan.untriedReason == "" {
 					return
 				}
-				r.plan.hasty = 0
-				r.wire.Release(kind)
+				r.plan.noWaitAfter = 0
+				r.operator.Release(kind)
 			case step + 1:
-				if r.plan.untried != "" {
+				if r.plan.untriedReason != "" {
 					return
 				}
-				r.wire.Expire(kind)
-				r.note("the watch of " + kind.String() + " ends with 410 Gone: what was held back is never told")
+				r.operator.Expire(kind)
+				r.logFault("the watch of " + kind.String() + " ends with 410 Gone: what was held back is never told")
 			}
 		},
 	}
 }
 
-// inseparable says why the next step cannot be made right after the one that was made, before the operator has seen that. It
+// backToBackObstacle says why the next step cannot be made right after the one that was made, before the operator has seen that. It
 // is empty if it can.
-func (r *run) inseparable() string {
-	if r.waits {
+func (r *run) backToBackObstacle() string {
+	if r.stepBlocked {
 		return "the first of the two steps waits for what the operator makes of it"
 	}
-	r.await(r.sawWrites)
-	if r.isGoing() {
+	r.await(r.historyShowsWrites)
+	if r.hasTerminatingObject() {
 		return "an object that is being deleted stays until the operator has seen that"
 	}
 	return ""
 }
 
-// isGoing reports whether something that the scenario made is being deleted and does not go.
-func (r *run) isGoing() bool {
+// hasTerminatingObject reports whether something that the scenario made is being deleted and does not go.
+func (r *run) hasTerminatingObject() bool {
 	made := created(r.user.Calls())
 	_, going := r.find(func(c history.Change) bool {
 		return made[c.Object.GetUID()] && c.Object.GetDeletionTimestamp() != nil
@@ -201,11 +201,11 @@ func (r *run) isGoing() bool {
 // down keeps the operator from running while a step happens.
 func down(step int, name string) *plan {
 	return &plan{
-		name: "down@" + dashed(name), fault: "down", patient: true, uncount: true,
-		what: fmt.Sprintf("the operator did not run during step %q, and was started after it", name),
+		name: "down@" + slug(name), fault: "down", extraQuiet: true, skipCounts: true,
+		summary: fmt.Sprintf("the operator did not run during step %q, and was started after it", name),
 		before: func(r *run, at int) {
 			if at == step {
-				r.takeDown()
+				r.killAll()
 			}
 		},
 		during: func(r *run, at int) {
@@ -216,67 +216,67 @@ func down(step int, name string) *plan {
 	}
 }
 
-// downLong keeps the operator from running while two steps happen, so that it never sees what was between them: what it
+// downTwoSteps keeps the operator from running while two steps happen, so that it never sees what was between them: what it
 // keeps in mind, and what it left because of it, must not matter.
-func downLong(step int, from, to string) *plan {
+func downTwoSteps(step int, from, to string) *plan {
 	return &plan{
-		name: fmt.Sprintf("down@%s+%s", dashed(from), dashed(to)), fault: "down", patient: true, uncount: true, hasty: step + 1,
-		what: fmt.Sprintf("the operator did not run during steps %q and %q, and was started after them", from, to),
+		name: fmt.Sprintf("down@%s+%s", slug(from), slug(to)), fault: "down", extraQuiet: true, skipCounts: true, noWaitAfter: step + 1,
+		summary: fmt.Sprintf("the operator did not run during steps %q and %q, and was started after them", from, to),
 		before: func(r *run, at int) {
 			if at == step {
-				r.takeDown()
+				r.killAll()
 			}
 		},
 		during: func(r *run, at int) {
 			if at == step {
-				r.plan.untried = r.inseparable()
+				r.plan.untriedReason = r.backToBackObstacle()
 			}
 			switch {
-			case at == step && r.plan.untried != "":
-				r.plan.hasty = 0
+			case at == step && r.plan.untriedReason != "":
+				r.plan.noWaitAfter = 0
 				r.start()
-			case at == step+1 && r.plan.untried == "":
+			case at == step+1 && r.plan.untriedReason == "":
 				r.start()
 			}
 		},
 	}
 }
 
-func (r *run) takeDown() {
+func (r *run) killAll() {
 	for number, p := range r.running() {
-		r.wire.Sever(number)
-		r.end(number, p.Kill)
+		r.operator.Sever(number)
+		r.endProcess(number, p.Kill)
 	}
-	r.note("the operator is killed, and stays down")
+	r.logFault("the operator is killed, and stays down")
 }
 
-func broken(fault, what string, step int, name string, kinds []intercept.Kind, end func(*intercept.Interceptor, intercept.Kind) int) *plan {
+func watchFault(fault, what string, step int, name string, kinds []intercept.Kind, end func(*intercept.Interceptor, intercept.Kind) int) *plan {
 	return &plan{
-		name: fault + "@" + dashed(name), fault: fault, patient: true,
-		what: fmt.Sprintf("right after step %q %s", name, what),
+		name: fault + "@" + slug(name), fault: fault, extraQuiet: true,
+		summary: fmt.Sprintf("right after step %q %s", name, what),
 		during: func(r *run, at int) {
 			if at != step {
 				return
 			}
 			broken := 0
 			for _, kind := range kinds {
-				broken += end(r.wire, kind)
+				broken += end(r.operator, kind)
 			}
 			if broken > 0 {
-				r.note(what)
+				r.logFault(what)
 			}
 		},
 	}
 }
 
-// deletion deletes the custom resources while the operator is still busy with a step.
-func deletion(step int, name string) *plan {
+// earlyDeletion deletes the custom resources while the operator is still busy with a step.
+func earlyDeletion(step int, name string) *plan {
 	return &plan{
-		name: "deleted@" + dashed(name), fault: "deleted", patient: true, uncount: true, early: true,
-		what: fmt.Sprintf("the custom resources were deleted right after step %q, while the operator was busy with it", name),
+		name: "deleted@" + slug(name), fault: "deleted", extraQuiet: true, skipCounts: true, deletesEarly: true,
+		summary: fmt.Sprintf("the custom resources were deleted right after step %q, while the operator was busy with it", name),
 		during: func(r *run, at int) {
 			if at == step {
-				r.note("the custom resources are deleted early")
+				r.logFault("the custom resources are deleted early")
 				r.tearDown()
 			}
 		},
@@ -288,22 +288,22 @@ func deletion(step int, name string) *plan {
 // operator runs with is in it, too; so does what was there before the operator started.
 func namespaceDeleted(step int, name string) *plan {
 	return &plan{
-		name: "namespace-deleted@" + dashed(name), fault: "namespace-deleted", patient: true, uncount: true, early: true,
-		what: fmt.Sprintf("after step %q everything was deleted at once, and nothing could be created any more, "+
+		name: "namespace-deleted@" + slug(name), fault: "namespace-deleted", extraQuiet: true, skipCounts: true, deletesEarly: true,
+		summary: fmt.Sprintf("after step %q everything was deleted at once, and nothing could be created any more, "+
 			"as when the namespace is deleted", name),
-		rested: func(r *run, at int) {
+		afterIdle: func(r *run, at int) {
 			if at == step {
-				r.note("the namespace is being deleted")
-				r.closed.Store(true)
+				r.logFault("the namespace is being deleted")
+				r.terminating.Store(true)
 				r.tearDown()
 			}
 		},
 	}
 }
 
-// isShut reports whether a request would create something in a namespace that is being deleted.
-func (r *run) isShut(ctx context.Context, c *intercept.Call) bool {
-	if !r.closed.Load() || c.Namespace != r.k.Namespace || c.Subresource != "" {
+// isBlockedByTermination reports whether a request would create something in a namespace that is being deleted.
+func (r *run) isBlockedByTermination(ctx context.Context, c *intercept.Call) bool {
+	if !r.terminating.Load() || c.Namespace != r.k.Namespace || c.Subresource != "" {
 		return false
 	}
 	if c.Verb != "patch" {
@@ -318,8 +318,8 @@ func (r *run) isShut(ctx context.Context, c *intercept.Call) bool {
 	return apierrors.IsNotFound(r.k.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: c.Name}, there))
 }
 
-// shut is the API server's answer to such a request.
-func shut(req *http.Request, c *intercept.Call) *http.Response {
+// terminatingResponse is the API server's answer to such a request.
+func terminatingResponse(req *http.Request, c *intercept.Call) *http.Response {
 	resource := schema.GroupResource{Group: c.Group, Resource: c.Resource}
 	status := apierrors.NewForbidden(resource, c.Name,
 		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", c.Namespace)).Status()
@@ -327,14 +327,14 @@ func shut(req *http.Request, c *intercept.Call) *http.Response {
 		Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace",
 		Message: fmt.Sprintf("namespace %s is being terminated", c.Namespace),
 	})
-	return refusal(req, status)
+	return rejectionResponse(req, status)
 }
 
 // failover kills the leader of two replicas in the middle of a step.
 func failover(step int, name string) *plan {
 	return &plan{
-		name: "failover@" + dashed(name), fault: "failover", patient: true, elect: true, replicas: 2,
-		what: fmt.Sprintf("two replicas ran, and the leader was killed right after step %q", name),
+		name: "failover@" + slug(name), fault: "failover", extraQuiet: true, elect: true, replicas: 2,
+		summary: fmt.Sprintf("two replicas ran, and the leader was killed right after step %q", name),
 		during: func(r *run, at int) {
 			if at != step {
 				return
@@ -349,7 +349,7 @@ func failover(step int, name string) *plan {
 // leader is the incarnation that holds the Lease, 0 if there is none.
 func (r *run) leader() int {
 	leader := 0
-	for _, c := range r.wire.Calls() {
+	for _, c := range r.operator.Calls() {
 		if intercept.IsLease(c.Request) && c.Writes() && c.Reached && c.Code < http.StatusMultipleChoices {
 			leader = c.Process
 		}

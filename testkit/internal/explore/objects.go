@@ -16,15 +16,15 @@ import (
 
 // This file is about what there is: whose it is, what it is called in every run, and what of it is compared.
 
-// sawWrites reports whether the history shows everything that the scenario and the operator have written. On a busy machine
+// historyShowsWrites reports whether the history shows everything that the scenario and the operator have written. On a busy machine
 // it may be seconds behind.
-func (r *run) sawWrites() bool {
+func (r *run) historyShowsWrites() bool {
 	seen := map[types.UID]string{}
 	for _, c := range r.log.Changes() {
 		seen[c.Object.GetUID()] = c.Object.GetResourceVersion()
 	}
-	for _, c := range slices.Concat(r.user.Calls(), r.wire.Calls()) {
-		if !r.isToBeSeen(c) {
+	for _, c := range slices.Concat(r.user.Calls(), r.operator.Calls()) {
+		if !r.shouldAppear(c) {
 			continue
 		}
 		switch version, ok := seen[types.UID(c.UID)]; {
@@ -36,11 +36,11 @@ func (r *run) sawWrites() bool {
 	return true
 }
 
-// isToBeSeen reports whether a call wrote an object that the history tells of.
-func (r *run) isToBeSeen(c intercept.Call) bool {
+// shouldAppear reports whether a call wrote an object that the history tells of.
+func (r *run) shouldAppear(c intercept.Call) bool {
 	return c.UID != "" && c.Version != "" && c.Writes() && c.Code < http.StatusMultipleChoices &&
 		(c.Subresource == "" || c.Subresource == "status") &&
-		c.Namespace == r.k.Namespace && r.x.historian.Follows(c.Group, c.Resource)
+		c.Namespace == r.k.Namespace && r.x.recorder.Follows(c.Group, c.Resource)
 }
 
 // isBehind reports whether the history does not show what there is. What was written a moment ago need not be in it: an
@@ -53,8 +53,8 @@ func (r *run) isBehind() bool {
 // CatchUp waits until the history shows all that there is. On a busy machine the API server ends a watch whose client is too
 // slow, and its next one may begin half a minute later.
 func (s *Session) CatchUp() error {
-	for began := time.Now(); s.run.isBehind(); s.breathe() {
-		if time.Since(began) > longest*s.x.Patience {
+	for began := time.Now(); s.run.isBehind(); s.pollDelay() {
+		if time.Since(began) > maxTimeouts*s.x.Patience {
 			return errBehind
 		}
 	}
@@ -65,17 +65,17 @@ func (s *Session) CatchUp() error {
 // started, such as a Secret, stays for its clean-up, unless it is a custom resource.
 func (r *run) primaries() []history.Change {
 	made := created(r.user.Calls())
-	for _, c := range r.before {
+	for _, c := range r.initial {
 		if !readiness.IsCustom(c.Object) {
 			delete(made, c.Object.GetUID())
 		}
 	}
 	var opened []intercept.Kind
 	for number := range r.running() {
-		opened = append(opened, r.wire.Opened(number)...)
+		opened = append(opened, r.operator.Opened(number)...)
 	}
-	if r.known != nil {
-		opened = append(opened, r.known.opened...)
+	if r.baseline != nil {
+		opened = append(opened, r.baseline.opened...)
 	}
 	var all []history.Change
 	for _, c := range r.log.Current() {
@@ -86,8 +86,8 @@ func (r *run) primaries() []history.Change {
 	return all
 }
 
-// others are the objects that the scenario made and that are not primaries.
-func (r *run) others() []history.Change {
+// otherObjects are the objects that the scenario made and that are not primaries.
+func (r *run) otherObjects() []history.Change {
 	made := created(r.user.Calls())
 	for _, c := range r.primaries() {
 		delete(made, c.Object.GetUID())
@@ -122,7 +122,7 @@ func written(calls []intercept.Call) map[types.UID]bool {
 }
 
 func (r *run) names(changes []history.Change) *state.Names {
-	return state.NamesOf(r.k.Namespace, changes, r.x.invented)
+	return state.NamesOf(r.k.Namespace, changes, r.x.generated)
 }
 
 // state is what the namespace amounts to now.
@@ -135,23 +135,23 @@ func (r *run) state() state.State {
 // detail says what of an object is compared: that which the operator or the scenario wrote, and its status if the operator
 // writes that of its kind.
 func (r *run) detail() func(history.Change) state.Detail {
-	theirs, ours := written(r.wire.Calls()), written(r.user.Calls())
+	theirs, ours := written(r.operator.Calls()), written(r.user.Calls())
 	status := map[intercept.Kind]bool{}
-	for _, c := range r.wire.Calls() {
+	for _, c := range r.operator.Calls() {
 		if c.Subresource == "status" && c.Writes() {
 			status[intercept.KindOf(c.Request)] = true
 		}
 	}
-	if r.known != nil {
-		status = r.known.status
+	if r.baseline != nil {
+		status = r.baseline.status
 	}
 	return func(c history.Change) state.Detail {
 		uid := c.Object.GetUID()
 		switch {
 		case c.Resource.Resource == "events", !theirs[uid] && !ours[uid]:
 			return state.None
-		case status[kindOf(c)] && r.plan.uncount:
-			return state.Verdict
+		case status[kindOf(c)] && r.plan.skipCounts:
+			return state.ConditionsOnly
 		case status[kindOf(c)]:
 			return state.Whole
 		default:
@@ -165,14 +165,14 @@ func (r *run) name(c history.Change) string {
 	return fmt.Sprintf("%s %s", c.Object.GetKind(), c.Object.GetName())
 }
 
-// childrenNow are the objects that the operator made and that exist, the oldest first.
-func (r *run) childrenNow() []child {
-	made := created(r.wire.Calls())
+// currentChildren are the objects that the operator made and that exist, the oldest first.
+func (r *run) currentChildren() []child {
+	made := created(r.operator.Calls())
 	names := r.names(r.log.Changes())
 	var all []child
 	for _, c := range r.log.Current() {
 		if made[c.Object.GetUID()] && c.Resource.Resource != "events" && c.Object.GetDeletionTimestamp() == nil {
-			all = append(all, child{names.Of(c.Object.GetUID()), kindOf(c), parts(r.settable(c.Object))})
+			all = append(all, child{names.Of(c.Object.GetUID()), kindOf(c), parts(r.ownedFields(c.Object))})
 		}
 	}
 	return all

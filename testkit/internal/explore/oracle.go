@@ -36,7 +36,7 @@ const (
 	oracleSpec      = oracle.Spec            // the operator changes the spec of what it is told by
 	oracleLost      = "lost-update"          // the operator undoes somebody else's change of what is not its own
 	oracleExit      = "exit"                 // the operator ended, or stopped working
-	oracleNever     = "never"                // a state that must not be
+	oracleInvariant = "never"                // a state that must not be
 	oracleRights    = "rights"               // the roles grant more than anybody needs
 	oraclePanic     = "panic"                // the operator panics
 )
@@ -45,69 +45,69 @@ const (
 func Oracles() []string {
 	return []string{
 		oracleScenario, oracleEndState, oracleCounts, oracleAtRest, oracleRestart, oracleResidue, oracleForbidden,
-		oracleRefused, oracleStatus, oracleSpec, oracleLost, oracleExit, oracleNever,
+		oracleRefused, oracleStatus, oracleSpec, oracleLost, oracleExit, oracleInvariant,
 		oracleRights, oraclePanic,
 	}
 }
 
-// judge looks at everything that happened in the run.
-func (r *run) judge() {
-	r.judgeCalls()
-	r.judgeSpec()
-	r.judgeStatus()
-	r.judgeTouched()
-	r.judgeNever()
-	r.judgeCounts()
-	r.judgeSecrets()
-	r.judgeResidue()
-	r.judgeRights()
-	r.judgePanics()
+// checkAll looks at everything that happened in the run.
+func (r *run) checkAll() {
+	r.checkCalls()
+	r.checkSpecWrites()
+	r.checkStatusHistory()
+	r.checkLostUpdate()
+	r.checkInvariants()
+	r.checkCounts()
+	r.checkSecretChanges()
+	r.checkResidue()
+	r.checkPermissions()
+	r.checkPanics()
 }
 
-// judgePanics reports the panics of operators in this process. Package sdk catches its own, and reports them as a reason.
-func (r *run) judgePanics() {
+// checkPanics reports the panics of operators in this process. Package sdk catches its own, and reports them as a reason.
+func (r *run) checkPanics() {
 	r.mu.Lock()
-	everyone := slices.Clone(r.everyone)
+	everyone := slices.Clone(r.allProcesses)
 	r.mu.Unlock()
 	for _, p := range everyone {
 		if p, ok := p.(interface{ Panics() []string }); ok {
 			for _, text := range p.Panics() {
 				value, stack, _ := strings.Cut(text, "\n")
-				r.violate(oraclePanic, "the operator panicked: "+value, stack)
+				r.addViolation(oraclePanic, "the operator panicked: "+value, stack)
 			}
 		}
 	}
 	for _, c := range r.changes {
 		for _, condition := range readiness.Conditions(c.Object) {
 			if condition.Reason == "Panic" && r.statusKind(kindOf(c)) {
-				r.violate(oraclePanic, "the operator panicked: "+condition.Message, describe(c.Object))
+				r.addViolation(oraclePanic, "the operator panicked: "+condition.Message, describe(c.Object))
 			}
 		}
 	}
 }
 
-// found reports what the oracles found that hold for every operator.
-func (r *run) found(violations []report.Violation) {
+// addViolations reports what the oracles found that hold for every operator.
+func (r *run) addViolations(violations []report.Violation) {
 	for _, v := range violations {
-		r.violate(v.Oracle, v.Message, v.Detail)
+		r.addViolation(v.Oracle, v.Message, v.Detail)
 	}
 }
 
-func (r *run) judgeCalls() { r.found(oracle.Calls(r.wire.Calls())) }
+func (r *run) checkCalls() { r.addViolations(oracle.Calls(r.operator.Calls())) }
 
 func (r *run) isStale(c intercept.Call) bool { return oracle.IsStale(c) }
 
 func rule(c intercept.Call) string { return oracle.Rule(c) }
 
-func (r *run) judgeSpec() {
-	r.found(oracle.SpecWrites(r.wire.Calls(), r.user.Calls(), r.changes, r.statusKinds()))
+func (r *run) checkSpecWrites() {
+	r.addViolations(oracle.SpecWrites(r.operator.Calls(), r.user.Calls(), r.changes, r.statusKinds()))
 }
 
 // statusKinds are the kinds of which the operator writes the status.
 func (r *run) statusKinds() map[intercept.Kind]bool {
-	kinds := oracle.StatusKinds(r.wire.Calls())
-	if r.known != nil {
-		maps.Copy(kinds, r.known.status)
+	kinds := oracle.StatusKinds(r.operator.Calls())
+	if r.baseline != nil {
+		maps.Copy(kinds, r.baseline.status)
 	}
 	return kinds
 }
@@ -115,15 +115,15 @@ func (r *run) statusKinds() map[intercept.Kind]bool {
 // statusKind reports whether the operator writes the status of objects of this kind.
 func (r *run) statusKind(kind intercept.Kind) bool { return r.statusKinds()[kind] }
 
-func (r *run) judgeStatus() {
+func (r *run) checkStatusHistory() {
 	all := func(history.Change) bool { return true }
-	r.found(oracle.Statuses(r.changes, r.statusKinds(), all))
-	r.found(oracle.PrematureConditions(r.changes, r.statusKinds(), all))
+	r.addViolations(oracle.Statuses(r.changes, r.statusKinds(), all))
+	r.addViolations(oracle.PrematureConditions(r.changes, r.statusKinds(), all))
 }
 
-// untrue looks at what the status says when the operator is at rest: now it must be true. It returns nil if it is.
-func (r *run) untrue(step int) *report.Violation {
-	if !r.x.has(oracleStatus) {
+// checkStatus looks at what the status says when the operator is at rest: now it must be true. It returns nil if it is.
+func (r *run) checkStatus(step int) *report.Violation {
+	if !r.x.oracleEnabled(oracleStatus) {
 		return nil
 	}
 	current := r.log.Current()
@@ -164,19 +164,19 @@ func isReported(u *unstructured.Unstructured) bool {
 	})
 }
 
-// judgeTouched finds out whether somebody else's annotation survived.
-func (r *run) judgeTouched() {
-	if r.touched == "" {
+// checkLostUpdate finds out whether somebody else's annotation survived.
+func (r *run) checkLostUpdate() {
+	if r.externallyChanged == "" {
 		return
 	}
 	was := false
 	for _, c := range r.changes {
-		if c.Object.GetUID() != r.touched || c.Type == watch.Deleted {
+		if c.Object.GetUID() != r.externallyChanged || c.Type == watch.Deleted {
 			continue
 		}
-		_, is := c.Object.GetAnnotations()[touched]
+		_, is := c.Object.GetAnnotations()[touchedAnnotation]
 		if was && !is {
-			r.violate(oracleLost, fmt.Sprintf(
+			r.addViolation(oracleLost, fmt.Sprintf(
 				"the operator undid somebody else's change of %s: an annotation that is not its own is gone", r.name(c)),
 				r.writerOf(c))
 			return
@@ -187,7 +187,7 @@ func (r *run) judgeTouched() {
 
 // writerOf says by which of the operator's requests a state came about.
 func (r *run) writerOf(c history.Change) string {
-	for _, call := range r.wire.Calls() {
+	for _, call := range r.operator.Calls() {
 		if call.UID == string(c.Object.GetUID()) && call.Version == c.Object.GetResourceVersion() {
 			return call.String()
 		}
@@ -195,7 +195,7 @@ func (r *run) writerOf(c history.Change) string {
 	return ""
 }
 
-func (r *run) judgeNever() {
+func (r *run) checkInvariants() {
 	if len(r.x.Never) == 0 {
 		return
 	}
@@ -207,7 +207,7 @@ func (r *run) judgeNever() {
 		}
 		for _, n := range r.x.Never {
 			if wrong := n.Holds(now); wrong != "" {
-				r.violate(oracleNever, n.Name+": "+wrong, "")
+				r.addViolation(oracleInvariant, n.Name+": "+wrong, "")
 			}
 		}
 	}
@@ -226,33 +226,33 @@ func (r *run) typed(u *unstructured.Unstructured) client.Object {
 	return o
 }
 
-func (r *run) judgeCounts() {
-	if r.known == nil || r.plan.uncount || !r.ended {
+func (r *run) checkCounts() {
+	if r.baseline == nil || r.plan.skipCounts || !r.tornDown {
 		return
 	}
 	got := r.counts()
-	for group, want := range r.known.counts {
-		if n := got[group]; n != want && !r.known.countless[group] {
-			r.violate(oracleCounts, fmt.Sprintf("%s was created %s and deleted %s, and without the fault %s and %s",
+	for group, want := range r.baseline.counts {
+		if n := got[group]; n != want && !r.baseline.unstableCounts[group] {
+			r.addViolation(oracleCounts, fmt.Sprintf("%s was created %s and deleted %s, and without the fault %s and %s",
 				group, times(n.Created), times(n.Deleted), times(want.Created), times(want.Deleted)), "")
 		}
 	}
 	for group, n := range got {
-		if _, known := r.known.counts[group]; !known && !r.known.countless[group] {
-			r.violate(oracleCounts, fmt.Sprintf("%s was created %s, and without the fault never", group, times(n.Created)), "")
+		if _, known := r.baseline.counts[group]; !known && !r.baseline.unstableCounts[group] {
+			r.addViolation(oracleCounts, fmt.Sprintf("%s was created %s, and without the fault never", group, times(n.Created)), "")
 		}
 	}
 }
 
-// judgeSecrets finds what was made up, such as a password, and was then replaced, although that is not so without the fault:
+// checkSecretChanges finds what was made up, such as a password, and was then replaced, although that is not so without the fault:
 // states do not tell, because what is made up is not compared.
-func (r *run) judgeSecrets() {
-	if r.known == nil || r.plan.uncount {
+func (r *run) checkSecretChanges() {
+	if r.baseline == nil || r.plan.skipCounts {
 		return
 	}
-	for place, n := range r.remade() {
-		if want := r.known.remade[place]; n > want && r.known.mask[place] {
-			r.violate(oracleEndState, fmt.Sprintf("%s was made up and was replaced %s, and without the fault %s: who has read it "+
+	for place, n := range r.secretChanges() {
+		if want := r.baseline.secretChanges[place]; n > want && r.baseline.mask[place] {
+			r.addViolation(oracleEndState, fmt.Sprintf("%s was made up and was replaced %s, and without the fault %s: who has read it "+
 				"has the wrong one", place, times(n), times(want)), "")
 		}
 	}
@@ -271,27 +271,27 @@ func times(n int) string {
 	}
 }
 
-// judgeResidue finds what the operator made and what is still there although the custom resources are gone.
-func (r *run) judgeResidue() {
-	if !r.ended {
+// checkResidue finds what the operator made and what is still there although the custom resources are gone.
+func (r *run) checkResidue() {
+	if !r.tornDown {
 		return
 	}
-	if r.known == nil && len(r.primaries()) == 0 {
+	if r.baseline == nil && len(r.primaries()) == 0 {
 		for _, c := range r.residue() {
-			r.violate(oracleResidue, fmt.Sprintf("%s is left after the custom resources were deleted", r.name(c)),
+			r.addViolation(oracleResidue, fmt.Sprintf("%s is left after the custom resources were deleted", r.name(c)),
 				describe(c.Object))
 		}
 	}
-	for _, c := range r.wire.Calls() {
+	for _, c := range r.operator.Calls() {
 		if c.Code == http.StatusCreated && c.Subresource == "" && c.Namespace == "" && !slices.Contains(r.x.Keeps, c.Resource) {
-			r.judgeClusterWide(c)
+			r.checkClusterScoped(c)
 		}
 	}
 }
 
 // residue are the objects that the operator made, that are there still, and that may not stay.
 func (r *run) residue() []history.Change {
-	made := created(r.wire.Calls())
+	made := created(r.operator.Calls())
 	var left []history.Change
 	for _, c := range r.log.Current() {
 		if made[c.Object.GetUID()] && c.Resource.Resource != "events" && !slices.Contains(r.x.Keeps, c.Resource.Resource) {
@@ -301,8 +301,8 @@ func (r *run) residue() []history.Change {
 	return left
 }
 
-// judgeClusterWide looks for an object of the whole cluster that the operator made, and deletes it.
-func (r *run) judgeClusterWide(c intercept.Call) {
+// checkClusterScoped looks for an object of the whole cluster that the operator made, and deletes it.
+func (r *run) checkClusterScoped(c intercept.Call) {
 	gvk, err := r.k.Client.RESTMapper().KindFor(schema.GroupVersionResource{Group: c.Group, Resource: c.Resource})
 	if err != nil || c.UID == "" {
 		return // not a kind that is stored, such as a SubjectAccessReview
@@ -311,12 +311,12 @@ func (r *run) judgeClusterWide(c intercept.Call) {
 	u.SetGroupVersionKind(gvk)
 	if err := r.k.Client.Get(r.k.Context(), client.ObjectKey{Name: c.Name}, u); err != nil {
 		if !apierrors.IsNotFound(err) && r.k.Context().Err() == nil {
-			r.broken = fmt.Errorf("looking for what is left: %w", err)
+			r.infraErr = fmt.Errorf("looking for what is left: %w", err)
 		}
 		return
 	}
 	if string(u.GetUID()) == c.UID {
-		r.violate(oracleResidue, fmt.Sprintf("%s %s, of the whole cluster, is left after the custom resources were deleted",
+		r.addViolation(oracleResidue, fmt.Sprintf("%s %s, of the whole cluster, is left after the custom resources were deleted",
 			u.GetKind(), u.GetName()), describe(u))
 		_ = r.k.Client.Delete(r.k.Context(), u) // for the runs that follow
 	}

@@ -15,86 +15,86 @@ import (
 
 // plan is one thing to do to the operator during a run of the scenario.
 type plan struct {
-	name, fault, what string
+	name, fault, summary string
 
-	always  bool   // there is nothing that could fail to come about
-	untried string // why it could not be tried, found out while it was
-	uncount bool   // how often objects are made and deleted is not what it is without the fault
-	patient bool   // the operator is given more time before what is there counts
-	orderly bool   // the operator is stopped in order at the end
-	elect   bool   // the operator elects a leader
-	early   bool   // the custom resources are deleted before the scenario is over
+	alwaysApplies bool   // there is nothing that could fail to come about
+	untriedReason string // why it could not be tried, found out while it was
+	skipCounts    bool   // how often objects are made and deleted is not what it is without the fault
+	extraQuiet    bool   // the operator is given more time before what is there counts
+	gracefulStop  bool   // the operator is stopped in order at the end
+	elect         bool   // the operator elects a leader
+	deletesEarly  bool   // the custom resources are deleted before the scenario is over
 
-	replicas int // how many incarnations run at once; 0 means 1
-	hasty    int // the step, from 1, after which the next one comes at once; 0 means none
+	replicas    int // how many incarnations run at once; 0 means 1
+	noWaitAfter int // the step, from 1, after which the next one comes at once; 0 means none
 
-	// before, during and rested are called before a step, right after it, and when the operator is at rest again; finally
+	// initial, during and rested are called before a step, right after it, and when the operator is at rest again; finally
 	// when all steps are done. The deletion of the custom resources is the step behind the last, for before and during
 	// alone. All may be nil. Steps count from 0.
-	before, during, rested, finally func(r *run, step int)
+	before, during, afterIdle, atEnd func(r *run, step int)
 
-	// id is the request that request and answer are for. They have the meaning of the methods of [wire.Hook].
+	// id is the request that request and answer are for. They have the meaning of the methods of [operator.Hook].
 	id      string
 	request func(r *run, req *http.Request, c *intercept.Call) (*http.Response, error)
 	answer  func(r *run, c *intercept.Call, resp *http.Response) (*http.Response, error)
 }
 
 // hook numbers the operator's requests and brings about what a plan wants to happen at one of them.
-type hook struct{ r *run }
+type hook struct{ run *run }
 
 // Before implements wire.Hook.
 func (h *hook) Before(req *http.Request, c *intercept.Call) (*http.Response, error) {
 	if c.Verb == "watch" || intercept.IsLease(c.Request) || c.Resource == "" {
 		return nil, nil //nolint:nilnil // it passes
 	}
-	t := h.r.targetOf(c)
-	h.r.mu.Lock()
-	h.r.numbers[t.group()]++
-	t.number = h.r.numbers[t.group()]
-	h.r.mu.Unlock()
-	if h.r.isShut(req.Context(), c) {
-		return shut(req, c), nil
+	t := h.run.targetOf(c)
+	h.run.mu.Lock()
+	h.run.targetCounts[t.group()]++
+	t.number = h.run.targetCounts[t.group()]
+	h.run.mu.Unlock()
+	if h.run.isBlockedByTermination(req.Context(), c) {
+		return terminatingResponse(req, c), nil
 	}
-	if t.id() != h.r.plan.id {
+	if t.id() != h.run.plan.id {
 		return nil, nil //nolint:nilnil // it passes
 	}
 	c.Chosen = true
-	if h.r.plan.request == nil {
+	if h.run.plan.request == nil {
 		return nil, nil //nolint:nilnil // it passes
 	}
-	return h.r.plan.request(h.r, req, c)
+	return h.run.plan.request(h.run, req, c)
 }
 
 // After implements wire.Hook.
 func (h *hook) After(_ *http.Request, c *intercept.Call, resp *http.Response) (*http.Response, error) {
 	if c.Verb == "create" {
-		h.r.groupOf(c) // to know the name that was generated
+		h.run.groupOf(c) // to know the name that was generated
 	}
-	if !c.Chosen || h.r.plan.answer == nil {
+	if !c.Chosen || h.run.plan.answer == nil {
 		return resp, nil
 	}
-	return h.r.plan.answer(h.r, c, resp)
+	return h.run.plan.answer(h.run, c, resp)
 }
 
-// repeats is how many requests of one kind about one object are tried.
-const repeats = 3
+// maxRepeats is how many requests of one kind about one object are tried.
+const maxRepeats = 3
 
 // planner collects plans and those that are not worth a run.
 type planner struct {
-	x       *Explorer
-	known   *knowledge
-	plans   []Plan
-	skipped map[string][]string
+	x        *Explorer
+	baseline *baseline
+	plans    []Plan
+	skipped  map[string][]string
 }
 
 // Plans lists what to try, given what was learned, and what is not worth a run. The seed decides the order.
 func (x *Explorer) Plans() ([]Plan, []report.Skipped) {
-	p := &planner{x: x, known: x.known, skipped: map[string][]string{}}
-	p.crashes()
-	p.answers()
-	p.delays()
-	p.drifts()
-	p.ends()
+	p := &planner{x: x, baseline: x.baseline, skipped: map[string][]string{}}
+	p.addCrashes()
+	p.addRequestFaults()
+	p.addWatchFaults()
+	p.addDrifts()
+	p.addLifecycleFaults()
 	var skipped []report.Skipped
 	for _, reason := range slices.Sorted(mapKeys(p.skipped)) {
 		skipped = append(skipped, report.Skipped{Reason: reason, Plans: p.skipped[reason]})
@@ -116,49 +116,49 @@ func mapKeys[V any](m map[string]V) func(func(string) bool) {
 }
 
 func (p *planner) add(one *plan) {
-	if !p.x.wants(one.fault) || p.x.Only != nil && !p.x.Only(one.name) {
+	if !p.x.wantsFault(one.fault) || p.x.Only != nil && !p.x.Only(one.name) {
 		return
 	}
 	p.plans = append(p.plans, Plan{one})
 }
 
 func (p *planner) skip(fault, what, reason string) {
-	if p.x.wants(fault) {
+	if p.x.wantsFault(fault) {
 		p.skipped[reason] = append(p.skipped[reason], fault+"/"+what)
 	}
 }
 
-// worth says why a fault at a request cannot matter, or "".
-func worth(t target) string {
+// skipReason says why a fault at a request cannot matter, or "".
+func skipReason(t target) string {
 	switch {
 	case t.kind.Resource == "events":
 		return "nothing depends on Events"
 	case t.writes && !t.effective:
 		return "the write changes nothing"
-	case t.number > repeats:
-		return fmt.Sprintf("the same request about the same object was tried %d times already", repeats)
+	case t.number > maxRepeats:
+		return fmt.Sprintf("the same request about the same object was tried %d times already", maxRepeats)
 	default:
 		return ""
 	}
 }
 
-// crashes kill the operator right before or right after each of its writes.
-func (p *planner) crashes() {
+// addCrashes kill the operator right before or right after each of its writes.
+func (p *planner) addCrashes() {
 	last := -1 // index of the last effective write
-	for i, t := range p.known.calls {
+	for i, t := range p.baseline.calls {
 		if !t.writes {
 			continue
 		}
-		if why := worth(t); why != "" {
+		if why := skipReason(t); why != "" {
 			p.skip("crash", t.id(), why)
 			continue
 		}
-		if last >= 0 && last == i-1 && p.known.calls[last].step == t.step {
+		if last >= 0 && last == i-1 && p.baseline.calls[last].step == t.step {
 			p.skip("crash-before", t.id(), "it is the same moment as right after the write before")
 		} else {
 			p.add(&plan{
 				name: "crash-before/" + t.id(), fault: "crash-before", id: t.id(),
-				what: fmt.Sprintf("the operator was killed right before the %s, and started again", t),
+				summary: fmt.Sprintf("the operator was killed right before the %s, and started again", t),
 				request: func(r *run, _ *http.Request, c *intercept.Call) (*http.Response, error) {
 					r.crash(c.Process)
 					return nil, intercept.ErrSevered
@@ -168,14 +168,14 @@ func (p *planner) crashes() {
 		last = i
 		p.add(&plan{
 			name: "crash-after/" + t.id(), fault: "crash-after", id: t.id(),
-			what: fmt.Sprintf("the operator was killed right after the %s, and started again", t),
+			summary: fmt.Sprintf("the operator was killed right after the %s, and started again", t),
 			answer: func(r *run, c *intercept.Call, resp *http.Response) (*http.Response, error) {
 				_ = resp.Body.Close()
 				r.crash(c.Process)
 				return nil, intercept.ErrSevered
 			},
 		})
-		if t.creates || p.known.restored[t.kind.String()+"/"+t.object] {
+		if t.creates || p.baseline.restored[t.kind.String()+"/"+t.object] {
 			p.add(crashDeleted(t, len(p.x.Steps)))
 		}
 		p.skip("crash-lost", t.id(), "it is the same as crash-after: nobody is left to hear the answer")
@@ -185,8 +185,8 @@ func (p *planner) crashes() {
 // crashDeleted deletes the custom resources while the operator is down, right after it made something.
 func crashDeleted(t target, steps int) *plan {
 	return &plan{
-		name: "crash-deleted/" + t.id(), fault: "crash-deleted", id: t.id(), patient: true, uncount: true, early: true,
-		what: fmt.Sprintf(
+		name: "crash-deleted/" + t.id(), fault: "crash-deleted", id: t.id(), extraQuiet: true, skipCounts: true, deletesEarly: true,
+		summary: fmt.Sprintf(
 			"the operator was killed right after the %s, and the custom resources were deleted before it was started again", t),
 		answer: func(r *run, c *intercept.Call, resp *http.Response) (*http.Response, error) {
 			_ = resp.Body.Close()
@@ -216,10 +216,10 @@ var failures = []struct {
 	},
 }
 
-// answers fail requests, or lose the answers to them.
-func (p *planner) answers() {
-	for _, t := range p.known.calls {
-		why := worth(t)
+// addRequestFaults fail requests, or lose the answers to them.
+func (p *planner) addRequestFaults() {
+	for _, t := range p.baseline.calls {
+		why := skipReason(t)
 		for _, f := range failures {
 			switch {
 			case why != "":
@@ -228,11 +228,11 @@ func (p *planner) answers() {
 				p.skip(f.fault, t.id(), "a read that fails is repeated, whatever the error")
 			default:
 				p.add(&plan{
-					name: f.fault + "/" + t.id(), fault: f.fault, id: t.id(), patient: true,
-					what: fmt.Sprintf("the %s was answered with %s and not carried out", t, f.what),
+					name: f.fault + "/" + t.id(), fault: f.fault, id: t.id(), extraQuiet: true,
+					summary: fmt.Sprintf("the %s was answered with %s and not carried out", t, f.what),
 					request: func(r *run, req *http.Request, _ *intercept.Call) (*http.Response, error) {
-						r.note("the API server answers " + f.what)
-						return refusal(req, metav1.Status{
+						r.logFault("the API server answers " + f.what)
+						return rejectionResponse(req, metav1.Status{
 							Message: "injected by testkit", Reason: f.reason, Code: f.code,
 						}), nil
 					},
@@ -248,20 +248,20 @@ func (p *planner) answers() {
 			continue
 		}
 		p.add(&plan{
-			name: "lost-answer/" + t.id(), fault: "lost-answer", id: t.id(), patient: true,
-			what: fmt.Sprintf("the %s was carried out, but its answer never arrived", t),
+			name: "lost-answer/" + t.id(), fault: "lost-answer", id: t.id(), extraQuiet: true,
+			summary: fmt.Sprintf("the %s was carried out, but its answer never arrived", t),
 			answer: func(r *run, _ *intercept.Call, resp *http.Response) (*http.Response, error) {
 				_ = resp.Body.Close()
-				r.note("the answer is lost")
+				r.logFault("the answer is lost")
 				return nil, errLost
 			},
 		})
-		p.conflict(t)
+		p.addConflict(t)
 	}
 }
 
-// conflict changes the object right before the operator does.
-func (p *planner) conflict(t target) {
+// addConflict changes the object right before the operator does.
+func (p *planner) addConflict(t target) {
 	switch {
 	case t.verb == "create", t.object == "":
 		p.skip("conflict", t.id(), "there is nothing yet that somebody else could change")
@@ -269,20 +269,20 @@ func (p *planner) conflict(t target) {
 		p.skip("conflict", t.id(), "a deletion is not computed from a version")
 	default:
 		p.add(&plan{
-			name: "conflict/" + t.id(), fault: "conflict", id: t.id(), patient: true,
-			what: fmt.Sprintf("somebody else changed an annotation of the object right before the %s", t),
+			name: "conflict/" + t.id(), fault: "conflict", id: t.id(), extraQuiet: true,
+			summary: fmt.Sprintf("somebody else changed an annotation of the object right before the %s", t),
 			request: func(r *run, _ *http.Request, c *intercept.Call) (*http.Response, error) {
-				r.interfere(c)
+				r.mutateExternally(c)
 				return nil, nil //nolint:nilnil // it passes
 			},
 		})
 	}
 }
 
-// delays hold back, close or expire watches.
-func (p *planner) delays() {
-	for _, kind := range p.known.opened {
-		if p.known.frames[kind] == 0 {
+// addWatchFaults hold back, close or expire watches.
+func (p *planner) addWatchFaults() {
+	for _, kind := range p.baseline.opened {
+		if p.baseline.watchEvents[kind] == 0 {
 			p.skip("lag", kind.String(), "the operator is never told of an object of that kind")
 			continue
 		}
@@ -294,16 +294,16 @@ func (p *planner) delays() {
 		}
 	}
 	for step, s := range p.x.Steps {
-		p.add(broken("watch-closed", "all watches ended without a word", step, s.Name, p.known.opened, (*intercept.Interceptor).Close))
-		p.add(broken("watch-broken", "the connections of all watches broke", step, s.Name, p.known.opened, (*intercept.Interceptor).Break))
-		p.add(broken("watch-expired", "all watches ended with 410 Gone", step, s.Name, p.known.opened, (*intercept.Interceptor).Expire))
+		p.add(watchFault("watch-closed", "all watches ended without a word", step, s.Name, p.baseline.opened, (*intercept.Interceptor).Close))
+		p.add(watchFault("watch-broken", "the connections of all watches broke", step, s.Name, p.baseline.opened, (*intercept.Interceptor).Break))
+		p.add(watchFault("watch-expired", "all watches ended with 410 Gone", step, s.Name, p.baseline.opened, (*intercept.Interceptor).Expire))
 	}
 }
 
-// drifts change what the operator made.
-func (p *planner) drifts() {
+// addDrifts change what the operator made.
+func (p *planner) addDrifts() {
 	tried := map[string]bool{}
-	for step, children := range slices.Backward(p.known.children) {
+	for step, children := range slices.Backward(p.baseline.children) {
 		for _, c := range children {
 			if tried[c.name] {
 				continue
@@ -319,17 +319,17 @@ func (p *planner) drifts() {
 				p.add(driftDelete(c, step))
 				p.add(driftUnseen(c, step))
 			}
-			if p.known.invents(c) {
+			if p.baseline.hasGeneratedData(c) {
 				p.skip("drift-edited", c.name, "a Secret with something made up may be meant to be made once and never touched again")
 				continue
 			}
-			if p.x.leaves(c.name) {
+			if p.x.isExternallyManaged(c.name) {
 				p.skip("drift-edited", c.name, "the operator leaves it to others")
 				continue
 			}
 			p.add(driftEdit(c, "", step))
 			for i, part := range c.parts {
-				if i > 0 && i < edits { // the first part is that of the first field
+				if i > 0 && i < maxEdits { // the first part is that of the first field
 					p.add(driftEdit(c, part, step))
 				}
 			}
@@ -337,15 +337,15 @@ func (p *planner) drifts() {
 	}
 }
 
-// edits is how many fields of a child are changed by hand, one in a run.
-const edits = 4
+// maxEdits is how many fields of a child are changed by hand, one in a run.
+const maxEdits = 4
 
-// invents reports whether the operator makes up what is in a Secret: it differs between two fault-free runs.
-func (k *knowledge) invents(c child) bool {
+// findGeneratedNames reports whether the operator makes up what is in a Secret: it differs between two fault-free runs.
+func (b *baseline) hasGeneratedData(c child) bool {
 	if c.kind.String() != "secrets" {
 		return false
 	}
-	for place := range k.mask {
+	for place := range b.mask {
 		if strings.HasPrefix(place, c.name+".data.") {
 			return true
 		}
@@ -353,19 +353,19 @@ func (k *knowledge) invents(c child) bool {
 	return false
 }
 
-// ends delete the custom resources early, and let a second replica take over.
-func (p *planner) ends() {
+// addLifecycleFaults delete the custom resources early, and let a second replica take over.
+func (p *planner) addLifecycleFaults() {
 	for step, s := range p.x.Steps {
-		p.add(deletion(step, s.Name))
+		p.add(earlyDeletion(step, s.Name))
 		p.add(namespaceDeleted(step, s.Name))
 		p.add(failover(step, s.Name))
 		p.add(down(step, s.Name))
 		if step > 0 {
-			p.add(downLong(step-1, p.x.Steps[step-1].Name, s.Name))
+			p.add(downTwoSteps(step-1, p.x.Steps[step-1].Name, s.Name))
 		}
 	}
 	p.add(down(len(p.x.Steps), "deletion"))
 }
 
-// dashed makes a step's name a part of a plan's.
-func dashed(name string) string { return strings.Join(strings.Fields(name), "-") }
+// slug makes a step's name a part of a plan's.
+func slug(name string) string { return strings.Join(strings.Fields(name), "-") }

@@ -22,59 +22,59 @@ import (
 
 // run is one run of the scenario in a namespace of its own.
 type run struct {
-	x     *Explorer
-	plan  *plan
-	known *knowledge // nil while it is learned
-	probe *probe
-	began time.Time
+	x        *Explorer
+	plan     *plan
+	baseline *baseline // nil while it is learned
+	tb       *recordingTB
+	began    time.Time
 
-	k    *testkit.K
-	log  *history.Log
-	user *intercept.Interceptor // the scenario's requests
-	wire *intercept.Interceptor // the operator's
+	k        *testkit.K
+	log      *history.Log
+	user     *intercept.Interceptor // the scenario's requests
+	operator *intercept.Interceptor // the operator's
 
-	broken error // the machinery failed
-	ended  bool  // the custom resources were deleted
-	took   time.Duration
+	infraErr error // the machinery failed
+	tornDown bool  // the custom resources were deleted
+	duration time.Duration
 
-	checkpoints []state.State
-	kept        state.State      // what may outlive the custom resources, as it was when they were deleted
-	children    [][]child        // at each of them
-	before      []history.Change // what was there before the operator started
-	prepared    int              // how many requests of the scenario it took
-	counted     []history.Change // until the custom resources were deleted: what follows is a race of everybody's deletions
-	changes     []history.Change // the whole history, once the run is over
+	checkpoints           []state.State
+	survivors             state.State      // what may outlive the custom resources, as it was when they were deleted
+	children              [][]child        // at each of them
+	initial               []history.Change // what was there before the operator started
+	setupCalls            int              // how many requests of the scenario it took
+	changesBeforeTeardown []history.Change // until the custom resources were deleted: what follows is a race of everybody's deletions
+	changes               []history.Change // the whole history, once the run is over
 
-	waits  bool           // the step that is being made waits for something
-	wg     sync.WaitGroup // restarts under way
-	closed atomic.Bool    // nothing can be created any more
+	stepBlocked bool           // the step that is being made waits for something
+	wg          sync.WaitGroup // restarts under way
+	terminating atomic.Bool    // nothing can be created any more
 
-	mu         sync.Mutex
-	processes  map[int]Process
-	everyone   []Process // that was ever started
-	killed     map[int]bool
-	started    int
-	restarting int
-	exits      int
-	fired      bool
-	said       []report.Entry
-	violations []report.Violation
-	numbers    map[string]int    // how often each target was called
-	touched    types.UID         // of the object that somebody else changed
-	made       map[string]string // generated names and what they were generated from
-	pace       time.Duration     // what a request took a moment ago
-	identity   *identity
-	news       news
-	dead       bool // the operator was killed, and the custom resources are to be deleted before it is started again
+	mu                sync.Mutex
+	processes         map[int]Process
+	allProcesses      []Process // that was ever started
+	killed            map[int]bool
+	started           int
+	restarting        int
+	exits             int
+	injected          bool
+	entries           []report.Entry
+	violations        []report.Violation
+	targetCounts      map[string]int    // how often each target was called
+	externallyChanged types.UID         // of the object that somebody else changed
+	generatedNames    map[string]string // generated names and what they were generated from
+	requestLatency    time.Duration     // what a request took a moment ago
+	identity          *identity
+	tracker           changeTracker
+	deletedWhileDown  bool // the operator was killed, and the custom resources are to be deleted before it is started again
 }
 
-func (x *Explorer) newRun(ctx context.Context, p *plan, known *knowledge) *run {
+func (x *Explorer) newRun(ctx context.Context, p *plan, known *baseline) *run {
 	r := &run{
-		x: x, plan: p, known: known, probe: newProbe(ctx, p.name), began: time.Now(),
-		processes: map[int]Process{}, killed: map[int]bool{}, numbers: map[string]int{}, made: map[string]string{},
+		x: x, plan: p, baseline: known, tb: newRecordingTB(ctx, p.name), began: time.Now(),
+		processes: map[int]Process{}, killed: map[int]bool{}, targetCounts: map[string]int{}, generatedNames: map[string]string{},
 	}
-	r.user, r.wire = intercept.New(nil), intercept.New(&hook{r})
-	r.wire.Foreign = r.isForeign
+	r.user, r.operator = intercept.New(nil), intercept.New(&hook{r})
+	r.operator.Foreign = r.isForeign
 	return r
 }
 
@@ -87,27 +87,27 @@ func (r *run) isForeign(f intercept.Frame) bool {
 	ours := func(c intercept.Call) bool {
 		return c.Name == f.Name && c.Writes() && intercept.KindOf(c.Request) == f.Kind
 	}
-	return !slices.ContainsFunc(r.wire.Calls(), ours) && !slices.ContainsFunc(r.user.Calls(), ours)
+	return !slices.ContainsFunc(r.operator.Calls(), ours) && !slices.ContainsFunc(r.user.Calls(), ours)
 }
 
 // execute makes the run. Everything it found is in r afterwards.
 func (r *run) execute() {
-	defer func() { r.took = time.Since(r.began) }()
-	defer r.probe.close()
-	r.probe.do(r.script)
+	defer func() { r.duration = time.Since(r.began) }()
+	defer r.tb.close()
+	r.tb.runIsolated(r.runScenario)
 	r.wg.Wait()
 	r.changes = r.snapshot()
-	for _, failure := range r.probe.taken() {
-		r.violate(oracleScenario, "the scenario did not get what it waits for", failure)
+	for _, failure := range r.tb.reportedFailures() {
+		r.addViolation(oracleScenario, "the scenario did not get what it waits for", failure)
 	}
-	if r.broken == nil && r.k != nil {
-		r.judge()
+	if r.infraErr == nil && r.k != nil {
+		r.checkAll()
 	}
 	for number, p := range r.running() {
-		if r.plan.orderly {
-			r.end(number, p.Stop)
+		if r.plan.gracefulStop {
+			r.endProcess(number, p.Stop)
 		} else {
-			r.end(number, p.Kill)
+			r.endProcess(number, p.Kill)
 		}
 	}
 	if r.log != nil {
@@ -122,51 +122,51 @@ func (r *run) snapshot() []history.Change {
 	return r.log.Changes()
 }
 
-// script is the run itself.
-func (r *run) script() {
-	r.k = testkit.New(r.probe, testkit.WithClientTransport(func(next http.RoundTripper) http.RoundTripper {
+// runScenario is the run itself.
+func (r *run) runScenario() {
+	r.k = testkit.New(r.tb, testkit.WithClientTransport(func(next http.RoundTripper) http.RoundTripper {
 		return r.user.Transport(0, next)
 	}))
 	r.k.Timeout = r.x.Patience
-	r.log = r.x.historian.Follow(r.k.Namespace)
+	r.log = r.x.recorder.Follow(r.k.Namespace)
 	if r.x.Setup != nil {
 		r.x.Setup(r.k)
-		r.await(r.sawWrites)
+		r.await(r.historyShowsWrites)
 	}
-	r.before, r.prepared = r.log.Changes(), len(r.user.Calls())
-	r.wire.Enter(0)
+	r.initial, r.setupCalls = r.log.Changes(), len(r.user.Calls())
+	r.operator.Enter(0)
 	for range max(1, r.plan.replicas) {
 		if !r.start() {
 			return
 		}
 	}
 	for i, step := range r.x.Steps {
-		r.wire.Enter(i + 1)
-		r.call(r.plan.before, i)
-		r.say(step.Name)
+		r.operator.Enter(i + 1)
+		r.callHook(r.plan.before, i)
+		r.logStep(step.Name)
 		if !r.perform(i, step) {
 			return
 		}
-		if r.plan.hasty == i+1 {
+		if r.plan.noWaitAfter == i+1 {
 			continue // the next step comes before the operator is done with this one
 		}
-		if !r.wait(i) {
+		if !r.awaitStep(i) {
 			return
 		}
-		if !r.settle(i) {
+		if !r.awaitConvergence(i) {
 			return
 		}
-		r.call(r.plan.rested, i)
-		if r.isEnded() {
+		r.callHook(r.plan.afterIdle, i)
+		if r.isTornDown() {
 			return
 		}
 	}
-	r.call(r.plan.finally, len(r.x.Steps))
+	r.callHook(r.plan.atEnd, len(r.x.Steps))
 	r.tearDown()
 }
 
-// acts is for how long a step that goes on must not have written anything to count as waiting.
-const acts = 200 * time.Millisecond
+// blockedAfter is for how long a step that goes on must not have written anything to count as waiting.
+const blockedAfter = 200 * time.Millisecond
 
 // perform makes a step and, while the step waits for what should come of it, what the plan has for this moment. It reports
 // whether the scenario goes on.
@@ -178,30 +178,30 @@ func (r *run) perform(i int, step Step) bool {
 		step.Do(r.k)
 	}()
 	waits := func() bool {
-		return !r.plan.early && r.still(r.k.Context(), acts, func() (time.Duration, bool) {
+		return !r.plan.deletesEarly && r.hasBeenIdle(r.k.Context(), blockedAfter, func() (time.Duration, bool) {
 			busy, idle := r.user.Busy()
 			return idle, !busy
 		})
 	}
-	if !r.until(done, waits) {
+	if !r.waitStep(done, waits) {
 		return false
 	}
-	r.wire.Touch()
+	r.operator.Touch()
 	select {
 	case <-done:
-		r.waits = false
+		r.stepBlocked = false
 	default:
-		r.waits = true
+		r.stepBlocked = true
 	}
-	r.call(r.plan.during, i)
-	if !r.until(done, func() bool { return false }) {
+	r.callHook(r.plan.during, i)
+	if !r.waitStep(done, func() bool { return false }) {
 		return false
 	}
-	return !r.isEnded() && !r.probe.Failed()
+	return !r.isTornDown() && !r.tb.Failed()
 }
 
-// wait lets the step be waited for, if somebody has said how. It reports whether the scenario goes on.
-func (r *run) wait(i int) bool {
+// awaitStep lets the step be waited for, if somebody has said how. It reports whether the scenario goes on.
+func (r *run) awaitStep(i int) bool {
 	if r.x.Await == nil {
 		return true
 	}
@@ -210,23 +210,23 @@ func (r *run) wait(i int) bool {
 		defer close(done)
 		r.x.Await(r.k, i)
 	}()
-	return r.until(done, func() bool { return false }) && !r.isEnded() && !r.probe.Failed()
+	return r.waitStep(done, func() bool { return false }) && !r.isTornDown() && !r.tb.Failed()
 }
 
-// until waits for the end of a step, or until enough is true. It reports whether the scenario goes on: it does not if the
+// waitStep waits for the end of a step, or until enough is true. It reports whether the scenario goes on: it does not if the
 // custom resources were to be deleted meanwhile, and then nobody minds what the step waits for.
-func (r *run) until(done <-chan struct{}, enough func() bool) bool {
+func (r *run) waitStep(done <-chan struct{}, enough func() bool) bool {
 	for {
 		select {
 		case <-done:
 			return true
-		case <-time.After(guard / 3): //nolint:mnd // often enough
+		case <-time.After(stepQuietPeriod / 3): //nolint:mnd // often enough
 		case <-r.k.Context().Done():
 			<-done
 			return false
 		}
-		if r.isDead() {
-			r.probe.mute()
+		if r.isDeletedWhileDown() {
+			r.tb.mute()
 			r.tearDown()
 			return false
 		}
@@ -236,7 +236,7 @@ func (r *run) until(done <-chan struct{}, enough func() bool) bool {
 	}
 }
 
-func (r *run) call(f func(*run, int), step int) {
+func (r *run) callHook(f func(*run, int), step int) {
 	if f != nil {
 		f(r, step)
 	}
@@ -245,58 +245,58 @@ func (r *run) call(f func(*run, int), step int) {
 // tearDown deletes what the scenario made and the operator looks after, and waits for the end.
 func (r *run) tearDown() {
 	r.mu.Lock()
-	r.ended = true
+	r.tornDown = true
 	r.mu.Unlock()
-	r.wire.Enter(len(r.x.Steps) + 1)
-	r.await(r.sawWrites)
-	r.counted = r.log.Changes()
+	r.operator.Enter(len(r.x.Steps) + 1)
+	r.await(r.historyShowsWrites)
+	r.changesBeforeTeardown = r.log.Changes()
 	doomed := r.primaries()
-	if r.closed.Load() {
-		doomed = slices.Concat(r.residue(), r.others(), doomed)
+	if r.terminating.Load() {
+		doomed = slices.Concat(r.residue(), r.otherObjects(), doomed)
 	}
-	r.call(r.plan.before, len(r.x.Steps))
-	r.keep()
-	r.say("delete the custom resources")
+	r.callHook(r.plan.before, len(r.x.Steps))
+	r.recordSurvivors()
+	r.logStep("delete the custom resources")
 	for _, c := range doomed {
 		o := c.Object.DeepCopy()
-		r.say("delete " + r.name(c))
+		r.logStep("delete " + r.name(c))
 		err := r.k.Client.Delete(r.k.Context(), o, client.PropagationPolicy("Background"))
 		if client.IgnoreNotFound(err) != nil && r.k.Context().Err() == nil {
-			r.broken = fmt.Errorf("deleting %s %s: %w", o.GetKind(), o.GetName(), err)
+			r.infraErr = fmt.Errorf("deleting %s %s: %w", o.GetKind(), o.GetName(), err)
 			return
 		}
 	}
-	r.wire.Touch()
-	r.call(r.plan.during, len(r.x.Steps))
-	r.settle(len(r.x.Steps))
+	r.operator.Touch()
+	r.callHook(r.plan.during, len(r.x.Steps))
+	r.awaitConvergence(len(r.x.Steps))
 }
 
-// keep remembers what may outlive the custom resources.
-func (r *run) keep() {
-	r.kept = r.state()
-	maps.DeleteFunc(r.kept, func(name string, _ any) bool { return !r.mayStay(name) })
+// recordSurvivors remembers what may outlive the custom resources.
+func (r *run) recordSurvivors() {
+	r.survivors = r.state()
+	maps.DeleteFunc(r.survivors, func(name string, _ any) bool { return !r.mayRemain(name) })
 }
 
-// say enters in the timeline what the scenario does, note what was injected.
-func (r *run) say(text string) { r.enter(report.Entry{Lane: report.Scenario, Text: text}) }
+// logStep enters in the timeline what the scenario does, note what was injected.
+func (r *run) logStep(text string) { r.addEntry(report.Entry{Lane: report.Scenario, Text: text}) }
 
-func (r *run) note(text string) {
+func (r *run) logFault(text string) {
 	r.mu.Lock()
-	r.fired = true
+	r.injected = true
 	r.mu.Unlock()
-	r.enter(report.Entry{Lane: report.Fault, Text: text})
+	r.addEntry(report.Entry{Lane: report.Fault, Text: text})
 }
 
-func (r *run) enter(e report.Entry) {
+func (r *run) addEntry(e report.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.At = time.Since(r.began)
-	r.said = append(r.said, e)
+	r.entries = append(r.entries, e)
 }
 
-// violate reports something that is wrong, unless that is not asked for.
-func (r *run) violate(oracle, message, detail string) {
-	if !r.x.has(oracle) {
+// addViolation reports something that is wrong, unless that is not asked for.
+func (r *run) addViolation(oracle, message, detail string) {
+	if !r.x.oracleEnabled(oracle) {
 		return
 	}
 	r.mu.Lock()
@@ -309,20 +309,20 @@ func (r *run) violate(oracle, message, detail string) {
 	r.violations = append(r.violations, report.Violation{Oracle: oracle, Message: message, Detail: detail})
 }
 
-func (r *run) isEnded() bool {
+func (r *run) isTornDown() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.ended
+	return r.tornDown
 }
 
-func (r *run) isDead() bool {
+func (r *run) isDeletedWhileDown() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.dead && !r.ended
+	return r.deletedWhileDown && !r.tornDown
 }
 
-func (r *run) isFired() bool {
+func (r *run) isInjected() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.fired
+	return r.injected
 }

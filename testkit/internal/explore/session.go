@@ -26,9 +26,9 @@ import (
 // A Session is an operator at work in a namespace of its own, without a fault, while its user decides from step to step what
 // happens to it. It is for explorations of what users do instead of what goes wrong. It must not be used concurrently.
 type Session struct {
-	// Answered reports whether what the operator says is about the last step. It need not be: after a while of silence it does
+	// StatusObserved reports whether what the operator says is about the last step. It need not be: after a while of silence it does
 	// not matter. Optional.
-	Answered func() bool
+	StatusObserved func() bool
 
 	run     *run
 	x       *Explorer       // of this session alone: its steps are those that were made so far
@@ -42,20 +42,20 @@ func (x *Explorer) Open(ctx context.Context, name string) (*Session, error) {
 	own.Steps = nil
 	own.Without = append(slices.Clone(own.Without), oracleRights) // what the roles grant too much of is the same each time
 	s := &Session{x: &own, allowed: map[string]bool{}}
-	s.run = own.newRun(ctx, &plan{name: name, fault: "none", always: true, uncount: true, orderly: true}, nil)
+	s.run = own.newRun(ctx, &plan{name: name, fault: "none", alwaysApplies: true, skipCounts: true, gracefulStop: true}, nil)
 	r := s.run
-	r.probe.do(func() {
-		r.k = testkit.New(r.probe, testkit.WithClientTransport(func(next http.RoundTripper) http.RoundTripper {
+	r.tb.runIsolated(func() {
+		r.k = testkit.New(r.tb, testkit.WithClientTransport(func(next http.RoundTripper) http.RoundTripper {
 			return r.user.Transport(0, next)
 		}))
 		r.k.Timeout = own.Patience
-		r.log = own.historian.Follow(r.k.Namespace)
+		r.log = own.recorder.Follow(r.k.Namespace)
 		if own.Setup != nil {
 			own.Setup(r.k)
-			r.await(r.sawWrites)
+			r.await(r.historyShowsWrites)
 		}
-		r.before = r.log.Changes()
-		r.wire.Enter(0)
+		r.initial = r.log.Changes()
+		r.operator.Enter(0)
 		r.start()
 	})
 	return s, s.err()
@@ -63,13 +63,13 @@ func (x *Explorer) Open(ctx context.Context, name string) (*Session, error) {
 
 // err is what keeps the session from going on.
 func (s *Session) err() error {
-	if s.run.broken != nil {
-		return s.run.broken
+	if s.run.infraErr != nil {
+		return s.run.infraErr
 	}
-	if failures := s.run.probe.taken(); len(failures) > 0 {
+	if failures := s.run.tb.reportedFailures(); len(failures) > 0 {
 		return fmt.Errorf("in the namespace for %s: %s", s.run.plan.name, failures[0])
 	}
-	if err := s.run.probe.ctx.Err(); err != nil {
+	if err := s.run.tb.ctx.Err(); err != nil {
 		return fmt.Errorf("in the namespace for %s: %w", s.run.plan.name, err)
 	}
 	return nil
@@ -81,70 +81,70 @@ func (s *Session) K() *testkit.K { return s.run.k }
 // Do makes a step.
 func (s *Session) Do(name string, step func(k *testkit.K)) error {
 	s.x.Steps = append(s.x.Steps, Step{Name: name, Do: step})
-	s.run.wire.Enter(len(s.x.Steps))
-	s.run.say(name)
-	s.run.probe.do(func() { step(s.run.k) })
-	s.run.wire.Touch()
+	s.run.operator.Enter(len(s.x.Steps))
+	s.run.logStep(name)
+	s.run.tb.runIsolated(func() { step(s.run.k) })
+	s.run.operator.Touch()
 	return s.err()
 }
 
-// Rest waits until for the given time the operator has written nothing, heard of nothing and nothing has changed, and its
+// WaitIdle waits until for the given time the operator has written nothing, heard of nothing and nothing has changed, and its
 // status is true. It returns what is wrong if that does not come to pass within the explorer's patience. The patience is
 // longer for an operator that has not written the same thing over and over: the machine may be busy.
 //
 // A request that the server refused is one that the operator may repeat until the user corrects what leads to it. After one,
 // any pause is short enough for a short one, and what the status says does not matter.
-func (s *Session) Rest(quiet time.Duration) (*report.Violation, error) {
-	return s.rest(quiet, func() bool { return true })
+func (s *Session) WaitIdle(quiet time.Duration) (*report.Violation, error) {
+	return s.waitIdle(quiet, func() bool { return true })
 }
 
-// rest is Rest, if done is true, too. That it does not become true is not wrong in itself.
-func (s *Session) rest(quiet time.Duration, done func() bool) (*report.Violation, error) {
+// waitOperatorIdle is Rest, if done is true, too. That it does not become true is not wrong in itself.
+func (s *Session) waitIdle(quiet time.Duration, done func() bool) (*report.Violation, error) {
 	began := time.Now()
 	for {
-		refused, forbidden := s.trouble()
-		rests, lie := s.rests(quiet, refused || forbidden)
-		if err := s.err(); err != nil || rests && (refused || lie == nil) && done() {
+		refused, forbidden := s.rejections()
+		rests, falseStatus := s.isIdle(quiet, refused || forbidden)
+		if err := s.err(); err != nil || rests && (refused || falseStatus == nil) && done() {
 			return nil, err
 		}
 		switch waited := time.Since(began); {
-		case lie != nil && len(s.Violations()) > 0:
+		case falseStatus != nil && len(s.Violations()) > 0:
 			return nil, nil //nolint:nilnil // there is worse already
 		case waited < s.x.Patience:
 		case refused || rests: // that it tries again, or is not done, is for the caller to judge
-			return lie, nil
-		case waited > longest*s.x.Patience, s.repeats():
-			return s.restless(), nil
+			return falseStatus, nil
+		case waited > maxTimeouts*s.x.Patience, s.repeatsWrites():
+			return s.neverIdle(), nil
 		}
-		s.breathe()
+		s.pollDelay()
 	}
 }
 
-// breathe is the time between two looks.
-func (s *Session) breathe() {
+// pollDelay is the time between two looks.
+func (s *Session) pollDelay() {
 	select {
-	case <-time.After(guard / 3): //nolint:mnd // often enough
-	case <-s.run.probe.ctx.Done():
+	case <-time.After(stepQuietPeriod / 3): //nolint:mnd // often enough
+	case <-s.run.tb.ctx.Done():
 	}
 }
 
-// longest is how many times the patience an operator gets if it does not write the same thing over and over.
-const longest = 6
+// maxTimeouts is how many times the patience an operator gets if it does not write the same thing over and over.
+const maxTimeouts = 6
 
-// rests reports whether nothing has happened for a while and, if so, what the status says that is not true.
-func (s *Session) rests(quiet time.Duration, trouble bool) (bool, *report.Violation) {
-	idle := s.idle
-	if trouble && quiet <= lastGuard {
-		quiet, idle = guard, s.silent
+// isIdle reports whether nothing has happened for a while and, if so, what the status says that is not true.
+func (s *Session) isIdle(quiet time.Duration, trouble bool) (bool, *report.Violation) {
+	idle := s.idleFor
+	if trouble && quiet <= finalQuietPeriod {
+		quiet, idle = stepQuietPeriod, s.quietFor
 	}
-	if !s.run.still(s.run.k.Context(), quiet, idle) {
+	if !s.run.hasBeenIdle(s.run.k.Context(), quiet, idle) {
 		return false, nil
 	}
-	return true, s.run.untrue(len(s.x.Steps) - 1)
+	return true, s.run.checkStatus(len(s.x.Steps) - 1)
 }
 
-// restless says that the operator does not come to rest.
-func (s *Session) restless() *report.Violation {
+// neverIdle says that the operator does not come to rest.
+func (s *Session) neverIdle() *report.Violation {
 	return &report.Violation{
 		Oracle: oracleAtRest, Detail: s.run.lastWrites(8), //nolint:mnd // enough to see what repeats itself
 		Message: fmt.Sprintf("%s the operator still writes, %v later: it never comes to rest",
@@ -152,60 +152,60 @@ func (s *Session) restless() *report.Violation {
 	}
 }
 
-// repeats reports whether in the last step the operator has written something over and over, and lately.
-func (s *Session) repeats() bool {
+// maxRepeats reports whether in the last step the operator has written something over and over, and lately.
+func (s *Session) repeatsWrites() bool {
 	const often = 5
 	times := map[string]int{}
 	most := 0
 	var last time.Duration
-	for _, c := range s.run.wire.Calls() {
+	for _, c := range s.run.operator.Calls() {
 		if c.Step == len(s.x.Steps) && c.Writes() && c.Resource != "events" && !intercept.IsLease(c.Request) {
 			what := c.Verb + " " + c.Resource + "/" + c.Subresource + " " + c.Name
 			times[what]++
 			most, last = max(most, times[what]), c.Began
 		}
 	}
-	ago := time.Since(s.run.wire.Began()) - last
+	ago := time.Since(s.run.operator.Began()) - last
 	return most >= often && ago < s.x.Patience/2
 }
 
-// trouble reports whether in the last step requests were refused because of what they say, or for want of a right.
-func (s *Session) trouble() (refused, forbidden bool) {
-	for _, c := range s.run.wire.Calls() {
+// rejections reports whether in the last step requests were refused because of what they say, or for want of a right.
+func (s *Session) rejections() (refused, forbidden bool) {
+	for _, c := range s.run.operator.Calls() {
 		forbidden = forbidden || c.Step == len(s.x.Steps) && c.Reached && c.Code == http.StatusForbidden
 	}
-	return len(s.Refused()) > 0, forbidden
+	return len(s.Rejected()) > 0, forbidden
 }
 
-// silent is for how long nothing has happened.
-func (s *Session) silent() (time.Duration, bool) {
-	busy, idle := s.run.wire.Busy()
-	return min(idle, s.run.unchanged()), !busy
+// quietFor is for how long nothing has happened.
+func (s *Session) quietFor() (time.Duration, bool) {
+	busy, idle := s.run.operator.Busy()
+	return min(idle, s.run.sinceLastChange()), !busy
 }
 
-// idle is for how long nothing has happened. While the operator has not heard of everything that has, or has not answered,
+// idleFor is for how long nothing has happened. While the operator has not heard of everything that has, or has not answered,
 // that only counts after a while: it may have asked to be told of some objects of a kind only.
-func (s *Session) idle() (time.Duration, bool) {
+func (s *Session) idleFor() (time.Duration, bool) {
 	const deaf = time.Second
-	idle, ok := s.silent()
-	return idle, ok && (idle >= deaf || s.heard() && (s.Answered == nil || s.Answered()))
+	idle, ok := s.quietFor()
+	return idle, ok && (idle >= deaf || s.observedLatest() && (s.StatusObserved == nil || s.StatusObserved()))
 }
 
-// heard reports whether the operator was told the last state of each object that has changed, if it watches the kind.
-func (s *Session) heard() bool {
+// firstRequest reports whether the operator was told the last state of each object that has changed, if it watches the kind.
+func (s *Session) observedLatest() bool {
 	r := s.run
 	told := map[intercept.Frame]bool{}
 	kinds := map[intercept.Kind]bool{}
-	for _, f := range r.wire.Frames() {
+	for _, f := range r.operator.Frames() {
 		told[intercept.Frame{Kind: f.Kind, Name: f.Name, Version: f.Version}] = true
 	}
 	for number := range r.running() {
-		for _, kind := range r.wire.Opened(number) {
+		for _, kind := range r.operator.Opened(number) {
 			kinds[kind] = true
 		}
 	}
 	last := map[types.UID]history.Change{}
-	for _, c := range r.log.Changes()[len(r.before):] {
+	for _, c := range r.log.Changes()[len(r.initial):] {
 		last[c.Object.GetUID()] = c
 	}
 	for _, c := range last {
@@ -217,16 +217,16 @@ func (s *Session) heard() bool {
 	return true
 }
 
-// Refused are the operator's requests of the last step that the server refused because of what they say.
-func (s *Session) Refused() []intercept.Call {
+// Rejected are the operator's requests of the last step that the server refused because of what they say.
+func (s *Session) Rejected() []intercept.Call {
 	var all []intercept.Call
-	for _, c := range s.run.wire.Calls() {
+	for _, c := range s.run.operator.Calls() {
 		if c.Step != len(s.x.Steps) || !c.Reached || !c.Writes() || s.run.isStale(c) {
 			continue
 		}
 		switch c.Code {
 		case http.StatusForbidden:
-			if s.mayDo(c) {
+			if s.isAllowed(c) {
 				all = append(all, c)
 			}
 		case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge,
@@ -237,9 +237,9 @@ func (s *Session) Refused() []intercept.Call {
 	return all
 }
 
-// mayDo reports whether the operator's roles allow what was forbidden, so that it was admission that forbade it: a pod, for
+// isAllowed reports whether the operator's roles allow what was forbidden, so that it was admission that forbade it: a pod, for
 // example, whose ServiceAccount does not exist.
-func (s *Session) mayDo(c intercept.Call) bool {
+func (s *Session) isAllowed(c intercept.Call) bool {
 	if oracle.IsTerminatingNamespace(c) {
 		return true
 	}
@@ -260,17 +260,17 @@ func (s *Session) mayDo(c intercept.Call) bool {
 		},
 	}}
 	reviews := authorizationv1.SchemeGroupVersion.WithResource("selfsubjectaccessreviews")
-	if who == nil || who.ask(s.run.k.Context(), reviews, review) != nil {
+	if who == nil || who.createReview(s.run.k.Context(), reviews, review) != nil {
 		return false // whoever cannot be asked is taken at the server's word
 	}
 	s.allowed[id] = review.Status.Allowed
 	return review.Status.Allowed
 }
 
-// lacks reports whether a violation is about a right that the operator lacks.
-func (s *Session) lacks(v report.Violation) bool {
-	return slices.ContainsFunc(s.run.wire.Calls(), func(c intercept.Call) bool {
-		return c.Reached && c.Code == http.StatusForbidden && strings.HasSuffix(v.Message, ": "+rule(c)) && !s.mayDo(c)
+// lacksPermission reports whether a violation is about a right that the operator lacks.
+func (s *Session) lacksPermission(v report.Violation) bool {
+	return slices.ContainsFunc(s.run.operator.Calls(), func(c intercept.Call) bool {
+		return c.Reached && c.Code == http.StatusForbidden && strings.HasSuffix(v.Message, ": "+rule(c)) && !s.isAllowed(c)
 	})
 }
 
@@ -288,25 +288,25 @@ func (s *Session) Changed() <-chan struct{} { return s.run.log.Changed() }
 func (s *Session) End() error {
 	r := s.run
 	primaries := r.primaries()
-	r.ended = true
+	r.tornDown = true
 	err := s.Do("delete the custom resources", func(k *testkit.K) {
 		for _, c := range primaries {
 			o := c.Object.DeepCopy()
 			err := k.Client.Delete(k.Context(), o, client.PropagationPolicy("Background"))
 			if client.IgnoreNotFound(err) != nil {
-				r.broken = fmt.Errorf("deleting %s %s: %w", o.GetKind(), o.GetName(), err)
+				r.infraErr = fmt.Errorf("deleting %s %s: %w", o.GetKind(), o.GetName(), err)
 			}
 		}
 	})
 	if err != nil {
 		return err
 	}
-	wrong, err := s.rest(guard, func() bool { return len(r.primaries())+len(r.residue()) == 0 })
+	wrong, err := s.waitIdle(stepQuietPeriod, func() bool { return len(r.primaries())+len(r.residue()) == 0 })
 	if err == nil && wrong == nil {
-		wrong = r.undead(len(s.x.Steps))
+		wrong = r.notDeleted(len(s.x.Steps))
 	}
 	if wrong != nil {
-		r.violate(wrong.Oracle, wrong.Message, wrong.Detail)
+		r.addViolation(wrong.Oracle, wrong.Message, wrong.Detail)
 	}
 	return err
 }
@@ -319,26 +319,26 @@ func (s *Session) Violations() []report.Violation {
 		return nil
 	}
 	r.changes = r.snapshot()
-	r.judge()
+	r.checkAll()
 	r.mu.Lock()
 	all := slices.Clone(r.violations)
 	r.mu.Unlock()
 	return slices.DeleteFunc(all, func(v report.Violation) bool {
-		return v.Oracle == oracleRefused || v.Oracle == oracleSpec && !r.rewrote() || v.Oracle == oracleForbidden && !s.lacks(v)
+		return v.Oracle == oracleRefused || v.Oracle == oracleSpec && !r.rewroteUserSpec() || v.Oracle == oracleForbidden && !s.lacksPermission(v)
 	})
 }
 
-// rewrote reports whether the operator has changed what an object of the user's asks for.
-func (r *run) rewrote() bool {
+// rewroteUserSpec reports whether the operator has changed what an object of the user's asks for.
+func (r *run) rewroteUserSpec() bool {
 	theirs, wrote := created(r.user.Calls()), map[string]bool{}
-	for _, c := range r.wire.Calls() {
+	for _, c := range r.operator.Calls() {
 		if c.Subresource == "" && c.Writes() && c.Verb != "delete" {
 			wrote[c.UID+"@"+c.Version] = true
 		}
 	}
 	last := map[types.UID]any{}
 	for _, c := range r.changes {
-		uid, asks := c.Object.GetUID(), asked(c.Object)
+		uid, asks := c.Object.GetUID(), desiredContent(c.Object)
 		if was, known := last[uid]; known && theirs[uid] && wrote[string(uid)+"@"+c.Object.GetResourceVersion()] &&
 			!reflect.DeepEqual(was, asks) {
 			return true
@@ -348,16 +348,16 @@ func (r *run) rewrote() bool {
 	return false
 }
 
-// asked is an object's content without its metadata, its status and what is empty.
-func asked(u *unstructured.Unstructured) any {
+// lastRequest is an object's content without its metadata, its status and what is empty.
+func desiredContent(u *unstructured.Unstructured) any {
 	fields := maps.Clone(u.Object)
 	delete(fields, "metadata")
 	delete(fields, "status")
-	return filled(fields)
+	return withoutEmpty(fields)
 }
 
-// filled is a value without what is empty in it; nil if nothing is left.
-func filled(v any) any {
+// withoutEmpty is a value without what is empty in it; nil if nothing is left.
+func withoutEmpty(v any) any {
 	fields, ok := v.(map[string]any)
 	if !ok {
 		if value := reflect.ValueOf(v); !value.IsValid() || value.IsZero() || value.Kind() == reflect.Slice && value.Len() == 0 {
@@ -367,7 +367,7 @@ func filled(v any) any {
 	}
 	out := map[string]any{}
 	for name, x := range fields {
-		if x = filled(x); x != nil {
+		if x = withoutEmpty(x); x != nil {
 			out[name] = x
 		}
 	}
@@ -380,9 +380,9 @@ func filled(v any) any {
 // Close stops the operator and tells what happened.
 func (s *Session) Close() []report.Entry {
 	r := s.run
-	defer r.probe.close()
+	defer r.tb.close()
 	for number, p := range r.running() {
-		r.end(number, p.Stop)
+		r.endProcess(number, p.Stop)
 	}
 	r.changes = r.snapshot()
 	if r.log != nil {
@@ -392,4 +392,4 @@ func (s *Session) Close() []report.Entry {
 }
 
 // Calls are the operator's requests so far.
-func (s *Session) Calls() []intercept.Call { return s.run.wire.Calls() }
+func (s *Session) Calls() []intercept.Call { return s.run.operator.Calls() }

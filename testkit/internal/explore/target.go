@@ -13,12 +13,12 @@ import (
 
 // target is one request of the operator, by what it has in common with the same request of another run.
 type target struct {
-	verb   string
-	kind   intercept.Kind
-	sub    string
-	object string // canonical group of the object's name; "" for a collection
-	number int    // counts requests of this kind about this group, from 1
-	step   int
+	verb        string
+	kind        intercept.Kind
+	subresource string
+	object      string // canonical group of the object's name; "" for a collection
+	number      int    // counts requests of this kind about this group, from 1
+	step        int
 
 	effective bool // it changed something
 	creates   bool // it made an object
@@ -31,8 +31,8 @@ func (t target) id() string { return fmt.Sprintf("%s#%d", t.group(), t.number) }
 
 func (t target) group() string {
 	kind := t.kind.Resource
-	if t.sub != "" {
-		kind += "." + t.sub
+	if t.subresource != "" {
+		kind += "." + t.subresource
 	}
 	return strings.TrimSuffix(t.verb+"-"+kind+"-"+t.object, "-")
 }
@@ -40,8 +40,8 @@ func (t target) group() string {
 // String reads like "the 2nd create of pods web".
 func (t target) String() string {
 	kind := t.kind.String()
-	if t.sub != "" {
-		kind += "/" + t.sub
+	if t.subresource != "" {
+		kind += "/" + t.subresource
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s %s of %s %s", ordinal(t.number), t.verb, kind, t.object))
 }
@@ -65,7 +65,7 @@ func (r *run) targets() []target {
 	effective := r.effective()
 	count := map[string]int{}
 	var all []target
-	for i, c := range r.wire.Calls() {
+	for i, c := range r.operator.Calls() {
 		// A fault-free run has a second process for what comes after the restart at rest, which no other run has, and for
 		// the deletion, which all have.
 		restarted := c.Process > 1 && c.Step <= len(r.x.Steps)
@@ -84,7 +84,7 @@ func (r *run) targets() []target {
 // targetOf names what a request is about.
 func (r *run) targetOf(c *intercept.Call) target {
 	return target{
-		verb: c.Verb, kind: intercept.KindOf(c.Request), sub: c.Subresource, object: r.groupOf(c), writes: c.Writes(),
+		verb: c.Verb, kind: intercept.KindOf(c.Request), subresource: c.Subresource, object: r.groupOf(c), writes: c.Writes(),
 		versioned: isVersioned(c),
 	}
 }
@@ -96,22 +96,22 @@ func (r *run) groupOf(c *intercept.Call) string {
 	r.mu.Lock()
 	if m.GenerateName != "" && m.Name == "" {
 		if name != "" {
-			r.made[name] = m.GenerateName + "~"
+			r.generatedNames[name] = m.GenerateName + "~"
 		}
 		name = m.GenerateName + "~"
-	} else if made, ok := r.made[name]; ok {
+	} else if made, ok := r.generatedNames[name]; ok {
 		name = made
 	}
 	r.mu.Unlock()
-	if prefix, ok := r.x.invented.Prefix(intercept.KindOf(c.Request).String(), name); ok {
+	if prefix, ok := r.x.generated.Prefix(intercept.KindOf(c.Request).String(), name); ok {
 		name = prefix + "~"
 	}
-	return r.plain(name, m.OwnerReferences)
+	return r.withoutGenerated(name, m.OwnerReferences)
 }
 
-// plain is a name without what differs from run to run: the namespace, and the UIDs of objects, of which the owners may be
+// withoutGenerated is a name without what differs from run to run: the namespace, and the UIDs of objects, of which the owners may be
 // newer than the history.
-func (r *run) plain(name string, owners []metav1.OwnerReference) string {
+func (r *run) withoutGenerated(name string, owners []metav1.OwnerReference) string {
 	if len(name) > 8 { // as long as the shortest form of a UID
 		for _, o := range owners {
 			name = state.ReplaceUID(name, o.UID, "$UID")

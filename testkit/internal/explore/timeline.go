@@ -16,18 +16,18 @@ import (
 // report tells the run.
 func (r *run) report() report.Run {
 	out := report.Run{
-		Name: r.plan.name, Fault: r.plan.fault, What: r.plan.what, Outcome: report.Passed, Duration: r.took,
+		Name: r.plan.name, Fault: r.plan.fault, What: r.plan.summary, Outcome: report.Passed, Duration: r.duration,
 		Violations: r.violations, Replay: r.x.Replay(r.plan.name),
 	}
 	switch {
 	case len(out.Violations) > 0:
 		out.Outcome = report.Failed
 		out.Timeline = r.timeline()
-	case r.plan.untried != "":
-		out.Outcome, out.Why = report.Untried, r.plan.untried
-	case !r.plan.always && !r.isFired():
+	case r.plan.untriedReason != "":
+		out.Outcome, out.Why = report.Untried, r.plan.untriedReason
+	case !r.plan.alwaysApplies && !r.isInjected():
 		out.Outcome, out.Why = report.Untried, "the moment for it did not come"
-	case !r.isEnded():
+	case !r.isTornDown():
 		out.Outcome, out.Why = report.Untried, "what ended the run early is not held against the operator"
 	}
 	return out
@@ -35,10 +35,10 @@ func (r *run) report() report.Run {
 
 // timeline merges everything that happened.
 func (r *run) timeline() []report.Entry {
-	entries := slices.Clone(r.said)
-	entries = append(entries, timeline.Requests(r.wire.Calls(), r.wire.Began().Sub(r.began))...)
+	entries := slices.Clone(r.entries)
+	entries = append(entries, timeline.Requests(r.operator.Calls(), r.operator.Began().Sub(r.began))...)
 	entries = append(entries, timeline.Changes(r.changes, r.began)...)
-	for _, l := range r.probe.log() {
+	for _, l := range r.tb.log() {
 		entries = append(entries, report.Entry{At: l.at.Sub(r.began), Lane: report.Log, Text: l.text})
 	}
 	timeline.Sort(entries)
@@ -51,7 +51,7 @@ func describe(u *unstructured.Unstructured) string { return timeline.Describe(u)
 // lastWrites lists the operator's last writes.
 func (r *run) lastWrites(n int) string {
 	var writes []int
-	calls, effective := r.wire.Calls(), r.effective()
+	calls, effective := r.operator.Calls(), r.effective()
 	for i, c := range calls {
 		if c.Writes() && !intercept.IsLease(c.Request) {
 			writes = append(writes, i)
@@ -60,7 +60,7 @@ func (r *run) lastWrites(n int) string {
 	var lines []string
 	for _, i := range writes[max(0, len(writes)-n):] {
 		if effective[i] {
-			lines = append(lines, calls[i].String()+r.told(calls[i]))
+			lines = append(lines, calls[i].String()+r.writeEffect(calls[i]))
 		} else {
 			lines = append(lines, calls[i].String()+", which changed nothing")
 		}

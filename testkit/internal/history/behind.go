@@ -14,24 +14,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// lag is how long news of a change may take on a machine that has time for it.
-const lag = time.Second
+// maxLag is how long news of a change may take on a machine that has time for it.
+const maxLag = time.Second
 
 // Behind reports whether the log does not show what is in the namespace by now. It asks the API server for every kind, so it
 // is for when something seems to be wrong.
 func (l *Log) Behind(ctx context.Context) (bool, error) {
-	for _, kind := range l.historian.kinds() {
+	for _, kind := range l.recorder.kinds() {
 		before := l.currentOf(kind)
-		list, err := l.historian.client.Resource(kind).Namespace(l.namespace).List(ctx, metav1.ListOptions{})
+		list, err := l.recorder.client.Resource(kind).Namespace(l.namespace).List(ctx, metav1.ListOptions{})
 		switch {
 		case apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err), apierrors.IsNotFound(err):
 			continue
 		case err != nil:
 			return false, fmt.Errorf("asking for the objects in namespace %s: %w", l.namespace, err)
 		}
-		for end := time.After(lag); ; {
+		for end := time.After(maxLag); ; {
 			changed := l.Changed()
-			if !l.lacks(kind, before, list.Items) {
+			if !l.isMissing(kind, before, list.Items) {
 				break
 			}
 			select {
@@ -47,11 +47,11 @@ func (l *Log) Behind(ctx context.Context) (bool, error) {
 }
 
 // kinds are those that are watched, and may be.
-func (h *Recorder) kinds() []schema.GroupVersionResource {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (r *Recorder) kinds() []schema.GroupVersionResource {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var all []schema.GroupVersionResource
-	for kind, w := range h.watches {
+	for kind, w := range r.watches {
 		if !w.refused.Load() {
 			all = append(all, kind)
 		}
@@ -70,8 +70,8 @@ func (l *Log) currentOf(kind schema.GroupVersionResource) map[types.UID]string {
 	return all
 }
 
-// lacks reports whether the log shows less than a list of one kind that was made after it showed what was before.
-func (l *Log) lacks(kind schema.GroupVersionResource, before map[types.UID]string, list []unstructured.Unstructured) bool {
+// isMissing reports whether the log shows less than a list of one kind that was made after it showed what was before.
+func (l *Log) isMissing(kind schema.GroupVersionResource, before map[types.UID]string, list []unstructured.Unstructured) bool {
 	now, listed := l.currentOf(kind), map[types.UID]bool{}
 	for i := range list {
 		uid, version := list[i].GetUID(), list[i].GetResourceVersion()
@@ -80,7 +80,7 @@ func (l *Log) lacks(kind schema.GroupVersionResource, before map[types.UID]strin
 		switch {
 		case exists && Older(shown, version):
 			return true
-		case !exists && list[i].GetCreationTimestamp().After(l.Began) && !l.saw(uid):
+		case !exists && list[i].GetCreationTimestamp().After(l.Began) && !l.hasSeen(uid):
 			return true
 		}
 	}
@@ -92,8 +92,8 @@ func (l *Log) lacks(kind schema.GroupVersionResource, before map[types.UID]strin
 	return false
 }
 
-// saw reports whether the log has ever shown an object.
-func (l *Log) saw(uid types.UID) bool {
+// hasSeen reports whether the log has ever shown an object.
+func (l *Log) hasSeen(uid types.UID) bool {
 	return slices.ContainsFunc(l.Changes(), func(c Change) bool { return c.Object.GetUID() == uid })
 }
 

@@ -55,7 +55,7 @@ type Recorder struct {
 	ctx    context.Context //nolint:containedctx // of the watches, which are begun at several times
 	cancel context.CancelFunc
 	done   sync.WaitGroup
-	users  int // guarded by historians.mu
+	refs   int // guarded by historians.mu
 
 	extending sync.Mutex
 
@@ -70,9 +70,9 @@ type kindWatch struct {
 	cancel  context.CancelFunc
 }
 
-// historians are those of this process. Each event that a watch brings is decoded, whoever wants it: one set of watches for
+// recorders are those of this process. Each event that a watch brings is decoded, whoever wants it: one set of watches for
 // everybody costs a part of one set for each test.
-var historians struct {
+var recorders struct {
 	mu       sync.Mutex
 	byServer map[string]*Recorder
 }
@@ -80,7 +80,7 @@ var historians struct {
 // Acquire returns the historian of an API server, and starts it if this process has none. It watches all kinds of namespaced
 // objects that there are by now. Each call needs one of Leave. Of ctx only the wait depends.
 func Acquire(ctx context.Context, cfg *rest.Config) (*Recorder, error) {
-	h, err := join(ctx, cfg)
+	h, err := acquire(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("watching all objects: %w", err)
 	}
@@ -91,11 +91,11 @@ func Acquire(ctx context.Context, cfg *rest.Config) (*Recorder, error) {
 	return h, nil
 }
 
-func join(ctx context.Context, cfg *rest.Config) (*Recorder, error) {
-	historians.mu.Lock()
-	defer historians.mu.Unlock()
-	if h := historians.byServer[cfg.Host]; h != nil {
-		h.users++
+func acquire(ctx context.Context, cfg *rest.Config) (*Recorder, error) {
+	recorders.mu.Lock()
+	defer recorders.mu.Unlock()
+	if h := recorders.byServer[cfg.Host]; h != nil {
+		h.refs++
 		return h, nil
 	}
 	cfg = rest.CopyConfig(cfg)
@@ -105,41 +105,41 @@ func join(ctx context.Context, cfg *rest.Config) (*Recorder, error) {
 		return nil, err //nolint:wrapcheck // the caller does
 	}
 	h := &Recorder{
-		cfg: cfg, client: client, users: 1, watches: map[schema.GroupVersionResource]kindWatch{}, logs: map[string][]*Log{},
+		cfg: cfg, client: client, refs: 1, watches: map[schema.GroupVersionResource]kindWatch{}, logs: map[string][]*Log{},
 	}
 	// That watches break off when they are stopped is no news.
 	h.ctx, h.cancel = context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
-	if historians.byServer == nil {
-		historians.byServer = map[string]*Recorder{}
+	if recorders.byServer == nil {
+		recorders.byServer = map[string]*Recorder{}
 	}
-	historians.byServer[cfg.Host] = h
+	recorders.byServer[cfg.Host] = h
 	return h, nil
 }
 
 // Release ends the watches when nobody needs them any more.
-func (h *Recorder) Release() {
-	historians.mu.Lock()
-	h.users--
-	last := h.users == 0
+func (r *Recorder) Release() {
+	recorders.mu.Lock()
+	r.refs--
+	last := r.refs == 0
 	if last {
-		delete(historians.byServer, h.cfg.Host)
+		delete(recorders.byServer, r.cfg.Host)
 	}
-	historians.mu.Unlock()
+	recorders.mu.Unlock()
 	if last {
-		h.cancel()
-		h.done.Wait()
+		r.cancel()
+		r.done.Wait()
 	}
 }
 
 // extend brings the watches up to the kinds that there are, and waits until all are in sync.
-func (h *Recorder) extend(ctx context.Context) error {
-	h.extending.Lock()
-	defer h.extending.Unlock()
-	kinds, complete, err := watchable(h.cfg)
+func (r *Recorder) extend(ctx context.Context) error {
+	r.extending.Lock()
+	defer r.extending.Unlock()
+	kinds, complete, err := watchable(r.cfg)
 	if err != nil {
 		return err
 	}
-	for _, synced := range h.update(kinds, complete) {
+	for _, synced := range r.update(kinds, complete) {
 		for !synced() {
 			select {
 			case <-time.After(5 * time.Millisecond): //nolint:mnd // they are there in a few of these
@@ -153,23 +153,23 @@ func (h *Recorder) extend(ctx context.Context) error {
 
 // update begins the watches of kinds that are new and, if the list is complete, ends those of kinds that are gone. What it
 // returns tells of each whether it is in sync.
-func (h *Recorder) update(kinds []schema.GroupVersionResource, complete bool) []cache.InformerSynced {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for kind, w := range h.watches {
+func (r *Recorder) update(kinds []schema.GroupVersionResource, complete bool) []cache.InformerSynced {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for kind, w := range r.watches {
 		if complete && !slices.Contains(kinds, kind) { // if it comes again, it is not what this watch waits for
 			w.cancel()
-			delete(h.watches, kind)
+			delete(r.watches, kind)
 		}
 	}
 	all := make([]cache.InformerSynced, 0, len(kinds))
 	for _, kind := range kinds {
-		w, exists := h.watches[kind]
+		w, exists := r.watches[kind]
 		if !exists {
-			ctx, cancel := context.WithCancel(h.ctx)
+			ctx, cancel := context.WithCancel(r.ctx)
 			w = kindWatch{refused: &atomic.Bool{}, cancel: cancel}
-			w.synced = h.follow(ctx, h.client.Resource(kind), kind, w.refused)
-			h.watches[kind] = w
+			w.synced = r.follow(ctx, r.client.Resource(kind), kind, w.refused)
+			r.watches[kind] = w
 		}
 		all = append(all, w.synced)
 	}
@@ -177,10 +177,10 @@ func (h *Recorder) update(kinds []schema.GroupVersionResource, complete bool) []
 }
 
 // Follows reports whether the objects of a resource are watched, and may be.
-func (h *Recorder) Follows(group, resource string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for kind, w := range h.watches {
+func (r *Recorder) Follows(group, resource string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for kind, w := range r.watches {
 		if kind.Group == group && kind.Resource == resource {
 			return !w.refused.Load()
 		}
@@ -218,7 +218,7 @@ func watchable(cfg *rest.Config) (kinds []schema.GroupVersionResource, complete 
 // follow watches one kind until ctx ends. The API server ends a watch whose client is too slow for it, and may have
 // forgotten by then what came next: an informer lists everything then, so that a state may be missed and never what is
 // there. A kind that may not be seen counts as synced, for whoever may not see it does without it.
-func (h *Recorder) follow(
+func (r *Recorder) follow(
 	ctx context.Context, client dynamic.NamespaceableResourceInterface, kind schema.GroupVersionResource,
 	refused *atomic.Bool,
 ) cache.InformerSynced {
@@ -228,7 +228,7 @@ func (h *Recorder) follow(
 				obj = unknown.Obj
 			}
 			if u, ok := obj.(*unstructured.Unstructured); ok {
-				h.tell(kind, t, u)
+				r.dispatch(kind, t, u)
 			}
 		}
 	}
@@ -262,27 +262,27 @@ func (h *Recorder) follow(
 			DeleteFunc: deleted,
 		},
 	})
-	h.done.Go(func() { informer.RunWithContext(ctx) })
+	r.done.Go(func() { informer.RunWithContext(ctx) })
 	return func() bool { return refused.Load() || informer.HasSynced() }
 }
 
-func (h *Recorder) tell(kind schema.GroupVersionResource, t watch.EventType, u *unstructured.Unstructured) {
-	h.mu.Lock()
-	logs := h.logs[u.GetNamespace()]
-	h.mu.Unlock()
+func (r *Recorder) dispatch(kind schema.GroupVersionResource, t watch.EventType, u *unstructured.Unstructured) {
+	r.mu.Lock()
+	logs := r.logs[u.GetNamespace()]
+	r.mu.Unlock()
 	for _, l := range logs {
 		l.add(Change{At: time.Now(), Type: t, Resource: kind, Object: u})
 	}
 }
 
 // Follow begins the log of a namespace. What is in it already is not told.
-func (h *Recorder) Follow(namespace string) *Log {
+func (r *Recorder) Follow(namespace string) *Log {
 	l := &Log{
-		Began: time.Now(), historian: h, namespace: namespace, current: map[types.UID]int{}, changed: make(chan struct{}),
+		Began: time.Now(), recorder: r, namespace: namespace, current: map[types.UID]int{}, changed: make(chan struct{}),
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.logs[namespace] = append(slices.Clip(h.logs[namespace]), l)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.logs[namespace] = append(slices.Clip(r.logs[namespace]), l)
 	return l
 }
 
@@ -291,7 +291,7 @@ type Log struct {
 	// Began is when it was begun.
 	Began time.Time
 
-	historian *Recorder
+	recorder  *Recorder
 	namespace string
 
 	mu      sync.Mutex
@@ -303,7 +303,7 @@ type Log struct {
 
 // End ends the log: what happens from now on is not in it.
 func (l *Log) End() {
-	h := l.historian
+	h := l.recorder
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	others := slices.DeleteFunc(slices.Clone(h.logs[l.namespace]), func(other *Log) bool { return other == l })

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// unreadable are the encodings that a RoundTripper should not have to understand. Clients that ask for one of them
+// binaryEncodings are the encodings that a RoundTripper should not have to understand. Clients that ask for one of them
 // decode what they get by its Content-Type.
-var unreadable = map[string]bool{
+var binaryEncodings = map[string]bool{
 	"application/vnd.kubernetes.protobuf": true,
 	"application/cbor":                    true,
 	"application/cbor-seq":                true, // a watch in CBOR
@@ -20,7 +20,7 @@ func AskForJSON(header http.Header) {
 		ranges := strings.Split(value, ",")
 		for j, media := range ranges {
 			kind, parameters, found := strings.Cut(strings.TrimSpace(media), ";")
-			if !unreadable[strings.ToLower(strings.TrimSpace(kind))] {
+			if !binaryEncodings[strings.ToLower(strings.TrimSpace(kind))] {
 				continue
 			}
 			ranges[j] = "application/json"

@@ -68,19 +68,19 @@ type Interceptor struct {
 	// It is set before the line is used, and called from several goroutines.
 	Foreign func(Frame) bool
 
-	began time.Time
-	hook  Hook
-	light bool // see Record
+	began      time.Time
+	hook       Hook
+	recordOnly bool // see Record
 
-	mu      sync.Mutex
-	calls   []*Call
-	running int // requests other than watches and leader election that are under way
-	last    time.Time
-	step    int
-	cut     map[int]bool // incarnations whose requests no longer leave
-	gates   map[Kind]*gate
-	streams map[*stream]struct{}
-	frames  []Frame
+	mu           sync.Mutex
+	calls        []*Call
+	running      int // requests other than watches and leader election that are under way
+	lastActivity time.Time
+	step         int
+	severed      map[int]bool // incarnations whose requests no longer leave
+	gates        map[Kind]*gate
+	streams      map[*stream]struct{}
+	frames       []Frame
 }
 
 // Kind is a resource in a group, for example {"apps", "deployments"}.
@@ -101,8 +101,8 @@ func KindOf(r recorder.Request) Kind { return Kind{r.Group, r.Resource} }
 func New(hook Hook) *Interceptor {
 	now := time.Now()
 	return &Interceptor{
-		began: now, last: now, hook: hook,
-		cut: map[int]bool{}, gates: map[Kind]*gate{}, streams: map[*stream]struct{}{},
+		began: now, lastActivity: now, hook: hook,
+		severed: map[int]bool{}, gates: map[Kind]*gate{}, streams: map[*stream]struct{}{},
 	}
 }
 
@@ -110,59 +110,59 @@ func New(hook Hook) *Interceptor {
 // held, and keeps nothing of the bodies of what succeeded.
 func Record() *Interceptor {
 	w := New(nil)
-	w.light = true
+	w.recordOnly = true
 	return w
 }
 
 // Began is when the line was made: the zero of all its times.
-func (w *Interceptor) Began() time.Time { return w.began }
+func (ic *Interceptor) Began() time.Time { return ic.began }
 
 // Transport puts the line between an incarnation of the operator and next. A request that comes over another line already,
 // because somebody was given the configuration of somebody else, belongs to the first: the second lets it pass.
-func (w *Interceptor) Transport(process int, next http.RoundTripper) http.RoundTripper {
-	return &transport{wire: w, process: process, next: next}
+func (ic *Interceptor) Transport(process int, next http.RoundTripper) http.RoundTripper {
+	return &transport{interceptor: ic, process: process, next: next}
 }
 
 // ErrSevered is what an incarnation that was killed gets for each request.
 var ErrSevered = errors.New("the operator was killed")
 
 // Sever lets no further request of an incarnation leave, and breaks its watches. What is under way goes on at the server.
-func (w *Interceptor) Sever(process int) {
-	w.mu.Lock()
-	w.cut[process] = true
+func (ic *Interceptor) Sever(process int) {
+	ic.mu.Lock()
+	ic.severed[process] = true
 	var broken []*stream
-	for s := range w.streams {
+	for s := range ic.streams {
 		if s.process == process {
 			broken = append(broken, s)
 		}
 	}
-	w.mu.Unlock()
+	ic.mu.Unlock()
 	for _, s := range broken {
-		s.breakOff(nil, nil)
+		s.terminate(nil, nil)
 	}
 }
 
-// IsCut reports whether an incarnation was cut off.
-func (w *Interceptor) IsCut(process int) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.cut[process]
+// IsSevered reports whether an incarnation was cut off.
+func (ic *Interceptor) IsSevered(process int) bool {
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
+	return ic.severed[process]
 }
 
 // Enter says that the scenario's step of that number begins.
-func (w *Interceptor) Enter(step int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.step = step
-	w.last = time.Now()
+func (ic *Interceptor) Enter(step int) {
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
+	ic.step = step
+	ic.lastActivity = time.Now()
 }
 
 // Calls returns all requests that were sent so far, in the order of their sending. Those under way have no end.
-func (w *Interceptor) Calls() []Call {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	calls := make([]Call, len(w.calls))
-	for i, c := range w.calls {
+func (ic *Interceptor) Calls() []Call {
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
+	calls := make([]Call, len(ic.calls))
+	for i, c := range ic.calls {
 		calls[i] = *c
 	}
 	return calls
@@ -170,17 +170,17 @@ func (w *Interceptor) Calls() []Call {
 
 // Busy reports whether a request is under way, watches and leader election apart, and for how long there has been
 // neither a write nor news of a watch.
-func (w *Interceptor) Busy() (running bool, idle time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.running > 0, time.Since(w.last)
+func (ic *Interceptor) Busy() (running bool, idle time.Duration) {
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
+	return ic.running > 0, time.Since(ic.lastActivity)
 }
 
 // Touch resets the idle time: something happened that the operator will hear of.
-func (w *Interceptor) Touch() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.last = time.Now()
+func (ic *Interceptor) Touch() {
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
+	ic.lastActivity = time.Now()
 }
 
 // IsLease reports whether the request is part of a leader election.
@@ -189,24 +189,24 @@ func IsLease(r recorder.Request) bool {
 }
 
 type transport struct {
-	wire    *Interceptor
-	process int
-	next    http.RoundTripper
+	interceptor *Interceptor
+	process     int
+	next        http.RoundTripper
 }
 
-// onALine marks the context of a request that is on a line.
-type onALine struct{}
+// intercepted marks the context of a request that is on a line.
+type intercepted struct{}
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	w := t.wire
-	if req.Context().Value(onALine{}) != nil {
+	w := t.interceptor
+	if req.Context().Value(intercepted{}) != nil {
 		return t.next.RoundTrip(req) //nolint:wrapcheck // a transport hands on what it gets
 	}
-	if w.IsCut(t.process) {
+	if w.IsSevered(t.process) {
 		return nil, ErrSevered
 	}
-	req = req.Clone(context.WithValue(req.Context(), onALine{}, true))
+	req = req.Clone(context.WithValue(req.Context(), intercepted{}, true))
 	AskForJSON(req.Header) // clients of metadata alone take protobuf, whatever their configuration says
 	call := &Call{Request: recorder.Describe(req), Process: t.process}
 	if call.Writes() || call.DryRun {
@@ -215,29 +215,29 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	kept := w.begin(call)
-	resp, err := w.carry(req, call, t.next)
+	resp, err := w.send(req, call, t.next)
 	w.end(call, kept, resp)
-	if w.IsCut(t.process) { // while it was under way: nobody is there to hear the answer
+	if w.IsSevered(t.process) { // while it was under way: nobody is there to hear the answer
 		if resp != nil {
 			_ = resp.Body.Close()
 		}
 		return nil, ErrSevered
 	}
-	if err == nil && call.Verb == "watch" && resp.StatusCode == http.StatusOK && !w.light {
+	if err == nil && call.Verb == "watch" && resp.StatusCode == http.StatusOK && !w.recordOnly {
 		resp.Body = w.stream(call, resp.Body)
 	}
 	return resp, err
 }
 
-func (w *Interceptor) carry(req *http.Request, call *Call, next http.RoundTripper) (*http.Response, error) {
-	if w.hook != nil {
-		resp, err := w.hook.Before(req, call)
+func (ic *Interceptor) send(req *http.Request, call *Call, next http.RoundTripper) (*http.Response, error) {
+	if ic.hook != nil {
+		resp, err := ic.hook.Before(req, call)
 		if err != nil {
 			call.Lost = err.Error()
 			return nil, err
 		}
 		if resp != nil {
-			return resp, call.readAnswer(resp)
+			return resp, call.readResponse(resp)
 		}
 	}
 	resp, err := next.RoundTrip(req)
@@ -246,13 +246,13 @@ func (w *Interceptor) carry(req *http.Request, call *Call, next http.RoundTrippe
 		return nil, err //nolint:wrapcheck // a transport hands on what it gets
 	}
 	call.Reached = true
-	if err := call.readAnswer(resp); err != nil {
+	if err := call.readResponse(resp); err != nil {
 		return nil, err
 	}
-	if w.hook == nil {
+	if ic.hook == nil {
 		return resp, nil
 	}
-	resp, err = w.hook.After(req, call, resp)
+	resp, err = ic.hook.After(req, call, resp)
 	if err != nil {
 		call.Lost = err.Error()
 	}
@@ -260,37 +260,37 @@ func (w *Interceptor) carry(req *http.Request, call *Call, next http.RoundTrippe
 }
 
 // begin enters a copy of the call in the record, because the call itself goes on changing until it ends.
-func (w *Interceptor) begin(call *Call) (kept *Call) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	call.Began, call.Step = time.Since(w.began), w.step
+func (ic *Interceptor) begin(call *Call) (kept *Call) {
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
+	call.Began, call.Step = time.Since(ic.began), ic.step
 	kept = new(*call)
-	w.calls = append(w.calls, kept)
-	w.count(call, +1)
+	ic.calls = append(ic.calls, kept)
+	ic.track(call, +1)
 	return kept
 }
 
-func (w *Interceptor) end(call, kept *Call, resp *http.Response) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	call.Ended = time.Since(w.began)
+func (ic *Interceptor) end(call, kept *Call, resp *http.Response) {
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
+	call.Ended = time.Since(ic.began)
 	if resp != nil && !call.Reached {
 		call.Code = resp.StatusCode
 	}
 	*kept = *call
-	if w.light && call.Code < http.StatusBadRequest {
+	if ic.recordOnly && call.Code < http.StatusBadRequest {
 		kept.Sent, kept.Received = nil, nil
 	}
-	w.count(call, -1)
+	ic.track(call, -1)
 }
 
-func (w *Interceptor) count(call *Call, delta int) {
+func (ic *Interceptor) track(call *Call, delta int) {
 	if call.Verb == "watch" || IsLease(call.Request) {
 		return
 	}
-	w.running += delta
+	ic.running += delta
 	if call.Writes() {
-		w.last = time.Now()
+		ic.lastActivity = time.Now()
 	}
 }
 
@@ -307,16 +307,16 @@ func (c *Call) readBody(req *http.Request) error {
 	req.Body = io.NopCloser(bytes.NewReader(data))
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
 	if len(data) <= maxBody {
-		c.Sent = readable(data)
+		c.Sent = asJSON(data)
 	}
 	if c.Name == "" {
-		c.Name = metadataOf(readable(data)).Name
+		c.Name = metadataOf(asJSON(data)).Name
 	}
 	return nil
 }
 
-// readable returns a body as JSON: Go programs send Kubernetes's own kinds as protobuf. What cannot be read stays as it is.
-func readable(body []byte) []byte {
+// asJSON returns a body as JSON: Go programs send Kubernetes's own kinds as protobuf. What cannot be read stays as it is.
+func asJSON(body []byte) []byte {
 	if !bytes.HasPrefix(body, []byte("k8s\x00")) {
 		return body
 	}
@@ -333,8 +333,8 @@ func readable(body []byte) []byte {
 
 var fromProtobuf = protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
 
-// readAnswer takes from the answer to a write, or from a refusal, what the record needs, and gives it a new body.
-func (c *Call) readAnswer(resp *http.Response) error {
+// readResponse takes from the answer to a write, or from a refusal, what the record needs, and gives it a new body.
+func (c *Call) readResponse(resp *http.Response) error {
 	c.Code = resp.StatusCode
 	refused := resp.StatusCode >= http.StatusBadRequest
 	if !refused && !c.Writes() || resp.Body == nil || resp.StatusCode == http.StatusSwitchingProtocols {
@@ -385,16 +385,16 @@ func metadataOf(data []byte) metadata {
 }
 
 // Opened returns the kinds of which an incarnation has asked for a list or a watch.
-func (w *Interceptor) Opened(process int) []Kind { return w.asked(process, "list", "watch") }
+func (ic *Interceptor) Opened(process int) []Kind { return ic.requestedKinds(process, "list", "watch") }
 
 // Watched returns the kinds that an incarnation has begun to watch.
-func (w *Interceptor) Watched(process int) []Kind { return w.asked(process, "watch") }
+func (ic *Interceptor) Watched(process int) []Kind { return ic.requestedKinds(process, "watch") }
 
-func (w *Interceptor) asked(process int, verbs ...string) []Kind {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (ic *Interceptor) requestedKinds(process int, verbs ...string) []Kind {
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
 	var kinds []Kind
-	for _, c := range w.calls {
+	for _, c := range ic.calls {
 		asked := c.Process == process && slices.Contains(verbs, c.Verb) && c.Ended > 0
 		if k := KindOf(c.Request); asked && !slices.Contains(kinds, k) {
 			kinds = append(kinds, k)
@@ -404,9 +404,9 @@ func (w *Interceptor) asked(process int, verbs ...string) []Kind {
 }
 
 // Idle waits until nothing is under way and for the given time there has been neither a write nor news of a watch.
-func (w *Interceptor) Idle(ctx context.Context, quiet time.Duration) error {
+func (ic *Interceptor) Idle(ctx context.Context, quiet time.Duration) error {
 	for {
-		running, idle := w.Busy()
+		running, idle := ic.Busy()
 		if !running && idle >= quiet {
 			return nil
 		}

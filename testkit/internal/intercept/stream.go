@@ -24,10 +24,10 @@ type Frame struct {
 const bookmark = "BOOKMARK"
 
 // Frames returns the events of watches that were handed to the operator so far, bookmarks and what is foreign apart.
-func (w *Interceptor) Frames() []Frame {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return append([]Frame(nil), w.frames...)
+func (ic *Interceptor) Frames() []Frame {
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
+	return append([]Frame(nil), ic.frames...)
 }
 
 // gate holds back the events of one kind while it is closed. The order within a stream is never changed.
@@ -37,72 +37,72 @@ type gate struct {
 }
 
 // Hold keeps back all events of a kind from now on, except for the next `allow` ones. Those under way may still arrive.
-func (w *Interceptor) Hold(kind Kind, allow int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if g, ok := w.gates[kind]; ok {
+func (ic *Interceptor) Hold(kind Kind, allow int) {
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
+	if g, ok := ic.gates[kind]; ok {
 		g.allow = allow
 		return
 	}
-	w.gates[kind] = &gate{opened: make(chan struct{}), allow: allow}
+	ic.gates[kind] = &gate{opened: make(chan struct{}), allow: allow}
 }
 
 // Release lets go of what is held back of a kind.
-func (w *Interceptor) Release(kind Kind) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if g, ok := w.gates[kind]; ok {
+func (ic *Interceptor) Release(kind Kind) {
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
+	if g, ok := ic.gates[kind]; ok {
 		close(g.opened)
-		delete(w.gates, kind)
-		w.last = time.Now()
+		delete(ic.gates, kind)
+		ic.lastActivity = time.Now()
 	}
 }
 
 // Expire ends all watches of a kind with the error that the API server sends when it no longer knows what came since:
 // whoever watched has to list again and never learns what happened in between. What was held back is lost.
-func (w *Interceptor) Expire(kind Kind) int {
+func (ic *Interceptor) Expire(kind Kind) int {
 	const gone = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
 		`"message":"too old resource version","reason":"Expired","code":410}}` + "\n"
-	return w.breakAll(kind, []byte(gone), nil)
+	return ic.breakAll(kind, []byte(gone), nil)
 }
 
 // Close ends all watches of a kind as the API server does now and then: without a word. What was held back arrives by
 // the next watch.
-func (w *Interceptor) Close(kind Kind) int { return w.breakAll(kind, nil, nil) }
+func (ic *Interceptor) Close(kind Kind) int { return ic.breakAll(kind, nil, nil) }
 
 // Break ends all watches of a kind as a lost connection does: in the middle, with an error for whoever reads. What was held
 // back arrives by the next watch.
-func (w *Interceptor) Break(kind Kind) int { return w.breakAll(kind, nil, io.ErrUnexpectedEOF) }
+func (ic *Interceptor) Break(kind Kind) int { return ic.breakAll(kind, nil, io.ErrUnexpectedEOF) }
 
-func (w *Interceptor) breakAll(kind Kind, last []byte, cause error) int {
-	w.mu.Lock()
+func (ic *Interceptor) breakAll(kind Kind, last []byte, cause error) int {
+	ic.mu.Lock()
 	var broken []*stream
-	for s := range w.streams {
+	for s := range ic.streams {
 		if s.kind == kind {
 			broken = append(broken, s)
 		}
 	}
-	w.last = time.Now()
-	w.mu.Unlock()
+	ic.lastActivity = time.Now()
+	ic.mu.Unlock()
 	for _, s := range broken {
-		s.breakOff(last, cause)
+		s.terminate(last, cause)
 	}
-	w.Release(kind)
+	ic.Release(kind)
 	return len(broken)
 }
 
-// pass waits until an event of the kind may go on. It reports false if the stream was broken meanwhile.
-func (w *Interceptor) pass(s *stream, foreign bool) bool {
+// waitGate waits until an event of the kind may go on. It reports false if the stream was broken meanwhile.
+func (ic *Interceptor) waitGate(s *stream, foreign bool) bool {
 	for {
-		w.mu.Lock()
-		g, held := w.gates[s.kind]
+		ic.mu.Lock()
+		g, held := ic.gates[s.kind]
 		if held && g.allow > 0 {
 			if !foreign {
 				g.allow--
 			}
 			held = false
 		}
-		w.mu.Unlock()
+		ic.mu.Unlock()
 		if !held {
 			select {
 			case <-s.broken:
@@ -129,39 +129,39 @@ type body struct {
 // Close implements io.Closer.
 func (b *body) Close() error {
 	if s := b.stream.Swap(nil); s != nil {
-		s.breakOff(nil, nil)
+		s.terminate(nil, nil)
 	}
 	return b.PipeReader.Close() //nolint:wrapcheck // it never fails
 }
 
 // stream is one watch.
 type stream struct {
-	wire    *Interceptor
-	kind    Kind
-	process int
-	source  io.ReadCloser
-	in      *io.PipeWriter
-	broken  chan struct{}
-	once    sync.Once
-	last    []byte // what to say before the end; set before broken is closed
-	cause   error  // what the reader gets then; nil means an end without a word. Set like last
+	interceptor *Interceptor
+	kind        Kind
+	process     int
+	source      io.ReadCloser
+	in          *io.PipeWriter
+	broken      chan struct{}
+	once        sync.Once
+	last        []byte // what to say before the end; set before broken is closed
+	cause       error  // what the reader gets then; nil means an end without a word. Set like last
 }
 
-func (w *Interceptor) stream(call *Call, source io.ReadCloser) io.ReadCloser {
+func (ic *Interceptor) stream(call *Call, source io.ReadCloser) io.ReadCloser {
 	s := &stream{
-		wire: w, kind: KindOf(call.Request), process: call.Process, source: source, broken: make(chan struct{}),
+		interceptor: ic, kind: KindOf(call.Request), process: call.Process, source: source, broken: make(chan struct{}),
 	}
 	b := &body{}
 	b.PipeReader, s.in = io.Pipe()
 	b.stream.Store(s)
-	w.mu.Lock()
-	w.streams[s] = struct{}{}
-	w.mu.Unlock()
-	go s.pump()
+	ic.mu.Lock()
+	ic.streams[s] = struct{}{}
+	ic.mu.Unlock()
+	go s.forward()
 	return b
 }
 
-func (s *stream) breakOff(last []byte, cause error) {
+func (s *stream) terminate(last []byte, cause error) {
 	s.once.Do(func() {
 		s.last, s.cause = last, cause
 		close(s.broken)
@@ -169,8 +169,8 @@ func (s *stream) breakOff(last []byte, cause error) {
 	})
 }
 
-// pump hands on one event after the other.
-func (s *stream) pump() {
+// forward hands on one event after the other.
+func (s *stream) forward() {
 	defer s.finish()
 	lines := bufio.NewReaderSize(s.source, 64<<10)
 	for {
@@ -179,12 +179,12 @@ func (s *stream) pump() {
 			return // the server or the reader ended it; half an event is none
 		}
 		frame := s.frame(line)
-		foreign := frame.Type != bookmark && s.wire.Foreign != nil && s.wire.Foreign(frame)
-		if !s.wire.pass(s, foreign) {
+		foreign := frame.Type != bookmark && s.interceptor.Foreign != nil && s.interceptor.Foreign(frame)
+		if !s.interceptor.waitGate(s, foreign) {
 			return
 		}
 		if !foreign {
-			s.wire.deliver(frame)
+			s.interceptor.deliver(frame)
 		}
 		if _, err := s.in.Write(line); err != nil {
 			return
@@ -193,9 +193,9 @@ func (s *stream) pump() {
 }
 
 func (s *stream) finish() {
-	s.wire.mu.Lock()
-	delete(s.wire.streams, s)
-	s.wire.mu.Unlock()
+	s.interceptor.mu.Lock()
+	delete(s.interceptor.streams, s)
+	s.interceptor.mu.Unlock()
 	_ = s.source.Close()
 	var cause error
 	select {
@@ -227,13 +227,13 @@ func (s *stream) frame(line []byte) Frame {
 	}
 }
 
-func (w *Interceptor) deliver(f Frame) {
+func (ic *Interceptor) deliver(f Frame) {
 	if f.Type == bookmark {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	f.At = time.Since(w.began)
-	w.frames = append(w.frames, f)
-	w.last = time.Now()
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
+	f.At = time.Since(ic.began)
+	ic.frames = append(ic.frames, f)
+	ic.lastActivity = time.Now()
 }

@@ -54,7 +54,7 @@ func newOutput(cmd *exec.Cmd, onLine func(Line)) (*output, error) {
 	for _, stream := range []*io.Writer{&cmd.Stdout, &cmd.Stderr} {
 		r, w, err := os.Pipe()
 		if err != nil {
-			o.started()
+			o.closeWriters()
 			return nil, errors.Join(fmt.Errorf("connecting the operator's output: %w", err), o.drain())
 		}
 		o.readers, o.writers = append(o.readers, r), append(o.writers, w)
@@ -65,8 +65,8 @@ func newOutput(cmd *exec.Cmd, onLine func(Line)) (*output, error) {
 	return o, nil
 }
 
-// started gives up this process's hold on what the command writes to, so that reading ends when the command does.
-func (o *output) started() {
+// closeWriters gives up this process's hold on what the command writes to, so that reading ends when the command does.
+func (o *output) closeWriters() {
 	for _, w := range o.writers {
 		_ = w.Close() // nothing was written here
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
 
-// name is what an operator is called in errors.
-const name = "the operator"
+// operatorName is what an operator is called in errors.
+const operatorName = "the operator"
 
 // An Incarnation is a running operator, or one that has run. Its methods may be called from several goroutines.
 type Process struct {
@@ -58,7 +58,7 @@ type ExitError struct {
 
 func (e *ExitError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s ended by itself (%s)", name, e.Exit)
+	fmt.Fprintf(&b, "%s ended by itself (%s)", operatorName, e.Exit)
 	if len(e.Lines) == 0 {
 		return b.String() + " and has printed nothing"
 	}
@@ -80,16 +80,16 @@ func Start(cmd Command, onLine func(Line)) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := process.Launch(name, c)
-	out.started()
+	p, err := process.Launch(operatorName, c)
+	out.closeWriters()
 	if err != nil {
 		return nil, errors.Join(describe(err, cmd), out.drain())
 	}
 	i := &Process{process: p, output: out, done: make(chan struct{})}
-	if i.watchdog, err = guard(p.PID()); err != nil {
+	if i.watchdog, err = startWatchdog(p.PID()); err != nil {
 		return nil, errors.Join(err, p.Kill(), out.drain())
 	}
-	go i.wait()
+	go i.awaitEnd()
 	return i, nil
 }
 
@@ -105,93 +105,93 @@ func describe(err error, cmd Command) error {
 	}
 }
 
-// wait attends to the end.
-func (i *Process) wait() {
-	<-i.process.Done()
+// awaitEnd attends to the end.
+func (p *Process) awaitEnd() {
+	<-p.process.Done()
 	// The program may be a shell that has started the operator and gone away. No other group can have this number as
 	// long as one of its processes lives, and numbers are not used again at once.
-	_ = syscall.Kill(-i.process.PID(), syscall.SIGKILL)
-	i.watchdog.dismiss()
-	readErr := i.output.drain()
+	_ = syscall.Kill(-p.process.PID(), syscall.SIGKILL)
+	p.watchdog.stop()
+	readErr := p.output.drain()
 
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	exit := i.exit()
-	expected := i.stopped || i.killed && exit.Signal == syscall.SIGKILL
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	exit := p.exit()
+	expected := p.stopped || p.killed && exit.Signal == syscall.SIGKILL
 	if !expected {
-		i.err = &ExitError{Exit: exit, Lines: i.output.tail()}
+		p.err = &ExitError{Exit: exit, Lines: p.output.tail()}
 	}
-	i.err = errors.Join(i.err, readErr)
-	close(i.done)
+	p.err = errors.Join(p.err, readErr)
+	close(p.done)
 }
 
-func (i *Process) exit() Exit {
-	exit := Exit{Code: i.process.State().ExitCode(), Forced: i.forced}
-	if status, ok := i.process.State().Sys().(syscall.WaitStatus); ok && status.Signaled() {
+func (p *Process) exit() Exit {
+	exit := Exit{Code: p.process.State().ExitCode(), Forced: p.forced}
+	if status, ok := p.process.State().Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		exit.Signal = status.Signal()
 	}
 	return exit
 }
 
 // ID identifies the program's process on this machine.
-func (i *Process) ID() process.ID { return i.process.ID() }
+func (p *Process) ID() process.ID { return p.process.ID() }
 
 // Done is closed when the incarnation has ended, whoever ended it, and its last line has been reported.
-func (i *Process) Done() <-chan struct{} { return i.done }
+func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Exit is how the incarnation ended. It may be called only after Done is closed.
-func (i *Process) Exit() Exit {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.exit()
+func (p *Process) Exit() Exit {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.exit()
 }
 
 // Err returns nil as long as the incarnation runs and after it was ended by Kill or Stop. It is an [*ExitError] if it
 // ended by itself, also if that was just before Kill.
-func (i *Process) Err() error {
+func (p *Process) Err() error {
 	select {
-	case <-i.done:
-		return i.err
+	case <-p.done:
+		return p.err
 	default:
 		return nil
 	}
 }
 
 // Tail returns the last lines that it printed, at most 20.
-func (i *Process) Tail() []Line { return i.output.tail() }
+func (p *Process) Tail() []Line { return p.output.tail() }
 
 // Kill ends the whole group at once, as a crash would, and returns when it is gone. What has ended is left alone.
-func (i *Process) Kill() error {
-	i.mark(&i.killed)
-	if err := i.process.Kill(); err != nil {
+func (p *Process) Kill() error {
+	p.setIfRunning(&p.killed)
+	if err := p.process.Kill(); err != nil {
 		return err
 	}
-	<-i.done
+	<-p.done
 	return nil
 }
 
 // Stop asks the whole group to end, as Kubernetes does before it takes a pod away, and kills it when the grace period
 // is over: Exit then says Forced. It returns when the incarnation is gone. What has ended is left alone.
-func (i *Process) Stop(grace time.Duration) error {
-	i.mark(&i.stopped)
-	if err := i.process.Signal(syscall.SIGTERM); err != nil {
+func (p *Process) Stop(grace time.Duration) error {
+	p.setIfRunning(&p.stopped)
+	if err := p.process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
 	select {
-	case <-i.done:
+	case <-p.done:
 		return nil
 	case <-time.After(grace):
-		i.mark(&i.forced)
-		return i.Kill()
+		p.setIfRunning(&p.forced)
+		return p.Kill()
 	}
 }
 
-// mark notes what is about to be done to an incarnation that has not ended.
-func (i *Process) mark(flag *bool) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
+// setIfRunning notes what is about to be done to an incarnation that has not ended.
+func (p *Process) setIfRunning(flag *bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	select {
-	case <-i.process.Done():
+	case <-p.process.Done():
 	default:
 		*flag = true
 	}

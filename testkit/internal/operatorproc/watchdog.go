@@ -12,8 +12,8 @@ import (
 // manager.
 type watchdog struct{ cmd *exec.Cmd }
 
-// guard watches over the process group of this number.
-func guard(group int) (*watchdog, error) {
+// startWatchdog watches over the process group of this number.
+func startWatchdog(group int) (*watchdog, error) {
 	// Its input ends with this process, which never writes to it.
 	cmd := exec.Command("/bin/sh", "-c", `read -r _; kill -s KILL -- "-$1"`, "watchdog", strconv.Itoa(group))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C at a terminal is not for it
@@ -29,8 +29,8 @@ func guard(group int) (*watchdog, error) {
 	return &watchdog{cmd: cmd}, nil
 }
 
-// dismiss ends the watchdog without its doing anything: another group may get the number.
-func (w *watchdog) dismiss() {
+// stop ends the watchdog without its doing anything: another group may get the number.
+func (w *watchdog) stop() {
 	_ = w.cmd.Process.Kill()
 	_ = w.cmd.Wait() // it was killed, and this closes the input
 }

@@ -182,7 +182,7 @@ func Statuses(changes []history.Change, kinds map[intercept.Kind]bool, ours func
 		}
 		conditions, wrong := conditionsOf(c.Object)
 		if wrong == "" {
-			wrong = moved(last[c.Object.GetUID()], conditions)
+			wrong = transitionTimeMoved(last[c.Object.GetUID()], conditions)
 		}
 		if wrong != "" && ours(c) {
 			found = append(found, report.Violation{
@@ -245,8 +245,8 @@ func invalid(c metav1.Condition, generation int64) string {
 	}
 }
 
-// moved finds a transition time that changed although the status did not.
-func moved(before, after []metav1.Condition) string {
+// transitionTimeMoved finds a transition time that changed although the status did not.
+func transitionTimeMoved(before, after []metav1.Condition) string {
 	for _, a := range after {
 		for _, b := range before {
 			if a.Type == b.Type && a.Status == b.Status && !b.LastTransitionTime.IsZero() &&

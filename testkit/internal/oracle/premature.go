@@ -22,7 +22,7 @@ import (
 // resources are judged that the object controls; of the others, not everybody waits for all. Those states that ours does
 // not claim are left out, see [Statuses].
 func PrematureConditions(changes []history.Change, kinds map[intercept.Kind]bool, ours func(history.Change) bool) []report.Violation {
-	children := workloads(changes)
+	children := workloadsOf(changes)
 	var found []report.Violation
 	last := map[types.UID]bool{}
 	for _, c := range changes {
@@ -38,7 +38,7 @@ func PrematureConditions(changes []history.Change, kinds map[intercept.Kind]bool
 		}
 		at := version(c.Object)
 		for _, child := range children {
-			if child.owner != uid || child.born > at || child.gone != 0 && child.gone <= at || child.ready <= at {
+			if child.owner != uid || child.created > at || child.deleted != 0 && child.deleted <= at || child.ready <= at {
 				continue
 			}
 			found = append(found, report.Violation{
@@ -55,28 +55,28 @@ func PrematureConditions(changes []history.Change, kinds map[intercept.Kind]bool
 // workload is something that runs, and when, in versions of the API server, it was there, was ready for the first time, and
 // went. The last is 0 if it did not.
 type workload struct {
-	owner             types.UID
-	name, missing     string // missing is what kept it from being ready at first
-	born, ready, gone uint64
+	owner                   types.UID
+	name, missing           string // missing is what kept it from being ready at first
+	created, ready, deleted uint64
 }
 
-// workloads are those that became ready at some time.
-func workloads(changes []history.Change) []*workload {
+// workloadsOf are those that became ready at some time.
+func workloadsOf(changes []history.Change) []*workload {
 	all, order := map[types.UID]*workload{}, []types.UID{}
 	for _, c := range changes {
 		owner, uid := metav1.GetControllerOf(c.Object), c.Object.GetUID()
-		if owner == nil || !runs(c.Object) {
+		if owner == nil || !hasReadiness(c.Object) {
 			continue
 		}
 		at, w := version(c.Object), all[uid]
 		if w == nil {
-			w = &workload{owner: owner.UID, name: timeline.Name(c.Object), born: at}
+			w = &workload{owner: owner.UID, name: timeline.Name(c.Object), created: at}
 			all[uid] = w
 			order = append(order, uid)
 		}
 		switch missing := readiness.Missing(c.Object); {
 		case c.Type == watch.Deleted:
-			w.gone = at
+			w.deleted = at
 		case missing == "" && w.ready == 0:
 			w.ready = at
 		case w.ready == 0:
@@ -92,7 +92,7 @@ func workloads(changes []history.Change) []*workload {
 	return found
 }
 
-func runs(u *unstructured.Unstructured) bool {
+func hasReadiness(u *unstructured.Unstructured) bool {
 	if readiness.IsCustom(u) {
 		_, says := readiness.Condition(u, readiness.Ready)
 		return says

@@ -14,14 +14,14 @@ import (
 // reasons and messages, but not their times.
 func (n *Names) Document(u *unstructured.Unstructured, status bool) map[string]any {
 	o := runtime.DeepCopyJSON(u.Object)
-	for _, path := range chosen {
+	for _, path := range clusterFields {
 		unstructured.RemoveNestedField(o, path...)
 	}
-	owned(u, o)
+	keepSetFields(u, o)
 	if !status {
 		delete(o, "status")
 	} else if list, ok, _ := unstructured.NestedSlice(o, "status", "conditions"); ok {
-		_ = unstructured.SetNestedSlice(o, timeless(list), "status", "conditions")
+		_ = unstructured.SetNestedSlice(o, withoutTimes(list), "status", "conditions")
 	}
 	metadata := map[string]any{"name": n.nameOf(u)}
 	if labels := clean(u.GetLabels()); len(labels) > 0 {
@@ -60,8 +60,8 @@ func (n *Names) nameOf(u *unstructured.Unstructured) string {
 	return name
 }
 
-// timeless drops the times of conditions, and sorts them: their order means nothing.
-func timeless(list []any) []any {
+// withoutTimes drops the times of conditions, and sorts them: their order means nothing.
+func withoutTimes(list []any) []any {
 	for _, item := range list {
 		if c, ok := item.(map[string]any); ok {
 			delete(c, "lastTransitionTime")

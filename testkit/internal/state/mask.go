@@ -19,7 +19,7 @@ func (m Mask) Learn(a, b State) (unsteady []string) {
 			m.learn(key, v, other)
 		}
 	}
-	return append(only(a, b), only(b, a)...)
+	return append(keysOnlyIn(a, b), keysOnlyIn(b, a)...)
 }
 
 func (m Mask) learn(path string, a, b any) {

@@ -17,8 +17,8 @@ import (
 type Names struct {
 	namespace string
 	byUID     map[types.UID]string
-	made      map[string]string // generated names, for example "web-x7k2p" -> "web-~1"
-	picked    map[string]string // what the cluster chose, for example "node-1" -> "$NODE"
+	generated map[string]string // generated names, for example "web-x7k2p" -> "web-~1"
+	chosen    map[string]string // what the cluster chose, for example "node-1" -> "$NODE"
 	longest   []string          // the generated names, the longest first: one may be a part of another
 }
 
@@ -26,8 +26,8 @@ type Names struct {
 type GeneratedNames map[string][]string
 
 // Prefix returns the part of a name that is not made up, if the rest of it is.
-func (i GeneratedNames) Prefix(kind, name string) (string, bool) {
-	for _, prefix := range i[kind] {
+func (g GeneratedNames) Prefix(kind, name string) (string, bool) {
+	for _, prefix := range g[kind] {
 		if strings.HasPrefix(name, prefix) && name != prefix {
 			return prefix, true
 		}
@@ -35,11 +35,11 @@ func (i GeneratedNames) Prefix(kind, name string) (string, bool) {
 	return "", false
 }
 
-// Invent compares two states that should be the same and learns from names that only one of them has. It reports whether
+// Learn compares two states that should be the same and learns from names that only one of them has. It reports whether
 // there were such names: what they have in common, up to a separator, is the part that is not made up.
-func (i GeneratedNames) Invent(a, b State) (found bool) {
-	others := only(b, a)
-	for _, x := range only(a, b) {
+func (g GeneratedNames) Learn(a, b State) (found bool) {
+	others := keysOnlyIn(b, a)
+	for _, x := range keysOnlyIn(a, b) {
 		kind, name, _ := strings.Cut(x, "/")
 		longest := ""
 		for _, y := range others {
@@ -47,8 +47,8 @@ func (i GeneratedNames) Invent(a, b State) (found bool) {
 				longest = max(longest, common(name, other)) // of two beginnings of one name the longer one is greater
 			}
 		}
-		if longest != "" && !strings.Contains(longest, "~") && !slices.Contains(i[kind], longest) {
-			i[kind] = append(i[kind], longest)
+		if longest != "" && !strings.Contains(longest, "~") && !slices.Contains(g[kind], longest) {
+			g[kind] = append(g[kind], longest)
 			found = true
 		}
 	}
@@ -64,8 +64,8 @@ func common(a, b string) string {
 	return a[:strings.LastIndexAny(a[:n], "-.")+1]
 }
 
-// only lists the keys that b does not have.
-func only(a, b State) []string {
+// keysOnlyIn lists the keys that b does not have.
+func keysOnlyIn(a, b State) []string {
 	var keys []string
 	for _, key := range slices.Sorted(maps.Keys(a)) {
 		if _, ok := b[key]; !ok {
@@ -78,13 +78,13 @@ func only(a, b State) []string {
 // NamesOf reads the names of a run from its history.
 func NamesOf(namespace string, changes []history.Change, invented GeneratedNames) *Names {
 	n := &Names{
-		namespace: namespace, byUID: map[types.UID]string{}, made: map[string]string{}, picked: map[string]string{},
+		namespace: namespace, byUID: map[types.UID]string{}, generated: map[string]string{}, chosen: map[string]string{},
 	}
 	count := map[string]int{}
 	for _, c := range changes {
-		for _, choice := range choices {
+		for _, choice := range clusterValues {
 			if v, _, _ := unstructured.NestedString(c.Object.Object, choice.path...); v != "" && v != "None" {
-				n.picked[v] = choice.name
+				n.chosen[v] = choice.name
 			}
 		}
 		if _, known := n.byUID[c.Object.GetUID()]; known {
@@ -99,7 +99,7 @@ func NamesOf(namespace string, changes []history.Change, invented GeneratedNames
 			group := kindOf(c) + "/" + prefix
 			count[group]++
 			made := fmt.Sprintf("%s~%d", prefix, count[group])
-			n.made[name] = made
+			n.generated[name] = made
 			name = made
 		}
 		plain := name
@@ -107,11 +107,11 @@ func NamesOf(namespace string, changes []history.Change, invented GeneratedNames
 			plain = ReplaceUID(plain, uid, "$UID("+of+")")
 		}
 		if plain != name {
-			n.made[name] = plain
+			n.generated[name] = plain
 		}
 		n.byUID[c.Object.GetUID()] = kindOf(c) + "/" + strings.ReplaceAll(plain, namespace, "$NAMESPACE")
 	}
-	n.longest = slices.SortedFunc(maps.Keys(n.made), func(a, b string) int {
+	n.longest = slices.SortedFunc(maps.Keys(n.generated), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})
 	return n
@@ -143,7 +143,7 @@ func (n *Names) Group(uid types.UID) string {
 func (n *Names) Text(text string) string {
 	text = strings.ReplaceAll(text, n.namespace, "$NAMESPACE")
 	for _, name := range n.longest {
-		text = strings.ReplaceAll(text, name, n.made[name])
+		text = strings.ReplaceAll(text, name, n.generated[name])
 	}
 	for uid, name := range n.byUID {
 		if strings.Contains(text, string(uid)) {

@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// owned keeps of an object's fields, outside of metadata and status, those that somebody set. The others are defaults, which
+// keepSetFields keeps of an object's fields, outside of metadata and status, those that somebody set. The others are defaults, which
 // may depend on what the object once was: a pod that was made with image "web:latest" keeps imagePullPolicy "Always".
-func owned(u *unstructured.Unstructured, fields map[string]any) {
+func keepSetFields(u *unstructured.Unstructured, fields map[string]any) {
 	set := &fieldpath.Set{}
 	for _, entry := range u.GetManagedFields() {
 		if entry.FieldsV1 == nil || entry.Subresource == "status" {

@@ -28,11 +28,11 @@ type Detail int
 
 // The details.
 const (
-	None      Detail = iota // it does not belong to it
-	Existence               // that it exists
-	Spec                    // all but its status
-	Verdict                 // of its status, the conditions
-	Whole                   // all its status
+	None           Detail = iota // it does not belong to it
+	Existence                    // that it exists
+	Spec                         // all but its status
+	ConditionsOnly               // of its status, the conditions
+	Whole                        // all its status
 )
 
 // Snapshot returns the state of a namespace.
@@ -51,8 +51,8 @@ func Snapshot(n *Names, current []history.Change, detail func(history.Change) De
 	return s
 }
 
-// choices are fields of Kubernetes's kinds whose values the cluster chooses. An operator may repeat them elsewhere.
-var choices = []struct {
+// clusterValues are fields of Kubernetes's kinds whose values the cluster chooses. An operator may repeat them elsewhere.
+var clusterValues = []struct {
 	name string
 	path []string
 }{
@@ -63,8 +63,8 @@ var choices = []struct {
 	{"$IP", []string{"status", "hostIP"}},
 }
 
-// chosen are fields that the cluster chooses.
-var chosen = [][]string{
+// clusterFields are fields that the cluster chooses.
+var clusterFields = [][]string{
 	{"spec", "nodeName"},
 	{"spec", "clusterIP"},
 	{"spec", "clusterIPs"},
@@ -74,10 +74,10 @@ var chosen = [][]string{
 
 func (n *Names) content(u *unstructured.Unstructured, detail Detail) any {
 	o := runtime.DeepCopyJSON(u.Object)
-	for _, path := range chosen {
+	for _, path := range clusterFields {
 		unstructured.RemoveNestedField(o, path...)
 	}
-	owned(u, o)
+	keepSetFields(u, o)
 	generation := u.GetGeneration()
 	metadata := map[string]any{}
 	if labels := clean(u.GetLabels()); len(labels) > 0 {
@@ -101,10 +101,10 @@ func (n *Names) content(u *unstructured.Unstructured, detail Detail) any {
 	switch status, ok := o["status"].(map[string]any); {
 	case detail == Spec || !ok:
 		delete(o, "status")
-	case detail == Verdict:
-		o["status"] = verdict(status)
+	case detail == ConditionsOnly:
+		o["status"] = conditionsStatus(status)
 	default:
-		silence(status)
+		dropMessages(status)
 		if list, ok := status["conditions"]; ok {
 			status["conditions"] = conditions(list)
 		}
@@ -127,7 +127,7 @@ func conditions(list any) any {
 	return said
 }
 
-func verdict(status map[string]any) map[string]any {
+func conditionsStatus(status map[string]any) map[string]any {
 	kept := map[string]any{}
 	for _, name := range []string{"conditions", "observedGeneration"} {
 		if v, ok := status[name]; ok {
@@ -140,31 +140,31 @@ func verdict(status map[string]any) map[string]any {
 	return kept
 }
 
-// silence drops texts that are for people.
-func silence(v any) {
+// dropMessages drops texts that are for people.
+func dropMessages(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		if _, ok := v["message"].(string); ok {
 			delete(v, "message")
 		}
 		for _, x := range v {
-			silence(x)
+			dropMessages(x)
 		}
 	case []any:
 		for _, x := range v {
-			silence(x)
+			dropMessages(x)
 		}
 	}
 }
 
-// Verdicts returns the state with all status reduced to [Verdict].
-func (s State) Verdicts() State {
+// WithConditionsOnly returns the state with all status reduced to [ConditionsOnly].
+func (s State) WithConditionsOnly() State {
 	out := maps.Clone(s)
 	for key, v := range s {
 		o, ok := v.(map[string]any)
 		if status, has := o["status"].(map[string]any); ok && has {
 			o = maps.Clone(o)
-			o["status"] = verdict(status)
+			o["status"] = conditionsStatus(status)
 			out[key] = o
 		}
 	}
@@ -217,7 +217,7 @@ func (n *Names) value(v any, generation int64) any {
 		if _, err := time.Parse(time.RFC3339, v); err == nil {
 			return "$TIME"
 		}
-		if choice, ok := n.picked[v]; ok {
+		if choice, ok := n.chosen[v]; ok {
 			return choice
 		}
 		return n.Text(v)

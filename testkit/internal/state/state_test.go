@@ -166,10 +166,10 @@ func TestInventedNames(t *testing.T) {
 		return state.Snapshot(state.NamesOf("n", changes, invented), changes, whole)
 	}
 	invented := state.GeneratedNames{}
-	if !invented.Invent(one("111", nil), one("122", nil)) {
+	if !invented.Learn(one("111", nil), one("122", nil)) {
 		t.Fatal("nothing is made up")
 	}
-	if invented.Invent(one("111", invented), one("122", invented)) {
+	if invented.Learn(one("111", invented), one("122", invented)) {
 		t.Error("something is made up that was not known")
 	}
 	want := []string{"jobs/backup-2026-~1", "jobs/backup-2027-~1", "jobs/restore"}

@@ -32,15 +32,15 @@ func differences(path string, a, b any, found []string) []string {
 	maps.Copy(all, x)
 	for _, k := range slices.Sorted(maps.Keys(all)) {
 		at := strings.TrimPrefix(path+"."+k, ".")
-		if !uninteresting[at] {
+		if !ignoredFields[at] {
 			found = differences(at, x[k], y[k], found)
 		}
 	}
 	return found
 }
 
-// uninteresting are fields that change with every change.
-var uninteresting = map[string]bool{
+// ignoredFields are fields that change with every change.
+var ignoredFields = map[string]bool{
 	"metadata.managedFields": true, "metadata.resourceVersion": true, "metadata.generation": true,
 }
 
@@ -69,8 +69,8 @@ func named(v any) map[string]any {
 	return nil
 }
 
-// said is a condition in words.
-type said string
+// conditionText is a condition in words.
+type conditionText string
 
 // conditions returns conditions by their types, each as it would be told: "False (Progressing: no pod yet)".
 func conditions(v any) any {
@@ -87,7 +87,7 @@ func conditions(v any) any {
 		text := func(name string) string { s, _ := c[name].(string); return s }
 		why := strings.TrimSuffix(strings.TrimSpace(text("reason")+": "+text("message")), ":")
 		if kind := text("type"); all[kind] == nil {
-			all[kind] = said(fmt.Sprintf("%s (%s)", text("status"), why))
+			all[kind] = conditionText(fmt.Sprintf("%s (%s)", text("status"), why))
 		} else {
 			return v
 		}
@@ -95,8 +95,8 @@ func conditions(v any) any {
 	return all
 }
 
-// discreet returns a Secret without its values: that they changed is all there is to tell.
-func discreet(u *unstructured.Unstructured) *unstructured.Unstructured {
+// redactSecret returns a Secret without its values: that they changed is all there is to tell.
+func redactSecret(u *unstructured.Unstructured) *unstructured.Unstructured {
 	if u.GetKind() != "Secret" || u.GetAPIVersion() != "v1" {
 		return u
 	}
@@ -134,19 +134,19 @@ func short(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "none"
-	case said:
-		return clip(string(v), longestWords)
+	case conditionText:
+		return clip(string(v), maxTextBytes)
 	}
 	data, err := json.Marshal(v)
 	text := string(data)
 	if err != nil {
 		text = fmt.Sprint(v)
 	}
-	return clip(text, longestValue)
+	return clip(text, maxValueBytes)
 }
 
 // How long a value may be, in bytes.
-const longestValue, longestWords = 60, 160
+const maxValueBytes, maxTextBytes = 60, 160
 
 func clip(text string, limit int) string {
 	if len(text) > limit {

@@ -29,7 +29,7 @@ import (
 func Requests(calls []intercept.Call, offset time.Duration) []report.Entry {
 	entries := make([]report.Entry, 0, len(calls))
 	for _, c := range calls {
-		if c.Verb == "watch" && c.Code == http.StatusOK || intercept.IsLease(c.Request) || recorded(c) {
+		if c.Verb == "watch" && c.Code == http.StatusOK || intercept.IsLease(c.Request) || isEventWrite(c) {
 			continue
 		}
 		entries = append(entries, request(c, offset))
@@ -37,8 +37,8 @@ func Requests(calls []intercept.Call, offset time.Duration) []report.Entry {
 	return entries
 }
 
-// recorded reports whether the call put an Event into the cluster.
-func recorded(c intercept.Call) bool {
+// isEventWrite reports whether the call put an Event into the cluster.
+func isEventWrite(c intercept.Call) bool {
 	return c.Resource == "events" && c.Lost == "" && c.Code < http.StatusBadRequest
 }
 
@@ -64,7 +64,7 @@ func Changes(changes []history.Change, began time.Time) []report.Entry {
 	entries := make([]report.Entry, 0, len(changes))
 	last := map[types.UID]*unstructured.Unstructured{}
 	for _, c := range changes {
-		c.Object = discreet(c.Object)
+		c.Object = redactSecret(c.Object)
 		e := change(c, last[c.Object.GetUID()])
 		last[c.Object.GetUID()] = c.Object
 		e.At = c.At.Sub(began)
@@ -74,12 +74,12 @@ func Changes(changes []history.Change, began time.Time) []report.Entry {
 }
 
 // How many differences stand in the line itself, and how many bytes they may have.
-const shown, width = 3, 180
+const maxInline, maxInlineBytes = 3, 180
 
-// fitting returns how many of the differences are to stand in the line, which is at least one.
-func fitting(diffs []string) int {
+// inlineCount returns how many of the differences are to stand in the line, which is at least one.
+func inlineCount(diffs []string) int {
 	n, length := 1, len(diffs[0])
-	for n < min(len(diffs), shown) && length+len(diffs[n]) <= width {
+	for n < min(len(diffs), maxInline) && length+len(diffs[n]) <= maxInlineBytes {
 		length += len(diffs[n])
 		n++
 	}
@@ -110,7 +110,7 @@ func change(c history.Change, before *unstructured.Unstructured) report.Entry {
 	default:
 		e.Text = Name(c.Object) + " is changed"
 		if diffs := differences("", before.Object, c.Object.Object, nil); len(diffs) > 0 {
-			n := fitting(diffs)
+			n := inlineCount(diffs)
 			e.Text += ": " + strings.Join(diffs[:n], "; ")
 			if len(diffs) > n {
 				e.Text += fmt.Sprintf(" and %d more", len(diffs)-n)

@@ -53,12 +53,12 @@ func TestNewsAndTicks(t *testing.T) {
 				Object: &unstructured.Unstructured{Object: object},
 			}
 		}
-		var n news
+		var n changeTracker
 		changes := []history.Change{change(watch.Added, now, status("1", test.before))}
 		n.update(changes)
 		n.update(append(changes, change(watch.Modified, now.Add(3*time.Second), status("2", test.after))))
-		if n.ticks["2"] != test.tick || n.at.Equal(now) != test.tick {
-			t.Errorf("%s: tick %v, the last news at %v; want %v", name, n.ticks["2"], n.at, test.tick)
+		if n.ticks["2"] != test.tick || n.lastChange.Equal(now) != test.tick {
+			t.Errorf("%s: tick %v, the last news at %v; want %v", name, n.ticks["2"], n.lastChange, test.tick)
 		}
 	}
 }

@@ -23,20 +23,20 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
 )
 
-// knowledge is what the fault-free runs taught.
-type knowledge struct {
-	checkpoints []state.State // after each step, and after the custom resources were deleted
-	mask        state.Mask    // where two fault-free runs differ
-	counts      state.Counts
-	countless   map[string]bool  // groups of which two fault-free runs made different numbers
-	opened      []intercept.Kind // what the operator lists or watches
-	status      map[intercept.Kind]bool
-	calls       []target // every request of the operator but watches and leader election, in order
-	children    [][]child
-	users       map[string]bool        // canonical names of what the scenario made or changed
-	restored    map[string]bool        // of these, see [run.restored]
-	frames      map[intercept.Kind]int // how many events of each kind the operator was told
-	remade      map[string]int         // how often a value of a Secret changed at most, by its place in a state
+// baseline is what the fault-free runs taught.
+type baseline struct {
+	checkpoints    []state.State // after each step, and after the custom resources were deleted
+	mask           state.Mask    // where two fault-free runs differ
+	counts         state.Counts
+	unstableCounts map[string]bool  // groups of which two fault-free runs made different numbers
+	opened         []intercept.Kind // what the operator lists or watches
+	status         map[intercept.Kind]bool
+	calls          []target // every request of the operator but watches and leader election, in order
+	children       [][]child
+	userObjects    map[string]bool        // canonical names of what the scenario made or changed
+	restored       map[string]bool        // of these, see [run.restored]
+	watchEvents    map[intercept.Kind]int // how many events of each kind the operator was told
+	secretChanges  map[string]int         // how often a value of a Secret changed at most, by its place in a state
 }
 
 // child is an object that the operator made, as it is known in every run.
@@ -47,18 +47,18 @@ type child struct {
 }
 
 // How many fault-free runs are made, and how many if these do not agree on what is created and deleted.
-const references, moreReferences = 3, 5
+const baselineRuns, maxBaselineRuns = 3, 5
 
 // Learn makes the fault-free runs. If what they show is wrong already, there is nothing to compare with, and nothing can be
 // tried: one of the runs has failed then.
 func (x *Explorer) Learn(ctx context.Context) ([]report.Run, error) {
-	learned, err := x.fly(ctx, 0, references)
-	if err == nil && !failed(learned) && x.invents(learned) { // which has to be known from the beginning
-		learned, err = x.fly(ctx, 0, references)
+	learned, err := x.runBaselines(ctx, 0, baselineRuns)
+	if err == nil && !failed(learned) && x.findGeneratedNames(learned) { // which has to be known from the beginning
+		learned, err = x.runBaselines(ctx, 0, baselineRuns)
 	}
-	if err == nil && !failed(learned) && !steady(learned) {
+	if err == nil && !failed(learned) && !countsAgree(learned) {
 		var more []*run
-		more, err = x.fly(ctx, references, moreReferences)
+		more, err = x.runBaselines(ctx, baselineRuns, maxBaselineRuns)
 		learned = append(learned, more...)
 	}
 	if ctx.Err() != nil {
@@ -70,42 +70,42 @@ func (x *Explorer) Learn(ctx context.Context) ([]report.Run, error) {
 	}
 	switch {
 	case err != nil || failed(learned):
-	case slices.ContainsFunc(learned, func(r *run) bool { return !r.isEnded() }):
+	case slices.ContainsFunc(learned, func(r *run) bool { return !r.isTornDown() }):
 		err = errors.New("learning what happens without a fault: what ended a run early is not held against the operator, " +
 			"so that there is nothing to compare with: switch fewer oracles off")
 	default:
-		x.known = know(learned)
+		x.baseline = newBaseline(learned)
 	}
 	return reports, err
 }
 
-// invents reports whether the runs show that the operator makes up names, and remembers which.
-func (x *Explorer) invents(runs []*run) (found bool) {
-	x.invented = state.GeneratedNames{}
+// findGeneratedNames reports whether the runs show that the operator makes up names, and remembers which.
+func (x *Explorer) findGeneratedNames(runs []*run) (found bool) {
+	x.generated = state.GeneratedNames{}
 	for _, b := range runs[1:] {
 		for i, a := range runs[0].checkpoints {
 			if i < len(b.checkpoints) {
-				found = x.invented.Invent(a, b.checkpoints[i]) || found
+				found = x.generated.Learn(a, b.checkpoints[i]) || found
 			}
 		}
 	}
 	return found
 }
 
-// fly makes the fault-free runs of these numbers, as many at a time as it may.
-func (x *Explorer) fly(ctx context.Context, from, to int) ([]*run, error) {
+// runBaselines makes the fault-free runs of these numbers, as many at a time as it may.
+func (x *Explorer) runBaselines(ctx context.Context, from, to int) ([]*run, error) {
 	var group errgroup.Group
 	group.SetLimit(x.Parallel)
 	all := make([]*run, 0, to-from)
 	for i := from; i < to; i++ {
 		r := x.newRun(ctx, &plan{
-			name: fmt.Sprintf("none/%d", i+1), fault: "none", what: "nothing was done to the operator", orderly: true,
-			always: true, finally: restartAtRest,
+			name: fmt.Sprintf("none/%d", i+1), fault: "none", summary: "nothing was done to the operator", gracefulStop: true,
+			alwaysApplies: true, atEnd: restartWhenIdle,
 		}, nil)
 		all = append(all, r)
 		group.Go(func() error {
 			r.execute()
-			return r.broken
+			return r.infraErr
 		})
 	}
 	return all, group.Wait() //nolint:wrapcheck // it says what is broken
@@ -115,47 +115,47 @@ func failed(runs []*run) bool {
 	return slices.ContainsFunc(runs, func(r *run) bool { return len(r.violations) > 0 })
 }
 
-// steady reports whether the runs agree on what is created and deleted.
-func steady(runs []*run) bool {
+// countsAgree reports whether the runs agree on what is created and deleted.
+func countsAgree(runs []*run) bool {
 	return !slices.ContainsFunc(runs, func(r *run) bool { return !maps.Equal(r.counts(), runs[0].counts()) })
 }
 
-// know draws the conclusions from fault-free runs. The first of them is what the others are compared with.
-func know(runs []*run) *knowledge {
+// newBaseline draws the conclusions from fault-free runs. The first of them is what the others are compared with.
+func newBaseline(runs []*run) *baseline {
 	a := runs[0]
-	k := &knowledge{
-		checkpoints: a.checkpoints, mask: state.Mask{}, counts: state.Counts{}, countless: map[string]bool{},
-		status: map[intercept.Kind]bool{}, opened: a.wire.Opened(1), children: a.children, frames: map[intercept.Kind]int{},
+	base := &baseline{
+		checkpoints: a.checkpoints, mask: state.Mask{}, counts: state.Counts{}, unstableCounts: map[string]bool{},
+		status: map[intercept.Kind]bool{}, opened: a.operator.Opened(1), children: a.children, watchEvents: map[intercept.Kind]int{},
 	}
-	k.calls, k.users, k.restored = a.targets(), a.users(), a.restored()
+	base.calls, base.userObjects, base.restored = a.targets(), a.userObjects(), a.restored()
 	for _, b := range runs[1:] {
 		for i := range a.checkpoints {
-			for _, key := range k.mask.Learn(a.checkpoints[i], b.checkpoints[i]) {
-				k.mask[key] = true
+			for _, key := range base.mask.Learn(a.checkpoints[i], b.checkpoints[i]) {
+				base.mask[key] = true
 			}
 		}
 		common := map[string]bool{}
 		for _, t := range b.targets() {
 			common[t.id()] = true
 		}
-		k.calls = slices.DeleteFunc(k.calls, func(t target) bool { return !common[t.id()] })
+		base.calls = slices.DeleteFunc(base.calls, func(t target) bool { return !common[t.id()] })
 	}
-	k.learnCounts(runs)
-	k.remade = map[string]int{}
+	base.mergeCounts(runs)
+	base.secretChanges = map[string]int{}
 	for _, r := range runs {
-		for place, n := range r.remade() {
-			k.remade[place] = max(k.remade[place], n)
+		for place, n := range r.secretChanges() {
+			base.secretChanges[place] = max(base.secretChanges[place], n)
 		}
 	}
-	for _, c := range a.wire.Calls() {
+	for _, c := range a.operator.Calls() {
 		if c.Subresource == "status" && c.Writes() {
-			k.status[intercept.KindOf(c.Request)] = true
+			base.status[intercept.KindOf(c.Request)] = true
 		}
 	}
-	for _, f := range a.wire.Frames() {
-		k.frames[f.Kind]++
+	for _, f := range a.operator.Frames() {
+		base.watchEvents[f.Kind]++
 	}
-	return k
+	return base
 }
 
 // restored are the canonical names of what was there before the operator started, what the scenario never changed, and
@@ -164,7 +164,7 @@ func (r *run) restored() map[string]bool {
 	all, end := map[string]bool{}, r.checkpoints[len(r.checkpoints)-1]
 	names := r.names(r.log.Changes())
 	last := map[types.UID]history.Change{}
-	for _, c := range r.before {
+	for _, c := range r.initial {
 		last[c.Object.GetUID()] = c
 	}
 	begin := state.Renumber(state.Snapshot(names, slices.Collect(maps.Values(last)), r.detail()))
@@ -172,7 +172,7 @@ func (r *run) restored() map[string]bool {
 		name := names.Of(uid)
 		all[name] = !readiness.IsCustom(c.Object) && begin[name] != nil && reflect.DeepEqual(begin[name], end[name])
 	}
-	for uid := range written(r.user.Calls()[r.prepared:]) {
+	for uid := range written(r.user.Calls()[r.setupCalls:]) {
 		delete(all, names.Of(uid))
 	}
 	return all
@@ -191,16 +191,16 @@ func (x *Explorer) Notes() []string {
 				what, strings.Join(all, ", ")))
 		}
 	}
-	if x.known != nil {
-		tell("what is there", slices.Sorted(maps.Keys(x.known.mask)))
-		tell("how often this is made and deleted", slices.Sorted(maps.Keys(x.known.countless)))
+	if x.baseline != nil {
+		tell("what is there", slices.Sorted(maps.Keys(x.baseline.mask)))
+		tell("how often this is made and deleted", slices.Sorted(maps.Keys(x.baseline.unstableCounts)))
 	}
 	return notes
 }
 
-// learnCounts takes what all runs agree on, or all but one of at least five: an operator that is wrong now and then is
+// mergeCounts takes what all runs agree on, or all but one of at least five: an operator that is wrong now and then is
 // wrong in a fault-free run now and then, too.
-func (k *knowledge) learnCounts(runs []*run) {
+func (b *baseline) mergeCounts(runs []*run) {
 	tally := map[string]map[state.Count]int{}
 	all := make([]state.Counts, 0, len(runs))
 	for _, r := range runs {
@@ -215,45 +215,45 @@ func (k *knowledge) learnCounts(runs []*run) {
 			votes[counts[group]]++
 		}
 		for count, n := range votes {
-			if n == len(runs) || len(runs) >= moreReferences && n == len(runs)-1 {
-				k.counts[group] = count
+			if n == len(runs) || len(runs) >= maxBaselineRuns && n == len(runs)-1 {
+				b.counts[group] = count
 			}
 		}
-		if _, known := k.counts[group]; !known {
-			k.countless[group] = true
+		if _, known := b.counts[group]; !known {
+			b.unstableCounts[group] = true
 		}
 	}
 }
 
-// restartAtRest restarts the operator when everything is as it should be: it must find nothing to do.
-func restartAtRest(r *run, _ int) {
+// restartWhenIdle restarts the operator when everything is as it should be: it must find nothing to do.
+func restartWhenIdle(r *run, _ int) {
 	before := r.started
 	if !r.restart() {
 		return
 	}
 	r.awaitWatches(before + 1)
-	ctx, cancel := r.patience()
+	ctx, cancel := r.withTimeout()
 	defer cancel()
-	deadline := r.rest(ctx, r.x.Rest)
-	r.unchanged() // so that the ticks are known
+	deadline := r.waitOperatorIdle(ctx, r.x.Rest)
+	r.sinceLastChange() // so that the ticks are known
 	var wrote []string
 	effective := r.effective()
-	for i, c := range r.wire.Calls() {
-		if c.Process > before && effective[i] && c.Resource != "events" && !intercept.IsLease(c.Request) && !r.news.ticks[c.Version] {
-			wrote = append(wrote, c.String()+r.told(c))
+	for i, c := range r.operator.Calls() {
+		if c.Process > before && effective[i] && c.Resource != "events" && !intercept.IsLease(c.Request) && !r.tracker.ticks[c.Version] {
+			wrote = append(wrote, c.String()+r.writeEffect(c))
 		}
 	}
 	switch {
 	case deadline != nil && r.k.Context().Err() == nil:
-		r.violate(oracleAtRest, "after a restart the operator does not come to rest", r.lastWrites(8))
+		r.addViolation(oracleAtRest, "after a restart the operator does not come to rest", r.lastWrites(8))
 	case len(wrote) > 0:
-		r.violate(oracleRestart, "after a restart the operator changed something although nothing was to be done",
+		r.addViolation(oracleRestart, "after a restart the operator changed something although nothing was to be done",
 			strings.Join(wrote, "\n"))
 	}
 }
 
-// told is what a write made of its object, in a line of its own, or "" if nothing shows it.
-func (r *run) told(c intercept.Call) string {
+// writeEffect is what a write made of its object, in a line of its own, or "" if nothing shows it.
+func (r *run) writeEffect(c intercept.Call) string {
 	changes := r.log.Changes()
 	for i, change := range timeline.Changes(changes, r.began) {
 		if u := changes[i].Object; string(u.GetUID()) == c.UID && u.GetResourceVersion() == c.Version {
@@ -266,16 +266,16 @@ func (r *run) told(c intercept.Call) string {
 // awaitWatches waits until an incarnation watches what the first one watched. What that only listed it may have needed for
 // something that does not happen again.
 func (r *run) awaitWatches(number int) {
-	ctx, cancel := r.patience()
+	ctx, cancel := r.withTimeout()
 	defer cancel()
-	watched := r.wire.Watched(1)
+	watched := r.operator.Watched(1)
 	for ctx.Err() == nil {
-		opened := r.wire.Opened(number)
-		if covers(r.wire.Watched(number), watched) && (len(opened) > 0 || len(r.wire.Opened(1)) == 0) {
+		opened := r.operator.Opened(number)
+		if containsAll(r.operator.Watched(number), watched) && (len(opened) > 0 || len(r.operator.Opened(1)) == 0) {
 			return
 		}
-		r.wire.Touch()
-		_ = r.wire.Idle(ctx, guard) // its error is that of ctx
+		r.operator.Touch()
+		_ = r.operator.Idle(ctx, stepQuietPeriod) // its error is that of ctx
 	}
 }
 
@@ -284,7 +284,7 @@ func (r *run) effective() map[int]bool {
 	known := map[types.UID]map[string]bool{}
 	all := map[int]bool{}
 	// The versions that others made, and those from before.
-	calls := r.wire.Calls()
+	calls := r.operator.Calls()
 	order := make([]int, 0, len(calls))
 	for i := range calls {
 		order = append(order, i)
@@ -324,8 +324,8 @@ func (r *run) effective() map[int]bool {
 	return all
 }
 
-// remade counts how often the values of Secrets changed, of each Secret as long as it existed.
-func (r *run) remade() map[string]int {
+// secretChanges counts how often the values of Secrets changed, of each Secret as long as it existed.
+func (r *run) secretChanges() map[string]int {
 	names, times, last := r.names(r.changes), map[string]int{}, map[types.UID]map[string]any{}
 	for _, c := range r.changes {
 		if kindOf(c).String() != "secrets" {
@@ -345,8 +345,8 @@ func (r *run) remade() map[string]int {
 
 // counts are how often the objects that the operator made were created and deleted.
 func (r *run) counts() state.Counts {
-	made := created(r.wire.Calls())
-	return state.CountOf(r.names(r.counted), r.counted, func(c history.Change) bool {
+	made := created(r.operator.Calls())
+	return state.CountOf(r.names(r.changesBeforeTeardown), r.changesBeforeTeardown, func(c history.Change) bool {
 		return made[c.Object.GetUID()] && c.Resource.Resource != "events" && c.Type != watch.Modified
 	})
 }

@@ -14,31 +14,31 @@ import (
 // This file is about operators with a clock of their own: they note every few seconds when they last looked, and nothing
 // else has changed.
 
-// news tells the changes of a namespace from the ticks of a clock. It must not be used by two goroutines at once.
-type news struct {
-	seen  int
-	last  map[types.UID]history.Change
-	at    time.Time // of the last change that is none
-	ticks map[string]bool
+// changeTracker tells the changes of a namespace from the ticks of a clock. It must not be used by two goroutines at once.
+type changeTracker struct {
+	processed  int
+	last       map[types.UID]history.Change
+	lastChange time.Time // of the last change that is none
+	ticks      map[string]bool
 }
 
 // update looks at the changes that came since the last time. They are those of one log, in order.
-func (n *news) update(changes []history.Change) {
-	if n.last == nil {
-		n.last, n.ticks = map[types.UID]history.Change{}, map[string]bool{}
+func (t *changeTracker) update(changes []history.Change) {
+	if t.last == nil {
+		t.last, t.ticks = map[types.UID]history.Change{}, map[string]bool{}
 	}
-	for _, c := range changes[n.seen:] {
-		before, known := n.last[c.Object.GetUID()]
-		n.last[c.Object.GetUID()] = c
+	for _, c := range changes[t.processed:] {
+		before, known := t.last[c.Object.GetUID()]
+		t.last[c.Object.GetUID()] = c
 		switch {
 		case c.Resource.Resource == "events":
 		case known && c.Type == watch.Modified && isTick(before, c):
-			n.ticks[c.Object.GetResourceVersion()] = true
+			t.ticks[c.Object.GetResourceVersion()] = true
 		default:
-			n.at = c.At
+			t.lastChange = c.At
 		}
 	}
-	n.seen = len(changes)
+	t.processed = len(changes)
 }
 
 // isTick reports whether all that changed are times, of which the later ones are now.

@@ -23,8 +23,8 @@ type identity struct {
 	header http.Header
 }
 
-// remember notes the identity of the first request.
-func (r *run) remember(next, observed http.RoundTripper) http.RoundTripper {
+// captureIdentity notes the identity of the first request.
+func (r *run) captureIdentity(next, observed http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(req *http.Request) (*http.Response, error) {
 		r.mu.Lock()
 		if r.identity == nil {
@@ -46,8 +46,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// ask creates a review, which the API server answers and does not store.
-func (i *identity) ask(ctx context.Context, resource schema.GroupVersionResource, review runtime.Object) error {
+// createReview creates a review, which the API server answers and does not store.
+func (i *identity) createReview(ctx context.Context, resource schema.GroupVersionResource, review runtime.Object) error {
 	body, err := json.Marshal(review)
 	if err != nil {
 		return fmt.Errorf("encoding a review: %w", err)
@@ -73,17 +73,17 @@ func (i *identity) ask(ctx context.Context, resource schema.GroupVersionResource
 	return nil
 }
 
-// judgeRights finds rules with wildcards. An operator that was not given an account of its own has no roles to be judged by.
-func (r *run) judgeRights() {
+// checkPermissions finds rules with wildcards. An operator that was not given an account of its own has no roles to be judged by.
+func (r *run) checkPermissions() {
 	r.mu.Lock()
 	who := r.identity
 	r.mu.Unlock()
-	if r.known != nil || who == nil || !r.x.has(oracleRights) {
+	if r.baseline != nil || who == nil || !r.x.oracleEnabled(oracleRights) {
 		return
 	}
 	ctx := r.k.Context()
 	self := &authenticationv1.SelfSubjectReview{}
-	if err := who.ask(ctx, authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews"), self); err != nil {
+	if err := who.createReview(ctx, authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews"), self); err != nil {
 		return // an API server before 1.28, or one that was told not to answer
 	}
 	if slices.Contains(self.Status.UserInfo.Groups, "system:masters") {
@@ -92,12 +92,12 @@ func (r *run) judgeRights() {
 	rules := &authorizationv1.SelfSubjectRulesReview{
 		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: r.k.Namespace},
 	}
-	if err := who.ask(ctx, authorizationv1.SchemeGroupVersion.WithResource("selfsubjectrulesreviews"), rules); err != nil {
+	if err := who.createReview(ctx, authorizationv1.SchemeGroupVersion.WithResource("selfsubjectrulesreviews"), rules); err != nil {
 		return
 	}
 	for _, rule := range rules.Status.ResourceRules {
 		if wide := wildcard(rule); wide != "" {
-			r.violate(oracleRights, fmt.Sprintf("the operator's roles grant %s: name what it needs", wide), used(r, rule))
+			r.addViolation(oracleRights, fmt.Sprintf("the operator's roles grant %s: name what it needs", wide), usedPermissions(r, rule))
 		}
 	}
 }
@@ -120,11 +120,11 @@ func wildcard(rule authorizationv1.ResourceRule) string {
 	return fmt.Sprintf("%s on %s of %s", what(rule.Verbs, "every verb"), what(rule.Resources, "every resource"), groups)
 }
 
-// used lists what the operator did that the rule allows.
-func used(r *run, rule authorizationv1.ResourceRule) string {
+// usedPermissions lists what the operator did that the rule allows.
+func usedPermissions(r *run, rule authorizationv1.ResourceRule) string {
 	in := func(list []string, x string) bool { return slices.Contains(list, "*") || slices.Contains(list, x) }
 	var all []string
-	for _, c := range r.wire.Calls() {
+	for _, c := range r.operator.Calls() {
 		resource := c.Resource
 		if c.Subresource != "" {
 			resource += "/" + c.Subresource

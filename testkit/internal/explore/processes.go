@@ -18,40 +18,40 @@ func (r *run) start() bool {
 	r.started++
 	number := r.started
 	r.mu.Unlock()
-	r.say(fmt.Sprintf("the operator starts (process %d)", number))
+	r.logStep(fmt.Sprintf("the operator starts (process %d)", number))
 	p, err := r.x.Subject.Start(r.k, Start{
 		Number: number, Elect: r.plan.elect,
 		Transport: func(next http.RoundTripper) http.RoundTripper {
-			return r.remember(next, r.wire.Transport(number, next))
+			return r.captureIdentity(next, r.operator.Transport(number, next))
 		},
 	})
 	if err != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if errors.Is(err, ErrNoElection) {
-			r.plan.untried = err.Error()
+			r.plan.untriedReason = err.Error()
 		} else {
-			r.broken = fmt.Errorf("starting the operator: %w", err)
+			r.infraErr = fmt.Errorf("starting the operator: %w", err)
 		}
 		return false
 	}
 	r.mu.Lock()
 	r.processes[number] = p
-	r.everyone = append(r.everyone, p)
+	r.allProcesses = append(r.allProcesses, p)
 	r.mu.Unlock()
-	r.wire.Touch()
-	go r.watchOver(number, p)
+	r.operator.Touch()
+	go r.superviseProcess(number, p)
 	return true
 }
 
-// tolerated is how often an operator may end by itself in a run with a fault. Whatever runs operators starts them again.
-const tolerated = 3
+// toleratedExits is how often an operator may end by itself in a run with a fault. Whatever runs operators starts them again.
+const toleratedExits = 3
 
-// watchOver starts another incarnation when one ends by itself.
-func (r *run) watchOver(number int, p Process) {
+// superviseProcess starts another incarnation when one ends by itself.
+func (r *run) superviseProcess(number int, p Process) {
 	select {
 	case <-p.Done():
-	case <-r.probe.ctx.Done():
+	case <-r.tb.ctx.Done():
 		return
 	}
 	r.mu.Lock()
@@ -63,7 +63,7 @@ func (r *run) watchOver(number int, p Process) {
 	}
 	exits := r.exits
 	r.mu.Unlock()
-	if meant || r.probe.ctx.Err() != nil {
+	if meant || r.tb.ctx.Err() != nil {
 		return
 	}
 	defer func() {
@@ -71,19 +71,19 @@ func (r *run) watchOver(number int, p Process) {
 		defer r.mu.Unlock()
 		r.restarting--
 	}()
-	r.enter(report.Entry{Lane: report.Operator, Text: fmt.Sprintf("process %d ends by itself", number), Bad: true})
-	r.forget(number)
-	if r.x.has(oracleExit) && (r.plan.fault == "none" || exits > tolerated) {
-		r.violate(oracleExit, "the operator ended by itself", "")
-		r.probe.cancel() // nobody is there to bring about what the scenario waits for
+	r.addEntry(report.Entry{Lane: report.Operator, Text: fmt.Sprintf("process %d ends by itself", number), Bad: true})
+	r.removeProcess(number)
+	if r.x.oracleEnabled(oracleExit) && (r.plan.fault == "none" || exits > toleratedExits) {
+		r.addViolation(oracleExit, "the operator ended by itself", "")
+		r.tb.cancel() // nobody is there to bring about what the scenario waits for
 		return
 	}
-	r.probe.do(func() { r.start() })
+	r.tb.runIsolated(func() { r.start() })
 }
 
 // crash kills an incarnation from within one of its requests, and starts the next one. No further request leaves it.
 func (r *run) crash(number int) {
-	r.wire.Sever(number)
+	r.operator.Sever(number)
 	r.mu.Lock()
 	if r.killed[number] {
 		r.mu.Unlock()
@@ -92,23 +92,23 @@ func (r *run) crash(number int) {
 	r.killed[number] = true
 	r.restarting++
 	r.mu.Unlock()
-	r.note("the operator is killed")
+	r.logFault("the operator is killed")
 	r.wg.Go(func() {
-		r.probe.do(func() {
+		r.tb.runIsolated(func() {
 			for r.process(number) == nil { // it is killed while it starts
 				select {
 				case <-time.After(time.Millisecond):
-				case <-r.probe.ctx.Done():
+				case <-r.tb.ctx.Done():
 					return
 				}
 			}
 			r.process(number).Kill()
-			r.forget(number)
+			r.removeProcess(number)
 			switch {
 			case r.plan.elect: // the other one goes on
-			case r.plan.early && !r.isEnded():
+			case r.plan.deletesEarly && !r.isTornDown():
 				r.mu.Lock()
-				r.dead = true
+				r.deletedWhileDown = true
 				r.mu.Unlock()
 			default:
 				r.start()
@@ -117,7 +117,7 @@ func (r *run) crash(number int) {
 		r.mu.Lock()
 		r.restarting--
 		r.mu.Unlock()
-		r.wire.Touch()
+		r.operator.Touch()
 	})
 }
 
@@ -127,7 +127,7 @@ func (r *run) process(number int) Process {
 	return r.processes[number]
 }
 
-func (r *run) forget(number int) {
+func (r *run) removeProcess(number int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.processes, number)
@@ -139,19 +139,19 @@ func (r *run) running() map[int]Process {
 	return maps.Clone(r.processes)
 }
 
-func (r *run) end(number int, how func()) {
+func (r *run) endProcess(number int, how func()) {
 	r.mu.Lock()
 	r.killed[number] = true
 	r.mu.Unlock()
-	r.probe.do(how)
-	r.forget(number)
+	r.tb.runIsolated(how)
+	r.removeProcess(number)
 }
 
 // restart ends all incarnations in order and starts one.
 func (r *run) restart() bool {
 	for number, p := range r.running() {
-		r.say(fmt.Sprintf("the operator is stopped (process %d)", number))
-		r.end(number, p.Stop)
+		r.logStep(fmt.Sprintf("the operator is stopped (process %d)", number))
+		r.endProcess(number, p.Stop)
 	}
 	return r.start()
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
-// campaign is what all runs of one test have in common. It may be used concurrently.
-type campaign struct {
+// exploration is what all runs of one test have in common. It may be used concurrently.
+type exploration struct {
 	*config
 
 	op     testkit.Runnable
@@ -27,16 +27,16 @@ type campaign struct {
 	slots  chan struct{} // one for each reference that is being made
 
 	// What was learned of the sample: whether it becomes Ready, and whether it says which generation its status is about.
-	ready, observes bool
+	ready, reportsGeneration bool
 
 	mu         sync.Mutex
 	mask       state.Mask
 	references map[string]*entry // by manifest
 }
 
-func newCampaign(
+func newExploration(
 	k *testkit.K, op testkit.Runnable, cfg *config, s *schema.Schema, sample *unstructured.Unstructured,
-) (*campaign, error) {
+) (*exploration, error) {
 	if !s.Namespaced {
 		return nil, fmt.Errorf("%s is of the whole cluster: only custom resources in namespaces can be explored", s.Kind.Kind)
 	}
@@ -45,7 +45,7 @@ func newCampaign(
 		return nil, fmt.Errorf("reading the sample: %w", err)
 	}
 	normal.SetNamespace("") // each run has its own
-	c := &campaign{
+	c := &exploration{
 		config: cfg, op: op, k: k, schema: s, sample: schema.Manifest(normal),
 		slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), //nolint:mnd // they wait more than they compute
 		mask:  cfg.ignored, references: map[string]*entry{},
@@ -55,7 +55,7 @@ func newCampaign(
 }
 
 // subject starts the operator.
-type subject struct{ c *campaign }
+type subject struct{ c *exploration }
 
 // Start implements explore.Subject.
 func (s subject) Start(k *testkit.K, how explore.Start) (explore.Process, error) {
@@ -66,9 +66,9 @@ func (s subject) Start(k *testkit.K, how explore.Start) (explore.Process, error)
 	return k.Run(s.c.op, append(append([]testkit.StartOption{}, s.c.start...), opts...)...), nil
 }
 
-// learn finds out what comes of the sample, which has to be something good.
-func (c *campaign) learn(ctx context.Context) error {
-	ref, err := c.reference(ctx, c.sample, careful)
+// checkSample finds out what comes of the sample, which has to be something good.
+func (ex *exploration) checkSample(ctx context.Context) error {
+	ref, err := ex.reference(ctx, ex.sample, thorough)
 	switch {
 	case err != nil:
 		return err
@@ -80,6 +80,6 @@ func (c *campaign) learn(ctx context.Context) error {
 	case ref.wrong != nil:
 		return errors.New(ref.wrong.text("", "the sample, without any change"))
 	}
-	c.ready, c.observes = ref.ready, ref.told
+	ex.ready, ex.reportsGeneration = ref.ready, ref.reportsGeneration
 	return nil
 }

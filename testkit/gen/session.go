@@ -19,27 +19,27 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/validity"
 )
 
-// trial is one namespace in which the custom resource becomes one manifest after the other. It must not be used
+// session is one namespace in which the custom resource becomes one manifest after the other. It must not be used
 // concurrently.
-type trial struct {
-	c       *campaign
-	session *explore.Session
+type session struct {
+	c       *exploration
+	inner   *explore.Session
 	applied sequence.Sequence // what was stored
 }
 
 // open begins a trial. Its session has to be closed in either case.
-func (c *campaign) open(ctx context.Context, name string) (*trial, error) {
-	s, err := c.x.Open(ctx, name)
-	t := &trial{c: c, session: s}
-	if c.observes {
-		s.Answered = t.isObserved
+func (ex *exploration) open(ctx context.Context, name string) (*session, error) {
+	s, err := ex.x.Open(ctx, name)
+	t := &session{c: ex, inner: s}
+	if ex.reportsGeneration {
+		s.StatusObserved = t.isObserved
 	}
 	return t, err
 }
 
 // isObserved reports whether what the custom resource says is about what it is now.
-func (t *trial) isObserved() bool {
-	u := t.custom()
+func (s *session) isObserved() bool {
+	u := s.custom()
 	return u != nil && observed(u) == u.GetGeneration()
 }
 
@@ -53,14 +53,14 @@ func observed(u *unstructured.Unstructured) int64 {
 }
 
 // apply makes the custom resource m. It returns why the API server refuses that, or "".
-func (t *trial) apply(m *unstructured.Unstructured, name string) (refused string, _ error) {
+func (s *session) apply(m *unstructured.Unstructured, name string) (refused string, _ error) {
 	var last *unstructured.Unstructured
-	if n := len(t.applied); n > 0 {
-		last = t.applied[n-1]
+	if n := len(s.applied); n > 0 {
+		last = s.applied[n-1]
 	}
 	var verdict validity.Verdict
 	var err error
-	broken := t.session.Do(name, func(k *testkit.K) {
+	broken := s.inner.Do(name, func(k *testkit.K) {
 		verdict, err = validity.Store{Client: k.Client, Namespace: k.Namespace}.Judge(k.Context(), last, m)
 	})
 	switch {
@@ -71,7 +71,7 @@ func (t *trial) apply(m *unstructured.Unstructured, name string) (refused string
 	case !verdict.Valid:
 		return verdict.Sentence, nil
 	}
-	t.applied = append(t.applied, m)
+	s.applied = append(s.applied, m)
 	return "", nil
 }
 
@@ -87,30 +87,30 @@ func (r result) isBad() bool { return r != result{} }
 
 // advance makes the custom resource m, waits, and compares with what comes of m alone. What differs is looked at again:
 // with care in a second look, or in the same way but after a longer pause.
-func (t *trial) advance(ctx context.Context, m *unstructured.Unstructured, second look) (result, error) {
+func (s *session) advance(ctx context.Context, m *unstructured.Unstructured, second recheck) (result, error) {
 	type answer struct {
 		ref *reference
 		err error
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		ref, err := t.c.reference(ctx, m, hasty)
+		ref, err := s.c.reference(ctx, m, quick)
 		answers <- answer{ref, err}
 	}()
-	back := t.has(m)
-	refused, err := t.apply(m, fmt.Sprintf("apply manifest %d", len(t.applied)+1))
+	back := s.has(m)
+	refused, err := s.apply(m, fmt.Sprintf("apply manifest %d", len(s.applied)+1))
 	if err != nil {
 		return result{}, err
 	}
-	var lie *report.Violation
+	var falseStatus *report.Violation
 	if refused == "" {
-		if lie, err = t.session.Rest(moment); err != nil {
+		if falseStatus, err = s.inner.WaitIdle(quickQuietPeriod); err != nil {
 			return result{}, err
 		}
 	}
 	a := <-answers // in any case, so that nothing goes on when we have returned
 	if a.err == nil && a.ref.unusable().isBad() && !a.ref.final {
-		a.ref, a.err = t.c.reference(ctx, m, second.care)
+		a.ref, a.err = s.c.reference(ctx, m, second.precision)
 	}
 	switch {
 	case a.err != nil || refused != "":
@@ -118,19 +118,19 @@ func (t *trial) advance(ctx context.Context, m *unstructured.Unstructured, secon
 	case a.ref.unusable().isBad():
 		return a.ref.unusable(), nil
 	}
-	if wrong := t.wrong(lie); wrong != nil && wrong.oracle == oracleRefused { // it may do something else instead
-		if lie, err = t.session.Rest(second.pause); err != nil {
+	if wrong := s.wrong(falseStatus); wrong != nil && wrong.oracle == oracleRefused { // it may do something else instead
+		if falseStatus, err = s.inner.WaitIdle(second.pause); err != nil {
 			return result{}, err
 		}
 	}
-	if wrong := t.wrong(lie); wrong != nil {
+	if wrong := s.wrong(falseStatus); wrong != nil {
 		return result{wrong: wrong}, nil
 	}
-	return t.compare(ctx, m, a.ref, second, back)
+	return s.compare(ctx, m, a.ref, second, back)
 }
 
-func (t *trial) has(m *unstructured.Unstructured) bool {
-	for _, earlier := range t.applied {
+func (s *session) has(m *unstructured.Unstructured) bool {
+	for _, earlier := range s.applied {
 		if render(earlier) == render(m) {
 			return true
 		}
@@ -138,26 +138,26 @@ func (t *trial) has(m *unstructured.Unstructured) bool {
 	return false
 }
 
-// look says how a difference is looked at a second time.
-type look struct {
-	care     care          // with which the reference is made
-	pause    time.Duration // for which the operator must have been at rest
-	patience time.Duration // for which the difference must have lasted
+// recheck says how a difference is looked at a second time.
+type recheck struct {
+	precision precision     // with which the reference is made
+	pause     time.Duration // for which the operator must have been at rest
+	timeout   time.Duration // for which the difference must have lasted
 }
 
 // compare compares what there is with what comes of m alone.
-func (t *trial) compare(
-	ctx context.Context, m *unstructured.Unstructured, ref *reference, second look, back bool,
+func (s *session) compare(
+	ctx context.Context, m *unstructured.Unstructured, ref *reference, second recheck, back bool,
 ) (result, error) {
-	diff := t.c.differ(ref, t.state())
+	diff := s.c.difference(ref, s.state())
 	if diff == "" {
 		return result{}, nil
 	}
-	ref, err := t.c.reference(ctx, m, second.care)
+	ref, err := s.c.reference(ctx, m, second.precision)
 	if err != nil || ref.unusable().isBad() {
 		return ref.unusable(), err
 	}
-	diff, wrong, err := t.lasting(ctx, ref, second)
+	diff, wrong, err := s.persistentDifference(ctx, ref, second)
 	if err != nil || wrong != nil || diff == "" {
 		return result{wrong: wrong}, err
 	}
@@ -165,27 +165,27 @@ func (t *trial) compare(
 	if back {
 		oracle, message = oracleRecovery, "the manifest is as it was before, and what came of it is not (-alone +after the others)"
 	}
-	if !t.c.has(oracle) {
+	if !s.c.has(oracle) {
 		return result{}, nil
 	}
 	return result{wrong: &finding{oracle: oracle, message: message, detail: diff}}, nil
 }
 
-// lasting returns a difference that lasts, "" if none does, or what else is wrong.
-func (t *trial) lasting(ctx context.Context, ref *reference, second look) (diff string, wrong *finding, err error) {
+// persistentDifference returns a difference that lasts, "" if none does, or what else is wrong.
+func (s *session) persistentDifference(ctx context.Context, ref *reference, second recheck) (diff string, wrong *finding, err error) {
 	for began := time.Now(); ; {
-		lie, err := t.session.Rest(second.pause)
+		falseStatus, err := s.inner.WaitIdle(second.pause)
 		if err != nil {
 			return "", nil, err
 		}
-		if wrong := t.wrong(lie); wrong != nil {
+		if wrong := s.wrong(falseStatus); wrong != nil {
 			return "", wrong, nil
 		}
-		changed := t.session.Changed()
-		if diff = t.c.differ(ref, t.state()); diff == "" {
+		changed := s.inner.Changed()
+		if diff = s.c.difference(ref, s.state()); diff == "" {
 			return "", nil, nil
 		}
-		left := second.patience - time.Since(began)
+		left := second.timeout - time.Since(began)
 		if left <= 0 {
 			break
 		}
@@ -196,18 +196,18 @@ func (t *trial) lasting(ctx context.Context, ref *reference, second look) (diff 
 			return "", nil, ctx.Err()
 		}
 	}
-	if err := t.session.CatchUp(); err != nil {
+	if err := s.inner.CatchUp(); err != nil {
 		return "", nil, err
 	}
-	return t.c.differ(ref, t.state()), nil, nil
+	return s.c.difference(ref, s.state()), nil, nil
 }
 
 // end deletes the custom resource and says what was wrong in that.
-func (t *trial) end() (*finding, error) {
-	if err := t.session.End(); err != nil {
+func (s *session) end() (*finding, error) {
+	if err := s.inner.End(); err != nil {
 		return nil, err
 	}
-	f := t.wrong(nil)
+	f := s.wrong(nil)
 	if f != nil {
 		f.deleted = true
 	}
@@ -215,17 +215,17 @@ func (t *trial) end() (*finding, error) {
 }
 
 // wrong is the first thing that the operator did wrong so far, or that it does now.
-func (t *trial) wrong(now *report.Violation) *finding {
-	violations := t.session.Violations()
-	if now != nil && len(t.refusals()) == 0 {
+func (s *session) wrong(now *report.Violation) *finding {
+	violations := s.inner.Violations()
+	if now != nil && len(s.rejections()) == 0 {
 		violations = append(violations, *now)
 	}
 	for _, v := range violations {
-		if t.c.has(v.Oracle) {
+		if s.c.has(v.Oracle) {
 			return &finding{oracle: v.Oracle, message: v.Message, detail: v.Detail}
 		}
 	}
-	if calls := t.refusals(); len(calls) > 0 && t.isReady() && t.c.has(oracleRefused) {
+	if calls := s.rejections(); len(calls) > 0 && s.isReady() && s.c.has(oracleRefused) {
 		return &finding{
 			oracle: oracleRefused, detail: calls[0].Message,
 			message: fmt.Sprintf("the custom resource is Ready, and the API server refuses what the operator sends: %s",
@@ -235,13 +235,13 @@ func (t *trial) wrong(now *report.Violation) *finding {
 	return nil
 }
 
-// refusals are the requests of the last step that the API server refused, and that the operator did not replace by others.
-func (t *trial) refusals() []intercept.Call {
-	refused := t.session.Refused()
+// rejections are the requests of the last step that the API server refused, and that the operator did not replace by others.
+func (s *session) rejections() []intercept.Call {
+	refused := s.inner.Rejected()
 	left := refused[:0]
 	for _, r := range refused {
 		made := false
-		for _, c := range t.session.Calls() {
+		for _, c := range s.inner.Calls() {
 			same := intercept.KindOf(c.Request) == intercept.KindOf(r.Request) && c.Name == r.Name && c.Subresource == r.Subresource
 			made = made || same && c.Began >= r.Began && c.Writes() && c.Verb != "delete" && c.Code > 0 &&
 				c.Code < http.StatusMultipleChoices
@@ -255,10 +255,10 @@ func (t *trial) refusals() []intercept.Call {
 
 // state is what there is. Of the custom resource it has only what the operator writes; what the user does is known, and if
 // the operator writes that, too, there is an oracle for it.
-func (t *trial) state() state.State {
-	all := state.Renumber(t.session.State())
-	for _, c := range t.session.Current() {
-		if !t.isCustom(c.Object) {
+func (s *session) state() state.State {
+	all := state.Renumber(s.inner.State())
+	for _, c := range s.inner.Current() {
+		if !s.isCustom(c.Object) {
 			continue
 		}
 		key := c.Resource.GroupResource().String() + "/" + c.Object.GetName()
@@ -269,32 +269,32 @@ func (t *trial) state() state.State {
 	return all
 }
 
-func (t *trial) isCustom(u *unstructured.Unstructured) bool {
-	return u.GroupVersionKind().GroupKind() == t.c.schema.Kind.GroupKind() && u.GetName() == t.c.sample.GetName()
+func (s *session) isCustom(u *unstructured.Unstructured) bool {
+	return u.GroupVersionKind().GroupKind() == s.c.schema.Kind.GroupKind() && u.GetName() == s.c.sample.GetName()
 }
 
 // custom is the custom resource as it is stored, nil if there is none.
-func (t *trial) custom() *unstructured.Unstructured {
-	for _, c := range t.session.Current() {
-		if t.isCustom(c.Object) {
+func (s *session) custom() *unstructured.Unstructured {
+	for _, c := range s.inner.Current() {
+		if s.isCustom(c.Object) {
 			return c.Object
 		}
 	}
 	return nil
 }
 
-func (t *trial) isReady() bool {
-	u := t.custom()
+func (s *session) isReady() bool {
+	u := s.custom()
 	return u != nil && readiness.MissingCondition(u, readiness.Ready, metav1.ConditionTrue) == ""
 }
 
 // stuck returns why the operator cannot carry out what it is asked for, by what it says itself, or "", and whether that is
 // all there is to come. Nobody can say what should come of such a manifest: children of the one before may be left or not.
-func (t *trial) stuck() (why string, final bool) {
-	if calls := t.refusals(); len(calls) > 0 {
+func (s *session) stuck() (why string, final bool) {
+	if calls := s.rejections(); len(calls) > 0 {
 		return fmt.Sprintf("%s: %s", calls[0].Request, calls[0].Message), true
 	}
-	u := t.custom()
+	u := s.custom()
 	if u == nil {
 		return "", false
 	}
@@ -307,7 +307,7 @@ func (t *trial) stuck() (why string, final bool) {
 		return fmt.Sprintf("Reconciling (%s): %s", reconciling.Reason, reconciling.Message), false
 	case hasStalled || hasReconciling:
 		return "", false // it has words for both, so what is neither is meant to be so
-	case t.c.ready:
+	case s.c.ready:
 		return readiness.Missing(u), false
 	default:
 		return "", false // its readiness depends on what is not here
