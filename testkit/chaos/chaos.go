@@ -1,19 +1,19 @@
-// Package chaos runs an operator through a scenario once for everything that can go wrong, and says what it did wrong.
+// Package chaos runs an operator through a scenario once for each fault, and reports violations.
 //
-//	func TestEverythingThatCanGoWrong(t *testing.T) {
+//	func TestFaults(t *testing.T) {
 //		chaos.Sweep(t, database.Operator, chaos.Scenario{
 //			{"create", func(k *testkit.K) { k.Apply(sample(1)) }},
 //			{"scale up", func(k *testkit.K) { k.Apply(sample(3)) }},
 //		}, chaos.All)
 //	}
 //
-// Each step is followed by a wait until the operator is at rest. Three runs without a fault teach what should come out and
-// what differs by itself; then there is one run, a subtest, for each fault at each moment where it can matter. A run passes
-// if every step ends as it did without the fault and nothing that holds for every operator was broken: see [Oracles].
+// After each step, Sweep waits until the operator is idle. Three baseline runs without a fault establish the expected
+// states and nondeterministic values. Then there is one run, a subtest, for each fault at each place where it can matter.
+// A run passes if every step ends in the baseline's state and no rule for all operators is violated: see [Oracles].
 //
-// The operator runs in this process. What is killed is its manager, from which no request leaves any more; what it keeps in
-// global variables survives, as it would not in a real process. For operators in other languages, and for real kills, there
-// is the command testkit explore.
+// The operator runs in this process. A kill stops its manager, and no further request leaves it. Global variables
+// survive, unlike in a real process. For operators in other languages and for real kills, use the command testkit
+// explore.
 package chaos
 
 import (
@@ -37,41 +37,42 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/seed"
 )
 
-// Step is one step of a scenario: something that a user does. It need not wait for the outcome.
+// Step is one step of a scenario: an action of a user. It need not wait for the outcome.
 type Step = explore.Step
 
-// Scenario is what happens, in order. Names of steps must differ.
+// Scenario is a list of steps in order. Their names must differ.
 type Scenario []Step
 
-// Faults are kinds of faults. A kind stands for all whose names begin with it: "crash" for crash-before and crash-after.
+// Faults is a list of faults. A name includes all faults that begin with it: "crash" includes crash-before and
+// crash-after.
 type Faults []string
 
-// All is every kind of fault.
+// All is every fault.
 var All = Faults(nil)
 
-// The kinds of faults.
+// The faults.
 const (
-	Crash        = "crash"         // killed right before or after a write; or after, and its object deleted while it is down
-	Error        = "error"         // a request is answered with 500, 503 or 429
-	LostAnswer   = "lost-answer"   // a write is carried out and its answer is lost
-	Conflict     = "conflict"      // somebody else changes the object right before a write
-	Lag          = "lag"           // news of a kind arrive late
-	Down         = "down"          // does not run while a step happens
-	Missed       = "missed"        // a state between two steps is never seen
-	WatchClosed  = "watch-closed"  // watches end without a word
+	Crash        = "crash"         // killed before or after a write; or after it, with a deletion during the downtime
+	Error        = "error"         // a request fails with 500, 503 or 429
+	LostAnswer   = "lost-answer"   // a write succeeds and its response is lost
+	Conflict     = "conflict"      // another manager changes the object right before a write
+	Lag          = "lag"           // watch events of a kind are delayed
+	Down         = "down"          // the operator does not run during a step
+	Missed       = "missed"        // the state between two steps is never seen
+	WatchClosed  = "watch-closed"  // watches end without an error
 	WatchBroken  = "watch-broken"  // the connections of watches break
 	WatchExpired = "watch-expired" // watches end with 410 Gone
-	Drift        = "drift"         // somebody deletes or changes a child
-	Deleted      = "deleted"       // the custom resource is deleted while the operator is busy
+	Drift        = "drift"         // a child is deleted or changed externally
+	Deleted      = "deleted"       // the custom resource is deleted during a reconcile
 	Failover     = "failover"      // the leader of two replicas is killed
 
-	NamespaceDeleted = "namespace-deleted" // everything is deleted at once, and nothing can be created any more
+	NamespaceDeleted = "namespace-deleted" // everything is deleted at once, and creations are rejected
 )
 
-// Oracles are the names of what is held against every operator, as reports use them and [Without] takes them.
+// Oracles returns the names of the checks that apply to every operator, for reports and [Without].
 func Oracles() []string { return explore.Oracles() }
 
-// An Option changes how an operator is explored.
+// An Option configures a sweep.
 type Option func(*config)
 
 type config struct {
@@ -80,7 +81,7 @@ type config struct {
 	start []testkit.StartOption
 }
 
-// Without switches oracles off. The reason is for the reader of the test.
+// Without switches oracles off. The reason is for readers of the test.
 func Without(reason string, oracles ...string) Option {
 	return func(c *config) {
 		_ = reason
@@ -88,61 +89,62 @@ func Without(reason string, oracles ...string) Option {
 	}
 }
 
-// AllowResidue names resources, such as "persistentvolumeclaims", that may stay when the custom resource has gone.
+// AllowResidue names resources, such as "persistentvolumeclaims", that may outlive the custom resource.
 func AllowResidue(resources ...string) Option {
 	return func(c *config) { c.Keeps = append(c.Keeps, resources...) }
 }
 
-// ExternallyManaged names what the operator sets when it makes an object and leaves to others from then on: objects, such as
-// "secrets/web", and fields, such as "deployments.apps/web.spec.replicas". Nobody changes that by hand then.
+// ExternallyManaged names objects, such as "secrets/web", and fields, such as "deployments.apps/web.spec.replicas", that
+// the operator sets on creation and does not manage afterwards. No fault changes them.
 func ExternallyManaged(places ...string) Option {
 	return func(c *config) { c.Leaves = append(c.Leaves, places...) }
 }
 
-// Irreplaceable names objects, such as "secrets/web", that the operator cannot make again as they were, because what they hold is
-// known to nobody else. Nobody deletes them by hand then.
+// Irreplaceable names objects, such as "secrets/web", that the operator cannot recreate with the same content. No fault
+// deletes them.
 func Irreplaceable(objects ...string) Option {
 	return func(c *config) { c.Unique = append(c.Unique, objects...) }
 }
 
-// Invariant checks each state that the run's namespace went through. The function returns what is wrong with the objects that
-// exist, or "". They have the Go types that testkit.Env's scheme knows, such as *corev1.Pod; others are unstructured.
+// Invariant checks every state of the run's namespace. The function receives the existing objects and returns a
+// description of the violation, or "". Objects have the Go types of testkit.Env's scheme, such as *corev1.Pod; others are
+// unstructured.
 func Invariant(name string, holds func(objects []client.Object) string) Option {
 	return func(c *config) { c.Never = append(c.Never, explore.Invariant{Name: name, Holds: holds}) }
 }
 
-// Before runs once in each run before the operator starts, for what the scenario builds on.
+// Before runs in each run before the operator starts, and creates prerequisites of the scenario.
 func Before(setup func(k *testkit.K)) Option { return func(c *config) { c.Setup = setup } }
 
-// QuietPeriod is how long the operator must not write to count as being at rest in the runs without a fault. The default is 1 s. An
-// operator with a clock of its own is at rest between two strokes: lower it if they come faster. One that polls is given
-// five times that to look again after a change: raise it if it looks less often.
+// QuietPeriod sets the time without a write after which the operator counts as idle in a baseline run. The default is 1
+// s. An operator that writes periodically must be idle between two writes: lower the period if they come faster. A
+// polling operator has five periods to list after a change: raise the period if it polls less often.
 func QuietPeriod(d time.Duration) Option { return func(c *config) { c.Rest = d } }
 
-// Timeout is how long the operator may take to get where it got without the fault. The default is 30 s. Runs that pass do
+// Timeout sets the time within which the operator must reach the baseline's state. The default is 30 s. Runs that pass do
 // not wait for it.
 func Timeout(d time.Duration) Option { return func(c *config) { c.Patience = d } }
 
-// StartWith are options with which each incarnation is started.
+// StartWith adds options for the start of each process.
 func StartWith(opts ...testkit.StartOption) Option {
 	return func(c *config) { c.start = append(c.start, opts...) }
 }
 
-// SetupFunc makes an operator of a function that registers controllers with a manager.
+// Setup returns an operator from a function that registers controllers with a manager.
 func Setup(setup testkit.SetupFunc) testkit.Runnable { return setupOperator(setup) }
 
 type setupOperator testkit.SetupFunc
 
-// SetupWithManager implements testkit.Runnable. The manager's cache sees the test's namespace alone.
+// SetupWithManager implements testkit.Runnable. The cache of the manager is limited to the test's namespace.
 func (p setupOperator) SetupWithManager(mgr manager.Manager, _ ...sdk.SetupOption) error {
 	return p(mgr)
 }
 
-// shortPlans is how many plans are tried with -short.
+// shortPlans is the number of plans with -short.
 const shortPlans = 20
 
-// Sweep tries every fault. Each run is a subtest that bears the name of its plan, so that one can be run alone with -run.
-// With -short it tries 20 plans, which the seed picks; -run that names a plan is obeyed nevertheless.
+// Sweep tries every fault. Each run is a subtest with the name of its plan, so that -run can select it. With -short, it
+// tries 20 plans selected by the seed, unless -run names a plan.
 func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ...Option) {
 	t.Helper()
 	c := &config{Options: explore.Options{Name: t.Name(), Steps: s, Faults: faults, Seed: seed.Or(0)}}
@@ -157,7 +159,7 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 	})
 	c.Replay = func(plan string) string { return replay(t.Name(), plan) }
 	_, only, _ := strings.Cut(flag.Lookup("test.run").Value.String(), "/")
-	k := testkit.New(t) // a connection with all rights; each run has a namespace of its own
+	k := testkit.New(t) // for the configuration; each run has a namespace of its own
 	x, err := explore.New(t.Context(), rest.CopyConfig(k.Config), c.Options)
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +228,7 @@ func validate(s Scenario, c *config) error {
 	return nil
 }
 
-// reportRun tells how a run ended.
+// reportRun fails or skips the subtest according to the run.
 func reportRun(t *testing.T, run report.Run) {
 	t.Helper()
 	switch run.Outcome {

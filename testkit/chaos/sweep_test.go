@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{}) }
 
-// sealer is an operator without a custom resource: it keeps a Secret for each ConfigMap but the one with the key. If it is
-// blind, it does not watch the Secrets. It takes its time for each.
+// sealer is an operator without a custom resource: it creates a Secret for each ConfigMap except "key". A blind sealer
+// does not watch Secrets. Each reconcile takes the given time.
 func sealer(blind bool, takes time.Duration) testkit.SetupFunc {
 	return func(mgr manager.Manager) error {
 		c := mgr.GetClient()
@@ -61,15 +61,15 @@ func writing(text string) chaos.Step {
 
 func key(k *testkit.K) { k.Apply(configMap("key", "key", "k")) }
 
-// A plain function that registers controllers, without any custom resource, is tried with every fault.
-func TestSweepOfASetupFunction(t *testing.T) {
+// A function that registers controllers is swept with all faults, without a custom resource.
+func TestSweepSetupFunction(t *testing.T) {
 	t.Parallel()
 	var started atomic.Int64
 	scenario := chaos.Scenario{writing("hello"), writing("goodbye"), {Name: "read", Do: func(k *testkit.K) {
 		k.Eventually(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "sealed-letter"}}, testkit.Exists())
 	}}}
 	chaos.Sweep(t, chaos.Setup(sealer(false, 0)), scenario, chaos.All,
-		chaos.Before(key), // without which there is no Secret to be read
+		chaos.Before(key), // required by the Secret
 		chaos.StartWith(testkit.WithManagerOptions(func(*manager.Options) { started.Add(1) })),
 		chaos.Invariant("an empty Secret", func(objects []client.Object) string {
 			for _, o := range objects {
@@ -85,10 +85,10 @@ func TestSweepOfASetupFunction(t *testing.T) {
 	}
 }
 
-// What goes wrong in a sweep is looked at from outside, in a process that is meant to fail.
-func TestSweepThatFails(t *testing.T) {
+// The sweep fails on purpose in a child process, and the test checks its output.
+func TestFailingSweep(t *testing.T) {
 	t.Parallel()
-	const fails = "TESTKIT_CHAOS_SWEEP_THAT_FAILS"
+	const fails = "TESTKIT_CHAOS_FAILING_SWEEP"
 	scenario := chaos.Scenario{writing("hello")}
 	options := map[string][]chaos.Option{
 		"never": {chaos.Before(key), chaos.Invariant("a hello that can be read", func(objects []client.Object) string {
@@ -100,36 +100,37 @@ func TestSweepThatFails(t *testing.T) {
 			return ""
 		})},
 		"without": {chaos.Before(key), chaos.Without("not what this is about", "end-state"), chaos.Timeout(9 * time.Second)},
-		"drift":   {chaos.Before(key), chaos.Timeout(10 * time.Second)}, // it is found when that is over
+		"drift":   {chaos.Before(key), chaos.Timeout(10 * time.Second)}, // a timeout finds it
 	}
 	if what := os.Getenv(fails); what != "" {
-		takes := map[string]time.Duration{"without": 200 * time.Millisecond} // nothing tells what there should be when it is done
+		// With end-state off, nothing shows that a slow operator is done.
+		takes := map[string]time.Duration{"without": 200 * time.Millisecond}
 		chaos.Sweep(t, chaos.Setup(sealer(true, takes[what])), scenario, chaos.Faults{"drift-deleted"}, options[what]...)
 		return
 	}
 	for what, want := range map[string][]string{
-		"never":   {"--- FAIL: TestSweepThatFails", "never: a hello that can be read: ConfigMap letter"},
-		"without": {"--- PASS: TestSweepThatFails/drift-deleted/secrets/sealed-letter", "PASS"},
+		"never":   {"--- FAIL: TestFailingSweep", "never: a hello that can be read: ConfigMap letter"},
+		"without": {"--- PASS: TestFailingSweep/drift-deleted/secrets/sealed-letter", "PASS"},
 		"drift": {
-			"--- FAIL: TestSweepThatFails/drift-deleted/secrets/sealed-letter", "end-state:",
+			"--- FAIL: TestFailingSweep/drift-deleted/secrets/sealed-letter", "end-state:",
 			"secrets/sealed-letter was deleted by hand",
-			`go test -run '^TestSweepThatFails$/^drift-deleted$/^secrets$/^sealed-letter$' .`,
+			`go test -run '^TestFailingSweep$/^drift-deleted$/^secrets$/^sealed-letter$' .`,
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^TestSweepThatFails$")
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^TestFailingSweep$")
 			cmd.Env = append(os.Environ(), fails+"="+what)
 			out, err := cmd.CombinedOutput()
 			if failed := err != nil; failed != (what != "without") {
 				t.Errorf("the process ended with %v", err)
 			}
 			if strings.Contains(string(out), "1 run: ") {
-				t.Errorf("each failure is followed by counts of its own:\n%s", out)
+				t.Errorf("each failure has a summary of its own:\n%s", out)
 			}
 			for _, line := range want {
 				if !strings.Contains(string(out), line) {
-					t.Errorf("there is no %q in\n%s", line, out)
+					t.Errorf("the output lacks %q:\n%s", line, out)
 				}
 			}
 		})

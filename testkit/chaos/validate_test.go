@@ -8,7 +8,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
 )
 
-func TestMistakesAreRefused(t *testing.T) {
+func TestValidate(t *testing.T) {
 	t.Parallel()
 	step := func(name string) Step { return Step{Name: name, Do: func(*testkit.K) {}} }
 	for name, test := range map[string]struct {
@@ -35,7 +35,7 @@ func TestMistakesAreRefused(t *testing.T) {
 		NamespaceDeleted,
 	} {
 		if !explore.IsFault(fault) {
-			t.Errorf("%s stands for no fault", fault)
+			t.Errorf("%s matches no fault", fault)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
-// exploration is what all runs of one test have in common. It may be used concurrently.
+// exploration holds the parts that all runs of one test share. It is safe for concurrent use.
 type exploration struct {
 	*config
 
@@ -24,9 +24,9 @@ type exploration struct {
 	x      *explore.Explorer
 	schema *schema.Schema
 	sample *unstructured.Unstructured
-	slots  chan struct{} // one for each reference that is being made
+	slots  chan struct{} // limits concurrent reference runs
 
-	// What was learned of the sample: whether it becomes Ready, and whether it says which generation its status is about.
+	// Properties of the sample: it becomes Ready; its status reports an observed generation.
 	ready, reportsGeneration bool
 
 	mu         sync.Mutex
@@ -47,10 +47,11 @@ func newExploration(
 	normal.SetNamespace("") // each run has its own
 	c := &exploration{
 		config: cfg, op: op, k: k, schema: s, sample: schema.Manifest(normal),
-		slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), //nolint:mnd // they wait more than they compute
+		slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), // runs wait more than they compute
 		mask:  cfg.ignored, references: map[string]*entry{},
 	}
-	cfg.Options.Name, cfg.Options.Subject = s.Kind.Kind, subject{c}
+	cfg.Options.Name = s.Kind.Kind
+	cfg.Options.Subject = subject{c}
 	return c, nil
 }
 
@@ -66,7 +67,7 @@ func (s subject) Start(k *testkit.K, how explore.Start) (explore.Process, error)
 	return k.Run(s.c.op, append(append([]testkit.StartOption{}, s.c.start...), opts...)...), nil
 }
 
-// checkSample finds out what comes of the sample, which has to be something good.
+// checkSample runs the operator on the sample, which must succeed.
 func (ex *exploration) checkSample(ctx context.Context) error {
 	ref, err := ex.reference(ctx, ex.sample, thorough)
 	switch {
@@ -80,6 +81,7 @@ func (ex *exploration) checkSample(ctx context.Context) error {
 	case ref.wrong != nil:
 		return errors.New(ref.wrong.text("", "the sample, without any change"))
 	}
-	ex.ready, ex.reportsGeneration = ref.ready, ref.reportsGeneration
+	ex.ready = ref.ready
+	ex.reportsGeneration = ref.reportsGeneration
 	return nil
 }

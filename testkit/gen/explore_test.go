@@ -21,16 +21,16 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// operator is a mutant or its twin.
+// operator is a mutant or its correct twin.
 type operator struct{ mutants.Mutant }
 
-// SetupWithManager implements testkit.Runnable. The manager's cache sees the test's namespace alone.
+// SetupWithManager implements testkit.Runnable. The cache of the manager is limited to the test's namespace.
 func (o operator) SetupWithManager(mgr manager.Manager, _ ...sdk.SetupOption) error {
 	return o.Setup(mgr)
 }
 
-// named returns the operator of that name.
-func named(t testing.TB, name string) operator {
+// mutantNamed returns the operator with this name.
+func mutantNamed(t testing.TB, name string) operator {
 	t.Helper()
 	all := slices.Concat(mutants.All(), mutants.Correct())
 	i := slices.IndexFunc(all, func(m mutants.Mutant) bool { return m.Name == name })
@@ -40,17 +40,17 @@ func named(t testing.TB, name string) operator {
 	return operator{all[i]}
 }
 
-// source is the custom resource of these operators.
+// source returns the custom resource of these operators.
 func source(plural string) Source {
 	return From("../mutants/config/crd/mutants.homeostat.dev_"+plural+".yaml", "testdata/"+plural+".yaml")
 }
 
-// credentials are what the sample of an Archive refers to.
+// credentials creates the Secret that the sample of an Archive refers to.
 func credentials(k *testkit.K) {
 	k.Apply(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "signing"}, Data: map[string][]byte{"key": []byte("secret")}})
 }
 
-// Each bug is found and shrunk to what a person would write who knows it.
+// Each bug is found, and shrunk to the manifests that an expert would write.
 func TestFindsAndShrinks(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -62,10 +62,10 @@ func TestFindsAndShrinks(t *testing.T) {
 		as     string
 		plural string
 		oracle string
-		want   string // but for the first line
+		want   string // without the first line
 	}{
 		"merge": {
-			reason: "a setting that was removed stays", op: named(t, "path-dependence/merge"), as: "proxy",
+			reason: "a setting that was removed stays", op: mutantNamed(t, "path-dependence/merge"), as: "proxy",
 			plural: "proxies", oracle: oracleFresh, want: `
 kind: Proxy
 metadata:
@@ -78,7 +78,7 @@ spec: {"settings":{"trace":"on"}} -> unset
 `,
 		},
 		"keep-optional": {
-			reason: "what is no longer asked for stays", op: named(t, "path-dependence/keep-optional"), as: "proxy",
+			reason: "an object that is no longer desired stays", op: mutantNamed(t, "path-dependence/keep-optional"), as: "proxy",
 			plural: "proxies", oracle: oracleFresh, want: `
 kind: Proxy
 metadata:
@@ -90,7 +90,7 @@ spec: {"metrics":true} -> unset
 `,
 		},
 		"frozen-once": {
-			reason: "what is immutable stays as it was", op: named(t, "path-dependence/frozen-once"), as: "proxy",
+			reason: "an immutable field keeps its old value", op: mutantNamed(t, "path-dependence/frozen-once"), as: "proxy",
 			plural: "proxies", oracle: oracleFresh, want: `
 kind: Proxy
 metadata:
@@ -102,7 +102,7 @@ spec: {"frozen":true} -> unset
 `,
 		},
 		"no-delete": {
-			reason: "a right that only a change needs", op: named(t, "rbac/no-delete"), as: "website-no-delete",
+			reason: "a permission that only a change needs", op: mutantNamed(t, "rbac/no-delete"), as: "website-no-delete",
 			plural: "websites", oracle: "forbidden", want: `
 kind: Website
 metadata:
@@ -114,7 +114,7 @@ spec: {"exposed":true} -> unset
 `,
 		},
 		"panic": {
-			reason: "a manifest that nobody expected", op: setup(panicky), as: "proxy",
+			reason: "an unexpected manifest causes a panic", op: setup(panicky), as: "proxy",
 			plural: "proxies", oracle: "panic", want: `
 kind: Proxy
 metadata:
@@ -124,7 +124,7 @@ spec:
 `,
 		},
 		"stubborn": {
-			reason: "a bad manifest may fail, and a good one after it has to work", op: setup(stubborn), as: "backup",
+			reason: "the operator must recover after a bad manifest", op: setup(givesUp), as: "backup",
 			plural: "backups", oracle: oracleFresh, want: `
 kind: Backup
 metadata:
@@ -136,7 +136,9 @@ spec: unset -> {}
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := mustPrepare(t, test.op, source(test.plural), []Option{ServiceAccount(test.as), QuietPeriod(300 * time.Millisecond), Shrink(5 * time.Minute)})
+			c := mustPrepare(t, test.op, source(test.plural), []Option{
+				ServiceAccount(test.as), QuietPeriod(300 * time.Millisecond), Shrink(5 * time.Minute),
+			})
 			f, how, err := c.explore(t, c.bySeed(t, 1, 0))
 			if err != nil {
 				t.Fatal(err)
@@ -150,22 +152,22 @@ spec: unset -> {}
 			}
 			_, got, _ := strings.Cut(f.sequence.String(), "\n")
 			if want := strings.TrimPrefix(test.want, "\n"); got != want {
-				t.Errorf("%s: it takes\n%s\nwant\n%s", test.reason, got, want)
+				t.Errorf("%s: the sequence is\n%s\nwant\n%s", test.reason, got, want)
 			}
 		})
 	}
 }
 
-// An operator that has a bug from the beginning is not explored.
-func TestTheSampleHasToWork(t *testing.T) {
+// An operator that fails on the sample is not explored.
+func TestRejectsFailingSample(t *testing.T) {
 	t.Parallel()
 	for mutant, test := range map[string]struct{ reason, plural, want string }{
-		"hot-loop/last-sync-time": {"it never comes to rest", "backups", "writes-at-rest"},
-		"rbac/no-status":          {"it lacks a right", "websites", "forbidden"},
+		"hot-loop/last-sync-time": {"it never becomes idle", "backups", "writes-at-rest"},
+		"rbac/no-status":          {"it lacks a permission", "websites", "forbidden"},
 	} {
 		t.Run(mutant, func(t *testing.T) {
 			t.Parallel()
-			op := named(t, mutant)
+			op := mutantNamed(t, mutant)
 			c, err := prepare(t, op, source(test.plural), []Option{ServiceAccount(op.ServiceAccount), Timeout(3 * time.Second)})
 			if err != nil {
 				t.Fatal(err)
@@ -177,8 +179,8 @@ func TestTheSampleHasToWork(t *testing.T) {
 	}
 }
 
-// Operators without a known bug pass, whatever the choices are.
-func TestTwinsPass(t *testing.T) {
+// Operators without a known bug pass with every seed.
+func TestCorrectTwinsPass(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("it explores three operators and their twins")
@@ -196,13 +198,14 @@ func TestTwinsPass(t *testing.T) {
 	} {
 		t.Run(class, func(t *testing.T) {
 			t.Parallel()
-			op := named(t, class+"/correct")
-			Explore(t, op, source(test.plural), Seed(1), Sequences(test.seeds), Steps(8), ServiceAccount(op.ServiceAccount), Before(credentials))
+			op := mutantNamed(t, class+"/correct")
+			Explore(t, op, source(test.plural), Seed(1), Sequences(test.seeds), Steps(8), ServiceAccount(op.ServiceAccount),
+				Before(credentials))
 		})
 	}
 }
 
 func FuzzProxies(f *testing.F) {
-	op := named(f, "path-dependence/correct")
+	op := mutantNamed(f, "path-dependence/correct")
 	Fuzz(f, op, source("proxies"), ServiceAccount(op.ServiceAccount), Sequences(1))
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/sequence"
 )
 
-// finding is one thing that is wrong, and how to get there.
+// finding is one violation and the sequence that leads to it.
 type finding struct {
 	oracle, message, detail string
 
 	sequence sequence.Sequence
-	deleted  bool // and then the custom resource is deleted
+	deleted  bool // the violation occurs after the deletion of the custom resource
 	timeline []report.Entry
 }
 
-// sameBug says that both are most likely about the same bug.
+// sameBug reports whether two findings probably have the same cause.
 func (f *finding) sameBug(g *finding) bool {
 	if g == nil || f.deleted != g.deleted {
 		return false
@@ -30,7 +30,7 @@ func (f *finding) sameBug(g *finding) bool {
 	return f.oracle == g.oracle || differential(f.oracle) && differential(g.oracle)
 }
 
-// text shows the finding: what is wrong, the manifests as a file that can be applied, and what happened.
+// text formats the finding: the violation, the manifests as an applicable file, and the timeline.
 func (f *finding) text(replay, how string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", f.oracle, f.message)
@@ -46,7 +46,7 @@ func (f *finding) text(replay, how string) string {
 	}
 	b.WriteString("\n")
 	if err := report.WriteTimeline(&b, f.timeline); err != nil {
-		b.WriteString(err.Error()) // a Builder takes everything
+		b.WriteString(err.Error()) // cannot fail: a Builder accepts everything
 	}
 	if replay != "" {
 		fmt.Fprintf(&b, "\nTo run this again:\n    %s\n", replay)
@@ -74,7 +74,7 @@ func (f *finding) role(i int) string {
 	}
 }
 
-// try makes the custom resource one manifest after the other and returns what is wrong at the last, nil if nothing is.
+// try applies the manifests in order and returns the violation at the last one, or nil.
 func (ex *exploration) try(ctx context.Context, s sequence.Sequence, deleted bool, second recheck) (f *finding, _ error) {
 	if len(s) == 1 && !deleted {
 		ref, err := ex.reference(ctx, s[0], quick)
@@ -90,7 +90,8 @@ func (ex *exploration) try(ctx context.Context, s sequence.Sequence, deleted boo
 	defer func() {
 		entries := t.inner.Close()
 		if f != nil {
-			f.timeline, f.sequence = entries, s
+			f.timeline = entries
+			f.sequence = s
 		}
 	}()
 	if err != nil {
@@ -112,7 +113,7 @@ func (ex *exploration) try(ctx context.Context, s sequence.Sequence, deleted boo
 	return t.end()
 }
 
-// shrink makes what was found smaller, and says what came of that.
+// shrink returns a smaller finding and a description of the reduction.
 func (ex *exploration) shrink(ctx context.Context, f *finding) (*finding, string) {
 	if ex.config.shrink <= 0 {
 		return f, "not shrunk"
@@ -120,10 +121,10 @@ func (ex *exploration) shrink(ctx context.Context, f *finding) (*finding, string
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, ex.config.shrink)
 	defer cancel()
-	failed := []sequence.Sequence{f.sequence} // the smallest last
+	failed := []sequence.Sequence{f.sequence} // the smallest is last
 	shrunk, err := sequence.Shrink(limited, f.sequence, func(s sequence.Sequence) bool {
 		if len(failed) == 1 && len(s) == len(f.sequence) && s.String() == f.sequence.String() {
-			return true // that is how it was found
+			return true // the original finding
 		}
 		g, err := ex.try(limited, s, f.deleted, recheck{precision: thorough, pause: ex.Options.Rest})
 		if err != nil || !f.sameBug(g) {
@@ -143,7 +144,7 @@ func (ex *exploration) shrink(ctx context.Context, f *finding) (*finding, string
 	return ex.confirm(ctx, f, failed, how)
 }
 
-// confirm looks with care at the smallest sequence that failed or, if it does not fail now, at one before.
+// confirm repeats the smallest failed sequence with thorough checks. If it passes, confirm tries larger ones.
 func (ex *exploration) confirm(ctx context.Context, f *finding, failed []sequence.Sequence, how string) (*finding, string) {
 	const chances = 3
 	for range min(chances, len(failed)) {
@@ -160,9 +161,9 @@ func (ex *exploration) confirm(ctx context.Context, f *finding, failed []sequenc
 	return f, "not shrunk: it does not come about each time"
 }
 
-// thoroughRecheck is how a finding is looked at that is going to be reported.
+// thoroughRecheck returns the recheck for findings that are reported.
 func (ex *exploration) thoroughRecheck() recheck {
-	return recheck{precision: thorough, pause: ex.Options.Rest, timeout: 3 * ex.Options.Rest} //nolint:mnd // once is no proof
+	return recheck{precision: thorough, pause: ex.Options.Rest, timeout: 3 * ex.Options.Rest} // once is no proof
 }
 
 func equal(a, b *unstructured.Unstructured) bool { return render(a) == render(b) }

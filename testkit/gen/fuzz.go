@@ -11,22 +11,22 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/seed"
 )
 
-// Fuzz lets go test -fuzz choose what becomes of the custom resource, and so prefers what makes the operator do what it has
-// not done before:
+// Fuzz explores the operator with sequences chosen by go test -fuzz, which prefers those that reach new code of the
+// operator:
 //
 //	func FuzzOperator(f *testing.F) {
 //		gen.Fuzz(f, database.Operator, gen.From("config/crd/databases.yaml", "config/samples/database.yaml"))
 //	}
 //
-// Without -fuzz it runs as many sequences as Sequences says, and what is in testdata/fuzz. With it, give
-// -fuzzminimizetime=1x, too: a sequence takes seconds, and Go would spend its time on making bytes fewer. What fails is
-// shrunk by the command that is printed then.
+// Without -fuzz it runs the number of sequences set by Sequences, and the inputs in testdata/fuzz. With -fuzz, add
+// -fuzzminimizetime=1x: a sequence takes seconds, and Go would spend its time on shorter inputs. A failure prints the
+// command that shrinks it.
 func Fuzz(f *testing.F, op testkit.Runnable, what Source, opts ...Option) {
 	f.Helper()
 	c := mustPrepare(f, op, what, opts)
 	number := seed.Given()
 	if number == 0 {
-		number = c.seed // the same each time, because several processes add it
+		number = c.seed // deterministic, because several processes add it
 	}
 	for i := range c.sequences {
 		f.Add(corpus(number, i))
@@ -40,8 +40,8 @@ func Fuzz(f *testing.F, op testkit.Runnable, what Source, opts ...Option) {
 	})
 }
 
-// runSequenceBriefly makes one sequence, or as much of it as there is time for: package testing ends a fuzzing process, and takes
-// its input for one that fails, when it takes more than 10 s. What that leaves undecided is no finding.
+// runSequenceBriefly runs a sequence for at most 8 s. Package testing kills a fuzzing process after 10 s and reports its
+// input as a failure. A sequence that is cut off has no finding.
 func (ex *exploration) runSequenceBriefly(t *testing.T, data []byte) {
 	t.Helper()
 	const steps, all = 4 * time.Second, 8 * time.Second
@@ -59,13 +59,13 @@ func (ex *exploration) runSequenceBriefly(t *testing.T, data []byte) {
 	}
 }
 
-// corpus is one sequence to begin with.
+// corpus returns one initial input.
 func corpus(number int64, i int) []byte {
 	const changes, each = 6, 4                                 // bytes
 	random := rand.New(rand.NewPCG(uint64(number), uint64(i))) //nolint:gosec // choices are no secret
 	data := make([]byte, changes*each)
 	for j := range data {
-		data[j] = byte(random.UintN(256)) //nolint:gosec,mnd // any byte
+		data[j] = byte(random.UintN(256)) //nolint:gosec // any byte
 	}
 	return data
 }

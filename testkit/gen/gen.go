@@ -1,24 +1,24 @@
-// Package gen makes an operator follow custom resources that nobody thought of, and says what it did wrong.
+// Package gen applies generated custom resources to an operator and reports violations.
 //
 //	func TestExplore(t *testing.T) {
 //		gen.Explore(t, database.Operator, gen.From("config/crd/databases.yaml", "config/samples/database.yaml"))
 //	}
 //
-// Beginning with the sample it changes the custom resource step by step: whatever its CustomResourceDefinition allows and
-// the API server accepts, what operators are known to stumble over first. After each step the operator has to come to rest,
-// and what it has made then must not depend on how it came there: it is compared with what the operator makes of the same
-// manifest in a namespace where there was nothing before. Now and then a step is undone, and everything has to be as it
-// was. See [Oracles] for the rest.
+// Starting from the sample, it changes the custom resource step by step, within its CustomResourceDefinition and the
+// validation of the API server. Changes that often reveal bugs come first. After each step the operator must become idle,
+// and the result must not depend on earlier manifests (path independence): it is compared with the result of the same
+// manifest in an empty namespace. Some steps are undone, and the earlier state must return. See [Oracles] for the other
+// checks.
 //
-// A manifest that the API server accepts and the operator cannot carry out is nobody's failure, as long as the operator says
-// so and comes back when the custom resource is good again.
+// The API server may accept a manifest that the operator cannot realize. This is no violation if the status reports it
+// and the operator recovers with the next good manifest.
 //
-// What fails is shrunk to the least that fails, mostly a pair of manifests, and printed as YAML with the command that
-// replays it. What differs between two runs on the same manifest, such as a generated password, does not count. [Fuzz] lets
-// go test -fuzz make the choices.
+// A failing sequence is shrunk, usually to two manifests, and printed as YAML with the command that replays it.
+// Differences between two runs with the same manifest, such as generated passwords, are ignored. With [Fuzz], go test
+// -fuzz makes the choices.
 //
-// It is not for what goes wrong around the operator: see package chaos. It does not know what the operator should make of a
-// manifest, only that it should make it always: what is wrong each time in the same way is not found.
+// The package injects no faults: see package chaos. It does not know the correct result of a manifest, only that the
+// result must always be the same. It cannot find a result that is always wrong.
 package gen
 
 import (
@@ -32,9 +32,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/seed"
 )
 
-// Explore runs the operator through sequences of custom resources. Each is a subtest of its own, sequence-1 and so on, and
-// they run in parallel. The choices are made by the flag -testkit.seed or, without it, by Seed or by chance; the seed is
-// printed if something is found.
+// Explore runs the operator through sequences of custom resources. Each sequence is a parallel subtest: sequence-1 and so
+// on. The seed is that of flag -testkit.seed, or of option Seed, or random. A failure prints it.
 func Explore(t *testing.T, op testkit.Runnable, what Source, opts ...Option) {
 	t.Helper()
 	c := mustPrepare(t, op, what, opts)
@@ -48,7 +47,7 @@ func Explore(t *testing.T, op testkit.Runnable, what Source, opts ...Option) {
 	}
 }
 
-// mustPrepare prepares everything that the runs of one test have in common, and makes those of the sample.
+// mustPrepare returns an exploration whose sample has been checked.
 func mustPrepare(t testing.TB, op testkit.Runnable, what Source, opts []Option) *exploration {
 	t.Helper()
 	c, err := prepare(t, op, what, opts)
@@ -71,13 +70,13 @@ func prepare(t testing.TB, op testkit.Runnable, what Source, opts []Option) (*ex
 	if err != nil {
 		return nil, err
 	}
-	k := testkit.New(t) // asks for everybody what is valid; each run has a namespace of its own
+	k := testkit.New(t) // for dry runs of all sequences; each run has a namespace of its own
 	c, err := newExploration(k, op, cfg, resource, sample)
 	if err != nil {
 		return nil, err
 	}
 	if c.x, err = explore.New(t.Context(), rest.CopyConfig(k.Config), c.Options); err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was doing
+		return nil, err
 	}
 	t.Cleanup(c.x.Close)
 	return c, nil

@@ -22,13 +22,13 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
 )
 
-// setup is an operator that is a function.
+// setup is an operator given as a function.
 type setup func(mgr manager.Manager) error
 
-// SetupWithManager implements testkit.Runnable. The manager's cache sees the test's namespace alone.
+// SetupWithManager implements testkit.Runnable. The cache of the manager is limited to the test's namespace.
 func (s setup) SetupWithManager(mgr manager.Manager, _ ...sdk.SetupOption) error { return s(mgr) }
 
-// panicky does not expect that anything is frozen.
+// panicky panics on frozen objects.
 func panicky(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).For(&v1.Proxy{}).Complete(reconcile.Func(
 		func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -37,7 +37,7 @@ func panicky(mgr manager.Manager) error {
 				return reconcile.Result{}, client.IgnoreNotFound(err)
 			}
 			if p.Spec.Frozen {
-				panic("nobody said that")
+				panic("frozen is not supported")
 			}
 			if p.Status.ObservedGeneration == p.Generation {
 				return reconcile.Result{}, nil
@@ -47,8 +47,8 @@ func panicky(mgr manager.Manager) error {
 		}))
 }
 
-// stubborn makes a CronJob of a Backup, and gives up on a Backup for good when the CronJob was refused.
-func stubborn(mgr manager.Manager) error {
+// givesUp creates a CronJob for a Backup, and never retries after the API server rejected the CronJob.
+func givesUp(mgr manager.Manager) error {
 	var mu sync.Mutex
 	failed := map[types.UID]bool{}
 	c := mgr.GetClient()
@@ -84,7 +84,7 @@ func stubborn(mgr manager.Manager) error {
 		}))
 }
 
-// observe says which generation the operator has seen.
+// observe writes the observed generation.
 func observe(ctx context.Context, c client.Client, b *v1.Backup) error {
 	if b.Status.ObservedGeneration == b.Generation {
 		return nil

@@ -13,20 +13,20 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
-// The oracles of this package. The others are those of package chaos.
+// The oracles of this package. All others are those of package chaos.
 const (
-	oracleFresh    = "fresh"    // what came of a manifest is not what comes of it alone
-	oracleRecovery = "recovery" // the same, when the manifest had been there before
-	oracleRefused  = "refused"  // the API server refuses what the operator sends
+	oracleFresh    = "fresh"    // the state after a manifest differs from that in an empty namespace
+	oracleRecovery = "recovery" // the same, for a manifest that was applied before
+	oracleRefused  = "refused"  // the API server rejects a request of the operator
 )
 
-// Oracles are the names of what is held against every operator, as reports use them and [Without] takes them.
+// Oracles returns the names of the checks that apply to every operator, for reports and [Without].
 func Oracles() []string {
 	all := []string{oracleFresh, oracleRecovery}
 	for _, name := range explore.Oracles() {
 		switch name {
 		case "scenario", "end-state", "creations", "writes-after-restart", "lost-update", "rights":
-			// Nothing here brings these about.
+			// These need faults or a baseline.
 		default:
 			all = append(all, name)
 		}
@@ -34,7 +34,7 @@ func Oracles() []string {
 	return all
 }
 
-// An Option changes how an operator is explored.
+// An Option configures an exploration.
 type Option func(*config)
 
 type config struct {
@@ -58,7 +58,8 @@ const (
 
 func configure(opts []Option) (*config, error) {
 	c := &config{steps: defaultSteps, sequences: defaultSequences, shrink: defaultShrink, ignored: state.Mask{}}
-	c.Options.Patience, c.Options.Rest = defaultTimeout, time.Second
+	c.Options.Patience = defaultTimeout
+	c.Options.Rest = time.Second
 	for _, opt := range opts {
 		opt(c)
 	}
@@ -76,20 +77,20 @@ func configure(opts []Option) (*config, error) {
 
 func (c *config) has(oracle string) bool { return !slices.Contains(c.Options.Without, oracle) }
 
-// Steps is how many steps a sequence has, the sample being the first. The default is 20. The returns to an earlier manifest
-// count. A step takes about half a second.
+// Steps sets the number of steps in a sequence. The sample is the first, and returns to an earlier manifest count. The
+// default is 20. A step takes about half a second.
 func Steps(n int) Option { return func(c *config) { c.steps = n } }
 
-// Sequences is how many sequences there are. The default is 2.
+// Sequences sets the number of sequences. The default is 2.
 func Sequences(n int) Option { return func(c *config) { c.sequences = n } }
 
-// Seed makes the same choices each time, unless the flag -testkit.seed says otherwise. The default, 0, is by chance.
+// Seed sets the seed of all choices, unless flag -testkit.seed is given. The default, 0, means a random seed.
 func Seed(n int64) Option { return func(c *config) { c.seed = n } }
 
-// Shrink is for how long a failure is made smaller. The default is 30 s, and 0 shows it as it was found.
+// Shrink sets the time for shrinking a failure. The default is 30 s. 0 reports it unshrunk.
 func Shrink(d time.Duration) Option { return func(c *config) { c.shrink = d } }
 
-// Without switches oracles off. The reason is for the reader of the test.
+// Without switches oracles off. The reason is for readers of the test.
 func Without(reason string, oracles ...string) Option {
 	return func(c *config) {
 		_ = reason
@@ -97,9 +98,9 @@ func Without(reason string, oracles ...string) Option {
 	}
 }
 
-// IgnorePaths names places that may depend on what the custom resource was before, as reports show them: objects, such as
-// "persistentvolumeclaims/data", or their fields, such as "secrets/web.data.password". The reason is for the reader of the
-// test.
+// IgnorePaths excludes paths from the comparison of states, written as in reports: objects, such as
+// "persistentvolumeclaims/data", or their fields, such as "secrets/web.data.password". Use it for results that may depend
+// on earlier manifests. The reason is for readers of the test.
 func IgnorePaths(reason string, places ...string) Option {
 	return func(c *config) {
 		_ = reason
@@ -109,36 +110,38 @@ func IgnorePaths(reason string, places ...string) Option {
 	}
 }
 
-// AllowResidue names resources, such as "persistentvolumeclaims", that may stay when the custom resource has gone.
+// AllowResidue names resources, such as "persistentvolumeclaims", that may outlive the custom resource.
 func AllowResidue(resources ...string) Option {
 	return func(c *config) { c.Options.Keeps = append(c.Options.Keeps, resources...) }
 }
 
-// Invariant checks each state that a namespace went through. The function returns what is wrong with the objects that exist, or
-// "". They have the Go types that testkit.Env's scheme knows, such as *corev1.Pod; others are unstructured.
+// Invariant checks every state of a namespace. The function receives the existing objects and returns a description of
+// the violation, or "". Objects have the Go types of testkit.Env's scheme, such as *corev1.Pod; others are unstructured.
 func Invariant(name string, holds func(objects []client.Object) string) Option {
 	return func(c *config) {
 		c.Options.Never = append(c.Options.Never, explore.Invariant{Name: name, Holds: holds})
 	}
 }
 
-// Before runs once in each namespace before the operator starts, for what custom resources refer to.
+// Before runs in each namespace before the operator starts, and creates objects that custom resources refer to.
 func Before(setup func(k *testkit.K)) Option { return func(c *config) { c.Options.Setup = setup } }
 
-// QuietPeriod is how long the operator must not write to count as being at rest when it is in doubt what came of a step. What
-// differs then has to last three times as long. The default is 1 s: raise it for an operator that looks again by a clock of
-// its own.
+// QuietPeriod sets the time without a write after which the operator counts as idle when the outcome of a step is in
+// doubt. A difference must persist three times as long. The default is 1 s. Raise it for an operator that requeues
+// periodically.
 func QuietPeriod(d time.Duration) Option { return func(c *config) { c.Options.Rest = d } }
 
-// Timeout is how long the operator may take to come to rest. The default is 30 s. Steps that pass do not wait for it.
+// Timeout sets the time within which the operator must become idle. The default is 30 s. Steps that pass do not wait for
+// it.
 func Timeout(d time.Duration) Option { return func(c *config) { c.Options.Patience = d } }
 
-// ServiceAccount names the ServiceAccount that the operator runs as. It is needed if the files of testkit.Env have several.
+// ServiceAccount names the ServiceAccount that the operator runs as. It is required if the files of testkit.Env contain
+// several.
 func ServiceAccount(serviceAccount string) Option {
 	return func(c *config) { c.account = serviceAccount }
 }
 
-// StartWith are options with which the operator is started in each namespace.
+// StartWith adds options for the start of the operator in each namespace.
 func StartWith(opts ...testkit.StartOption) Option {
 	return func(c *config) { c.start = append(c.start, opts...) }
 }

@@ -12,72 +12,73 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
-// precision is how sure one wants to be.
+// precision is the effort spent on certainty.
 type precision int
 
 const (
-	quick    precision = iota // a short pause counts as rest
-	thorough                  // a long one does, and what differs between two such runs does not count
+	quick    precision = iota // a short quiet period
+	thorough                  // a long quiet period; differences between two such runs are masked
 )
 
-// quickQuietPeriod is a short pause. On a busy machine it is longer.
+// quickQuietPeriod is the short quiet period. It is extended on a busy machine.
 const quickQuietPeriod = 100 * time.Millisecond
 
-// quietPeriod is how long an operator must have been at rest.
-func (ex *exploration) quietPeriod(care precision) time.Duration {
-	if care == quick {
+// quietPeriod returns the quiet period for a precision.
+func (ex *exploration) quietPeriod(p precision) time.Duration {
+	if p == quick {
 		return quickQuietPeriod
 	}
 	return ex.Options.Rest
 }
 
-// reference is what comes of a manifest alone.
+// reference is the result of a manifest in an empty namespace.
 type reference struct {
-	invalid           string   // why the API server refuses it
-	stuck             string   // why the operator cannot carry it out, by what it says itself
-	final             bool     // and it does not say that it goes on trying
-	wrong             *finding // what the operator does wrong
-	ready             bool     // Ready is True
-	reportsGeneration bool     // the custom resource says which generation its status is about
+	invalid           string   // why the API server rejects the manifest
+	stuck             string   // why the operator cannot realize it, according to its status
+	final             bool     // the status does not announce further attempts
+	wrong             *finding // the operator's violation
+	ready             bool     // condition Ready is True
+	reportsGeneration bool     // the status has an observed generation
 	state             state.State
 }
 
-// unusable says why nothing can be compared with the reference, if so.
+// unusable returns why a state cannot be compared with the reference, or an empty result.
 func (r *reference) unusable() result {
 	switch {
 	case r == nil:
 		return result{}
 	case r.wrong != nil:
-		return result{wrong: new(*r.wrong)} // a copy: each reader tells its own story of it
+		return result{wrong: new(*r.wrong)} // a copy: each caller completes its own
 	case r.invalid != "":
-		return result{stuck: r.invalid} // it can only come to be, and not be created
+		return result{stuck: r.invalid} // valid as an update, not as a creation
 	default:
 		return result{stuck: r.stuck}
 	}
 }
 
-// entry is a reference that is there or is being made.
+// entry is a reference, complete or in progress.
 type entry struct {
 	precision precision
-	done      chan struct{} // closed when the others are set
+	done      chan struct{} // closed when ref and err are set
 	ref       reference
 	err       error
 }
 
-// reference returns what comes of a manifest alone. It is found out once, or twice if more care is taken later.
-func (ex *exploration) reference(ctx context.Context, m *unstructured.Unstructured, care precision) (*reference, error) {
+// reference returns the result of a manifest in an empty namespace. It is computed once, and again if a later call
+// requires more precision.
+func (ex *exploration) reference(ctx context.Context, m *unstructured.Unstructured, p precision) (*reference, error) {
 	key := render(m)
 	for {
 		ex.mu.Lock()
 		e := ex.references[key]
-		mine := e == nil || e.precision < care
+		mine := e == nil || e.precision < p
 		if mine {
-			e = &entry{precision: care, done: make(chan struct{})}
+			e = &entry{precision: p, done: make(chan struct{})}
 			ex.references[key] = e
 		}
 		ex.mu.Unlock()
 		if mine {
-			e.ref, e.err = ex.computeReference(ctx, m, care)
+			e.ref, e.err = ex.computeReference(ctx, m, p)
 			if e.err != nil {
 				ex.forget(key, e)
 			}
@@ -91,7 +92,7 @@ func (ex *exploration) reference(ctx context.Context, m *unstructured.Unstructur
 		}
 		if e.err == nil {
 			return &e.ref, nil
-		} // else whoever made it gave up, which is no reason for us to
+		} // after a canceled computation of another caller, try again
 	}
 }
 
@@ -103,8 +104,9 @@ func (ex *exploration) forget(key string, e *entry) {
 	}
 }
 
-// computeReference finds out what comes of a manifest alone. With care it does so twice, and learns what differs by itself.
-func (ex *exploration) computeReference(ctx context.Context, m *unstructured.Unstructured, care precision) (reference, error) {
+// computeReference runs the operator on a manifest in an empty namespace. A thorough reference takes two runs, and masks
+// their differences.
+func (ex *exploration) computeReference(ctx context.Context, m *unstructured.Unstructured, p precision) (reference, error) {
 	select {
 	case ex.slots <- struct{}{}:
 		defer func() { <-ex.slots }()
@@ -114,15 +116,15 @@ func (ex *exploration) computeReference(ctx context.Context, m *unstructured.Uns
 	one := &freshRun{m: m}
 	other := &freshRun{m: m}
 	defer one.close()
-	if care == quick {
-		err := one.run(ctx, ex, care)
+	if p == quick {
+		err := one.run(ctx, ex, p)
 		return one.ref, err
 	}
 	defer other.close()
 	var wg sync.WaitGroup
 	var otherErr error
-	wg.Go(func() { otherErr = other.run(ctx, ex, care) })
-	err := one.run(ctx, ex, care)
+	wg.Go(func() { otherErr = other.run(ctx, ex, p) })
+	err := one.run(ctx, ex, p)
 	wg.Wait()
 	if err := errors.Join(err, otherErr); err != nil || one.ref.invalid != "" || other.ref.invalid != "" {
 		return one.ref, err
@@ -139,8 +141,8 @@ func (ex *exploration) computeReference(ctx context.Context, m *unstructured.Uns
 	return one.ref, nil
 }
 
-// waitAgreement waits until both trials come to the same. What lasts is how they differ by themselves, and does not count from now
-// on.
+// waitAgreement waits until both runs have the same state. Persistent differences are nondeterminism of the operator and
+// are masked from then on.
 func (ex *exploration) waitAgreement(one, other *freshRun) error {
 	began := time.Now()
 	for time.Since(began) < ex.thoroughRecheck().timeout {
@@ -164,37 +166,38 @@ func (ex *exploration) waitAgreement(one, other *freshRun) error {
 	return nil
 }
 
-// freshRun is a trial of a manifest in a namespace where there was nothing before.
+// freshRun is a run of one manifest in an empty namespace.
 type freshRun struct {
 	m       *unstructured.Unstructured
 	session *session
 	ref     reference
 }
 
-func (fr *freshRun) run(ctx context.Context, c *exploration, care precision) (err error) {
+func (fr *freshRun) run(ctx context.Context, c *exploration, p precision) (err error) {
 	if fr.session, err = c.open(ctx, "alone"); err != nil {
 		return err
 	}
 	if fr.ref.invalid, err = fr.session.apply(fr.m, "apply the manifest"); err != nil || fr.ref.invalid != "" {
 		return err
 	}
-	return fr.observe(c, care)
+	return fr.observe(c, p)
 }
 
-// recheck waits for rest and notes what there is.
-func (fr *freshRun) observe(c *exploration, care precision) error {
-	t := fr.session
-	falseStatus, err := t.inner.WaitIdle(c.quietPeriod(care))
-	if err == nil && care == thorough {
-		err = t.inner.CatchUp()
+// observe waits until the operator is idle and stores the state.
+func (fr *freshRun) observe(c *exploration, p precision) error {
+	s := fr.session
+	falseStatus, err := s.inner.WaitIdle(c.quietPeriod(p))
+	if err == nil && p == thorough {
+		err = s.inner.CatchUp()
 	}
 	if err != nil {
 		return err
 	}
-	fr.ref.state, fr.ref.ready = t.state(), t.isReady()
-	fr.ref.stuck, fr.ref.final = t.stuck()
-	fr.ref.reportsGeneration = t.isObserved() && observed(t.custom()) > 0
-	if fr.ref.wrong = t.wrong(falseStatus); fr.ref.wrong != nil {
+	fr.ref.state = s.state()
+	fr.ref.ready = s.isReady()
+	fr.ref.stuck, fr.ref.final = s.stuck()
+	fr.ref.reportsGeneration = s.isObserved() && observed(s.custom()) > 0
+	if fr.ref.wrong = s.wrong(falseStatus); fr.ref.wrong != nil {
 		fr.ref.wrong.sequence = sequence.Sequence{fr.m}
 	}
 	return nil
@@ -210,7 +213,7 @@ func (fr *freshRun) close() {
 	}
 }
 
-// difference returns how a state differs from a reference's, "" if it does not.
+// difference returns the difference between a state and the reference's, or "".
 func (ex *exploration) difference(ref *reference, got state.State) string {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()

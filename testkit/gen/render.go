@@ -6,7 +6,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/schema"
 )
 
-// render prints a manifest as a person would write it.
+// render prints a manifest as YAML in the usual order of fields.
 func render(m *unstructured.Unstructured) string {
 	data, err := schema.Render(m)
 	if err != nil {

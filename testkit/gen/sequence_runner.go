@@ -17,24 +17,24 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/validity"
 )
 
-// choices are what a sequence is made by.
+// choices determines the steps of a sequence.
 type choices struct {
 	generator *sequence.Generator
 	oracle    *validity.Count
-	where     *validity.DryRun // the namespace of the sequence, once there is one
-	undo      func() bool      // whether to go back
+	where     *validity.DryRun // validates in the sequence's namespace, which is set when it exists
+	undo      func() bool      // whether to return to the previous manifest
 }
 
-// bySeed makes choices by a seed, others for each sequence.
+// bySeed returns choices made by a seed. Each sequence has different ones.
 func (ex *exploration) bySeed(t testing.TB, number int64, i int) choices {
 	t.Helper()
 	random := rand.New(rand.NewPCG(uint64(number), uint64(i))) //nolint:gosec // choices are no secret
 	return ex.choose(t, func(o validity.Validator) (*sequence.Generator, error) {
 		return sequence.New(ex.schema, ex.sample, o, random.Uint64())
-	}, func() bool { return random.IntN(3) == 0 }) //nolint:mnd // one in three
+	}, func() bool { return random.IntN(3) == 0 }) // one in three
 }
 
-// byBytes makes choices by bytes.
+// byBytes returns choices encoded in bytes.
 func (ex *exploration) byBytes(t testing.TB, data []byte) choices {
 	t.Helper()
 	return ex.choose(t, func(o validity.Validator) (*sequence.Generator, error) {
@@ -55,7 +55,7 @@ func (ex *exploration) choose(
 	return ch
 }
 
-// runSequence makes one sequence and reports what the operator does wrong.
+// runSequence runs one sequence and fails the test with its finding.
 func (ex *exploration) runSequence(t testing.TB, ch choices, replay string) {
 	t.Helper()
 	f, how, err := ex.explore(t, ch)
@@ -67,7 +67,7 @@ func (ex *exploration) runSequence(t testing.TB, ch choices, replay string) {
 	}
 }
 
-// explore makes one sequence and returns what the operator does wrong, and how that was shrunk.
+// explore runs one sequence and returns its shrunk finding, or nil, with a description of the reduction.
 func (ex *exploration) explore(t testing.TB, ch choices) (f *finding, how string, _ error) {
 	t.Helper()
 	w := &sequenceRunner{c: ex, choices: ch}
@@ -86,26 +86,27 @@ func (ex *exploration) explore(t testing.TB, ch choices) (f *finding, how string
 	}
 }
 
-// sequenceRunner makes one sequence.
+// sequenceRunner runs one sequence.
 type sequenceRunner struct {
 	choices
 
 	c        *exploration
-	until    time.Time // for how long steps are made; zero for as many as there should be
+	until    time.Time // deadline for steps; zero means no deadline
 	session  *session
-	lastGood *unstructured.Unstructured // the last manifest that the operator could carry out
+	lastGood *unstructured.Unstructured // the last manifest that the operator realized
 
 	stepsMade, good, stuck int
-	steps                  []string // what was done, and what came of it
+	steps                  []string // log of the steps and their outcomes
 }
 
-// runSequence returns what is wrong first.
+// run returns the first finding, or nil.
 func (sr *sequenceRunner) run(ctx context.Context) (f *finding, err error) {
 	sr.session, err = sr.c.open(ctx, "sequence")
 	defer func() {
 		entries := sr.session.inner.Close()
 		if f != nil && f.sequence == nil {
-			f.sequence, f.timeline = sr.session.applied, entries
+			f.sequence = sr.session.applied
+			f.timeline = entries
 		}
 	}()
 	if err != nil {
@@ -128,7 +129,7 @@ func (sr *sequenceRunner) run(ctx context.Context) (f *finding, err error) {
 	return sr.finish(ctx)
 }
 
-// step makes one step and, if the operator cannot follow or chance has it, undoes it.
+// step makes one step. It undoes the step if the operator cannot realize the manifest, or by choice.
 func (sr *sequenceRunner) step(ctx context.Context, step sequence.Step) (*finding, error) {
 	r, err := sr.advance(ctx, step.Object, step.String())
 	switch {
@@ -136,14 +137,14 @@ func (sr *sequenceRunner) step(ctx context.Context, step sequence.Step) (*findin
 		return r.wrong, err
 	case r.invalid != "":
 		sr.generator.TakeBack()
-		return nil, nil //nolint:nilnil // nothing is wrong
+		return nil, nil //nolint:nilnil // no finding
 	case r.stuck != "":
 		sr.stuck++
 		sr.generator.TakeBack()
 		return sr.goBack(ctx)
 	case sr.lastGood == nil:
 		sr.lastGood = step.Object
-		return nil, nil //nolint:nilnil // nothing is wrong
+		return nil, nil //nolint:nilnil // no finding
 	}
 	sr.good++
 	if sr.stepsMade < sr.c.steps && sr.undo() {
@@ -151,22 +152,22 @@ func (sr *sequenceRunner) step(ctx context.Context, step sequence.Step) (*findin
 		return sr.goBack(ctx)
 	}
 	sr.lastGood = step.Object
-	return nil, nil //nolint:nilnil // nothing is wrong
+	return nil, nil //nolint:nilnil // no finding
 }
 
-// goBack returns to where the sequence was before.
+// goBack returns to the last good manifest.
 func (sr *sequenceRunner) goBack(ctx context.Context) (*finding, error) {
 	if sr.lastGood == nil || equal(sr.lastGood, sr.session.applied[len(sr.session.applied)-1]) {
-		return nil, nil //nolint:nilnil // nothing is wrong
+		return nil, nil //nolint:nilnil // no finding
 	}
 	r, err := sr.advance(ctx, sr.lastGood, "back to where it was good")
 	if err == nil && r.wrong == nil && r.invalid != "" {
-		sr.lastGood = sr.session.applied[len(sr.session.applied)-1] // there is no way back
+		sr.lastGood = sr.session.applied[len(sr.session.applied)-1] // the change cannot be undone
 	}
 	return r.wrong, err
 }
 
-// finish goes back to where the sequence began, and deletes the custom resource.
+// finish returns to the sample and deletes the custom resource.
 func (sr *sequenceRunner) finish(ctx context.Context) (*finding, error) {
 	sr.lastGood = sr.c.sample
 	if f, err := sr.goBack(ctx); f != nil || err != nil {
@@ -175,7 +176,7 @@ func (sr *sequenceRunner) finish(ctx context.Context) (*finding, error) {
 	return sr.session.end()
 }
 
-// advance makes a step, and notes what came of it.
+// advance makes a step and logs its outcome.
 func (sr *sequenceRunner) advance(ctx context.Context, m *unstructured.Unstructured, what string) (result, error) {
 	sr.stepsMade++
 	began := time.Now()
@@ -194,14 +195,14 @@ func (sr *sequenceRunner) advance(ctx context.Context, m *unstructured.Unstructu
 	return r, err
 }
 
-// summary says what was explored.
+// summary returns the log of the steps and the coverage.
 func (sr *sequenceRunner) summary() string {
 	cover := sr.generator.Coverage()
 	return fmt.Sprintf("%s\n%d of %d properties were changed\n%v",
 		strings.Join(sr.steps, "\n"), cover.Exercised(), len(cover.Properties), sr.oracle)
 }
 
-// replaySeed is the command that runs one sequence again.
+// replaySeed returns the command that repeats one sequence.
 func replaySeed(t testing.TB, number int64) string {
 	t.Helper()
 	parts := strings.Split(t.Name(), "/")

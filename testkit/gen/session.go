@@ -19,15 +19,14 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/validity"
 )
 
-// session is one namespace in which the custom resource becomes one manifest after the other. It must not be used
-// concurrently.
+// session applies one manifest after the other in one namespace. It is not safe for concurrent use.
 type session struct {
 	c       *exploration
 	inner   *explore.Session
-	applied sequence.Sequence // what was stored
+	applied sequence.Sequence // accepted manifests
 }
 
-// open begins a trial. Its session has to be closed in either case.
+// open starts a session. The caller must close its inner session in either case.
 func (ex *exploration) open(ctx context.Context, name string) (*session, error) {
 	s, err := ex.x.Open(ctx, name)
 	t := &session{c: ex, inner: s}
@@ -37,13 +36,13 @@ func (ex *exploration) open(ctx context.Context, name string) (*session, error) 
 	return t, err
 }
 
-// isObserved reports whether what the custom resource says is about what it is now.
+// isObserved reports whether the status describes the current generation.
 func (s *session) isObserved() bool {
 	u := s.custom()
 	return u != nil && observed(u) == u.GetGeneration()
 }
 
-// observed is the generation that a custom resource says it is about, 0 if it does not say.
+// observed returns the observed generation of a custom resource, or 0.
 func observed(u *unstructured.Unstructured) int64 {
 	if n, ok, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration"); ok {
 		return n
@@ -52,7 +51,7 @@ func observed(u *unstructured.Unstructured) int64 {
 	return ready.ObservedGeneration
 }
 
-// apply makes the custom resource m. It returns why the API server refuses that, or "".
+// apply creates or updates the custom resource with m. It returns why the API server rejects m, or "".
 func (s *session) apply(m *unstructured.Unstructured, name string) (refused string, _ error) {
 	var last *unstructured.Unstructured
 	if n := len(s.applied); n > 0 {
@@ -75,18 +74,18 @@ func (s *session) apply(m *unstructured.Unstructured, name string) (refused stri
 	return "", nil
 }
 
-// result is what came of one step. All are empty if all is well.
+// result is the outcome of one step. It is empty on success.
 type result struct {
-	invalid string   // the API server refuses the manifest: the step was not made
-	stuck   string   // the operator cannot carry it out, neither alone
-	wrong   *finding // what the operator did wrong
+	invalid string   // the API server rejects the manifest: the step was not made
+	stuck   string   // the operator cannot realize the manifest, not even in an empty namespace
+	wrong   *finding // the operator's violation
 }
 
-// isBad reports whether anything is not well.
+// isBad reports whether the step did not succeed.
 func (r result) isBad() bool { return r != result{} }
 
-// advance makes the custom resource m, waits, and compares with what comes of m alone. What differs is looked at again:
-// with care in a second look, or in the same way but after a longer pause.
+// advance applies m, waits, and compares the state with the reference of m. A difference is checked a second time, as
+// described by second.
 func (s *session) advance(ctx context.Context, m *unstructured.Unstructured, second recheck) (result, error) {
 	type answer struct {
 		ref *reference
@@ -108,7 +107,7 @@ func (s *session) advance(ctx context.Context, m *unstructured.Unstructured, sec
 			return result{}, err
 		}
 	}
-	a := <-answers // in any case, so that nothing goes on when we have returned
+	a := <-answers // in any case, to leave no goroutine behind
 	if a.err == nil && a.ref.unusable().isBad() && !a.ref.final {
 		a.ref, a.err = s.c.reference(ctx, m, second.precision)
 	}
@@ -118,7 +117,7 @@ func (s *session) advance(ctx context.Context, m *unstructured.Unstructured, sec
 	case a.ref.unusable().isBad():
 		return a.ref.unusable(), nil
 	}
-	if wrong := s.wrong(falseStatus); wrong != nil && wrong.oracle == oracleRefused { // it may do something else instead
+	if wrong := s.wrong(falseStatus); wrong != nil && wrong.oracle == oracleRefused { // the operator may try another request
 		if falseStatus, err = s.inner.WaitIdle(second.pause); err != nil {
 			return result{}, err
 		}
@@ -138,14 +137,14 @@ func (s *session) has(m *unstructured.Unstructured) bool {
 	return false
 }
 
-// recheck says how a difference is looked at a second time.
+// recheck describes the second check of a difference.
 type recheck struct {
-	precision precision     // with which the reference is made
-	pause     time.Duration // for which the operator must have been at rest
-	timeout   time.Duration // for which the difference must have lasted
+	precision precision     // of the reference
+	pause     time.Duration // quiet period of the operator
+	timeout   time.Duration // time for which the difference must persist
 }
 
-// compare compares what there is with what comes of m alone.
+// compare compares the state with the reference of m.
 func (s *session) compare(
 	ctx context.Context, m *unstructured.Unstructured, ref *reference, second recheck, back bool,
 ) (result, error) {
@@ -171,8 +170,10 @@ func (s *session) compare(
 	return result{wrong: &finding{oracle: oracle, message: message, detail: diff}}, nil
 }
 
-// persistentDifference returns a difference that lasts, "" if none does, or what else is wrong.
-func (s *session) persistentDifference(ctx context.Context, ref *reference, second recheck) (diff string, wrong *finding, err error) {
+// persistentDifference returns a difference that persists, or "", or another finding.
+func (s *session) persistentDifference(
+	ctx context.Context, ref *reference, second recheck,
+) (diff string, wrong *finding, err error) {
 	for began := time.Now(); ; {
 		falseStatus, err := s.inner.WaitIdle(second.pause)
 		if err != nil {
@@ -202,7 +203,7 @@ func (s *session) persistentDifference(ctx context.Context, ref *reference, seco
 	return s.c.difference(ref, s.state()), nil, nil
 }
 
-// end deletes the custom resource and says what was wrong in that.
+// end deletes the custom resource and returns the finding of that step, or nil.
 func (s *session) end() (*finding, error) {
 	if err := s.inner.End(); err != nil {
 		return nil, err
@@ -214,7 +215,7 @@ func (s *session) end() (*finding, error) {
 	return f, nil
 }
 
-// wrong is the first thing that the operator did wrong so far, or that it does now.
+// wrong returns the first violation of the session, or the current one, or nil.
 func (s *session) wrong(now *report.Violation) *finding {
 	violations := s.inner.Violations()
 	if now != nil && len(s.rejections()) == 0 {
@@ -235,7 +236,7 @@ func (s *session) wrong(now *report.Violation) *finding {
 	return nil
 }
 
-// rejections are the requests of the last step that the API server refused, and that the operator did not replace by others.
+// rejections returns rejected requests of the last step that no later request replaced.
 func (s *session) rejections() []intercept.Call {
 	refused := s.inner.Rejected()
 	left := refused[:0]
@@ -253,8 +254,8 @@ func (s *session) rejections() []intercept.Call {
 	return left
 }
 
-// state is what there is. Of the custom resource it has only what the operator writes; what the user does is known, and if
-// the operator writes that, too, there is an oracle for it.
+// state returns the state of the namespace. Of the custom resource it contains the operator's part only: the rest is
+// known, and an oracle covers changes of it.
 func (s *session) state() state.State {
 	all := state.Renumber(s.inner.State())
 	for _, c := range s.inner.Current() {
@@ -273,7 +274,7 @@ func (s *session) isCustom(u *unstructured.Unstructured) bool {
 	return u.GroupVersionKind().GroupKind() == s.c.schema.Kind.GroupKind() && u.GetName() == s.c.sample.GetName()
 }
 
-// custom is the custom resource as it is stored, nil if there is none.
+// custom returns the stored custom resource, or nil.
 func (s *session) custom() *unstructured.Unstructured {
 	for _, c := range s.inner.Current() {
 		if s.isCustom(c.Object) {
@@ -288,8 +289,9 @@ func (s *session) isReady() bool {
 	return u != nil && readiness.MissingCondition(u, readiness.Ready, metav1.ConditionTrue) == ""
 }
 
-// stuck returns why the operator cannot carry out what it is asked for, by what it says itself, or "", and whether that is
-// all there is to come. Nobody can say what should come of such a manifest: children of the one before may be left or not.
+// stuck returns why the operator cannot realize the manifest, according to its requests and its status, or "". It also
+// reports whether this is final. The correct state of such a manifest is unknown: children of the previous manifest may
+// remain.
 func (s *session) stuck() (why string, final bool) {
 	if calls := s.rejections(); len(calls) > 0 {
 		return fmt.Sprintf("%s: %s", calls[0].Request, calls[0].Message), true
@@ -306,10 +308,10 @@ func (s *session) stuck() (why string, final bool) {
 	case reconciling.Status == metav1.ConditionTrue:
 		return fmt.Sprintf("Reconciling (%s): %s", reconciling.Reason, reconciling.Message), false
 	case hasStalled || hasReconciling:
-		return "", false // it has words for both, so what is neither is meant to be so
+		return "", false // with both conditions, an operator reports everything else as fine
 	case s.c.ready:
 		return readiness.Missing(u), false
 	default:
-		return "", false // its readiness depends on what is not here
+		return "", false // its readiness depends on objects that do not exist here
 	}
 }

@@ -15,18 +15,18 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/schema"
 )
 
-// A Source says which custom resource is explored: what it may look like, and where to begin.
+// A Source provides the schema and the sample of the custom resource.
 type Source struct {
 	read func() (*schema.Schema, *unstructured.Unstructured, error)
 }
 
-// From reads a CustomResourceDefinition and a valid custom resource from files, which may hold other objects, too. The
-// version is the sample's.
+// From reads a CustomResourceDefinition and a valid custom resource from files, which may contain other objects. The
+// sample determines the version.
 func From(crd, sample string) Source {
 	return files{crd, sample, os.ReadFile, manifest.Read}.source()
 }
 
-// FromFS does what From does in a file system, for example an embed.FS.
+// FromFS is From for a file system, such as an embed.FS.
 func FromFS(fsys fs.FS, crd, sample string) Source {
 	return files{
 		crd, sample,
@@ -35,7 +35,7 @@ func FromFS(fsys fs.FS, crd, sample string) Source {
 	}.source()
 }
 
-// files are where a CustomResourceDefinition and a sample are.
+// files locates a CustomResourceDefinition and a sample.
 type files struct {
 	crd, sample string
 
@@ -72,7 +72,7 @@ func (f files) source() Source {
 	}}
 }
 
-// Of takes Go values. The sample may leave out its apiVersion and kind; the version is the one that is stored, then.
+// Of uses Go values. Without apiVersion and kind in the sample, the version is the stored one.
 func Of(crd *apiextensionsv1.CustomResourceDefinition, sample client.Object) Source {
 	return Source{func() (*schema.Schema, *unstructured.Unstructured, error) {
 		s, err := schema.New(crd, sample.GetObjectKind().GroupVersionKind().Version)

@@ -23,37 +23,38 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
 )
 
-// baseline is what the fault-free runs taught.
+// baseline holds what the runs without a fault establish.
 type baseline struct {
-	checkpoints    []state.State // after each step, and after the custom resources were deleted
-	mask           state.Mask    // where two fault-free runs differ
+	checkpoints    []state.State // after each step, and after the deletion of the custom resources
+	mask           state.Mask    // where two baseline runs differ
 	counts         state.Counts
-	unstableCounts map[string]bool  // groups of which two fault-free runs made different numbers
-	opened         []intercept.Kind // what the operator lists or watches
+	unstableCounts map[string]bool  // groups with different counts in two baseline runs
+	opened         []intercept.Kind // kinds that the operator lists or watches
 	status         map[intercept.Kind]bool
-	calls          []target // every request of the operator but watches and leader election, in order
+	calls          []target // every request of the operator except watches and leader election, in order
 	children       [][]child
-	userObjects    map[string]bool        // canonical names of what the scenario made or changed
-	restored       map[string]bool        // of these, see [run.restored]
-	watchEvents    map[intercept.Kind]int // how many events of each kind the operator was told
-	secretChanges  map[string]int         // how often a value of a Secret changed at most, by its place in a state
+	userObjects    map[string]bool        // canonical names of objects that the scenario created or changed
+	restored       map[string]bool        // see [run.restored]
+	watchEvents    map[intercept.Kind]int // number of watch events that the operator received, by kind
+	secretChanges  map[string]int         // how often a value of a Secret changed, at most, by its path in a state
 }
 
-// child is an object that the operator made, as it is known in every run.
+// child is an object that the operator created, by a name that is the same in every run.
 type child struct {
 	name  string // canonical
 	kind  intercept.Kind
-	parts []string // of its fields that the operator set, see parts
+	parts []string // parts with fields that the operator set, see parts
 }
 
-// How many fault-free runs are made, and how many if these do not agree on what is created and deleted.
+// baselineRuns is the number of baseline runs. maxBaselineRuns is the number if these disagree on creations and
+// deletions.
 const baselineRuns, maxBaselineRuns = 3, 5
 
-// Learn makes the fault-free runs. If what they show is wrong already, there is nothing to compare with, and nothing can be
-// tried: one of the runs has failed then.
+// Learn performs the baseline runs. If one of them fails, there is nothing to compare faults with, and no plan can be
+// tried.
 func (x *Explorer) Learn(ctx context.Context) ([]report.Run, error) {
 	learned, err := x.runBaselines(ctx, 0, baselineRuns)
-	if err == nil && !failed(learned) && x.findGeneratedNames(learned) { // which has to be known from the beginning
+	if err == nil && !failed(learned) && x.findGeneratedNames(learned) { // needed from the first state on
 		learned, err = x.runBaselines(ctx, 0, baselineRuns)
 	}
 	if err == nil && !failed(learned) && !countsAgree(learned) {
@@ -79,7 +80,7 @@ func (x *Explorer) Learn(ctx context.Context) ([]report.Run, error) {
 	return reports, err
 }
 
-// findGeneratedNames reports whether the runs show that the operator makes up names, and remembers which.
+// findGeneratedNames reports whether the operator generates names, and stores their prefixes.
 func (x *Explorer) findGeneratedNames(runs []*run) (found bool) {
 	x.generated = state.GeneratedNames{}
 	for _, b := range runs[1:] {
@@ -92,7 +93,7 @@ func (x *Explorer) findGeneratedNames(runs []*run) (found bool) {
 	return found
 }
 
-// runBaselines makes the fault-free runs of these numbers, as many at a time as it may.
+// runBaselines performs the baseline runs with these numbers, x.Parallel at a time.
 func (x *Explorer) runBaselines(ctx context.Context, from, to int) ([]*run, error) {
 	var group errgroup.Group
 	group.SetLimit(x.Parallel)
@@ -108,26 +109,29 @@ func (x *Explorer) runBaselines(ctx context.Context, from, to int) ([]*run, erro
 			return r.infraErr
 		})
 	}
-	return all, group.Wait() //nolint:wrapcheck // it says what is broken
+	return all, group.Wait()
 }
 
 func failed(runs []*run) bool {
 	return slices.ContainsFunc(runs, func(r *run) bool { return len(r.violations) > 0 })
 }
 
-// countsAgree reports whether the runs agree on what is created and deleted.
+// countsAgree reports whether the runs agree on all creations and deletions.
 func countsAgree(runs []*run) bool {
 	return !slices.ContainsFunc(runs, func(r *run) bool { return !maps.Equal(r.counts(), runs[0].counts()) })
 }
 
-// newBaseline draws the conclusions from fault-free runs. The first of them is what the others are compared with.
+// newBaseline derives the baseline from the runs. All states are compared with those of the first run.
 func newBaseline(runs []*run) *baseline {
 	a := runs[0]
 	base := &baseline{
 		checkpoints: a.checkpoints, mask: state.Mask{}, counts: state.Counts{}, unstableCounts: map[string]bool{},
-		status: map[intercept.Kind]bool{}, opened: a.operator.Opened(1), children: a.children, watchEvents: map[intercept.Kind]int{},
+		status: map[intercept.Kind]bool{}, opened: a.operator.Opened(1), children: a.children,
+		watchEvents: map[intercept.Kind]int{},
 	}
-	base.calls, base.userObjects, base.restored = a.targets(), a.userObjects(), a.restored()
+	base.calls = a.targets()
+	base.userObjects = a.userObjects()
+	base.restored = a.restored()
 	for _, b := range runs[1:] {
 		for i := range a.checkpoints {
 			for _, key := range base.mask.Learn(a.checkpoints[i], b.checkpoints[i]) {
@@ -158,8 +162,9 @@ func newBaseline(runs []*run) *baseline {
 	return base
 }
 
-// restored are the canonical names of what was there before the operator started, what the scenario never changed, and
-// what is in the end as it was: the operator leaves no trace in it. Custom resources are none of them.
+// restored returns the canonical names of objects that existed before the operator started, that the scenario never
+// changed, and that have their initial content at the end. The operator leaves no trace in them. Custom resources are
+// excluded.
 func (r *run) restored() map[string]bool {
 	all, end := map[string]bool{}, r.checkpoints[len(r.checkpoints)-1]
 	names := r.names(r.log.Changes())
@@ -178,7 +183,8 @@ func (r *run) restored() map[string]bool {
 	return all
 }
 
-// Notes say what no run is judged by, because the runs without a fault do not agree about it. There are none before Learn.
+// Notes lists everything that no run is compared by, because the baseline runs disagree about it. It is empty before
+// Learn.
 func (x *Explorer) Notes() []string {
 	var notes []string
 	tell := func(what string, all []string) {
@@ -198,8 +204,8 @@ func (x *Explorer) Notes() []string {
 	return notes
 }
 
-// mergeCounts takes what all runs agree on, or all but one of at least five: an operator that is wrong now and then is
-// wrong in a fault-free run now and then, too.
+// mergeCounts takes the counts on which all runs agree. With at least five runs, one may deviate: an operator with a rare
+// error has it in a baseline run, too.
 func (b *baseline) mergeCounts(runs []*run) {
 	tally := map[string]map[state.Count]int{}
 	all := make([]state.Counts, 0, len(runs))
@@ -225,7 +231,7 @@ func (b *baseline) mergeCounts(runs []*run) {
 	}
 }
 
-// restartWhenIdle restarts the operator when everything is as it should be: it must find nothing to do.
+// restartWhenIdle restarts the operator in the converged state. The new process must not write anything.
 func restartWhenIdle(r *run, _ int) {
 	before := r.started
 	if !r.restart() {
@@ -235,11 +241,12 @@ func restartWhenIdle(r *run, _ int) {
 	ctx, cancel := r.withTimeout()
 	defer cancel()
 	deadline := r.waitOperatorIdle(ctx, r.x.Rest)
-	r.sinceLastChange() // so that the ticks are known
+	r.sinceLastChange() // update r.tracker.ticks
 	var wrote []string
 	effective := r.effective()
 	for i, c := range r.operator.Calls() {
-		if c.Process > before && effective[i] && c.Resource != "events" && !intercept.IsLease(c.Request) && !r.tracker.ticks[c.Version] {
+		if c.Process > before && effective[i] && c.Resource != "events" && !intercept.IsLease(c.Request) &&
+			!r.tracker.ticks[c.Version] {
 			wrote = append(wrote, c.String()+r.writeEffect(c))
 		}
 	}
@@ -252,7 +259,8 @@ func restartWhenIdle(r *run, _ int) {
 	}
 }
 
-// writeEffect is what a write made of its object, in a line of its own, or "" if nothing shows it.
+// writeEffect returns the change that a write made to its object, in a line of its own, or "" if the history does not
+// show it.
 func (r *run) writeEffect(c intercept.Call) string {
 	changes := r.log.Changes()
 	for i, change := range timeline.Changes(changes, r.began) {
@@ -263,8 +271,8 @@ func (r *run) writeEffect(c intercept.Call) string {
 	return ""
 }
 
-// awaitWatches waits until an incarnation watches what the first one watched. What that only listed it may have needed for
-// something that does not happen again.
+// awaitWatches waits until a process watches every kind that the first process watched. Kinds that the first process only
+// listed are not required: it may have needed them once.
 func (r *run) awaitWatches(number int) {
 	ctx, cancel := r.withTimeout()
 	defer cancel()
@@ -275,15 +283,16 @@ func (r *run) awaitWatches(number int) {
 			return
 		}
 		r.operator.Touch()
-		_ = r.operator.Idle(ctx, stepQuietPeriod) // its error is that of ctx
+		_ = r.operator.Idle(ctx, stepQuietPeriod) // the error is that of ctx
 	}
 }
 
-// effective tells which of the calls changed something: an object has a version that it did not have before.
+// effective returns the indices of the calls that changed something: the object has a version that it did not have
+// before.
 func (r *run) effective() map[int]bool {
 	known := map[types.UID]map[string]bool{}
 	all := map[int]bool{}
-	// The versions that others made, and those from before.
+	// versions written by others, and earlier ones
 	calls := r.operator.Calls()
 	order := make([]int, 0, len(calls))
 	for i := range calls {
@@ -324,7 +333,7 @@ func (r *run) effective() map[int]bool {
 	return all
 }
 
-// secretChanges counts how often the values of Secrets changed, of each Secret as long as it existed.
+// secretChanges counts the changes of values in Secrets. The count of a Secret ends with its deletion.
 func (r *run) secretChanges() map[string]int {
 	names, times, last := r.names(r.changes), map[string]int{}, map[types.UID]map[string]any{}
 	for _, c := range r.changes {
@@ -343,7 +352,7 @@ func (r *run) secretChanges() map[string]int {
 	return times
 }
 
-// counts are how often the objects that the operator made were created and deleted.
+// counts returns the creations and deletions of objects that the operator created.
 func (r *run) counts() state.Counts {
 	made := created(r.operator.Calls())
 	return state.CountOf(r.names(r.changesBeforeTeardown), r.changesBeforeTeardown, func(c history.Change) bool {

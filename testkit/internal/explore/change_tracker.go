@@ -11,21 +11,22 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 )
 
-// This file is about operators with a clock of their own: they note every few seconds when they last looked, and nothing
-// else has changed.
+// This file recognizes periodic status writes: some operators store the time of their last check every few seconds, and
+// nothing else changes.
 
-// changeTracker tells the changes of a namespace from the ticks of a clock. It must not be used by two goroutines at once.
+// changeTracker separates the changes of a namespace from periodic timestamps (ticks). It is not safe for concurrent use.
 type changeTracker struct {
 	processed  int
 	last       map[types.UID]history.Change
-	lastChange time.Time // of the last change that is none
+	lastChange time.Time // time of the last change that is no tick
 	ticks      map[string]bool
 }
 
-// update looks at the changes that came since the last time. They are those of one log, in order.
+// update processes the changes since the last call. They are those of one log, in order.
 func (t *changeTracker) update(changes []history.Change) {
 	if t.last == nil {
-		t.last, t.ticks = map[types.UID]history.Change{}, map[string]bool{}
+		t.last = map[types.UID]history.Change{}
+		t.ticks = map[string]bool{}
 	}
 	for _, c := range changes[t.processed:] {
 		before, known := t.last[c.Object.GetUID()]
@@ -41,7 +42,7 @@ func (t *changeTracker) update(changes []history.Change) {
 	t.processed = len(changes)
 }
 
-// isTick reports whether all that changed are times, of which the later ones are now.
+// isTick reports whether only timestamps differ, and the later ones are current.
 func isTick(before, after history.Change) bool {
 	ticks := 0
 	return onlyTimes("", before.Object.Object, after.Object.Object, after.At, &ticks) && ticks > 0
@@ -73,7 +74,7 @@ func onlyTimes(path string, a, b any, now time.Time, ticks *int) bool {
 		return true
 	case reflect.DeepEqual(a, b):
 		return true
-	// That a condition has not changed and says that it has is no clock, but a mistake that is often made.
+	// A new transition time without a new status is not a tick. It is a common bug, reported by an oracle.
 	case strings.HasSuffix(path, ".lastTransitionTime"), !isTime(a, now), !isTime(b, now):
 		return false
 	}
@@ -81,9 +82,9 @@ func onlyTimes(path string, a, b any, now time.Time, ticks *int) bool {
 	return true
 }
 
-// isTime reports whether v says a time of the same day, in any of the usual ways.
+// isTime reports whether v is a time within a day of now: RFC 3339, or seconds or milliseconds since 1970.
 func isTime(v any, now time.Time) bool {
-	const seconds = 1e12 // beyond it, a number counts milliseconds
+	const seconds = 1e12 // a greater number counts milliseconds
 	var t time.Time
 	switch v := v.(type) {
 	case string:
@@ -96,7 +97,7 @@ func isTime(v any, now time.Time) bool {
 			t = time.UnixMilli(v)
 		}
 	case float64:
-		if t = time.UnixMilli(int64(v * 1000)); v > seconds { //nolint:mnd // milliseconds in a second
+		if t = time.UnixMilli(int64(v * 1000)); v > seconds {
 			t = time.UnixMilli(int64(v))
 		}
 	default:

@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 )
 
-func TestNewsAndTicks(t *testing.T) {
+func TestChangeTracker(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 4, 0, 0, 0, time.UTC)
 	status := func(version string, fields map[string]any) map[string]any {
@@ -58,7 +58,7 @@ func TestNewsAndTicks(t *testing.T) {
 		n.update(changes)
 		n.update(append(changes, change(watch.Modified, now.Add(3*time.Second), status("2", test.after))))
 		if n.ticks["2"] != test.tick || n.lastChange.Equal(now) != test.tick {
-			t.Errorf("%s: tick %v, the last news at %v; want %v", name, n.ticks["2"], n.lastChange, test.tick)
+			t.Errorf("%s: tick %v, last change at %v; want %v", name, n.ticks["2"], n.lastChange, test.tick)
 		}
 	}
 }

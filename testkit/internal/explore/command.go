@@ -21,38 +21,39 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/proxy"
 )
 
-// Command is an operator that is a program, in any language: a [Subject] whose incarnations are processes, each behind a
+// Command is an operator that is a program in any language: a [Subject] with operating system processes, each behind a
 // proxy of its own.
 //
-// What the program asks of all namespaces at once it gets of its run's namespace alone, because other runs go on in others.
+// Requests of the program for all namespaces are narrowed to its run's namespace, because other runs use other namespaces
+// at the same time.
 type Command struct {
-	// Args are the program and its arguments, Env further variables for it: see [process.Command] for what is
-	// replaced in them, and for the variables that every program gets.
+	// Args holds the program and its arguments. Env holds additional variables. See [operatorproc.Command] for placeholders
+	// in them and for the variables that every program gets.
 	Args, Env []string
-	// Folder is an existing one. Each run has a folder in it, for kubeconfigs and, by TMPDIR, for what programs that are
-	// killed do not clean up.
+	// Folder is an existing directory. Each run has a subdirectory for kubeconfigs and, as TMPDIR, for temporary files that
+	// a killed program leaves.
 	Folder string
-	// Target returns the client configuration that stands for the program in k's namespace.
+	// Target returns the client configuration that the proxy uses for the program in k's namespace.
 	Target func(k *testkit.K) (*rest.Config, error)
-	// Everywhere reports whether the program may do this in all namespaces at once. If it may not, the API server is
-	// asked as it was meant, and refuses. Nil means that it may do everything.
+	// Everywhere reports whether the program has a permission in all namespaces. Without it, a request is not narrowed, and
+	// the API server rejects it. Nil means that the program has every permission.
 	Everywhere func(verb string, resource schema.GroupResource) bool
-	// Patience is how long a program may take until its first request. Zero means 30 s.
+	// Patience is the time until the first request of a program. Zero means 30 s.
 	Patience time.Duration
-	// Grace is how long it may take to end in order. Zero means 10 s.
+	// Grace is the time for a graceful stop. Zero means 10 s.
 	Grace time.Duration
 
-	sentRequest atomic.Bool // some incarnation has sent a request
+	sentRequest atomic.Bool // a process has sent a request
 
 	mu       sync.Mutex
-	narrowed []string // resources that were asked for in all namespaces
+	narrowed []string // resources of requests for all namespaces
 }
 
 const defaultGrace = 10 * time.Second
 
-// A StartError says that a program cannot be explored: it could not be started, or has never sent a request.
+// A StartError reports that a program cannot be explored: it could not be started, or has never sent a request.
 type StartError struct {
-	// Ended says that it was started and has ended by itself.
+	// Ended is true if the program was started and has exited.
 	Ended bool
 	Err   error
 }
@@ -62,20 +63,22 @@ func (e *StartError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *StartError) Unwrap() error { return e.Err }
 
-// Narrowed returns the resources that the program asked for in all namespaces.
+// Narrowed returns the resources that the program requested in all namespaces.
 func (c *Command) Narrowed() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Sorted(slices.Values(c.narrowed))
 }
 
-// Start implements [Subject]. It returns when the program has sent its first request, which may take an interpreter a
-// second, or has ended. If no incarnation of it has ever sent one, that is a [StartError].
+// Start implements [Subject]. It returns when the program has exited, or has sent its first request, which takes an
+// interpreter about a second. If no process of the program has ever sent one, the error is a [StartError].
 func (c *Command) Start(k *testkit.K, how Start) (Process, error) {
 	if how.Elect {
 		return nil, ErrNoElection
 	}
-	p := &program{tb: recordingTBOf(k), firstRequest: make(chan struct{}), done: make(chan struct{}), number: how.Number, grace: c.Grace}
+	p := &program{
+		tb: recordingTBOf(k), firstRequest: make(chan struct{}), done: make(chan struct{}), number: how.Number, grace: c.Grace,
+	}
 	if p.grace == 0 {
 		p.grace = defaultGrace
 	}
@@ -90,9 +93,9 @@ func (c *Command) Start(k *testkit.K, how Start) (Process, error) {
 		},
 	})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was doing
+		return nil, err
 	}
-	p.tb.Cleanup(p.Kill) // whatever becomes of the run
+	p.tb.Cleanup(p.Kill) // for every outcome of the run
 	dir := filepath.Join(c.Folder, k.Namespace)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making a folder for the operator: %w", err)
@@ -102,7 +105,7 @@ func (c *Command) Start(k *testkit.K, how Start) (Process, error) {
 		Kubeconfig: filepath.Join(dir, fmt.Sprintf("kubeconfig-%d", how.Number)),
 	}
 	if err := p.proxy.WriteKubeconfig(cmd.Kubeconfig, fmt.Sprintf("operator-%d", how.Number)); err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was doing
+		return nil, err
 	}
 	i, err := operatorproc.Start(cmd, p.report)
 	if err != nil {
@@ -112,7 +115,7 @@ func (c *Command) Start(k *testkit.K, how Start) (Process, error) {
 	return p, c.await(k.Context(), p)
 }
 
-// await returns when the program has sent a request.
+// await waits for the program's first request and for its watches.
 func (c *Command) await(ctx context.Context, p *program) error {
 	patience := c.Patience
 	if patience == 0 {
@@ -128,10 +131,10 @@ func (c *Command) await(ctx context.Context, p *program) error {
 		if err := p.process.Err(); err != nil && !c.sentRequest.Load() {
 			return &StartError{Ended: true, Err: fmt.Errorf("%w\nIt has asked the API server for nothing before", err)}
 		}
-		return nil // which is for whoever watches over it
+		return nil // superviseProcess handles the exit
 	case <-timeout.C:
 		if c.sentRequest.Load() {
-			return nil // it will be missed
+			return nil // the oracles report it
 		}
 		return &StartError{Err: fmt.Errorf("the operator has asked the API server for nothing within %v: make it use the "+
 			"kubeconfig in KUBECONFIG, or write {kubeconfig} where its arguments take one", patience)}
@@ -141,13 +144,13 @@ func (c *Command) await(ctx context.Context, p *program) error {
 }
 
 const (
-	// startupQuiet is for how long a program must not have asked for anything new to count as being under way.
+	// startupQuiet is the time without a request after which a program counts as started.
 	startupQuiet = 100 * time.Millisecond
-	// maxStartup is for those that never stop asking.
+	// maxStartup is the limit for programs that never pause.
 	maxStartup = 2 * time.Second
 )
 
-// awaitConvergence returns when the program has asked for what it begins with: its watches are open.
+// waitStartup waits until the program has sent its initial requests, so that its watches are open.
 func (p *program) waitStartup(ctx context.Context) {
 	over := time.After(maxStartup)
 	for {
@@ -169,23 +172,23 @@ func (p *program) waitStartup(ctx context.Context) {
 	}
 }
 
-// program is one incarnation.
+// program is one process.
 type program struct {
 	tb           *recordingTB
 	proxy        *proxy.Proxy
 	number       int
 	grace        time.Duration
-	firstRequest chan struct{} // closed with the first request
-	once         sync.Once     // closes it
-	isSevered    atomic.Bool   // it is about to be killed, and what it still tries counts for nothing
+	firstRequest chan struct{} // closed by the first request
+	once         sync.Once     // closes firstRequest
+	isSevered    atomic.Bool   // the process is about to be killed, so its requests do not count
 
 	mu          sync.Mutex
 	process     *operatorproc.Process
 	done        chan struct{}
-	lastRequest time.Time // when it sent its last request
+	lastRequest time.Time // time of the last request
 }
 
-// watchProcess watches over the process from its start on.
+// watchProcess waits for the exit of the process in the background.
 func (p *program) watchProcess(i *operatorproc.Process) {
 	p.mu.Lock()
 	p.process = i
@@ -199,7 +202,7 @@ func (p *program) watchProcess(i *operatorproc.Process) {
 	}()
 }
 
-// noteRequest notes that the process sends a request.
+// noteRequest records that the process sends a request.
 func (p *program) noteRequest() {
 	p.mu.Lock()
 	p.lastRequest = time.Now()
@@ -226,7 +229,7 @@ func (p *program) end(how func(i *operatorproc.Process) error) {
 		}
 		<-p.done
 	}
-	p.proxy.Close() // what is still under way is nobody's any more
+	p.proxy.Close() // aborts pending requests
 }
 
 // Kill implements [Process].
@@ -246,17 +249,16 @@ func (p *program) Stop() {
 // Done implements [Process].
 func (p *program) Done() <-chan struct{} { return p.done }
 
-// recordingTBKey is for finding a run's probe by its context.
+// recordingTBKey is the context key of a run's recordingTB.
 type recordingTBKey struct{}
 
-// recordingTBOf returns the probe that k was made for.
+// recordingTBOf returns the recordingTB that k was made for.
 func recordingTBOf(k *testkit.K) *recordingTB {
 	p, _ := k.Context().Value(recordingTBKey{}).(*recordingTB)
 	return p
 }
 
-// Effects is how many of the operator's requests changed something in the fault-free runs, as far as they are the same in
-// all of them. It is 0 before Learn.
+// Effects returns the number of the operator's requests that had an effect in every baseline run. It is 0 before Learn.
 func (x *Explorer) Effects() int {
 	if x.baseline == nil {
 		return 0
@@ -270,8 +272,7 @@ func (x *Explorer) Effects() int {
 	return n
 }
 
-// Fail ends a step, or the setup, of a scenario whose work cannot be done. That is no failure if the run has been ended
-// meanwhile.
+// Fail ends a step, or the setup, of a scenario with an error. It is no failure if the run has ended meanwhile.
 func Fail(k *testkit.K, err error) {
 	if p := recordingTBOf(k); k.Context().Err() == nil {
 		p.fail(err.Error())

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Faults are the names of all kinds of faults. The part before a dash stands for all that begin with it.
+// Faults returns the names of all faults. The part before a hyphen is a group.
 func Faults() []string {
 	return []string{
 		"crash-before", "crash-after", "crash-deleted", "error-500", "error-503", "error-429", "lost-answer", "conflict", "lag",
@@ -14,7 +14,7 @@ func Faults() []string {
 	}
 }
 
-// IsFault reports whether the name is that of a kind of faults, or stands for some.
+// IsFault reports whether name is a fault or a group of faults.
 func IsFault(name string) bool {
 	return slices.ContainsFunc(Faults(), func(f string) bool { return includesFault(name, f) })
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
-// scope keeps a program within its run's namespace: what it asks of all namespaces it asks of that one.
+// scope restricts a program to its run's namespace: it narrows requests for all namespaces to that one.
 type scope struct {
 	command   *Command
 	program   *program
@@ -31,20 +31,21 @@ func (s *scope) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if path, narrower := s.narrow(req); narrower {
 		req = req.Clone(req.Context())
-		req.URL.Path, req.URL.RawPath = path, ""
+		req.URL.Path = path
+		req.URL.RawPath = ""
 	}
 	resp, err := s.next.RoundTrip(req)
 	if errors.Is(err, intercept.ErrSevered) {
 		s.program.isSevered.Store(true)
 	}
 	if err == nil && resp.StatusCode == http.StatusOK {
-		// The news of a watch may be held back when the program goes away, and who reads them would wait for ever.
+		// Watch events may be delayed when the program exits. Without this, a reader of the body would wait forever.
 		context.AfterFunc(req.Context(), func() { _ = resp.Body.Close() })
 	}
-	return resp, err //nolint:wrapcheck // a transport hands on what it gets
+	return resp, err
 }
 
-// narrow returns the path for the run's namespace of a request about all namespaces.
+// narrow returns the path of a request for all namespaces, restricted to the run's namespace.
 func (s *scope) narrow(req *http.Request) (path string, narrower bool) {
 	r := recorder.Describe(req)
 	if r.Resource == "" || r.Namespace != "" || r.Subresource != "" ||
@@ -63,7 +64,7 @@ func (s *scope) narrow(req *http.Request) (path string, narrower bool) {
 func (s *scope) isNamespaced(resource schema.GroupResource) bool {
 	kind, err := s.mapper.KindFor(resource.WithVersion(""))
 	if err != nil {
-		return false // the API server will say that there is no such thing
+		return false // the API server reports the unknown resource
 	}
 	mapping, err := s.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	return err == nil && mapping.Scope.Name() == meta.RESTScopeNameNamespace

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What a program asks of all namespaces it gets of its run's.
+// Requests for all namespaces are narrowed to the run's namespace.
 func TestScope(t *testing.T) {
 	t.Parallel()
 	pages := schema.GroupVersion{Group: "example.com", Version: "v1"}
@@ -27,8 +27,8 @@ func TestScope(t *testing.T) {
 		reason            string
 		method, url, want string
 	}{
-		"List":  {"informers begin with it", "GET", "/api/v1/configmaps?limit=5", "/api/v1/namespaces/run/configmaps?limit=5"},
-		"Watch": {"and go on with it", "GET", "/api/v1/configmaps?watch=1", "/api/v1/namespaces/run/configmaps?watch=1"},
+		"List":  {"start of an informer", "GET", "/api/v1/configmaps?limit=5", "/api/v1/namespaces/run/configmaps?limit=5"},
+		"Watch": {"an informer", "GET", "/api/v1/configmaps?watch=1", "/api/v1/namespaces/run/configmaps?watch=1"},
 		"One": {
 			"an informer of one object", "GET", "/api/v1/configmaps?watch=1&fieldSelector=metadata.name%3Dx",
 			"/api/v1/namespaces/run/configmaps?watch=1&fieldSelector=metadata.name%3Dx",
@@ -36,11 +36,11 @@ func TestScope(t *testing.T) {
 		"Custom":    {"in groups, too", "GET", "/apis/example.com/v1/pages", "/apis/example.com/v1/namespaces/run/pages"},
 		"Delete":    {"all of a kind", "DELETE", "/apis/example.com/v1/pages", "/apis/example.com/v1/namespaces/run/pages"},
 		"Cluster":   {"nodes are in no namespace", "GET", "/api/v1/nodes", "/api/v1/nodes"},
-		"Namespace": {"it says which itself", "GET", "/api/v1/namespaces/other/configmaps", "/api/v1/namespaces/other/configmaps"},
-		"Unknown":   {"the server has to say that", "GET", "/apis/example.com/v1/books", "/apis/example.com/v1/books"},
+		"Namespace": {"already narrow", "GET", "/api/v1/namespaces/other/configmaps", "/api/v1/namespaces/other/configmaps"},
+		"Unknown":   {"the server reports it", "GET", "/apis/example.com/v1/books", "/apis/example.com/v1/books"},
 		"Discovery": {"no resource", "GET", "/apis/example.com/v1", "/apis/example.com/v1"},
-		"Allowed":   {"its ClusterRole has this right", "GET", "/api/v1/secrets", "/api/v1/namespaces/run/secrets"},
-		"Forbidden": {"and not this one: the server refuses", "GET", "/api/v1/secrets?watch=1", "/api/v1/secrets?watch=1"},
+		"Allowed":   {"the ClusterRole grants this permission", "GET", "/api/v1/secrets", "/api/v1/namespaces/run/secrets"},
+		"Forbidden": {"the ClusterRole lacks this one", "GET", "/api/v1/secrets?watch=1", "/api/v1/secrets?watch=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -5,7 +5,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
 )
 
-// Script fills in the setup and the steps of an exploration from a scenario that was read from a file.
+// Script sets the setup and the steps of an exploration to those of a scenario file.
 func (o *Options) Script(s *scenario.Scenario) {
 	o.Setup = func(k *testkit.K) {
 		if err := s.SetUp(k.Context(), k.Client, k.Namespace); err != nil {

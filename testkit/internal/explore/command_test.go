@@ -19,7 +19,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
 )
 
-// python is the interpreter that Debian's packages are for. Another one may be first in the PATH.
+// python is the interpreter of Debian's packages. Another one may precede it in PATH.
 const python = "/usr/bin/python3"
 
 func needPython(t *testing.T) {
@@ -34,13 +34,13 @@ func needPython(t *testing.T) {
 	t.Skipf("%s has no package kubernetes: apt-get install python3-kubernetes", python)
 }
 
-// as makes a program act as a ServiceAccount of this package's files.
-func as(account string) func(k *testkit.K) (*rest.Config, error) {
+// actAs returns a target with the permissions of a ServiceAccount from this package's files.
+func actAs(account string) func(k *testkit.K) (*rest.Config, error) {
 	return func(k *testkit.K) (*rest.Config, error) { return k.ServiceAccount(account), nil }
 }
 
-// ofPython returns what it takes to explore the operator in this folder, with these plans alone.
-func ofPython(t *testing.T, folder string, plans ...string) explore.Options {
+// pythonOptions returns options for the operator in this folder and these plans only.
+func pythonOptions(t *testing.T, folder string, plans ...string) explore.Options {
 	t.Helper()
 	needPython(t)
 	dir := filepath.Join(pythonOperators, folder)
@@ -54,12 +54,12 @@ func ofPython(t *testing.T, folder string, plans ...string) explore.Options {
 	}
 	for i := range s.Steps {
 		for j := range s.Steps[i].Waits {
-			s.Steps[i].Waits[j].Timeout = 10 * time.Second // it is waited for in vain where something is found
+			s.Steps[i].Waits[j].Timeout = 10 * time.Second // a failing run waits for this timeout
 		}
 	}
 	o := explore.Options{
 		Name: folder, Patience: testkit.DefaultTimeout, Guard: 300 * time.Millisecond, Parallel: 3, Seed: 1,
-		Subject: &explore.Command{Args: []string{python, program}, Folder: t.TempDir(), Target: as("pages-" + folder)},
+		Subject: &explore.Command{Args: []string{python, program}, Folder: t.TempDir(), Target: actAs("pages-" + folder)},
 		Only:    func(plan string) bool { return slices.Contains(plans, plan) },
 	}
 	o.Script(s)
@@ -80,7 +80,7 @@ func TestCorrectOperatorInPython(t *testing.T) {
 		"namespace-deleted@edit", "down@create+edit",
 		"watch-broken@edit", "watch-expired@edit",
 	}
-	r := run(t, ofPython(t, "correct", plans...))
+	r := run(t, pythonOptions(t, "correct", plans...))
 	got := map[string]report.Outcome{}
 	for _, run := range r.Runs {
 		if run.Fault != "none" {
@@ -100,13 +100,13 @@ func TestCorrectOperatorInPython(t *testing.T) {
 	}
 }
 
-// An operator that watches nothing, applies everything every second and has a clock is correct, and always said to be.
+// An operator without watches that applies everything every second and stores the time is correct.
 func TestPollingOperatorInPython(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("each of its runs starts processes, and there are many")
 	}
-	r := run(t, ofPython(t, "polls",
+	r := run(t, pythonOptions(t, "polls",
 		"down@create+edit", "down@edit+delete", "drift-deleted/services/example", "drift-edited/configmaps/example",
 		"crash-after/apply-configmaps-example#1", "error-500/list-pages#2", "lost-answer/apply-services-example#1",
 		"namespace-deleted@edit",
@@ -117,13 +117,13 @@ func TestPollingOperatorInPython(t *testing.T) {
 			tried++
 		}
 	}
-	if got := found(r); len(got) > 0 || tried < 9 {
+	if got := violationsOf(r); len(got) > 0 || tried < 9 {
 		t.Errorf("%d runs passed, and this was found: %v\n%s", tried, got, text(t, r))
 	}
 }
 
-// Each flaw is given away by one plan, and an oracle that fits.
-func TestCarelessOperatorsInPython(t *testing.T) {
+// A specific plan and a matching oracle find each bug.
+func TestFaultyOperatorsInPython(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("each of its runs starts processes, and there are many")
@@ -133,15 +133,16 @@ func TestCarelessOperatorsInPython(t *testing.T) {
 		plan   string // none: without a fault
 		want   string
 	}{
-		"create-only":      {"it has a handler for created Pages and no other", "none", "status"},
-		"already-exists":   {"409 is success, whatever the object says", "down@edit", "scenario"},
-		"status-forbidden": {"its Role lacks a right, and it swallows the 403", "none", "forbidden"},
-		"watch-dies":       {"a watch that breaks ends its thread", "watch-broken@edit", "scenario"},
+		"create-only":      {"it has a handler for created Pages only", "none", "status"},
+		"already-exists":   {"409 is success, regardless of the object's content", "down@edit", "scenario"},
+		"status-forbidden": {"its Role lacks a permission, and it ignores the 403", "none", "forbidden"},
+		"watch-dies":       {"a broken watch ends its thread", "watch-broken@edit", "scenario"},
 		"count-in-memory":  {"after a crash it counts from 1 again", "crash-after/update-pages.status-example#2", "end-state"},
 	} {
-		t.Run(folder, func(t *testing.T) { //nolint:paralleltest // One of them makes several runs at once.
-			r := run(t, ofPython(t, folder, test.plan))
-			if got := found(r); !slices.ContainsFunc(got, func(f string) bool { return strings.HasSuffix(f, ": "+test.want) }) {
+		t.Run(folder, func(t *testing.T) {
+			r := run(t, pythonOptions(t, folder, test.plan))
+			wanted := func(f string) bool { return strings.HasSuffix(f, ": "+test.want) }
+			if got := violationsOf(r); !slices.ContainsFunc(got, wanted) {
 				t.Errorf("%s: found %v, want %s\n%s", test.reason, got, test.want, text(t, r))
 			}
 			for _, failed := range r.Failures() {
@@ -155,7 +156,7 @@ func TestCarelessOperatorsInPython(t *testing.T) {
 	}
 }
 
-// An operator in this process and the same one as a program behind a proxy are judged alike.
+// The verdict is the same for an operator in this process and for the same operator as a program behind a proxy.
 func TestSameVerdict(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -165,9 +166,9 @@ func TestSameVerdict(t *testing.T) {
 		"drift/clobber": "conflict/update-configmaps-home#1",
 		"drift/correct": "conflict/update-configmaps-home#1",
 	} {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // One of them makes several runs at once.
+		t.Run(name, func(t *testing.T) {
 			verdict := func(subject explore.Subject) []string {
-				o := of(t, name)
+				o := mutantOptions(t, name)
 				o.Only = func(p string) bool { return p == plan }
 				if subject != nil {
 					o.Subject = subject
@@ -184,7 +185,7 @@ func TestSameVerdict(t *testing.T) {
 			inside := verdict(nil)
 			outside := verdict(&explore.Command{
 				Args: []string{os.Args[0]}, Env: []string{mutantVariable + "=" + name}, Folder: t.TempDir(),
-				Target: as(mutant(t, name).ServiceAccount),
+				Target: actAs(mutant(t, name).ServiceAccount),
 			})
 			if diff := cmp.Diff(inside, outside); diff != "" {
 				t.Errorf("(-in this process +behind a proxy):\n%s", diff)
@@ -193,7 +194,7 @@ func TestSameVerdict(t *testing.T) {
 	}
 }
 
-func TestProgramsThatAreNoOperators(t *testing.T) {
+func TestStartErrors(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		reason string
@@ -202,13 +203,13 @@ func TestProgramsThatAreNoOperators(t *testing.T) {
 		want   string
 	}{
 		"NotFound": {
-			"a typing mistake",
+			"the path is wrong",
 			[]string{"/no/such/operator"},
 			false,
 			"starting the operator: fork/exec /no/such/operator",
 		},
 		"Ends": {
-			"what it prints says why",
+			"its output shows the reason",
 			[]string{"sh", "-c", "echo no such flag; exit 3"},
 			true,
 			"the operator ended by itself (exit status 3); the last it printed:\n  no such flag\n" +
@@ -227,7 +228,7 @@ func TestProgramsThatAreNoOperators(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := of(t, "drift/correct")
+			o := mutantOptions(t, "drift/correct")
 			o.Subject = &explore.Command{
 				Args: test.args, Folder: t.TempDir(), Patience: 300 * time.Millisecond,
 				Target: func(*testkit.K) (*rest.Config, error) { return cfg, nil },

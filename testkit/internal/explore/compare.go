@@ -8,15 +8,15 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
-// This file is about whether what there is, is what it is without the fault.
+// This file compares states with those of the baseline.
 
-// matchesBaseline reports whether a step that need not end as it does without the fault has done so. If it does not, only silence
-// tells that the operator is done.
+// matchesBaseline reports whether the state after a step equals the baseline's, even if oracle end-state is off. If it
+// does not, only a longer quiet period shows that the operator is done.
 func (r *run) matchesBaseline(step int) bool {
 	return r.x.oracleEnabled(oracleEndState) || r.compare(r.baseline.checkpoints[step], r.state()) == ""
 }
 
-// diff compares a state with what it is without the fault, if it has to be that.
+// diff compares a state with the baseline's. It returns "" if oracle end-state is off.
 func (r *run) diff(want, got state.State) string {
 	if !r.x.oracleEnabled(oracleEndState) {
 		return ""
@@ -24,19 +24,19 @@ func (r *run) diff(want, got state.State) string {
 	return r.compare(want, got)
 }
 
-// compare says how a state differs from what it is without the fault. After a fault that is itself a change of the cluster
-// only what conditions say is compared of a status: the rest may rightly tell of what happened.
+// compare returns the difference between a state and the baseline's, or "". After faults that change the cluster
+// themselves, only the conditions of a status are compared: other fields may record history.
 func (r *run) compare(want, got state.State) string {
 	if r.plan.skipCounts {
 		want = want.WithConditionsOnly()
 	}
-	if r.plan.noWaitAfter > 0 { // what a Job does once for a state that was never seen is not done
+	if r.plan.noWaitAfter > 0 { // a Job for the skipped state does not exist
 		isJob := func(name string, _ any) bool { return strings.HasPrefix(name, "jobs.batch/") }
 		want, got = maps.Clone(want), maps.Clone(got)
 		maps.DeleteFunc(want, isJob)
 		maps.DeleteFunc(got, isJob)
 	}
-	if r.plan.deletesEarly { // the scenario made less, and undid less
+	if r.plan.deletesEarly { // the scenario created less, and undid less
 		users := r.userObjects()
 		maps.Copy(users, r.baseline.userObjects)
 		if !r.terminating.Load() {
@@ -48,9 +48,10 @@ func (r *run) compare(want, got state.State) string {
 	return r.baseline.mask.Diff(want, got)
 }
 
-// adjustSurvivors leaves of what may outlive the custom resources that what was there when they were deleted early, and stays
-// without the fault, is there still. What this run never came to make need not be there, and what it is like depends on how
-// far the run came. Who goes with the namespace leaves nothing.
+// adjustSurvivors restricts the comparison of objects that may outlive the custom resources, after an early deletion.
+// Objects that existed at the deletion and stay in the baseline must still exist. Their content depends on the progress
+// of the run, so it is not compared. Objects that this run never created are not required. A deleted namespace leaves
+// none.
 func (r *run) adjustSurvivors(want, got state.State) (state.State, state.State) {
 	if !r.isTornDown() || len(r.x.Keeps) == 0 {
 		return want, got
@@ -75,7 +76,7 @@ func (r *run) adjustSurvivors(want, got state.State) (state.State, state.State) 
 	return want, got
 }
 
-// mayRemain reports whether an object of that canonical name may outlive the custom resources.
+// mayRemain reports whether an object with this canonical name may outlive the custom resources.
 func (r *run) mayRemain(name string) bool {
 	resource, _, _ := strings.Cut(name, "/")
 	resource, _, _ = strings.Cut(resource, ".")
@@ -88,7 +89,7 @@ func without(s state.State, names map[string]bool) state.State {
 	return s
 }
 
-// userObjects are the canonical names of what the scenario made or changed.
+// userObjects returns the canonical names of objects that the scenario created or changed.
 func (r *run) userObjects() map[string]bool {
 	names, all := r.names(r.log.Changes()), map[string]bool{}
 	calls := r.user.Calls()

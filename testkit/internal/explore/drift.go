@@ -19,7 +19,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 )
 
-// driftDelete deletes a child by hand.
+// driftDelete deletes a child.
 func driftDelete(c child, step int) *plan {
 	return &plan{
 		name: "drift-deleted/" + c.name, fault: "drift-deleted", extraQuiet: true, skipCounts: true,
@@ -33,7 +33,7 @@ func driftDelete(c child, step int) *plan {
 	}
 }
 
-// driftUnseen deletes a child by hand while the operator's watch is interrupted.
+// driftUnseen deletes a child while the operator's watch is interrupted.
 func driftUnseen(c child, step int) *plan {
 	return &plan{
 		name: "drift-unseen/" + c.name, fault: "drift-unseen", extraQuiet: true, skipCounts: true,
@@ -51,7 +51,8 @@ func driftUnseen(c child, step int) *plan {
 	}
 }
 
-// driftEdit changes a field of a child that the operator had set: the first one, or the first one in a part of the object.
+// driftEdit changes the first field of a child that the operator had set, or the first such field of one part of the
+// object.
 func driftEdit(c child, part string, step int) *plan {
 	name := "drift-edited/" + c.name
 	if part != "" {
@@ -71,7 +72,7 @@ func driftEdit(c child, part string, step int) *plan {
 	}
 }
 
-// collectLeaves reports whether the operator leaves an object, or a field of one, to others.
+// isExternallyManaged reports whether the operator does not manage an object, or a field of one, after its creation.
 func (x *Explorer) isExternallyManaged(place string) bool {
 	return slices.ContainsFunc(x.Leaves, func(left string) bool {
 		rest, ok := strings.CutPrefix(place, left)
@@ -95,7 +96,7 @@ func (r *run) deleteChild(c child) {
 	}
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground) // as kubectl does
 	if err := r.k.Client.Delete(r.k.Context(), live.Object.DeepCopy(), background); err != nil {
-		return // it is gone already
+		return // the object was deleted before
 	}
 	r.logFault(fmt.Sprintf("somebody deletes %s", r.name(live)))
 	r.operator.Touch()
@@ -105,7 +106,8 @@ func (r *run) deleteChild(c child) {
 	})
 }
 
-// isMounted reports whether a pod uses the claim of that name. It asks the API server, because the history may be behind.
+// isMounted reports whether a pod uses the claim with this name. It reads from the API server, because the history may
+// lag behind.
 func (r *run) isMounted(claim string) bool {
 	var pods corev1.PodList
 	if err := r.k.Client.List(r.k.Context(), &pods, client.InNamespace(r.k.Namespace)); err != nil {
@@ -118,7 +120,7 @@ func (r *run) isMounted(claim string) bool {
 	})
 }
 
-// await waits until the history shows something, for as long as an operator would be given.
+// await waits until the history satisfies done. The limit is the timeout of the run.
 func (r *run) await(done func() bool) {
 	for {
 		changed := r.log.Changed()
@@ -133,7 +135,7 @@ func (r *run) await(done func() bool) {
 	}
 }
 
-// editChild changes the first field of a child, or of a part of it, that the operator set and that the API server lets one
+// editChild changes the first field of a child, or of a part of it, that the operator set and the API server allows to
 // change.
 func (r *run) editChild(c child, part string) bool {
 	live, ok := r.child(c)
@@ -173,10 +175,10 @@ type field struct {
 
 func (f field) String() string { return strings.Join(f.path, ".") }
 
-// part is where the field is: a field of the object, or one of its spec or data.
+// part returns the start of the path: a field of the object, or one of its spec or data.
 func (f field) part() string { return strings.Join(f.path[:min(len(f.path), 2)], ".") }
 
-// parts lists the parts in which there are fields, in the order of the fields.
+// parts returns the parts that contain fields, in the order of the fields.
 func parts(fields []field) []string {
 	var all []string
 	for _, f := range fields {
@@ -196,7 +198,7 @@ func (f field) pointer() string {
 	return b.String()
 }
 
-// ownedFields lists the fields outside of metadata that the operator set to what they are.
+// ownedFields returns the fields outside of metadata that have the value that the operator sent.
 func (r *run) ownedFields(live *unstructured.Unstructured) []field {
 	var fields []field
 	seen := map[string]bool{}
@@ -206,7 +208,7 @@ func (r *run) ownedFields(live *unstructured.Unstructured) []field {
 		}
 		var sent map[string]any
 		if json.Unmarshal(c.Sent, &sent) != nil {
-			continue // a patch that is no object
+			continue // the patch is no object
 		}
 		is := func([]string) bool { return false }
 		if c.Verb == "update" {
@@ -225,7 +227,7 @@ func (r *run) ownedFields(live *unstructured.Unstructured) []field {
 			}
 		}
 	}
-	// Shallow ones first: what is deep inside may be a detail that several writers share, such as a pod template's.
+	// Fields near the root come first. Deep ones may have several writers, such as those of a pod template.
 	slices.SortFunc(fields, func(a, b field) int {
 		if c := cmp.Compare(len(a.path), len(b.path)); c != 0 {
 			return c
@@ -235,8 +237,9 @@ func (r *run) ownedFields(live *unstructured.Unstructured) []field {
 	return fields
 }
 
-// unchangedFields tells which fields an update only repeats, as whoever reads, modifies and writes sends back what others set: those
-// that were the same before. If nobody knows what was before, all are.
+// unchangedFields returns a predicate for fields that an update merely repeats: a client that reads, modifies and writes
+// sends the fields of other managers back. These have the same value in the earlier version. If that version is unknown,
+// all fields count as repeated.
 func (r *run) unchangedFields(sent map[string]any, live *unstructured.Unstructured) func(path []string) bool {
 	version, _, _ := unstructured.NestedString(sent, "metadata", "resourceVersion")
 	for _, c := range r.log.Changes() {
@@ -247,7 +250,7 @@ func (r *run) unchangedFields(sent map[string]any, live *unstructured.Unstructur
 	return func([]string) bool { return true }
 }
 
-// lastChange returns what is at a path, or nil.
+// at returns the value at a path, or nil.
 func at(v any, path []string) any {
 	for _, step := range path {
 		switch in := v.(type) {
@@ -301,8 +304,8 @@ func collectLeaves(fields []field, path []string, sent, live any) []field { //no
 	return fields
 }
 
-// otherText is another text that is as acceptable as possible where the first one was accepted. Base64, as in a Secret, and
-// names stay what they are.
+// otherText returns a different text that is probably valid where v is. Base64 stays base64, as in a Secret, and a name
+// stays a name.
 func otherText(v string) string {
 	if strings.HasSuffix(v, "=") || len(v)%4 == 0 && len(v) > 8 {
 		return "dGVzdGtpdC1kcmlmdA=="

@@ -1,8 +1,9 @@
-// Package explore runs an operator through a scenario again and again, each time with another fault, and says what it did
-// wrong. It first learns from runs without a fault what should come out.
+// Package explore runs an operator through a scenario many times, each time with another fault, and reports violations.
+// Baseline runs without a fault establish the expected states first.
 //
-// It does not know in which language the operator is written or where it runs: a [Subject] starts and kills it, and all its
-// requests go over a wire (package wire). What the API server stored is seen by watches of its own (package history).
+// The package does not depend on the language of the operator or on its location. A [Subject] starts and kills it, and
+// all its requests pass an interceptor (package intercept). The package observes the stored objects by its own watches
+// (package history).
 package explore
 
 import (
@@ -27,31 +28,31 @@ import (
 
 // Subject is an operator that can be started any number of times.
 type Subject interface {
-	// Start starts an incarnation that works in k's namespace and returns when it is under way. All its requests must go
-	// through transport.
+	// Start starts a process that works in k's namespace, and returns when the process is running. All its requests must
+	// pass transport.
 	Start(k *testkit.K, how Start) (Process, error)
 }
 
-// Start says how an incarnation is to be started.
+// Start holds the parameters of one process.
 type Start struct {
-	// Number counts the incarnations of a run from 1.
+	// Number counts the processes of a run from 1.
 	Number int
-	// Transport is to be put between the operator and the API server.
+	// Transport wraps the transport between the operator and the API server.
 	Transport func(http.RoundTripper) http.RoundTripper
-	// Elect asks for leader election, with short times.
+	// Elect requests leader election with short periods.
 	Elect bool
 }
 
-// ErrNoElection is returned by Start if a subject cannot be told to elect a leader.
+// ErrNoElection is returned by Start if the subject does not support leader election on request.
 var ErrNoElection = errors.New("leader election cannot be asked for")
 
-// Process is one incarnation of an operator.
+// Process is one process of an operator.
 type Process interface {
-	// Kill ends it as a SIGKILL would.
+	// Kill ends the process as SIGKILL does.
 	Kill()
-	// Stop ends it in order.
+	// Stop ends the process gracefully.
 	Stop()
-	// Done is closed when it has ended, whoever ended it.
+	// Done returns a channel that is closed when the process has ended for any reason.
 	Done() <-chan struct{}
 }
 
@@ -61,78 +62,78 @@ type Step struct {
 	Do   func(k *testkit.K)
 }
 
-// Options say what is explored.
+// Options configures an exploration.
 type Options struct {
-	// Name names the operator.
+	// Name is the name of the operator in the report.
 	Name    string
 	Subject Subject
 	Steps   []Step
-	// Setup runs before the operator starts, for what the scenario builds on. Optional.
+	// Setup runs before the operator starts, for prerequisites of the scenario. Optional.
 	Setup func(k *testkit.K)
-	// Await runs after each step, when the operator can work on it, and returns when what a user would wait for is there.
-	// Steps count from 0. Optional: what came of a step is compared anyway.
+	// Await runs after each step, when the operator can reconcile it, and returns when a user would consider the step done.
+	// Steps count from 0. Optional: the state after each step is compared in any case.
 	Await func(k *testkit.K, step int)
-	// Faults are the names of the kinds of faults to try; nil means all.
+	// Faults names the kinds of faults to try; nil means all.
 	Faults []string
 	// Only restricts the exploration to plans with these names. Nil means all.
 	Only func(name string) bool
-	// Without are the names of oracles that are switched off.
+	// Without names the oracles that are switched off.
 	Without []string
-	// Keeps are resources, such as "persistentvolumeclaims", that may outlive the custom resource.
+	// Keeps lists resources, such as "persistentvolumeclaims", that may outlive the custom resource.
 	Keeps []string
-	// Leaves are objects, such as "secrets/web", and fields, such as "deployments.apps/web.spec.replicas", that the operator
-	// sets when it makes the object and leaves to others from then on.
+	// Leaves lists objects, such as "secrets/web", and fields, such as "deployments.apps/web.spec.replicas", that the
+	// operator sets on creation and does not manage afterwards.
 	Leaves []string
-	// Unique are objects, such as "secrets/web", that the operator cannot make again as they were: nobody deletes them.
+	// Unique lists objects, such as "secrets/web", that the operator cannot recreate with the same content. No fault deletes
+	// them.
 	Unique []string
-	// Invariant are checked on each state of the namespace.
+	// Never lists invariants. They are checked on each state of the namespace.
 	Never []Invariant
-	// WaitIdle is how long an operator must not write to count as being at rest while the fault-free run is learned. Zero
-	// means 1 s.
+	// Rest is the time without a write after which an operator counts as idle in a baseline run. Zero means 1 s.
 	Rest time.Duration
-	// Patience is how long an operator may take to get where the fault-free run got. Zero means 30 s.
+	// Patience is the time within which an operator must reach the state of the baseline. Zero means 30 s.
 	Patience time.Duration
-	// Guard is for how long nothing may happen until what is there counts as what came of a step. Zero means 30 ms, and 120
-	// after a fault or the last step; an interpreter takes longer to see what is new.
+	// Guard is the time without activity after which the state counts as the outcome of a step. Zero means 30 ms, and 120 ms
+	// after a fault or the last step. An interpreter needs more time to react.
 	Guard time.Duration
-	// Parallel is how many runs are made at a time. Zero means three for each processor: they wait more than they compute.
+	// Parallel is the number of concurrent runs. Zero means three for each processor: runs wait more than they compute.
 	Parallel int
-	// StopAtFailure ends the exploration with the first run that fails.
+	// StopAtFailure ends the exploration with the first failed run.
 	StopAtFailure bool
-	// Seed orders the runs. The verdict does not depend on it, unless Most leaves plans out.
+	// Seed determines the order of the runs. The verdict does not depend on it, unless Most omits plans.
 	Seed int64
-	// Most is how many plans are tried, the first in the order of the seed. Zero means all.
+	// Most is the maximum number of plans, taken in the order of the seed. Zero means all.
 	Most int
-	// Replay is the command that runs one plan again, for the report; it is given the plan's name.
+	// Replay returns the command that repeats one plan, for the report.
 	Replay func(plan string) string
-	// Progress is told of each run as it ends, from one goroutine at a time. Optional.
+	// Progress is called after each run, by one goroutine at a time. Optional.
 	Progress func(done, total int, run report.Run)
 }
 
-// Invariant is a state that must not be.
+// Invariant is a rule that every state of the namespace must satisfy.
 type Invariant struct {
 	Name string
-	// Holds returns what is wrong with these objects, or "". They have the Go types that the client's scheme knows.
+	// Holds returns a description of the violation, or "". The objects have the Go types that the client's scheme knows.
 	Holds func(objects []client.Object) string
 }
 
 const (
 	defaultQuietPeriod = time.Second
 	defaultTimeout     = 30 * time.Second
-	// runsPerProcessor is how many runs are made at a time for each processor.
+	// runsPerProcessor is the number of concurrent runs for each processor.
 	runsPerProcessor = 3
 )
 
-// Explorer explores one operator. Learn comes first; then Try may be called from several goroutines.
+// Explorer explores one operator. Learn must be called first. Then Try may be called concurrently.
 type Explorer struct {
 	Options
 
 	recorder  *history.Recorder
 	baseline  *baseline
-	generated state.GeneratedNames // set while the fault-free runs are made
+	generated state.GeneratedNames // set by the baseline runs
 }
 
-// New returns an explorer on the API server of cfg, which needs all rights. Close it.
+// New returns an explorer on the API server of cfg, which needs all permissions. The caller must close it.
 func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 	x := &Explorer{Options: o}
 	if x.Rest == 0 {
@@ -152,11 +153,11 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 	return x, err
 }
 
-// Close ends what the explorer has started.
+// Close ends the explorer's watches.
 func (x *Explorer) Close() { x.recorder.Release() }
 
-// Run learns, if that was not done before, tries every plan, and reports. Errors are those of the machinery; what the
-// operator did wrong is in the report, which is complete up to an error.
+// Run performs the baseline runs, unless Learn was called before, tries every plan and returns the report. Errors are
+// those of the test infrastructure. Mistakes of the operator are in the report, which is complete up to an error.
 func (x *Explorer) Run(ctx context.Context) (*report.Report, error) {
 	began := time.Now()
 	r := &report.Report{Operator: x.Name, Seed: x.Seed, Started: began}
@@ -182,7 +183,7 @@ func (x *Explorer) Run(ctx context.Context) (*report.Report, error) {
 	return r, err
 }
 
-// tryAll tries some plans at a time and returns the runs in the order of the plans.
+// tryAll tries x.Parallel plans at a time and returns the runs in the order of the plans.
 func (x *Explorer) tryAll(ctx context.Context, plans []Plan) ([]report.Run, error) {
 	var (
 		runs  = make([]report.Run, len(plans))
@@ -215,10 +216,10 @@ func (x *Explorer) tryAll(ctx context.Context, plans []Plan) ([]report.Run, erro
 		})
 	}
 	err := group.Wait()
-	return slices.DeleteFunc(runs, func(r report.Run) bool { return r.Name == "" }), err //nolint:wrapcheck // Try says which
+	return slices.DeleteFunc(runs, func(r report.Run) bool { return r.Name == "" }), err
 }
 
-// Try makes the run of one plan. A fault that did not come about is given a second chance.
+// Try performs the run of one plan. A fault that could not be injected is tried a second time.
 func (x *Explorer) Try(ctx context.Context, p Plan) (report.Run, error) {
 	for chance := 1; ; chance++ {
 		again := *p.plan
@@ -226,7 +227,7 @@ func (x *Explorer) Try(ctx context.Context, p Plan) (report.Run, error) {
 		r.execute()
 		out := r.report()
 		if err := ctx.Err(); err != nil {
-			return report.Run{}, fmt.Errorf("trying %s: %w", p.Name(), err) // what it shows is that it was ended
+			return report.Run{}, fmt.Errorf("trying %s: %w", p.Name(), err) // the run was interrupted, so its result means nothing
 		}
 		if r.infraErr != nil {
 			return out, fmt.Errorf("trying %s: %w", p.Name(), r.infraErr)
@@ -237,10 +238,10 @@ func (x *Explorer) Try(ctx context.Context, p Plan) (report.Run, error) {
 	}
 }
 
-// Plan is one thing to try.
+// Plan is one fault at one place of one run.
 type Plan struct{ plan *plan }
 
-// Name is unique among the plans of an operator and a scenario, and the same each time.
+// Name returns the name of the plan. It is unique and the same in each exploration of the operator and the scenario.
 func (p Plan) Name() string { return p.plan.name }
 
 func (x *Explorer) oracleEnabled(oracle string) bool { return !slices.Contains(x.Without, oracle) }

@@ -23,7 +23,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
-// lostError is what a client gets whose connection was broken after the request was sent.
+// lostError is the error of a client when the connection breaks after the request was sent.
 type lostError struct{}
 
 func (lostError) Error() string   { return "the connection was broken before the answer arrived" }
@@ -32,9 +32,10 @@ func (lostError) Temporary() bool { return true }
 
 var errLost error = lostError{}
 
-// rejectionResponse is an answer of the API server that it never gave.
+// rejectionResponse returns a response that looks like one of the API server.
 func rejectionResponse(req *http.Request, status metav1.Status) *http.Response {
-	status.TypeMeta, status.Status = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, metav1.StatusFailure
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	status.Status = metav1.StatusFailure
 	header, code := http.Header{"Content-Type": {"application/json"}}, int(status.Code)
 	if code == http.StatusTooManyRequests {
 		header.Set("Retry-After", "1")
@@ -42,7 +43,7 @@ func rejectionResponse(req *http.Request, status metav1.Status) *http.Response {
 	}
 	body, err := json.Marshal(status)
 	if err != nil {
-		panic(err) // a value without anything that could not be written
+		panic(err) // cannot happen: every field can be encoded
 	}
 	return &http.Response{
 		Status: strconv.Itoa(code) + " " + http.StatusText(code), StatusCode: code,
@@ -51,10 +52,10 @@ func rejectionResponse(req *http.Request, status metav1.Status) *http.Response {
 	}
 }
 
-// externallyChanged is the annotation that stands for somebody else's change.
+// touchedAnnotation is the annotation that another manager sets in fault "conflict".
 const touchedAnnotation = state.Mark + "touched"
 
-// mutateExternally changes the object of a request as somebody else might.
+// mutateExternally changes the object of a request in the role of another manager.
 func (r *run) mutateExternally(c *intercept.Call) {
 	current, ok := r.find(func(h history.Change) bool {
 		return kindOf(h) == intercept.KindOf(c.Request) && h.Object.GetName() == c.Name
@@ -63,7 +64,7 @@ func (r *run) mutateExternally(c *intercept.Call) {
 		return
 	}
 	if err := r.annotate(current.Object, touchedAnnotation, "by somebody else"); err != nil {
-		return // it is gone
+		return // the object was deleted
 	}
 	r.mu.Lock()
 	r.externallyChanged = current.Object.GetUID()
@@ -78,7 +79,7 @@ func (r *run) annotate(u *unstructured.Unstructured, key, value string) error {
 
 func (r *run) patch(u *unstructured.Unstructured, kind types.PatchType, patch string, opts ...client.PatchOption) error {
 	opts = append(opts, client.FieldOwner("somebody-else"))
-	return r.k.Client.Patch(r.k.Context(), u.DeepCopy(), client.RawPatch(kind, []byte(patch)), opts...) //nolint:wrapcheck // judged by the caller
+	return r.k.Client.Patch(r.k.Context(), u.DeepCopy(), client.RawPatch(kind, []byte(patch)), opts...)
 }
 
 func (r *run) find(is func(history.Change) bool) (history.Change, bool) {
@@ -90,22 +91,22 @@ func (r *run) find(is func(history.Change) bool) (history.Change, bool) {
 	return history.Change{}, false
 }
 
-// idleFor waits until the operator does nothing for a moment, with what it has been told.
+// waitQuiet waits until the operator is idle with the events that it has received.
 func (r *run) waitQuiet() {
 	ctx, cancel := r.withTimeout()
 	defer cancel()
-	_ = r.waitOperatorIdle(ctx, max(finalQuietPeriod, r.x.Guard)) // if it goes on writing, that is found when the step is over
+	_ = r.waitOperatorIdle(ctx, max(finalQuietPeriod, r.x.Guard)) // a timeout is reported at the end of the step
 }
 
-// triggerReconcile makes the operator look again at what the scenario made.
+// triggerReconcile changes an annotation of the custom resources, so that the operator reconciles them.
 func (r *run) triggerReconcile() {
 	for i, c := range r.primaries() {
-		_ = r.annotate(c.Object, state.Mark+"poke", strconv.Itoa(i)+time.Now().String()) // it may be gone
+		_ = r.annotate(c.Object, state.Mark+"poke", strconv.Itoa(i)+time.Now().String()) // the object may have been deleted
 	}
 	r.operator.Touch()
 }
 
-// lag holds back what the operator is told of a kind for the length of a step, and makes it look again meanwhile.
+// lag delays the watch events of a kind during a step, and triggers a reconcile meanwhile.
 func lag(kind intercept.Kind, step int, name string) *plan {
 	return &plan{
 		name: fmt.Sprintf("lag/%s@%s", kind, slug(name)), fault: "lag", extraQuiet: true,
@@ -116,7 +117,7 @@ func lag(kind intercept.Kind, step int, name string) *plan {
 			}
 			allow := 0
 			if r.isPrimary(kind) {
-				allow = 1 // the change that the step makes: without it nothing would happen
+				allow = 1 // the event of the step's own change: without it, the operator does nothing
 			}
 			r.operator.Hold(kind, allow)
 			r.logFault("news of " + kind.String() + " are held back")
@@ -144,7 +145,7 @@ func (r *run) isPrimary(kind intercept.Kind) bool {
 	return len(r.user.Calls()) == 0
 }
 
-// missed keeps from the operator what a kind was between two steps.
+// missed hides the state between two steps from the operator, for one kind.
 func missed(kind intercept.Kind, step int, from, to string) *plan {
 	return &plan{
 		name: fmt.Sprintf("missed/%s@%s+%s", kind, slug(from), slug(to)), fault: "missed", extraQuiet: true, skipCounts: true,
@@ -176,8 +177,7 @@ func missed(kind intercept.Kind, step int, from, to string) *plan {
 	}
 }
 
-// backToBackObstacle says why the next step cannot be made right after the one that was made, before the operator has seen that. It
-// is empty if it can.
+// backToBackObstacle returns why the next step cannot follow before the operator has seen this one, or "".
 func (r *run) backToBackObstacle() string {
 	if r.stepBlocked {
 		return "the first of the two steps waits for what the operator makes of it"
@@ -189,7 +189,7 @@ func (r *run) backToBackObstacle() string {
 	return ""
 }
 
-// hasTerminatingObject reports whether something that the scenario made is being deleted and does not go.
+// hasTerminatingObject reports whether an object of the scenario has a deletion timestamp and still exists.
 func (r *run) hasTerminatingObject() bool {
 	made := created(r.user.Calls())
 	_, going := r.find(func(c history.Change) bool {
@@ -198,7 +198,7 @@ func (r *run) hasTerminatingObject() bool {
 	return going
 }
 
-// down keeps the operator from running while a step happens.
+// down stops the operator for the duration of one step.
 func down(step int, name string) *plan {
 	return &plan{
 		name: "down@" + slug(name), fault: "down", extraQuiet: true, skipCounts: true,
@@ -216,11 +216,12 @@ func down(step int, name string) *plan {
 	}
 }
 
-// downTwoSteps keeps the operator from running while two steps happen, so that it never sees what was between them: what it
-// keeps in mind, and what it left because of it, must not matter.
+// downTwoSteps stops the operator for the duration of two steps, so that it never sees the state between them. Neither
+// its memory nor leftovers of the earlier state may matter.
 func downTwoSteps(step int, from, to string) *plan {
 	return &plan{
-		name: fmt.Sprintf("down@%s+%s", slug(from), slug(to)), fault: "down", extraQuiet: true, skipCounts: true, noWaitAfter: step + 1,
+		name: fmt.Sprintf("down@%s+%s", slug(from), slug(to)), fault: "down",
+		extraQuiet: true, skipCounts: true, noWaitAfter: step + 1,
 		summary: fmt.Sprintf("the operator did not run during steps %q and %q, and was started after them", from, to),
 		before: func(r *run, at int) {
 			if at == step {
@@ -250,7 +251,9 @@ func (r *run) killAll() {
 	r.logFault("the operator is killed, and stays down")
 }
 
-func watchFault(fault, what string, step int, name string, kinds []intercept.Kind, end func(*intercept.Interceptor, intercept.Kind) int) *plan {
+func watchFault(
+	fault, what string, step int, name string, kinds []intercept.Kind, end func(*intercept.Interceptor, intercept.Kind) int,
+) *plan {
 	return &plan{
 		name: fault + "@" + slug(name), fault: fault, extraQuiet: true,
 		summary: fmt.Sprintf("right after step %q %s", name, what),
@@ -269,7 +272,7 @@ func watchFault(fault, what string, step int, name string, kinds []intercept.Kin
 	}
 }
 
-// earlyDeletion deletes the custom resources while the operator is still busy with a step.
+// earlyDeletion deletes the custom resources while the operator reconciles a step.
 func earlyDeletion(step int, name string) *plan {
 	return &plan{
 		name: "deleted@" + slug(name), fault: "deleted", extraQuiet: true, skipCounts: true, deletesEarly: true,
@@ -283,12 +286,13 @@ func earlyDeletion(step int, name string) *plan {
 	}
 }
 
-// namespaceDeleted does to what the scenario and the operator made what the deletion of their namespace does: everything is
-// deleted, dependents first, and nothing can be made any more. The namespace itself stays, because in a test what the
-// operator runs with is in it, too; so does what was there before the operator started.
+// namespaceDeleted simulates the deletion of the namespace: every object of the scenario and of the operator is deleted,
+// dependents first, and creations are rejected. The namespace itself and its initial objects stay, because in a test they
+// include the operator's prerequisites.
 func namespaceDeleted(step int, name string) *plan {
 	return &plan{
-		name: "namespace-deleted@" + slug(name), fault: "namespace-deleted", extraQuiet: true, skipCounts: true, deletesEarly: true,
+		name: "namespace-deleted@" + slug(name), fault: "namespace-deleted",
+		extraQuiet: true, skipCounts: true, deletesEarly: true,
 		summary: fmt.Sprintf("after step %q everything was deleted at once, and nothing could be created any more, "+
 			"as when the namespace is deleted", name),
 		afterIdle: func(r *run, at int) {
@@ -301,7 +305,7 @@ func namespaceDeleted(step int, name string) *plan {
 	}
 }
 
-// isBlockedByTermination reports whether a request would create something in a namespace that is being deleted.
+// isBlockedByTermination reports whether a request would create an object in the terminating namespace.
 func (r *run) isBlockedByTermination(ctx context.Context, c *intercept.Call) bool {
 	if !r.terminating.Load() || c.Namespace != r.k.Namespace || c.Subresource != "" {
 		return false
@@ -318,7 +322,7 @@ func (r *run) isBlockedByTermination(ctx context.Context, c *intercept.Call) boo
 	return apierrors.IsNotFound(r.k.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: c.Name}, there))
 }
 
-// terminatingResponse is the API server's answer to such a request.
+// terminatingResponse returns the API server's response to such a request.
 func terminatingResponse(req *http.Request, c *intercept.Call) *http.Response {
 	resource := schema.GroupResource{Group: c.Group, Resource: c.Resource}
 	status := apierrors.NewForbidden(resource, c.Name,
@@ -330,7 +334,7 @@ func terminatingResponse(req *http.Request, c *intercept.Call) *http.Response {
 	return rejectionResponse(req, status)
 }
 
-// failover kills the leader of two replicas in the middle of a step.
+// failover kills the leader of two replicas during a step.
 func failover(step int, name string) *plan {
 	return &plan{
 		name: "failover@" + slug(name), fault: "failover", extraQuiet: true, elect: true, replicas: 2,
@@ -346,7 +350,7 @@ func failover(step int, name string) *plan {
 	}
 }
 
-// leader is the incarnation that holds the Lease, 0 if there is none.
+// leader returns the number of the process that holds the Lease, or 0.
 func (r *run) leader() int {
 	leader := 0
 	for _, c := range r.operator.Calls() {

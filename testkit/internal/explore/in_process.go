@@ -10,8 +10,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// InProcess is an operator that runs in a manager of this process. The function starts it, with the options that it is given
-// beside its own.
+// InProcess returns an operator that runs in a manager of this process. The function starts it with the given options
+// besides its own.
 func InProcess(start func(k *testkit.K, opts ...testkit.StartOption) Process) Subject {
 	return inProcess(start)
 }
@@ -27,14 +27,18 @@ func (s inProcess) Start(k *testkit.K, how Start) (Process, error) {
 	return s(k, opts...), nil
 }
 
-// elect makes a manager one of several, with times as short as a test can bear. The Lease is not the one that the operator's
-// roles may be about, so it is written with all rights.
+// elect returns a manager option for leader election with short periods. The Lease differs from the one that the
+// operator's roles may name, so it is written with all permissions.
 func elect(k *testkit.K, transport func(http.RoundTripper) http.RoundTripper) func(*manager.Options) {
 	const lease, renew, retry = 2 * time.Second, 1500 * time.Millisecond, 200 * time.Millisecond
 	return func(o *manager.Options) {
-		o.LeaderElection, o.LeaderElectionID, o.LeaderElectionNamespace = true, "testkit-chaos", k.Namespace
+		o.LeaderElection = true
+		o.LeaderElectionID = "testkit-chaos"
+		o.LeaderElectionNamespace = k.Namespace
 		o.LeaderElectionConfig = rest.CopyConfig(k.Config)
 		o.LeaderElectionConfig.Wrap(transport)
-		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = new(lease), new(renew), new(retry)
+		o.LeaseDuration = new(lease)
+		o.RenewDeadline = new(renew)
+		o.RetryPeriod = new(retry)
 	}
 }

@@ -26,25 +26,25 @@ import (
 )
 
 const (
-	// mutantVariable makes this test binary the operator of that name.
+	// mutantVariable turns this test binary into the operator with this name.
 	mutantVariable = "EXPLORE_TEST_MUTANT"
-	// pythonOperators is where the operators in Python are, each in a folder.
+	// pythonOperators is the directory of the operators in Python.
 	pythonOperators = "testdata/python"
 )
 
 func TestMain(m *testing.M) {
 	if name := os.Getenv(mutantVariable); name != "" {
-		if err := beMutant(name); err != nil {
+		if err := runMutant(name); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
-	testkit.RunHelperProcess() // in a process that runs elsewhere, and so finds no file
+	testkit.RunHelperProcess() // helper processes run in another directory, without the files below
 	testkit.Main(m, testkit.Env{FS: manifests(), CRDs: mutants.CRDs, RBAC: mutants.RBAC, AddToScheme: mutants.AddToScheme})
 }
 
-// manifests are those of the mutants and of the operators in Python.
+// manifests returns those of the mutants and of the operators in Python.
 func manifests() fstest.MapFS {
 	all := fstest.MapFS{}
 	add := func(from fs.FS, name, as string) {
@@ -75,8 +75,8 @@ func manifests() fstest.MapFS {
 	return all
 }
 
-// beMutant is the main function of an operator.
-func beMutant(name string) error {
+// runMutant is the main function of an operator.
+func runMutant(name string) error {
 	m, ok := lookup(name)
 	if !ok {
 		return fmt.Errorf("there is no operator %s", name)
@@ -121,8 +121,8 @@ func mutant(t *testing.T, name string) mutants.Mutant {
 	return m
 }
 
-// of returns what it takes to explore the operator of that name.
-func of(t *testing.T, name string) explore.Options {
+// mutantOptions returns options for the operator with this name.
+func mutantOptions(t *testing.T, name string) explore.Options {
 	t.Helper()
 	m := mutant(t, name)
 	o := explore.Options{
@@ -155,8 +155,8 @@ func run(t *testing.T, o explore.Options) *report.Report {
 	return r
 }
 
-// found says which oracles spoke up, and under which plan, as "plan: oracle".
-func found(r *report.Report) []string {
+// violationsOf returns the oracles of all violations, with their plans, as "plan: oracle".
+func violationsOf(r *report.Report) []string {
 	var all []string
 	for _, run := range r.Failures() {
 		for _, v := range run.Violations {

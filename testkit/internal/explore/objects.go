@@ -14,10 +14,10 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
-// This file is about what there is: whose it is, what it is called in every run, and what of it is compared.
+// This file determines the objects of a run, their canonical names, and the parts of them that are compared.
 
-// historyShowsWrites reports whether the history shows everything that the scenario and the operator have written. On a busy machine
-// it may be seconds behind.
+// historyShowsWrites reports whether the history shows every write of the scenario and the operator. On a busy machine it
+// may lag by seconds.
 func (r *run) historyShowsWrites() bool {
 	seen := map[types.UID]string{}
 	for _, c := range r.log.Changes() {
@@ -28,7 +28,7 @@ func (r *run) historyShowsWrites() bool {
 			continue
 		}
 		switch version, ok := seen[types.UID(c.UID)]; {
-		case !ok && c.Code != http.StatusCreated: // it was there before the history began, and may be as it was
+		case !ok && c.Code != http.StatusCreated: // older than the history and perhaps unchanged
 		case !ok, history.Older(version, c.Version):
 			return false
 		}
@@ -36,22 +36,22 @@ func (r *run) historyShowsWrites() bool {
 	return true
 }
 
-// shouldAppear reports whether a call wrote an object that the history tells of.
+// shouldAppear reports whether a call wrote an object that the history contains.
 func (r *run) shouldAppear(c intercept.Call) bool {
 	return c.UID != "" && c.Version != "" && c.Writes() && c.Code < http.StatusMultipleChoices &&
 		(c.Subresource == "" || c.Subresource == "status") &&
 		c.Namespace == r.k.Namespace && r.x.recorder.Follows(c.Group, c.Resource)
 }
 
-// isBehind reports whether the history does not show what there is. What was written a moment ago need not be in it: an
+// isBehind reports whether the history lags behind the API server. Writes of the last moment need not be in it: an
 // operator may write all the time.
 func (r *run) isBehind() bool {
 	behind, err := r.log.Behind(r.k.Context())
 	return err == nil && behind
 }
 
-// CatchUp waits until the history shows all that there is. On a busy machine the API server ends a watch whose client is too
-// slow, and its next one may begin half a minute later.
+// CatchUp waits until the history shows the current objects. On a busy machine the API server ends the watch of a slow
+// client, and the next watch may begin half a minute later.
 func (s *Session) CatchUp() error {
 	for began := time.Now(); s.run.isBehind(); s.pollDelay() {
 		if time.Since(began) > maxTimeouts*s.x.Patience {
@@ -61,8 +61,9 @@ func (s *Session) CatchUp() error {
 	return s.err()
 }
 
-// primaries are the objects that the scenario made, of kinds that the operator asked for. What was there before the operator
-// started, such as a Secret, stays for its clean-up, unless it is a custom resource.
+// primaries returns the objects that the scenario created, of kinds that the operator lists or watches. Objects older
+// than the operator, such as a Secret, are excluded unless they are custom resources: the operator may need them for its
+// cleanup.
 func (r *run) primaries() []history.Change {
 	made := created(r.user.Calls())
 	for _, c := range r.initial {
@@ -86,7 +87,7 @@ func (r *run) primaries() []history.Change {
 	return all
 }
 
-// otherObjects are the objects that the scenario made and that are not primaries.
+// otherObjects returns the objects that the scenario created and that are not primaries.
 func (r *run) otherObjects() []history.Change {
 	made := created(r.user.Calls())
 	for _, c := range r.primaries() {
@@ -99,7 +100,7 @@ func kindOf(c history.Change) intercept.Kind {
 	return intercept.Kind{Group: c.Resource.Group, Resource: c.Resource.Resource}
 }
 
-// created returns the objects that the calls created or, by an apply or a patch, may have created.
+// created returns the UIDs of objects that the calls created. An apply or a patch may create an object, too.
 func created(calls []intercept.Call) map[types.UID]bool {
 	all := map[types.UID]bool{}
 	for _, c := range calls {
@@ -110,7 +111,7 @@ func created(calls []intercept.Call) map[types.UID]bool {
 	return all
 }
 
-// written returns the objects that the calls wrote.
+// written returns the UIDs of objects that the calls wrote.
 func written(calls []intercept.Call) map[types.UID]bool {
 	all := map[types.UID]bool{}
 	for _, c := range calls {
@@ -125,15 +126,15 @@ func (r *run) names(changes []history.Change) *state.Names {
 	return state.NamesOf(r.k.Namespace, changes, r.x.generated)
 }
 
-// state is what the namespace amounts to now.
+// state returns the state of the namespace.
 func (r *run) state() state.State {
 	changes := r.log.Changes()
 	names := r.names(changes)
 	return state.Renumber(state.Snapshot(names, r.log.Current(), r.detail()))
 }
 
-// detail says what of an object is compared: that which the operator or the scenario wrote, and its status if the operator
-// writes that of its kind.
+// detail returns the parts of an object that are compared: objects that the operator or the scenario wrote, and their
+// status if the operator writes the status of the kind.
 func (r *run) detail() func(history.Change) state.Detail {
 	theirs, ours := written(r.operator.Calls()), written(r.user.Calls())
 	status := map[intercept.Kind]bool{}
@@ -160,12 +161,12 @@ func (r *run) detail() func(history.Change) state.Detail {
 	}
 }
 
-// name is how a reader knows an object.
+// name returns the name of an object in messages.
 func (r *run) name(c history.Change) string {
 	return fmt.Sprintf("%s %s", c.Object.GetKind(), c.Object.GetName())
 }
 
-// currentChildren are the objects that the operator made and that exist, the oldest first.
+// currentChildren returns the existing objects that the operator created, oldest first.
 func (r *run) currentChildren() []child {
 	made := created(r.operator.Calls())
 	names := r.names(r.log.Changes())

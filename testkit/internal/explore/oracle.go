@@ -22,26 +22,26 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 )
 
-// The oracles, by the names by which they are reported and switched off.
+// The oracles, by the names that reports use and Options.Without takes.
 const (
-	oracleScenario  = "scenario"             // a step waits for something that does not come
-	oracleEndState  = "end-state"            // what came of a step is not what came of it without the fault
-	oracleCounts    = "creations"            // objects were made or deleted more or less often
-	oracleAtRest    = "writes-at-rest"       // the operator does not come to rest
-	oracleRestart   = "writes-after-restart" // a restart changes something that was as it should be
-	oracleResidue   = "residue"              // something is left after the custom resource was deleted
-	oracleForbidden = oracle.Forbidden       // the operator's roles lack a right
-	oracleRefused   = oracle.Refused         // the API server refuses what the operator sends
-	oracleStatus    = oracle.Status          // the status is not valid, or not true
-	oracleSpec      = oracle.Spec            // the operator changes the spec of what it is told by
-	oracleLost      = "lost-update"          // the operator undoes somebody else's change of what is not its own
-	oracleExit      = "exit"                 // the operator ended, or stopped working
-	oracleInvariant = "never"                // a state that must not be
-	oracleRights    = "rights"               // the roles grant more than anybody needs
+	oracleScenario  = "scenario"             // a step waits in vain
+	oracleEndState  = "end-state"            // the state after a step differs from the baseline's
+	oracleCounts    = "creations"            // objects were created or deleted more or less often than in the baseline
+	oracleAtRest    = "writes-at-rest"       // the operator does not become idle
+	oracleRestart   = "writes-after-restart" // a restart changes something in a converged state
+	oracleResidue   = "residue"              // objects are left after the custom resource was deleted
+	oracleForbidden = oracle.Forbidden       // the operator's roles lack a permission
+	oracleRefused   = oracle.Refused         // the API server rejects a request for its content
+	oracleStatus    = oracle.Status          // the status is invalid or false
+	oracleSpec      = oracle.Spec            // the operator changes the spec of its custom resource
+	oracleLost      = "lost-update"          // the operator undoes a change of another manager
+	oracleExit      = "exit"                 // the operator ended or stopped working
+	oracleInvariant = "never"                // an invariant is violated
+	oracleRights    = "rights"               // the roles grant more than an operator needs
 	oraclePanic     = "panic"                // the operator panics
 )
 
-// Oracles are the names of all oracles.
+// Oracles returns the names of all oracles.
 func Oracles() []string {
 	return []string{
 		oracleScenario, oracleEndState, oracleCounts, oracleAtRest, oracleRestart, oracleResidue, oracleForbidden,
@@ -50,7 +50,7 @@ func Oracles() []string {
 	}
 }
 
-// checkAll looks at everything that happened in the run.
+// checkAll runs all oracles on the records of the run.
 func (r *run) checkAll() {
 	r.checkCalls()
 	r.checkSpecWrites()
@@ -64,7 +64,8 @@ func (r *run) checkAll() {
 	r.checkPanics()
 }
 
-// checkPanics reports the panics of operators in this process. Package sdk catches its own, and reports them as a reason.
+// checkPanics reports panics of operators in this process. Package sdk recovers from its own, and reports them as a
+// reason.
 func (r *run) checkPanics() {
 	r.mu.Lock()
 	everyone := slices.Clone(r.allProcesses)
@@ -86,7 +87,7 @@ func (r *run) checkPanics() {
 	}
 }
 
-// addViolations reports what the oracles found that hold for every operator.
+// addViolations reports violations that hold for every operator (package oracle).
 func (r *run) addViolations(violations []report.Violation) {
 	for _, v := range violations {
 		r.addViolation(v.Oracle, v.Message, v.Detail)
@@ -103,7 +104,7 @@ func (r *run) checkSpecWrites() {
 	r.addViolations(oracle.SpecWrites(r.operator.Calls(), r.user.Calls(), r.changes, r.statusKinds()))
 }
 
-// statusKinds are the kinds of which the operator writes the status.
+// statusKinds returns the kinds whose status the operator writes.
 func (r *run) statusKinds() map[intercept.Kind]bool {
 	kinds := oracle.StatusKinds(r.operator.Calls())
 	if r.baseline != nil {
@@ -112,7 +113,7 @@ func (r *run) statusKinds() map[intercept.Kind]bool {
 	return kinds
 }
 
-// statusKind reports whether the operator writes the status of objects of this kind.
+// statusKind reports whether the operator writes the status of this kind.
 func (r *run) statusKind(kind intercept.Kind) bool { return r.statusKinds()[kind] }
 
 func (r *run) checkStatusHistory() {
@@ -121,7 +122,7 @@ func (r *run) checkStatusHistory() {
 	r.addViolations(oracle.PrematureConditions(r.changes, r.statusKinds(), all))
 }
 
-// checkStatus looks at what the status says when the operator is at rest: now it must be true. It returns nil if it is.
+// checkStatus checks the statements of the status while the operator is idle. It returns nil if they are true.
 func (r *run) checkStatus(step int) *report.Violation {
 	if !r.x.oracleEnabled(oracleStatus) {
 		return nil
@@ -153,8 +154,9 @@ func (r *run) checkStatus(step int) *report.Violation {
 	return nil
 }
 
-// isReported reports whether anybody tells how the object fares: without controllers nobody does, although the API server
-// itself gives some kinds a status of zeros. A custom resource that has no condition Ready says nothing.
+// isReported reports whether a status describes the health of the object. Without controllers there is no such status,
+// although the API server initializes that of some kinds with zeros. A custom resource without condition Ready does not
+// describe its health.
 func isReported(u *unstructured.Unstructured) bool {
 	if _, ok := readiness.Condition(u, readiness.Ready); !ok && readiness.IsCustom(u) {
 		return false
@@ -164,7 +166,7 @@ func isReported(u *unstructured.Unstructured) bool {
 	})
 }
 
-// checkLostUpdate finds out whether somebody else's annotation survived.
+// checkLostUpdate checks that the annotation of another manager survived.
 func (r *run) checkLostUpdate() {
 	if r.externallyChanged == "" {
 		return
@@ -185,7 +187,7 @@ func (r *run) checkLostUpdate() {
 	}
 }
 
-// writerOf says by which of the operator's requests a state came about.
+// writerOf returns the operator's request that led to a state, or "".
 func (r *run) writerOf(c history.Change) string {
 	for _, call := range r.operator.Calls() {
 		if call.UID == string(c.Object.GetUID()) && call.Version == c.Object.GetResourceVersion() {
@@ -213,7 +215,7 @@ func (r *run) checkInvariants() {
 	}
 }
 
-// typed gives an object the Go type that the client's scheme has for it, if any.
+// typed converts an object to the Go type in the client's scheme, if there is one.
 func (r *run) typed(u *unstructured.Unstructured) client.Object {
 	typed, err := r.k.Client.Scheme().New(u.GroupVersionKind())
 	if err != nil {
@@ -244,16 +246,16 @@ func (r *run) checkCounts() {
 	}
 }
 
-// checkSecretChanges finds what was made up, such as a password, and was then replaced, although that is not so without the fault:
-// states do not tell, because what is made up is not compared.
+// checkSecretChanges finds generated values, such as passwords, that were replaced although the baseline keeps them. A
+// comparison of states cannot find this, because generated values are masked.
 func (r *run) checkSecretChanges() {
 	if r.baseline == nil || r.plan.skipCounts {
 		return
 	}
 	for place, n := range r.secretChanges() {
 		if want := r.baseline.secretChanges[place]; n > want && r.baseline.mask[place] {
-			r.addViolation(oracleEndState, fmt.Sprintf("%s was made up and was replaced %s, and without the fault %s: who has read it "+
-				"has the wrong one", place, times(n), times(want)), "")
+			r.addViolation(oracleEndState, fmt.Sprintf("%s was made up and was replaced %s, and without the fault %s: "+
+				"who has read it has the wrong one", place, times(n), times(want)), "")
 		}
 	}
 }
@@ -271,7 +273,7 @@ func times(n int) string {
 	}
 }
 
-// checkResidue finds what the operator made and what is still there although the custom resources are gone.
+// checkResidue finds objects of the operator that are left after the custom resources were deleted.
 func (r *run) checkResidue() {
 	if !r.tornDown {
 		return
@@ -289,7 +291,7 @@ func (r *run) checkResidue() {
 	}
 }
 
-// residue are the objects that the operator made, that are there still, and that may not stay.
+// residue returns existing objects that the operator created and that must be deleted with the custom resources.
 func (r *run) residue() []history.Change {
 	made := created(r.operator.Calls())
 	var left []history.Change
@@ -301,11 +303,11 @@ func (r *run) residue() []history.Change {
 	return left
 }
 
-// checkClusterScoped looks for an object of the whole cluster that the operator made, and deletes it.
+// checkClusterScoped finds a cluster-scoped object that the operator left, and deletes it.
 func (r *run) checkClusterScoped(c intercept.Call) {
 	gvk, err := r.k.Client.RESTMapper().KindFor(schema.GroupVersionResource{Group: c.Group, Resource: c.Resource})
 	if err != nil || c.UID == "" {
-		return // not a kind that is stored, such as a SubjectAccessReview
+		return // a kind that is not stored, such as SubjectAccessReview
 	}
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(gvk)
@@ -318,6 +320,6 @@ func (r *run) checkClusterScoped(c intercept.Call) {
 	if string(u.GetUID()) == c.UID {
 		r.addViolation(oracleResidue, fmt.Sprintf("%s %s, of the whole cluster, is left after the custom resources were deleted",
 			u.GetKind(), u.GetName()), describe(u))
-		_ = r.k.Client.Delete(r.k.Context(), u) // for the runs that follow
+		_ = r.k.Client.Delete(r.k.Context(), u) // for later runs
 	}
 }

@@ -16,14 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// identity is how the operator's requests are authenticated: what it may do is asked as it would ask itself.
+// identity holds the credentials of the operator's requests. Access reviews are created with them.
 type identity struct {
 	next   http.RoundTripper
 	server url.URL
 	header http.Header
 }
 
-// captureIdentity notes the identity of the first request.
+// captureIdentity stores the identity of the first request.
 func (r *run) captureIdentity(next, observed http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(req *http.Request) (*http.Response, error) {
 		r.mu.Lock()
@@ -46,7 +46,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// createReview creates a review, which the API server answers and does not store.
+// createReview creates a review object. The API server returns it with a status and does not store it.
 func (i *identity) createReview(ctx context.Context, resource schema.GroupVersionResource, review runtime.Object) error {
 	body, err := json.Marshal(review)
 	if err != nil {
@@ -63,7 +63,7 @@ func (i *identity) createReview(ctx context.Context, resource schema.GroupVersio
 	if err != nil {
 		return fmt.Errorf("asking for a review: %w", err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was read
+	defer resp.Body.Close() //nolint:errcheck // the body was read
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		return fmt.Errorf("asking for a review: %s", resp.Status)
 	}
@@ -73,7 +73,7 @@ func (i *identity) createReview(ctx context.Context, resource schema.GroupVersio
 	return nil
 }
 
-// checkPermissions finds rules with wildcards. An operator that was not given an account of its own has no roles to be judged by.
+// checkPermissions finds rules with wildcards. An operator without a ServiceAccount of its own has no roles to check.
 func (r *run) checkPermissions() {
 	r.mu.Lock()
 	who := r.identity
@@ -84,7 +84,7 @@ func (r *run) checkPermissions() {
 	ctx := r.k.Context()
 	self := &authenticationv1.SelfSubjectReview{}
 	if err := who.createReview(ctx, authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews"), self); err != nil {
-		return // an API server before 1.28, or one that was told not to answer
+		return // the API server does not support the review, or does not allow it
 	}
 	if slices.Contains(self.Status.UserInfo.Groups, "system:masters") {
 		return
@@ -92,17 +92,19 @@ func (r *run) checkPermissions() {
 	rules := &authorizationv1.SelfSubjectRulesReview{
 		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: r.k.Namespace},
 	}
-	if err := who.createReview(ctx, authorizationv1.SchemeGroupVersion.WithResource("selfsubjectrulesreviews"), rules); err != nil {
+	resource := authorizationv1.SchemeGroupVersion.WithResource("selfsubjectrulesreviews")
+	if err := who.createReview(ctx, resource, rules); err != nil {
 		return
 	}
 	for _, rule := range rules.Status.ResourceRules {
 		if wide := wildcard(rule); wide != "" {
-			r.addViolation(oracleRights, fmt.Sprintf("the operator's roles grant %s: name what it needs", wide), usedPermissions(r, rule))
+			message := fmt.Sprintf("the operator's roles grant %s: name what it needs", wide)
+			r.addViolation(oracleRights, message, usedPermissions(r, rule))
 		}
 	}
 }
 
-// wildcard says what a rule grants too much of, or "".
+// wildcard returns the excessive part of a rule, or "".
 func wildcard(rule authorizationv1.ResourceRule) string {
 	what := func(list []string, all string) string {
 		if slices.Contains(list, "*") {
@@ -120,7 +122,7 @@ func wildcard(rule authorizationv1.ResourceRule) string {
 	return fmt.Sprintf("%s on %s of %s", what(rule.Verbs, "every verb"), what(rule.Resources, "every resource"), groups)
 }
 
-// usedPermissions lists what the operator did that the rule allows.
+// usedPermissions lists the operator's requests that the rule allows.
 func usedPermissions(r *run, rule authorizationv1.ResourceRule) string {
 	in := func(list []string, x string) bool { return slices.Contains(list, "*") || slices.Contains(list, x) }
 	var all []string

@@ -13,39 +13,39 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 )
 
-// plan is one thing to do to the operator during a run of the scenario.
+// plan is one fault at one place of a run.
 type plan struct {
 	name, fault, summary string
 
-	alwaysApplies bool   // there is nothing that could fail to come about
-	untriedReason string // why it could not be tried, found out while it was
-	skipCounts    bool   // how often objects are made and deleted is not what it is without the fault
-	extraQuiet    bool   // the operator is given more time before what is there counts
-	gracefulStop  bool   // the operator is stopped in order at the end
-	elect         bool   // the operator elects a leader
-	deletesEarly  bool   // the custom resources are deleted before the scenario is over
+	alwaysApplies bool   // the run counts even if nothing is injected
+	untriedReason string // set during the run if the fault cannot be injected
+	skipCounts    bool   // creations and deletions may differ from the baseline's
+	extraQuiet    bool   // the operator gets a longer quiet period
+	gracefulStop  bool   // the operator is stopped gracefully at the end
+	elect         bool   // the operator runs with leader election
+	deletesEarly  bool   // the custom resources are deleted before the end of the scenario
 
-	replicas    int // how many incarnations run at once; 0 means 1
-	noWaitAfter int // the step, from 1, after which the next one comes at once; 0 means none
+	replicas    int // number of concurrent processes; 0 means 1
+	noWaitAfter int // the step, from 1, after which the next one follows at once; 0 means none
 
-	// initial, during and rested are called before a step, right after it, and when the operator is at rest again; finally
-	// when all steps are done. The deletion of the custom resources is the step behind the last, for before and during
-	// alone. All may be nil. Steps count from 0.
+	// Hooks, all optional. before is called before a step, during right after it, afterIdle when the operator is idle again,
+	// and atEnd after all steps. Steps count from 0. For before and during, the deletion of the custom resources is one more
+	// step at the end.
 	before, during, afterIdle, atEnd func(r *run, step int)
 
-	// id is the request that request and answer are for. They have the meaning of the methods of [operator.Hook].
+	// id is the request that request and answer apply to. They have the contracts of the methods of [intercept.Hook].
 	id      string
 	request func(r *run, req *http.Request, c *intercept.Call) (*http.Response, error)
 	answer  func(r *run, c *intercept.Call, resp *http.Response) (*http.Response, error)
 }
 
-// hook numbers the operator's requests and brings about what a plan wants to happen at one of them.
+// hook numbers the operator's requests and injects the plan's fault at one of them.
 type hook struct{ run *run }
 
-// Before implements wire.Hook.
+// Before implements intercept.Hook.
 func (h *hook) Before(req *http.Request, c *intercept.Call) (*http.Response, error) {
 	if c.Verb == "watch" || intercept.IsLease(c.Request) || c.Resource == "" {
-		return nil, nil //nolint:nilnil // it passes
+		return nil, nil //nolint:nilnil // the request passes
 	}
 	t := h.run.targetOf(c)
 	h.run.mu.Lock()
@@ -56,19 +56,19 @@ func (h *hook) Before(req *http.Request, c *intercept.Call) (*http.Response, err
 		return terminatingResponse(req, c), nil
 	}
 	if t.id() != h.run.plan.id {
-		return nil, nil //nolint:nilnil // it passes
+		return nil, nil //nolint:nilnil // the request passes
 	}
 	c.Chosen = true
 	if h.run.plan.request == nil {
-		return nil, nil //nolint:nilnil // it passes
+		return nil, nil //nolint:nilnil // the request passes
 	}
 	return h.run.plan.request(h.run, req, c)
 }
 
-// After implements wire.Hook.
+// After implements intercept.Hook.
 func (h *hook) After(_ *http.Request, c *intercept.Call, resp *http.Response) (*http.Response, error) {
 	if c.Verb == "create" {
-		h.run.groupOf(c) // to know the name that was generated
+		h.run.groupOf(c) // stores the generated name
 	}
 	if !c.Chosen || h.run.plan.answer == nil {
 		return resp, nil
@@ -76,10 +76,10 @@ func (h *hook) After(_ *http.Request, c *intercept.Call, resp *http.Response) (*
 	return h.run.plan.answer(h.run, c, resp)
 }
 
-// maxRepeats is how many requests of one kind about one object are tried.
+// maxRepeats is the number of identical requests about one object at which faults are injected.
 const maxRepeats = 3
 
-// planner collects plans and those that are not worth a run.
+// planner collects the plans, and those that are not worth a run.
 type planner struct {
 	x        *Explorer
 	baseline *baseline
@@ -87,7 +87,8 @@ type planner struct {
 	skipped  map[string][]string
 }
 
-// Plans lists what to try, given what was learned, and what is not worth a run. The seed decides the order.
+// Plans returns the plans in an order determined by the seed, and those that are skipped, by reason. It requires the
+// baseline.
 func (x *Explorer) Plans() ([]Plan, []report.Skipped) {
 	p := &planner{x: x, baseline: x.baseline, skipped: map[string][]string{}}
 	p.addCrashes()
@@ -128,7 +129,7 @@ func (p *planner) skip(fault, what, reason string) {
 	}
 }
 
-// skipReason says why a fault at a request cannot matter, or "".
+// skipReason returns why a fault at a request cannot matter, or "".
 func skipReason(t target) string {
 	switch {
 	case t.kind.Resource == "events":
@@ -142,7 +143,7 @@ func skipReason(t target) string {
 	}
 }
 
-// addCrashes kill the operator right before or right after each of its writes.
+// addCrashes adds kills of the operator before and after each of its writes.
 func (p *planner) addCrashes() {
 	last := -1 // index of the last effective write
 	for i, t := range p.baseline.calls {
@@ -182,10 +183,11 @@ func (p *planner) addCrashes() {
 	}
 }
 
-// crashDeleted deletes the custom resources while the operator is down, right after it made something.
+// crashDeleted kills the operator right after a write, and deletes the custom resources before the restart.
 func crashDeleted(t target, steps int) *plan {
 	return &plan{
-		name: "crash-deleted/" + t.id(), fault: "crash-deleted", id: t.id(), extraQuiet: true, skipCounts: true, deletesEarly: true,
+		name: "crash-deleted/" + t.id(), fault: "crash-deleted", id: t.id(),
+		extraQuiet: true, skipCounts: true, deletesEarly: true,
 		summary: fmt.Sprintf(
 			"the operator was killed right after the %s, and the custom resources were deleted before it was started again", t),
 		answer: func(r *run, c *intercept.Call, resp *http.Response) (*http.Response, error) {
@@ -201,12 +203,12 @@ func crashDeleted(t target, steps int) *plan {
 	}
 }
 
-// failures are answers that an API server gives now and then.
+// failures are errors that an API server returns occasionally.
 var failures = []struct {
 	fault, what string
 	code        int32
 	reason      metav1.StatusReason
-	reads       bool // tried for reads as well
+	reads       bool // injected at reads as well
 }{
 	{"error-500", "an internal error (500)", http.StatusInternalServerError, metav1.StatusReasonInternalError, true},
 	{"error-503", "503 Service Unavailable", http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, false},
@@ -216,7 +218,7 @@ var failures = []struct {
 	},
 }
 
-// addRequestFaults fail requests, or lose the answers to them.
+// addRequestFaults adds failed requests and lost responses.
 func (p *planner) addRequestFaults() {
 	for _, t := range p.baseline.calls {
 		why := skipReason(t)
@@ -260,7 +262,7 @@ func (p *planner) addRequestFaults() {
 	}
 }
 
-// addConflict changes the object right before the operator does.
+// addConflict adds a change of the object by another manager, right before the operator's write.
 func (p *planner) addConflict(t target) {
 	switch {
 	case t.verb == "create", t.object == "":
@@ -273,13 +275,13 @@ func (p *planner) addConflict(t target) {
 			summary: fmt.Sprintf("somebody else changed an annotation of the object right before the %s", t),
 			request: func(r *run, _ *http.Request, c *intercept.Call) (*http.Response, error) {
 				r.mutateExternally(c)
-				return nil, nil //nolint:nilnil // it passes
+				return nil, nil //nolint:nilnil // the request passes
 			},
 		})
 	}
 }
 
-// addWatchFaults hold back, close or expire watches.
+// addWatchFaults adds delayed, closed, broken and expired watches.
 func (p *planner) addWatchFaults() {
 	for _, kind := range p.baseline.opened {
 		if p.baseline.watchEvents[kind] == 0 {
@@ -293,14 +295,16 @@ func (p *planner) addWatchFaults() {
 			p.add(missed(kind, step, p.x.Steps[step].Name, p.x.Steps[step+1].Name))
 		}
 	}
+	kinds := p.baseline.opened
 	for step, s := range p.x.Steps {
-		p.add(watchFault("watch-closed", "all watches ended without a word", step, s.Name, p.baseline.opened, (*intercept.Interceptor).Close))
-		p.add(watchFault("watch-broken", "the connections of all watches broke", step, s.Name, p.baseline.opened, (*intercept.Interceptor).Break))
-		p.add(watchFault("watch-expired", "all watches ended with 410 Gone", step, s.Name, p.baseline.opened, (*intercept.Interceptor).Expire))
+		p.add(watchFault("watch-closed", "all watches ended without a word", step, s.Name, kinds, (*intercept.Interceptor).Close))
+		p.add(watchFault("watch-broken", "the connections of all watches broke", step, s.Name, kinds,
+			(*intercept.Interceptor).Break))
+		p.add(watchFault("watch-expired", "all watches ended with 410 Gone", step, s.Name, kinds, (*intercept.Interceptor).Expire))
 	}
 }
 
-// addDrifts change what the operator made.
+// addDrifts adds deletions and changes of children.
 func (p *planner) addDrifts() {
 	tried := map[string]bool{}
 	for step, children := range slices.Backward(p.baseline.children) {
@@ -337,10 +341,10 @@ func (p *planner) addDrifts() {
 	}
 }
 
-// maxEdits is how many fields of a child are changed by hand, one in a run.
+// maxEdits is the number of fields of a child that are changed, each in a run of its own.
 const maxEdits = 4
 
-// findGeneratedNames reports whether the operator makes up what is in a Secret: it differs between two fault-free runs.
+// hasGeneratedData reports whether the operator generates values of a Secret: they differ between two baseline runs.
 func (b *baseline) hasGeneratedData(c child) bool {
 	if c.kind.String() != "secrets" {
 		return false
@@ -353,7 +357,7 @@ func (b *baseline) hasGeneratedData(c child) bool {
 	return false
 }
 
-// addLifecycleFaults delete the custom resources early, and let a second replica take over.
+// addLifecycleFaults adds early deletions, downtimes and failovers.
 func (p *planner) addLifecycleFaults() {
 	for step, s := range p.x.Steps {
 		p.add(earlyDeletion(step, s.Name))
@@ -367,5 +371,5 @@ func (p *planner) addLifecycleFaults() {
 	p.add(down(len(p.x.Steps), "deletion"))
 }
 
-// slug makes a step's name a part of a plan's.
+// slug turns a step's name into a part of a plan's name.
 func slug(name string) string { return strings.Join(strings.Fields(name), "-") }

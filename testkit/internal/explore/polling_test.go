@@ -16,9 +16,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
 )
 
-// What comes of a step is not known before an operator that polls has looked again. This one looks every two and a half
-// seconds, and makes a Secret of each ConfigMap that is there then.
-func TestOperatorThatPolls(t *testing.T) {
+// A baseline step of a polling operator is over only after the operator has listed again. This operator lists every 2.5 s
+// and creates a Secret for each ConfigMap.
+func TestPollingOperator(t *testing.T) {
 	t.Parallel()
 	write := func(text string) explore.Step {
 		return explore.Step{Name: "write " + text, Do: func(k *testkit.K) {
@@ -32,14 +32,14 @@ func TestOperatorThatPolls(t *testing.T) {
 		}),
 		Steps: []explore.Step{write("hello"), write("goodbye")},
 	})
-	if got := found(r); len(got) > 0 || len(r.Runs) < 8 {
+	if got := violationsOf(r); len(got) > 0 || len(r.Runs) < 8 {
 		t.Errorf("of %d runs, this was found: %v\n%s", len(r.Runs), got, text(t, r))
 	}
 }
 
-// Two steps cannot be made one right after the other if the first waits for what the operator makes of it. That is said, and
-// not held against the operator.
-func TestStepThatWaits(t *testing.T) {
+// Two steps cannot be combined if the first waits for the operator. The plan is reported as untried, and it is no
+// violation.
+func TestBlockedStepIsUntried(t *testing.T) {
 	t.Parallel()
 	letter := func(text string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "letter"}, Data: map[string]string{"text": text}}
@@ -59,7 +59,7 @@ func TestStepThatWaits(t *testing.T) {
 		},
 	})
 	last := r.Runs[len(r.Runs)-1]
-	if got := found(r); len(got) > 0 || last.Name != "down@write+write-again" || !strings.Contains(last.Why, "waits") {
+	if got := violationsOf(r); len(got) > 0 || last.Name != "down@write+write-again" || !strings.Contains(last.Why, "waits") {
 		t.Errorf("found %v, and of %s: %q\n%s", got, last.Name, last.Why, text(t, r))
 	}
 }
@@ -90,7 +90,7 @@ func setupPolling(namespace string) testkit.SetupFunc {
 		}
 		return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 			for {
-				_ = look(ctx) // the next look may do better
+				_ = look(ctx) // the next attempt may succeed
 				select {
 				case <-time.After(2500 * time.Millisecond):
 				case <-ctx.Done():

@@ -10,9 +10,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 )
 
-// This file is about the incarnations of the operator in a run: how they start, end and are started again.
+// This file manages the operator's processes in a run: start, end and restart.
 
-// start starts one more incarnation and reports whether that worked.
+// start starts one more process and reports success.
 func (r *run) start() bool {
 	r.mu.Lock()
 	r.started++
@@ -44,10 +44,10 @@ func (r *run) start() bool {
 	return true
 }
 
-// toleratedExits is how often an operator may end by itself in a run with a fault. Whatever runs operators starts them again.
+// toleratedExits is the number of exits that an operator may have in a run with a fault. A real cluster restarts it, too.
 const toleratedExits = 3
 
-// superviseProcess starts another incarnation when one ends by itself.
+// superviseProcess starts another process when one exits by itself.
 func (r *run) superviseProcess(number int, p Process) {
 	select {
 	case <-p.Done():
@@ -75,13 +75,13 @@ func (r *run) superviseProcess(number int, p Process) {
 	r.removeProcess(number)
 	if r.x.oracleEnabled(oracleExit) && (r.plan.fault == "none" || exits > toleratedExits) {
 		r.addViolation(oracleExit, "the operator ended by itself", "")
-		r.tb.cancel() // nobody is there to bring about what the scenario waits for
+		r.tb.cancel() // without an operator, the scenario would wait in vain
 		return
 	}
 	r.tb.runIsolated(func() { r.start() })
 }
 
-// crash kills an incarnation from within one of its requests, and starts the next one. No further request leaves it.
+// crash kills a process from within one of its requests, and starts the next one. The process sends no further request.
 func (r *run) crash(number int) {
 	r.operator.Sever(number)
 	r.mu.Lock()
@@ -95,7 +95,7 @@ func (r *run) crash(number int) {
 	r.logFault("the operator is killed")
 	r.wg.Go(func() {
 		r.tb.runIsolated(func() {
-			for r.process(number) == nil { // it is killed while it starts
+			for r.process(number) == nil { // the process is killed during its start
 				select {
 				case <-time.After(time.Millisecond):
 				case <-r.tb.ctx.Done():
@@ -105,7 +105,7 @@ func (r *run) crash(number int) {
 			r.process(number).Kill()
 			r.removeProcess(number)
 			switch {
-			case r.plan.elect: // the other one goes on
+			case r.plan.elect: // the other replica takes over
 			case r.plan.deletesEarly && !r.isTornDown():
 				r.mu.Lock()
 				r.deletedWhileDown = true
@@ -147,7 +147,7 @@ func (r *run) endProcess(number int, how func()) {
 	r.removeProcess(number)
 }
 
-// restart ends all incarnations in order and starts one.
+// restart stops all processes gracefully and starts one.
 func (r *run) restart() bool {
 	for number, p := range r.running() {
 		r.logStep(fmt.Sprintf("the operator is stopped (process %d)", number))

@@ -15,15 +15,16 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 )
 
-// This file is about when a step is over: what is rest, and what should be there then.
+// This file decides when a step is over: when the operator is idle, and whether the state is the expected one.
 
-// stepQuietPeriod is for how long nothing may happen until what is there counts as what came of a step. A fault that strikes later
-// than that strikes in the next step.
+// stepQuietPeriod is the time without activity after which the state counts as the outcome of a step. The longer
+// finalQuietPeriod applies after the last step and after most faults. A reaction that comes later falls into the next
+// step.
 const stepQuietPeriod, finalQuietPeriod = 30 * time.Millisecond, 120 * time.Millisecond
 
-// hasBeenIdle reports whether nothing has happened for the given time, and for as long as a few dozen requests take if that is
-// more: on a busy machine an operator that is slow looks like one that has nothing to do. idle returns for how long
-// nothing has happened, and false while something is under way.
+// hasBeenIdle reports whether there was no activity for the quiet period, or for the duration of a few dozen requests if
+// that is longer: on a busy machine a slow operator looks idle. idle returns the time without activity, and false while a
+// request is in progress.
 func (r *run) hasBeenIdle(ctx context.Context, quiet time.Duration, idle func() (time.Duration, bool)) bool {
 	r.mu.Lock()
 	pace := r.requestLatency
@@ -39,7 +40,7 @@ func (r *run) hasBeenIdle(ctx context.Context, quiet time.Duration, idle func() 
 	return ok && got >= r.scaleForLoad(quiet, pace) && r.historyShowsWrites()
 }
 
-// measureLatency returns how long a request takes now.
+// measureLatency returns the duration of one request.
 func (r *run) measureLatency(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	err := r.k.Client.Get(ctx, client.ObjectKey{Name: r.k.Namespace}, &corev1.Namespace{})
@@ -47,11 +48,11 @@ func (r *run) measureLatency(ctx context.Context) (time.Duration, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.requestLatency = pace
-	return pace, err //nolint:wrapcheck // only whether there is one matters
+	return pace, err
 }
 
-// isConvergedAndIdle reports whether everything is as it should be after a step, and the operator has been silent for as long as would
-// do if the machine were not busy.
+// isConvergedAndIdle reports whether the state is the expected one after a step, and the operator has been idle for as
+// long as an unloaded machine requires.
 func (r *run) isConvergedAndIdle(step int) bool {
 	busy, idle := r.operator.Busy()
 	if !r.x.oracleEnabled(oracleAtRest) || busy || idle < r.x.Rest || r.sinceLastChange() < r.x.Rest || !r.isRunning() {
@@ -64,14 +65,14 @@ func (r *run) isConvergedAndIdle(step int) bool {
 	return right && r.checkStatus(step) == nil
 }
 
-// isStarved reports whether the machine is so busy that an operator which has not got anywhere may be the last to blame.
+// isStarved reports whether the machine is so busy that a slow operator proves nothing.
 func (r *run) isStarved() bool {
 	const much = 100 * time.Millisecond
 	pace, err := r.measureLatency(r.k.Context())
 	return err == nil && pace > much
 }
 
-// scaleForLoad is the time to wait on a machine on which a request takes as long as pace.
+// scaleForLoad returns the quiet period for a machine on which a request takes pace.
 func (r *run) scaleForLoad(quiet, pace time.Duration) time.Duration {
 	const few, dozens, part = 10, 40, 3
 	if quiet < finalQuietPeriod {
@@ -80,7 +81,7 @@ func (r *run) scaleForLoad(quiet, pace time.Duration) time.Duration {
 	return max(quiet, min(dozens*pace, r.x.Patience/part))
 }
 
-// withTimeout is a context that ends when the operator has had its time, which is longer on a busy machine.
+// withTimeout returns a context with the operator's timeout, extended on a busy machine.
 func (r *run) withTimeout() (context.Context, context.CancelFunc) {
 	const ordinary, most = 20 * time.Millisecond, 4
 	r.mu.Lock()
@@ -89,11 +90,11 @@ func (r *run) withTimeout() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(r.k.Context(), r.x.Patience*times) //nolint:durationcheck // times has no unit
 }
 
-// waitOperatorIdle waits until the operator has sent nothing for the given time, or returns ctx's error.
+// waitOperatorIdle waits until the operator has sent nothing for the quiet period, or returns the error of ctx.
 func (r *run) waitOperatorIdle(ctx context.Context, quiet time.Duration) error {
 	for idle := r.operatorIdle(); !r.hasBeenIdle(ctx, quiet, idle); {
 		select {
-		case <-time.After(stepQuietPeriod / 3): //nolint:mnd // often enough
+		case <-time.After(stepQuietPeriod / 3):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -101,13 +102,14 @@ func (r *run) waitOperatorIdle(ctx context.Context, quiet time.Duration) error {
 	return nil
 }
 
-// operatorIdle tells for how long the operator has sent nothing. If it may write for ever, that is the time since now; if it
-// writes by a clock, more slowly than counts as rest, and changes nothing by that, it has sent nothing that matters.
+// operatorIdle returns a function that reports how long the operator has sent nothing. If idle writes are allowed, this
+// is the time since the call of operatorIdle. Periodic writes without an effect, at intervals longer than the quiet
+// period, do not count.
 func (r *run) operatorIdle() func() (idle time.Duration, still bool) {
 	const often, forever = 2, time.Hour
 	began := time.Now()
 	var before time.Duration
-	var strokes []time.Time // when it wrote again after a pause
+	var strokes []time.Time // times of writes after a pause
 	return func() (time.Duration, bool) {
 		if !r.x.oracleEnabled(oracleAtRest) {
 			return time.Since(began), true
@@ -124,7 +126,7 @@ func (r *run) operatorIdle() func() (idle time.Duration, still bool) {
 	}
 }
 
-// allIdle tells for how long, in addition, the namespace has not changed.
+// allIdle is like operatorIdle, but changes in the namespace count as activity, too.
 func (r *run) allIdle() func() (idle time.Duration, still bool) {
 	operator := r.operatorIdle()
 	return func() (time.Duration, bool) {
@@ -136,10 +138,11 @@ func (r *run) allIdle() func() (idle time.Duration, still bool) {
 	}
 }
 
-// errBehind is why nothing can be said about an operator.
+// errBehind is returned if the history lags so far behind that nothing can be concluded.
 var errBehind = errors.New("the machine is too busy to see what happens")
 
-// awaitConvergence waits until the operator is at rest after a step and, once it is known what should come of it, until it came of it.
+// awaitConvergence waits until the operator is idle after a step and the state equals the baseline's, if there is one. It
+// reports whether the scenario continues.
 func (r *run) awaitConvergence(step int) bool {
 	settles, wrong := r.waitConverged, r.reportTimeout
 	if r.baseline == nil {
@@ -162,7 +165,8 @@ func (r *run) awaitConvergence(step int) bool {
 	return false
 }
 
-// waitConverged waits as long as the operator may take, and reports whether the step is over and whether the scenario goes on.
+// waitConverged waits for convergence until the operator's timeout. It reports whether the step is over and whether the
+// scenario continues.
 func (r *run) waitConverged(step int) (over, goesOn bool) {
 	ctx, cancel := r.withTimeout()
 	defer cancel()
@@ -220,7 +224,8 @@ func (r *run) after(step int) string {
 	return fmt.Sprintf("after step %q", r.x.Steps[step].Name)
 }
 
-// waitBaselineIdle is settles as long as nothing is known: it waits for rest alone. What comes of the step is what is learned.
+// waitBaselineIdle is waitConverged for a baseline run: it waits until the operator is idle, and stores the state as the
+// expected one.
 func (r *run) waitBaselineIdle(step int) (over, goesOn bool) {
 	ctx, cancel := r.withTimeout()
 	defer cancel()
@@ -240,7 +245,7 @@ func (r *run) waitBaselineIdle(step int) (over, goesOn bool) {
 	}
 }
 
-// notDeleted says what of the custom resources is still there after all were deleted, or nil.
+// notDeleted reports a custom resource that still exists after all were deleted, or nil.
 func (r *run) notDeleted(step int) *report.Violation {
 	if step < len(r.x.Steps) {
 		return nil
@@ -254,10 +259,10 @@ func (r *run) notDeleted(step int) *report.Violation {
 	return nil
 }
 
-// hasResidue reports whether something is left after the custom resources were deleted.
+// hasResidue reports whether objects are left after the custom resources were deleted.
 func (r *run) hasResidue() bool { return len(r.primaries())+len(r.residue()) > 0 }
 
-// reportBaselineTimeout says what was still wrong with a step when its time was up.
+// reportBaselineTimeout reports why a step of a baseline run was not over in time.
 func (r *run) reportBaselineTimeout(step int) {
 	idle, still := r.allIdle()()
 	rests, over := !r.x.oracleEnabled(oracleAtRest) || still && idle >= r.x.Rest, step >= len(r.x.Steps)
@@ -266,9 +271,9 @@ func (r *run) reportBaselineTimeout(step int) {
 	case r.k.Context().Err() != nil:
 	case undead != nil, rests && falseStatus != nil:
 		r.addViolation(falseStatus.Oracle, falseStatus.Message, falseStatus.Detail)
-	case rests && over && r.hasResidue(): // it is judged with the whole run
+	case rests && over && r.hasResidue(): // checkResidue reports it
 	case rests:
-		pace, _ := r.measureLatency(r.k.Context()) // it is for the reader
+		pace, _ := r.measureLatency(r.k.Context()) // for the message only
 		r.infraErr = fmt.Errorf("%s nothing happens any more, but the machine is too busy to be sure of that: a request takes %v",
 			r.after(step), pace)
 	default:
@@ -277,8 +282,9 @@ func (r *run) reportBaselineTimeout(step int) {
 	}
 }
 
-// hasPolled reports whether an operator that polls has looked since something changed, and had time to act on that: it lists a
-// kind of objects that the scenario made, and does not watch it. Who has not done so for long does not poll.
+// hasPolled reports whether a polling operator has listed since the last change and had time to act on the result. An
+// operator polls a kind if it lists the kind, does not watch it, and the scenario created objects of it. An operator that
+// has not listed for a long time does not poll.
 func (r *run) hasPolled() bool {
 	const long = 5
 	since := r.sinceLastChange()
@@ -303,7 +309,7 @@ func (r *run) hasPolled() bool {
 	return len(polled) == 0
 }
 
-// sinceLastChange is for how long the namespace has not changed, apart from Events and from the times that a clock sets.
+// sinceLastChange returns the time since the last change in the namespace. Events and periodic timestamps do not count.
 func (r *run) sinceLastChange() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -314,7 +320,7 @@ func (r *run) sinceLastChange() time.Duration {
 	return time.Since(r.tracker.lastChange)
 }
 
-// isRunning reports whether there is an incarnation and none has ended.
+// isRunning reports whether the operator has a process and none has ended.
 func (r *run) isRunning() bool {
 	r.mu.Lock()
 	restarting := r.restarting
@@ -333,8 +339,8 @@ func (r *run) isRunning() bool {
 	return len(running) > 0
 }
 
-// watchesEstablished reports whether every incarnation looks at what it looks at without a fault; of several that elect a leader, one. It
-// may be that it looked at something only for objects that are gone.
+// watchesEstablished reports whether every process lists or watches all kinds of the baseline. With leader election, one
+// process suffices. A false result is not final: some kinds may have been needed for deleted objects only.
 func (r *run) watchesEstablished() bool {
 	running, seeing := r.running(), 0
 	for number := range running {

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// tb is the testing.TB of one run. A run that fails is a finding and not a failure of the test that explores, so what
-// is reported here is only kept.
+// recordingTB is the testing.TB of one run. It records failures: a failed run is a finding, not a failure of the
+// exploring test.
 type recordingTB struct {
-	testing.TB // nil: what is not overridden below must not be called
+	testing.TB // nil: methods that are not overridden below must not be called
 
 	name   string
 	ctx    context.Context //nolint:containedctx // testing.TB.Context returns it
@@ -41,7 +41,7 @@ func newRecordingTB(ctx context.Context, name string) *recordingTB {
 	return p
 }
 
-// runIsolated runs f in a goroutine of its own, because whatever fails ends that goroutine.
+// runIsolated runs f in a goroutine of its own, because FailNow ends its goroutine.
 func (tb *recordingTB) runIsolated(f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -78,14 +78,14 @@ func (tb *recordingTB) fail(message string) {
 	tb.failures = append(tb.failures, strings.TrimSpace(message))
 }
 
-// mute makes the probe forget what is reported from now on.
+// mute drops all later reports.
 func (tb *recordingTB) mute() {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
 	tb.muted = true
 }
 
-// reportedFailures returns what was reported as failures so far.
+// reportedFailures returns the failures so far.
 func (tb *recordingTB) reportedFailures() []string {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -98,7 +98,7 @@ func (tb *recordingTB) log() []line {
 	return slices.Clone(tb.lines)
 }
 
-// Explored keeps testkit from recording and judging once more what is recorded and judged here.
+// Explored keeps package testkit from recording and checking the operator, which this package does itself.
 func (tb *recordingTB) Explored() {}
 
 func (tb *recordingTB) Name() string             { return tb.name }
@@ -129,7 +129,7 @@ func (tb *recordingTB) Logf(f string, a ...any) { tb.note(fmt.Sprintf(f, a...)) 
 
 func (tb *recordingTB) note(text string) { tb.addLine(time.Now(), strings.TrimSpace(text)) }
 
-// addLine adds a line of the operator's log.
+// addLine adds a line to the operator's log.
 func (tb *recordingTB) addLine(at time.Time, text string) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()

@@ -20,38 +20,38 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
-// run is one run of the scenario in a namespace of its own.
+// run is one execution of the scenario in a namespace of its own.
 type run struct {
 	x        *Explorer
 	plan     *plan
-	baseline *baseline // nil while it is learned
+	baseline *baseline // nil in a baseline run
 	tb       *recordingTB
 	began    time.Time
 
 	k        *testkit.K
 	log      *history.Log
-	user     *intercept.Interceptor // the scenario's requests
-	operator *intercept.Interceptor // the operator's
+	user     *intercept.Interceptor // requests of the scenario
+	operator *intercept.Interceptor // requests of the operator
 
-	infraErr error // the machinery failed
+	infraErr error // an error of the test infrastructure
 	tornDown bool  // the custom resources were deleted
 	duration time.Duration
 
 	checkpoints           []state.State
-	survivors             state.State      // what may outlive the custom resources, as it was when they were deleted
-	children              [][]child        // at each of them
-	initial               []history.Change // what was there before the operator started
-	setupCalls            int              // how many requests of the scenario it took
-	changesBeforeTeardown []history.Change // until the custom resources were deleted: what follows is a race of everybody's deletions
-	changes               []history.Change // the whole history, once the run is over
+	survivors             state.State      // objects that may outlive the custom resources, as they were before the deletion
+	children              [][]child        // at each checkpoint
+	initial               []history.Change // the history before the operator started
+	setupCalls            int              // number of requests of the setup
+	changesBeforeTeardown []history.Change // the history up to the deletion: after it, all deletions race
+	changes               []history.Change // the whole history, set at the end of the run
 
-	stepBlocked bool           // the step that is being made waits for something
-	wg          sync.WaitGroup // restarts under way
-	terminating atomic.Bool    // nothing can be created any more
+	stepBlocked bool           // the current step waits for the operator
+	wg          sync.WaitGroup // restarts in progress
+	terminating atomic.Bool    // creations are rejected, as in a terminating namespace
 
 	mu                sync.Mutex
 	processes         map[int]Process
-	allProcesses      []Process // that was ever started
+	allProcesses      []Process // every process that was started
 	killed            map[int]bool
 	started           int
 	restarting        int
@@ -59,13 +59,13 @@ type run struct {
 	injected          bool
 	entries           []report.Entry
 	violations        []report.Violation
-	targetCounts      map[string]int    // how often each target was called
-	externallyChanged types.UID         // of the object that somebody else changed
-	generatedNames    map[string]string // generated names and what they were generated from
-	requestLatency    time.Duration     // what a request took a moment ago
+	targetCounts      map[string]int    // requests of each target so far
+	externallyChanged types.UID         // UID of the object that was changed by another manager
+	generatedNames    map[string]string // generated name -> name with a placeholder
+	requestLatency    time.Duration     // duration of the last measured request
 	identity          *identity
 	tracker           changeTracker
-	deletedWhileDown  bool // the operator was killed, and the custom resources are to be deleted before it is started again
+	deletedWhileDown  bool // the operator was killed, and is restarted only after the custom resources were deleted
 }
 
 func (x *Explorer) newRun(ctx context.Context, p *plan, known *baseline) *run {
@@ -73,13 +73,14 @@ func (x *Explorer) newRun(ctx context.Context, p *plan, known *baseline) *run {
 		x: x, plan: p, baseline: known, tb: newRecordingTB(ctx, p.name), began: time.Now(),
 		processes: map[int]Process{}, killed: map[int]bool{}, targetCounts: map[string]int{}, generatedNames: map[string]string{},
 	}
-	r.user, r.operator = intercept.New(nil), intercept.New(&hook{r})
+	r.user = intercept.New(nil)
+	r.operator = intercept.New(&hook{r})
 	r.operator.Foreign = r.isForeign
 	return r
 }
 
-// isForeign reports whether news is about an object in no namespace that neither the operator nor the scenario has written:
-// that of another run, which goes on at the same time.
+// isForeign reports whether an event is about an object of another run. Runs are concurrent, so cluster-scoped objects of
+// others are visible. An object in no namespace is foreign if neither the operator nor the scenario has written it.
 func (r *run) isForeign(f intercept.Frame) bool {
 	if f.Namespace != "" || f.Name == r.k.Namespace {
 		return false
@@ -90,7 +91,7 @@ func (r *run) isForeign(f intercept.Frame) bool {
 	return !slices.ContainsFunc(r.operator.Calls(), ours) && !slices.ContainsFunc(r.user.Calls(), ours)
 }
 
-// execute makes the run. Everything it found is in r afterwards.
+// execute performs the run. The findings are in r afterwards.
 func (r *run) execute() {
 	defer func() { r.duration = time.Since(r.began) }()
 	defer r.tb.close()
@@ -122,7 +123,7 @@ func (r *run) snapshot() []history.Change {
 	return r.log.Changes()
 }
 
-// runScenario is the run itself.
+// runScenario performs the steps and the deletion of the custom resources.
 func (r *run) runScenario() {
 	r.k = testkit.New(r.tb, testkit.WithClientTransport(func(next http.RoundTripper) http.RoundTripper {
 		return r.user.Transport(0, next)
@@ -133,7 +134,8 @@ func (r *run) runScenario() {
 		r.x.Setup(r.k)
 		r.await(r.historyShowsWrites)
 	}
-	r.initial, r.setupCalls = r.log.Changes(), len(r.user.Calls())
+	r.initial = r.log.Changes()
+	r.setupCalls = len(r.user.Calls())
 	r.operator.Enter(0)
 	for range max(1, r.plan.replicas) {
 		if !r.start() {
@@ -148,7 +150,7 @@ func (r *run) runScenario() {
 			return
 		}
 		if r.plan.noWaitAfter == i+1 {
-			continue // the next step comes before the operator is done with this one
+			continue // the next step starts before the operator has reconciled this one
 		}
 		if !r.awaitStep(i) {
 			return
@@ -165,15 +167,15 @@ func (r *run) runScenario() {
 	r.tearDown()
 }
 
-// blockedAfter is for how long a step that goes on must not have written anything to count as waiting.
+// blockedAfter is the time without a write after which a step in progress counts as blocked.
 const blockedAfter = 200 * time.Millisecond
 
-// perform makes a step and, while the step waits for what should come of it, what the plan has for this moment. It reports
-// whether the scenario goes on.
+// perform makes a step and injects the plan's fault. If the step waits for the operator, the fault is injected during the
+// wait. perform reports whether the scenario continues.
 func (r *run) perform(i int, step Step) bool {
 	done := make(chan struct{})
 	r.user.Touch()
-	go func() { // which a failure ends
+	go func() { // ended by a failure
 		defer close(done)
 		step.Do(r.k)
 	}()
@@ -200,27 +202,27 @@ func (r *run) perform(i int, step Step) bool {
 	return !r.isTornDown() && !r.tb.Failed()
 }
 
-// awaitStep lets the step be waited for, if somebody has said how. It reports whether the scenario goes on.
+// awaitStep runs Options.Await for the step, if it is set. It reports whether the scenario continues.
 func (r *run) awaitStep(i int) bool {
 	if r.x.Await == nil {
 		return true
 	}
 	done := make(chan struct{})
-	go func() { // which a failure ends
+	go func() { // ended by a failure
 		defer close(done)
 		r.x.Await(r.k, i)
 	}()
 	return r.waitStep(done, func() bool { return false }) && !r.isTornDown() && !r.tb.Failed()
 }
 
-// waitStep waits for the end of a step, or until enough is true. It reports whether the scenario goes on: it does not if the
-// custom resources were to be deleted meanwhile, and then nobody minds what the step waits for.
+// waitStep waits until the step has ended or enough returns true. It reports whether the scenario continues. If the
+// custom resources have to be deleted meanwhile, the step is abandoned and its failures are ignored.
 func (r *run) waitStep(done <-chan struct{}, enough func() bool) bool {
 	for {
 		select {
 		case <-done:
 			return true
-		case <-time.After(stepQuietPeriod / 3): //nolint:mnd // often enough
+		case <-time.After(stepQuietPeriod / 3):
 		case <-r.k.Context().Done():
 			<-done
 			return false
@@ -242,7 +244,8 @@ func (r *run) callHook(f func(*run, int), step int) {
 	}
 }
 
-// tearDown deletes what the scenario made and the operator looks after, and waits for the end.
+// tearDown deletes the objects that the scenario made and the operator reconciles, and waits until the operator has
+// cleaned up.
 func (r *run) tearDown() {
 	r.mu.Lock()
 	r.tornDown = true
@@ -271,13 +274,13 @@ func (r *run) tearDown() {
 	r.awaitConvergence(len(r.x.Steps))
 }
 
-// recordSurvivors remembers what may outlive the custom resources.
+// recordSurvivors stores the state of the objects that may outlive the custom resources.
 func (r *run) recordSurvivors() {
 	r.survivors = r.state()
 	maps.DeleteFunc(r.survivors, func(name string, _ any) bool { return !r.mayRemain(name) })
 }
 
-// logStep enters in the timeline what the scenario does, note what was injected.
+// logStep adds a step of the scenario to the timeline. logFault adds an injected fault.
 func (r *run) logStep(text string) { r.addEntry(report.Entry{Lane: report.Scenario, Text: text}) }
 
 func (r *run) logFault(text string) {
@@ -294,7 +297,7 @@ func (r *run) addEntry(e report.Entry) {
 	r.entries = append(r.entries, e)
 }
 
-// addViolation reports something that is wrong, unless that is not asked for.
+// addViolation reports a violation, unless its oracle is switched off. Duplicates are dropped.
 func (r *run) addViolation(oracle, message, detail string) {
 	if !r.x.oracleEnabled(oracle) {
 		return

@@ -23,24 +23,24 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
-// A Session is an operator at work in a namespace of its own, without a fault, while its user decides from step to step what
-// happens to it. It is for explorations of what users do instead of what goes wrong. It must not be used concurrently.
+// A Session runs an operator without faults in a namespace of its own, and its user chooses each next step. It explores
+// sequences of user actions instead of failures. It is not safe for concurrent use.
 type Session struct {
-	// StatusObserved reports whether what the operator says is about the last step. It need not be: after a while of silence it does
-	// not matter. Optional.
+	// StatusObserved reports whether the status is that of the last step. After a second without activity it is not
+	// required. Optional.
 	StatusObserved func() bool
 
 	run     *run
-	x       *Explorer       // of this session alone: its steps are those that were made so far
-	allowed map[string]bool // what the operator may do, as far as that was asked, by rule
+	x       *Explorer       // of this session only: its Steps are those made so far
+	allowed map[string]bool // cached access reviews, by rule and name
 }
 
-// Open starts a session, in which there is nothing yet but what Setup made and the operator. An error is one of the
-// machinery; what the operator does wrong is told by Violations. Close it in either case.
+// Open starts a session in a namespace that contains the objects of Setup, and starts the operator. Errors are those of
+// the test infrastructure; Violations reports mistakes of the operator. The session must be closed in either case.
 func (x *Explorer) Open(ctx context.Context, name string) (*Session, error) {
 	own := *x
 	own.Steps = nil
-	own.Without = append(slices.Clone(own.Without), oracleRights) // what the roles grant too much of is the same each time
+	own.Without = append(slices.Clone(own.Without), oracleRights) // excessive permissions are the same each time
 	s := &Session{x: &own, allowed: map[string]bool{}}
 	s.run = own.newRun(ctx, &plan{name: name, fault: "none", alwaysApplies: true, skipCounts: true, gracefulStop: true}, nil)
 	r := s.run
@@ -61,7 +61,7 @@ func (x *Explorer) Open(ctx context.Context, name string) (*Session, error) {
 	return s, s.err()
 }
 
-// err is what keeps the session from going on.
+// err returns the error that ends the session, or nil.
 func (s *Session) err() error {
 	if s.run.infraErr != nil {
 		return s.run.infraErr
@@ -75,7 +75,8 @@ func (s *Session) err() error {
 	return nil
 }
 
-// K is what acts in the session's namespace as the user. Its methods that fail a test must only be called within Do.
+// K returns the test client of the session's namespace, which acts as the user. Its methods that fail a test must only be
+// called within Do.
 func (s *Session) K() *testkit.K { return s.run.k }
 
 // Do makes a step.
@@ -88,17 +89,17 @@ func (s *Session) Do(name string, step func(k *testkit.K)) error {
 	return s.err()
 }
 
-// WaitIdle waits until for the given time the operator has written nothing, heard of nothing and nothing has changed, and its
-// status is true. It returns what is wrong if that does not come to pass within the explorer's patience. The patience is
-// longer for an operator that has not written the same thing over and over: the machine may be busy.
+// WaitIdle waits until for the quiet period the operator has sent nothing, has received no event, nothing has changed,
+// and the status is true. After the explorer's timeout it returns a violation. The timeout is longer for an operator that
+// does not repeat the same writes, because the machine may be busy.
 //
-// A request that the server refused is one that the operator may repeat until the user corrects what leads to it. After one,
-// any pause is short enough for a short one, and what the status says does not matter.
+// An operator may repeat a rejected request until the user corrects the cause. After a rejection, the shortest quiet
+// period is enough, and the status is not checked.
 func (s *Session) WaitIdle(quiet time.Duration) (*report.Violation, error) {
 	return s.waitIdle(quiet, func() bool { return true })
 }
 
-// waitOperatorIdle is Rest, if done is true, too. That it does not become true is not wrong in itself.
+// waitIdle is WaitIdle with an additional condition. It is no violation if done stays false.
 func (s *Session) waitIdle(quiet time.Duration, done func() bool) (*report.Violation, error) {
 	began := time.Now()
 	for {
@@ -109,9 +110,9 @@ func (s *Session) waitIdle(quiet time.Duration, done func() bool) (*report.Viola
 		}
 		switch waited := time.Since(began); {
 		case falseStatus != nil && len(s.Violations()) > 0:
-			return nil, nil //nolint:nilnil // there is worse already
+			return nil, nil //nolint:nilnil // a worse violation is known already
 		case waited < s.x.Patience:
-		case refused || rests: // that it tries again, or is not done, is for the caller to judge
+		case refused || rests: // the caller decides whether retries and pending work are violations
 			return falseStatus, nil
 		case waited > maxTimeouts*s.x.Patience, s.repeatsWrites():
 			return s.neverIdle(), nil
@@ -120,18 +121,18 @@ func (s *Session) waitIdle(quiet time.Duration, done func() bool) (*report.Viola
 	}
 }
 
-// pollDelay is the time between two looks.
+// pollDelay waits between two polls.
 func (s *Session) pollDelay() {
 	select {
-	case <-time.After(stepQuietPeriod / 3): //nolint:mnd // often enough
+	case <-time.After(stepQuietPeriod / 3):
 	case <-s.run.tb.ctx.Done():
 	}
 }
 
-// maxTimeouts is how many times the patience an operator gets if it does not write the same thing over and over.
+// maxTimeouts is the number of timeouts that an operator gets if it does not repeat the same writes.
 const maxTimeouts = 6
 
-// isIdle reports whether nothing has happened for a while and, if so, what the status says that is not true.
+// isIdle reports whether there was no activity for the quiet period and, if so, a false statement of the status.
 func (s *Session) isIdle(quiet time.Duration, trouble bool) (bool, *report.Violation) {
 	idle := s.idleFor
 	if trouble && quiet <= finalQuietPeriod {
@@ -143,16 +144,16 @@ func (s *Session) isIdle(quiet time.Duration, trouble bool) (bool, *report.Viola
 	return true, s.run.checkStatus(len(s.x.Steps) - 1)
 }
 
-// neverIdle says that the operator does not come to rest.
+// neverIdle returns the violation of an operator that keeps writing.
 func (s *Session) neverIdle() *report.Violation {
 	return &report.Violation{
-		Oracle: oracleAtRest, Detail: s.run.lastWrites(8), //nolint:mnd // enough to see what repeats itself
+		Oracle: oracleAtRest, Detail: s.run.lastWrites(8),
 		Message: fmt.Sprintf("%s the operator still writes, %v later: it never comes to rest",
 			s.run.after(len(s.x.Steps)-1), s.x.Patience),
 	}
 }
 
-// maxRepeats reports whether in the last step the operator has written something over and over, and lately.
+// repeatsWrites reports whether the operator has repeated a write in the last step, and recently.
 func (s *Session) repeatsWrites() bool {
 	const often = 5
 	times := map[string]int{}
@@ -169,7 +170,7 @@ func (s *Session) repeatsWrites() bool {
 	return most >= often && ago < s.x.Patience/2
 }
 
-// rejections reports whether in the last step requests were refused because of what they say, or for want of a right.
+// rejections reports whether requests of the last step were rejected for their content, or for lack of a permission.
 func (s *Session) rejections() (refused, forbidden bool) {
 	for _, c := range s.run.operator.Calls() {
 		forbidden = forbidden || c.Step == len(s.x.Steps) && c.Reached && c.Code == http.StatusForbidden
@@ -177,21 +178,22 @@ func (s *Session) rejections() (refused, forbidden bool) {
 	return len(s.Rejected()) > 0, forbidden
 }
 
-// quietFor is for how long nothing has happened.
+// quietFor returns the time without activity, and false while a request is in progress.
 func (s *Session) quietFor() (time.Duration, bool) {
 	busy, idle := s.run.operator.Busy()
 	return min(idle, s.run.sinceLastChange()), !busy
 }
 
-// idleFor is for how long nothing has happened. While the operator has not heard of everything that has, or has not answered,
-// that only counts after a while: it may have asked to be told of some objects of a kind only.
+// idleFor returns the time without activity. While the operator has not received all events, or has not observed the last
+// generation, a minimum applies: its watch may select some objects of a kind only.
 func (s *Session) idleFor() (time.Duration, bool) {
 	const deaf = time.Second
 	idle, ok := s.quietFor()
 	return idle, ok && (idle >= deaf || s.observedLatest() && (s.StatusObserved == nil || s.StatusObserved()))
 }
 
-// firstRequest reports whether the operator was told the last state of each object that has changed, if it watches the kind.
+// observedLatest reports whether the operator has received the last version of each changed object, as far as it watches
+// the kind.
 func (s *Session) observedLatest() bool {
 	r := s.run
 	told := map[intercept.Frame]bool{}
@@ -217,7 +219,7 @@ func (s *Session) observedLatest() bool {
 	return true
 }
 
-// Rejected are the operator's requests of the last step that the server refused because of what they say.
+// Rejected returns the operator's requests of the last step that the API server rejected for their content.
 func (s *Session) Rejected() []intercept.Call {
 	var all []intercept.Call
 	for _, c := range s.run.operator.Calls() {
@@ -237,7 +239,7 @@ func (s *Session) Rejected() []intercept.Call {
 	return all
 }
 
-// isAllowed reports whether the operator's roles allow what was forbidden, so that it was admission that forbade it: a pod, for
+// isAllowed reports whether the operator's roles allow a forbidden request. Then admission rejected it: a pod, for
 // example, whose ServiceAccount does not exist.
 func (s *Session) isAllowed(c intercept.Call) bool {
 	if oracle.IsTerminatingNamespace(c) {
@@ -261,30 +263,29 @@ func (s *Session) isAllowed(c intercept.Call) bool {
 	}}
 	reviews := authorizationv1.SchemeGroupVersion.WithResource("selfsubjectaccessreviews")
 	if who == nil || who.createReview(s.run.k.Context(), reviews, review) != nil {
-		return false // whoever cannot be asked is taken at the server's word
+		return false // without a review, the response of the API server counts
 	}
 	s.allowed[id] = review.Status.Allowed
 	return review.Status.Allowed
 }
 
-// lacksPermission reports whether a violation is about a right that the operator lacks.
+// lacksPermission reports whether a violation is about a permission that the operator lacks.
 func (s *Session) lacksPermission(v report.Violation) bool {
 	return slices.ContainsFunc(s.run.operator.Calls(), func(c intercept.Call) bool {
 		return c.Reached && c.Code == http.StatusForbidden && strings.HasSuffix(v.Message, ": "+rule(c)) && !s.isAllowed(c)
 	})
 }
 
-// State is what the namespace amounts to now. Of a status it has what the conditions say, because the rest may rightly
-// tell of what happened.
+// State returns the state of the namespace. Of a status it contains the conditions only: other fields may record history.
 func (s *Session) State() state.State { return s.run.state() }
 
-// Current are the objects that exist.
+// Current returns the existing objects.
 func (s *Session) Current() []history.Change { return s.run.log.Current() }
 
-// Changed is closed when something has changed in the namespace.
+// Changed returns a channel that is closed at the next change in the namespace.
 func (s *Session) Changed() <-chan struct{} { return s.run.log.Changed() }
 
-// End deletes the custom resources and waits until nothing is left that has to go. What is wrong is among the Violations.
+// End deletes the custom resources and waits until no residue is left. Violations reports mistakes.
 func (s *Session) End() error {
 	r := s.run
 	primaries := r.primaries()
@@ -311,8 +312,8 @@ func (s *Session) End() error {
 	return err
 }
 
-// Violations are what was wrong so far, but for refused requests, which may be the user's fault; see Refused. That a program
-// in Go leaves out what is empty, or writes it where the user wrote nothing, is not wrong unless there is a default.
+// Violations returns the violations so far. Rejected requests are excluded, because the user's manifest may be the cause:
+// see Rejected. Omitted empty fields are excluded as well: programs in Go drop or add them when they write an object.
 func (s *Session) Violations() []report.Violation {
 	r := s.run
 	if r.k == nil || r.log == nil {
@@ -324,11 +325,12 @@ func (s *Session) Violations() []report.Violation {
 	all := slices.Clone(r.violations)
 	r.mu.Unlock()
 	return slices.DeleteFunc(all, func(v report.Violation) bool {
-		return v.Oracle == oracleRefused || v.Oracle == oracleSpec && !r.rewroteUserSpec() || v.Oracle == oracleForbidden && !s.lacksPermission(v)
+		return v.Oracle == oracleRefused || v.Oracle == oracleSpec && !r.rewroteUserSpec() ||
+			v.Oracle == oracleForbidden && !s.lacksPermission(v)
 	})
 }
 
-// rewroteUserSpec reports whether the operator has changed what an object of the user's asks for.
+// rewroteUserSpec reports whether the operator has changed the desired state of a user's object.
 func (r *run) rewroteUserSpec() bool {
 	theirs, wrote := created(r.user.Calls()), map[string]bool{}
 	for _, c := range r.operator.Calls() {
@@ -348,7 +350,7 @@ func (r *run) rewroteUserSpec() bool {
 	return false
 }
 
-// lastRequest is an object's content without its metadata, its status and what is empty.
+// desiredContent returns an object's content without metadata, status and empty fields.
 func desiredContent(u *unstructured.Unstructured) any {
 	fields := maps.Clone(u.Object)
 	delete(fields, "metadata")
@@ -356,7 +358,7 @@ func desiredContent(u *unstructured.Unstructured) any {
 	return withoutEmpty(fields)
 }
 
-// withoutEmpty is a value without what is empty in it; nil if nothing is left.
+// withoutEmpty returns a value without its empty fields, or nil if none is left.
 func withoutEmpty(v any) any {
 	fields, ok := v.(map[string]any)
 	if !ok {
@@ -377,7 +379,7 @@ func withoutEmpty(v any) any {
 	return out
 }
 
-// Close stops the operator and tells what happened.
+// Close stops the operator and returns the timeline.
 func (s *Session) Close() []report.Entry {
 	r := s.run
 	defer r.tb.close()
@@ -391,5 +393,5 @@ func (s *Session) Close() []report.Entry {
 	return r.timeline()
 }
 
-// Calls are the operator's requests so far.
+// Calls returns the operator's requests so far.
 func (s *Session) Calls() []intercept.Call { return s.run.operator.Calls() }

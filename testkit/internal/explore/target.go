@@ -11,22 +11,22 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
-// target is one request of the operator, by what it has in common with the same request of another run.
+// target identifies one request of the operator across runs.
 type target struct {
 	verb        string
 	kind        intercept.Kind
 	subresource string
 	object      string // canonical group of the object's name; "" for a collection
-	number      int    // counts requests of this kind about this group, from 1
+	number      int    // number of the request in its group, from 1
 	step        int
 
-	effective bool // it changed something
-	creates   bool // it made an object
-	versioned bool // it would be refused if the object had changed meanwhile
+	effective bool // the request changed something
+	creates   bool // the request created an object
+	versioned bool // the request fails if the object has changed meanwhile
 	writes    bool
 }
 
-// id is the same in every run.
+// id returns an identifier that is the same in every run.
 func (t target) id() string { return fmt.Sprintf("%s#%d", t.group(), t.number) }
 
 func (t target) group() string {
@@ -37,7 +37,7 @@ func (t target) group() string {
 	return strings.TrimSuffix(t.verb+"-"+kind+"-"+t.object, "-")
 }
 
-// String reads like "the 2nd create of pods web".
+// String returns a text like "the 2nd create of pods web".
 func (t target) String() string {
 	kind := t.kind.String()
 	if t.subresource != "" {
@@ -60,28 +60,30 @@ func ordinal(n int) string {
 	return fmt.Sprintf("%d%s", n, suffix)
 }
 
-// targets are the operator's requests in the order of their sending.
+// targets returns the operator's requests in the order of sending.
 func (r *run) targets() []target {
 	effective := r.effective()
 	count := map[string]int{}
 	var all []target
 	for i, c := range r.operator.Calls() {
-		// A fault-free run has a second process for what comes after the restart at rest, which no other run has, and for
-		// the deletion, which all have.
+		// A baseline run has a second process after the final restart. Its requests have no counterpart in other runs, except
+		// for those of the deletion.
 		restarted := c.Process > 1 && c.Step <= len(r.x.Steps)
 		if c.Verb == "watch" || intercept.IsLease(c.Request) || c.Resource == "" || restarted {
 			continue
 		}
 		t := r.targetOf(&c)
 		count[t.group()]++
-		t.number, t.step, t.effective = count[t.group()], c.Step, effective[i]
+		t.number = count[t.group()]
+		t.step = c.Step
+		t.effective = effective[i]
 		t.creates = t.effective && c.Code == http.StatusCreated
 		all = append(all, t)
 	}
 	return all
 }
 
-// targetOf names what a request is about.
+// targetOf returns the target of a request, without its number.
 func (r *run) targetOf(c *intercept.Call) target {
 	return target{
 		verb: c.Verb, kind: intercept.KindOf(c.Request), subresource: c.Subresource, object: r.groupOf(c), writes: c.Writes(),
@@ -89,7 +91,7 @@ func (r *run) targetOf(c *intercept.Call) target {
 	}
 }
 
-// groupOf is the canonical group of the object's name, as far as it is known when the request is sent.
+// groupOf returns the canonical group of the object's name, as far as it is known when the request is sent.
 func (r *run) groupOf(c *intercept.Call) string {
 	m := metadataOf(c.Sent)
 	name := c.Name
@@ -109,10 +111,10 @@ func (r *run) groupOf(c *intercept.Call) string {
 	return r.withoutGenerated(name, m.OwnerReferences)
 }
 
-// withoutGenerated is a name without what differs from run to run: the namespace, and the UIDs of objects, of which the owners may be
-// newer than the history.
+// withoutGenerated returns a name without the namespace and the UIDs of objects, which differ between runs. An owner may
+// be newer than the history.
 func (r *run) withoutGenerated(name string, owners []metav1.OwnerReference) string {
-	if len(name) > 8 { // as long as the shortest form of a UID
+	if len(name) > 8 { // length of the shortest form of a UID
 		for _, o := range owners {
 			name = state.ReplaceUID(name, o.UID, "$UID")
 		}
@@ -123,7 +125,7 @@ func (r *run) withoutGenerated(name string, owners []metav1.OwnerReference) stri
 	return strings.ReplaceAll(name, r.k.Namespace, "$NAMESPACE")
 }
 
-// isVersioned reports whether the request names the version of the object that it was computed from.
+// isVersioned reports whether the request contains a resourceVersion (optimistic concurrency).
 func isVersioned(c *intercept.Call) bool {
 	return c.Writes() && c.Verb != "create" && metadataOf(c.Sent).ResourceVersion != ""
 }

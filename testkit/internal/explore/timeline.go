@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
 )
 
-// report tells the run.
+// report returns the report of the run.
 func (r *run) report() report.Run {
 	out := report.Run{
 		Name: r.plan.name, Fault: r.plan.fault, What: r.plan.summary, Outcome: report.Passed, Duration: r.duration,
@@ -24,16 +24,19 @@ func (r *run) report() report.Run {
 		out.Outcome = report.Failed
 		out.Timeline = r.timeline()
 	case r.plan.untriedReason != "":
-		out.Outcome, out.Why = report.Untried, r.plan.untriedReason
+		out.Outcome = report.Untried
+		out.Why = r.plan.untriedReason
 	case !r.plan.alwaysApplies && !r.isInjected():
-		out.Outcome, out.Why = report.Untried, "the moment for it did not come"
+		out.Outcome = report.Untried
+		out.Why = "the moment for it did not come"
 	case !r.isTornDown():
-		out.Outcome, out.Why = report.Untried, "what ended the run early is not held against the operator"
+		out.Outcome = report.Untried
+		out.Why = "what ended the run early is not held against the operator"
 	}
 	return out
 }
 
-// timeline merges everything that happened.
+// timeline merges the steps, requests, changes and log lines in the order of time.
 func (r *run) timeline() []report.Entry {
 	entries := slices.Clone(r.entries)
 	entries = append(entries, timeline.Requests(r.operator.Calls(), r.operator.Began().Sub(r.began))...)
@@ -45,7 +48,7 @@ func (r *run) timeline() []report.Entry {
 	return entries
 }
 
-// describe prints an object as YAML without what nobody reads.
+// describe prints an object as YAML without its managed fields.
 func describe(u *unstructured.Unstructured) string { return timeline.Describe(u) }
 
 // lastWrites lists the operator's last writes.
@@ -81,6 +84,6 @@ func metadataOf(body []byte) metadata {
 	var object struct {
 		Metadata metadata `json:"metadata"`
 	}
-	_ = json.Unmarshal(body, &object) // what is no object has no metadata
+	_ = json.Unmarshal(body, &object) // not an object: no metadata
 	return object.Metadata
 }

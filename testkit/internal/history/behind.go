@@ -14,11 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// maxLag is how long news of a change may take on a machine that has time for it.
+// maxLag is the maximum latency of a watch event on an unloaded machine.
 const maxLag = time.Second
 
-// Behind reports whether the log does not show what is in the namespace by now. It asks the API server for every kind, so it
-// is for when something seems to be wrong.
+// Behind reports whether the log lags behind the API server. It lists every kind, so call it only for a suspicion.
 func (l *Log) Behind(ctx context.Context) (bool, error) {
 	for _, kind := range l.recorder.kinds() {
 		before := l.currentOf(kind)
@@ -46,7 +45,7 @@ func (l *Log) Behind(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// kinds are those that are watched, and may be.
+// kinds returns the watched kinds, except those that the API server rejects.
 func (r *Recorder) kinds() []schema.GroupVersionResource {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +58,7 @@ func (r *Recorder) kinds() []schema.GroupVersionResource {
 	return all
 }
 
-// currentOf returns the objects of one kind that the log shows, with their versions.
+// currentOf returns the objects of one kind in the log, with their versions.
 func (l *Log) currentOf(kind schema.GroupVersionResource) map[types.UID]string {
 	all := map[types.UID]string{}
 	for _, c := range l.Current() {
@@ -70,8 +69,10 @@ func (l *Log) currentOf(kind schema.GroupVersionResource) map[types.UID]string {
 	return all
 }
 
-// isMissing reports whether the log shows less than a list of one kind that was made after it showed what was before.
-func (l *Log) isMissing(kind schema.GroupVersionResource, before map[types.UID]string, list []unstructured.Unstructured) bool {
+// isMissing reports whether the log lacks anything of a list. The list was made after the log contained before.
+func (l *Log) isMissing(
+	kind schema.GroupVersionResource, before map[types.UID]string, list []unstructured.Unstructured,
+) bool {
 	now, listed := l.currentOf(kind), map[types.UID]bool{}
 	for i := range list {
 		uid, version := list[i].GetUID(), list[i].GetResourceVersion()
@@ -86,18 +87,18 @@ func (l *Log) isMissing(kind schema.GroupVersionResource, before map[types.UID]s
 	}
 	for uid := range before {
 		if _, exists := now[uid]; exists && !listed[uid] {
-			return true // its end was not seen
+			return true // its deletion was missed
 		}
 	}
 	return false
 }
 
-// hasSeen reports whether the log has ever shown an object.
+// hasSeen reports whether the log contains any state of an object.
 func (l *Log) hasSeen(uid types.UID) bool {
 	return slices.ContainsFunc(l.Changes(), func(c Change) bool { return c.Object.GetUID() == uid })
 }
 
-// Older reports whether resourceVersion a is older than b. Of what cannot be compared, nothing is older.
+// Older reports whether resourceVersion a is older than b. It returns false if they cannot be compared.
 func Older(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order < 0

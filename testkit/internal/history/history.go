@@ -1,6 +1,6 @@
-// Package history watches every object of some namespaces, whoever writes it, and remembers each state that it had.
+// Package history watches every object in some namespaces, regardless of its writer, and records each state.
 //
-// One set of watches serves any number of namespaces one after the other, so that following one more costs nothing.
+// One set of watches serves any number of namespaces, so another namespace costs nothing.
 package history
 
 import (
@@ -26,9 +26,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// ignored are resources that say nothing about an operator, or the same as another one.
+// ignored lists resources that are irrelevant for an operator, or duplicates of others.
 var ignored = map[schema.GroupResource]bool{
-	{Group: "events.k8s.io", Resource: "events"}:                           true, // the same objects as the core group's
+	{Group: "events.k8s.io", Resource: "events"}:                           true, // the objects of the core group
 	{Group: "coordination.k8s.io", Resource: "leases"}:                     true,
 	{Group: "coordination.k8s.io", Resource: "leasecandidates"}:            true,
 	{Group: "discovery.k8s.io", Resource: "endpointslices"}:                true,
@@ -36,26 +36,26 @@ var ignored = map[schema.GroupResource]bool{
 	{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}: true,
 }
 
-// Change is one new state of an object.
+// Change is a new state of an object.
 type Change struct {
-	// At is when the change was seen, which is some milliseconds after it was made.
+	// At is the time of the watch event, some milliseconds after the change.
 	At time.Time
 	// Type is ADDED, MODIFIED or DELETED.
 	Type watch.EventType
-	// Resource is the object's.
+	// Resource is the resource of the object.
 	Resource schema.GroupVersionResource
-	// Object is its new state, or its last one if it was deleted. It is shared: do not change it.
+	// Object is the new state, or the last one before the deletion. It is shared and must not be changed.
 	Object *unstructured.Unstructured
 }
 
-// A Historian watches one API server for all who joined it. It is safe for concurrent use.
+// A Recorder watches one API server for all its users. It is safe for concurrent use.
 type Recorder struct {
 	cfg    *rest.Config
 	client dynamic.Interface
-	ctx    context.Context //nolint:containedctx // of the watches, which are begun at several times
+	ctx    context.Context //nolint:containedctx // parent of the watches, which begin at different times
 	cancel context.CancelFunc
 	done   sync.WaitGroup
-	refs   int // guarded by historians.mu
+	refs   int // guarded by recorders.mu
 
 	extending sync.Mutex
 
@@ -65,20 +65,20 @@ type Recorder struct {
 }
 
 type kindWatch struct {
-	synced  cache.InformerSynced // or it may not be seen
+	synced  cache.InformerSynced // true as well if the watch is rejected
 	refused *atomic.Bool
 	cancel  context.CancelFunc
 }
 
-// recorders are those of this process. Each event that a watch brings is decoded, whoever wants it: one set of watches for
-// everybody costs a part of one set for each test.
+// recorders holds the recorders of this process. Each event is decoded once for all users, so a shared set of watches
+// costs a fraction of one set per test.
 var recorders struct {
 	mu       sync.Mutex
 	byServer map[string]*Recorder
 }
 
-// Acquire returns the historian of an API server, and starts it if this process has none. It watches all kinds of namespaced
-// objects that there are by now. Each call needs one of Leave. Of ctx only the wait depends.
+// Acquire returns the recorder of an API server, and starts it if this process has none. It watches all kinds of
+// namespaced objects that exist at the time of the call. Each call requires one of Release. ctx limits the wait only.
 func Acquire(ctx context.Context, cfg *rest.Config) (*Recorder, error) {
 	h, err := acquire(ctx, cfg)
 	if err != nil {
@@ -102,12 +102,12 @@ func acquire(ctx context.Context, cfg *rest.Config) (*Recorder, error) {
 	cfg.QPS = -1
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller does
+		return nil, err
 	}
 	h := &Recorder{
 		cfg: cfg, client: client, refs: 1, watches: map[schema.GroupVersionResource]kindWatch{}, logs: map[string][]*Log{},
 	}
-	// That watches break off when they are stopped is no news.
+	// Drops log messages about watches that end because they are stopped
 	h.ctx, h.cancel = context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	if recorders.byServer == nil {
 		recorders.byServer = map[string]*Recorder{}
@@ -116,7 +116,7 @@ func acquire(ctx context.Context, cfg *rest.Config) (*Recorder, error) {
 	return h, nil
 }
 
-// Release ends the watches when nobody needs them any more.
+// Release ends the watches after the last user.
 func (r *Recorder) Release() {
 	recorders.mu.Lock()
 	r.refs--
@@ -131,7 +131,7 @@ func (r *Recorder) Release() {
 	}
 }
 
-// extend brings the watches up to the kinds that there are, and waits until all are in sync.
+// extend adds watches for new kinds, and waits until all are in sync.
 func (r *Recorder) extend(ctx context.Context) error {
 	r.extending.Lock()
 	defer r.extending.Unlock()
@@ -142,7 +142,7 @@ func (r *Recorder) extend(ctx context.Context) error {
 	for _, synced := range r.update(kinds, complete) {
 		for !synced() {
 			select {
-			case <-time.After(5 * time.Millisecond): //nolint:mnd // they are there in a few of these
+			case <-time.After(5 * time.Millisecond):
 			case <-ctx.Done():
 				return fmt.Errorf("watching all objects: %w", ctx.Err())
 			}
@@ -151,13 +151,13 @@ func (r *Recorder) extend(ctx context.Context) error {
 	return nil
 }
 
-// update begins the watches of kinds that are new and, if the list is complete, ends those of kinds that are gone. What it
-// returns tells of each whether it is in sync.
+// update begins the watches of new kinds and, if the list is complete, ends those of removed kinds. It returns the sync
+// state of each.
 func (r *Recorder) update(kinds []schema.GroupVersionResource, complete bool) []cache.InformerSynced {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for kind, w := range r.watches {
-		if complete && !slices.Contains(kinds, kind) { // if it comes again, it is not what this watch waits for
+		if complete && !slices.Contains(kinds, kind) { // a kind that is added again needs a new watch
 			w.cancel()
 			delete(r.watches, kind)
 		}
@@ -176,7 +176,7 @@ func (r *Recorder) update(kinds []schema.GroupVersionResource, complete bool) []
 	return all
 }
 
-// Follows reports whether the objects of a resource are watched, and may be.
+// Follows reports whether a resource is watched and the API server allows it.
 func (r *Recorder) Follows(group, resource string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,8 +188,8 @@ func (r *Recorder) Follows(group, resource string) bool {
 	return false
 }
 
-// watchable lists the kinds of namespaced objects that can be watched.
-// They may be incomplete, because an API server that is not Kubernetes's own does not answer.
+// watchable lists the kinds of namespaced objects that support watches. The list is incomplete if an aggregated API
+// server does not respond.
 func watchable(cfg *rest.Config) (kinds []schema.GroupVersionResource, complete bool, _ error) {
 	client, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
@@ -203,7 +203,7 @@ func watchable(cfg *rest.Config) (kinds []schema.GroupVersionResource, complete 
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
-			continue // not a version that could be asked for
+			continue // the version cannot be requested
 		}
 		for _, r := range list.APIResources {
 			if slices.Contains(r.Verbs, "watch") && slices.Contains(r.Verbs, "list") &&
@@ -215,9 +215,9 @@ func watchable(cfg *rest.Config) (kinds []schema.GroupVersionResource, complete 
 	return kinds, complete, nil
 }
 
-// follow watches one kind until ctx ends. The API server ends a watch whose client is too slow for it, and may have
-// forgotten by then what came next: an informer lists everything then, so that a state may be missed and never what is
-// there. A kind that may not be seen counts as synced, for whoever may not see it does without it.
+// follow watches one kind until ctx ends. The API server ends the watch of a slow client, and may have dropped later
+// events by then. An informer lists again in this case, so a state may be missed, but never the current one. A rejected
+// kind counts as synced, because no user of the recorder can see it.
 func (r *Recorder) follow(
 	ctx context.Context, client dynamic.NamespaceableResourceInterface, kind schema.GroupVersionResource,
 	refused *atomic.Bool,
@@ -240,7 +240,7 @@ func (r *Recorder) follow(
 				if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
 					refused.Store(true)
 				}
-				return list, err //nolint:wrapcheck // for the informer
+				return list, err
 			},
 			WatchFuncWithContext: client.Watch,
 		},
@@ -252,7 +252,7 @@ func (r *Recorder) follow(
 				b, isB := after.(*unstructured.Unstructured)
 				switch {
 				case !isA || !isB || a.GetResourceVersion() == b.GetResourceVersion():
-				case a.GetUID() != b.GetUID(): // another one of that name, and the end of the first was missed
+				case a.GetUID() != b.GetUID(): // a new object of the same name: the deletion of the first was missed
 					deleted(before)
 					added(after)
 				default:
@@ -275,7 +275,7 @@ func (r *Recorder) dispatch(kind schema.GroupVersionResource, t watch.EventType,
 	}
 }
 
-// Follow begins the log of a namespace. What is in it already is not told.
+// Follow begins the log of a namespace. Its present content is not recorded.
 func (r *Recorder) Follow(namespace string) *Log {
 	l := &Log{
 		Began: time.Now(), recorder: r, namespace: namespace, current: map[types.UID]int{}, changed: make(chan struct{}),
@@ -288,7 +288,7 @@ func (r *Recorder) Follow(namespace string) *Log {
 
 // Log is the history of one namespace. It is safe for concurrent use.
 type Log struct {
-	// Began is when it was begun.
+	// Began is the begin of the log.
 	Began time.Time
 
 	recorder  *Recorder
@@ -296,12 +296,12 @@ type Log struct {
 
 	mu      sync.Mutex
 	changes []Change
-	order   []types.UID       // in which objects were first seen
-	current map[types.UID]int // index in changes of each existing object's last one
+	order   []types.UID       // UIDs in the order of their first change
+	current map[types.UID]int // index in changes of the last state of each existing object
 	changed chan struct{}
 }
 
-// End ends the log: what happens from now on is not in it.
+// End ends the log. Later changes are not recorded.
 func (l *Log) End() {
 	h := l.recorder
 	h.mu.Lock()
@@ -329,22 +329,22 @@ func (l *Log) add(c Change) {
 	l.changed = make(chan struct{})
 }
 
-// Changes returns everything so far, in the order in which it was seen: that of one kind is exact.
+// Changes returns all changes so far, in the order of their watch events. The order is exact within one kind.
 func (l *Log) Changes() []Change {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.changes)
 }
 
-// Changed is closed at the next change.
+// Changed returns a channel that is closed at the next change.
 func (l *Log) Changed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.changed
 }
 
-// Current returns the objects that exist now, in the order in which they were first seen: that of one kind is the order of
-// their creation.
+// Current returns the existing objects in the order of their first watch event. Within one kind, this is the order of
+// creation.
 func (l *Log) Current() []Change {
 	l.mu.Lock()
 	defer l.mu.Unlock()

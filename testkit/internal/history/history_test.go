@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{}) }
 
-func join(t *testing.T, cfg *rest.Config) *history.Recorder {
+func acquire(t *testing.T, cfg *rest.Config) *history.Recorder {
 	t.Helper()
 	h, err := history.Acquire(t.Context(), cfg)
 	if err != nil {
@@ -30,11 +30,12 @@ func join(t *testing.T, cfg *rest.Config) *history.Recorder {
 
 func newConfigMap(k *testkit.K, name string) *corev1.ConfigMap {
 	cm := &corev1.ConfigMap{}
-	cm.Name, cm.Namespace = name, k.Namespace
+	cm.Name = name
+	cm.Namespace = k.Namespace
 	return cm
 }
 
-// await returns the types of what happened to the objects of this name, when there are so many.
+// await waits for n changes of the objects with this name, and returns their types.
 func await(t *testing.T, log *history.Log, name string, n int) []watch.EventType {
 	t.Helper()
 	for {
@@ -59,7 +60,7 @@ func await(t *testing.T, log *history.Log, name string, n int) []watch.EventType
 func TestLog(t *testing.T) {
 	t.Parallel()
 	k, other := testkit.New(t), testkit.New(t)
-	h := join(t, k.Config)
+	h := acquire(t, k.Config)
 	t.Cleanup(h.Release)
 	k.Apply(newConfigMap(k, "before"))
 	log, same, elsewhere := h.Follow(k.Namespace), h.Follow(k.Namespace), h.Follow(other.Namespace)
@@ -83,11 +84,11 @@ func TestLog(t *testing.T) {
 	}
 	for _, c := range log.Current() {
 		if c.Object.GetName() == "cm" {
-			t.Error("what was deleted is current")
+			t.Error("a deleted object is current")
 		}
 	}
 	if changes := elsewhere.Changes(); len(changes) > 0 && changes[len(changes)-1].Object.GetName() == "cm" {
-		t.Error("it is in the log of another namespace")
+		t.Error("the log contains another namespace")
 	}
 
 	same.End()
@@ -95,21 +96,21 @@ func TestLog(t *testing.T) {
 	await(t, log, "after", 1)
 	for _, c := range same.Changes() {
 		if c.Object.GetName() == "after" {
-			t.Error("a log goes on after its end")
+			t.Error("the log continues after its end")
 		}
 	}
 }
 
-// One set of watches serves all of a process, and a kind that came meanwhile is watched from the next one who joins on.
-func TestJoin(t *testing.T) {
+// A process has one set of watches. A later Acquire adds watches for new kinds.
+func TestAcquire(t *testing.T) {
 	t.Parallel()
-	k := testkit.New(t, testkit.Private()) // for the definition is there for all
-	first := join(t, k.Config)
+	k := testkit.New(t, testkit.Private()) // private, because the definition is visible to all
+	first := acquire(t, k.Config)
 	log := first.Follow(k.Namespace)
 	k.Apply(newDefinition())
 	k.Wait("the kind", func(ctx context.Context) error { return served(ctx, k.Config, "things") })
 
-	second := join(t, k.Config)
+	second := acquire(t, k.Config)
 	if first != second {
 		t.Error("there are two sets of watches")
 	}
@@ -121,20 +122,20 @@ func TestJoin(t *testing.T) {
 	second.Release()
 
 	cfg := rest.CopyConfig(k.Config)
-	cfg.Host += "/" // the test itself has joined the historian of its own configuration
-	third := join(t, cfg)
+	cfg.Host += "/" // testkit has acquired the recorder of its own configuration
+	third := acquire(t, cfg)
 	third.Release()
-	fourth := join(t, cfg)
+	fourth := acquire(t, cfg)
 	defer fourth.Release()
 	if third == fourth {
-		t.Error("the watches that were ended are joined")
+		t.Error("Acquire returns a recorder with ended watches")
 	}
 	again := fourth.Follow(k.Namespace)
 	k.Apply(newConfigMap(k, "cm"))
 	await(t, again, "cm", 1)
 }
 
-// served returns when discovery tells of a resource.
+// served waits until discovery returns a resource.
 func served(ctx context.Context, cfg *rest.Config, resource string) error {
 	client, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
@@ -172,11 +173,11 @@ func newDefinition() *apiextensionsv1.CustomResourceDefinition {
 	return d
 }
 
-// Whether the log shows what there is can be asked, for each way in which it may not.
+// Behind detects each way in which a log can lag.
 func TestBehind(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	h := join(t, k.Config)
+	h := acquire(t, k.Config)
 	t.Cleanup(h.Release)
 	for _, test := range []struct {
 		name string
@@ -185,22 +186,22 @@ func TestBehind(t *testing.T) {
 	}{
 		{"nothing", func(*corev1.ConfigMap) {}, false},
 		{"change", func(cm *corev1.ConfigMap) { k.Update(cm, func() { cm.Data = map[string]string{"a": "b"} }) }, true},
-		{"end", func(cm *corev1.ConfigMap) { k.Delete(cm) }, true},
-		{"another", func(*corev1.ConfigMap) { k.Apply(newConfigMap(k, "yet-another")) }, true},
+		{"deletion", func(cm *corev1.ConfigMap) { k.Delete(cm) }, true},
+		{"creation", func(*corev1.ConfigMap) { k.Apply(newConfigMap(k, "yet-another")) }, true},
 	} {
 		log := h.Follow(k.Namespace)
 		cm := newConfigMap(k, test.name)
 		k.Apply(cm)
 		await(t, log, test.name, 1)
-		log.End()                                                                  // it is told nothing any more
-		<-time.After(time.Until(log.Began.Truncate(time.Second).Add(time.Second))) // the API server tells times by the second
+		log.End()                                                                  // the log receives no further events
+		<-time.After(time.Until(log.Began.Truncate(time.Second).Add(time.Second))) // the API server stores times in seconds
 		test.does(cm)
 		got, err := log.Behind(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got != test.want {
-			t.Errorf("after %s that it was not told of, the log is behind: %v, want %v", test.name, got, test.want)
+			t.Errorf("after an unrecorded %s, Behind returns %v, want %v", test.name, got, test.want)
 		}
 	}
 }

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// binaryEncodings are the encodings that a RoundTripper should not have to understand. Clients that ask for one of them
-// decode what they get by its Content-Type.
+// binaryEncodings are encodings that an interceptor should not have to decode. Clients that accept them decode a response
+// by its Content-Type.
 var binaryEncodings = map[string]bool{
 	"application/vnd.kubernetes.protobuf": true,
 	"application/cbor":                    true,
 	"application/cbor-seq":                true, // a watch in CBOR
 }
 
-// AskForJSON asks for JSON where the client would take something unreadable, with the same parameters, which say for
-// example that a table or an aggregated discovery document is wanted.
+// AskForJSON replaces binary encodings in the Accept header by JSON. It keeps the parameters, such as those for a table
+// or an aggregated discovery document.
 func AskForJSON(header http.Header) {
 	for i, value := range header["Accept"] {
 		ranges := strings.Split(value, ",")

@@ -8,9 +8,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 )
 
-// The client of metadata asks for protobuf, in which a watch has no lines that could be handed on one by one: an event would
-// arrive when a later one happens to have a byte that ends a line in it.
-func TestOperatorsAreAnsweredInJSON(t *testing.T) {
+// The metadata client accepts protobuf. A protobuf watch has no lines, so the interceptor could not forward single
+// events: an event would be delayed until a later one happens to contain the byte of a line break.
+func TestResponsesAreJSON(t *testing.T) {
 	t.Parallel()
 	var asked string
 	transport := intercept.New(nil).Transport(1, roundTrip(func(req *http.Request) (*http.Response, error) {

@@ -1,7 +1,7 @@
-// Package wire is the one line through which all requests of an operator run, whether it is a manager in this process or
-// a program behind a proxy. It keeps a record of them, and hooks may delay, answer or lose any of them.
+// Package intercept records all requests of an operator, whether it is a manager in this process or a program behind a
+// proxy. Hooks may delay, answer or lose a request.
 //
-// It knows nothing of faults or oracles: a hook decides what happens, a record tells what did.
+// The package does not know faults or oracles: a hook decides on the outcome of a request, and the record contains it.
 package intercept
 
 import (
@@ -23,49 +23,49 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
-// Call is one request and what came of it. A hook may read it and must not keep it.
+// Call is one request and its outcome. A hook may read it and must not retain it.
 type Call struct {
 	recorder.Request
 
-	// Process says which incarnation of the operator sent it, counted from 1.
+	// Process is the number of the operator's process, from 1.
 	Process int
-	// Step is the step of the scenario during which it was sent, see [Interceptor.Enter].
+	// Step is the step of the scenario at the time of sending, see [Interceptor.Enter].
 	Step int
-	// Began and Ended are the times since the wire was made.
+	// Began and Ended are durations since the creation of the interceptor.
 	Began, Ended time.Duration
-	// Sent is the body of a write, nil if it is longer than [maxBody].
+	// Sent is the body of a write, or nil if it is longer than [maxBody].
 	Sent []byte
-	// UID, Version and Generation are the object's in the answer to a write, Received the whole object.
+	// UID, Version and Generation are those of the object in the response to a write. Received is the whole object.
 	UID, Version string
 	Generation   int64
 	Received     []byte
-	// Reason, Message and Causes are those of a refusal; of its causes, the reasons.
+	// Reason, Message and Causes describe a rejection. Causes holds the type of each cause.
 	Reason, Message string
 	Causes          []string
-	// Lost says that the sender got no answer, or none from the server: an injected failure, in words.
+	// Lost describes why the sender got no response, or none from the server, if a fault was injected.
 	Lost string
-	// Chosen is for a hook, to recognize in After what it chose in Before.
+	// Chosen is set by a hook in Before, to recognize the call in After.
 	Chosen bool
-	// Reached says that the server carried the request out or refused it itself.
+	// Reached is true if the response is that of the API server.
 	Reached bool
 }
 
-// maxBody bounds what is kept of a request or an answer, in bytes.
+// maxBody is the limit for recorded bodies, in bytes.
 const maxBody = 256 << 10
 
-// Hook acts on requests. It is called from many goroutines at once.
+// Hook acts on requests. It must be safe for concurrent use.
 type Hook interface {
-	// Before runs before the request is sent. If it returns a response or an error, that is the answer and the server
-	// never sees the request. It may block; it should end with the context of req.
+	// Before runs before the request is sent. A returned response or error is the outcome, and the server never receives the
+	// request. Before may block until the context of req ends.
 	Before(req *http.Request, call *Call) (*http.Response, error)
-	// After runs when the server has answered. Its result is what the sender gets. It must close a body that it drops.
+	// After runs when the server has responded. Its result is returned to the sender. It must close a body that it drops.
 	After(req *http.Request, call *Call, resp *http.Response) (*http.Response, error)
 }
 
-// Interceptor is a line and the record of what went over it. It is safe for concurrent use.
+// Interceptor records the requests that pass its transports. It is safe for concurrent use.
 type Interceptor struct {
-	// Foreign tells news that is no concern of this operator's, if it is not nil: it is handed on, and counts for nothing.
-	// It is set before the line is used, and called from several goroutines.
+	// Foreign reports whether an event is about an object of another operator. Such an event is forwarded and not recorded.
+	// Optional. It must be set before the first request, and must be safe for concurrent use.
 	Foreign func(Frame) bool
 
 	began      time.Time
@@ -74,10 +74,10 @@ type Interceptor struct {
 
 	mu           sync.Mutex
 	calls        []*Call
-	running      int // requests other than watches and leader election that are under way
+	running      int // pending requests except watches and leader election
 	lastActivity time.Time
 	step         int
-	severed      map[int]bool // incarnations whose requests no longer leave
+	severed      map[int]bool // processes that may not send requests
 	gates        map[Kind]*gate
 	streams      map[*stream]struct{}
 	frames       []Frame
@@ -86,7 +86,7 @@ type Interceptor struct {
 // Kind is a resource in a group, for example {"apps", "deployments"}.
 type Kind struct{ Group, Resource string }
 
-// String reads like "deployments.apps".
+// String returns, for example, "deployments.apps".
 func (k Kind) String() string {
 	if k.Group == "" {
 		return k.Resource
@@ -94,10 +94,10 @@ func (k Kind) String() string {
 	return k.Resource + "." + k.Group
 }
 
-// KindOf is the kind that a request is about.
+// KindOf returns the kind of a request.
 func KindOf(r recorder.Request) Kind { return Kind{r.Group, r.Resource} }
 
-// New returns a line with a hook; nil means that everything passes.
+// New returns an interceptor with a hook, or without one if hook is nil.
 func New(hook Hook) *Interceptor {
 	now := time.Now()
 	return &Interceptor{
@@ -106,27 +106,27 @@ func New(hook Hook) *Interceptor {
 	}
 }
 
-// Record returns a line without a hook that costs little: it leaves watches alone, so that they can be neither followed nor
-// held, and keeps nothing of the bodies of what succeeded.
+// Record returns a cheap interceptor without a hook. It does not intercept watches, so they cannot be inspected or held.
+// It drops the bodies of successful requests.
 func Record() *Interceptor {
 	w := New(nil)
 	w.recordOnly = true
 	return w
 }
 
-// Began is when the line was made: the zero of all its times.
+// Began returns the creation time, the origin of all durations.
 func (ic *Interceptor) Began() time.Time { return ic.began }
 
-// Transport puts the line between an incarnation of the operator and next. A request that comes over another line already,
-// because somebody was given the configuration of somebody else, belongs to the first: the second lets it pass.
+// Transport returns a transport for one process of the operator that sends requests by next. A request that passes
+// several interceptors, because a configuration is shared, is recorded by the first.
 func (ic *Interceptor) Transport(process int, next http.RoundTripper) http.RoundTripper {
 	return &transport{interceptor: ic, process: process, next: next}
 }
 
-// ErrSevered is what an incarnation that was killed gets for each request.
+// ErrSevered is the error of each request of a killed process.
 var ErrSevered = errors.New("the operator was killed")
 
-// Sever lets no further request of an incarnation leave, and breaks its watches. What is under way goes on at the server.
+// Sever rejects further requests of a process and ends its watches. The server completes pending requests.
 func (ic *Interceptor) Sever(process int) {
 	ic.mu.Lock()
 	ic.severed[process] = true
@@ -142,14 +142,14 @@ func (ic *Interceptor) Sever(process int) {
 	}
 }
 
-// IsSevered reports whether an incarnation was cut off.
+// IsSevered reports whether Sever was called for a process.
 func (ic *Interceptor) IsSevered(process int) bool {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
 	return ic.severed[process]
 }
 
-// Enter says that the scenario's step of that number begins.
+// Enter sets the current step of the scenario.
 func (ic *Interceptor) Enter(step int) {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
@@ -157,7 +157,7 @@ func (ic *Interceptor) Enter(step int) {
 	ic.lastActivity = time.Now()
 }
 
-// Calls returns all requests that were sent so far, in the order of their sending. Those under way have no end.
+// Calls returns all requests so far, in the order of sending. Pending ones have no end.
 func (ic *Interceptor) Calls() []Call {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
@@ -168,22 +168,22 @@ func (ic *Interceptor) Calls() []Call {
 	return calls
 }
 
-// Busy reports whether a request is under way, watches and leader election apart, and for how long there has been
-// neither a write nor news of a watch.
+// Busy reports whether a request is pending, except watches and leader election. It also returns the time since the last
+// write or watch event.
 func (ic *Interceptor) Busy() (running bool, idle time.Duration) {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
 	return ic.running > 0, time.Since(ic.lastActivity)
 }
 
-// Touch resets the idle time: something happened that the operator will hear of.
+// Touch resets the idle time, before an event that the operator will receive.
 func (ic *Interceptor) Touch() {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
 	ic.lastActivity = time.Now()
 }
 
-// IsLease reports whether the request is part of a leader election.
+// IsLease reports whether the request belongs to a leader election.
 func IsLease(r recorder.Request) bool {
 	return r.Group == "coordination.k8s.io" && r.Resource == "leases"
 }
@@ -194,20 +194,20 @@ type transport struct {
 	next        http.RoundTripper
 }
 
-// intercepted marks the context of a request that is on a line.
+// intercepted marks the context of a request that has passed an interceptor.
 type intercepted struct{}
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	w := t.interceptor
 	if req.Context().Value(intercepted{}) != nil {
-		return t.next.RoundTrip(req) //nolint:wrapcheck // a transport hands on what it gets
+		return t.next.RoundTrip(req)
 	}
 	if w.IsSevered(t.process) {
 		return nil, ErrSevered
 	}
 	req = req.Clone(context.WithValue(req.Context(), intercepted{}, true))
-	AskForJSON(req.Header) // clients of metadata alone take protobuf, whatever their configuration says
+	AskForJSON(req.Header) // metadata clients accept protobuf regardless of their configuration
 	call := &Call{Request: recorder.Describe(req), Process: t.process}
 	if call.Writes() || call.DryRun {
 		if err := call.readBody(req); err != nil {
@@ -217,7 +217,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	kept := w.begin(call)
 	resp, err := w.send(req, call, t.next)
 	w.end(call, kept, resp)
-	if w.IsSevered(t.process) { // while it was under way: nobody is there to hear the answer
+	if w.IsSevered(t.process) { // severed while the request was pending
 		if resp != nil {
 			_ = resp.Body.Close()
 		}
@@ -243,7 +243,7 @@ func (ic *Interceptor) send(req *http.Request, call *Call, next http.RoundTrippe
 	resp, err := next.RoundTrip(req)
 	if err != nil {
 		call.Lost = err.Error()
-		return nil, err //nolint:wrapcheck // a transport hands on what it gets
+		return nil, err
 	}
 	call.Reached = true
 	if err := call.readResponse(resp); err != nil {
@@ -256,14 +256,15 @@ func (ic *Interceptor) send(req *http.Request, call *Call, next http.RoundTrippe
 	if err != nil {
 		call.Lost = err.Error()
 	}
-	return resp, err //nolint:wrapcheck // a transport hands on what it gets
+	return resp, err
 }
 
-// begin enters a copy of the call in the record, because the call itself goes on changing until it ends.
+// begin records a copy of the call, because the call changes until its end.
 func (ic *Interceptor) begin(call *Call) (kept *Call) {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
-	call.Began, call.Step = time.Since(ic.began), ic.step
+	call.Began = time.Since(ic.began)
+	call.Step = ic.step
 	kept = new(*call)
 	ic.calls = append(ic.calls, kept)
 	ic.track(call, +1)
@@ -279,7 +280,8 @@ func (ic *Interceptor) end(call, kept *Call, resp *http.Response) {
 	}
 	*kept = *call
 	if ic.recordOnly && call.Code < http.StatusBadRequest {
-		kept.Sent, kept.Received = nil, nil
+		kept.Sent = nil
+		kept.Received = nil
 	}
 	ic.track(call, -1)
 }
@@ -294,7 +296,7 @@ func (ic *Interceptor) track(call *Call, delta int) {
 	}
 }
 
-// readBody keeps the body of a write and gives the request a new one.
+// readBody records the body of a write and replaces it in the request.
 func (c *Call) readBody(req *http.Request) error {
 	if req.Body == nil {
 		return nil
@@ -315,7 +317,8 @@ func (c *Call) readBody(req *http.Request) error {
 	return nil
 }
 
-// asJSON returns a body as JSON: Go programs send Kubernetes's own kinds as protobuf. What cannot be read stays as it is.
+// asJSON returns a body as JSON: Go programs send built-in kinds as protobuf. A body that cannot be decoded is returned
+// as it is.
 func asJSON(body []byte) []byte {
 	if !bytes.HasPrefix(body, []byte("k8s\x00")) {
 		return body
@@ -333,7 +336,7 @@ func asJSON(body []byte) []byte {
 
 var fromProtobuf = protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
 
-// readResponse takes from the answer to a write, or from a refusal, what the record needs, and gives it a new body.
+// readResponse records the response to a write, or a rejection, and replaces the body.
 func (c *Call) readResponse(resp *http.Response) error {
 	c.Code = resp.StatusCode
 	refused := resp.StatusCode >= http.StatusBadRequest
@@ -349,8 +352,9 @@ func (c *Call) readResponse(resp *http.Response) error {
 	resp.ContentLength = int64(len(data))
 	if refused {
 		var status metav1.Status
-		_ = json.Unmarshal(data, &status) // what is no Status has no reason
-		c.Reason, c.Message = string(status.Reason), status.Message
+		_ = json.Unmarshal(data, &status) // not a Status: no reason
+		c.Reason = string(status.Reason)
+		c.Message = status.Message
 		if status.Details != nil {
 			for _, cause := range status.Details.Causes {
 				c.Causes = append(c.Causes, string(cause.Type))
@@ -359,7 +363,9 @@ func (c *Call) readResponse(resp *http.Response) error {
 		return nil
 	}
 	m := metadataOf(data)
-	c.UID, c.Version, c.Generation = m.UID, m.ResourceVersion, m.Generation
+	c.UID = m.UID
+	c.Version = m.ResourceVersion
+	c.Generation = m.Generation
 	if c.Name == "" {
 		c.Name = m.Name
 	}
@@ -380,14 +386,14 @@ func metadataOf(data []byte) metadata {
 	var object struct {
 		Metadata metadata `json:"metadata"`
 	}
-	_ = json.Unmarshal(data, &object) // other than JSON has no metadata that can be read
+	_ = json.Unmarshal(data, &object) // not JSON: no metadata
 	return object.Metadata
 }
 
-// Opened returns the kinds of which an incarnation has asked for a list or a watch.
+// Opened returns the kinds that a process has listed or watched.
 func (ic *Interceptor) Opened(process int) []Kind { return ic.requestedKinds(process, "list", "watch") }
 
-// Watched returns the kinds that an incarnation has begun to watch.
+// Watched returns the kinds that a process has watched.
 func (ic *Interceptor) Watched(process int) []Kind { return ic.requestedKinds(process, "watch") }
 
 func (ic *Interceptor) requestedKinds(process int, verbs ...string) []Kind {
@@ -403,7 +409,7 @@ func (ic *Interceptor) requestedKinds(process int, verbs ...string) []Kind {
 	return kinds
 }
 
-// Idle waits until nothing is under way and for the given time there has been neither a write nor news of a watch.
+// Idle waits until no request is pending, and for the quiet period there was neither a write nor a watch event.
 func (ic *Interceptor) Idle(ctx context.Context, quiet time.Duration) error {
 	for {
 		running, idle := ic.Busy()

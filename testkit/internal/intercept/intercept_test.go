@@ -21,7 +21,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 )
 
-// server answers writes with an object and watches with the events that are sent on the channel.
+// server responds to writes with an object, and to watches with the events of the channel.
 func server(t *testing.T) (url string, events chan string) {
 	t.Helper()
 	events = make(chan string)
@@ -63,8 +63,8 @@ func send(t *testing.T, c *http.Client, method, url, body string) *http.Response
 	return resp
 }
 
-// try makes a write of which only the error matters.
-func try(t *testing.T, c *http.Client, url string) error {
+// sendWrite sends a write and returns its error.
+func sendWrite(t *testing.T, c *http.Client, url string) error {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(`{}`))
 	if err != nil {
@@ -77,13 +77,14 @@ func try(t *testing.T, c *http.Client, url string) error {
 	return err
 }
 
-// Programs in Go send Kubernetes's own kinds as protobuf.
+// Go programs send built-in kinds as protobuf.
 func TestRecordsProtobuf(t *testing.T) {
 	t.Parallel()
 	url, _ := server(t)
 	w := intercept.New(nil)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "a-"}, Spec: corev1.PodSpec{NodeName: "n"}}
-	pod.APIVersion, pod.Kind = "v1", "Pod"
+	pod.APIVersion = "v1"
+	pod.Kind = "Pod"
 	var body strings.Builder
 	if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(pod, &body); err != nil {
 		t.Fatal(err)
@@ -114,7 +115,7 @@ func TestRecordsWrites(t *testing.T) {
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || !strings.Contains(string(body), `"uid":"1"`) {
-		t.Errorf("the answer arrives as %q, %v", body, err)
+		t.Errorf("the response arrives as %q, %v", body, err)
 	}
 	c := w.Calls()[0]
 	if c.Verb != "create" || c.Name != "a" || c.UID != "1" || c.Version != "7" || c.Code != 201 || !c.Reached {
@@ -122,23 +123,23 @@ func TestRecordsWrites(t *testing.T) {
 	}
 }
 
-// Who is given the configuration of somebody else, for example the operator that of the scenario, still does what it does in
-// its own name.
-func TestOneRequestOneLine(t *testing.T) {
+// A client with another client's configuration still has its requests recorded under its own process. The operator may
+// use the scenario's configuration, for example.
+func TestNestedInterceptorPasses(t *testing.T) {
 	t.Parallel()
 	url, _ := server(t)
 	inner, outer := intercept.New(nil), intercept.New(nil)
 	c := &http.Client{Transport: outer.Transport(1, inner.Transport(0, &http.Transport{DisableKeepAlives: true}))}
 	_ = send(t, c, http.MethodPost, url+"/api/v1/namespaces/n/configmaps", `{"metadata":{"name":"a"}}`).Body.Close()
 	if got, its := len(outer.Calls()), len(inner.Calls()); got != 1 || its != 0 {
-		t.Errorf("the outer line has %d requests and the inner %d, want 1 and 0", got, its)
+		t.Errorf("the outer interceptor has %d requests and the inner %d, want 1 and 0", got, its)
 	}
 	if busy, _ := inner.Busy(); busy {
-		t.Error("the inner line is busy")
+		t.Error("the inner interceptor is busy")
 	}
 }
 
-func TestHoldKeepsTheOrder(t *testing.T) {
+func TestHoldPreservesOrder(t *testing.T) {
 	t.Parallel()
 	url, events := server(t)
 	w := intercept.New(nil)
@@ -156,19 +157,19 @@ func TestHoldKeepsTheOrder(t *testing.T) {
 		go func() { events <- event(name) }()
 		if name == "first" {
 			if got := <-lines; !strings.Contains(got, name) {
-				t.Fatalf("got %s, want the one that may pass", got)
+				t.Fatalf("got %s, want the event that may pass", got)
 			}
 			continue
 		}
 		select {
 		case got := <-lines:
-			t.Fatalf("%s passes a gate that is closed", got)
-		case <-time.After(50 * time.Millisecond): // nothing is to be waited for
+			t.Fatalf("%s passes a closed gate", got)
+		case <-time.After(50 * time.Millisecond): // no event can be awaited here
 		}
 		if name == "second" {
 			w.Release(podKind)
 			if got := <-lines; !strings.Contains(got, name) {
-				t.Fatalf("got %s, want what was held back", got)
+				t.Fatalf("got %s, want the held event", got)
 			}
 			w.Hold(podKind, 0)
 		}
@@ -180,15 +181,15 @@ func TestHoldKeepsTheOrder(t *testing.T) {
 		t.Errorf("the watch ends with %q, want 410", got)
 	}
 	if got, more := <-lines; more {
-		t.Errorf("after its end it goes on with %s", got)
+		t.Errorf("after its end the watch continues with %s", got)
 	}
 	if frames := w.Frames(); len(frames) != 2 || frames[1].Name != "second" {
 		t.Errorf("recorded %v, want the two that arrived", frames)
 	}
 }
 
-// News that is no concern of the operator's reaches it, and otherwise it is as if there were none.
-func TestForeignNews(t *testing.T) {
+// Foreign events are forwarded, and are neither recorded nor counted as activity.
+func TestForeignEvents(t *testing.T) {
 	t.Parallel()
 	url, events := server(t)
 	w := intercept.New(nil)
@@ -209,12 +210,12 @@ func TestForeignNews(t *testing.T) {
 		}
 	}
 	if frames := w.Frames(); len(frames) != 1 || frames[0].Name != "ours" {
-		t.Errorf("recorded %v, want what is ours", frames)
+		t.Errorf("recorded %v, want the own event only", frames)
 	}
 }
 
-// Client libraries leave goroutines behind that keep the body of a watch, and a wire knows all that an operator was sent.
-func TestClosedBodyKeepsNothing(t *testing.T) {
+// Client libraries leak goroutines that retain the body of a watch. The body must not retain the interceptor's records.
+func TestClosedWatchReleasesInterceptor(t *testing.T) {
 	t.Parallel()
 	url, events := server(t)
 	collected := make(chan struct{})
@@ -237,13 +238,13 @@ func TestClosedBodyKeepsNothing(t *testing.T) {
 			runtime.KeepAlive(body)
 			return
 		case <-end:
-			t.Fatal("the wire stays")
+			t.Fatal("the interceptor is not released")
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
 
-func TestCut(t *testing.T) {
+func TestSever(t *testing.T) {
 	t.Parallel()
 	url, _ := server(t)
 	w := intercept.New(nil)
@@ -251,23 +252,23 @@ func TestCut(t *testing.T) {
 	defer func() { _ = resp.Body.Close() }()
 	w.Sever(1)
 	if data, err := io.ReadAll(resp.Body); len(data) > 0 || err != nil {
-		t.Errorf("the watch of a process that was cut off says %q, %v", data, err)
+		t.Errorf("the watch of a severed process returns %q, %v", data, err)
 	}
-	if err := try(t, client(w, 1), url+pods); !errors.Is(err, intercept.ErrSevered) {
-		t.Errorf("a request of a process that was cut off: %v", err)
+	if err := sendWrite(t, client(w, 1), url+pods); !errors.Is(err, intercept.ErrSevered) {
+		t.Errorf("a request of a severed process: %v", err)
 	}
-	if err := try(t, client(w, 2), url+pods); err != nil {
+	if err := sendWrite(t, client(w, 2), url+pods); err != nil {
 		t.Errorf("a request of the next process: %v", err)
 	}
 }
 
-// loss lets requests through and loses the answers.
+// loss forwards requests and loses the responses.
 type loss struct{}
 
 var errLost = errors.New("lost")
 
 func (loss) Before(*http.Request, *intercept.Call) (*http.Response, error) {
-	return nil, nil //nolint:nilnil // it passes
+	return nil, nil //nolint:nilnil // the request passes
 }
 
 func (loss) After(_ *http.Request, _ *intercept.Call, resp *http.Response) (*http.Response, error) {
@@ -275,17 +276,17 @@ func (loss) After(_ *http.Request, _ *intercept.Call, resp *http.Response) (*htt
 	return nil, errLost
 }
 
-func TestLostAnswerIsRecorded(t *testing.T) {
+func TestLostResponseIsRecorded(t *testing.T) {
 	t.Parallel()
 	url, _ := server(t)
 	w := intercept.New(loss{})
-	if err := try(t, client(w, 1), url+pods); !errors.Is(err, errLost) {
+	if err := sendWrite(t, client(w, 1), url+pods); !errors.Is(err, errLost) {
 		t.Fatalf("got %v", err)
 	}
 	if c := w.Calls()[0]; !c.Reached || c.Code != 201 || c.UID != "1" || c.Lost != "lost" {
-		t.Errorf("recorded %+v: it was carried out", c)
+		t.Errorf("recorded %+v: the server completed it", c)
 	}
 	if busy, _ := w.Busy(); busy {
-		t.Error("it still counts as being under way")
+		t.Error("the request is still pending")
 	}
 }

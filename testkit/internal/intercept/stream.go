@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// Frame is one event of a watch as it was handed to the operator.
+// Frame is one watch event as forwarded to the operator.
 type Frame struct {
 	Kind    Kind
 	Process int
 	At      time.Duration
 	// Type is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
 	Type string
-	// Namespace, Name and Version are the object's.
+	// Namespace, Name and Version are those of the object.
 	Namespace, Name, Version string
 }
 
-// bookmark is the type of an event that is about no object.
+// bookmark is the type of an event without an object.
 const bookmark = "BOOKMARK"
 
-// Frames returns the events of watches that were handed to the operator so far, bookmarks and what is foreign apart.
+// Frames returns the watch events that were forwarded to the operator so far, except bookmarks and foreign events.
 func (ic *Interceptor) Frames() []Frame {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
 	return append([]Frame(nil), ic.frames...)
 }
 
-// gate holds back the events of one kind while it is closed. The order within a stream is never changed.
+// gate delays the events of one kind while it is closed. It preserves the order within a stream.
 type gate struct {
-	opened chan struct{} // closed while the gate is open
-	allow  int           // events that may pass although it is closed
+	opened chan struct{} // closed when the gate opens
+	allow  int           // number of events that pass the closed gate
 }
 
-// Hold keeps back all events of a kind from now on, except for the next `allow` ones. Those under way may still arrive.
+// Hold delays all further events of a kind, except the next allow ones. Events in transit may still arrive.
 func (ic *Interceptor) Hold(kind Kind, allow int) {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
@@ -47,7 +47,7 @@ func (ic *Interceptor) Hold(kind Kind, allow int) {
 	ic.gates[kind] = &gate{opened: make(chan struct{}), allow: allow}
 }
 
-// Release lets go of what is held back of a kind.
+// Release forwards the delayed events of a kind.
 func (ic *Interceptor) Release(kind Kind) {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
@@ -58,20 +58,20 @@ func (ic *Interceptor) Release(kind Kind) {
 	}
 }
 
-// Expire ends all watches of a kind with the error that the API server sends when it no longer knows what came since:
-// whoever watched has to list again and never learns what happened in between. What was held back is lost.
+// Expire ends all watches of a kind with the error that the API server sends for an expired resourceVersion. The client
+// must list again and never sees the states in between. Delayed events are lost.
 func (ic *Interceptor) Expire(kind Kind) int {
 	const gone = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
 		`"message":"too old resource version","reason":"Expired","code":410}}` + "\n"
 	return ic.breakAll(kind, []byte(gone), nil)
 }
 
-// Close ends all watches of a kind as the API server does now and then: without a word. What was held back arrives by
-// the next watch.
+// Close ends all watches of a kind without an error, as the API server regularly does. The next watch delivers delayed
+// events.
 func (ic *Interceptor) Close(kind Kind) int { return ic.breakAll(kind, nil, nil) }
 
-// Break ends all watches of a kind as a lost connection does: in the middle, with an error for whoever reads. What was held
-// back arrives by the next watch.
+// Break ends all watches of a kind as a lost connection does: within an event, with a read error. The next watch delivers
+// delayed events.
 func (ic *Interceptor) Break(kind Kind) int { return ic.breakAll(kind, nil, io.ErrUnexpectedEOF) }
 
 func (ic *Interceptor) breakAll(kind Kind, last []byte, cause error) int {
@@ -91,7 +91,7 @@ func (ic *Interceptor) breakAll(kind Kind, last []byte, cause error) int {
 	return len(broken)
 }
 
-// waitGate waits until an event of the kind may go on. It reports false if the stream was broken meanwhile.
+// waitGate waits until an event may be forwarded. It returns false if the stream was broken meanwhile.
 func (ic *Interceptor) waitGate(s *stream, foreign bool) bool {
 	for {
 		ic.mu.Lock()
@@ -119,8 +119,8 @@ func (ic *Interceptor) waitGate(s *stream, foreign bool) bool {
 	}
 }
 
-// body is what the operator reads of a watch. Who keeps it after having closed it keeps nothing else: client libraries leave
-// goroutines behind that do.
+// body is the body of a watch response. A closed body releases its stream, because client libraries leak goroutines that
+// retain the body.
 type body struct {
 	*io.PipeReader
 	stream atomic.Pointer[stream]
@@ -131,7 +131,7 @@ func (b *body) Close() error {
 	if s := b.stream.Swap(nil); s != nil {
 		s.terminate(nil, nil)
 	}
-	return b.PipeReader.Close() //nolint:wrapcheck // it never fails
+	return b.PipeReader.Close()
 }
 
 // stream is one watch.
@@ -143,8 +143,8 @@ type stream struct {
 	in          *io.PipeWriter
 	broken      chan struct{}
 	once        sync.Once
-	last        []byte // what to say before the end; set before broken is closed
-	cause       error  // what the reader gets then; nil means an end without a word. Set like last
+	last        []byte // sent before the end; set before broken is closed
+	cause       error  // read error at the end, nil for io.EOF; set before broken is closed
 }
 
 func (ic *Interceptor) stream(call *Call, source io.ReadCloser) io.ReadCloser {
@@ -163,20 +163,21 @@ func (ic *Interceptor) stream(call *Call, source io.ReadCloser) io.ReadCloser {
 
 func (s *stream) terminate(last []byte, cause error) {
 	s.once.Do(func() {
-		s.last, s.cause = last, cause
+		s.last = last
+		s.cause = cause
 		close(s.broken)
 		_ = s.source.Close()
 	})
 }
 
-// forward hands on one event after the other.
+// forward copies one event at a time.
 func (s *stream) forward() {
 	defer s.finish()
 	lines := bufio.NewReaderSize(s.source, 64<<10)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return // the server or the reader ended it; half an event is none
+			return // the watch ended; an incomplete event is dropped
 		}
 		frame := s.frame(line)
 		foreign := frame.Type != bookmark && s.interceptor.Foreign != nil && s.interceptor.Foreign(frame)
@@ -206,7 +207,7 @@ func (s *stream) finish() {
 		cause = s.cause
 	default:
 	}
-	_ = s.in.CloseWithError(cause) // nil is io.EOF
+	_ = s.in.CloseWithError(cause) // nil means io.EOF
 }
 
 func (s *stream) frame(line []byte) Frame {
@@ -220,7 +221,7 @@ func (s *stream) frame(line []byte) Frame {
 			} `json:"metadata"`
 		} `json:"object"`
 	}
-	_ = json.Unmarshal(line, &event) // what cannot be read is handed on all the same
+	_ = json.Unmarshal(line, &event) // an unreadable event is forwarded unchanged
 	m := event.Object.Metadata
 	return Frame{
 		Kind: s.kind, Process: s.process, Type: event.Type, Namespace: m.Namespace, Name: m.Name, Version: m.ResourceVersion,

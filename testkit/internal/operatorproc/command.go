@@ -9,27 +9,26 @@ import (
 	"strings"
 )
 
-// A Command says how an operator is run.
+// A Command describes how an operator is run.
 type Command struct {
-	// Args are the program and its arguments. The program is looked up in PATH unless it has a slash. {kubeconfig} and
-	// {namespace} are replaced by the two fields below, wherever they occur.
+	// Args are the program and its arguments. The program is searched in PATH unless it contains a slash. The placeholders
+	// {kubeconfig} and {namespace} stand for the two fields below, at any position.
 	Args []string
-	// Env are further variables, as KEY=value, with the same replacements. They win over those that every incarnation
-	// gets:
+	// Env adds variables, as KEY=value, with the same placeholders. They override those that every process gets:
 	//
 	//   - KUBECONFIG is Kubeconfig;
 	//   - NAMESPACE, POD_NAMESPACE and WATCH_NAMESPACE are Namespace;
 	//   - NO_PROXY and no_proxy also name the loopback interface;
-	//   - PYTHONUNBUFFERED is 1, so that what Python prints is seen when it prints it.
+	//   - PYTHONUNBUFFERED is 1, so that Python prints each line at once.
 	//
-	// The rest is the environment of this process without the variables that begin with KUBERNETES_: by them a client
-	// library would find another cluster.
+	// The process also inherits this process's environment, except for variables that begin with KUBERNETES_: they would
+	// lead a client library to another cluster.
 	Env []string
-	// Dir is where the program runs. Empty means where this process does.
+	// Dir is the working directory. Empty means that of this process.
 	Dir string
 	// Kubeconfig is the path of a kubeconfig for the operator's cluster.
 	Kubeconfig string
-	// Namespace is where the operator is to work.
+	// Namespace is the operator's namespace.
 	Namespace string
 }
 
@@ -38,7 +37,7 @@ func (c Command) prepare() (*exec.Cmd, error) {
 		return nil, errors.New("starting the operator: there is no command: give the program and its arguments")
 	}
 	if info, err := os.Stat(c.Dir); c.Dir != "" && (err != nil || !info.IsDir()) {
-		// The system would say that the program does not exist.
+		// Without this check, the error of the system would be that the program does not exist
 		return nil, fmt.Errorf("starting the operator: there is no folder %s to run it in: create it or give another one", c.Dir)
 	}
 	replace := strings.NewReplacer("{kubeconfig}", c.Kubeconfig, "{namespace}", c.Namespace).Replace
@@ -50,12 +49,12 @@ func (c Command) prepare() (*exec.Cmd, error) {
 	cmd.Dir = c.Dir
 	cmd.Env = c.environment(os.Environ())
 	for _, variable := range c.Env {
-		cmd.Env = append(cmd.Env, replace(variable)) // of a variable that is there twice the last one counts
+		cmd.Env = append(cmd.Env, replace(variable)) // of two equal variables the last one counts
 	}
 	return cmd, nil
 }
 
-// environment is what every incarnation gets.
+// environment returns the variables of every process.
 func (c Command) environment(inherited []string) []string {
 	env := slices.DeleteFunc(slices.Clone(inherited), func(variable string) bool {
 		return strings.HasPrefix(variable, "KUBERNETES_")

@@ -1,10 +1,9 @@
-// Package incarnation runs an operator's command as a process from its start to its end, so that an operator in any
-// language can be crashed and started again.
+// Package operatorproc runs an operator's command as a process, so that an operator in any language can be killed and
+// started again.
 //
-// An incarnation is the process group of one command. It gets its cluster and its namespace from outside, whatever the
-// environment of this process says; what it prints is reported line by line; and nothing of it survives its end or
-// that of this process, grandchildren included, unless they have left the group, as daemons do.
+// A process is the process group of one command. Its cluster and namespace are given by the caller, regardless of the
+// environment. Its output is reported line by line. The whole group, grandchildren included, ends with the command or
+// with this process. Daemons, which leave the group, are an exception.
 //
-// It is no supervisor: what has ended stays so, and who wants another incarnation starts one. Windows has no process
-// groups of this kind.
+// The package does not restart anything. It does not support Windows, because its process groups differ.
 package operatorproc

@@ -10,24 +10,24 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
 )
 
-// This binary is also the parent of an operator, which a test kills.
+// With roleVariable set to roleParent, this binary is the parent of an operator.
 const (
-	roleVariable = "INCARNATION_TEST_ROLE"
+	roleVariable = "OPERATORPROC_TEST_ROLE"
 	roleParent   = "parent"
 )
 
-// pythonOperators is where the operators in Python are, each in a folder.
+// pythonOperators is the directory of the operators in Python.
 const pythonOperators = "../explore/testdata/python"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(roleVariable) == roleParent {
-		beParent()
+		runParent()
 	}
-	environment.RunHelperProcess() // in a process that runs elsewhere, and so finds no file
+	environment.RunHelperProcess() // helper processes run in another directory, without the files below
 	testkit.Main(m, testkit.Env{FS: manifests(), CRDs: "crd", RBAC: "rbac"})
 }
 
-// manifests collects the definition and the roles of all operators.
+// manifests returns the definition and the roles of all operators.
 func manifests() fstest.MapFS {
 	files, err := filepath.Glob(filepath.Join(pythonOperators, "*", "rbac.yaml"))
 	if err != nil {

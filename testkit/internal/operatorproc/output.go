@@ -14,34 +14,33 @@ import (
 )
 
 const (
-	// maxLine is how many bytes of a line are kept. Some loggers print whole objects.
+	// maxLine is the maximum length of a line in bytes. Some loggers print whole objects.
 	maxLine = 64 << 10
-	// tailLines is how many lines are kept.
+	// tailLines is the number of retained lines.
 	tailLines = 20
-	// drainTimeout is how long what was printed before the end may take to be read. It only matters if a process that
-	// has left the group still holds the output.
+	// drainTimeout is the time for reading the remaining output after the exit. It matters only if a process that left the
+	// group holds the output.
 	drainTimeout = 2 * time.Second
 )
 
-// A Line is what an operator printed, up to a line break.
+// A Line is one line of an operator's output.
 type Line struct {
-	// At is when it was read, which is some microseconds after it was printed.
+	// At is the time of reading, some microseconds after printing.
 	At time.Time
-	// Stderr says that it was printed to the standard error and not to the standard output.
+	// Stderr is true for the standard error.
 	Stderr bool
-	// Text is the line without its end. Of one that is longer than 64 KiB it is the beginning, followed by "...".
-	// What is not UTF-8 is replaced.
+	// Text is the line without its end. After 64 KiB it is cut off and ends with "...". Invalid UTF-8 is replaced.
 	Text string
 }
 
-// output reads what a command prints.
+// output reads the output of a command.
 type output struct {
 	onLine  func(Line)
 	readers []*os.File
 	writers []*os.File
 	reading sync.WaitGroup
 
-	calls sync.Mutex // one line at a time
+	calls sync.Mutex // serializes the calls of onLine
 
 	mu   sync.Mutex
 	last []Line
@@ -57,7 +56,8 @@ func newOutput(cmd *exec.Cmd, onLine func(Line)) (*output, error) {
 			o.closeWriters()
 			return nil, errors.Join(fmt.Errorf("connecting the operator's output: %w", err), o.drain())
 		}
-		o.readers, o.writers = append(o.readers, r), append(o.writers, w)
+		o.readers = append(o.readers, r)
+		o.writers = append(o.writers, w)
 		*stream = w
 		isErr := stream == &cmd.Stderr
 		o.reading.Go(func() { o.read(r, isErr) })
@@ -65,14 +65,14 @@ func newOutput(cmd *exec.Cmd, onLine func(Line)) (*output, error) {
 	return o, nil
 }
 
-// closeWriters gives up this process's hold on what the command writes to, so that reading ends when the command does.
+// closeWriters closes this process's copies of the write ends, so that reading ends with the command.
 func (o *output) closeWriters() {
 	for _, w := range o.writers {
 		_ = w.Close() // nothing was written here
 	}
 }
 
-// drain returns when everything has been read, or time is up.
+// drain waits until all output has been read, or until a timeout.
 func (o *output) drain() error {
 	for _, r := range o.readers {
 		if err := r.SetReadDeadline(time.Now().Add(drainTimeout)); err != nil {
@@ -109,7 +109,7 @@ func (o *output) read(file *os.File, isErr bool) {
 	}
 }
 
-// readLine returns nil if there was nothing before the end.
+// readLine returns the next line, or nil at the end.
 func readLine(reader *bufio.Reader) (*string, error) {
 	data, err := reader.ReadSlice('\n')
 	if len(data) == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/operatorproc"
 )
 
-// run returns what a script that ends by itself has printed.
+// run returns the output of a script that exits by itself.
 func run(t *testing.T, text string) []operatorproc.Line {
 	t.Helper()
 	o := script(t, text)
@@ -39,7 +39,7 @@ func TestLines(t *testing.T) {
 			[]operatorproc.Line{{Text: "unix"}, {Text: "empty next"}, {Text: ""}, {Text: "windows"}, {Text: "no end"}},
 		},
 		"Stderr":  {"both are read", "echo wrong >&2", []operatorproc.Line{{Stderr: true, Text: "wrong"}}},
-		"Nothing": {"nobody has to print", "true", nil},
+		"Nothing": {"output is optional", "true", nil},
 		"Binary":  {"a report has to be text", `printf 'a\377b\n'`, []operatorproc.Line{{Text: "a\uFFFDb"}}},
 		"Long": {
 			"memory has an end", `head -c 1000000 /dev/zero | tr '\0' x; echo; echo next`,
@@ -72,7 +72,7 @@ func TestTailIsBounded(t *testing.T) {
 	}
 }
 
-func TestLinesComeOneAtATime(t *testing.T) {
+func TestOneLineAtATime(t *testing.T) {
 	t.Parallel()
 	var busy atomic.Bool
 	var lines atomic.Int32
@@ -94,21 +94,21 @@ func TestLinesComeOneAtATime(t *testing.T) {
 	}
 }
 
-// A daemon that has left the group holds the output for ever.
-func TestDaemonDoesNotDelayTheEnd(t *testing.T) {
+// A daemon that has left the group holds the output open.
+func TestDaemonDoesNotDelayExit(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
 		t.Skip("there is no setsid")
 	}
 	o := script(t, `setsid sh -c 'echo $$; exec sleep 600' & wait`)
 	daemon := o.identify(t)
-	t.Cleanup(func() { _ = daemon.KillGroup(soon) })
+	t.Cleanup(func() { _ = daemon.KillGroup(shortTimeout) })
 	if err := o.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	o.wait(t)
 	if !daemon.Alive() {
-		t.Error("it was no daemon, and the test says nothing")
+		t.Error("the process was no daemon, so the test proves nothing")
 	}
 }
 
@@ -125,16 +125,16 @@ func TestCommand(t *testing.T) {
 	}{
 		"Kubeconfig":  {"the operator's cluster is ours", "KUBECONFIG", "/tmp/k"},
 		"InCluster":   {"another cluster must not be found", "KUBERNETES_SERVICE_HOST", ""},
-		"Port":        {"nor half of it", "KUBERNETES_SERVICE_PORT", ""},
+		"Port":        {"it belongs to the in-cluster configuration", "KUBERNETES_SERVICE_PORT", ""},
 		"Fabric8":     {"Java's client takes it before the kubeconfig", "KUBERNETES_MASTER", ""},
-		"Explicit":    {"who asks for it gets it", "KUBERNETES_NAMESPACE", "ns"},
+		"Explicit":    {"an explicit variable is kept", "KUBERNETES_NAMESPACE", "ns"},
 		"Namespace":   {"by the downward API's usual name", "NAMESPACE", "ns"},
 		"Pod":         {"by another usual name", "POD_NAMESPACE", "ns"},
 		"Watch":       {"by the Operator SDK's", "WATCH_NAMESPACE", "mine"},
 		"NoProxy":     {"the API server is not on the internet", "NO_PROXY", "127.0.0.1"},
-		"NoProxyToo":  {"what was excepted stays so", "no_proxy", "intranet,127.0.0.1"},
-		"Inherited":   {"the rest is as it is", "INHERITED", "yes"},
-		"Overridden":  {"it was given", "OVERRIDDEN", "yes {other}"},
+		"NoProxyToo":  {"existing exceptions are kept", "no_proxy", "intranet,127.0.0.1"},
+		"Inherited":   {"other variables are inherited", "INHERITED", "yes"},
+		"Overridden":  {"an explicit variable has precedence", "OVERRIDDEN", "yes {other}"},
 		"Replacement": {"a variable may need the path, too", "CONFIGS", "/tmp/k:/tmp/k"},
 		"Unbuffered":  {"a line should be seen when it is printed", "PYTHONUNBUFFERED", "1"},
 	}

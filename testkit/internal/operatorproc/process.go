@@ -13,10 +13,10 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
 
-// operatorName is what an operator is called in errors.
+// operatorName is the operator's name in errors.
 const operatorName = "the operator"
 
-// An Incarnation is a running operator, or one that has run. Its methods may be called from several goroutines.
+// A Process is a running or ended operator. It is safe for concurrent use.
 type Process struct {
 	process  *process.Process
 	watchdog *watchdog
@@ -30,17 +30,17 @@ type Process struct {
 	err     error // set before done is closed
 }
 
-// Exit is how an incarnation ended.
+// Exit describes the end of a process.
 type Exit struct {
-	// Code is the exit status of the program, -1 if a signal ended it.
+	// Code is the exit status of the program, or -1 after a signal.
 	Code int
-	// Signal is the one that ended the program, or 0.
+	// Signal is the signal that ended the program, or 0.
 	Signal syscall.Signal
-	// Forced says that it was stopped, but did not end within the grace period and had to be killed.
+	// Forced is true if the process did not stop within the grace period and was killed.
 	Forced bool
 }
 
-// String is "exit status 1" or, for example, "signal: killed".
+// String returns "exit status 1" or, for example, "signal: killed".
 func (e Exit) String() string {
 	if e.Signal != 0 {
 		return "signal: " + e.Signal.String()
@@ -48,11 +48,10 @@ func (e Exit) String() string {
 	return fmt.Sprintf("exit status %d", e.Code)
 }
 
-// An ExitError says that an incarnation ended although nobody told it to. An operator that returns without an error
-// has ended as well.
+// An ExitError reports that a process ended without Kill or Stop, with or without an error of its own.
 type ExitError struct {
 	Exit Exit
-	// Lines are the last ones that it printed, at most 20.
+	// Lines are the last lines of output, at most 20.
 	Lines []Line
 }
 
@@ -69,8 +68,8 @@ func (e *ExitError) Error() string {
 	return b.String()
 }
 
-// Start starts the command and returns at once. Each line that it prints is handed to onLine, one at a time; nil means
-// that nobody wants to know. As long as onLine does not return the operator may have to wait before it can print more.
+// Start starts the command and returns at once. Each line of output is passed to onLine, one at a time. onLine may be
+// nil. While onLine blocks, the operator may block on output.
 func Start(cmd Command, onLine func(Line)) (*Process, error) {
 	c, err := cmd.prepare()
 	if err != nil {
@@ -93,7 +92,7 @@ func Start(cmd Command, onLine func(Line)) (*Process, error) {
 	return i, nil
 }
 
-// describe says what to do about a command that could not be started.
+// describe adds advice to the error of a failed start.
 func describe(err error, cmd Command) error {
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
@@ -105,11 +104,11 @@ func describe(err error, cmd Command) error {
 	}
 }
 
-// awaitEnd attends to the end.
+// awaitEnd waits for the end of the process and ends its group.
 func (p *Process) awaitEnd() {
 	<-p.process.Done()
-	// The program may be a shell that has started the operator and gone away. No other group can have this number as
-	// long as one of its processes lives, and numbers are not used again at once.
+	// The program may be a shell that started the operator and exited. The number of the group is safe to use: it stays
+	// taken while a process of the group lives, and the system does not reuse numbers at once.
 	_ = syscall.Kill(-p.process.PID(), syscall.SIGKILL)
 	p.watchdog.stop()
 	readErr := p.output.drain()
@@ -136,18 +135,18 @@ func (p *Process) exit() Exit {
 // ID identifies the program's process on this machine.
 func (p *Process) ID() process.ID { return p.process.ID() }
 
-// Done is closed when the incarnation has ended, whoever ended it, and its last line has been reported.
+// Done returns a channel that is closed when the process has ended for any reason and its last line has been reported.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exit is how the incarnation ended. It may be called only after Done is closed.
+// Exit returns the end of the process. Call it only after Done is closed.
 func (p *Process) Exit() Exit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.exit()
 }
 
-// Err returns nil as long as the incarnation runs and after it was ended by Kill or Stop. It is an [*ExitError] if it
-// ended by itself, also if that was just before Kill.
+// Err returns nil while the process runs, and after Kill or Stop ended it. It returns an [*ExitError] if the process
+// ended by itself, even right before Kill.
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
@@ -157,10 +156,10 @@ func (p *Process) Err() error {
 	}
 }
 
-// Tail returns the last lines that it printed, at most 20.
+// Tail returns the last lines of output, at most 20.
 func (p *Process) Tail() []Line { return p.output.tail() }
 
-// Kill ends the whole group at once, as a crash would, and returns when it is gone. What has ended is left alone.
+// Kill kills the process group and waits for its end. It does nothing if the process has ended.
 func (p *Process) Kill() error {
 	p.setIfRunning(&p.killed)
 	if err := p.process.Kill(); err != nil {
@@ -170,8 +169,8 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Stop asks the whole group to end, as Kubernetes does before it takes a pod away, and kills it when the grace period
-// is over: Exit then says Forced. It returns when the incarnation is gone. What has ended is left alone.
+// Stop sends SIGTERM to the process group, as Kubernetes does for a pod, and kills it after the grace period: Exit then
+// has Forced. Stop waits for the end. It does nothing if the process has ended.
 func (p *Process) Stop(grace time.Duration) error {
 	p.setIfRunning(&p.stopped)
 	if err := p.process.Signal(syscall.SIGTERM); err != nil {
@@ -186,7 +185,7 @@ func (p *Process) Stop(grace time.Duration) error {
 	}
 }
 
-// setIfRunning notes what is about to be done to an incarnation that has not ended.
+// setIfRunning sets a flag, unless the process has ended.
 func (p *Process) setIfRunning(flag *bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

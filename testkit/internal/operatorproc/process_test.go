@@ -20,10 +20,10 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
 
-// soon bounds what should happen at once, on a machine that does much else.
-const soon = 60 * time.Second
+// shortTimeout limits immediate reactions on a busy machine.
+const shortTimeout = 60 * time.Second
 
-// An operator is an incarnation and what it prints.
+// An operator is a process and its output.
 type operator struct {
 	*operatorproc.Process
 
@@ -46,13 +46,13 @@ func script(t *testing.T, text string) *operator {
 	return start(t, operatorproc.Command{Args: []string{"sh", "-c", text}})
 }
 
-// line waits for the next one.
+// line returns the next line of output.
 func (o *operator) line(t *testing.T) string {
 	t.Helper()
 	select {
 	case line := <-o.lines:
 		return line.Text
-	case <-time.After(soon):
+	case <-time.After(shortTimeout):
 		t.Fatal("the operator prints nothing")
 		return ""
 	}
@@ -62,8 +62,8 @@ func await(t *testing.T, what string, done <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-done:
-	case <-time.After(soon):
-		t.Fatalf("waiting for %s: not within %v", what, soon)
+	case <-time.After(shortTimeout):
+		t.Fatalf("waiting for %s: not within %v", what, shortTimeout)
 	}
 }
 
@@ -93,7 +93,7 @@ func identify(t *testing.T, text string) process.ID {
 
 func awaitEnd(t *testing.T, ids ...process.ID) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	ctx, cancel := context.WithTimeout(t.Context(), shortTimeout)
 	defer cancel()
 	for _, id := range ids {
 		if err := id.WaitEnd(ctx); err != nil {
@@ -119,7 +119,7 @@ func TestKillEndsTheGroup(t *testing.T) {
 	if err := o.Kill(); err != nil {
 		t.Errorf("killing it again: %v", err)
 	}
-	if err := o.Stop(soon); err != nil {
+	if err := o.Stop(shortTimeout); err != nil {
 		t.Errorf("stopping it afterwards: %v", err)
 	}
 }
@@ -132,11 +132,11 @@ func TestStop(t *testing.T) {
 		want           operatorproc.Exit
 	}{
 		"Orderly": {
-			"it may say goodbye", `trap "exit 3" TERM; echo up; while :; do sleep 0.01; done`, soon,
+			"it may say goodbye", `trap "exit 3" TERM; echo up; while :; do sleep 0.01; done`, shortTimeout,
 			operatorproc.Exit{Code: 3},
 		},
 		"Plain": {
-			"a program that does not care ends at once", `echo up; exec sleep 600`, soon,
+			"a program that does not care ends at once", `echo up; exec sleep 600`, shortTimeout,
 			operatorproc.Exit{Code: -1, Signal: syscall.SIGTERM},
 		},
 		"Stubborn": {
@@ -144,7 +144,7 @@ func TestStop(t *testing.T) {
 			operatorproc.Exit{Code: -1, Signal: syscall.SIGKILL, Forced: true},
 		},
 		"Child": {
-			"the operator may be a child of a shell", `sh -c 'trap "exit 0" TERM; echo up; sleep 600 & wait'; exit 4`, soon,
+			"the operator may be a child of a shell", `sh -c 'trap "exit 0" TERM; echo up; sleep 600 & wait'; exit 4`, shortTimeout,
 			operatorproc.Exit{Code: -1, Signal: syscall.SIGTERM},
 		},
 	}
@@ -165,7 +165,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-func TestUnexpectedEnd(t *testing.T) {
+func TestUnexpectedExit(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		reason, script string
@@ -198,8 +198,8 @@ func TestUnexpectedEnd(t *testing.T) {
 			t.Parallel()
 			o := script(t, tt.script)
 			o.wait(t)
-			// Whoever comes too late to kill it has to learn that it had ended before.
-			if err := errors.Join(o.Kill(), o.Stop(soon)); err != nil {
+			// Kill must not hide an earlier exit.
+			if err := errors.Join(o.Kill(), o.Stop(shortTimeout)); err != nil {
 				t.Error(err)
 			}
 			var exit *operatorproc.ExitError
@@ -224,8 +224,8 @@ func TestUnexpectedEnd(t *testing.T) {
 	}
 }
 
-// However close the two are, what ended by itself was not killed.
-func TestKillAndCrashAtOnce(t *testing.T) {
+// A process that ended by itself does not count as killed, even if Kill follows at once.
+func TestCrashBeforeKillIsReported(t *testing.T) {
 	t.Parallel()
 	for range 50 {
 		o := script(t, "exit 7")
@@ -238,8 +238,8 @@ func TestKillAndCrashAtOnce(t *testing.T) {
 	}
 }
 
-// A shell that starts the operator in the background and goes away has ended, and nothing may go on behind its back.
-func TestEndOfTheLeaderEndsTheGroup(t *testing.T) {
+// A shell that starts the operator in the background and exits has ended. Its children must end, too.
+func TestLeaderExitEndsGroup(t *testing.T) {
 	t.Parallel()
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -257,8 +257,8 @@ func TestEndOfTheLeaderEndsTheGroup(t *testing.T) {
 	}
 }
 
-// Nothing outlives this process, even if it is killed: neither the program, nor its children, nor the watchdog.
-func TestParentIsKilled(t *testing.T) {
+// Nothing survives a kill of this process: neither the program nor its children nor the watchdog.
+func TestParentDeathEndsGroup(t *testing.T) {
 	t.Parallel()
 	parent := exec.Command(os.Args[0])
 	parent.Env = append(os.Environ(), roleVariable+"="+roleParent)
@@ -290,8 +290,8 @@ func TestParentIsKilled(t *testing.T) {
 	awaitEnd(t, append(ids, watchdogs...)...)
 }
 
-// beParent starts an operator, prints its pids and waits for the end.
-func beParent() {
+// runParent starts an operator, prints its pids and waits for its end.
+func runParent() {
 	_, err := operatorproc.Start(operatorproc.Command{
 		Args: []string{"sh", "-c", `echo $$; sleep 600 & echo $!; sh -c 'echo $$; sleep 600' & wait`},
 	}, func(line operatorproc.Line) { fmt.Println(line.Text) })
@@ -301,7 +301,7 @@ func beParent() {
 	select {}
 }
 
-// children lists the processes whose parent is pid.
+// children returns the processes with parent pid.
 func children(t *testing.T, pid int) []process.ID {
 	t.Helper()
 	out, err := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output()
@@ -317,7 +317,7 @@ func children(t *testing.T, pid int) []process.ID {
 	return ids
 }
 
-func TestStartOfNothing(t *testing.T) {
+func TestStartErrors(t *testing.T) {
 	t.Parallel()
 	plain := filepath.Join(t.TempDir(), "operator.py")
 	if err := os.WriteFile(plain, []byte("print('hello')"), 0o600); err != nil {
@@ -329,7 +329,7 @@ func TestStartOfNothing(t *testing.T) {
 		want   string
 	}{
 		"NoCommand": {
-			"somebody forgot it",
+			"the command is missing",
 			operatorproc.Command{},
 			"starting the operator: there is no command: give the program and its arguments",
 		},

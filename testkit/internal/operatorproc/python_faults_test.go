@@ -36,7 +36,7 @@ func newService() *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "example"}}
 }
 
-// outcome is what the operator has made of the Page called example.
+// outcome is the operator's result for the Page "example".
 type outcome struct {
 	Text     string
 	Port     int32
@@ -45,7 +45,7 @@ type outcome struct {
 	Revision int64
 }
 
-// edited is what the scenario's first two steps lead to.
+// edited is the outcome of the scenario's first two steps.
 var edited = outcome{
 	Text: "Hello again", Port: 8081, Target: intstr.FromInt32(8080), Ready: "True Served served on port 8081", Revision: 2,
 }
@@ -68,7 +68,7 @@ func (s *subject) outcome() outcome {
 	return o
 }
 
-// answer makes up what the API server says when it refuses.
+// answer returns a rejection that looks like one of the API server.
 func answer(req *http.Request, code int, reason metav1.StatusReason) *http.Response {
 	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"injected","reason":%q,"code":%d}`,
 		reason, code)
@@ -78,7 +78,7 @@ func answer(req *http.Request, code int, reason metav1.StatusReason) *http.Respo
 	}
 }
 
-// once does something to the first request of each kind, and hands on the next ones.
+// once affects the first request of each kind, and forwards later ones.
 func once(affected func(*http.Request) bool, instead func(http.RoundTripper, *http.Request) (*http.Response, error)) (
 	wrap func(http.RoundTripper) http.RoundTripper, count *atomic.Int32,
 ) {
@@ -98,14 +98,14 @@ func once(affected func(*http.Request) bool, instead func(http.RoundTripper, *ht
 	}, count
 }
 
-// Each request fails once, and what comes out is the same.
-func TestPythonCorrectOperatorAndErrors(t *testing.T) {
+// The result is the same if each request fails once.
+func TestPythonOperatorRetriesErrors(t *testing.T) {
 	t.Parallel()
 	anything := func(*http.Request) bool { return true }
 	tests := map[string]struct {
 		reason   string
 		affected func(*http.Request) bool
-		// What happens instead: the server refuses, or something else.
+		// instead returns a rejection or another error.
 		code    int
 		refusal metav1.StatusReason
 		instead func(http.RoundTripper, *http.Request) (*http.Response, error)
@@ -113,7 +113,7 @@ func TestPythonCorrectOperatorAndErrors(t *testing.T) {
 		count int32 // at least
 	}{
 		"Conflict": {
-			reason: "somebody else was faster", affected: isWrite, count: 5,
+			reason: "a concurrent write", affected: isWrite, count: 5,
 			code: http.StatusConflict, refusal: metav1.StatusReasonConflict,
 		},
 		"TooManyRequests": {
@@ -133,7 +133,7 @@ func TestPythonCorrectOperatorAndErrors(t *testing.T) {
 			instead: func(http.RoundTripper, *http.Request) (*http.Response, error) { return nil, errLost },
 		},
 		"DoneAndLost": {
-			reason: "the write took place, and nobody heard of it", affected: isWrite, count: 5,
+			reason: "the response to a completed write is lost", affected: isWrite, count: 5,
 			instead: func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
 				if resp, err := next.RoundTrip(req); err == nil {
 					_ = resp.Body.Close()
@@ -151,7 +151,7 @@ func TestPythonCorrectOperatorAndErrors(t *testing.T) {
 			},
 		},
 		"Ended": {
-			reason: "the server ends a watch when it likes", affected: isWatch, count: 3,
+			reason: "the server ends a watch at any time", affected: isWatch, count: 3,
 			instead: func(_ http.RoundTripper, req *http.Request) (*http.Response, error) {
 				resp := answer(req, http.StatusOK, "")
 				resp.Body = http.NoBody
@@ -186,8 +186,8 @@ func TestPythonCorrectOperatorAndErrors(t *testing.T) {
 	}
 }
 
-// It is killed after each of its writes, before it hears of it, and what comes out is the same.
-func TestPythonCorrectOperatorAndCrashes(t *testing.T) {
+// The result is the same if the operator is killed after each of its writes, before the response.
+func TestPythonOperatorRecoversFromCrashes(t *testing.T) {
 	t.Parallel()
 	const writes = 6 // two children and the status, twice
 	for n := range int32(writes) {
@@ -207,7 +207,7 @@ func TestPythonCorrectOperatorAndCrashes(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
-			s.mark("marker") // by then the second incarnation has looked at all there is
+			s.syncMarker("marker") // the second process has listed everything by then
 			if diff := cmp.Diff(edited, s.outcome()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -215,7 +215,7 @@ func TestPythonCorrectOperatorAndCrashes(t *testing.T) {
 	}
 }
 
-func TestPythonCorrectOperatorAndDrift(t *testing.T) {
+func TestPythonOperatorCorrectsDrift(t *testing.T) {
 	t.Parallel()
 	s := newSubject(t, "correct", nil)
 	s.start()
@@ -268,14 +268,14 @@ func TestPythonCorrectOperatorAndDrift(t *testing.T) {
 	}
 }
 
-// foreign is somebody else's object of a child's name.
+// foreign returns an object that has a child's name and no owner.
 func foreign() *corev1.ConfigMap {
 	c := newConfigMap()
-	c.Data = map[string]string{"index.html": "somebody else's"}
+	c.Data = map[string]string{"index.html": "foreign"}
 	return c
 }
 
-func TestPythonCorrectOperatorAndAForeignObject(t *testing.T) {
+func TestPythonForeignObjectIsNeverWritten(t *testing.T) {
 	t.Parallel()
 	s := newSubject(t, "correct", nil)
 	s.k.Apply(foreign())
@@ -285,15 +285,15 @@ func TestPythonCorrectOperatorAndAForeignObject(t *testing.T) {
 	s.k.Apply(page)
 	s.k.Eventually(page, testkit.Reason("Ready", metav1.ConditionFalse, "NameTaken"))
 	c := newConfigMap()
-	if s.k.Get(c); c.Data["index.html"] != "somebody else's" || len(c.OwnerReferences) > 0 {
+	if s.k.Get(c); c.Data["index.html"] != "foreign" || len(c.OwnerReferences) > 0 {
 		t.Errorf("it was changed: %v", c)
 	}
 	s.k.Delete(c)
 	s.k.Eventually(page, testkit.Ready())
 }
 
-// What it cannot store is told in the status, and it goes on when it can.
-func TestPythonCorrectOperatorIsRefused(t *testing.T) {
+// The status reports a rejected write, and the operator continues after the cause is removed.
+func TestPythonRejectedWriteIsReported(t *testing.T) {
 	t.Parallel()
 	var closed atomic.Bool
 	closed.Store(true)
@@ -314,8 +314,8 @@ func TestPythonCorrectOperatorIsRefused(t *testing.T) {
 	s.k.Eventually(page, testkit.Ready())
 }
 
-// At rest it writes nothing, whatever there is to see.
-func TestPythonCorrectOperatorComesToRest(t *testing.T) {
+// An idle operator writes nothing, regardless of events.
+func TestPythonIdleOperatorWritesNothing(t *testing.T) {
 	t.Parallel()
 	var writes atomic.Int32
 	s := newSubject(t, "correct", func(next http.RoundTripper) http.RoundTripper {
@@ -333,7 +333,7 @@ func TestPythonCorrectOperatorComesToRest(t *testing.T) {
 	s.crash()
 	s.start()
 	s.awaitLog("serving the Pages", 2)
-	// Events come in order, so a Page that is made later is looked at later.
+	// Events arrive in order, so a later Page is reconciled later.
 	marker := newPage("marker")
 	marker.Object["spec"] = map[string]any{"text": "marker"}
 	s.k.Apply(marker)

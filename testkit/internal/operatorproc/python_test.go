@@ -22,10 +22,10 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
 )
 
-// python is the interpreter that Debian's packages are for. Another one may be first in the PATH.
+// python is the interpreter of Debian's packages. Another one may precede it in PATH.
 const python = "/usr/bin/python3"
 
-// needPython skips the test where the operators cannot run, unless that must not happen.
+// needPython skips the test if the operators cannot run, unless they are required.
 func needPython(t *testing.T) {
 	t.Helper()
 	switch message, required := missingPython(python, os.Getenv); {
@@ -37,7 +37,7 @@ func needPython(t *testing.T) {
 	}
 }
 
-// missingPython says what to do about an interpreter without the package, or nothing, and whether it has to be done.
+// missingPython returns instructions if the interpreter lacks the package, and whether this fails the test.
 func missingPython(interpreter string, getenv func(string) string) (message string, required bool) {
 	required = getenv("CI") != "" || getenv("TESTKIT_REQUIRE_PYTHON") == "1"
 	if out, err := exec.Command(interpreter, "-c", "import kubernetes").CombinedOutput(); err != nil {
@@ -54,10 +54,10 @@ func TestMissingPython(t *testing.T) {
 		env    map[string]string
 		want   bool
 	}{
-		"Laptop":   {"not everybody has it", nil, false},
+		"Laptop":   {"the package is optional on a developer's machine", nil, false},
 		"CI":       {"a test that is always skipped tests nothing", map[string]string{"CI": "true"}, true},
-		"Required": {"somebody wants to be sure", map[string]string{"TESTKIT_REQUIRE_PYTHON": "1"}, true},
-		"Not":      {"somebody does not", map[string]string{"TESTKIT_REQUIRE_PYTHON": "0"}, false},
+		"Required": {"the test is required", map[string]string{"TESTKIT_REQUIRE_PYTHON": "1"}, true},
+		"Not":      {"the test is not required", map[string]string{"TESTKIT_REQUIRE_PYTHON": "0"}, false},
 	}
 	for name, tt := range tests {
 		message, required := missingPython("/no/such/python3", func(key string) string { return tt.env[key] })
@@ -67,7 +67,7 @@ func TestMissingPython(t *testing.T) {
 	}
 }
 
-// A subject is an operator in Python between a proxy and its faults.
+// A subject is an operator in Python behind a proxy with faults.
 type subject struct {
 	t        *testing.T
 	k        *testkit.K
@@ -75,15 +75,15 @@ type subject struct {
 	scenario *scenario.Scenario
 	proxy    *proxy.Proxy
 	number   int
-	heard    sync.Map // incarnations that have sent a request
+	heard    sync.Map // processes that have sent a request
 
 	mu      sync.Mutex
 	current *operatorproc.Process
 	log     []string
-	changed chan struct{} // closed and replaced whenever a line is added
+	changed chan struct{} // closed and replaced when a line is added
 }
 
-// newSubject prepares the operator in this folder. The fault, which may be nil, has its requests.
+// newSubject prepares the operator in this folder. The optional fault wraps the transport of its requests.
 func newSubject(t *testing.T, name string, fault func(http.RoundTripper) http.RoundTripper) *subject {
 	t.Helper()
 	needPython(t)
@@ -96,7 +96,7 @@ func newSubject(t *testing.T, name string, fault func(http.RoundTripper) http.Ro
 		t.Fatal(err)
 	}
 	s := &subject{t: t, k: testkit.New(t), changed: make(chan struct{})}
-	s.k.Timeout = soon
+	s.k.Timeout = shortTimeout
 	if s.scenario, err = scenario.Read(filepath.Join(dir, "scenario.yaml")); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func newSubject(t *testing.T, name string, fault func(http.RoundTripper) http.Ro
 	return s
 }
 
-// start starts an incarnation and waits for its first request: Python takes a while until then.
+// start starts a process and waits for its first request: Python takes a while.
 func (s *subject) start() *operatorproc.Process {
 	s.t.Helper()
 	s.number++
@@ -139,13 +139,13 @@ func (s *subject) start() *operatorproc.Process {
 	s.t.Cleanup(func() {
 		_ = i.Kill()
 		if s.t.Failed() {
-			s.t.Logf("the log of incarnation %s:\n%s", s.user(), strings.Join(s.lines(), "\n"))
+			s.t.Logf("the log of process %s:\n%s", s.user(), strings.Join(s.lines(), "\n"))
 		}
 	})
 	s.mu.Lock()
 	s.current = i
 	s.mu.Unlock()
-	soonTrue(s.t, "the operator asks for something", func() bool {
+	pollUntil(s.t, "the operator asks for something", func() bool {
 		s.must(i.Err())
 		_, heard := s.heard.Load(s.user())
 		return heard
@@ -153,9 +153,9 @@ func (s *subject) start() *operatorproc.Process {
 	return i
 }
 
-func (s *subject) user() string { return fmt.Sprintf("incarnation-%d", s.number) }
+func (s *subject) user() string { return fmt.Sprintf("process-%d", s.number) }
 
-// crash kills the incarnation and fences it off.
+// crash kills the process and closes its connections.
 func (s *subject) crash() {
 	s.mu.Lock()
 	i := s.current
@@ -183,7 +183,7 @@ func (s *subject) lines() []string {
 	return append([]string(nil), s.log...)
 }
 
-// awaitLog waits until so many lines contain the text.
+// awaitLog waits until the text occurs in the given number of lines.
 func (s *subject) awaitLog(text string, times int) {
 	s.t.Helper()
 	over := time.After(s.k.Timeout)
@@ -207,7 +207,7 @@ func (s *subject) awaitLog(text string, times int) {
 	}
 }
 
-// do does the scenario's first steps.
+// do performs the first steps of the scenario.
 func (s *subject) do(steps int) error {
 	for i := range steps {
 		if err := s.scenario.Steps[i].Do(s.t.Context(), s.k.Client, s.k.Namespace); err != nil {
@@ -224,14 +224,14 @@ func (s *subject) must(err error) {
 	}
 }
 
-// stopInOrder stops the incarnation as a rollout would.
+// stopInOrder stops the process gracefully.
 func (s *subject) stopInOrder(i *operatorproc.Process) {
 	s.t.Helper()
-	if err := i.Stop(soon); err != nil {
+	if err := i.Stop(shortTimeout); err != nil {
 		s.t.Fatal(err)
 	}
 	if i.Exit().Forced || i.Err() != nil {
-		s.t.Errorf("told to stop, it ended with %v, %v", i.Exit(), i.Err())
+		s.t.Errorf("after SIGTERM it ended with %v, %v", i.Exit(), i.Err())
 	}
 }
 
@@ -248,7 +248,7 @@ func folders(t *testing.T) []string {
 	return names
 }
 
-// Without a fault the careless operators do what their scenarios say, too.
+// Without a fault, the faulty operators pass their scenarios, too.
 func TestPythonHappyPath(t *testing.T) {
 	t.Parallel()
 	for _, name := range folders(t) {
@@ -268,7 +268,7 @@ func TestPythonHappyPath(t *testing.T) {
 	}
 }
 
-// The namespace and the cluster may be told by flags as well.
+// The namespace and the cluster may be given by flags as well.
 func TestPythonFlags(t *testing.T) {
 	t.Parallel()
 	s := newSubject(t, "correct", nil)
@@ -289,7 +289,7 @@ func isWrite(req *http.Request) bool { return req.Method != http.MethodGet }
 
 func isWatch(req *http.Request) bool { return req.URL.Query().Has("watch") }
 
-// crasher calls crash when the n-th write has been carried out, whose answer is lost, and closes crashed afterwards.
+// crasher calls crash after the n-th write, whose response is lost, and then closes crashed.
 type crasher struct {
 	n       int32
 	writes  atomic.Int32
@@ -308,16 +308,16 @@ func (c *crasher) wrap(next http.RoundTripper) http.RoundTripper {
 			defer close(c.crashed)
 			c.crash()
 		}()
-		<-req.Context().Done() // until it is fenced off
+		<-req.Context().Done() // until the connection is closed
 		return nil, errLost
 	})
 }
 
-// soonTrue polls what has no watch.
-func soonTrue(t *testing.T, what string, done func() bool) {
+// pollUntil polls a condition that cannot be watched.
+func pollUntil(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	poll := func(context.Context) (bool, error) { return done(), nil }
-	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, soon, true, poll); err != nil {
-		t.Fatalf("waiting until %s: not within %v", what, soon)
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, shortTimeout, true, poll); err != nil {
+		t.Fatalf("waiting until %s: not within %v", what, shortTimeout)
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// The careless operators are there to be found out, so these tests show what each does wrong. What the correct operator
-// does in the same place is in the other files.
+// The faulty operators serve as a benchmark, so these tests show the bug of each. The other files show the correct
+// operator in the same situation.
 
-// mark makes another Page and waits until it is served: what happened before has been dealt with by then, as far as it is.
-func (s *subject) mark(name string) {
+// syncMarker creates another Page and waits until it is served. By then, the operator has handled earlier events.
+func (s *subject) syncMarker(name string) {
 	s.t.Helper()
 	page := newPage(name)
 	page.Object["spec"] = map[string]any{"text": "marker"}
@@ -41,7 +41,7 @@ func TestPythonCreateOnly(t *testing.T) {
 	s.start()
 	s.must(s.do(2))
 	s.k.Delete(newService())
-	s.mark("marker")
+	s.syncMarker("marker")
 	c := newConfigMap()
 	if s.k.Get(c); c.Data["index.html"] != "Hello" {
 		t.Errorf("the change arrived: %v", c.Data)
@@ -56,8 +56,8 @@ func TestPythonAlreadyExists(t *testing.T) {
 		s := newSubject(t, "already-exists", nil)
 		s.k.Apply(foreign())
 		s.start()
-		s.must(s.do(1)) // it says Ready
-		s.k.Eventually(newConfigMap(), text("somebody else's"))
+		s.must(s.do(1)) // the status is Ready
+		s.k.Eventually(newConfigMap(), text("foreign"))
 		s.edit("Hello again")
 		s.k.Eventually(newConfigMap(), text("Hello again"))
 	})
@@ -70,7 +70,7 @@ func TestPythonAlreadyExists(t *testing.T) {
 		s.edit("Hello again")
 		s.start()
 		s.k.Eventually(newPage("example"), testkit.Ready()) // for the new text
-		s.mark("marker")
+		s.syncMarker("marker")
 		s.k.Eventually(newConfigMap(), text("Hello"))
 	})
 }
@@ -88,7 +88,7 @@ func TestPythonStatusForbidden(t *testing.T) {
 	s.stopInOrder(i)
 }
 
-// breaker ends watches in the middle when it is told to.
+// breaker breaks watches on request.
 type breaker struct {
 	mu     sync.Mutex
 	bodies []interface{ Close() error }
@@ -123,14 +123,14 @@ func (b *breaker) breakAll() {
 
 func TestPythonWatchDies(t *testing.T) {
 	t.Parallel()
-	t.Run("careless", func(t *testing.T) {
+	t.Run("faulty", func(t *testing.T) {
 		t.Parallel()
 		b := &breaker{}
 		s := newSubject(t, "watch-dies", b.wrap)
 		i := s.start()
 		s.must(s.do(1))
-		soonTrue(t, "all is watched", func() bool { return b.watches() == 3 })
-		s.mark("marker") // what it has seen of the other Page has been dealt with
+		pollUntil(t, "all is watched", func() bool { return b.watches() == 3 })
+		s.syncMarker("marker") // the operator has handled the events of the other Page
 		b.breakAll()
 		s.awaitLog("Traceback", 1)
 		s.edit("Hello again")
@@ -140,7 +140,7 @@ func TestPythonWatchDies(t *testing.T) {
 		}
 		select {
 		case <-i.Done():
-			t.Error("it has ended, which somebody would notice")
+			t.Error("the process has exited, and a restart would hide the bug")
 		default:
 		}
 	})
@@ -150,7 +150,7 @@ func TestPythonWatchDies(t *testing.T) {
 		s := newSubject(t, "correct", b.wrap)
 		s.start()
 		s.must(s.do(1))
-		soonTrue(t, "all is watched", func() bool { return b.watches() == 3 })
+		pollUntil(t, "all is watched", func() bool { return b.watches() == 3 })
 		b.breakAll()
 		s.edit("Hello again")
 		s.k.Eventually(newConfigMap(), text("Hello again"))

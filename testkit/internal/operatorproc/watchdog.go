@@ -7,16 +7,15 @@ import (
 	"syscall"
 )
 
-// watchdog is a shell that kills a process group when this process dies, however it dies. A parent-death signal, where
-// there is one, reaches a child but not the child's children, and many operators are started by a script or a package
-// manager.
+// watchdog is a shell that kills a process group when this process dies for any reason. A parent-death signal is not
+// enough: it does not reach grandchildren, and many operators are started by a script or a package manager.
 type watchdog struct{ cmd *exec.Cmd }
 
-// startWatchdog watches over the process group of this number.
+// startWatchdog starts the watchdog of a process group.
 func startWatchdog(group int) (*watchdog, error) {
-	// Its input ends with this process, which never writes to it.
+	// The input ends with this process, which never writes to it.
 	cmd := exec.Command("/bin/sh", "-c", `read -r _; kill -s KILL -- "-$1"`, "watchdog", strconv.Itoa(group))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C at a terminal is not for it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // ignores Ctrl-C at a terminal
 	cmd.Env = []string{}
 	cmd.Dir = "/"
 	_, err := cmd.StdinPipe()
@@ -29,7 +28,7 @@ func startWatchdog(group int) (*watchdog, error) {
 	return &watchdog{cmd: cmd}, nil
 }
 
-// stop ends the watchdog without its doing anything: another group may get the number.
+// stop ends the watchdog without a kill, because another group may get the number.
 func (w *watchdog) stop() {
 	_ = w.cmd.Process.Kill()
 	_ = w.cmd.Wait() // it was killed, and this closes the input

@@ -1,7 +1,7 @@
-// Package oracle says what is wrong with what an operator did, whatever it is for: rules that hold for every operator.
+// Package oracle checks rules that hold for every operator.
 //
-// It judges records: requests (package wire) and the states that objects had (package history). It neither waits nor asks
-// the API server. What needs to know the operator, such as its end state without a fault, is judged elsewhere.
+// It evaluates records: requests (package intercept) and states of objects (package history). It neither waits nor sends
+// requests. Checks that need a baseline are elsewhere.
 package oracle
 
 import (
@@ -24,15 +24,16 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
 )
 
-// The oracles, by the names by which they are reported and switched off.
+// The oracles, by the names that reports use and options take.
 const (
-	Forbidden = "forbidden"    // the operator's roles lack a right
-	Refused   = "refused"      // the API server refuses what the operator sends
-	Status    = "status"       // the status is not valid
-	Spec      = "spec-written" // the operator changes the spec of what it is told by
+	Forbidden = "forbidden"    // the operator's roles lack a permission
+	Refused   = "refused"      // the API server rejects a request for its content
+	Status    = "status"       // the status is invalid
+	Spec      = "spec-written" // the operator changes the spec of its custom resource
 )
 
-// Calls finds requests that the API server refused for good. What it refuses for now (404, 409, 410, 429) is no mistake.
+// Calls finds requests that the API server rejected permanently. Temporary rejections (404, 409, 410, 429) are no
+// violations.
 func Calls(calls []intercept.Call) []report.Violation {
 	var found []report.Violation
 	for i, c := range calls {
@@ -60,22 +61,23 @@ func Calls(calls []intercept.Call) []report.Violation {
 	return found
 }
 
-// IsTerminatingNamespace tells the refusal to create something in a namespace, or of a kind, that is being deleted from a missing right.
-// That of a kind is recognized by its sentence: it carries no cause.
+// IsTerminatingNamespace reports whether a request was forbidden because its namespace, or the definition of its kind, is
+// terminating. The roles are correct then. A terminating definition is recognized by the message, because the response
+// has no cause.
 func IsTerminatingNamespace(c intercept.Call) bool {
 	return slices.Contains(c.Causes, string(corev1.NamespaceTerminatingCause)) ||
 		strings.HasSuffix(c.Message, "create not allowed while custom resource definition is terminating")
 }
 
-// operation is one of those of a JSON patch.
+// operation is an operation of a JSON patch.
 type operation struct {
 	Op string `json:"op"`
 }
 
-// IsStale tells the refusal of a write that was computed from an object which is gone, which is another way to say 409:
-// the request carries a UID that is not the one of the object of that name, and the API server says that it cannot change.
-// An apply with a UID is a question, too, and that a field is immutable may be the answer: who does not mean to ask does not
-// name the instance. A JSON patch says 409 in the same way, if what it tests first is not so.
+// IsStale reports whether a write was rejected because its object was replaced: a conflict, although the status is not
+// 409. The request contains the UID of the former object, and the API server reports that the UID is immutable. For an
+// apply with a UID the message may name another immutable field. A JSON patch reports a failed test operation in the same
+// way.
 func IsStale(c intercept.Call) bool {
 	if c.Code != http.StatusUnprocessableEntity {
 		return false
@@ -90,11 +92,11 @@ func IsStale(c intercept.Call) bool {
 			UID string `json:"uid"`
 		} `json:"metadata"`
 	}
-	_ = json.Unmarshal(c.Sent, &object) // what is no object has no UID
+	_ = json.Unmarshal(c.Sent, &object) // not an object: no UID
 	return strings.Contains(c.Message, "metadata.uid") || c.Verb == "apply" && object.Metadata.UID != ""
 }
 
-// isReplaced reports whether the operator, refused a change, went on to delete the object, to make it anew.
+// isReplaced reports whether the operator deleted the object after the rejection, to recreate it.
 func isReplaced(refused intercept.Call, later []intercept.Call) bool {
 	return slices.ContainsFunc(later, func(c intercept.Call) bool {
 		kind := intercept.KindOf(c.Request) == intercept.KindOf(refused.Request)
@@ -103,7 +105,7 @@ func isReplaced(refused intercept.Call, later []intercept.Call) bool {
 	})
 }
 
-// Rule is the RBAC rule that would allow the call.
+// Rule returns the RBAC rule that allows the call.
 func Rule(c intercept.Call) string {
 	resource := c.Resource
 	if c.Subresource != "" {
@@ -116,7 +118,7 @@ func Rule(c intercept.Call) string {
 	return fmt.Sprintf("apiGroups: [%q], resources: [%q], verbs: [%q]", c.Group, resource, verb)
 }
 
-// StatusKinds returns the kinds of which the calls write the status: those that the operator is told by.
+// StatusKinds returns the kinds whose status the calls write: the operator's custom resources.
 func StatusKinds(calls []intercept.Call) map[intercept.Kind]bool {
 	kinds := map[intercept.Kind]bool{}
 	for _, c := range calls {
@@ -127,20 +129,22 @@ func StatusKinds(calls []intercept.Call) map[intercept.Kind]bool {
 	return kinds
 }
 
-// KindOf is the kind of the object that changed.
+// KindOf returns the kind of the changed object.
 func KindOf(c history.Change) intercept.Kind {
 	return intercept.Kind{Group: c.Resource.Group, Resource: c.Resource.Resource}
 }
 
-// SpecWrites finds writes of the operator that changed the generation of an object which the user made, of a kind of which the
-// operator writes the status.
-func SpecWrites(operator, user []intercept.Call, changes []history.Change, kinds map[intercept.Kind]bool) []report.Violation {
+// SpecWrites finds writes of the operator that changed the generation of a user's object, for kinds whose status the
+// operator writes.
+func SpecWrites(
+	operator, user []intercept.Call, changes []history.Change, kinds map[intercept.Kind]bool,
+) []report.Violation {
 	theirs := map[string]bool{}
 	last := map[types.UID]int64{}
 	for _, c := range user {
 		if c.UID != "" && c.Subresource == "" && c.Code == http.StatusCreated {
 			theirs[c.UID] = true
-			last[types.UID(c.UID)] = c.Generation // it may be from before the history
+			last[types.UID(c.UID)] = c.Generation // the history may begin later
 		}
 	}
 	wrote := writes(operator, theirs)
@@ -148,7 +152,7 @@ func SpecWrites(operator, user []intercept.Call, changes []history.Change, kinds
 	for _, c := range changes {
 		uid, generation := c.Object.GetUID(), c.Object.GetGeneration()
 		call, ours := wrote[string(uid)+"@"+c.Object.GetResourceVersion()]
-		going := c.Object.GetDeletionTimestamp() != nil // which is a new generation, too, by whoever deleted it
+		going := c.Object.GetDeletionTimestamp() != nil // a deletion increments the generation, too
 		if before, known := last[uid]; ours && known && !going && generation > before && kinds[KindOf(c)] {
 			found = append(found, report.Violation{
 				Oracle: Spec, Detail: call.String(),
@@ -160,7 +164,7 @@ func SpecWrites(operator, user []intercept.Call, changes []history.Change, kinds
 	return found
 }
 
-// writes returns, by object and version, the calls by which objects came about other than in their status.
+// writes returns the calls that wrote the given objects outside of their status, by UID and version.
 func writes(calls []intercept.Call, of map[string]bool) map[string]intercept.Call {
 	wrote := map[string]intercept.Call{}
 	for _, c := range calls {
@@ -171,8 +175,8 @@ func writes(calls []intercept.Call, of map[string]bool) map[string]intercept.Cal
 	return wrote
 }
 
-// Statuses finds states whose conditions are not valid, or moved without a reason, among the objects of the kinds. Those
-// that others wrote are not judged: ours says which state came about by a request of the operator.
+// Statuses finds invalid conditions, and transition times that moved without a transition, in the objects of the kinds.
+// ours reports whether a state was written by the operator. States of other writers are not checked.
 func Statuses(changes []history.Change, kinds map[intercept.Kind]bool, ours func(history.Change) bool) []report.Violation {
 	var found []report.Violation
 	last := map[types.UID][]metav1.Condition{}
@@ -195,7 +199,7 @@ func Statuses(changes []history.Change, kinds map[intercept.Kind]bool, ours func
 	return found
 }
 
-// conditionsOf reads the conditions and says what is not valid about them.
+// conditionsOf returns the conditions and a description of the first error, or "".
 func conditionsOf(u *unstructured.Unstructured) (conditions []metav1.Condition, wrong string) {
 	observed, ok, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
 	if ok && observed > u.GetGeneration() {
@@ -245,7 +249,7 @@ func invalid(c metav1.Condition, generation int64) string {
 	}
 }
 
-// transitionTimeMoved finds a transition time that changed although the status did not.
+// transitionTimeMoved finds a transition time that changed without the status.
 func transitionTimeMoved(before, after []metav1.Condition) string {
 	for _, a := range after {
 		for _, b := range before {

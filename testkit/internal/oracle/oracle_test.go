@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
-// names are the oracles that speak up.
+// names returns the oracles of the violations.
 func names(found []report.Violation) []string {
 	var all []string
 	for _, v := range found {
@@ -38,19 +38,19 @@ func TestCalls(t *testing.T) {
 		want   []string
 	}{
 		"Created":   {"nothing is wrong", intercept.Call{Request: create, Reached: true}, 201, nil},
-		"NotFound":  {"it is an answer", intercept.Call{Request: create, Reached: true}, 404, nil},
-		"Conflict":  {"it is tried again", intercept.Call{Request: create, Reached: true}, 409, nil},
-		"Gone":      {"it is listed again", intercept.Call{Request: create, Reached: true}, 410, nil},
-		"TooMany":   {"it is sent later", intercept.Call{Request: create, Reached: true}, 429, nil},
-		"Forbidden": {"a right is missing", intercept.Call{Request: create, Reached: true}, 403, []string{oracle.Forbidden}},
+		"NotFound":  {"a regular response", intercept.Call{Request: create, Reached: true}, 404, nil},
+		"Conflict":  {"the operator retries", intercept.Call{Request: create, Reached: true}, 409, nil},
+		"Gone":      {"the operator lists again", intercept.Call{Request: create, Reached: true}, 410, nil},
+		"TooMany":   {"the operator retries later", intercept.Call{Request: create, Reached: true}, 429, nil},
+		"Forbidden": {"a missing permission", intercept.Call{Request: create, Reached: true}, 403, []string{oracle.Forbidden}},
 		"NamespaceGone": {
-			"it is about to end",
+			"the namespace is terminating",
 			intercept.Call{Request: create, Reached: true, Causes: []string{"NamespaceTerminating"}},
 			403, nil,
 		},
-		"Invalid": {"it never becomes valid", intercept.Call{Request: create, Reached: true}, 422, []string{oracle.Refused}},
+		"Invalid": {"a retry cannot succeed", intercept.Call{Request: create, Reached: true}, 422, []string{oracle.Refused}},
 		"Stale": {
-			"it was computed from an object that is gone",
+			"the request was computed from a deleted object",
 			intercept.Call{
 				Request: create, Reached: true,
 				Message: `Pod "a" is invalid: metadata.uid: Invalid value: "u": field is immutable`,
@@ -58,7 +58,7 @@ func TestCalls(t *testing.T) {
 			422, nil,
 		},
 		"Tested": {
-			"a JSON patch tests what has changed since",
+			"a test of the JSON patch fails",
 			intercept.Call{
 				Request: recorder.Request{Verb: "patch", Resource: "services"}, Reached: true,
 				Sent:    []byte(`[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"remove","path":"/data/a"}]`),
@@ -67,7 +67,7 @@ func TestCalls(t *testing.T) {
 			422, nil,
 		},
 		"TestedAndInvalid": {
-			"a JSON patch tests, and what it makes is not valid",
+			"the tests of the JSON patch pass, and its result is invalid",
 			intercept.Call{
 				Request: recorder.Request{Verb: "patch", Resource: "services"}, Reached: true,
 				Sent:    []byte(`[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"remove","path":"/spec/a"}]`),
@@ -87,7 +87,7 @@ func TestCalls(t *testing.T) {
 			[]string{oracle.Refused},
 		},
 		"Immutable": {
-			"that it names the object's UID, as each update does, is no excuse",
+			"every update contains the UID",
 			intercept.Call{
 				Request: update, Reached: true, Sent: []byte(`{"metadata":{"uid":"u"}}`),
 				Message: `Service "a" is invalid: spec.clusterIP: Invalid value: "1": field is immutable`,
@@ -109,8 +109,8 @@ func TestCalls(t *testing.T) {
 			403, nil,
 		},
 		"Injected":       {"the server never saw it", intercept.Call{Request: create}, 403, nil},
-		"LeaseRefused":   {"that of an election, which goes on", intercept.Call{Request: lease, Reached: true}, 422, nil},
-		"LeaseForbidden": {"the election never begins", intercept.Call{Request: lease, Reached: true}, 403, []string{oracle.Forbidden}},
+		"LeaseRefused":   {"leader election continues", intercept.Call{Request: lease, Reached: true}, 422, nil},
+		"LeaseForbidden": {"no leader is elected", intercept.Call{Request: lease, Reached: true}, 403, []string{oracle.Forbidden}},
 	}
 	for name, tt := range tests {
 		tt.call.Code = tt.code
@@ -151,8 +151,11 @@ func TestStatuses(t *testing.T) {
 			[]map[string]any{{"conditions": []any{ready("True", early), ready("True", early)}}},
 			[]string{oracle.Status},
 		},
-		"NoType": {"of what", []map[string]any{{"conditions": []any{map[string]any{"status": "True"}}}}, []string{oracle.Status}},
-		"Future": {"there is no such generation", []map[string]any{{"observedGeneration": int64(2)}}, []string{oracle.Status}},
+		"NoType": {
+			"it is required",
+			[]map[string]any{{"conditions": []any{map[string]any{"status": "True"}}}}, []string{oracle.Status},
+		},
+		"Future": {"no such generation", []map[string]any{{"observedGeneration": int64(2)}}, []string{oracle.Status}},
 	}
 	for name, tt := range tests {
 		var changes []history.Change
@@ -166,17 +169,19 @@ func TestStatuses(t *testing.T) {
 		if diff := cmp.Diff(tt.want, names(oracle.Statuses(changes, kinds, everyone))); diff != "" {
 			t.Errorf("%s, because %s (-want +got):\n%s", name, tt.reason, diff)
 		}
-		nobody := func(history.Change) bool { return false }
-		if found := oracle.Statuses(changes, kinds, nobody); len(found) > 0 {
-			t.Errorf("%s: what others wrote is held against the operator: %v", name, found)
+		none := func(history.Change) bool { return false }
+		if found := oracle.Statuses(changes, kinds, none); len(found) > 0 {
+			t.Errorf("%s: violation for a state of another writer: %v", name, found)
 		}
 	}
 }
 
-// Who is refused a change of an immutable field and makes the object anew has done what there is to do.
-func TestReplacedAfterARefusal(t *testing.T) {
+// An operator may delete and recreate an object after an immutable field was rejected.
+func TestRecreateAfterRejection(t *testing.T) {
 	t.Parallel()
-	refused := intercept.Call{Request: recorder.Request{Verb: "update", Resource: "services", Name: "a", Code: 422}, Reached: true}
+	refused := intercept.Call{
+		Request: recorder.Request{Verb: "update", Resource: "services", Name: "a", Code: 422}, Reached: true,
+	}
 	gone := intercept.Call{Request: recorder.Request{Verb: "delete", Resource: "services", Name: "a", Code: 200}, Reached: true}
 	other := gone
 	other.Name = "b"

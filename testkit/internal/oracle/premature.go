@@ -17,11 +17,12 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
 )
 
-// PrematureConditions finds states in which an object of the kinds turns Ready while something that runs for it has never been ready
-// so far, and is later: nobody can have seen that it is. Only Deployments, StatefulSets, DaemonSets, Pods and custom
-// resources are judged that the object controls; of the others, not everybody waits for all. Those states that ours does
-// not claim are left out, see [Statuses].
-func PrematureConditions(changes []history.Change, kinds map[intercept.Kind]bool, ours func(history.Change) bool) []report.Violation {
+// PrematureConditions finds objects of the kinds that became Ready before one of their workloads was ready for the first
+// time. The operator cannot have observed its readiness. Checked are controlled Deployments, StatefulSets, DaemonSets,
+// Pods and custom resources. Operators need not wait for other kinds. ours selects the operator's states, see [Statuses].
+func PrematureConditions(
+	changes []history.Change, kinds map[intercept.Kind]bool, ours func(history.Change) bool,
+) []report.Violation {
 	children := workloadsOf(changes)
 	var found []report.Violation
 	last := map[types.UID]bool{}
@@ -52,15 +53,15 @@ func PrematureConditions(changes []history.Change, kinds map[intercept.Kind]bool
 	return found
 }
 
-// workload is something that runs, and when, in versions of the API server, it was there, was ready for the first time, and
-// went. The last is 0 if it did not.
+// workload is a controlled object, with the resource versions of its creation, its first readiness and its deletion.
+// deleted is 0 if it exists.
 type workload struct {
 	owner                   types.UID
-	name, missing           string // missing is what kept it from being ready at first
+	name, missing           string // missing is why it was not ready at first
 	created, ready, deleted uint64
 }
 
-// workloadsOf are those that became ready at some time.
+// workloadsOf returns the workloads that became ready.
 func workloadsOf(changes []history.Change) []*workload {
 	all, order := map[types.UID]*workload{}, []types.UID{}
 	for _, c := range changes {
@@ -100,7 +101,7 @@ func hasReadiness(u *unstructured.Unstructured) bool {
 	return slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet", "Pod"}, u.GetKind())
 }
 
-// version is when a state came about. The API server counts the versions of all kinds together.
+// version returns the resource version of a state. The API server has one counter for all kinds.
 func version(u *unstructured.Unstructured) uint64 {
 	n, err := strconv.ParseUint(u.GetResourceVersion(), 10, 64)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
 )
 
-// An operator that says Ready can have seen that its Deployment is only if it has been.
-func TestPremature(t *testing.T) {
+// An operator can report Ready only after its Deployment has been ready.
+func TestPrematureConditions(t *testing.T) {
 	t.Parallel()
 	shop := func(version, ready string) history.Change {
 		status := map[string]any{}
@@ -67,10 +67,10 @@ func TestPremature(t *testing.T) {
 		"does not": {[]history.Change{
 			shop("1", ""), deployment(added, "2", 0), shop("3", "True"), deployment(modified, "4", 1),
 		}, true},
-		"the news came in another order": {[]history.Change{
+		"events in another order": {[]history.Change{
 			shop("1", ""), shop("5", "True"), deployment(added, "2", 0), deployment(modified, "4", 1),
 		}, false},
-		"nobody says that it ever is": {[]history.Change{shop("1", ""), deployment(added, "2", 0), shop("3", "True")}, false},
+		"never reported as ready": {[]history.Change{shop("1", ""), deployment(added, "2", 0), shop("3", "True")}, false},
 		"it was, and is again": {[]history.Change{
 			deployment(added, "2", 1), deployment(modified, "3", 0), shop("4", "True"), deployment(modified, "5", 1),
 		}, false},
@@ -90,9 +90,9 @@ func TestPremature(t *testing.T) {
 		if len(found) > 0 && !strings.Contains(found[0].Message, "Shop a said Ready, and its Deployment a was not") {
 			t.Errorf("%s: %s", name, found[0].Message)
 		}
-		nobody := func(history.Change) bool { return false }
-		if found := oracle.PrematureConditions(test.changes, kinds, nobody); len(found) > 0 {
-			t.Errorf("%s, and somebody else said it: %v", name, found)
+		none := func(history.Change) bool { return false }
+		if found := oracle.PrematureConditions(test.changes, kinds, none); len(found) > 0 {
+			t.Errorf("%s, written by another manager: %v", name, found)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Difference lists how got differs from want, object by object and field by field, as "- " for what is missing and "+ " for
-// what is too much. It is empty if nothing differs. Of the values in Secrets it only shows whether they are the same.
+// Difference lists the differences between want and got by object and field: "- " for missing parts and "+ " for extra
+// ones. It returns "" for equal states. Values in Secrets are hidden: only their equality shows.
 func Difference(want, got State) string {
 	d := &differ{}
 	for _, key := range keys(want, got) {
@@ -22,19 +22,20 @@ func Difference(want, got State) string {
 		case !inWant:
 			d.printf("+ %s", key)
 		default:
-			d.object, d.secret = key, strings.HasPrefix(key, "secrets/")
+			d.object = key
+			d.secret = strings.HasPrefix(key, "secrets/")
 			d.value("", a, b)
 		}
 	}
 	return d.String()
 }
 
-// differ writes what differs within one object after the other.
+// differ writes the differences within one object after the other.
 type differ struct {
 	strings.Builder
 
-	object string // whose name is still to be written
-	secret bool   // what differs is in a Secret
+	object string // object name that is not written yet
+	secret bool   // the object is a Secret
 }
 
 func (d *differ) value(path string, a, b any) {
@@ -72,7 +73,7 @@ func hidden(v any) string {
 
 func (d *differ) printf(format string, args ...any) { fmt.Fprintf(d, format+"\n", args...) }
 
-// keys are those of both, sorted.
+// keys returns the keys of both maps, sorted.
 func keys[M ~map[string]any](a, b M) []string {
 	return slices.Compact(slices.Sorted(func(yield func(string) bool) {
 		for key := range maps.Keys(a) {

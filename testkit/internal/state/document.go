@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Document returns the canonical form of an object as a manifest that people read: what somebody set, without what the
-// server added or the cluster chose, and with its status only if asked for. Other than in a [State] conditions keep their
-// reasons and messages, but not their times.
+// Document returns the canonical form of an object as a readable manifest. It contains the fields that have a manager,
+// without generated values, and the status if requested. Conditions keep their reasons and messages, unlike in a [State],
+// but not their times.
 func (n *Names) Document(u *unstructured.Unstructured, status bool) map[string]any {
 	o := runtime.DeepCopyJSON(u.Object)
 	for _, path := range clusterFields {
@@ -46,12 +46,13 @@ func (n *Names) Document(u *unstructured.Unstructured, status bool) map[string]a
 		metadata["ownerReferences"] = list
 	}
 	o["metadata"] = metadata
-	o["apiVersion"], o["kind"] = u.GetAPIVersion(), u.GetKind()
+	o["apiVersion"] = u.GetAPIVersion()
+	o["kind"] = u.GetKind()
 	masked, _ := n.value(o, u.GetGeneration()).(map[string]any)
 	return masked
 }
 
-// nameOf is the object's own name with what is generated replaced.
+// nameOf returns the object's name with placeholders for generated parts.
 func (n *Names) nameOf(u *unstructured.Unstructured) string {
 	_, name, found := strings.Cut(n.Of(u.GetUID()), "/")
 	if !found {
@@ -60,7 +61,7 @@ func (n *Names) nameOf(u *unstructured.Unstructured) string {
 	return name
 }
 
-// withoutTimes drops the times of conditions, and sorts them: their order means nothing.
+// withoutTimes removes the times of conditions and sorts the conditions, because their order has no meaning.
 func withoutTimes(list []any) []any {
 	for _, item := range list {
 		if c, ok := item.(map[string]any); ok {

@@ -8,11 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Mask is the set of places at which states of the same scenario differ by themselves.
+// Mask is the set of paths at which states of the same scenario differ without a fault.
 type Mask map[string]bool
 
-// Learn adds the places at which two states differ. A key that only one of them has is a difference that cannot be
-// masked, and is returned.
+// Learn adds the paths at which two states differ. It returns the keys that only one state has, because a mask does not
+// cover them.
 func (m Mask) Learn(a, b State) (unsteady []string) {
 	for key, v := range a {
 		if other, ok := b[key]; ok {
@@ -41,7 +41,7 @@ func (m Mask) learn(path string, a, b any) {
 	}
 }
 
-// Apply returns the state with what is masked left out.
+// Apply returns the state without the masked paths.
 func (m Mask) Apply(s State) State {
 	out := State{}
 	for key, v := range s {
@@ -75,5 +75,5 @@ func (m Mask) apply(path string, v any) any {
 	}
 }
 
-// Diff returns how got differs from want, both masked, or "" if they are the same. See [Difference].
+// Diff returns the difference between two masked states, or "". See [Difference].
 func (m Mask) Diff(want, got State) string { return Difference(m.Apply(want), m.Apply(got)) }

@@ -13,19 +13,19 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 )
 
-// Names translates what the server made up in one run into what is the same in all.
+// Names maps the generated names of one run to names that are equal in all runs.
 type Names struct {
 	namespace string
 	byUID     map[types.UID]string
 	generated map[string]string // generated names, for example "web-x7k2p" -> "web-~1"
-	chosen    map[string]string // what the cluster chose, for example "node-1" -> "$NODE"
-	longest   []string          // the generated names, the longest first: one may be a part of another
+	chosen    map[string]string // values chosen by the cluster, for example "node-1" -> "$NODE"
+	longest   []string          // generated names, longest first, because one may contain another
 }
 
-// GeneratedNames are the beginnings of names that an operator makes up, by kind, for example "jobs.batch": "backup-".
+// GeneratedNames holds the prefixes of names that an operator generates, by kind, for example "jobs.batch": "backup-".
 type GeneratedNames map[string][]string
 
-// Prefix returns the part of a name that is not made up, if the rest of it is.
+// Prefix returns the fixed part of a name, if the rest is generated.
 func (g GeneratedNames) Prefix(kind, name string) (string, bool) {
 	for _, prefix := range g[kind] {
 		if strings.HasPrefix(name, prefix) && name != prefix {
@@ -35,8 +35,8 @@ func (g GeneratedNames) Prefix(kind, name string) (string, bool) {
 	return "", false
 }
 
-// Learn compares two states that should be the same and learns from names that only one of them has. It reports whether
-// there were such names: what they have in common, up to a separator, is the part that is not made up.
+// Learn compares two states that should be equal, and stores the prefixes of names that only one of them has. The common
+// part up to a separator is the prefix. Learn reports whether it found any.
 func (g GeneratedNames) Learn(a, b State) (found bool) {
 	others := keysOnlyIn(b, a)
 	for _, x := range keysOnlyIn(a, b) {
@@ -44,7 +44,7 @@ func (g GeneratedNames) Learn(a, b State) (found bool) {
 		longest := ""
 		for _, y := range others {
 			if other, ok := strings.CutPrefix(y, kind+"/"); ok {
-				longest = max(longest, common(name, other)) // of two beginnings of one name the longer one is greater
+				longest = max(longest, common(name, other)) // of two prefixes of one name, the longer one is greater
 			}
 		}
 		if longest != "" && !strings.Contains(longest, "~") && !slices.Contains(g[kind], longest) {
@@ -55,7 +55,7 @@ func (g GeneratedNames) Learn(a, b State) (found bool) {
 	return found
 }
 
-// common is what two names have in common, up to the last separator.
+// common returns the common prefix of two names, up to the last separator.
 func common(a, b string) string {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -64,7 +64,7 @@ func common(a, b string) string {
 	return a[:strings.LastIndexAny(a[:n], "-.")+1]
 }
 
-// keysOnlyIn lists the keys that b does not have.
+// keysOnlyIn returns the keys that b does not have.
 func keysOnlyIn(a, b State) []string {
 	var keys []string
 	for _, key := range slices.Sorted(maps.Keys(a)) {
@@ -75,8 +75,8 @@ func keysOnlyIn(a, b State) []string {
 	return keys
 }
 
-// NamesOf reads the names of a run from its history.
-func NamesOf(namespace string, changes []history.Change, invented GeneratedNames) *Names {
+// NamesOf derives the names of a run from its history.
+func NamesOf(namespace string, changes []history.Change, prefixes GeneratedNames) *Names {
 	n := &Names{
 		namespace: namespace, byUID: map[types.UID]string{}, generated: map[string]string{}, chosen: map[string]string{},
 	}
@@ -91,7 +91,7 @@ func NamesOf(namespace string, changes []history.Change, invented GeneratedNames
 			continue
 		}
 		name := c.Object.GetName()
-		prefix, isMade := invented.Prefix(kindOf(c), name)
+		prefix, isMade := prefixes.Prefix(kindOf(c), name)
 		if generate := c.Object.GetGenerateName(); generate != "" && strings.HasPrefix(name, generate) {
 			prefix, isMade = generate, true
 		}
@@ -117,8 +117,7 @@ func NamesOf(namespace string, changes []history.Change, invented GeneratedNames
 	return n
 }
 
-// ReplaceUID puts something else in the place of a UID in a name, and of its part before the first hyphen: operators shorten
-// it to that.
+// ReplaceUID replaces a UID in a name, and its part before the first hyphen, which operators use as a short form.
 func ReplaceUID(name string, uid types.UID, instead string) string {
 	const uuid, start = 36, 8
 	if len(uid) != uuid || !strings.Contains(name, string(uid[:start])) {
@@ -130,7 +129,7 @@ func ReplaceUID(name string, uid types.UID, instead string) string {
 // Of returns the canonical name of an object.
 func (n *Names) Of(uid types.UID) string { return n.byUID[uid] }
 
-// Group returns the canonical name of an object without the number of a generated one: what is counted together.
+// Group returns the canonical name of an object without the number of a generated name. Objects are counted by group.
 func (n *Names) Group(uid types.UID) string {
 	name := n.byUID[uid]
 	if i := strings.LastIndex(name, "~"); i >= 0 {
@@ -139,7 +138,7 @@ func (n *Names) Group(uid types.UID) string {
 	return name
 }
 
-// Text replaces in a text what differs from run to run.
+// Text replaces generated names and values in a text.
 func (n *Names) Text(text string) string {
 	text = strings.ReplaceAll(text, n.namespace, "$NAMESPACE")
 	for _, name := range n.longest {

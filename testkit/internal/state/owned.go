@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// keepSetFields keeps of an object's fields, outside of metadata and status, those that somebody set. The others are defaults, which
-// may depend on what the object once was: a pod that was made with image "web:latest" keeps imagePullPolicy "Always".
+// keepSetFields removes the fields outside of metadata and status that no manager has set. They are defaults, and a
+// default may depend on history: a pod created with image "web:latest" keeps imagePullPolicy "Always".
 func keepSetFields(u *unstructured.Unstructured, fields map[string]any) {
 	set := &fieldpath.Set{}
 	for _, entry := range u.GetManagedFields() {
@@ -18,7 +18,7 @@ func keepSetFields(u *unstructured.Unstructured, fields map[string]any) {
 		}
 		one := &fieldpath.Set{}
 		if one.FromJSON(strings.NewReader(entry.FieldsV1.GetRawString())) != nil {
-			return // who set what is not known: everything counts
+			return // the managers are unknown: all fields count
 		}
 		set = set.Union(one)
 	}
@@ -37,7 +37,7 @@ func keepSetFields(u *unstructured.Unstructured, fields map[string]any) {
 	}
 }
 
-// keep returns what is owned of the value at one path element.
+// keep returns the managed part of the value at one path element.
 func keep(pe fieldpath.PathElement, v any, set *fieldpath.Set) (any, bool) {
 	below, ok := set.Children.Get(pe)
 	if !ok || below.Empty() {
@@ -65,7 +65,7 @@ func keep(pe fieldpath.PathElement, v any, set *fieldpath.Set) (any, bool) {
 	}
 }
 
-// keepItem finds the path element by which the server knows a list item.
+// keepItem finds the path element of a list item, by key, value or index.
 func keepItem(index int, item any, set *fieldpath.Set) (kept any, ok bool) {
 	visit := func(pe fieldpath.PathElement) {
 		if !ok && identifies(pe, index, item) {

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// numbered is the end of a canonical name of an object whose name the server has made up.
+// numbered matches the number in the canonical form of a generated name.
 var numbered = regexp.MustCompile(`~\d+`)
 
-// Renumber makes the numbers of objects with generated names depend on what they are, and not on how many there were
-// before: the only shard that is left is the first one, whichever it was.
+// Renumber numbers objects with generated names by their content instead of their age: the only remaining shard is always
+// number 1.
 func Renumber(s State) State {
 	out := State{}
 	groups := map[string][]any{}
@@ -33,7 +33,7 @@ func Renumber(s State) State {
 	return out
 }
 
-// unnumbered leaves out the numbers where other objects name them.
+// unnumbered removes the numbers from references to other objects.
 func unnumbered(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -55,7 +55,7 @@ func unnumbered(v any) any {
 	}
 }
 
-// Text is the same for equal values.
+// Text returns equal texts for equal values.
 func Text(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {

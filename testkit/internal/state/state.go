@@ -1,5 +1,5 @@
-// Package state says what the objects of a namespace amount to, in a form in which two runs of the same scenario can be
-// compared: without names that the server made up, versions, times, and whatever else differs from run to run.
+// Package state represents the objects of a namespace in a form that is comparable between runs of a scenario: without
+// generated names, versions, times and other values that differ from run to run.
 package state
 
 import (
@@ -16,23 +16,23 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 )
 
-// Mark is the prefix of annotations and labels that the explorer itself makes. They are no part of a state.
+// Mark is the prefix of the explorer's own annotations and labels. A state does not contain them.
 const Mark = "testkit.homeostat.dev/"
 
-// State holds the canonical content of objects by their canonical names, such as "deployments.apps/web". An object of
-// which only the existence counts has nil.
+// State maps canonical names of objects, such as "deployments.apps/web", to their canonical content. The content is nil
+// if only the existence counts.
 type State map[string]any
 
-// Detail says how much of an object belongs to the state.
+// Detail is the part of an object that belongs to a state.
 type Detail int
 
 // The details.
 const (
-	None           Detail = iota // it does not belong to it
-	Existence                    // that it exists
-	Spec                         // all but its status
-	ConditionsOnly               // of its status, the conditions
-	Whole                        // all its status
+	None           Detail = iota // nothing
+	Existence                    // the existence
+	Spec                         // everything except the status
+	ConditionsOnly               // the conditions of the status
+	Whole                        // the whole status
 )
 
 // Snapshot returns the state of a namespace.
@@ -51,7 +51,7 @@ func Snapshot(n *Names, current []history.Change, detail func(history.Change) De
 	return s
 }
 
-// clusterValues are fields of Kubernetes's kinds whose values the cluster chooses. An operator may repeat them elsewhere.
+// clusterValues are fields of built-in kinds with values chosen by the cluster. An operator may copy these values.
 var clusterValues = []struct {
 	name string
 	path []string
@@ -63,7 +63,7 @@ var clusterValues = []struct {
 	{"$IP", []string{"status", "hostIP"}},
 }
 
-// clusterFields are fields that the cluster chooses.
+// clusterFields are fields with values chosen by the cluster.
 var clusterFields = [][]string{
 	{"spec", "nodeName"},
 	{"spec", "clusterIP"},
@@ -112,11 +112,11 @@ func (n *Names) content(u *unstructured.Unstructured, detail Detail) any {
 	return n.value(o, generation)
 }
 
-// conditions reduces conditions to what they say: the words in which they say it may depend on how it came about.
+// conditions reduces conditions to type and status. Reasons and messages may depend on history.
 func conditions(list any) any {
 	items, ok := list.([]any)
 	if !ok {
-		return list // reduced already
+		return list // reduced before
 	}
 	said := map[string]any{}
 	for _, item := range items {
@@ -140,7 +140,7 @@ func conditionsStatus(status map[string]any) map[string]any {
 	return kept
 }
 
-// dropMessages drops texts that are for people.
+// dropMessages removes messages, which are for people.
 func dropMessages(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -157,7 +157,7 @@ func dropMessages(v any) {
 	}
 }
 
-// WithConditionsOnly returns the state with all status reduced to [ConditionsOnly].
+// WithConditionsOnly returns the state with every status reduced to [ConditionsOnly].
 func (s State) WithConditionsOnly() State {
 	out := maps.Clone(s)
 	for key, v := range s {
@@ -189,7 +189,7 @@ func stringsOf(list []string) []any {
 	return all
 }
 
-// value makes one value canonical. An observed generation becomes a statement about the object's own.
+// value makes one value canonical. An observed generation becomes $CURRENT or $OLD.
 func (n *Names) value(v any, generation int64) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -226,13 +226,13 @@ func (n *Names) value(v any, generation int64) any {
 	}
 }
 
-// Counts are how often objects of one canonical group were created and deleted.
+// Counts maps canonical groups to the creations and deletions of their objects.
 type Counts map[string]Count
 
-// Count is that of one group.
+// Count is the count of one group.
 type Count struct{ Created, Deleted int }
 
-// CountOf counts the creations and deletions of the objects for which counts is true.
+// CountOf counts the creations and deletions of the objects that the predicate selects.
 func CountOf(n *Names, changes []history.Change, counts func(history.Change) bool) Counts {
 	all := Counts{}
 	for _, c := range changes {

@@ -34,16 +34,16 @@ func object(name, uid string, more map[string]any) map[string]any {
 	return o
 }
 
-func take(namespace string, changes ...history.Change) state.State {
+func snapshot(namespace string, changes ...history.Change) state.State {
 	return state.Snapshot(state.NamesOf(namespace, changes, nil), changes,
 		func(history.Change) state.Detail { return state.Whole })
 }
 
-// Two runs of the same scenario differ in what the server makes up, and in nothing else.
+// Two runs of a scenario differ in generated values only.
 func TestRunsAreComparable(t *testing.T) {
 	t.Parallel()
 	one := func(namespace, suffix, uid, at string, generation int64) state.State {
-		return take(namespace,
+		return snapshot(namespace,
 			change("sites", object("shop", uid, map[string]any{
 				"generation":  generation,
 				"annotations": map[string]any{state.Mark + "poke": at},
@@ -76,10 +76,10 @@ func TestRunsAreComparable(t *testing.T) {
 	}
 }
 
-// What nobody set is a default, which may depend on what the object once was.
-func TestDefaultsDoNotCount(t *testing.T) {
+// A field without a manager is a default, and may depend on history.
+func TestDefaultedFieldsAreIgnored(t *testing.T) {
 	t.Parallel()
-	s := take("n", change("pods", object("web", "uid-1", map[string]any{
+	s := snapshot("n", change("pods", object("web", "uid-1", map[string]any{
 		"spec": map[string]any{
 			"containers":    []any{map[string]any{"name": "web", "image": "web:1", "imagePullPolicy": "Always"}},
 			"restartPolicy": "Always",
@@ -112,18 +112,18 @@ func TestMask(t *testing.T) {
 		t.Errorf("unsteady: %v", unsteady)
 	}
 	if diff := m.Diff(s("ghi", 1), s("jkl", 1)); diff != "" {
-		t.Errorf("what differs by itself counts:\n%s", diff)
+		t.Errorf("a masked difference counts:\n%s", diff)
 	}
 	if m.Diff(s("abc", 1), s("abc", 2)) == "" {
-		t.Error("a difference beside what is masked does not count")
+		t.Error("an unmasked difference does not count")
 	}
 }
 
-// A name may hold the UID of another object, or its first part, and objects name each other.
+// A name may contain the UID of another object, or its first part. Objects refer to each other by name.
 func TestNamesWithoutUIDs(t *testing.T) {
 	t.Parallel()
 	const uid = "cc0d248e-5f1e-4c89-8dca-066f10f76ede"
-	got := take("n",
+	got := snapshot("n",
 		change("sites", object("shop", uid, nil)),
 		change("configmaps", object("cfg-cc0d248e", "2", nil)),
 		change("secrets", object("key-"+uid, "3", map[string]any{"of": "cfg-cc0d248e"})),
@@ -138,7 +138,7 @@ func TestNamesWithoutUIDs(t *testing.T) {
 	}
 }
 
-// What has a made-up name is the same whether it is the first of its kind or has replaced one.
+// An object with a generated name compares equal to its replacement.
 func TestRenumber(t *testing.T) {
 	t.Parallel()
 	shard := func(uid, of string) history.Change {
@@ -154,26 +154,26 @@ func TestRenumber(t *testing.T) {
 	}
 }
 
-// An operator may make up names, such as one with the time in it.
-func TestInventedNames(t *testing.T) {
+// An operator may generate names itself, such as one with a timestamp.
+func TestGeneratedNames(t *testing.T) {
 	t.Parallel()
 	whole := func(history.Change) state.Detail { return state.Whole }
-	one := func(made string, invented state.GeneratedNames) state.State {
+	one := func(made string, generated state.GeneratedNames) state.State {
 		changes := []history.Change{
 			change("jobs", object("backup-2026-"+made, made, nil)), change("jobs", object("restore", "r"+made, nil)),
 			change("jobs", object("backup-2027-"+made, made+"7", nil)),
 		}
-		return state.Snapshot(state.NamesOf("n", changes, invented), changes, whole)
+		return state.Snapshot(state.NamesOf("n", changes, generated), changes, whole)
 	}
-	invented := state.GeneratedNames{}
-	if !invented.Learn(one("111", nil), one("122", nil)) {
-		t.Fatal("nothing is made up")
+	generated := state.GeneratedNames{}
+	if !generated.Learn(one("111", nil), one("122", nil)) {
+		t.Fatal("no generated name was found")
 	}
-	if invented.Learn(one("111", invented), one("122", invented)) {
-		t.Error("something is made up that was not known")
+	if generated.Learn(one("111", generated), one("122", generated)) {
+		t.Error("a known generated name was reported as new")
 	}
 	want := []string{"jobs/backup-2026-~1", "jobs/backup-2027-~1", "jobs/restore"}
-	if got := slices.Sorted(maps.Keys(one("133", invented))); !slices.Equal(got, want) {
+	if got := slices.Sorted(maps.Keys(one("133", generated))); !slices.Equal(got, want) {
 		t.Errorf("the names are %q, want %q", got, want)
 	}
 }
@@ -207,6 +207,6 @@ func TestDifference(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := state.Difference(want, want); diff != "" {
-		t.Errorf("what is the same differs:\n%s", diff)
+		t.Errorf("equal states differ:\n%s", diff)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// differences lists the fields of b that are not what they are in a, as "spec.replicas: 1 -> 3". The items of a list whose
-// items have names are told apart by these, and a condition is told as a whole.
+// differences appends the changed fields, as "spec.replicas: 1 -> 3". List items with names are compared by name, and a
+// condition is one value.
 func differences(path string, a, b any, found []string) []string {
 	if path == "status.conditions" {
 		a, b = conditions(a), conditions(b)
@@ -39,12 +39,12 @@ func differences(path string, a, b any, found []string) []string {
 	return found
 }
 
-// ignoredFields are fields that change with every change.
+// ignoredFields change with every write.
 var ignoredFields = map[string]bool{
 	"metadata.managedFields": true, "metadata.resourceVersion": true, "metadata.generation": true,
 }
 
-// named returns the fields of an object, or the items of a list by their names. It returns nil for anything else.
+// named returns the fields of an object, or the items of a list by name. It returns nil for other values.
 func named(v any) map[string]any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -69,10 +69,10 @@ func named(v any) map[string]any {
 	return nil
 }
 
-// conditionText is a condition in words.
+// conditionText is the text of a condition.
 type conditionText string
 
-// conditions returns conditions by their types, each as it would be told: "False (Progressing: no pod yet)".
+// conditions returns the text of each condition by type: "False (Progressing: no pod yet)".
 func conditions(v any) any {
 	list, ok := v.([]any)
 	if !ok {
@@ -95,7 +95,7 @@ func conditions(v any) any {
 	return all
 }
 
-// redactSecret returns a Secret without its values: that they changed is all there is to tell.
+// redactSecret returns a Secret with hashes in place of its values.
 func redactSecret(u *unstructured.Unstructured) *unstructured.Unstructured {
 	if u.GetKind() != "Secret" || u.GetAPIVersion() != "v1" {
 		return u
@@ -112,7 +112,7 @@ func redactSecret(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return u
 }
 
-// contents lists what a new object says, apart from what the server adds.
+// contents lists the fields of a new object that the server did not add.
 func contents(u *unstructured.Unstructured) []string {
 	fields := map[string]any{}
 	for name, v := range u.Object {
@@ -129,7 +129,7 @@ func contents(u *unstructured.Unstructured) []string {
 	return all
 }
 
-// short writes a value in one line.
+// short formats a value in one line.
 func short(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -145,7 +145,7 @@ func short(v any) string {
 	return clip(text, maxValueBytes)
 }
 
-// How long a value may be, in bytes.
+// Limits for a value and for the text of a condition, in bytes.
 const maxValueBytes, maxTextBytes = 60, 160
 
 func clip(text string, limit int) string {

@@ -1,7 +1,7 @@
-// Package timeline turns what was recorded of an operator, its requests (package wire) and the states that objects had
-// (package history), into the entries of a report that people read.
+// Package timeline converts requests (package intercept) and states of objects (package history) into entries of a
+// report.
 //
-// It decides how one thing is said, and marks what looks wrong by itself. Whether something is wrong is decided elsewhere.
+// It determines the text of an entry and marks errors. Violations are found elsewhere.
 package timeline
 
 import (
@@ -23,9 +23,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 )
 
-// Requests tells the calls of an operator, apart from what goes on all the time: watches that stand, leader election, and
-// the recording of Events, which are entries of their own. The offset is the time from the beginning of the timeline to that
-// of the wire.
+// Requests returns the entries of an operator's calls. It omits successful watches, leader election, and the recording of
+// Events, which have entries of their own. offset is the time from the begin of the timeline to that of the interceptor.
 func Requests(calls []intercept.Call, offset time.Duration) []report.Entry {
 	entries := make([]report.Entry, 0, len(calls))
 	for _, c := range calls {
@@ -37,7 +36,7 @@ func Requests(calls []intercept.Call, offset time.Duration) []report.Entry {
 	return entries
 }
 
-// isEventWrite reports whether the call put an Event into the cluster.
+// isEventWrite reports whether the call recorded an Event.
 func isEventWrite(c intercept.Call) bool {
 	return c.Resource == "events" && c.Lost == "" && c.Code < http.StatusBadRequest
 }
@@ -46,12 +45,14 @@ func request(c intercept.Call, offset time.Duration) report.Entry {
 	e := report.Entry{At: offset + c.Began, Lane: report.Operator, Text: c.String()}
 	switch {
 	case c.Lost != "":
-		e.Bad, e.Text = true, strings.TrimSuffix(c.String(), fmt.Sprintf(" -> %d", c.Code))+" -> "+c.Lost
+		e.Bad = true
+		e.Text = strings.TrimSuffix(c.String(), fmt.Sprintf(" -> %d", c.Code)) + " -> " + c.Lost
 		if c.Reached {
 			e.Text += fmt.Sprintf(" (the server had answered %d)", c.Code)
 		}
 	case c.Code >= http.StatusBadRequest && c.Code != http.StatusNotFound:
-		e.Bad, e.Detail = c.Code != http.StatusConflict, c.Message
+		e.Bad = c.Code != http.StatusConflict
+		e.Detail = c.Message
 	}
 	if c.Process > 1 {
 		e.Text = fmt.Sprintf("[process %d] %s", c.Process, e.Text)
@@ -59,7 +60,7 @@ func request(c intercept.Call, offset time.Duration) report.Entry {
 	return e
 }
 
-// Changes tells the states that objects had, each as what is new about it.
+// Changes returns the entries of changed objects. Each lists the differences to the previous state.
 func Changes(changes []history.Change, began time.Time) []report.Entry {
 	entries := make([]report.Entry, 0, len(changes))
 	last := map[types.UID]*unstructured.Unstructured{}
@@ -73,10 +74,10 @@ func Changes(changes []history.Change, began time.Time) []report.Entry {
 	return entries
 }
 
-// How many differences stand in the line itself, and how many bytes they may have.
+// Limits for the differences in the line of an entry: their number and their length in bytes.
 const maxInline, maxInlineBytes = 3, 180
 
-// inlineCount returns how many of the differences are to stand in the line, which is at least one.
+// inlineCount returns the number of differences in the line, at least 1.
 func inlineCount(diffs []string) int {
 	n, length := 1, len(diffs[0])
 	for n < min(len(diffs), maxInline) && length+len(diffs[n]) <= maxInlineBytes {
@@ -121,7 +122,7 @@ func change(c history.Change, before *unstructured.Unstructured) report.Entry {
 	return e
 }
 
-// event tells a Kubernetes Event, of either API.
+// event returns the entry of an Event, of either API group.
 func event(u *unstructured.Unstructured) report.Entry {
 	text := func(fields ...string) string {
 		s, _, _ := unstructured.NestedString(u.Object, fields...)
@@ -139,10 +140,10 @@ func event(u *unstructured.Unstructured) report.Entry {
 	return report.Entry{Lane: report.Event, Text: said}
 }
 
-// Name is how a reader knows an object, for example "Deployment web".
+// Name returns the name of an object in messages, for example "Deployment web".
 func Name(u *unstructured.Unstructured) string { return u.GetKind() + " " + u.GetName() }
 
-// Describe prints an object as YAML without what nobody reads.
+// Describe formats an object as YAML without its managed fields.
 func Describe(u *unstructured.Unstructured) string {
 	u = u.DeepCopy()
 	u.SetManagedFields(nil)
@@ -153,7 +154,7 @@ func Describe(u *unstructured.Unstructured) string {
 	return string(data)
 }
 
-// Sort brings entries from several sources into the order of time.
+// Sort sorts entries of several sources by time.
 func Sort(entries []report.Entry) {
 	slices.SortStableFunc(entries, func(a, b report.Entry) int { return cmp.Compare(a.At, b.At) })
 }

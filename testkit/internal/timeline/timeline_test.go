@@ -129,7 +129,7 @@ func TestCreation(t *testing.T) {
 	}
 }
 
-func TestSecretsStaySecret(t *testing.T) {
+func TestSecretValuesAreHidden(t *testing.T) {
 	t.Parallel()
 	secret := func(value string) history.Change {
 		return history.Change{Type: watch.Modified, Object: read(t, `{apiVersion: v1, kind: Secret, metadata: {name: s, uid: u},
@@ -171,30 +171,30 @@ func TestRequests(t *testing.T) {
 		call   intercept.Call
 		want   []report.Entry
 	}{
-		"Fine":     {"nothing to see", intercept.Call{Request: with(get, 200)}, []report.Entry{{Text: "get pods n/p -> 200"}}},
-		"NotFound": {"it is an answer as any", intercept.Call{Request: with(get, 404)}, []report.Entry{{Text: "get pods n/p -> 404"}}},
+		"Fine":     {"success", intercept.Call{Request: with(get, 200)}, []report.Entry{{Text: "get pods n/p -> 200"}}},
+		"NotFound": {"a regular response", intercept.Call{Request: with(get, 404)}, []report.Entry{{Text: "get pods n/p -> 404"}}},
 		"Conflict": {
-			"it happens",
+			"conflicts are regular",
 			intercept.Call{Request: with(get, 409), Message: "changed"},
 			[]report.Entry{{Text: "get pods n/p -> 409", Detail: "changed"}},
 		},
 		"Forbidden": {
-			"it says what is wrong",
+			"the message describes the error",
 			intercept.Call{Request: with(get, 403), Message: "no right"},
 			[]report.Entry{{Text: "get pods n/p -> 403", Detail: "no right", Bad: true}},
 		},
 		"Lost": {
-			"what the server did matters",
+			"the server's response is shown",
 			intercept.Call{Request: with(get, 200), Lost: "no answer", Reached: true},
 			[]report.Entry{{Text: "get pods n/p -> no answer (the server had answered 200)", Bad: true}},
 		},
 		"SecondProcess": {
-			"who sent it",
+			"the process is shown",
 			intercept.Call{Request: with(get, 200), Process: 2},
 			[]report.Entry{{Text: "[process 2] get pods n/p -> 200"}},
 		},
 		"Watch": {
-			"it stands as long as the operator runs",
+			"a watch lasts as long as the operator",
 			intercept.Call{Request: recorder.Request{Verb: "watch", Resource: "pods", Code: http.StatusOK}},
 			[]report.Entry{},
 		},

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Serves each Page, with a handler for creation and one for changes.
 
-What it does wrong: that an object exists already is success, whosever it is and whatever it says. So a Page that was
-changed while the operator was down keeps its old text, a child of the Page's predecessor is taken for its own just
-before it is collected, and a stranger's ConfigMap is served and later overwritten. All of it is called ready.
+Bug: it treats "already exists" as success, regardless of the object's owner and content. So a Page that was changed
+while the operator was down keeps its old text, a child of the Page's predecessor counts as its own until the garbage
+collector deletes it, and a conflicting ConfigMap is served and later overwritten. The status is Ready in each case.
 """
 
 import logging
@@ -78,7 +78,7 @@ def main():
                 uid, generation = page["metadata"]["uid"], page["metadata"]["generation"]
                 if event["type"] == "ADDED":
                     on_create(page, args.namespace)
-                elif event["type"] == "MODIFIED" and generation != generations.get(uid):  # not its own status
+                elif event["type"] == "MODIFIED" and generation != generations.get(uid):  # no status update
                     on_update(page, args.namespace)
                 generations[uid] = generation
         except Exception as error:

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """An operator that serves each Page: its text is in a ConfigMap, its port is that of a Service.
 
-It is level-triggered: an event only says which Page to look at, and what is done depends on what the API server has,
-not on what happened. It keeps nothing in memory that it could not find out again, so it may be killed anywhere.
+It is level-based: an event only enqueues a Page, and a reconcile depends on the state in the API server, not on the
+event. Everything in memory can be derived again, so it may be killed at any point.
 """
 
 import argparse
@@ -34,7 +34,7 @@ FIRST_DELAY, LAST_DELAY = 0.05, 30.0  # seconds between attempts
 log = logging.getLogger("pages")
 
 
-# What should exist.
+# Desired objects.
 
 
 def name_of(page):
@@ -103,15 +103,15 @@ def digest_of(page):
     return hashlib.sha256(page["spec"]["text"].encode()).hexdigest()[:16]
 
 
-# Whose an object is, and what it lacks.
+# Ownership and drift.
 
 
 class NameTaken(Exception):
-    """There is an object of a child's name that is not the Page's."""
+    """An object with a child's name that the Page does not own (a conflicting object)."""
 
 
 def belongs_to(live, page):
-    """Says whether an object is the Page's child, or was and has lost its owner reference."""
+    """Reports whether an object is the Page's child, possibly without its owner reference."""
     metadata = live["metadata"]
     controllers = [o for o in metadata.get("ownerReferences") or [] if o.get("controller")]
     if controllers:
@@ -121,7 +121,7 @@ def belongs_to(live, page):
 
 
 def merged(live, desired):
-    """Returns the live object with the fields that are ours as they should be, and all others as they are."""
+    """Returns the live object with the operator's fields as desired, and all others unchanged."""
     result = copy.deepcopy(live)
     metadata = result["metadata"]
     for field in ("labels", "annotations"):
@@ -139,7 +139,7 @@ def merged(live, desired):
     return result
 
 
-# How to reach the API server.
+# Access to the API server.
 
 
 class Children:
@@ -171,7 +171,7 @@ def answer(response):
 
 
 class Queue:
-    """The names of Pages to look at, each once, and when."""
+    """A workqueue: the names of Pages to reconcile, each once, with their due times."""
 
     def __init__(self):
         self._due, self._heap, self._failures = {}, [], {}
@@ -194,14 +194,14 @@ class Queue:
         self._failures.pop(name, None)
 
     def get(self):
-        """Waits for the next name. None is the end."""
+        """Waits for the next name. None means that the queue is closed."""
         with self._changed:
             while not self._closed:
                 if not self._heap:
                     self._changed.wait()
                     continue
                 due, name = self._heap[0]
-                if self._due.get(name) != due:  # it was moved forward
+                if self._due.get(name) != due:  # superseded by an earlier time
                     heapq.heappop(self._heap)
                     continue
                 delay = due - time.monotonic()
@@ -225,7 +225,7 @@ def backoff(failures):
 
 
 def retry_after(error):
-    """Returns how many seconds the server wants to be left alone."""
+    """Returns the Retry-After header in seconds."""
     try:
         return float((error.headers or {}).get("Retry-After", 0))
     except (AttributeError, TypeError, ValueError):
@@ -233,7 +233,7 @@ def retry_after(error):
 
 
 def reason_of(error):
-    """Returns the API server's own words."""
+    """Returns the message of the API server."""
     try:
         return json.loads(error.body)["message"]
     except (TypeError, ValueError, KeyError):
@@ -273,7 +273,7 @@ class Operator:
         return self.services.list(self.namespace, **arguments)
 
     def run(self):
-        """Works until stop is called."""
+        """Runs until stop is called."""
         for list_ in (self.list_pages, self.list_config_maps, self.list_services):
             threading.Thread(target=self.watch, args=(list_,), name=list_.__name__, daemon=True).start()
         log.info("serving the Pages in namespace %s", self.namespace)
@@ -282,7 +282,7 @@ class Operator:
                 self.reconcile(name)
             except ApiException as error:
                 log.info("Page %s: %s", name, reason_of(error))
-                # A conflict is somebody else's write, which is there to be read.
+                # After a conflict, the retry reads the other manager's write.
                 self.queue.retry(name, retry_after(error))
             except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
                 log.info("Page %s: %s", name, error)
@@ -295,41 +295,41 @@ class Operator:
         self.queue.close()
 
     def watch(self, list_):
-        """Reports which Pages to look at because something of one kind has changed. Children have their Page's name."""
+        """Enqueues a Page for each event of one kind. Children have their Page's name."""
         known, failures = set(), 0
         while not self.stopped.is_set():
             try:
                 listed = answer(list_(**RAW))
                 names = {item["metadata"]["name"] for item in listed["items"]}
-                for name in known | names:  # what is no longer there was deleted while nobody watched
+                for name in known | names:  # a missing object was deleted between two watches
                     self.queue.add(name)
                 known, failures = names, 0
                 for event in watch.Watch(return_type=object).stream(
                     list_,
                     resource_version=listed["metadata"]["resourceVersion"],
-                    timeout_seconds=min(WATCH_SECONDS, self.resync),  # and then everything is looked at again
+                    timeout_seconds=min(WATCH_SECONDS, self.resync),  # then a resync follows
                     _request_timeout=(REQUEST_TIMEOUT[0], WATCH_SECONDS + 30),
                 ):
                     if name := event["object"]["metadata"].get("name"):  # a bookmark has none
                         known.add(name)
                         self.queue.add(name)
-            except Exception as error:  # whatever it is, an operator that does not watch is deaf; a 410 is one of many
+            except Exception as error:  # any error, such as a 410, must lead to a new watch
                 failures += 1
                 log.info("%s: %s", threading.current_thread().name, str(error).partition("\n")[0])
             self.stopped.wait(backoff(max(failures, 1)))
 
     def reconcile(self, name):
-        """Makes what should exist of one Page. An exception means that it is to be tried again."""
-        # Children first: whoever writes one after this makes our write a conflict, and whoever wrote one before had no
-        # newer Page than we are about to read. So an older text never replaces a newer one, even with two operators.
+        """Reconciles one Page. An exception leads to a retry."""
+        # The children are read before the Page. A later write of a child makes ours a conflict, and an earlier write had
+        # no newer Page than the one read below. So an older text never replaces a newer one, even with two operators.
         live = {kind: kind.read(name, self.namespace) for kind in (self.config_maps, self.services)}
         page = self.read_page(name)
         if page is None or page["metadata"].get("deletionTimestamp"):
-            return  # what it owns goes with it
+            return  # the garbage collector deletes the children
         try:
             status = self.make_children(page, live)
         except NameTaken as error:
-            status = with_ready(page, "False", "NameTaken", str(error))  # until the other object goes, which is an event
+            status = with_ready(page, "False", "NameTaken", str(error))  # the deletion of the other object is an event
         except ApiException as error:
             if error.status in (400, 403, 413, 422):
                 self.store_status(page, with_ready(page, "False", "Refused", reason_of(error)))
@@ -337,7 +337,7 @@ class Operator:
         self.store_status(page, status)
 
     def make_children(self, page, live):
-        """Returns what the status is when all children are as they should be."""
+        """Creates or updates the children and returns the status."""
         for kind, found in live.items():
             if found is not None and not belongs_to(found, page):
                 raise NameTaken(f"there is another {kind.kind} of this name: delete it, or choose another name")
@@ -349,8 +349,8 @@ class Operator:
     def next_record(self, page, live):
         """Returns the revision of the Page's text, and the text's digest.
 
-        Both are stored in the ConfigMap by the same request as the text, so that no crash can come in between. The
-        status has a copy, for the case that somebody deletes the ConfigMap.
+        The request that stores the text in the ConfigMap stores both as well, so a crash cannot separate them. The status
+        has a copy, in case the ConfigMap is deleted.
         """
         records = [{"revision": 0, "digest": ""}]
         annotations = (live or {}).get("metadata", {}).get("annotations") or {}
@@ -378,7 +378,7 @@ class Operator:
             return
         wanted = merged(live, desired)
         if wanted != live:
-            children.replace(wanted)  # with the version that was read: what somebody else wrote since is not lost
+            children.replace(wanted)  # optimistic concurrency: a concurrent write is not lost
             log.info("updated %s %s", children.kind, desired["metadata"]["name"])
 
     def store_status(self, page, status):
@@ -399,7 +399,7 @@ def arguments():
 
 
 def connect(kubeconfig):
-    """Returns a client that leaves it to the operator to try again."""
+    """Returns a client without retries of its own."""
     settings = client.Configuration()
     if kubeconfig:
         config.load_kube_config(kubeconfig, client_configuration=settings)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The correct operator, but it counts the revisions of a Page's text in a dictionary.
 
-What it does wrong: after a crash it counts from 1 again, and tells so in the status.
+Bug: after a crash it counts from 1 again and stores that in the status.
 """
 
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Serves each Page, once: it has a handler for a Page that is created, and none for anything else.
 
-What it does wrong: a change of the text never arrives, and a child that somebody deletes or changes stays as it is.
+Bug: a change of the text has no effect, and drift of a child is never corrected.
 """
 
 import logging

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Serves each Page without watching anything: every second it looks at all of them and applies what should exist.
+"""Serves each Page without a watch: every second it lists all Pages and applies the desired children.
 
-It is level-triggered like no other, and two things about it are odd. Its applies change nothing most of the time, and it
-notes in the status, every three seconds, when it looked last.
+It is correct and level-based, with two unusual properties. Most of its applies change nothing, and every three seconds
+it stores the time of its last check in the status.
 """
 
 import datetime
@@ -27,7 +27,7 @@ log = logging.getLogger("polls")
 
 
 def apply(api, resource, body):
-    """Applies a child, with all that is ours and nothing else."""
+    """Applies a child with exactly the operator's fields."""
     metadata = body["metadata"]
     api.call_api(
         f"/api/v1/namespaces/{metadata['namespace']}/{resource}/{metadata['name']}",
@@ -51,7 +51,7 @@ def read(get, name, namespace):
 
 
 def serve(api, page):
-    """Makes the children what they should be, unless there is a stranger of that name. Returns what to say of it."""
+    """Applies the children, unless a conflicting object exists. Returns status, reason and message of Ready."""
     core, name, namespace = client.CoreV1Api(api), pages.name_of(page), page["metadata"]["namespace"]
     for resource, get, body in (
         ("configmaps", core.read_namespaced_config_map, pages.config_map(page)),
@@ -64,7 +64,7 @@ def serve(api, page):
     return "True", "Served", "the text is served"
 
 
-def look(api, page):
+def reconcile(api, page):
     if page["metadata"].get("deletionTimestamp"):
         return
     status = pages.with_ready(page, *serve(api, page))
@@ -97,11 +97,11 @@ def main():
             )
             for page in found["items"]:
                 try:
-                    look(api, page)
+                    reconcile(api, page)
                 except ApiException as error:
-                    log.warning("page '%s': %s, the next look may do better", pages.name_of(page), error.reason)
+                    log.warning("page '%s': %s, retrying", pages.name_of(page), error.reason)
         except (ApiException, urllib3.exceptions.HTTPError, OSError) as error:
-            log.warning("%s: the next look may do better", error)
+            log.warning("%s: retrying", error)
         time.sleep(PAUSE)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The correct operator, but its Role lacks pages/status.
 
-What it does wrong: it takes no notice of a status that it cannot store, so nobody else notices either.
+Bug: it ignores the error of a status update, so the missing permission stays unnoticed.
 """
 
 import logging

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""The correct operator, but each of its watchers is a thread that nobody looks after.
+"""The correct operator, but its watch threads are not restarted.
 
-What it does wrong: a watch that breaks, or that the server refuses to go on with because its version is too old, is an
-exception, which ends the thread. The process lives on, looks healthy, and sees nothing any more.
+Bug: a broken or expired watch is an exception, which ends the thread. The process keeps running, seems healthy, and
+receives no further events.
 """
 
 import os
