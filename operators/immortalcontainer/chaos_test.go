@@ -8,7 +8,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/chaos"
 )
 
-func TestEverythingThatCanGoWrong(t *testing.T) {
+func TestFaults(t *testing.T) {
 	t.Parallel()
 	chaos.Sweep(t, immortalcontainer.Operator, chaos.Scenario{
 		{Name: "create", Do: func(k *testkit.K) { k.Apply(newContainer("a")) }},

@@ -19,56 +19,56 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-var errDead = errors.New("the process is dead")
+var errCrashed = errors.New("the process is dead")
 
-// fuse lets an operator make a number of writes. The next one is the last: it is lost on its way to the server, or its
-// answer is lost on its way back, and nothing leaves the operator any more.
-type fuse struct {
-	next   http.RoundTripper
-	writes atomic.Int64
-	answer bool // lose the answer instead of the request
-	blown  chan struct{}
+// crashTransport lets an operator make a number of writes and then simulates a crash. The last write is lost before it
+// reaches the server, or its response is lost. Later requests fail.
+type crashTransport struct {
+	next         http.RoundTripper
+	writes       atomic.Int64
+	loseResponse bool // lose the response instead of the request
+	crashed      chan struct{}
 }
 
-func (f *fuse) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c *crashTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	select {
-	case <-f.blown:
-		return nil, errDead
+	case <-c.crashed:
+		return nil, errCrashed
 	default:
 	}
 	if r.Method == http.MethodGet {
-		return f.next.RoundTrip(r)
+		return c.next.RoundTrip(r)
 	}
-	switch left := f.writes.Add(-1); {
+	switch left := c.writes.Add(-1); {
 	case left > 0:
-		return f.next.RoundTrip(r)
+		return c.next.RoundTrip(r)
 	case left < 0:
-		return nil, errDead
+		return nil, errCrashed
 	}
-	defer close(f.blown)
-	if f.answer {
-		if resp, err := f.next.RoundTrip(r); err == nil {
+	defer close(c.crashed)
+	if c.loseResponse {
+		if resp, err := c.next.RoundTrip(r); err == nil {
 			_ = resp.Body.Close()
 		}
 	}
-	return nil, errDead
+	return nil, errCrashed
 }
 
-// burn returns a configuration that is good for n writes.
-func burn(cfg *rest.Config, n int64, answer bool) (*rest.Config, *fuse) {
+// crashAfterWrites returns a configuration that crashes at the n-th write.
+func crashAfterWrites(cfg *rest.Config, n int64, loseResponse bool) (*rest.Config, *crashTransport) {
 	cfg = rest.CopyConfig(cfg)
-	f := &fuse{answer: answer, blown: make(chan struct{})}
-	f.writes.Store(n)
+	c := &crashTransport{loseResponse: loseResponse, crashed: make(chan struct{})}
+	c.writes.Store(n)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		f.next = next
-		return f
+		c.next = next
+		return c
 	})
-	return cfg, f
+	return cfg, c
 }
 
-// census follows the pods of the test's namespace. When it has heard of the last one, it returns how many there were at
-// most at a time, and how many ever.
-func census(t *testing.T, k *testkit.K) func(last types.UID) (most, all int) {
+// watchPods watches the pods of the test's namespace. The returned function waits for the pod with the UID last; it
+// returns the greatest number of simultaneous pods and the number of all pods.
+func watchPods(t *testing.T, k *testkit.K) func(last types.UID) (most, all int) {
 	t.Helper()
 	w, err := k.Client.Watch(k.Context(), &corev1.PodList{}, client.InNamespace(k.Namespace))
 	if err != nil {
@@ -80,13 +80,14 @@ func census(t *testing.T, k *testkit.K) func(last types.UID) (most, all int) {
 		for !seen[last] {
 			e, open := <-w.ResultChan()
 			if !open {
-				t.Fatalf("the watch of the pods ended before it told of pod %s", last)
+				t.Fatalf("the watch of the pods ended before the event of pod %s", last)
 			}
 			pod, ok := e.Object.(*corev1.Pod)
 			switch {
 			case !ok:
 			case e.Type == watch.Added:
-				seen[pod.UID], alive[pod.UID] = true, true
+				seen[pod.UID] = true
+				alive[pod.UID] = true
 			case e.Type == watch.Deleted:
 				delete(alive, pod.UID)
 			}
@@ -96,42 +97,42 @@ func census(t *testing.T, k *testkit.K) func(last types.UID) (most, all int) {
 	}
 }
 
-// tells returns an error unless the status is that of the pod which runs now: it may be from before the operator's death.
-func tells(ctx context.Context, k *testkit.K, ic *v1alpha1.ImmortalContainer, pod *corev1.Pod) error {
+// checkStatus returns an error unless the status is that of the running pod; it may be older than the crash.
+func checkStatus(ctx context.Context, k *testkit.K, ic *v1alpha1.ImmortalContainer, pod *corev1.Pod) error {
 	for _, o := range []client.Object{ic, pod} {
 		if err := k.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 			return err
 		}
 	}
 	if ic.Status.PodUID != pod.UID || pod.DeletionTimestamp != nil || !conditions.IsTrue(ic, conditions.Ready) {
-		return fmt.Errorf("the status tells of pod %s, and there is %s", ic.Status.PodUID, pod.UID)
+		return fmt.Errorf("the status has pod %s, and there is %s", ic.Status.PodUID, pod.UID)
 	}
 	return nil
 }
 
-// The operator dies at every one of its writes in turn, before and after the server carried it out, and the pod is
-// deleted while it is down. In the end startTimes is the number of pods that ever existed.
-func TestStartTimesIsExactWhereverTheOperatorDies(t *testing.T) {
+// The operator crashes at each of its writes in turn, before and after the server carried it out, and the pod is deleted
+// meanwhile. In the end startTimes is the number of all pods.
+func TestStartTimesIsExactAfterCrash(t *testing.T) {
 	t.Parallel()
-	for _, answer := range []bool{false, true} {
+	for _, loseResponse := range []bool{false, true} {
 		for n := int64(1); n <= 8; n++ {
-			t.Run(fmt.Sprintf("write %d, answer lost %t", n, answer), func(t *testing.T) {
+			t.Run(fmt.Sprintf("write %d, answer lost %t", n, loseResponse), func(t *testing.T) {
 				t.Parallel()
 				k := testkit.New(t)
-				existed := census(t, k)
-				cfg, f := burn(k.ServiceAccount(""), n, answer)
+				countPods := watchPods(t, k)
+				cfg, crash := crashAfterWrites(k.ServiceAccount(""), n, loseResponse)
 				op := startAs(k, cfg)
 				ic := newContainer("a")
 				k.Apply(ic)
 				pod := podOf(k, "a")
 				k.Wait("the operator dies", func(ctx context.Context) error {
 					select {
-					case <-f.blown:
+					case <-crash.crashed:
 						return nil
 					default:
-						// Give it something to do until it does.
+						// Cause writes until the crash.
 						_ = client.IgnoreNotFound(k.Client.Delete(ctx, pod))
-						return errors.New("it lives")
+						return errors.New("it has not crashed")
 					}
 				})
 				op.Kill()
@@ -139,12 +140,12 @@ func TestStartTimesIsExactWhereverTheOperatorDies(t *testing.T) {
 					_ = client.IgnoreNotFound(k.Client.Delete(k.Context(), pod))
 				}
 				start(k)
-				k.Wait("a pod that lives is told", func(ctx context.Context) error { return tells(ctx, k, ic, pod) })
+				k.Wait("the status has the running pod", func(ctx context.Context) error { return checkStatus(ctx, k, ic, pod) })
 				k.Delete(pod)
 				before := ic.Status.StartTimes
 				more := func(ic *v1alpha1.ImmortalContainer) bool { return ic.Status.StartTimes > before }
 				k.Eventually(ic, testkit.Ready(), testkit.Match("one more start", more))
-				if _, pods := existed(ic.Status.PodUID); ic.Status.StartTimes != int64(pods) {
+				if _, pods := countPods(ic.Status.PodUID); ic.Status.StartTimes != int64(pods) {
 					t.Errorf("startTimes %d, and %d pods existed", ic.Status.StartTimes, pods)
 				}
 			})

@@ -15,18 +15,20 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Of two replicas one works, with the rights that are shipped for it, and says so in an event; the other takes over.
-func TestReplicasElectALeader(t *testing.T) {
+// Of two replicas one leads, with the shipped permissions, and records an event; the other takes over.
+func TestLeaderElection(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	elect := testkit.WithManagerOptions(func(o *manager.Options) {
-		o.LeaderElection, o.LeaderElectionReleaseOnCancel = true, true
-		o.LeaderElectionID, o.LeaderElectionNamespace = "immortalcontainer.homeostat.dev", k.Namespace
+		o.LeaderElection = true
+		o.LeaderElectionReleaseOnCancel = true
+		o.LeaderElectionID = "immortalcontainer.homeostat.dev"
+		o.LeaderElectionNamespace = k.Namespace
 	})
 	first := start(k, elect)
 	k.Eventually(lease(), held())
 	start(k, elect)
-	ic := impatient("a")
+	ic := withShortBackoff("a")
 	pod := ready(k, ic)
 	k.Wait("the leader says so", func(ctx context.Context) error {
 		var events corev1.EventList

@@ -1,8 +1,8 @@
-// Package immortalcontainer keeps containers alive: for each ImmortalContainer it keeps exactly one pod running, and it
-// counts the pods it ever took.
+// Package immortalcontainer reconciles ImmortalContainers: each has exactly one pod, and the status counts every pod that
+// was created for it.
 //
-// This file is the whole operator. What it decides is in internal/life, what the pod looks like in internal/desired,
-// and how both become requests is the SDK's business.
+// This file is the whole operator. Package internal/policy decides, package internal/desired builds the pod, and the SDK
+// sends the requests.
 package immortalcontainer
 
 import (
@@ -13,75 +13,76 @@ import (
 
 	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/api/v1alpha1"
 	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/internal/desired"
-	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/internal/life"
+	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/internal/policy"
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
-// Operator keeps ImmortalContainers alive.
+// Operator reconciles ImmortalContainers.
 var Operator = &sdk.Operator[*v1alpha1.ImmortalContainer]{
 	Name:           "immortalcontainer",
 	Doc:            "The immortalcontainer operator keeps one container running, whatever happens to its pods.",
 	AddToScheme:    v1alpha1.AddToScheme,
 	Owns:           []client.Object{&corev1.Pod{}},
 	Reconcile:      reconcile,
-	Finalize:       handOver,
-	NeedsFinalizer: keepsPod,
+	Finalize:       orphanPod,
+	NeedsFinalizer: orphansPod,
 }
 
 func reconcile(_ context.Context, p *sdk.Pass[*v1alpha1.ImmortalContainer]) error {
 	pod := desired.Pod(p.Object)
-	live := observe(p, pod)
-	step := life.Next(p.Object, live, p.Now)
-	p.RequeueAfter(step.After)
-	report(p, step)
-	switch step.Want {
-	case life.Run:
+	live := livePod(p, pod)
+	decision := policy.Next(p.Object, live, p.Now)
+	p.RequeueAfter(decision.After)
+	report(p, decision)
+	switch decision.Want {
+	case policy.Run:
 		sdk.Apply(p, pod,
-			sdk.HoldUntil(step.Counted),
+			sdk.HoldUntil(decision.Counted),
 			sdk.OnImmutable(sdk.Recreate),
-			sdk.ConflictReason(life.ReasonPodNameConflict))
-	case life.Abandon:
+			sdk.ConflictReason(policy.ReasonPodNameConflict))
+	case policy.ForceDelete:
 		sdk.ForceDelete(p, live)
-	case life.Stop:
+	case policy.Stop:
 	}
 	return nil
 }
 
-// observe returns the pod that exists, nil if there is none.
-func observe(p *sdk.Pass[*v1alpha1.ImmortalContainer], pod *corev1.Pod) *corev1.Pod {
+// livePod returns the pod that exists, or nil.
+func livePod(p *sdk.Pass[*v1alpha1.ImmortalContainer], pod *corev1.Pod) *corev1.Pod {
 	if live, ok := sdk.Live(p, pod.DeepCopy()); ok {
 		return live
 	}
 	return nil
 }
 
-// report says why the container is not running and ready, and what happened to its pods.
-func report(p *sdk.Pass[*v1alpha1.ImmortalContainer], step life.Step) {
+// report sets the Ready reason of a container that is not running and ready, and records events about its pods.
+func report(p *sdk.Pass[*v1alpha1.ImmortalContainer], decision policy.Decision) {
 	switch {
 	case p.Object.Spec.Suspend:
-		p.Suspended(step.Reason, "%s", step.Message)
-	case step.Reason != "":
-		p.NotReady(step.Reason, "%s", step.Message)
+		p.Suspended(decision.Reason, "%s", decision.Message)
+	case decision.Reason != "":
+		p.NotReady(decision.Reason, "%s", decision.Message)
 	}
-	if step.Started {
+	if decision.Started {
 		p.Event("Started", "Pod %s was created: start %d", p.Object.Status.CurrentPod, p.Object.Status.StartTimes)
 	}
-	if step.Ended != nil {
-		tell := p.Warn
-		if life.Intended(step.Ended.Reason) {
-			tell = p.Event
+	if decision.Ended != nil {
+		record := p.Warn
+		if policy.Intended(decision.Ended.Reason) {
+			record = p.Event
 		}
-		tell("Ended", "The pod ended: %s", step.Ended.Reason)
+		record("Ended", "The pod ended: %s", decision.Ended.Reason)
 	}
-	p.OnStatusUpdated(func() { observed(p.Object, step) })
+	p.OnStatusUpdated(func() { recordMetrics(p.Object, decision) })
 }
 
-// keepsPod reports whether the pod must outlive the ImmortalContainer, which garbage collection would not do.
-func keepsPod(ic *v1alpha1.ImmortalContainer) bool {
+// orphansPod reports whether the pod outlives the ImmortalContainer. Garbage collection would delete it, so this needs a
+// finalizer.
+func orphansPod(ic *v1alpha1.ImmortalContainer) bool {
 	return ic.Spec.DeletionPolicy == v1alpha1.DeletionOrphan
 }
 
-func handOver(_ context.Context, p *sdk.Pass[*v1alpha1.ImmortalContainer]) error {
+func orphanPod(_ context.Context, p *sdk.Pass[*v1alpha1.ImmortalContainer]) error {
 	p.OrphanChildren()
 	return nil
 }

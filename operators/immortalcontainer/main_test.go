@@ -30,12 +30,12 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// start runs the operator as it is shipped, with its own rights, for the test's namespace.
+// start runs the operator with its own permissions in the test's namespace.
 func start(k *testkit.K, opts ...testkit.StartOption) *testkit.Instance {
 	return k.Run(immortalcontainer.Operator, opts...)
 }
 
-// startAs runs the operator with this configuration, which carries its own user.
+// startAs runs the operator with this configuration, including its user.
 func startAs(k *testkit.K, cfg *rest.Config) *testkit.Instance {
 	return start(k, testkit.WithConfig(cfg))
 }
@@ -47,15 +47,15 @@ func newContainer(name string) *v1alpha1.ImmortalContainer {
 	}
 }
 
-// impatient has a backoff that a test can wait for.
-func impatient(name string) *v1alpha1.ImmortalContainer {
+// withShortBackoff returns an ImmortalContainer with a backoff of one second.
+func withShortBackoff(name string) *v1alpha1.ImmortalContainer {
 	ic := newContainer(name)
 	ic.Spec.Restart.InitialBackoff = metav1.Duration{Duration: time.Second}
 	ic.Spec.Restart.MaxBackoff = metav1.Duration{Duration: time.Second}
 	return ic
 }
 
-// podOf names the pod of an ImmortalContainer of the test's namespace.
+// podOf returns the pod of an ImmortalContainer in the test's namespace, by name.
 func podOf(k *testkit.K, name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: name + "-immortalpod"}}
 }
@@ -70,13 +70,13 @@ func phase(want v1alpha1.Phase) testkit.Check {
 	})
 }
 
-func lastEnd(reason string) testkit.Check {
+func lastTermination(reason string) testkit.Check {
 	return testkit.Match("last termination "+reason, func(ic *v1alpha1.ImmortalContainer) bool {
 		return ic.Status.LastTermination != nil && ic.Status.LastTermination.Reason == reason
 	})
 }
 
-// ready applies the object and waits until it is Ready; it returns the pod.
+// ready applies the object, waits until it is Ready, and returns the pod.
 func ready(k *testkit.K, ic *v1alpha1.ImmortalContainer) *corev1.Pod {
 	k.Apply(ic)
 	k.Eventually(ic, testkit.Ready())
@@ -85,7 +85,7 @@ func ready(k *testkit.K, ic *v1alpha1.ImmortalContainer) *corev1.Pod {
 	return pod
 }
 
-// counted says that the operator has stored the start of a pod, and needs the pod no longer for that.
+// counted checks that the operator has stored the start of a pod and removed its finalizer.
 func counted() testkit.Check {
 	return testkit.Match("counted", func(p *corev1.Pod) bool { return len(p.Finalizers) == 0 })
 }
@@ -110,8 +110,8 @@ func writes(requests []recorder.Request) []recorder.Request {
 	return w
 }
 
-// nothing fails the test if the operator sends any request within that time.
-func nothing(t *testing.T, k *testkit.K, op *testkit.Instance, during time.Duration) {
+// expectNoRequests fails the test if the operator sends any request within that time.
+func expectNoRequests(t *testing.T, k *testkit.K, op *testkit.Instance, during time.Duration) {
 	t.Helper()
 	before := len(op.Requests())
 	select {

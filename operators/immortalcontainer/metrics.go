@@ -9,11 +9,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/api/v1alpha1"
-	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/internal/life"
+	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/internal/policy"
 )
 
-// The metrics are named as their users look for them. None has a label with a name of an object in it, except for the
-// namespace: an operator of 10,000 containers must not make 10,000 time series.
+// The only label with an object's name is namespace: 10,000 containers must not create 10,000 time series.
 var (
 	starts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "immortal_starts_total",
@@ -30,34 +29,34 @@ var (
 	})
 )
 
-func init() { metrics.Registry.MustRegister(starts, endings, recovery) } //nolint:gochecknoinits // the registry is global.
+func init() { metrics.Registry.MustRegister(starts, endings, recovery) } //nolint:gochecknoinits // the registry is global
 
-// resumed holds the UIDs of the ImmortalContainers that were suspended since the end of their last pod.
+// resumed holds the UIDs of ImmortalContainers that were suspended after their last pod ended.
 var resumed sync.Map
 
-// observed counts what a stored status says for the first time.
-func observed(ic *v1alpha1.ImmortalContainer, step life.Step) {
-	if step.Ended != nil {
-		endings.WithLabelValues(ic.Namespace, step.Ended.Reason).Inc()
+// recordMetrics counts the changes of a status that has just been stored.
+func recordMetrics(ic *v1alpha1.ImmortalContainer, decision policy.Decision) {
+	if decision.Ended != nil {
+		endings.WithLabelValues(ic.Namespace, decision.Ended.Reason).Inc()
 	}
-	if step.Resumed {
+	if decision.Resumed {
 		resumed.Store(ic.UID, nil)
 	}
-	if !step.Started {
+	if !decision.Started {
 		return
 	}
 	starts.WithLabelValues(ic.Namespace).Inc()
-	_, rested := resumed.LoadAndDelete(ic.UID)
-	if gap, outage := gap(&ic.Status); outage && !rested {
-		recovery.Observe(gap.Seconds())
+	_, wasSuspended := resumed.LoadAndDelete(ic.UID)
+	if down, outage := downtime(&ic.Status); outage && !wasSuspended {
+		recovery.Observe(down.Seconds())
 	}
 }
 
-// gap is the time between the pod that was counted last and the one before. It reports whether that was an outage: before
-// the first pod there is none, and a pod that was suspended was not to run.
-func gap(s *v1alpha1.ImmortalContainerStatus) (gap time.Duration, outage bool) {
+// downtime returns the time between the end of the previous pod and the start of the last one. outage is false for the
+// first pod and after a suspension.
+func downtime(s *v1alpha1.ImmortalContainerStatus) (downtime time.Duration, outage bool) {
 	before := slices.IndexFunc(s.History, func(t v1alpha1.Termination) bool { return t.PodUID != s.PodUID })
-	if before < 0 || s.LastStartTime == nil || s.History[before].Reason == life.ReasonSuspended {
+	if before < 0 || s.LastStartTime == nil || s.History[before].Reason == policy.ReasonSuspended {
 		return 0, false
 	}
 	return max(0, s.LastStartTime.Sub(s.History[before].FinishedAt.Time)), true

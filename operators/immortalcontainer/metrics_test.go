@@ -20,15 +20,15 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-// Metrics and events tell the story of five pods: the first fails, somebody deletes the second, the third is suspended,
-// the fourth fails and is suspended before the next one starts. No time of a suspension is one of recovery.
+// Five pods: the first fails, the second is deleted, the third is suspended, the fourth fails and is suspended before the
+// next start. Suspensions do not count as recovery time.
 //
-// The test is not parallel: the time to recover is measured for all namespaces together.
+// The test is not parallel, because the time to recover is measured for all namespaces together.
 func TestMetricsAndEvents(t *testing.T) {
 	k := testkit.New(t)
-	before := measured(t, k.Namespace)
+	before := gatherMetrics(t, k.Namespace)
 	start(k)
-	ic := impatient("a")
+	ic := withShortBackoff("a")
 	ready(k, ic)
 	k.Kubelet.Fail("controller=a", kubelet.Failed)
 	k.Eventually(ic, starts(2), testkit.Ready())
@@ -36,14 +36,15 @@ func TestMetricsAndEvents(t *testing.T) {
 	k.Eventually(ic, starts(3), testkit.Ready())
 	suspendAndResume(k, ic, 4)
 	k.Update(ic, func() {
-		ic.Spec.Restart.InitialBackoff.Duration, ic.Spec.Restart.MaxBackoff.Duration = time.Hour, time.Hour
+		ic.Spec.Restart.InitialBackoff.Duration = time.Hour
+		ic.Spec.Restart.MaxBackoff.Duration = time.Hour
 	})
 	k.Eventually(ic, testkit.Ready())
 	k.Kubelet.Fail("controller=a", kubelet.Failed)
-	k.Eventually(ic, phase(v1alpha1.PhaseBackingOff), lastEnd("Error"))
+	k.Eventually(ic, phase(v1alpha1.PhaseBackingOff), lastTermination("Error"))
 	suspendAndResume(k, ic, 5)
 
-	told(t, k, []string{
+	expectEvents(t, k, []string{
 		"Normal Started: Pod a-immortalpod was created: start 1",
 		"Normal Started: Pod a-immortalpod was created: start 2",
 		"Normal Started: Pod a-immortalpod was created: start 3",
@@ -54,7 +55,7 @@ func TestMetricsAndEvents(t *testing.T) {
 		"Normal Ended: The pod ended: Suspended",
 		"Warning Ended: The pod ended: Error",
 	})
-	after := measured(t, k.Namespace)
+	after := gatherMetrics(t, k.Namespace)
 	took := after[sum] - before[sum]
 	if took < 1 || took > k.Timeout.Seconds() {
 		t.Errorf("the recoveries took %v s together, want at least the backoff of 1 s", took)
@@ -72,7 +73,7 @@ func TestMetricsAndEvents(t *testing.T) {
 	}
 }
 
-// suspendAndResume leads to another pod, the n-th.
+// suspendAndResume leads to the n-th pod.
 func suspendAndResume(k *testkit.K, ic *v1alpha1.ImmortalContainer, n int64) {
 	k.Update(ic, func() { ic.Spec.Suspend = true })
 	k.Eventually(ic, phase(v1alpha1.PhaseSuspended), testkit.Condition("Reconciling", metav1.ConditionFalse))
@@ -86,9 +87,8 @@ const (
 	sum        = "immortal_time_to_recover_seconds_sum"
 )
 
-// measured returns what the operator's endpoint says of that namespace and of all together, each by the name of the
-// metric and, behind it, the label reason if there is one.
-func measured(t *testing.T, namespace string) map[string]float64 {
+// gatherMetrics returns the metrics of that namespace and the global ones, by metric name and label reason.
+func gatherMetrics(t *testing.T, namespace string) map[string]float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
 	if err != nil {
@@ -117,8 +117,9 @@ func measured(t *testing.T, namespace string) map[string]float64 {
 	return all
 }
 
-// told fails the test unless these are the events Started and Ended, in any order. They are sent in the background.
-func told(t *testing.T, k *testkit.K, want []string) {
+// expectEvents fails the test unless these are the events Started and Ended, in any order. Events are sent in the
+// background.
+func expectEvents(t *testing.T, k *testkit.K, want []string) {
 	t.Helper()
 	slices.Sort(want)
 	k.Wait("the events Started and Ended", func(ctx context.Context) error {

@@ -1,8 +1,8 @@
 package immortalcontainer
 
-// What the operator may do, as controller-gen writes it into config/rbac/role.yaml. It needs no Secrets: those that a
-// pod uses are read by its node. Updating finalizers is what the admission plugin OwnerReferencesPermissionEnforcement
-// asks of whoever lets an owner's deletion wait for its pod.
+// The permissions of the operator; controller-gen writes them to config/rbac/role.yaml. No permission for Secrets is
+// needed, because the kubelet reads the Secrets of a pod. The admission plugin OwnerReferencesPermissionEnforcement
+// requires update on finalizers for owner references with blockOwnerDeletion.
 //
 // +kubebuilder:rbac:roleName=immortalcontainers-operator,groups="",resources=pods,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:roleName=immortalcontainers-operator,groups=events.k8s.io,resources=events,verbs=create;patch

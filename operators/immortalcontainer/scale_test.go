@@ -12,9 +12,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// 300 ImmortalContainers become Ready; then the operator is silent; then it is restarted and is silent again. It has
-// a control plane of its own and runs alone: 300 pods at once are too much for the watches of others, which would be ended.
-func TestThreeHundredCostNothingOnceTheyRun(t *testing.T) { //nolint:paralleltest // see above
+// 300 ImmortalContainers become Ready; then the operator is idle; then it is restarted and is idle again. The test has a
+// control plane of its own and runs alone: 300 pods at once would break the watches of other tests.
+func TestThreeHundredIdleWithoutRequests(t *testing.T) {
 	k := testkit.New(t, testkit.Private())
 	k.Timeout = 2 * time.Minute
 	op := start(k)
@@ -31,17 +31,17 @@ func TestThreeHundredCostNothingOnceTheyRun(t *testing.T) { //nolint:paralleltes
 		k.Eventually(newContainer(fmt.Sprintf("c%03d", i)), testkit.Ready(), starts(1))
 	}
 	t.Logf("%d ImmortalContainers were Ready after %s, by %d writes", n, time.Since(began), len(writes(op.Requests())))
-	k.Wait("the last write", func(ctx context.Context) error { return settled(ctx, k, op) })
+	k.Wait("the last write", func(ctx context.Context) error { return waitIdle(ctx, k, op) })
 
-	nothing(t, k, op, silence())
+	expectNoRequests(t, k, op, quietPeriod())
 	op.Stop()
 	again := start(k)
-	nothing(t, k, again, 5*time.Second)
+	expectNoRequests(t, k, again, 5*time.Second)
 }
 
-// settled waits until the operator has sent nothing for half a second, and for as long as a hundred requests take if that
-// is more, as it is on a busy machine.
-func settled(ctx context.Context, k *testkit.K, op *testkit.Instance) error {
+// waitIdle waits until the operator has sent nothing for half a second, or for the time of a hundred requests if that is
+// longer, as on a busy machine.
+func waitIdle(ctx context.Context, k *testkit.K, op *testkit.Instance) error {
 	quiet := time.Duration(0)
 	for next := 500 * time.Millisecond; next > quiet; {
 		quiet = next
@@ -58,8 +58,8 @@ func settled(ctx context.Context, k *testkit.K, op *testkit.Instance) error {
 	return nil
 }
 
-// silence is how long the operator must be silent. A short run of the tests looks for a tenth of the time.
-func silence() time.Duration {
+// quietPeriod is how long the operator must be idle. A short run of the tests uses a tenth of it.
+func quietPeriod() time.Duration {
 	if testing.Short() {
 		return 6 * time.Second
 	}

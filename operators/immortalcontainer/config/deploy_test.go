@@ -22,8 +22,8 @@ import (
 
 const root = "../../.."
 
-// `make deploy` installs everything, `make undeploy` removes all but the CRD and its objects, `make undeploy-all` those
-// too, from whichever state. No operator runs here, so the objects go because nothing holds them.
+// `make deploy` installs everything, `make undeploy` removes everything but the CRD and its objects, and `make
+// undeploy-all` removes those too. No operator runs here, so no finalizer blocks the deletion of the objects.
 func TestDeployAndUndeploy(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"default", "namespaced"} {
@@ -45,14 +45,15 @@ func TestDeployAndUndeploy(t *testing.T) {
 			deploy := func() {
 				t.Helper()
 				sh("make deploy CONFIG=" + overlay + " IMAGE=elsewhere/immortalcontainer:1")
-				installed("after make deploy", everything(t, overlay)...)
-				established(k)
+				installed("after make deploy", objectNames(t, overlay)...)
+				waitEstablished(k)
 				kubectl("apply", "-k", "samples")
 			}
 
 			deploy()
 			controller := &appsv1.Deployment{}
-			controller.Name, controller.Namespace = "immortalcontainers-controller", namespace
+			controller.Name = "immortalcontainers-controller"
+			controller.Namespace = namespace
 			k.Get(controller)
 			if got := controller.Spec.Template.Spec.Containers[0].Image; got != "elsewhere/immortalcontainer:1" {
 				t.Errorf("make deploy IMAGE=... deploys %s", got)
@@ -72,18 +73,18 @@ func TestDeployAndUndeploy(t *testing.T) {
 	}
 }
 
-// An object that the operator left with its finalizer goes by the commands that the README has for it, and what it owns
-// stays.
+// An object that still has the operator's finalizer is deleted by the commands in the README, and its child stays.
 func TestRemedyForStrandedObjects(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.Private())
 	kubectl, sh := testkit.Kubectl(t, k.Config), shellFor(t, k.Config)
 	kubectl("apply", "-k", "crd")
-	established(k)
+	waitEstablished(k)
 	ic := &v1alpha1.ImmortalContainer{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "example-immortal-container", Finalizers: []string{"homeostat.dev/immortalcontainer"},
 	}}
-	ic.Spec.Image, ic.Spec.DeletionPolicy = "nginx:latest", v1alpha1.DeletionOrphan
+	ic.Spec.Image = "nginx:latest"
+	ic.Spec.DeletionPolicy = v1alpha1.DeletionOrphan
 	k.Apply(ic)
 	child := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "child"}}
 	owner := metav1.NewControllerRef(ic, v1alpha1.GroupVersion.WithKind("ImmortalContainer"))
@@ -106,8 +107,8 @@ func TestRemedyForStrandedObjects(t *testing.T) {
 	}))
 }
 
-// everything lists the objects of an overlay as kubectl names them, sorted.
-func everything(t *testing.T, overlay string) []string {
+// objectNames lists the objects of an overlay as kubectl names them, sorted.
+func objectNames(t *testing.T, overlay string) []string {
 	t.Helper()
 	var names []string
 	for _, o := range testkit.Kustomize(t, overlay) {
@@ -121,8 +122,7 @@ func everything(t *testing.T, overlay string) []string {
 	return names
 }
 
-// shellFor returns a function that runs a script at the root of the repository as a user would, whose kubectl talks to
-// that API server.
+// shellFor returns a function that runs a script at the root of the repository, with a kubectl for that API server.
 func shellFor(t *testing.T, cfg *rest.Config) func(script string) {
 	t.Helper()
 	set, err := assets.Find(t.Context(), assets.Options{Need: []string{assets.Kubectl}})
@@ -138,7 +138,7 @@ func shellFor(t *testing.T, cfg *rest.Config) func(script string) {
 		t.Fatal(err)
 	}
 	env := slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		name, _, _ := strings.Cut(variable, "=") // what a make that runs this test, or its user, tells its children
+		name, _, _ := strings.Cut(variable, "=") // variables that a calling make or its user sets
 		return slices.Contains([]string{"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "OPERATOR", "CONFIG", "IMAGE"}, name)
 	})
 	env = append(env, "KUBECONFIG="+kubeconfig, "KUBECTL="+set.Path(assets.Kubectl),
@@ -146,7 +146,8 @@ func shellFor(t *testing.T, cfg *rest.Config) func(script string) {
 	return func(script string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "bash", "-euc", script)
-		cmd.Dir, cmd.Env = root, env
+		cmd.Dir = root
+		cmd.Env = env
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", script, err, out)
 		}

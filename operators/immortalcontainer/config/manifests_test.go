@@ -1,5 +1,4 @@
-// Package config_test checks the manifests in the folders beside it the way they are used: with kubectl, on an API
-// server. It holds nothing else.
+// Package config_test tests the manifests in its subfolders with kubectl on an API server.
 package config_test
 
 import (
@@ -32,7 +31,7 @@ const (
 	columns   = "NAME IMAGE POD STARTS PHASE READY NODE AGE"
 )
 
-// Installing and installing again, as a person would, leaves what the manifests say, and the second time does nothing.
+// Installing twice is idempotent.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"default", "namespaced"} {
@@ -47,7 +46,7 @@ func TestInstall(t *testing.T) {
 					t.Errorf("installing it again changes something: %s", line)
 				}
 			}
-			established(k)
+			waitEstablished(k)
 			kubectl("apply", "-k", "samples")
 			header, _, _ := strings.Cut(kubectl("get", "imc"), "\n")
 			if got := strings.Join(strings.Fields(header), " "); got != columns {
@@ -56,17 +55,18 @@ func TestInstall(t *testing.T) {
 			if all := kubectl("get", "all"); !strings.Contains(all, group+"/example-immortal-container") {
 				t.Errorf("kubectl get all shows\n%s", all)
 			}
-			admitted(t, k)
+			checkPodAdmission(t, k)
 		})
 	}
 }
 
-// admitted creates the pods of the controller and of the full sample in the operator's namespace, which admits nothing
-// but restricted pods, without storing them.
-func admitted(t *testing.T, k *testkit.K) {
+// checkPodAdmission creates the pods of the controller and of the full sample in the operator's namespace, with a dry run.
+// The namespace admits restricted pods only.
+func checkPodAdmission(t *testing.T, k *testkit.K) {
 	t.Helper()
 	controller := &appsv1.Deployment{}
-	controller.Name, controller.Namespace = "immortalcontainers-controller", namespace
+	controller.Name = "immortalcontainers-controller"
+	controller.Namespace = namespace
 	k.Get(controller)
 	raw, err := os.ReadFile("samples/full.yaml")
 	if err != nil {
@@ -86,14 +86,15 @@ func admitted(t *testing.T, k *testkit.K) {
 	}
 }
 
-// established waits until the API server serves ImmortalContainers; kubectl wait fails if the CRD has no conditions yet.
-func established(k *testkit.K) {
+// waitEstablished waits until the API server serves ImmortalContainers; kubectl wait fails if the CRD has no conditions
+// yet.
+func waitEstablished(k *testkit.K) {
 	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd}}
 	k.Eventually(definition, testkit.Condition("Established", metav1.ConditionTrue))
 }
 
-// What the operator may do is what it needs: neither everything of a kind, nor any Secret.
-func TestRights(t *testing.T) {
+// The roles have no wildcard and no Secrets.
+func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"default", "namespaced"} {
 		for _, o := range testkit.Kustomize(t, overlay) {
@@ -114,7 +115,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// Whoever may not install anything cluster-wide can have somebody else install the CRD, and everything else alone.
+// The namespaced overlay has no cluster-scoped objects but the CRD, so that users without cluster-wide permissions can
+// install it.
 func TestNamespacedOverlayStaysInItsNamespaces(t *testing.T) {
 	t.Parallel()
 	var arguments []string

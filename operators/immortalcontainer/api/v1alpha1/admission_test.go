@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{CRDs: "../../config/crd", AddToScheme: v1alpha1.AddToScheme})
 }
 
-// container is an ImmortalContainer as a user writes it. The specification is YAML; "-" leaves it out.
+// container returns an ImmortalContainer with a specification in YAML; "-" means none.
 func container(t *testing.T, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	o := map[string]any{
@@ -61,8 +61,8 @@ func reset(value string) string {
 		`": spec.restart.resetAfter must be a duration from 1s to 24h, for example 30s, 10m or 1h30m`
 }
 
-// What a user reads is the whole of the API server's answer, so the whole of it is compared.
-func TestBadInputIsRefusedWithASentence(t *testing.T) {
+// The whole message of the API server is compared.
+func TestInvalidObjectIsRejected(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	const name = "a"
@@ -95,10 +95,10 @@ func TestBadInputIsRefusedWithASentence(t *testing.T) {
 		"two at once": {name, "{restart: {maxBackoff: 1m, initialBackoff: 2m}}", "[" + noImage + ", " + maxLower + "]"},
 	} {
 		_, got, _ := strings.Cut(k.Refused(container(t, tc.name, tc.spec)), " is invalid: ")
-		// What is wrong in kind ends the evaluation of rules, and the API server says so in a line of its own.
+		// The API server does not evaluate rules after a schema error, and adds a line about that.
 		got = strings.TrimSuffix(strings.TrimPrefix(got, "["), unchecked)
 		if want := strings.TrimPrefix(tc.want, "["); got != want {
-			t.Errorf("%s: the answer is\n%s\nwant\n%s", why, got, want)
+			t.Errorf("%s: the message is\n%s\nwant\n%s", why, got, want)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestBadInputIsRefusedWithASentence(t *testing.T) {
 const unchecked = ", <nil>: Invalid value: null: some validation rules were not checked because the object was " +
 	"invalid; correct the existing errors to complete validation]"
 
-func TestGoodInputIsAccepted(t *testing.T) {
+func TestValidObjectIsAccepted(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	for _, tc := range map[string]struct{ name, spec string }{
@@ -122,7 +122,7 @@ func TestGoodInputIsAccepted(t *testing.T) {
 	}
 }
 
-// The manifests that users start from, and what the API server makes of the founding article's.
+// The samples are accepted, and the article's manifest gets the documented defaults.
 func TestSamplesAreAccepted(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -130,7 +130,8 @@ func TestSamplesAreAccepted(t *testing.T) {
 		k.Apply(read(t, "../../config/samples/"+sample))
 	}
 	got := &v1alpha1.ImmortalContainer{}
-	got.Name, got.Namespace = "example-immortal-container", k.Namespace
+	got.Name = "example-immortal-container"
+	got.Namespace = k.Namespace
 	k.Get(got)
 	want := v1alpha1.ImmortalContainerSpec{Image: "nginx:latest"}
 	want.Restart.InitialBackoff.Duration = v1alpha1.DefaultInitialBackoff
@@ -144,13 +145,14 @@ func TestSamplesAreAccepted(t *testing.T) {
 	}
 }
 
-// A Go program that reads an object and writes it back must not fail over the way in which it writes durations.
+// A Go program that reads an object and writes it back must not fail over the format of durations.
 func TestGoClientsMayWriteBack(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	k.Apply(container(t, "a", "{image: a, restart: {initialBackoff: 90.5s, maxBackoff: 24h, resetAfter: 100m}}"))
 	ic := &v1alpha1.ImmortalContainer{}
-	ic.Name, ic.Namespace = "a", k.Namespace
+	ic.Name = "a"
+	ic.Namespace = k.Namespace
 	k.Update(ic, func() { ic.Spec.Image = "b" })
 	if got := ic.Spec.Restart.InitialBackoff.Duration; got != 90500*time.Millisecond || ic.Spec.Image != "b" {
 		t.Errorf("read back an initial backoff of %s and image %s", got, ic.Spec.Image)

@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// The API server evaluates rules on every write of the status too. Objects that were stored under the CRD of the
-// founding article, which had no rules, must keep their status and be open to repair.
+// The API server evaluates rules on every write of the status too. Objects stored under the CRD of the founding article,
+// which had no rules, must keep their status and allow a repair.
 func TestOldObjectsKeepTheirStatus(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.Private())
@@ -47,7 +47,8 @@ func TestOldObjectsKeepTheirStatus(t *testing.T) {
 	})
 	for name, image := range old {
 		ic := &v1alpha1.ImmortalContainer{}
-		ic.Name, ic.Namespace = name, k.Namespace
+		ic.Name = name
+		ic.Namespace = k.Namespace
 		k.UpdateStatus(ic, func() { ic.Status.StartTimes++ })
 		k.Update(ic, func() { ic.Labels = map[string]string{"still": "open"} })
 		k.Update(ic, func() { ic.Spec.Image = "nginx" })

@@ -26,7 +26,7 @@ func definition(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
-// What programs and people rely on by name.
+// Programs and users rely on these names.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	spec := definition(t).Spec
@@ -49,9 +49,9 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// `kubectl apply` without --server-side stores the manifest in an annotation, and all annotations of an object may have
-// 262144 bytes together. Most of the manifest is what Kubernetes' own types bring along, and that grows.
-func TestPlainApplyHasRoom(t *testing.T) {
+// `kubectl apply` without --server-side stores the manifest in an annotation, and all annotations of an object are limited
+// to 262144 bytes. Most of the manifest are Kubernetes' own types, and they grow.
+func TestCRDFitsLastAppliedAnnotation(t *testing.T) {
 	t.Parallel()
 	raw, err := json.Marshal(definition(t))
 	if err != nil {
@@ -63,8 +63,8 @@ func TestPlainApplyHasRoom(t *testing.T) {
 	}
 }
 
-// kubectl explain is the first page of the documentation.
-func TestEveryFieldOfOursIsDescribed(t *testing.T) {
+// Every field needs a description for kubectl explain.
+func TestEveryFieldHasADescription(t *testing.T) {
 	t.Parallel()
 	schema := definition(t).Spec.Versions[0].Schema.OpenAPIV3Schema
 	for _, part := range []string{"spec", "status"} {

@@ -167,7 +167,7 @@ type Restart struct {
 	ResetAfter metav1.Duration `json:"resetAfter,omitempty,omitzero"`
 }
 
-// The defaults of [Restart], which the API server writes into every object.
+// The defaults of [Restart]. The API server writes them into every object.
 const (
 	DefaultInitialBackoff = time.Second
 	DefaultMaxBackoff     = 5 * time.Minute
@@ -183,7 +183,7 @@ type NodeLostPolicy string
 const (
 	// NodeLostWait starts a new pod only when the cluster knows that the old container has ended.
 	NodeLostWait NodeLostPolicy = "Wait"
-	// NodeLostReplace gives up a pod that the cluster has taken from its node and that does not end.
+	// NodeLostReplace force deletes a pod that the control plane removed from its node and that does not end.
 	NodeLostReplace NodeLostPolicy = "Replace"
 )
 

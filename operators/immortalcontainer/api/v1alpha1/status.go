@@ -85,7 +85,7 @@ type Phase string
 
 // The phases.
 const (
-	// PhasePending means that no container runs yet, and that it is not held back on purpose.
+	// PhasePending means that no container runs yet, without a deliberate delay.
 	PhasePending Phase = "Pending"
 	// PhaseRunning means that the container runs. Whether it is ready is the condition Ready.
 	PhaseRunning Phase = "Running"
@@ -93,8 +93,8 @@ const (
 	PhaseBackingOff Phase = "BackingOff"
 	// PhaseSuspended means that the container is stopped, or being stopped, because spec.suspend is true.
 	PhaseSuspended Phase = "Suspended"
-	// PhaseBlocked means that the name of the pod is taken by a pod of somebody else.
+	// PhaseBlocked means that a foreign pod has the name of the pod.
 	PhaseBlocked Phase = "Blocked"
-	// PhaseFailed means that the API server refuses the pod.
+	// PhaseFailed means that the API server rejects the pod.
 	PhaseFailed Phase = "Failed"
 )

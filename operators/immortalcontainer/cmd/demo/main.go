@@ -1,8 +1,7 @@
-// Command demo tells the story of ImmortalContainer once, on a cluster of its own: the article's manifest, the death of
-// its pod, and the death of the operator. It prints what it saw, and its exit code is 1 if that is not what the
-// operator promises.
+// Command demo runs a scripted demo of ImmortalContainer on a cluster of its own: it applies the article's manifest,
+// deletes the pod and kills the operator. It prints each result and exits with code 1 if one is wrong.
 package main
 
 import "github.com/homeostat-dev/homeostat/testkit/demo"
 
-func main() { demo.Main(immortality) }
+func main() { demo.Main(immortalDemo) }

@@ -1,6 +1,6 @@
-// Package desired says what the pod of an ImmortalContainer looks like.
+// Package desired builds the pod of an ImmortalContainer.
 //
-// [Pod] is a pure function of the specification: it reads nothing, decides nothing about when a pod should exist, and
-// sets only what the specification or the article asks for, so that everything else keeps the cluster's defaults. When
-// a pod should exist is in internal/life. Ownership, the finalizer and the managed-by label are the SDK's.
+// [Pod] is a pure function of the specification. It sets only the fields that the specification or the article asks for;
+// all others keep the cluster's defaults. Package internal/policy decides if a pod should exist. The SDK adds the owner
+// reference, the finalizer and the managed-by label.
 package desired

@@ -14,15 +14,15 @@ const ContainerName = "acontainer"
 
 // The labels of the pod, apart from the managed-by label.
 const (
-	// LabelController is the label that the article promises; its value is the name of the ImmortalContainer.
+	// LabelController is the label promised by the article; its value is the name of the ImmortalContainer.
 	LabelController = "controller"
 	// LabelName and LabelInstance are the recommended labels of Kubernetes.
 	LabelName     = "app.kubernetes.io/name"
 	LabelInstance = "app.kubernetes.io/instance"
 )
 
-// The annotations tell what a pod was created from, because its own specification does not: admission webhooks may have
-// rewritten it, and the ImmortalContainer may have changed since.
+// The annotations record the specification that a pod was created from. The pod's own specification is no record of it:
+// admission webhooks may have changed it, and the ImmortalContainer may have changed since.
 const (
 	// AnnotationRevision is the [Revision] of the specification.
 	AnnotationRevision = "immortalcontainer.flugel.it/revision"
@@ -33,7 +33,7 @@ const (
 // PodName returns the name of the pod, <name>-immortalpod.
 func PodName(ic *v1alpha1.ImmortalContainer) string { return ic.Name + "-immortalpod" }
 
-// Pod returns the pod that should run for the ImmortalContainer. It shares no memory with it.
+// Pod returns the desired pod of the ImmortalContainer. The result shares no memory with ic.
 func Pod(ic *v1alpha1.ImmortalContainer) *corev1.Pod {
 	spec := podSpec(ic.Spec.DeepCopy())
 	return &corev1.Pod{
@@ -56,7 +56,7 @@ func Pod(ic *v1alpha1.ImmortalContainer) *corev1.Pod {
 
 func podSpec(s *v1alpha1.ImmortalContainerSpec) corev1.PodSpec {
 	return corev1.PodSpec{
-		// A container that ends is restarted inside its pod, by the node, which is faster than anything we could do.
+		// The kubelet restarts a container inside its pod, faster than the operator could replace the pod.
 		RestartPolicy:                 corev1.RestartPolicyAlways,
 		Containers:                    []corev1.Container{container(s)},
 		SecurityContext:               s.PodSecurityContext,

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
-// samples are the manifests that users start from, so what becomes of them is worth seeing in full.
+// samples is the folder of the sample manifests.
 const samples = "../../config/samples"
 
 func TestPodGolden(t *testing.T) {
@@ -50,7 +50,7 @@ func TestPodGolden(t *testing.T) {
 	}
 }
 
-// A field that somebody adds to the specification and forgets in podSpec would be accepted and do nothing.
+// A new field of the specification that podSpec does not read would be accepted without an effect.
 func TestEverySettingReachesThePod(t *testing.T) {
 	t.Parallel()
 	notOfThePod := map[string]bool{
@@ -77,7 +77,7 @@ func TestEverySettingReachesThePod(t *testing.T) {
 	}
 }
 
-// These values are on the pods of every user. A new one replaces all of them when the operator is upgraded.
+// These values are stored on existing pods. A new value would replace every pod at the upgrade of the operator.
 func TestRevisionIsPinned(t *testing.T) {
 	t.Parallel()
 	if got, want := desired.Revision(minimal()), "c872108df32f6900"; got != want {
@@ -111,7 +111,7 @@ func TestRevisionIgnoresHowAValueIsWritten(t *testing.T) {
 	}
 }
 
-// The SDK takes possession of the pod and stamps it; the cache's object must survive that.
+// The SDK changes the pod that it is given; the object in the cache must not change with it.
 func TestPodSharesNoMemory(t *testing.T) {
 	t.Parallel()
 	ic := read(t, filepath.Join(samples, "full.yaml"))

@@ -11,13 +11,12 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/api/v1alpha1"
 )
 
-// Revision identifies everything in the specification that a running pod cannot take over: two specifications have the
-// same revision if and only if they ask for the same pod but for the image.
+// Revision returns a hash of the fields that cannot change on a running pod. Two specifications have the same revision if
+// and only if their pods differ in nothing but the image.
 func Revision(ic *v1alpha1.ImmortalContainer) string { return revision(podSpec(ic.Spec.DeepCopy())) }
 
-// revision must never change for an unchanged specification: every pod of every user would be replaced. A test pins it.
-// Fields that hold nothing are left out, because whether they appear in the JSON at all depends on the version of the
-// API library.
+// revision must be stable: a new value for an unchanged specification would replace every existing pod. A test pins it.
+// Empty fields are removed first, because the version of the API library decides if they appear in the JSON.
 func revision(spec corev1.PodSpec) string {
 	raw, err := json.Marshal(spec)
 	if err != nil {
@@ -38,7 +37,7 @@ func revision(spec corev1.PodSpec) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// prune removes the fields that hold nothing. Items of lists stay.
+// prune removes empty fields from value. Items of lists stay.
 func prune(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -1,4 +1,4 @@
-package life
+package policy
 
 import (
 	"slices"
@@ -18,64 +18,67 @@ const (
 	maxMessage = 256
 )
 
-// recorded reports whether the end of the pod with that UID is in the account.
+// recorded reports whether the history has the termination of the pod with that UID.
 func recorded(s *v1alpha1.ImmortalContainerStatus, uid types.UID) bool {
 	return slices.ContainsFunc(s.History, func(t v1alpha1.Termination) bool { return t.PodUID == uid })
 }
 
-// count enters a pod that was not seen before. Its predecessor, if nobody saw that end, must have ended before it.
-func (l *look) count() {
-	s := l.status
-	if l.pod.UID == s.PodUID {
+// countPod counts a pod that is not in the status yet. A predecessor without a recorded termination must have ended
+// before.
+func (ev *evaluation) countPod() {
+	s := ev.status
+	if ev.pod.UID == s.PodUID {
 		return
 	}
 	if s.PodUID != "" && !recorded(s, s.PodUID) {
-		l.record(ending{
-			uid: s.PodUID, reason: l.whyDeleted(), at: l.pod.CreationTimestamp.Time,
+		ev.record(termination{
+			uid: s.PodUID, reason: ev.deletionReason(), at: ev.pod.CreationTimestamp.Time,
 			message: "The pod was gone before the operator saw it end.",
 		})
 	}
 	s.StartTimes++
-	s.PodUID = l.pod.UID
-	created := l.pod.CreationTimestamp
+	s.PodUID = ev.pod.UID
+	created := ev.pod.CreationTimestamp
 	s.LastStartTime = &created
 	s.NextStartTime = nil
-	s.PodRevision = l.pod.Annotations[desired.AnnotationRevision]
-	s.PodImage = l.pod.Annotations[desired.AnnotationImage]
-	l.step.Started = true
+	s.PodRevision = ev.pod.Annotations[desired.AnnotationRevision]
+	s.PodImage = ev.pod.Annotations[desired.AnnotationImage]
+	ev.decision.Started = true
 }
 
-// whyDeleted tells a pod that was replaced for the sake of the specification from one that somebody deleted.
-func (l *look) whyDeleted() string {
-	if was := l.status.PodRevision; was != "" && was != desired.Revision(l.ic) {
+// deletionReason returns the reason for the deletion of a pod: SpecChanged if the SDK replaced it, otherwise Deleted.
+func (ev *evaluation) deletionReason() string {
+	if was := ev.status.PodRevision; was != "" && was != desired.Revision(ev.ic) {
 		return ReasonSpecChanged
 	}
 	return ReasonDeleted
 }
 
-// describe copies what the status tells about the pod that exists.
-func (l *look) describe() {
-	s := l.status
-	s.CurrentPod, s.NodeName, s.ContainerRestarts = l.pod.Name, l.pod.Spec.NodeName, 0
-	if c := containerStatus(l.pod); c != nil {
+// describePod copies the observed pod to the status.
+func (ev *evaluation) describePod() {
+	s := ev.status
+	s.CurrentPod = ev.pod.Name
+	s.NodeName = ev.pod.Spec.NodeName
+	s.ContainerRestarts = 0
+	if c := containerStatus(ev.pod); c != nil {
 		s.ContainerRestarts = c.RestartCount
 	}
 }
 
-// record enters the end of a pod.
-func (l *look) record(e ending) {
-	s := l.status
+// record adds a termination to the status.
+func (ev *evaluation) record(e termination) {
+	s := ev.status
 	last := v1alpha1.LastTermination{
 		Termination: v1alpha1.Termination{
 			PodUID: e.uid, Reason: e.reason, ExitCode: e.exitCode,
-			FinishedAt: metav1.NewTime(e.at).Rfc3339Copy(), // what the API server would return
+			FinishedAt: metav1.NewTime(e.at).Rfc3339Copy(), // as the API server returns it
 		},
-		Message: bound(e.message),
+		Message: truncate(e.message),
 	}
 	s.LastTermination = &last
 	s.History = slices.Insert(s.History, 0, last.Termination)
 	s.History = s.History[:min(len(s.History), maxHistory)]
-	l.step.Ended = last.DeepCopy()
+	ev.decision.Ended = last.DeepCopy()
 }
 
 func containerStatus(pod *corev1.Pod) *corev1.ContainerStatus {
@@ -87,8 +90,8 @@ func containerStatus(pod *corev1.Pod) *corev1.ContainerStatus {
 	return nil
 }
 
-// bound cuts a message to maxMessage bytes at a rune boundary.
-func bound(message string) string {
+// truncate cuts a message to maxMessage bytes at a rune boundary.
+func truncate(message string) string {
 	message = strings.ToValidUTF8(strings.TrimSpace(message), "?")
 	if len(message) <= maxMessage {
 		return message

@@ -1,4 +1,4 @@
-package life_test
+package policy_test
 
 import (
 	"fmt"
@@ -10,17 +10,17 @@ import (
 
 	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/api/v1alpha1"
 	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/internal/desired"
-	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/internal/life"
+	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/internal/policy"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// noon is when the tests take place. Pods were created, and their containers started, an hour before.
+// noon is the current time of the tests. Pods were created, and containers started, an hour before.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func at(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(d)) }
 
-// fresh is an ImmortalContainer that nothing was done for yet.
-func fresh(changes ...func(*v1alpha1.ImmortalContainer)) *v1alpha1.ImmortalContainer {
+// newContainer returns an ImmortalContainer without a pod and without a status.
+func newContainer(changes ...func(*v1alpha1.ImmortalContainer)) *v1alpha1.ImmortalContainer {
 	ic := &v1alpha1.ImmortalContainer{
 		ObjectMeta: metav1.ObjectMeta{Name: "example", Namespace: "default", UID: "owner", Generation: 1},
 		Spec:       v1alpha1.ImmortalContainerSpec{Image: "nginx:latest"},
@@ -31,17 +31,17 @@ func fresh(changes ...func(*v1alpha1.ImmortalContainer)) *v1alpha1.ImmortalConta
 	return ic
 }
 
-// settled is an ImmortalContainer whose pod "a" is counted and runs.
-func settled(changes ...func(*v1alpha1.ImmortalContainer)) *v1alpha1.ImmortalContainer {
-	ic := fresh()
-	life.Next(ic, pod("a"), noon)
+// withRunningPod returns an ImmortalContainer with a counted, running pod "a".
+func withRunningPod(changes ...func(*v1alpha1.ImmortalContainer)) *v1alpha1.ImmortalContainer {
+	ic := newContainer()
+	policy.Next(ic, pod("a"), noon)
 	for _, change := range changes {
 		change(ic)
 	}
 	return ic
 }
 
-// edited is a change of the specification.
+// edited changes the specification.
 func edited(change func(*v1alpha1.ImmortalContainerSpec)) func(*v1alpha1.ImmortalContainer) {
 	return func(ic *v1alpha1.ImmortalContainer) {
 		change(&ic.Spec)
@@ -49,23 +49,23 @@ func edited(change func(*v1alpha1.ImmortalContainerSpec)) func(*v1alpha1.Immorta
 	}
 }
 
-// then lets the ImmortalContainer live through more: it sees these pods, one second after another, up to noon.
-func then(pods ...*corev1.Pod) func(*v1alpha1.ImmortalContainer) {
+// observing evaluates the ImmortalContainer with these pods, one second apart, up to noon.
+func observing(pods ...*corev1.Pod) func(*v1alpha1.ImmortalContainer) {
 	return func(ic *v1alpha1.ImmortalContainer) {
 		for i, p := range pods {
-			life.Next(ic, p, noon.Add(time.Duration(i-len(pods))*time.Second))
+			policy.Next(ic, p, noon.Add(time.Duration(i-len(pods))*time.Second))
 		}
 	}
 }
 
-// refused is what the SDK leaves behind when it could not create the pod.
-func refused(reason string) func(*v1alpha1.ImmortalContainer) {
+// createRejected sets the condition that the SDK sets after a failed creation of the pod.
+func createRejected(reason string) func(*v1alpha1.ImmortalContainer) {
 	return func(ic *v1alpha1.ImmortalContainer) { conditions.MarkReconciling(ic, reason, "because") }
 }
 
-// pod is a pod as the operator creates it, running and ready, with changes.
+// pod returns a pod as the operator creates it, running and ready, with changes.
 func pod(uid types.UID, changes ...func(*corev1.Pod)) *corev1.Pod {
-	p := desired.Pod(fresh())
+	p := desired.Pod(newContainer())
 	p.UID = uid
 	p.CreationTimestamp = at(-time.Hour)
 	p.Spec.NodeName = "node-1"
@@ -83,12 +83,12 @@ func pod(uid types.UID, changes ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// started says how long before noon the container started.
+// started sets the start of the container to that long before noon.
 func started(ago time.Duration) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Running.StartedAt = at(-ago) }
 }
 
-// ended is a pod in its final phase, after its container ran for a second.
+// ended puts the pod in its final phase, after its container ran for a second.
 func ended(phase corev1.PodPhase, reason string, exitCode int32) func(*corev1.Pod) {
 	return ranFor(time.Second, phase, reason, exitCode)
 }
@@ -104,14 +104,16 @@ func ranFor(d time.Duration, phase corev1.PodPhase, reason string, exitCode int3
 	}
 }
 
-// blamed is the reason that a kubelet gives for the end of a pod.
-func blamed(reason, message string) func(*corev1.Pod) {
+// failedByKubelet sets the reason given by a kubelet for the end of a pod.
+func failedByKubelet(reason, message string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, reason, message
+		p.Status.Phase = corev1.PodFailed
+		p.Status.Reason = reason
+		p.Status.Message = message
 	}
 }
 
-// deleted is a pod that is being deleted and has 30 seconds to end, or that had them ago.
+// deleted marks the pod as deleted. The end of its grace period of 30 seconds is that long ago.
 func deleted(ago time.Duration) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.DeletionTimestamp = new(at(30*time.Second - ago)) }
 }
@@ -124,8 +126,8 @@ func disrupted(reason string) func(*corev1.Pod) {
 	}
 }
 
-// waits is a pod whose container waits for that reason.
-func waits(reason, message string) func(*corev1.Pod) {
+// waitingFor sets the reason that the container waits for.
+func waitingFor(reason, message string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodPending
 		p.Status.ContainerStatuses[0].Ready = false
@@ -135,30 +137,30 @@ func waits(reason, message string) func(*corev1.Pod) {
 	}
 }
 
-// failures is a series of pods that ended by themselves, each seen as it fails and again when it is gone.
+// failures observes n pods that ended by themselves, each as it fails and when it is gone.
 func failures(n int) func(*v1alpha1.ImmortalContainer) {
 	return func(ic *v1alpha1.ImmortalContainer) {
 		for i := range n {
 			uid := types.UID(fmt.Sprintf("failed-%d", i))
-			then(pod(uid, ended(corev1.PodFailed, "Error", 1)), nil)(ic)
+			observing(pod(uid, ended(corev1.PodFailed, "Error", 1)), nil)(ic)
 		}
 	}
 }
 
-// deletions is a series of pods that somebody deleted, one each second, the last one at noon.
+// deletions observes n deleted pods at that interval, the last one at noon.
 func deletions(n int, every time.Duration) func(*v1alpha1.ImmortalContainer) {
 	return func(ic *v1alpha1.ImmortalContainer) {
 		for i := range n {
 			uid := types.UID(fmt.Sprintf("deleted-%d", i))
 			when := noon.Add(-time.Duration(n-1-i) * every)
-			life.Next(ic, pod(uid), when)
-			life.Next(ic, pod(uid, deleted(0)), when)
-			life.Next(ic, nil, when)
+			policy.Next(ic, pod(uid), when)
+			policy.Next(ic, pod(uid, deleted(0)), when)
+			policy.Next(ic, nil, when)
 		}
 	}
 }
 
-// Edits of a specification.
+// Changes of a specification.
 func suspend(s *v1alpha1.ImmortalContainerSpec)  { s.Suspend = true }
 func resume(s *v1alpha1.ImmortalContainerSpec)   { s.Suspend = false }
 func newImage(s *v1alpha1.ImmortalContainerSpec) { s.Image = "nginx:2" }

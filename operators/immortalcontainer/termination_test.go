@@ -18,8 +18,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-// Whatever ends the pod, a new one starts, it is counted once, and the status says what happened.
-func TestEveryDeath(t *testing.T) {
+// After every kind of termination a new pod starts, it is counted once, and the status has the reason.
+func TestEveryTermination(t *testing.T) {
 	t.Parallel()
 	fail := func(mode kubelet.Mode) func(*testing.T, *testkit.K, *corev1.Pod) {
 		return func(t *testing.T, k *testkit.K, pod *corev1.Pod) {
@@ -44,7 +44,8 @@ func TestEveryDeath(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// A simulated container ends at once. One that uses its grace period gives the operator time to see why it ends.
+			// A simulated container ends at once. The finalizer stands for a grace period, so that the operator observes
+			// the eviction.
 			k.Eventually(pod, counted())
 			k.Update(pod, func() { pod.Finalizers = []string{"test.homeostat.dev/grace-period"} })
 			eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}}
@@ -64,10 +65,10 @@ func TestEveryDeath(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
 			start(k)
-			ic := impatient("a")
+			ic := withShortBackoff("a")
 			pod := ready(k, ic)
 			c.kill(t, k, pod)
-			k.Eventually(ic, starts(2), testkit.Ready(), lastEnd(c.reason))
+			k.Eventually(ic, starts(2), testkit.Ready(), lastTermination(c.reason))
 			if uid := ic.Status.LastTermination.PodUID; uid != pod.UID {
 				t.Errorf("last termination is that of pod %s, want %s", uid, pod.UID)
 			}
@@ -75,7 +76,7 @@ func TestEveryDeath(t *testing.T) {
 	}
 }
 
-// A container that ends inside its pod is its node's business: the pod stays, and no start is counted.
+// The kubelet restarts a container inside its pod: the pod stays, and no start is counted.
 func TestCrashLoopInsideThePod(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -94,7 +95,7 @@ func TestCrashLoopInsideThePod(t *testing.T) {
 	k.Eventually(pod, testkit.Exists())
 }
 
-// An image that cannot be pulled is said, and correcting it is enough.
+// The status reports a failed image pull, and a correct image is enough.
 func TestWrongImage(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -107,7 +108,7 @@ func TestWrongImage(t *testing.T) {
 	k.Eventually(ic, testkit.Ready(), starts(1))
 }
 
-// A pod that ends at once, again and again, is started less and less often, and says when the next attempt is.
+// The backoff grows with each pod that ends at once, and the status has the time of the next attempt.
 func TestBackoffGrows(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -135,13 +136,13 @@ func TestBackoffGrows(t *testing.T) {
 	if failures := ic.Status.ConsecutiveFailures; failures != 3 {
 		t.Errorf("consecutiveFailures %d, want 3", failures)
 	}
-	k.Wait("the last write", func(ctx context.Context) error { return settled(ctx, k, op) })
-	nothing(t, k, op, 300*time.Millisecond)
+	k.Wait("the last write", func(ctx context.Context) error { return waitIdle(ctx, k, op) })
+	expectNoRequests(t, k, op, 300*time.Millisecond)
 	k.Update(ic, func() { ic.Spec.Image = "nginx:2" }) // a new specification is tried at once
 	k.Eventually(ic, testkit.Ready(), starts(4))
 }
 
-// A node that vanished may still run the container: by default nothing replaces the pod, and the status says why.
+// A lost node may still run the container: by default the pod is not replaced, and the status has the reason.
 func TestNodeLost(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.Private())
@@ -155,7 +156,7 @@ func TestNodeLost(t *testing.T) {
 	k.Eventually(ic, testkit.Condition("Ready", metav1.ConditionFalse), starts(1))
 	k.Delete(pod)
 	k.Consistently(pod, 500*time.Millisecond, testkit.Exists())
-	k.Delete(pod, client.GracePeriodSeconds(0)) // somebody who knows that the machine is gone says so
+	k.Delete(pod, client.GracePeriodSeconds(0)) // as an administrator does for a machine that is gone
 	k.Eventually(ic, testkit.Ready(), starts(2))
 	replacement := podOf(k, "a")
 	k.Get(replacement)
@@ -164,29 +165,29 @@ func TestNodeLost(t *testing.T) {
 	}
 }
 
-// With nodeLost Replace, a pod that the control plane took from a lost node is deleted without its node, 30 seconds after
-// its grace period and not before, and the next one starts when it is gone. The test does not wait for that time to pass:
-// the clocks of its operators are ahead.
+// With nodeLost Replace, a pod that the control plane removed from a lost node is force deleted 30 seconds after its grace
+// period and not before. The next pod starts when it is gone. The operators' clocks are ahead, so that the test does not
+// wait.
 func TestNodeLostReplace(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.Private())
-	op := k.Run(ahead(20 * time.Second))
-	alive := census(t, k)
+	op := k.Run(withClockAhead(20 * time.Second))
+	countPods := watchPods(t, k)
 	ic := newContainer("a")
 	ic.Spec.NodeLost = v1alpha1.NodeLostReplace
 	ic.Spec.TerminationGracePeriodSeconds = new(int64(1))
-	ic.Spec.Tolerations = []corev1.Toleration{{ // the usual ones keep the pod there for five minutes
+	ic.Spec.Tolerations = []corev1.Toleration{{ // the default ones keep the pod there for five minutes
 		Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
 		TolerationSeconds: new(int64(0)),
 	}}
 	pod := ready(k, ic)
 	k.Kubelet.NodeLost(pod.Spec.NodeName)
-	k.Eventually(ic, lastEnd("NodeLost"), testkit.Condition("Ready", metav1.ConditionFalse), starts(1))
+	k.Eventually(ic, lastTermination("NodeLost"), testkit.Condition("Ready", metav1.ConditionFalse), starts(1))
 	k.Consistently(pod, 300*time.Millisecond, testkit.Exists())
 
 	op.Stop()
-	k.Run(ahead(time.Minute))
-	k.Eventually(ic, testkit.Ready(), starts(2), lastEnd("NodeLost"))
+	k.Run(withClockAhead(time.Minute))
+	k.Eventually(ic, testkit.Ready(), starts(2), lastTermination("NodeLost"))
 	if uid := ic.Status.LastTermination.PodUID; uid != pod.UID {
 		t.Errorf("last termination is that of pod %s, want %s", uid, pod.UID)
 	}
@@ -195,13 +196,13 @@ func TestNodeLostReplace(t *testing.T) {
 	if replacement.Spec.NodeName == pod.Spec.NodeName {
 		t.Errorf("the new pod is on the lost node %s", pod.Spec.NodeName)
 	}
-	if most, all := alive(replacement.UID); most != 1 || all != 2 {
+	if most, all := countPods(replacement.UID); most != 1 || all != 2 {
 		t.Errorf("there were %d pods, and %d at a time; want 2, one at a time", all, most)
 	}
 }
 
-// ahead is the operator with a clock that is ahead.
-func ahead(of time.Duration) *sdk.Operator[*v1alpha1.ImmortalContainer] {
+// withClockAhead returns the operator with a clock that is ahead.
+func withClockAhead(of time.Duration) *sdk.Operator[*v1alpha1.ImmortalContainer] {
 	op := *immortalcontainer.Operator
 	op.Reconcile = func(ctx context.Context, p *sdk.Pass[*v1alpha1.ImmortalContainer]) error {
 		p.Now = p.Now.Add(of)

@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// The founding article's own manifest, and what its text promises.
+// The manifest of the founding article does what the text of the article promises.
 func TestTheArticle(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -72,12 +72,13 @@ func TestImageChangeInPlace(t *testing.T) {
 	}
 }
 
-func TestOtherChangesTakeANewPod(t *testing.T) {
+func TestOtherChangesReplacePod(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*v1alpha1.ImmortalContainer){
 		"environment": func(ic *v1alpha1.ImmortalContainer) { ic.Spec.Env = []corev1.EnvVar{{Name: "A", Value: "b"}} },
 		"image with strategy Recreate": func(ic *v1alpha1.ImmortalContainer) {
-			ic.Spec.UpdateStrategy, ic.Spec.Image = v1alpha1.UpdateRecreate, "nginx:2"
+			ic.Spec.UpdateStrategy = v1alpha1.UpdateRecreate
+			ic.Spec.Image = "nginx:2"
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,8 +95,8 @@ func TestOtherChangesTakeANewPod(t *testing.T) {
 	}
 }
 
-// What the API server would refuse as a new pod does not end the one that works.
-func TestMistakeKeepsThePod(t *testing.T) {
+// A specification that the API server rejects for a new pod does not end the running one.
+func TestRejectedSpecKeepsPod(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.Without("the API server is asked whether it would take the pod", testkit.Refused))
 	start(k)
@@ -123,8 +124,8 @@ func TestSuspend(t *testing.T) {
 	k.Eventually(pod, testkit.Gone())
 	k.Eventually(ic, phase(v1alpha1.PhaseSuspended), starts(1), testkit.Condition("Ready", metav1.ConditionFalse),
 		testkit.Condition("Reconciling", metav1.ConditionFalse))
-	k.Wait("the last write", func(ctx context.Context) error { return settled(ctx, k, op) })
-	nothing(t, k, op, 300*time.Millisecond)
+	k.Wait("the last write", func(ctx context.Context) error { return waitIdle(ctx, k, op) })
+	expectNoRequests(t, k, op, 300*time.Millisecond)
 	k.Update(ic, func() { ic.Spec.Suspend = false })
 	k.Eventually(ic, testkit.Ready(), starts(2))
 }
@@ -136,7 +137,7 @@ func TestDeletion(t *testing.T) {
 		check  testkit.Check
 	}{
 		"Delete takes the pod along": {v1alpha1.DeletionDelete, testkit.Gone()},
-		"Orphan leaves the pod to nobody": {v1alpha1.DeletionOrphan, testkit.Match("free", func(p *corev1.Pod) bool {
+		"Orphan removes the owner": {v1alpha1.DeletionOrphan, testkit.Match("free", func(p *corev1.Pod) bool {
 			return len(p.OwnerReferences) == 0 && p.DeletionTimestamp == nil
 		})},
 	} {
@@ -154,7 +155,7 @@ func TestDeletion(t *testing.T) {
 	}
 }
 
-// Undeploying stops the operator and leaves the pods alone; what ended meanwhile is made up for when it is back.
+// Pods keep running while the operator is stopped. Terminations in the meantime are recorded after its restart.
 func TestPodsOutliveTheOperator(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)

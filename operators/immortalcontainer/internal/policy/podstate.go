@@ -1,4 +1,4 @@
-package life
+package policy
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The reasons why a pod that lives does not run its container.
+// The reasons of a living pod without a running container.
 const (
 	ReasonStarting          = "Starting"
 	ReasonUnschedulable     = "Unschedulable"
@@ -18,17 +18,17 @@ const (
 	ReasonUpdating          = "Updating"
 )
 
-// sight is what a living pod does.
-type sight struct {
+// podState is the state of a living pod.
+type podState struct {
 	running bool
-	since   time.Time // when the container started, if it runs
-	// reason and message say why the container is not running and ready; both are empty if it is.
+	since   time.Time // start of the container, if it runs
+	// reason and message explain a container that is not running and ready; both are empty otherwise.
 	reason, message string
 }
 
-// see describes a pod that lives. The texts are the same for the same state, whatever the number of attempts: a pod
-// that cannot start for hours must not change the status each time somebody tries.
-func see(pod *corev1.Pod, image string) sight {
+// podStateOf describes a living pod. The texts are the same for the same state: a pod that cannot start for hours must not
+// change the status with every attempt.
+func podStateOf(pod *corev1.Pod, image string) podState {
 	if pod.Spec.NodeName == "" {
 		return unscheduled(pod)
 	}
@@ -39,27 +39,27 @@ func see(pod *corev1.Pod, image string) sight {
 	case c.State.Running != nil:
 		return running(pod, c)
 	case c.State.Terminated != nil:
-		return sight{reason: ReasonCrashLoopBackOff, message: crashed(pod, c.State.Terminated)}
+		return podState{reason: ReasonCrashLoopBackOff, message: crashLoopMessage(pod, c.State.Terminated)}
 	default:
 		return waiting(pod, c, image)
 	}
 }
 
-func unscheduled(pod *corev1.Pod) sight {
+func unscheduled(pod *corev1.Pod) podState {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != "" {
-			return sight{reason: ReasonUnschedulable, message: bound("No node takes the pod: " + c.Message)}
+			return podState{reason: ReasonUnschedulable, message: truncate("No node takes the pod: " + c.Message)}
 		}
 	}
-	return sight{reason: ReasonStarting, message: fmt.Sprintf("Pod %s waits for a node.", pod.Name)}
+	return podState{reason: ReasonStarting, message: fmt.Sprintf("Pod %s waits for a node.", pod.Name)}
 }
 
-func starting(pod *corev1.Pod) sight {
-	return sight{reason: ReasonStarting, message: fmt.Sprintf("Node %s starts pod %s.", pod.Spec.NodeName, pod.Name)}
+func starting(pod *corev1.Pod) podState {
+	return podState{reason: ReasonStarting, message: fmt.Sprintf("Node %s starts pod %s.", pod.Spec.NodeName, pod.Name)}
 }
 
-func running(pod *corev1.Pod, c *corev1.ContainerStatus) sight {
-	s := sight{running: true, since: c.State.Running.StartedAt.Time}
+func running(pod *corev1.Pod, c *corev1.ContainerStatus) podState {
+	s := podState{running: true, since: c.State.Running.StartedAt.Time}
 	switch {
 	case pod.Status.ObservedGeneration != 0 && pod.Status.ObservedGeneration < pod.Generation:
 		s.reason = ReasonUpdating
@@ -84,9 +84,9 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// waiting translates why the node does not run the container. Texts of the node stay out, unless they depend on nothing
-// but the specification: those about images contain whatever a registry answers.
-func waiting(pod *corev1.Pod, c *corev1.ContainerStatus, image string) sight {
+// waiting translates the waiting reason of the container. Messages of the node are left out unless the specification alone
+// determines them: those about images contain the responses of a registry.
+func waiting(pod *corev1.Pod, c *corev1.ContainerStatus, image string) podState {
 	var w corev1.ContainerStateWaiting
 	if c.State.Waiting != nil {
 		w = *c.State.Waiting
@@ -95,29 +95,29 @@ func waiting(pod *corev1.Pod, c *corev1.ContainerStatus, image string) sight {
 	case "", "ContainerCreating", "PodInitializing":
 		return starting(pod)
 	case "ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
-		return sight{reason: ReasonImagePullBackOff, message: fmt.Sprintf("Image %s cannot be pulled: check spec.image"+
+		return podState{reason: ReasonImagePullBackOff, message: fmt.Sprintf("Image %s cannot be pulled: check spec.image"+
 			" and spec.imagePullSecrets; `kubectl describe pod %s` shows what the registry says.", image, pod.Name)}
 	case "InvalidImageName":
-		return sight{reason: w.Reason, message: fmt.Sprintf("%q is no image reference: correct spec.image.", image)}
+		return podState{reason: w.Reason, message: fmt.Sprintf("%q is no image reference: correct spec.image.", image)}
 	case "ErrImageNeverPull":
-		return sight{reason: w.Reason, message: fmt.Sprintf("Image %s is not on node %s, and spec.imagePullPolicy is "+
+		return podState{reason: w.Reason, message: fmt.Sprintf("Image %s is not on node %s, and spec.imagePullPolicy is "+
 			"Never.", image, pod.Spec.NodeName)}
 	case "CrashLoopBackOff":
-		return sight{reason: ReasonCrashLoopBackOff, message: crashed(pod, c.LastTerminationState.Terminated)}
+		return podState{reason: ReasonCrashLoopBackOff, message: crashLoopMessage(pod, c.LastTerminationState.Terminated)}
 	case "CreateContainerConfigError":
-		return sight{reason: w.Reason, message: bound("The container cannot be configured: " + w.Message)}
+		return podState{reason: w.Reason, message: truncate("The container cannot be configured: " + w.Message)}
 	default:
 		reason := w.Reason
 		if !isReason(reason) {
 			reason = ReasonStarting
 		}
-		return sight{reason: reason, message: fmt.Sprintf("Node %s cannot start the container (%s): "+
+		return podState{reason: reason, message: fmt.Sprintf("Node %s cannot start the container (%s): "+
 			"`kubectl describe pod %s` shows why.", pod.Spec.NodeName, reason, pod.Name)}
 	}
 }
 
-// crashed describes a container that ends again and again, and that the node restarts.
-func crashed(pod *corev1.Pod, last *corev1.ContainerStateTerminated) string {
+// crashLoopMessage describes a container that the node keeps restarting.
+func crashLoopMessage(pod *corev1.Pod, last *corev1.ContainerStateTerminated) string {
 	how := ""
 	if last != nil && isReason(last.Reason) {
 		how = fmt.Sprintf(", last with %s (exit code %d)", last.Reason, last.ExitCode)

@@ -1,4 +1,4 @@
-package life
+package policy
 
 import (
 	"regexp"
@@ -8,33 +8,33 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The reasons in lastTermination and history. Others come from the node as they are, for example OOMKilled, Error or
+// The reasons in lastTermination and history. Other reasons are copied from the node, for example OOMKilled, Error or
 // OutOfcpu.
 const (
-	// ReasonDeleted means that somebody deleted the pod.
+	// ReasonDeleted means that the pod was deleted through the API.
 	ReasonDeleted = "Deleted"
-	// ReasonDrained means that somebody asked for the pod's eviction, as kubectl drain does.
+	// ReasonDrained means that the pod was evicted through the API, as kubectl drain does.
 	ReasonDrained = "Drained"
-	// ReasonPreempted means that the pod had to make room for one of a higher priority.
+	// ReasonPreempted means that the pod was removed in favor of a pod with a higher priority.
 	ReasonPreempted = "Preempted"
-	// ReasonNodeLost means that the control plane took the pod from its node, because that is gone, does not answer, or
-	// has a taint that the pod does not tolerate.
+	// ReasonNodeLost means that the control plane removed the pod from its node: the node is gone, does not answer, or has
+	// a taint that the pod does not tolerate.
 	ReasonNodeLost = "NodeLost"
-	// ReasonNodeShutdown means that the node was shut down in an orderly way.
+	// ReasonNodeShutdown means that the node was shut down gracefully.
 	ReasonNodeShutdown = "NodeShutdown"
 	// ReasonEvicted means that the node ran out of memory or disk space.
 	ReasonEvicted = "Evicted"
 	// ReasonCompleted and ReasonError mean that the pod ended with and without success.
 	ReasonCompleted = "Completed"
 	ReasonError     = "Error"
-	// ReasonSuspended, ReasonSpecChanged and ReasonImageChanged mean that the operator ended the pod: because of
-	// spec.suspend, because the pod could not take over a change, and because of the update strategy.
+	// ReasonSuspended, ReasonSpecChanged and ReasonImageChanged mean that the operator ended the pod: for spec.suspend,
+	// for a change that a running pod cannot take over, and for the update strategy.
 	ReasonSuspended    = "Suspended"
 	ReasonSpecChanged  = "SpecChanged"
 	ReasonImageChanged = "ImageChanged"
 )
 
-// Intended reports whether a pod that ended for that reason did so because the specification asked for it.
+// Intended reports whether the specification asked for the end of the pod.
 func Intended(reason string) bool {
 	switch reason {
 	case ReasonSuspended, ReasonSpecChanged, ReasonImageChanged:
@@ -44,31 +44,31 @@ func Intended(reason string) bool {
 	}
 }
 
-// cause is who ended a pod. It decides how soon the next one starts.
+// cause is the kind of a termination. It decides how soon the next pod starts.
 type cause int
 
 const (
-	byItself cause = iota // the container or its node: the next pod may well end the same way
-	byOthers              // somebody deleted the pod
+	byItself cause = iota // by the container or its node: the next pod may end the same way
+	byOthers              // by a deletion
 )
 
-// ending is how a pod ended.
-type ending struct {
+// termination describes the end of a pod.
+type termination struct {
 	uid      types.UID
 	cause    cause
 	reason   string
 	exitCode *int32
 	at       time.Time
-	ran      time.Duration // how long the container ran at last, 0 if unknown
+	ran      time.Duration // duration of the last run of the container, 0 if unknown
 	message  string
 }
 
-// endOf reports whether the pod has ended or is bound to, and how. It judges by what cannot change any more, so that
-// whoever looks later comes to the same result: the exit code of a container that is stopped because its pod was
-// deleted says nothing about why it ended, and it is not known at first.
-func endOf(pod *corev1.Pod, now time.Time) (ending, bool) {
+// terminationOf reports whether the pod has ended or is terminating, and describes that. It uses only facts that cannot
+// change any more, so that a later reconcile comes to the same result. The exit code of a container that was stopped by a
+// deletion is no such fact: it is unknown at first, and it does not explain the deletion.
+func terminationOf(pod *corev1.Pod, now time.Time) (termination, bool) {
 	last := lastRun(pod)
-	e := ending{uid: pod.UID, at: now, ran: lasted(last)}
+	e := termination{uid: pod.UID, at: now, ran: runDuration(last)}
 	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 	if pod.DeletionTimestamp == nil && !ended {
 		return e, false
@@ -79,9 +79,11 @@ func endOf(pod *corev1.Pod, now time.Time) (ending, bool) {
 	condition := disruption(pod)
 	switch {
 	case pod.Status.Reason != "":
-		e.reason, e.message = nodeReason(pod.Status.Reason), pod.Status.Message
+		e.reason = nodeReason(pod.Status.Reason)
+		e.message = pod.Status.Message
 	case condition != nil && disruptions[condition.Reason] != "":
-		e.reason, e.message = disruptions[condition.Reason], condition.Message
+		e.reason = disruptions[condition.Reason]
+		e.message = condition.Message
 	case pod.DeletionTimestamp != nil:
 		e.reason = ReasonDeleted
 	default:
@@ -90,25 +92,25 @@ func endOf(pod *corev1.Pod, now time.Time) (ending, bool) {
 	return e, true
 }
 
-// lastRun returns the end of the last run of the container, nil if it is not known.
+// lastRun returns the termination of the last run of the container, or nil if it is unknown.
 func lastRun(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	c := containerStatus(pod)
 	if c == nil || c.State.Terminated == nil || c.State.Terminated.Reason == "ContainerStatusUnknown" {
-		return nil // in the last case the node lost track of it, and made the exit code up
+		return nil // ContainerStatusUnknown: the node lost the state and made up the exit code
 	}
 	return c.State.Terminated
 }
 
-// lasted returns how long a run of the container took, 0 if that is not known.
-func lasted(run *corev1.ContainerStateTerminated) time.Duration {
+// runDuration returns the duration of a run of the container, or 0 if it is unknown.
+func runDuration(run *corev1.ContainerStateTerminated) time.Duration {
 	if run == nil || run.StartedAt.IsZero() || run.FinishedAt.IsZero() {
 		return 0
 	}
 	return run.FinishedAt.Sub(run.StartedAt.Time)
 }
 
-// fromContainer takes the end of a pod from the last run of its container.
-func (e *ending) fromContainer(pod *corev1.Pod, last *corev1.ContainerStateTerminated) {
+// fromContainer fills in the termination from the last run of the container.
+func (e *termination) fromContainer(pod *corev1.Pod, last *corev1.ContainerStateTerminated) {
 	e.reason = ReasonError
 	if pod.Status.Phase == corev1.PodSucceeded {
 		e.reason = ReasonCompleted
@@ -129,7 +131,7 @@ func (e *ending) fromContainer(pod *corev1.Pod, last *corev1.ContainerStateTermi
 	}
 }
 
-// disruptions translates the reasons of the condition DisruptionTarget.
+// disruptions maps the reasons of the condition DisruptionTarget to ours.
 var disruptions = map[string]string{
 	corev1.PodReasonPreemptionByScheduler: ReasonPreempted,
 	"EvictionByEvictionAPI":               ReasonDrained,
@@ -148,13 +150,13 @@ func disruption(pod *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// takenFromNode reports whether the control plane, and nobody else, decided that the pod leaves its node.
+// takenFromNode reports whether the control plane removed the pod from its node.
 func takenFromNode(pod *corev1.Pod) bool {
 	c := disruption(pod)
 	return c != nil && disruptions[c.Reason] == ReasonNodeLost
 }
 
-// nodeReason translates the reason that a kubelet gives for the end of a pod.
+// nodeReason maps the reason given by a kubelet.
 func nodeReason(reason string) string {
 	switch {
 	case reason == "Preempting":
@@ -168,8 +170,8 @@ func nodeReason(reason string) string {
 	}
 }
 
-// reasonPattern is what an API reason looks like, within what a condition accepts.
+// reasonPattern matches API reasons of at most 63 characters.
 var reasonPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,62}$`)
 
-// isReason reports whether a word from elsewhere can stand as a reason.
+// isReason reports whether word is a valid reason.
 func isReason(word string) bool { return reasonPattern.MatchString(word) }

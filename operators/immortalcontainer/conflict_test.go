@@ -13,34 +13,34 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// A pod of somebody else that has the name is never touched; the object says so and goes on when the pod is gone.
-func TestSquatter(t *testing.T) {
+// A foreign pod with the name of ours is never written. The object reports it and converges when the pod is gone.
+func TestNameConflict(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := start(k)
-	squatter := podOf(k, "a")
-	squatter.Spec.Containers = []corev1.Container{{Name: "mine", Image: "mine:1"}}
-	k.Apply(squatter)
-	k.Eventually(squatter, testkit.Ready())
-	version := squatter.ResourceVersion
+	foreign := podOf(k, "a")
+	foreign.Spec.Containers = []corev1.Container{{Name: "mine", Image: "mine:1"}}
+	k.Apply(foreign)
+	k.Eventually(foreign, testkit.Ready())
+	version := foreign.ResourceVersion
 
 	ic := newContainer("a")
 	k.Apply(ic)
 	k.Eventually(ic, testkit.Reason("Ready", metav1.ConditionFalse, "PodNameConflict"),
 		phase(v1alpha1.PhaseBlocked), starts(0))
-	k.Wait("the last write", func(ctx context.Context) error { return settled(ctx, k, op) })
-	nothing(t, k, op, 500*time.Millisecond)
-	k.Get(squatter)
-	if squatter.ResourceVersion != version {
-		t.Errorf("the squatter was written: resourceVersion %s, was %s", squatter.ResourceVersion, version)
+	k.Wait("the last write", func(ctx context.Context) error { return waitIdle(ctx, k, op) })
+	expectNoRequests(t, k, op, 500*time.Millisecond)
+	k.Get(foreign)
+	if foreign.ResourceVersion != version {
+		t.Errorf("the foreign pod was written: resourceVersion %s, was %s", foreign.ResourceVersion, version)
 	}
 
-	k.Delete(squatter)
+	k.Delete(foreign)
 	k.Eventually(ic, testkit.Ready(), starts(1))
 }
 
-// An ImmortalContainer that is created anew while the pod of the former one is still ending waits for that.
-func TestRecreatedWhileTheOldPodEnds(t *testing.T) {
+// A recreated ImmortalContainer waits until the pod of its predecessor is gone.
+func TestRecreateWhileOldPodTerminates(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
@@ -59,8 +59,8 @@ func TestRecreatedWhileTheOldPodEnds(t *testing.T) {
 	k.Eventually(again, testkit.Ready(), starts(1))
 }
 
-// A pod that the API server refuses is said with the server's own words, and tried again.
-func TestRefusedPod(t *testing.T) {
+// A rejected pod is reported with the API server's message, and retried.
+func TestRejectedPod(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.Without("a quota refuses the pod", testkit.Forbidden))
 	start(k)
