@@ -10,13 +10,15 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Of two replicas one works, with the rights that are shipped for it; the other takes over.
-func TestReplicasElectALeader(t *testing.T) {
+// Of two replicas one leads, with the shipped permissions; the other takes over.
+func TestLeaderElection(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	elect := testkit.WithManagerOptions(func(o *manager.Options) {
-		o.LeaderElection, o.LeaderElectionReleaseOnCancel = true, true
-		o.LeaderElectionID, o.LeaderElectionNamespace = "myapp.homeostat.dev", k.Namespace
+		o.LeaderElection = true
+		o.LeaderElectionReleaseOnCancel = true
+		o.LeaderElectionID = "myapp.homeostat.dev"
+		o.LeaderElectionNamespace = k.Namespace
 	})
 	first := start(k, elect)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "myapp.homeostat.dev"}}
@@ -25,7 +27,8 @@ func TestReplicasElectALeader(t *testing.T) {
 	}))
 	start(k, elect)
 	myApp := newMyApp("a")
-	myApp.Spec.Storage.Enabled, myApp.Spec.Replicas = new(false), new(int32(2))
+	myApp.Spec.Storage.Enabled = new(false)
+	myApp.Spec.Replicas = new(int32(2))
 	k.Apply(myApp)
 	k.Eventually(myApp, testkit.Ready(), pods(2))
 	first.Stop()

@@ -7,9 +7,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/gen"
 )
 
-// Whatever its specification was before, everything becomes what the specification says now. The seed keeps the test the
-// same from run to run; the flag -testkit.seed tries others.
-func TestNothingDependsOnThePast(t *testing.T) {
+// The final state depends on the last specification only. The seed makes the test deterministic; the flag -testkit.seed
+// tries others.
+func TestPathIndependence(t *testing.T) {
 	t.Parallel()
 	steps := 30
 	if testing.Short() { // all of them take a minute

@@ -34,18 +34,18 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// start runs the operator as it is shipped, with its own rights, for the test's namespace.
+// start runs the operator with its own permissions in the test's namespace.
 func start(k *testkit.K, opts ...testkit.StartOption) *testkit.Instance {
 	return k.Run(myapp.Operator, opts...)
 }
 
-// newMyApp is the article's, with the name given.
+// newMyApp returns the article's MyApp under another name.
 func newMyApp(name string) *v1.MyApp {
 	return &v1.MyApp{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.MyAppSpec{Image: "nginx:1.21"}}
 }
 
-// everything is an app with all that there can be.
-func everything(name string) *v1.MyApp {
+// fullMyApp returns an app with all optional children.
+func fullMyApp(name string) *v1.MyApp {
 	app := newMyApp(name)
 	app.Spec.Service.Enabled = true
 	app.Spec.Ingress = v1.Ingress{Enabled: true, Host: name + ".example.com"}
@@ -81,7 +81,7 @@ func service(name string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// pods says how many pods can serve, according to the status.
+// pods checks the number of ready pods in the status.
 func pods(n int32) testkit.Check {
 	return testkit.Match("readyReplicas", func(o *v1.MyApp) bool { return o.Status.ReadyReplicas == n })
 }
@@ -90,7 +90,7 @@ func phase(want v1.Phase) testkit.Check {
 	return testkit.Match("phase "+string(want), func(o *v1.MyApp) bool { return o.Status.Phase == want })
 }
 
-// child says what the status says of one of the objects.
+// child checks the status of one child.
 func child(kind, name, reason string) testkit.Check {
 	return testkit.Match(fmt.Sprintf("%s %s: %s", kind, name, reason), func(o *v1.MyApp) bool {
 		for _, c := range o.Status.Resources {
@@ -112,7 +112,7 @@ func replicas(n int32) testkit.Check {
 	return testkit.Match(fmt.Sprintf("%d replicas", n), func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == n })
 }
 
-// writes lists the requests that change something, events apart.
+// writes lists the writes except those of events.
 func writes(op *testkit.Instance) []recorder.Request {
 	var all []recorder.Request
 	for _, r := range op.Recorder().Writes() {
@@ -123,17 +123,17 @@ func writes(op *testkit.Instance) []recorder.Request {
 	return all
 }
 
-// rest waits until the operator has sent nothing for a while.
-func rest(k *testkit.K, op *testkit.Instance) {
-	const still = 300 * time.Millisecond
+// waitIdle waits until the operator has sent nothing for a while.
+func waitIdle(k *testkit.K, op *testkit.Instance) {
+	const quietPeriod = 300 * time.Millisecond
 	k.Wait("rest", func(ctx context.Context) error {
 		before := len(op.Requests())
 		select {
 		case <-ctx.Done():
-		case <-time.After(still):
+		case <-time.After(quietPeriod):
 		}
 		if n := len(op.Requests()) - before; n > 0 {
-			return fmt.Errorf("%d requests within %v", n, still)
+			return fmt.Errorf("%d requests within %v", n, quietPeriod)
 		}
 		return nil
 	})

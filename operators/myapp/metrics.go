@@ -7,17 +7,16 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/operators/myapp/api/v1"
 )
 
-// None has a label with a name of an object in it, except for the namespace: an operator of 10,000 apps must not make
-// 10,000 time series.
+// The only label with an object's name is namespace: 10,000 apps must not create 10,000 time series.
 var phases = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "myapp_phase_changes_total",
 	Help: "How often a MyApp came into a phase, by namespace and phase: Pending, Progressing, Ready, Degraded or Failed.",
 }, []string{"namespace", "phase"})
 
-func init() { metrics.Registry.MustRegister(phases) } //nolint:gochecknoinits // the registry is global.
+func init() { metrics.Registry.MustRegister(phases) } //nolint:gochecknoinits // the registry is global
 
-// counted counts what a stored status says for the first time.
-func counted(before v1.Phase, app *v1.MyApp) {
+// countPhaseChange counts the phase of a stored status if it is new.
+func countPhaseChange(before v1.Phase, app *v1.MyApp) {
 	if app.Status.Phase != before && app.Status.Phase != "" {
 		phases.WithLabelValues(app.Namespace, string(app.Status.Phase)).Inc()
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Each phase that a status comes into is counted once.
+// Each new phase is counted once.
 func TestPhasesAreCounted(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -18,20 +18,20 @@ func TestPhasesAreCounted(t *testing.T) {
 	app := newMyApp("a")
 	k.Apply(app)
 	k.Eventually(app, testkit.Ready())
-	rest(k, op)
-	ready := entered(t, k.Namespace, v1.PhaseReady)
+	waitIdle(k, op)
+	ready := phaseCount(t, k.Namespace, v1.PhaseReady)
 	if ready < 1 {
 		t.Fatalf("a Ready app was counted %v times", ready)
 	}
 	k.Update(app, func() { app.Annotations = map[string]string{"of": "no concern"} })
-	rest(k, op)
-	if again := entered(t, k.Namespace, v1.PhaseReady); again != ready {
+	waitIdle(k, op)
+	if again := phaseCount(t, k.Namespace, v1.PhaseReady); again != ready {
 		t.Errorf("an app that stays Ready was counted again: %v, and %v before", again, ready)
 	}
 }
 
-// entered reads how often apps of the namespace came into a phase.
-func entered(t *testing.T, namespace string, phase v1.Phase) float64 {
+// phaseCount returns the value of the counter for a phase in the namespace.
+func phaseCount(t *testing.T, namespace string, phase v1.Phase) float64 {
 	t.Helper()
 	families, err := metrics.Registry.(prometheus.Gatherer).Gather()
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package myapp runs an image for each MyApp, with a volume and, if it is asked for, a Service, an Ingress and a
+// Package myapp reconciles MyApps: a Deployment with a volume and, on request, a Service, an Ingress and a
 // HorizontalPodAutoscaler.
 //
-// This file is the whole operator. What the children look like is in internal/desired, what the status says in
-// internal/report, and how both become requests is the SDK's business.
+// This file is the whole operator. Package internal/desired builds the children, package internal/status reports, and the
+// SDK sends the requests.
 package myapp
 
 import (
@@ -18,12 +18,12 @@ import (
 
 	v1 "github.com/homeostat-dev/homeostat/operators/myapp/api/v1"
 	"github.com/homeostat-dev/homeostat/operators/myapp/internal/desired"
-	"github.com/homeostat-dev/homeostat/operators/myapp/internal/report"
+	"github.com/homeostat-dev/homeostat/operators/myapp/internal/status"
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// Operator runs what each MyApp asks for.
+// Operator reconciles MyApps.
 var Operator = &sdk.Operator[*v1.MyApp]{
 	Name:        "myapp",
 	Doc:         "The myapp operator runs an image with a volume and, if asked for, a Service, an Ingress and an autoscaler.",
@@ -37,135 +37,136 @@ var Operator = &sdk.Operator[*v1.MyApp]{
 	Paused:    func(app *v1.MyApp) bool { return app.Spec.Paused },
 }
 
-// The annotations that let the operator do what it would otherwise only ask for, with the value "true".
+// The annotations that permit riskier actions, with the value "true".
 const (
-	// RecreateAnnotation lets it make the Deployment anew, without ending its pods, if it has a selector that cannot be
-	// changed to ours, as one from a backup may have.
+	// RecreateAnnotation permits to recreate the Deployment without deleting its pods, if it has an immutable selector
+	// other than ours, for instance after a restore from a backup.
 	RecreateAnnotation = "mycompany.com/recreate"
-	// AdoptAnnotation lets it take over what has the name of one of its objects and no controller, as what was restored from
-	// a backup may. From then on that is changed, and deleted, like what the operator made.
+	// AdoptAnnotation permits to adopt existing objects that have a child's name and no controller, for instance after a
+	// restore from a backup. The operator updates and deletes an adopted object like any other child.
 	AdoptAnnotation = "mycompany.com/adopt"
 )
 
 func reconcile(_ context.Context, p *sdk.Pass[*v1.MyApp]) error {
 	app := p.Object
-	data, err := volume(p)
+	volume, err := applyVolume(p)
 	if err != nil {
-		return held(p, err)
+		return reportBlocked(p, err)
 	}
-	report.Volume(app, data.claim)
+	status.Volume(app, volume.claim)
 	name := ""
-	if data.claim != nil && app.Spec.Storage.IsEnabled() {
-		name = data.claim.Name
+	if volume.claim != nil && app.Spec.Storage.IsEnabled() {
+		name = volume.claim.Name
 	}
-	deployment, err := desired.Deployment(app, name, data.alone)
+	deployment, err := desired.Deployment(app, name, volume.singleNode)
 	if err != nil {
-		return held(p, sdk.Invalid("InvalidPodTemplate", "%v: correct it", err))
+		return reportBlocked(p, sdk.Invalid("InvalidPodTemplate", "%v: correct it", err))
 	}
-	child := sdk.Apply(p, deployment, append(deploymentOptions(app), sdk.AfterCreated(data.ours...))...)
+	child := sdk.Apply(p, deployment, append(deploymentOptions(app), sdk.AfterCreated(volume.planned...))...)
 	set := child.Live()
-	reason, trouble := pods(p, set)
+	reason, podFailure := reportPods(p, set)
 	if reason != "" {
-		p.NotReady(reason, "%s", trouble)
+		p.NotReady(reason, "%s", podFailure)
 	}
-	app.Status.URL = desired.URL(app, traffic(p, child))
-	p.Report(func(children []conditions.Child) { report.Children(p.Object, set, children, trouble) })
-	count(p)
+	app.Status.URL = desired.URL(app, applyTraffic(p, child))
+	p.Report(func(children []conditions.Child) { status.Children(p.Object, set, children, podFailure) })
+	countPhase(p)
 	return nil
 }
 
-// count counts the phase if it is another one when the status was stored.
-func count(p *sdk.Pass[*v1.MyApp]) {
+// countPhase counts a new phase when the status has been stored.
+func countPhase(p *sdk.Pass[*v1.MyApp]) {
 	before := p.Object.Status.Phase
-	p.OnStatusUpdated(func() { counted(before, p.Object) })
+	p.OnStatusUpdated(func() { countPhaseChange(before, p.Object) })
 }
 
-// held says in the status what keeps the operator from planning anything, and returns it. What has no reason, as when the
-// API server does not answer, is not worth telling.
-func held(p *sdk.Pass[*v1.MyApp], why error) error {
-	reason := sdk.Reason(why)
+// reportBlocked reports an error that prevents a plan in the status, and returns it. An error without a reason, such as a
+// failed request, is not reported.
+func reportBlocked(p *sdk.Pass[*v1.MyApp], err error) error {
+	reason := sdk.Reason(err)
 	if reason == "" {
-		return why
+		return err
 	}
 	set, _ := sdk.Live(p, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: p.Object.Name}})
-	count(p)
-	pods(p, set)
-	report.Held(p.Object, set, reason, strings.TrimPrefix(why.Error(), reason+": "))
-	return why
+	countPhase(p)
+	reportPods(p, set)
+	status.Blocked(p.Object, set, reason, strings.TrimPrefix(err.Error(), reason+": "))
+	return err
 }
 
-// pods fills in what the Deployment and its pods tell, and returns why they cannot run.
-func pods(p *sdk.Pass[*v1.MyApp], set *appsv1.Deployment) (reason, trouble string) {
+// reportPods copies the state of the Deployment and its pods to the status, and returns the reason and the message of a
+// pod failure.
+func reportPods(p *sdk.Pass[*v1.MyApp], set *appsv1.Deployment) (reason, message string) {
 	var all []*corev1.Pod
-	if set.UID != "" { // otherwise they are those of somebody else's, or of a former one
+	if set.UID != "" { // otherwise the pods belong to a foreign Deployment or to a predecessor
 		all = sdk.Observed(p, &corev1.Pod{})
 	}
-	report.Pods(p.Object, set, all)
-	return report.Trouble(set, all)
+	status.Pods(p.Object, set, all)
+	return status.PodFailure(set, all)
 }
 
-// data is the volume of an app.
-type data struct {
-	claim *corev1.PersistentVolumeClaim // as it is; nil if there is none
-	alone bool                          // one node at a time can mount it
-	ours  []sdk.Planned                 // the claim, if it is of our own: nobody else's of that name must be mounted
+// volumeState is the volume of an app.
+type volumeState struct {
+	claim      *corev1.PersistentVolumeClaim // the live claim, or nil
+	singleNode bool                          // only one node at a time can mount it
+	planned    []sdk.Planned                 // our own claim, if any: a foreign claim of that name must not be mounted
 }
 
-// volume sees to the claim. One of our own stays when the storage is disabled: nothing but the end of the MyApp ends its
-// data.
-func volume(p *sdk.Pass[*v1.MyApp]) (data, error) {
+// applyVolume applies the claim. Our own claim stays when the storage is disabled: only the deletion of the MyApp deletes
+// its data.
+func applyVolume(p *sdk.Pass[*v1.MyApp]) (volumeState, error) {
 	storage := &p.Object.Spec.Storage
 	if storage.ExistingClaim != "" {
-		return existing(p, storage)
+		return existingClaim(p, storage)
 	}
 	want, err := desired.Claim(p.Object)
 	if err != nil {
-		return data{}, sdk.Invalid("InvalidSize", "%v", err)
+		return volumeState{}, sdk.Invalid("InvalidSize", "%v", err)
 	}
-	was, exists := sdk.Live(p, want.DeepCopy())
+	live, exists := sdk.Live(p, want.DeepCopy())
 	if !exists && !storage.IsEnabled() {
-		return data{}, nil
+		return volumeState{}, nil
 	}
-	options := append([]sdk.ApplyOption{sdk.AdoptIf(left)}, adopts(p.Object)...)
+	options := append([]sdk.ApplyOption{sdk.AdoptIf(isRetained)}, adoptOptions(p.Object)...)
 	modes := storage.AccessModes
 	if exists {
-		desired.KeepSize(want, was)
-		modes = was.Spec.AccessModes
-	} else { // one that was left is seen once it is ours
+		desired.KeepSize(want, live)
+		modes = live.Spec.AccessModes
+	} else { // a retained claim is read after its adoption
 		options = append(options, sdk.CreateOnly())
 	}
 	if p.Object.Spec.DeletionPolicy == v1.DeletionRetainData {
 		options = append(options, sdk.Retain())
 	}
 	child := sdk.Apply(p, want, options...)
-	live := child.Live()
-	live.Name = want.Name
-	return data{live, storage.IsEnabled() && desired.Alone(modes), []sdk.Planned{child}}, nil
+	claim := child.Live()
+	claim.Name = want.Name
+	return volumeState{claim, storage.IsEnabled() && desired.SingleNode(modes), []sdk.Planned{child}}, nil
 }
 
-// existing looks at a claim of somebody else. What spec.storage says of access modes is not about it.
-func existing(p *sdk.Pass[*v1.MyApp], storage *v1.Storage) (data, error) {
+// existingClaim reads a claim that the operator does not own. The access modes in spec.storage do not apply to it.
+func existingClaim(p *sdk.Pass[*v1.MyApp], storage *v1.Storage) (volumeState, error) {
 	if !storage.IsEnabled() {
-		return data{}, nil
+		return volumeState{}, nil
 	}
 	claim, err := sdk.Ref(p, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: storage.ExistingClaim}})
 	if err != nil {
-		return data{}, err
+		return volumeState{}, err
 	}
-	alone := desired.Alone(claim.Spec.AccessModes)
-	if alone && desired.Several(p.Object) {
-		report.Volume(p.Object, claim)
-		return data{}, sdk.Invalid("VolumeNotShared", "claim %s has access modes %v and cannot back several replicas: "+
+	singleNode := desired.SingleNode(claim.Spec.AccessModes)
+	if singleNode && desired.MultiplePods(p.Object) {
+		status.Volume(p.Object, claim)
+		return volumeState{}, sdk.Invalid("VolumeNotShared", "claim %s has access modes %v and cannot back several replicas: "+
 			"run one replica, or name a claim with ReadWriteMany in a new MyApp", claim.Name, claim.Spec.AccessModes)
 	}
-	return data{claim: claim, alone: alone}, nil
+	return volumeState{claim: claim, singleNode: singleNode}, nil
 }
 
-// left reports whether a claim was left by a MyApp with RetainData.
-func left(claim client.Object) bool { return claim.GetLabels()[sdk.ManagedByLabel] == "myapp" }
+// isRetained reports whether a MyApp with RetainData retained the claim.
+func isRetained(claim client.Object) bool { return claim.GetLabels()[sdk.ManagedByLabel] == "myapp" }
 
-// adopts lets the operator take over what nobody controls, if the app asks for it.
-func adopts(app *v1.MyApp) []sdk.ApplyOption {
+// adoptOptions adopts objects without a controller if the annotation permits it.
+func adoptOptions(app *v1.MyApp) []sdk.ApplyOption {
 	if app.Annotations[AdoptAnnotation] == "true" {
 		return []sdk.ApplyOption{sdk.Adopt()}
 	}
@@ -173,8 +174,8 @@ func adopts(app *v1.MyApp) []sdk.ApplyOption {
 }
 
 func deploymentOptions(app *v1.MyApp) []sdk.ApplyOption {
-	options := adopts(app)
-	if app.Spec.Replicas == nil { // others decide
+	options := adoptOptions(app)
+	if app.Spec.Replicas == nil { // other field managers set the replicas
 		options = append(options, sdk.Unmanaged("spec.replicas"))
 	}
 	if app.Annotations[RecreateAnnotation] == "true" {
@@ -183,19 +184,20 @@ func deploymentOptions(app *v1.MyApp) []sdk.ApplyOption {
 	return options
 }
 
-// traffic sees to what leads to the pods, and decides how many there are. It returns the Service as it is, nil if none is
-// asked for. What leads to an object or scales it by its name is not made while that name is somebody else's.
-func traffic(p *sdk.Pass[*v1.MyApp], deployment sdk.Planned) *corev1.Service {
-	app, may := p.Object, adopts(p.Object)
+// applyTraffic applies the Service, the Ingress and the autoscaler. It returns the live Service, or nil if none is
+// requested. The Ingress waits for our Service, and the autoscaler for our Deployment, so that neither refers to a foreign
+// object of that name.
+func applyTraffic(p *sdk.Pass[*v1.MyApp], deployment sdk.Planned) *corev1.Service {
+	app, adopt := p.Object, adoptOptions(p.Object)
 	var service *corev1.Service
 	if app.Spec.Service.Enabled && len(app.Spec.Ports) > 0 {
-		child := sdk.Apply(p, desired.Service(app), may...)
+		child := sdk.Apply(p, desired.Service(app), adopt...)
 		if service = child.Live(); app.Spec.Ingress.Enabled {
-			sdk.Apply(p, desired.Ingress(app), append(may, sdk.AfterCreated(child))...)
+			sdk.Apply(p, desired.Ingress(app), append(adopt, sdk.AfterCreated(child))...)
 		}
 	}
 	if app.Spec.Autoscaling != nil {
-		sdk.Apply(p, desired.Autoscaler(app), append(may, sdk.AfterCreated(deployment))...)
+		sdk.Apply(p, desired.Autoscaler(app), append(adopt, sdk.AfterCreated(deployment))...)
 	}
 	return service
 }

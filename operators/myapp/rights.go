@@ -1,10 +1,9 @@
 package myapp
 
-// What the operator may do, as controller-gen writes it into config/rbac/role.yaml. It reads no Secrets and no ConfigMaps:
-// what pods need of them is read by their nodes. It deletes no claims: that is left to garbage collection, which follows
-// spec.deletionPolicy. Updating finalizers is what the admission plugin OwnerReferencesPermissionEnforcement asks of whoever
-// lets an owner's deletion wait for its children. A test fails without a right that it needs, and when all have passed, if
-// there is one that none of them needed.
+// The permissions of the operator; controller-gen writes them to config/rbac/role.yaml. No permission for Secrets and
+// ConfigMaps is needed, because the kubelet reads those of a pod. The operator deletes no claims; garbage collection does,
+// according to spec.deletionPolicy. The admission plugin OwnerReferencesPermissionEnforcement requires update on
+// finalizers for owner references with blockOwnerDeletion. Tests fail if a permission is missing and if one is never used.
 //
 // +kubebuilder:rbac:roleName=myapp-operator,groups="",resources=persistentvolumeclaims,verbs=create;get;list;patch;watch
 // +kubebuilder:rbac:roleName=myapp-operator,groups="",resources=pods,verbs=list;watch

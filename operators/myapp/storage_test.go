@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Hard scenario 2: the new pod of an app whose volume one node alone can mount does not wait for the old one, which would
-// keep the volume from it for ever.
+// Hard scenario 2: with a ReadWriteOnce volume the old pod is deleted before the new one is created. Otherwise both would
+// wait forever.
 func TestNoDeadlockOverTheVolume(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -42,7 +42,7 @@ func TestNoDeadlockOverTheVolume(t *testing.T) {
 	if v := set.Spec.Template.Spec.Volumes; len(v) > 0 {
 		t.Errorf("the pods have the volumes %v", v)
 	}
-	k.Eventually(claim("a-data"), testkit.Exists()) // nobody asked for the end of the data
+	k.Eventually(claim("a-data"), testkit.Exists()) // the data stay until the MyApp is deleted
 	k.Update(app, func() { app.Spec.Storage.Enabled = new(true) })
 	k.Eventually(set, strategy(appsv1.RecreateDeploymentStrategyType))
 	k.Eventually(app, testkit.Ready())
@@ -51,7 +51,8 @@ func TestNoDeadlockOverTheVolume(t *testing.T) {
 	k.Eventually(app, testkit.Ready())
 }
 
-// Data outlives its app if asked to, however that is deleted and whether the operator runs or not, and is the next one's.
+// With RetainData the claim outlives its app for every kind of deletion, with and without a running operator, and the next
+// app adopts it.
 func TestDeletionPolicy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -132,7 +133,7 @@ func TestExistingClaim(t *testing.T) {
 	k.Eventually(theirs, testkit.Exists())
 }
 
-// A volume grows. What was granted is the least that it can be afterwards.
+// A volume can grow. The granted size is the lower limit afterwards.
 func TestStorageGrows(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -153,14 +154,15 @@ func TestStorageGrows(t *testing.T) {
 	}
 }
 
-// A claim that has grown, by an app that is no more or by hand, is taken as it is by whoever asks for less: the article's
-// manifest works again after the volume of its app grew.
+// An app that asks for less than an existing claim has takes the claim as it is. The article's manifest works again after
+// its volume grew.
 func TestNoClaimShrinks(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
 	app := newMyApp("a")
-	app.Spec.DeletionPolicy, app.Spec.Storage.Size = v1.DeletionRetainData, "2Gi"
+	app.Spec.DeletionPolicy = v1.DeletionRetainData
+	app.Spec.Storage.Size = "2Gi"
 	k.Apply(app)
 	k.Eventually(app, testkit.Ready())
 	k.Delete(app)
@@ -189,7 +191,7 @@ func TestNoClaimShrinks(t *testing.T) {
 	k.Eventually(data, asks("3Gi"))
 }
 
-// A plan needs no cluster, and no API server that fills in the defaults of what is not said.
+// Dry needs no cluster and no API server that sets defaults.
 func TestPlanWithoutACluster(t *testing.T) {
 	t.Parallel()
 	app := newMyApp("a")

@@ -1,5 +1,4 @@
-// Package config_test checks the manifests in the folders beside it the way they are used: with kubectl, on an API
-// server. It holds nothing else.
+// Package config_test tests the manifests in its subfolders with kubectl on an API server.
 package config_test
 
 import (
@@ -27,7 +26,7 @@ const (
 	columns   = "NAME IMAGE READY REPLICAS VOLUME PHASE AGE"
 )
 
-// Installing and installing again, as a person would, leaves what the manifests say, and the second time does nothing.
+// Installing twice is idempotent.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"default", "namespaced"} {
@@ -51,13 +50,14 @@ func TestInstall(t *testing.T) {
 			if got := strings.Join(strings.Fields(header), " "); got != columns {
 				t.Errorf("the columns are %s, want %s", got, columns)
 			}
-			admitted(t, k)
+			checkPodAdmission(t, k)
 		})
 	}
 }
 
-// admitted creates the operator's pod in its namespace, which admits nothing but restricted pods, without storing it.
-func admitted(t *testing.T, k *testkit.K) {
+// checkPodAdmission creates the operator's pod in its namespace, with a dry run. The namespace admits restricted pods
+// only.
+func checkPodAdmission(t *testing.T, k *testkit.K) {
 	t.Helper()
 	controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "myapp-controller", Namespace: namespace}}
 	k.Get(controller)
@@ -69,8 +69,8 @@ func admitted(t *testing.T, k *testkit.K) {
 	}
 }
 
-// What the operator may do is what it needs: neither everything of a kind, nor any Secret.
-func TestRights(t *testing.T) {
+// The roles have no wildcard and no Secrets.
+func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"default", "namespaced"} {
 		for _, o := range testkit.Kustomize(t, overlay) {
@@ -91,7 +91,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// Whoever may not install anything cluster-wide can have somebody else install the CRD, and everything else alone.
+// The namespaced overlay has no cluster-scoped objects but the CRD, so that users without cluster-wide permissions can
+// install it.
 func TestNamespacedOverlayStaysInItsNamespaces(t *testing.T) {
 	t.Parallel()
 	var arguments []string

@@ -21,13 +21,13 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	badName   = "it becomes the label app of the pods, so choose one of at most 63 characters"
-	badImage  = "an image reference contains no white space: remove it from spec.image, for example nginx:1.21"
-	alone     = "a ReadWriteOnce volume cannot back several replicas"
-	noService = "metadata.name does not fit a Service, which has the same name"
+	badName    = "it becomes the label app of the pods, so choose one of at most 63 characters"
+	badImage   = "an image reference contains no white space: remove it from spec.image, for example nginx:1.21"
+	singleNode = "a ReadWriteOnce volume cannot back several replicas"
+	noService  = "metadata.name does not fit a Service, which has the same name"
 )
 
-func TestBadInputIsRefusedWithASentence(t *testing.T) {
+func TestInvalidObjectIsRejected(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	for why, tc := range map[string]struct{ name, spec, field, want string }{
@@ -36,10 +36,10 @@ func TestBadInputIsRefusedWithASentence(t *testing.T) {
 		"empty image":            {"a", `{image: ""}`, "spec.image", "should be at least 1 chars long"},
 		"negative replicas":      {"a", "{replicas: -1}", "spec.replicas", "should be greater than or equal to 0"},
 		"many replicas":          {"a", "{replicas: 101}", "spec.replicas", "should be less than or equal to 100"},
-		"replicas of one volume": {"a", "{replicas: 2}", "spec.replicas", alone},
-		"scaling of one volume":  {"a", "{autoscaling: {maxReplicas: 2}}", "spec.replicas", alone},
+		"replicas of one volume": {"a", "{replicas: 2}", "spec.replicas", singleNode},
+		"scaling of one volume":  {"a", "{autoscaling: {maxReplicas: 2}}", "spec.replicas", singleNode},
 		"one volume, one pod": {
-			"a", "{replicas: 2, storage: {accessModes: [ReadWriteOncePod]}}", "spec.replicas", alone,
+			"a", "{replicas: 2, storage: {accessModes: [ReadWriteOncePod]}}", "spec.replicas", singleNode,
 		},
 		"replicas and scaling": {
 			"a", "{replicas: 1, autoscaling: {maxReplicas: 1}}", "spec.replicas", "contradict each other: remove one",
@@ -97,13 +97,13 @@ func TestBadInputIsRefusedWithASentence(t *testing.T) {
 	} {
 		got := k.Refused(object(t, tc.name, tc.spec))
 		if !strings.Contains(got, tc.field+": ") || !strings.Contains(got, tc.want) {
-			t.Errorf("%s: the answer is\n%s\nwant %s and\n%s", why, got, tc.field, tc.want)
+			t.Errorf("%s: the message is\n%s\nwant %s and\n%s", why, got, tc.field, tc.want)
 		}
 	}
 }
 
-// What cannot change says what to do instead.
-func TestBadChangesAreRefused(t *testing.T) {
+// The message of an immutable field names the alternative.
+func TestInvalidUpdateIsRejected(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	for why, tc := range map[string]struct{ before, after, want string }{
@@ -129,14 +129,14 @@ func TestBadChangesAreRefused(t *testing.T) {
 		changed.SetNamespace(app.Namespace)
 		changed.SetResourceVersion(app.ResourceVersion)
 		if err := k.Client.Update(k.Context(), changed); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: the answer is\n%v\nwant\n%s", why, err, tc.want)
+			t.Errorf("%s: the message is\n%v\nwant\n%s", why, err, tc.want)
 		}
 	}
-	// An expansion that was not granted may be taken back, and one that was stays.
+	// An expansion that was not granted can be undone, and a granted one stays.
 	k.Apply(object(t, "below-the-granted", "{storage: {size: 2Gi}}"))
 }
 
-func TestGoodInputIsAccepted(t *testing.T) {
+func TestValidObjectIsAccepted(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	for name, spec := range map[string]string{
@@ -177,7 +177,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestTheSamplesAreAccepted(t *testing.T) {
+func TestSamplesAreAccepted(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	for _, name := range []string{"example", "full"} {
@@ -192,7 +192,7 @@ func TestTheSamplesAreAccepted(t *testing.T) {
 		sample.SetNamespace("")
 		k.Apply(sample)
 	}
-	// It shows every field there is.
+	// It has every field.
 	full := &v1.MyApp{}
 	full.Name = "shop"
 	k.Get(full)
@@ -220,7 +220,7 @@ func fields(t *testing.T, v any) map[string]any {
 	return all
 }
 
-// object is what a user writes. The specification is YAML.
+// object returns a MyApp with a specification in YAML.
 func object(t *testing.T, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	var fields any

@@ -1,8 +1,8 @@
-// Package v1 is the API of the operator: the kind MyApp, an image that runs behind a Service.
+// Package v1 is the API of the operator. It has one kind, MyApp: an image that runs behind a Service.
 //
-// It holds the types that users write and read, with the rules that the API server enforces on them. It is not for
-// behavior: what follows from a specification is in internal/desired. It depends on apimachinery and the SDK's conditions
-// alone, so that a Go program may import it to create objects of this kind.
+// It holds the types and the validation rules that the API server enforces. The behavior is in internal/desired. The
+// package depends only on k8s.io/api, apimachinery and the SDK's conditions, so that a Go program may import it to create
+// objects of this kind.
 //
 // +kubebuilder:object:generate=true
 // +groupName=mycompany.com

@@ -154,7 +154,7 @@ type Storage struct {
 	ExistingClaim string `json:"existingClaim,omitempty"`
 }
 
-// IsEnabled reports whether the volume is mounted, as it is by default.
+// IsEnabled reports whether the volume is mounted. The default is true.
 func (s *Storage) IsEnabled() bool { return s.Enabled == nil || *s.Enabled }
 
 // Service is how the pods are reached inside the cluster.

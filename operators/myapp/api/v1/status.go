@@ -72,8 +72,8 @@ type Phase string
 // The phases.
 const (
 	PhasePending     Phase = "Pending"     // nothing runs yet
-	PhaseProgressing Phase = "Progressing" // the pods are on their way to what the specification says
-	PhaseReady       Phase = "Ready"       // all is as specified and works
-	PhaseDegraded    Phase = "Degraded"    // it ran, or should by now, and does not wholly
-	PhaseFailed      Phase = "Failed"      // somebody has to act
+	PhaseProgressing Phase = "Progressing" // a rollout is in progress
+	PhaseReady       Phase = "Ready"       // everything is as specified and works
+	PhaseDegraded    Phase = "Degraded"    // it ran, or should run by now, and does not work fully
+	PhaseFailed      Phase = "Failed"      // a change by the user is needed
 )

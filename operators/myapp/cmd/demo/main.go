@@ -1,8 +1,8 @@
-// Command demo tells the story of MyApp once, on a cluster of its own: the article's manifest, three pods, a Deployment that
-// somebody breaks, a volume that grows, and data that outlives its app. It prints what it saw, and its exit code is 1 if
-// that is not what the operator promises.
+// Command demo runs a scripted demo of MyApp on a cluster of its own: the article's manifest, three pods, a modified
+// Deployment, a larger volume, and a claim that outlives its app. It prints each result and exits with code 1 if one is
+// wrong.
 package main
 
 import "github.com/homeostat-dev/homeostat/testkit/demo"
 
-func main() { demo.Main(life) }
+func main() { demo.Main(appDemo) }

@@ -11,7 +11,7 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/operators/myapp/api/v1"
 )
 
-// Claim returns the claim of the app's own. The error is about spec.storage.size, which the API server lets nobody store.
+// Claim returns the app's own claim. The error is about spec.storage.size; the API server rejects such a size.
 func Claim(app *v1.MyApp) (*corev1.PersistentVolumeClaim, error) {
 	size, err := resource.ParseQuantity(app.Spec.Storage.Size)
 	if err != nil {
@@ -29,10 +29,10 @@ func Claim(app *v1.MyApp) (*corev1.PersistentVolumeClaim, error) {
 	}, nil
 }
 
-// KeepSize makes want ask for what the claim has been granted, if that is more, as with a claim that an earlier app of the
-// name left or that somebody grew by hand: no claim becomes smaller. One that is not bound keeps what it asks for, since
-// only a bound one can ask for something else. Less than what was asked for and not granted is left to the API server to
-// judge, which accepts it if it is more than the volume has.
+// KeepSize raises the request of want to the granted size, because a claim cannot shrink. This concerns claims that a
+// predecessor retained and claims that were expanded by hand. An unbound claim keeps its request, because only a bound
+// claim can be expanded. A request below an expansion that was not granted is left as it is: the API server accepts it if
+// it exceeds the capacity.
 func KeepSize(want, live *corev1.PersistentVolumeClaim) {
 	asked, capacity := live.Spec.Resources.Requests[corev1.ResourceStorage], live.Status.Capacity[corev1.ResourceStorage]
 	size := want.Spec.Resources.Requests[corev1.ResourceStorage]
@@ -42,11 +42,11 @@ func KeepSize(want, live *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// ClaimName is the name of [Claim].
+// ClaimName returns the name of [Claim].
 func ClaimName(app *v1.MyApp) string { return app.Name + "-data" }
 
-// Alone reports whether one node at a time can mount a volume with these access modes.
-func Alone(modes []corev1.PersistentVolumeAccessMode) bool {
+// SingleNode reports whether only one node at a time can mount a volume with these access modes.
+func SingleNode(modes []corev1.PersistentVolumeAccessMode) bool {
 	return !slices.ContainsFunc(modes, func(m corev1.PersistentVolumeAccessMode) bool {
 		return m == corev1.ReadWriteMany || m == corev1.ReadOnlyMany
 	})

@@ -19,12 +19,12 @@ import (
 // Container is the name of the container that runs the image.
 const Container = "app-container"
 
-// volumeName is that of the app's volume inside the pod.
+// volumeName is the name of the app's volume in the pod.
 const volumeName = "data-volume"
 
-// Deployment returns the pods that should run with the claim of that name mounted, if it is not empty. Alone says that one
-// node at a time can mount it. The error is about spec.podTemplate.
-func Deployment(app *v1.MyApp, claim string, alone bool) (*appsv1.Deployment, error) {
+// Deployment returns the desired Deployment. Its pods mount the claim unless the name is empty. singleNode means that only
+// one node at a time can mount it. The error is about spec.podTemplate.
+func Deployment(app *v1.MyApp, claim string, singleNode bool) (*appsv1.Deployment, error) {
 	template, err := merge(pod(app, claim), app)
 	if err != nil {
 		return nil, err
@@ -40,21 +40,21 @@ func Deployment(app *v1.MyApp, claim string, alone bool) (*appsv1.Deployment, er
 		Spec: appsv1.DeploymentSpec{
 			Replicas: replicas(app),
 			Selector: &metav1.LabelSelector{MatchLabels: labels(app)},
-			Strategy: strategy(app, alone),
+			Strategy: strategy(app, singleNode),
 			Template: template,
 		},
 	}, nil
 }
 
-// labels tell the pods of this MyApp from all others. The selector of a Deployment cannot change, so neither can they.
+// labels select the pods of this MyApp. The selector of a Deployment is immutable, so these labels must not change.
 func labels(app *v1.MyApp) map[string]string { return map[string]string{"app": app.Name} }
 
-// Selector is [labels] as text.
+// Selector returns [labels] as text.
 func Selector(app *v1.MyApp) string {
 	return metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels(app)})
 }
 
-// replicas is how many pods to begin with, and how many there have to be if the specification says so.
+// replicas returns the specified number of pods, or the initial one.
 func replicas(app *v1.MyApp) *int32 {
 	switch {
 	case app.Spec.Autoscaling != nil:
@@ -66,16 +66,16 @@ func replicas(app *v1.MyApp) *int32 {
 	}
 }
 
-// Several reports whether the specification asks for more than one pod.
-func Several(app *v1.MyApp) bool {
+// MultiplePods reports whether the specification asks for more than one pod.
+func MultiplePods(app *v1.MyApp) bool {
 	scaling := app.Spec.Autoscaling
 	return app.Spec.Replicas != nil && *app.Spec.Replicas > 1 || scaling != nil && scaling.MaxReplicas > 1
 }
 
-// strategy names both fields of a rolling update, because they have to go when it becomes Recreate, and what nobody set
-// nobody takes away.
-func strategy(app *v1.MyApp, alone bool) appsv1.DeploymentStrategy {
-	if app.Spec.Strategy == v1.StrategyRecreate || app.Spec.Strategy != v1.StrategyRollingUpdate && alone {
+// strategy sets both fields of a rolling update. The field manager has to own them, so that they are removed when the
+// strategy becomes Recreate.
+func strategy(app *v1.MyApp, singleNode bool) appsv1.DeploymentStrategy {
+	if app.Spec.Strategy == v1.StrategyRecreate || app.Spec.Strategy != v1.StrategyRollingUpdate && singleNode {
 		return appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}
 	quarter := intstr.FromString("25%")
@@ -107,13 +107,13 @@ func pod(app *v1.MyApp, claim string) corev1.PodTemplateSpec {
 	return t
 }
 
-// merge lays spec.podTemplate over the template. What it has must be fields of a pod template.
+// merge applies spec.podTemplate to the template as a strategic merge patch. Unknown fields are an error.
 func merge(template corev1.PodTemplateSpec, app *v1.MyApp) (corev1.PodTemplateSpec, error) {
 	if app.Spec.PodTemplate == nil || len(app.Spec.PodTemplate.Raw) == 0 {
 		return template, nil
 	}
-	var alone corev1.PodTemplateSpec
-	if err := decode(app.Spec.PodTemplate.Raw, &alone); err != nil {
+	var patch corev1.PodTemplateSpec
+	if err := decode(app.Spec.PodTemplate.Raw, &patch); err != nil {
 		return template, err
 	}
 	ours, err := json.Marshal(template)
@@ -128,7 +128,7 @@ func merge(template corev1.PodTemplateSpec, app *v1.MyApp) (corev1.PodTemplateSp
 	if err := decode(merged, &result); err != nil {
 		return template, err
 	}
-	return result, twice(&result)
+	return result, checkDuplicates(&result)
 }
 
 func decode(raw []byte, into *corev1.PodTemplateSpec) error {

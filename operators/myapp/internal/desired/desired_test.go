@@ -31,28 +31,28 @@ func app() *v1.MyApp {
 func TestStrategy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		why      string
-		strategy v1.Strategy
-		alone    bool
-		want     appsv1.DeploymentStrategyType
+		why        string
+		strategy   v1.Strategy
+		singleNode bool
+		want       appsv1.DeploymentStrategyType
 	}{
 		"auto, one node":   {"the old pod would keep the volume", v1.StrategyAuto, true, appsv1.RecreateDeploymentStrategyType},
-		"auto, many nodes": {"nothing speaks against it", v1.StrategyAuto, false, appsv1.RollingUpdateDeploymentStrategyType},
-		"none, one node":   {"an object from before the field has none", "", true, appsv1.RecreateDeploymentStrategyType},
-		"rolling":          {"who says so knows why", v1.StrategyRollingUpdate, true, appsv1.RollingUpdateDeploymentStrategyType},
-		"recreate":         {"who says so knows why", v1.StrategyRecreate, false, appsv1.RecreateDeploymentStrategyType},
+		"auto, many nodes": {"it has no downtime", v1.StrategyAuto, false, appsv1.RollingUpdateDeploymentStrategyType},
+		"none, one node":   {"an older object has no strategy", "", true, appsv1.RecreateDeploymentStrategyType},
+		"rolling":          {"the user asks for it", v1.StrategyRollingUpdate, true, appsv1.RollingUpdateDeploymentStrategyType},
+		"recreate":         {"the user asks for it", v1.StrategyRecreate, false, appsv1.RecreateDeploymentStrategyType},
 	} {
 		o := app()
 		o.Spec.Strategy = c.strategy
-		set, err := desired.Deployment(o, "", c.alone)
+		set, err := desired.Deployment(o, "", c.singleNode)
 		if err != nil || set.Spec.Strategy.Type != c.want {
 			t.Errorf("%s: %v, %v, want %s, because %s", name, set.Spec.Strategy.Type, err, c.want, c.why)
 		}
 	}
 }
 
-// What cannot be part of a pod is named, and nothing of it is taken.
-func TestBadPodTemplates(t *testing.T) {
+// An invalid pod template is reported and not applied.
+func TestInvalidPodTemplates(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
 		`{"spec": {"contaners": []}}`:                        `unknown field "spec.contaners"`,
@@ -76,7 +76,7 @@ func TestBadPodTemplates(t *testing.T) {
 	}
 }
 
-func TestTheServiceLeadsToThePods(t *testing.T) {
+func TestServiceSelectsPods(t *testing.T) {
 	t.Parallel()
 	o := app()
 	set, err := desired.Deployment(o, "a-data", true)
@@ -125,7 +125,7 @@ func TestURL(t *testing.T) {
 	}
 }
 
-func TestAlone(t *testing.T) {
+func TestSingleNode(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		modes []corev1.PersistentVolumeAccessMode
@@ -136,13 +136,13 @@ func TestAlone(t *testing.T) {
 		{[]corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteMany}, false},
 		{[]corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany}, false},
 	} {
-		if got := desired.Alone(c.modes); got != c.want {
+		if got := desired.SingleNode(c.modes); got != c.want {
 			t.Errorf("%v: %t, want %t", c.modes, got, c.want)
 		}
 	}
 }
 
-// What was granted stays, and what can still be taken back is.
+// A granted size stays, and an expansion that was not granted can be undone.
 func TestKeepSize(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

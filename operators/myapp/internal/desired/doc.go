@@ -1,6 +1,5 @@
-// Package desired says what the children of each MyApp look like.
+// Package desired builds the children of a MyApp.
 //
-// Its functions are pure: they read nothing but their arguments, and set only what the specification asks for, so that
-// everything else keeps the cluster's defaults. When a child should exist is the operator's to decide. Ownership and the
-// managed-by label are the SDK's.
+// Its functions are pure. They set only the fields that the specification asks for; all others keep the cluster's
+// defaults. The operator decides if a child should exist. The SDK adds the owner reference and the managed-by label.
 package desired

@@ -13,7 +13,7 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/operators/myapp/api/v1"
 )
 
-// Service returns what leads to the pods under a name that stays.
+// Service returns the Service of the pods.
 func Service(app *v1.MyApp) *corev1.Service {
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: app.Name, Labels: labels(app)},
@@ -31,7 +31,7 @@ func Service(app *v1.MyApp) *corev1.Service {
 	return service
 }
 
-// Ingress returns what leads to the [Service] from outside.
+// Ingress returns the Ingress to the [Service].
 func Ingress(app *v1.MyApp) *networkingv1.Ingress {
 	spec := &app.Spec.Ingress
 	ingress := &networkingv1.Ingress{
@@ -57,7 +57,7 @@ func Ingress(app *v1.MyApp) *networkingv1.Ingress {
 	return ingress
 }
 
-// Autoscaler returns what decides how many pods run.
+// Autoscaler returns the autoscaler of the Deployment.
 func Autoscaler(app *v1.MyApp) *autoscalingv2.HorizontalPodAutoscaler {
 	spec := app.Spec.Autoscaling
 	return &autoscalingv2.HorizontalPodAutoscaler{
@@ -79,7 +79,7 @@ func Autoscaler(app *v1.MyApp) *autoscalingv2.HorizontalPodAutoscaler {
 	}
 }
 
-// URL is where clients outside the cluster reach the app; "" if they do not.
+// URL returns the address of the app outside the cluster, or "".
 func URL(app *v1.MyApp, service *corev1.Service) string {
 	switch spec := &app.Spec.Ingress; {
 	case spec.Enabled && spec.TLSSecretName != "":

@@ -1,4 +1,4 @@
-package report
+package status
 
 import (
 	"cmp"
@@ -17,33 +17,38 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// The conditions beside those that every object has.
+// The conditions of a MyApp, beside those that every object has.
 const (
-	Available        = "Available"        // the app serves
-	Progressing      = "Progressing"      // the pods are on their way to what the specification says
-	VolumeBound      = "VolumeBound"      // the volume is there
-	ResourcesApplied = "ResourcesApplied" // all objects are as the specification says
+	Available        = "Available"        // the app can serve
+	Progressing      = "Progressing"      // the rollout of the pods makes progress
+	VolumeBound      = "VolumeBound"      // the volume is bound
+	ResourcesApplied = "ResourcesApplied" // all children are as specified
 )
 
-// Pods fills in what the Deployment and its pods tell.
+// Pods copies the state of the Deployment and its pods to the status.
 func Pods(app *v1.MyApp, set *appsv1.Deployment, pods []*corev1.Pod) {
 	s := &app.Status
-	s.Replicas, s.ReadyReplicas = set.Status.Replicas, set.Status.ReadyReplicas
-	s.UpdatedReplicas, s.Selector = set.Status.UpdatedReplicas, desired.Selector(app)
-	s.Image, s.ImageID = "", ""
+	s.Replicas = set.Status.Replicas
+	s.ReadyReplicas = set.Status.ReadyReplicas
+	s.UpdatedReplicas = set.Status.UpdatedReplicas
+	s.Selector = desired.Selector(app)
+	s.Image = ""
+	s.ImageID = ""
 	if newest := newestReady(pods); newest != nil {
 		for _, c := range newest.Status.ContainerStatuses {
 			if c.Name == desired.Container {
-				s.Image, s.ImageID = c.Image, c.ImageID
+				s.Image = c.Image
+				s.ImageID = c.ImageID
 			}
 		}
 	}
-	condition(app, Available, of(set, appsv1.DeploymentAvailable), "NoDeployment", "no pod can serve yet")
-	condition(app, Progressing, of(set, appsv1.DeploymentProgressing), "NoDeployment", "no pod is being made yet")
+	copyCondition(app, Available, deploymentCondition(set, appsv1.DeploymentAvailable), "NoDeployment", "no pod can serve yet")
+	progressing := deploymentCondition(set, appsv1.DeploymentProgressing)
+	copyCondition(app, Progressing, progressing, "NoDeployment", "no pod is being made yet")
 }
 
-// condition takes over one of the Deployment's.
-func condition(app *v1.MyApp, name string, c *appsv1.DeploymentCondition, reason, message string) {
+// copyCondition copies a condition of the Deployment.
+func copyCondition(app *v1.MyApp, name string, c *appsv1.DeploymentCondition, reason, message string) {
 	if c == nil {
 		conditions.Set(app, name, metav1.ConditionFalse, reason, message)
 		return
@@ -51,7 +56,7 @@ func condition(app *v1.MyApp, name string, c *appsv1.DeploymentCondition, reason
 	conditions.Set(app, name, metav1.ConditionStatus(c.Status), cmp.Or(c.Reason, "Unknown"), c.Message)
 }
 
-func of(set *appsv1.Deployment, which appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
+func deploymentCondition(set *appsv1.Deployment, which appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
 	for i, c := range set.Status.Conditions {
 		if c.Type == which {
 			return &set.Status.Conditions[i]
@@ -74,26 +79,26 @@ func newestReady(pods []*corev1.Pod) *corev1.Pod {
 	return newest
 }
 
-// Trouble returns why the first of the pods that cannot run does not, or why there can be none, as a reason and a sentence;
-// "" if all can. What counts up from one attempt to the next, or has another name in each, is left out, or the status would
-// be written for each.
-func Trouble(set *appsv1.Deployment, pods []*corev1.Pod) (reason, message string) {
+// PodFailure returns the reason and the message of the first pod that cannot run, or of a Deployment that cannot create
+// pods; both are "" if there is none. Counters and generated names are left out, because the status would change with
+// every attempt.
+func PodFailure(set *appsv1.Deployment, pods []*corev1.Pod) (reason, message string) {
 	for _, pod := range pods {
-		if reason, message := ail(pod); reason != "" {
+		if reason, message := podProblem(pod); reason != "" {
 			return reason, message
 		}
 	}
-	if c := of(set, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
-		return cmp.Or(c.Reason, "ReplicaFailure"), "no pod can be made: " + someName.ReplaceAllString(c.Message, "it ")
+	if c := deploymentCondition(set, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
+		return cmp.Or(c.Reason, "ReplicaFailure"), "no pod can be made: " + rejectedPodName.ReplaceAllString(c.Message, "it ")
 	}
 	return "", ""
 }
 
-// someName is how the API server begins the refusal of a pod.
-var someName = regexp.MustCompile(`^(?i:pods?) "[^"]*" `)
+// rejectedPodName matches the pod name in a rejection by the API server.
+var rejectedPodName = regexp.MustCompile(`^(?i:pods?) "[^"]*" `)
 
-// ail returns why the pod cannot run; "" if it can, or is on its way out.
-func ail(pod *corev1.Pod) (reason, message string) {
+// podProblem returns the reason why the pod cannot run, or "" if it can or is terminating.
+func podProblem(pod *corev1.Pod) (reason, message string) {
 	if pod.DeletionTimestamp != nil {
 		return "", ""
 	}
@@ -110,8 +115,8 @@ func ail(pod *corev1.Pod) (reason, message string) {
 	return "", ""
 }
 
-// Volume fills in what the claim tells, which is nil if there is none. Requested only ever takes over what was granted:
-// an expansion that failed may be taken back.
+// Volume copies the state of the claim to the status; claim is nil if there is none. Requested is a granted size, because
+// a failed expansion can be undone.
 func Volume(app *v1.MyApp, claim *corev1.PersistentVolumeClaim) {
 	if claim == nil {
 		app.Status.Volume = nil
@@ -146,11 +151,12 @@ func Volume(app *v1.MyApp, claim *corev1.PersistentVolumeClaim) {
 
 func less(a, b resource.Quantity) bool { return a.Cmp(b) < 0 }
 
-// Held fills in that nothing could be planned, and why. Of the objects it tells what was known before.
-func Held(app *v1.MyApp, set *appsv1.Deployment, reason, message string) {
+// Blocked reports an error that prevents a plan. The status of the children stays as it was.
+func Blocked(app *v1.MyApp, set *appsv1.Deployment, reason, message string) {
 	s := &app.Status
 	conditions.Set(app, ResourcesApplied, metav1.ConditionFalse, reason, message)
-	s.Phase, s.Message = v1.PhaseFailed, message
+	s.Phase = v1.PhaseFailed
+	s.Message = message
 	if reason != notFound {
 		return
 	}
@@ -161,39 +167,45 @@ func Held(app *v1.MyApp, set *appsv1.Deployment, reason, message string) {
 	}
 }
 
-// notFound is the reason for which a claim of somebody else is not there.
+// notFound is the reason of a missing existing claim.
 const notFound = "ReferenceNotFound"
 
-// Children fills in what became of the objects of the MyApp, and sums it up. Trouble is what [Trouble] says.
-func Children(app *v1.MyApp, set *appsv1.Deployment, children []conditions.Child, trouble string) {
+// Children copies the result of applying the children to the status, and summarizes it. podFailure is the message of
+// [PodFailure].
+func Children(app *v1.MyApp, set *appsv1.Deployment, children []conditions.Child, podFailure string) {
 	s := &app.Status
 	s.Resources = children
-	refused, waiting := sort(children)
+	refused, waiting := classify(children)
 	if len(refused) > 0 {
 		conditions.Set(app, ResourcesApplied, metav1.ConditionFalse, "Refused", strings.Join(refused, "; "))
 	} else {
 		conditions.Set(app, ResourcesApplied, metav1.ConditionTrue, "Applied", "")
 	}
-	if trouble != "" { // which is why they wait
-		waiting = []string{trouble}
+	if podFailure != "" { // the cause of the wait
+		waiting = []string{podFailure}
 	}
-	late := of(set, appsv1.DeploymentProgressing)
+	rollout := deploymentCondition(set, appsv1.DeploymentProgressing)
 	switch {
 	case len(refused) > 0:
-		s.Phase, s.Message = v1.PhaseFailed, strings.Join(refused, "; ")
+		s.Phase = v1.PhaseFailed
+		s.Message = strings.Join(refused, "; ")
 	case len(waiting) == 0:
-		s.Phase, s.Message = v1.PhaseReady, fmt.Sprintf("App %s resources created successfully.", app.Name)
+		s.Phase = v1.PhaseReady
+		s.Message = fmt.Sprintf("App %s resources created successfully.", app.Name)
 	case set.UID == "":
-		s.Phase, s.Message = v1.PhasePending, strings.Join(waiting, "; ")
-	case late != nil && (late.Status == corev1.ConditionFalse || late.Reason == "NewReplicaSetAvailable"):
-		s.Phase, s.Message = v1.PhaseDegraded, strings.Join(waiting, "; ")
+		s.Phase = v1.PhasePending
+		s.Message = strings.Join(waiting, "; ")
+	case rollout != nil && (rollout.Status == corev1.ConditionFalse || rollout.Reason == "NewReplicaSetAvailable"):
+		s.Phase = v1.PhaseDegraded
+		s.Message = strings.Join(waiting, "; ")
 	default:
-		s.Phase, s.Message = v1.PhaseProgressing, strings.Join(waiting, "; ")
+		s.Phase = v1.PhaseProgressing
+		s.Message = strings.Join(waiting, "; ")
 	}
 }
 
-// sort tells what somebody has to do something about from what will be by itself.
-func sort(children []conditions.Child) (refused, waiting []string) {
+// classify separates failures that need a change from children that are still in progress.
+func classify(children []conditions.Child) (refused, waiting []string) {
 	for _, c := range children {
 		switch c.Reason {
 		case conditions.Ready:

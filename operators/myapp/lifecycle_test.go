@@ -19,8 +19,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// The manifest of the founding article, unchanged, and what its code makes of it.
-func TestTheArticlesManifest(t *testing.T) {
+// The unchanged manifest of the founding article gives the children that its code creates.
+func TestArticleManifest(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
@@ -31,7 +31,7 @@ func TestTheArticlesManifest(t *testing.T) {
 		t.Errorf("the message is %q, want %q", got, want)
 	}
 
-	data, set := asTheArticleHasThem(t, k)
+	data, set := checkArticleChildren(t, k)
 	k.Eventually(app, child("PersistentVolumeClaim", "my-web-app-data", "Ready"), child("Deployment", "my-web-app", "Ready"),
 		testkit.Condition("Available", metav1.ConditionTrue), testkit.Condition("VolumeBound", metav1.ConditionTrue),
 		testkit.Condition("ResourcesApplied", metav1.ConditionTrue))
@@ -39,10 +39,10 @@ func TestTheArticlesManifest(t *testing.T) {
 		t.Errorf("the status says of the volume: %+v", v)
 	}
 
-	// What the article says and its code does not do.
-	former := set.UID
+	// Promises of the article that its code does not keep.
+	deletedUID := set.UID
 	k.Delete(set)
-	k.Eventually(set, testkit.Match("another one", func(d *appsv1.Deployment) bool { return d.UID != former }))
+	k.Eventually(set, testkit.Match("another one", func(d *appsv1.Deployment) bool { return d.UID != deletedUID }))
 	k.Eventually(app, testkit.Ready(), pods(1))
 	k.Update(app, func() { app.Spec.Image = "nginx:1.22" })
 	k.Eventually(set, image("nginx:1.22"), testkit.Ready())
@@ -53,8 +53,8 @@ func TestTheArticlesManifest(t *testing.T) {
 	k.Eventually(data, testkit.Gone())
 }
 
-// asTheArticleHasThem checks the children that the article's code makes, field by field, and returns them.
-func asTheArticleHasThem(t *testing.T, k *testkit.K) (*corev1.PersistentVolumeClaim, *appsv1.Deployment) {
+// checkArticleChildren checks the children field by field and returns them.
+func checkArticleChildren(t *testing.T, k *testkit.K) (*corev1.PersistentVolumeClaim, *appsv1.Deployment) {
 	t.Helper()
 	data := claim("my-web-app-data")
 	k.Get(data)
@@ -85,7 +85,7 @@ func asTheArticleHasThem(t *testing.T, k *testkit.K) (*corev1.PersistentVolumeCl
 	return data, set
 }
 
-// A MyApp without a specification is one with the defaults.
+// A MyApp without a specification has the defaults.
 func TestDefaultsRun(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -97,43 +97,43 @@ func TestDefaultsRun(t *testing.T) {
 	k.Eventually(deployment("a"), image("nginx:latest"))
 }
 
-// Hard scenario 1: what somebody else made under a child's name stays as it is, byte for byte, and is named; when it goes
-// the app converges, and when the app goes it stays.
-func TestSquatter(t *testing.T) {
+// Hard scenario 1: a foreign Deployment with a child's name stays byte for byte, and the status names it. The app
+// converges when the Deployment is deleted. The deletion of the app does not delete the Deployment.
+func TestNameConflict(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := start(k)
-	squatter := deployment("my-web-app")
-	squatter.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "somebody"}}
-	squatter.Spec.Template.Labels = squatter.Spec.Selector.MatchLabels
-	squatter.Spec.Template.Spec.Containers = []corev1.Container{{Name: "theirs", Image: "theirs:1"}}
-	k.Apply(squatter)
-	k.Eventually(squatter, testkit.Ready())
-	k.Get(squatter)
-	before := squatter.DeepCopy()
+	foreign := deployment("my-web-app")
+	foreign.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "somebody"}}
+	foreign.Spec.Template.Labels = foreign.Spec.Selector.MatchLabels
+	foreign.Spec.Template.Spec.Containers = []corev1.Container{{Name: "theirs", Image: "theirs:1"}}
+	k.Apply(foreign)
+	k.Eventually(foreign, testkit.Ready())
+	k.Get(foreign)
+	before := foreign.DeepCopy()
 	for _, name := range []string{"first", "second"} {
 		app := sample(t, "example")
 		k.Apply(app)
 		k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "ResourceConflict"), phase(v1.PhaseFailed),
 			child("Deployment", "my-web-app", "ResourceConflict"), testkit.Condition("ResourcesApplied", metav1.ConditionFalse))
-		rest(k, op)
-		k.Get(squatter)
-		if diff := cmp.Diff(before, squatter); diff != "" {
-			t.Errorf("the squatter was changed (-before +after):\n%s", diff)
+		waitIdle(k, op)
+		k.Get(foreign)
+		if diff := cmp.Diff(before, foreign); diff != "" {
+			t.Errorf("the foreign Deployment was changed (-before +after):\n%s", diff)
 		}
-		if name == "first" { // the app goes first
+		if name == "first" { // the app is deleted first
 			k.Delete(app)
 			k.Eventually(app, testkit.Gone())
-			k.Eventually(squatter, testkit.Exists())
+			k.Eventually(foreign, testkit.Exists())
 			continue
 		}
-		k.Delete(squatter)
+		k.Delete(foreign)
 		k.Eventually(app, testkit.Ready(), pods(1))
 	}
 }
 
-// Hard scenario 3: who scales the Deployment is not fought, and a change of the image is one write.
-func TestScaledByOthers(t *testing.T) {
+// Hard scenario 3: external scaling is kept, and a change of the image is one write.
+func TestExternalScalingIsKept(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := start(k)
@@ -144,12 +144,12 @@ func TestScaledByOthers(t *testing.T) {
 	set := deployment("a")
 	k.Update(set, func() { set.Spec.Replicas = new(int32(5)) })
 	k.Eventually(app, testkit.Ready(), pods(5))
-	rest(k, op)
+	waitIdle(k, op)
 	op.Recorder().Reset()
 	k.Update(app, func() { app.Spec.Image = "nginx:1.22" })
 	k.Eventually(set, image("nginx:1.22"), replicas(5), testkit.Ready())
 	k.Eventually(app, testkit.Ready(), pods(5))
-	rest(k, op)
+	waitIdle(k, op)
 	n := 0
 	for _, r := range writes(op) {
 		if r.Resource == "deployments" {
@@ -165,7 +165,8 @@ func TestScaledByOthers(t *testing.T) {
 	k.Eventually(app, testkit.Ready(), pods(2))
 }
 
-// kubectl scale and, once there is a number, a HorizontalPodAutoscaler of somebody's own work on the MyApp itself.
+// The scale subresource works for kubectl scale and, once replicas is set, for a user's HorizontalPodAutoscaler of the
+// MyApp.
 func TestScaleSubresource(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -195,12 +196,12 @@ func TestScaleSubresource(t *testing.T) {
 	k.Eventually(app, testkit.Ready(), pods(3))
 }
 
-// Everything that is asked for is there, and goes when it is asked for no longer.
+// Optional children exist while they are requested.
 func TestServiceIngressAutoscaler(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
-	app := everything("a")
+	app := fullMyApp("a")
 	k.Apply(app)
 	k.Eventually(app, testkit.Ready(), pods(2), testkit.Match("url", func(o *v1.MyApp) bool {
 		return o.Status.URL == "http://a.example.com/"
@@ -218,13 +219,16 @@ func TestServiceIngressAutoscaler(t *testing.T) {
 		t.Errorf("the autoscaler is %+v", scaler.Spec)
 	}
 	k.Update(app, func() {
-		app.Spec.Service.Port, app.Spec.Ingress.TLSSecretName = new(int32(8080)), "certificate"
+		app.Spec.Service.Port = new(int32(8080))
+		app.Spec.Ingress.TLSSecretName = "certificate"
 		app.Spec.Autoscaling.TargetCPUUtilizationPercentage = 50
 	})
 	k.Eventually(inside, testkit.Match("port 8080", func(s *corev1.Service) bool { return s.Spec.Ports[0].Port == 8080 }))
 	k.Eventually(app, testkit.Match("url", func(o *v1.MyApp) bool { return o.Status.URL == "https://a.example.com/" }))
 	k.Update(app, func() {
-		app.Spec.Service.Enabled, app.Spec.Ingress.Enabled, app.Spec.Autoscaling = false, false, nil
+		app.Spec.Service.Enabled = false
+		app.Spec.Ingress.Enabled = false
+		app.Spec.Autoscaling = nil
 	})
 	k.Eventually(inside, testkit.Gone())
 	k.Eventually(outside, testkit.Gone())
@@ -234,7 +238,7 @@ func TestServiceIngressAutoscaler(t *testing.T) {
 	}))
 }
 
-// What only the pod template knows is merged into it.
+// The pod template is merged with the generated one.
 func TestPodTemplate(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -268,7 +272,7 @@ func TestPodTemplate(t *testing.T) {
 	k.Eventually(app, testkit.Ready(), pods(1))
 }
 
-// Why a pod cannot run is said where people look, and correcting it is enough.
+// The Ready condition has the reason of a pod that cannot run, and a correct image is enough.
 func TestWrongImage(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -277,14 +281,14 @@ func TestWrongImage(t *testing.T) {
 	app.Spec.Image = "does-not-exist:1"
 	k.Apply(app)
 	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "ImagePullBackOff"), phase(v1.PhaseProgressing))
-	rest(k, op)
+	waitIdle(k, op)
 	k.Update(app, func() { app.Spec.Image = "nginx:1.21" })
 	k.Eventually(app, testkit.Ready(), testkit.Match("the image that runs", func(o *v1.MyApp) bool {
 		return o.Status.Image == "nginx:1.21"
 	}))
 }
 
-// A paused app is left alone.
+// A paused app is not written.
 func TestPaused(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -294,15 +298,14 @@ func TestPaused(t *testing.T) {
 	k.Eventually(app, testkit.Ready())
 	k.Update(app, func() { app.Spec.Paused, app.Spec.Image = true, "nginx:1.22" })
 	k.Eventually(app, testkit.Condition("Paused", metav1.ConditionTrue))
-	rest(k, op)
+	waitIdle(k, op)
 	k.Eventually(deployment("a"), image("nginx:1.21"))
 	k.Update(app, func() { app.Spec.Paused = false })
 	k.Eventually(deployment("a"), image("nginx:1.22"))
 	k.Eventually(app, testkit.Ready())
 }
 
-// A selector that cannot be changed is told of, and the annotation lets the operator replace the Deployment without its
-// pods.
+// An immutable selector is reported. The annotation permits to replace the Deployment without its pods.
 func TestForeignSelector(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -314,7 +317,8 @@ func TestForeignSelector(t *testing.T) {
 	set := deployment("a")
 	k.Get(set)
 	restored := set.DeepCopy()
-	restored.ResourceVersion, restored.UID = "", ""
+	restored.ResourceVersion = ""
+	restored.UID = ""
 	restored.Spec.Selector.MatchLabels["app"], restored.Spec.Template.Labels["app"] = "b", "b"
 	k.Delete(set)
 	k.Eventually(set, testkit.Gone())

@@ -17,16 +17,16 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// theirs is a claim of somebody else.
-func theirs(name string, mode corev1.PersistentVolumeAccessMode) *corev1.PersistentVolumeClaim {
+// foreignClaim returns a claim that the operator does not own.
+func foreignClaim(name string, mode corev1.PersistentVolumeAccessMode) *corev1.PersistentVolumeClaim {
 	c := claim(name)
 	c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{mode}
 	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("3Gi")}
 	return c
 }
 
-// squatter is a Deployment of somebody else.
-func squatter(name string) *appsv1.Deployment {
+// foreignDeployment returns a Deployment that the operator does not own.
+func foreignDeployment(name string) *appsv1.Deployment {
 	d := deployment(name)
 	d.Spec.Replicas = new(int32(1))
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "somebody"}}
@@ -39,24 +39,24 @@ func message(want string) testkit.Check {
 	return testkit.Match("message "+want, func(o *v1.MyApp) bool { return o.Status.Message == want })
 }
 
-// A claim of somebody else under the name of ours is not mounted: their data is not ours to serve.
+// A foreign claim with the name of ours is not mounted, because its data are not for this app.
 func TestForeignClaimIsNotMounted(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := start(k)
-	data := theirs("a-data", corev1.ReadWriteOnce)
+	data := foreignClaim("a-data", corev1.ReadWriteOnce)
 	k.Apply(data)
 	app := newMyApp("a")
 	k.Apply(app)
 	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "ResourceConflict"), phase(v1.PhaseFailed),
 		child("PersistentVolumeClaim", "a-data", "ResourceConflict"), child("Deployment", "a", "Progressing"))
-	rest(k, op)
+	waitIdle(k, op)
 	k.Eventually(deployment("a"), testkit.Gone())
 	k.Delete(data)
 	k.Eventually(app, testkit.Ready(), pods(1))
 }
 
-// Pods do not begin without their volume: the pitfall that the article names.
+// Pods do not start without their volume. The article names this pitfall.
 func TestQuotaOfClaims(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.Without("a quota refuses the claim", testkit.Forbidden))
@@ -70,7 +70,7 @@ func TestQuotaOfClaims(t *testing.T) {
 	k.Eventually(app, testkit.Ready(), pods(1))
 }
 
-// Where pods cannot be made there is none to ask why; the Deployment knows.
+// Without pods the Deployment has the reason.
 func TestQuotaOfPods(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -85,7 +85,7 @@ func TestQuotaOfPods(t *testing.T) {
 	k.Eventually(app, testkit.Ready(), pods(1))
 }
 
-// quota allows none of a resource, from when it returns on.
+// quota forbids a resource. It is in force when the function returns.
 func quota(k *testkit.K, of corev1.ResourceName) *corev1.ResourceQuota {
 	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}}
 	q.Spec.Hard = corev1.ResourceList{of: resource.MustParse("0")}
@@ -94,7 +94,7 @@ func quota(k *testkit.K, of corev1.ResourceName) *corev1.ResourceQuota {
 	return q
 }
 
-// What is somebody else's is neither scaled by an autoscaler of ours nor opened to the world by an Ingress of ours.
+// Our autoscaler does not scale foreign Deployments, and our Ingress does not expose foreign Services.
 func TestForeignNamesAreNotUsed(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -103,24 +103,24 @@ func TestForeignNamesAreNotUsed(t *testing.T) {
 	inside.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}}
 	inside.Spec.Selector = map[string]string{"of": "somebody"}
 	k.Apply(inside)
-	set := squatter("a")
+	set := foreignDeployment("a")
 	k.Apply(set)
 	k.Eventually(set, testkit.Ready())
 	k.Get(set)
 	before := set.DeepCopy()
-	app := everything("a")
+	app := fullMyApp("a")
 	k.Apply(app)
 	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "ResourceConflict"), phase(v1.PhaseFailed),
 		child("Deployment", "a", "ResourceConflict"), child("Service", "a", "ResourceConflict"),
 		child("HorizontalPodAutoscaler", "a", "Progressing"), child("Ingress", "a", "Progressing"))
-	rest(k, op)
+	waitIdle(k, op)
 	outside := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	k.Eventually(outside, testkit.Gone())
 	k.Eventually(scaler, testkit.Gone())
 	k.Get(set)
 	if diff := cmp.Diff(before, set); diff != "" {
-		t.Errorf("the squatter was changed (-before +after):\n%s", diff)
+		t.Errorf("the foreign Deployment was changed (-before +after):\n%s", diff)
 	}
 	k.Delete(set)
 	k.Delete(inside)
@@ -129,12 +129,12 @@ func TestForeignNamesAreNotUsed(t *testing.T) {
 	k.Eventually(scaler, testkit.Exists())
 }
 
-// What nobody controls is taken over if the app asks for it, as after a restore from a backup or a deletion that left it.
+// Objects without a controller are adopted if the annotation permits it, for instance after a restore from a backup.
 func TestAdoption(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
-	app := everything("a")
+	app := fullMyApp("a")
 	k.Apply(app)
 	k.Eventually(app, testkit.Ready())
 	set, data := deployment("a"), claim("a-data")
@@ -142,7 +142,7 @@ func TestAdoption(t *testing.T) {
 	k.Get(data)
 	k.Delete(app, client.PropagationPolicy(metav1.DeletePropagationOrphan))
 	k.Eventually(app, testkit.Gone())
-	again := everything("a")
+	again := fullMyApp("a")
 	k.Apply(again)
 	k.Eventually(again, testkit.Reason("Ready", metav1.ConditionFalse, "ResourceConflict"))
 	k.Update(again, func() { again.Annotations = map[string]string{"mycompany.com/adopt": "true"} })
@@ -153,15 +153,15 @@ func TestAdoption(t *testing.T) {
 		before, after := was[0], was[1]
 		k.Get(after)
 		if before.GetUID() != after.GetUID() || !metav1.IsControlledBy(after, again) {
-			t.Errorf("the %s was not taken over: %v", name, after.GetOwnerReferences())
+			t.Errorf("the %s was not adopted: %v", name, after.GetOwnerReferences())
 		}
 	}
 	k.Delete(again)
 	k.Eventually(set, testkit.Gone())
 }
 
-// What keeps the operator from planning anything is said everywhere, and not in the condition Ready alone.
-func TestPhaseOfWhatCannotBe(t *testing.T) {
+// An error that prevents a plan is in the phase, the message and ResourcesApplied, not only in Ready.
+func TestInvalidPodTemplateIsReported(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
@@ -176,19 +176,20 @@ func TestPhaseOfWhatCannotBe(t *testing.T) {
 	k.Eventually(app, testkit.Ready(), phase(v1.PhaseReady), testkit.Condition("ResourcesApplied", metav1.ConditionTrue))
 }
 
-// A claim of somebody else that is not there, comes, and does not fit.
+// The existing claim is missing, then it is created and cannot be shared.
 func TestExistingClaimThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
 	app := newMyApp("a")
-	app.Spec.Storage.ExistingClaim, app.Spec.Replicas = "theirs", new(int32(2))
+	app.Spec.Storage.ExistingClaim = "theirs"
+	app.Spec.Replicas = new(int32(2))
 	app.Spec.Storage.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany} // which theirs has not
 	k.Apply(app)
 	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "ReferenceNotFound"), phase(v1.PhasePending),
 		testkit.Condition("VolumeBound", metav1.ConditionFalse), testkit.Condition("Available", metav1.ConditionFalse),
 		testkit.Condition("Progressing", metav1.ConditionFalse), testkit.Condition("ResourcesApplied", metav1.ConditionFalse))
-	k.Apply(theirs("theirs", corev1.ReadWriteOnce))
+	k.Apply(foreignClaim("theirs", corev1.ReadWriteOnce))
 	k.Eventually(app, testkit.Reason("Stalled", metav1.ConditionTrue, "VolumeNotShared"), phase(v1.PhaseFailed),
 		testkit.Condition("VolumeBound", metav1.ConditionTrue))
 	k.Eventually(deployment("a"), testkit.Gone())
@@ -196,8 +197,8 @@ func TestExistingClaimThatDoesNotFit(t *testing.T) {
 	k.Eventually(app, testkit.Ready(), pods(1))
 }
 
-// What belonged to a former app of the name ends by itself: nobody has to act.
-func TestFormerIsWaitedFor(t *testing.T) {
+// Children of a predecessor terminate without an action by the user.
+func TestPredecessorIsAwaited(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
@@ -210,7 +211,8 @@ func TestFormerIsWaitedFor(t *testing.T) {
 	k.Delete(app)
 	k.Eventually(app, testkit.Gone())
 	again := newMyApp("a")
-	again.Spec.Image, again.Spec.Storage.Enabled = "nginx:1.22", new(false)
+	again.Spec.Image = "nginx:1.22"
+	again.Spec.Storage.Enabled = new(false)
 	k.Apply(again)
 	k.Eventually(again, child("Deployment", "a", "WaitingForFormer"), phase(v1.PhasePending),
 		message("Deployment a of the former object of this name is still being deleted"),

@@ -22,29 +22,29 @@ import (
 
 const name = "my-web-app"
 
-var life = demo.Demo{
+var appDemo = demo.Demo{
 	Dir: "operators/myapp", AddToScheme: v1.AddToScheme,
-	Steps: func(stage *demo.Env) []demo.Step {
-		s := &scene{stage}
+	Steps: func(env *demo.Env) []demo.Step {
+		s := &scene{env}
 		return []demo.Step{
-			{Title: "The article's manifest is applied", Play: s.applied},
-			{Title: "Three pods are asked for", Play: s.scaled},
-			{Title: "Somebody changes the Deployment, and then deletes it", Play: s.broken},
-			{Title: "The volume is to be larger, and then smaller", Play: s.grown},
-			{Title: "It is deleted, and its data is to stay", Play: s.deleted},
+			{Title: "The article's manifest is applied", Play: s.applySample},
+			{Title: "Three pods are asked for", Play: s.scale},
+			{Title: "Somebody changes the Deployment, and then deletes it", Play: s.repairDeployment},
+			{Title: "The volume is to be larger, and then smaller", Play: s.resizeVolume},
+			{Title: "It is deleted, and its data is to stay", Play: s.deleteAndRecreate},
 		}
 	},
 }
 
-// scene is what the acts share.
+// scene holds the state that the steps share.
 type scene struct{ *demo.Env }
 
-func (s *scene) applied(ctx context.Context) error {
+func (s *scene) applySample(ctx context.Context) error {
 	began := time.Now()
 	if err := s.create(ctx, "1Gi"); err != nil {
 		return err
 	}
-	seen, err := s.await(ctx, func(v sight) bool { return v.ready() && v.volume() == "1Gi" })
+	seen, err := s.await(ctx, func(v observation) bool { return v.ready() && v.volume() == "1Gi" })
 	if err != nil {
 		return err
 	}
@@ -55,12 +55,12 @@ func (s *scene) applied(ctx context.Context) error {
 	return nil
 }
 
-func (s *scene) scaled(ctx context.Context) error {
-	before, err := s.look(ctx)
+func (s *scene) scale(ctx context.Context) error {
+	before, err := s.observe(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.refused(ctx, func(spec *v1.MyAppSpec) { spec.Replicas = new(int32(3)) }); err != nil {
+	if err := s.expectRejection(ctx, func(spec *v1.MyAppSpec) { spec.Replicas = new(int32(3)) }); err != nil {
 		return err
 	}
 	for _, want := range []struct {
@@ -70,11 +70,12 @@ func (s *scene) scaled(ctx context.Context) error {
 	}{{false, 3, "without the volume"}, {true, 1, "and with it again"}} {
 		began := time.Now()
 		if err := s.change(ctx, func(spec *v1.MyAppSpec) {
-			spec.Storage.Enabled, spec.Replicas = new(want.volume), new(want.replicas)
+			spec.Storage.Enabled = new(want.volume)
+			spec.Replicas = new(want.replicas)
 		}); err != nil {
 			return err
 		}
-		seen, err := s.await(ctx, func(v sight) bool {
+		seen, err := s.await(ctx, func(v observation) bool {
 			return v.ready() && v.app.Status.ReadyReplicas == want.replicas && v.mounted() == want.volume
 		})
 		if err != nil {
@@ -89,8 +90,8 @@ func (s *scene) scaled(ctx context.Context) error {
 	return nil
 }
 
-func (s *scene) broken(ctx context.Context) error {
-	before, err := s.look(ctx)
+func (s *scene) repairDeployment(ctx context.Context) error {
+	before, err := s.observe(ctx)
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (s *scene) broken(ctx context.Context) error {
 		return fmt.Errorf("changing the Deployment: %w", err)
 	}
 	s.Printf("generation %d of the Deployment has the image %s", broken.Generation, broken.Spec.Template.Spec.Containers[0].Image)
-	healed, err := s.await(ctx, func(v sight) bool {
+	healed, err := s.await(ctx, func(v observation) bool {
 		return v.ready() && v.image() == before.image() && v.deployment.Generation > broken.Generation
 	})
 	if err != nil {
@@ -114,7 +115,7 @@ func (s *scene) broken(ctx context.Context) error {
 	if err := s.Client.Delete(ctx, healed.deployment); err != nil {
 		return fmt.Errorf("deleting the Deployment: %w", err)
 	}
-	again, err := s.await(ctx, func(v sight) bool {
+	again, err := s.await(ctx, func(v observation) bool {
 		return v.ready() && v.deployment.UID != healed.deployment.UID && v.image() == before.image()
 	})
 	if err != nil {
@@ -124,24 +125,24 @@ func (s *scene) broken(ctx context.Context) error {
 	return nil
 }
 
-func (s *scene) grown(ctx context.Context) error {
+func (s *scene) resizeVolume(ctx context.Context) error {
 	began := time.Now()
 	if err := s.change(ctx, func(spec *v1.MyAppSpec) { spec.Storage.Size = "2Gi" }); err != nil {
 		return err
 	}
-	seen, err := s.await(ctx, func(v sight) bool { return v.ready() && v.volume() == "2Gi" })
+	seen, err := s.await(ctx, func(v observation) bool { return v.ready() && v.volume() == "2Gi" })
 	if err != nil {
 		return err
 	}
 	s.Printf("%s: %s", since(began), seen)
-	return s.refused(ctx, func(spec *v1.MyAppSpec) { spec.Storage.Size = "1Gi" })
+	return s.expectRejection(ctx, func(spec *v1.MyAppSpec) { spec.Storage.Size = "1Gi" })
 }
 
-func (s *scene) deleted(ctx context.Context) error {
+func (s *scene) deleteAndRecreate(ctx context.Context) error {
 	if err := s.change(ctx, func(spec *v1.MyAppSpec) { spec.DeletionPolicy = v1.DeletionRetainData }); err != nil {
 		return err
 	}
-	before, err := s.await(ctx, sight.ready)
+	before, err := s.await(ctx, observation.ready)
 	if err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ func (s *scene) deleted(ctx context.Context) error {
 	if err := s.Client.Delete(ctx, before.app); err != nil {
 		return fmt.Errorf("deleting the MyApp: %w", err)
 	}
-	left, err := s.await(ctx, func(v sight) bool { return v.app == nil && v.deployment == nil && v.pods == 0 })
+	left, err := s.await(ctx, func(v observation) bool { return v.app == nil && v.deployment == nil && v.pods == 0 })
 	if err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func (s *scene) deleted(ctx context.Context) error {
 	if err := s.create(ctx, before.volume()); err != nil {
 		return err
 	}
-	again, err := s.await(ctx, func(v sight) bool { return v.ready() && metav1.IsControlledBy(v.claim, v.app) })
+	again, err := s.await(ctx, func(v observation) bool { return v.ready() && metav1.IsControlledBy(v.claim, v.app) })
 	if err != nil {
 		return err
 	}
@@ -175,7 +176,7 @@ func (s *scene) deleted(ctx context.Context) error {
 	return nil
 }
 
-// create applies the article's manifest, which says nothing of the volume; its default is 1Gi.
+// create applies the article's manifest. The manifest sets no size; the default is 1Gi.
 func (s *scene) create(ctx context.Context, size string) error {
 	for _, sample := range s.Samples() {
 		if sample.GetName() != name {
@@ -195,7 +196,7 @@ func (s *scene) create(ctx context.Context, size string) error {
 	return fmt.Errorf("there is no sample %s", name)
 }
 
-// change changes what is asked for, again if the operator was faster.
+// change updates the specification, and retries on conflict.
 func (s *scene) change(ctx context.Context, change func(*v1.MyAppSpec)) error {
 	for {
 		app := &v1.MyApp{}
@@ -204,13 +205,13 @@ func (s *scene) change(ctx context.Context, change func(*v1.MyAppSpec)) error {
 		}
 		change(&app.Spec)
 		if err := s.Client.Update(ctx, app); !apierrors.IsConflict(err) {
-			return err //nolint:wrapcheck // refused shows it
+			return err
 		}
 	}
 }
 
-// refused wants a change to be refused with a sentence, which it shows.
-func (s *scene) refused(ctx context.Context, change func(*v1.MyAppSpec)) error {
+// expectRejection fails unless the API server rejects the change, and prints the message.
+func (s *scene) expectRejection(ctx context.Context, change func(*v1.MyAppSpec)) error {
 	err := s.change(ctx, change)
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || len(status.Status().Details.Causes) == 0 {
@@ -220,36 +221,36 @@ func (s *scene) refused(ctx context.Context, change func(*v1.MyAppSpec)) error {
 	return nil
 }
 
-// sight is what can be seen of the MyApp at one moment. What is not there is nil.
-type sight struct {
+// observation is a snapshot of the MyApp and its children; missing objects are nil.
+type observation struct {
 	app        *v1.MyApp
 	deployment *appsv1.Deployment
 	claim      *corev1.PersistentVolumeClaim
 	pods       int
 }
 
-// ready says whether all is as was asked for last.
-func (v sight) ready() bool {
+// ready reports whether the app is Ready for its current specification.
+func (v observation) ready() bool {
 	return v.app != nil && v.deployment != nil && v.claim != nil && conditions.IsTrue(v.app, conditions.Ready) &&
 		v.app.Status.ObservedGeneration == v.app.Generation
 }
 
-// volume is how large the volume is, according to the status; empty if there is none.
-func (v sight) volume() string {
+// volume returns the capacity in the status, or "".
+func (v observation) volume() string {
 	if v.app == nil || v.app.Status.Volume == nil {
 		return ""
 	}
 	return v.app.Status.Volume.Capacity
 }
 
-// mounted says whether pods get the volume.
-func (v sight) mounted() bool {
+// mounted reports whether the pods mount the volume.
+func (v observation) mounted() bool {
 	return len(v.deployment.Spec.Template.Spec.Containers[0].VolumeMounts) > 0
 }
 
-func (v sight) image() string { return v.deployment.Spec.Template.Spec.Containers[0].Image }
+func (v observation) image() string { return v.deployment.Spec.Template.Spec.Containers[0].Image }
 
-func (v sight) String() string {
+func (v observation) String() string {
 	if v.app == nil {
 		return "the MyApp is gone; what is left: " + v.left()
 	}
@@ -261,8 +262,8 @@ func (v sight) String() string {
 		v.app.Status.Phase, v.app.Status.ReadyReplicas, v.app.Status.Replicas, v.app.Status.Image, volume)
 }
 
-// left names what an app left behind.
-func (v sight) left() string {
+// left lists the remaining objects of a deleted app.
+func (v observation) left() string {
 	var left []string
 	if v.deployment != nil {
 		left = append(left, "the Deployment")
@@ -276,7 +277,7 @@ func (v sight) left() string {
 	return strings.Join(left, ", ")
 }
 
-func (s *scene) look(ctx context.Context) (v sight, err error) {
+func (s *scene) observe(ctx context.Context) (v observation, err error) {
 	app, deployment, claim := &v1.MyApp{}, &appsv1.Deployment{}, &corev1.PersistentVolumeClaim{}
 	found := func(object client.Object, name string) bool {
 		getErr := s.Client.Get(ctx, key(name), object)
@@ -302,10 +303,10 @@ func (s *scene) look(ctx context.Context) (v sight, err error) {
 	return v, err
 }
 
-// await looks until what it sees is as it should be, and returns what it saw last.
-func (s *scene) await(ctx context.Context, good func(sight) bool) (sight, error) {
-	return demo.Await(ctx, func(ctx context.Context) (sight, bool, error) {
-		v, err := s.look(ctx)
+// await polls until good accepts the observation, and returns the last one.
+func (s *scene) await(ctx context.Context, good func(observation) bool) (observation, error) {
+	return demo.Await(ctx, func(ctx context.Context) (observation, bool, error) {
+		v, err := s.observe(ctx)
 		return v, err == nil && good(v), err
 	})
 }

@@ -1,4 +1,4 @@
-package report_test
+package status_test
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/myapp/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/myapp/internal/report"
+	"github.com/homeostat-dev/homeostat/operators/myapp/internal/status"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
@@ -31,20 +31,20 @@ func waiting(reason string) func(*corev1.PodStatus) {
 	}
 }
 
-func TestTrouble(t *testing.T) {
+func TestPodFailure(t *testing.T) {
 	t.Parallel()
-	going := pod("going", waiting("ErrImagePull"))
-	going.DeletionTimestamp = new(metav1.Now())
+	terminating := pod("going", waiting("ErrImagePull"))
+	terminating.DeletionTimestamp = new(metav1.Now())
 	for name, c := range map[string]struct {
 		why             string
 		pods            []*corev1.Pod
 		reason, message string
 	}{
-		"none":     {"there is nothing to say", nil, "", ""},
-		"starting": {"that is the way of all pods", []*corev1.Pod{pod("p", waiting("ContainerCreating"))}, "", ""},
-		"going":    {"it is on its way out", []*corev1.Pod{going}, "", ""},
+		"none":     {"there are no pods", nil, "", ""},
+		"starting": {"every pod starts like that", []*corev1.Pod{pod("p", waiting("ContainerCreating"))}, "", ""},
+		"going":    {"it is terminating", []*corev1.Pod{terminating}, "", ""},
 		"image": {
-			"what counts up is left out",
+			"counters are left out",
 			[]*corev1.Pod{pod("p", waiting("ImagePullBackOff")), pod("q", waiting("Other"))},
 			"ImagePullBackOff", "pod p: container app-container with image a:1: ImagePullBackOff",
 		},
@@ -59,14 +59,14 @@ func TestTrouble(t *testing.T) {
 			"Unschedulable", "pod p: 0/3 nodes are available",
 		},
 	} {
-		if reason, message := report.Trouble(&appsv1.Deployment{}, c.pods); reason != c.reason || message != c.message {
+		if reason, message := status.PodFailure(&appsv1.Deployment{}, c.pods); reason != c.reason || message != c.message {
 			t.Errorf("%s: %q %q, want %q %q, because %s", name, reason, message, c.reason, c.message, c.why)
 		}
 	}
 }
 
-// Where no pod can be made, there is none to ask. Each attempt is refused under another name.
-func TestTroubleWithoutPods(t *testing.T) {
+// A Deployment that cannot create pods reports the reason. Each attempt has another pod name.
+func TestPodFailureWithoutPods(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"a-78cf4f5647-4xvh8", "a-78cf4f5647-zzzzz"} {
 		set := &appsv1.Deployment{Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{
@@ -74,14 +74,14 @@ func TestTroubleWithoutPods(t *testing.T) {
 			Message: `pods "` + name + `" is forbidden: exceeded quota: q`,
 		}}}}
 		const want = "no pod can be made: it is forbidden: exceeded quota: q"
-		if reason, message := report.Trouble(set, nil); reason != "FailedCreate" || message != want {
+		if reason, message := status.PodFailure(set, nil); reason != "FailedCreate" || message != want {
 			t.Errorf("%q %q", reason, message)
 		}
 	}
 }
 
-// The image is that of the newest pod that can serve: the old one of a rollout says less.
-func TestTheImageThatRuns(t *testing.T) {
+// The image is that of the newest ready pod, also during a rollout.
+func TestRunningImage(t *testing.T) {
 	t.Parallel()
 	running := func(name, id string, age time.Duration, ready corev1.ConditionStatus) *corev1.Pod {
 		p := pod(name, func(s *corev1.PodStatus) {
@@ -94,23 +94,23 @@ func TestTheImageThatRuns(t *testing.T) {
 		return p
 	}
 	o := app()
-	report.Pods(o, &appsv1.Deployment{}, []*corev1.Pod{
+	status.Pods(o, &appsv1.Deployment{}, []*corev1.Pod{
 		running("old", "1", time.Hour, corev1.ConditionTrue), running("new", "2", time.Minute, corev1.ConditionTrue),
 		running("newest", "3", time.Second, corev1.ConditionFalse),
 	})
 	if o.Status.ImageID != "2" || o.Status.Image != "image" || o.Status.Selector != "app=a" {
 		t.Errorf("%+v", o.Status)
 	}
-	if c := conditions.Get(o, report.Available); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "NoDeployment" {
+	if c := conditions.Get(o, status.Available); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "NoDeployment" {
 		t.Errorf("available without a Deployment: %v", c)
 	}
-	report.Pods(o, &appsv1.Deployment{}, nil)
+	status.Pods(o, &appsv1.Deployment{}, nil)
 	if o.Status.Image != "" {
-		t.Error("an image is told of that runs no more")
+		t.Error("the status has an image without a running pod")
 	}
 }
 
-// What was granted is the least that a claim can be: an expansion that failed must be free to be taken back.
+// Requested is a granted size, so that a failed expansion can be undone.
 func TestVolume(t *testing.T) {
 	t.Parallel()
 	o := app()
@@ -121,7 +121,7 @@ func TestVolume(t *testing.T) {
 			c.Status.Phase = corev1.ClaimBound
 			c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(has)}
 		}
-		report.Volume(o, c)
+		status.Volume(o, c)
 		return o.Status.Volume
 	}
 	for _, step := range []struct {
@@ -139,74 +139,77 @@ func TestVolume(t *testing.T) {
 			"it is under way", "9Gi", "4Gi", v1.VolumeStatus{Phase: corev1.ClaimBound, Capacity: "4Gi", Requested: "1Gi"}, "Resizing",
 		},
 		{
-			"it was taken back", "4Gi", "4Gi", v1.VolumeStatus{Phase: corev1.ClaimBound, Capacity: "4Gi", Requested: "4Gi"}, "Bound",
+			"it was undone", "4Gi", "4Gi", v1.VolumeStatus{Phase: corev1.ClaimBound, Capacity: "4Gi", Requested: "4Gi"}, "Bound",
 		},
 	} {
 		step.want.Name = "data"
 		if diff := cmp.Diff(&step.want, volume(step.asked, step.has)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.why, diff)
 		}
-		if c := conditions.Get(o, report.VolumeBound); c.Reason != step.reason {
+		if c := conditions.Get(o, status.VolumeBound); c.Reason != step.reason {
 			t.Errorf("%s: reason %s, want %s", step.why, c.Reason, step.reason)
 		}
 	}
-	report.Volume(o, nil)
-	if c := conditions.Get(o, report.VolumeBound); o.Status.Volume != nil || c.Reason != "NoVolume" {
+	status.Volume(o, nil)
+	if c := conditions.Get(o, status.VolumeBound); o.Status.Volume != nil || c.Reason != "NoVolume" {
 		t.Errorf("without a volume: %+v, %v", o.Status.Volume, c)
 	}
 }
 
 func TestPhase(t *testing.T) {
 	t.Parallel()
-	late := func(status corev1.ConditionStatus, reason string) *appsv1.Deployment {
+	withRollout := func(status corev1.ConditionStatus, reason string) *appsv1.Deployment {
 		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{UID: "d"}, Status: appsv1.DeploymentStatus{
 			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: status, Reason: reason}},
 		}}
 	}
-	works := conditions.Child{Kind: "Service", Name: "a", Ready: true, Reason: "Ready"}
-	goes := conditions.Child{Kind: "Deployment", Name: "a", Reason: "Progressing", Message: "Replicas: 0/1"}
-	former := conditions.Child{Kind: "Deployment", Name: "a", Reason: "WaitingForFormer", Message: "Deployment a goes"}
-	taken := conditions.Child{Kind: "Ingress", Name: "a", Reason: "ResourceConflict", Message: "it is theirs"}
+	ready := conditions.Child{Kind: "Service", Name: "a", Ready: true, Reason: "Ready"}
+	progressing := conditions.Child{Kind: "Deployment", Name: "a", Reason: "Progressing", Message: "Replicas: 0/1"}
+	predecessor := conditions.Child{Kind: "Deployment", Name: "a", Reason: "WaitingForFormer", Message: "Deployment a goes"}
+	conflict := conditions.Child{Kind: "Ingress", Name: "a", Reason: "ResourceConflict", Message: "it is theirs"}
 	for name, c := range map[string]struct {
-		set      *appsv1.Deployment
-		children []conditions.Child
-		trouble  string
-		want     v1.Phase
-		says     string
+		set        *appsv1.Deployment
+		children   []conditions.Child
+		podFailure string
+		want       v1.Phase
+		message    string
 	}{
-		"all is well": {
-			late("True", "NewReplicaSetAvailable"),
-			[]conditions.Child{works},
+		"ready": {
+			withRollout("True", "NewReplicaSetAvailable"),
+			[]conditions.Child{ready},
 			"", v1.PhaseReady, "App a resources created successfully.",
 		},
 		"nothing yet": {
-			&appsv1.Deployment{}, []conditions.Child{goes}, "", v1.PhasePending, "Deployment a: Replicas: 0/1",
+			&appsv1.Deployment{}, []conditions.Child{progressing}, "", v1.PhasePending, "Deployment a: Replicas: 0/1",
 		},
 		"a rollout": {
-			late("True", "ReplicaSetUpdated"),
-			[]conditions.Child{works, goes},
+			withRollout("True", "ReplicaSetUpdated"),
+			[]conditions.Child{ready, progressing},
 			"", v1.PhaseProgressing, "Deployment a: Replicas: 0/1",
 		},
 		"too late": {
-			late("False", "ProgressDeadlineExceeded"), []conditions.Child{goes}, "", v1.PhaseDegraded, "Deployment a: Replicas: 0/1",
+			withRollout("False", "ProgressDeadlineExceeded"), []conditions.Child{progressing}, "",
+			v1.PhaseDegraded, "Deployment a: Replicas: 0/1",
 		},
-		"a pod went": {
-			late("True", "NewReplicaSetAvailable"), []conditions.Child{goes}, "", v1.PhaseDegraded, "Deployment a: Replicas: 0/1",
+		"a pod was lost": {
+			withRollout("True", "NewReplicaSetAvailable"), []conditions.Child{progressing}, "",
+			v1.PhaseDegraded, "Deployment a: Replicas: 0/1",
 		},
 		"a pod cannot run": {
-			late("True", "ReplicaSetUpdated"), []conditions.Child{goes}, "pod p: no image", v1.PhaseProgressing, "pod p: no image",
+			withRollout("True", "ReplicaSetUpdated"), []conditions.Child{progressing}, "pod p: no image",
+			v1.PhaseProgressing, "pod p: no image",
 		},
-		"it ends by itself": {
-			&appsv1.Deployment{}, []conditions.Child{former}, "", v1.PhasePending, "Deployment a goes",
+		"a predecessor terminates": {
+			&appsv1.Deployment{}, []conditions.Child{predecessor}, "", v1.PhasePending, "Deployment a goes",
 		},
-		"somebody has one": {
-			late("True", "ReplicaSetUpdated"), []conditions.Child{goes, taken}, "", v1.PhaseFailed, "it is theirs",
+		"a name conflict": {
+			withRollout("True", "ReplicaSetUpdated"), []conditions.Child{progressing, conflict}, "", v1.PhaseFailed, "it is theirs",
 		},
 	} {
 		o := app()
-		report.Children(o, c.set, c.children, c.trouble)
-		if o.Status.Phase != c.want || o.Status.Message != c.says {
-			t.Errorf("%s: %s %q, want %s %q", name, o.Status.Phase, o.Status.Message, c.want, c.says)
+		status.Children(o, c.set, c.children, c.podFailure)
+		if o.Status.Phase != c.want || o.Status.Message != c.message {
+			t.Errorf("%s: %s %q, want %s %q", name, o.Status.Phase, o.Status.Message, c.want, c.message)
 		}
 	}
 }
