@@ -21,24 +21,24 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/gen"
 )
 
-// sourcesNamespace has the sources of all runs. Each run sees its own namespace and this one, and what it is about are the
-// copies in its own.
+// sourcesNamespace has the sources of all runs. Each run observes its own namespace and this one; its copies are in its
+// own.
 const sourcesNamespace = "copyrator-sources"
 
-// inTwo is the operator for the namespace of a run and that of the sources.
-type inTwo struct{ testkit.Runnable }
+// withSourcesNamespace restricts the operator to the namespace of a run and that of the sources.
+type withSourcesNamespace struct{ testkit.Runnable }
 
 // SetupWithManager implements testkit.Runnable.
-func (o inTwo) SetupWithManager(mgr manager.Manager, opts ...sdk.SetupOption) error {
+func (o withSourcesNamespace) SetupWithManager(mgr manager.Manager, opts ...sdk.SetupOption) error {
 	return o.Runnable.SetupWithManager(mgr, append(opts, sdk.InNamespaces(sourcesNamespace))...)
 }
 
-func explored() testkit.Runnable {
-	return inTwo{copyrator.New(copyrator.Options{Namespace: "operators", Secrets: true})}
+func exploredOperator() testkit.Runnable {
+	return withSourcesNamespace{copyrator.New(copyrator.Options{Namespace: "operators", Secrets: true})}
 }
 
-// prepare makes the namespace of the sources and what they are, once for all runs, and those of this run.
-func prepare(k *testkit.K) {
+// createSources creates the namespace of the sources and their permissions once for all runs, and the sources of this run.
+func createSources(k *testkit.K) {
 	for _, o := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: sourcesNamespace}},
 		&rbacv1.Role{
@@ -53,14 +53,14 @@ func prepare(k *testkit.K) {
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "read"},
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:serviceaccounts"}},
 		},
-		granted("explored-one", map[string]string{"explored": "yes", "more": "label"},
+		grantedSource("explored-one", map[string]string{"explored": "yes", "more": "label"},
 			map[string]string{"a": "1", "b": "2", "c": "3"}),
-		granted("explored-two", map[string]string{"explored": "yes"}, map[string]string{"a.local": "1"}),
-		granted("one-"+k.Namespace, map[string]string{"run": k.Namespace}, map[string]string{"a": "1"}),
-		granted("two-"+k.Namespace, map[string]string{"run": k.Namespace, "more": "yes"}, map[string]string{"a": "1"}),
+		grantedSource("explored-two", map[string]string{"explored": "yes"}, map[string]string{"a.local": "1"}),
+		grantedSource("one-"+k.Namespace, map[string]string{"run": k.Namespace}, map[string]string{"a": "1"}),
+		grantedSource("two-"+k.Namespace, map[string]string{"run": k.Namespace, "more": "yes"}, map[string]string{"a": "1"}),
 	} {
 		if err := k.Client.Create(k.Context(), o); err != nil && !apierrors.IsAlreadyExists(err) {
-			panic(err) // which ends the run
+			panic(err) // this ends the run
 		}
 	}
 	k.Wait("the right to read the sources", func(ctx context.Context) error {
@@ -77,8 +77,8 @@ func prepare(k *testkit.K) {
 	})
 }
 
-// granted is a source that everybody may read.
-func granted(name string, labels, data map[string]string) *corev1.ConfigMap {
+// grantedSource returns a source that every rule may read.
+func grantedSource(name string, labels, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: sourcesNamespace, Name: name, Labels: labels,
@@ -88,16 +88,16 @@ func granted(name string, labels, data map[string]string) *corev1.ConfigMap {
 	}
 }
 
-// Every fault at every moment where it can matter, two replicas whose leader dies among them. What comes of it has to be
-// what comes of it without the fault. With -short some are tried.
-func TestEverythingThatCanGoWrong(t *testing.T) {
+// All faults at all relevant places, with two replicas and a leader that crashes. The outcome must be that of a run
+// without a fault. With -short only some plans run.
+func TestFaults(t *testing.T) {
 	t.Parallel()
 	rule := &v1.CopyratorRule{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	change := func(k *testkit.K, f func(r *v1.CopyratorRule)) {
 		r := rule.DeepCopy()
 		k.Update(r, func() { f(r) })
 	}
-	chaos.Sweep(t, explored(), chaos.Scenario{
+	chaos.Sweep(t, exploredOperator(), chaos.Scenario{
 		{Name: "create", Do: func(k *testkit.K) {
 			r := rule.DeepCopy()
 			r.Rule = v1.Rule{
@@ -107,28 +107,29 @@ func TestEverythingThatCanGoWrong(t *testing.T) {
 			k.Apply(r)
 		}},
 		{Name: "a source changes", Do: func(k *testkit.K) {
-			o := at(sourcesNamespace, "one-"+k.Namespace)
+			o := configMapRef(sourcesNamespace, "one-"+k.Namespace)
 			k.Update(o, func() { o.Data = map[string]string{"b": "2"} })
 		}},
 		{Name: "add a label and leave out an entry", Do: func(k *testkit.K) {
 			change(k, func(r *v1.CopyratorRule) {
-				r.CopyLabels.Add, r.DataKeys.Exclude = map[string]string{"copied": "yes"}, []string{"a"}
+				r.CopyLabels.Add = map[string]string{"copied": "yes"}
+				r.DataKeys.Exclude = []string{"a"}
 			})
 		}},
 		{Name: "copy less", Do: func(k *testkit.K) {
 			change(k, func(r *v1.CopyratorRule) { r.Selector.Labels["more"] = "yes" })
 		}},
-	}, chaos.All, chaos.Before(prepare))
+	}, chaos.All, chaos.Before(createSources))
 }
 
-// Whatever a rule was before, everything becomes what it says now. The seed keeps the test the same from run to run; the
-// flag -testkit.seed tries others.
-func TestNothingDependsOnThePast(t *testing.T) {
+// The final state depends on the last rule only. The seed makes the test deterministic; the flag -testkit.seed tries
+// others.
+func TestPathIndependence(t *testing.T) {
 	t.Parallel()
 	steps := 30
 	if testing.Short() { // all of them take a minute
 		steps = 10
 	}
-	gen.Explore(t, explored(), gen.From("config/crd/flant.com_copyrators.yaml", "testdata/explored.yaml"),
-		gen.Before(prepare), gen.Seed(1), gen.Sequences(1), gen.Steps(steps))
+	gen.Explore(t, exploredOperator(), gen.From("config/crd/flant.com_copyrators.yaml", "testdata/explored.yaml"),
+		gen.Before(createSources), gen.Seed(1), gen.Sequences(1), gen.Steps(steps))
 }

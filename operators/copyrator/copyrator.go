@@ -1,7 +1,7 @@
-// Package copyrator keeps copies of ConfigMaps and Secrets in other namespaces, as CopyratorRules say.
+// Package copyrator reconciles CopyratorRules: it keeps copies of ConfigMaps and Secrets in other namespaces.
 //
-// This file is the whole operator. What a rule means is in internal/desired, what its status says in report.go, and how
-// both become requests is the SDK's business.
+// This file is the whole operator. Package internal/desired evaluates rules and builds copies, report.go writes the
+// status, and the SDK sends the requests.
 package copyrator
 
 import (
@@ -23,12 +23,12 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
-// name is also the field owner of every copy and the value of its label managed-by.
+// name is the operator's name, the field manager of every copy and the value of its managed-by label.
 const name = "copyrator"
 
 type pass = sdk.Pass[*v1.CopyratorRule]
 
-// New returns the operator that works as the options say.
+// New returns the operator with these options.
 func New(o Options) *sdk.Operator[*v1.CopyratorRule] {
 	c := &copyrator{Options: o, settings: desired.Settings{
 		Namespace: o.Namespace, Exclude: o.ExcludeNamespaces, AllowSources: o.AllowSourceNamespaces, Consent: o.Consent,
@@ -45,7 +45,7 @@ func New(o Options) *sdk.Operator[*v1.CopyratorRule] {
 		Reconcile:   c.reconcile,
 		Finalize:    c.finalize,
 		Selects:     c.selects,
-		// Who deletes a rule does not want to wait for its end until somebody resumes it.
+		// The deletion of a suspended rule must not wait until the rule is resumed.
 		Paused: func(rule *v1.CopyratorRule) bool { return rule.Suspend && rule.DeletionTimestamp == nil },
 		DryRun: func(rule *v1.CopyratorRule) bool { return rule.DryRun && rule.DeletionTimestamp == nil },
 	}
@@ -58,12 +58,12 @@ type copyrator struct {
 }
 
 func (c *copyrator) selects(rule types.NamespacedName) bool {
-	ok, _ := path.Match(cmp.Or(c.RuleName, "*"), rule.Name) // the pattern was checked
+	ok, _ := path.Match(cmp.Or(c.RuleName, "*"), rule.Name) // the pattern is valid
 	return ok
 }
 
 func (c *copyrator) reconcile(ctx context.Context, p *pass) error {
-	rule, err := c.read(p)
+	rule, err := c.parse(p)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (c *copyrator) reconcile(ctx context.Context, p *pass) error {
 	if err != nil {
 		return err
 	}
-	found, locked, err := c.find(p, rule, namespaces)
+	found, unreadable, err := c.findSources(p, rule, namespaces)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (c *copyrator) reconcile(ctx context.Context, p *pass) error {
 	if err != nil {
 		return err
 	}
-	rivals, err := c.rivals(p, rule, peers, namespaces)
+	rivals, err := c.precedingRules(p, rule, peers, namespaces)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (c *copyrator) reconcile(ctx context.Context, p *pass) error {
 	if p.Object.OrphanPolicy == v1.OrphanKeep {
 		p.OrphanChildren()
 	}
-	r := report{rule: rule, sources: len(found.Sources), shadowed: shadowed, locked: locked}
+	r := report{rule: rule, sources: len(found.Sources), shadowed: shadowed, unreadable: unreadable}
 	for _, n := range namespaces {
 		if rule.Reaches(n) {
 			r.namespaces++
@@ -96,32 +96,32 @@ func (c *copyrator) reconcile(ctx context.Context, p *pass) error {
 	if err := c.apply(ctx, p, rule, peers, copies, &r); err != nil {
 		return err
 	}
-	r.tell(p)
+	r.writeStatus(p)
 	return nil
 }
 
-// read makes sense of the rule and decides what it may do.
-func (c *copyrator) read(p *pass) (*desired.Rule, error) {
-	rule, err := desired.Read(p.Object, c.settings)
+// parse parses the rule and checks its permissions.
+func (c *copyrator) parse(p *pass) (*desired.Rule, error) {
+	rule, err := desired.Parse(p.Object, c.settings)
 	if err != nil {
 		return nil, sdk.Invalid("InvalidRule", "%v", err)
 	}
-	if c.overreaches(rule, p.Object) {
+	if c.overwriteDenied(rule, p.Object) {
 		p.SetCondition(v1.ConditionAuthorized, metav1.ConditionFalse, "ConflictPolicyNotAllowed",
 			"only rules in namespace %s may write over what is there", c.Namespace)
 	}
-	return rule, c.refuse(p, rule, p.Object)
+	return rule, c.reject(p, rule, p.Object)
 }
 
-// refuse says why a rule that makes sense has no copies, nil if it has.
-func (c *copyrator) refuse(p *pass, rule *desired.Rule, o *v1.CopyratorRule) error {
+// reject returns an error for a valid rule that must have no copies, otherwise nil.
+func (c *copyrator) reject(p *pass, rule *desired.Rule, o *v1.CopyratorRule) error {
 	switch {
 	case rule.Kind == "Secret" && !c.Secrets:
 		return sdk.Invalid("SecretsDisabled", "this Copyrator copies no Secrets: run it with --secrets and the rights")
 	case rule.NeedsLabels() && len(p.Namespaces) > 0:
 		return sdk.Invalid("NamespacesNotWatched",
 			"targetNamespaceSelector needs the labels of namespaces, which this Copyrator may not read: name targetNamespaces")
-	case c.overreaches(rule, o):
+	case c.overwriteDenied(rule, o):
 		return sdk.Invalid("NotAuthorized", "conflictPolicy %s is for rules in namespace %s: set it to Skip",
 			o.ConflictPolicy, c.Namespace)
 	default:
@@ -129,48 +129,49 @@ func (c *copyrator) refuse(p *pass, rule *desired.Rule, o *v1.CopyratorRule) err
 	}
 }
 
-// overreaches reports whether a rule wants to write over what is there and may not.
-func (c *copyrator) overreaches(rule *desired.Rule, o *v1.CopyratorRule) bool {
+// overwriteDenied reports whether a rule asks to overwrite existing objects without the permission to do so.
+func (c *copyrator) overwriteDenied(rule *desired.Rule, o *v1.CopyratorRule) bool {
 	return !rule.Trusted() && o.ConflictPolicy != v1.ConflictSkip && o.ConflictPolicy != ""
 }
 
-// namespaces returns the metadata of all namespaces or, if the operator is restricted to some, the names of those.
+// namespaces returns the metadata of all namespaces. If the operator is restricted to some namespaces, only their names
+// are known.
 func namespaces(p *pass) ([]*metav1.PartialObjectMetadata, error) {
 	if len(p.Namespaces) == 0 {
-		return sdk.Find(p, partial("Namespace"))
+		return sdk.Find(p, metadataOf("Namespace"))
 	}
 	var all []*metav1.PartialObjectMetadata
 	for _, name := range slices.Sorted(slices.Values(p.Namespaces)) {
-		n := partial("Namespace")
+		n := metadataOf("Namespace")
 		n.Name = name
 		all = append(all, n)
 	}
 	return all, nil
 }
 
-// partial is what the metadata of a kind of the core group is read into.
-func partial(kind string) *metav1.PartialObjectMetadata {
+// metadataOf returns an empty metadata object of a kind in the core group.
+func metadataOf(kind string) *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 	return o
 }
 
-// find returns the sources of a rule, and the namespaces that it names and may not read. Whether there is anything in those
-// makes no difference to either.
-func (c *copyrator) find(
+// findSources returns the sources of a rule, and the named namespaces that it must not read. The second result does not
+// depend on the content of those namespaces, so that it discloses nothing.
+func (c *copyrator) findSources(
 	p *pass, rule *desired.Rule, namespaces []*metav1.PartialObjectMetadata,
-) (found desired.Found, locked []string, err error) {
+) (found desired.RuleSources, unreadable []string, err error) {
 	found.Rule = rule
 	for _, name := range rule.Sources {
 		i := slices.IndexFunc(namespaces, func(n *metav1.PartialObjectMetadata) bool { return n.Name == name })
 		if i < 0 && rule.MayRead(name, nil) && len(p.Namespaces) == 0 {
-			continue // it may come
+			continue // the namespace may be created later
 		}
 		if i < 0 {
-			locked = append(locked, name)
+			unreadable = append(unreadable, name)
 			continue
 		}
-		all, err := sdk.Find(p, partial(rule.Kind), client.InNamespace(name),
+		all, err := sdk.Find(p, metadataOf(rule.Kind), client.InNamespace(name),
 			client.MatchingLabelsSelector{Selector: rule.Selector})
 		if err != nil {
 			return found, nil, err
@@ -179,27 +180,28 @@ func (c *copyrator) find(
 		for _, o := range all {
 			copied := o.DeletionTimestamp == nil && o.Name != rootCertificates && !desired.IsCopy(o)
 			if copied && (whole || rule.Granted(o.Annotations)) {
-				found.Sources, granted = append(found.Sources, o), true
+				found.Sources = append(found.Sources, o)
+				granted = true
 			}
 		}
 		if !whole && !granted {
-			locked = append(locked, name)
+			unreadable = append(unreadable, name)
 		}
 	}
-	return found, locked, nil
+	return found, unreadable, nil
 }
 
-// rootCertificates is a ConfigMap that Kubernetes keeps in every namespace.
+// rootCertificates is the ConfigMap that Kubernetes creates in every namespace.
 const rootCertificates = "kube-root-ca.crt"
 
-// peer is another rule that makes sense, for objects of the same kind.
+// peer is another valid rule for the same kind of objects.
 type peer struct {
 	*desired.Rule
 
 	object *v1.CopyratorRule
 }
 
-// peers returns the other rules for objects of the same kind, whether they are followed or not.
+// peers returns the other rules for the same kind of objects, active or not.
 func (c *copyrator) peers(p *pass, rule *desired.Rule) ([]peer, error) {
 	in := p.Namespaces
 	if len(in) == 0 {
@@ -212,7 +214,7 @@ func (c *copyrator) peers(p *pass, rule *desired.Rule) ([]peer, error) {
 			return nil, err
 		}
 		for _, o := range found {
-			if r, err := desired.Read(o, c.settings); err == nil && r.Kind == rule.Kind && o.UID != p.Object.UID {
+			if r, err := desired.Parse(o, c.settings); err == nil && r.Kind == rule.Kind && o.UID != p.Object.UID {
 				all = append(all, peer{r, o})
 			}
 		}
@@ -220,16 +222,16 @@ func (c *copyrator) peers(p *pass, rule *desired.Rule) ([]peer, error) {
 	return all, nil
 }
 
-// rivals returns the rules that come before this one somewhere, with what they copy.
-func (c *copyrator) rivals(
+// precedingRules returns the rules that have precedence over this one in some namespace, with their sources.
+func (c *copyrator) precedingRules(
 	p *pass, rule *desired.Rule, peers []peer, namespaces []*metav1.PartialObjectMetadata,
-) ([]desired.Found, error) {
-	var all []desired.Found
+) ([]desired.RuleSources, error) {
+	var all []desired.RuleSources
 	for _, other := range peers {
-		if !c.copies(other.object) || !other.MayComeBefore(rule) || c.refuse(p, other.Rule, other.object) != nil {
+		if !c.isActive(other.object) || !other.MayComeBefore(rule) || c.reject(p, other.Rule, other.object) != nil {
 			continue
 		}
-		found, _, err := c.find(p, other.Rule, namespaces)
+		found, _, err := c.findSources(p, other.Rule, namespaces)
 		if err != nil {
 			return nil, err
 		}
@@ -238,31 +240,31 @@ func (c *copyrator) rivals(
 	return all, nil
 }
 
-// copies reports whether a rule is one that is followed and makes copies now. What a suspended one has made keeps its place
-// by being there; a place where it has made nothing is not kept free for it.
-func (c *copyrator) copies(rule *v1.CopyratorRule) bool {
+// isActive reports whether a rule makes copies now. The existing copies of a suspended rule keep their places; places
+// without a copy are not reserved for it.
+func (c *copyrator) isActive(rule *v1.CopyratorRule) bool {
 	return c.selects(client.ObjectKeyFromObject(rule)) && !rule.Suspend && !rule.DryRun && rule.DeletionTimestamp == nil &&
 		rule.Annotations[sdk.PausedAnnotation] != "true" && rule.Annotations[sdk.DryRunAnnotation] != "true"
 }
 
-// apply records the copies, those of one source after those of another.
+// apply records the copies, grouped by source.
 func (c *copyrator) apply(
 	ctx context.Context, p *pass, rule *desired.Rule, peers []peer, copies []desired.Copy, r *report,
 ) error {
-	sum, last := sha256.New(), &slot{}
+	sum, last := sha256.New(), &contentSlot{}
 	var s *source
 	for _, copied := range copies {
 		if s == nil || s.meta != copied.Source {
 			var err error
-			if s, err = open(ctx, p, rule, peers, copied.Source, last); err != nil {
+			if s, err = openSource(ctx, p, rule, peers, copied.Source, last); err != nil {
 				return err
 			}
-			fmt.Fprintln(sum, s.meta.Namespace, s.meta.Name, s.excerpt.Sum)
-			if s.excerpt.Never != "" {
-				r.failures = append(r.failures, failure(s.meta, "NotCopied", s.excerpt.Never))
+			fmt.Fprintln(sum, s.meta.Namespace, s.meta.Name, s.digest.Sum)
+			if s.digest.NeverReason != "" {
+				r.failures = append(r.failures, failure(s.meta, "NotCopied", s.digest.NeverReason))
 			}
 		}
-		if s.excerpt.Never != "" {
+		if s.digest.NeverReason != "" {
 			continue
 		}
 		fmt.Fprintln(sum, copied.Namespace)
@@ -273,11 +275,11 @@ func (c *copyrator) apply(
 	return nil
 }
 
-// finalize lets the copies go with the rule, unless they are to be kept. The SDK deletes them.
+// finalize orphans the copies if the rule asks for that. Otherwise the SDK deletes them.
 func (c *copyrator) finalize(_ context.Context, p *pass) error {
 	if p.Object.OrphanPolicy == v1.OrphanKeep {
 		p.OrphanChildren()
 	}
-	gauges.forget(p.Object.UID)
+	gauges.remove(p.Object.UID)
 	return nil
 }

@@ -10,14 +10,16 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Of two replicas one works, with the rights that are shipped for it; the other takes over.
-func TestReplicasElectALeader(t *testing.T) {
+// Of two replicas one leads, with the shipped permissions; the other takes over.
+func TestLeaderElection(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.op.Stop()
 	elect := testkit.WithManagerOptions(func(o *manager.Options) {
-		o.LeaderElection, o.LeaderElectionReleaseOnCancel = true, true
-		o.LeaderElectionID, o.LeaderElectionNamespace = "copyrator.homeostat.dev", c.Namespace
+		o.LeaderElection = true
+		o.LeaderElectionReleaseOnCancel = true
+		o.LeaderElectionID = "copyrator.homeostat.dev"
+		o.LeaderElectionNamespace = c.Namespace
 	})
 	first := c.start(elect)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "copyrator.homeostat.dev"}}
@@ -33,5 +35,5 @@ func TestReplicasElectALeader(t *testing.T) {
 	c.Eventually(rule, testkit.Ready(), synced(1))
 	first.Stop()
 	c.Update(source, func() { source.Data["key"] = "two" })
-	c.Eventually(at(target, "x"), value("two"))
+	c.Eventually(configMapRef(target, "x"), hasValue("two"))
 }

@@ -49,7 +49,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// manifests reads what is shipped, and lets Secrets be as ConfigMaps, as config/with-secrets does.
+// manifests returns the shipped manifests, with the same permissions for Secrets as for ConfigMaps, as in
+// config/with-secrets.
 func manifests(folders ...string) (fs.FS, error) {
 	all := fstest.MapFS{}
 	for _, folder := range folders {
@@ -70,8 +71,7 @@ func manifests(folders ...string) (fs.FS, error) {
 	return all, nil
 }
 
-// cluster is a part of the control plane that one test has for itself: namespaces with a common prefix, and rules with
-// names that begin so.
+// cluster is the part of a control plane that belongs to one test: namespaces and rules with a common prefix.
 type cluster struct {
 	*testkit.K
 
@@ -101,7 +101,7 @@ func (c *cluster) start(opts ...testkit.StartOption) *testkit.Instance {
 	return c.op
 }
 
-// namespace makes a namespace and returns its name.
+// namespace creates a namespace and returns its name.
 func (c *cluster) namespace(name string, change ...func(*corev1.Namespace)) string {
 	c.t.Helper()
 	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -124,7 +124,7 @@ func annotated(key, value string) func(*corev1.Namespace) {
 	}
 }
 
-// rule is one that copies the ConfigMaps with the label copyrator=true of its own namespace to all of the test's
+// rule returns a rule that copies the ConfigMaps with the label copyrator=true of its namespace to all of the test's
 // namespaces.
 func (c *cluster) rule(name string, change ...func(*v1.CopyratorRule)) *v1.CopyratorRule {
 	r := &v1.CopyratorRule{
@@ -154,21 +154,21 @@ func secret(namespace, name, value string) *corev1.Secret {
 	}
 }
 
-// says is that a ConfigMap has exactly this data.
-func says(data map[string]string) testkit.Check {
+// hasData checks that a ConfigMap has exactly this data.
+func hasData(data map[string]string) testkit.Check {
 	return testkit.Match(fmt.Sprintf("data %v", data), func(c *corev1.ConfigMap) bool {
 		return cmp.Equal(c.Data, data) && c.DeletionTimestamp == nil
 	})
 }
 
-func value(v string) testkit.Check { return says(map[string]string{"key": v}) }
+func hasValue(v string) testkit.Check { return hasData(map[string]string{"key": v}) }
 
-// at names a ConfigMap to look at.
-func at(namespace, name string) *corev1.ConfigMap {
+// configMapRef returns an empty ConfigMap of that name.
+func configMapRef(namespace, name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-// synced is that a rule has this many copies, and all there should be.
+// synced checks that a rule has exactly this number of copies, all up to date.
 func synced(n int32) testkit.Check {
 	return testkit.Match(fmt.Sprintf("%d copies, all synced", n), func(r *v1.CopyratorRule) bool {
 		s := r.Status
@@ -180,8 +180,8 @@ func conflicts(n int32) testkit.Check {
 	return testkit.Match(fmt.Sprintf("%d conflicts", n), func(r *v1.CopyratorRule) bool { return r.Status.Conflicts == n })
 }
 
-// writes lists the requests that have changed something, events apart. To find out what is in the way of a copy takes an
-// attempt to make it, which is none.
+// writes lists the successful writes except those of events. A rejected attempt to create a copy, which finds a
+// conflicting object, is none.
 func (c *cluster) writes() []recorder.Request {
 	var all []recorder.Request
 	for _, r := range c.op.Recorder().Writes() {
@@ -192,40 +192,40 @@ func (c *cluster) writes() []recorder.Request {
 	return all
 }
 
-// rest waits until the operator has sent nothing for a while.
-func (c *cluster) rest() {
+// waitIdle waits until the operator has sent nothing for a while.
+func (c *cluster) waitIdle() {
 	c.t.Helper()
 	if err := c.op.Recorder().WaitIdle(c.Context(), 500*time.Millisecond); err != nil {
 		c.t.Fatalf("the operator does not come to rest: %v", err)
 	}
 }
 
-// still checks that what is done causes no writes.
-func (c *cluster) still(why string, do func()) {
+// expectNoWrites checks that do causes no writes.
+func (c *cluster) expectNoWrites(why string, do func()) {
 	c.t.Helper()
-	c.rest()
+	c.waitIdle()
 	before := len(c.writes())
 	do()
-	c.rest()
+	c.waitIdle()
 	if more := c.writes()[before:]; len(more) > 0 {
 		c.t.Errorf("%s: it writes %v", why, more)
 	}
 }
 
-// restart checks that a new process has nothing to write.
-func (c *cluster) restart() {
+// expectNoWritesAfterRestart checks that a new process has nothing to write.
+func (c *cluster) expectNoWritesAfterRestart() {
 	c.t.Helper()
-	c.rest()
+	c.waitIdle()
 	c.op.Stop()
 	c.start()
-	c.rest()
+	c.waitIdle()
 	if all := c.writes(); len(all) > 0 {
 		c.t.Errorf("after a restart it writes %v", all)
 	}
 }
 
-// gone waits until there is nothing of that name.
-func (c *cluster) gone(o client.Object) {
+// waitGone waits until the object does not exist.
+func (c *cluster) waitGone(o client.Object) {
 	c.t.Helper()
 	c.Eventually(o, testkit.Gone())
 }

@@ -10,8 +10,7 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
 )
 
-// None has a label with a name of an object in it, except for the namespace of the rule: 15,000 copies must not make 15,000
-// time series.
+// The only label with an object's name is the namespace of the rule: 15,000 copies must not create 15,000 time series.
 var (
 	syncs = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "copyrator_syncs_total",
@@ -20,9 +19,9 @@ var (
 	gauges = newRuleGauges()
 )
 
-func init() { metrics.Registry.MustRegister(syncs, gauges) } //nolint:gochecknoinits // the registry is global.
+func init() { metrics.Registry.MustRegister(syncs, gauges) } //nolint:gochecknoinits // the registry is global
 
-// ruleGauges sums up what the statuses of rules say, when it is asked. It is safe for concurrent use.
+// ruleGauges sums up the statuses of rules at each scrape. It is safe for concurrent use.
 type ruleGauges struct {
 	copies, sources, conflicts *prometheus.Desc
 
@@ -49,8 +48,8 @@ func newRuleGauges() *ruleGauges {
 	}
 }
 
-// stored takes note of a status that was stored. Before is the former digest.
-func (g *ruleGauges) stored(before string, rule *v1.CopyratorRule) {
+// record records a stored status. before is the previous digest.
+func (g *ruleGauges) record(before string, rule *v1.CopyratorRule) {
 	s := rule.Status
 	if s.Digest != before {
 		syncs.WithLabelValues(rule.Namespace).Inc()
@@ -62,8 +61,8 @@ func (g *ruleGauges) stored(before string, rule *v1.CopyratorRule) {
 	}
 }
 
-// forget drops a rule that goes.
-func (g *ruleGauges) forget(rule types.UID) {
+// remove removes a deleted rule.
+func (g *ruleGauges) remove(rule types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.rules, rule)
@@ -82,8 +81,11 @@ func (g *ruleGauges) Collect(out chan<- prometheus.Metric) {
 	sums := map[string]counts{}
 	for _, c := range g.rules {
 		s := sums[c.namespace]
-		s.desired, s.synced, s.failed = s.desired+c.desired, s.synced+c.synced, s.failed+c.failed
-		s.conflicts, s.sources = s.conflicts+c.conflicts, s.sources+c.sources
+		s.desired = s.desired + c.desired
+		s.synced = s.synced + c.synced
+		s.failed = s.failed + c.failed
+		s.conflicts = s.conflicts + c.conflicts
+		s.sources = s.sources + c.sources
 		sums[c.namespace] = s
 	}
 	g.mu.Unlock()

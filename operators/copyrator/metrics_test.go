@@ -9,7 +9,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// The metrics say what the statuses of the rules in a namespace say together, and forget a rule that goes.
+// The metrics sum up the statuses of the rules in a namespace, without deleted rules.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -20,11 +20,11 @@ func TestMetrics(t *testing.T) {
 	rule := c.rule("r")
 	c.Apply(rule)
 	c.Eventually(rule, conflicts(1))
-	c.Delete(at(target, "y"))
+	c.Delete(configMapRef(target, "y"))
 	c.Eventually(rule, testkit.Ready(), synced(2))
 	c.Apply(configMap(c.Namespace, "z", "one"))
 	c.Eventually(rule, testkit.Ready(), synced(3))
-	c.rest()
+	c.waitIdle()
 	for name, want := range map[string]float64{
 		"copyrator_copies/synced": 3, "copyrator_copies/failed": 0, "copyrator_copies/pending": 0,
 		"copyrator_source_objects/": 3, "copyrator_conflicts/": 0,
@@ -37,13 +37,13 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("%v syncs, want 2 at least", got)
 	}
 	c.Delete(rule)
-	c.gone(rule)
+	c.waitGone(rule)
 	if got, ok := metric(t, c.Namespace, "copyrator_copies/synced"); ok {
 		t.Errorf("a rule that is gone has %v copies", got)
 	}
 }
 
-// metric reads a value by the name of the metric and, after a slash, its state.
+// metric returns a value by "metric/state".
 func metric(t *testing.T, namespace, name string) (float64, bool) {
 	t.Helper()
 	families, err := metrics.Registry.(prometheus.Gatherer).Gather()

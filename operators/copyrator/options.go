@@ -11,25 +11,25 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
-// Options are the settings of the operator that have flags of their own.
+// Options are the operator's own settings, set by flags.
 type Options struct {
-	// Namespace is the operator's own. Rules in it may read all namespaces and write over what is there.
+	// Namespace is the operator's namespace. Rules in it may read all namespaces and overwrite existing objects.
 	Namespace string
-	// RuleName limits the operator to rules of that name, with * and ?. "" means all.
+	// RuleName is a pattern for rule names, with * and ?. "" means all rules.
 	RuleName string
-	// Secrets lets rules copy Secrets, for which the operator needs the rights.
+	// Secrets permits rules to copy Secrets. The operator then needs the permissions in config/secrets.
 	Secrets bool
-	// ExcludeNamespaces get no copies by rules that name no targets, with * and ? as in a rule.
+	// ExcludeNamespaces are patterns of namespaces that a rule without targets does not copy to.
 	ExcludeNamespaces []string
-	// AllowSourceNamespaces may be read by every rule, as if their annotation copyrator.flant.com/allow-from were *, with * and
-	// ? as in a rule.
+	// AllowSourceNamespaces are patterns of namespaces that every rule may read, as if they had the annotation
+	// copyrator.flant.com/allow-from: "*".
 	AllowSourceNamespaces []string
-	// Consent keeps rules outside of Namespace to those namespaces whose annotation copyrator.flant.com/accept-from names
-	// theirs.
+	// Consent restricts rules outside of Namespace to target namespaces with a matching annotation
+	// copyrator.flant.com/accept-from.
 	Consent bool
 }
 
-// Program is the operator as a program of its own.
+// Program returns the operator as a program.
 func Program() *sdk.Program {
 	var options Options
 	return &sdk.Program{
@@ -42,7 +42,7 @@ func Program() *sdk.Program {
 	}
 }
 
-// Define adds the flags to a set. Their values are the options.
+// Define adds the flags to a flag set.
 func (o *Options) Define(flags *flag.FlagSet) {
 	flags.StringVar(&o.Namespace, "namespace", "default",
 		"namespace of the operator: rules in it may read all namespaces and write over what is there")
@@ -58,7 +58,7 @@ func (o *Options) Define(flags *flag.FlagSet) {
 		"keep rules outside of --namespace to namespaces whose annotation copyrator.flant.com/accept-from names theirs")
 }
 
-// listOf reads a list with commas.
+// listOf parses a comma-separated list.
 func listOf(items *[]string) func(string) error {
 	return func(value string) error {
 		*items = nil
@@ -71,7 +71,7 @@ func listOf(items *[]string) func(string) error {
 	}
 }
 
-// Validate returns the first thing that is wrong with the options, as a sentence that names the flag.
+// Validate returns the first invalid option as an error that names the flag.
 func (o *Options) Validate() error {
 	if msgs := validation.IsDNS1123Label(o.Namespace); len(msgs) > 0 {
 		return fmt.Errorf("--namespace=%q: %s", o.Namespace, msgs[0])

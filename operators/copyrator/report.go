@@ -15,17 +15,17 @@ import (
 
 const reasonConflict = "Conflict"
 
-// maxFailures is how many failures a status lists.
+// maxFailures is the maximal number of failures in a status.
 const maxFailures = 20
 
-// report is what a pass found out, for the status.
+// report collects the result of a reconcile for the status.
 type report struct {
 	rule       *desired.Rule
 	sources    int
 	namespaces int32
 	desired    int32
 	digest     string
-	locked     []string // source namespaces that may not be read
+	unreadable []string // source namespaces that the rule must not read
 	shadowed   []desired.Shadowed
 	failures   []v1.Failure // of sources
 }
@@ -34,30 +34,32 @@ func failure(o metav1.Object, reason, message string) v1.Failure {
 	return v1.Failure{Namespace: o.GetNamespace(), Name: o.GetName(), Reason: reason, Message: message}
 }
 
-// tell writes the status, as far as it can be told before the copies are written, and registers the rest.
-func (r *report) tell(p *pass) {
+// writeStatus sets the fields known before the copies are written, and registers callbacks for the others.
+func (r *report) writeStatus(p *pass) {
 	status := &p.Object.Status
-	status.MatchedSources, status.TargetNamespaces, status.Desired = int32(r.sources), r.namespaces, r.desired //nolint:gosec // etcd holds fewer.
-	r.authorized(p)
+	status.MatchedSources = int32(r.sources) //nolint:gosec // etcd cannot hold that many
+	status.TargetNamespaces = r.namespaces
+	status.Desired = r.desired
+	r.setAuthorized(p)
 	for _, s := range r.shadowed {
 		message := fmt.Sprintf("%s has the same name and comes first: rename one of them", s.By)
 		r.failures = append(r.failures, failure(s.Source, reasonConflict, message))
 	}
-	p.Report(func(children []conditions.Child) { r.count(p, children) })
+	p.Report(func(children []conditions.Child) { r.countCopies(p, children) })
 	before := status.Digest
-	p.OnStatusUpdated(func() { gauges.stored(before, p.Object) })
+	p.OnStatusUpdated(func() { gauges.record(before, p.Object) })
 }
 
-// authorized tells whether the rule may read what it names.
-func (r *report) authorized(p *pass) {
-	if len(r.locked) == 0 {
+// setAuthorized sets the condition Authorized.
+func (r *report) setAuthorized(p *pass) {
+	if len(r.unreadable) == 0 {
 		p.SetCondition(v1.ConditionAuthorized, metav1.ConditionTrue, "Granted", "every source namespace may be read")
 		return
 	}
 	message := fmt.Sprintf("nothing is copied from namespace %s: "+
 		"a rule reads other namespaces than its own if it is in the operator's namespace, "+
 		"or if they have the annotation %s with %s in it",
-		strings.Join(r.locked, ", "), desired.AllowFromAnnotation, r.rule.Namespace)
+		strings.Join(r.unreadable, ", "), desired.AllowFromAnnotation, r.rule.Namespace)
 	if len(p.Namespaces) > 0 {
 		message += "; this Copyrator is restricted to namespaces " + strings.Join(p.Namespaces, ", ")
 	}
@@ -65,10 +67,12 @@ func (r *report) authorized(p *pass) {
 	p.NotReady("NotAuthorized", "%s", message)
 }
 
-// count tells what became of the copies.
-func (r *report) count(p *pass, children []conditions.Child) {
+// countCopies counts the copies by state.
+func (r *report) countCopies(p *pass, children []conditions.Child) {
 	status := &p.Object.Status
-	status.Synced, status.Failed, status.Conflicts = 0, 0, int32(len(r.shadowed)) //nolint:gosec // etcd holds fewer.
+	status.Synced = 0
+	status.Failed = 0
+	status.Conflicts = int32(len(r.shadowed)) //nolint:gosec // etcd cannot hold that many
 	failures := slices.Clone(r.failures)
 	for _, c := range children {
 		switch {
@@ -76,7 +80,7 @@ func (r *report) count(p *pass, children []conditions.Child) {
 			status.Synced++
 			continue
 		case c.Reason == "Progressing" || c.Reason == "NamespaceTerminating",
-			c.Reason == "NamespaceNotFound" && len(p.Namespaces) == 0: // it went; the next pass knows
+			c.Reason == "NamespaceNotFound" && len(p.Namespaces) == 0: // the namespace is gone; the next reconcile observes that
 			continue
 		case c.Reason == reasonConflict:
 			status.Conflicts++
@@ -87,7 +91,7 @@ func (r *report) count(p *pass, children []conditions.Child) {
 	slices.SortStableFunc(failures, func(a, b v1.Failure) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
-	failures = slices.CompactFunc(failures, func(a, b v1.Failure) bool { // the list is a map by these
+	failures = slices.CompactFunc(failures, func(a, b v1.Failure) bool { // the failures are a map with these keys
 		return a.Namespace == b.Namespace && a.Name == b.Name
 	})
 	status.Failures = failures[:min(len(failures), maxFailures)]
@@ -104,7 +108,8 @@ func (r *report) count(p *pass, children []conditions.Child) {
 			"not every copy is as it should be: status.failures says which and why, those on their way apart")
 	}
 	if status.Synced == status.Desired && status.Digest != r.digest {
-		status.Digest, status.LastSyncTime = r.digest, &metav1.Time{Time: p.Now}
+		status.Digest = r.digest
+		status.LastSyncTime = &metav1.Time{Time: p.Now}
 		p.Event("Synced", "all copies are as they should be (copies: %d, sources: %d, namespaces: %d)",
 			status.Synced, status.MatchedSources, status.TargetNamespaces)
 	}

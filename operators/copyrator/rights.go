@@ -1,9 +1,8 @@
 package copyrator
 
-// What the operator may do, as controller-gen writes it into config/rbac/role.yaml. What it needs for Secrets is in
-// config/secrets, and is not granted without being asked for. Updating finalizers is what the admission plugin
-// OwnerReferencesPermissionEnforcement asks of whoever lets an owner's deletion wait for its children. A test fails
-// without a right that it needs, and when all have passed, if there is one that none of them needed.
+// The permissions of the operator; controller-gen writes them to config/rbac/role.yaml. The permissions for Secrets are an
+// optional component in config/secrets. The admission plugin OwnerReferencesPermissionEnforcement requires update on
+// finalizers for owner references with blockOwnerDeletion. Tests fail if a permission is missing and if one is never used.
 //
 // +kubebuilder:rbac:roleName=copyrator-operator,groups="",resources=configmaps,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:roleName=copyrator-operator,groups=events.k8s.io,resources=events,verbs=create;patch

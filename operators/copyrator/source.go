@@ -15,56 +15,56 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/apply"
 )
 
-// slot holds the content of one source at a time. Copies of one source follow each other, so that it is read once for all,
-// and a pass never holds more.
-type slot struct {
-	of      *source
+// contentSlot holds the content of one source at a time. The copies of a source are written one after another, so each
+// source is read once and a reconcile never holds more than one content.
+type contentSlot struct {
+	source  *source
 	content client.Object
 }
 
-// source is one object that is copied, during one pass.
+// source is a source object during one reconcile.
 type source struct {
-	rule    *desired.Rule
-	peers   []peer
-	meta    *metav1.PartialObjectMetadata
-	excerpt desired.Excerpt
-	last    *slot
-	read    func(context.Context) (client.Object, error) // in full, by a request
+	rule   *desired.Rule
+	peers  []peer
+	meta   *metav1.PartialObjectMetadata
+	digest desired.ContentDigest
+	slot   *contentSlot
+	read   func(context.Context) (client.Object, error) // reads the full object with a request
 }
 
-// open looks at a source, which it reads in full only if it has changed.
-func open(
-	ctx context.Context, p *pass, rule *desired.Rule, peers []peer, meta *metav1.PartialObjectMetadata, last *slot,
+// openSource returns a source with the digest of its content. The full object is read only if it has changed.
+func openSource(
+	ctx context.Context, p *pass, rule *desired.Rule, peers []peer, meta *metav1.PartialObjectMetadata, last *contentSlot,
 ) (*source, error) {
-	s := &source{rule: rule, peers: peers, meta: meta, last: last}
+	s := &source{rule: rule, peers: peers, meta: meta, slot: last}
 	if rule.Kind == "Secret" {
-		return s, look[*corev1.Secret](ctx, p, s)
+		return s, deriveDigest[*corev1.Secret](ctx, p, s)
 	}
-	return s, look[*corev1.ConfigMap](ctx, p, s)
+	return s, deriveDigest[*corev1.ConfigMap](ctx, p, s)
 }
 
-func look[C client.Object](ctx context.Context, p *pass, s *source) (err error) {
+func deriveDigest[C client.Object](ctx context.Context, p *pass, s *source) (err error) {
 	s.read = func(ctx context.Context) (client.Object, error) { return sdk.GetLive[C](ctx, p, s.meta) }
-	s.excerpt, err = sdk.Derive(ctx, p, s.meta, func(full C) desired.Excerpt {
-		return desired.NewExcerpt(s.rule.Content(full))
+	s.digest, err = sdk.Derive(ctx, p, s.meta, func(full C) desired.ContentDigest {
+		return desired.NewContentDigest(s.rule.Content(full))
 	})
 	return err
 }
 
-// content returns what the excerpt stands for, or an error if the source has changed meanwhile.
+// content returns the content with the known digest, or an error if the source has changed since.
 func (s *source) content(ctx context.Context) (client.Object, error) {
-	if s.last.of == s {
-		return s.last.content, nil
+	if s.slot.source == s {
+		return s.slot.content, nil
 	}
 	full, err := s.read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	content := s.rule.Content(full)
-	if desired.NewExcerpt(content).Sum != s.excerpt.Sum {
+	if desired.NewContentDigest(content).Sum != s.digest.Sum {
 		return nil, fmt.Errorf("reading source %s/%s: %w", s.meta.Namespace, s.meta.Name, apply.ErrStale)
 	}
-	*s.last = slot{s, content}
+	*s.slot = contentSlot{s, content}
 	return content, nil
 }
 
@@ -74,16 +74,16 @@ func (s *source) apply(p *pass, namespace string) {
 	if p.Object.ImmutableStrategy == v1.ImmutableFail {
 		policy = sdk.Stall
 	}
-	sdk.Apply(p, desired.Stand(s.excerpt.StandIn, s.rule.Metadata(s.meta, namespace)), sdk.ContentFrom(s.content),
-		sdk.OnImmutable(policy), sdk.ConflictReason(reasonConflict), sdk.AdoptIf(s.adopts(p.Object)))
+	sdk.Apply(p, desired.Placeholder(s.digest.Content, s.rule.Metadata(s.meta, namespace)), sdk.ContentFrom(s.content),
+		sdk.OnImmutable(policy), sdk.ConflictReason(reasonConflict), sdk.AdoptIf(s.adoptionPolicy(p.Object)))
 }
 
-// adopts says what is taken over of what is in the way of a copy: a copy of the same rule that has lost its labels, and what
-// the rule says, but for the sources of other rules that may write over what is there: of two of them, each would make
-// copies of the other's sources, until there is no source left.
-func (s *source) adopts(rule *v1.CopyratorRule) func(client.Object) bool {
+// adoptionPolicy returns the predicate for objects that the rule adopts: its own copies that lost their labels, and what
+// the rule's conflict policy permits. Sources of other trusted rules are never adopted: two rules that overwrite each
+// other's sources would leave no source.
+func (s *source) adoptionPolicy(rule *v1.CopyratorRule) func(client.Object) bool {
 	return func(o client.Object) bool {
-		if o.GetLabels()[apply.OwnerUIDLabel] != "" { // another rule's
+		if o.GetLabels()[apply.OwnerUIDLabel] != "" { // a copy of another rule
 			return false
 		}
 		of := o.GetAnnotations()[apply.OwnerAnnotation]
@@ -104,8 +104,8 @@ func (s *source) adopts(rule *v1.CopyratorRule) func(client.Object) bool {
 	}
 }
 
-// equals reports whether an object says what a copy would. Of one whose metadata alone is at hand it cannot say no.
+// equals reports whether an object has the content of a copy. It returns true for an object with metadata only.
 func (s *source) equals(o client.Object) bool {
-	content := desired.All(o)
-	return content == nil || desired.NewExcerpt(content).Sum == s.excerpt.Sum
+	content := desired.FullContent(o)
+	return content == nil || desired.NewContentDigest(content).Sum == s.digest.Sum
 }

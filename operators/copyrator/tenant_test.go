@@ -17,7 +17,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// tenant is somebody who may do everything with rules, ConfigMaps and Secrets in a namespace, and nothing elsewhere.
+// tenant returns a client with full permissions for rules, ConfigMaps and Secrets in one namespace, and none elsewhere.
 func (c *cluster) tenant(namespace string) client.Client {
 	c.t.Helper()
 	user := "tenant-" + namespace
@@ -42,8 +42,8 @@ func (c *cluster) tenant(namespace string) client.Client {
 	return as
 }
 
-// A tenant reads no Secret of another namespace by any rule, however it is written, unless that namespace or the Secret
-// says so; and what was granted ends with the grant.
+// A tenant cannot read a Secret of another namespace through any rule, unless that namespace or the Secret permits it. The
+// access ends with the permission.
 func TestTenantReadsNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -60,17 +60,20 @@ func TestTenantReadsNothing(t *testing.T) {
 		"list":  func(r *v1.CopyratorRule) { r.Namespaces = []string{victim} },
 		"among": func(r *v1.CopyratorRule) { r.Namespaces = []string{mine, victim} },
 		"text": func(r *v1.CopyratorRule) {
-			r.Namespaces, r.Selector = []string{victim}, v1.Selector{Text: "copyrator,!app.kubernetes.io/managed-by"}
+			r.Namespaces = []string{victim}
+			r.Selector = v1.Selector{Text: "copyrator,!app.kubernetes.io/managed-by"}
 		},
 		"force": func(r *v1.CopyratorRule) { r.Namespaces, r.ConflictPolicy = []string{victim}, v1.ConflictOverwrite },
-		"forged": func(r *v1.CopyratorRule) { // what a rule says of itself grants nothing
+		"forged": func(r *v1.CopyratorRule) { // annotations of a rule grant nothing
 			r.Namespaces = []string{victim}
 			r.Annotations = map[string]string{"copyrator.flant.com/allow-from": "*"}
 		},
 		"dry": func(r *v1.CopyratorRule) { r.Namespaces, r.DryRun = []string{victim}, true },
 	} {
 		r := c.rule(name, func(r *v1.CopyratorRule) {
-			r.Namespace, r.RuleType, r.TargetNamespaces = mine, "secret", []string{mine}
+			r.Namespace = mine
+			r.RuleType = "secret"
+			r.TargetNamespaces = []string{mine}
 			change(r)
 		})
 		if err := as.Create(t.Context(), r); err != nil {
@@ -82,16 +85,16 @@ func TestTenantReadsNothing(t *testing.T) {
 	delete(rules, "dry")
 	c.Eventually(dry, testkit.Condition("DryRun", metav1.ConditionTrue))
 	if message := conditions.Get(dry, "DryRun").Message; strings.Contains(message, "hidden") {
-		t.Errorf("the dry run tells of the Secret: %s", message)
+		t.Errorf("the dry run discloses the Secret: %s", message)
 	}
 	for _, r := range rules {
 		c.Eventually(r, testkit.Condition(v1.ConditionAuthorized, metav1.ConditionFalse),
 			testkit.Condition(conditions.Ready, metav1.ConditionFalse),
-			testkit.Match("nothing of it is told", func(r *v1.CopyratorRule) bool {
+			testkit.Match("it discloses nothing", func(r *v1.CopyratorRule) bool {
 				return r.Status.MatchedSources == 0 && r.Status.Desired == 0 && len(r.Status.Failures) == 0
 			}))
 	}
-	c.rest()
+	c.waitIdle()
 	all := &corev1.SecretList{}
 	if err := as.List(t.Context(), all, client.InNamespace(mine)); err != nil || len(all.Items) > 0 {
 		t.Fatalf("the tenant has %v, %v", all.Items, err)
@@ -102,15 +105,18 @@ func TestTenantReadsNothing(t *testing.T) {
 		}
 	}
 
-	nobodyCanTell(c, as, mine, rules["plain"], victim)
-	grantsEnd(c, mine, victim)
+	checkNotDisclosed(c, as, mine, rules["plain"], victim)
+	checkGrantEnds(c, mine, victim)
 }
 
-// nobodyCanTell checks that to a tenant a namespace that may not be read looks as one that does not exist.
-func nobodyCanTell(c *cluster, as client.Client, mine string, plain *v1.CopyratorRule, victim string) {
+// checkNotDisclosed checks that an unreadable namespace and a missing one look the same to a tenant.
+func checkNotDisclosed(c *cluster, as client.Client, mine string, plain *v1.CopyratorRule, victim string) {
 	c.t.Helper()
 	absent := c.rule("absent", func(r *v1.CopyratorRule) {
-		r.Namespace, r.RuleType, r.TargetNamespaces, r.Namespaces = mine, "secret", []string{mine}, []string{victim + "-not"}
+		r.Namespace = mine
+		r.RuleType = "secret"
+		r.TargetNamespaces = []string{mine}
+		r.Namespaces = []string{victim + "-not"}
 	})
 	if err := as.Create(c.Context(), absent); err != nil {
 		c.t.Fatal(err)
@@ -125,8 +131,9 @@ func nobodyCanTell(c *cluster, as client.Client, mine string, plain *v1.Copyrato
 	}
 }
 
-// grantsEnd checks that a grant for one Secret is one for no other, and that what was granted ends with the grant.
-func grantsEnd(c *cluster, mine, victim string) {
+// checkGrantEnds checks that a permission for one Secret is none for another, and that the access ends with the
+// permission.
+func checkGrantEnds(c *cluster, mine, victim string) {
 	c.t.Helper()
 	open := secret(victim, "open", "for all")
 	open.Annotations = map[string]string{"copyrator.flant.com/allow-from": "nobody, " + mine}
@@ -134,18 +141,18 @@ func grantsEnd(c *cluster, mine, victim string) {
 	mineOpen := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: mine, Name: "open"}}
 	mineHidden := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: mine, Name: "hidden"}}
 	c.Eventually(mineOpen, testkit.Exists())
-	c.gone(mineHidden)
+	c.waitGone(mineHidden)
 	c.Update(open, func() { open.Annotations = nil })
-	c.gone(mineOpen)
+	c.waitGone(mineOpen)
 	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: victim}}
 	c.Update(n, func() { n.Annotations = map[string]string{"copyrator.flant.com/allow-from": c.Namespace + "-m*"} })
 	c.Eventually(mineHidden, testkit.Exists())
 	c.Update(n, func() { n.Annotations = nil })
-	c.gone(mineHidden)
-	c.gone(mineOpen)
+	c.waitGone(mineHidden)
+	c.waitGone(mineOpen)
 }
 
-// What the operator is told to let everybody read, tenants read, and nothing else; also where it sees no annotations.
+// Tenants can read the namespaces of AllowSourceNamespaces and no others, also if the operator cannot read annotations.
 func TestAllowedSourceNamespaces(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, func(o *copyrator.Options) { o.AllowSourceNamespaces = []string{"*-shared"} })
@@ -153,19 +160,21 @@ func TestAllowedSourceNamespaces(t *testing.T) {
 	c.Apply(configMap(shared, "x", "one"))
 	c.Apply(configMap(victim, "y", "one"))
 	rule := c.rule("r", func(r *v1.CopyratorRule) {
-		r.Namespace, r.Namespaces, r.TargetNamespaces = mine, []string{shared}, []string{mine}
+		r.Namespace = mine
+		r.Namespaces = []string{shared}
+		r.TargetNamespaces = []string{mine}
 	})
 	c.Apply(rule)
 	c.Eventually(rule, testkit.Ready(), synced(1), testkit.Condition(v1.ConditionAuthorized, metav1.ConditionTrue))
 	c.op.Stop()
-	c.op = c.Run(in{copyrator.New(c.options), []string{mine, shared, victim}}, testkit.ClusterWide())
+	c.op = c.Run(inNamespaces{copyrator.New(c.options), []string{mine, shared, victim}}, testkit.ClusterWide())
 	c.Update(rule, func() { rule.Namespaces = []string{shared, victim} })
 	c.Eventually(rule, synced(1), testkit.Reason(v1.ConditionAuthorized, metav1.ConditionFalse, "NotGranted"))
-	c.gone(at(mine, "y"))
+	c.waitGone(configMapRef(mine, "y"))
 }
 
-// A tenant's rule writes over nothing, and where the operator asks for consent it reaches only those who gave it.
-func TestTenantWritesOverNothing(t *testing.T) {
+// A tenant's rule overwrites nothing. With required consent it reaches only namespaces that accept it.
+func TestTenantOverwritesNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, func(o *copyrator.Options) { o.Consent = true })
 	mine, victim := c.namespace("mine"), c.namespace("victim")
@@ -182,29 +191,29 @@ func TestTenantWritesOverNothing(t *testing.T) {
 	if err := as.Create(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	c.Eventually(at(friend, "y"), value("mine"))
+	c.Eventually(configMapRef(friend, "y"), hasValue("mine"))
 	c.Eventually(r, conflicts(1), testkit.Match("one namespace", func(r *v1.CopyratorRule) bool {
 		return r.Status.Desired == 2
 	}))
-	c.Eventually(at(friend, "x"), value("theirs"))
-	c.gone(at(victim, "y"))
+	c.Eventually(configMapRef(friend, "x"), hasValue("theirs"))
+	c.waitGone(configMapRef(victim, "y"))
 	for _, policy := range []v1.ConflictPolicy{v1.ConflictAdopt, v1.ConflictOverwrite} {
 		c.Update(r, func() { r.ConflictPolicy = policy })
 		c.Eventually(r, testkit.Reason(conditions.Stalled, metav1.ConditionTrue, "NotAuthorized"),
 			testkit.Reason(v1.ConditionAuthorized, metav1.ConditionFalse, "ConflictPolicyNotAllowed"))
 	}
-	c.Eventually(at(friend, "x"), value("theirs"))
+	c.Eventually(configMapRef(friend, "x"), hasValue("theirs"))
 	trusted := c.rule("trusted", func(r *v1.CopyratorRule) { r.Selector.Labels = map[string]string{"trusted": "yes"} })
 	z := configMap(c.Namespace, "z", "all")
 	z.Labels = map[string]string{"trusted": "yes"}
 	c.Apply(z)
 	c.Apply(trusted)
-	c.Eventually(at(victim, "z"), value("all")) // the operator's own need no consent
+	c.Eventually(configMapRef(victim, "z"), hasValue("all")) // the operator's rules need no consent
 }
 
-// However old a tenant's rule is, it takes no place from a rule in the operator's namespace, nor one in a third namespace
-// from the rules of that one: to make an object of a name that is copied there already would replace its content everywhere.
-func TestTenantTakesNoPlace(t *testing.T) {
+// Even an older rule of a tenant has no precedence over a rule in the operator's namespace, nor over one in the target
+// namespace. Otherwise a tenant could replace copied objects everywhere.
+func TestTenantRuleHasNoPrecedence(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	mine, other := c.namespace("mine"), c.namespace("other")
@@ -213,14 +222,16 @@ func TestTenantTakesNoPlace(t *testing.T) {
 	if err := as.Create(t.Context(), tenants); err != nil {
 		t.Fatal(err)
 	}
-	c.laterThan(tenants)
+	c.waitForLaterSecond(tenants)
 	admins := c.rule("admins", func(r *v1.CopyratorRule) { r.TargetNamespaces = []string{other} })
 	c.Apply(admins)
 	c.Apply(configMap(c.Namespace, "ca", "the administrator's"))
 	homes := c.namespace("source", annotated("copyrator.flant.com/allow-from", other))
 	c.Apply(configMap(homes, "settings", "their own"))
 	home := c.rule("home", func(r *v1.CopyratorRule) {
-		r.Namespace, r.Namespaces, r.TargetNamespaces = other, []string{homes}, []string{other}
+		r.Namespace = other
+		r.Namespaces = []string{homes}
+		r.TargetNamespaces = []string{other}
 	})
 	c.Apply(home)
 	c.Eventually(admins, testkit.Ready(), synced(1))
@@ -230,16 +241,16 @@ func TestTenantTakesNoPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.Eventually(at(other, "free"), value("the tenant's"))
-	c.rest()
-	c.Eventually(at(other, "ca"), value("the administrator's"))
-	c.Eventually(at(other, "settings"), value("their own"))
+	c.Eventually(configMapRef(other, "free"), hasValue("the tenant's"))
+	c.waitIdle()
+	c.Eventually(configMapRef(other, "ca"), hasValue("the administrator's"))
+	c.Eventually(configMapRef(other, "settings"), hasValue("their own"))
 	c.Eventually(admins, testkit.Ready(), synced(1), conflicts(0))
 	c.Eventually(home, testkit.Ready(), synced(1), conflicts(0))
 
-	// A place that the tenant had first is given up.
+	// A copy of the tenant gives way to a rule with precedence.
 	c.Apply(configMap(c.Namespace, "free", "the administrator's"))
-	c.Eventually(at(other, "free"), value("the administrator's"))
+	c.Eventually(configMapRef(other, "free"), hasValue("the administrator's"))
 	c.Eventually(admins, testkit.Ready(), synced(2), conflicts(0))
-	c.restart()
+	c.expectNoWritesAfterRestart()
 }

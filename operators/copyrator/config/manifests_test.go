@@ -1,5 +1,4 @@
-// Package config_test checks the manifests in the folders beside it the way they are used: with kubectl, on an API
-// server. It holds nothing else.
+// Package config_test tests the manifests in its subfolders with kubectl on an API server.
 package config_test
 
 import (
@@ -28,7 +27,7 @@ const (
 	columns   = "NAME TYPE SOURCES NAMESPACES SYNCED DESIRED CONFLICTS READY AGE"
 )
 
-// Installing and installing again, as a person would, leaves what the manifests say, and the second time does nothing.
+// Installing twice is idempotent.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"default", "with-secrets", "namespaced"} {
@@ -52,13 +51,14 @@ func TestInstall(t *testing.T) {
 			if got := strings.Join(strings.Fields(header), " "); got != columns {
 				t.Errorf("the columns are %s, want %s", got, columns)
 			}
-			admitted(t, k)
+			checkPodAdmission(t, k)
 		})
 	}
 }
 
-// admitted creates the operator's pod in its namespace, which admits nothing but restricted pods, without storing it.
-func admitted(t *testing.T, k *testkit.K) {
+// checkPodAdmission creates the operator's pod in its namespace, with a dry run. The namespace admits restricted pods
+// only.
+func checkPodAdmission(t *testing.T, k *testkit.K) {
 	t.Helper()
 	controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "copyrator-controller", Namespace: namespace}}
 	k.Get(controller)
@@ -70,8 +70,8 @@ func admitted(t *testing.T, k *testkit.K) {
 	}
 }
 
-// What the operator may do is what it needs: neither everything of a kind, nor any Secret unless that is asked for.
-func TestRights(t *testing.T) {
+// The roles have no wildcard, and Secrets only in with-secrets.
+func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"default", "namespaced", "with-secrets"} {
 		for _, o := range testkit.Kustomize(t, overlay) {
@@ -93,7 +93,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// Whoever may not install anything cluster-wide can have somebody else install the CRD, and everything else alone.
+// The namespaced overlay has no cluster-scoped objects but the CRD, so that users without cluster-wide permissions can
+// install it.
 func TestNamespacedOverlayStaysInItsNamespaces(t *testing.T) {
 	t.Parallel()
 	var arguments []string
@@ -120,8 +121,8 @@ func TestNamespacedOverlayStaysInItsNamespaces(t *testing.T) {
 	}
 }
 
-// The rights in the operator's own namespace are those in the other one, and Secrets are as ConfigMaps.
-func TestRightsAreTheSameEverywhere(t *testing.T) {
+// The role for the operator's namespace equals the other one, and the permissions for Secrets equal those for ConfigMaps.
+func TestRolesAreEqual(t *testing.T) {
 	t.Parallel()
 	rules := func(overlay, kind, name string) []rbacv1.PolicyRule {
 		for _, o := range testkit.Kustomize(t, overlay) {

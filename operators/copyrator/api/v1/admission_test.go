@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{CRDs: "../../config/crd", AddToScheme: v1.AddToScheme})
 }
 
-func TestBadInputIsRefusedWithASentence(t *testing.T) {
+func TestInvalidObjectIsRejected(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	for why, tc := range map[string]struct{ rule, field, want string }{
@@ -41,12 +41,12 @@ func TestBadInputIsRefusedWithASentence(t *testing.T) {
 	} {
 		got := k.Refused(object(t, "bad", tc.rule))
 		if !strings.Contains(got, tc.field+": ") || !strings.Contains(got, tc.want) {
-			t.Errorf("%s: the answer is\n%s\nwant %s and\n%s", why, got, tc.field, tc.want)
+			t.Errorf("%s: the message is\n%s\nwant %s and\n%s", why, got, tc.field, tc.want)
 		}
 	}
 }
 
-func TestTheTypeOfARuleStays(t *testing.T) {
+func TestRuleTypeIsImmutable(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	k.Apply(object(t, "a", `{ruleType: secret, selector: {a: b}}`))
@@ -56,12 +56,12 @@ func TestTheTypeOfARuleStays(t *testing.T) {
 	rule.RuleType = "configmap"
 	err := k.Client.Update(t.Context(), rule)
 	if err == nil || !strings.Contains(err.Error(), "ruleType cannot be changed: delete this rule and make another one") {
-		t.Errorf("the answer is %v", err)
+		t.Errorf("the message is %v", err)
 	}
 }
 
-// What was stored in one of the forms of old comes back as it was written, whatever it is, and so does what is of no form.
-func TestFormsStayAsTheyWereWritten(t *testing.T) {
+// Values of the old forms, and invalid ones, are returned as they were stored.
+func TestOriginalFormIsKept(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	for name, tc := range map[string]struct {
@@ -128,7 +128,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestTheSamplesAreAccepted(t *testing.T) {
+func TestSamplesAreAccepted(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	for _, name := range []string{"example", "full"} {
@@ -145,7 +145,7 @@ func TestTheSamplesAreAccepted(t *testing.T) {
 	}
 }
 
-// object is what a user writes. The rule is YAML.
+// object returns a rule in YAML as an object.
 func object(t *testing.T, name, rule string) *unstructured.Unstructured {
 	t.Helper()
 	fields := map[string]any{}

@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// The fields of the first Copyrator had one form in its article, and another one in its program. Both are accepted here. As
-// no schema can say so, what is of neither form is stored, and the operator says so in the status: to fail on it would keep
-// every other rule from being read.
+// The first Copyrator's article and its program used different forms for some fields. Both forms are accepted. No schema
+// can express that, so other values are stored as well and reported in the status. A decoding error would prevent the
+// client from reading any rule.
 
 // Selector is a map of labels, or a text with a label selector.
 //
 // +kubebuilder:object:generate=false
-type Selector struct { //nolint:recvcheck // a field that is no pointer is written by its value.
+type Selector struct { //nolint:recvcheck // MarshalJSON must work for fields that are values
 	// Labels is the map, nil if there is none.
 	Labels map[string]string `json:"-"`
 	// Text is the text, "" if there is none.
 	Text string `json:"-"`
-	// Malformed is what is stored if it is of neither form.
+	// Malformed is a stored value of neither form.
 	Malformed json.RawMessage `json:"-"`
 }
 
@@ -33,7 +33,7 @@ func (s *Selector) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the value in the form in which it was read.
+// MarshalJSON keeps the form of the decoded value.
 func (s Selector) MarshalJSON() ([]byte, error) {
 	switch {
 	case s.Malformed != nil:
@@ -53,16 +53,16 @@ func (s *Selector) DeepCopyInto(out *Selector) {
 // Names is a list of names, or one name.
 //
 // +kubebuilder:object:generate=false
-type Names struct { //nolint:recvcheck // as above.
+type Names struct { //nolint:recvcheck // see Selector
 	// List are the names.
 	List []string `json:"-"`
-	// Single says that the name is written without a list.
+	// Single means that the name is written without a list.
 	Single bool `json:"-"`
-	// Malformed is what is stored if it is of neither form.
+	// Malformed is a stored value of neither form.
 	Malformed json.RawMessage `json:"-"`
 }
 
-// IsZero reports whether there is nothing to write.
+// IsZero reports whether the value is empty.
 func (n Names) IsZero() bool { return len(n.List) == 0 && n.Malformed == nil }
 
 // UnmarshalJSON accepts any value.
@@ -79,7 +79,7 @@ func (n *Names) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the value in the form in which it was read.
+// MarshalJSON keeps the form of the decoded value.
 func (n Names) MarshalJSON() ([]byte, error) {
 	switch {
 	case n.Malformed != nil:

@@ -50,13 +50,13 @@ type CopyratorRuleStatus struct {
 	Failures []Failure `json:"failures,omitempty"`
 }
 
-// The condition types of the operator's own.
+// The condition types of the operator.
 const (
-	// ConditionAuthorized says whether the rule may read all of its source namespaces.
+	// ConditionAuthorized reports whether the rule may read all of its source namespaces.
 	ConditionAuthorized = "Authorized"
-	// ConditionSynced says whether every copy that there should be is as it should be.
+	// ConditionSynced reports whether every desired copy is up to date.
 	ConditionSynced = "Synced"
-	// ConditionConflicts says whether somebody else's object keeps a copy out.
+	// ConditionConflicts reports whether a foreign object has the name of a copy.
 	ConditionConflicts = "Conflicts"
 )
 

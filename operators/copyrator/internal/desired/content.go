@@ -11,26 +11,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Excerpt stands for what is copied of a source, without holding it.
-type Excerpt struct {
-	// StandIn has the fields of what is copied, with a digest in the place of each value, and no metadata.
-	StandIn client.Object
-	// Sum identifies what is copied.
+// ContentDigest represents the copied content of a source without its values.
+type ContentDigest struct {
+	// Content has the copied fields with a digest in place of each value, and no metadata.
+	Content client.Object
+	// Sum identifies the content.
 	Sum string
-	// Never says why the source is not copied, whoever asks for it, "" if it is.
-	Never string
+	// NeverReason explains a source that no rule copies; "" for all others.
+	NeverReason string
 }
 
-// Content takes from a source, a ConfigMap or a Secret, what is copied: no metadata, and of the entries those that the rule
-// asks for. The entries are shared with the source.
+// Content returns the copied part of a ConfigMap or Secret: no metadata, and the entries selected by the rule. The entries
+// are shared with the source.
 func (r *Rule) Content(source client.Object) client.Object {
 	return content(source, func(key string) bool {
 		return (len(r.keys.Include) == 0 || matches(r.keys.Include, key)) && !matches(r.keys.Exclude, key)
 	})
 }
 
-// All takes everything but the metadata from an object.
-func All(o client.Object) client.Object { return content(o, func(string) bool { return true }) }
+// FullContent returns an object without its metadata.
+func FullContent(o client.Object) client.Object { return content(o, func(string) bool { return true }) }
 
 func content(source client.Object, wanted func(string) bool) client.Object {
 	switch o := source.(type) {
@@ -52,19 +52,19 @@ func entries[V any](all map[string]V, wanted func(string) bool) map[string]V {
 	return kept
 }
 
-// NewExcerpt makes what stands for a content.
-func NewExcerpt(content client.Object) Excerpt {
-	x := Excerpt{}
+// NewContentDigest returns the digest of a content.
+func NewContentDigest(content client.Object) ContentDigest {
+	x := ContentDigest{}
 	switch o := content.(type) {
 	case *corev1.ConfigMap:
-		x.StandIn = &corev1.ConfigMap{
+		x.Content = &corev1.ConfigMap{
 			Data: digests(o.Data, text), BinaryData: digests(o.BinaryData, binary), Immutable: o.Immutable,
 		}
 	case *corev1.Secret:
-		x.Never = never(o.Type)
-		x.StandIn = &corev1.Secret{Type: o.Type, Data: digests(o.Data, binary), Immutable: o.Immutable}
+		x.NeverReason = neverReason(o.Type)
+		x.Content = &corev1.Secret{Type: o.Type, Data: digests(o.Data, binary), Immutable: o.Immutable}
 	}
-	raw, _ := json.Marshal(x.StandIn) //nolint:errchkjson // it is made of strings.
+	raw, _ := json.Marshal(x.Content) //nolint:errchkjson // a struct of strings
 	sum := sha256.Sum256(raw)
 	x.Sum = hex.EncodeToString(sum[:])
 	return x
@@ -88,9 +88,9 @@ func binary(value []byte) []byte {
 	return []byte(hex.EncodeToString(sum[:]))
 }
 
-// never says why Secrets of that type are not copied: each gives rights, or is the state of a tool, and means something else
-// in another namespace.
-func never(secretType corev1.SecretType) string {
+// neverReason explains the types of Secrets that are never copied: they grant permissions or hold the state of a tool, and
+// have another meaning in another namespace.
+func neverReason(secretType corev1.SecretType) string {
 	switch secretType {
 	case corev1.SecretTypeServiceAccountToken, corev1.SecretTypeBootstrapToken, "helm.sh/release.v1":
 		return "Secrets of type " + string(secretType) + " are never copied: exclude it from the selector"
@@ -99,9 +99,9 @@ func never(secretType corev1.SecretType) string {
 	}
 }
 
-// Stand returns the stand-in with metadata, sharing everything else.
-func Stand(standIn client.Object, metadata metav1.ObjectMeta) client.Object {
-	switch o := standIn.(type) {
+// Placeholder returns the content with metadata. Everything else is shared with the argument.
+func Placeholder(content client.Object, metadata metav1.ObjectMeta) client.Object {
+	switch o := content.(type) {
 	case *corev1.ConfigMap:
 		c := *o
 		c.ObjectMeta = metadata
@@ -115,7 +115,7 @@ func Stand(standIn client.Object, metadata metav1.ObjectMeta) client.Object {
 	}
 }
 
-// Metadata is that of the copy of a source in a namespace.
+// Metadata returns the metadata of the copy of a source in a namespace.
 func (r *Rule) Metadata(source *metav1.PartialObjectMetadata, namespace string) metav1.ObjectMeta {
 	labels := maps.Clone(source.Labels)
 	maps.DeleteFunc(labels, func(key, _ string) bool { return key == managedByLabel || matches(r.labels.Strip, key) })

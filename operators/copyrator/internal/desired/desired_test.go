@@ -28,7 +28,7 @@ func rule(change func(*v1.CopyratorRule)) *v1.CopyratorRule {
 func read(t *testing.T, settings desired.Settings, change func(*v1.CopyratorRule)) *desired.Rule {
 	t.Helper()
 	settings.ManagedBy = "copyrator"
-	r, err := desired.Read(rule(change), settings)
+	r, err := desired.Parse(rule(change), settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +48,8 @@ func namespace(name string, annotations ...string) *metav1.PartialObjectMetadata
 
 func TestReaches(t *testing.T) {
 	t.Parallel()
-	going := namespace("going")
-	going.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)}
+	terminating := namespace("going")
+	terminating.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)}
 	for name, tc := range map[string]struct {
 		settings  desired.Settings
 		change    func(*v1.CopyratorRule)
@@ -58,8 +58,8 @@ func TestReaches(t *testing.T) {
 	}{
 		"all by default":  {namespace: namespace("any"), want: true},
 		"kube-system too": {namespace: namespace("kube-system"), want: true},
-		"what is going":   {namespace: going},
-		"what denies":     {namespace: namespace("any", "copyrator.flant.com/deny", "true")},
+		"terminating":     {namespace: terminating},
+		"denied":          {namespace: namespace("any", "copyrator.flant.com/deny", "true")},
 		"named": {
 			change:    func(r *v1.CopyratorRule) { r.TargetNamespaces = []string{"team-?", "x"} },
 			namespace: namespace("team-a"), want: true,
@@ -130,7 +130,7 @@ func TestMayRead(t *testing.T) {
 	}
 }
 
-// A copy is never a source, whatever the selector says.
+// A copy is never a source, with any selector.
 func TestSelectorExcludesCopies(t *testing.T) {
 	t.Parallel()
 	for _, s := range []v1.Selector{
@@ -153,12 +153,12 @@ func TestCopies(t *testing.T) {
 	t.Parallel()
 	namespaces := []*metav1.PartialObjectMetadata{namespace("a"), namespace("b"), namespace("c")}
 	later := func(r *v1.CopyratorRule) { r.CreationTimestamp = metav1.Unix(9, 0) }
-	earlier := desired.Found{
+	earlier := desired.RuleSources{
 		Rule: read(t, desired.Settings{}, func(r *v1.CopyratorRule) { r.Name, r.TargetNamespaces = "first", []string{"c"} }),
 	}
 	for name, tc := range map[string]struct {
 		sources, earlier []*metav1.PartialObjectMetadata
-		want             []string // "source -> namespace", and "source: who comes first"
+		want             []string // "source -> namespace", and "source: preferred source or rule"
 	}{
 		"one": {
 			sources: []*metav1.PartialObjectMetadata{source("a", "x", 1, "1")},
@@ -187,8 +187,8 @@ func TestCopies(t *testing.T) {
 			t.Parallel()
 			before := earlier
 			before.Sources = tc.earlier
-			copies, shadowed := desired.Found{Rule: read(t, desired.Settings{}, later), Sources: tc.sources}.
-				Copies(namespaces, []desired.Found{before})
+			copies, shadowed := desired.RuleSources{Rule: read(t, desired.Settings{}, later), Sources: tc.sources}.
+				Copies(namespaces, []desired.RuleSources{before})
 			var got []string
 			for _, c := range copies {
 				got = append(got, fmt.Sprintf("%s/%s -> %s", c.Source.Namespace, c.Source.Name, c.Namespace))
@@ -203,16 +203,16 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// A stand-in has the entries of the content and none of its values, and differs when they do.
-func TestExcerpt(t *testing.T) {
+// The digest has the keys of the content and none of its values, and differs if a value differs.
+func TestContentDigest(t *testing.T) {
 	t.Parallel()
-	of := func(value string) desired.Excerpt {
-		return desired.NewExcerpt(&corev1.Secret{Type: "Opaque", Data: map[string][]byte{"password": []byte(value)}})
+	of := func(value string) desired.ContentDigest {
+		return desired.NewContentDigest(&corev1.Secret{Type: "Opaque", Data: map[string][]byte{"password": []byte(value)}})
 	}
 	a, b := of("one"), of("two")
-	standIn, ok := a.StandIn.(*corev1.Secret)
+	standIn, ok := a.Content.(*corev1.Secret)
 	if !ok || len(standIn.Data) != 1 || standIn.Type != "Opaque" || len(standIn.Data["password"]) != 64 {
-		t.Errorf("the stand-in is %v", a.StandIn)
+		t.Errorf("the stand-in is %v", a.Content)
 	}
 	if a.Sum == b.Sum || a.Sum != of("one").Sum {
 		t.Errorf("the sums are %s, %s and %s", a.Sum, b.Sum, of("one").Sum)
@@ -220,19 +220,20 @@ func TestExcerpt(t *testing.T) {
 	for _, secretType := range []corev1.SecretType{
 		"kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1",
 	} {
-		if x := desired.NewExcerpt(&corev1.Secret{Type: secretType}); !strings.Contains(x.Never, string(secretType)) {
+		if x := desired.NewContentDigest(&corev1.Secret{Type: secretType}); !strings.Contains(x.NeverReason, string(secretType)) {
 			t.Errorf("Secrets of type %s are copied", secretType)
 		}
 	}
 }
 
-// Where two rules want one place it is no matter of age alone: nobody takes a place from the operator's rules, nor one in
-// another namespace from the rules of that one.
-func TestWhichRuleComesFirst(t *testing.T) {
+// Precedence does not depend on age alone: no tenant displaces a rule of the operator's namespace, nor a rule in its own
+// namespace.
+func TestRulePrecedence(t *testing.T) {
 	t.Parallel()
 	made := func(namespace string, at int64) *desired.Rule {
 		return read(t, desired.Settings{Namespace: "operators"}, func(r *v1.CopyratorRule) {
-			r.Namespace, r.CreationTimestamp = namespace, metav1.Unix(at, 0)
+			r.Namespace = namespace
+			r.CreationTimestamp = metav1.Unix(at, 0)
 		})
 	}
 	for name, tc := range map[string]struct {
@@ -241,9 +242,9 @@ func TestWhichRuleComesFirst(t *testing.T) {
 		reason        string
 	}{
 		"older":              {made("a", 1), made("b", 2), "c", "between equals age decides"},
-		"trusted":            {made("operators", 2), made("b", 1), "c", "tenants keep no rule of the operator's namespace out"},
-		"trusted, elsewhere": {made("operators", 2), made("b", 1), "b", "not even from their own namespace"},
-		"at home":            {made("a", 2), made("b", 1), "a", "tenants keep no rule of another namespace out of it"},
+		"trusted":            {made("operators", 2), made("b", 1), "c", "tenants do not displace the operator's rules"},
+		"trusted, elsewhere": {made("operators", 2), made("b", 1), "b", "not even in their own namespace"},
+		"at home":            {made("a", 2), made("b", 1), "a", "tenants do not displace the rules of another namespace"},
 		"older and at home":  {made("a", 1), made("a", 2), "a", "between equals age decides"},
 		"both trusted":       {made("operators", 1), made("operators", 2), "operators", "between equals age decides"},
 	} {
@@ -251,7 +252,7 @@ func TestWhichRuleComesFirst(t *testing.T) {
 			t.Errorf("%s: %s", name, tc.reason)
 		}
 		if !tc.first.MayComeBefore(tc.second) {
-			t.Errorf("%s: it is not asked whether it comes first", name)
+			t.Errorf("%s: MayComeBefore reports false", name)
 		}
 	}
 	if made("b", 1).MayComeBefore(made("operators", 2)) {
@@ -259,7 +260,7 @@ func TestWhichRuleComesFirst(t *testing.T) {
 	}
 }
 
-func TestCopiesAreToldByAnyMark(t *testing.T) {
+func TestIsCopyByAnyMark(t *testing.T) {
 	t.Parallel()
 	rules := read(t, desired.Settings{}, func(*v1.CopyratorRule) {})
 	for name, change := range map[string]func(*metav1.PartialObjectMetadata){

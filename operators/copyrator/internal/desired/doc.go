@@ -1,3 +1,3 @@
-// Package desired says what follows from a CopyratorRule: which namespaces it reads and reaches, what a copy holds, and
-// which of several sources of one name is copied. It is pure: it makes no request and knows no operator.
+// Package desired evaluates CopyratorRules: the namespaces that a rule reads and writes, the content of a copy, and the
+// precedence among sources of one name. It is pure: it sends no request.
 package desired

@@ -17,63 +17,64 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/apply"
 )
 
-// The annotations by which namespaces and sources take part in who may copy what to where. Their values are lists of
-// namespaces, separated by commas, in which * stands for any number of characters and ? for one.
+// The annotations of namespaces and sources that permit or deny copies. The values are comma-separated lists of
+// namespaces, with * for any number of characters and ? for one.
 const (
-	// AllowFromAnnotation on a namespace, or on one source, lets rules in those namespaces read it.
+	// AllowFromAnnotation on a namespace or a source permits rules in those namespaces to read it.
 	AllowFromAnnotation = "copyrator.flant.com/allow-from"
-	// AcceptFromAnnotation on a namespace lets rules in those namespaces copy to it, if the operator asks for consent.
+	// AcceptFromAnnotation on a namespace permits rules in those namespaces to copy to it, if the operator requires
+	// consent.
 	AcceptFromAnnotation = "copyrator.flant.com/accept-from"
-	// DenyAnnotation on a namespace, with the value "true", keeps all copies out.
+	// DenyAnnotation on a namespace, with the value "true", forbids all copies.
 	DenyAnnotation = "copyrator.flant.com/deny"
 	// SourceAnnotation on a copy names its source, as "namespace/name".
 	SourceAnnotation = "copyrator.flant.com/source"
 )
 
-// Settings are those of the operator that bear on what a rule means.
+// Settings are the operator's options that affect the meaning of rules.
 type Settings struct {
-	// Namespace is the operator's: rules in it may read every namespace and write over what is there.
+	// Namespace is the operator's namespace: its rules may read every namespace and overwrite existing objects.
 	Namespace string
-	// Exclude are the namespaces that a rule which names no targets does not reach, with * and ?.
+	// Exclude are patterns of namespaces that a rule without targets does not copy to.
 	Exclude []string
-	// AllowSources are the namespaces that every rule may read, with * and ?.
+	// AllowSources are patterns of namespaces that every rule may read.
 	AllowSources []string
-	// Consent keeps rules outside of the operator's namespace to those namespaces that accept them.
+	// Consent restricts rules outside of the operator's namespace to target namespaces that accept them.
 	Consent bool
-	// ManagedBy is the value of the label managed-by of all copies.
+	// ManagedBy is the managed-by label of all copies.
 	ManagedBy string
 }
 
-// Rule is a CopyratorRule that makes sense.
+// Rule is a parsed, valid CopyratorRule.
 type Rule struct {
 	// Name and Namespace are those of the CopyratorRule.
 	Name, Namespace string
 	// Kind is ConfigMap or Secret.
 	Kind string
-	// Sources are the namespaces to read, in the order in which the rule names them, each once.
+	// Sources are the namespaces to read, without duplicates, in the order of the rule.
 	Sources []string
-	// Selector selects the sources in them, and no copy.
+	// Selector selects the sources in them, and excludes copies.
 	Selector labels.Selector
 
-	made     metav1.Object // when, and by which UID
+	object   metav1.Object // for creation time and UID
 	settings Settings
-	include  []string
+	targets  []string
 	exclude  []string
-	selector labels.Selector // nil if all namespaces are meant
+	selector labels.Selector // nil for all namespaces
 	keys     v1.DataKeys
 	labels   v1.Labels
 }
 
-// Read makes sense of a rule. The error is for its author: one sentence for each thing that is wrong.
-func Read(o *v1.CopyratorRule, settings Settings) (*Rule, error) {
+// Parse parses a rule. The error is for the author of the rule and has one sentence for each mistake.
+func Parse(o *v1.CopyratorRule, settings Settings) (*Rule, error) {
 	r := &Rule{
-		Name: o.Name, Namespace: o.Namespace, Kind: "ConfigMap", made: o, settings: settings, include: o.TargetNamespaces,
+		Name: o.Name, Namespace: o.Namespace, Kind: "ConfigMap", object: o, settings: settings, targets: o.TargetNamespaces,
 		exclude: o.ExcludeNamespaces, keys: o.DataKeys, labels: o.CopyLabels,
 	}
 	if strings.EqualFold(string(o.RuleType), "secret") {
 		r.Kind = "Secret"
 	}
-	if len(r.include) == 0 && o.TargetNamespaceSelector == nil {
+	if len(r.targets) == 0 && o.TargetNamespaceSelector == nil {
 		r.exclude = slices.Concat(r.exclude, settings.Exclude)
 	}
 	var errs [5]error
@@ -84,8 +85,8 @@ func Read(o *v1.CopyratorRule, settings Settings) (*Rule, error) {
 			errs[2] = fmt.Errorf("targetNamespaceSelector: %w", errs[2])
 		}
 	}
-	errs[3] = patterns(slices.Concat(r.include, r.exclude, r.keys.Include, r.keys.Exclude, r.labels.Strip))
-	errs[4] = added(r.labels.Add)
+	errs[3] = checkPatterns(slices.Concat(r.targets, r.exclude, r.keys.Include, r.keys.Exclude, r.labels.Strip))
+	errs[4] = checkLabels(r.labels.Add)
 	return r, errors.Join(errs[:]...)
 }
 
@@ -134,7 +135,7 @@ func sourceSelector(s v1.Selector, managedBy string) (labels.Selector, error) {
 
 const managedByLabel = "app.kubernetes.io/managed-by"
 
-func patterns(all []string) error {
+func checkPatterns(all []string) error {
 	for _, p := range all {
 		if _, err := path.Match(p, ""); err != nil {
 			return fmt.Errorf("%q is no pattern: use letters, digits, dashes, dots, * and ?", p)
@@ -143,8 +144,8 @@ func patterns(all []string) error {
 	return nil
 }
 
-// added returns what is wrong with the labels that copies get, which each of them would be refused for.
-func added(labels map[string]string) error {
+// checkLabels returns an error if a label of the copies is invalid, because the API server would reject every copy.
+func checkLabels(labels map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		msgs := slices.Concat(validation.IsQualifiedName(key), validation.IsValidLabelValue(labels[key]))
 		if len(msgs) > 0 {
@@ -154,40 +155,41 @@ func added(labels map[string]string) error {
 	return nil
 }
 
-// matches reports whether a name is among the patterns.
+// matches reports whether a name matches one of the patterns.
 func matches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
-		ok, _ := path.Match(p, name) // the patterns were checked, and one of an annotation that is none matches nothing
+		ok, _ := path.Match(p, name) // the rule's patterns are valid, and an invalid one in an annotation matches nothing
 		return ok
 	})
 }
 
-// Selects reports whether an object of the rule's kind is one that the rule would copy, if it may.
+// Selects reports whether the rule selects an object of its kind as a source, permissions apart.
 func (r *Rule) Selects(o metav1.Object) bool {
 	return slices.Contains(r.Sources, o.GetNamespace()) && r.Selector.Matches(labels.Set(o.GetLabels())) && !IsCopy(o)
 }
 
-// IsCopy reports whether an object says that a rule made it, by any mark, so that no copy becomes a source by losing one.
+// IsCopy reports whether an object has any mark of a copy. All marks count, so that a copy does not become a source when
+// it loses one.
 func IsCopy(o metav1.Object) bool {
 	controller := metav1.GetControllerOf(o)
 	return o.GetLabels()[apply.OwnerUIDLabel] != "" || o.GetAnnotations()[apply.OwnerAnnotation] != "" ||
 		controller != nil && controller.Kind == "CopyratorRule"
 }
 
-// Trusted reports whether the rule is one of the operator's own namespace.
+// Trusted reports whether the rule is in the operator's namespace.
 func (r *Rule) Trusted() bool { return r.Namespace == r.settings.Namespace }
 
-// MayRead reports whether the rule may read all of a namespace with these annotations.
+// MayRead reports whether the rule may read a whole namespace with these annotations.
 func (r *Rule) MayRead(namespace string, annotations map[string]string) bool {
 	return r.Trusted() || namespace == r.Namespace || matches(r.settings.AllowSources, namespace) || r.Granted(annotations)
 }
 
-// Granted reports whether the annotations of a namespace or of a source let the rule read it.
+// Granted reports whether the annotations of a namespace or a source permit the rule to read it.
 func (r *Rule) Granted(annotations map[string]string) bool {
-	return matches(list(annotations[AllowFromAnnotation]), r.Namespace)
+	return matches(splitList(annotations[AllowFromAnnotation]), r.Namespace)
 }
 
-func list(value string) []string {
+func splitList(value string) []string {
 	var items []string
 	for item := range strings.SplitSeq(value, ",") {
 		if item = strings.TrimSpace(item); item != "" {
@@ -197,20 +199,20 @@ func list(value string) []string {
 	return items
 }
 
-// Reaches reports whether a namespace with this metadata gets copies.
+// Reaches reports whether the rule copies to a namespace with this metadata.
 func (r *Rule) Reaches(namespace *metav1.PartialObjectMetadata) bool {
 	name, annotations := namespace.Name, namespace.Annotations
 	switch {
 	case namespace.DeletionTimestamp != nil, annotations[DenyAnnotation] == "true", matches(r.exclude, name):
 		return false
 	case r.settings.Consent && !r.Trusted() && name != r.Namespace &&
-		!matches(list(annotations[AcceptFromAnnotation]), r.Namespace):
+		!matches(splitList(annotations[AcceptFromAnnotation]), r.Namespace):
 		return false
-	case len(r.include) > 0 && !matches(r.include, name):
+	case len(r.targets) > 0 && !matches(r.targets, name):
 		return false
 	}
 	return r.selector == nil || r.selector.Matches(labels.Set(namespace.Labels))
 }
 
-// NeedsLabels reports whether the labels of namespaces decide which the rule reaches.
+// NeedsLabels reports whether the targets depend on the labels of namespaces.
 func (r *Rule) NeedsLabels() bool { return r.selector != nil }

@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Of two rules that want one place the older one has it, whichever was there first, and the other one says so.
+// Of two rules for one place the older one has it, independently of their order in time, and the other one reports it.
 func TestTwoRules(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -23,27 +23,28 @@ func TestTwoRules(t *testing.T) {
 	c.Apply(configMap(source, "x", "older"))
 	c.Apply(configMap(c.Namespace, "x", "younger"))
 	older := c.rule("older", func(r *v1.CopyratorRule) {
-		r.SourceNamespace, r.TargetNamespaces = v1.Names{List: []string{source}}, []string{target}
+		r.SourceNamespace = v1.Names{List: []string{source}}
+		r.TargetNamespaces = []string{target}
 		r.Selector.Labels["not"] = "yet"
 	})
 	c.Apply(older)
-	c.laterThan(older)
+	c.waitForLaterSecond(older)
 	younger := c.rule("younger", func(r *v1.CopyratorRule) { r.TargetNamespaces = []string{target} })
 	c.Apply(younger)
 	c.Eventually(younger, testkit.Ready(), synced(1))
-	c.Eventually(at(target, "x"), value("younger"))
+	c.Eventually(configMapRef(target, "x"), hasValue("younger"))
 	c.Update(older, func() { delete(older.Selector.Labels, "not") })
-	c.Eventually(at(target, "x"), value("older"))
+	c.Eventually(configMapRef(target, "x"), hasValue("older"))
 	c.Eventually(older, testkit.Ready(), synced(1))
 	c.Eventually(younger, conflicts(1), testkit.Match("none", func(r *v1.CopyratorRule) bool { return r.Status.Desired == 0 }))
-	c.restart()
+	c.expectNoWritesAfterRestart()
 	c.Delete(older)
-	c.Eventually(at(target, "x"), value("younger"))
+	c.Eventually(configMapRef(target, "x"), hasValue("younger"))
 	c.Eventually(younger, testkit.Ready(), synced(1), conflicts(0))
 }
 
-// A rule that is refused has no place, however old it is: it would keep others out of it for nothing.
-func TestRefusedRuleHasNoPlace(t *testing.T) {
+// A rejected rule reserves no place, even if it is older.
+func TestRejectedRuleReservesNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	mine, target := c.namespace("mine"), c.namespace("target")
@@ -51,44 +52,47 @@ func TestRefusedRuleHasNoPlace(t *testing.T) {
 	refused := c.rule("refused", func(r *v1.CopyratorRule) { r.Namespace, r.ConflictPolicy = mine, v1.ConflictOverwrite })
 	c.Apply(refused)
 	c.Eventually(refused, testkit.Reason(conditions.Stalled, metav1.ConditionTrue, "NotAuthorized"))
-	c.laterThan(refused)
+	c.waitForLaterSecond(refused)
 	rule := c.rule("rule", func(r *v1.CopyratorRule) { r.Namespace, r.TargetNamespaces = mine, []string{target} })
 	c.Apply(rule)
 	c.Eventually(rule, testkit.Ready(), synced(1), conflicts(0))
-	c.Eventually(at(target, "x"), value("mine"))
+	c.Eventually(configMapRef(target, "x"), hasValue("mine"))
 }
 
-// A rule that is suspended or only tried keeps what it has copied, and no place free for what it might copy.
-func TestRuleThatRestsKeepsNoPlaceFree(t *testing.T) {
+// A suspended or dry-run rule keeps its copies, and reserves no places for others.
+func TestSuspendedRuleReservesNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	a, b, target := c.namespace("a"), c.namespace("b"), c.namespace("target")
 	c.Apply(configMap(a, "x", "a's"))
 	c.Apply(configMap(b, "x", "b's"))
 	older := c.rule("older", func(r *v1.CopyratorRule) {
-		r.SourceNamespace.List, r.TargetNamespaces, r.Suspend = []string{a}, []string{target}, true
+		r.SourceNamespace.List = []string{a}
+		r.TargetNamespaces = []string{target}
+		r.Suspend = true
 	})
 	c.Apply(older)
-	c.laterThan(older)
+	c.waitForLaterSecond(older)
 	younger := c.rule("younger", func(r *v1.CopyratorRule) {
-		r.SourceNamespace.List, r.TargetNamespaces = []string{b}, []string{target}
+		r.SourceNamespace.List = []string{b}
+		r.TargetNamespaces = []string{target}
 	})
 	c.Apply(younger)
 	c.Eventually(younger, testkit.Ready(), synced(1), conflicts(0))
-	c.Eventually(at(target, "x"), value("b's"))
+	c.Eventually(configMapRef(target, "x"), hasValue("b's"))
 	c.Update(older, func() { older.Suspend = false })
-	c.Eventually(at(target, "x"), value("a's"))
+	c.Eventually(configMapRef(target, "x"), hasValue("a's"))
 	c.Eventually(younger, conflicts(1))
 	c.Update(older, func() { older.Annotations = map[string]string{"homeostat.dev/paused": "true"} })
 	c.Eventually(younger, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Conflict"))
-	c.Eventually(at(target, "x"), value("a's"))
-	c.Delete(at(target, "x"))
-	c.Eventually(at(target, "x"), value("b's"))
+	c.Eventually(configMapRef(target, "x"), hasValue("a's"))
+	c.Delete(configMapRef(target, "x"))
+	c.Eventually(configMapRef(target, "x"), hasValue("b's"))
 }
 
-// Two rules that write over what is there leave each other's sources alone. If they did not, each would make the other's
-// sources its copies, and delete them as such when its own are gone.
-func TestRulesWriteOverNoSources(t *testing.T) {
+// Two rules that overwrite existing objects leave each other's sources alone. Otherwise each would adopt the other's
+// sources as copies, and delete them when its own sources are gone.
+func TestSourcesAreNeverOverwritten(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []v1.ConflictPolicy{v1.ConflictOverwrite, v1.ConflictAdopt} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -104,35 +108,38 @@ func TestRulesWriteOverNoSources(t *testing.T) {
 			for _, from := range []string{a, b} {
 				c.Apply(configMap(from, "x", says[from]))
 				rules = append(rules, c.rule("from-"+from, func(r *v1.CopyratorRule) {
-					r.SourceNamespace.List, r.TargetNamespaces, r.ConflictPolicy = []string{from}, []string{a, b}, policy
+					r.SourceNamespace.List = []string{from}
+					r.TargetNamespaces = []string{a, b}
+					r.ConflictPolicy = policy
 				}))
 				c.Apply(rules[len(rules)-1])
 			}
 			c.start()
 			for i, r := range rules {
-				c.Eventually(r, conflicts(1), testkit.Match("told", func(r *v1.CopyratorRule) bool {
-					return told(r, []string{b, a}[i], "x", "delete it or rename it")
+				c.Eventually(r, conflicts(1), testkit.Match("reported", func(r *v1.CopyratorRule) bool {
+					return onlyFailure(r, []string{b, a}[i], "x", "delete it or rename it")
 				}))
 			}
-			c.rest()
-			c.Eventually(at(a, "x"), value(says[a]))
-			c.Eventually(at(b, "x"), value(says[b]))
+			c.waitIdle()
+			c.Eventually(configMapRef(a, "x"), hasValue(says[a]))
+			c.Eventually(configMapRef(b, "x"), hasValue(says[b]))
 			c.Delete(rules[1])
-			c.gone(rules[1])
+			c.waitGone(rules[1])
 			c.Eventually(rules[0], testkit.Ready(), synced(1), conflicts(0))
-			c.Eventually(at(b, "x"), value(says[a]))
+			c.Eventually(configMapRef(b, "x"), hasValue(says[a]))
 		})
 	}
 }
 
-// A copy that loses its labels in a namespace of sources becomes no source, not even while nobody looks.
+// A copy that loses its labels in a source namespace does not become a source, not even while the operator is stopped.
 func TestCopyWithoutLabelsIsNoSource(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	a, b := c.namespace("a"), c.namespace("b")
 	c.Apply(configMap(a, "x", "a's"))
 	rule := c.rule("r", func(r *v1.CopyratorRule) {
-		r.SourceNamespace.List, r.TargetNamespaces = []string{a, b}, []string{a, b}
+		r.SourceNamespace.List = []string{a, b}
+		r.TargetNamespaces = []string{a, b}
 	})
 	c.Apply(rule)
 	c.Eventually(rule, testkit.Ready(), synced(1))
@@ -140,7 +147,7 @@ func TestCopyWithoutLabelsIsNoSource(t *testing.T) {
 		{"app.kubernetes.io/managed-by"}, {"homeostat.dev/owner-uid"}, {"app.kubernetes.io/managed-by", "homeostat.dev/owner-uid"},
 	} {
 		c.op.Stop()
-		copied := at(b, "x")
+		copied := configMapRef(b, "x")
 		c.Update(copied, func() {
 			for _, label := range labels {
 				delete(copied.Labels, label)
@@ -148,15 +155,15 @@ func TestCopyWithoutLabelsIsNoSource(t *testing.T) {
 			copied.Data["key"] = "edited"
 		})
 		c.start()
-		c.Eventually(copied, value("a's"), testkit.Match("labels", func(o *corev1.ConfigMap) bool {
+		c.Eventually(copied, hasValue("a's"), testkit.Match("labels", func(o *corev1.ConfigMap) bool {
 			return o.Labels["app.kubernetes.io/managed-by"] == "copyrator" && o.Labels["homeostat.dev/owner-uid"] == string(rule.UID)
 		}))
 		c.Eventually(rule, testkit.Ready(), synced(1), conflicts(0))
 	}
 }
 
-// laterThan waits until what is created next is younger, which the API server tells by whole seconds.
-func (c *cluster) laterThan(o client.Object) {
+// waitForLaterSecond waits until a new object has a later creation time than o; creation times are whole seconds.
+func (c *cluster) waitForLaterSecond(o client.Object) {
 	c.t.Helper()
 	c.Get(o)
 	c.Wait("a later second", func(context.Context) error {

@@ -16,31 +16,31 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/demo"
 )
 
-// home is the namespace of the source, and settings its name.
+// home is the namespace of the source, and settings is its name.
 const (
 	home     = "default"
 	settings = "settings"
 )
 
-var life = demo.Demo{
+var copyDemo = demo.Demo{
 	Dir: "operators/copyrator", AddToScheme: v1.AddToScheme,
-	Steps: func(stage *demo.Env) []demo.Step {
-		s := &scene{stage}
+	Steps: func(env *demo.Env) []demo.Step {
+		s := &scene{env}
 		return []demo.Step{
-			{Title: "The article's rule is applied, and a ConfigMap gets its label", Play: s.applied},
-			{Title: "A namespace comes", Play: s.came},
-			{Title: "The ConfigMap changes", Play: s.changed},
-			{Title: "Somebody edits a copy, adds to another one, and deletes a third", Play: s.spoilt},
-			{Title: "Somebody else has a ConfigMap of that name", Play: s.inTheWay},
-			{Title: "The rule is deleted", Play: s.deleted},
+			{Title: "The article's rule is applied, and a ConfigMap gets its label", Play: s.applyRule},
+			{Title: "A namespace comes", Play: s.createNamespace},
+			{Title: "The ConfigMap changes", Play: s.changeSource},
+			{Title: "Somebody edits a copy, adds to another one, and deletes a third", Play: s.repairCopies},
+			{Title: "Somebody else has a ConfigMap of that name", Play: s.conflict},
+			{Title: "The rule is deleted", Play: s.deleteRule},
 		}
 	},
 }
 
-// scene is what the acts share.
+// scene holds the state that the steps share.
 type scene struct{ *demo.Env }
 
-// copies is what each namespace but that of the source has under the name, as one line of text.
+// copies is the content of the copy in each namespace except the source's, as one line of text.
 type copies map[string]string
 
 func (c copies) String() string {
@@ -52,7 +52,7 @@ func (c copies) String() string {
 	return strings.Join(all, ", ")
 }
 
-// all reports whether every namespace has that.
+// all reports whether every namespace has that content.
 func (c copies) all(data string) bool {
 	for _, has := range c {
 		if has != data {
@@ -62,7 +62,7 @@ func (c copies) all(data string) bool {
 	return len(c) > 0
 }
 
-func (s *scene) look(ctx context.Context) (copies, error) {
+func (s *scene) observe(ctx context.Context) (copies, error) {
 	namespaces := &corev1.NamespaceList{}
 	if err := s.Client.List(ctx, namespaces); err != nil {
 		return nil, fmt.Errorf("listing namespaces: %w", err)
@@ -85,15 +85,15 @@ func (s *scene) look(ctx context.Context) (copies, error) {
 	return found, nil
 }
 
-// await waits until the copies are as they should be and tells of them.
+// await polls until good accepts the copies, and prints them.
 func (s *scene) await(ctx context.Context, what string, good func(copies) bool) error {
 	began := time.Now()
 	seen, err := demo.Await(ctx, func(ctx context.Context) (copies, bool, error) {
-		seen, err := s.look(ctx)
+		seen, err := s.observe(ctx)
 		return seen, err == nil && good(seen), err
 	})
 	if err != nil {
-		return err //nolint:wrapcheck // it says what was seen
+		return err
 	}
 	s.Printf("%s, after %s: %s", what, demo.Seconds(time.Since(began)), seen)
 	return nil
@@ -103,7 +103,7 @@ func at(namespace string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: settings}}
 }
 
-// update changes the ConfigMap in a namespace.
+// update updates the ConfigMap in a namespace.
 func (s *scene) update(ctx context.Context, namespace string, change func(*corev1.ConfigMap)) error {
 	o := at(namespace)
 	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
@@ -125,16 +125,17 @@ func (s *scene) create(ctx context.Context, objects ...client.Object) error {
 	return nil
 }
 
-func (s *scene) applied(ctx context.Context) error {
+func (s *scene) applyRule(ctx context.Context) error {
 	source := at(home)
-	source.Labels, source.Data = map[string]string{"copyrator": "true"}, map[string]string{"color": "blue"}
+	source.Labels = map[string]string{"copyrator": "true"}
+	source.Data = map[string]string{"color": "blue"}
 	if err := s.create(ctx, rule(), source); err != nil {
 		return err
 	}
 	return s.await(ctx, "all have it", func(c copies) bool { return c.all("[color:blue]") })
 }
 
-// rule is the article's.
+// rule returns the article's rule.
 func rule() *v1.CopyratorRule {
 	return &v1.CopyratorRule{
 		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "main-rule", Labels: map[string]string{"module": "copyrator"}},
@@ -145,21 +146,21 @@ func rule() *v1.CopyratorRule {
 	}
 }
 
-func (s *scene) came(ctx context.Context) error {
+func (s *scene) createNamespace(ctx context.Context) error {
 	if err := s.create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}); err != nil {
 		return err
 	}
 	return s.await(ctx, "it has it, too", func(c copies) bool { return c["team-a"] == "[color:blue]" })
 }
 
-func (s *scene) changed(ctx context.Context) error {
+func (s *scene) changeSource(ctx context.Context) error {
 	if err := s.update(ctx, home, func(o *corev1.ConfigMap) { o.Data["color"] = "green" }); err != nil {
 		return err
 	}
 	return s.await(ctx, "all follow", func(c copies) bool { return c.all("[color:green]") })
 }
 
-func (s *scene) spoilt(ctx context.Context) error {
+func (s *scene) repairCopies(ctx context.Context) error {
 	if err := s.update(ctx, "team-a", func(o *corev1.ConfigMap) { o.Data["color"] = "red" }); err != nil {
 		return err
 	}
@@ -172,7 +173,7 @@ func (s *scene) spoilt(ctx context.Context) error {
 	return s.await(ctx, "all is restored", func(c copies) bool { return c.all("[color:green]") })
 }
 
-func (s *scene) inTheWay(ctx context.Context) error {
+func (s *scene) conflict(ctx context.Context) error {
 	const namespace = "team-b"
 	denies := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: namespace, Annotations: map[string]string{"copyrator.flant.com/deny": "true"},
@@ -213,7 +214,7 @@ func (s *scene) inTheWay(ctx context.Context) error {
 	return nil
 }
 
-// status waits until the status of the rule is as it should be.
+// status polls until good accepts the rule, and returns its status.
 func (s *scene) status(ctx context.Context, good func(*v1.CopyratorRule) bool) (v1.CopyratorRuleStatus, error) {
 	seen, err := demo.Await(ctx, func(ctx context.Context) (*v1.CopyratorRule, bool, error) {
 		r := rule()
@@ -226,7 +227,7 @@ func (s *scene) status(ctx context.Context, good func(*v1.CopyratorRule) bool) (
 	return seen.Status, nil
 }
 
-func (s *scene) deleted(ctx context.Context) error {
+func (s *scene) deleteRule(ctx context.Context) error {
 	if err := s.Client.Delete(ctx, rule()); err != nil {
 		return fmt.Errorf("deleting the rule: %w", err)
 	}

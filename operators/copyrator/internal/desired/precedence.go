@@ -8,35 +8,37 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Found is a rule together with the sources that it may copy.
-type Found struct {
+// RuleSources is a rule with the sources that it may copy.
+type RuleSources struct {
 	*Rule
 	// Sources are the objects.
 	Sources []*metav1.PartialObjectMetadata
 }
 
-// Copy is one object that there should be.
+// Copy is one desired object.
 type Copy struct {
 	Source    *metav1.PartialObjectMetadata
 	Namespace string
 }
 
-// Shadowed is a source that is not copied, at least not everywhere, because another one of its name comes first.
+// Shadowed is a source that is not copied to some or all targets, because another source of that name has precedence.
 type Shadowed struct {
 	Source *metav1.PartialObjectMetadata
 	// By names the source that comes first, or the rule that does.
 	By string
 }
 
-// Copies says what copies there should be in these namespaces, by source and namespace. Of two sources of one name the
-// older one is copied, and of the same age the one whose UID comes first. What a peer copies that comes before this rule in
-// a namespace (see [Rule.Before]), this one does not. A source is never taken for a place to copy to.
-func (f Found) Copies(namespaces []*metav1.PartialObjectMetadata, peers []Found) (copies []Copy, shadowed []Shadowed) {
+// Copies returns the desired copies in these namespaces, sorted by source and namespace. Of two sources of one name the
+// older one is copied; of the same age, the one with the lower UID. Places of a peer with precedence over this rule (see
+// [Rule.Before]) are left out. A source is never overwritten.
+func (f RuleSources) Copies(
+	namespaces []*metav1.PartialObjectMetadata, peers []RuleSources,
+) (copies []Copy, shadowed []Shadowed) {
 	places := map[string][]string{} // of sources, by name
 	for _, s := range f.Sources {
 		places[s.Name] = append(places[s.Name], s.Namespace)
 	}
-	first := f.firsts()
+	first := f.preferredSources()
 	for _, s := range sorted(f.Sources) {
 		if winner := first[s.Name]; winner != s {
 			shadowed = append(shadowed, Shadowed{s, "source " + winner.Namespace + "/" + winner.Name})
@@ -47,7 +49,7 @@ func (f Found) Copies(namespaces []*metav1.PartialObjectMetadata, peers []Found)
 			if !f.Reaches(n) || slices.Contains(places[s.Name], n.Name) {
 				continue
 			}
-			if rule := f.claimed(peers, s.Name, n); rule != "" {
+			if rule := f.claimingRule(peers, s.Name, n); rule != "" {
 				by = cmp.Or(by, rule)
 				continue
 			}
@@ -60,8 +62,8 @@ func (f Found) Copies(namespaces []*metav1.PartialObjectMetadata, peers []Found)
 	return copies, shadowed
 }
 
-// claimed names a peer that comes before the rule and copies something of that name to the namespace, "" if there is none.
-func (f Found) claimed(peers []Found, name string, namespace *metav1.PartialObjectMetadata) string {
+// claimingRule names a peer that has precedence over the rule and copies an object of that name to the namespace, or "".
+func (f RuleSources) claimingRule(peers []RuleSources, name string, namespace *metav1.PartialObjectMetadata) string {
 	for _, peer := range peers {
 		if !peer.Before(f.Rule, namespace.Name) {
 			continue
@@ -78,9 +80,9 @@ func (f Found) claimed(peers []Found, name string, namespace *metav1.PartialObje
 	return ""
 }
 
-// Before reports whether the rule comes before another one where both want a place in a namespace: one of the operator's
-// namespace before all others, then one that is in the namespace itself, then the older one. So nobody who may write rules
-// takes a place from the operator's rules, nor one in somebody else's namespace from that one's rules.
+// Before reports whether the rule has precedence over another one in a namespace. Rules of the operator's namespace come
+// first, then rules of the namespace itself, then older rules. So no tenant can displace copies of the operator's rules,
+// nor those of a foreign namespace's own rules.
 func (r *Rule) Before(other *Rule, namespace string) bool {
 	if r.Trusted() != other.Trusted() {
 		return r.Trusted()
@@ -88,16 +90,16 @@ func (r *Rule) Before(other *Rule, namespace string) bool {
 	if home := r.Namespace == namespace; home != (other.Namespace == namespace) {
 		return home
 	}
-	return Before(r.made, other.made)
+	return Before(r.object, other.object)
 }
 
-// MayComeBefore reports whether there is a namespace in which the rule comes before another one.
+// MayComeBefore reports whether the rule has precedence over another one in any namespace.
 func (r *Rule) MayComeBefore(other *Rule) bool {
 	return r.Before(other, "") || r.Before(other, r.Namespace)
 }
 
-// firsts returns of each name the source that is copied.
-func (f Found) firsts() map[string]*metav1.PartialObjectMetadata {
+// preferredSources returns the copied source of each name.
+func (f RuleSources) preferredSources() map[string]*metav1.PartialObjectMetadata {
 	first := map[string]*metav1.PartialObjectMetadata{}
 	for _, s := range f.Sources {
 		if other, ok := first[s.Name]; !ok || Before(s, other) {
@@ -107,7 +109,7 @@ func (f Found) firsts() map[string]*metav1.PartialObjectMetadata {
 	return first
 }
 
-// Before reports whether a comes before b where both cannot have the same place.
+// Before reports whether a has precedence over b: the older object, or the one with the lower UID.
 func Before(a, b metav1.Object) bool {
 	return cmp.Or(
 		a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time),

@@ -24,7 +24,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// untyped is a rule as somebody writes it who does not use the Go types.
+// untyped returns a rule as a client without the Go types writes it.
 func untyped(t *testing.T, c *cluster, name, fields string) *unstructured.Unstructured {
 	t.Helper()
 	o := map[string]any{"ruleType": "configmap", "targetNamespaces": []any{c.Namespace + "*"}}
@@ -36,14 +36,14 @@ func untyped(t *testing.T, c *cluster, name, fields string) *unstructured.Unstru
 	return &unstructured.Unstructured{Object: o}
 }
 
-// told reports whether the only failure in the status is about that object, and says this.
-func told(r *v1.CopyratorRule, namespace, name, says string) bool {
+// onlyFailure reports whether the only failure in the status is about that object and has the text.
+func onlyFailure(r *v1.CopyratorRule, namespace, name, says string) bool {
 	f := r.Status.Failures
 	return len(f) == 1 && f[0].Namespace == namespace && f[0].Name == name && strings.Contains(f[0].Message, says)
 }
 
-// Somebody else's object is left alone and reported; when it goes, the copy comes. Whatever is done to a copy is undone.
-func TestForeignObjectAndTakeover(t *testing.T) {
+// A foreign object is left alone and reported, and copied over when it is deleted. Changes of a copy are undone.
+func TestForeignObject(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	target, other := c.namespace("target"), c.namespace("other")
@@ -54,43 +54,44 @@ func TestForeignObjectAndTakeover(t *testing.T) {
 	c.Eventually(rule, conflicts(1), testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Conflict"),
 		testkit.Condition(v1.ConditionSynced, metav1.ConditionFalse),
 		testkit.Condition(v1.ConditionConflicts, metav1.ConditionTrue), testkit.Match("failure", func(r *v1.CopyratorRule) bool {
-			return told(r, target, "x", "delete it or rename it")
+			return onlyFailure(r, target, "x", "delete it or rename it")
 		}))
-	c.Eventually(at(other, "x"), value("ours"))
-	c.Eventually(at(target, "x"), value("theirs"))
-	source := at(c.Namespace, "x")
+	c.Eventually(configMapRef(other, "x"), hasValue("ours"))
+	c.Eventually(configMapRef(target, "x"), hasValue("theirs"))
+	source := configMapRef(c.Namespace, "x")
 	c.Update(source, func() { source.Data["key"] = "ours again" })
-	c.Eventually(at(other, "x"), value("ours again"))
-	c.Eventually(at(target, "x"), value("theirs"))
+	c.Eventually(configMapRef(other, "x"), hasValue("ours again"))
+	c.Eventually(configMapRef(target, "x"), hasValue("theirs"))
 
 	began := time.Now()
-	c.Delete(at(target, "x"))
-	c.Eventually(at(target, "x"), value("ours again"))
+	c.Delete(configMapRef(target, "x"))
+	c.Eventually(configMapRef(target, "x"), hasValue("ours again"))
 	if d := time.Since(began); d > 10*time.Second {
-		t.Errorf("it took %v to take the place of what was in the way", d)
+		t.Errorf("it took %v to replace the deleted object", d)
 	}
 	c.Eventually(rule, testkit.Ready(), synced(2), conflicts(0))
 
-	copied := at(target, "x")
+	copied := configMapRef(target, "x")
 	c.Update(copied, func() { copied.Data["key"] = "edited by hand" })
-	c.Eventually(copied, value("ours again"))
+	c.Eventually(copied, hasValue("ours again"))
 	c.Update(copied, func() { copied.Data["more"] = "added by hand" })
-	c.Eventually(copied, value("ours again"))
+	c.Eventually(copied, hasValue("ours again"))
 	c.Update(copied, func() { copied.Data = nil; copied.BinaryData = map[string][]byte{"a": {1}} })
-	c.Eventually(copied, value("ours again"), testkit.Match("nothing binary", func(o *corev1.ConfigMap) bool {
+	c.Eventually(copied, hasValue("ours again"), testkit.Match("nothing binary", func(o *corev1.ConfigMap) bool {
 		return len(o.BinaryData) == 0
 	}))
 	c.Update(copied, func() { copied.Labels = nil })
-	c.Eventually(copied, value("ours again"), testkit.Match("labels", func(o *corev1.ConfigMap) bool {
+	c.Eventually(copied, hasValue("ours again"), testkit.Match("labels", func(o *corev1.ConfigMap) bool {
 		return o.Labels["copyrator"] == "true" && o.Labels["homeostat.dev/owner-uid"] == string(rule.UID)
 	}))
 	c.Delete(copied)
-	c.Eventually(at(target, "x"), value("ours again"))
+	c.Eventually(configMapRef(target, "x"), hasValue("ours again"))
 	c.Eventually(rule, testkit.Ready(), synced(2))
-	c.restart()
+	c.expectNoWritesAfterRestart()
 }
 
-// What is in the way is taken over if the rule says so, but never another rule's copy and never what has a controller.
+// Existing objects are adopted according to the conflict policy, except copies of other rules and objects with a
+// controller.
 func TestConflictPolicies(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -100,7 +101,7 @@ func TestConflictPolicies(t *testing.T) {
 	theirs := configMap(differs, "x", "theirs")
 	theirs.Data["more"] = "theirs"
 	c.Apply(theirs)
-	owner := at(controlled, "owner")
+	owner := configMapRef(controlled, "owner")
 	c.Apply(owner)
 	held := configMap(controlled, "x", "theirs")
 	held.OwnerReferences = []metav1.OwnerReference{{
@@ -110,16 +111,16 @@ func TestConflictPolicies(t *testing.T) {
 	rule := c.rule("r", func(r *v1.CopyratorRule) { r.ConflictPolicy = v1.ConflictAdopt })
 	c.Apply(rule)
 	c.Eventually(rule, conflicts(2), testkit.Match("one", func(r *v1.CopyratorRule) bool { return r.Status.Synced == 1 }))
-	c.Eventually(at(differs, "x"), says(theirs.Data))
+	c.Eventually(configMapRef(differs, "x"), hasData(theirs.Data))
 	c.Update(rule, func() { rule.ConflictPolicy = v1.ConflictOverwrite })
 	c.Eventually(rule, conflicts(1), testkit.Match("two", func(r *v1.CopyratorRule) bool { return r.Status.Synced == 2 }))
-	c.Eventually(at(differs, "x"), value("ours"))
-	c.Eventually(at(controlled, "x"), value("theirs"))
-	c.restart()
+	c.Eventually(configMapRef(differs, "x"), hasValue("ours"))
+	c.Eventually(configMapRef(controlled, "x"), hasValue("theirs"))
+	c.expectNoWritesAfterRestart()
 }
 
-// Sources in two namespaces that are targets, too, and copies that have the labels of sources: nothing is copied twice,
-// nothing flaps, and of two sources of one name it is always the older one.
+// Source namespaces that are also targets, and copies with the labels of sources: nothing is copied twice, nothing flaps,
+// and of two sources of one name the older one is copied.
 func TestLoop(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -127,32 +128,32 @@ func TestLoop(t *testing.T) {
 	c.Apply(configMap(a, "x", "a's"))
 	c.Apply(configMap(a, "only-a", "a's"))
 	c.Apply(configMap(b, "only-b", "b's"))
-	older := at(a, "x")
-	c.laterThan(older)
+	older := configMapRef(a, "x")
+	c.waitForLaterSecond(older)
 	c.Apply(configMap(b, "x", "b's"))
 	rule := c.rule("r", func(r *v1.CopyratorRule) { r.SourceNamespace.List = []string{b, a} })
 	c.Apply(rule)
-	// x to the test's namespace and target; only-a to b, too; only-b to a, too.
+	// x is copied to the test's namespace and target, only-a also to b, only-b also to a.
 	c.Eventually(rule, testkit.Match("8 copies", func(r *v1.CopyratorRule) bool {
 		return r.Status.Desired == 8 && r.Status.Synced == 8 && r.Status.MatchedSources == 4
-	}), conflicts(1), testkit.Match("the loser is told of", func(r *v1.CopyratorRule) bool {
-		return told(r, b, "x", a+"/x")
+	}), conflicts(1), testkit.Match("the shadowed source is reported", func(r *v1.CopyratorRule) bool {
+		return onlyFailure(r, b, "x", a+"/x")
 	}))
-	c.Eventually(at(target, "x"), value("a's"))
-	c.Eventually(at(b, "x"), value("b's"))
-	c.Eventually(at(b, "only-a"), value("a's"))
-	c.Eventually(at(a, "only-b"), value("b's"))
-	c.restart()
-	c.still("nothing flaps", func() { <-time.After(3 * time.Second) })
-	c.Delete(at(a, "x"))
-	c.Eventually(at(target, "x"), value("b's"))
-	c.Eventually(at(a, "x"), value("b's"))
+	c.Eventually(configMapRef(target, "x"), hasValue("a's"))
+	c.Eventually(configMapRef(b, "x"), hasValue("b's"))
+	c.Eventually(configMapRef(b, "only-a"), hasValue("a's"))
+	c.Eventually(configMapRef(a, "only-b"), hasValue("b's"))
+	c.expectNoWritesAfterRestart()
+	c.expectNoWrites("nothing flaps", func() { <-time.After(3 * time.Second) })
+	c.Delete(configMapRef(a, "x"))
+	c.Eventually(configMapRef(target, "x"), hasValue("b's"))
+	c.Eventually(configMapRef(a, "x"), hasValue("b's"))
 	c.Eventually(rule, testkit.Ready(), conflicts(0), synced(9))
 }
 
-// Namespaces that come by the dozen get their copies, those that are relabelled lose them, and those that are going get
-// none. It has a control plane of its own and runs alone. With -short there are fewer.
-func TestNewNamespaceRelabelTerminate(t *testing.T) { //nolint:paralleltest // see above
+// New namespaces get their copies, relabelled ones lose them, and terminating ones get none. The test has a control plane
+// of its own and runs alone. With -short there are fewer namespaces.
+func TestNewNamespaceRelabelTerminate(t *testing.T) {
 	sources, namespaces := 30, 500
 	if testing.Short() {
 		sources, namespaces = 5, 40
@@ -215,30 +216,30 @@ func TestNewNamespaceRelabelTerminate(t *testing.T) { //nolint:paralleltest // s
 		}
 		return nil
 	})
-	c.still("all is done", func() { <-time.After(2 * time.Second) })
-	c.restart()
+	c.expectNoWrites("all is done", func() { <-time.After(2 * time.Second) })
+	c.expectNoWritesAfterRestart()
 }
 
-// in is the operator for some namespaces.
-type in struct {
+// inNamespaces restricts the operator to some namespaces.
+type inNamespaces struct {
 	testkit.Runnable
 
 	namespaces []string
 }
 
 // SetupWithManager implements testkit.Runnable.
-func (o in) SetupWithManager(mgr manager.Manager, opts ...sdk.SetupOption) error {
+func (o inNamespaces) SetupWithManager(mgr manager.Manager, opts ...sdk.SetupOption) error {
 	return o.Runnable.SetupWithManager(mgr, append(opts, sdk.InNamespaces(o.namespaces...))...)
 }
 
-// A namespace that the operator is told to watch and that does not exist is told of, keeps nothing from the others, and gets
-// its copies when it comes; and so does one that goes and comes again, of which the operator is told by nobody.
+// A watched namespace that does not exist is reported and does not block the others. It gets its copies when it is
+// created, also after a deletion. No event announces the namespace to the operator.
 func TestWatchedNamespaceIsMissing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.op.Stop()
 	good, missing := c.namespace("good"), c.Namespace+"-a-missing"
-	watched := in{copyrator.New(c.options), []string{c.Namespace, good, missing}}
+	watched := inNamespaces{copyrator.New(c.options), []string{c.Namespace, good, missing}}
 	c.op = c.Run(watched, testkit.ClusterWide())
 	for i := range 5 {
 		c.Apply(configMap(c.Namespace, fmt.Sprintf("x-%d", i), "one"))
@@ -248,21 +249,21 @@ func TestWatchedNamespaceIsMissing(t *testing.T) {
 	c.Eventually(rule, testkit.Match("5 of 10", func(r *v1.CopyratorRule) bool {
 		return r.Status.Synced == 5 && r.Status.Failed == 5 && r.Status.Failures[0].Reason == "NamespaceNotFound"
 	}))
-	last := at(c.Namespace, "x-4")
+	last := configMapRef(c.Namespace, "x-4")
 	c.Update(last, func() { last.Data["key"] = "two" })
-	c.Eventually(at(good, "x-4"), value("two"))
+	c.Eventually(configMapRef(good, "x-4"), hasValue("two"))
 	for range 2 {
 		c.namespace("a-missing")
-		c.Eventually(at(missing, "x-4"), value("two"))
+		c.Eventually(configMapRef(missing, "x-4"), hasValue("two"))
 		c.Eventually(rule, testkit.Ready(), synced(10))
 		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: missing}}
 		c.Delete(n)
-		c.gone(n)
+		c.waitGone(n)
 	}
 }
 
-// An admission webhook that does not answer keeps copies out of the namespaces that it is for, and out of no other.
-func TestWebhookThatIsDown(t *testing.T) {
+// A failing admission webhook affects the copies in its own namespaces only.
+func TestFailingWebhook(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	good := c.namespace("good")
@@ -270,23 +271,23 @@ func TestWebhookThatIsDown(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		c.namespace(name, func(n *corev1.Namespace) { n.Labels = guarded })
 	}
-	hook := c.guard(c.Namespace+"-a", guarded)
+	hook := c.addFailingWebhook(c.Namespace+"-a", guarded)
 	for i := range 6 {
 		c.Apply(configMap(c.Namespace, fmt.Sprintf("x-%d", i), "one"))
 	}
 	rule := c.rule("r")
 	c.Apply(rule)
-	c.Eventually(at(good, "x-5"), value("one"))
+	c.Eventually(configMapRef(good, "x-5"), hasValue("one"))
 	c.Eventually(rule, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Retrying"))
-	last := at(c.Namespace, "x-5")
+	last := configMapRef(c.Namespace, "x-5")
 	c.Update(last, func() { last.Data["key"] = "two" })
-	c.Eventually(at(good, "x-5"), value("two"))
+	c.Eventually(configMapRef(good, "x-5"), hasValue("two"))
 	c.Delete(hook)
 	c.Eventually(rule, testkit.Ready(), synced(18))
 }
 
-// A right that is withdrawn, or a source that goes, ends the copies, also while something else cannot be written.
-func TestCopiesGoWhileAWebhookIsDown(t *testing.T) {
+// A revoked permission and a deleted source remove copies, also while other writes fail.
+func TestPruningDuringFailingWebhook(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	good, bad := c.namespace("good"), c.namespace("bad")
@@ -296,19 +297,21 @@ func TestCopiesGoWhileAWebhookIsDown(t *testing.T) {
 	rule := c.rule("r")
 	c.Apply(rule)
 	c.Eventually(rule, testkit.Ready(), synced(4))
-	hook := c.guard(bad, map[string]string{"kubernetes.io/metadata.name": bad})
+	hook := c.addFailingWebhook(bad, map[string]string{"kubernetes.io/metadata.name": bad})
 	c.Update(source, func() { source.Data["key"] = "two" })
 	c.Eventually(rule, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Retrying"))
-	c.Delete(at(c.Namespace, "y"))
-	c.gone(at(good, "y"))
+	c.Delete(configMapRef(c.Namespace, "y"))
+	c.waitGone(configMapRef(good, "y"))
 	c.Delete(hook)
-	c.gone(at(bad, "y"))
+	c.waitGone(configMapRef(bad, "y"))
 	c.Eventually(rule, testkit.Ready(), synced(2))
 }
 
-// guard lets an admission webhook that is down decide about ConfigMaps in the namespaces with these labels, this one among
-// them.
-func (c *cluster) guard(namespace string, labels map[string]string) *admissionregistrationv1.ValidatingWebhookConfiguration {
+// addFailingWebhook adds an admission webhook that never answers, for ConfigMaps in the namespaces with these labels.
+// namespace is one of them.
+func (c *cluster) addFailingWebhook(
+	namespace string, labels map[string]string,
+) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	c.t.Helper()
 	hook := &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: c.Namespace},

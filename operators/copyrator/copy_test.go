@@ -18,8 +18,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// The article's rule, unchanged, on a cluster of its own: all active namespaces get the ConfigMaps of namespace default, new
-// ones too, and a change of a source reaches all of them.
+// The unchanged rule of the article on a cluster of its own: all active namespaces, including new ones, get the ConfigMaps
+// of namespace default, and changes of a source reach all of them.
 func TestArticle(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.Private())
@@ -36,14 +36,14 @@ func TestArticle(t *testing.T) {
 	k.Apply(configMap("default", "settings", "one"))
 	k.Apply(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other"}})
 	for _, namespace := range []string{k.Namespace, "kube-system", "kube-public", "kube-node-lease"} {
-		k.Eventually(at(namespace, "settings"), value("one"))
+		k.Eventually(configMapRef(namespace, "settings"), hasValue("one"))
 	}
 	k.Apply(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}})
-	k.Eventually(at("new", "settings"), value("one"))
-	source := at("default", "settings")
+	k.Eventually(configMapRef("new", "settings"), hasValue("one"))
+	source := configMapRef("default", "settings")
 	k.Update(source, func() { source.Data["key"] = "two" })
 	for _, namespace := range []string{k.Namespace, "kube-system", "new"} {
-		k.Eventually(at(namespace, "settings"), value("two"))
+		k.Eventually(configMapRef(namespace, "settings"), hasValue("two"))
 	}
 	k.Eventually(rule, testkit.Ready(), synced(5), testkit.Match("one source", func(r *v1.CopyratorRule) bool {
 		return r.Status.MatchedSources == 1 && r.Status.LastSyncTime != nil
@@ -57,12 +57,12 @@ func TestArticle(t *testing.T) {
 	}
 	k.Delete(rule)
 	k.Eventually(rule, testkit.Gone())
-	k.Eventually(at("new", "settings"), testkit.Gone())
-	k.Eventually(at("default", "settings"), value("two"))
+	k.Eventually(configMapRef("new", "settings"), testkit.Gone())
+	k.Eventually(configMapRef("default", "settings"), hasValue("two"))
 	running.Stop()
 }
 
-// Both spellings that the article had for a rule mean the same.
+// Both forms of the article's rule are equivalent.
 func TestBothSpellings(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -78,15 +78,15 @@ func TestBothSpellings(t *testing.T) {
 		c.Apply(o)
 		rule := c.rule(name)
 		c.Eventually(rule, testkit.Ready(), synced(2))
-		c.Eventually(at(target, "x"), value("one"))
+		c.Eventually(configMapRef(target, "x"), hasValue("one"))
 		c.Delete(rule)
-		c.gone(rule)
-		c.gone(at(target, "x"))
+		c.waitGone(rule)
+		c.waitGone(configMapRef(target, "x"))
 	}
 }
 
-// A change, a new source and one that goes are followed; a change that is none to the copies costs nothing.
-func TestSourcesAreFollowed(t *testing.T) {
+// New, changed and deleted sources are followed. Changes that do not affect a copy cause no writes.
+func TestSourceChanges(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	a, b := c.namespace("a"), c.namespace("b")
@@ -95,26 +95,27 @@ func TestSourcesAreFollowed(t *testing.T) {
 	c.Apply(rule)
 	c.Eventually(rule, testkit.Ready(), synced(2))
 	c.Apply(configMap(c.Namespace, "y", "one"))
-	c.Eventually(at(b, "y"), value("one"))
+	c.Eventually(configMapRef(b, "y"), hasValue("one"))
 	c.Eventually(rule, synced(4))
-	x := at(c.Namespace, "x")
-	c.still("an annotation of a source is nobody's business", func() {
+	x := configMapRef(c.Namespace, "x")
+	c.expectNoWrites("annotations of a source are not copied", func() {
 		c.Update(x, func() { x.Annotations = map[string]string{"a": "b"} })
 	})
 	c.Update(x, func() { x.Data = map[string]string{"other": "two"}; x.Labels["more"] = "yes" })
-	c.Eventually(at(a, "x"), says(map[string]string{"other": "two"}), testkit.Match("label", func(o *corev1.ConfigMap) bool {
+	labels := testkit.Match("labels", func(o *corev1.ConfigMap) bool {
 		return o.Labels["more"] == "yes" && o.Labels["copyrator"] == "true"
-	}))
+	})
+	c.Eventually(configMapRef(a, "x"), hasData(map[string]string{"other": "two"}), labels)
 	c.Update(x, func() { x.Labels = nil })
-	c.gone(at(a, "x"))
-	c.gone(at(b, "x"))
-	c.Delete(at(c.Namespace, "y"))
-	c.gone(at(b, "y"))
+	c.waitGone(configMapRef(a, "x"))
+	c.waitGone(configMapRef(b, "x"))
+	c.Delete(configMapRef(c.Namespace, "y"))
+	c.waitGone(configMapRef(b, "y"))
 	c.Eventually(rule, testkit.Ready(), synced(0))
-	c.restart()
+	c.expectNoWritesAfterRestart()
 }
 
-// What is copied of a source is what the rule says.
+// The rule selects the copied entries and labels.
 func TestKeysAndLabels(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -129,8 +130,8 @@ func TestKeysAndLabels(t *testing.T) {
 		r.CopyLabels.Add = map[string]string{"copied": "yes"}
 	})
 	c.Apply(rule)
-	copied := at(target, "x")
-	c.Eventually(copied, says(map[string]string{"a.yaml": "1", "b.yaml": "2"}))
+	copied := configMapRef(target, "x")
+	c.Eventually(copied, hasData(map[string]string{"a.yaml": "1", "b.yaml": "2"}))
 	if diff := cmp.Diff(map[string][]byte{"d.yaml": {0xff}}, copied.BinaryData); diff != "" {
 		t.Errorf("binary data (-want +got):\n%s", diff)
 	}
@@ -145,13 +146,13 @@ func TestKeysAndLabels(t *testing.T) {
 		t.Errorf("the copy names the source %q", got)
 	}
 	c.Update(rule, func() { rule.DataKeys = v1.DataKeys{}; rule.CopyLabels.Add = nil })
-	c.Eventually(copied, says(source.Data))
+	c.Eventually(copied, hasData(source.Data))
 	if _, ok := copied.Labels["copied"]; ok {
 		t.Errorf("the label stays: %v", copied.Labels)
 	}
 }
 
-// An immutable copy is made anew when its source is, or stays and says so.
+// An immutable copy is recreated, or stays and is reported.
 func TestImmutable(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -161,9 +162,9 @@ func TestImmutable(t *testing.T) {
 	c.Apply(source)
 	rule := c.rule("r", func(r *v1.CopyratorRule) { r.TargetNamespaces = []string{target} })
 	c.Apply(rule)
-	c.Eventually(at(target, "x"), value("one"))
+	c.Eventually(configMapRef(target, "x"), hasValue("one"))
 	again := func(v string) {
-		c.Delete(at(c.Namespace, "x"))
+		c.Delete(configMapRef(c.Namespace, "x"))
 		source = configMap(c.Namespace, "x", v)
 		source.Immutable = new(true)
 		c.Apply(source)
@@ -171,13 +172,14 @@ func TestImmutable(t *testing.T) {
 	c.Update(rule, func() { rule.OrphanPolicy = v1.OrphanDelete; rule.ImmutableStrategy = v1.ImmutableFail })
 	c.Eventually(rule, synced(1))
 	c.Update(source, func() { source.Labels["more"] = "yes" })
-	c.Eventually(at(target, "x"), testkit.Match("label", func(o *corev1.ConfigMap) bool { return o.Labels["more"] == "yes" }))
+	label := testkit.Match("label", func(o *corev1.ConfigMap) bool { return o.Labels["more"] == "yes" })
+	c.Eventually(configMapRef(target, "x"), label)
 	c.Update(rule, func() { rule.ImmutableStrategy = v1.ImmutableRecreate })
 	again("two")
-	c.Eventually(at(target, "x"), value("two"))
+	c.Eventually(configMapRef(target, "x"), hasValue("two"))
 	c.Eventually(rule, testkit.Ready(), synced(1))
 
-	// A second version while the copy may not be replaced: nothing of the first is lost.
+	// A second version while the copy must not be replaced: the first version stays.
 	c.Update(rule, func() { rule.ImmutableStrategy = v1.ImmutableFail; rule.OrphanPolicy = v1.OrphanKeep })
 	c.op.Stop()
 	again("three")
@@ -186,10 +188,10 @@ func TestImmutable(t *testing.T) {
 		testkit.Match("failure", func(r *v1.CopyratorRule) bool {
 			return r.Status.Failed == 1 && len(r.Status.Failures) == 1 && r.Status.Failures[0].Namespace == target
 		}))
-	c.Eventually(at(target, "x"), value("two"))
+	c.Eventually(configMapRef(target, "x"), hasValue("two"))
 }
 
-// Copies that are kept belong to nobody afterwards.
+// Kept copies have no owner.
 func TestOrphansCanBeKept(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -200,21 +202,21 @@ func TestOrphansCanBeKept(t *testing.T) {
 	c.Eventually(rule, synced(2))
 	c.Update(rule, func() { rule.ExcludeNamespaces = []string{a} })
 	c.Eventually(rule, synced(1))
-	c.Eventually(at(a, "x"), value("one"), nobodys())
+	c.Eventually(configMapRef(a, "x"), hasValue("one"), unowned())
 	c.Delete(rule)
-	c.gone(rule)
-	c.Eventually(at(b, "x"), value("one"), nobodys())
-	c.still("what is kept is left alone", func() {
-		kept := at(b, "x")
+	c.waitGone(rule)
+	c.Eventually(configMapRef(b, "x"), hasValue("one"), unowned())
+	c.expectNoWrites("what is kept is left alone", func() {
+		kept := configMapRef(b, "x")
 		c.Update(kept, func() { kept.Data["key"] = "theirs" })
 	})
 }
 
-func nobodys() testkit.Check {
+func unowned() testkit.Check {
 	return testkit.Match("nobody's", func(o *corev1.ConfigMap) bool { return o.Labels["homeostat.dev/owner-uid"] == "" })
 }
 
-// A rule that is suspended leaves the copies as they are; a dry run says what would be done, and does nothing.
+// A suspended rule does not change its copies. A dry run reports the planned writes.
 func TestSuspendAndDryRun(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -226,19 +228,19 @@ func TestSuspendAndDryRun(t *testing.T) {
 	if message := conditions.Get(rule, "DryRun").Message; !strings.Contains(message, "create ConfigMap "+target+"/x") {
 		t.Errorf("the dry run says %q", message)
 	}
-	c.gone(at(target, "x"))
+	c.waitGone(configMapRef(target, "x"))
 	c.Update(rule, func() { rule.DryRun = false })
-	c.Eventually(at(target, "x"), value("one"))
+	c.Eventually(configMapRef(target, "x"), hasValue("one"))
 	c.Update(rule, func() { rule.Suspend = true })
 	c.Eventually(rule, testkit.Condition("Paused", metav1.ConditionTrue))
-	source := at(c.Namespace, "x")
-	c.still("it is suspended", func() { c.Update(source, func() { source.Data["key"] = "two" }) })
-	c.Eventually(at(target, "x"), value("one"))
+	source := configMapRef(c.Namespace, "x")
+	c.expectNoWrites("it is suspended", func() { c.Update(source, func() { source.Data["key"] = "two" }) })
+	c.Eventually(configMapRef(target, "x"), hasValue("one"))
 	c.Update(rule, func() { rule.Suspend = false })
-	c.Eventually(at(target, "x"), value("two"))
+	c.Eventually(configMapRef(target, "x"), hasValue("two"))
 }
 
-// A rule that is suspended, or only tried, is deleted like any other: nobody has to resume it first, so that it can go.
+// A suspended or dry-run rule can be deleted without resuming it.
 func TestSuspendedRuleCanBeDeleted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -254,12 +256,12 @@ func TestSuspendedRuleCanBeDeleted(t *testing.T) {
 		c.Update(rule, func() { change(rule) })
 		c.Eventually(rule, testkit.Condition(condition, metav1.ConditionTrue))
 		c.Delete(rule)
-		c.gone(rule)
-		c.gone(at(target, "x"))
+		c.waitGone(rule)
+		c.waitGone(configMapRef(target, "x"))
 	}
 }
 
-// The targets are those that the rule names, less those that do not want any.
+// The targets are the namespaces selected by the rule, without excluded and denying ones.
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, func(o *copyrator.Options) { o.ExcludeNamespaces = []string{"kube-*", "default", "*-ex"} })
@@ -273,29 +275,30 @@ func TestTargets(t *testing.T) {
 		r.TargetNamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a", "of": c.Namespace}}
 	})
 	c.Apply(rule)
-	c.Eventually(rule, testkit.Ready(), synced(2)) // the operator's exclusions are for rules that name no targets
-	c.Eventually(at(excluded, "x"), value("one"))
+	c.Eventually(rule, testkit.Ready(), synced(2)) // the operator's exclusions apply to rules without targets
+	c.Eventually(configMapRef(excluded, "x"), hasValue("one"))
 	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}}
 	c.Update(n, func() { n.Labels["team"] = "a" })
-	c.Eventually(at(other, "x"), value("one"))
+	c.Eventually(configMapRef(other, "x"), hasValue("one"))
 	c.Update(n, func() { delete(n.Labels, "team") })
-	c.gone(at(other, "x"))
+	c.waitGone(configMapRef(other, "x"))
 	d := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: denied}}
 	c.Update(d, func() { delete(d.Annotations, "copyrator.flant.com/deny") })
-	c.Eventually(at(denied, "x"), value("one"))
+	c.Eventually(configMapRef(denied, "x"), hasValue("one"))
 	c.Update(rule, func() { rule.ExcludeNamespaces = []string{"*-a", "*-denied"} })
 	c.Eventually(rule, synced(1))
-	c.gone(at(a, "x"))
-	c.gone(at(denied, "x"))
+	c.waitGone(configMapRef(a, "x"))
+	c.waitGone(configMapRef(denied, "x"))
 }
 
-// Secrets that mean something else in another namespace are never copied, and others keep their type.
+// Secrets with another meaning in another namespace are never copied; others keep their type.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	target := c.namespace("target")
 	pull := secret(c.Namespace, "pull", "")
-	pull.Type, pull.Data = corev1.SecretTypeDockerConfigJson, map[string][]byte{".dockerconfigjson": []byte(`{"auths":{}}`)}
+	pull.Type = corev1.SecretTypeDockerConfigJson
+	pull.Data = map[string][]byte{".dockerconfigjson": []byte(`{"auths":{}}`)}
 	release := secret(c.Namespace, "release", "state")
 	release.Type = "helm.sh/release.v1"
 	c.Apply(pull)
@@ -309,16 +312,16 @@ func TestSecrets(t *testing.T) {
 	c.Eventually(rule, synced(1), testkit.Match("the other is reported", func(r *v1.CopyratorRule) bool {
 		return len(r.Status.Failures) == 1 && r.Status.Failures[0].Name == "release" && r.Status.Failures[0].Reason == "NotCopied"
 	}))
-	c.gone(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: target, Name: "release"}})
+	c.waitGone(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: target, Name: "release"}})
 	if err := c.Client.Patch(t.Context(), copied, client.RawPatch(types.MergePatchType,
 		[]byte(`{"data":{".dockerconfigjson":"e30=","more":"e30="}}`))); err != nil {
 		t.Fatal(err)
 	}
 	c.Eventually(copied, testkit.Match("restored", func(s *corev1.Secret) bool { return cmp.Equal(s.Data, pull.Data) }))
-	c.restart()
+	c.expectNoWritesAfterRestart()
 }
 
-// A source that is never copied, and that an earlier rule has selected, too, is told of once.
+// A source that is never copied is reported once, also if an earlier rule selects it too.
 func TestNeverCopiedByTwoRules(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -328,18 +331,18 @@ func TestNeverCopiedByTwoRules(t *testing.T) {
 	c.Apply(release)
 	older := c.rule("older", func(r *v1.CopyratorRule) { r.RuleType, r.TargetNamespaces = "secret", []string{a} })
 	c.Apply(older)
-	c.laterThan(older)
+	c.waitForLaterSecond(older)
 	younger := c.rule("younger", func(r *v1.CopyratorRule) { r.RuleType, r.TargetNamespaces = "secret", []string{a, b} })
 	c.Apply(younger)
 	for _, r := range []*v1.CopyratorRule{older, younger} {
-		c.Eventually(r, synced(0), testkit.Match("told once", func(r *v1.CopyratorRule) bool {
-			return told(r, c.Namespace, "release", "never copied")
+		c.Eventually(r, synced(0), testkit.Match("reported once", func(r *v1.CopyratorRule) bool {
+			return onlyFailure(r, c.Namespace, "release", "never copied")
 		}))
 	}
 }
 
-// What is wrong with a rule is said in its status, and repairing it is all that is needed.
-func TestBadRules(t *testing.T) {
+// Mistakes in a rule are reported in its status, and a corrected rule works.
+func TestInvalidRules(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, func(o *copyrator.Options) { o.Secrets = false })
 	target := c.namespace("target")
@@ -372,5 +375,5 @@ func TestBadRules(t *testing.T) {
 	rule := c.rule("selector-number")
 	c.Update(rule, func() { rule.Selector = v1.Selector{Text: "copyrator=true"}; rule.TargetNamespaces = []string{target} })
 	c.Eventually(rule, testkit.Ready(), synced(1))
-	c.Eventually(at(target, "x"), value("one"))
+	c.Eventually(configMapRef(target, "x"), hasValue("one"))
 }
