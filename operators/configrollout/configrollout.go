@@ -1,9 +1,9 @@
-// Package configrollout replaces the pods of Deployments, StatefulSets and DaemonSets when what they use of ConfigMaps and,
-// if asked for, of Secrets changes.
+// Package configrollout rolls out Deployments, StatefulSets and DaemonSets when the ConfigMaps, and optionally the
+// Secrets, that their pods use have changed.
 //
-// It has no kind of its own: users ask with annotations, and all that it has to remember is in annotations, too. What to do
-// about a workload is decided in internal/decision, which is a function of what the cluster says. This package carries it
-// out.
+// It has no kind of its own: users configure it with annotations, and it stores its state in annotations too. Package
+// internal/policy decides about each workload as a function of the observed cluster state. This package observes the
+// cluster and carries the decisions out.
 package configrollout
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
-// Name is that of the operator: of its controller, its leader election and its field manager.
+// Name is the name of the operator, its controller, its leader election and its field manager.
 const Name = "configrollout"
 
-// New returns the operator. An error names the option that is wrong.
+// New returns the operator. The error names an invalid option.
 func New(o Options) (*sdk.Custom, error) {
 	if err := o.validate(); err != nil {
 		return nil, err

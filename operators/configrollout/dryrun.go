@@ -11,16 +11,16 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/decision"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/digest"
-	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/wave"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/limiter"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/policy"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/workload"
 )
 
-// pageSize is how many objects one answer has at most.
+// pageSize is the maximal number of objects in one response.
 const pageSize = 500
 
-// dryRun prints what would be done about each workload now, and does nothing.
+// dryRun prints the decision for each workload and writes nothing.
 func dryRun(ctx context.Context, cfg *rest.Config, options Options, namespaces []string, out io.Writer) error {
 	c, err := client.New(cfg, client.Options{})
 	if err != nil {
@@ -30,29 +30,29 @@ func dryRun(ctx context.Context, cfg *rest.Config, options Options, namespaces [
 	if err != nil {
 		return err
 	}
-	w := wave.New(options.MaxConcurrent, options.MaxConcurrentPerNamespace, func(wave.Key) {}, func(string, int, int) {})
+	l := limiter.New(options.MaxConcurrent, options.MaxConcurrentPerNamespace, func(limiter.Key) {}, func(string, int, int) {})
 	ob := &observer{
-		options: options, workloads: c, store: digest.NewStore(nil, c, ignored, nil), failed: w.Failed,
-		renewed: func(client.Object, []digest.Source) bool { return false },
+		options: options, workloads: c, store: digest.NewStore(nil, c, ignored, nil), failed: l.Failed,
+		rolledOutByOthers: func(client.Object, []digest.Source) bool { return false },
 	}
 	if len(namespaces) == 0 {
 		ob.namespaces = c
 	}
 	for _, o := range workloads {
-		w.Observe(keyOf(o), ob.entryOf(o))
+		l.Observe(keyOf(o), ob.entryOf(o))
 	}
 	busy := 0
 	for _, o := range workloads {
-		seen, err := ob.observe(ctx, o, digest.Nothing, time.Now())
+		seen, err := ob.observe(ctx, o, digest.ReadLive, time.Now())
 		if err != nil {
 			return err
 		}
-		d := decision.Decide(seen)
-		if d.Action == decision.Roll && !w.Acquire(keyOf(o), d.Since) {
+		d := policy.Decide(seen)
+		if d.Action == policy.Roll && !l.Acquire(keyOf(o), d.Since) {
 			seen.Slot = false
-			d = decision.Decide(seen)
+			d = policy.Decide(seen)
 		}
-		if patchOf(o, d) == nil && d.Action != decision.Wait {
+		if patchOf(o, d) == nil && d.Action != policy.Wait {
 			continue
 		}
 		busy++
@@ -64,11 +64,11 @@ func dryRun(ctx context.Context, cfg *rest.Config, options Options, namespaces [
 	return err
 }
 
-// describe says a decision in one line.
-func describe(d decision.Decision) string {
+// describe formats a decision in one line.
+func describe(d policy.Decision) string {
 	parts := []string{string(d.Action)}
-	if d.Because != "" {
-		parts[0] += " (" + d.Because + ")"
+	if d.WaitReason != "" {
+		parts[0] += " (" + d.WaitReason + ")"
 	}
 	for _, e := range d.Events {
 		parts = append(parts, e.Reason+": "+e.Message)
@@ -88,7 +88,7 @@ func listAll(ctx context.Context, c client.Client, namespaces []string) ([]clien
 				if err != nil {
 					return nil, fmt.Errorf("listing workloads: %w", err)
 				}
-				page, _ := list.DeepCopyObject().(client.ObjectList) // the next page would take its place
+				page, _ := list.DeepCopyObject().(client.ObjectList) // the next page would overwrite it
 				all = append(all, workload.Items(page)...)
 				if list.GetContinue() == "" {
 					break

@@ -10,13 +10,15 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Of two replicas one works, with the rights that are shipped for it; the other takes over.
-func TestReplicasElectALeader(t *testing.T) {
+// Of two replicas one leads, with the shipped permissions; the other takes over.
+func TestLeaderElection(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	elect := testkit.WithManagerOptions(func(o *manager.Options) {
-		o.LeaderElection, o.LeaderElectionReleaseOnCancel = true, true
-		o.LeaderElectionID, o.LeaderElectionNamespace = "configrollout.homeostat.dev", k.Namespace
+		o.LeaderElection = true
+		o.LeaderElectionReleaseOnCancel = true
+		o.LeaderElectionID = "configrollout.homeostat.dev"
+		o.LeaderElectionNamespace = k.Namespace
 	})
 	first := k.Run(newOperator(t), elect)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "configrollout.homeostat.dev"}}
@@ -28,7 +30,7 @@ func TestReplicasElectALeader(t *testing.T) {
 	d := deployment("a", "conf")
 	adopt(k, d)
 	if w := writes(second); len(w) > 0 {
-		t.Errorf("who does not lead writes %v", w)
+		t.Errorf("the replica that does not lead writes %v", w)
 	}
 	first.Stop()
 	change(k, "conf", "a", "2")

@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// What a Deployment failed with before says nothing of the content that repairs it. As long as there is no progress, which
-// with Recreate there is not before the last pod is gone, Kubernetes says that the deadline is exceeded, still.
+// A failure of an earlier content does not concern the repaired content. Kubernetes reports the exceeded deadline until
+// there is progress; with Recreate, that is after the deletion of the last pod.
 func TestRepairedAfterAFailure(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"Hold", "Rollback"} {
@@ -28,7 +28,7 @@ func TestRepairedAfterAFailure(t *testing.T) {
 			k.Apply(configMap("conf", "a", "1"))
 			d := deployment("a", "conf", "on-failure", policy)
 			d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
-			impatient(d)
+			withShortDeadline(d)
 			adopt(k, d)
 			release := k.Kubelet.HoldReady("app=a")
 			change(k, "conf", "a", "fatal")
@@ -38,13 +38,13 @@ func TestRepairedAfterAFailure(t *testing.T) {
 					return c.Reason == "ProgressDeadlineExceeded" && d.Status.ObservedGeneration == d.Generation
 				})
 			}))
-			before := known(d)
-			goOn := keepPods(t, k, "a")
+			before := observedDigest(d)
+			goOn := holdPods(t, k, "a")
 			change(k, "conf", "a", "repaired")
 			k.Eventually(d, testkit.Match("repaired", func(d *appsv1.Deployment) bool {
-				return known(d) != before && !pending(d) && d.Status.ObservedGeneration == d.Generation
+				return observedDigest(d) != before && !pending(d) && d.Status.ObservedGeneration == d.Generation
 			}))
-			rest(k, op)
+			waitIdle(k, op)
 			k.Get(d)
 			if r := lastRollout(t, d); r.Result != "" {
 				t.Errorf("before there is any pod of it, the rollout is %s", r.Result)
@@ -56,8 +56,8 @@ func TestRepairedAfterAFailure(t *testing.T) {
 	}
 }
 
-// keepPods lets the pods of an app be on their way out until goOn is called.
-func keepPods(t *testing.T, k *testkit.K, app string) (goOn func()) {
+// holdPods blocks the deletion of the pods of an app until release is called.
+func holdPods(t *testing.T, k *testkit.K, app string) (goOn func()) {
 	t.Helper()
 	list := &corev1.PodList{}
 	if err := k.Client.List(k.Context(), list, client.InNamespace(k.Namespace), client.MatchingLabels{"app": app}); err != nil {
@@ -73,13 +73,13 @@ func keepPods(t *testing.T, k *testkit.K, app string) (goOn func()) {
 	return func() { set(nil) }
 }
 
-// However many and however long the names of what changed are, a failure holds those who use any of it.
+// A failure holds all users of any of its sources, also if the sources have many long names.
 func TestHeldByOneOfManySources(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(t, k, oneAtATime)
 	bad := deployment("bad", "conf", "quiet-period", "2s", "priority", "1")
-	impatient(bad)
+	withShortDeadline(bad)
 	k.Apply(configMap("conf", "a", "1"))
 	var names []string
 	for i := range 8 {
@@ -103,8 +103,8 @@ func TestHeldByOneOfManySources(t *testing.T) {
 	k.Eventually(user, state("RolloutHeld"))
 }
 
-// A StatefulSet does not replace a pod that is not ready. Nobody but its user can do that, who is told. It is not said of
-// the new content that it failed, and others do not wait for it.
+// A StatefulSet does not replace an unready pod; the user is asked to delete it. The new content does not count as failed,
+// and other workloads do not wait.
 func TestBrokenPodOfAStatefulSet(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[string]string{"Hold": "Failed", "Rollback": "RolledBack"} {
@@ -120,13 +120,13 @@ func TestBrokenPodOfAStatefulSet(t *testing.T) {
 			k.Eventually(set, result(want))
 			if policy == "Rollback" {
 				k.Eventually(set, state("RestartNeeded"))
-				event(k, set, "RestartNeeded")
+				waitEvent(k, set, "RestartNeeded")
 			}
 			k.Eventually(d, state("RolloutHeld"))
 			before := digestOf(set)
 			change(k, "conf", "a", "repaired")
 			k.Eventually(set, rolledFrom(before), state("RestartNeeded"))
-			event(k, set, "RestartNeeded")
+			waitEvent(k, set, "RestartNeeded")
 			k.Eventually(d, rolledFrom(""), result("Completed"))
 			k.Eventually(set, result("Stuck"), state("RestartNeeded"))
 			k.Delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "set-0"}})

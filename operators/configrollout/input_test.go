@@ -9,8 +9,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Who wants to take part and says it wrong is told.
-func TestEnabledThatCannotBeRead(t *testing.T) {
+// An invalid value of enabled is reported.
+func TestInvalidEnabledAnnotation(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := start(t, k)
@@ -18,8 +18,8 @@ func TestEnabledThatCannotBeRead(t *testing.T) {
 	d := deployment("a", "conf", "enabled", "yes")
 	k.Apply(d)
 	k.Eventually(d, state("InvalidAnnotation: rollout.homeostat.dev/enabled"))
-	event(k, d, "InvalidAnnotation")
-	rest(k, op)
+	waitEvent(k, d, "InvalidAnnotation")
+	waitIdle(k, op)
 	k.Update(d, func() { d.Annotations[prefix+"enabled"] = "true" })
 	k.Eventually(d, adopted(), state(""))
 	k.Update(d, func() { d.Annotations[prefix+"enabled"] = "no" })
@@ -28,7 +28,7 @@ func TestEnabledThatCannotBeRead(t *testing.T) {
 	k.Eventually(d, state(""))
 }
 
-// A clock that was wrong, or somebody's hand, does not put a rollout off until a day that never comes.
+// A time in the future, from a wrong clock or a manual edit, does not delay a rollout.
 func TestTimesInTheFuture(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -53,7 +53,7 @@ func TestTimesInTheFuture(t *testing.T) {
 	k.Eventually(d, testkit.Match("of today", func(d *appsv1.Deployment) bool { return lastRollout(t, d).Time.Year() < 2099 }))
 }
 
-// A value of any length is told in few words: annotations have a limit in all.
+// A long value is shortened in messages, because annotations have a size limit.
 func TestLongAnnotations(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -64,8 +64,8 @@ func TestLongAnnotations(t *testing.T) {
 	k.Eventually(d, state("InvalidAnnotation"))
 }
 
-// A name that no object can have is told, and not asked for.
-func TestNamesThatNothingCanHave(t *testing.T) {
+// An invalid object name is reported and not requested.
+func TestInvalidNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"..", "Upper_Case", "a%2Fb"} {
 		t.Run(name, func(t *testing.T) {

@@ -35,10 +35,10 @@ func TestMain(m *testing.M) {
 
 const prefix = "rollout.homeostat.dev/"
 
-// quiet is the quiet period of workloads in tests that say nothing else.
+// quiet is the default quiet period in tests.
 const quiet = 300 * time.Millisecond
 
-// newOperator returns the operator with a short quiet period and, if given, other options.
+// newOperator returns the operator with a short quiet period and changed options.
 func newOperator(t *testing.T, change ...func(*configrollout.Options)) *sdk.Custom {
 	t.Helper()
 	o := configrollout.DefaultOptions()
@@ -66,12 +66,12 @@ func configMap(name string, data ...string) *corev1.ConfigMap {
 	return cm
 }
 
-// named is for looking at a Deployment.
-func named(name string) *appsv1.Deployment {
+// deploymentRef returns an empty Deployment of that name.
+func deploymentRef(name string) *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// template is that of pods that use a ConfigMap as a whole.
+// template returns the template of pods that use a ConfigMap as a whole.
 func template(app, configMap string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
@@ -87,10 +87,10 @@ func template(app, configMap string) corev1.PodTemplateSpec {
 	}
 }
 
-// deployment takes part and uses a ConfigMap as a whole. More annotations are given without the prefix.
+// deployment returns an enabled Deployment that uses a ConfigMap as a whole. Annotations are given without the prefix.
 func deployment(name, configMap string, annotations ...string) *appsv1.Deployment {
-	d := named(name)
-	d.Annotations = with(annotations)
+	d := deploymentRef(name)
+	d.Annotations = enabledAnnotations(annotations)
 	d.Spec = appsv1.DeploymentSpec{
 		Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
 		Template: template(name, configMap),
@@ -100,7 +100,7 @@ func deployment(name, configMap string, annotations ...string) *appsv1.Deploymen
 
 func statefulSet(name, configMap string, annotations ...string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: with(annotations)},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: enabledAnnotations(annotations)},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
 			Template: template(name, configMap),
@@ -110,14 +110,14 @@ func statefulSet(name, configMap string, annotations ...string) *appsv1.Stateful
 
 func daemonSet(name, configMap string, annotations ...string) *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: with(annotations)},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: enabledAnnotations(annotations)},
 		Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: template(name, configMap),
 		},
 	}
 }
 
-func with(annotations []string) map[string]string {
+func enabledAnnotations(annotations []string) map[string]string {
 	all := map[string]string{prefix + "enabled": "true"}
 	for i := 0; i < len(annotations); i += 2 {
 		all[prefix+annotations[i]] = annotations[i+1]
@@ -140,28 +140,28 @@ func podTemplate(o client.Object) *corev1.PodTemplateSpec {
 
 func digestOf(o client.Object) string { return podTemplate(o).Annotations[prefix+"config-digest"] }
 
-// known is the digest that the operator has brought the workload to.
-func known(o client.Object) string { return o.GetAnnotations()[prefix+"observed-digest"] }
+// observedDigest returns the digest that the workload was last brought to.
+func observedDigest(o client.Object) string { return o.GetAnnotations()[prefix+"observed-digest"] }
 
-// adopted is met by a workload that the operator knows and that it did not roll.
+// adopted checks that the workload has a record and was not rolled.
 func adopted() testkit.Check {
-	return testkit.Match("adopted", func(o client.Object) bool { return known(o) != "" && digestOf(o) == "" })
+	return testkit.Match("adopted", func(o client.Object) bool { return observedDigest(o) != "" && digestOf(o) == "" })
 }
 
-// rolledFrom is met by a workload whose template has another digest than that, and for which nothing is pending.
+// rolledFrom checks that the template has another digest than before, and that no rollout is pending.
 func rolledFrom(before string) testkit.Check {
 	return testkit.Match("rolled", func(o client.Object) bool {
-		return digestOf(o) != "" && digestOf(o) != before && digestOf(o) == known(o) && !pending(o)
+		return digestOf(o) != "" && digestOf(o) != before && digestOf(o) == observedDigest(o) && !pending(o)
 	})
 }
 
-// pending reports whether a rollout is.
+// pending reports whether a rollout is pending.
 func pending(o client.Object) bool { return o.GetAnnotations()[prefix+"pending-digest"] != "" }
 
-// isPending is met while a rollout is.
+// isPending checks that a rollout is pending.
 func isPending() testkit.Check { return testkit.Match("pending", pending) }
 
-// state is met when the operator reports that.
+// state checks that the state annotation contains part.
 func state(part string) testkit.Check {
 	return testkit.Match("state "+part, func(o client.Object) bool {
 		s := o.GetAnnotations()[prefix+"state"]
@@ -196,7 +196,7 @@ func result(want string) testkit.Check {
 	})
 }
 
-// adopt makes workloads and waits until the operator knows them.
+// adopt creates workloads and waits until the operator has recorded them.
 func adopt(k *testkit.K, workloads ...client.Object) {
 	for _, o := range workloads {
 		k.Apply(o)
@@ -212,7 +212,7 @@ func change(k *testkit.K, name string, data ...string) {
 	k.Update(cm, func() { maps.Copy(cm.Data, configMap("", data...).Data) })
 }
 
-// replicaSets is how many templates a Deployment has had.
+// replicaSets returns the number of templates that a Deployment has had.
 func replicaSets(t *testing.T, k *testkit.K, name string) int {
 	t.Helper()
 	list := &appsv1.ReplicaSetList{}
@@ -223,8 +223,8 @@ func replicaSets(t *testing.T, k *testkit.K, name string) int {
 	return len(list.Items)
 }
 
-// event waits for an event about an object, and returns its note.
-func event(k *testkit.K, o client.Object, reason string) (note string) {
+// waitEvent waits for an event about an object and returns its note.
+func waitEvent(k *testkit.K, o client.Object, reason string) (note string) {
 	k.Wait(fmt.Sprintf("event %s about %s", reason, o.GetName()), func(context.Context) error {
 		list := &eventsv1.EventList{}
 		if err := k.Client.List(k.Context(), list, client.InNamespace(k.Namespace)); err != nil {
@@ -246,7 +246,7 @@ func event(k *testkit.K, o client.Object, reason string) (note string) {
 	return note
 }
 
-// writes lists the requests that change something, events apart.
+// writes lists the writes except those of events.
 func writes(op *testkit.Instance) []recorder.Request {
 	var all []recorder.Request
 	for _, r := range op.Recorder().Writes() {
@@ -257,8 +257,8 @@ func writes(op *testkit.Instance) []recorder.Request {
 	return all
 }
 
-// rest waits until the operator has sent nothing for longer than its quiet period.
-func rest(k *testkit.K, op *testkit.Instance) {
+// waitIdle waits until the operator has sent nothing for longer than its quiet period.
+func waitIdle(k *testkit.K, op *testkit.Instance) {
 	const still = 2*quiet + 100*time.Millisecond
 	k.Wait("rest", func(ctx context.Context) error {
 		before := len(op.Requests())
@@ -273,7 +273,7 @@ func rest(k *testkit.K, op *testkit.Instance) {
 	})
 }
 
-// optional makes all keys of a ConfigMap variables, if there is one.
+// optional uses all keys of an optional ConfigMap as variables.
 func optional(name string) []corev1.EnvFromSource {
 	return []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: name}, Optional: new(true),

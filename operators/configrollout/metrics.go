@@ -6,11 +6,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/decision"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/policy"
 )
 
-// None has a label with a name of an object in it, except for the namespace: an operator of 10,000 workloads must not make
-// 10,000 time series.
+// The only label with an object's name is namespace: 10,000 workloads must not create 10,000 time series.
 var (
 	rollouts = counter("rollouts_total",
 		"Rollouts, by namespace and result: Started, Completed, Failed, RolledBack, Stuck.", "namespace", "result")
@@ -27,7 +26,7 @@ var (
 	digestTime = histogram("digest_seconds", "Reading one ConfigMap or Secret and hashing it.", 0.001, 0.005, 0.02, 0.1, 0.5, 2)
 )
 
-func init() { //nolint:gochecknoinits // the registry is global.
+func init() { //nolint:gochecknoinits // the registry is global
 	metrics.Registry.MustRegister(rollouts, merges, skipped, invalidAnnotations)
 	metrics.Registry.MustRegister(pendingWorkloads, heldWorkloads, lag, digestTime)
 }
@@ -46,7 +45,7 @@ func histogram(name, help string, buckets ...float64) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: namePrefix + name, Help: help, Buckets: buckets})
 }
 
-// countWaiting keeps the gauges.
+// countWaiting updates the gauges.
 func countWaiting(namespace string, pending, held int) {
 	pendingWorkloads.WithLabelValues(namespace).Add(float64(pending))
 	heldWorkloads.WithLabelValues(namespace).Add(float64(held))
@@ -54,15 +53,15 @@ func countWaiting(namespace string, pending, held int) {
 
 func countDigest(took time.Duration) { digestTime.Observe(took.Seconds()) }
 
-// countDecision counts what was written.
-func countDecision(namespace string, d decision.Decision) {
+// countDecision counts a written decision.
+func countDecision(namespace string, d policy.Decision) {
 	switch d.Action {
-	case decision.Roll:
+	case policy.Roll:
 		rollouts.WithLabelValues(namespace, "Started").Inc()
 		lag.Observe(d.Lag.Seconds())
-	case decision.Merge:
+	case policy.Merge:
 		merges.WithLabelValues(namespace).Inc()
-	case decision.Nothing, decision.Release, decision.Baseline, decision.Wait, decision.Conclude, decision.Rollback:
+	case policy.Nothing, policy.Release, policy.Baseline, policy.Wait, policy.Conclude, policy.Rollback:
 	}
 	if d.Result != "" {
 		rollouts.WithLabelValues(namespace, string(d.Result)).Inc()

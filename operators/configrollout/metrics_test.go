@@ -9,7 +9,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Each rollout is counted once when it starts and once when it ends, and what is pending is.
+// Each rollout is counted when it starts and when it ends, and pending workloads are counted.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -20,7 +20,7 @@ func TestMetrics(t *testing.T) {
 	k.Update(d, func() { d.Spec.Paused = true })
 	change(k, "conf", "a", "2")
 	k.Eventually(d, isPending(), state("Paused"))
-	rest(k, op)
+	waitIdle(k, op)
 	if got := gauge(t, "configrollout_pending", k.Namespace); got != 1 {
 		t.Errorf("%v are pending, want 1", got)
 	}
@@ -29,7 +29,7 @@ func TestMetrics(t *testing.T) {
 	first := digestOf(d)
 	change(k, "conf", "a", "3")
 	k.Eventually(d, rolledFrom(first), result("Completed"))
-	rest(k, op)
+	waitIdle(k, op)
 	for _, result := range []string{"Started", "Completed"} {
 		labels := map[string]string{"namespace": k.Namespace, "result": result}
 		if got := metric(t, "configrollout_rollouts_total", labels); got != 2 {
@@ -57,7 +57,7 @@ func gauge(t *testing.T, name, namespace string) float64 {
 	return metric(t, name, map[string]string{"namespace": namespace})
 }
 
-// metric reads one value; of a histogram, how many there are.
+// metric returns a value; for a histogram, the number of samples.
 func metric(t *testing.T, name string, labels map[string]string) float64 {
 	t.Helper()
 	families, err := metrics.Registry.(prometheus.Gatherer).Gather()

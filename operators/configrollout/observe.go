@@ -10,66 +10,67 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
-	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/decision"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/digest"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/limiter"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/policy"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/reference"
-	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/wave"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/workload"
 )
 
-// observer finds out what a decision depends on.
+// observer collects the input of a decision.
 type observer struct {
 	options Options
-	// workloads reads workloads and, unless it is nil, namespaces their labels.
+	// workloads reads workloads; namespaces reads the labels of namespaces and may be nil.
 	workloads, namespaces client.Reader
 	store                 *digest.Store
-	failed                func(namespace string) []wave.Key
-	renewed               func(o client.Object, sources []digest.Source) bool
-	// recall returns what was remembered of a workload that says nothing itself; nil if nothing is recalled.
-	recall func(client.Object) (annotation.Record, bool)
+	failed                func(namespace string) []limiter.Key
+	rolledOutByOthers     func(o client.Object, sources []digest.Source) bool
+	// recallRecord returns the last record of a workload without one in its annotations; optional.
+	recallRecord func(client.Object) (annotation.Record, bool)
 }
 
-// record is what is remembered of a workload, even if somebody has taken it out of the annotations.
+// record returns the record of a workload, even if its annotations were removed.
 func (ob *observer) record(o client.Object) annotation.Record {
 	record := annotation.ReadRecord(o.GetAnnotations())
-	if record.Observed != "" || ob.recall == nil {
+	if record.Observed != "" || ob.recallRecord == nil {
 		return record
 	}
-	if recalled, ok := ob.recall(o); ok {
+	if recalled, ok := ob.recallRecord(o); ok {
 		return recalled
 	}
 	return record
 }
 
-// ignored reports whether a ConfigMap or Secret asks for its changes to mean nothing.
+// ignored reports whether a ConfigMap or Secret has the annotation that excludes it.
 func ignored(o metav1.Object) bool { return o.GetAnnotations()[annotation.Ignore] == "true" }
 
 func (ob *observer) observe(
-	ctx context.Context, o client.Object, trust digest.Trust, now time.Time,
-) (decision.Observation, error) {
+	ctx context.Context, o client.Object, mode digest.ReadMode, now time.Time,
+) (policy.Observation, error) {
 	settings, invalid := annotation.Parse(o.GetAnnotations(), ob.options.QuietPeriod)
 	record := ob.record(o)
-	seen := decision.Observation{
+	observation := policy.Observation{
 		Settings: settings, Invalid: invalid, Record: record, Template: workload.Digest(o),
 		Status: workload.StatusOf(o, record.Last), Slot: true, Deadline: ob.options.RolloutDeadline, Now: now,
 	}
 	enabled, unreadable, err := ob.enabled(ctx, o.GetNamespace(), settings)
 	if unreadable != nil {
-		seen.Invalid = append(seen.Invalid, *unreadable)
+		observation.Invalid = append(observation.Invalid, *unreadable)
 	}
-	if seen.Enabled = enabled; err != nil || !enabled {
-		return seen, err
+	if observation.Enabled = enabled; err != nil || !enabled {
+		return observation, err
 	}
-	seen.References = digest.References(reference.Collect(workload.Template(o), reference.Options{}))
-	if seen.Sources, err = ob.sources(ctx, o, settings, trust); err != nil {
-		return seen, err
+	observation.References = digest.References(reference.Collect(workload.Template(o), reference.Options{}))
+	if observation.Sources, err = ob.sources(ctx, o, settings, mode); err != nil {
+		return observation, err
 	}
-	seen.Renewed = ob.renewed(o, seen.Sources)
-	seen.Failed, err = ob.failures(ctx, keyOf(o), seen.Sources)
-	return seen, err
+	observation.Renewed = ob.rolledOutByOthers(o, observation.Sources)
+	observation.Failed, err = ob.failures(ctx, keyOf(o), observation.Sources)
+	return observation, err
 }
 
-// enabled asks the workload, then its namespace, then the flag. What the namespace says may not be readable.
+// enabled returns the setting of the workload, of its namespace or of the flag, in this order. The second result is an
+// invalid label of the namespace.
 func (ob *observer) enabled(
 	ctx context.Context, namespace string, s annotation.Settings,
 ) (bool, *annotation.Invalid, error) {
@@ -81,7 +82,7 @@ func (ob *observer) enabled(
 	}
 	meta := namespaceMetadata()
 	if err := ob.namespaces.Get(ctx, types.NamespacedName{Name: namespace}, meta); err != nil {
-		return false, nil, client.IgnoreNotFound(err) // without it, its workloads are about to go
+		return false, nil, client.IgnoreNotFound(err) // the namespace is gone, and so are its workloads soon
 	}
 	says, invalid := annotation.Default(meta.Labels)
 	if says != nil {
@@ -90,13 +91,13 @@ func (ob *observer) enabled(
 	return ob.options.AllWorkloads, invalid, nil
 }
 
-// sources looks at everything that a workload uses.
+// sources reads every object that a workload uses.
 func (ob *observer) sources(
-	ctx context.Context, o client.Object, s annotation.Settings, trust digest.Trust,
+	ctx context.Context, o client.Object, s annotation.Settings, mode digest.ReadMode,
 ) ([]digest.Source, error) {
 	var sources []digest.Source
 	for _, ref := range reference.Collect(workload.Template(o), ob.references(s)) {
-		content, err := ob.store.Content(ctx, o.GetNamespace(), ref, trust)
+		content, err := ob.store.Content(ctx, o.GetNamespace(), ref, mode)
 		if err != nil {
 			return nil, err
 		}
@@ -113,8 +114,8 @@ func (ob *observer) references(s annotation.Settings) reference.Options {
 	}
 }
 
-// failures names, by source, the workloads that failed with the content that these sources have.
-func (ob *observer) failures(ctx context.Context, self wave.Key, sources []digest.Source) (map[string]string, error) {
+// failures names, by source, the workloads that failed with the present content of these sources.
+func (ob *observer) failures(ctx context.Context, self limiter.Key, sources []digest.Source) (map[string]string, error) {
 	failures := map[string]string{}
 	for _, key := range ob.failed(self.Namespace) {
 		if key == self {
@@ -129,18 +130,20 @@ func (ob *observer) failures(ctx context.Context, self wave.Key, sources []diges
 		if last == nil || !slices.ContainsFunc(sources, shared) {
 			continue
 		}
-		if err := ob.failedWith(ctx, key, other, failures); err != nil {
+		if err := ob.addFailedSources(ctx, key, other, failures); err != nil {
 			return nil, err
 		}
 	}
 	return failures, nil
 }
 
-// failedWith adds the sources that made the other workload roll and are as they were then.
-func (ob *observer) failedWith(ctx context.Context, key wave.Key, other client.Object, failures map[string]string) error {
+// addFailedSources adds the sources that made the other workload roll and have not changed since.
+func (ob *observer) addFailedSources(
+	ctx context.Context, key limiter.Key, other client.Object, failures map[string]string,
+) error {
 	settings, _ := annotation.Parse(other.GetAnnotations(), ob.options.QuietPeriod)
 	record := ob.record(other)
-	theirs, err := ob.sources(ctx, other, settings, digest.All)
+	theirs, err := ob.sources(ctx, other, settings, digest.TrustCache)
 	if err != nil {
 		return err
 	}
@@ -152,8 +155,8 @@ func (ob *observer) failedWith(ctx context.Context, key wave.Key, other client.O
 	return nil
 }
 
-// get reads a workload; one that does not exist is an empty one.
-func (ob *observer) get(ctx context.Context, key wave.Key) (client.Object, error) {
+// get reads a workload. A missing one is returned as an empty object.
+func (ob *observer) get(ctx context.Context, key limiter.Key) (client.Object, error) {
 	o, err := workload.New(key.Kind)
 	if err != nil {
 		return nil, err
@@ -162,15 +165,15 @@ func (ob *observer) get(ctx context.Context, key wave.Key) (client.Object, error
 	return o, client.IgnoreNotFound(err)
 }
 
-// entryOf is what a workload says to others. One that is on its way out says nothing, however long somebody's finalizer
-// keeps it.
-func (ob *observer) entryOf(o client.Object) wave.Entry {
+// entryOf returns what a workload contributes to the limiter. A terminating workload contributes nothing, even if a
+// finalizer keeps it.
+func (ob *observer) entryOf(o client.Object) limiter.Entry {
 	if o.GetDeletionTimestamp() != nil {
-		return wave.Entry{Version: o.GetResourceVersion()}
+		return limiter.Entry{Version: o.GetResourceVersion()}
 	}
 	record := ob.record(o)
 	settings, _ := annotation.Parse(o.GetAnnotations(), 0)
-	return wave.Entry{
+	return limiter.Entry{
 		Version: o.GetResourceVersion(), Rolling: workload.Rolling(o, record),
 		Failed:  settings.OnFailure != annotation.Continue && workload.Failed(o, record),
 		Pending: record.Pending != "", Since: record.Since, Priority: settings.Priority,

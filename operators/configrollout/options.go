@@ -6,28 +6,29 @@ import (
 	"time"
 )
 
-// Options are what the operator's flags set. The zero value is not usable; see [DefaultOptions].
+// Options are the options of the operator, set by flags. The zero value is not usable; see [DefaultOptions].
 type Options struct {
-	// Secrets lets Secrets count as ConfigMaps do. Without it none is ever read, and the operator needs no right to.
+	// Secrets includes Secrets. Without it no Secret is read, and no permission for that is needed.
 	Secrets bool
-	// AllWorkloads lets each workload take part that does not say otherwise, unless its namespace does.
+	// AllWorkloads enables each workload that is not disabled by itself or by its namespace.
 	AllWorkloads bool
-	// MaxConcurrent is how many rollouts are under way at once, and MaxConcurrentPerNamespace how many in one namespace.
+	// MaxConcurrent limits the concurrent rollouts, and MaxConcurrentPerNamespace those in one namespace.
 	MaxConcurrent, MaxConcurrentPerNamespace int
-	// QuietPeriod is how long nothing may have changed before a rollout, for workloads that do not say.
+	// QuietPeriod is the default time without a change before a rollout.
 	QuietPeriod time.Duration
-	// RolloutDeadline is how long a rollout of a StatefulSet or DaemonSet may make no progress. A Deployment says that itself.
+	// RolloutDeadline is the time without progress after which a rollout of a StatefulSet or DaemonSet has failed. A
+	// Deployment has its own deadline.
 	RolloutDeadline time.Duration
 }
 
-// DefaultOptions are those without any flag.
+// DefaultOptions returns the options without flags.
 func DefaultOptions() Options {
 	return Options{
 		MaxConcurrent: 10, MaxConcurrentPerNamespace: 2, QuietPeriod: 5 * time.Second, RolloutDeadline: 10 * time.Minute,
 	}
 }
 
-// Flags defines the flags that set the options.
+// Flags adds the flags to a flag set.
 func (o *Options) Flags(fs *flag.FlagSet) {
 	fs.BoolVar(&o.Secrets, "secrets", o.Secrets, "let Secrets count as ConfigMaps do; it needs the rights of config/secrets")
 	fs.BoolVar(&o.AllWorkloads, "all-workloads", o.AllWorkloads,

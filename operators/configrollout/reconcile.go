@@ -16,166 +16,167 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
-	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/decision"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/digest"
-	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/wave"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/limiter"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/policy"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/workload"
 )
 
-// reconciler carries out what is decided about one workload after the other.
+// reconciler reconciles workloads.
 type reconciler struct {
 	observer
 
-	writer   client.Writer
-	metadata client.Reader // of ConfigMaps and Secrets
-	recorder events.EventRecorder
-	wave     *wave.Wave
-	renewals *renewals
-	records  *records
+	writer           client.Writer
+	metadata         client.Reader // of ConfigMaps and Secrets
+	recorder         events.EventRecorder
+	limiter          *limiter.Limiter
+	externalRollouts *externalRollouts
+	fallback         *stateFallback
 }
 
-// retry is when to look again after somebody else was faster.
-const retry = 200 * time.Millisecond
+// conflictDelay is the time until the next attempt after a conflict.
+const conflictDelay = 200 * time.Millisecond
 
-// Reconcile looks at one workload, decides, and writes what was decided in one request.
-func (r *reconciler) Reconcile(ctx context.Context, key wave.Key) (reconcile.Result, error) {
+// Reconcile observes one workload, decides, and writes the decision in one request.
+func (r *reconciler) Reconcile(ctx context.Context, key limiter.Key) (reconcile.Result, error) {
 	o, err := r.get(ctx, key)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if o.GetUID() == "" {
-		r.wave.Forget(key)
-		r.renewals.forget(key)
-		r.records.forget(key)
+		r.limiter.Remove(key)
+		r.externalRollouts.forget(key)
+		r.fallback.forget(key)
 		return reconcile.Result{}, nil
 	}
-	if !r.wave.Current(key, o.GetResourceVersion()) || o.GetDeletionTimestamp() != nil { // news come, or the end
+	if !r.limiter.Current(key, o.GetResourceVersion()) || o.GetDeletionTimestamp() != nil { // stale or terminating
 		return reconcile.Result{}, nil
 	}
 	d, err := r.decide(context.WithoutCancel(ctx), key, o)
 	if err != nil {
-		r.wave.Judge(key, wave.Blocked)
+		r.limiter.SetReadiness(key, limiter.Blocked)
 		return reconcile.Result{}, err
 	}
-	after, err := r.carryOut(context.WithoutCancel(ctx), key, o, d)
+	after, err := r.apply(context.WithoutCancel(ctx), key, o, d)
 	switch {
 	case apierrors.IsConflict(err):
-		return reconcile.Result{RequeueAfter: retry}, nil
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	case err != nil:
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	return reconcile.Result{RequeueAfter: after}, nil
 }
 
-// decide looks again, harder, before anything is written. If it decides to roll, the rollout counts as under way.
-func (r *reconciler) decide(ctx context.Context, key wave.Key, o client.Object) (decision.Decision, error) {
-	seen, err := r.observe(ctx, o, digest.All, time.Now().UTC().Truncate(time.Millisecond))
+// decide re-reads the sources from the API server before anything is written. If it decides to roll, the rollout occupies
+// a slot of the limiter.
+func (r *reconciler) decide(ctx context.Context, key limiter.Key, o client.Object) (policy.Decision, error) {
+	observation, err := r.observe(ctx, o, digest.TrustCache, time.Now().UTC().Truncate(time.Millisecond))
 	if err != nil {
-		return decision.Decision{}, err
+		return policy.Decision{}, err
 	}
-	d := decision.Decide(seen)
+	d := policy.Decide(observation)
 	if patchOf(o, d) == nil {
 		return d, nil
 	}
-	trust := digest.Present
-	if d.Action == decision.Baseline || d.Action == decision.Merge {
-		trust = digest.Nothing
+	mode := digest.VerifyAbsence
+	if d.Action == policy.Baseline || d.Action == policy.Merge {
+		mode = digest.ReadLive
 	}
-	if seen, err = r.observe(ctx, o, trust, seen.Now); err != nil {
-		return decision.Decision{}, err
+	if observation, err = r.observe(ctx, o, mode, observation.Now); err != nil {
+		return policy.Decision{}, err
 	}
-	if d = decision.Decide(seen); d.Action == decision.Roll && !r.wave.Acquire(key, d.Since) {
-		seen.Slot = false
-		d = decision.Decide(seen)
+	if d = policy.Decide(observation); d.Action == policy.Roll && !r.limiter.Acquire(key, d.Since) {
+		observation.Slot = false
+		d = policy.Decide(observation)
 	}
 	return d, nil
 }
 
-// carryOut writes what was decided, tells of it, and returns after what time to look again.
-func (r *reconciler) carryOut(
-	ctx context.Context, key wave.Key, o client.Object, d decision.Decision,
+// apply writes the decision, records events and metrics, and returns the time until the next reconcile.
+func (r *reconciler) apply(
+	ctx context.Context, key limiter.Key, o client.Object, d policy.Decision,
 ) (after time.Duration, err error) {
-	if r.wave.Judge(key, verdictOf(d)) && d.Because != "" {
-		skipped.WithLabelValues(key.Namespace, d.Because).Inc()
+	if r.limiter.SetReadiness(key, readinessOf(d)) && d.WaitReason != "" {
+		skipped.WithLabelValues(key.Namespace, d.WaitReason).Inc()
 	}
-	defer r.wave.Release(key)
-	if d.Action == decision.Release {
-		r.records.forget(key)
+	defer r.limiter.Release(key)
+	if d.Action == policy.Release {
+		r.fallback.forget(key)
 	}
 	patch := patchOf(o, d)
 	if patch == nil {
-		return d.After, nil
+		return d.RequeueAfter, nil
 	}
-	missing := r.records.missing(o)
+	missing := r.fallback.missing(o)
 	if missing && d.Template == workload.Digest(o) {
-		if rest := r.withhold(ctx, key, o, d); rest > 0 {
+		if rest := r.holdBackRecord(ctx, key, o, d); rest > 0 {
 			return rest, nil
 		}
 	}
-	before := o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy is of the same type.
+	before := o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy has the same type
 	if err := r.writer.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(Name)); err != nil {
-		r.refused(key, before, err)
+		r.recordWriteFailure(key, before, err)
 		return 0, fmt.Errorf("writing what was decided about %s: %w", key, err)
 	}
 	if missing {
-		r.records.restored(key)
+		r.fallback.markRestored(key)
 	}
-	r.records.observe(key, o)
-	r.wave.Observe(key, r.entryOf(o))
+	r.fallback.observe(key, o)
+	r.limiter.Observe(key, r.entryOf(o))
 	countDecision(key.Namespace, d)
-	r.tell(ctx, before, d)
-	return d.After, nil
+	r.recordEvents(ctx, before, d)
+	return d.RequeueAfter, nil
 }
 
-// withhold keeps what is to be remembered in memory alone as long as somebody keeps taking it out of the annotations, and
-// returns for how long; zero if it is to be written.
-func (r *reconciler) withhold(ctx context.Context, key wave.Key, o client.Object, d decision.Decision) time.Duration {
-	rest, news := r.records.keep(o, d.Record)
+// holdBackRecord keeps the record in memory while another manager keeps removing the annotations. It returns for how long;
+// zero means that the record is to be written.
+func (r *reconciler) holdBackRecord(ctx context.Context, key limiter.Key, o client.Object, d policy.Decision) time.Duration {
+	rest, firstTime := r.fallback.hold(o, d.Record)
 	if rest == 0 {
 		return 0
 	}
-	r.wave.Observe(key, r.entryOf(o))
+	r.limiter.Observe(key, r.entryOf(o))
 	countDecision(key.Namespace, d)
-	r.tell(ctx, o, d)
-	if news {
+	r.recordEvents(ctx, o, d)
+	if firstTime {
 		r.event(o, true, "AnnotationsRemoved", "something else keeps taking what is remembered out of the annotations: "+
 			"let it leave "+annotation.Prefix+"* alone, except for what it sets itself")
 	}
-	if d.After > 0 && d.After < rest {
-		return d.After
+	if d.RequeueAfter > 0 && d.RequeueAfter < rest {
+		return d.RequeueAfter
 	}
 	return rest
 }
 
-// refused takes note that a write failed: until it is tried again, others go first, unless somebody else was merely faster.
-// What the API server or a policy does not allow is told, because it cannot be in the workload's state.
-func (r *reconciler) refused(key wave.Key, o client.Object, err error) {
+// recordWriteFailure handles a failed write: until the next attempt, other workloads come first. A conflict is no failure.
+// A rejection is recorded as an event, because the state annotation cannot be written.
+func (r *reconciler) recordWriteFailure(key limiter.Key, o client.Object, err error) {
 	if apierrors.IsConflict(err) {
 		return
 	}
-	r.wave.Judge(key, wave.Blocked)
+	r.limiter.SetReadiness(key, limiter.Blocked)
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 		r.event(o, true, "WriteRefused", "the API server refuses what the operator writes to it: "+err.Error())
 	}
 }
 
-func verdictOf(d decision.Decision) wave.Verdict {
+func readinessOf(d policy.Decision) limiter.Readiness {
 	switch {
 	case d.Ready:
-		return wave.Ready
-	case d.Because == decision.RolloutHeld:
-		return wave.Held
-	case d.Because != "":
-		return wave.Blocked
+		return limiter.Ready
+	case d.WaitReason == policy.RolloutHeld:
+		return limiter.Held
+	case d.WaitReason != "":
+		return limiter.Blocked
 	default:
-		return wave.Unknown
+		return limiter.Unknown
 	}
 }
 
-// patchOf is the request that makes the workload what was decided, nil if it is so already. It is refused if the workload
-// is not the one that was looked at any more. It is no server-side apply because that could not take back what `kubectl
-// rollout undo` has put into the annotations.
-func patchOf(o client.Object, d decision.Decision) []byte {
+// patchOf returns the merge patch for the decision, or nil if nothing changes. The patch has the observed resourceVersion,
+// so that a concurrent change is a conflict. Server-side apply is not used, because it could not remove annotations
+// restored by `kubectl rollout undo`.
+func patchOf(o client.Object, d policy.Decision) []byte {
 	metadata := map[string]any{}
 	patch := map[string]any{"metadata": metadata}
 	changes := d.Record.Changes(o.GetAnnotations())
@@ -201,11 +202,11 @@ func patchOf(o client.Object, d decision.Decision) []byte {
 	return text
 }
 
-// longestNote is how long the note of an event may be.
-const longestNote = 1000
+// maxNote is the maximal length of an event's note.
+const maxNote = 1000
 
-// tell records events: on the workload and, for a rollout, on what caused it.
-func (r *reconciler) tell(ctx context.Context, o client.Object, d decision.Decision) {
+// recordEvents records events about the workload and, for a rollout, about the changed sources.
+func (r *reconciler) recordEvents(ctx context.Context, o client.Object, d policy.Decision) {
 	for _, e := range d.Events {
 		message := e.Message
 		if e.Detail != "" {
@@ -213,7 +214,7 @@ func (r *reconciler) tell(ctx context.Context, o client.Object, d decision.Decis
 		}
 		r.event(o, e.Warning, e.Reason, message)
 	}
-	if d.Action != decision.Roll {
+	if d.Action != policy.Roll {
 		return
 	}
 	for _, source := range d.Changed {
@@ -231,6 +232,6 @@ func (r *reconciler) event(o client.Object, warning bool, reason, message string
 	if warning {
 		kind = corev1.EventTypeWarning
 	}
-	note := strings.ToValidUTF8(message[:min(len(message), longestNote)], "")
+	note := strings.ToValidUTF8(message[:min(len(message), maxNote)], "")
 	r.recorder.Eventf(o, nil, kind, reason, "Rollout", "%s", note)
 }

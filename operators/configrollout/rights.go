@@ -1,8 +1,8 @@
 package configrollout
 
-// What the operator may do, as controller-gen writes it into config/rbac/role.yaml. It reads no Secrets: config/secrets adds
-// that right together with the flag that makes use of it. It creates nothing but events and deletes nothing. A test fails
-// without a right that it needs, and when all have passed, if there is one that none of them needed.
+// The permissions of the operator; controller-gen writes them to config/rbac/role.yaml. The permission to read Secrets is
+// in config/secrets, together with the flag that uses it. The operator creates nothing but events and deletes nothing.
+// Tests fail if a permission is missing and if one is never used.
 //
 // +kubebuilder:rbac:roleName=configrollout-operator,groups="",resources=configmaps,verbs=get;list;watch
 // +kubebuilder:rbac:roleName=configrollout-operator,groups="",resources=namespaces,verbs=list;watch

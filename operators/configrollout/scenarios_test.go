@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Hard scenario 1: many ConfigMaps change while the operator is down, some of them in their metadata alone. Exactly those
-// who use what changed are rolled, each once, and another restart writes nothing.
+// Hard scenario 1: many ConfigMaps change while the operator is down, some of them only in their metadata. Exactly the
+// affected workloads are rolled, each once, and another restart writes nothing.
 func TestDownDuringChange(t *testing.T) {
 	t.Parallel()
 	maps, users := 100, 5
@@ -27,25 +27,25 @@ func TestDownDuringChange(t *testing.T) {
 	many := func(o *configrollout.Options) { o.MaxConcurrent, o.MaxConcurrentPerNamespace = 50, 50 }
 	op := start(t, k, many)
 	createMany(k, maps, users)
-	all(k, "adopted", func(d *appsv1.Deployment) bool { return known(d) != "" && digestOf(d) == "" })
+	waitAll(k, "adopted", func(d *appsv1.Deployment) bool { return observedDigest(d) != "" && digestOf(d) == "" })
 	op.Kill()
 	changeSome(k, maps*4/10)
 	changed := func(i int) bool { return i < maps*4/10 && i%4 != 0 }
 	op = start(t, k, many)
-	all(k, "as they should be", func(d *appsv1.Deployment) bool {
+	waitAll(k, "as they should be", func(d *appsv1.Deployment) bool {
 		var i, j int
 		if _, err := fmt.Sscanf(d.Name, "d-%d-%d", &i, &j); err != nil {
 			return false
 		}
 		if !changed(i) {
-			return digestOf(d) == "" && known(d) != ""
+			return digestOf(d) == "" && observedDigest(d) != ""
 		}
 		return digestOf(d) != "" && !pending(d) && completed(d)
 	})
-	rest(k, op)
+	waitIdle(k, op)
 	op.Stop()
 	op = start(t, k, many)
-	rest(k, op)
+	waitIdle(k, op)
 	if w := writes(op); len(w) > 0 {
 		t.Errorf("after another restart it writes %d times, such as %v", len(w), w[0])
 	}
@@ -77,7 +77,7 @@ func templatesByApp(t *testing.T, k *testkit.K) map[string]int {
 	return count
 }
 
-// createMany makes so many ConfigMaps, each with so many Deployments that use it. One of each has a pod.
+// createMany creates ConfigMaps and, for each, Deployments that use it. One Deployment of each has a pod.
 func createMany(k *testkit.K, maps, users int) {
 	for i := range maps {
 		k.Apply(configMap(fmt.Sprintf("conf-%d", i), "a", "1"))
@@ -91,7 +91,7 @@ func createMany(k *testkit.K, maps, users int) {
 	}
 }
 
-// changeSome changes so many ConfigMaps, every fourth of them in its labels alone.
+// changeSome changes n ConfigMaps, every fourth of them only in its labels.
 func changeSome(k *testkit.K, n int) {
 	for i := range n {
 		name := fmt.Sprintf("conf-%d", i)
@@ -106,8 +106,8 @@ func changeSome(k *testkit.K, n int) {
 
 func completed(d *appsv1.Deployment) bool { return result("Completed").Missing(d) == "" }
 
-// all waits until each Deployment of the namespace is so.
-func all(k *testkit.K, what string, is func(*appsv1.Deployment) bool) {
+// waitAll waits until each Deployment of the namespace meets the condition.
+func waitAll(k *testkit.K, what string, is func(*appsv1.Deployment) bool) {
 	k.Wait("all to be "+what, func(ctx context.Context) error {
 		list := &appsv1.DeploymentList{}
 		if err := k.Client.List(ctx, list, client.InNamespace(k.Namespace)); err != nil {
@@ -127,8 +127,8 @@ func all(k *testkit.K, what string, is func(*appsv1.Deployment) bool) {
 	})
 }
 
-// Hard scenario 2: a burst of writes to six ConfigMaps that one Deployment uses, and of its image, ends in at most two more
-// ReplicaSets and in pods with the last content. Nothing stays behind if the operator is killed meanwhile.
+// Hard scenario 2: a burst of writes to six ConfigMaps of one Deployment, and of its image, ends in at most two more
+// ReplicaSets and in pods with the last content. This also holds if the operator is killed meanwhile.
 func TestBurst(t *testing.T) {
 	t.Parallel()
 	const maps, writes, pause, quietPeriod = 6, 20, 50 * time.Millisecond, 5 * time.Second
@@ -156,14 +156,14 @@ func TestBurst(t *testing.T) {
 	}
 	took := time.Since(began)
 	k.Eventually(d, isPending())
-	op.Kill() // in the quiet period
+	op.Kill() // during the quiet period
 	if k.Get(d); d.Spec.Paused {
 		t.Error("it is paused")
 	}
 	op = start(t, k)
 	k.Eventually(d, rolledFrom(""), result("Completed"), testkit.Ready())
-	rest(k, op)
-	atMost := 3 + int(took/(10*quietPeriod)) // on a slow machine the burst may last longer than a change waits
+	waitIdle(k, op)
+	atMost := 3 + int(took/(10*quietPeriod)) // on a slow machine the burst may last longer than the maximal delay
 	if n := replicaSets(t, k, "a"); n > atMost {
 		t.Errorf("it has %d ReplicaSets, the first one among them, want %d at most", n, atMost)
 	}
@@ -171,7 +171,7 @@ func TestBurst(t *testing.T) {
 	other := deployment("b", "conf-0")
 	other.Spec.Template.Spec = *d.Spec.Template.Spec.DeepCopy()
 	adopt(k, other)
-	if known(other) != last {
-		t.Errorf("its pods run with %s, and the last content is %s", last, known(other))
+	if observedDigest(other) != last {
+		t.Errorf("its pods run with %s, and the last content is %s", last, observedDigest(other))
 	}
 }

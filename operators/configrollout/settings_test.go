@@ -20,8 +20,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Whoever does not ask for it is left alone, and whoever asks for it no longer is left as it is.
-func TestTakingPart(t *testing.T) {
+// A workload that is not enabled is left alone, and a disabled one is left as it is.
+func TestEnabled(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := start(t, k)
@@ -33,7 +33,7 @@ func TestTakingPart(t *testing.T) {
 	change(k, "conf", "a", "2")
 	k.Eventually(in, rolledFrom(""), result("Completed"), testkit.Ready())
 	digest := digestOf(in)
-	rest(k, op)
+	waitIdle(k, op)
 	k.Update(in, func() { delete(in.Annotations, prefix+"enabled") })
 	k.Eventually(in, testkit.Match("released", func(d *appsv1.Deployment) bool {
 		for name := range d.Annotations {
@@ -44,17 +44,16 @@ func TestTakingPart(t *testing.T) {
 		return true
 	}))
 	change(k, "conf", "a", "3")
-	rest(k, op)
+	waitIdle(k, op)
 	if k.Get(in); digestOf(in) != digest || replicaSets(t, k, "in") != 2 {
 		t.Errorf("when it left, its template became %v", in.Spec.Template.Annotations)
 	}
-	if k.Get(out); len(out.Annotations) != 1 { // the Deployment controller's
+	if k.Get(out); len(out.Annotations) != 1 { // that of the Deployment controller
 		t.Errorf("who takes no part has the annotations %v", out.Annotations)
 	}
 }
 
-// The label of a namespace speaks for all workloads in it that do not speak for themselves, and two namespaces with the
-// same names in them have nothing to do with each other.
+// The label of a namespace applies to all workloads without the annotation. Equal names in two namespaces are independent.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.Private())
@@ -65,7 +64,8 @@ func TestNamespaces(t *testing.T) {
 	var all []*appsv1.Deployment
 	for _, namespace := range []string{here.Name, there.Name} {
 		cm, d := configMap("conf", "a", "1"), deployment("a", "conf")
-		cm.Namespace, d.Namespace = namespace, namespace
+		cm.Namespace = namespace
+		d.Namespace = namespace
 		delete(d.Annotations, prefix+"enabled")
 		k.Apply(cm)
 		k.Apply(d)
@@ -73,7 +73,7 @@ func TestNamespaces(t *testing.T) {
 	}
 	without := deployment("without", "conf", "enabled", "false")
 	k.Apply(without)
-	rest(k, op)
+	waitIdle(k, op)
 	if w := writes(op); len(w) > 0 {
 		t.Errorf("without a label it writes %v", w)
 	}
@@ -85,21 +85,21 @@ func TestNamespaces(t *testing.T) {
 	for _, d := range all {
 		k.Eventually(d, adopted(), testkit.Ready())
 	}
-	if known(all[0]) == known(all[1]) {
+	if observedDigest(all[0]) == observedDigest(all[1]) {
 		t.Error("equal names in two namespaces have the same digest")
 	}
-	change(k, "conf", "a", "2") // here
+	change(k, "conf", "a", "2") // in this namespace
 	k.Eventually(all[0], rolledFrom(""), result("Completed"))
-	rest(k, op)
+	waitIdle(k, op)
 	k.Eventually(all[1], adopted())
-	if k.Get(without); known(without) != "" {
+	if k.Get(without); observedDigest(without) != "" {
 		t.Error("the workload's own word does not count")
 	}
 	k.Update(here, func() { delete(here.Labels, prefix+"default") })
-	k.Eventually(all[0], testkit.Match("released", func(d *appsv1.Deployment) bool { return known(d) == "" }))
+	k.Eventually(all[0], testkit.Match("released", func(d *appsv1.Deployment) bool { return observedDigest(d) == "" }))
 }
 
-// The label of a namespace counts even if the operator hears of the namespace after it has heard of what is in it.
+// The label of a namespace applies also if the event of the namespace comes after those of its workloads.
 func TestNamespaceSeenLate(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.Private())
@@ -108,13 +108,13 @@ func TestNamespaceSeenLate(t *testing.T) {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			response, err := next.RoundTrip(r)
 			if err == nil && r.URL.Path == "/api/v1/namespaces" {
-				response.Body = &heldBody{response.Body, r.Context(), &held}
+				response.Body = &delayedBody{response.Body, r.Context(), &held}
 			}
 			return response, err
 		})
 	}))
 	k.Apply(configMap("conf", "a", "1"))
-	adopt(k, deployment("a", "conf")) // it works
+	adopt(k, deployment("a", "conf")) // the operator is running
 	release := make(chan struct{})
 	held.Store(&release)
 	there := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -122,28 +122,29 @@ func TestNamespaceSeenLate(t *testing.T) {
 	}}
 	k.Apply(there)
 	cm, d := configMap("conf", "a", "1"), deployment("a", "conf")
-	cm.Namespace, d.Namespace = there.Name, there.Name
+	cm.Namespace = there.Name
+	d.Namespace = there.Name
 	delete(d.Annotations, prefix+"enabled")
 	k.Apply(cm)
 	k.Apply(d)
 	k.Eventually(d, testkit.Ready())
-	rest(k, op)
-	if k.Get(d); known(d) != "" {
+	waitIdle(k, op)
+	if k.Get(d); observedDigest(d) != "" {
 		t.Fatal("the operator has heard of the namespace, so that this test shows nothing")
 	}
 	close(release)
 	k.Eventually(d, adopted())
 }
 
-// heldBody is what an API server sends, which does not arrive as long as it is held.
-type heldBody struct {
+// delayedBody is a response body that is delayed while it is held.
+type delayedBody struct {
 	io.ReadCloser
 
-	ctx  context.Context //nolint:containedctx // it is that of the request.
+	ctx  context.Context //nolint:containedctx // the context of the request
 	held *atomic.Pointer[chan struct{}]
 }
 
-func (b *heldBody) Read(p []byte) (int, error) {
+func (b *delayedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if held := b.held.Load(); held != nil {
 		select {
@@ -154,7 +155,7 @@ func (b *heldBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// What is to be ignored can be said of both sides.
+// Both the workload and the object can ask to ignore changes.
 func TestIgnore(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -167,19 +168,19 @@ func TestIgnore(t *testing.T) {
 	adopt(k, byWorkload, byConfigMap)
 	change(k, "conf", "a", "2")
 	change(k, "loud", "a", "2")
-	rest(k, op)
+	waitIdle(k, op)
 	k.Eventually(byWorkload, adopted())
 	k.Eventually(byConfigMap, adopted())
 	k.Update(byWorkload, func() { delete(byWorkload.Annotations, prefix+"ignore") })
 	k.Update(loud, func() { delete(loud.Annotations, prefix+"ignore") })
-	rest(k, op) // not to ignore it any more is no change of it
+	waitIdle(k, op) // the end of ignoring is no change
 	change(k, "conf", "a", "3")
 	change(k, "loud", "a", "3")
 	k.Eventually(byWorkload, rolledFrom(""))
 	k.Eventually(byConfigMap, rolledFrom(""))
 }
 
-// ConfigMaps that only the program itself knows of can be named. One that does not exist is waited for.
+// ConfigMaps without a reference in the template can be named. A missing one is awaited.
 func TestNamedConfigMaps(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -188,7 +189,7 @@ func TestNamedConfigMaps(t *testing.T) {
 	d := deployment("a", "conf", "configmaps", "extra")
 	k.Apply(d)
 	k.Eventually(d, state("ConfigMissing: ConfigMap/extra"))
-	if note := event(k, d, "ConfigMissing"); !strings.Contains(note, "ConfigMap/extra") {
+	if note := waitEvent(k, d, "ConfigMissing"); !strings.Contains(note, "ConfigMap/extra") {
 		t.Errorf("it is told as %q", note)
 	}
 	k.Apply(configMap("extra", "a", "1"))
@@ -197,7 +198,7 @@ func TestNamedConfigMaps(t *testing.T) {
 	k.Eventually(d, rolledFrom(""))
 }
 
-// What cannot be read has its default, which is told once, in an event and a metric.
+// An invalid value has the default, and is reported once, in an event and a metric.
 func TestInvalidAnnotations(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -206,7 +207,7 @@ func TestInvalidAnnotations(t *testing.T) {
 	d := deployment("a", "conf", "window", "at night", "quiet-period", "soon", "priority", "high", "quite-period", "5s")
 	adopt(k, d)
 	k.Eventually(d, state("InvalidAnnotation: rollout.homeostat.dev/window"))
-	told := event(k, d, "InvalidAnnotation")
+	told := waitEvent(k, d, "InvalidAnnotation")
 	for _, name := range []string{"window", "quiet-period", "priority", "quite-period"} {
 		if !strings.Contains(told, prefix+name) {
 			t.Errorf("the event does not name %s: %s", name, told)
@@ -214,7 +215,7 @@ func TestInvalidAnnotations(t *testing.T) {
 	}
 	change(k, "conf", "a", "2")
 	k.Eventually(d, rolledFrom(""), result("Completed"))
-	rest(k, op)
+	waitIdle(k, op)
 	for _, name := range []string{"window", "quiet-period", "priority", "unknown"} {
 		labels := map[string]string{"namespace": k.Namespace, "annotation": name}
 		if got := metric(t, "configrollout_invalid_annotation_total", labels); got != 1 {
@@ -235,7 +236,7 @@ func TestWindow(t *testing.T) {
 	k := testkit.New(t)
 	op := start(t, k)
 	k.Apply(configMap("conf", "a", "1"))
-	// An hour that is over and comes again tomorrow, and one that is now.
+	// A window that has closed until tomorrow, and one that is open.
 	day := func(from time.Time, d string) string {
 		return fmt.Sprintf("%d %d * * *;%s", from.Minute(), from.Hour(), d)
 	}
@@ -246,8 +247,8 @@ func TestWindow(t *testing.T) {
 	change(k, "conf", "a", "2")
 	k.Eventually(open, rolledFrom(""), result("Completed"))
 	k.Eventually(closed, isPending(), state("OutsideWindow"))
-	event(k, closed, "OutsideWindow")
-	rest(k, op)
+	waitEvent(k, closed, "OutsideWindow")
+	waitIdle(k, op)
 	k.Eventually(closed, isPending())
 	op.Kill()
 	k.Update(closed, func() { closed.Annotations[prefix+"window"] = open.Annotations[prefix+"window"] })
@@ -255,7 +256,7 @@ func TestWindow(t *testing.T) {
 	k.Eventually(closed, rolledFrom(""), result("Completed"), state(""))
 }
 
-// A workload can ask for being told alone.
+// A workload can ask for a dry run.
 func TestDryRunOfAWorkload(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -265,10 +266,10 @@ func TestDryRunOfAWorkload(t *testing.T) {
 	adopt(k, d)
 	change(k, "conf", "a", "2")
 	k.Eventually(d, state("DryRun: it would roll to sha256:"))
-	if note := event(k, d, "DryRun"); !strings.Contains(note, "because of ConfigMap/conf") {
+	if note := waitEvent(k, d, "DryRun"); !strings.Contains(note, "because of ConfigMap/conf") {
 		t.Errorf("it is told as %q", note)
 	}
-	rest(k, op)
+	waitIdle(k, op)
 	if k.Get(d); digestOf(d) != "" || pending(d) {
 		t.Errorf("the digest is %q, pending: %v", digestOf(d), pending(d))
 	}
@@ -276,7 +277,7 @@ func TestDryRunOfAWorkload(t *testing.T) {
 	k.Eventually(d, rolledFrom(""), state(""))
 }
 
-// The flag --dry-run prints what would be done, and does nothing.
+// The flag --dry-run prints the planned actions and writes nothing.
 func TestDryRunOfTheProgram(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -304,7 +305,7 @@ func TestDryRunOfTheProgram(t *testing.T) {
 	}
 }
 
-// Wrong options are refused.
+// Invalid options are rejected.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*configrollout.Options){
@@ -321,7 +322,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// A change that is taken back within the quiet period was none.
+// A change that is undone within the quiet period causes no rollout.
 func TestChangedAndChangedBack(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -333,13 +334,13 @@ func TestChangedAndChangedBack(t *testing.T) {
 	k.Eventually(d, isPending())
 	change(k, "conf", "a", "1")
 	k.Eventually(d, adopted(), testkit.Match("nothing pending", func(o client.Object) bool { return !pending(o) }))
-	rest(k, op)
+	waitIdle(k, op)
 	if n := replicaSets(t, k, "a"); n != 1 {
 		t.Errorf("it has %d ReplicaSets", n)
 	}
 }
 
-// Without the flag no Secret is read, whatever the pods use of them. With it they count as ConfigMaps do.
+// Without the flag no Secret is read, even if pods use it. With the flag Secrets are handled like ConfigMaps.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -353,7 +354,7 @@ func TestSecrets(t *testing.T) {
 	op := start(t, k)
 	adopt(k, d)
 	k.Update(secret, func() { secret.Data["p"] = []byte("hunter3") })
-	rest(k, op)
+	waitIdle(k, op)
 	k.Eventually(d, adopted())
 	for _, r := range slices.Concat(op.Recorder().Requests(), op.Recorder().Watches()) {
 		if r.Resource == "secrets" {
@@ -361,21 +362,21 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 	op.Stop()
-	before := known(d)
+	before := observedDigest(d)
 	op = k.Run(newOperator(t, func(o *configrollout.Options) { o.Secrets = true }), testkit.WithConfig(k.Config))
-	k.Eventually(d, adopted(), testkit.Match("known anew", func(d *appsv1.Deployment) bool { return known(d) != before }))
-	rest(k, op)
+	k.Eventually(d, adopted(), testkit.Match("updated", func(d *appsv1.Deployment) bool { return observedDigest(d) != before }))
+	waitIdle(k, op)
 	k.Eventually(d, adopted())
 	k.Update(secret, func() { secret.Data["p"] = []byte("hunter4") })
 	k.Eventually(d, rolledFrom(""), result("Completed"))
-	event(k, secret, "RolloutTriggered")
+	waitEvent(k, secret, "RolloutTriggered")
 	if text := d.Annotations[prefix+"last-rollout"]; strings.Contains(text, "hunter") || !strings.Contains(text,
 		"Secret/password") {
 		t.Errorf("last-rollout is %s", text)
 	}
 }
 
-// What a workload reads anew by itself rolls nothing, where it can: a volume, and no file that is mounted by itself.
+// Sources that a workload reloads itself cause no rollout where that is possible: in a volume, but not with a subPath.
 func TestHotReload(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -386,6 +387,6 @@ func TestHotReload(t *testing.T) {
 	adopt(k, hot, stuck)
 	change(k, "conf", "a", "2")
 	k.Eventually(stuck, rolledFrom(""))
-	rest(k, op)
+	waitIdle(k, op)
 	k.Eventually(hot, adopted())
 }

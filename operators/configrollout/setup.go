@@ -22,15 +22,15 @@ import (
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/digest"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/limiter"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/reference"
-	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/wave"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/workload"
 )
 
-// queue is what the controller works off.
-type queue = workqueue.TypedRateLimitingInterface[wave.Key]
+// queue is the workqueue of the controller.
+type queue = workqueue.TypedRateLimitingInterface[limiter.Key]
 
-// operator is the wiring of the reconciler: what is watched, and whom that concerns.
+// operator wires the reconciler to its watches.
 type operator struct {
 	options    Options
 	namespaces []string
@@ -39,26 +39,30 @@ type operator struct {
 	queue      queue
 }
 
-// setUp adds the operator to a manager, with a cache of its own, because it keeps less than a general one would.
+// setUp adds the operator to a manager. It has a cache of its own with trimmed objects.
 func setUp(mgr manager.Manager, options Options, namespaces []string, workers int) error {
 	c, err := newCache(mgr, namespaces)
 	if err != nil {
 		return err
 	}
 	op := &operator{options: options, namespaces: namespaces, cache: c}
-	w := wave.New(options.MaxConcurrent, options.MaxConcurrentPerNamespace, op.wake, countWaiting)
-	known, kept := &renewals{known: map[wave.Key]*renewal{}}, &records{known: map[wave.Key]*kept{}}
+	l := limiter.New(options.MaxConcurrent, options.MaxConcurrentPerNamespace, op.enqueue, countWaiting)
+	external := &externalRollouts{known: map[limiter.Key]*externalRollout{}}
+	fallback := &stateFallback{known: map[limiter.Key]*savedState{}}
 	op.reconciler = &reconciler{
 		observer: observer{
 			options: options, workloads: c,
-			store:   digest.NewStore(c, mgr.GetAPIReader(), ignored, countDigest),
-			failed:  w.Failed,
-			renewed: func(o client.Object, sources []digest.Source) bool { return known.after(keyOf(o), o, sources) },
-			recall:  kept.recall,
+			store:  digest.NewStore(c, mgr.GetAPIReader(), ignored, countDigest),
+			failed: l.Failed,
+			rolledOutByOthers: func(o client.Object, sources []digest.Source) bool {
+				return external.podsYoungerThan(keyOf(o), o, sources)
+			},
+			recallRecord: fallback.recall,
 		},
-		writer: mgr.GetClient(), metadata: c, recorder: mgr.GetEventRecorder(Name), wave: w, renewals: known, records: kept,
+		writer: mgr.GetClient(), metadata: c, recorder: mgr.GetEventRecorder(Name),
+		limiter: l, externalRollouts: external, fallback: fallback,
 	}
-	if len(namespaces) == 0 { // else it would need a right in the whole cluster
+	if len(namespaces) == 0 { // otherwise it would need a cluster-wide permission
 		op.reconciler.namespaces = c
 	}
 	return op.watch(mgr, workers)
@@ -66,7 +70,7 @@ func setUp(mgr manager.Manager, options Options, namespaces []string, workers in
 
 func newCache(mgr manager.Manager, namespaces []string) (cache.Cache, error) {
 	options := cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), DefaultTransform: trim,
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), DefaultTransform: trimObject,
 	}
 	if len(namespaces) > 0 {
 		options.DefaultNamespaces = map[string]cache.Config{}
@@ -87,11 +91,11 @@ func newCache(mgr manager.Manager, namespaces []string) (cache.Cache, error) {
 // runnableCache makes the manager start a cache with its own caches, before any controller and without leader election.
 type runnableCache struct{ cache.Cache }
 
-// GetCache implements the interface by which the manager knows a cache.
+// GetCache implements the interface that the manager uses to recognize a cache.
 func (r runnableCache) GetCache() cache.Cache { return r.Cache }
 
-// trim drops what is large and not looked at.
-func trim(o any) (any, error) {
+// trimObject removes large fields that are not used.
+func trimObject(o any) (any, error) {
 	if meta, ok := o.(metav1.Object); ok {
 		meta.SetManagedFields(nil)
 		delete(meta.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
@@ -99,30 +103,30 @@ func trim(o any) (any, error) {
 	return o, nil
 }
 
-// usedBy is the index by which workloads are found that use an object.
+// usedBy is the index of workloads by used object.
 const usedBy = "usedBy"
 
-// What fails is tried again after the first pause, then later and later until the last.
+// The minimal and the maximal backoff after an error.
 const (
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = 30 * time.Second
 )
 
 func (op *operator) watch(mgr manager.Manager, workers int) error {
-	c, err := controller.NewTyped(Name, mgr, controller.TypedOptions[wave.Key]{
+	c, err := controller.NewTyped(Name, mgr, controller.TypedOptions[limiter.Key]{
 		Reconciler: op.reconciler, MaxConcurrentReconciles: workers, EnableWarmup: new(true),
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[wave.Key](firstRetry, lastRetry),
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[limiter.Key](firstRetry, lastRetry),
 	})
 	if err != nil {
 		return fmt.Errorf("creating the controller: %w", err)
 	}
-	queued := source.TypedFunc[wave.Key](func(_ context.Context, q queue) error {
+	queued := source.TypedFunc[limiter.Key](func(_ context.Context, q queue) error {
 		op.queue = q
 		return nil
 	})
-	sources := []source.TypedSource[wave.Key]{queued}
+	sources := []source.TypedSource[limiter.Key]{queued}
 	for _, o := range workload.Kinds() {
-		if err := op.cache.IndexField(context.Background(), o, usedBy, op.uses); err != nil {
+		if err := op.cache.IndexField(context.Background(), o, usedBy, op.usedObjects); err != nil {
 			return fmt.Errorf("indexing %s: %w", workload.KindOf(o), err)
 		}
 		sources = append(sources, source.TypedKind(op.cache, o, op.workloadHandler()))
@@ -131,8 +135,8 @@ func (op *operator) watch(mgr manager.Manager, workers int) error {
 		meta := &metav1.PartialObjectMetadata{}
 		meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(string(kind)))
 		sources = append(sources, source.TypedKind[client.Object](op.cache, meta, handler.TypedEnqueueRequestsFromMapFunc(
-			func(ctx context.Context, o client.Object) []wave.Key {
-				return op.list(ctx, o.GetNamespace(), client.MatchingFields{usedBy: string(kind) + "/" + o.GetName()})
+			func(ctx context.Context, o client.Object) []limiter.Key {
+				return op.listKeys(ctx, o.GetNamespace(), client.MatchingFields{usedBy: string(kind) + "/" + o.GetName()})
 			})))
 	}
 	if len(op.namespaces) == 0 {
@@ -149,10 +153,10 @@ func (op *operator) watch(mgr manager.Manager, workers int) error {
 	return nil
 }
 
-// ready implements healthz.Checker: the operator is ready when it knows all that there is.
+// ready implements healthz.Checker: the operator is ready when its caches are in sync.
 func (op *operator) ready(request *http.Request) error {
 	ctx, cancel := context.WithCancel(request.Context())
-	cancel() // look, and do not wait
+	cancel() // check once, do not wait
 	if !op.cache.WaitForCacheSync(ctx) {
 		return errors.New("the caches are not in sync yet")
 	}
@@ -166,8 +170,8 @@ func (op *operator) sourceKinds() []reference.Kind {
 	return []reference.Kind{reference.ConfigMap}
 }
 
-// uses lists what a workload uses, for the index.
-func (op *operator) uses(o client.Object) []string {
+// usedObjects lists the objects that a workload uses, for the index.
+func (op *operator) usedObjects(o client.Object) []string {
 	settings, _ := annotation.Parse(o.GetAnnotations(), 0)
 	var names []string
 	for _, ref := range reference.Collect(workload.Template(o), op.reconciler.references(settings)) {
@@ -176,19 +180,19 @@ func (op *operator) uses(o client.Object) []string {
 	return names
 }
 
-// wake puts a workload into the queue.
-func (op *operator) wake(key wave.Key) {
+// enqueue adds a workload to the workqueue.
+func (op *operator) enqueue(key limiter.Key) {
 	if op.queue != nil {
 		op.queue.Add(key)
 	}
 }
 
-// list names the workloads of a namespace.
-func (op *operator) list(ctx context.Context, namespace string, opts ...client.ListOption) []wave.Key {
-	var keys []wave.Key
+// listKeys lists the workloads of a namespace.
+func (op *operator) listKeys(ctx context.Context, namespace string, opts ...client.ListOption) []limiter.Key {
+	var keys []limiter.Key
 	for _, list := range workload.Lists() {
 		all := slices.Concat(opts, []client.ListOption{client.InNamespace(namespace), client.UnsafeDisableDeepCopy})
-		if err := op.cache.List(ctx, list, all...); err != nil { // the cache is about to end
+		if err := op.cache.List(ctx, list, all...); err != nil { // the cache is stopping
 			continue
 		}
 		for _, o := range workload.Items(list) {
@@ -198,28 +202,28 @@ func (op *operator) list(ctx context.Context, namespace string, opts ...client.L
 	return keys
 }
 
-// workloadHandler tells the wave of each version of a workload before the workload is looked at.
-func (op *operator) workloadHandler() handler.TypedEventHandler[client.Object, wave.Key] {
+// workloadHandler updates the limiter and the memory with each version of a workload before it enqueues the workload.
+func (op *operator) workloadHandler() handler.TypedEventHandler[client.Object, limiter.Key] {
 	observe := func(o client.Object, q queue) {
 		key := keyOf(o)
-		op.reconciler.records.observe(key, o)
-		op.reconciler.wave.Observe(key, op.reconciler.entryOf(o))
-		op.reconciler.renewals.observe(key, o)
+		op.reconciler.fallback.observe(key, o)
+		op.reconciler.limiter.Observe(key, op.reconciler.entryOf(o))
+		op.reconciler.externalRollouts.observe(key, o)
 		q.Add(key)
 	}
-	return handler.TypedFuncs[client.Object, wave.Key]{
+	return handler.TypedFuncs[client.Object, limiter.Key]{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { observe(e.Object, q) },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { observe(e.ObjectNew, q) },
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { q.Add(keyOf(e.Object)) },
 	}
 }
 
-// namespaceHandler looks at all workloads of a namespace whose label changed, and of one that is new here: its workloads may
-// have been seen before it.
-func (op *operator) namespaceHandler() handler.TypedEventHandler[client.Object, wave.Key] {
-	return handler.TypedFuncs[client.Object, wave.Key]{
+// namespaceHandler enqueues all workloads of a namespace with a changed label, and of a new namespace: its workloads may
+// have been observed before it.
+func (op *operator) namespaceHandler() handler.TypedEventHandler[client.Object, limiter.Key] {
+	return handler.TypedFuncs[client.Object, limiter.Key]{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			for _, key := range op.list(ctx, e.Object.GetName()) {
+			for _, key := range op.listKeys(ctx, e.Object.GetName()) {
 				q.Add(key)
 			}
 		},
@@ -227,15 +231,15 @@ func (op *operator) namespaceHandler() handler.TypedEventHandler[client.Object, 
 			if maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) {
 				return
 			}
-			for _, key := range op.list(ctx, e.ObjectNew.GetName()) {
+			for _, key := range op.listKeys(ctx, e.ObjectNew.GetName()) {
 				q.Add(key)
 			}
 		},
 	}
 }
 
-func keyOf(o client.Object) wave.Key {
-	return wave.Key{Kind: workload.KindOf(o), Namespace: o.GetNamespace(), Name: o.GetName()}
+func keyOf(o client.Object) limiter.Key {
+	return limiter.Key{Kind: workload.KindOf(o), Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
 func namespaceMetadata() *metav1.PartialObjectMetadata {

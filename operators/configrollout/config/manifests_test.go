@@ -1,5 +1,4 @@
-// Package config_test checks the manifests in the folders beside it the way they are used: with kubectl, on an API
-// server. It holds nothing else.
+// Package config_test tests the manifests in its subfolders with kubectl on an API server.
 package config_test
 
 import (
@@ -28,7 +27,7 @@ const (
 	role      = "configrollout-operator"
 )
 
-// Installing and installing again, as a person would, leaves what the manifests say, and the second time does nothing.
+// Installing twice is idempotent.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"default", "namespaced"} {
@@ -45,14 +44,15 @@ func TestInstall(t *testing.T) {
 					t.Errorf("installing it again changes something: %s", line)
 				}
 			}
-			kubectl("apply", "--server-side", "-k", "samples") // the namespace default was made by somebody else
-			admitted(t, k)
+			kubectl("apply", "--server-side", "-k", "samples") // another manager created the namespace default
+			checkPodAdmission(t, k)
 		})
 	}
 }
 
-// admitted creates the operator's pod in its namespace, which admits nothing but restricted pods, without storing it.
-func admitted(t *testing.T, k *testkit.K) {
+// checkPodAdmission creates the operator's pod in its namespace, with a dry run. The namespace admits restricted pods
+// only.
+func checkPodAdmission(t *testing.T, k *testkit.K) {
 	t.Helper()
 	controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "configrollout-controller", Namespace: namespace}}
 	k.Get(controller)
@@ -64,8 +64,8 @@ func admitted(t *testing.T, k *testkit.K) {
 	}
 }
 
-// What the operator may do is what it needs: neither everything of a kind, nor any Secret.
-func TestRights(t *testing.T) {
+// The roles have no wildcard and no Secrets.
+func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"default", "namespaced"} {
 		for _, o := range testkit.Kustomize(t, overlay) {
@@ -89,7 +89,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// Whoever may not install anything cluster-wide can install it for namespaces of their own.
+// The namespaced overlay has no cluster-scoped objects.
 func TestNamespacedOverlayStaysInItsNamespaces(t *testing.T) {
 	t.Parallel()
 	var arguments []string
@@ -114,7 +114,7 @@ func TestNamespacedOverlayStaysInItsNamespaces(t *testing.T) {
 	}
 }
 
-// The component lets Secrets count, and gives the right to read them, in both overlays. Nobody may write them.
+// The component sets the flag --secrets and grants read access to Secrets, in both overlays, and no write access.
 func TestSecretsComponent(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"default", "namespaced"} {
@@ -123,7 +123,7 @@ func TestSecretsComponent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		up, err := filepath.Rel(dir, here) // kustomize takes relative paths alone
+		up, err := filepath.Rel(dir, here) // kustomize accepts only relative paths
 		if err != nil {
 			t.Fatal(err)
 		}

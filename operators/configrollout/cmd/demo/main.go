@@ -1,8 +1,7 @@
-// Command demo tells the story of configrollout once, on a cluster of its own: the article's nginx, whose pods are replaced
-// when its configuration changes, and only then. It prints what it saw, and its exit code is 1 if that is not what the
-// operator promises.
+// Command demo runs a scripted demo of configrollout on a cluster of its own: the article's nginx is rolled out when its
+// configuration changes, and only then. It prints each result and exits with code 1 if one is wrong.
 package main
 
 import "github.com/homeostat-dev/homeostat/testkit/demo"
 
-func main() { demo.Main(life) }
+func main() { demo.Main(rolloutDemo) }

@@ -38,8 +38,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What cannot be read has the default, and is named together with what is wrong.
-func TestParseWhatIsWrong(t *testing.T) {
+// Invalid values have the default and are reported.
+func TestParseInvalid(t *testing.T) {
 	t.Parallel()
 	defaults, _ := annotation.Parse(nil, quiet)
 	for name, values := range map[string][]string{
@@ -54,7 +54,7 @@ func TestParseWhatIsWrong(t *testing.T) {
 		"dry-run":      {"1"},
 		"priority":     {"high", "1.5"},
 		"quite-period": {"10s"},
-		"default":      {"enabled"}, // that is a label, of a namespace
+		"default":      {"enabled"}, // it is a label of namespaces
 	} {
 		for _, value := range values {
 			got, invalid := annotation.Parse(map[string]string{annotation.Prefix + name: value}, quiet)
@@ -62,7 +62,7 @@ func TestParseWhatIsWrong(t *testing.T) {
 				t.Errorf("%s: %q does not lead to the default:\n%s", name, value, diff)
 			}
 			if len(invalid) != 1 || invalid[0].Name != annotation.Prefix+name || invalid[0].Err == nil {
-				t.Errorf("%s: %q is told as %v", name, value, invalid)
+				t.Errorf("%s: %q is reported as %v", name, value, invalid)
 			}
 		}
 	}
@@ -108,17 +108,17 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 	for name, value := range (annotation.Record{}).Changes(written) {
 		if value != nil {
-			t.Errorf("%s stays when nothing is to be remembered", name)
+			t.Errorf("%s is not removed for an empty record", name)
 		}
 		delete(written, name)
 	}
 	if len(written) != 0 {
-		t.Errorf("these stay when nothing is to be remembered: %v", written)
+		t.Errorf("these are not removed for an empty record: %v", written)
 	}
 }
 
-// Whatever somebody writes into the operator's own annotations is read as something or as nothing.
-func TestSpoiledRecord(t *testing.T) {
+// Invalid values in the operator's own annotations are ignored.
+func TestMalformedRecord(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{
 		annotation.LastRollout: "{", annotation.PendingSince: "yesterday", annotation.ObservedSources: "no sources,=,x",

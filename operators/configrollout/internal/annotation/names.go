@@ -1,55 +1,55 @@
-// Package annotation reads and writes all that this operator knows: what users ask for is in annotations of workloads,
-// and so is what the operator has to remember. It decides nothing.
+// Package annotation reads and writes the annotations of the operator: the users' settings and the operator's state are
+// both annotations of workloads. It makes no decision.
 package annotation
 
-// Prefix begins the name of every annotation and label of this operator.
+// Prefix is the prefix of every annotation and label of the operator.
 const Prefix = "rollout.homeostat.dev/"
 
-// What users write: on a workload, and Ignore on a ConfigMap or Secret, too.
+// The annotations that users set on a workload. Ignore is also for ConfigMaps and Secrets.
 const (
-	// Enabled takes a workload in ("true") or out ("false"), whatever its namespace says.
+	// Enabled enables ("true") or disables ("false") a workload. It has precedence over the namespace.
 	Enabled = Prefix + "enabled"
-	// ConfigMaps lists further ConfigMaps of the namespace that the workload uses.
+	// ConfigMaps lists more ConfigMaps of the namespace that the workload uses.
 	ConfigMaps = Prefix + "configmaps"
-	// Secrets lists further Secrets of the namespace that the workload uses.
+	// Secrets lists more Secrets of the namespace that the workload uses.
 	Secrets = Prefix + "secrets"
-	// Ignore lists names on a workload whose changes mean nothing, and is "true" on an object whose changes never do.
+	// Ignore on a workload lists objects to ignore, and is "true" on a ConfigMap or Secret that is always ignored.
 	Ignore = Prefix + "ignore"
-	// HotReload lists names that the workload itself reads anew from its volumes.
+	// HotReload lists objects that the workload reloads from its volumes without a restart.
 	HotReload = Prefix + "hot-reload"
-	// QuietPeriod is how long nothing may have changed before a rollout.
+	// QuietPeriod is the time without a change before a rollout.
 	QuietPeriod = Prefix + "quiet-period"
-	// Window says when rollouts may start.
+	// Window restricts the start of rollouts to time windows.
 	Window = Prefix + "window"
-	// OnFailure says what a failed rollout means: Continue, Hold or Rollback.
+	// OnFailure is the policy for a failed rollout: Continue, Hold or Rollback.
 	OnFailure = Prefix + "on-failure"
-	// DryRun lets the operator say what it would do, and not do it.
+	// DryRun reports rollouts without starting them.
 	DryRun = Prefix + "dry-run"
-	// Priority is a number: of workloads that wait those with the greatest go first.
+	// Priority is a number: of several waiting workloads, the one with the greatest number is rolled first.
 	Priority = Prefix + "priority"
 )
 
-// DefaultLabel on a namespace takes all its workloads in ("enabled") or leaves them out ("disabled").
+// DefaultLabel on a namespace enables ("enabled") or disables ("disabled") all its workloads.
 const DefaultLabel = Prefix + "default"
 
-// What the operator writes. Digest is the only one in the pod template; the others are on the workload.
+// The annotations that the operator writes. Digest is in the pod template; all others are on the workload.
 const (
-	// Digest identifies the configuration with which the pods of a template start.
+	// Digest identifies the configuration of the pods of a template.
 	Digest = Prefix + "config-digest"
-	// ObservedDigest identifies the configuration that the workload has been brought to.
+	// ObservedDigest identifies the configuration that the workload was last brought to.
 	ObservedDigest = Prefix + "observed-digest"
-	// ObservedSources is the same, source by source.
+	// ObservedSources has the same information for each source.
 	ObservedSources = Prefix + "observed-sources"
-	// ObservedTemplate is what Digest was when ObservedDigest was written, if that is something else.
+	// ObservedTemplate is the value of Digest when ObservedDigest was written, if the two differ.
 	ObservedTemplate = Prefix + "observed-template"
-	// PendingDigest identifies the configuration that the workload is to be brought to.
+	// PendingDigest identifies the configuration of the pending rollout.
 	PendingDigest = Prefix + "pending-digest"
-	// PendingSince is when the workload fell behind.
+	// PendingSince is the time of the first pending change.
 	PendingSince = Prefix + "pending-since"
-	// PendingChanged is when PendingDigest was written.
+	// PendingChanged is the time when PendingDigest was last written.
 	PendingChanged = Prefix + "pending-changed"
-	// LastRollout tells of the last rollout, as JSON.
+	// LastRollout describes the last rollout in JSON.
 	LastRollout = Prefix + "last-rollout"
-	// State says in words what keeps the workload from being up to date.
+	// State explains why the workload is not up to date.
 	State = Prefix + "state"
 )

@@ -11,80 +11,82 @@ import (
 // None is the value of ObservedTemplate for a template without a digest.
 const None = "none"
 
-// timeLayout keeps milliseconds: quiet periods may be shorter than a second.
+// timeLayout has milliseconds, because quiet periods may be shorter than a second.
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// Result is how a rollout ended.
+// Result is the result of a rollout.
 type Result string
 
-// The results. Empty means that it has not ended.
+// The results. An unfinished rollout has none.
 const (
 	Completed  Result = "Completed"
 	Failed     Result = "Failed"
 	RolledBack Result = "RolledBack"
-	// Superseded means that somebody else changed the template before it ended.
+	// Superseded means that another manager changed the template during the rollout.
 	Superseded Result = "Superseded"
-	// Stuck means that a pod of an earlier template, which is not ready and which Kubernetes waits for, is in the way.
+	// Stuck means that Kubernetes waits for an unready pod of an earlier template.
 	Stuck Result = "Stuck"
 )
 
-// Record is what the operator remembers of a workload, on the workload's metadata. The zero value is what it knows of one
-// that it has not seen before.
+// Record is the operator's state of a workload, stored in annotations. The zero value is the state of a new workload.
 type Record struct {
-	// Observed is the digest that the workload has been brought to.
+	// Observed is the digest of the configuration that the workload was last brought to.
 	Observed string
-	// Sources is the same by source: what [digest.Source] calls ID and Sum.
+	// Sources are its sources: Sum by ID of [digest.Source].
 	Sources map[string]string
-	// References identifies what the pod template referred to then.
+	// References identifies the references of the pod template at that time.
 	References string
-	// Template is the digest that the template had then, or None; empty if it is Observed, or if there never was one.
+	// Template is the digest in the template at that time, or None. It is empty if it equals Observed or if there never
+	// was one.
 	Template string
-	// Pending is the digest that it is to be brought to, Since when that began, Changed when it last became another.
+	// Pending is the digest of the pending rollout, Since the time of the first pending change, Changed the time of the
+	// last one.
 	Pending        string
 	Since, Changed time.Time
-	// Last is nil before the first rollout.
+	// Last is the last rollout, or nil.
 	Last *Rollout
-	// State is what was reported last.
+	// State is the last reported state.
 	State string
 }
 
-// Rollout tells of one rollout.
+// Rollout describes one rollout.
 type Rollout struct {
 	Time time.Time `json:"time"`
-	// Sources are the names of what changed, such as "ConfigMap/nginx-conf".
+	// Sources are the names of the changed objects, such as "ConfigMap/nginx-conf".
 	Sources []string `json:"sources"`
-	// More is how many of them there was no room for.
+	// More is the number of sources left out for their size.
 	More int    `json:"more,omitempty"`
 	From string `json:"fromDigest,omitempty"`
 	To   string `json:"toDigest"`
-	// Before is the digest that the template had; empty if none.
+	// Before is the previous digest in the template; empty if none.
 	Before string `json:"templateBefore,omitempty"`
 	Result Result `json:"result,omitempty"`
-	// Reverts counts how often somebody took this digest out of the template and it was put back.
+	// Reverts counts how often another manager removed this digest from the template and it was restored.
 	Reverts int `json:"reverts,omitempty"`
-	// Updated is how many pods had been updated at the deadline Progressed, where Kubernetes itself has none.
+	// Updated is the number of updated pods at the time Progressed, for kinds without a deadline in Kubernetes.
 	Updated    int32     `json:"updated,omitempty"`
 	Progressed time.Time `json:"progressed,omitzero"`
-	// ExceededBefore is when Kubernetes had given up an earlier rollout that this one replaces.
+	// ExceededBefore is the time when an earlier rollout exceeded its deadline.
 	ExceededBefore time.Time `json:"exceededBefore,omitzero"`
-	// Unready means that the rollout began with a pod of an unfinished one that is not ready and that Kubernetes waits for.
+	// Unready means that the rollout started with an unready pod of an unfinished one, and that Kubernetes waits for that
+	// pod.
 	Unready bool `json:"unreadyBefore,omitempty"`
 }
 
-// Suspects reports whether that source made the workload roll, or may have.
+// Suspects reports whether that source caused the rollout, or may have.
 func (l *Rollout) Suspects(source string) bool {
 	return l.More > 0 || slices.Contains(l.Sources, source)
 }
 
-// longestRollout is how many bytes of JSON a Rollout may take.
-const longestRollout = 1024
+// maxRolloutBytes is the maximal size of a Rollout in JSON.
+const maxRolloutBytes = 1024
 
-// all lists what a Record consists of.
-var all = []string{
+// recordNames lists the annotations of a Record.
+var recordNames = []string{
 	ObservedDigest, ObservedSources, ObservedTemplate, PendingDigest, PendingSince, PendingChanged, LastRollout, State,
 }
 
-// ReadRecord reads what Annotations has written. What somebody spoiled counts as not there.
+// ReadRecord parses the annotations of a record. Invalid values are ignored.
 func ReadRecord(annotations map[string]string) Record {
 	r := Record{
 		Observed: annotations[ObservedDigest],
@@ -99,35 +101,37 @@ func ReadRecord(annotations map[string]string) Record {
 	return r
 }
 
-// Annotations returns the record as annotations, with an empty value for each that is not to exist.
+// Annotations returns the record as annotations. An empty value means that the annotation must not exist.
 func (r Record) Annotations() map[string]string {
 	return map[string]string{
 		ObservedDigest: r.Observed, ObservedSources: r.writeSources(), ObservedTemplate: r.Template,
 		PendingDigest: r.Pending, PendingSince: writeTime(r.Since), PendingChanged: writeTime(r.Changed),
-		LastRollout: r.Last.write(), State: r.State,
+		LastRollout: r.Last.encode(), State: r.State,
 	}
 }
 
-// NotAfter is the record without what is later than now: a clock that was wrong, or somebody's hand, must not put anything
-// off until then.
-func (r Record) NotAfter(now time.Time) Record {
+// ClampTimes returns the record without times later than now. Such times come from a wrong clock or a manual edit, and
+// must not delay a rollout.
+func (r Record) ClampTimes(now time.Time) Record {
 	if r.Since.After(now) || r.Changed.After(now) {
-		r.Since, r.Changed = time.Time{}, time.Time{}
+		r.Since = time.Time{}
+		r.Changed = time.Time{}
 	}
 	if r.Last != nil && (r.Last.Time.After(now) || r.Last.Progressed.After(now)) {
 		last := *r.Last
-		last.Time, last.Progressed = now, time.Time{}
+		last.Time = now
+		last.Progressed = time.Time{}
 		r.Last = &last
 	}
 	return r
 }
 
-// Written reports whether any annotation of a record is there.
+// Written reports whether any annotation of a record exists.
 func Written(annotations map[string]string) bool {
-	return slices.ContainsFunc(all, func(name string) bool { _, ok := annotations[name]; return ok })
+	return slices.ContainsFunc(recordNames, func(name string) bool { _, ok := annotations[name]; return ok })
 }
 
-// Changes returns what must be set, and what must go (nil), for the annotations to be the record.
+// Changes returns the annotations to set and to remove (nil) for the record.
 func (r Record) Changes(annotations map[string]string) map[string]*string {
 	changes := map[string]*string{}
 	for name, want := range r.Annotations() {
@@ -142,14 +146,14 @@ func (r Record) Changes(annotations map[string]string) map[string]*string {
 	return changes
 }
 
-func (l *Rollout) write() string {
+func (l *Rollout) encode() string {
 	if l == nil {
 		return ""
 	}
 	short := *l
 	for {
 		text, err := json.Marshal(short)
-		if err != nil || len(text) <= longestRollout || len(short.Sources) == 0 {
+		if err != nil || len(text) <= maxRolloutBytes || len(short.Sources) == 0 {
 			return string(text)
 		}
 		short.Sources = short.Sources[:len(short.Sources)-1]
@@ -172,7 +176,7 @@ func readTime(v string) time.Time {
 	return t.UTC()
 }
 
-// writeSources writes the references, and then the sources with an equals sign in each.
+// writeSources formats the references, followed by id=sum for each source.
 func (r Record) writeSources() string {
 	if r.References == "" {
 		return ""

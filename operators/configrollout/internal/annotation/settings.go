@@ -14,61 +14,61 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/window"
 )
 
-// FailurePolicy says what a failed rollout means.
+// FailurePolicy is the policy for a failed rollout.
 type FailurePolicy string
 
 // The policies.
 const (
-	// Continue holds nobody back, and is not held back.
+	// Continue does not hold other workloads, and is not held by their failures.
 	Continue FailurePolicy = "Continue"
-	// Hold keeps others from rolling because of what made this one fail. It is the default.
+	// Hold holds other workloads with the same change. It is the default.
 	Hold FailurePolicy = "Hold"
-	// Rollback takes the digest out of the template again, and holds as Hold does.
+	// Rollback restores the previous template, and holds other workloads as Hold does.
 	Rollback FailurePolicy = "Rollback"
 )
 
-// The longest quiet period that is taken seriously.
-const longestQuiet = 24 * time.Hour
+// The maximal quiet period.
+const maxQuietPeriod = 24 * time.Hour
 
-// Settings is what the annotations of a workload ask for.
+// Settings are the settings in the annotations of a workload.
 type Settings struct {
-	// Enabled is what the workload says, nil if it says nothing.
+	// Enabled is nil if the workload does not set it.
 	Enabled *bool
-	// ConfigMaps and Secrets are further ones that it uses.
+	// ConfigMaps and Secrets are additional sources.
 	ConfigMaps, Secrets []string
 	// Ignore and HotReload are names of ConfigMaps and Secrets.
 	Ignore, HotReload []string
-	// Quiet is how long nothing may have changed before a rollout.
+	// Quiet is the time without a change before a rollout.
 	Quiet time.Duration
-	// Window says when rollouts may start; nil means always.
+	// Window restricts the start of rollouts; nil means no restriction.
 	Window *window.Window
 	// OnFailure is never empty.
 	OnFailure FailurePolicy
-	// DryRun is to say and not to do.
+	// DryRun reports rollouts without starting them.
 	DryRun bool
-	// Priority is 0 unless it is given.
+	// Priority defaults to 0.
 	Priority int
 }
 
-// Invalid is an annotation, or a label of the namespace, that cannot be read, so that its default holds.
+// Invalid is an invalid annotation, or label of the namespace; its default applies.
 type Invalid struct {
-	// Name is that of the annotation, with the prefix.
+	// Name is the name with the prefix.
 	Name string
-	// Unknown means that the operator has no annotation of that name.
+	// Unknown means that there is no annotation of that name.
 	Unknown bool
-	// Outside means that it may be why the workload takes no part.
-	Outside bool
-	// Err is a sentence that names the fix.
+	// AffectsEnabled means that the mistake may be the reason why the workload is disabled.
+	AffectsEnabled bool
+	// Err is a sentence with the correction.
 	Err error
 }
 
-// ErrUnknown is the error of an annotation that is none of the operator's, although it has its prefix.
+// ErrUnknown is the error of an unknown annotation with the operator's prefix.
 var ErrUnknown = errors.New("there is no such annotation")
 
-// mostUnknown is how many annotations that do not exist are told of.
-const mostUnknown = 5
+// maxUnknown is the maximal number of reported unknown annotations.
+const maxUnknown = 5
 
-// Parse reads the settings. What it cannot read has its default and is returned, in the order of the names.
+// Parse parses the settings. Invalid ones have their defaults and are returned, sorted by name.
 func Parse(annotations map[string]string, quiet time.Duration) (Settings, []Invalid) {
 	s := Settings{Quiet: quiet, OnFailure: Hold}
 	fields := map[string]func(string) error{
@@ -87,22 +87,22 @@ func Parse(annotations map[string]string, quiet time.Duration) (Settings, []Inva
 	for name, read := range fields {
 		if value, ok := annotations[name]; ok {
 			if err := read(strings.TrimSpace(value)); err != nil {
-				invalid = append(invalid, Invalid{Name: name, Outside: name == Enabled, Err: err})
+				invalid = append(invalid, Invalid{Name: name, AffectsEnabled: name == Enabled, Err: err})
 			}
 		}
 	}
 	unknown := 0
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
-		if strings.HasPrefix(name, Prefix) && fields[name] == nil && !slices.Contains(all, name) && unknown < mostUnknown {
+		if strings.HasPrefix(name, Prefix) && fields[name] == nil && !slices.Contains(recordNames, name) && unknown < maxUnknown {
 			unknown++
-			invalid = append(invalid, Invalid{Name: name, Unknown: true, Outside: true, Err: ErrUnknown})
+			invalid = append(invalid, Invalid{Name: name, Unknown: true, AffectsEnabled: true, Err: ErrUnknown})
 		}
 	}
 	slices.SortFunc(invalid, func(a, b Invalid) int { return strings.Compare(a.Name, b.Name) })
 	return s, invalid
 }
 
-// Default reads the label of a namespace: whether its workloads take part, nil if it does not say.
+// Default parses the label of a namespace; nil means that it is not set.
 func Default(labels map[string]string) (*bool, *Invalid) {
 	value, ok := labels[DefaultLabel]
 	switch {
@@ -112,7 +112,7 @@ func Default(labels map[string]string) (*bool, *Invalid) {
 		return new(value == "enabled"), nil
 	default:
 		err := fmt.Errorf("the namespace's label says %s, which is neither %q nor %q", quote(value), "enabled", "disabled")
-		return nil, &Invalid{Name: DefaultLabel, Outside: true, Err: err}
+		return nil, &Invalid{Name: DefaultLabel, AffectsEnabled: true, Err: err}
 	}
 }
 
@@ -124,7 +124,7 @@ func boolean(v string, set func(bool)) error {
 	return nil
 }
 
-// names reads a list of names. One that cannot be the name of an object is none: nothing of it is taken then.
+// names parses a list of object names. One invalid name makes the whole list invalid.
 func names(v string, into *[]string) error {
 	var list []string
 	for name := range strings.SplitSeq(v, ",") {
@@ -142,7 +142,7 @@ func names(v string, into *[]string) error {
 
 func quietPeriod(v string, into *time.Duration) error {
 	d, err := time.ParseDuration(v)
-	if err != nil || d < 0 || d > longestQuiet {
+	if err != nil || d < 0 || d > maxQuietPeriod {
 		return fmt.Errorf("%s is no duration from 0s to 24h, such as 10s", quote(v))
 	}
 	*into = d
@@ -168,8 +168,8 @@ func number(v string, into *int) error {
 	return nil
 }
 
-// quote repeats what somebody wrote, or the beginning of it: it becomes a part of an annotation, and all of them together
-// have a limit.
+// quote quotes the beginning of a value: it becomes a part of an annotation, and the annotations of an object have a size
+// limit.
 func quote(v string) string {
 	const enough = 80
 	if len(v) > enough {

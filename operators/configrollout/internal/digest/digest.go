@@ -1,5 +1,5 @@
-// Package digest says in a few bytes which configuration a workload uses: equal bytes mean that nothing it uses has
-// changed. It keeps no value of any key.
+// Package digest computes a digest of the configuration that a workload uses. An equal digest means that nothing changed.
+// It keeps no values.
 package digest
 
 import (
@@ -16,21 +16,20 @@ import (
 // Sum is the SHA-256 sum of one value.
 type Sum [sha256.Size]byte
 
-// Content is what is known of one ConfigMap or Secret: the sum of the value of each key. Its size does not depend on that
-// of the values.
+// Content is a ConfigMap or Secret with a hash of each value. Its size does not depend on the size of the values.
 type Content struct {
 	// Exists is false if there is no such object.
 	Exists bool
-	// Ignored means that the object asks for its changes to mean nothing.
+	// Ignored means that the object has the ignore annotation.
 	Ignored bool
 	// Version is the object's resourceVersion.
 	Version string
-	// Keys are those of data and binaryData.
+	// Keys are the keys of data and binaryData.
 	Keys map[string]Sum
 }
 
-// Of reads the content of an object, a ConfigMap's two kinds of values or a Secret's one.
-func Of(text map[string]string, bytes map[string][]byte) map[string]Sum {
+// KeySums hashes the values of a ConfigMap or Secret.
+func KeySums(text map[string]string, bytes map[string][]byte) map[string]Sum {
 	sums := make(map[string]Sum, len(text)+len(bytes))
 	for key, value := range text {
 		sums[key] = sha256.Sum256([]byte(value))
@@ -41,46 +40,46 @@ func Of(text map[string]string, bytes map[string][]byte) map[string]Sum {
 	return sums
 }
 
-// Source is what a workload uses of one object.
+// Source is the part of one object that a workload uses.
 type Source struct {
-	// ID identifies what is used, the names of object and keys, but not the values: as long as it is the same, a different
-	// Sum means a different content.
+	// ID identifies the object and the used keys, but not the values. With the same ID, another Sum means another content.
 	ID string
-	// Sum identifies the content of what is used.
+	// Sum identifies the used content.
 	Sum string
 	// Name is "Kind/name".
 	Name string
-	// Missing says what is not there although pods cannot start without; empty if nothing.
+	// Missing names a missing object or key without which pods cannot start; empty if none.
 	Missing string
 	// Version is the object's resourceVersion; empty if there is no object.
 	Version string
 
-	whole Sum
+	fullSum Sum
 }
 
-// NewSource is what ref uses of that content.
+// NewSource returns the source for a reference to that content.
 func NewSource(namespace string, ref reference.Ref, c Content) Source {
 	s := Source{Name: ref.String(), Version: c.Version}
-	use := newHash(string(ref.Kind), namespace, ref.Name)
-	what := newHash(string(ref.Kind), namespace, ref.Name)
+	idHash := newHash(string(ref.Kind), namespace, ref.Name)
+	contentHash := newHash(string(ref.Kind), namespace, ref.Name)
 	keys := ref.KeyNames()
 	if ref.All {
-		use.field("*")
+		idHash.field("*")
 		keys = slices.Sorted(maps.Keys(c.Keys))
 	}
-	what.flag(c.Exists)
+	contentHash.flag(c.Exists)
 	for _, key := range keys {
 		if !ref.All {
-			use.field(key)
+			idHash.field(key)
 		}
 		sum, ok := c.Keys[key]
-		what.field(key)
-		what.flag(ok)
-		what.field(string(sum[:]))
+		contentHash.field(key)
+		contentHash.flag(ok)
+		contentHash.field(string(sum[:]))
 	}
-	s.whole = what.sum()
-	id := use.sum()
-	s.ID, s.Sum = short(id), short(s.whole)
+	s.fullSum = contentHash.sum()
+	id := idHash.sum()
+	s.ID = shortSum(id)
+	s.Sum = shortSum(s.fullSum)
 	s.Missing = missing(ref, c)
 	return s
 }
@@ -100,18 +99,18 @@ func missing(ref reference.Ref, c Content) string {
 	return ""
 }
 
-// Total is the digest of all that a workload uses, as it stands in annotations. The order of the sources matters.
+// Total returns the digest of all sources, as it is written to annotations. It depends on the order of the sources.
 func Total(sources []Source) string {
 	h := newHash("configrollout")
 	for _, s := range sources {
 		h.field(s.ID)
-		h.field(string(s.whole[:]))
+		h.field(string(s.fullSum[:]))
 	}
 	sum := h.sum()
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// References identifies what is referred to, and not its content.
+// References returns a hash of the references without their content.
 func References(refs []reference.Ref) string {
 	h := newHash("references")
 	for _, ref := range refs {
@@ -121,10 +120,10 @@ func References(refs []reference.Ref) string {
 			h.field(key)
 		}
 	}
-	return short(h.sum())
+	return shortSum(h.sum())
 }
 
-// Sums are the sources' sums by ID.
+// Sums returns the sums of the sources by ID.
 func Sums(sources []Source) map[string]string {
 	sums := make(map[string]string, len(sources))
 	for _, s := range sources {
@@ -133,10 +132,10 @@ func Sums(sources []Source) map[string]string {
 	return sums
 }
 
-// short is enough to tell a few hundred sources of one workload apart.
-func short(sum Sum) string { return hex.EncodeToString(sum[:6]) }
+// shortSum shortens a hash. It is long enough for a few hundred sources of one workload.
+func shortSum(sum Sum) string { return hex.EncodeToString(sum[:6]) }
 
-// writer hashes fields such that no two lists of fields are the same bytes: each is preceded by its length.
+// writer hashes fields with a length prefix, so that different lists of fields have different hashes.
 type writer struct{ hash.Hash }
 
 func newHash(fields ...string) writer {

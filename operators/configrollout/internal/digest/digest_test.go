@@ -12,7 +12,7 @@ func content(data ...string) digest.Content {
 	for i := 0; i < len(data); i += 2 {
 		text[data[i]] = data[i+1]
 	}
-	return digest.Content{Exists: true, Keys: digest.Of(text, nil)}
+	return digest.Content{Exists: true, Keys: digest.KeySums(text, nil)}
 }
 
 func ref(keys ...string) reference.Ref {
@@ -31,7 +31,7 @@ type use struct {
 
 func (u use) source() digest.Source { return digest.NewSource(u.namespace, u.ref, u.content) }
 
-func TestWhatIsTheSame(t *testing.T) {
+func TestDigestEquality(t *testing.T) {
 	t.Parallel()
 	secret := ref()
 	secret.Kind = reference.Secret
@@ -50,7 +50,7 @@ func TestWhatIsTheSame(t *testing.T) {
 		},
 		"another value": {
 			a: use{"n", ref(), content("k", "1")}, b: use{"n", ref(), content("k", "2")}, sameID: true,
-			reason: "this is what it is all about",
+			reason: "a changed value is a change",
 		},
 		"another value of a key that is not used": {
 			a: use{"n", ref("k"), content("k", "1", "l", "1")}, b: use{"n", ref("k"), content("k", "1", "l", "2")},
@@ -85,11 +85,11 @@ func TestWhatIsTheSame(t *testing.T) {
 		},
 		"the same letters in other names": {
 			a: use{"nb", reference.Ref{Kind: "ConfigMap", Name: "b", All: true}, content("k", "1")},
-			b: use{"n", reference.Ref{Kind: "ConfigMap", Name: "bb", All: true}, content("k", "1")}, reason: "lengths count",
+			b: use{"n", reference.Ref{Kind: "ConfigMap", Name: "bb", All: true}, content("k", "1")}, reason: "lengths are hashed",
 		},
 		"more keys used": {
 			a: use{"n", ref("k"), content("k", "1", "l", "1")}, b: use{"n", ref("k", "l"), content("k", "1", "l", "1")},
-			reason: "what is used is another thing, whatever its content",
+			reason: "the set of used keys is part of the ID",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestWhatIsTheSame(t *testing.T) {
 	}
 }
 
-// The digest of a given content never changes: a new version of the operator would roll everything.
+// The digest of a content must never change: a new version of the operator would roll every workload.
 func TestDigestsAreStable(t *testing.T) {
 	t.Parallel()
 	source := use{"default", ref(), content("nginx.conf", "events {}\n")}.source()
@@ -120,7 +120,7 @@ func TestDigestsAreStable(t *testing.T) {
 
 func TestBinaryData(t *testing.T) {
 	t.Parallel()
-	text, bytes := digest.Of(map[string]string{"k": "v"}, nil), digest.Of(nil, map[string][]byte{"k": []byte("v")})
+	text, bytes := digest.KeySums(map[string]string{"k": "v"}, nil), digest.KeySums(nil, map[string][]byte{"k": []byte("v")})
 	if text["k"] != bytes["k"] {
 		t.Error("the same file from data and from binaryData is not the same")
 	}

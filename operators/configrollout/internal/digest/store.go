@@ -15,19 +15,19 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/reference"
 )
 
-// kept is how many objects' sums are kept: some 100 bytes for each key of each.
-const kept = 10000
+// cacheSize is the maximal number of cached objects; each takes some 100 bytes per key.
+const cacheSize = 10000
 
-// Store finds out the content of objects. It reads an object only if it has not read that version before, and keeps its
-// sums, never its values. It is safe for concurrent use.
+// Store reads the content of objects. It reads each version of an object once, and keeps its hashes, never its values. It
+// is safe for concurrent use.
 type Store struct {
-	// Cached tells which version of an object there is, from metadata alone. Nil means to read each object each time.
+	// Cached returns the version of an object from cached metadata. Nil means to read each object each time.
 	Cached client.Reader
 	// Live reads objects.
 	Live client.Reader
-	// Took is told how long each reading took. Optional.
-	Took func(time.Duration)
-	// Ignored reports whether an object asks for its changes to mean nothing.
+	// ObserveDuration is called with the duration of each read; optional.
+	ObserveDuration func(time.Duration)
+	// Ignored reports whether an object has the ignore annotation.
 	Ignored func(metav1.Object) bool
 
 	sums    *lru.Cache
@@ -36,33 +36,33 @@ type Store struct {
 
 // NewStore returns a store.
 func NewStore(cached, live client.Reader, ignored func(metav1.Object) bool, took func(time.Duration)) *Store {
-	return &Store{Cached: cached, Live: live, Ignored: ignored, Took: took, sums: lru.New(kept)}
+	return &Store{Cached: cached, Live: live, Ignored: ignored, ObserveDuration: took, sums: lru.New(cacheSize)}
 }
 
-// Trust says how far the cache may be trusted, which lags behind.
-type Trust int
+// ReadMode limits the use of the cache, which may be stale.
+type ReadMode int
 
-// What the cache may be trusted with.
+// The read modes.
 const (
-	// All is for looking whether there is anything to do.
-	All Trust = iota
-	// Present is for writing: that something does not exist is asked of the API server.
-	Present
-	// Nothing is for writing what nobody looks at again.
-	Nothing
+	// TrustCache uses the cache, to find out if there is anything to do.
+	TrustCache ReadMode = iota
+	// VerifyAbsence asks the API server about a missing object, before a write.
+	VerifyAbsence
+	// ReadLive asks the API server, before a write that no later reconcile corrects.
+	ReadLive
 )
 
-// Content returns what there is of the object that ref names.
-func (s *Store) Content(ctx context.Context, namespace string, ref reference.Ref, trust Trust) (Content, error) {
+// Content returns the content of the object that ref names.
+func (s *Store) Content(ctx context.Context, namespace string, ref reference.Ref, mode ReadMode) (Content, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: ref.Name}
-	if s.Cached == nil || trust == Nothing {
+	if s.Cached == nil || mode == ReadLive {
 		return s.read(ctx, key, ref.Kind)
 	}
 	meta := &metav1.PartialObjectMetadata{}
 	meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(string(ref.Kind)))
 	err := s.Cached.Get(ctx, key, meta)
 	switch {
-	case apierrors.IsNotFound(err) && trust == All:
+	case apierrors.IsNotFound(err) && mode == TrustCache:
 		return Content{}, nil
 	case apierrors.IsNotFound(err):
 		return s.read(ctx, key, ref.Kind)
@@ -70,18 +70,18 @@ func (s *Store) Content(ctx context.Context, namespace string, ref reference.Ref
 		return Content{}, err
 	}
 	if known, ok := s.sums.Get(versionOf(meta)); ok {
-		return known.(Content), nil //nolint:forcetypeassert // nothing else is put there.
+		return known.(Content), nil //nolint:forcetypeassert // the cache has only Content
 	}
 	return s.read(ctx, key, ref.Kind)
 }
 
-// read reads the object, once for all who ask at the same time.
+// read reads the object. Concurrent calls share one request.
 func (s *Store) read(ctx context.Context, key types.NamespacedName, kind reference.Kind) (Content, error) {
 	c, err, _ := s.reading.Do(string(kind)+"/"+key.String(), func() (any, error) { return s.get(ctx, key, kind) })
 	if err != nil {
 		return Content{}, err
 	}
-	return c.(Content), nil //nolint:forcetypeassert // get returns nothing else.
+	return c.(Content), nil //nolint:forcetypeassert // get returns Content
 }
 
 func (s *Store) get(ctx context.Context, key types.NamespacedName, kind reference.Kind) (Content, error) {
@@ -96,13 +96,13 @@ func (s *Store) get(ctx context.Context, key types.NamespacedName, kind referenc
 	c := Content{Exists: true, Ignored: s.Ignored(o), Version: o.GetResourceVersion()}
 	switch o := o.(type) {
 	case *corev1.ConfigMap:
-		c.Keys = Of(o.Data, o.BinaryData)
+		c.Keys = KeySums(o.Data, o.BinaryData)
 	case *corev1.Secret:
-		c.Keys = Of(nil, o.Data)
+		c.Keys = KeySums(nil, o.Data)
 	}
 	s.sums.Add(versionOf(o), c)
-	if s.Took != nil {
-		s.Took(time.Since(began))
+	if s.ObserveDuration != nil {
+		s.ObserveDuration(time.Since(began))
 	}
 	return c, nil
 }

@@ -15,22 +15,22 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/digest"
 )
 
-// cluster has one ConfigMap, or none, and counts how often it is read in full.
+// cluster has at most one ConfigMap, and counts its full reads.
 type cluster struct {
 	client.Reader
 
 	mu      sync.Mutex
 	version string
 	data    map[string]string
-	slow    chan struct{} // nil, or what a read waits for
+	slow    chan struct{} // blocks reads unless nil
 	reads   int
 }
 
-// metadata is what the cache knows of it.
+// metadata is the cache of the cluster.
 type metadata struct {
 	client.Reader
 
-	of *cluster
+	cluster *cluster
 }
 
 func notFound(key client.ObjectKey) error {
@@ -38,13 +38,13 @@ func notFound(key client.ObjectKey) error {
 }
 
 func (m metadata) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
-	m.of.mu.Lock()
-	defer m.of.mu.Unlock()
-	if m.of.version == "" {
+	m.cluster.mu.Lock()
+	defer m.cluster.mu.Unlock()
+	if m.cluster.version == "" {
 		return notFound(key)
 	}
 	o.SetUID("u")
-	o.SetResourceVersion(m.of.version)
+	o.SetResourceVersion(m.cluster.version)
 	return nil
 }
 
@@ -65,33 +65,34 @@ func (c *cluster) Get(_ context.Context, key client.ObjectKey, o client.Object, 
 }
 
 func newStore(c *cluster) *digest.Store {
-	return digest.NewStore(metadata{of: c}, c, func(metav1.Object) bool { return false }, func(time.Duration) {})
+	return digest.NewStore(metadata{cluster: c}, c, func(metav1.Object) bool { return false }, func(time.Duration) {})
 }
 
-// An object is read in full once for each version of it, and its absence is asked for only if it matters.
+// Each version of an object is read once, and its absence is verified only before a write.
 func TestEachVersionIsReadOnce(t *testing.T) {
 	t.Parallel()
 	c := &cluster{version: "1", data: map[string]string{"k": "1"}}
 	s := newStore(c)
-	look := func(trust digest.Trust, exists bool, reads int, why string) {
+	read := func(trust digest.ReadMode, exists bool, reads int, why string) {
 		t.Helper()
 		content, err := s.Content(t.Context(), "n", ref(), trust)
 		if err != nil || content.Exists != exists || c.reads != reads {
 			t.Errorf("%s: %v, exists %v after %d reads, want %v after %d", why, err, content.Exists, c.reads, exists, reads)
 		}
 	}
-	look(digest.All, true, 1, "a version that is new")
-	look(digest.All, true, 1, "a version that is known")
-	look(digest.Present, true, 1, "a version that is known, before a write")
-	look(digest.Nothing, true, 2, "a version that is known, before what nobody looks at again")
-	c.version, c.data = "2", map[string]string{"k": "2"}
-	look(digest.All, true, 3, "another version")
+	read(digest.TrustCache, true, 1, "a version that is new")
+	read(digest.TrustCache, true, 1, "a version that is known")
+	read(digest.VerifyAbsence, true, 1, "a version that is known, before a write")
+	read(digest.ReadLive, true, 2, "a version that is known, before a write without a later correction")
+	c.version = "2"
+	c.data = map[string]string{"k": "2"}
+	read(digest.TrustCache, true, 3, "another version")
 	c.version = ""
-	look(digest.All, false, 3, "nothing")
-	look(digest.Present, false, 4, "nothing, before a write")
+	read(digest.TrustCache, false, 3, "nothing")
+	read(digest.VerifyAbsence, false, 4, "nothing, before a write")
 }
 
-// Those who ask at the same time are answered by one read.
+// Concurrent reads share one request.
 func TestReadsAreShared(t *testing.T) {
 	t.Parallel()
 	c := &cluster{version: "1", slow: make(chan struct{})}
@@ -101,7 +102,7 @@ func TestReadsAreShared(t *testing.T) {
 		asked.Add(1)
 		answered.Go(func() {
 			asked.Done()
-			if _, err := s.Content(t.Context(), "n", ref(), digest.All); err != nil {
+			if _, err := s.Content(t.Context(), "n", ref(), digest.TrustCache); err != nil {
 				t.Error(err)
 			}
 		})
@@ -109,7 +110,7 @@ func TestReadsAreShared(t *testing.T) {
 	asked.Wait()
 	close(c.slow)
 	answered.Wait()
-	if c.reads > 10 { // some may have asked after the read was answered, and found it known
+	if c.reads > 10 { // some calls may come later and hit the cache
 		t.Errorf("there were %d reads", c.reads)
 	}
 }

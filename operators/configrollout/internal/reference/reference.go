@@ -1,5 +1,5 @@
-// Package reference finds which keys of which ConfigMaps and Secrets the pods of a template use. It reads nothing but the
-// template.
+// Package reference collects the ConfigMaps and Secrets, and the keys of them, that the pods of a template use. It reads
+// nothing but the template.
 package reference
 
 import (
@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Kind is that of what is referred to.
+// Kind is the kind of a referenced object.
 type Kind string
 
 // The kinds.
@@ -20,32 +20,32 @@ const (
 	Secret    Kind = "Secret"
 )
 
-// Ref says what a template uses of one object.
+// Ref is the reference of a template to one object.
 type Ref struct {
 	Kind Kind
 	Name string
-	// All means that every key is used, whichever there are.
+	// All means that every key is used.
 	All bool
-	// Keys are the keys that are used by name, and whether the pods cannot start without.
+	// Keys are the keys used by name; the value reports whether pods need the key to start.
 	Keys map[string]bool
-	// Required means that the pods cannot start without the object.
+	// Required means that pods need the object to start.
 	Required bool
 }
 
-// Options are what a workload says of itself, beside its template.
+// Options are the settings of a workload beside its template.
 type Options struct {
 	// ConfigMaps and Secrets are used as a whole, and required.
 	ConfigMaps, Secrets []string
-	// Ignore are names of ConfigMaps and Secrets that count as not referred to.
+	// Ignore lists ConfigMaps and Secrets to ignore.
 	Ignore []string
-	// HotReload are names that the workload reads anew itself where Kubernetes brings changes into a running pod: in a
-	// volume, unless it is mounted with a subPath.
+	// HotReload lists objects that the workload reloads without a restart. This applies where the kubelet updates running
+	// pods: to volumes, unless they are mounted with a subPath.
 	HotReload []string
-	// NoSecrets leaves all Secrets out.
+	// NoSecrets leaves out all Secrets.
 	NoSecrets bool
 }
 
-// Collect returns the references of a template by kind and name.
+// Collect returns the references of a template, sorted by kind and name.
 func Collect(template *corev1.PodTemplateSpec, o Options) []Ref {
 	c := &collector{Options: o, refs: map[id]*Ref{}}
 	for i := range template.Spec.InitContainers {
@@ -75,10 +75,10 @@ func Collect(template *corev1.PodTemplateSpec, o Options) []Ref {
 	return found
 }
 
-// KeyNames returns the names of the keys in order.
+// KeyNames returns the names of the keys, sorted.
 func (r Ref) KeyNames() []string { return slices.Sorted(maps.Keys(r.Keys)) }
 
-// String names the object as "Kind/name".
+// String returns "Kind/name".
 func (r Ref) String() string { return string(r.Kind) + "/" + r.Name }
 
 type id struct {
@@ -94,7 +94,7 @@ type collector struct {
 
 func (c *collector) use(kind Kind, name string, required bool) *Ref {
 	key := id{kind, name}
-	if name == "" { // a template that the API server would refuse
+	if name == "" { // the API server would reject such a template
 		return &Ref{Keys: map[string]bool{}}
 	}
 	if c.refs[key] == nil {
@@ -105,7 +105,7 @@ func (c *collector) use(kind Kind, name string, required bool) *Ref {
 	return ref
 }
 
-// key adds a key that is used by name.
+// key adds a key used by name.
 func (r Ref) key(name string, required bool) { r.Keys[name] = r.Keys[name] || required }
 
 func (c *collector) environment(container *corev1.Container) {
@@ -148,19 +148,19 @@ func (c *collector) volume(v *corev1.Volume, m mounts) {
 	}
 }
 
-// files adds what a volume makes of an object, as far as the containers see it.
+// files adds the files of a volume that the containers can see.
 func (c *collector) files(kind Kind, name string, items []corev1.KeyToPath, optional bool, m mounts) {
 	if slices.Contains(c.HotReload, name) {
 		if m.onlyWhole() {
 			return
 		}
-		m.whole = false // the files that are mounted one by one are not brought up to date in a running pod
+		m.whole = false // the kubelet does not update files mounted with a subPath
 	}
 	ref := c.use(kind, name, !optional)
 	switch {
 	case len(items) > 0:
 		for _, item := range items {
-			if m.see(item.Path) {
+			if m.isVisible(item.Path) {
 				ref.key(item.Key, !optional)
 			}
 		}
@@ -173,10 +173,10 @@ func (c *collector) files(kind Kind, name string, items []corev1.KeyToPath, opti
 	}
 }
 
-// mounts says what containers see of a volume.
+// mounts describes the visible part of a volume.
 type mounts struct {
-	whole bool     // all of it
-	paths []string // these files and folders
+	whole bool     // everything is visible
+	paths []string // these files and folders are visible
 }
 
 func mountsOf(spec *corev1.PodSpec, volume string) mounts {
@@ -198,14 +198,14 @@ func mountsOf(spec *corev1.PodSpec, volume string) mounts {
 			}
 		}
 	}
-	m.whole = m.whole || !mounted // who injects containers may mount it
+	m.whole = m.whole || !mounted // an injected container may mount it
 	return m
 }
 
 func (m mounts) onlyWhole() bool { return len(m.paths) == 0 }
 
-// see reports whether a file of the volume can be seen.
-func (m mounts) see(path string) bool {
+// isVisible reports whether a file of the volume is visible.
+func (m mounts) isVisible(path string) bool {
 	return m.whole || slices.ContainsFunc(m.paths, func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") })
 }
 

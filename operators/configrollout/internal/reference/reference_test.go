@@ -48,9 +48,9 @@ func TestCollect(t *testing.T) {
 				volumes: [{name: v, configMap: {name: a}}]}`,
 			want: refs{{Kind: "ConfigMap", Name: "a", All: true, Required: true}}, reason: "it may be any file",
 		},
-		"a volume that nobody mounts": {
+		"a volume without a mount": {
 			spec: `{volumes: [{name: v, configMap: {name: a}}]}`,
-			want: refs{{Kind: "ConfigMap", Name: "a", All: true, Required: true}}, reason: "who injects containers may",
+			want: refs{{Kind: "ConfigMap", Name: "a", All: true, Required: true}}, reason: "an injected container may mount it",
 		},
 		"an optional volume": {
 			spec: `{volumes: [{name: v, secret: {secretName: a, optional: true}}]}`,
@@ -141,7 +141,7 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// keys are required if an exclamation mark follows.
+// keys returns keys by name; an exclamation mark means that the key is required.
 func keys(names ...string) map[string]bool {
 	all := map[string]bool{}
 	for _, name := range names {

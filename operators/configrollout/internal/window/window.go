@@ -1,4 +1,4 @@
-// Package window says when a rollout may start: a window opens by a cron expression and stays open for a while.
+// Package window implements time windows for rollouts: a window opens by a cron expression and stays open for a duration.
 package window
 
 import (
@@ -10,18 +10,18 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// A Window opens again and again. It is immutable.
+// Window is a recurring time window. It is immutable.
 type Window struct {
 	schedule cron.Schedule
 	length   time.Duration
 	location *time.Location
 }
 
-// A window may be open for a week at most: one that is longer is meant otherwise.
+// The maximal length of a window; a longer one is probably a mistake.
 const longest = 7 * 24 * time.Hour
 
-// Parse reads "<cron>;<duration>;<time zone>", such as "0 22 * * 1-5;2h;Europe/Berlin": minute, hour, day of the month,
-// month and day of the week at which it opens, and for how long. The time zone may be left out and is UTC then.
+// Parse parses "<cron>;<duration>;<time zone>", such as "0 22 * * 1-5;2h;Europe/Berlin". The cron expression has minute,
+// hour, day of month, month and day of week. The time zone is optional and defaults to UTC.
 func Parse(text string) (*Window, error) {
 	parts := strings.Split(text, ";")
 	if len(parts) < 2 || len(parts) > 3 {
@@ -52,7 +52,7 @@ func Parse(text string) (*Window, error) {
 	return w, nil
 }
 
-// Opens returns when the window is open next: now, if it is. A nil window is always open.
+// Opens returns the time when the window is next open: now if it is open. A nil window is always open.
 func (w *Window) Opens(now time.Time) time.Time {
 	if w == nil {
 		return now

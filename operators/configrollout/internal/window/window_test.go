@@ -54,7 +54,7 @@ func TestNoWindowIsAlwaysOpen(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoWindow(t *testing.T) {
+func TestInvalidWindow(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"", "22:00", "0 22 * * 1-5", "0 22 * *;2h", "0 22 * * 1-5;2h;Europe/Berlin;more", "61 22 * * *;2h",

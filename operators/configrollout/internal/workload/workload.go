@@ -1,4 +1,4 @@
-// Package workload looks at Deployments, StatefulSets and DaemonSets in the same way.
+// Package workload gives uniform access to Deployments, StatefulSets and DaemonSets.
 package workload
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
 )
 
-// Kinds returns an empty object of each kind, and Lists an empty list, in the same order.
+// Kinds returns an empty object of each kind.
 func Kinds() []client.Object {
 	return []client.Object{&appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1.DaemonSet{}}
 }
@@ -33,7 +33,7 @@ func New(kind string) (client.Object, error) {
 	return nil, fmt.Errorf("%q is no kind of workload", kind)
 }
 
-// KindOf returns the kind of an object that Kinds has, and "" for any other.
+// KindOf returns the kind of a workload, or "".
 func KindOf(o client.Object) string {
 	switch o.(type) {
 	case *appsv1.Deployment:
@@ -64,36 +64,37 @@ func Template(o client.Object) *corev1.PodTemplateSpec {
 // Digest returns the digest in the pod template.
 func Digest(o client.Object) string { return Template(o).Annotations[annotation.Digest] }
 
-// Status is how the rollout of the present template is doing.
+// Status is the status of the rollout of the present template.
 type Status struct {
-	// Seen means that Kubernetes has looked at the present template.
-	Seen bool
-	// Complete means that all pods are of the present template and available.
+	// Observed means that the controller has observed the present template.
+	Observed bool
+	// Complete means that all pods have the present template and are available.
 	Complete bool
-	// Exceeded means that Kubernetes gave up waiting for progress, and ExceededAt when it said so, which may have been about
-	// another template.
-	Exceeded   bool
-	ExceededAt time.Time
-	// Watched means that Kubernetes says so; otherwise somebody else has to watch the time.
-	Watched bool
-	// Paused means that the user asked for nothing to be rolled out.
+	// DeadlineExceeded means that Kubernetes reports an exceeded progress deadline. ExceededAt is the time of that report,
+	// which may concern an earlier template.
+	DeadlineExceeded bool
+	ExceededAt       time.Time
+	// HasDeadline means that Kubernetes checks a deadline; otherwise the operator has to.
+	HasDeadline bool
+	// Paused means that the user paused the rollout.
 	Paused bool
-	// Manual means that pods are replaced when somebody deletes them, and not by a rollout.
+	// Manual means that pods are replaced only when they are deleted manually.
 	Manual bool
-	// Ordered means that a pod that is not ready is waited for, and not replaced: so says a StatefulSet.
+	// Ordered means that a StatefulSet waits for an unready pod and does not replace it.
 	Ordered bool
-	// Updated is how many pods are of the present template.
+	// Updated is the number of pods with the present template.
 	Updated int32
 }
 
-// StatusOf reads the status, as it is for the last rollout; nil if there is none. That of a Deployment whose pods are
-// replaced may say for a while, as long as there is no progress, that the deadline is exceeded because it was before.
+// StatusOf returns the status with respect to the last rollout, which may be nil. The condition of a Deployment may report
+// an exceeded deadline of an earlier rollout until the present one makes progress; such a report is ignored.
 func StatusOf(o client.Object, last *annotation.Rollout) Status {
 	switch o := o.(type) {
 	case *appsv1.Deployment:
 		s := deployment(o)
 		if last != nil && !s.ExceededAt.IsZero() && s.ExceededAt.Equal(last.ExceededBefore) {
-			s.Exceeded, s.Watched = false, false
+			s.DeadlineExceeded = false
+			s.HasDeadline = false
 		}
 		return s
 	case *appsv1.StatefulSet:
@@ -106,24 +107,25 @@ func StatusOf(o client.Object, last *annotation.Rollout) Status {
 }
 
 func deployment(d *appsv1.Deployment) Status {
-	want, is := valueOr(d.Spec.Replicas, 1), d.Status
+	want, status := valueOr(d.Spec.Replicas, 1), d.Status
 	s := Status{
-		Seen: is.ObservedGeneration >= d.Generation, Paused: d.Spec.Paused, Updated: is.UpdatedReplicas,
-		Watched: d.Spec.ProgressDeadlineSeconds != nil && *d.Spec.ProgressDeadlineSeconds != math.MaxInt32,
+		Observed: status.ObservedGeneration >= d.Generation, Paused: d.Spec.Paused, Updated: status.UpdatedReplicas,
+		HasDeadline: d.Spec.ProgressDeadlineSeconds != nil && *d.Spec.ProgressDeadlineSeconds != math.MaxInt32,
 	}
-	s.Complete = s.Seen && is.UpdatedReplicas == want && is.Replicas == want && is.AvailableReplicas == want
-	for _, c := range is.Conditions {
+	s.Complete = s.Observed && status.UpdatedReplicas == want && status.Replicas == want && status.AvailableReplicas == want
+	for _, c := range status.Conditions {
 		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded" {
-			s.Exceeded, s.ExceededAt = s.Seen, c.LastUpdateTime.UTC()
+			s.DeadlineExceeded = s.Observed
+			s.ExceededAt = c.LastUpdateTime.UTC()
 		}
 	}
 	return s
 }
 
 func statefulSet(set *appsv1.StatefulSet) Status {
-	want, is := valueOr(set.Spec.Replicas, 1), set.Status
+	want, status := valueOr(set.Spec.Replicas, 1), set.Status
 	s := Status{
-		Seen: is.ObservedGeneration >= set.Generation, Updated: is.UpdatedReplicas,
+		Observed: status.ObservedGeneration >= set.Generation, Updated: status.UpdatedReplicas,
 		Manual: set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType,
 		Ordered: set.Spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType &&
 			set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement,
@@ -132,29 +134,29 @@ func statefulSet(set *appsv1.StatefulSet) Status {
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil {
 		toUpdate = max(0, want-valueOr(r.Partition, 0))
 	}
-	s.Complete = s.Seen && is.UpdatedReplicas >= toUpdate && is.AvailableReplicas >= want
+	s.Complete = s.Observed && status.UpdatedReplicas >= toUpdate && status.AvailableReplicas >= want
 	return s
 }
 
 func daemonSet(set *appsv1.DaemonSet) Status {
-	is := set.Status
+	status := set.Status
 	s := Status{
-		Seen: is.ObservedGeneration >= set.Generation, Updated: is.UpdatedNumberScheduled,
+		Observed: status.ObservedGeneration >= set.Generation, Updated: status.UpdatedNumberScheduled,
 		Manual: set.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType,
 	}
-	s.Complete = s.Seen && is.UpdatedNumberScheduled >= is.DesiredNumberScheduled &&
-		is.NumberAvailable >= is.DesiredNumberScheduled
+	s.Complete = s.Observed && status.UpdatedNumberScheduled >= status.DesiredNumberScheduled &&
+		status.NumberAvailable >= status.DesiredNumberScheduled
 	return s
 }
 
-// Rolling reports whether a rollout of ours is under way. One that the user has paused is not, nor is one that cannot begin.
+// Rolling reports whether a rollout by the operator is in progress. A paused one is not, nor is one that cannot start.
 func Rolling(o client.Object, r annotation.Record) bool {
 	if r.Last == nil || r.Last.Result != "" || Digest(o) != r.Last.To {
 		return false
 	}
 	s := StatusOf(o, r.Last)
 	stuck := s.Ordered && r.Last.Unready && s.Updated == 0
-	return !s.Complete && !s.Exceeded && !s.Manual && !s.Paused && !stuck
+	return !s.Complete && !s.DeadlineExceeded && !s.Manual && !s.Paused && !stuck
 }
 
 func valueOr(v *int32, otherwise int32) int32 {
@@ -164,7 +166,7 @@ func valueOr(v *int32, otherwise int32) int32 {
 	return *v
 }
 
-// Failed reports whether the last rollout of ours failed.
+// Failed reports whether the operator's last rollout failed.
 func Failed(o client.Object, r annotation.Record) bool {
 	if r.Last == nil || r.Last.To != r.Observed {
 		return false
@@ -175,11 +177,11 @@ func Failed(o client.Object, r annotation.Record) bool {
 	case annotation.Completed, annotation.Superseded, annotation.Stuck:
 		return false
 	default:
-		return Digest(o) == r.Last.To && StatusOf(o, r.Last).Exceeded
+		return Digest(o) == r.Last.To && StatusOf(o, r.Last).DeadlineExceeded
 	}
 }
 
-// Items returns the objects of a list that Lists has. They are those of the list, not copies.
+// Items returns the objects of a list of workloads. They are not copied.
 func Items(list client.ObjectList) []client.Object {
 	var items []client.Object
 	switch list := list.(type) {

@@ -22,13 +22,13 @@ func deployment(generation int64, status appsv1.DeploymentStatus) *appsv1.Deploy
 	}
 }
 
-var givenUp = metav1.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+var exceededAt = metav1.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 func exceeded(generation int64) *appsv1.Deployment {
 	return deployment(generation, appsv1.DeploymentStatus{
 		ObservedGeneration: 3, UpdatedReplicas: 1, Replicas: 3, AvailableReplicas: 2, Conditions: []appsv1.DeploymentCondition{{
 			Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded",
-			LastUpdateTime: givenUp,
+			LastUpdateTime: exceededAt,
 		}},
 	})
 }
@@ -44,7 +44,8 @@ func set(status appsv1.StatefulSetStatus, partition int32) *appsv1.StatefulSet {
 func TestStatusOf(t *testing.T) {
 	t.Parallel()
 	paused := deployment(3, appsv1.DeploymentStatus{ObservedGeneration: 3})
-	paused.Spec.Paused, paused.Spec.ProgressDeadlineSeconds = true, new(int32(math.MaxInt32))
+	paused.Spec.Paused = true
+	paused.Spec.ProgressDeadlineSeconds = new(int32(math.MaxInt32))
 	for name, tc := range map[string]struct {
 		object client.Object
 		want   workload.Status
@@ -52,52 +53,52 @@ func TestStatusOf(t *testing.T) {
 	}{
 		"a Deployment": {
 			deployment(3, appsv1.DeploymentStatus{ObservedGeneration: 3, UpdatedReplicas: 2, Replicas: 2, AvailableReplicas: 2}),
-			workload.Status{Seen: true, Complete: true, Watched: true, Updated: 2},
+			workload.Status{Observed: true, Complete: true, HasDeadline: true, Updated: 2},
 			"all pods are new and available",
 		},
 		"a Deployment with an old pod": {
 			deployment(3, appsv1.DeploymentStatus{ObservedGeneration: 3, UpdatedReplicas: 2, Replicas: 3, AvailableReplicas: 2}),
-			workload.Status{Seen: true, Watched: true, Updated: 2},
-			"it has to go first",
+			workload.Status{Observed: true, HasDeadline: true, Updated: 2},
+			"an old pod must be deleted first",
 		},
 		"a Deployment that was changed": {
 			deployment(4, appsv1.DeploymentStatus{ObservedGeneration: 3, UpdatedReplicas: 2, Replicas: 2, AvailableReplicas: 2}),
-			workload.Status{Watched: true, Updated: 2},
-			"its status is about what was before",
+			workload.Status{HasDeadline: true, Updated: 2},
+			"its status concerns the old template",
 		},
 		"a Deployment that failed": {
 			exceeded(3),
-			workload.Status{Seen: true, Exceeded: true, ExceededAt: givenUp.UTC(), Watched: true, Updated: 1},
+			workload.Status{Observed: true, DeadlineExceeded: true, ExceededAt: exceededAt.UTC(), HasDeadline: true, Updated: 1},
 			"Kubernetes says so",
 		},
 		"a Deployment that failed and was changed": {
-			exceeded(4), workload.Status{ExceededAt: givenUp.UTC(), Watched: true, Updated: 1}, "that was before",
+			exceeded(4), workload.Status{ExceededAt: exceededAt.UTC(), HasDeadline: true, Updated: 1}, "that was before",
 		},
-		"a paused Deployment without a deadline": {paused, workload.Status{Seen: true, Paused: true}, "nobody watches it"},
+		"a paused Deployment without a deadline": {paused, workload.Status{Observed: true, Paused: true}, "it has no deadline"},
 		"a StatefulSet": {
 			set(appsv1.StatefulSetStatus{UpdatedReplicas: 3, AvailableReplicas: 3}, 0),
-			workload.Status{Seen: true, Complete: true, Updated: 3},
+			workload.Status{Observed: true, Complete: true, Updated: 3},
 			"all pods are new and available",
 		},
 		"a StatefulSet on its way": {
 			set(appsv1.StatefulSetStatus{UpdatedReplicas: 1, AvailableReplicas: 3}, 0),
-			workload.Status{Seen: true, Updated: 1},
+			workload.Status{Observed: true, Updated: 1},
 			"two pods are old",
 		},
 		"a StatefulSet with a partition": {
 			set(appsv1.StatefulSetStatus{UpdatedReplicas: 1, AvailableReplicas: 3}, 2),
-			workload.Status{Seen: true, Complete: true, Updated: 1},
-			"the user wants one new pod and no more",
+			workload.Status{Observed: true, Complete: true, Updated: 1},
+			"the user asked for one new pod",
 		},
 		"a DaemonSet": {
 			&appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{
 				DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberAvailable: 2,
-			}}, workload.Status{Seen: true, Complete: true, Updated: 2}, "all pods are new and available",
+			}}, workload.Status{Observed: true, Complete: true, Updated: 2}, "all pods are new and available",
 		},
 		"a DaemonSet on its way": {
 			&appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{
 				DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberAvailable: 1,
-			}}, workload.Status{Seen: true, Updated: 2}, "one is not available",
+			}}, workload.Status{Observed: true, Updated: 2}, "one is not available",
 		},
 	} {
 		if diff := cmp.Diff(tc.want, workload.StatusOf(tc.object, nil)); diff != "" {
@@ -106,17 +107,17 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
-// What Kubernetes said of an earlier rollout it may go on saying while the next one makes no progress yet.
-func TestGivenUpBefore(t *testing.T) {
+// The condition of an earlier rollout may stay until the next one makes progress.
+func TestEarlierDeadlineExceeded(t *testing.T) {
 	t.Parallel()
-	last := &annotation.Rollout{To: "d", ExceededBefore: givenUp.UTC()}
-	want := workload.Status{Seen: true, ExceededAt: givenUp.UTC(), Updated: 1}
+	last := &annotation.Rollout{To: "d", ExceededBefore: exceededAt.UTC()}
+	want := workload.Status{Observed: true, ExceededAt: exceededAt.UTC(), Updated: 1}
 	if diff := cmp.Diff(want, workload.StatusOf(exceeded(3), last)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	last.ExceededBefore = last.ExceededBefore.Add(-time.Minute)
-	if s := workload.StatusOf(exceeded(3), last); !s.Exceeded || !s.Watched {
-		t.Errorf("it was given up anew, and the status is %+v", s)
+	if s := workload.StatusOf(exceeded(3), last); !s.DeadlineExceeded || !s.HasDeadline {
+		t.Errorf("the deadline was exceeded again, and the status is %+v", s)
 	}
 }
 
@@ -130,7 +131,7 @@ func TestRollingAndFailed(t *testing.T) {
 	}{
 		"under way":            {rolling: true},
 		"paused":               {change: func(d *appsv1.Deployment) { d.Spec.Paused = true }},
-		"of somebody else":     {change: func(d *appsv1.Deployment) { d.Spec.Template.Annotations = nil }},
+		"by another manager":   {change: func(d *appsv1.Deployment) { d.Spec.Template.Annotations = nil }},
 		"failed":               {change: func(d *appsv1.Deployment) { d.Status = exceeded(3).Status }, failed: true},
 		"known to have failed": {result: annotation.Failed, failed: true},
 		"rolled back":          {result: annotation.RolledBack, failed: true},

@@ -15,8 +15,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// The manifest of the founding article, unchanged: when the nginx.conf changes, the Deployment is re-rolled.
-func TestTheArticlesManifest(t *testing.T) {
+// The unchanged manifest of the founding article: when nginx.conf changes, the Deployment is rolled.
+func TestArticleManifest(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := start(t, k, func(o *configrollout.Options) { o.AllWorkloads = true }) // as the label of a namespace does
@@ -33,7 +33,7 @@ func TestTheArticlesManifest(t *testing.T) {
 		k.Apply(o)
 	}
 	k.Eventually(web, testkit.Ready(), adopted())
-	rest(k, op)
+	waitIdle(k, op)
 	if n := replicaSets(t, k, "web"); n != 1 {
 		t.Errorf("to be adopted rolled the Deployment: it has %d ReplicaSets", n)
 	}
@@ -54,12 +54,12 @@ func TestTheArticlesManifest(t *testing.T) {
 	if !slices.Equal(last.Sources, []string{"ConfigMap/nginx-conf"}) || last.ToDigest != digestOf(web) {
 		t.Errorf("the last rollout is told as %+v", last)
 	}
-	event(k, web, "RolloutStarted")
-	event(k, web, "RolloutCompleted")
-	event(k, conf, "RolloutTriggered")
+	waitEvent(k, web, "RolloutStarted")
+	waitEvent(k, web, "RolloutCompleted")
+	waitEvent(k, conf, "RolloutTriggered")
 }
 
-// podNames lists the pods that are not about to go.
+// podNames lists the pods that are not terminating.
 func podNames(t *testing.T, k *testkit.K, app string) []string {
 	t.Helper()
 	list := &corev1.PodList{}
@@ -75,7 +75,7 @@ func podNames(t *testing.T, k *testkit.K, app string) []string {
 	return names
 }
 
-// All three kinds of workloads, and any way of naming them.
+// All three kinds of workloads, with each kind of reference.
 func TestEveryKindOfWorkload(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// What changes while the operator is down is noticed when it is back, and what does not change is left alone.
+// A change during a downtime of the operator is found after its restart, and unchanged workloads are left alone.
 func TestChangedWhileTheOperatorIsDown(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -32,11 +32,11 @@ func TestChangedWhileTheOperatorIsDown(t *testing.T) {
 	change(k, "conf", "a", "2")
 	op = start(t, k)
 	k.Eventually(a, rolledFrom(""), result("Completed"))
-	rest(k, op)
+	waitIdle(k, op)
 	k.Eventually(b, adopted())
 	op.Stop()
 	op = start(t, k)
-	rest(k, op)
+	waitIdle(k, op)
 	if w := writes(op); len(w) > 0 {
 		t.Errorf("after a restart it writes %v", w)
 	}
@@ -49,26 +49,28 @@ func TestMetadataRollsNothing(t *testing.T) {
 	k.Apply(configMap("conf", "a", "1"))
 	d := deployment("a", "conf")
 	adopt(k, d)
-	rest(k, op)
+	waitIdle(k, op)
 	op.Recorder().Reset()
 	cm := configMap("conf")
 	k.Update(cm, func() {
-		cm.Labels, cm.Annotations = map[string]string{"l": "1"}, map[string]string{"example.com/a": "1"}
+		cm.Labels = map[string]string{"l": "1"}
+		cm.Annotations = map[string]string{"example.com/a": "1"}
 	})
-	rest(k, op)
+	waitIdle(k, op)
 	if w := writes(op); len(w) > 0 {
 		t.Errorf("labels and annotations lead to %v", w)
 	}
 }
 
-// The keys that pods use count, and no others.
+// Only the keys that pods use are relevant.
 func TestUnusedKeysRollNothing(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := start(t, k)
 	k.Apply(configMap("conf", "used", "1", "unused", "1"))
 	byEnv, byItem, byPath := deployment("env", "conf"), deployment("item", "conf"), deployment("path", "conf")
-	byEnv.Spec.Template.Spec.Volumes, byEnv.Spec.Template.Spec.Containers[0].VolumeMounts = nil, nil
+	byEnv.Spec.Template.Spec.Volumes = nil
+	byEnv.Spec.Template.Spec.Containers[0].VolumeMounts = nil
 	byEnv.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{
 		ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
 			LocalObjectReference: corev1.LocalObjectReference{Name: "conf"},
@@ -79,10 +81,10 @@ func TestUnusedKeysRollNothing(t *testing.T) {
 	byPath.Spec.Template.Spec.Containers[0].VolumeMounts[0].SubPath = "used"
 	all := []client.Object{byEnv, byItem, byPath}
 	adopt(k, all...)
-	rest(k, op)
+	waitIdle(k, op)
 	op.Recorder().Reset()
 	change(k, "conf", "unused", "2", "new", "1")
-	rest(k, op)
+	waitIdle(k, op)
 	if w := writes(op); len(w) > 0 {
 		t.Errorf("keys that nobody uses lead to %v", w)
 	}
@@ -92,7 +94,7 @@ func TestUnusedKeysRollNothing(t *testing.T) {
 	}
 }
 
-// That an optional object appears or disappears is a change.
+// The creation and the deletion of an optional object are changes.
 func TestOptionalReferences(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -108,7 +110,7 @@ func TestOptionalReferences(t *testing.T) {
 	k.Eventually(d, rolledFrom(there), result("Completed"))
 }
 
-// An immutable object changes by being made anew.
+// An immutable object changes by being recreated.
 func TestImmutable(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -125,7 +127,7 @@ func TestImmutable(t *testing.T) {
 	k.Eventually(d, rolledFrom(""))
 }
 
-func TestMadeAnewWithTheSameContent(t *testing.T) {
+func TestRecreatedWithSameContent(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := start(t, k)
@@ -135,17 +137,17 @@ func TestMadeAnewWithTheSameContent(t *testing.T) {
 	adopt(k, d)
 	k.Delete(cm)
 	k.Eventually(d, state("ConfigMissing"))
-	event(k, d, "ConfigMissing")
+	waitEvent(k, d, "ConfigMissing")
 	k.Apply(configMap("conf", "a", "1"))
 	k.Eventually(d, state(""))
-	rest(k, op)
+	waitIdle(k, op)
 	k.Eventually(d, adopted())
 	if n := replicaSets(t, k, "a"); n != 1 {
 		t.Errorf("it has %d ReplicaSets", n)
 	}
 }
 
-// One upgrade of a chart changes the ConfigMap and the Deployment, and that is one rollout.
+// An upgrade of a chart changes the ConfigMap and the Deployment, and causes one rollout.
 func TestChangedTogether(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -153,16 +155,16 @@ func TestChangedTogether(t *testing.T) {
 	k.Apply(configMap("conf", "a", "1"))
 	d := deployment("a", "conf", "quiet-period", "3s")
 	adopt(k, d)
-	before := known(d)
+	before := observedDigest(d)
 	upgrade := func(value string) {
 		change(k, "conf", "a", value)
 		k.Update(d, func() { d.Spec.Template.Spec.Containers[0].Image = "nginx:" + value })
 	}
 	upgrade("2")
 	k.Eventually(d, testkit.Ready(), testkit.Match("brought to the new content", func(d *appsv1.Deployment) bool {
-		return known(d) != before && !pending(d)
+		return observedDigest(d) != before && !pending(d)
 	}))
-	rest(k, op)
+	waitIdle(k, op)
 	k.Eventually(d, adopted())
 	if n := replicaSets(t, k, "a"); n != 2 {
 		t.Errorf("it has %d ReplicaSets, want that of the new image and the one before", n)
@@ -171,20 +173,20 @@ func TestChangedTogether(t *testing.T) {
 	k.Eventually(d, rolledFrom(""), result("Completed"), testkit.Ready())
 	rolled := digestOf(d)
 	upgrade("4")
-	rest(k, op)
+	waitIdle(k, op)
 	k.Eventually(d, testkit.Ready())
-	if digestOf(d) != rolled || known(d) == rolled {
-		t.Errorf("the template has %s, %s before; brought to %s", digestOf(d), rolled, known(d))
+	if digestOf(d) != rolled || observedDigest(d) == rolled {
+		t.Errorf("the template has %s, %s before; brought to %s", digestOf(d), rolled, observedDigest(d))
 	}
 	op.Stop()
 	op = start(t, k)
-	rest(k, op)
+	waitIdle(k, op)
 	if w := writes(op); len(w) > 0 {
 		t.Errorf("after a restart it writes %v", w)
 	}
 }
 
-// A change of the Deployment that came before that of the ConfigMap does not bring it to the pods.
+// A change of the Deployment before that of the ConfigMap does not cover it.
 func TestChangedAfterwards(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -197,7 +199,7 @@ func TestChangedAfterwards(t *testing.T) {
 	k.Eventually(d, rolledFrom(""), testkit.Ready())
 }
 
-// Another template that uses another ConfigMap has other pods already.
+// A template with a reference to another ConfigMap creates new pods itself.
 func TestOtherReferences(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -206,11 +208,11 @@ func TestOtherReferences(t *testing.T) {
 	k.Apply(configMap("other", "a", "1"))
 	d := deployment("a", "conf")
 	adopt(k, d)
-	rest(k, op)
-	before := known(d)
+	waitIdle(k, op)
+	before := observedDigest(d)
 	k.Update(d, func() { d.Spec.Template.Spec.Volumes[0].ConfigMap.Name = "other" })
-	k.Eventually(d, adopted(), testkit.Match("known anew", func(d *appsv1.Deployment) bool { return known(d) != before }))
-	rest(k, op)
+	k.Eventually(d, adopted(), testkit.Match("updated", func(d *appsv1.Deployment) bool { return observedDigest(d) != before }))
+	waitIdle(k, op)
 	k.Eventually(d, adopted(), testkit.Ready())
 	change(k, "other", "a", "2")
 	k.Eventually(d, rolledFrom(""))
@@ -226,8 +228,8 @@ func TestPausedByTheUser(t *testing.T) {
 	k.Update(d, func() { d.Spec.Paused = true })
 	change(k, "conf", "a", "2")
 	k.Eventually(d, isPending(), state("Paused"))
-	event(k, d, "Paused")
-	rest(k, op)
+	waitEvent(k, d, "Paused")
+	waitIdle(k, op)
 	if k.Get(d); digestOf(d) != "" || !d.Spec.Paused {
 		t.Errorf("paused: %v, digest %q", d.Spec.Paused, digestOf(d))
 	}
@@ -248,7 +250,7 @@ func TestOnDelete(t *testing.T) {
 	change(k, "conf", "a", "2")
 	for _, o := range []client.Object{set, daemon} {
 		k.Eventually(o, rolledFrom(""), result("Completed"))
-		if note := event(k, o, "RestartNeeded"); !strings.Contains(note, "OnDelete") {
+		if note := waitEvent(k, o, "RestartNeeded"); !strings.Contains(note, "OnDelete") {
 			t.Errorf("it is told as %q", note)
 		}
 	}
@@ -257,8 +259,8 @@ func TestOnDelete(t *testing.T) {
 	}
 }
 
-// Of the specification nothing but the digest is written: how pods are replaced is the workload's own business.
-func TestNothingButTheDigestIsWritten(t *testing.T) {
+// Only the digest in the specification is written: the update strategy is not touched.
+func TestOnlyDigestIsWritten(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(t, k)
@@ -285,7 +287,7 @@ func TestNothingButTheDigestIsWritten(t *testing.T) {
 	}
 }
 
-// However often a write fails, it is not given up.
+// Failed writes are retried without a limit.
 func TestFailingWritesAreRepeated(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -315,8 +317,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// kubectl rollout undo brings back the old digest and, with a Deployment, the old annotations. The content is the present
-// one all the same: the workload is rolled once more, and once only.
+// kubectl rollout undo restores the old digest and, for a Deployment, the old annotations. The content is still the
+// present one: the workload is rolled once more, and only once.
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -328,7 +330,7 @@ func TestUndo(t *testing.T) {
 	for _, o := range []client.Object{d, set} {
 		k.Eventually(o, rolledFrom(""), result("Completed"), testkit.Ready())
 	}
-	rest(k, op)
+	waitIdle(k, op)
 	present := digestOf(d)
 	for _, o := range []client.Object{d, set} {
 		kind := map[bool]string{true: "deployment/", false: "statefulset/"}[o == client.Object(d)]
@@ -336,7 +338,7 @@ func TestUndo(t *testing.T) {
 		testkit.Kubectl(t, k.Config)("rollout", "undo", kind+o.GetName(), "--namespace", k.Namespace)
 		k.Eventually(o, rolledFrom(""), result("Completed"), testkit.Ready(), testkit.Match("undone and redone",
 			func(o client.Object) bool { return templates(t, o) >= before+2 }))
-		rest(k, op)
+		waitIdle(k, op)
 		k.Get(o)
 		if n := templates(t, o) - before; n != 2 || digestOf(o) != present {
 			t.Errorf("%s had %d templates after that and has digest %s, want %s", o.GetName(), n, digestOf(o), present)
@@ -344,7 +346,7 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// templates counts the changes of a template: what is done to a Deployment's annotations counts as a generation, too.
+// templates returns the number of template changes; a change of a Deployment's annotations increments its generation too.
 func templates(t *testing.T, o client.Object) int64 {
 	t.Helper()
 	if _, ok := o.(*appsv1.Deployment); !ok {
@@ -357,8 +359,8 @@ func templates(t *testing.T, o client.Object) int64 {
 	return n
 }
 
-// What somebody keeps taking out of the template is put back later and later, and told.
-func TestSomebodyKeepsReverting(t *testing.T) {
+// A digest that another manager keeps removing is restored with a growing backoff, and reported.
+func TestRepeatedRevert(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := start(t, k)
@@ -370,17 +372,17 @@ func TestSomebodyKeepsReverting(t *testing.T) {
 	revert := func() { k.Update(d, func() { delete(d.Spec.Template.Annotations, prefix+"config-digest") }) }
 	revert()
 	k.Eventually(d, rolledFrom(""), result("Completed"))
-	event(k, d, "RolloutReverted")
+	waitEvent(k, d, "RolloutReverted")
 	if last := lastRollout(t, d); last.Reverts != 1 {
 		t.Errorf("%d reverts are counted", last.Reverts)
 	}
 	revert()
 	k.Eventually(d, state("BackOff"))
-	event(k, d, "BackOff")
-	rest(k, op)
+	waitEvent(k, d, "BackOff")
+	waitIdle(k, op)
 	if k.Get(d); digestOf(d) != "" {
 		t.Error("it was put back at once again")
 	}
-	change(k, "conf", "a", "3") // what is new does not wait for that
+	change(k, "conf", "a", "3") // new content has no backoff
 	k.Eventually(d, rolledFrom(""), result("Completed"), state(""))
 }

@@ -24,59 +24,61 @@ const (
 	config    = "nginx-conf"
 )
 
-var life = demo.Demo{
+var rolloutDemo = demo.Demo{
 	Dir: "operators/configrollout", AddToScheme: func(*runtime.Scheme) error { return nil },
-	Steps: func(stage *demo.Env) []demo.Step {
-		s := &scene{Env: stage}
+	Steps: func(env *demo.Env) []demo.Step {
+		s := &scene{Env: env}
 		return []demo.Step{
-			{Title: "The article's nginx is applied, with its configuration in a ConfigMap", Play: s.applied},
-			{Title: "The ConfigMap gets an annotation", Play: s.annotated},
-			{Title: "The configuration changes", Play: s.changed},
+			{Title: "The article's nginx is applied, with its configuration in a ConfigMap", Play: s.applyManifest},
+			{Title: "The ConfigMap gets an annotation", Play: s.annotateConfigMap},
+			{Title: "The configuration changes", Play: s.changeConfigMap},
 			{Title: "It changes five times in a row", Play: s.burst},
-			{Title: "Somebody takes the digest out of the pod template", Play: s.undone},
+			{Title: "Somebody takes the digest out of the pod template", Play: s.removeDigest},
 		}
 	},
 }
 
-// scene is what the acts share.
+// scene holds the state that the steps share.
 type scene struct {
 	*demo.Env
 
-	template string // the digest in the pod template, as it was seen last
-	revision int    // how many templates there have been, as far as was seen
+	template string // the last observed digest in the pod template
+	revision int    // the number of templates observed so far
 }
 
-// sight is what was seen of the Deployment.
-type sight struct {
+// observation is a snapshot of the Deployment.
+type observation struct {
 	deployment *appsv1.Deployment
-	sets       int // ReplicaSets, of which there is one for each template
+	sets       int // number of ReplicaSets, one for each template
 }
 
-func (v sight) String() string {
+func (v observation) String() string {
 	s := v.deployment.Status
 	return fmt.Sprintf("%d of %d pods have the present template and can serve",
 		min(s.UpdatedReplicas, s.AvailableReplicas), s.Replicas)
 }
 
-func (v sight) digest() string { return v.deployment.Spec.Template.Annotations[annotation.Digest] }
+func (v observation) digest() string {
+	return v.deployment.Spec.Template.Annotations[annotation.Digest]
+}
 
 // rolled reports whether all pods have the present template.
-func (v sight) rolled() bool {
+func (v observation) rolled() bool {
 	d := v.deployment
 	return d.Status.ObservedGeneration == d.Generation && d.Status.UpdatedReplicas == *d.Spec.Replicas &&
 		d.Status.AvailableReplicas == *d.Spec.Replicas && d.Status.Replicas == *d.Spec.Replicas
 }
 
-// upToDate reports whether the workload has what there is.
-func (v sight) upToDate() bool {
+// upToDate reports whether all pods have the present configuration.
+func (v observation) upToDate() bool {
 	a := v.deployment.Annotations
 	return v.rolled() && a[annotation.ObservedDigest] != "" && a[annotation.PendingDigest] == ""
 }
 
-// await waits until the Deployment is as it should be.
-func (s *scene) await(ctx context.Context, good func(sight) bool) (sight, error) {
-	return demo.Await(ctx, func(ctx context.Context) (sight, bool, error) {
-		v := sight{deployment: &appsv1.Deployment{}}
+// await polls until good accepts the Deployment.
+func (s *scene) await(ctx context.Context, good func(observation) bool) (observation, error) {
+	return demo.Await(ctx, func(ctx context.Context) (observation, bool, error) {
+		v := observation{deployment: &appsv1.Deployment{}}
 		if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: workload}, v.deployment); err != nil {
 			return v, false, fmt.Errorf("reading the Deployment: %w", err)
 		}
@@ -89,7 +91,7 @@ func (s *scene) await(ctx context.Context, good func(sight) bool) (sight, error)
 	})
 }
 
-func (s *scene) applied(ctx context.Context) error {
+func (s *scene) applyManifest(ctx context.Context) error {
 	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	patch := client.RawPatch(types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"`+annotation.DefaultLabel+`":"enabled"}}}`))
@@ -101,9 +103,9 @@ func (s *scene) applied(ctx context.Context) error {
 			return fmt.Errorf("creating %s: %w", o.GetName(), err)
 		}
 	}
-	seen, err := s.await(ctx, func(v sight) bool { return v.upToDate() })
+	seen, err := s.await(ctx, func(v observation) bool { return v.upToDate() })
 	if err != nil {
-		return err //nolint:wrapcheck // it says what was seen
+		return err
 	}
 	if seen.digest() != "" || seen.sets != 1 {
 		return fmt.Errorf("it was rolled, to template %d, when it was taken in", seen.sets)
@@ -120,7 +122,7 @@ func configMap(says string) *corev1.ConfigMap {
 	}
 }
 
-// deployment is the article's.
+// deployment returns the article's Deployment.
 func deployment() *appsv1.Deployment {
 	labels := map[string]string{"app": workload}
 	return &appsv1.Deployment{
@@ -140,19 +142,19 @@ func deployment() *appsv1.Deployment {
 	}
 }
 
-func (s *scene) annotated(ctx context.Context) error {
+func (s *scene) annotateConfigMap(ctx context.Context) error {
 	o := configMap("one")
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"note":"of no concern"}}}`))
 	if err := s.Client.Patch(ctx, o, patch); err != nil {
 		return fmt.Errorf("annotating the ConfigMap: %w", err)
 	}
-	const longer = 8 * time.Second // than the quiet period
+	const longer = 8 * time.Second // longer than the quiet period
 	select {
 	case <-ctx.Done():
-		return ctx.Err() //nolint:wrapcheck // somebody ended the story
+		return ctx.Err()
 	case <-time.After(longer):
 	}
-	seen, err := s.await(ctx, sight.upToDate)
+	seen, err := s.await(ctx, observation.upToDate)
 	if err != nil {
 		return err
 	}
@@ -163,7 +165,7 @@ func (s *scene) annotated(ctx context.Context) error {
 	return nil
 }
 
-// write changes what the ConfigMap says.
+// write changes the ConfigMap.
 func (s *scene) write(ctx context.Context, says string) error {
 	if err := s.Client.Update(ctx, configMap(says)); err != nil {
 		return fmt.Errorf("changing the ConfigMap: %w", err)
@@ -171,9 +173,9 @@ func (s *scene) write(ctx context.Context, says string) error {
 	return nil
 }
 
-// next waits for the next rollout and tells of it.
-func (s *scene) next(ctx context.Context, began time.Time, what string) error {
-	seen, err := s.await(ctx, func(v sight) bool { return v.upToDate() && v.digest() != "" && v.digest() != s.template })
+// awaitRollout waits for the next rollout and prints it.
+func (s *scene) awaitRollout(ctx context.Context, began time.Time, what string) error {
+	seen, err := s.await(ctx, func(v observation) bool { return v.upToDate() && v.digest() != "" && v.digest() != s.template })
 	if err != nil {
 		return err
 	}
@@ -184,18 +186,19 @@ func (s *scene) next(ctx context.Context, began time.Time, what string) error {
 	if err := json.Unmarshal([]byte(seen.deployment.Annotations[annotation.LastRollout]), &last); err != nil {
 		return fmt.Errorf("reading of the last rollout: %w", err)
 	}
-	s.template, s.revision = seen.digest(), seen.sets
+	s.template = seen.digest()
+	s.revision = seen.sets
 	s.Printf("%s later it is rolled because of %s, %s: template %d; %s",
 		demo.Seconds(time.Since(began)), strings.Join(last.Sources, ", "), what, seen.sets, seen)
 	return nil
 }
 
-func (s *scene) changed(ctx context.Context) error {
+func (s *scene) changeConfigMap(ctx context.Context) error {
 	began := time.Now()
 	if err := s.write(ctx, "two"); err != nil {
 		return err
 	}
-	return s.next(ctx, began, "after a quiet period")
+	return s.awaitRollout(ctx, began, "after a quiet period")
 }
 
 func (s *scene) burst(ctx context.Context) error {
@@ -205,11 +208,11 @@ func (s *scene) burst(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.next(ctx, began, "one rollout for 5 changes")
+	return s.awaitRollout(ctx, began, "one rollout for 5 changes")
 }
 
-func (s *scene) undone(ctx context.Context) error {
-	before, err := s.await(ctx, sight.upToDate)
+func (s *scene) removeDigest(ctx context.Context) error {
+	before, err := s.await(ctx, observation.upToDate)
 	if err != nil {
 		return err
 	}
@@ -219,7 +222,7 @@ func (s *scene) undone(ctx context.Context) error {
 	if err := s.Client.Patch(ctx, before.deployment.DeepCopy(), patch); err != nil {
 		return fmt.Errorf("taking the digest out: %w", err)
 	}
-	seen, err := s.await(ctx, func(v sight) bool { return v.upToDate() && v.digest() == s.template })
+	seen, err := s.await(ctx, func(v observation) bool { return v.upToDate() && v.digest() == s.template })
 	if err != nil {
 		return err
 	}

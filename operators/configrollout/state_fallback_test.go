@@ -12,8 +12,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// replace does what `kubectl replace` and `helm upgrade --force` do: what the manifest does not say goes.
-func replace(k *testkit.K, d *appsv1.Deployment) {
+// replaceWorkload removes the operator's annotations, as `kubectl replace` and `helm upgrade --force` do.
+func replaceWorkload(k *testkit.K, d *appsv1.Deployment) {
 	k.Update(d, func() {
 		maps.DeleteFunc(d.Annotations, func(name, _ string) bool {
 			return strings.HasPrefix(name, prefix) && name != prefix+"enabled"
@@ -22,7 +22,7 @@ func replace(k *testkit.K, d *appsv1.Deployment) {
 	})
 }
 
-// Whoever replaces a workload as a whole takes what is remembered with it. A change that waits is not lost by that.
+// The replacement of a whole workload removes the record. A pending change is not lost.
 func TestReplacedWhilePending(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -40,11 +40,11 @@ func TestReplacedWhilePending(t *testing.T) {
 		d.Spec.Paused = false
 	})
 	k.Eventually(d, rolledFrom(""), result("Completed"))
-	rest(k, op)
+	waitIdle(k, op)
 }
 
-// Something that replaces the workload each time that the operator has written to it is not fought.
-func TestSomebodyKeepsReplacing(t *testing.T) {
+// A manager that replaces the workload after each write of the operator causes no write loop.
+func TestRepeatedReplacement(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := start(t, k)
@@ -56,8 +56,8 @@ func TestSomebodyKeepsReplacing(t *testing.T) {
 	defer cancel()
 	for ctx.Err() == nil {
 		k.Get(d)
-		if known(d) != "" {
-			replace(k, d)
+		if observedDigest(d) != "" {
+			replaceWorkload(k, d)
 		}
 		<-time.After(20 * time.Millisecond)
 	}

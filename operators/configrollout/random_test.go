@@ -12,17 +12,17 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-var walkSeed = flag.Uint64("walk.seed", 0, "what TestWhateverHappens begins its choices with; 0 is by chance")
+var walkSeed = flag.Uint64("walk.seed", 0, "seed of TestConvergesUnderRandomEdits; 0 is a random one")
 
-// Whatever users do, in whatever order, and whenever the operator is killed: in the end the workload is brought to the
-// content that there is, nothing is pending, and nothing is written any more.
-func TestWhateverHappens(t *testing.T) {
+// After random edits and crashes of the operator the workload converges: it has the present content, no rollout is
+// pending, and the operator is idle.
+func TestConvergesUnderRandomEdits(t *testing.T) {
 	t.Parallel()
 	seed := *walkSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	t.Logf("the choices are those of -walk.seed=%d", seed)
+	t.Logf("the seed is -walk.seed=%d", seed)
 	choose := rand.New(rand.NewPCG(seed, 0))
 	k := testkit.New(t)
 	op := start(t, k)
@@ -43,7 +43,7 @@ func TestWhateverHappens(t *testing.T) {
 		"leave":    func() { k.Update(d, func() { d.Annotations[prefix+"enabled"] = "false" }) },
 		"enter":    func() { k.Update(d, func() { d.Annotations[prefix+"enabled"] = "true" }) },
 		"kill":     func() { op.Kill(); op = start(t, k) },
-		"rest":     func() { rest(k, op) },
+		"rest":     func() { waitIdle(k, op) },
 	}
 	names := []string{
 		"change", "more", "appear", "label", "image", "scale", "pause", "continue", "leave", "enter", "kill", "rest",
@@ -55,17 +55,17 @@ func TestWhateverHappens(t *testing.T) {
 	}
 	things["continue"]()
 	things["enter"]()
-	rest(k, op)
+	waitIdle(k, op)
 	other := deployment("b", "conf")
 	other.Spec.Template.Spec = *d.Spec.Template.Spec.DeepCopy()
 	adopt(k, other)
 	k.Eventually(d, testkit.Ready(), state(""), testkit.Match("brought to what there is", func(d *appsv1.Deployment) bool {
-		return known(d) == known(other) && !pending(d)
+		return observedDigest(d) == observedDigest(other) && !pending(d)
 	}))
-	rest(k, op)
+	waitIdle(k, op)
 	op.Stop()
 	op = start(t, k)
-	rest(k, op)
+	waitIdle(k, op)
 	if w := writes(op); len(w) > 0 {
 		t.Errorf("after a restart it writes %v", w)
 	}

@@ -16,8 +16,8 @@ import (
 
 func oneAtATime(o *configrollout.Options) { o.MaxConcurrentPerNamespace = 1 }
 
-// A workload that is on its way out, and that a finalizer of somebody's keeps, takes nobody's turn.
-func TestTerminatingTakesNoTurn(t *testing.T) {
+// A terminating workload that is kept by a foreign finalizer occupies no slot.
+func TestTerminatingTakesNoSlot(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(t, k, oneAtATime)
@@ -43,8 +43,8 @@ func TestTerminatingTakesNoTurn(t *testing.T) {
 	}
 }
 
-// A workload that the API server, or a policy, lets nobody write takes nobody's turn.
-func TestRefusedWritesTakeNoTurn(t *testing.T) {
+// A workload with rejected writes occupies no slot.
+func TestRejectedWriteTakesNoSlot(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	var refuse atomic.Bool
@@ -67,7 +67,7 @@ func TestRefusedWritesTakeNoTurn(t *testing.T) {
 	refuse.Store(true)
 	k.Update(first, func() { first.Spec.Paused = false })
 	k.Eventually(second, rolledFrom(""), result("Completed"))
-	if note := event(k, first, "WriteRefused"); !strings.Contains(note, "a policy refuses it") {
+	if note := waitEvent(k, first, "WriteRefused"); !strings.Contains(note, "a policy refuses it") {
 		t.Errorf("it is told as %q", note)
 	}
 	if n := refused.Load(); n > 30 { // 20 ms, 40 ms, 80 ms...
@@ -77,7 +77,7 @@ func TestRefusedWritesTakeNoTurn(t *testing.T) {
 	k.Eventually(first, rolledFrom(""), result("Completed"))
 }
 
-// forbidden is the answer of an API server that does not allow the request.
+// forbidden returns the response of an API server that denies the request.
 func forbidden(r *http.Request) *http.Response {
 	const status = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,` +
 		`"message":"a policy refuses it"}`
@@ -87,7 +87,7 @@ func forbidden(r *http.Request) *http.Response {
 	}
 }
 
-// A rollout whose ConfigMap is gone has its deadline all the same.
+// A rollout with a deleted ConfigMap keeps its deadline.
 func TestConfigMapDeletedDuringARollout(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)

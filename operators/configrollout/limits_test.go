@@ -15,8 +15,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// fleet makes deployments that use one ConfigMap, and returns them when the operator knows all.
-func fleet(k *testkit.K, n int, change ...func(*appsv1.Deployment)) []*appsv1.Deployment {
+// deployMany creates Deployments that use one ConfigMap, and returns them when the operator has recorded all.
+func deployMany(k *testkit.K, n int, change ...func(*appsv1.Deployment)) []*appsv1.Deployment {
 	k.Apply(configMap("conf", "a", "1"))
 	fleet := make([]*appsv1.Deployment, n)
 	for i := range fleet {
@@ -33,17 +33,17 @@ func fleet(k *testkit.K, n int, change ...func(*appsv1.Deployment)) []*appsv1.De
 	return fleet
 }
 
-// impatient gives a rollout few seconds for progress, but more than one after the first look at it: Kubernetes counts whole
-// seconds, and what it finds with less than one to go it puts into a queue that conflicts with hundreds of others may have
-// filled for a minute.
-func impatient(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = new(int32(8)) }
+// withShortDeadline gives a rollout a few seconds for progress, but more than one after the first reconcile by Kubernetes.
+// Kubernetes counts whole seconds, and enqueues a check with less than one second left; hundreds of conflicts can delay
+// that for a minute.
+func withShortDeadline(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = new(int32(8)) }
 
-// No more rollouts than allowed are under way at once, and the next starts when one is complete.
-func TestWaves(t *testing.T) {
+// The number of concurrent rollouts is limited, and the next one starts when one is complete.
+func TestConcurrencyLimit(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(t, k)
-	all := fleet(k, 8)
+	all := deployMany(k, 8)
 	release := k.Kubelet.HoldReady("of=fleet")
 	change(k, "conf", "a", "2")
 	k.Wait("two rollouts", func(context.Context) error {
@@ -65,7 +65,7 @@ func TestWaves(t *testing.T) {
 		}
 		return nil
 	})
-	for range 20 { // it stays so
+	for range 20 { // the limit holds all the time
 		if n := rolled(k, 0); n != 2 {
 			t.Fatalf("%d are rolled at once, want 2", n)
 		}
@@ -76,7 +76,7 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// rolled counts the Deployments of the fleet whose templates have a digest.
+// rolled counts the Deployments with a digest in the template.
 func rolled(k *testkit.K, atLeast int) (n int) {
 	list := &appsv1.DeploymentList{}
 	if err := k.Client.List(k.Context(), list, client.InNamespace(k.Namespace)); err != nil {
@@ -90,7 +90,7 @@ func rolled(k *testkit.K, atLeast int) (n int) {
 	return max(n, atLeast)
 }
 
-// Those with a greater priority go first, then those that have waited longest, also after a restart.
+// A greater priority is rolled first, then the longest wait, also after a restart.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -111,7 +111,7 @@ func TestOrder(t *testing.T) {
 	}
 	op.Kill()
 	op = start(t, k, one)
-	rest(k, op)
+	waitIdle(k, op)
 	release()
 	var times []time.Time
 	for _, d := range []*appsv1.Deployment{first, urgent, second, third} {
@@ -125,8 +125,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Hard scenario 3: what breaks the first breaks no others. They are told of it, and go on when it is repaired.
-func TestBadConfigWave(t *testing.T) {
+// Hard scenario 3: a failed rollout holds the other workloads. They report it, and continue after the repair.
+func TestBadConfigStopsRollouts(t *testing.T) {
 	t.Parallel()
 	n := 60
 	if testing.Short() {
@@ -135,7 +135,7 @@ func TestBadConfigWave(t *testing.T) {
 	k := testkit.New(t)
 	k.Timeout = 2 * time.Minute
 	op := start(t, k)
-	all := fleet(k, n, impatient)
+	all := deployMany(k, n, withShortDeadline)
 	release := k.Kubelet.HoldReady("of=fleet")
 	change(k, "conf", "a", "fatal")
 	var broken, held []*appsv1.Deployment
@@ -160,12 +160,12 @@ func TestBadConfigWave(t *testing.T) {
 	}
 	for _, d := range broken {
 		k.Eventually(d, result("Failed"), state("RolloutFailed"))
-		event(k, d, "RolloutFailed")
+		waitEvent(k, d, "RolloutFailed")
 	}
 	for _, d := range held {
 		k.Eventually(d, state("RolloutHeld: others failed with the present content of ConfigMap/conf"))
 	}
-	if note := event(k, held[0], "RolloutHeld"); !strings.Contains(note, "(Deployment d") {
+	if note := waitEvent(k, held[0], "RolloutHeld"); !strings.Contains(note, "(Deployment d") {
 		t.Errorf("it is told as %q", note)
 	}
 	if got := gauge(t, "configrollout_held", k.Namespace); got != float64(len(held)) {
@@ -173,7 +173,7 @@ func TestBadConfigWave(t *testing.T) {
 	}
 	op.Kill()
 	op = start(t, k)
-	rest(k, op)
+	waitIdle(k, op)
 	if w := writes(op); len(w) > 0 {
 		t.Errorf("after a restart it writes %v", w)
 	}
@@ -184,7 +184,7 @@ func TestBadConfigWave(t *testing.T) {
 	}
 }
 
-// What the user says goes: with Continue a workload neither holds others nor is held.
+// With Continue a workload neither holds others nor is held.
 func TestContinueOnFailure(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -194,7 +194,7 @@ func TestContinueOnFailure(t *testing.T) {
 	cautious := deployment("cautious", "conf", "quiet-period", "1s")
 	bold := deployment("bold", "conf", "quiet-period", "1s", "on-failure", "Continue")
 	for _, d := range []*appsv1.Deployment{bad, cautious, bold} {
-		impatient(d)
+		withShortDeadline(d)
 	}
 	adopt(k, bad, cautious, bold)
 	k.Kubelet.HoldReady("app=bad")
@@ -206,12 +206,12 @@ func TestContinueOnFailure(t *testing.T) {
 	k.Eventually(cautious, rolledFrom(""), result("Completed"), state(""))
 }
 
-// One that recovers holds nobody any more, and neither does one that goes.
-func TestHeldUntilTheOtherRecovers(t *testing.T) {
+// A recovered or deleted workload no longer holds others.
+func TestHeldUntilRecovery(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(t, k, func(o *configrollout.Options) { o.MaxConcurrentPerNamespace = 1 })
-	all := fleet(k, 3, impatient, func(d *appsv1.Deployment) {
+	all := deployMany(k, 3, withShortDeadline, func(d *appsv1.Deployment) {
 		d.Annotations[prefix+"quiet-period"] = map[string]string{"d00": "10ms", "d01": "1s", "d02": "2s"}[d.Name]
 		d.Annotations[prefix+"priority"] = map[string]string{"d00": "3", "d01": "2", "d02": "1"}[d.Name]
 	})
@@ -229,7 +229,7 @@ func TestHeldUntilTheOtherRecovers(t *testing.T) {
 	k.Eventually(all[2], rolledFrom(""), result("Completed"))
 }
 
-// A StatefulSet and a DaemonSet have a deadline by the operator's clock, since Kubernetes has none for them.
+// StatefulSets and DaemonSets have a deadline by the operator's clock, since Kubernetes has none for them.
 func TestDeadlineOfOtherKinds(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -244,14 +244,14 @@ func TestDeadlineOfOtherKinds(t *testing.T) {
 	k.Eventually(set, result("Completed"), state(""))
 }
 
-// With Rollback the template is what it was, and the same content is not tried again.
+// With Rollback the template is restored, and the same content is not tried again.
 func TestRollbackOnFailure(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := start(t, k)
 	k.Apply(configMap("conf", "a", "1"))
 	d := deployment("a", "conf", "on-failure", "Rollback")
-	impatient(d)
+	withShortDeadline(d)
 	adopt(k, d)
 	change(k, "conf", "a", "2")
 	k.Eventually(d, rolledFrom(""), result("Completed"))
@@ -263,25 +263,25 @@ func TestRollbackOnFailure(t *testing.T) {
 	if digestOf(d) != good {
 		t.Errorf("the template has digest %q, want %q", digestOf(d), good)
 	}
-	event(k, d, "RolledBack")
-	rest(k, op)
+	waitEvent(k, d, "RolledBack")
+	waitIdle(k, op)
 	op.Kill()
 	op = start(t, k)
-	rest(k, op)
+	waitIdle(k, op)
 	if w := writes(op); len(w) > 0 {
 		t.Errorf("after a restart it writes %v", w)
 	}
 	release()
 	before := podNames(t, k, "a")
-	change(k, "conf", "a", "2") // what it was: some pods may have started with what was bad
-	back := testkit.Match("brought back", func(o client.Object) bool { return known(o) == good })
+	change(k, "conf", "a", "2") // the old content: some pods may have started with the failed one
+	back := testkit.Match("brought back", func(o client.Object) bool { return observedDigest(o) == good })
 	k.Eventually(d, state(""), testkit.Ready(), back)
 	for _, name := range podNames(t, k, "a") {
 		if slices.Contains(before, name) {
 			t.Errorf("pod %s was not replaced", name)
 		}
 	}
-	rest(k, op)
+	waitIdle(k, op)
 	change(k, "conf", "a", "3")
 	k.Eventually(d, rolledFrom(good), result("Completed"), state(""))
 }

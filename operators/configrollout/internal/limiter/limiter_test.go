@@ -1,0 +1,161 @@
+package limiter_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/limiter"
+)
+
+var begin = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+
+// pendingEntry returns a workload that has been pending since that minute.
+func pendingEntry(minute int) limiter.Entry {
+	return limiter.Entry{Version: "1", Pending: true, Since: begin.Add(time.Duration(minute) * time.Minute)}
+}
+
+func key(namespace, name string) limiter.Key {
+	return limiter.Key{Kind: "Deployment", Namespace: namespace, Name: name}
+}
+
+// fixture is a limiter that records its callbacks.
+type fixture struct {
+	*limiter.Limiter
+
+	enqueued      []string
+	pending, held int
+}
+
+func newFixture(limit, perNamespace int) *fixture {
+	f := &fixture{}
+	f.Limiter = limiter.New(limit, perNamespace, func(k limiter.Key) { f.enqueued = append(f.enqueued, k.Name) },
+		func(_ string, pending, held int) { f.pending += pending; f.held += held })
+	return f
+}
+
+func (f *fixture) acquire(t *testing.T, want bool, k limiter.Key, minute int) {
+	t.Helper()
+	if got := f.Acquire(k, begin.Add(time.Duration(minute)*time.Minute)); got != want {
+		t.Errorf("%s may start: %v, want %v", k, got, want)
+	}
+}
+
+func TestLimitOfANamespace(t *testing.T) {
+	t.Parallel()
+	f := newFixture(4, 2)
+	for i := range 3 {
+		f.Observe(key("x", strconv.Itoa(i)), pendingEntry(i))
+	}
+	f.acquire(t, true, key("x", "0"), 0)
+	f.acquire(t, true, key("x", "0"), 0) // it has a slot already
+	f.acquire(t, true, key("x", "1"), 1)
+	f.acquire(t, false, key("x", "2"), 2)
+	f.Observe(key("y", "3"), pendingEntry(3))
+	f.acquire(t, true, key("y", "3"), 3)
+}
+
+func TestLimitOfAll(t *testing.T) {
+	t.Parallel()
+	f := newFixture(2, 2)
+	for i, namespace := range []string{"x", "y", "z"} {
+		f.Observe(key(namespace, "a"), pendingEntry(i))
+	}
+	f.acquire(t, true, key("x", "a"), 0)
+	f.acquire(t, false, key("z", "a"), 2) // the other slot belongs to the older one
+	f.acquire(t, true, key("y", "a"), 1)
+	f.acquire(t, false, key("z", "a"), 2)
+}
+
+func TestOldestFirst(t *testing.T) {
+	t.Parallel()
+	f := newFixture(1, 1)
+	important := pendingEntry(9)
+	important.Priority = 1
+	f.Observe(key("x", "young"), pendingEntry(5))
+	f.Observe(key("x", "old"), pendingEntry(1))
+	f.Observe(key("x", "important"), important)
+	f.acquire(t, false, key("x", "young"), 5)
+	f.acquire(t, false, key("x", "old"), 1)
+	f.SetReadiness(key("x", "important"), limiter.Blocked) // by its window
+	f.acquire(t, true, key("x", "old"), 1)
+	f.Observe(key("x", "old"), limiter.Entry{Version: "2", Rolling: true})
+	f.Release(key("x", "old"))
+	f.acquire(t, false, key("x", "young"), 5)
+	f.enqueued = nil
+	f.Observe(key("x", "old"), limiter.Entry{Version: "3"})
+	if diff := cmp.Diff([]string{"young"}, f.enqueued); diff != "" {
+		t.Errorf("enqueued when there is a free slot, -want +got:\n%s", diff)
+	}
+	f.acquire(t, true, key("x", "young"), 5)
+}
+
+// Own writes are not overwritten by stale events.
+func TestOwnWritesCount(t *testing.T) {
+	t.Parallel()
+	f := newFixture(1, 1)
+	f.Observe(key("x", "a"), pendingEntry(0))
+	f.Observe(key("x", "b"), pendingEntry(1))
+	f.acquire(t, true, key("x", "a"), 0)
+	f.Observe(key("x", "a"), limiter.Entry{Version: "10", Rolling: true})
+	f.Release(key("x", "a"))
+	f.Observe(key("x", "a"), limiter.Entry{Version: "9"}) // from a stale cache
+	for version, want := range map[string]bool{"9": false, "10": true, "11": false} {
+		if f.Current(key("x", "a"), version) != want {
+			t.Errorf("version %s counts as current: %v", version, !want)
+		}
+	}
+	f.acquire(t, false, key("x", "b"), 1)
+	f.Observe(key("x", "a"), limiter.Entry{Version: "11"})
+	f.acquire(t, true, key("x", "b"), 1)
+}
+
+// A failed write frees the slot.
+func TestReleaseAndForget(t *testing.T) {
+	t.Parallel()
+	f := newFixture(1, 1)
+	f.Observe(key("x", "a"), pendingEntry(0))
+	f.Observe(key("x", "b"), pendingEntry(1))
+	f.acquire(t, true, key("x", "a"), 0)
+	f.acquire(t, false, key("x", "b"), 1)
+	f.Release(key("x", "a"))
+	f.acquire(t, false, key("x", "b"), 1) // a is older
+	f.Remove(key("x", "a"))
+	f.acquire(t, true, key("x", "b"), 1)
+	f.acquire(t, false, key("x", "a"), 0) // it is not known
+}
+
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	f := newFixture(2, 2)
+	failed := limiter.Entry{Version: "1", Failed: true}
+	f.Observe(key("x", "bad"), failed)
+	f.Observe(key("y", "bad"), failed)
+	f.Observe(key("x", "next"), pendingEntry(0))
+	if diff := cmp.Diff([]limiter.Key{key("x", "bad")}, f.Failed("x")); diff != "" {
+		t.Errorf("failed, -want +got:\n%s", diff)
+	}
+	if !f.SetReadiness(key("x", "next"), limiter.Held) || f.SetReadiness(key("x", "next"), limiter.Held) {
+		t.Error("SetReadiness does not report a change correctly")
+	}
+	if f.pending != 1 || f.held != 1 {
+		t.Errorf("%d are pending and %d held, want one", f.pending, f.held)
+	}
+	f.Observe(key("y", "bad"), limiter.Entry{Version: "2"})
+	if len(f.enqueued) > 0 {
+		t.Errorf("%v are enqueued by an event in another namespace", f.enqueued)
+	}
+	f.Observe(key("x", "bad"), limiter.Entry{Version: "2"})
+	if diff := cmp.Diff([]string{"next"}, f.enqueued); diff != "" {
+		t.Errorf("woken, -want +got:\n%s", diff)
+	}
+	if f.held != 0 {
+		t.Errorf("%d are held, want none", f.held)
+	}
+	f.Remove(key("x", "next"))
+	if f.pending != 0 || f.held != 0 {
+		t.Errorf("%d are pending and %d held, want none", f.pending, f.held)
+	}
+}

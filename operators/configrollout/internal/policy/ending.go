@@ -1,0 +1,110 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
+)
+
+// conclude records the result of the last rollout.
+func (d *decider) conclude() {
+	r := &d.decision.Record
+	if r.Last == nil || r.Last.To != d.current || r.Last.Result == annotation.Completed {
+		return
+	}
+	if r.Last.Result == annotation.RolledBack {
+		d.reportRolledBack()
+		return
+	}
+	if d.Template != d.current { // merged
+		return
+	}
+	d.decision.RequeueAfter = d.checkResult()
+	d.reportStuck()
+	if r.Last.Result != annotation.Failed {
+		return
+	}
+	if d.Settings.OnFailure == annotation.Rollback {
+		d.decision.Action = Rollback
+		d.decision.Result = annotation.RolledBack
+		r.Last.Result = annotation.RolledBack
+		r.Template = orNone(r.Last.Before)
+		d.decision.Template = r.Last.Before
+		d.reportRolledBack()
+		return
+	}
+	d.addMessage("RolloutFailed", "the pods do not become available with the present content of %s",
+		d.sourceNames(r.Last.Sources))
+}
+
+// reportStuck reports a StatefulSet that needs a manual deletion of a pod.
+func (d *decider) reportStuck() {
+	last := d.decision.Record.Last
+	if d.Status.Ordered && !d.Status.Complete && (last.Unready || last.Result == annotation.RolledBack) {
+		d.addMessage(restartNeeded, "a StatefulSet waits for a pod that is not ready, and does not replace it: "+
+			"delete each that has not become ready with an earlier pod template")
+	}
+}
+
+func (d *decider) reportRolledBack() {
+	d.reportStuck()
+	d.addMessage("RolledBack", "the pods did not become available with the present content of %s: "+
+		"the pod template is what it was, and pods that were not replaced yet stay as they are",
+		d.sourceNames(d.decision.Record.Last.Sources))
+}
+
+// checkResult checks whether the last rollout has ended. If not, it returns the time until the next check.
+func (d *decider) checkResult() (after time.Duration) {
+	was := d.decision.Record.Last
+	last := *was
+	d.decision.Record.Last = &last
+	switch {
+	case d.Status.Complete:
+		last.Result = annotation.Completed
+		if d.decision.Record.Observed == last.To {
+			message := "all pods run with " + shortDigest(last.To)
+			d.decision.Events = append(d.decision.Events, Event{Reason: "RolloutCompleted", Message: message})
+		}
+	case d.Status.DeadlineExceeded, was.Result == annotation.Failed:
+		last.Result = annotation.Failed
+	case was.Result == annotation.Stuck:
+		if d.Status.Updated > was.Updated { // the pod was deleted
+			last.Result = ""
+			last.Updated = d.Status.Updated
+			last.Progressed = d.Now
+		}
+	case d.Status.HasDeadline, d.Status.Manual, d.Status.Paused:
+	default:
+		after = d.checkDeadline(&last)
+	}
+	if last.Result != was.Result {
+		d.decision.Result = last.Result
+	}
+	if last.Result != was.Result || last.Progressed != was.Progressed {
+		d.decision.Action = Conclude
+	}
+	return after
+}
+
+// checkDeadline applies the deadline for kinds without one in Kubernetes. The rollout continues while there are more
+// updated pods at each deadline than at the one before.
+func (d *decider) checkDeadline(last *annotation.Rollout) (after time.Duration) {
+	since := last.Time
+	if !last.Progressed.IsZero() {
+		since = last.Progressed
+	}
+	if rest := since.Add(d.Deadline).Sub(d.Now); rest > 0 {
+		return rest
+	}
+	if d.Status.Updated > last.Updated {
+		last.Updated = d.Status.Updated
+		last.Progressed = d.Now
+		return d.Deadline
+	}
+	last.Result = annotation.Failed
+	if last.Unready && last.Progressed.IsZero() { // the new content did not cause that
+		last.Result = annotation.Stuck
+		last.Updated = d.Status.Updated
+	}
+	return 0
+}
