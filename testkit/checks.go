@@ -11,37 +11,37 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 )
 
-// A Check is something that can be said of an object, for Eventually and Consistently.
+// A Check is a condition on an object, for Eventually and Consistently.
 type Check struct {
-	// Name says it in words, for example "Ready=True".
+	// Name describes the condition, for example "Ready=True".
 	Name string
-	// Missing returns what is not as it should be, or "" when the object passes. The object is nil when there is
-	// none of that name, and may not be changed.
+	// Missing returns the unmet part of the condition, or "" if the object passes. The object is nil if it does not
+	// exist. Missing must not change it.
 	Missing func(obj client.Object) string
 
-	// identity presents an object that was recreated under the same name as nil.
+	// identity reports an object that was recreated under the same name as nil.
 	identity bool
 }
 
 const absent = "the object does not exist"
 
-// Ready is met by an object that is up to date with its spec and usable: a custom resource by its Ready condition,
-// Kubernetes's own kinds by the rules of kstatus, for example a Deployment by all its replicas being available.
+// Ready passes for an object that is up to date with its spec and usable. A custom resource needs the condition Ready.
+// Built-in kinds follow the rules of kstatus: for example, all replicas of a Deployment have to be available.
 func Ready() Check {
-	return Check{Name: "ready", Missing: read(readiness.Missing)}
+	return Check{Name: "ready", Missing: fromFields(readiness.Missing)}
 }
 
-// Condition is met by an object whose status has this condition, set for the current generation of its spec.
+// Condition passes for an object with this status condition, set for the current generation of its spec.
 func Condition(kind string, want metav1.ConditionStatus) Check {
-	return Check{Name: fmt.Sprintf("%s=%s", kind, want), Missing: read(func(u *unstructured.Unstructured) string {
+	return Check{Name: fmt.Sprintf("%s=%s", kind, want), Missing: fromFields(func(u *unstructured.Unstructured) string {
 		return readiness.MissingCondition(u, kind, want)
 	})}
 }
 
-// Reason is met by an object whose status has this condition with this reason, set for the current generation.
+// Reason passes for an object with this status condition and reason, set for the current generation of its spec.
 func Reason(kind string, want metav1.ConditionStatus, reason string) Check {
 	name := fmt.Sprintf("%s=%s/%s", kind, want, reason)
-	return Check{Name: name, Missing: read(func(u *unstructured.Unstructured) string {
+	return Check{Name: name, Missing: fromFields(func(u *unstructured.Unstructured) string {
 		if missing := readiness.MissingCondition(u, kind, want); missing != "" {
 			return missing
 		}
@@ -52,7 +52,7 @@ func Reason(kind string, want metav1.ConditionStatus, reason string) Check {
 	})}
 }
 
-// Exists is met as soon as the object is there.
+// Exists passes if the object exists.
 func Exists() Check {
 	return Check{Name: "exists", Missing: func(obj client.Object) string {
 		if obj == nil {
@@ -62,7 +62,7 @@ func Exists() Check {
 	}}
 }
 
-// Gone is met when the object is not there, or another one of the same name has taken its place.
+// Gone passes if the object does not exist, or if another object of the same name has replaced it.
 func Gone() Check {
 	return Check{Name: "gone", identity: true, Missing: func(obj client.Object) string {
 		if obj == nil {
@@ -75,7 +75,7 @@ func Gone() Check {
 	}}
 }
 
-// Match is met by an object for which f returns true. T is the type of the object that is waited for.
+// Match passes for an object for which f returns true. T is the type of the object passed to Eventually.
 func Match[T client.Object](name string, f func(T) bool) Check {
 	return Check{Name: name, Missing: func(obj client.Object) string {
 		if obj == nil {
@@ -92,8 +92,8 @@ func Match[T client.Object](name string, f func(T) bool) Check {
 	}}
 }
 
-// read makes a check of any object from one that reads fields by name.
-func read(missing func(*unstructured.Unstructured) string) func(client.Object) string {
+// fromFields adapts a function of unstructured objects to objects of any type.
+func fromFields(missing func(*unstructured.Unstructured) string) func(client.Object) string {
 	return func(obj client.Object) string {
 		if obj == nil {
 			return absent

@@ -24,17 +24,17 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/rbac"
 )
 
-// existingVariable names the kubeconfig of a cluster to test on instead of a control plane of our own. It is not
-// KUBECONFIG, so that nobody tests on a cluster just because kubectl talks to it.
+// existingVariable names the kubeconfig of a cluster to use instead of a control plane of the tests' own. It is not
+// KUBECONFIG: a kubectl configuration alone must never direct tests at a cluster.
 const existingVariable = "TESTKIT_KUBECONFIG"
 
 var errPrivate = errors.New("it needs a control plane of its own, but " + existingVariable + " names a cluster")
 
-// A connection is a control plane and what its clients have in common.
+// A connection is a control plane and the state that its clients share.
 type connection struct {
 	env      *Env
-	existing bool // it belongs to somebody else, and has no janitor
-	private  bool // no other test sees it
+	existing bool // the cluster of TESTKIT_KUBECONFIG, without our garbage collector
+	private  bool // used by one test only
 	config   *rest.Config
 	release  func()
 	scheme   *runtime.Scheme
@@ -48,8 +48,8 @@ type connection struct {
 	watchErr error
 }
 
-// historian follows all namespaces from its first use on, until the connection is released.
-func (c *connection) historian() (*history.Recorder, error) {
+// recorder follows all namespaces, from its first call until the connection is released.
+func (c *connection) recorder() (*history.Recorder, error) {
 	c.watch.Do(func() {
 		c.watching, c.watchErr = history.Acquire(context.Background(), c.config)
 		if c.watchErr != nil {
@@ -92,7 +92,7 @@ func (e *Env) connect(ctx context.Context, private bool) (*connection, error) {
 	return c, nil
 }
 
-// acquire leases a control plane of our own.
+// acquire leases a control plane of the tests' own.
 func (c *connection) acquire(ctx context.Context, objects []*unstructured.Unstructured) error {
 	tier := cluster.API
 	if c.env.Workloads {
@@ -100,16 +100,17 @@ func (c *connection) acquire(ctx context.Context, objects []*unstructured.Unstru
 	}
 	set, err := assets.Find(ctx, assets.Options{Need: cluster.Programs(tier), Progress: assets.Print(os.Stderr)})
 	if err != nil {
-		return err //nolint:wrapcheck // it says what it was looking for
+		return err
 	}
 	lease, err := environment.Acquire(ctx, environment.Request{
 		Tier: tier, Nodes: c.env.Nodes, Binaries: set.Dir, Objects: objects, Private: c.private, Test: true,
 	})
 	if err != nil {
-		return err //nolint:wrapcheck // it says what it was doing
+		return err
 	}
 	done := make(chan struct{})
-	c.config, c.release = lease.Config, func() {
+	c.config = lease.Config
+	c.release = func() {
 		close(done)
 		lease.Release()
 	}
@@ -123,7 +124,7 @@ func (c *connection) acquire(ctx context.Context, objects []*unstructured.Unstru
 	return nil
 }
 
-// useExisting prepares a cluster that somebody else runs. What is installed stays there.
+// useExisting prepares an existing cluster. Installed objects are never removed from it.
 func (c *connection) useExisting(ctx context.Context, objects []*unstructured.Unstructured) error {
 	if c.private {
 		return errPrivate
@@ -150,7 +151,7 @@ func (c *connection) makeClients() (err error) {
 	return err
 }
 
-// clientFor makes a client of another configuration for the same API server.
+// clientFor returns a client with another configuration for the same API server.
 func (c *connection) clientFor(cfg *rest.Config) (client.WithWatch, error) {
 	httpClient, err := rest.HTTPClientFor(cfg)
 	if err != nil {

@@ -26,39 +26,39 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/rbac"
 )
 
-// Env says what the tests of a package need. The zero value is a plain API server.
+// Env describes the control plane that the tests of a package need. The zero value is a plain API server.
 //
-// With TESTKIT_KUBECONFIG set in the environment the tests run on the cluster of that kubeconfig instead. It keeps the
-// installed CRDs; tests that need a control plane of their own are skipped.
+// With TESTKIT_KUBECONFIG set in the environment, the tests run on the cluster of that kubeconfig instead. Installed
+// CRDs stay there. Tests that need a control plane of their own are skipped.
 type Env struct {
-	// CRDs is a file, or a folder whose files are read, with the CustomResourceDefinitions to install. Packages
-	// that need the same ones share them; a package that needs a different version of one gets another control plane.
+	// CRDs is a file or a folder with the CustomResourceDefinitions to install. Packages with equal definitions share a
+	// control plane; a package with another version of one of them gets another control plane.
 	CRDs string
 	// RBAC is a file or folder with the operator's ServiceAccount, Roles, ClusterRoles and bindings as they are
-	// shipped. Empty means that operators run as a user who may do everything.
+	// shipped. If it is empty, operators run as cluster administrator.
 	RBAC string
-	// NoUnusedRules fails the package if, when all its tests have passed, RBAC grants a right that no request of an operator
-	// started by Start or Run has needed, or one with a wildcard, of which nobody can say that. It has no effect if only
-	// some of the tests run, by -run, -skip or -short.
+	// NoUnusedRules fails the package if RBAC grants a permission that no operator started by Start or Run has used. A
+	// permission with a wildcard fails it always, because its use cannot be determined. The check needs all tests of
+	// the package to pass. It has no effect with -run, -skip or -short.
 	NoUnusedRules bool
-	// Unexercised are rights that NoUnusedRules leaves out, by the names under which it reports them, such as
-	// "update leases.coordination.k8s.io", with the reason why they are shipped though no test needs them.
+	// Unexercised are permissions that NoUnusedRules leaves out, with the reason for shipping them untested. The keys
+	// are the names that NoUnusedRules reports, such as "update leases.coordination.k8s.io".
 	Unexercised map[string]string
-	// FS is where CRDs and RBAC are read, for example an embed.FS. Nil means the package's folder on disk.
+	// FS holds CRDs and RBAC, for example an embed.FS. Nil means the package's folder on disk.
 	FS fs.FS
-	// Objects are further cluster-wide objects to install, for example CustomResourceDefinitions that are Go values.
+	// Objects are further cluster-wide objects to install, for example CustomResourceDefinitions as Go values.
 	Objects []client.Object
-	// AddToScheme registers the Go types of custom resources. Those of Kubernetes itself are always known.
+	// AddToScheme registers the Go types of custom resources. The built-in types are always registered.
 	AddToScheme func(*runtime.Scheme) error
-	// Workloads asks for controllers, a scheduler and simulated nodes, so that a Deployment gets pods and pods run.
+	// Workloads adds controllers, a scheduler and simulated nodes, so that a Deployment gets pods and the pods run.
 	Workloads bool
-	// Nodes is how many simulated nodes there are at least. There are never fewer than 3.
+	// Nodes is the minimum number of simulated nodes. The default and the lower limit are 3.
 	Nodes int
-	// Private asks for a control plane that no other package uses. Prefer the option of the same name for one test.
+	// Private requests a control plane that no other package uses. Prefer the option Private, for a single test.
 	Private bool
 }
 
-// shared is the environment of this test binary. It is set up by Main and connected to by the first New.
+// shared is the environment of this test binary. Main sets it, and the first New connects it.
 var shared struct {
 	env *Env
 
@@ -69,14 +69,14 @@ var shared struct {
 	usage rbac.Usage // of all operators
 }
 
-// Main runs the tests of a package and ends the process; call it from TestMain and do nothing else there. The control
-// plane is started, or joined, when the first test calls New, so that tests that need none stay fast.
+// Main runs the tests of a package and ends the process. Call it from TestMain, with no other code there. The control
+// plane is started or joined by the first call of New, so that tests without a control plane stay fast.
 //
-// Tests on a control plane wait more than they compute, so unless -parallel is given, three times as many run at once as
-// the go command's default has.
+// Tests on a control plane wait more than they compute. Unless -parallel is given, Main runs three times as many tests
+// at once as the go command's default.
 func Main(m *testing.M, env Env) {
 	environment.RunHelperProcess()
-	ctrllog.SetLogger(logr.Discard()) // operators started by k.Start log to their test
+	ctrllog.SetLogger(logr.Discard()) // operators started by K.Start log to their test
 	shared.env = &env
 	watchPanics()
 	defineUpdate()
@@ -97,11 +97,11 @@ func Main(m *testing.M, env Env) {
 const (
 	exitFailure = 1
 	exitUsage   = 2
-	// overlapping is how many tests run at once for each processor.
+	// overlapping is the number of parallel tests per processor.
 	overlapping = 3
 )
 
-// overlap raises the number of tests that run at once, unless the user has set it.
+// overlap raises the number of parallel tests, unless the user has set it.
 func overlap() error {
 	if !flag.Parsed() {
 		flag.Parse()
@@ -117,11 +117,11 @@ func overlap() error {
 	return nil
 }
 
-// StartEnv does what Main does for a program that is no test, such as one that explores operators: until close is called New
-// works, with any implementation of testing.TB. It must have called RunHelperProcess.
+// StartEnv does the work of Main for a program without tests, such as a command that explores operators. Until closeEnv
+// is called, New works with any implementation of testing.TB. The program must have called RunHelperProcess.
 func StartEnv(env Env) (closeEnv func()) {
 	ctrllog.SetLogger(logr.Discard())
-	klog.SetLogger(logr.Discard()) // client-go's complaints about requests that were failed on purpose
+	klog.SetLogger(logr.Discard()) // client-go logs every injected failure
 	shared.env = &env
 	return func() {
 		if shared.conn != nil {
@@ -130,7 +130,7 @@ func StartEnv(env Env) (closeEnv func()) {
 	}
 }
 
-// Config is the client configuration, with all rights, of the control plane that Main or Open describes.
+// Config returns the administrator's client configuration of the control plane of Main or StartEnv.
 func Config(ctx context.Context) (*rest.Config, error) {
 	conn, err := connect(ctx, options{})
 	if err != nil {
@@ -139,11 +139,11 @@ func Config(ctx context.Context) (*rest.Config, error) {
 	return rest.CopyConfig(conn.config), nil
 }
 
-// RunHelperProcess turns the process into the keeper of a control plane if it was started to be one. A program that calls Open
-// must call it first in main.
+// RunHelperProcess turns the process into the server process of a control plane, if testkit started it for that
+// purpose. A program that calls StartEnv must call it first in main.
 func RunHelperProcess() { environment.RunHelperProcess() }
 
-// scheme makes a new scheme each time: registering types in one that is in use is a data race.
+// scheme returns a new scheme for each call: registering types in a scheme that is in use is a data race.
 func (e *Env) scheme() (*runtime.Scheme, error) {
 	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme)
 	if e.AddToScheme != nil {
@@ -179,7 +179,7 @@ func (e *Env) policy() (*rbac.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rbac.Parse(objects) //nolint:wrapcheck // it says which object
+	return rbac.Parse(objects)
 }
 
 func (e *Env) read(name string) ([]*unstructured.Unstructured, error) {

@@ -19,29 +19,29 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
 )
 
-// Eventually waits until the object that obj names passes all checks at once, and leaves in obj what it saw then. It
-// watches, so it neither waits longer than needed nor overlooks a state that lasts a moment. After K.Timeout the test
-// fails with the checks that were not met and the object as it was last seen.
+// Eventually waits until the object named by obj passes all checks at once, and copies that state to obj. It watches
+// the object, so it returns as soon as possible and sees short-lived states. After K.Timeout the test fails with the
+// unmet checks and the last state of the object.
 func (k *K) Eventually(obj client.Object, checks ...Check) {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.Context(), k.Timeout)
 	defer cancel()
 	s, err := k.watch(obj, checks)
-	k.seen.say("waits until %s %s is: %s", s.kind(), obj.GetName(), names(checks))
+	k.obs.record("waits until %s %s is: %s", s.kind(), obj.GetName(), names(checks))
 	if err == nil {
-		err = s.follow(ctx, func() bool { return s.missing == "" })
+		err = s.follow(ctx, func() bool { return s.unmet == "" })
 	}
 	if err == nil {
-		k.seen.say("%s %s is: %s", s.kind(), obj.GetName(), names(checks))
+		k.obs.record("%s %s is: %s", s.kind(), obj.GetName(), names(checks))
 	} else {
 		k.t.Fatalf("waiting for %s %s: not within %v: %v%s", s.kind(), s.name(), k.Timeout, err, s.describe())
 	}
 }
 
-// Consistently fails the test if the object stops passing one of the checks, at any moment, within the given time.
+// Consistently fails the test if the object fails one of the checks at any moment within the given time.
 func (k *K) Consistently(obj client.Object, during time.Duration, checks ...Check) {
 	k.t.Helper()
-	// The time begins with the first look: on a busy machine that alone may take longer than it.
+	// The time starts with the first state: on a busy machine the first request may take longer than the given time.
 	ctx, cancel := context.WithTimeout(k.Context(), k.Timeout+during)
 	defer cancel()
 	var over atomic.Bool
@@ -52,11 +52,11 @@ func (k *K) Consistently(obj client.Object, during time.Duration, checks ...Chec
 		})
 	})
 	s, err := k.watch(obj, checks)
-	k.seen.say("looks for %v whether %s %s stays: %s", during, s.kind(), obj.GetName(), names(checks))
+	k.obs.record("looks for %v whether %s %s stays: %s", during, s.kind(), obj.GetName(), names(checks))
 	if err == nil {
 		err = s.follow(ctx, func() bool {
 			begin()
-			return s.missing != ""
+			return s.unmet != ""
 		})
 	}
 	switch {
@@ -67,7 +67,7 @@ func (k *K) Consistently(obj client.Object, during time.Duration, checks ...Chec
 	}
 }
 
-// names lists checks.
+// names joins the names of checks.
 func names(checks []Check) string {
 	all := make([]string, len(checks))
 	for i, check := range checks {
@@ -76,25 +76,25 @@ func names(checks []Check) string {
 	return strings.Join(all, ", ")
 }
 
-// sight says whether the object was there when last looked for.
-type sight int
+// presence is the existence of an object in its last observed state.
+type presence int
 
 const (
-	never sight = iota
+	unknown presence = iota
 	missing
 	present
 )
 
-// A sighting follows one object.
+// An objectWatch follows one object.
 type sighting struct {
-	k       *K
-	obj     client.Object // the test's, overwritten with each state
-	list    *unstructured.UnstructuredList
-	checks  []Check
-	uid     string // what the object's UID was at first; empty if it was not known
-	seen    sight
-	last    *unstructured.Unstructured
-	missing string // what the checks miss in the last state
+	k        *K
+	obj      client.Object // the test's object, overwritten with each state
+	list     *unstructured.UnstructuredList
+	checks   []Check
+	uid      string // the UID to begin with; empty if it was not known
+	presence presence
+	last     *unstructured.Unstructured
+	unmet    string // the unmet part of the checks in the last state
 }
 
 func (k *K) watch(obj client.Object, checks []Check) (*sighting, error) {
@@ -111,7 +111,7 @@ func (k *K) watch(obj client.Object, checks []Check) (*sighting, error) {
 	return s, nil
 }
 
-// follow looks at each state of the object until done says so or ctx ends.
+// follow evaluates each state of the object until done returns true or ctx ends.
 func (s *sighting) follow(ctx context.Context, done func() bool) error {
 	key := client.ObjectKeyFromObject(s.obj)
 	opts := &client.ListOptions{
@@ -124,12 +124,12 @@ func (s *sighting) follow(ctx context.Context, done func() bool) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			return ctx.Err() //nolint:wrapcheck // the caller says what was waited for
+			return ctx.Err()
 		}
 	}
 }
 
-// round lists and then watches until the watch ends, as the server may end it at any time.
+// round lists and then watches. It returns when the server ends the watch, which may happen at any time.
 func (s *sighting) round(ctx context.Context, opts *client.ListOptions, done func() bool) (bool, error) {
 	opts.Raw = nil
 	if err := s.k.Client.List(ctx, s.list, opts); err != nil {
@@ -139,7 +139,7 @@ func (s *sighting) round(ctx context.Context, opts *client.ListOptions, done fun
 	if len(s.list.Items) > 0 {
 		current = &s.list.Items[0]
 	}
-	if err := s.see(current); err != nil || done() {
+	if err := s.evaluate(current); err != nil || done() {
 		return err == nil, err
 	}
 	opts.Raw = &metav1.ListOptions{ResourceVersion: s.list.GetResourceVersion()}
@@ -156,18 +156,19 @@ func (s *sighting) round(ctx context.Context, opts *client.ListOptions, done fun
 		if event.Type == watch.Deleted {
 			u = nil
 		}
-		if err := s.see(u); err != nil || done() {
+		if err := s.evaluate(u); err != nil || done() {
 			return err == nil, err
 		}
 	}
 	return false, nil
 }
 
-// see judges one state. nil means that the object is not there.
-func (s *sighting) see(u *unstructured.Unstructured) error {
-	s.seen = missing
+// evaluate runs the checks on one state. Nil means that the object does not exist.
+func (s *sighting) evaluate(u *unstructured.Unstructured) error {
+	s.presence = missing
 	if u != nil {
-		s.seen, s.last = present, u
+		s.presence = present
+		s.last = u
 		if err := manifest.ToObject(u, s.obj); err != nil {
 			return err
 		}
@@ -182,7 +183,7 @@ func (s *sighting) see(u *unstructured.Unstructured) error {
 			unmet = append(unmet, fmt.Sprintf("%s: %s", check.Name, why))
 		}
 	}
-	s.missing = strings.Join(unmet, "\n  ")
+	s.unmet = strings.Join(unmet, "\n  ")
 	return nil
 }
 
@@ -195,24 +196,24 @@ func (s *sighting) kind() string {
 
 func (s *sighting) name() string { return client.ObjectKeyFromObject(s.obj).String() }
 
-// describe says what was missing and shows the object.
+// describe returns the unmet checks and the object.
 func (s *sighting) describe() string {
 	var b strings.Builder
-	if s.missing != "" {
-		fmt.Fprintf(&b, "\n  %s", s.missing)
+	if s.unmet != "" {
+		fmt.Fprintf(&b, "\n  %s", s.unmet)
 	}
 	switch {
-	case s.seen == missing && s.last == nil:
+	case s.presence == missing && s.last == nil:
 		fmt.Fprint(&b, "\nthere was never such an object")
-	case s.seen == missing:
+	case s.presence == missing:
 		fmt.Fprintf(&b, "\nit is gone; before that it was:\n%s", render(s.last))
-	case s.seen == present:
+	case s.presence == present:
 		fmt.Fprintf(&b, "\nlast seen:\n%s", render(s.last))
 	}
 	return b.String()
 }
 
-// render prints an object as YAML without what nobody reads.
+// render prints an object as YAML, without managed fields.
 func render(u *unstructured.Unstructured) string {
 	u = u.DeepCopy()
 	u.SetManagedFields(nil)

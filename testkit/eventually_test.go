@@ -40,7 +40,7 @@ func TestFailureMessages(t *testing.T) {
 		want   []string
 	}{
 		"NotReady": {
-			reason: "what is missing, and the whole object",
+			reason: "the unmet condition, and the whole object",
 			run:    func(q *testkit.K) { q.Eventually(inNamespace(k, newWidget("w")), testkit.Ready()) },
 			want: []string{
 				"waiting for Widget " + k.Namespace + "/w: not within 2s", "ready: it has no condition Ready",
@@ -58,7 +58,7 @@ func TestFailureMessages(t *testing.T) {
 			want:   []string{`gone: it is being deleted, held by the finalizers ["testkit.homeostat.dev/hold"]`},
 		},
 		"NotDeleted": {
-			reason: "somebody has to delete it",
+			reason: "the object has not been deleted",
 			run:    func(q *testkit.K) { q.Eventually(inNamespace(k, newWidget("w")), testkit.Gone()) },
 			want:   []string{"gone: it exists and is not being deleted"},
 		},
@@ -95,7 +95,7 @@ func TestFailureMessages(t *testing.T) {
 	}
 }
 
-// Eventually must not overlook a state that lasts a moment.
+// Eventually must see short-lived states.
 func TestEventuallySeesEachState(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -120,7 +120,7 @@ func TestGoneByReplacement(t *testing.T) {
 	k.Delete(cm)
 	k.Eventually(cm, testkit.Gone())
 	k.Apply(newConfigMap("x"))
-	k.Eventually(former, testkit.Gone()) // the one that was meant is
+	k.Eventually(former, testkit.Gone()) // the original object is gone
 	k.Eventually(newConfigMap("x"), testkit.Exists())
 }
 
@@ -159,8 +159,8 @@ func TestConditions(t *testing.T) {
 		check  testkit.Check
 		want   string
 	}{
-		"Stale":   {"it speaks of an older spec", testkit.Ready(), "but for generation 1, and the spec is at 2"},
-		"Status":  {"it is the other way round", testkit.Condition("Ready", "False"), "Ready is True (Made: )"},
+		"Stale":   {"it is about an older generation", testkit.Ready(), "but for generation 1, and the spec is at 2"},
+		"Status":  {"the status is the opposite", testkit.Condition("Ready", "False"), "Ready is True (Made: )"},
 		"Unknown": {"there is none", testkit.Condition("Fit", "True"), "it has no condition Fit"},
 	}
 	for name, tt := range tests {
@@ -170,7 +170,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestReadyOfKubernetesKinds(t *testing.T) {
+func TestReadyOfBuiltinKinds(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	pod := &corev1.Pod{

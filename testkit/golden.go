@@ -31,21 +31,21 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
-// goldenRest is how long operators must not write until what is there counts as what they wanted.
-const goldenRest = 2 * time.Second
+// goldenQuiet is the time without writes after which the operators count as converged.
+const goldenQuiet = 2 * time.Second
 
-// Golden compares objects with a file, in a form that is the same in each run: without what the server or the cluster adds,
-// with generated names, versions and times masked. Without objects it takes what the test's operators have created, and the
-// objects whose status they write. A status is compared if an operator writes those of that kind.
+// Golden compares objects with a file, in a reproducible form: without the additions of the server or the cluster, and
+// with generated names, versions and times masked. Without objects, it takes all objects that the test's operators
+// created, and those whose status they write. It compares the status of a kind if an operator writes it.
 //
-// It returns as soon as all is as the file says. If it is not when the operators have come to rest, or after K.Timeout, the
-// test fails with the difference. With the flag -update of the test binary the file is written instead.
+// Golden returns as soon as the objects equal the file. If they differ when the operators are idle, or after K.Timeout,
+// the test fails with the difference. With the test flag -update, Golden writes the file instead.
 func (k *K) Golden(file string, objects ...client.Object) {
 	k.t.Helper()
-	if k.seen == nil {
+	if k.obs == nil {
 		k.t.Fatalf("comparing with %s: neither benchmarks nor exploring know what an operator has made", file)
 	}
-	k.seen.say("compares with %s", file)
+	k.obs.record("compares with %s", file)
 	if err := k.golden(file, objects); err != nil {
 		k.t.Fatalf("%v", err)
 	}
@@ -53,7 +53,7 @@ func (k *K) Golden(file string, objects ...client.Object) {
 
 func (k *K) golden(file string, objects []client.Object) error {
 	if updating() {
-		got, err := k.settled(objects, func(documents) bool { return false })
+		got, err := k.converged(objects, func(documents) bool { return false })
 		switch {
 		case err != nil:
 			return fmt.Errorf("writing %s: %w", file, err)
@@ -73,7 +73,7 @@ func (k *K) golden(file string, objects []client.Object) error {
 	if err != nil {
 		return fmt.Errorf("comparing with %s: %w", file, err)
 	}
-	got, err := k.settled(objects, func(got documents) bool { return gocmp.Equal(want, got) })
+	got, err := k.converged(objects, func(got documents) bool { return gocmp.Equal(want, got) })
 	if err != nil {
 		return fmt.Errorf("comparing with %s: %w", file, err)
 	}
@@ -84,14 +84,14 @@ func (k *K) golden(file string, objects []client.Object) error {
 	return nil
 }
 
-// settled returns what is there when the operators are at rest and have made something, or at once if it is good enough. It
-// takes no longer than K.Timeout.
-func (k *K) settled(objects []client.Object, enough func(documents) bool) (documents, error) {
+// converged returns the objects once the operators are idle and have created something, or earlier if enough returns
+// true. It returns after K.Timeout in any case.
+func (k *K) converged(objects []client.Object, enough func(documents) bool) (documents, error) {
 	ctx, cancel := context.WithTimeout(k.Context(), k.Timeout)
 	defer cancel()
 	began := time.Now()
 	for {
-		rested := time.Since(began) >= goldenRest && k.seen.rests(goldenRest)
+		rested := time.Since(began) >= goldenQuiet && k.obs.idle(goldenQuiet)
 		got, err := k.canonical(k.Context(), objects)
 		if err != nil || enough(got) || rested && len(got) > 0 || ctx.Err() != nil {
 			return got, err
@@ -103,22 +103,22 @@ func (k *K) settled(objects []client.Object, enough func(documents) bool) (docum
 	}
 }
 
-// updating reports whether golden files are to be written.
+// updating reports whether to write golden files.
 func updating() bool {
 	f := flag.Lookup(updateFlag)
 	return f != nil && f.Value.String() == "true"
 }
 
-// defineUpdate defines the flag, unless the package has one of its own by that name.
+// defineUpdate defines the flag -update, unless the package has a flag of that name.
 func defineUpdate() {
 	if flag.Lookup(updateFlag) == nil {
 		flag.Bool(updateFlag, false, "write golden files instead of comparing with them")
 	}
 }
 
-// canonical reads the objects as they are now, or those of the operators if none are given.
+// canonical returns the current state of the objects, or of the operators' objects if none are given.
 func (k *K) canonical(ctx context.Context, objects []client.Object) (documents, error) {
-	calls := k.seen.calls()
+	calls := k.obs.calls()
 	status := oracle.StatusKinds(calls)
 	var current []history.Change
 	var err error
@@ -130,7 +130,7 @@ func (k *K) canonical(ctx context.Context, objects []client.Object) (documents, 
 	if err != nil {
 		return nil, err
 	}
-	names := state.NamesOf(k.Namespace, append(k.seen.history(), current...), nil)
+	names := state.NamesOf(k.Namespace, append(k.obs.history(), current...), nil)
 	docs := documents{}
 	for _, c := range current {
 		document := names.Document(c.Object, status[oracle.KindOf(c)])
@@ -162,7 +162,7 @@ func (k *K) refreshed(ctx context.Context, objects []client.Object) ([]history.C
 		u.SetGroupVersionKind(gvk)
 		switch err := k.admin.Get(ctx, client.ObjectKeyFromObject(object), u); {
 		case apierrors.IsNotFound(err):
-			continue // it may come
+			continue // it may still be created
 		case err != nil:
 			return nil, fmt.Errorf("getting %s %s: %w", gvk.Kind, object.GetName(), err)
 		}
@@ -171,14 +171,14 @@ func (k *K) refreshed(ctx context.Context, objects []client.Object) ([]history.C
 	return all, nil
 }
 
-// operated gets what the operators have created, and that of which they write the status, in the order of the writes.
+// operated gets the objects that the operators created or report a status on, in the order of the writes.
 func (k *K) operated(ctx context.Context, calls []intercept.Call, status map[intercept.Kind]bool) ([]history.Change, error) {
 	var all []history.Change
 	known := map[string]bool{}
 	for _, c := range calls {
 		created := c.Code == http.StatusCreated && c.Subresource == ""
-		told := c.Subresource == "status" && c.Writes() && c.Code < http.StatusMultipleChoices && status[intercept.KindOf(c.Request)]
-		if c.UID == "" || known[c.UID] || c.Resource == "events" || intercept.IsLease(c.Request) || (!created && !told) {
+		reported := c.Subresource == "status" && c.Writes() && c.Code < http.StatusMultipleChoices && status[intercept.KindOf(c.Request)]
+		if c.UID == "" || known[c.UID] || c.Resource == "events" || intercept.IsLease(c.Request) || (!created && !reported) {
 			continue
 		}
 		known[c.UID] = true
@@ -194,7 +194,7 @@ func (k *K) operated(ctx context.Context, calls []intercept.Call, status map[int
 	return all, nil
 }
 
-// written gets the object that a request has written, or nil if it is no longer there.
+// written gets the object that a request has written, or nil if it no longer exists.
 func (k *K) written(ctx context.Context, c intercept.Call) (*unstructured.Unstructured, error) {
 	gvk, err := k.conn.mapper.KindFor(schema.GroupVersionResource{Group: c.Group, Resource: c.Resource})
 	if meta.IsNoMatchError(err) {
@@ -215,7 +215,7 @@ func (k *K) written(ctx context.Context, c intercept.Call) (*unstructured.Unstru
 	}
 }
 
-// documents are canonical objects by what they are called, such as "Deployment web".
+// documents are canonical objects by kind and name, such as "Deployment web".
 type documents map[string]any
 
 func key(document map[string]any) string {
@@ -223,7 +223,7 @@ func key(document map[string]any) string {
 	return fmt.Sprintf("%v %s", document["kind"], name)
 }
 
-// normalized is what a document is after it was written and read.
+// normalized returns a document as it reads after a round trip through YAML.
 func normalized(document map[string]any) (map[string]any, error) {
 	data, err := yaml.Marshal(document)
 	if err != nil {
@@ -239,7 +239,7 @@ func normalized(document map[string]any) (map[string]any, error) {
 func readDocuments(data []byte) (documents, error) {
 	objects, err := manifest.Decode(data)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller says which file
+		return nil, err
 	}
 	docs := documents{}
 	for _, u := range objects {

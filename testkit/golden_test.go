@@ -19,7 +19,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// setupTwins is an operator that makes two ConfigMaps per Widget, one of them under a generated name, and says when.
+// setupTwins is an operator that creates two ConfigMaps per Widget, one with a generated name, and sets a status.
 func setupTwins(mgr manager.Manager) error {
 	c := mgr.GetClient()
 	return ctrl.NewControllerManagedBy(mgr).For(newWidget("")).Complete(reconcile.Func(
@@ -74,7 +74,7 @@ func TestFailingGolden(t *testing.T) {
 	k.Golden(os.Getenv(goldenFile))
 }
 
-func TestGoldenFileIsWrittenAndCompared(t *testing.T) {
+func TestGoldenUpdateAndCompare(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "new", "orders.yaml")
 	args := []string{"-test.run=TestFailingGolden"}

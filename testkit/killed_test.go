@@ -15,14 +15,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// What a killed operator asks for gets no answer, except for what client-go would ask for again for minutes, and keep all
-// of the operator in memory meanwhile.
-func TestKilledOperatorsEventsAreRefused(t *testing.T) {
+// Requests of a killed operator get no response, except for Events: client-go would retry those for minutes, and keep
+// the operator in memory.
+func TestKilledOperatorsEventsAreRejected(t *testing.T) {
 	t.Parallel()
 	cut := &atomic.Bool{}
 	cut.Store(true)
 	cfg := &rest.Config{Host: "http://127.0.0.1:1", WrapTransport: func(next http.RoundTripper) http.RoundTripper {
-		return &cuttable{next: next, cut: cut}
+		return &severable{next: next, severed: cut}
 	}}
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -34,10 +34,10 @@ func TestKilledOperatorsEventsAreRefused(t *testing.T) {
 	_, repeated := client.EventsV1().Events("a").Patch(ctx, "b", types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
 	for _, err := range []error{old, current, repeated} {
 		if !apierrors.IsForbidden(err) {
-			t.Errorf("an event is answered with %v", err)
+			t.Errorf("the response to an event is %v", err)
 		}
 	}
-	if _, err := client.CoreV1().Pods("a").Get(ctx, "b", metav1.GetOptions{}); !errors.Is(err, errCut) {
-		t.Errorf("a pod is answered with %v", err)
+	if _, err := client.CoreV1().Pods("a").Get(ctx, "b", metav1.GetOptions{}); !errors.Is(err, errSevered) {
+		t.Errorf("the response to a pod is %v", err)
 	}
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 )
 
-// Kubectl returns a function that runs kubectl, of the version of the control plane, against the API server of cfg, and
-// returns what it prints. Whoever needs no API server gives nil. An error fails the test, and so does anything that kubectl
-// says beside what it prints, which is how it warns.
+// Kubectl returns a function that runs kubectl against the API server of cfg and returns its standard output. kubectl
+// has the version of the control plane. A nil cfg is for commands that need no API server. The test fails on an error
+// and on any output to standard error, where kubectl prints warnings.
 func Kubectl(t testing.TB, cfg *rest.Config) func(args ...string) string {
 	t.Helper()
 	set, err := assets.Find(t.Context(), assets.Options{Need: []string{assets.Kubectl}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig") // which need not exist
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig") // need not exist
 	if cfg != nil {
 		data, err := cluster.Kubeconfig(cfg)
 		if err != nil {
@@ -40,7 +40,8 @@ func Kubectl(t testing.TB, cfg *rest.Config) func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), set.Path(assets.Kubectl), args...)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 		var out, warnings bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &warnings
+		cmd.Stdout = &out
+		cmd.Stderr = &warnings
 		if err := cmd.Run(); err != nil || warnings.Len() > 0 {
 			t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, &warnings)
 		}
@@ -48,7 +49,7 @@ func Kubectl(t testing.TB, cfg *rest.Config) func(args ...string) string {
 	}
 }
 
-// Kustomize returns the objects that kustomize makes of a folder.
+// Kustomize returns the objects that kustomize builds from a folder.
 func Kustomize(t testing.TB, folder string) []unstructured.Unstructured {
 	t.Helper()
 	var objects []unstructured.Unstructured

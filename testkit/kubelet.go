@@ -6,32 +6,33 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-// NamespacedKubelet decides how the test's pods fare on the simulated nodes of Env.Workloads. See package kubelet for what each
-// call means, and for the modes.
+// NamespacedKubelet scripts the test's pods on the simulated nodes of Env.Workloads. Package kubelet documents each
+// call and the modes.
 type NamespacedKubelet struct {
 	k *K
 }
 
-// Fail makes the pods of the test's namespace that match the label selector fare as mode says.
+// Fail puts the pods in the test's namespace that match the label selector into the mode.
 func (s *NamespacedKubelet) Fail(selector string, mode kubelet.Mode) {
 	s.k.t.Helper()
-	s.k.seen.say("has the pods with %s fare as %v", selector, mode)
+	s.k.obs.record("has the pods with %s fare as %v", selector, mode)
 	s.do(func(ctx context.Context, sim *kubelet.Kubelet) error {
 		return sim.Fail(ctx, s.k.Namespace, selector, mode)
 	})
 }
 
-// Heal ends what Fail and HoldReady did to these pods.
+// Heal reverts Fail and HoldReady for the pods that match the selector.
 func (s *NamespacedKubelet) Heal(selector string) {
 	s.k.t.Helper()
-	s.k.seen.say("heals the pods with %s", selector)
+	s.k.obs.record("heals the pods with %s", selector)
 	s.do(func(ctx context.Context, sim *kubelet.Kubelet) error { return sim.Heal(ctx, s.k.Namespace, selector) })
 }
 
-// HoldReady keeps matching pods of the test's namespace, future ones too, from being Ready until release is called.
+// HoldReady keeps matching pods of the test's namespace, including future ones, from being Ready until release is
+// called.
 func (s *NamespacedKubelet) HoldReady(selector string) (release func()) {
 	s.k.t.Helper()
-	s.k.seen.say("keeps the pods with %s from being ready", selector)
+	s.k.obs.record("keeps the pods with %s from being ready", selector)
 	var let func(context.Context) error
 	s.do(func(ctx context.Context, sim *kubelet.Kubelet) (err error) {
 		let, err = sim.HoldReady(ctx, s.k.Namespace, selector)
@@ -39,24 +40,24 @@ func (s *NamespacedKubelet) HoldReady(selector string) (release func()) {
 	})
 	return func() {
 		s.k.t.Helper()
-		s.k.seen.say("lets the pods with %s be ready", selector)
+		s.k.obs.record("lets the pods with %s be ready", selector)
 		s.do(func(ctx context.Context, _ *kubelet.Kubelet) error { return let(ctx) })
 	}
 }
 
-// NodeLost makes a node vanish. All tests of a shared control plane would feel it, so it needs Private.
+// NodeLost removes a node. It affects all tests of a shared control plane, so it needs Private.
 func (s *NamespacedKubelet) NodeLost(node string) {
 	s.k.t.Helper()
 	s.needPrivate()
-	s.k.seen.say("has node %s vanish", node)
+	s.k.obs.record("has node %s vanish", node)
 	s.do(func(ctx context.Context, sim *kubelet.Kubelet) error { return sim.NodeLost(ctx, node) })
 }
 
-// NodeBack ends what NodeLost began.
+// NodeBack reverts NodeLost.
 func (s *NamespacedKubelet) NodeBack(node string) {
 	s.k.t.Helper()
 	s.needPrivate()
-	s.k.seen.say("brings node %s back", node)
+	s.k.obs.record("brings node %s back", node)
 	s.do(func(ctx context.Context, sim *kubelet.Kubelet) error { return sim.NodeBack(ctx, node) })
 }
 
@@ -67,14 +68,14 @@ func (s *NamespacedKubelet) needPrivate() {
 	}
 }
 
-func (s *NamespacedKubelet) do(act func(context.Context, *kubelet.Kubelet) error) {
+func (s *NamespacedKubelet) do(call func(context.Context, *kubelet.Kubelet) error) {
 	s.k.t.Helper()
 	if !s.k.conn.env.Workloads {
 		s.k.t.Fatal("scripting pods: no node runs them; set Env.Workloads")
 	}
 	sim, err := kubelet.New(s.k.Config)
 	if err == nil {
-		err = act(s.k.Context(), sim)
+		err = call(s.k.Context(), sim)
 	}
 	if err != nil {
 		s.k.t.Fatalf("%v", err)

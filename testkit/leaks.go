@@ -9,17 +9,16 @@ import (
 	"time"
 )
 
-// operatorLabel is the profiler label of all goroutines of an operator: goroutines inherit it from those that start them, so
-// that whatever else runs in the process is told apart.
+// operatorLabel is the profiler label of all goroutines of an operator. New goroutines inherit it, so it separates them
+// from all others of the process.
 const operatorLabel = "testkit-operator"
 
-// patience bounds the wait for goroutines that are about to end.
-const leakPatience = 5 * time.Second
+// leakTimeout bounds the wait for goroutines that are about to end.
+const leakTimeout = 5 * time.Second
 
-// leaked returns the goroutines with the label that are left, each as its stack, when those that are ending have had the
-// time to.
+// leaked returns the stacks of the remaining goroutines with the label, after waiting for goroutines that are ending.
 func leaked(label string) []string {
-	deadline := time.Now().Add(leakPatience)
+	deadline := time.Now().Add(leakTimeout)
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		left := labelled(label)
 		if len(left) == 0 || time.Now().After(deadline) {
@@ -29,12 +28,12 @@ func leaked(label string) []string {
 	}
 }
 
-// labelled reads the stacks of the goroutines with the label from a profile, where goroutines with the same stack are told
-// as one.
+// labelled reads the stacks of the goroutines with the label from a profile. Goroutines with equal stacks form one
+// entry.
 func labelled(label string) []string {
 	var b bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {
-		return nil // a buffer takes everything
+		return nil // a buffer never fails
 	}
 	var found []string
 	for group := range strings.SplitSeq(b.String(), "\n\n") {
@@ -43,7 +42,7 @@ func labelled(label string) []string {
 		if of < 0 || !strings.Contains(lines[of], fmt.Sprintf("%q:%q", operatorLabel, label)) {
 			continue
 		}
-		if stack := frames(lines[of+1:]); len(stack) > 0 && !isInnocent(stack[len(stack)-1]) {
+		if stack := frames(lines[of+1:]); len(stack) > 0 && !isKnownBackground(stack[len(stack)-1]) {
 			count, _, _ := strings.Cut(lines[0], " ")
 			if of > 0 && strings.HasPrefix(lines[0], "goroutine profile:") {
 				count, _, _ = strings.Cut(lines[1], " ")
@@ -54,7 +53,7 @@ func labelled(label string) []string {
 	return found
 }
 
-// frames takes function and place from lines such as "#	0x4a	net/http.(*persistConn).readLoop+0x1	/usr/lib/x.go:12".
+// frames returns function and position of lines such as "#	0x4a	net/http.(*persistConn).readLoop+0x1	/usr/lib/x.go:12".
 func frames(lines []string) []string {
 	var all []string
 	for _, line := range lines {
@@ -69,23 +68,24 @@ func frames(lines []string) []string {
 	return all
 }
 
-// What goroutines begin with that are nobody's fault.
+// Entry functions of goroutines that are ignored.
 var (
-	// These belong to connections to the API server, which all clients of a process share, whoever needed one first.
+	// sharedConnections serve connections to the API server. All clients of a process share them.
 	sharedConnections = []string{
 		"net/http.", "net/http/internal/http2.", "golang.org/x/net/http2.", "net.", "internal/singleflight.",
 		"k8s.io/client-go/transport.", "k8s.io/client-go/util/connrotation.",
 	}
-	// These hang for ever in libraries that operators cannot help: the first wait for informers of a cache of several
-	// namespaces that is stopped before they are in sync, the second hand the end of a watch of metadata to nobody.
+	// stuckInformers hang forever in libraries, out of an operator's control. The first waits for the informers of a
+	// multi-namespace cache that was stopped before they synced. The second sends the end of a metadata watch to a
+	// channel without a receiver.
 	stuckInformers = []string{
 		"sigs.k8s.io/controller-runtime/pkg/cache.newMultiNamespaceInformer",
 		"k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop",
 	}
 )
 
-// isInnocent judges a goroutine by the function that it began with.
-func isInnocent(entry string) bool {
+// isKnownBackground reports whether a goroutine with this entry function is ignored.
+func isKnownBackground(entry string) bool {
 	begins := func(prefix string) bool { return strings.HasPrefix(entry, prefix) }
 	return slices.ContainsFunc(sharedConnections, begins) || slices.ContainsFunc(stuckInformers, begins)
 }

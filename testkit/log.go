@@ -12,12 +12,12 @@ import (
 // A logLine is one line of an operator's log.
 type logLine struct {
 	bad  bool
-	text string // one line
-	more string // "key=value" for what the text leaves out, possibly of several lines
+	text string // a single line
+	more string // further fields as "key=value", possibly of several lines
 }
 
-// testLog takes an operator's log to its test. After close it is silent: a line that comes after the end of a test would
-// make the testing package panic.
+// testLog forwards an operator's log to its test. After close it drops lines: the testing package panics if a test logs
+// after its end.
 type testLog struct {
 	mu     sync.Mutex
 	to     func(logLine)
@@ -40,14 +40,14 @@ func (l *testLog) write(line logLine) {
 	}
 }
 
-// logSink is the logr.LogSink of an operator. Debug messages are dropped, as a production logger does.
+// logSink is the logr.LogSink of an operator. It drops debug messages, as a production logger does.
 type logSink struct {
 	log    *testLog
 	name   string
 	values []any
 }
 
-// familiar are keys that controller-runtime adds to each line and that say the same in each line of a test.
+// familiar are keys that controller-runtime adds to each line, with values that are constant within a test.
 var familiar = []string{"controllerGroup", "controllerKind", "namespace", "reconcileID"}
 
 func (*logSink) Init(logr.RuntimeInfo) {}
@@ -88,7 +88,7 @@ func (s *logSink) pairs(more []any) string {
 	return b.String()
 }
 
-// isObject recognizes the key under which controller-runtime logs the object once more: that of its kind.
+// isObject reports whether the key is the kind, under which controller-runtime logs the object a second time.
 func isObject(key string, values []any, at int) bool {
 	for i := 0; i+1 < len(values); i += 2 {
 		if values[i] == "controllerKind" && values[i+1] == key {

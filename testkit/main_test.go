@@ -23,7 +23,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// withoutMain makes this test binary one of a package that has forgotten testkit.Main.
+// withoutMain makes this test binary one of a package without testkit.Main.
 const withoutMain = "TESTKIT_TEST_WITHOUT_MAIN"
 
 func TestMain(m *testing.M) {
@@ -46,7 +46,7 @@ func newConfigMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// setupWidgets is a small operator: it makes a ConfigMap per Widget and says so.
+// setupWidgets is a small operator: it creates a ConfigMap per Widget and sets a condition.
 func setupWidgets(mgr manager.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).For(newWidget("")).Complete(&widgets{Client: mgr.GetClient()})
 	if err != nil {
@@ -87,7 +87,7 @@ func setReady(w *unstructured.Unstructured) error {
 	}}, "status", "conditions")
 }
 
-// A fakeT is a test that is expected to fail. It takes part in a real one.
+// A fakeT is a test that is expected to fail, run within a real one.
 type fakeT struct {
 	testing.TB
 
@@ -96,8 +96,7 @@ type fakeT struct {
 	failed bool
 }
 
-// failing runs f with a test that does not make the real one fail, and returns what it printed. It is an error if it
-// does not fail.
+// failing runs f with a fakeT and returns its output. The real test fails if f does not fail.
 func failing(t *testing.T, f func(t testing.TB)) string {
 	t.Helper()
 	fake := &fakeT{TB: t}
@@ -127,7 +126,7 @@ func (f *fakeT) Errorf(format string, args ...any) {
 	f.output = append(f.output, fmt.Sprintf(format, args...))
 }
 
-// contains checks what a failing test printed.
+// contains checks the output of a failing test.
 func contains(t *testing.T, output string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {

@@ -14,13 +14,13 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
 )
 
-// pollInterval is how often Wait asks.
+// pollInterval is the polling interval of Wait.
 const pollInterval = 20 * time.Millisecond
 
-// Apply creates obj or changes the existing object to match it, as `kubectl apply --server-side --force-conflicts`
-// would: fields it does not mention are left alone. A namespaced object without a namespace goes to the test's. obj
-// is overwritten with the server's answer and returned. Its status is ignored: see UpdateStatus. Cluster-wide objects
-// are deleted after the test.
+// Apply creates obj or changes the existing object to match it, like `kubectl apply --server-side --force-conflicts`:
+// fields that obj does not mention stay unchanged. A namespaced object without a namespace is created in the test's.
+// Apply overwrites obj with the response of the server and returns it. It ignores the status: see UpdateStatus.
+// Cluster-wide objects are deleted after the test.
 func (k *K) Apply(obj client.Object) client.Object {
 	k.t.Helper()
 	if err := k.apply(obj); err != nil {
@@ -48,7 +48,7 @@ func (k *K) apply(obj client.Object) error {
 	return manifest.ToObject(u, obj)
 }
 
-// locate puts obj into the test's namespace if it belongs into one and names none.
+// locate sets the test's namespace on a namespaced obj without a namespace.
 func (k *K) locate(obj client.Object) (namespaced bool, err error) {
 	namespaced, err = k.Client.IsObjectNamespaced(obj)
 	if err != nil {
@@ -72,14 +72,13 @@ func (k *K) Get(obj client.Object) {
 	}
 }
 
-// Update refreshes obj, lets change alter it and sends it, again if somebody else was faster. Afterwards obj is what
-// the server has stored.
+// Update refreshes obj, calls change and sends the result. It retries on conflict. Afterwards obj is the stored object.
 func (k *K) Update(obj client.Object, change func()) {
 	k.t.Helper()
 	k.update(obj, change, func(ctx context.Context) error { return k.Client.Update(ctx, obj) })
 }
 
-// UpdateStatus does what Update does to the status, for example that of a pod in the API tier, where nothing runs it.
+// UpdateStatus is Update for the status subresource, for example of a pod in the API tier, where no kubelet updates it.
 func (k *K) UpdateStatus(obj client.Object, change func()) {
 	k.t.Helper()
 	k.update(obj, change, func(ctx context.Context) error { return k.Client.Status().Update(ctx, obj) })
@@ -97,8 +96,7 @@ func (k *K) update(obj client.Object, change func(), send func(context.Context) 
 	}
 }
 
-// Delete asks the server to delete obj and does not wait for it to be gone: see Gone. That there is no such object
-// fails the test.
+// Delete deletes obj and does not wait until it is gone: see Gone. A missing object fails the test.
 func (k *K) Delete(obj client.Object, opts ...client.DeleteOption) {
 	k.t.Helper()
 	_, err := k.locate(obj)
@@ -110,7 +108,7 @@ func (k *K) Delete(obj client.Object, opts ...client.DeleteOption) {
 	}
 }
 
-// Refused creates obj, which the server must refuse as invalid or forbidden, and returns the server's sentence.
+// Refused creates obj, expects the server to reject it as invalid or forbidden, and returns the server's message.
 func (k *K) Refused(obj client.Object) string {
 	k.t.Helper()
 	_, err := k.locate(obj)
@@ -126,18 +124,18 @@ func (k *K) Refused(obj client.Object) string {
 	return err.Error()
 }
 
-// Wait calls done, every 20 ms, until it returns nil. It is for what concerns more than one object; for one there is
-// Eventually. When K.Timeout is over the test fails with done's last error.
+// Wait calls done every 20 ms until it returns nil. It is for conditions on more than one object; for one object use
+// Eventually. After K.Timeout the test fails with done's last error.
 func (k *K) Wait(what string, done func(context.Context) error) {
 	k.t.Helper()
-	k.seen.say("waits until %s", what)
+	k.obs.record("waits until %s", what)
 	ctx, cancel := context.WithTimeout(k.Context(), k.Timeout)
 	defer cancel()
 	var last error
 	for {
 		err := done(ctx)
 		if err == nil {
-			k.seen.say("no longer waits until %s", what)
+			k.obs.record("no longer waits until %s", what)
 			return
 		}
 		if last == nil || !errors.Is(err, context.DeadlineExceeded) {

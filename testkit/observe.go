@@ -20,42 +20,42 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
 )
 
-// laneTest is the lane of what the test itself does.
+// laneTest is the lane of the test's own actions.
 const laneTest report.Lane = "test"
 
-// An observation is the record of one test, whatever K and operators it has. Nil observes nothing. It may be used from
-// several goroutines.
+// An observation is the record of one test, across all its Ks and operators. Nil records nothing. It is safe for
+// concurrent use.
 type observation struct {
-	t     testing.TB
-	began time.Time
-	user  *intercept.Interceptor // what the test asks of the API server
-	seen  *intercept.Interceptor // what operators ask of it, as they see it
-	asked *intercept.Interceptor // the same as it reaches the API server, for operators with a transport of the test's in between
+	t         testing.TB
+	began     time.Time
+	user      *intercept.Interceptor // the test's requests to the API server
+	operators *intercept.Interceptor // the operators' requests, with the responses they received
+	upstream  *intercept.Interceptor // the same as they reach the API server, for operators with a transport of the test's in between
 
-	mu        sync.Mutex
-	said      []report.Entry
-	histories []*history.Log
-	spaces    []string // the namespaces
-	behind    map[int]bool
-	ours      map[types.UID]bool // objects that testkit made
-	without   map[string]bool    // oracles that are switched off
-	judged    bool
-	processes int
-	ended     time.Time // when the test was over; zero before
-	changes   []history.Change
+	mu         sync.Mutex
+	entries    []report.Entry
+	histories  []*history.Log
+	namespaces []string // the namespaces
+	proxied    map[int]bool
+	internal   map[types.UID]bool // objects created by testkit
+	without    map[string]bool    // oracles that are switched off
+	checked    bool
+	processes  int
+	ended      time.Time // end of the test; zero before
+	changes    []history.Change
 }
 
-// observations are those of the tests that run, by their tests.
+// observations holds the observation of each running test.
 var observations struct {
 	sync.Mutex
 
 	byTest map[testing.TB]*observation
 }
 
-// An explored test is run by something that records and judges for itself, such as package chaos.
+// An explored test is run by an engine with its own records and checks, such as package chaos.
 type explored interface{ Explored() }
 
-// observe returns the observation of a test, or nil if it is not to be observed: benchmarks measure operators, not testkit.
+// observe returns the observation of a test, or nil for benchmarks, which measure operators only, and explored tests.
 func observe(t testing.TB) *observation {
 	switch t.(type) {
 	case *testing.B, explored:
@@ -67,18 +67,18 @@ func observe(t testing.TB) *observation {
 		return o
 	}
 	o := &observation{
-		t: t, began: time.Now(), user: intercept.Record(), seen: intercept.Record(), asked: intercept.Record(), behind: map[int]bool{},
-		ours: map[types.UID]bool{}, without: map[string]bool{},
+		t: t, began: time.Now(), user: intercept.Record(), operators: intercept.Record(), upstream: intercept.Record(), proxied: map[int]bool{},
+		internal: map[types.UID]bool{}, without: map[string]bool{},
 	}
 	if observations.byTest == nil {
 		observations.byTest = map[testing.TB]*observation{}
 	}
 	observations.byTest[t] = o
-	t.Cleanup(o.close) // which runs after the test's own and after those of each K
+	t.Cleanup(o.close) // runs after the test's own cleanups and those of each K
 	return o
 }
 
-// close tells a test that has failed what happened.
+// close logs the timeline of a failed test.
 func (o *observation) close() {
 	observations.Lock()
 	delete(observations.byTest, o.t)
@@ -90,7 +90,7 @@ func (o *observation) close() {
 		return
 	}
 	var b strings.Builder
-	if entries := o.timeline(); len(entries) > 1 { // more than that it has failed
+	if entries := o.timeline(); len(entries) > 1 { // more than the entry for the failure
 		if err := report.WriteTimeline(&b, entries); err != nil {
 			o.t.Logf("%v", err)
 		}
@@ -99,12 +99,12 @@ func (o *observation) close() {
 	o.t.Logf("what happened\n%s", b.String())
 }
 
-// failed also knows of a panic, which the testing package notices only when the cleanups are done.
+// failed also detects a panic. The testing package marks the test as failed only after the cleanups.
 func (o *observation) failed() bool {
 	if o.t.Failed() {
 		return true
 	}
-	calls := make([]uintptr, 64) //nolint:mnd // deeper than testing's cleanups go
+	calls := make([]uintptr, 64)
 	frames := runtime.CallersFrames(calls[:runtime.Callers(0, calls)])
 	for {
 		frame, more := frames.Next()
@@ -117,21 +117,21 @@ func (o *observation) failed() bool {
 	}
 }
 
-// follow begins the history of one more namespace.
+// follow starts the history of one more namespace.
 func (o *observation) follow(namespace string, h *history.Recorder) {
 	if o == nil {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.spaces = append(o.spaces, namespace)
+	o.namespaces = append(o.namespaces, namespace)
 	if h != nil {
 		o.histories = append(o.histories, h.Follow(namespace))
 	}
 }
 
-// say enters what the test does.
-func (o *observation) say(format string, args ...any) {
+// record records an action of the test.
+func (o *observation) record(format string, args ...any) {
 	o.enter(report.Entry{Lane: laneTest, Text: fmt.Sprintf(format, args...)})
 }
 
@@ -143,11 +143,11 @@ func (o *observation) enter(e report.Entry) {
 	defer o.mu.Unlock()
 	if o.ended.IsZero() {
 		e.At = time.Since(o.began)
-		o.said = append(o.said, e)
+		o.entries = append(o.entries, e)
 	}
 }
 
-// process counts the operators of the test.
+// process returns the next number for an operator of the test.
 func (o *observation) process() int {
 	if o == nil {
 		return 0
@@ -158,47 +158,47 @@ func (o *observation) process() int {
 	return o.processes
 }
 
-// inner is put between the test's own transport and the API server, outer between the operator and everything else.
+// inner wraps the API server below the test's own transport; outer wraps everything below the operator.
 func (o *observation) inner(process int, next http.RoundTripper) http.RoundTripper {
 	if o == nil {
 		return next
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.behind[process] = true
-	return o.asked.Transport(process, next)
+	o.proxied[process] = true
+	return o.upstream.Transport(process, next)
 }
 
 func (o *observation) outer(process int, next http.RoundTripper) http.RoundTripper {
 	if o == nil {
 		return next
 	}
-	return o.seen.Transport(process, next)
+	return o.operators.Transport(process, next)
 }
 
-// calls are the requests of the test's operators as they reached the API server.
+// calls returns the requests of the test's operators as they reached the API server.
 func (o *observation) calls() []intercept.Call {
 	o.mu.Lock()
-	behind := maps.Clone(o.behind)
+	behind := maps.Clone(o.proxied)
 	o.mu.Unlock()
-	direct := slices.DeleteFunc(o.seen.Calls(), func(c intercept.Call) bool { return behind[c.Process] })
-	return append(direct, o.asked.Calls()...)
+	direct := slices.DeleteFunc(o.operators.Calls(), func(c intercept.Call) bool { return behind[c.Process] })
+	return append(direct, o.upstream.Calls()...)
 }
 
-// made says that testkit itself has made an object, which is no part of the story.
-func (o *observation) made(object client.Object) {
+// exclude excludes an object from the timeline, because testkit created it.
+func (o *observation) exclude(object client.Object) {
 	if o == nil {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.ours[object.GetUID()] = true
+	o.internal[object.GetUID()] = true
 }
 
-// furniture is what Kubernetes puts into each namespace.
-var furniture = map[string]bool{"ServiceAccount default": true, "ConfigMap kube-root-ca.crt": true}
+// defaultObjects are the objects that Kubernetes creates in each namespace.
+var defaultObjects = map[string]bool{"ServiceAccount default": true, "ConfigMap kube-root-ca.crt": true}
 
-// history returns the states that objects have had so far.
+// history returns the states of all objects so far.
 func (o *observation) history() []history.Change {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -209,11 +209,11 @@ func (o *observation) history() []history.Change {
 	return all
 }
 
-// rests reports whether the operators have not written, and have nothing under way, for so long.
-func (o *observation) rests(quiet time.Duration) bool {
-	busy, idle := o.seen.Busy()
-	_, told := o.user.Busy()
-	if busy || min(idle, told) < quiet {
+// idle reports whether the operators have no request in flight and wrote nothing for the given time.
+func (o *observation) idle(quiet time.Duration) bool {
+	busy, idle := o.operators.Busy()
+	_, userIdle := o.user.Busy()
+	if busy || min(idle, userIdle) < quiet {
 		return false
 	}
 	o.mu.Lock()
@@ -227,7 +227,7 @@ func (o *observation) rests(quiet time.Duration) bool {
 	return true
 }
 
-// end says that the test is over: what follows is cleaning up.
+// end marks the end of the test. Later events belong to the cleanup.
 func (o *observation) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -236,42 +236,43 @@ func (o *observation) end() {
 	}
 	if o.failed() {
 		at := time.Since(o.began)
-		o.said = append(o.said, report.Entry{At: at, Lane: laneTest, Text: "the test ends: it has failed", Bad: true})
+		o.entries = append(o.entries, report.Entry{At: at, Lane: laneTest, Text: "the test ends: it has failed", Bad: true})
 	}
 	o.ended = time.Now()
 	for _, l := range o.histories {
 		o.changes = append(o.changes, l.Changes()...)
 	}
 	o.changes = slices.DeleteFunc(o.changes, func(c history.Change) bool {
-		return o.ours[c.Object.GetUID()] || furniture[c.Object.GetKind()+" "+c.Object.GetName()]
+		return o.internal[c.Object.GetUID()] || defaultObjects[c.Object.GetKind()+" "+c.Object.GetName()]
 	})
 	slices.SortStableFunc(o.changes, func(a, b history.Change) int { return a.At.Compare(b.At) })
 }
 
-// timeline merges everything that happened until the test was over.
+// timeline merges all records until the end of the test.
 func (o *observation) timeline() []report.Entry {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	entries := slices.Clone(o.said)
-	entries = append(entries, timeline.Requests(o.until(o.seen), o.seen.Began().Sub(o.began))...)
+	entries := slices.Clone(o.entries)
+	entries = append(entries, timeline.Requests(o.until(o.operators), o.operators.Began().Sub(o.began))...)
 	writes := slices.DeleteFunc(o.until(o.user), func(c intercept.Call) bool { return !c.Writes() })
 	for _, e := range timeline.Requests(writes, o.user.Began().Sub(o.began)) {
-		e.Lane, e.Bad = laneTest, false // what a test is refused, it may have asked for
+		e.Lane = laneTest
+		e.Bad = false // a rejected request may be the purpose of the test
 		entries = append(entries, e)
 	}
 	entries = append(entries, timeline.Changes(o.changes, o.began)...)
 	over := o.ended.Sub(o.began)
 	entries = slices.DeleteFunc(entries, func(e report.Entry) bool { return !o.ended.IsZero() && e.At > over })
-	if len(o.spaces) == 1 { // everything is in it
+	if len(o.namespaces) == 1 { // one namespace needs no prefix
 		for i, e := range entries {
-			entries[i].Text = strings.ReplaceAll(e.Text, " "+o.spaces[0]+"/", " ")
+			entries[i].Text = strings.ReplaceAll(e.Text, " "+o.namespaces[0]+"/", " ")
 		}
 	}
 	timeline.Sort(entries)
 	return entries
 }
 
-// until returns the calls that were sent before the test was over, as they stood then.
+// until returns the calls that were sent before the end of the test, in their state at that time.
 func (o *observation) until(w *intercept.Interceptor) []intercept.Call {
 	calls := w.Calls()
 	if o.ended.IsZero() {
@@ -280,7 +281,8 @@ func (o *observation) until(w *intercept.Interceptor) []intercept.Call {
 	over := o.ended.Sub(w.Began())
 	for i, c := range calls {
 		if c.Ended == 0 || c.Ended > over {
-			calls[i].Code, calls[i].Lost = 0, "no answer yet"
+			calls[i].Code = 0
+			calls[i].Lost = "no answer yet"
 		}
 	}
 	return slices.DeleteFunc(calls, func(c intercept.Call) bool {
@@ -288,7 +290,7 @@ func (o *observation) until(w *intercept.Interceptor) []intercept.Call {
 	})
 }
 
-// log enters a line of an operator's log.
+// log records a line of an operator's log.
 func (o *observation) log(process int, l logLine) {
 	if process > 1 {
 		l.text = fmt.Sprintf("[process %d] %s", process, l.text)

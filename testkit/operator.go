@@ -25,14 +25,14 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
-// stopTimeout is how long an operator may take to come to rest after its context has ended.
+// stopTimeout bounds the time between the end of an operator's context and the end of the operator.
 const stopTimeout = 10 * time.Second
 
 // SetupFunc registers an operator's controllers with a manager. The SetupWithManager method of most operators has this
-// form already.
+// signature.
 type SetupFunc func(mgr manager.Manager) error
 
-// A StartOption changes how k.Start runs an operator.
+// A StartOption changes how K.Start runs an operator.
 type StartOption func(*startOptions)
 
 type startOptions struct {
@@ -42,50 +42,50 @@ type startOptions struct {
 	options     []func(*manager.Options)
 }
 
-// WithConfig runs the operator as this user instead of its own ServiceAccount.
+// WithConfig runs the operator as the user of cfg instead of its own ServiceAccount.
 func WithConfig(cfg *rest.Config) StartOption {
 	return func(o *startOptions) { o.config = cfg }
 }
 
-// WithTransport puts a transport between the operator and the API server, for example one that fails requests. All of the
-// operator's clients use it, its informers included. Its Recorder sees what the operator got.
+// WithTransport puts a transport between the operator and the API server, for example one that fails requests. All of
+// the operator's clients use it, including its informers. The operator's Recorder sees the responses of that transport.
 func WithTransport(transport func(http.RoundTripper) http.RoundTripper) StartOption {
 	return func(o *startOptions) { o.transport = transport }
 }
 
-// ClusterWide lets the operator see all namespaces and gives it the rights for that. It belongs together with Private,
-// because such an operator also acts on what other tests do.
+// ClusterWide lets the operator watch all namespaces and grants it the permissions for that. Use it with Private: such
+// an operator also acts on the objects of other tests.
 func ClusterWide() StartOption { return func(o *startOptions) { o.clusterWide = true } }
 
-// WithManagerOptions changes the manager's options last, after testkit has set its own.
+// WithManagerOptions changes the manager's options. It runs last, after testkit has set its own.
 func WithManagerOptions(change func(*manager.Options)) StartOption {
 	return func(o *startOptions) { o.options = append(o.options, change) }
 }
 
-// An Operator is an operator that runs in the test's process.
+// An Instance is an operator that runs in the test's process.
 type Instance struct {
 	t        testing.TB
 	recorder *recorder.Recorder
-	cut      *atomic.Bool // no request leaves while true
+	severed  *atomic.Bool // no request leaves while true
 	cancel   context.CancelFunc
 	done     chan struct{}
 	err      error // set before done is closed
 	killed   bool
 	log      *testLog
-	seen     *observation
-	process  int // counts the operators of the test from 1
+	obs      *observation
+	process  int // the operator's number in the test, from 1
 	label    string
 	panics   *panics
 }
 
-// Panics returns with what the operator has panicked so far, each with its stack: the panics that controller-runtime and
-// client-go recover from. It may be called at any time.
+// Panics returns the panics of the operator so far, each with its stack. It includes panics that controller-runtime and
+// client-go recover from. It is safe for concurrent use.
 func (op *Instance) Panics() []string { return op.panics.texts() }
 
-// Start runs an operator in this process, in a manager of its own, and returns when its informers are in sync; at once if
-// the manager elects a leader, because it may never be the one. It acts
-// as the ServiceAccount of Env.RBAC with the rights it ships, and sees only the test's namespace. It is stopped after
-// the test. Several operators, and several copies of one, may run at once.
+// Start runs an operator in this process, in a manager of its own, and returns when its informers have synced. With
+// leader election it returns at once, because the manager may never become the leader. The operator acts as the
+// ServiceAccount of Env.RBAC with the permissions it ships, and watches only the test's namespace. It is stopped after
+// the test. Several operators, and several instances of one, may run at once.
 func (k *K) Start(setup SetupFunc, opts ...StartOption) *Instance {
 	k.t.Helper()
 	var o startOptions
@@ -108,8 +108,8 @@ func (k *K) start(setup SetupFunc, o startOptions) (*Instance, error) {
 		}
 	}
 	op := &Instance{
-		t: k.t, recorder: recorder.New(), cut: &atomic.Bool{}, done: make(chan struct{}),
-		seen: k.seen, process: k.seen.process(), panics: &panics{},
+		t: k.t, recorder: recorder.New(), severed: &atomic.Bool{}, done: make(chan struct{}),
+		obs: k.obs, process: k.obs.process(), panics: &panics{},
 	}
 	op.label = fmt.Sprintf("%s/%d", k.Namespace, op.process)
 	op.log = &testLog{to: op.logged}
@@ -119,12 +119,12 @@ func (k *K) start(setup SetupFunc, o startOptions) (*Instance, error) {
 		cfg.Wrap(shared.usage.Transport)
 	}
 	if o.transport != nil {
-		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return k.seen.inner(op.process, next) })
+		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return k.obs.inner(op.process, next) })
 		cfg.Wrap(o.transport)
 	}
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return k.seen.outer(op.process, next) })
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return k.obs.outer(op.process, next) })
 	cfg = op.recorder.Wrap(cfg)
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &cuttable{next: next, cut: op.cut} })
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &severable{next: next, severed: op.severed} })
 	ctx, cancel := context.WithCancel(context.Background())
 	op.cancel = cancel
 	var mgr manager.Manager
@@ -139,7 +139,7 @@ func (k *K) start(setup SetupFunc, o startOptions) (*Instance, error) {
 			return
 		}
 		k.running = append(k.running, op)
-		k.seen.say("%s starts", op)
+		k.obs.record("%s starts", op)
 		go func() {
 			defer close(op.done)
 			op.err = mgr.Start(ctx)
@@ -176,7 +176,7 @@ func (k *K) newManager(cfg *rest.Config, op *Instance, o startOptions) (mgr mana
 		change(&options)
 	}
 	base := options.BaseContext
-	options.BaseContext = func() context.Context { // whose values reconcile functions get
+	options.BaseContext = func() context.Context { // reconcile functions see the values of this context
 		ctx := context.Background()
 		if base != nil {
 			ctx = base()
@@ -190,7 +190,7 @@ func (k *K) newManager(cfg *rest.Config, op *Instance, o startOptions) (mgr mana
 	return mgr, options.LeaderElection, nil
 }
 
-// String names the operator among those of the test.
+// String returns the name of the operator within the test.
 func (op *Instance) String() string {
 	if op.process > 1 {
 		return fmt.Sprintf("the operator (process %d)", op.process)
@@ -198,15 +198,15 @@ func (op *Instance) String() string {
 	return "the operator"
 }
 
-// logged takes one line of the log. It belongs to what happened, which is shown when the test fails.
+// logged adds one line of the log to the observation, which a failed test prints.
 func (op *Instance) logged(l logLine) {
-	op.seen.log(op.process, l)
-	if op.seen == nil || testing.Verbose() {
+	op.obs.log(op.process, l)
+	if op.obs == nil || testing.Verbose() {
 		op.t.Log(strings.TrimSpace(l.text + " " + l.more))
 	}
 }
 
-// waitReady returns when the informers are in sync, or the manager has given up.
+// waitReady returns when the informers have synced, or the manager has ended.
 func (op *Instance) waitReady(ctx context.Context, mgr manager.Manager) error {
 	synced := make(chan bool, 1)
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
@@ -231,20 +231,21 @@ func (op *Instance) waitReady(ctx context.Context, mgr manager.Manager) error {
 	}
 }
 
-// Requests returns what the operator has sent so far, without watches and leader election.
+// Requests returns the requests of the operator so far, without watches and leader election.
 func (op *Instance) Requests() []recorder.Request { return op.recorder.Requests() }
 
-// Recorder gives access to all of the operator's requests.
+// Recorder returns the record of all of the operator's requests.
 func (op *Instance) Recorder() *recorder.Recorder { return op.recorder }
 
-// Done is closed when the operator has ended, whoever ended it. That it ends by itself with an error fails the test.
+// Done is closed when the operator has ended, for any reason. An operator that ends by itself with an error fails the
+// test.
 func (op *Instance) Done() <-chan struct{} { return op.done }
 
-// Stop ends the operator in an orderly way: reconciles under way are finished. It returns when the operator is at
-// rest, fails the test if it does not come to rest or ended with an error before, and may be called more than once.
+// Stop ends the operator gracefully: reconciles in progress finish. It returns when the operator has ended. It fails
+// the test if the operator does not end in time or has ended with an error before. It may be called more than once.
 func (op *Instance) Stop() {
 	op.t.Helper()
-	op.seen.say("%s is stopped", op)
+	op.obs.record("%s is stopped", op)
 	op.cancel()
 	op.wait()
 	if op.err != nil && !op.killed {
@@ -252,12 +253,12 @@ func (op *Instance) Stop() {
 	}
 }
 
-// Kill ends the operator as if its process had been killed: from now on no request leaves it, whatever it still
-// tries, and nothing it had in memory survives. It returns when the operator is at rest.
+// Kill ends the operator like a killed process: it sends no further request and its memory is lost. Kill returns when
+// the operator has ended.
 func (op *Instance) Kill() {
 	op.t.Helper()
-	op.seen.say("%s is killed", op)
-	op.cut.Store(true)
+	op.obs.record("%s is killed", op)
+	op.severed.Store(true)
 	op.killed = true
 	op.cancel()
 	op.wait()
@@ -273,8 +274,8 @@ func (op *Instance) wait() {
 	op.log.close()
 }
 
-// atRest reports whether the operator has ended.
-func (op *Instance) atRest() bool {
+// ended reports whether the operator has ended.
+func (op *Instance) ended() bool {
 	select {
 	case <-op.done:
 		return true
@@ -283,33 +284,33 @@ func (op *Instance) atRest() bool {
 	}
 }
 
-// errCut is what a killed operator gets for each request.
-var errCut = errors.New("the operator was killed")
+// errSevered is the error of each request of a killed operator.
+var errSevered = errors.New("the operator was killed")
 
-// cuttable stops requests from leaving.
-type cuttable struct {
-	next http.RoundTripper
-	cut  *atomic.Bool
+// severable stops requests from leaving.
+type severable struct {
+	next    http.RoundTripper
+	severed *atomic.Bool
 }
 
-func (c *cuttable) RoundTrip(req *http.Request) (*http.Response, error) {
+func (c *severable) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
-	case !c.cut.Load():
-		return c.next.RoundTrip(req) //nolint:wrapcheck // a transport hands on what it gets
+	case !c.severed.Load():
+		return c.next.RoundTrip(req)
 	case recorder.Describe(req).Resource == "events":
-		return refusal(req), nil
+		return rejection(req), nil
 	default:
-		return nil, errCut
+		return nil, errSevered
 	}
 }
 
-// refusal is the answer to an event of an operator that was killed. Without an answer client-go would try the event for two
-// minutes more, and keep in memory for as long all that the operator knew.
-func refusal(req *http.Request) *http.Response {
-	status := apierrors.NewForbidden(corev1.Resource("events"), "", errCut).Status()
+// rejection is the response to an Event of a killed operator. Without a response client-go would retry the Event for
+// two minutes and keep the operator's memory alive for as long.
+func rejection(req *http.Request) *http.Response {
+	status := apierrors.NewForbidden(corev1.Resource("events"), "", errSevered).Status()
 	body, err := json.Marshal(status)
 	if err != nil {
-		panic(err) // it has strings alone
+		panic(err) // it has only strings
 	}
 	return &http.Response{
 		StatusCode: int(status.Code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,

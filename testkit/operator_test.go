@@ -22,7 +22,7 @@ func unstructuredInt(u *unstructured.Unstructured, fields ...string) (int64, boo
 	return unstructured.NestedInt64(u.Object, fields...)
 }
 
-func TestStartRecordsWhatTheOperatorWrites(t *testing.T) {
+func TestStartRecordsRequests(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := k.Start(setupWidgets)
@@ -45,7 +45,7 @@ func TestStartRecordsWhatTheOperatorWrites(t *testing.T) {
 	if len(op.Recorder().Watches()) == 0 {
 		t.Error("the operator's watches are missing")
 	}
-	// Now it has nothing to do.
+	// Now the operator is idle.
 	op.Recorder().Reset()
 	k.Consistently(w, time.Second, testkit.Ready())
 	if got := op.Requests(); len(got) > 0 {
@@ -54,7 +54,7 @@ func TestStartRecordsWhatTheOperatorWrites(t *testing.T) {
 }
 
 // Garbage collection works as in a cluster.
-func TestChildrenGoWithTheirOwner(t *testing.T) {
+func TestChildrenAreGarbageCollected(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	k.Start(setupWidgets)
@@ -66,7 +66,7 @@ func TestChildrenGoWithTheirOwner(t *testing.T) {
 	k.Eventually(child, testkit.Gone())
 }
 
-func TestOperatorsSeeTheirNamespaceOnly(t *testing.T) {
+func TestOperatorWatchesOwnNamespace(t *testing.T) {
 	t.Parallel()
 	a, b := testkit.New(t), testkit.New(t)
 	a.Start(setupWidgets)
@@ -89,7 +89,7 @@ func TestClusterWide(t *testing.T) {
 	k.Eventually(elsewhere, testkit.Ready())
 }
 
-// setupStubborn is an operator that goes on writing after its context has ended, as a process that is killed does not.
+// setupStubborn is an operator that keeps writing after its context has ended, unlike a killed process.
 func setupStubborn(namespace string, stopped <-chan struct{}) testkit.SetupFunc {
 	return func(mgr manager.Manager) error {
 		c := mgr.GetClient()
@@ -125,7 +125,7 @@ func TestKill(t *testing.T) {
 	op.Kill() // it waits for the process to end, which takes those 500 ms
 	before := count()
 	requests := len(op.Recorder().Writes())
-	<-time.After(50 * time.Millisecond) // in which nothing should happen
+	<-time.After(50 * time.Millisecond) // nothing may happen in this time
 	if after := count(); after != before {
 		t.Errorf("the killed operator went on writing: %d ConfigMaps, then %d", before, after)
 	}
@@ -145,7 +145,7 @@ func TestRestart(t *testing.T) {
 	k.Eventually(second, testkit.Ready())
 	for _, r := range again.Recorder().Writes() {
 		if r.Name == "first" {
-			t.Errorf("after the restart what was done is done again: %v", r)
+			t.Errorf("the restart repeats finished work: %v", r)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-func TestForbiddenRequestsAreSeen(t *testing.T) {
+func TestForbiddenRequestsAreRecorded(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.Without("the operator asks for what it may not have", testkit.Forbidden))
 	op := k.Start(func(mgr manager.Manager) error {

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// replay is the command that runs a test again, and no other, the way it has run.
+// replay returns the command that repeats this test alone, with the same flags.
 func replay(test string) string {
-	pattern := make([]string, 0, 2) //nolint:mnd // a test and perhaps a subtest
+	pattern := make([]string, 0, 2)
 	for part := range strings.SplitSeq(test, "/") {
 		pattern = append(pattern, "^"+regexp.QuoteMeta(part)+"$")
 	}
@@ -36,7 +36,7 @@ func replay(test string) string {
 		words = append(words, "-short")
 	}
 	words = append(words, where)
-	flag.Visit(func(f *flag.Flag) { // the seeds among others
+	flag.Visit(func(f *flag.Flag) { // includes the seeds
 		if !strings.HasPrefix(f.Name, "test.") && f.Name != updateFlag {
 			words = append(words, "-"+f.Name+"="+quote(f.Value.String()))
 		}
@@ -44,12 +44,12 @@ func replay(test string) string {
 	return strings.Join(words, " ")
 }
 
-// updateFlag has golden files written. It has no place in a command that shows a failure again.
+// updateFlag writes golden files. A command that repeats a failure must not contain it.
 const updateFlag = "update"
 
 var plainWord = regexp.MustCompile(`^[\w./:=@%+-]+$`)
 
-// quote writes a word so that a shell reads it as it is.
+// quote quotes a word for the shell, if necessary.
 func quote(word string) string {
 	if plainWord.MatchString(word) {
 		return word

@@ -14,43 +14,43 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/rbac"
 )
 
-// NoUnusedRules fails the test if the operators that it has started so far have not made use of each right that Env.RBAC
-// grants, apart from those in Env.Unexercised. Wildcards are always named. For all tests of a package together there is
-// Env.NoUnusedRules.
+// NoUnusedRules fails the test if Env.RBAC grants a permission that the operators started so far have not used, apart
+// from those in Env.Unexercised. It always reports wildcards. Env.NoUnusedRules does the same for all tests of a
+// package together.
 func (k *K) NoUnusedRules() {
 	k.t.Helper()
 	if k.conn.policy == nil {
 		k.t.Fatal("looking for unused rules: Env.RBAC is empty")
 	}
-	if said := unusedRules(k.conn.policy, &k.usage, k.conn.env.Unexercised, "this test"); said != "" {
-		k.t.Error(said)
+	if message := unusedRules(k.conn.policy, &k.usage, k.conn.env.Unexercised, "this test"); message != "" {
+		k.t.Error(message)
 	}
 }
 
-// errNoPolicy is a mistake in an Env.
+// errNoPolicy reports a contradiction in an Env.
 var errNoPolicy = errors.New("finding rules that are not used: Env.NoUnusedRules needs Env.RBAC")
 
-// checkRules says to w what Env.NoUnusedRules finds, and reports whether all is well. It has nothing to say if only some of
-// the tests ran.
+// checkRules prints the findings of Env.NoUnusedRules to w and returns false if there are any. It checks nothing if
+// only some of the tests ran.
 func (e *Env) checkRules(w io.Writer) bool {
 	if !e.NoUnusedRules || !wholePackage() {
 		return true
 	}
-	said := errNoPolicy.Error()
+	message := errNoPolicy.Error()
 	policy, err := e.policy()
 	switch {
 	case err != nil:
-		said = err.Error()
+		message = err.Error()
 	case policy != nil:
-		said = unusedRules(policy, &shared.usage, e.Unexercised, "this package's tests")
+		message = unusedRules(policy, &shared.usage, e.Unexercised, "this package's tests")
 	}
-	if said != "" {
-		_, _ = fmt.Fprintln(w, "testkit:", said)
+	if message != "" {
+		_, _ = fmt.Fprintln(w, "testkit:", message)
 	}
-	return said == ""
+	return message == ""
 }
 
-// unusedRules says which of the rights were not used, and how to go on.
+// unusedRules returns the unused permissions and advice, or "" if all were used.
 func unusedRules(policy *rbac.Policy, usage *rbac.Usage, excused map[string]string, by string) string {
 	var lines []string
 	for _, f := range policy.Unused(usage) {
@@ -58,24 +58,24 @@ func unusedRules(policy *rbac.Policy, usage *rbac.Usage, excused map[string]stri
 			lines = append(lines, "  "+f.String())
 		}
 	}
-	said := ""
+	message := ""
 	if len(lines) > 0 {
-		said = fmt.Sprintf("Env.RBAC grants rights that the operators of %s do not need:\n%s\nRemove them, test what needs "+
+		message = fmt.Sprintf("Env.RBAC grants rights that the operators of %s do not need:\n%s\nRemove them, test what needs "+
 			"them, or say in Env.Unexercised, by these names, why they are shipped.", by, strings.Join(lines, "\n"))
 	}
 	rights := policy.Rights()
 	for _, right := range slices.Sorted(maps.Keys(excused)) {
 		switch {
 		case !slices.Contains(rights, right):
-			said += fmt.Sprintf("\nEnv.Unexercised excuses %q, which Env.RBAC does not grant: remove it.", right)
+			message += fmt.Sprintf("\nEnv.Unexercised excuses %q, which Env.RBAC does not grant: remove it.", right)
 		case strings.TrimSpace(excused[right]) == "":
-			said += fmt.Sprintf("\nEnv.Unexercised excuses %q without a reason: say why it is shipped.", right)
+			message += fmt.Sprintf("\nEnv.Unexercised excuses %q without a reason: say why it is shipped.", right)
 		}
 	}
-	return strings.TrimSpace(said)
+	return strings.TrimSpace(message)
 }
 
-// wholePackage reports whether all tests of the package were asked for.
+// wholePackage reports whether all tests of the package were selected.
 func wholePackage() bool {
 	for _, name := range []string{"run", "skip", "list", "fuzz", "fuzzworker"} {
 		f := flag.Lookup("test." + name)
@@ -83,6 +83,6 @@ func wholePackage() bool {
 			return false
 		}
 	}
-	// On a cluster of somebody else tests that need one of their own are skipped.
+	// On an existing cluster tests that need a private control plane are skipped.
 	return !testing.Short() && os.Getenv(existingVariable) == ""
 }

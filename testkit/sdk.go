@@ -6,13 +6,12 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
-// Runnable is an operator that registers itself with a manager, as those that are made with package sdk do.
+// Runnable is an operator that registers itself with a manager, as operators of package sdk do.
 type Runnable interface {
 	SetupWithManager(mgr manager.Manager, opts ...sdk.SetupOption) error
 }
 
-// Run is Start for an operator that is made with package sdk: it sees the test's namespace, or all of them with
-// ClusterWide.
+// Run is Start for an operator of package sdk. The operator watches the test's namespace, or all with ClusterWide.
 func (k *K) Run(op Runnable, opts ...StartOption) *Instance {
 	k.t.Helper()
 	var o startOptions

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ServiceAccount returns the client configuration of a real ServiceAccount in the test's namespace with the rights
-// that Env.RBAC grants it: there, and on cluster-wide kinds. The name may be empty if the files have only one. Rules
-// with wildcards do not reach cluster-wide kinds.
+// ServiceAccount returns the client configuration of a real ServiceAccount in the test's namespace. It has the
+// permissions that Env.RBAC grants, in the namespace and on cluster-wide kinds. The name may be empty if the files have
+// only one. Rules with wildcards do not apply to cluster-wide kinds.
 func (k *K) ServiceAccount(name string) *rest.Config {
 	k.t.Helper()
 	cfg, err := k.serviceAccount(name, false)
@@ -30,7 +30,7 @@ func (k *K) ServiceAccount(name string) *rest.Config {
 	return cfg
 }
 
-// operatorConfig is what an operator runs as.
+// operatorConfig returns the client configuration of an operator.
 func (k *K) operatorConfig(clusterWide bool) (*rest.Config, error) {
 	if k.conn.policy == nil {
 		return rest.CopyConfig(k.conn.config), nil
@@ -54,7 +54,7 @@ func (k *K) serviceAccount(name string, clusterWide bool) (*rest.Config, error) 
 		if err := k.admin.Create(k.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
 			return nil, fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
 		}
-		k.seen.made(object)
+		k.obs.exclude(object)
 	}
 	if err := k.waitAuthorized(name, objects); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (k *K) serviceAccount(name string, clusterWide bool) (*rest.Config, error) 
 	return cfg, nil
 }
 
-// waitAuthorized waits until the API server, whose authorizer has a cache of its own, knows each of the roles.
+// waitAuthorized waits until the API server's authorizer, which has its own cache, has seen each of the roles.
 func (k *K) waitAuthorized(account string, objects []client.Object) error {
 	ctx, cancel := context.WithTimeout(k.Context(), k.Timeout)
 	defer cancel()
@@ -87,7 +87,7 @@ func (k *K) waitAuthorized(account string, objects []client.Object) error {
 		}
 		err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(ctx context.Context) (bool, error) {
 			err := k.admin.Create(ctx, review)
-			return review.Status.Allowed, err //nolint:wrapcheck // wrapped below
+			return review.Status.Allowed, err
 		})
 		if err != nil {
 			return fmt.Errorf("waiting for the rights of %s to take effect: %w", object.GetName(), err)
@@ -96,7 +96,7 @@ func (k *K) waitAuthorized(account string, objects []client.Object) error {
 	return nil
 }
 
-// ask asks for the first thing that the rules allow.
+// ask fills spec with the first request that the rules allow.
 func ask(spec *authorizationv1.SubjectAccessReviewSpec, rules []rbacv1.PolicyRule, namespace string) {
 	rule := rules[0]
 	if len(rule.NonResourceURLs) > 0 {

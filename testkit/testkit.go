@@ -24,55 +24,55 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
-// DefaultTimeout is how long Eventually waits unless K.Timeout says otherwise. Success does not wait for it.
+// DefaultTimeout is the default of K.Timeout. A successful wait returns earlier.
 const DefaultTimeout = 30 * time.Second
 
-// K is one test's view of a control plane: a namespace of its own and the means to act in it. Methods fail the test
-// when they cannot do what they say, so they have to be called from the test's goroutine.
+// K is one test's view of a control plane: a namespace of its own, and methods that act in it. Methods fail the test on
+// errors, so they must be called from the test's goroutine.
 type K struct {
-	// Client reads and writes the API server directly, without a cache, as a user who may do everything.
+	// Client reads and writes the API server directly, without a cache, as cluster administrator.
 	Client client.WithWatch
-	// Config is the same user's client configuration. Copy it before changing it.
+	// Config is the administrator's client configuration. Copy it before changing it.
 	Config *rest.Config
-	// Namespace belongs to this test alone and is deleted after it, with everything in it.
+	// Namespace belongs to this test alone. It is deleted after the test, with its contents.
 	Namespace string
-	// NamespacedKubelet decides how pods fare.
+	// Kubelet scripts the pods of the test.
 	Kubelet *NamespacedKubelet
-	// Timeout bounds each Eventually.
+	// Timeout bounds each call that waits, such as Eventually.
 	Timeout time.Duration
 
 	t         testing.TB
 	conn      *connection
-	admin     client.WithWatch // what testkit itself does is no part of the test
-	seen      *observation     // nil if the test is not observed
+	admin     client.WithWatch // testkit's own requests, not observed
+	obs       *observation     // nil if the test is not observed
 	namespace *corev1.Namespace
 	running   []*Instance
-	cleanup   []client.Object // cluster-wide objects the test applied
-	usage     rbac.Usage      // of the rights that its operators have
+	cleanup   []client.Object // cluster-wide objects that the test applied
+	usage     rbac.Usage      // of its operators' permissions
 }
 
-// An Option changes what New gives.
+// An Option changes the K that New returns.
 type Option func(*options)
 
 type options struct {
-	private bool
-	through func(http.RoundTripper) http.RoundTripper
-	without []Oracle
-	reasons []string
+	private   bool
+	transport func(http.RoundTripper) http.RoundTripper
+	without   []Oracle
+	reasons   []string
 }
 
-// Private gives the test a control plane of its own, which takes some seconds. It is for tests of what all tests of a
+// Private gives the test a control plane of its own, which takes some seconds. It is for changes that all tests of a
 // shared control plane would see, such as cluster-wide objects.
 func Private() Option { return func(o *options) { o.private = true } }
 
-// WithClientTransport puts a transport between K's own Client and the API server, for example one that records. Operators that are
-// started by K do not use it; see [WithTransport].
+// WithClientTransport puts a transport between K's own Client and the API server, for example one that records.
+// Operators started by K do not use it; see [WithTransport].
 func WithClientTransport(transport func(http.RoundTripper) http.RoundTripper) Option {
-	return func(o *options) { o.through = transport }
+	return func(o *options) { o.transport = transport }
 }
 
-// New gives the test a namespace on the control plane that Main's Env describes. Operators that the test starts are
-// stopped, and the namespace is deleted, when the test and its subtests are done.
+// New creates a namespace for the test on the control plane that Main's Env describes. When the test and its subtests
+// are done, it stops the operators that the test started and deletes the namespace.
 func New(t testing.TB, opts ...Option) *K {
 	t.Helper()
 	var o options
@@ -90,10 +90,10 @@ func New(t testing.TB, opts ...Option) *K {
 	}
 	k := &K{
 		Config: rest.CopyConfig(conn.config), Timeout: DefaultTimeout, Namespace: namespaceName(t.Name()),
-		t: t, conn: conn, admin: conn.client, seen: observe(t),
+		t: t, conn: conn, admin: conn.client, obs: observe(t),
 	}
 	k.Kubelet = &NamespacedKubelet{k: k}
-	if err := k.seen.exempt(o); err != nil {
+	if err := k.obs.exempt(o); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.connect(o); err != nil {
@@ -106,27 +106,28 @@ func New(t testing.TB, opts ...Option) *K {
 	return k
 }
 
-// connect makes the test's own client, and begins to follow its namespace.
+// connect creates the test's own client and starts following its namespace.
 func (k *K) connect(o options) (err error) {
-	if o.through != nil {
-		k.Config.Wrap(o.through)
+	if o.transport != nil {
+		k.Config.Wrap(o.transport)
 	}
 	cfg := rest.CopyConfig(k.Config)
-	if k.seen != nil {
-		historian, err := k.conn.historian()
+	if k.obs != nil {
+		historian, err := k.conn.recorder()
 		if err != nil {
 			return err
 		}
-		k.seen.follow(k.Namespace, historian)
-		// The record needs what it can read.
-		cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return k.seen.user.Transport(0, next) })
+		k.obs.follow(k.Namespace, historian)
+		// The interceptor reads JSON only.
+		cfg.ContentType = runtime.ContentTypeJSON
+		cfg.AcceptContentTypes = runtime.ContentTypeJSON
+		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return k.obs.user.Transport(0, next) })
 	}
 	k.Client, err = k.conn.clientFor(cfg)
 	return err
 }
 
-// connect takes the package's control plane or, if need be, one for this test.
+// connect returns the package's control plane, or a private one for this test.
 func connect(ctx context.Context, o options) (*connection, error) {
 	if shared.env == nil {
 		return nil, errors.New("testkit.New needs testkit.Main: " +
@@ -136,16 +137,16 @@ func connect(ctx context.Context, o options) (*connection, error) {
 		return shared.env.connect(ctx, true)
 	}
 	shared.once.Do(func() {
-		// Not the test's context: the connection outlives the test that needs it first.
+		// Not the test's context: the connection outlives the first test that needs it.
 		shared.conn, shared.err = shared.env.connect(context.Background(), shared.env.Private)
 	})
 	return shared.conn, shared.err
 }
 
-// Context ends when the test does.
+// Context returns the test's context.
 func (k *K) Context() context.Context { return k.t.Context() }
 
-// Record returns a copy of cfg whose requests the recorder lists.
+// Record returns a copy of cfg and a recorder of its requests.
 func (k *K) Record(cfg *rest.Config) (*rest.Config, *recorder.Recorder) {
 	r := recorder.New()
 	return r.Wrap(cfg), r
@@ -159,7 +160,7 @@ func (k *K) createNamespace() error {
 	if !k.conn.env.Workloads {
 		return nil
 	}
-	// Without it, which takes a controller some milliseconds, no pod can be created.
+	// A controller creates this account after some milliseconds. Without it no pod can be created.
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: "default"}}
 	s, err := k.watch(account, []Check{Exists()})
 	if err != nil {
@@ -167,29 +168,30 @@ func (k *K) createNamespace() error {
 	}
 	ctx, cancel := context.WithTimeout(k.Context(), k.Timeout)
 	defer cancel()
-	if err := s.follow(ctx, func() bool { return s.missing == "" }); err != nil {
+	if err := s.follow(ctx, func() bool { return s.unmet == "" }); err != nil {
 		return fmt.Errorf("waiting for the default ServiceAccount of the test's namespace: %w", err)
 	}
 	return nil
 }
 
-// close runs when the test's context has ended already.
+// close runs after the test's context has ended.
 func (k *K) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), k.Timeout)
 	defer cancel()
-	found := k.seen.judge()
+	found := k.obs.checkOracles()
 	if k.conn.existing {
 		k.closeExisting(ctx)
 	} else {
 		k.closeOwn(ctx)
 	}
-	k.seen.accuse(append(found, k.aftermath()...))
+	k.obs.reportViolations(append(found, k.checkAfterStop()...))
 }
 
-// closeOwn leaves the rest to the janitor.
+// closeOwn leaves the contents of the namespace to the garbage collector.
 func (k *K) closeOwn(ctx context.Context) {
 	k.stopOperators()
-	// Whoever would take finalizers off the contents has just been stopped. Nobody waits for the namespace to be gone.
+	// The operators that would remove finalizers from the contents have been stopped. The test does not wait for the
+	// deletion.
 	abandon := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, gc.AbandonAnnotation)
 	err := k.admin.Patch(ctx, k.namespace, client.RawPatch(types.MergePatchType, []byte(abandon)))
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -198,7 +200,7 @@ func (k *K) closeOwn(ctx context.Context) {
 	k.deleteAll(ctx)
 }
 
-// closeExisting lets the operators clean up after themselves: a cluster of somebody else has no janitor.
+// closeExisting lets the operators clean up: an existing cluster does not have testkit's garbage collector.
 func (k *K) closeExisting(ctx context.Context) {
 	defer k.stopOperators()
 	k.deleteAll(ctx)
@@ -217,21 +219,21 @@ func (k *K) closeExisting(ctx context.Context) {
 	}
 }
 
-// aftermath finds what shows when the operators have stopped.
-func (k *K) aftermath() []report.Violation {
-	if k.seen == nil {
+// checkAfterStop returns the violations that show only after the operators have stopped.
+func (k *K) checkAfterStop() []report.Violation {
+	if k.obs == nil {
 		return nil
 	}
 	var found []report.Violation
 	for _, op := range k.running {
 		found = append(found, op.panics.violations(op)...)
-		if !op.atRest() || k.seen.tolerates(Leaked) {
+		if !op.ended() || k.obs.tolerates(Leaked) {
 			continue
 		}
 		for _, stack := range leaked(op.label) {
 			found = append(found, report.Violation{
 				Oracle: string(Leaked), Detail: stack,
-				Message: fmt.Sprintf("%s has ended, and %v later a goroutine of its is still there", op, leakPatience),
+				Message: fmt.Sprintf("%s has ended, and %v later a goroutine of its is still there", op, leakTimeout),
 			})
 		}
 	}
@@ -244,7 +246,7 @@ func (k *K) stopOperators() {
 	}
 }
 
-// deleteAll deletes the namespace and what the test applied outside of it.
+// deleteAll deletes the namespace and the cluster-wide objects that the test applied.
 func (k *K) deleteAll(ctx context.Context) {
 	for _, object := range append(k.cleanup, k.namespace) {
 		if err := k.admin.Delete(ctx, object); err != nil && !apierrors.IsNotFound(err) {
@@ -253,10 +255,10 @@ func (k *K) deleteAll(ctx context.Context) {
 	}
 }
 
-// maxNamespace leaves room for the suffixes that operators put behind names made from the namespace.
+// maxNamespace leaves room for suffixes in names that operators derive from the namespace.
 const maxNamespace = 40
 
-// namespaceName makes a readable, unique name from a test's.
+// namespaceName returns a readable, unique name derived from the name of the test.
 func namespaceName(test string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(test) {

@@ -19,7 +19,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 )
 
-func TestNamespaceIsTheTestsOwn(t *testing.T) {
+func TestNamespacePerTest(t *testing.T) {
 	t.Parallel()
 	a, b := testkit.New(t), testkit.New(t)
 	if a.Namespace == b.Namespace {
@@ -35,8 +35,9 @@ func TestNamespaceIsTheTestsOwn(t *testing.T) {
 	}
 }
 
-// Whatever a test leaves goes with it, finalizers included, so that no test suffers from another one's failure.
-func TestNamespaceGoesWithTheTest(t *testing.T) {
+// A test's namespace is deleted with all its contents, including those with finalizers, so that a failed test does not
+// affect others.
+func TestNamespaceIsDeletedAfterTest(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	var namespace, role string
@@ -60,7 +61,7 @@ func TestNamespaceGoesWithTheTest(t *testing.T) {
 	}
 	for _, r := range roles.Items {
 		if strings.HasPrefix(r.Name, namespace) {
-			k.Eventually(&r, testkit.Gone()) // the rights of its operator
+			k.Eventually(&r, testkit.Gone()) // the roles of its operator
 		}
 	}
 }
@@ -74,9 +75,9 @@ func TestPrivate(t *testing.T) {
 	private.Apply(newWidget("w")) // it has the same definitions
 }
 
-func TestMainIsForgotten(t *testing.T) {
+func TestNewWithoutMain(t *testing.T) {
 	t.Parallel()
-	out, err := rerun(t, "TestNamespaceIsTheTestsOwn", withoutMain+"=1")
+	out, err := rerun(t, "TestNamespacePerTest", withoutMain+"=1")
 	if err == nil {
 		t.Error("the tests passed")
 	}
@@ -94,11 +95,11 @@ func TestExistingCluster(t *testing.T) {
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := rerun(t, "TestStartRecordsWhatTheOperatorWrites|TestPrivate", "TESTKIT_KUBECONFIG="+file)
+	out, err := rerun(t, "TestStartRecordsRequests|TestPrivate", "TESTKIT_KUBECONFIG="+file)
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	contains(t, out, "PASS: TestStartRecordsWhatTheOperatorWrites", "SKIP: TestPrivate")
+	contains(t, out, "PASS: TestStartRecordsRequests", "SKIP: TestPrivate")
 	var list corev1.NamespaceList
 	if err := k.Client.List(k.Context(), &list); err != nil {
 		t.Fatal(err)
@@ -109,7 +110,7 @@ func TestExistingCluster(t *testing.T) {
 	}
 }
 
-// rerun runs tests of this binary in a process of their own.
+// rerun runs tests of this binary in a separate process.
 func rerun(t *testing.T, tests string, env ...string) (string, error) {
 	t.Helper()
 	return rerunWith(t, []string{"-test.v", "-test.run=^(" + tests + ")$"}, env...)
@@ -124,13 +125,13 @@ func rerunWith(t *testing.T, args []string, env ...string) (string, error) {
 }
 
 func BenchmarkNew(b *testing.B) {
-	testkit.New(b) // which starts the control plane
+	testkit.New(b) // starts the control plane
 	for b.Loop() {
 		testkit.New(b)
 	}
 }
 
-// BenchmarkNamespace measures what a test's namespace costs from its creation until it is gone.
+// BenchmarkNamespace measures the cost of a test's namespace from its creation to its removal.
 func BenchmarkNamespace(b *testing.B) {
 	k := testkit.New(b)
 	for b.Loop() {
@@ -164,14 +165,14 @@ func TestApply(t *testing.T) {
 	}
 }
 
-func TestUpdateMeetsConflicts(t *testing.T) {
+func TestUpdateRetriesOnConflict(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	cm := newConfigMap("x")
 	k.Apply(cm)
 	calls := 0
 	k.Update(cm, func() {
-		if calls++; calls == 1 { // somebody else is faster
+		if calls++; calls == 1 { // another client is faster
 			other := newConfigMap("x")
 			other.Namespace = k.Namespace
 			patch := client.RawPatch("application/merge-patch+json", []byte(`{"data":{"other":"1"}}`))
@@ -221,7 +222,7 @@ func TestRefused(t *testing.T) {
 	}), "refused for another reason")
 }
 
-func TestDeleteOfNothing(t *testing.T) {
+func TestDeleteMissingObject(t *testing.T) {
 	t.Parallel()
 	output := failing(t, func(fake testing.TB) { testkit.New(fake).Delete(newConfigMap("nothing")) })
 	contains(t, output, "deleting *v1.ConfigMap nothing", "not found")

@@ -20,7 +20,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// meantToFail makes the tests whose names begin with TestFailing run. They do in a process of their own, by other tests.
+// meantToFail enables the tests with the prefix TestFailing. Other tests run them in separate processes.
 const meantToFail = "TESTKIT_TEST_FAILING"
 
 func onlyToFail(t *testing.T) {
@@ -30,7 +30,7 @@ func onlyToFail(t *testing.T) {
 	}
 }
 
-// refail runs a test that is meant to fail, without -v unless it is asked for, and returns what it printed.
+// refail runs a test that is meant to fail, without -v unless given, and returns its output.
 func refail(t *testing.T, test string, flags ...string) string {
 	t.Helper()
 	out, err := rerunWith(t, append(flags, "-test.run="+test), meantToFail+"=1")
@@ -40,10 +40,10 @@ func refail(t *testing.T, test string, flags ...string) string {
 	return out
 }
 
-// errNoQuota is why setupBroken's operator gets nowhere.
+// errNoQuota is the permanent error of setupBroken's operator.
 var errNoQuota = errors.New("the quota service says no")
 
-// setupBroken is an operator that makes a ConfigMap, says so in an Event, and then fails for good.
+// setupBroken is an operator that creates a ConfigMap, emits an Event, and then fails permanently.
 func setupBroken(mgr manager.Manager) error {
 	r := &broken{Client: mgr.GetClient(), events: mgr.GetEventRecorder("widgets")}
 	return ctrl.NewControllerManagedBy(mgr).For(newWidget("")).Complete(r)
@@ -89,31 +89,31 @@ func TestFailingOperator(t *testing.T) {
 	})
 }
 
-// What is judged: whoever has never seen the operator can say what went wrong.
-func TestTimelineOfAFailure(t *testing.T) {
+// The timeline must explain the failure to a reader who does not know the operator.
+func TestFailureTimeline(t *testing.T) {
 	t.Parallel()
 	out := refail(t, "TestFailingOperator")
 	contains(t, out,
-		// What was expected.
+		// The expectation of the test.
 		"waiting for Widget", "ready: ",
-		// What the test did.
+		// The actions of the test.
 		"apply widgets.testkit.homeostat.dev orders -> 201", "waits until Widget orders is: ready", "the operator starts",
 		"update configmaps orders -> 200",
-		// What the operator asked for.
+		// The requests of the operator.
 		"operator  create configmaps orders -> 201",
-		// What came of it.
+		// Their effects.
 		"cluster   Widget orders is created", "cluster   ConfigMap orders is created, owned by Widget orders", `data.color: "red"`,
 		`cluster   ConfigMap orders is changed: data.color: "red" -> "blue"`,
-		// What the operator said.
+		// The operator's log and Events.
 		"log       Reconciler error: the quota service says no", "event     Widget orders: Created: made ConfigMap orders",
-		// And again.
+		// The command to repeat the test.
 		"go test -run '^TestFailingOperator$/^with_a_subtest$' -count 1 ", " github.com/homeostat-dev/homeostat/testkit\n",
 	)
 	if n := strings.Count(out, "Timeline, "); n != 1 {
 		t.Errorf("there are %d timelines:\n%s", n, out)
 	}
 	if n := strings.Count(out, "Reconciler error"); n > 40 {
-		t.Errorf("the same error is told %d times", n)
+		t.Errorf("the same error is printed %d times", n)
 	}
 	var last time.Duration
 	for _, found := range regexp.MustCompile(`(?m)^\s+!?\s+(\d+\.\d+s)  `).FindAllStringSubmatch(out, -1) {
@@ -128,14 +128,14 @@ func TestTimelineOfAFailure(t *testing.T) {
 	}
 }
 
-func TestLogIsShownAsItComes(t *testing.T) {
+func TestVerboseStreamsLog(t *testing.T) {
 	t.Parallel()
 	out := refail(t, "TestFailingOperator", "-test.v")
 	before, _, _ := strings.Cut(out, "Timeline, ")
 	contains(t, before, "Reconciler error: the quota service says no", "controller=widget", "name=orders")
 }
 
-// setupBusy is an operator that writes all the time.
+// setupBusy is an operator that writes permanently.
 func setupBusy(namespace string, writes int) testkit.SetupFunc {
 	return func(mgr manager.Manager) error {
 		c := mgr.GetClient()
@@ -152,7 +152,7 @@ func setupBusy(namespace string, writes int) testkit.SetupFunc {
 	}
 }
 
-func TestFailingAfterMuch(t *testing.T) {
+func TestFailingWithLongTimeline(t *testing.T) {
 	onlyToFail(t)
 	k := testkit.New(t)
 	k.Start(setupBusy(k.Namespace, 300))
@@ -162,10 +162,10 @@ func TestFailingAfterMuch(t *testing.T) {
 
 func TestTimelineIsBounded(t *testing.T) {
 	t.Parallel()
-	out := refail(t, "TestFailingAfterMuch")
+	out := refail(t, "TestFailingWithLongTimeline")
 	contains(t, out, "child-000", "child-299", "entries left out")
 	if !regexp.MustCompile(`Timeline, \d+ of 6\d\d entries`).MatchString(out) {
-		t.Errorf("it does not say how much there is:\n%s", out)
+		t.Errorf("it does not print the number of entries:\n%s", out)
 	}
 	if n := strings.Count(out, "\n"); n > 200 {
 		t.Errorf("it has %d lines", n)
@@ -179,19 +179,19 @@ func TestFailingWithPanic(t *testing.T) {
 	panic("on purpose")
 }
 
-func TestTimelineOfAPanic(t *testing.T) {
+func TestPanicTimeline(t *testing.T) {
 	t.Parallel()
 	contains(t, refail(t, "TestFailingWithPanic"), "panic: on purpose", "apply widgets.testkit.homeostat.dev orders -> 201",
 		"go test -run '^TestFailingWithPanic$'")
 }
 
-func TestNothingIsSaidOfATestThatPasses(t *testing.T) {
+func TestPassingTestPrintsNothing(t *testing.T) {
 	t.Parallel()
-	out, err := rerun(t, "TestStartRecordsWhatTheOperatorWrites")
+	out, err := rerun(t, "TestStartRecordsRequests")
 	if err != nil {
 		t.Error(err)
 	}
 	if strings.Contains(out, "Timeline") || strings.Contains(out, "go test -run") {
-		t.Errorf("it is said what happened:\n%s", out)
+		t.Errorf("a passing test prints a timeline:\n%s", out)
 	}
 }

@@ -21,11 +21,11 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// A sin is what an operator does wrong with a Widget. It returns nil when it is done with it.
-type sin func(ctx context.Context, c client.Client, w *unstructured.Unstructured) error
+// A violation makes an operator break a rule on a Widget. It returns nil when it is done.
+type violation func(ctx context.Context, c client.Client, w *unstructured.Unstructured) error
 
-// sins are one for each oracle.
-var sins = map[testkit.Oracle]sin{
+// violations holds one for each oracle.
+var violations = map[testkit.Oracle]violation{
 	testkit.Forbidden: func(ctx context.Context, c client.Client, w *unstructured.Unstructured) error {
 		secret := &corev1.Secret{ObjectMeta: newConfigMap(w.GetName()).ObjectMeta}
 		secret.Namespace = w.GetNamespace()
@@ -55,7 +55,7 @@ var sins = map[testkit.Oracle]sin{
 		_ = unstructured.SetNestedField(w.Object, int64(7), "spec", "size")
 		return c.Patch(ctx, w, client.MergeFrom(before))
 	},
-	testkit.Panicked: func() sin {
+	testkit.Panicked: func() violation {
 		panicked := false
 		return func(context.Context, client.Client, *unstructured.Unstructured) error {
 			if !panicked {
@@ -66,16 +66,16 @@ var sins = map[testkit.Oracle]sin{
 		}
 	}(),
 	testkit.Leaked: func(context.Context, client.Client, *unstructured.Unstructured) error {
-		go forget(make(chan struct{}))
+		go leakGoroutine(make(chan struct{}))
 		return nil
 	},
 }
 
-// forget waits for what never comes.
-func forget(never <-chan struct{}) { <-never }
+// leakGoroutine waits forever.
+func leakGoroutine(never <-chan struct{}) { <-never }
 
-// setupSinner is an operator that commits one sin and is good otherwise.
-func setupSinner(commit sin) testkit.SetupFunc {
+// setupViolator is an operator that commits one violation and is correct otherwise.
+func setupViolator(commit violation) testkit.SetupFunc {
 	return func(mgr manager.Manager) error {
 		c := mgr.GetClient()
 		return ctrl.NewControllerManagedBy(mgr).For(newWidget("")).Complete(reconcile.Func(
@@ -96,7 +96,7 @@ func setupSinner(commit sin) testkit.SetupFunc {
 	}
 }
 
-// The sin that TestFailingOracle commits, and whether it says so.
+// Parameters of TestFailingOracle: the oracle to violate, and whether to switch it off.
 const (
 	whichSin   = "TESTKIT_TEST_SIN"
 	confession = "TESTKIT_TEST_SIN_ON_PURPOSE"
@@ -110,7 +110,7 @@ func TestFailingOracle(t *testing.T) {
 		opts = append(opts, testkit.Without("it is the point of the test", which))
 	}
 	k := testkit.New(t, opts...)
-	op := k.Start(setupSinner(sins[which]))
+	op := k.Start(setupViolator(violations[which]))
 	w := k.Apply(newWidget("orders"))
 	k.Eventually(w, testkit.Ready())
 	op.Stop()
@@ -118,7 +118,7 @@ func TestFailingOracle(t *testing.T) {
 
 func TestOracles(t *testing.T) {
 	t.Parallel()
-	said := map[testkit.Oracle][]string{
+	wants := map[testkit.Oracle][]string{
 		testkit.Forbidden: {
 			`the operator's roles lack a right that it uses: apiGroups: [""], resources: ["secrets"], verbs: ["create"]`,
 		},
@@ -127,8 +127,8 @@ func TestOracles(t *testing.T) {
 			"the lastTransitionTime of condition Sinned moved although its status stayed True", "Widget orders",
 		},
 		testkit.SpecWritten: {"the operator changed the spec of Widget orders, which is the user's", "patch widgets"},
-		testkit.Panicked:    {"the operator panicked: a bug", "judge_test.go"},
-		testkit.Leaked:      {"a goroutine of its is still there", "testkit_test.forget", "judge_test.go"},
+		testkit.Panicked:    {"the operator panicked: a bug", "oracles_test.go"},
+		testkit.Leaked:      {"a goroutine of its is still there", "testkit_test.leakGoroutine", "oracles_test.go"},
 	}
 	for _, which := range testkit.Oracles() {
 		t.Run(string(which), func(t *testing.T) {
@@ -139,14 +139,14 @@ func TestOracles(t *testing.T) {
 			if err == nil {
 				t.Error("it was not found")
 			}
-			contains(t, out, append(said[which], string(which)+": ", "apply widgets.testkit.homeostat.dev orders -> 201")...)
+			contains(t, out, append(wants[which], string(which)+": ", "apply widgets.testkit.homeostat.dev orders -> 201")...)
 			for _, other := range testkit.Oracles() {
 				if other != which && strings.Contains(out, " "+string(other)+": ") {
-					t.Errorf("%s speaks up, too:\n%s", other, out)
+					t.Errorf("%s reports a violation, too:\n%s", other, out)
 				}
 			}
 			if out, err := rerunWith(t, args, append(env, confession+"=1")...); err != nil {
-				t.Errorf("it was switched off, and was found: %v\n%s", err, out)
+				t.Errorf("the violation was reported although the oracle was off: %v\n%s", err, out)
 			}
 		})
 	}
@@ -159,20 +159,20 @@ func TestWithout(t *testing.T) {
 		option testkit.Option
 		want   string
 	}{
-		"NoReason": {"the reader wants to know", testkit.Without(" ", testkit.Forbidden), "says to the reader why"},
+		"NoReason": {"a reason is required", testkit.Without(" ", testkit.Forbidden), "says to the reader why"},
 		"Unknown": {
 			"a typing mistake", testkit.Without("so that", "forbid"), `there is no oracle "forbid"; there are ["forbidden"`,
 		},
 	}
 	for name, tt := range tests {
 		if out := failing(t, func(fake testing.TB) { testkit.New(fake, tt.option) }); !strings.Contains(out, tt.want) {
-			t.Errorf("%s says %q, and not %q, although %s", name, out, tt.want, tt.reason)
+			t.Errorf("%s prints %q, want %q, because %s", name, out, tt.want, tt.reason)
 		}
 	}
 }
 
-// An operator that ends its goroutines only after a while has not leaked them.
-func TestSlowEndIsNoLeak(t *testing.T) {
+// An operator whose goroutines end with a delay has not leaked them.
+func TestSlowGoroutineIsNoLeak(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	k.Start(func(mgr manager.Manager) error {
@@ -186,10 +186,10 @@ func TestSlowEndIsNoLeak(t *testing.T) {
 	})
 }
 
-// deaf is a connection on which no list is ever answered.
-type deaf struct{ http.RoundTripper }
+// listBlocker is a transport that never responds to a list.
+type listBlocker struct{ http.RoundTripper }
 
-func (d deaf) RoundTrip(req *http.Request) (*http.Response, error) {
+func (d listBlocker) RoundTrip(req *http.Request) (*http.Response, error) {
 	if strings.HasSuffix(req.URL.Path, "/secrets") {
 		<-req.Context().Done()
 		return nil, req.Context().Err()
@@ -197,8 +197,8 @@ func (d deaf) RoundTrip(req *http.Request) (*http.Response, error) {
 	return d.RoundTripper.RoundTrip(req)
 }
 
-// The client for metadata leaves a goroutine behind with every watch that is stopped.
-func TestEndOfAWatchOfMetadataIsNoLeak(t *testing.T) {
+// The metadata client leaves a goroutine behind with every stopped watch.
+func TestStoppedMetadataWatchIsNoLeak(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	synced := make(chan bool)
@@ -217,8 +217,8 @@ func TestEndOfAWatchOfMetadataIsNoLeak(t *testing.T) {
 	p.Stop()
 }
 
-// An operator that is stopped before its cache is in sync has leaked nothing of its own.
-func TestEndBeforeTheCacheIsInSyncIsNoLeak(t *testing.T) {
+// An operator that is stopped before its cache has synced has leaked nothing of its own.
+func TestStopBeforeCacheSyncIsNoLeak(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	asked := make(chan error)
@@ -231,7 +231,7 @@ func TestEndBeforeTheCacheIsInSyncIsNoLeak(t *testing.T) {
 			asked <- err
 			return err
 		}))
-	}, testkit.WithTransport(func(next http.RoundTripper) http.RoundTripper { return deaf{next} }))
+	}, testkit.WithTransport(func(next http.RoundTripper) http.RoundTripper { return listBlocker{next} }))
 	if err := <-asked; err != nil {
 		t.Error(err)
 	}

@@ -19,38 +19,38 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 )
 
-// An Oracle is a rule that holds for every operator. At the end of each test all of them are held against the operators that
-// the test has started, whatever it looked for itself.
+// An Oracle is a rule that holds for every operator. At the end of each test testkit checks all oracles against the
+// operators that the test has started, in addition to the test's own assertions.
 type Oracle string
 
-// The oracles. Those that package chaos has, too, have the same names there.
+// The oracles. Those that package chaos shares have the same names there.
 const (
-	// Forbidden finds requests for which the operator has no right. With Env.RBAC these are gaps in the roles it ships.
+	// Forbidden finds requests without permission. With Env.RBAC these are gaps in the roles that the operator ships.
 	Forbidden Oracle = oracle.Forbidden
-	// Refused finds requests that the API server refuses for good, with any 4xx but 404, 409, 410 and 429: invalid objects,
-	// for example.
+	// Refused finds requests that the API server rejects permanently, for example invalid objects: any 4xx but 404,
+	// 409, 410 and 429.
 	Refused Oracle = oracle.Refused
-	// InvalidStatus finds conditions without a type or with an unknown status, observed generations from the future, and
-	// transition times that move although the status does not.
+	// InvalidStatus finds conditions without a type or with an unknown status, observed generations beyond the current
+	// one, and transition times that change without the status.
 	InvalidStatus Oracle = oracle.Status
-	// SpecWritten finds changes of the spec of what the test has made, of a kind of which the operator writes the status:
-	// the spec is the user's.
+	// SpecWritten finds changes to the spec of objects that the test created, in kinds whose status the operator
+	// writes. The spec belongs to the user.
 	SpecWritten Oracle = oracle.Spec
-	// Panicked finds panics, those that controller-runtime recovers from included.
+	// Panicked finds panics, including those that controller-runtime recovers from.
 	Panicked Oracle = "panic"
-	// Leaked finds goroutines of an operator that are still there some seconds after it was stopped or killed.
+	// Leaked finds goroutines of an operator that still run some seconds after it was stopped or killed.
 	Leaked Oracle = "goroutine-leak"
 )
 
-// Oracles returns all of them.
+// Oracles returns all oracles.
 func Oracles() []Oracle {
 	return []Oracle{Forbidden, Refused, InvalidStatus, SpecWritten, Panicked, Leaked}
 }
 
 var errNoReason = errors.New("testkit.Without: the first argument says to the reader why the rules do not hold; it is empty")
 
-// Without switches oracles off for the test, because it breaks these rules on purpose. The reason is for its readers and may
-// not be empty.
+// Without switches oracles off for a test that breaks these rules on purpose. The reason documents it and must not be
+// empty.
 func Without(reason string, oracles ...Oracle) Option {
 	return func(o *options) {
 		o.reasons = append(o.reasons, reason)
@@ -58,7 +58,7 @@ func Without(reason string, oracles ...Oracle) Option {
 	}
 }
 
-// exempt switches oracles off, or says what is wrong with that.
+// exempt switches oracles off. It returns an error for an empty reason or an unknown oracle.
 func (o *observation) exempt(opts options) error {
 	for _, reason := range opts.reasons {
 		if strings.TrimSpace(reason) == "" {
@@ -88,14 +88,14 @@ func (o *observation) tolerates(one Oracle) bool {
 	return o.without[string(one)]
 }
 
-// judge holds the oracles against what happened until now, when the test is over and its operators still run.
-func (o *observation) judge() []report.Violation {
+// checkOracles checks the oracles against the observation, at the end of the test and before its operators are stopped.
+func (o *observation) checkOracles() []report.Violation {
 	if o == nil {
 		return nil
 	}
 	o.mu.Lock()
-	again := o.judged // by another K of the same test
-	o.judged = true
+	again := o.checked // by another K of the same test
+	o.checked = true
 	o.mu.Unlock()
 	if again {
 		return nil
@@ -122,20 +122,20 @@ func (o *observation) judge() []report.Violation {
 	)
 }
 
-// catchUpPatience bounds the wait for the history to show what the operators have written last.
-const catchUpPatience = 500 * time.Millisecond
+// catchUpTimeout bounds the wait for the history to include the last writes of the operators.
+const catchUpTimeout = 500 * time.Millisecond
 
-// catchUp waits for that. It is some milliseconds behind.
+// catchUp waits until the history includes the calls. Its informers lag by some milliseconds.
 func (o *observation) catchUp(calls []intercept.Call) {
 	o.mu.Lock()
-	histories, spaces := slices.Clone(o.histories), slices.Clone(o.spaces)
+	histories, spaces := slices.Clone(o.histories), slices.Clone(o.namespaces)
 	o.mu.Unlock()
-	over := time.After(catchUpPatience)
+	over := time.After(catchUpTimeout)
 	for i, log := range histories {
 		for _, c := range last(calls, spaces[i]) {
-			for !shows(log, c) {
+			for !includes(log, c) {
 				changed := log.Changed()
-				if shows(log, c) {
+				if includes(log, c) {
 					break
 				}
 				select {
@@ -148,7 +148,7 @@ func (o *observation) catchUp(calls []intercept.Call) {
 	}
 }
 
-// last returns the last write of each kind in the namespace that the history will show.
+// last returns the last write per kind in the namespace, of the writes that the history will include.
 func last(calls []intercept.Call, namespace string) map[intercept.Kind]intercept.Call {
 	writes := map[intercept.Kind]intercept.Call{}
 	for _, c := range calls {
@@ -160,23 +160,23 @@ func last(calls []intercept.Call, namespace string) map[intercept.Kind]intercept
 	return writes
 }
 
-func shows(log *history.Log, call intercept.Call) bool {
+func includes(log *history.Log, call intercept.Call) bool {
 	return slices.ContainsFunc(log.Changes(), func(c history.Change) bool {
 		return string(c.Object.GetUID()) == call.UID && c.Object.GetResourceVersion() == call.Version
 	})
 }
 
-// accuse fails the test for what the oracles found, each finding once.
-func (o *observation) accuse(found []report.Violation) {
+// reportViolations fails the test with the violations, each of them once.
+func (o *observation) reportViolations(found []report.Violation) {
 	if o == nil {
 		return
 	}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, v := range found {
-		if o.tolerates(Oracle(v.Oracle)) || told[v.Message] {
+		if o.tolerates(Oracle(v.Oracle)) || reported[v.Message] {
 			continue
 		}
-		told[v.Message] = true
+		reported[v.Message] = true
 		detail := ""
 		if v.Detail != "" {
 			detail = "\n" + v.Detail
@@ -186,28 +186,28 @@ func (o *observation) accuse(found []report.Violation) {
 	}
 }
 
-// A panicking is one panic of an operator.
-type panicking struct {
+// A recordedPanic is one panic of an operator.
+type recordedPanic struct {
 	value any
 	stack string
 }
 
-// panics keeps the panics of one operator. It may be used from several goroutines.
+// panics holds the panics of one operator. It is safe for concurrent use.
 type panics struct {
 	mu  sync.Mutex
-	all []panicking
+	all []recordedPanic
 }
 
 type panicsKey struct{}
 
-// watchPanics sees to it that panics are noticed, wherever Kubernetes's libraries recover from them: controller-runtime and
-// client-go tell these handlers first, with the context of the operator.
+// watchPanics records panics that the Kubernetes libraries recover from: controller-runtime and client-go call these
+// handlers first, with the context of the operator.
 var watchPanics = sync.OnceFunc(func() {
 	utilruntime.PanicHandlers = append(utilruntime.PanicHandlers, func(ctx context.Context, value any) {
 		if p, ok := ctx.Value(panicsKey{}).(*panics); ok {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.all = append(p.all, panicking{value, string(debug.Stack())})
+			p.all = append(p.all, recordedPanic{value, string(debug.Stack())})
 		}
 	})
 })
