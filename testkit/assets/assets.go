@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// KubernetesVersion is the version of everything that is built or downloaded. What KUBEBUILDER_ASSETS names may be of
+// KubernetesVersion is the version of all built or downloaded programs. Programs in KUBEBUILDER_ASSETS may have
 // another.
 const KubernetesVersion = "v1.37.0"
 
-// The programs that there are.
+// The names of the programs.
 const (
 	Etcd              = "etcd"
 	APIServer         = "kube-apiserver"
@@ -26,21 +26,21 @@ const (
 	Kwok              = "kwok"
 )
 
-// programs lists all of them.
+// programs lists all programs.
 var programs = []string{Etcd, APIServer, ControllerManager, Scheduler, Kubectl, Kwok}
 
-// Environment variables that have a say.
+// Environment variables of the search.
 const (
-	// EnvDir names a folder with programs; controller-runtime's envtest knows it too.
+	// EnvDir names a folder with programs. controller-runtime's envtest uses the same variable.
 	EnvDir = "KUBEBUILDER_ASSETS"
-	// EnvSources lists the sources to look into, in this order, separated by commas.
+	// EnvSources lists the sources to search, in order, separated by commas.
 	EnvSources = "TESTKIT_ASSETS"
 )
 
-// A Source is where programs may come from.
+// A Source is a place to obtain programs from.
 type Source string
 
-// The sources that there are, in the order in which they are looked into unless somebody chooses another.
+// The sources, in their default order.
 const (
 	Environment Source = "environment"
 	Cache       Source = "cache"
@@ -53,33 +53,32 @@ var allSources = []Source{Environment, Cache, Download, Build}
 // A Set is a folder with programs.
 type Set struct {
 	Dir string // absolute
-	// Source says in a few words where the programs come from, for people to read.
+	// Source describes the origin of the programs in a few words, for people to read.
 	Source string
 }
 
-// Path returns the file of a program, whether it exists or not.
+// Path returns the file name of a program. The file need not exist.
 func (s Set) Path(program string) string { return filepath.Join(s.Dir, program) }
 
-// Options says what is needed, and where to look.
+// Options configures Find.
 type Options struct {
-	// Need names the programs that the set must hold; empty means all of them.
+	// Need lists the programs that the set must contain; empty means all of them.
 	Need []string
-	// Sources are looked into in this order; empty means what EnvSources says, or all of them.
+	// Sources are searched in this order; empty means the value of EnvSources, or all of them.
 	Sources []Source
-	// Progress is told what is being done, by one goroutine at a time; nil means nobody wants to know. It is not called
-	// when the programs are simply there. See Print.
+	// Progress receives reports, from one goroutine at a time; nil drops them. It is not called if the programs are
+	// available at once. See Print.
 	Progress func(Progress)
-	// CacheDir is the folder that keeps what was built or downloaded; empty means homeostat/assets in the user's cache
-	// folder.
+	// CacheDir is the folder for built or downloaded programs; empty means homeostat/assets in the user's cache folder.
 	CacheDir string
 	// Env looks up EnvDir and EnvSources; nil means os.Getenv.
 	Env func(string) string
 }
 
-// Find returns a set with the needed programs from the first source that has all of them. Where a source is passed
-// over for a reason that the user might want to change, Progress is told; when all are, the error names every reason.
-// Several processes may call it at the same time: one builds, the others wait. Canceling ctx ends the build and leaves
-// nothing but what speeds up the next one.
+// Find returns a set with the needed programs from the first source that has all of them. Progress receives the reason
+// for each skipped source, if the user may want to change it. If no source has the programs, the error names every
+// reason. Several processes may call Find concurrently: one builds, the others wait. Canceling ctx ends the build. Only
+// caches that speed up the next build remain.
 func Find(ctx context.Context, o Options) (Set, error) {
 	f, err := newFinder(o)
 	if err != nil {
@@ -101,8 +100,8 @@ type finder struct {
 	env      func(string) string
 	report   *reporter
 
-	indexURL     string        // of what can be downloaded; empty means the usual one
-	stallTimeout time.Duration // ends a download that does not get on
+	indexURL     string        // of the downloads; empty means the default
+	stallTimeout time.Duration // aborts a download without progress
 }
 
 func newFinder(o Options) (*finder, error) {
@@ -144,20 +143,20 @@ func newFinder(o Options) (*finder, error) {
 	return f, nil
 }
 
-// passedOverError is why a source does not serve, although nothing went wrong that has to stop the search.
-type passedOverError struct {
+// skippedError is the reason for skipping a source. It does not stop the search.
+type skippedError struct {
 	reason string
-	quiet  bool // nobody needs to hear of it as long as another source serves
+	quiet  bool // not worth a report if another source succeeds
 }
 
-func (p *passedOverError) Error() string { return p.reason }
+func (p *skippedError) Error() string { return p.reason }
 
-func passOver(format string, args ...any) error {
-	return &passedOverError{reason: fmt.Sprintf(format, args...)}
+func skip(format string, args ...any) error {
+	return &skippedError{reason: fmt.Sprintf(format, args...)}
 }
 
-func passOverQuietly(format string, args ...any) error {
-	return &passedOverError{reason: fmt.Sprintf(format, args...), quiet: true}
+func skipQuietly(format string, args ...any) error {
+	return &skippedError{reason: fmt.Sprintf(format, args...), quiet: true}
 }
 
 func (f *finder) find(ctx context.Context) (Set, error) {
@@ -170,7 +169,7 @@ func (f *finder) find(ctx context.Context) (Set, error) {
 		if err == nil {
 			return set, nil
 		}
-		var p *passedOverError
+		var p *skippedError
 		if !errors.As(err, &p) {
 			return Set{}, err
 		}
@@ -179,11 +178,11 @@ func (f *finder) find(ctx context.Context) (Set, error) {
 		}
 		reasons = append(reasons, fmt.Errorf("%s: %w", source, err))
 	}
-	return Set{}, fmt.Errorf("no source has %s (%w)", strings.Join(f.need, ", "), joined(reasons))
+	return Set{}, fmt.Errorf("no source has %s (%w)", strings.Join(f.need, ", "), joinInline(reasons))
 }
 
-// joined is errors.Join on one line.
-func joined(errs []error) error {
+// joinInline is errors.Join on one line.
+func joinInline(errs []error) error {
 	var err error
 	for _, e := range errs {
 		if err == nil {
@@ -195,12 +194,12 @@ func joined(errs []error) error {
 	return err
 }
 
-// fromEnvironment looks where the user says. A folder that cannot be meant is an error: whoever names one would not
-// want to see another one used.
+// fromEnvironment searches the folder of EnvDir. An unusable folder is an error and not skipped: a user who names a
+// folder does not expect another one to be used.
 func (f *finder) fromEnvironment(context.Context) (Set, error) {
 	value := f.env(EnvDir)
 	if value == "" {
-		return Set{}, passOverQuietly("%s is not set", EnvDir)
+		return Set{}, skipQuietly("%s is not set", EnvDir)
 	}
 	dir, err := filepath.Abs(value)
 	if err != nil {
@@ -228,18 +227,18 @@ func (f *finder) fromEnvironment(context.Context) (Set, error) {
 		}
 	}
 	if len(missing) > 0 {
-		return Set{}, passOver("%s names %s, which lacks %s", EnvDir, value, strings.Join(missing, ", "))
+		return Set{}, skip("%s names %s, which lacks %s", EnvDir, value, strings.Join(missing, ", "))
 	}
 	return Set{Dir: dir, Source: EnvDir}, nil
 }
 
-// platform is what the programs are built or downloaded for.
+// platform returns operating system and architecture of the programs.
 func platform() string { return runtime.GOOS + "-" + runtime.GOARCH }
 
-// supported says whether the control plane exists for this operating system.
+// supported reports whether the control plane exists for this operating system.
 func supported(goos string) bool { return goos == "linux" || goos == "darwin" }
 
-// lacking returns what is needed and not there.
+// lacking returns the needed programs that are missing.
 func lacking(need, have []string) []string {
 	return slices.DeleteFunc(slices.Clone(need), func(program string) bool { return slices.Contains(have, program) })
 }

@@ -19,19 +19,19 @@ import (
 	"time"
 )
 
-// lockInterval is how often a process that waits for another one looks whether that is done.
+// lockInterval is the polling interval for the lock of another process.
 const lockInterval = 200 * time.Millisecond
 
-// binary is the one program that is all programs: see controlplane/main.go.txt.
+// binary is the single executable that contains all programs: see controlplane/main.go.txt.
 const binary = "controlplane"
 
-// controlPlane is the module that is built. Its files have names that do not make it a module of its own here: go:embed
-// does not reach into other modules.
+// controlPlane is the module to build. Its file names keep it from being a module in this repository, because go:embed
+// does not include other modules.
 //
 //go:embed controlplane/*.txt
 var controlPlane embed.FS
 
-// buildFlags are the same for everybody, so that the cache is.
+// buildFlags returns the same flags for every user, so that the cache can be shared.
 func buildFlags() []string {
 	const version = "k8s.io/component-base/version"
 	parts := strings.Split(strings.TrimPrefix(KubernetesVersion, "v"), ".")
@@ -45,12 +45,12 @@ func buildFlags() []string {
 	return []string{"-trimpath", "-buildvcs=false", "-ldflags", strings.Join(ldflags, " ")}
 }
 
-// minorVersion is KubernetesVersion without the patch.
+// minorVersion returns KubernetesVersion without the patch.
 func minorVersion() string {
 	return KubernetesVersion[:strings.LastIndexByte(KubernetesVersion, '.')]
 }
 
-// sourceDigest identifies what is built, and with what.
+// sourceDigest identifies the sources and the toolchain of a build.
 var sourceDigest = sync.OnceValue(func() string {
 	h := sha256.New()
 	for name, data := range moduleFiles() {
@@ -61,7 +61,7 @@ var sourceDigest = sync.OnceValue(func() string {
 	return hex.EncodeToString(h.Sum(nil)[:enough])
 })
 
-// moduleFiles yields the files of the module that is built, in a fixed order.
+// moduleFiles yields the files of the module to build, in a fixed order.
 func moduleFiles() func(yield func(name string, data []byte) bool) {
 	return func(yield func(string, []byte) bool) {
 		entries, err := controlPlane.ReadDir("controlplane")
@@ -80,7 +80,7 @@ func moduleFiles() func(yield func(name string, data []byte) bool) {
 	}
 }
 
-// requiredModules is how many modules there are to download at most.
+// requiredModules returns the maximum number of modules to download.
 func requiredModules() int {
 	n := 0
 	for name, data := range moduleFiles() {
@@ -106,11 +106,11 @@ func writeModule(dir string) error {
 // fromBuild builds the programs with the Go toolchain of the user.
 func (f *finder) fromBuild(ctx context.Context) (Set, error) {
 	if !supported(runtime.GOOS) {
-		return Set{}, passOver("a Kubernetes control plane does not run on %s; use linux or darwin", runtime.GOOS)
+		return Set{}, skip("a Kubernetes control plane does not run on %s; use linux or darwin", runtime.GOOS)
 	}
 	goTool, err := exec.LookPath("go")
 	if err != nil {
-		return Set{}, passOver("there is no Go toolchain on the PATH; install Go 1.26, or name a folder with %s in %s",
+		return Set{}, skip("there is no Go toolchain on the PATH; install Go 1.26, or name a folder with %s in %s",
 			strings.Join(f.need, ", "), EnvDir)
 	}
 	dir := f.buildDir()
@@ -125,7 +125,7 @@ func (f *finder) fromBuild(ctx context.Context) (Set, error) {
 		for _, program := range programs {
 			programsOf[program] = binary
 		}
-		return explained(keep(filepath.Join(temp, "out"), dir, "built from source", programsOf), f.cacheDir)
+		return withAdvice(store(filepath.Join(temp, "out"), dir, "built from source", programsOf), f.cacheDir)
 	})
 }
 
@@ -139,11 +139,11 @@ type builder struct {
 func (b *builder) run(ctx context.Context) error {
 	source := filepath.Join(b.temp, "source")
 	if err := writeModule(source); err != nil {
-		return explained(err, b.temp)
+		return withAdvice(err, b.temp)
 	}
 	for _, dir := range []string{"out", "tmp"} {
 		if err := os.Mkdir(filepath.Join(b.temp, dir), 0o750); err != nil {
-			return fmt.Errorf("making a folder for the build: %w", explained(err, b.temp))
+			return fmt.Errorf("making a folder for the build: %w", withAdvice(err, b.temp))
 		}
 	}
 	packages, mainPackage, err := b.list(ctx, source)
@@ -153,7 +153,7 @@ func (b *builder) run(ctx context.Context) error {
 	return b.compile(ctx, source, packages, mainPackage)
 }
 
-// list downloads what is missing in the module cache and returns how many packages there are to compile.
+// list downloads modules that the module cache lacks and returns the number of packages to compile.
 func (b *builder) list(ctx context.Context, source string) (packages int, mainPackage string, err error) {
 	stop := b.report.step("resolving modules", 0)
 	defer stop()
@@ -184,7 +184,7 @@ func (b *builder) compile(ctx context.Context, source string, packages int, main
 	c.dir = source
 	compiled := 0
 	c.stderr = func(line string) {
-		if compiled++; line == mainPackage { // the last one; what follows is silent and takes its time
+		if compiled++; line == mainPackage { // the last package; linking follows without output and takes long
 			b.report.rename("linking", 0)
 			return
 		}
@@ -193,24 +193,24 @@ func (b *builder) compile(ctx context.Context, source string, packages int, main
 	return c.run(ctx)
 }
 
-// command runs the Go tool with an environment in which the user's own settings do not break the build. Where modules
-// and compiled packages are kept, and where modules come from, stays the user's choice.
+// command runs the Go tool with an environment that neutralizes user settings that could break the build. The user's
+// choice of module cache, build cache and module proxy stays in effect.
 func (b *builder) command(args ...string) *command {
 	return &command{name: b.goTool, args: args, env: append(os.Environ(),
 		"GOWORK=off",
-		"GOFLAGS=-mod=readonly", // an empty value would let `go env -w GOFLAGS=...` speak
+		"GOFLAGS=-mod=readonly", // an empty value would enable `go env -w GOFLAGS=...`
 		"GO111MODULE=on",
-		"GOTOOLCHAIN=auto", // the local one if it is new enough, whatever the user works with otherwise
+		"GOTOOLCHAIN=auto", // the local toolchain if it is new enough, overriding the user's choice
 		"CGO_ENABLED=0",
 		"GOOS="+runtime.GOOS,
 		"GOARCH="+runtime.GOARCH,
 		"GOEXPERIMENT=",
-		"GOTMPDIR="+filepath.Join(b.temp, "tmp"), // goes with the rest when the build is killed
+		"GOTMPDIR="+filepath.Join(b.temp, "tmp"), // removed with the other files if the build is killed
 	)}
 }
 
-// explained says what to do about a file system that is full or forbidden.
-func explained(err error, dir string) error {
+// withAdvice adds advice to errors of a full or read-only file system.
+func withAdvice(err error, dir string) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("%s is full (%w); %s", dir, err, spaceRemedy)
@@ -223,5 +223,5 @@ func explained(err error, dir string) error {
 
 var spaceRemedy = "a build needs about " + strconv.Itoa(gigabytes) + " GB, most of them in Go's build and module caches"
 
-// gigabytes is what the first build leaves behind: 1.3 GB of modules, 1.9 GB of compiled packages and the binary.
+// gigabytes is the disk space of the first build: 1.3 GB of modules, 1.9 GB of compiled packages, and the binary.
 const gigabytes = 4

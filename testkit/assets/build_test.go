@@ -17,54 +17,54 @@ import (
 	"time"
 )
 
-func strconvInt(n int64) string { return strconv.FormatInt(n, 10) }
+func formatInt(n int64) string { return strconv.FormatInt(n, 10) }
 
 func TestBuildFails(t *testing.T) {
 	tests := map[string]struct {
 		reason string
-		says   string
+		output string
 		want   string
 	}{
 		"proxy out of reach": {
 			reason: "as in a sandbox without a proxy",
-			says: `main.go:14:2: k8s.io/kubectl@v0.37.0: Get "https://proxy.example/k8s.io/kubectl/@v/v0.37.0.mod": ` +
+			output: `main.go:14:2: k8s.io/kubectl@v0.37.0: Get "https://proxy.example/k8s.io/kubectl/@v/v0.37.0.mod": ` +
 				`dial tcp: lookup proxy.example: no such host`,
 			want: "modules cannot be downloaded; set GOPROXY to a Go module proxy that answers (go list: main.go:14",
 		},
 		"proxy off": {
 			reason: "as with GOPROXY=off and an empty module cache",
-			says:   "main.go:14:2: module lookup disabled by GOPROXY=off",
+			output: "main.go:14:2: module lookup disabled by GOPROXY=off",
 			want:   "modules cannot be downloaded",
 		},
 		"proxy lacks a module": {
 			reason: "as with a company's proxy that allows some modules only",
-			says:   "go: k8s.io/kubectl@v0.37.0: reading https://proxy.example/k8s.io/kubectl.zip: 403 Forbidden",
+			output: "go: k8s.io/kubectl@v0.37.0: reading https://proxy.example/k8s.io/kubectl.zip: 403 Forbidden",
 			want:   "modules cannot be downloaded",
 		},
 		"disk full": {
 			reason: "the Go tool writes to other disks than we do",
-			says:   "go: writing stat cache: write /cache/x: no space left on device",
+			output: "go: writing stat cache: write /cache/x: no space left on device",
 			want:   "the disk is full; a build needs about 4 GB",
 		},
 		"old Go": {
 			reason: "the toolchain cannot be fetched either",
-			says:   "go: go.mod requires go >= 1.26.0 (running go 1.24.1; GOTOOLCHAIN=local)",
+			output: "go: go.mod requires go >= 1.26.0 (running go 1.24.1; GOTOOLCHAIN=local)",
 			want:   "install Go 1.26",
 		},
 		"forged module": {
-			reason: "this is no mere failure of the network",
-			says:   "verifying k8s.io/kubectl@v0.37.0: checksum mismatch",
+			reason: "this is not a network failure",
+			output: "verifying k8s.io/kubectl@v0.37.0: checksum mismatch",
 			want:   "cannot be trusted",
 		},
 		"anything else": {
-			reason: "the words of the Go tool are better than none",
-			says:   "internal compiler error: oops",
+			reason: "the output of the Go tool is the best explanation",
+			output: "internal compiler error: oops",
 			want:   "its last words:\n  internal compiler error: oops",
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			useFakeGo(t, "say:"+tc.says)
+			useFakeGo(t, "say:"+tc.output)
 			cache := t.TempDir()
 			_, err := Find(t.Context(), Options{CacheDir: cache, Sources: []Source{Build}})
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -75,7 +75,7 @@ func TestBuildFails(t *testing.T) {
 	}
 }
 
-// expectNothingBut fails when a folder holds anything else.
+// expectNothingBut fails if a folder contains other entries.
 func expectNothingBut(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -96,19 +96,19 @@ func TestNoGo(t *testing.T) {
 	}
 }
 
-func TestFileSystemRefuses(t *testing.T) {
+func TestFileSystemErrors(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		err    error
 		want   string
 	}{
-		"full":      {reason: "say how much it takes", err: syscall.ENOSPC, want: "/cache is full"},
+		"full":      {reason: "the error names the needed space", err: syscall.ENOSPC, want: "/cache is full"},
 		"quota":     {reason: "the same for a user", err: syscall.EDQUOT, want: "/cache is full"},
-		"read-only": {reason: "say how to choose another", err: syscall.EROFS, want: "set XDG_CACHE_HOME"},
-		"forbidden": {reason: "say how to choose another", err: syscall.EACCES, want: "set XDG_CACHE_HOME"},
+		"read-only": {reason: "the error explains how to choose another folder", err: syscall.EROFS, want: "set XDG_CACHE_HOME"},
+		"forbidden": {reason: "the error explains how to choose another folder", err: syscall.EACCES, want: "set XDG_CACHE_HOME"},
 	}
 	for name, tc := range tests {
-		err := explained(&os.PathError{Op: "write", Path: "/cache/x", Err: tc.err}, "/cache")
+		err := withAdvice(&os.PathError{Op: "write", Path: "/cache/x", Err: tc.err}, "/cache")
 		if !errors.Is(err, tc.err) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %s: error is %v, want one with %q", name, tc.reason, err, tc.want)
 		}
@@ -121,8 +121,8 @@ func TestFileSystemRefuses(t *testing.T) {
 	}
 }
 
-// Whatever the caller works on must not leak into the build; where modules come from must.
-func TestBuildIsShielded(t *testing.T) {
+// The caller's environment must not affect the build, except for the source of modules.
+func TestBuildEnvironment(t *testing.T) {
 	calls := useFakeGo(t, "")
 	for name, value := range map[string]string{
 		"GOFLAGS": "-mod=vendor -tags=x", "GOWORK": "/elsewhere/go.work", "GOOS": "plan9", "GOARCH": "386",
@@ -150,7 +150,7 @@ func TestBuildIsShielded(t *testing.T) {
 	}
 }
 
-func TestCallersWaitForOneAnother(t *testing.T) {
+func TestConcurrentFindsBuildOnce(t *testing.T) {
 	calls := useFakeGo(t, "")
 	cache := t.TempDir()
 	const callers = 8
@@ -207,13 +207,13 @@ func until(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// gone says whether a process has ended; it may not have been waited for yet.
+// gone reports whether a process has ended, including a zombie.
 func gone(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || strings.Contains(string(status), ") Z ")
 }
 
-// A process that is killed can do nothing any more: the kernel has to end its build, and the next one to clean up.
+// After the death of a process, the kernel has to end its build, and the next build has to clean up.
 func TestKilledBuild(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux ends the children of a process that was killed")
@@ -229,7 +229,7 @@ func TestKilledBuild(t *testing.T) {
 	calls := useFakeGo(t, "")
 	set, _ := findBuilt(t, cache)
 	if got := output(t, set.Path(Etcd)); got != "etcd runs" || len(calls("build")) != 1 {
-		t.Errorf("after a new build etcd says %q", got)
+		t.Errorf("after a new build etcd prints %q", got)
 	}
 	expectNothingBut(t, cache, "lock", filepath.Base(set.Dir))
 }
@@ -255,11 +255,11 @@ func TestCanceledBuild(t *testing.T) {
 	expectNothingBut(t, cache, "lock")
 }
 
-func TestWaitingIsAnnouncedAndCanBeCanceled(t *testing.T) {
+func TestWaitingIsReportedAndCancelable(t *testing.T) {
 	cache := t.TempDir()
 	hangingBuild(t, cache)
 	ctx, cancel := context.WithCancel(t.Context())
-	var n news
+	var n reports
 	_, err := Find(ctx, Options{CacheDir: cache, Sources: []Source{Cache, Build}, Progress: func(p Progress) {
 		n.add(p)
 		if strings.HasPrefix(p.Step, "waiting for another process") {
@@ -267,6 +267,6 @@ func TestWaitingIsAnnouncedAndCanBeCanceled(t *testing.T) {
 		}
 	}})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error is %v, want that it was canceled; news:\n%s", err, &n)
+		t.Errorf("error is %v, want that it was canceled; reports:\n%s", err, &n)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// manifestFile lies beside the programs and says what they must be.
+// manifestFile lies beside the programs and holds their digests.
 const manifestFile = "manifest.json"
 
 // manifest describes a folder of the cache.
@@ -27,17 +27,17 @@ type manifest struct {
 	Programs map[string]string `json:"programs"` // name of the program -> name of the file
 }
 
-// digest is how a file is known again.
+// digest identifies the content of a file.
 type digest struct {
 	SHA256 string `json:"sha256"`
 	Stamp  stamp  `json:"stamp"`
 }
 
-// stamp is what changes when a file does. As long as it has not, hashing 150 MB once more would tell nothing new.
+// stamp is file metadata that changes with the content. As long as it is equal, hashing 150 MB again is unnecessary.
 type stamp struct {
 	Size     int64 `json:"size"`
 	Modified int64 `json:"modified"` // nanoseconds since 1970
-	Changed  int64 `json:"changed"`  // the same, of the inode, where the system knows: nobody can set it at will
+	Changed  int64 `json:"changed"`  // the same for the inode, where available; users cannot set it
 }
 
 func stampOf(file string) (stamp, error) {
@@ -48,17 +48,17 @@ func stampOf(file string) (stamp, error) {
 	return stamp{Size: info.Size(), Modified: info.ModTime().UnixNano(), Changed: changeTime(info)}, nil
 }
 
-// buildDir is where this module's own build is kept.
+// buildDir returns the cache folder of the build.
 func (f *finder) buildDir() string {
 	return filepath.Join(f.cacheDir, fmt.Sprintf("built-%s-%s-%s", KubernetesVersion, platform(), sourceDigest()))
 }
 
-// downloadDir is where a download is kept.
+// downloadDir returns the cache folder of a download.
 func (f *finder) downloadDir() string {
 	return filepath.Join(f.cacheDir, fmt.Sprintf("downloaded-%s-%s", minorVersion(), platform()))
 }
 
-// fromCache looks for what an earlier search has built or downloaded.
+// fromCache searches for programs that an earlier call built or downloaded.
 func (f *finder) fromCache(context.Context) (Set, error) {
 	var reasons []string
 	for _, dir := range []string{f.buildDir(), f.downloadDir()} {
@@ -71,12 +71,12 @@ func (f *finder) fromCache(context.Context) (Set, error) {
 		}
 	}
 	if len(reasons) > 0 {
-		return Set{}, passOver("%s", strings.Join(reasons, "; "))
+		return Set{}, skip("%s", strings.Join(reasons, "; "))
 	}
-	return Set{}, passOverQuietly("nothing was built or downloaded yet")
+	return Set{}, skipQuietly("nothing was built or downloaded yet")
 }
 
-// open returns what is in a folder of the cache if it has all that is needed and is what it was when it was put there.
+// open returns the set in a folder of the cache, if it has all needed programs and is unchanged since it was stored.
 func (f *finder) open(dir string) (Set, error) {
 	data, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if err != nil {
@@ -95,7 +95,8 @@ func (f *finder) open(dir string) (Set, error) {
 	return Set{Dir: dir, Source: m.Source}, nil
 }
 
-// verify says how a folder differs from its manifest. A stamp that is merely new, as after a copy, is recorded.
+// verify returns an error for a folder that differs from its manifest. It records a new stamp on equal content, as
+// after a copy.
 func (m *manifest) verify(dir string) error {
 	for program, file := range m.Programs {
 		info, err := os.Stat(filepath.Join(dir, program))
@@ -128,12 +129,12 @@ func (m *manifest) verify(dir string) error {
 		renewed = true
 	}
 	if renewed {
-		_ = m.write(dir) // only costs time when it fails, as in a cache that is read-only
+		_ = m.write(dir) // a failure only costs time, as in a read-only cache
 	}
 	return nil
 }
 
-// write puts the manifest into the folder, at once and entirely.
+// write replaces the manifest in the folder atomically.
 func (m *manifest) write(dir string) error {
 	data, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
@@ -154,9 +155,9 @@ func (m *manifest) write(dir string) error {
 	return nil
 }
 
-// keep turns a temporary folder with programs into a folder of the cache: entirely or not at all. The programs map to
-// files in the folder; those of another name than their file become links.
-func keep(temp, dir, source string, programs map[string]string) error {
+// store turns a temporary folder with programs into a folder of the cache, atomically. programs maps the name of a
+// program to its file in the folder. If the names differ, keep creates a link.
+func store(temp, dir, source string, programs map[string]string) error {
 	m := manifest{Source: source, Programs: programs, Files: map[string]digest{}}
 	for program, file := range programs {
 		if program != file {
@@ -167,7 +168,7 @@ func keep(temp, dir, source string, programs map[string]string) error {
 		if _, ok := m.Files[file]; ok {
 			continue
 		}
-		d, err := settle(filepath.Join(temp, file))
+		d, err := finalizeFile(filepath.Join(temp, file))
 		if err != nil {
 			return err
 		}
@@ -176,7 +177,7 @@ func keep(temp, dir, source string, programs map[string]string) error {
 	if err := m.write(temp); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(dir); err != nil { // there is something only if it was damaged
+	if err := os.RemoveAll(dir); err != nil { // it exists only if it was damaged
 		return fmt.Errorf("removing what was damaged: %w", err)
 	}
 	if err := os.Rename(temp, dir); err != nil {
@@ -185,8 +186,8 @@ func keep(temp, dir, source string, programs map[string]string) error {
 	return syncDir(filepath.Dir(dir))
 }
 
-// settle makes a file executable and durable and returns its digest.
-func settle(file string) (digest, error) {
+// finalizeFile makes a file executable, syncs it to disk and returns its digest.
+func finalizeFile(file string) (digest, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return digest{}, fmt.Errorf("opening a program: %w", err)
@@ -227,14 +228,14 @@ func hash(file string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// tempPrefix begins the names of folders that become folders of the cache, or nothing.
+// tempPrefix begins the names of temporary folders, later renamed into the cache or removed.
 const tempPrefix = "unfinished-"
 
-// exclusively calls build with a temporary folder while no other process does anything of that kind, unless dir has
-// what is needed once it is this process's turn.
+// exclusively calls build with a temporary folder while holding the lock of the cache. It skips the build if dir has
+// the needed programs once the lock is acquired.
 func (f *finder) exclusively(ctx context.Context, dir string, build func(temp string) error) (Set, error) {
 	if err := os.MkdirAll(f.cacheDir, 0o750); err != nil {
-		return Set{}, fmt.Errorf("making the cache: %w", explained(err, f.cacheDir))
+		return Set{}, fmt.Errorf("making the cache: %w", withAdvice(err, f.cacheDir))
 	}
 	lock := flock.New(filepath.Join(f.cacheDir, "lock"))
 	locked, err := lock.TryLock()
@@ -247,10 +248,10 @@ func (f *finder) exclusively(ctx context.Context, dir string, build func(temp st
 		return Set{}, fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}
 	defer func() { _ = lock.Unlock() }()
-	if set, err := f.open(dir); err == nil { // the other process did it
+	if set, err := f.open(dir); err == nil { // built by another process
 		return set, nil
 	}
-	// Whoever made these is dead, or would have the lock.
+	// The processes that made these have died: a live one would hold the lock.
 	leftovers, _ := filepath.Glob(filepath.Join(f.cacheDir, tempPrefix+"*"))
 	for _, leftover := range leftovers {
 		if err := os.RemoveAll(leftover); err != nil {
@@ -259,9 +260,9 @@ func (f *finder) exclusively(ctx context.Context, dir string, build func(temp st
 	}
 	temp, err := os.MkdirTemp(f.cacheDir, tempPrefix+"*")
 	if err != nil {
-		return Set{}, fmt.Errorf("making a folder in the cache: %w", explained(err, f.cacheDir))
+		return Set{}, fmt.Errorf("making a folder in the cache: %w", withAdvice(err, f.cacheDir))
 	}
-	defer func() { _ = os.RemoveAll(temp) }() // renamed when all went well
+	defer func() { _ = os.RemoveAll(temp) }() // after success it has been renamed
 	if err := build(temp); err != nil {
 		return Set{}, err
 	}

@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-func TestBuildIsKept(t *testing.T) {
+func TestBuildIsCached(t *testing.T) {
 	calls := useFakeGo(t, "")
 	cache := t.TempDir()
-	first, news := findBuilt(t, cache)
+	first, reports := findBuilt(t, cache)
 	for _, program := range programs {
 		if got := output(t, first.Path(program)); got != program+" runs" {
-			t.Errorf("%s says %q: it does not know its name", program, got)
+			t.Errorf("%s prints %q, want its own name", program, got)
 		}
 	}
 	for _, want := range []string{
 		"8 to 10 minutes", "downloading modules", "compiling packages", "linking", "plane is in " + first.Dir,
 	} {
-		if !strings.Contains(news, want) {
-			t.Errorf("nobody says %q:\n%s", want, news)
+		if !strings.Contains(reports, want) {
+			t.Errorf("no report contains %q:\n%s", want, reports)
 		}
 	}
-	second, news := findBuilt(t, cache)
-	if second != first || news != "" {
-		t.Errorf("the second time: got %v and news %q, want %v and none", second, news, first)
+	second, reports := findBuilt(t, cache)
+	if second != first || reports != "" {
+		t.Errorf("the second time: got %v and reports %q, want %v and none", second, reports, first)
 	}
 	if n := len(calls("build")); n != 1 {
 		t.Errorf("%d builds, want 1", n)
@@ -41,12 +41,12 @@ func TestBuildIsKept(t *testing.T) {
 	}
 }
 
-func TestAttachingIsQuick(t *testing.T) {
+func TestCacheHitIsFast(t *testing.T) {
 	useFakeGo(t, "")
 	cache := t.TempDir()
 	findBuilt(t, cache)
 	best := time.Hour
-	for range 20 { // the best of some: others use the machine, too
+	for range 20 { // the best of several: other processes use the machine, too
 		start := time.Now()
 		findBuilt(t, cache)
 		best = min(best, time.Since(start))
@@ -79,11 +79,11 @@ func check(tb testing.TB, err error) {
 	}
 }
 
-func TestDamageIsRepaired(t *testing.T) {
+func TestDamagedCacheIsRebuilt(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		damage func(tb testing.TB, dir string)
-		want   string // in the news; empty means that it is no damage
+		want   string // in the reports; empty means no damage
 	}{
 		"truncated": {
 			reason: "as after a crash of the machine", want: "controlplane has changed",
@@ -93,7 +93,7 @@ func TestDamageIsRepaired(t *testing.T) {
 			},
 		},
 		"edited": {
-			reason: "not even one of the same size and age passes", want: "controlplane has changed",
+			reason: "a change is detected even if size and time are equal", want: "controlplane has changed",
 			damage: func(tb testing.TB, dir string) {
 				tb.Helper()
 				if runtime.GOOS != "linux" {
@@ -103,7 +103,7 @@ func TestDamageIsRepaired(t *testing.T) {
 			},
 		},
 		"gone": {
-			reason: "as after somebody freed space", want: "is missing",
+			reason: "as after a user freed disk space", want: "is missing",
 			damage: func(tb testing.TB, dir string) {
 				tb.Helper()
 				check(tb, os.Remove(filepath.Join(dir, binary)))
@@ -117,7 +117,7 @@ func TestDamageIsRepaired(t *testing.T) {
 			},
 		},
 		"link to elsewhere": {
-			reason: "a program of that name is not that program", want: "etcd is not the program it was",
+			reason: "a program of that name may be another program", want: "etcd is not the program it was",
 			damage: func(tb testing.TB, dir string) {
 				tb.Helper()
 				check(tb, os.Remove(filepath.Join(dir, Etcd)))
@@ -132,14 +132,14 @@ func TestDamageIsRepaired(t *testing.T) {
 			},
 		},
 		"manifest": {
-			reason: "what cannot be checked is not used", want: "its manifest is not JSON",
+			reason: "an unverifiable cache is not used", want: "its manifest is not JSON",
 			damage: func(tb testing.TB, dir string) {
 				tb.Helper()
 				check(tb, os.WriteFile(filepath.Join(dir, manifestFile), []byte("{"), 0o600))
 			},
 		},
 		"no manifest": {
-			reason: "what cannot be checked is not used", want: "building the control plane",
+			reason: "an unverifiable cache is not used", want: "building the control plane",
 			damage: func(tb testing.TB, dir string) {
 				tb.Helper()
 				check(tb, os.Remove(filepath.Join(dir, manifestFile)))
@@ -169,25 +169,25 @@ func TestDamageIsRepaired(t *testing.T) {
 			cache := t.TempDir()
 			set, _ := findBuilt(t, cache)
 			tc.damage(t, set.Dir)
-			again, news := findBuilt(t, cache)
+			again, reports := findBuilt(t, cache)
 			if got := output(t, again.Path(Etcd)); got != "etcd runs" {
-				t.Errorf("%s: etcd says %q", tc.reason, got)
+				t.Errorf("%s: etcd prints %q", tc.reason, got)
 			}
 			wantBuilds := 1
 			if tc.want != "" {
 				wantBuilds = 2
 			}
-			if n := len(calls("build")); n != wantBuilds || !strings.Contains(news, tc.want) {
-				t.Errorf("%s: %d builds, want %d and news of %q:\n%s", tc.reason, n, wantBuilds, tc.want, news)
+			if n := len(calls("build")); n != wantBuilds || !strings.Contains(reports, tc.want) {
+				t.Errorf("%s: %d builds, want %d and a report of %q:\n%s", tc.reason, n, wantBuilds, tc.want, reports)
 			}
-			if _, news := findBuilt(t, cache); news != "" {
-				t.Errorf("%s: it is not repaired for good: %s", tc.reason, news)
+			if _, reports := findBuilt(t, cache); reports != "" {
+				t.Errorf("%s: it is not repaired permanently: %s", tc.reason, reports)
 			}
 		})
 	}
 }
 
-// A stamp that is merely new is recorded, or every start would hash 150 MB.
+// A stamp with a new time is recorded. Otherwise every start would hash 150 MB.
 func TestStampIsRenewed(t *testing.T) {
 	useFakeGo(t, "")
 	set, _ := findBuilt(t, t.TempDir())
@@ -197,18 +197,18 @@ func TestStampIsRenewed(t *testing.T) {
 	check(t, err)
 	now, err := stampOf(set.Path(binary))
 	check(t, err)
-	if want := strconvInt(now.Modified); !strings.Contains(string(data), want) {
-		t.Errorf("the manifest does not know of the new time %s: %s", want, data)
+	if want := formatInt(now.Modified); !strings.Contains(string(data), want) {
+		t.Errorf("the manifest lacks the new time %s: %s", want, data)
 	}
 }
 
-func TestReadOnlyCacheServes(t *testing.T) {
+func TestReadOnlyCache(t *testing.T) {
 	useFakeGo(t, "")
 	set, _ := findBuilt(t, t.TempDir())
 	check(t, os.Chtimes(set.Path(binary), time.Time{}, time.Now().Add(-time.Hour)))
 	check(t, os.Chmod(set.Dir, 0o500))
 	t.Cleanup(func() { _ = os.Chmod(set.Dir, 0o700) })
-	if again, news := findBuilt(t, filepath.Dir(set.Dir)); again != set || news != "" {
-		t.Errorf("got %v with news %q, want what is there", again, news)
+	if again, reports := findBuilt(t, filepath.Dir(set.Dir)); again != set || reports != "" {
+		t.Errorf("got %v with reports %q, want the existing set", again, reports)
 	}
 }

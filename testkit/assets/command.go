@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// command is a run of the Go tool that does not outlive its caller.
+// command is a run of the Go tool. It does not outlive its caller.
 type command struct {
 	name   string
 	args   []string
@@ -25,11 +25,12 @@ type command struct {
 	stderr func(line string)
 }
 
-// run runs the command and returns when it is gone. Canceling ctx kills it and everything it started. When this process
-// is killed, the kernel kills the Go tool on Linux; a compiler that it had started ends by itself soon.
+// run runs the command and returns when it has ended. Canceling ctx kills it and all its children. If this process is
+// killed, the kernel kills the Go tool on Linux; a compiler started by it ends soon by itself.
 func (c *command) run(ctx context.Context) error {
 	cmd := exec.Command(c.name, c.args...) // runLocked ends the whole group when ctx ends
-	cmd.Dir, cmd.Env = c.dir, c.env
+	cmd.Dir = c.dir
+	cmd.Env = c.env
 	cmd.SysProcAttr = childAttributes()
 	var tail lastLines
 	if c.stdout == nil {
@@ -41,7 +42,8 @@ func (c *command) run(ctx context.Context) error {
 			c.stderr(line)
 		}
 	})
-	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.Stdout = stdout
+	cmd.Stderr = stderr
 	err := runLocked(ctx, cmd)
 	stdout.flush()
 	stderr.flush()
@@ -55,7 +57,7 @@ func (c *command) run(ctx context.Context) error {
 	}
 }
 
-// runLocked keeps its thread until the command is gone: the parent-death signal of Linux is about threads.
+// runLocked keeps its thread until the command has ended: the parent-death signal of Linux is tied to the thread.
 func runLocked(ctx context.Context, cmd *exec.Cmd) error {
 	result := make(chan error)
 	go func() {
@@ -73,7 +75,7 @@ func runLocked(ctx context.Context, cmd *exec.Cmd) error {
 	return <-result
 }
 
-// diagnoses are sentences for what usually goes wrong, by what the Go tool says then. The first one that matches wins.
+// diagnoses explain frequent failures by patterns in the output of the Go tool. The first match wins.
 var diagnoses = []struct {
 	pattern  *regexp.Regexp
 	sentence string
@@ -95,7 +97,7 @@ var diagnoses = []struct {
 	},
 }
 
-// diagnose turns what the Go tool said into one sentence, followed by its own words.
+// diagnose turns the output of the Go tool into one sentence, followed by the output.
 func diagnose(verb string, err error, lines []string) error {
 	for _, d := range diagnoses {
 		for _, line := range lines {
@@ -111,7 +113,7 @@ func diagnose(verb string, err error, lines []string) error {
 	return fmt.Errorf("running go %s: %w", verb, err)
 }
 
-// lastLines remembers the last lines that somebody said. It may be used by several goroutines.
+// lastLines keeps the last lines of output. It is safe for concurrent use.
 type lastLines struct {
 	mu    sync.Mutex
 	lines []string
@@ -148,7 +150,7 @@ func (w *lineWriter) Write(data []byte) (int, error) {
 	}
 }
 
-// flush hands over a last line without an end.
+// flush passes on a last line without a line end.
 func (w *lineWriter) flush() {
 	s := bufio.NewScanner(&w.pending)
 	for s.Scan() {

@@ -4,8 +4,8 @@ package assets
 
 import "syscall"
 
-// childAttributes puts a child into a process group of its own, to be killed as a whole. A Go tool whose parent is gone
-// ends when it next has something to say.
+// childAttributes puts a child into its own process group, to be killed as a whole. A Go tool without a parent ends at
+// its next output.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

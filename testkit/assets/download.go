@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/tools/setup-envtest/versions"
 )
 
-// Where nothing can be downloaded, that has to be found out soon: there is another source.
+// An unreachable download has to fail soon, because another source exists.
 const (
 	indexTimeout = 4 * time.Second
 	stallTimeout = 20 * time.Second
@@ -30,10 +30,10 @@ const (
 // published are the programs in the archives for envtest.
 var published = []string{Etcd, APIServer, Kubectl}
 
-// fromDownload fetches what the controller-tools project publishes for envtest.
+// fromDownload downloads the archives that the controller-tools project publishes for envtest.
 func (f *finder) fromDownload(ctx context.Context) (Set, error) {
 	if missing := lacking(f.need, published); len(missing) > 0 {
-		return Set{}, passOverQuietly("what is published for envtest lacks %s", strings.Join(missing, ", "))
+		return Set{}, skipQuietly("what is published for envtest lacks %s", strings.Join(missing, ", "))
 	}
 	client := &remote.HTTPClient{Log: logr.Discard(), IndexURL: f.indexURL}
 	version, item, err := newestPublished(ctx, client)
@@ -50,17 +50,17 @@ func (f *finder) fromDownload(ctx context.Context) (Set, error) {
 		}
 		out := filepath.Join(temp, "out")
 		if err := unpack(archive, out); err != nil {
-			return passOver("unpacking what was downloaded: %v", explained(err, temp))
+			return skip("unpacking what was downloaded: %v", withAdvice(err, temp))
 		}
 		programsOf := map[string]string{}
 		for _, program := range published {
 			programsOf[program] = program
 		}
-		return explained(keep(out, dir, "downloaded for envtest", programsOf), f.cacheDir)
+		return withAdvice(store(out, dir, "downloaded for envtest", programsOf), f.cacheDir)
 	})
 }
 
-// newestPublished asks for the newest patch of our minor version.
+// newestPublished returns the newest published patch of KubernetesVersion.
 func newestPublished(ctx context.Context, client *remote.HTTPClient) (versions.Concrete, versions.PlatformItem, error) {
 	none := versions.PlatformItem{}
 	asking, cancel := context.WithTimeout(ctx, indexTimeout)
@@ -70,7 +70,7 @@ func newestPublished(ctx context.Context, client *remote.HTTPClient) (versions.C
 		return versions.Concrete{}, none, fmt.Errorf("asking what is published for envtest: %w", ctx.Err())
 	}
 	if err != nil {
-		return versions.Concrete{}, none, passOver("what is published for envtest is out of reach (%v)", err)
+		return versions.Concrete{}, none, skip("what is published for envtest is out of reach (%v)", err)
 	}
 	for _, set := range sets { // newest first
 		if !strings.HasPrefix("v"+set.Version.String(), minorVersion()+".") {
@@ -82,11 +82,11 @@ func newestPublished(ctx context.Context, client *remote.HTTPClient) (versions.C
 			}
 		}
 	}
-	return versions.Concrete{}, none, passOver("nothing of Kubernetes %s is published for envtest on %s",
+	return versions.Concrete{}, none, skip("nothing of Kubernetes %s is published for envtest on %s",
 		minorVersion(), platform())
 }
 
-// fetch downloads an archive into memory and checks it against its checksum. It gives up when nothing arrives.
+// fetch downloads an archive into memory and verifies its checksum. It aborts a stalled download.
 func (f *finder) fetch(
 	ctx context.Context, client *remote.HTTPClient, version versions.Concrete, item versions.PlatformItem,
 ) (io.Reader, error) {
@@ -104,9 +104,9 @@ func (f *finder) fetch(
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("downloading for envtest: %w", ctx.Err())
 	case fetching.Err() != nil:
-		return nil, passOver("the download of v%s stalled for %v", version, f.stallTimeout)
+		return nil, skip("the download of v%s stalled for %v", version, f.stallTimeout)
 	case err != nil:
-		return nil, passOver("downloading v%s: %v", version, err)
+		return nil, skip("downloading v%s: %v", version, err)
 	default:
 		return &w.data, nil
 	}
@@ -124,7 +124,7 @@ func (w *countingWriter) Write(data []byte) (int, error) {
 	return n, nil
 }
 
-// unpack takes the programs out of a .tar.gz, wherever in it they are. All of them have to be there.
+// unpack extracts the programs from any folder of a .tar.gz. All of them must be there.
 func unpack(archive io.Reader, dir string) error {
 	if err := os.Mkdir(dir, 0o750); err != nil {
 		return fmt.Errorf("making a folder: %w", err)

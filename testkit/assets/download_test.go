@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// archiveOf is a .tar.gz as it is published for envtest.
+// archiveOf returns a .tar.gz in the form that is published for envtest.
 func archiveOf(t *testing.T, names ...string) []byte {
 	t.Helper()
 	var buffer bytes.Buffer
@@ -81,14 +81,14 @@ func TestDownload(t *testing.T) {
 		reason string
 		from   publisher
 		need   []string
-		want   string // why it does not serve; empty means that it does
+		want   string // the reason for skipping it; empty means success
 	}{
 		"good": {
-			reason: "any patch of our minor version will do",
+			reason: "any patch of the minor version is accepted",
 			from:   publisher{version: ours, archive: good},
 		},
 		"other version": {
-			reason: "tests must not depend on where one is",
+			reason: "tests must not depend on the location",
 			from:   publisher{version: "v1.36.2", archive: good},
 			want:   "nothing of Kubernetes v1.37 is published",
 		},
@@ -103,7 +103,7 @@ func TestDownload(t *testing.T) {
 			want:   "reading the archive",
 		},
 		"truncated": {
-			reason: "half a program is none",
+			reason: "an incomplete program is unusable",
 			from:   publisher{version: ours, archive: good[:len(good)/2]},
 			want:   "reading the archive",
 		},
@@ -118,7 +118,7 @@ func TestDownload(t *testing.T) {
 			want:   "stalled",
 		},
 		"needs workloads": {
-			reason: "nobody publishes a controller manager",
+			reason: "no controller manager is published",
 			from:   publisher{version: ours, archive: good},
 			need:   programs,
 			want:   "lacks kube-controller-manager",
@@ -126,7 +126,7 @@ func TestDownload(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			var n news
+			var n reports
 			cache := t.TempDir()
 			need := tc.need
 			if need == nil {
@@ -136,7 +136,8 @@ func TestDownload(t *testing.T) {
 				Need: need, Sources: []Source{Cache, Download}, CacheDir: cache, Env: noEnv, Progress: n.add,
 			})
 			check(t, err)
-			f.indexURL, f.stallTimeout = tc.from.start(t), 50*time.Millisecond
+			f.indexURL = tc.from.start(t)
+			f.stallTimeout = 50 * time.Millisecond
 			set, err := f.find(t.Context())
 			if tc.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -148,7 +149,7 @@ func TestDownload(t *testing.T) {
 			check(t, err)
 			got := output(t, set.Path(Etcd))
 			if got != "etcd was downloaded" || set.Source != "downloaded for envtest" {
-				t.Errorf("%s: etcd says %q, from %q", tc.reason, got, set.Source)
+				t.Errorf("%s: etcd prints %q, from %q", tc.reason, got, set.Source)
 			}
 			if again, err := f.find(t.Context()); err != nil || again != set || tc.from.downloads != 1 {
 				t.Errorf("the second time: got %v, %v after %d downloads, want one", again, err, tc.from.downloads)
@@ -157,9 +158,9 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-func TestPublisherOutOfReach(t *testing.T) {
+func TestDownloadServerUnreachable(t *testing.T) {
 	useFakeGo(t, "")
-	var n news
+	var n reports
 	f, err := newFinder(Options{Need: []string{Etcd}, CacheDir: t.TempDir(), Env: noEnv, Progress: n.add})
 	check(t, err)
 	server := httptest.NewServer(nil)
@@ -170,6 +171,6 @@ func TestPublisherOutOfReach(t *testing.T) {
 		t.Errorf("got %v, %v, want a build", set, err)
 	}
 	if !strings.Contains(n.String(), "download: what is published for envtest is out of reach") {
-		t.Errorf("nobody says why there is no download:\n%s", &n)
+		t.Errorf("no report explains the failed download:\n%s", &n)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// The test binary plays two other roles: a Go tool that is quick, and a process of its own that calls Find.
+// The test binary has two other roles: a fast fake of the Go tool, and a separate process that calls Find.
 const (
-	fakeGoMode   = "FAKE_GO"     // what the fake Go tool does instead of building
+	fakeGoMode   = "FAKE_GO"     // behavior of the fake Go tool instead of building
 	fakeGoLog    = "FAKE_GO_LOG" // file that gets a line for each call
 	finderConfig = "FINDER"      // cache folder of a process that calls Find
 )
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// call is what the fake Go tool records.
+// call is the record of one call of the fake Go tool.
 type call struct {
 	Args []string `json:"args"`
 	Env  []string `json:"env"`
@@ -45,7 +45,7 @@ func fakeGo(args []string) int {
 	}
 	mode, detail, _ := strings.Cut(os.Getenv(fakeGoMode), ":")
 	switch {
-	case mode == "say": // what goes wrong
+	case mode == "say": // fail with an error message
 		fmt.Fprintln(os.Stderr, detail)
 		return 1
 	case args[0] == "list":
@@ -59,9 +59,9 @@ func fakeGo(args []string) int {
 	if mode == "hang" {
 		_ = os.WriteFile(out, []byte("half a prog"), 0o600)
 		_ = os.WriteFile(detail, nil, 0o600)
-		time.Sleep(time.Hour) //nolint:forbidigo // until somebody kills it: that is what is tested
+		time.Sleep(time.Hour) //nolint:forbidigo // the test kills it
 	}
-	// A program that runs, so that it can be told from one that was damaged.
+	// A program that runs, to distinguish it from a damaged one.
 	if err := os.WriteFile(out, []byte("#!/bin/sh\necho \"$(basename \"$0\") runs\"\n"), 0o755); err != nil {
 		return 4
 	}
@@ -81,7 +81,7 @@ func record(args []string) error {
 	return err
 }
 
-// useFakeGo puts the fake Go tool on the PATH and returns a function that tells how it was called so far.
+// useFakeGo puts the fake Go tool on the PATH and returns a function that lists its calls so far.
 func useFakeGo(t *testing.T, mode string) (calls func(verb string) []call) {
 	t.Helper()
 	dir, log := t.TempDir(), filepath.Join(t.TempDir(), "calls")
@@ -95,7 +95,7 @@ func useFakeGo(t *testing.T, mode string) (calls func(verb string) []call) {
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Setenv(fakeGoMode, mode)
 	t.Setenv(fakeGoLog, log)
-	t.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector makes every program linger for a second
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector delays the end of every program by a second
 	return func(verb string) []call {
 		data, err := os.ReadFile(log)
 		if err != nil && !os.IsNotExist(err) {
@@ -115,7 +115,7 @@ func useFakeGo(t *testing.T, mode string) (calls func(verb string) []call) {
 	}
 }
 
-// findInChild is Find in a process of its own.
+// findInChild is Find in a separate process.
 func findInChild() int {
 	set, err := Find(context.Background(), Options{
 		CacheDir: os.Getenv(finderConfig), Sources: []Source{Cache, Build}, Progress: Print(os.Stderr),
@@ -139,12 +139,12 @@ func childFinder(t *testing.T, cache string) *exec.Cmd {
 	return cmd
 }
 
-// news collects what Find tells.
-type news struct{ all []Progress }
+// reports collects the reports of Find.
+type reports struct{ all []Progress }
 
-func (n *news) add(p Progress) { n.all = append(n.all, p) }
+func (n *reports) add(p Progress) { n.all = append(n.all, p) }
 
-func (n *news) String() string {
+func (n *reports) String() string {
 	var b strings.Builder
 	for _, p := range n.all {
 		fmt.Fprintln(&b, p)
@@ -155,10 +155,10 @@ func (n *news) String() string {
 // noEnv is an environment without variables.
 func noEnv(string) string { return "" }
 
-// findBuilt finds everything in the cache or by a build.
+// findBuilt returns all programs from the cache or by a build.
 func findBuilt(t *testing.T, cache string) (Set, string) {
 	t.Helper()
-	var n news
+	var n reports
 	set, err := Find(t.Context(), Options{
 		CacheDir: cache, Sources: []Source{Cache, Build}, Progress: n.add, Env: noEnv,
 	})

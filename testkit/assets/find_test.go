@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// folderWith makes a folder with programs.
+// folderWith creates a folder with programs.
 func folderWith(t *testing.T, mode os.FileMode, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,21 +27,21 @@ func TestEnvironment(t *testing.T) {
 		reason string
 		value  string
 		need   []string
-		want   string // part of the error; empty means that there is none
+		want   string // part of the error; empty means success
 	}{
-		"complete": {reason: "all that is needed is there", value: folder, need: api},
+		"complete": {reason: "all needed programs exist", value: folder, need: api},
 		"not set":  {reason: "an error says where it looked", need: api, want: "KUBEBUILDER_ASSETS is not set"},
 		"incomplete": {
 			reason: "it names what is missing",
 			value:  folder, want: "lacks kube-controller-manager, kube-scheduler, kubectl, kwok",
 		},
 		"no such folder": {
-			reason: "a typo must not pass",
+			reason: "a typo must be an error",
 			value:  "/no/such/folder", need: api, want: "does not exist; correct it, or unset it",
 		},
 		"a file": {reason: "a folder is wanted", value: file, need: api, want: "is not a folder"},
 		"not executable": {
-			reason: "a program that cannot run must not be found out later",
+			reason: "a program that cannot run must be detected early",
 			value:  folderWith(t, 0o644, api...), need: api, want: "etcd is not executable",
 		},
 	}
@@ -73,10 +73,10 @@ func TestRelativeFolderBecomesAbsolute(t *testing.T) {
 	}
 }
 
-// A folder that is named but lacks something must not serve silently, and must not stand in the way.
-func TestIncompleteSourceIsPassedOver(t *testing.T) {
+// A named folder that lacks a program must be reported, and must not prevent the use of another source.
+func TestIncompleteSourceIsSkipped(t *testing.T) {
 	useFakeGo(t, "")
-	var n news
+	var n reports
 	folder := folderWith(t, 0o755, Etcd, APIServer)
 	set, err := Find(t.Context(), Options{
 		CacheDir: t.TempDir(), Progress: n.add,
@@ -90,7 +90,7 @@ func TestIncompleteSourceIsPassedOver(t *testing.T) {
 	}
 	want := "environment: KUBEBUILDER_ASSETS names " + folder + ", which lacks kube-controller-manager"
 	if !strings.Contains(n.String(), want) {
-		t.Errorf("nobody says %q:\n%s", want, &n)
+		t.Errorf("no report contains %q:\n%s", want, &n)
 	}
 }
 
@@ -101,28 +101,28 @@ func TestSources(t *testing.T) {
 		reason  string
 		sources []Source
 		env     map[string]string
-		want    string // where the set comes from, or part of the error
+		want    string // source of the set, or part of the error
 		fails   bool
 		builds  int
 	}{
 		"usual order": {
-			reason: "what the user names comes first", env: map[string]string{EnvDir: folder}, want: EnvDir,
+			reason: "the user's folder is searched first", env: map[string]string{EnvDir: folder}, want: EnvDir,
 		},
 		"forced": {
 			reason: "the variable forces a source", env: map[string]string{EnvDir: folder, EnvSources: "build"},
 			want: "built from source", builds: 1,
 		},
 		"forbidden": {
-			reason: "what is not listed is not done", env: map[string]string{EnvSources: "environment, cache"},
+			reason: "sources that are not listed are not used", env: map[string]string{EnvSources: "environment, cache"},
 			want: "no source has", fails: true,
 		},
 		"by option": {
-			reason:  "a program has the last word",
+			reason:  "the option overrides the variable",
 			sources: []Source{Cache}, env: map[string]string{EnvSources: "build"},
 			want: "nothing was built or downloaded yet", fails: true,
 		},
 		"unknown": {
-			reason: "a typo must not pass", env: map[string]string{EnvSources: "cash"},
+			reason: "a typo must be an error", env: map[string]string{EnvSources: "cash"},
 			want: `there is no source "cash"`, fails: true,
 		},
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// module writes the module that is built, as a build does.
+// module writes the embedded module to a folder, as a build does.
 func module(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "source")
@@ -20,7 +20,7 @@ func module(t *testing.T) string {
 	return dir
 }
 
-// The embedded module is invisible to the Go tool and to linters, so that nobody else would notice when it rots.
+// The embedded module is invisible to the Go tool and to linters, so only this test detects a broken one.
 func TestModuleResolves(t *testing.T) {
 	dir := module(t)
 	for _, target := range []string{runtime.GOOS + "/" + runtime.GOARCH, "darwin/arm64"} {
@@ -46,7 +46,7 @@ func TestModuleResolves(t *testing.T) {
 	}
 }
 
-func TestModuleIsOfOurVersion(t *testing.T) {
+func TestModuleVersion(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(module(t), "go.mod"))
 	check(t, err)
 	if !strings.Contains(string(data), "\tk8s.io/kubernetes "+KubernetesVersion+"\n") {

@@ -12,22 +12,22 @@ import (
 	"golang.org/x/term"
 )
 
-// Progress is one piece of news about a search, a download or a build.
+// Progress is one report of a search, a download or a build.
 type Progress struct {
-	// Step is what is being done, for example "compiling packages".
+	// Step is the current step, for example "compiling packages".
 	Step string
-	// Done counts what is done of the step, for example packages. Total is what there is at most: what earlier builds
-	// left in Go's build cache is not counted again. Both are 0 where nothing is counted.
+	// Done counts the finished units of the step, for example packages. Total is their maximum: units in Go's build
+	// cache are not counted. Both are 0 for a step without a count.
 	Done, Total int
-	// Notice is a sentence that is worth keeping; the other fields but Elapsed are empty then.
+	// Notice is a sentence worth keeping; if it is set, the other fields except Elapsed are empty.
 	Notice string
 	// Elapsed is the time since Find was called.
 	Elapsed time.Duration
-	// Final marks the last piece of news.
+	// Final marks the last report.
 	Final bool
 }
 
-// String renders the news as one line.
+// String renders the report as one line.
 func (p Progress) String() string {
 	what := p.Notice
 	switch {
@@ -42,40 +42,40 @@ func (p Progress) String() string {
 	return fmt.Sprintf("[%6s] %s", p.Elapsed.Round(time.Second), what)
 }
 
-// heartbeat is how often a step that takes its time is reported.
+// heartbeat is the interval between reports of a long step.
 const heartbeat = time.Second
 
-// reporter tells the user's function what goes on. Its methods may be called from several goroutines.
+// reporter calls the user's function. It is safe for concurrent use.
 type reporter struct {
-	tell  func(Progress)
-	start time.Time
+	progress func(Progress)
+	start    time.Time
 
-	mu      sync.Mutex
-	current Progress
-	told    bool
+	mu       sync.Mutex
+	current  Progress
+	reported bool
 }
 
-func newReporter(tell func(Progress)) *reporter {
-	if tell == nil {
-		tell = func(Progress) {}
+func newReporter(f func(Progress)) *reporter {
+	if f == nil {
+		f = func(Progress) {}
 	}
-	return &reporter{tell: tell, start: time.Now()}
+	return &reporter{progress: f, start: time.Now()}
 }
 
 func (r *reporter) send(p Progress) {
 	p.Elapsed = time.Since(r.start)
-	r.told = true
-	r.tell(p)
+	r.reported = true
+	r.progress(p)
 }
 
-// notice tells a sentence.
+// notice reports a sentence.
 func (r *reporter) notice(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.send(Progress{Notice: fmt.Sprintf(format, args...)})
 }
 
-// step begins a step and repeats it until stop is called, with what count says by then.
+// step starts a step and reports it with its count at each heartbeat until stop is called.
 func (r *reporter) step(name string, total int) (stop func()) {
 	r.mu.Lock()
 	r.current = Progress{Step: name, Total: total}
@@ -100,14 +100,14 @@ func (r *reporter) step(name string, total int) (stop func()) {
 	return func() { close(done); wg.Wait() }
 }
 
-// count says how much of the current step is done.
+// count sets the number of finished units of the current step.
 func (r *reporter) count(done int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.current.Done = done
 }
 
-// rename goes on to another step, which is repeated in place of the last one.
+// rename replaces the current step by another.
 func (r *reporter) rename(name string, total int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,11 +115,11 @@ func (r *reporter) rename(name string, total int) {
 	r.send(r.current)
 }
 
-// end tells the last piece of news, unless there was no news at all.
+// end sends the final report, unless nothing was reported before.
 func (r *reporter) end(set Set, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.told {
+	if !r.reported {
 		return
 	}
 	result := "the control plane is in " + set.Dir
@@ -132,11 +132,11 @@ func (r *reporter) end(set Set, err error) {
 	r.send(Progress{Notice: result, Final: true})
 }
 
-// printInterval is how often a step is printed where lines cannot be rewritten, for example in the log of a CI job.
+// printInterval is the interval between lines of one step where lines cannot be rewritten, for example in a CI log.
 const printInterval = 15 * time.Second
 
-// Print returns a function for Options.Progress that writes lines to w. On a terminal a step rewrites its own line;
-// elsewhere it is printed when it begins, and then four times a minute.
+// Print returns a function for Options.Progress that writes lines to w. On a terminal a step rewrites its own line.
+// Otherwise it is printed when it begins and then four times a minute.
 func Print(w io.Writer) func(Progress) {
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		return printRewriting(w)

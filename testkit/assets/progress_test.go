@@ -12,7 +12,7 @@ func TestPrint(t *testing.T) {
 	compiling := func(done int, elapsed time.Duration) Progress {
 		return Progress{Step: "compiling packages", Done: done, Total: 2793, Elapsed: elapsed}
 	}
-	story := []Progress{
+	events := []Progress{
 		{Notice: "this takes 7 minutes"},
 		{Step: "downloading modules", Elapsed: time.Second},
 		{Step: "downloading modules", Done: 17, Elapsed: 2 * time.Second},
@@ -28,7 +28,7 @@ func TestPrint(t *testing.T) {
 		want    string
 	}{
 		"log": {
-			reason:  "a log gets a line for a new step, and for an old one only now and then",
+			reason:  "a log gets a line for a new step, and for an old one only at intervals",
 			printTo: func(b *bytes.Buffer) func(Progress) { return Print(b) },
 			want: "[    0s] this takes 7 minutes\n" +
 				"[    1s] downloading modules\n" +
@@ -53,9 +53,9 @@ func TestPrint(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
-			tell := tc.printTo(&b)
-			for _, p := range story {
-				tell(p)
+			print := tc.printTo(&b)
+			for _, p := range events {
+				print(p)
 			}
 			if diff := cmp.Diff(tc.want, b.String()); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)

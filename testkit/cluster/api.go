@@ -20,16 +20,16 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
 
-// host is where the API server listens, and nowhere else.
+// host is the only address that the API server listens on.
 const host = "127.0.0.1"
 
-// bindAttempts is how many ports are tried before giving up.
+// bindAttempts is the maximum number of ports to try.
 const bindAttempts = 5
 
-// Ports are taken from a range from which the system does not choose ports for outgoing connections.
+// Ports come from a range outside of the system's ports for outgoing connections.
 const firstPort, lastPort = 20000, 32000
 
-// startAPI starts etcd and kube-apiserver side by side: the API server waits for etcd by itself.
+// startAPI starts etcd and kube-apiserver in parallel: the API server waits for etcd by itself.
 func (c *Cluster) startAPI(ctx context.Context) error {
 	c.opts.Progress("starting etcd and kube-apiserver")
 	if err := c.startEtcd(); err != nil {
@@ -38,7 +38,7 @@ func (c *Cluster) startAPI(ctx context.Context) error {
 	return c.startAPIServer(ctx, freePort)
 }
 
-// startEtcd starts etcd, and writes what etcd and the API server read.
+// startEtcd starts etcd, and writes the files that etcd and the API server read.
 func (c *Cluster) startEtcd() error {
 	signer, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Cluster) startEtcd() error {
 	return err
 }
 
-// startAPIServer tries another port when somebody else takes the one that was free a moment ago.
+// startAPIServer tries another port if another process took the free port meanwhile.
 func (c *Cluster) startAPIServer(ctx context.Context, pickPort func() (int, error)) error {
 	for attempt := 1; ; attempt++ {
 		port, err := pickPort()
@@ -79,7 +79,7 @@ func (c *Cluster) startAPIServer(ctx context.Context, pickPort func() (int, erro
 	}
 }
 
-// drop forgets a process that has ended.
+// drop removes a process that has ended from the list.
 func (c *Cluster) drop(p *process.Process) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,7 @@ func portTaken(p *process.Process) bool {
 	}
 }
 
-// freePort returns a port nobody listens on at the moment.
+// freePort returns a port without a listener.
 func freePort() (int, error) {
 	for range 100 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
@@ -116,7 +116,7 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("looking for a free port on %s between %d and %d: none found", host, firstPort, lastPort)
 }
 
-// probe asks the API server whether it is ready. The pinned certificate makes sure that it is ours that answers.
+// probe requests the API server's readiness. The pinned certificate proves that the response comes from this cluster.
 func (c *Cluster) probe() func(context.Context) error {
 	cfg := c.Config()
 	cfg.Timeout = 5 * time.Second
@@ -141,7 +141,7 @@ func (c *Cluster) probe() func(context.Context) error {
 	}
 }
 
-// etcdArgs lets etcd listen on unix sockets: no port to race for, and no unprotected door to the data.
+// etcdArgs makes etcd listen on unix sockets: they need no free port, and other users cannot connect.
 func (c *Cluster) etcdArgs() []string {
 	peer := "unix://" + c.path("peer.sock")
 	return []string{
@@ -178,8 +178,8 @@ func (c *Cluster) apiServerArgs(port int) []string {
 		"--endpoint-reconciler-type=none", // loopback addresses are not valid endpoints
 	}
 	if c.opts.Tier == API {
-		// Both wait for controllers that this tier does not have: the one that makes a ServiceAccount in every
-		// namespace, and the one that takes its finalizer off unused claims and volumes.
+		// Both wait for controllers that this tier lacks: one creates a ServiceAccount in every namespace, the other
+		// removes its finalizer from unused claims and volumes.
 		args = append(args, "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection")
 	}
 	return args

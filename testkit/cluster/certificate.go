@@ -16,11 +16,11 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// certificateLifetime is far longer than a control plane that keeps its data in a temporary folder lives.
+// certificateLifetime is far longer than the life of a control plane in a temporary folder.
 const certificateLifetime = 365 * 24 * time.Hour
 
-// certificate is a serving certificate that is its own authority. The keys are elliptic: making the RSA keys that
-// kube-apiserver would make for itself takes a noticeable part of its start.
+// certificate is a serving certificate and its own authority. It has elliptic keys: the RSA keys that
+// kube-apiserver makes by default would take a noticeable part of its start.
 type certificate struct {
 	cert []byte // PEM
 	key  []byte // PEM
@@ -55,7 +55,7 @@ func newCertificate() (certificate, error) {
 	return certificate{cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key: keyPEM}, nil
 }
 
-// writeFiles writes name -> content, readable by the owner alone.
+// writeFiles writes name -> content, readable by the owner only.
 func writeFiles(files map[string][]byte) error {
 	for name, data := range files {
 		if err := os.WriteFile(name, data, 0o600); err != nil {

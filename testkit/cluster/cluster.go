@@ -17,37 +17,37 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
 
-// startTimeout bounds the start of the whole control plane. It is ready in 3 s on two idle cores; the rest is for
-// machines that do much else.
+// startTimeout bounds the start of the whole control plane. It takes 3 s on two idle cores; the rest is for busy
+// machines.
 const startTimeout = 90 * time.Second
 
-// defaultNodes lets a test tell "on every node" from "somewhere", and anti-affinity be met.
+// defaultNodes is enough to test anti-affinity, and to distinguish "on every node" from "on some node".
 const defaultNodes = 3
 
-// A Tier says how much of a cluster there is.
+// A Tier selects the components of a cluster.
 type Tier string
 
 const (
-	// API is etcd and kube-apiserver: objects are validated, defaulted, stored and watched; nothing runs.
+	// API is etcd and kube-apiserver: objects are validated, defaulted, stored and watched; no controller runs.
 	API Tier = "api"
 	// Workloads adds kube-controller-manager, kube-scheduler and simulated nodes: pods are scheduled and become
 	// Ready, but no container runs.
 	Workloads Tier = "workloads"
 )
 
-// Options says what to start.
+// Options configures Start.
 type Options struct {
-	// Tier is API unless set.
+	// Tier defaults to API.
 	Tier Tier
 	// Nodes is the number of simulated nodes of the Workloads tier; 0 means 3.
 	Nodes int
 	// Binaries is the folder with the programs: etcd and kube-apiserver; for Workloads also
 	// kube-controller-manager, kube-scheduler and kwok.
 	Binaries string
-	// Dir is an existing empty folder for data, keys and logs; Stop removes it. Keep its path short: a unix
-	// socket lies in it. Empty means a new folder under os.TempDir.
+	// Dir is an existing empty folder for data, keys and logs; Stop removes it. Keep its path short, because it
+	// contains a unix socket. Empty means a new folder under os.TempDir.
 	Dir string
-	// Progress is told what is going on, a few words at a time; nil means nobody wants to know.
+	// Progress receives short reports; nil drops them.
 	Progress func(format string, args ...any)
 	// Started is called for every child process as soon as it runs, so that its identity can be recorded.
 	Started func(Component)
@@ -60,7 +60,7 @@ type Component struct {
 	LogFile string     `json:"logFile"`
 }
 
-// A Cluster is a running control plane. Its methods may be called from several goroutines.
+// A Cluster is a running control plane. It is safe for concurrent use.
 type Cluster struct {
 	opts      Options
 	host      string
@@ -68,8 +68,8 @@ type Cluster struct {
 	cert      certificate
 	simulator *process.Process // of the nodes; only in the Workloads tier
 
-	life context.Context //nolint:containedctx // of what runs in this process on behalf of the control plane
-	end  context.CancelFunc
+	ctx    context.Context //nolint:containedctx // of the goroutines that serve the control plane in this process
+	cancel context.CancelFunc
 
 	mu        sync.Mutex
 	processes []*process.Process
@@ -79,7 +79,7 @@ type Cluster struct {
 	failure error // set before failed is closed
 }
 
-// Start starts a control plane and returns when it is ready. On an error nothing is left running and no file behind.
+// Start starts a control plane and returns when it is ready. After an error no process runs and no file remains.
 func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	c, err := prepare(opts)
 	if err != nil {
@@ -124,11 +124,11 @@ func prepare(opts Options) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{opts: opts, token: rand.Text(), cert: cert, failed: make(chan struct{})}
-	c.life, c.end = context.WithCancel(context.Background())
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil
 }
 
-// Programs names the programs that a tier runs, as assets.Options.Need wants it.
+// Programs returns the programs of a tier, for assets.Options.Need.
 func Programs(tier Tier) []string {
 	if tier == Workloads {
 		return []string{assets.Etcd, assets.APIServer, assets.ControllerManager, assets.Scheduler, assets.Kwok}
@@ -154,11 +154,11 @@ func (c *Cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
-	c.guard()
+	c.watchProcesses()
 	return nil
 }
 
-// Config returns a new client configuration for a user who may do everything. It has no client-side rate limit.
+// Config returns a new client configuration for a cluster administrator. It has no client-side rate limit.
 func (c *Cluster) Config() *rest.Config {
 	return &rest.Config{
 		Host:            "https://" + c.host,
@@ -166,7 +166,7 @@ func (c *Cluster) Config() *rest.Config {
 		TLSClientConfig: rest.TLSClientConfig{CAData: slices.Clone(c.cert.cert)},
 		QPS:             -1,
 		UserAgent:       "testkit",
-		// On one machine it only costs time.
+		// Compression only costs time on one machine.
 		DisableCompression: true,
 	}
 }
@@ -174,7 +174,7 @@ func (c *Cluster) Config() *rest.Config {
 // Dir returns the folder that holds the control plane's data and logs.
 func (c *Cluster) Dir() string { return c.opts.Dir }
 
-// Failed is closed when a component ends although nobody stopped the control plane; Failure says which and why.
+// Failed is closed when a component ends before Stop. Failure returns the component and the reason.
 func (c *Cluster) Failed() <-chan struct{} { return c.failed }
 
 // Failure returns nil until Failed is closed.
@@ -187,15 +187,14 @@ func (c *Cluster) Failure() error {
 	}
 }
 
-// Stop ends every process at once and removes the data: there is nothing worth an orderly end. It may be called more
-// than once.
+// Stop kills every process and removes the data: nothing needs a graceful end. It may be called more than once.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopping = true
-	c.end()
+	c.cancel()
 	var errs []error
-	for _, p := range slices.Backward(c.processes) { // clients before servers, so that none complains
+	for _, p := range slices.Backward(c.processes) { // clients before servers, so that no client logs errors
 		errs = append(errs, p.Kill())
 	}
 	c.processes = nil
@@ -205,7 +204,7 @@ func (c *Cluster) Stop() error {
 	return errors.Join(errs...)
 }
 
-// launch starts one component and watches over it.
+// launch starts one component and adds it to the list.
 func (c *Cluster) launch(name string, args ...string) (*process.Process, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,8 +220,8 @@ func (c *Cluster) launch(name string, args ...string) (*process.Process, error) 
 	return p, nil
 }
 
-// guard reports the first component that ends on its own from now on.
-func (c *Cluster) guard() {
+// watchProcesses reports the first component that ends by itself from now on.
+func (c *Cluster) watchProcesses() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var once sync.Once

@@ -115,7 +115,7 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// What cannot start says why, and leaves nothing.
+// A program that cannot start is reported with its error, and nothing is left behind.
 func TestBrokenProgram(t *testing.T) {
 	t.Parallel()
 	programs, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
@@ -137,7 +137,7 @@ func TestBrokenProgram(t *testing.T) {
 	}
 }
 
-// The configuration survives its form as a file.
+// The configuration is the same after a round trip through a file.
 func TestKubeconfig(t *testing.T) {
 	t.Parallel()
 	token := filepath.Join(t.TempDir(), "token")
@@ -246,7 +246,7 @@ func checkStatefulSet(t *testing.T, client kubernetes.Interface) {
 	checkReclaim(t, client)
 }
 
-// checkExpansion asks for more room: the volume gets it, and then the claim says so.
+// checkExpansion requests a larger volume: the volume grows first, then the claim's status.
 func checkExpansion(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	claims, patch := client.CoreV1().PersistentVolumeClaims("default"), `{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`
@@ -265,7 +265,7 @@ func checkExpansion(t *testing.T, client kubernetes.Interface) {
 	})
 }
 
-// checkReclaim deletes what uses the claims, then the claims: the volumes have to go as well.
+// checkReclaim deletes the users of the claims, then the claims: the volumes have to be deleted as well.
 func checkReclaim(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	background := metav1.DeletePropagationBackground
@@ -274,7 +274,7 @@ func checkReclaim(t *testing.T, client kubernetes.Interface) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nobody collects garbage here.
+	// No garbage collector runs here.
 	pods, claims := client.CoreV1().Pods("default"), client.CoreV1().PersistentVolumeClaims("default")
 	if err := pods.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)

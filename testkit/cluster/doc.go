@@ -1,11 +1,11 @@
-// Package cluster starts and stops one Kubernetes control plane on the loopback interface: etcd and kube-apiserver,
-// and for the Workloads tier kube-controller-manager, kube-scheduler and simulated nodes.
+// Package cluster starts and stops one Kubernetes control plane on the loopback interface: etcd and kube-apiserver, and
+// for the Workloads tier kube-controller-manager, kube-scheduler and simulated nodes.
 //
-// It exists because an operator can only be tested honestly against the real API server, and because what is usually
-// used for that leaves processes behind when a test is killed. A control plane is ready in about three seconds; its
-// data lives in one folder that goes when it stops. Garbage collection and namespace deletion are done in this
-// process (see package janitor), in milliseconds rather than seconds.
+// Operators have to be tested against the real API server, and the usual tools for that leave processes behind when a
+// test is killed. A control plane is ready in about three seconds. Its data is in one folder, which Stop removes.
+// Garbage collection and namespace deletion run in this process (see package gc), and take milliseconds instead of
+// seconds.
 //
-// It is not for production: nothing is durable, one token is allowed to do everything. Tests share a control plane
-// through package testkit rather than start one each.
+// It is not for production: nothing is durable, and one token has all permissions. Tests share a control plane through
+// package testkit rather than start one each.
 package cluster

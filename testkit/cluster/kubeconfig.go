@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Kubeconfig renders how cfg reaches the server, the authority and the token as a kubeconfig. Tokens in files stay in files,
-// so that a refreshed token is seen.
+// Kubeconfig renders address, authority and credentials of cfg as a kubeconfig. Token files stay references to files,
+// so that a client sees refreshed tokens.
 func Kubeconfig(cfg *rest.Config) ([]byte, error) {
 	const name = "testkit"
 	data, err := clientcmd.Write(api.Config{

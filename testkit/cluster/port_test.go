@@ -33,7 +33,7 @@ func prepared(t *testing.T) *Cluster {
 	return c
 }
 
-// occupied returns a port that somebody listens on.
+// occupied returns a port in use.
 func occupied(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
@@ -52,7 +52,7 @@ func occupied(t *testing.T) int {
 	return n
 }
 
-// Between the choice of a port and its use somebody else may take it.
+// Another process may take the port between its choice and its use.
 func TestTakenPort(t *testing.T) {
 	t.Parallel()
 	c := prepared(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-// controllers are those whose work an operator may rely on. The garbage collector and the namespace controller are
-// not among them: see package janitor. Those that need a cloud, real machines or real traffic are left out.
+// controllers are the controllers that an operator may rely on. The garbage collector and the namespace controller are
+// missing: see package gc. So are controllers that need a cloud, real machines or real traffic.
 var controllers = []string{
 	"clusterrole-aggregation-controller",
 	"cronjob-controller",
@@ -44,7 +44,7 @@ var controllers = []string{
 	"ttl-after-finished-controller",
 }
 
-// startWorkloads starts what makes pods appear, and returns when they can.
+// startWorkloads starts the components that create and run pods, and returns when pods can run.
 func (c *Cluster) startWorkloads(ctx context.Context) error {
 	c.opts.Progress("starting kube-controller-manager, kube-scheduler and %d simulated nodes", c.opts.Nodes)
 	client, err := kubernetes.NewForConfig(c.Config())
@@ -68,13 +68,13 @@ func (c *Cluster) startWorkloads(ctx context.Context) error {
 	if err := c.ensureNodes(ctx, client, c.opts.Nodes); err != nil {
 		return err
 	}
-	if err := volumes.Start(c.life, client); err != nil {
-		return err //nolint:wrapcheck // says what it was doing
+	if err := volumes.Start(c.ctx, client); err != nil {
+		return err
 	}
-	// The controller manager listens nowhere. That it works shows in what it does first.
+	// The controller manager has no endpoint. The first ServiceAccount proves that it works.
 	return manager.WaitReady(ctx, func(ctx context.Context) error {
 		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
-		return err //nolint:wrapcheck // WaitReady says what it waits for
+		return err
 	})
 }
 
@@ -94,7 +94,7 @@ func (c *Cluster) launchKwok(kubeconfig string) (*process.Process, error) {
 	}
 	stages, err := kubelet.WriteStages(dir)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // says what it was doing
+		return nil, err
 	}
 	return c.launch(assets.Kwok, kubelet.Args(kubeconfig, stages)...)
 }
@@ -119,8 +119,8 @@ func (c *Cluster) controllerManagerArgs(kubeconfig string) []string {
 	}
 }
 
-// EnsureNodes adds simulated nodes until there are at least n, and returns when all are fit for pods. It is only for
-// the Workloads tier.
+// EnsureNodes adds simulated nodes until there are at least n, and returns when all accept pods. It is only for the
+// Workloads tier.
 func (c *Cluster) EnsureNodes(ctx context.Context, n int) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
@@ -137,13 +137,13 @@ func (c *Cluster) ensureNodes(ctx context.Context, client kubernetes.Interface, 
 			return fmt.Errorf("creating a simulated node: %w", err)
 		}
 	}
-	return c.simulator.WaitReady(ctx, func(ctx context.Context) error { //nolint:wrapcheck // says what it waits for
+	return c.simulator.WaitReady(ctx, func(ctx context.Context) error {
 		for i := range n {
 			node, err := nodes.Get(ctx, fmt.Sprintf("node-%d", i), metav1.GetOptions{})
 			if err != nil {
-				return err //nolint:wrapcheck // WaitReady says what it waits for
+				return err
 			}
-			if !fit(node) {
+			if !schedulable(node) {
 				return fmt.Errorf("%s is not ready", node.Name)
 			}
 		}
@@ -151,7 +151,7 @@ func (c *Cluster) ensureNodes(ctx context.Context, client kubernetes.Interface, 
 	})
 }
 
-func fit(node *corev1.Node) bool {
+func schedulable(node *corev1.Node) bool {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			return c.Status == corev1.ConditionTrue && len(node.Spec.Taints) == 0
