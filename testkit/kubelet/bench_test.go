@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-// follow reads events until one is enough.
+// follow reads events until enough returns true.
 func follow(b *testing.B, events watch.Interface, enough func(watch.Event) bool) {
 	b.Helper()
 	deadline := time.After(timeout)
@@ -29,7 +29,7 @@ func follow(b *testing.B, events watch.Interface, enough func(watch.Event) bool)
 	}
 }
 
-// BenchmarkNode measures how long a new node takes to be Ready and free of taints.
+// BenchmarkNode measures the time until a new node is Ready and free of taints.
 func BenchmarkNode(b *testing.B) {
 	events, err := client.CoreV1().Nodes().Watch(b.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -60,8 +60,8 @@ func createNode(b *testing.B, name string) {
 	})
 }
 
-// BenchmarkPod measures how long a pod that has a node takes to be Ready, and how long one that is deleted takes to be
-// gone, both as somebody sees it who watches.
+// BenchmarkPod measures the time until a pod with a node is Ready, and until a deleted pod is gone, as observed by a
+// watch.
 func BenchmarkPod(b *testing.B) {
 	const namespace, node = "default", "bench"
 	createNode(b, node)

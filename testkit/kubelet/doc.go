@@ -1,14 +1,13 @@
-// Package kubelet simulates nodes and lets a test say how their pods fare: fail, crash, get evicted, never become
-// Ready, or vanish together with their node.
+// Package kubelet simulates nodes and scripts their pods: they fail, crash, get evicted, never become Ready, or vanish
+// together with their node.
 //
-// It exists because what an operator does when pods go wrong is most of what is worth testing, and no API server makes
-// a pod go wrong by itself. The nodes are simulated by kwok with the stages in this package; they do what a kubelet
-// does as far as the API can tell: statuses, conditions, restarts after another image, image pulls that fail, Jobs that
-// complete, deletion that ends in removal. A test then writes into the status of pods what a kubelet would have
-// written had the worst happened.
+// Reactions to failing pods are a large part of an operator, and an API server alone never makes a pod fail. The nodes
+// are simulated by kwok with the stages in this package. In the API they behave like a kubelet: statuses, conditions,
+// restarts after an image change, failing image pulls, completion of Jobs, graceful deletion. A test then writes the
+// status that a kubelet would write after a failure.
 //
-// Two names of images mean something: one that contains "does-not-exist" or "invalid.example" cannot be pulled.
+// Two image names are special: an image that contains "does-not-exist" or "invalid.example" cannot be pulled.
 //
-// No container runs, unless somebody runs a process in its place (see ProcessGate). What matters only inside a container
-// (probes, logs, exec, volumes, resources) is not simulated.
+// No container runs, unless a caller runs a process in its place (see ProcessGate). Features inside a container
+// (probes, logs, exec, volumes, resources) are not simulated.
 package kubelet

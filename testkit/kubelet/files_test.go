@@ -9,8 +9,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-// The rules that keep late news from doing harm are easily forgotten in the next stage.
-func TestStagesKeepTheRules(t *testing.T) {
+// Each stage has to follow the rules against stale events, which are easily forgotten in a new one.
+func TestStagesFollowRules(t *testing.T) {
 	t.Parallel()
 	files, err := kubelet.WriteStages(t.TempDir())
 	if err != nil {
@@ -33,12 +33,12 @@ func TestStagesKeepTheRules(t *testing.T) {
 			t.Errorf("%s writes a status without the resource version that it was computed from", name)
 		}
 		if strings.HasPrefix(name, "pod-") && !strings.Contains(stage, "Reachable .spec.nodeName") {
-			t.Errorf("%s acts without a look at the node", name)
+			t.Errorf("%s does not check the node", name)
 		}
 	}
 }
 
-func TestStagesCannotBeWritten(t *testing.T) {
+func TestWriteStagesError(t *testing.T) {
 	t.Parallel()
 	if _, err := kubelet.WriteStages(filepath.Join(t.TempDir(), "missing")); err == nil {
 		t.Error("stages were written into a folder that does not exist")

@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-// timeout is for machines that do much else; what is waited for takes milliseconds.
+// timeout is long enough for busy machines; the expected events take milliseconds.
 const timeout = 20 * time.Second
 
 // world is a namespace and a node of one test.
@@ -32,7 +32,8 @@ func newWorld(t *testing.T) world {
 	ns, err := client.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
 	w.check(err)
-	w.namespace, w.node = ns.Name, ns.Name
+	w.namespace = ns.Name
+	w.node = ns.Name
 	w.createNode(kubelet.NewNode(w.node))
 	return w
 }
@@ -59,7 +60,7 @@ func (w world) createNode(node *corev1.Node) {
 	})
 }
 
-// pod creates a pod with the container "app" on the test's node. Labels are app=<name>.
+// pod creates a pod with the container "app" on the test's node. Its label is app=<name>.
 func (w world) pod(name, image string, edits ...func(*corev1.Pod)) *corev1.Pod {
 	w.Helper()
 	pod := &corev1.Pod{
@@ -77,7 +78,7 @@ func (w world) pod(name, image string, edits ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// runningPod is pod, and waits until it is Ready.
+// runningPod creates a pod and waits until it is Ready.
 func (w world) runningPod(name, image string, edits ...func(*corev1.Pod)) *corev1.Pod {
 	w.Helper()
 	w.pod(name, image, edits...)
@@ -134,8 +135,8 @@ func (w world) waitNode(name, what string, done func(*corev1.Node) bool) *corev1
 	return node
 }
 
-// settle returns when kwok has looked at everything that was written so far: it looks at one pod after the other.
-func (w world) settle() {
+// sync returns when kwok has processed all previous writes: it processes pods in order.
+func (w world) sync() {
 	w.Helper()
 	const name = "settled"
 	pod := w.runningPod(name, "settled")
@@ -148,7 +149,7 @@ func (w world) delete(name string) {
 	w.check(client.CoreV1().Pods(w.namespace).Delete(w.Context(), name, metav1.DeleteOptions{}))
 }
 
-// patch merges into a pod, as an operator that changes an image in place does.
+// patch merges into a pod, like an operator that changes an image in place.
 func (w world) patch(name string, patch map[string]any) {
 	w.Helper()
 	data, err := json.Marshal(patch)
@@ -158,7 +159,7 @@ func (w world) patch(name string, patch map[string]any) {
 	w.check(err)
 }
 
-// setImage gives the pod "p" another image.
+// setImage changes the image of the pod "p".
 func (w world) setImage(image string) {
 	w.Helper()
 	w.patch("p", map[string]any{
@@ -190,7 +191,7 @@ func nodeReady(n *corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
-// waiting returns why the first container waits, or "".
+// waiting returns the reason for which the first container waits, or "".
 func waiting(p *corev1.Pod) string {
 	if len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].State.Waiting == nil {
 		return ""

@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// HoldReady keeps the pods of a namespace that match the label selector from being Ready, as a readiness probe that
-// fails would: their containers run. Unlike Fail it is in force for pods that do not exist yet, from their first
-// moment, until release is called, which may be done more than once and by Heal as well. Pods that are Ready now lose
-// that. Pods of a Job keep running while they are held.
+// HoldReady keeps the pods of a namespace that match the label selector from being Ready, like a failing readiness
+// probe: their containers run. Unlike Fail it also applies to future pods, from their creation, until release is
+// called. Calling release more than once is allowed, and Heal releases as well. Ready pods lose their readiness. Pods
+// of a Job keep running while they are held.
 func (k *Kubelet) HoldReady(
 	ctx context.Context, namespace, selector string,
 ) (release func(context.Context) error, err error) {
@@ -42,7 +42,7 @@ func (k *Kubelet) HoldReady(
 		if err != nil {
 			return fmt.Errorf("letting pods become Ready: %w", err)
 		}
-		// The stages know whether another hold applies to a pod.
+		// The stages determine whether another hold applies to a pod.
 		if err := k.update(ctx, pods, func(pod *corev1.Pod, _ metav1.Time) { reassess(pod) }); err != nil {
 			return fmt.Errorf("letting pods become Ready: %w", err)
 		}
@@ -51,8 +51,8 @@ func (k *Kubelet) HoldReady(
 }
 
 func loseReadiness(pod *corev1.Pod, now metav1.Time) {
-	// A pod that has not started yet is written to as well: a stage that did not know of the hold then loses against
-	// this write, and looks again.
+	// This includes pods that have not started: a stage that has not seen the hold then gets a conflict and is
+	// evaluated again.
 	for i := range pod.Status.ContainerStatuses {
 		pod.Status.ContainerStatuses[i].Ready = false
 	}

@@ -15,20 +15,20 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// parallelism is how many pods are written at the same time.
+// parallelism is the number of pods written concurrently.
 const parallelism = 8
 
-// A Kubelet scripts the simulated nodes of one control plane. Its methods may be called from several goroutines, and by
-// several processes for the same control plane. What they do is visible to everybody when they return.
+// A Kubelet scripts the simulated nodes of one control plane. It is safe for concurrent use, also by several processes
+// on the same control plane. Its writes are visible to all clients when a method returns.
 type Kubelet struct {
 	client kubernetes.Interface
 }
 
-// New returns a Kubelet for a control plane whose nodes are simulated. The user of cfg must be allowed to read
-// namespaces, nodes and pods, to patch namespaces, and to write nodes and the status of nodes and pods.
+// New returns a Kubelet for a control plane with simulated nodes. The user of cfg needs permission to read namespaces,
+// nodes and pods, to patch namespaces, and to write nodes and the status of nodes and pods.
 func New(cfg *rest.Config) (*Kubelet, error) {
 	cfg = rest.CopyConfig(cfg)
-	cfg.QPS = -1 // the API server sets the pace
+	cfg.QPS = -1 // no client-side rate limit
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for scripting nodes: %w", err)
@@ -36,8 +36,8 @@ func New(cfg *rest.Config) (*Kubelet, error) {
 	return &Kubelet{client: client}, nil
 }
 
-// Fail makes the pods of a namespace that match the label selector fare as mode says. Only pods that exist and have not
-// ended are affected; a controller's next pod is healthy. It is an error if there is none.
+// Fail puts the pods of a namespace that match the label selector into the mode. It affects only existing pods that
+// have not ended; a controller's next pod is healthy. Without such a pod it returns an error.
 func (k *Kubelet) Fail(ctx context.Context, namespace, selector string, mode Mode) error {
 	if mode.apply == nil {
 		return errors.New("failing pods: the mode is missing; use one of this package, for example CrashLoop")
@@ -55,9 +55,9 @@ func (k *Kubelet) Fail(ctx context.Context, namespace, selector string, mode Mod
 	return nil
 }
 
-// Heal ends what Fail and HoldReady did to the pods of a namespace that match the label selector: containers in a crash
-// loop run again, and every hold with exactly this selector is released. Pods that have ended stay as they are, since
-// no kubelet brings them back.
+// Heal reverts Fail and HoldReady for the pods of a namespace that match the label selector. Containers in a crash loop
+// run again, and every hold with exactly this selector is released. Ended pods stay as they are, since no kubelet
+// restarts them.
 func (k *Kubelet) Heal(ctx context.Context, namespace, selector string) error {
 	if err := k.dropHolds(ctx, namespace, func(_, held string) bool { return held == selector }); err != nil {
 		return fmt.Errorf("healing pods: %w", err)
@@ -98,8 +98,7 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// update changes the status of each pod, as often as it takes to win against other writers. Pods that are gone or have
-// ended meanwhile are none of its business.
+// update changes the status of each pod and retries on conflict. It skips pods that have ended or no longer exist.
 func (k *Kubelet) update(ctx context.Context, pods []corev1.Pod, change func(*corev1.Pod, metav1.Time)) error {
 	errs := make([]error, len(pods))
 	slots := make(chan struct{}, parallelism)
@@ -118,7 +117,7 @@ func (k *Kubelet) update(ctx context.Context, pods []corev1.Pod, change func(*co
 func (k *Kubelet) updateOne(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod, metav1.Time)) error {
 	client, name, uid := k.client.CoreV1().Pods(pod.Namespace), pod.Name, pod.UID
 	err := retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
-		if pod == nil { // lost against another writer
+		if pod == nil { // conflict
 			var err error
 			if pod, err = client.Get(ctx, name, metav1.GetOptions{}); err != nil {
 				return err

@@ -13,13 +13,13 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-// outcome is what a mode makes of a pod.
+// outcome is the state of a pod after a mode was applied.
 type outcome struct {
 	Phase       corev1.PodPhase
 	Reason      string // of the pod
 	ReadyReason string // of the condition Ready, which is False
 	State       string // of the container, with its reason
-	ExitCode    int32  // of the container's last end
+	ExitCode    int32  // of the container's last termination
 	Restarts    int32
 	Disruption  string // reason of the condition DisruptionTarget
 }
@@ -40,7 +40,8 @@ func outcomeOf(p *corev1.Pod) outcome {
 	case s.State.Waiting != nil:
 		o.State = "Waiting/" + s.State.Waiting.Reason
 	case s.State.Terminated != nil:
-		o.State, ended = "Terminated/"+s.State.Terminated.Reason, s.State.Terminated
+		o.State = "Terminated/" + s.State.Terminated.Reason
+		ended = s.State.Terminated
 	}
 	if ended != nil {
 		o.ExitCode = ended.ExitCode
@@ -72,7 +73,7 @@ func TestFail(t *testing.T) {
 			want: outcome{Phase: "Succeeded", ReadyReason: "PodCompleted", State: "Terminated/Completed"},
 		},
 		"evicted": {
-			reason: "an evicted pod says so and names the disruption",
+			reason: "an evicted pod has the reason and names the disruption",
 			mode:   kubelet.Evict, policy: corev1.RestartPolicyAlways,
 			want: outcome{
 				Phase: "Failed", Reason: "Evicted", ReadyReason: "PodFailed", State: "Terminated/Error", ExitCode: 137,
@@ -91,17 +92,17 @@ func TestFail(t *testing.T) {
 			want:   outcome{Phase: "Running", State: "Running", Restarts: 1},
 		},
 		"exited, on failure": {
-			reason: "a failure is tried again",
+			reason: "a failure is retried",
 			mode:   kubelet.ExitedWith(3), policy: corev1.RestartPolicyOnFailure,
 			want: outcome{Phase: "Running", State: "Running", ExitCode: 3, Restarts: 1},
 		},
 		"exited with 0, on failure": {
-			reason: "a success is not tried again",
+			reason: "a success is not retried",
 			mode:   kubelet.ExitedWith(0), policy: corev1.RestartPolicyOnFailure,
 			want: outcome{Phase: "Succeeded", ReadyReason: "PodCompleted", State: "Terminated/Completed"},
 		},
 		"exited, never": {
-			reason: "nothing is tried again",
+			reason: "nothing is retried",
 			mode:   kubelet.ExitedWith(3), policy: corev1.RestartPolicyNever,
 			want: outcome{Phase: "Failed", ReadyReason: "PodFailed", State: "Terminated/Error", ExitCode: 3},
 		},
@@ -114,7 +115,7 @@ func TestFail(t *testing.T) {
 			w.runningPod("other", "web:1", withPolicy(tc.policy))
 			w.check(simulator.Fail(t.Context(), w.namespace, "app=p", tc.mode))
 			w.patch("p", map[string]any{"metadata": map[string]any{"labels": map[string]any{"look": "again"}}})
-			w.settle()
+			w.sync()
 			pod := w.waitPod("p", "it is as it should be", func(p *corev1.Pod) bool {
 				return tc.want.Phase != corev1.PodRunning || ready(p) == corev1.ConditionTrue
 			})
@@ -128,7 +129,7 @@ func TestFail(t *testing.T) {
 	}
 }
 
-func TestFailureIsSeenAtOnce(t *testing.T) {
+func TestFailIsSynchronous(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.runningPod("p", "web:1")
@@ -171,7 +172,7 @@ func TestAnotherImageEndsCrashLoop(t *testing.T) {
 	}
 }
 
-func TestFailRefuses(t *testing.T) {
+func TestFailErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.runningPod("p", "web:1")
@@ -181,9 +182,9 @@ func TestFailRefuses(t *testing.T) {
 		mode     kubelet.Mode
 		want     string
 	}{
-		"nobody":   {reason: "a typo must not pass", selector: "app=q", mode: kubelet.Failed, want: `matches "app=q"`},
+		"no pods":  {reason: "a typo must be an error", selector: "app=q", mode: kubelet.Failed, want: `matches "app=q"`},
 		"selector": {reason: "a selector has a syntax", selector: "=", mode: kubelet.Failed, want: "expected: !, iden"},
-		"mode":     {reason: "the zero mode means nothing", selector: "app=p", want: "mode is missing"},
+		"mode":     {reason: "the zero mode is invalid", selector: "app=p", want: "mode is missing"},
 	}
 	for name, tc := range tests {
 		err := simulator.Fail(t.Context(), w.namespace, tc.selector, tc.mode)
@@ -193,7 +194,7 @@ func TestFailRefuses(t *testing.T) {
 	}
 }
 
-// becameReady follows a pod from its creation and says whether it was ever Ready, until stop is called.
+// becameReady watches a pod from its creation. stop reports whether it was ever Ready.
 func (w world) becameReady(name string) (stop func() bool) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
@@ -213,8 +214,8 @@ func (w world) becameReady(name string) (stop func() bool) {
 	return func() bool {
 		w.Helper()
 		defer cancel()
-		// The watch has delivered everything when it delivers this.
-		w.settle()
+		// The watch delivers events in order: after this one it has delivered all others.
+		w.sync()
 		events.Stop()
 		return <-verdict
 	}
@@ -260,7 +261,7 @@ func TestHoldsOverlap(t *testing.T) {
 	releaseOne, err := simulator.HoldReady(t.Context(), w.namespace, "app=p")
 	w.check(err)
 	w.check(releaseAll(t.Context()))
-	w.settle()
+	w.sync()
 	pod := w.waitPod("p", "it is there", func(*corev1.Pod) bool { return true })
 	if ready(pod) != corev1.ConditionFalse {
 		t.Error("the pod is Ready although one hold is left")
@@ -287,7 +288,7 @@ func TestHeldPodOfJobKeepsRunning(t *testing.T) {
 	w.check(err)
 	w.pod("p", "work:1", ofJob(w))
 	w.waitPod("p", "it runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
-	w.settle()
+	w.sync()
 	w.check(simulator.Fail(t.Context(), w.namespace, "app=p", kubelet.Failed)) // it has not completed meanwhile
 	w.pod("q", "work:1", func(p *corev1.Pod) { p.Labels["app"] = "p" })
 	w.waitPod("q", "it runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
@@ -295,13 +296,13 @@ func TestHeldPodOfJobKeepsRunning(t *testing.T) {
 	w.waitReady("q")
 }
 
-func TestHoldReadyRefuses(t *testing.T) {
+func TestHoldReadyErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	if _, err := simulator.HoldReady(t.Context(), w.namespace, "="); err == nil {
-		t.Error("a selector that is none was accepted")
+		t.Error("an invalid selector was accepted")
 	}
 	if _, err := simulator.HoldReady(t.Context(), "no-such-namespace", "app=p"); err == nil {
-		t.Error("a namespace that is none was accepted")
+		t.Error("a missing namespace was accepted")
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-// These belong to the control plane that all tests of this package share.
+// All tests of this package share one control plane.
 var (
 	simulator *kubelet.Kubelet
 	client    kubernetes.Interface
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// run starts an API server and kwok, nothing else: no scheduler and no controller takes part in what is tested here.
+// run starts an API server and kwok only: no scheduler or controller takes part in these tests.
 func run(m *testing.M) (code int, err error) {
 	ctx := context.Background()
 	set, err := assets.Find(ctx, assets.Options{

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Mode is a way in which pods fare. The zero Mode is not valid.
+// A Mode is a state of pods. The zero Mode is not valid.
 type Mode struct {
 	name  string
 	apply func(*corev1.Pod, metav1.Time)
@@ -17,26 +17,27 @@ type Mode struct {
 func (m Mode) String() string { return m.name }
 
 var (
-	// Succeeded ends all containers with exit code 0 and the pod with phase Succeeded, whatever its restart policy.
+	// Succeeded ends all containers with exit code 0 and the pod with phase Succeeded, regardless of its restart
+	// policy.
 	Succeeded = ending("Succeeded", 0)
-	// Failed ends all containers with exit code 1 and the pod with phase Failed, whatever its restart policy.
+	// Failed ends all containers with exit code 1 and the pod with phase Failed, regardless of its restart policy.
 	Failed = FailedWith(1)
-	// CrashLoop leaves all containers waiting with reason CrashLoopBackOff. Their restart count rises, at first after
-	// 1 s, then more and more slowly, until the container gets another image, the pod is deleted, or Heal.
+	// CrashLoop leaves all containers waiting with reason CrashLoopBackOff. Their restart count rises after 1 s, then
+	// at growing intervals, until the container gets another image, the pod is deleted, or Heal is called.
 	CrashLoop = Mode{name: "CrashLoop", apply: enterCrashLoop}
-	// Evict is what a kubelet does when its node runs out of memory: phase Failed with reason Evicted, and a condition
-	// DisruptionTarget.
+	// Evict emulates the eviction from a node that runs out of memory: phase Failed with reason Evicted, and the
+	// condition DisruptionTarget.
 	Evict = Mode{name: "Evict", apply: evict}
 )
 
-// FailedWith is Failed with another exit code. 137 is that of a container that was killed, for example for lack of
+// FailedWith is Failed with another exit code. 137 is the code of a killed container, for example after it ran out of
 // memory.
 func FailedWith(exitCode int32) Mode {
 	return ending("Failed", exitCode)
 }
 
-// ExitedWith ends all containers once, with this exit code, and does what the pod's restart policy asks for: the
-// containers are started again, their restart counts risen by one, or the pod ends with phase Succeeded or Failed.
+// ExitedWith ends all containers once, with this exit code, and follows the pod's restart policy: either the containers
+// restart with a restart count higher by one, or the pod ends with phase Succeeded or Failed.
 func ExitedWith(exitCode int32) Mode {
 	return Mode{name: fmt.Sprintf("ExitedWith(%d)", exitCode), apply: func(pod *corev1.Pod, now metav1.Time) {
 		policy := pod.Spec.RestartPolicy
@@ -88,14 +89,15 @@ func evict(pod *corev1.Pod, now metav1.Time) {
 	const message = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "
 	const killed = 137
 	end(pod, corev1.PodFailed, killed, now)
-	pod.Status.Reason, pod.Status.Message = "Evicted", message
+	pod.Status.Reason = "Evicted"
+	pod.Status.Message = message
 	setCondition(pod, corev1.DisruptionTarget, corev1.ConditionTrue, corev1.PodReasonTerminationByKubelet, message, now)
 }
 
 func enterCrashLoop(pod *corev1.Pod, now metav1.Time) {
 	for i := range pod.Status.ContainerStatuses {
 		status := &pod.Status.ContainerStatuses[i]
-		if status.State.Waiting != nil { // nothing that runs, nothing that crashes
+		if status.State.Waiting != nil { // only running containers crash
 			continue
 		}
 		restart(status, 1, now)

@@ -13,15 +13,14 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// recoveryTimeout bounds how long NodeBack waits for the node: it takes milliseconds unless nobody simulates it.
+// recoveryTimeout bounds the wait of NodeBack for the node. It takes milliseconds if kwok runs.
 const recoveryTimeout = 30 * time.Second
 
 const pollInterval = 5 * time.Millisecond
 
-// NodeLost makes a node vanish, as when its machine loses power or its network: the node's conditions become Unknown,
-// it is tainted as unreachable, and its pods are not Ready. From then on nothing happens to its pods that a kubelet
-// would do: deleting one takes until NodeBack, until somebody deletes it with grace period 0, or until the node itself
-// is deleted and its pods are collected.
+// NodeLost simulates a node that loses power or network. Its conditions become Unknown, it gets the unreachable taint,
+// and its pods are not Ready. From then on its pods have no kubelet: deleting one takes until NodeBack, until a client
+// deletes it with grace period 0, or until the node itself is deleted and its pods are collected.
 func (k *Kubelet) NodeLost(ctx context.Context, node string) error {
 	err := k.updateNode(ctx, node, func(n *corev1.Node, now metav1.Time) {
 		if n.Labels == nil {
@@ -41,7 +40,7 @@ func (k *Kubelet) NodeLost(ctx context.Context, node string) error {
 	if err != nil {
 		return fmt.Errorf("losing node %s: %w", node, err)
 	}
-	if err := k.updateNodeStatus(ctx, node, forgetConditions); err != nil {
+	if err := k.updateNodeStatus(ctx, node, setConditionsUnknown); err != nil {
 		return fmt.Errorf("losing node %s: %w", node, err)
 	}
 	pods, err := k.list(ctx, metav1.NamespaceAll, metav1.ListOptions{
@@ -50,7 +49,7 @@ func (k *Kubelet) NodeLost(ctx context.Context, node string) error {
 	if err != nil {
 		return fmt.Errorf("losing node %s: %w", node, err)
 	}
-	// Only Ready changes: nobody is there to say anything about the containers.
+	// Only Ready changes: the state of the containers is unknown.
 	if err := k.update(ctx, pods, func(pod *corev1.Pod, now metav1.Time) {
 		setCondition(pod, corev1.PodReady, corev1.ConditionFalse, "", "", now)
 	}); err != nil {
@@ -59,8 +58,8 @@ func (k *Kubelet) NodeLost(ctx context.Context, node string) error {
 	return nil
 }
 
-// NodeBack ends what NodeLost began. It returns when the node is Ready; its pods follow: those that were deleted
-// meanwhile go, the others become Ready.
+// NodeBack reverts NodeLost. It returns when the node is Ready. Its pods follow: those deleted meanwhile are removed,
+// the others become Ready.
 func (k *Kubelet) NodeBack(ctx context.Context, node string) error {
 	err := k.updateNode(ctx, node, func(n *corev1.Node, _ metav1.Time) {
 		delete(n.Labels, lostLabel)
@@ -82,21 +81,22 @@ func (k *Kubelet) NodeBack(ctx context.Context, node string) error {
 	return nil
 }
 
-// reachable says whether the node is Ready and has lost its taints.
+// reachable reports whether the node is Ready and without unreachable taints.
 func reachable(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	}) && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnreachable })
 }
 
-// forgetConditions does what a controller manager does when it has not heard from a node for too long.
-func forgetConditions(n *corev1.Node, now metav1.Time) {
+// setConditionsUnknown does the work of the controller manager for a node without heartbeats.
+func setConditionsUnknown(n *corev1.Node, now metav1.Time) {
 	for i := range n.Status.Conditions {
 		c := &n.Status.Conditions[i]
 		if c.Type == corev1.NodeNetworkUnavailable || c.Status == corev1.ConditionUnknown {
-			continue // the network is not the kubelet's to report
+			continue // the kubelet does not report the network
 		}
-		c.Status, c.Reason = corev1.ConditionUnknown, "NodeStatusUnknown"
+		c.Status = corev1.ConditionUnknown
+		c.Reason = "NodeStatusUnknown"
 		c.Message = "Kubelet stopped posting node status."
 		c.LastTransitionTime = now
 	}

@@ -38,14 +38,14 @@ func TestNodeLostAndBack(t *testing.T) {
 		t.Errorf("its pod is Ready=%s, want False", ready(stays))
 	}
 	if diff := cmp.Diff(before.Status.ContainerStatuses, stays.Status.ContainerStatuses); diff != "" {
-		t.Errorf("somebody reports on its containers (-before +after):\n%s", diff)
+		t.Errorf("the status of its containers has changed (-before +after):\n%s", diff)
 	}
 
 	w.delete("goes")
 	w.pod("late", "web:1")
 	w.check(client.CoreV1().Pods(w.namespace).Delete(t.Context(), "forced", *metav1.NewDeleteOptions(0)))
 	w.waitGone("forced", forced.UID)
-	w.settleElsewhere()
+	w.syncOnOtherNode()
 	pod, err := client.CoreV1().Pods(w.namespace).Get(t.Context(), "goes", metav1.GetOptions{})
 	w.check(err)
 	if pod.UID != goes.UID || pod.Status.Phase != corev1.PodRunning {
@@ -63,13 +63,13 @@ func TestNodeLostAndBack(t *testing.T) {
 	w.runningPod("new", "web:1")
 }
 
-// settleElsewhere is settle with a node of its own.
-func (w world) settleElsewhere() {
+// syncOnOtherNode is sync with another node.
+func (w world) syncOnOtherNode() {
 	w.Helper()
 	elsewhere := w
 	elsewhere.node = w.node + "-elsewhere"
 	w.createNode(kubelet.NewNode(elsewhere.node))
-	elsewhere.settle()
+	elsewhere.sync()
 }
 
 func TestUnknownNode(t *testing.T) {

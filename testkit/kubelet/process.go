@@ -8,28 +8,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ProcessGate is the readiness gate of a pod that is not only simulated: somebody runs a process for one of its containers,
-// and says by Report how that fares. Such a pod is not Ready before the process is.
+// ProcessGate is the readiness gate of a pod with a real process for one of its containers. The caller runs the process
+// and reports its state by Report. Such a pod is not Ready before the process is.
 const ProcessGate corev1.PodConditionType = "testkit.homeostat.dev/process"
 
-// A Process is how the process fares that stands for a container of a pod.
+// A Process is the state of the process that runs for a container of a pod.
 type Process struct {
-	// Container is its name.
+	// Container is the container's name.
 	Container string
-	// Ready says that the process runs, and that its readiness probe succeeds.
+	// Ready means that the process runs and its readiness probe succeeds.
 	Ready bool
-	// Waiting is the reason why there is no process, for example CrashLoopBackOff; empty if there is one.
+	// Waiting is the reason for the absence of a process, for example CrashLoopBackOff; empty if it runs.
 	Waiting string
-	// Message says more about why it is not Ready.
+	// Message explains why the process is not Ready.
 	Message string
-	// Restarts counts how often it has been started again, or is going to be.
+	// Restarts counts the restarts, including a pending one.
 	Restarts int32
-	// ExitCode is that of the process that ran before, if there was one.
+	// ExitCode is the exit code of the previous process, if there was one.
 	ExitCode int32
 }
 
-// Report writes into the status of a pod with a ProcessGate what a kubelet would for such a process. A pod that is gone or
-// has ended is none of its business.
+// Report writes the status that a kubelet would report for such a process to a pod with a ProcessGate. It skips a pod
+// that has ended or no longer exists.
 func (k *Kubelet) Report(ctx context.Context, pod *corev1.Pod, p Process) error {
 	return k.updateOne(ctx, pod, func(pod *corev1.Pod, now metav1.Time) {
 		for i := range pod.Status.ContainerStatuses {
@@ -38,7 +38,7 @@ func (k *Kubelet) Report(ctx context.Context, pod *corev1.Pod, p Process) error 
 			}
 		}
 		if p.Ready {
-			// The stages conclude the rest from that.
+			// The stages derive the rest of the status.
 			setCondition(pod, ProcessGate, corev1.ConditionTrue, "ProcessReady", "", now)
 			return
 		}

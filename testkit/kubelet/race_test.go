@@ -19,12 +19,12 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-// What kwok does is late by nature: it acts upon news that may be old. These tests make them old.
+// kwok acts on events that may be stale. These tests make them stale.
 
 var stopping sync.Mutex
 
-// whileStopped runs do while kwok does not get to run; afterwards it hears of everything at once. Tests that run at the
-// same time are merely delayed.
+// whileStopped runs do while kwok is stopped; afterwards kwok gets all events at once. Concurrent tests are only
+// delayed.
 func (w world) whileStopped(do func()) {
 	w.Helper()
 	stopping.Lock()
@@ -35,7 +35,7 @@ func (w world) whileStopped(do func()) {
 	do()
 }
 
-// waitStopped waits until no thread of kwok runs any more: the signal is on its way when the call returns.
+// waitStopped waits until all threads of kwok have stopped: the signal takes effect after the call has returned.
 func (w world) waitStopped() {
 	w.Helper()
 	err := wait.PollUntilContextTimeout(w.Context(), time.Millisecond, timeout, true,
@@ -51,7 +51,7 @@ func (w world) waitStopped() {
 	w.check(err)
 }
 
-// rounds is how often a race is run: it is won now and then even by code that is wrong.
+// rounds is the number of repetitions of a race: incorrect code wins it sometimes.
 const rounds = 10
 
 func TestFailureIsNotOverwritten(t *testing.T) {
@@ -63,10 +63,10 @@ func TestFailureIsNotOverwritten(t *testing.T) {
 			w.setImage("web:2") // kwok would restart the container
 			w.check(simulator.Fail(t.Context(), w.namespace, "app=p", kubelet.Failed))
 		})
-		w.settle()
+		w.sync()
 		pod := w.waitPod("p", "it is there", func(*corev1.Pod) bool { return true })
 		if got := outcomeOf(pod); got.Phase != corev1.PodFailed || got.State != "Terminated/Error" {
-			t.Fatalf("the pod was brought back to life: %+v", got)
+			t.Fatalf("the failed pod runs again: %+v", got)
 		}
 		w.delete("p")
 		w.waitGone("p", pod.UID)
@@ -89,7 +89,7 @@ func TestNextPodOfSameNameIsNotRemoved(t *testing.T) {
 		w.runningPod("p", "web:1")
 		w.nextPodLives(func() {
 			w.delete("p")
-			// As far as kwok would have come by itself.
+			// The state that kwok would have reached.
 			_, err := client.CoreV1().Pods(w.namespace).Patch(t.Context(), "p", types.MergePatchType,
 				[]byte(`{"status":{"phase":"Failed"}}`), metav1.PatchOptions{}, "status")
 			w.check(err)
@@ -97,25 +97,25 @@ func TestNextPodOfSameNameIsNotRemoved(t *testing.T) {
 	}
 }
 
-// nextPodLives makes news about the pod "p", replaces it by another one of that name before kwok hears of them, and
-// checks that the other one does not suffer. It removes the pod.
-func (w world) nextPodLives(news func()) {
+// nextPodLives causes events for the pod "p", replaces it by another one of that name before kwok receives them, and
+// checks that the new pod is unaffected. It removes the pod.
+func (w world) nextPodLives(cause func()) {
 	w.Helper()
 	var next *corev1.Pod
 	w.whileStopped(func() {
-		news()
+		cause()
 		w.check(client.CoreV1().Pods(w.namespace).Delete(w.Context(), "p", *metav1.NewDeleteOptions(0)))
 		next = w.pod("p", "web:1")
 	})
-	w.settle()
+	w.sync()
 	if now := w.waitReady("p"); now.UID != next.UID || now.DeletionTimestamp != nil {
-		w.Fatal("what was meant for the old pod happened to the new one")
+		w.Fatal("an action for the old pod was applied to the new one")
 	}
 	w.delete("p")
 	w.waitGone("p", next.UID)
 }
 
-// kwok learns of nodes and of pods through different watches, and which is quicker is a matter of luck.
+// kwok watches nodes and pods separately, so events may arrive in either order.
 func TestDeletionRightAfterNodeLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -128,17 +128,17 @@ func TestDeletionRightAfterNodeLost(t *testing.T) {
 			w.check(simulator.NodeLost(t.Context(), w.node))
 			w.delete("p")
 		})
-		elsewhere.settle()
+		elsewhere.sync()
 		now := w.waitPod("p", "it is there", func(*corev1.Pod) bool { return true })
 		if now.UID != pod.UID || now.Status.Phase != corev1.PodRunning {
-			t.Fatalf("the pod has phase %s, want Running: nobody is there to end it", now.Status.Phase)
+			t.Fatalf("the pod has phase %s, want Running: its node has no kubelet", now.Status.Phase)
 		}
 		w.check(simulator.NodeBack(t.Context(), w.node))
 		w.waitGone("p", pod.UID)
 	}
 }
 
-// kwok may have decided that a pod is Ready just before it is held back, and say so just after.
+// kwok may have decided that a pod is Ready just before it is held back, and write it just after.
 func TestHoldReadyOfPodThatStarts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -147,7 +147,7 @@ func TestHoldReadyOfPodThatStarts(t *testing.T) {
 		<-time.After(time.Duration(i) * 300 * time.Microsecond) // at every stage of its start
 		release, err := simulator.HoldReady(t.Context(), w.namespace, "app=p")
 		w.check(err)
-		w.settle()
+		w.sync()
 		now := w.waitPod("p", "it runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 		if ready(now) == corev1.ConditionTrue {
 			t.Fatal("the pod is Ready although it is held back")

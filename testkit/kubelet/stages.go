@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// lostLabel marks a node whose kubelet is gone.
+	// lostLabel marks a node without a kubelet.
 	lostLabel = "testkit.homeostat.dev/lost"
-	// holdPrefix begins the annotations of a namespace that hold pods back from being Ready. The rest of the name is
-	// arbitrary, the value is a label selector.
+	// holdPrefix begins the namespace annotations that hold pods back from being Ready. The rest of the name is
+	// arbitrary; the value is a label selector.
 	holdPrefix = "testkit.homeostat.dev/hold-"
 )
 
-// Addresses of pods and nodes come from a network that is reserved for benchmarks (RFC 2544), so that what is sent
-// there by mistake reaches nobody.
+// Addresses of pods and nodes are in a network reserved for benchmarks (RFC 2544), so that accidental traffic reaches
+// no host.
 const (
 	podCIDR = "198.18.0.0/16"
 	nodeIP  = "198.19.0.1"
@@ -30,8 +30,8 @@ const (
 //go:embed stages/*.yaml
 var stages embed.FS
 
-// WriteStages writes the files that tell kwok how nodes and pods behave into a folder, which must exist, and returns
-// their names.
+// WriteStages writes kwok's configuration of nodes and pods into a folder, which must exist, and returns the file
+// names.
 func WriteStages(dir string) ([]string, error) {
 	entries, err := stages.ReadDir("stages")
 	if err != nil {
@@ -52,8 +52,8 @@ func WriteStages(dir string) ([]string, error) {
 	return files, nil
 }
 
-// Args returns the arguments for the kwok program of package assets. The user of the kubeconfig must be allowed
-// everything about nodes, pods and leases, and to read namespaces. kwok listens on no port.
+// Args returns the arguments for the kwok program of package assets. The user of the kubeconfig needs all permissions
+// on nodes, pods and leases, and read permission on namespaces. kwok listens on no port.
 func Args(kubeconfig string, stageFiles []string) []string {
 	args := []string{
 		"--kubeconfig=" + kubeconfig,

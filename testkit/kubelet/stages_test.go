@@ -18,7 +18,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-func TestNodePostsItsStatus(t *testing.T) {
+func TestNodeStatus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	node := w.waitNode(w.node, "it is there", func(*corev1.Node) bool { return true })
@@ -47,7 +47,7 @@ func TestNodePostsItsStatus(t *testing.T) {
 	}
 }
 
-func TestNodeKeepsWhatItsCreatorChose(t *testing.T) {
+func TestNodeKeepsCreatorsFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	node := kubelet.NewNode(w.node + "-small")
@@ -69,11 +69,11 @@ func TestNodeRenewsItsLease(t *testing.T) {
 	leases := client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	var first time.Time
 	renewals := 0
-	// A kubelet renews every 10 s. Two renewals show that one leads to the next.
+	// A kubelet renews every 10 s. Two renewals prove that one leads to the next.
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true,
 		func(ctx context.Context) (bool, error) {
 			lease, err := leases.Get(ctx, w.node, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) { // it comes a moment after Ready
+			if apierrors.IsNotFound(err) { // it appears a moment after Ready
 				return false, nil
 			}
 			if err != nil {
@@ -154,7 +154,7 @@ func TestPodRuns(t *testing.T) {
 	}
 }
 
-func TestPodsHaveAddressesOfTheirOwn(t *testing.T) {
+func TestPodAddressesAreUnique(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a, b := w.runningPod("a", "web:1"), w.runningPod("b", "web:1")
@@ -173,7 +173,7 @@ func TestReadinessGates(t *testing.T) {
 		return podCondition(p, corev1.ContainersReady).Status == corev1.ConditionTrue
 	})
 	if c := podCondition(pod, corev1.PodReady); c.Status != "False" || c.Reason != "ReadinessGatesNotReady" {
-		t.Errorf("Ready is %s, reason %q, want False for the gate's sake", c.Status, c.Reason)
+		t.Errorf("Ready is %s, reason %q, want False because of the gate", c.Status, c.Reason)
 	}
 	pod.Status.Conditions = append(pod.Status.Conditions,
 		corev1.PodCondition{Type: "example.com/in-service", Status: corev1.ConditionTrue})
@@ -254,7 +254,7 @@ func TestImageOfRunningPodCannotBePulled(t *testing.T) {
 	}
 }
 
-// ofJob makes a pod the child of a Job, which must exist: children of nobody are garbage.
+// ofJob makes a pod the child of a Job, which must exist: a child with an absent owner is garbage.
 func ofJob(w world) func(*corev1.Pod) {
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "app", Image: "work:1"}},

@@ -8,14 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// terminate ends one container for good.
+// terminate ends one container permanently.
 func terminate(status *corev1.ContainerStatus, exitCode int32, now metav1.Time) {
 	status.State = corev1.ContainerState{Terminated: terminated(status, exitCode, now)}
 	status.Ready = false
 	status.Started = new(false)
 }
 
-// restart ends one container and starts it again. It does not become ready here: that is the stages' decision.
+// restart ends one container and starts it again. The stages decide when it becomes ready.
 func restart(status *corev1.ContainerStatus, exitCode int32, now metav1.Time) {
 	status.LastTerminationState = corev1.ContainerState{Terminated: terminated(status, exitCode, now)}
 	status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}
@@ -38,7 +38,7 @@ func terminated(status *corev1.ContainerStatus, exitCode int32, now metav1.Time)
 	return t
 }
 
-// notReady says of the containers and of the pod that they are not Ready.
+// notReady sets the conditions of the containers and of the pod to not ready.
 func notReady(pod *corev1.Pod, now metav1.Time, reason string) {
 	message := ""
 	if reason == "ContainersNotReady" {
@@ -54,7 +54,7 @@ func notReady(pod *corev1.Pod, now metav1.Time, reason string) {
 	setCondition(pod, corev1.PodReady, corev1.ConditionFalse, reason, message, now)
 }
 
-// reassess makes the stages look at the pod again: they do so whenever a container that runs is not ready.
+// reassess triggers the stages for the pod: they apply if a running container is not ready and the status changes.
 func reassess(pod *corev1.Pod) {
 	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
 	if i >= 0 && pod.Status.Conditions[i].Status != corev1.ConditionTrue {

@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-// What a test does to a node must fit together with what the controllers of a real control plane do about it.
+// NodeLost must be compatible with the reactions of the controllers of a real control plane.
 func TestNodeLostUnderControllers(t *testing.T) {
 	t.Parallel()
 	w, sim := startWorkloads(t)
@@ -74,7 +74,7 @@ func startWorkloads(t *testing.T) (workloads, *kubelet.Kubelet) {
 	return workloads{T: t, client: kubernetes.NewForConfigOrDie(c.Config())}, sim
 }
 
-// deploy deploys one pod that does not stay on a lost node for the usual five minutes.
+// deploy creates a Deployment of one pod that does not stay on a lost node for the usual five minutes.
 func (w workloads) deploy() {
 	w.Helper()
 	labels := map[string]string{"app": "web"}

@@ -1,8 +1,7 @@
-// Package recorder lists the requests that one client sends to an API server, so that a test can say "nothing was
-// written in the last minute" or "this object was patched once" of an operator, its informers included.
+// Package recorder lists the requests that one client sends to an API server. With it a test can check, for example,
+// that an operator wrote nothing within a minute or patched an object once, including requests of its informers.
 //
-// It sits in the HTTP transport because that is the one place that every client of a process shares. It does not
-// change, delay or fail requests.
+// It works in the HTTP transport, shared by all clients of a process. It does not change, delay or fail requests.
 package recorder
 
 import (
@@ -18,24 +17,24 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A Request is one request to the API server as the server would name it.
+// A Request is one request to the API server, in the server's terms.
 type Request struct {
 	// Verb is get, list, watch, create, update, patch, apply, delete or deletecollection.
 	Verb string
-	// Group and Resource name the kind of object, for example "apps" and "deployments". For a path that is no
-	// resource, such as /readyz, both are empty and Name is the path.
+	// Group and Resource are, for example, "apps" and "deployments". For a path that is no resource, such as /readyz,
+	// both are empty and Name is the path.
 	Group, Resource string
 	// Subresource is for example "status", or empty.
 	Subresource string
-	// Namespace and Name say which object. The name of a created object is the one the server gave it.
+	// Namespace and Name identify the object. For a created object, Name is the name that the server assigned.
 	Namespace, Name string
-	// Code is the HTTP status, 0 when there was no answer.
+	// Code is the HTTP status, or 0 without a response.
 	Code int
-	// DryRun says that the request asked not to be carried out.
+	// DryRun is set for a dry-run request.
 	DryRun bool
 }
 
-// String reads like "patch pods/status default/web -> 200".
+// String returns the request in the form "patch pods/status default/web -> 200".
 func (r Request) String() string {
 	resource := r.Resource
 	if r.Group != "" {
@@ -51,7 +50,7 @@ func (r Request) String() string {
 	return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s -> %d", r.Verb, resource, name, r.Code)), " ")
 }
 
-// Writes says whether the request can change something on the server.
+// Writes reports whether the request can change objects on the server.
 func (r Request) Writes() bool {
 	switch r.Verb {
 	case "create", "update", "patch", "apply", "delete", "deletecollection":
@@ -61,7 +60,7 @@ func (r Request) Writes() bool {
 	}
 }
 
-// class separates what an idle operator keeps doing from what it should not.
+// class separates requests that an idle operator keeps sending from all others.
 type class int
 
 const (
@@ -82,19 +81,18 @@ func (r Request) class() class {
 	}
 }
 
-// A Recorder holds the requests of the clients made from the configurations it wrapped. It may be used from several
-// goroutines.
+// A Recorder holds the requests of all clients of the wrapped configurations. It is safe for concurrent use.
 type Recorder struct {
 	mu       sync.Mutex
 	requests [classes][]Request
-	running  int           // ordinary requests under way
+	running  int           // ordinary requests in flight
 	changed  chan struct{} // closed and replaced whenever running changes
 }
 
 // New returns an empty recorder.
 func New() *Recorder { return &Recorder{changed: make(chan struct{})} }
 
-// Wrap returns a copy of cfg whose clients are recorded. It makes them speak JSON, so that names can be read.
+// Wrap returns a copy of cfg. Its clients are recorded. The clients use JSON, so that names can be read.
 func (r *Recorder) Wrap(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.ContentType = runtime.ContentTypeJSON
@@ -103,29 +101,29 @@ func (r *Recorder) Wrap(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// Requests returns, in the order of their answers, all requests that are neither watches nor about leader election.
-// An informer's list that is answered as a stream is a watch.
+// Requests returns, in the order of the responses, all requests except watches and leader election. A list that the
+// server streams to an informer counts as a watch.
 func (r *Recorder) Requests() []Request { return r.snapshot(ordinary) }
 
-// Watches returns the watches, each when it was opened.
+// Watches returns the watches in the order of their start.
 func (r *Recorder) Watches() []Request { return r.snapshot(watching) }
 
-// Leases returns the requests on Lease objects, as leader election makes them.
+// Leases returns the requests on Lease objects, as leader election sends them.
 func (r *Recorder) Leases() []Request { return r.snapshot(electing) }
 
-// Writes returns the requests, leader election apart, that could change something.
+// Writes returns the requests that could change objects, without leader election.
 func (r *Recorder) Writes() []Request {
 	return slices.DeleteFunc(r.Requests(), func(req Request) bool { return !req.Writes() })
 }
 
-// Reset forgets everything recorded so far.
+// Reset discards all recorded requests.
 func (r *Recorder) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.requests = [classes][]Request{}
 }
 
-// WaitIdle returns when no ordinary request has been under way for the given time, or with ctx's error.
+// WaitIdle returns when no ordinary request has been in flight for the given time, or with ctx's error.
 func (r *Recorder) WaitIdle(ctx context.Context, quiet time.Duration) error {
 	for {
 		r.mu.Lock()
@@ -151,7 +149,7 @@ func (r *Recorder) snapshot(c class) []Request {
 	return slices.Clone(r.requests[c])
 }
 
-// begin and end bracket a request. Only ordinary ones count as under way: a watch never ends by itself.
+// begin and end enclose a request. Only ordinary requests count as in flight: a watch never ends by itself.
 func (r *Recorder) begin(req Request) {
 	if req.class() == ordinary {
 		r.mu.Lock()

@@ -34,7 +34,7 @@ func TestRequests(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		send   func(ctx context.Context, c kubernetes.Interface, ns string) error
-		want   recorder.Request // but for the namespace
+		want   recorder.Request // without the namespace
 	}{
 		"Get": {
 			reason: "the name is in the path",
@@ -45,7 +45,7 @@ func TestRequests(t *testing.T) {
 			want: recorder.Request{Verb: "get", Resource: "configmaps", Name: "x", Code: 200},
 		},
 		"NotFound": {
-			reason: "an answer counts whatever it is",
+			reason: "every response counts",
 			send: func(ctx context.Context, c kubernetes.Interface, ns string) error {
 				_, _ = c.CoreV1().ConfigMaps(ns).Get(ctx, "nothing", metav1.GetOptions{})
 				return nil
@@ -69,7 +69,7 @@ func TestRequests(t *testing.T) {
 			want: recorder.Request{Verb: "create", Resource: "configmaps", Name: "new", Code: 201},
 		},
 		"CreateConflict": {
-			reason: "the answer does not have the name",
+			reason: "the response lacks the name",
 			send: func(ctx context.Context, c kubernetes.Interface, ns string) error {
 				_, _ = c.CoreV1().ConfigMaps(ns).Create(ctx, configMap("x"), metav1.CreateOptions{})
 				return nil
@@ -93,7 +93,7 @@ func TestRequests(t *testing.T) {
 			want: recorder.Request{Verb: "patch", Resource: "configmaps", Name: "x", Code: 200},
 		},
 		"Apply": {
-			reason: "HTTP calls it a patch, people do not",
+			reason: "an apply is a PATCH with its own content type",
 			send: func(ctx context.Context, c kubernetes.Interface, ns string) error {
 				_, err := c.CoreV1().ConfigMaps(ns).Apply(ctx, applycorev1.ConfigMap("applied", ns),
 					metav1.ApplyOptions{FieldManager: "test"})
@@ -102,7 +102,7 @@ func TestRequests(t *testing.T) {
 			want: recorder.Request{Verb: "apply", Resource: "configmaps", Name: "applied", Code: 201},
 		},
 		"Update": {
-			reason: "the code tells that it was refused",
+			reason: "the code shows the rejection",
 			send: func(ctx context.Context, c kubernetes.Interface, ns string) error {
 				bad := configMap("x")
 				bad.ResourceVersion = "1"
@@ -119,7 +119,7 @@ func TestRequests(t *testing.T) {
 			want: recorder.Request{Verb: "deletecollection", Resource: "secrets", Code: 200},
 		},
 		"Subresource": {
-			reason: "a subresource has rights of its own",
+			reason: "a subresource has permissions of its own",
 			send: func(ctx context.Context, c kubernetes.Interface, ns string) error {
 				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
 				_, _ = c.CoreV1().Pods(ns).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
@@ -156,14 +156,14 @@ func TestGeneratedName(t *testing.T) {
 	configMaps := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps(k.Namespace)
 	cm, err := configMaps.Create(t.Context(), cm, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err) // among others, the answer was put back
+		t.Fatal(err) // this proves that the response body was restored
 	}
 	if got := rec.Requests()[0].Name; got != cm.Name || cm.Name == "" {
 		t.Errorf("the name is %q, want %q", got, cm.Name)
 	}
 }
 
-// What an idle operator does all the time is kept apart.
+// Watches and leader election of an idle operator are recorded separately.
 func TestWatchesAndLeases(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -193,7 +193,7 @@ func TestWatchesAndLeases(t *testing.T) {
 	}
 }
 
-func TestSettle(t *testing.T) {
+func TestWaitIdle(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	held := rest.CopyConfig(k.Config)
@@ -226,7 +226,7 @@ func TestSettle(t *testing.T) {
 		t.Error(err)
 	}
 	if still := time.Since(time.Unix(0, answered.Load())); still < quiet {
-		t.Errorf("it had settled %v after the answer, want at least %v", still, quiet)
+		t.Errorf("it was idle %v after the response, want at least %v", still, quiet)
 	}
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// resolver reads a request's path as the API server does.
+// resolver parses the path of a request as the API server does.
 var resolver = &request.RequestInfoFactory{
 	APIPrefixes:          sets.NewString("api", "apis"),
 	GrouplessAPIPrefixes: sets.NewString("api"),
@@ -24,7 +24,7 @@ type transport struct {
 	recorder *Recorder
 }
 
-// RoundTrip hands the request on and records it with the code of its answer.
+// RoundTrip sends the request and records it with the status code of the response.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	entry := Describe(req)
 	t.recorder.begin(entry)
@@ -36,10 +36,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		entry.Name = createdName(req, resp)
 	}
 	t.recorder.end(entry)
-	return resp, err //nolint:wrapcheck // a transport hands on what it gets
+	return resp, err
 }
 
-// Describe names a request as the API server would, as far as its path tells: the name of an object that is being created
+// Describe returns the request in the terms of the API server. It reads only the path. The name of an object to create
 // is in the body.
 func Describe(req *http.Request) Request {
 	info, err := resolver.NewRequestInfo(req)
@@ -61,8 +61,8 @@ func Describe(req *http.Request) Request {
 	}
 }
 
-// createdName reads the name of a created object, which the path of a POST does not have, from the request or, for
-// generated names, from the answer.
+// createdName reads the name of a created object from the request or, for generated names, from the response. The path
+// of a POST does not include it.
 func createdName(req *http.Request, resp *http.Response) string {
 	if name := requestedName(req); name != "" || resp == nil {
 		return name
@@ -70,7 +70,7 @@ func createdName(req *http.Request, resp *http.Response) string {
 	data, err := io.ReadAll(resp.Body)
 	rest := io.Reader(bytes.NewReader(data))
 	if err != nil {
-		rest = io.MultiReader(rest, iotest.ErrReader(err)) // the client finds out by itself
+		rest = io.MultiReader(rest, iotest.ErrReader(err)) // the client gets the same error
 	}
 	resp.Body = struct {
 		io.Reader
