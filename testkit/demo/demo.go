@@ -1,9 +1,9 @@
-// Package story tells what an operator does, as a story that people watch: acts that happen one after another on a
-// cluster of its own, with the operator as a process that runs with the rights it ships.
+// Package demo runs a scripted scenario with an operator, for people to watch: steps on a cluster of its own, with the
+// operator as a process that has the permissions it ships.
 //
-// A line of a story says what was seen on the cluster, and the story ends with an error as soon as something else is
-// seen than the operator promises. It is for the programs behind `make demo`. It is not for tests, which have package
-// testkit and need no program; but one test should tell each story, so that it stays true.
+// Each printed line reports observed state. The demo ends with an error as soon as the state differs from the
+// operator's contract. It is for the programs behind `make demo`. Tests use package testkit and need no program; but
+// one test should run each demo, so that it stays correct.
 package demo
 
 import (
@@ -27,27 +27,28 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// A Story is what happens to one operator.
+// A Demo is a scenario with one operator.
 type Demo struct {
-	// Dir is the folder of the operator, from the root of the repository.
+	// Dir is the folder of the operator, relative to the root of the repository.
 	Dir string
-	// AddToScheme registers the Go types of the operator's kinds. Those of Kubernetes itself are always known.
+	// AddToScheme registers the Go types of the operator's kinds. The built-in types are always registered.
 	AddToScheme func(*runtime.Scheme) error
-	// Steps returns what happens, in order. The first act that fails is the last.
+	// Steps returns the steps, in order. The first step that fails is the last.
 	Steps func(*Env) []Step
 }
 
-// An Act is a part of a story.
+// A Step is one part of a demo.
 type Step struct {
-	// Title says in a sentence, without its full stop, what is done.
+	// Title describes the action in a sentence without a full stop.
 	Title string
-	// Play does it, waits for what should come of it and says with Stage.Saw what did. An error says what did not.
+	// Play runs the action, waits for its effect and reports it with Env.Printf. It returns an error if the effect
+	// differs.
 	Play func(context.Context) error
 }
 
-// A Stage is where a story happens.
+// An Env is the environment of a demo.
 type Env struct {
-	// Client reads and writes the API server directly, as a user who may do everything.
+	// Client reads and writes the API server directly, as cluster administrator.
 	Client client.WithWatch
 	// Sandbox is the cluster with the operator.
 	*sandbox.Sandbox
@@ -55,24 +56,24 @@ type Env struct {
 	out io.Writer
 }
 
-// Printf prints a line of the story.
-func (s *Env) Printf(format string, args ...any) { fmt.Fprintf(s.out, "   "+format+"\n", args...) }
+// Printf prints a line of the demo.
+func (e *Env) Printf(format string, args ...any) { fmt.Fprintf(e.out, "   "+format+"\n", args...) }
 
-// Seconds is how a story writes how long something took, to the hundredth: for example "1.52 s" or "8 s".
+// Seconds formats a duration in seconds, to the hundredth: for example "1.52 s" or "8 s".
 func Seconds(d time.Duration) string {
 	return fmt.Sprintf("%g s", d.Round(10*time.Millisecond).Seconds())
 }
 
-// Main tells the story on standard output and ends the program if it goes wrong, with exit code 1. It must be the first
-// call in main. The flag -dir names another folder of the operator.
-func Main(s Demo) {
+// Main runs the demo on standard output and exits with code 1 if it fails. It must be the first call in main. The flag
+// -dir names another folder of the operator.
+func Main(d Demo) {
 	sandbox.RunHelperProcess()
-	log.SetLogger(logr.Discard()) // else controller-runtime complains, after half a minute, that nobody wants its log
-	dir := flag.String("dir", s.Dir, "folder of the operator")
+	log.SetLogger(logr.Discard()) // otherwise controller-runtime warns after half a minute that no logger is set
+	dir := flag.String("dir", d.Dir, "folder of the operator")
 	flag.Parse()
-	s.Dir = *dir
+	d.Dir = *dir
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := Run(ctx, s, os.Stdout)
+	err := Run(ctx, d, os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
@@ -80,12 +81,12 @@ func Main(s Demo) {
 	}
 }
 
-// Run starts a cluster and the operator, tells the story and stops both, however the story ends. A program that calls
-// it must have called sandbox.RunHelperProcess. Lines may be written from several goroutines.
-func Run(ctx context.Context, s Demo, out io.Writer) (err error) {
-	project, err := sandbox.Load(ctx, s.Dir)
+// Run starts a cluster and the operator, runs the demo and stops both in any case. A program that calls it must have
+// called sandbox.RunHelperProcess. Lines may be written from several goroutines.
+func Run(ctx context.Context, d Demo, out io.Writer) (err error) {
+	project, err := sandbox.Load(ctx, d.Dir)
 	if err != nil {
-		return err //nolint:wrapcheck // names the folder
+		return err
 	}
 	set, err := assets.Find(ctx, assets.Options{
 		Need: cluster.Programs(cluster.Workloads), Progress: assets.Print(os.Stderr),
@@ -100,22 +101,22 @@ func Run(ctx context.Context, s Demo, out io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("starting: %w", err)
 	}
-	// An interrupted story still cleans up after itself.
+	// An interrupted demo still cleans up.
 	defer func() {
 		if stopErr := box.Stop(context.WithoutCancel(ctx)); err == nil {
 			err = stopErr
 		}
 	}()
-	stage := &Env{Sandbox: box, out: out}
-	if stage.Client, err = s.connect(box); err != nil {
+	env := &Env{Sandbox: box, out: out}
+	if env.Client, err = d.connect(box); err != nil {
 		return err
 	}
-	return stage.play(ctx, s.Steps(stage))
+	return env.play(ctx, d.Steps(env))
 }
 
-func (s Demo) connect(box *sandbox.Sandbox) (client.WithWatch, error) {
+func (d Demo) connect(box *sandbox.Sandbox) (client.WithWatch, error) {
 	types := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, s.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, d.AddToScheme} {
 		if err := add(types); err != nil {
 			return nil, fmt.Errorf("registering types: %w", err)
 		}
@@ -127,34 +128,34 @@ func (s Demo) connect(box *sandbox.Sandbox) (client.WithWatch, error) {
 	return c, nil
 }
 
-func (s *Env) play(ctx context.Context, acts []Step) error {
-	for i, act := range acts {
-		fmt.Fprintf(s.out, "\n%d. %s.\n", i+1, act.Title)
-		if err := act.Play(ctx); err != nil {
+func (e *Env) play(ctx context.Context, steps []Step) error {
+	for i, step := range steps {
+		fmt.Fprintf(e.out, "\n%d. %s.\n", i+1, step.Title)
+		if err := step.Play(ctx); err != nil {
 			return fmt.Errorf("act %d: %w", i+1, err)
 		}
 	}
-	fmt.Fprintln(s.out, "\nThe end.")
+	fmt.Fprintln(e.out, "\nThe end.")
 	return nil
 }
 
-// patience is how long each wait may take. An operator that was killed is restarted after a pause, so it is not short.
-const patience = time.Minute
+// timeout bounds each wait. A killed operator is restarted after a pause, so the timeout is not short.
+const timeout = time.Minute
 
-// Await looks, every 50 ms for at most a minute, until what it sees is as it should be, and returns what it saw last. An
-// error of look ends it.
-func Await[V any](ctx context.Context, look func(context.Context) (seen V, good bool, err error)) (V, error) {
-	deadline := time.After(patience)
+// Await calls poll every 50 ms, for at most a minute, until it returns done, and returns the last value. An error of
+// poll ends the wait.
+func Await[V any](ctx context.Context, poll func(context.Context) (value V, done bool, err error)) (V, error) {
+	deadline := time.After(timeout)
 	for {
-		seen, good, err := look(ctx)
-		if err != nil || good {
-			return seen, err
+		value, done, err := poll(ctx)
+		if err != nil || done {
+			return value, err
 		}
 		select {
 		case <-ctx.Done():
-			return seen, ctx.Err() //nolint:wrapcheck // somebody ended the story
+			return value, ctx.Err()
 		case <-deadline:
-			return seen, fmt.Errorf("not within %s; the last that was seen: %v", Seconds(patience), seen)
+			return value, fmt.Errorf("not within %s; the last that was seen: %v", Seconds(timeout), value)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

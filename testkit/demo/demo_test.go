@@ -12,7 +12,7 @@ import (
 
 func nothing(*runtime.Scheme) error { return nil }
 
-func TestFolderThatIsNoOperator(t *testing.T) {
+func TestRunFolderError(t *testing.T) {
 	t.Parallel()
 	err := Run(t.Context(), Demo{Dir: t.TempDir(), AddToScheme: nothing}, &strings.Builder{})
 	if err == nil || !strings.Contains(err.Error(), "operator") {
@@ -20,30 +20,30 @@ func TestFolderThatIsNoOperator(t *testing.T) {
 	}
 }
 
-// The first act that fails is the last, and its error says which it was.
-func TestActs(t *testing.T) {
+// The first step that fails is the last, and its error contains its number.
+func TestSteps(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	stage := &Env{out: &out}
+	env := &Env{out: &out}
 	wrong := errors.New("it is not as promised")
-	act := func(err error) func(context.Context) error {
+	step := func(err error) func(context.Context) error {
 		return func(context.Context) error {
-			stage.Printf("error %v", err)
+			env.Printf("error %v", err)
 			return err
 		}
 	}
-	acts := []Step{{"This works", act(nil)}, {"This does not", act(wrong)}, {"This is not played", act(nil)}}
-	err := stage.play(t.Context(), acts)
+	steps := []Step{{"This works", step(nil)}, {"This does not", step(wrong)}, {"This is not played", step(nil)}}
+	err := env.play(t.Context(), steps)
 	if !errors.Is(err, wrong) || !strings.Contains(err.Error(), "act 2") {
-		t.Errorf("error %v, want that of act 2", err)
+		t.Errorf("error %v, want that of step 2", err)
 	}
 	const want = "\n1. This works.\n   error <nil>\n\n2. This does not.\n   error it is not as promised\n"
 	if out.String() != want {
 		t.Errorf("it prints %q, want %q", out.String(), want)
 	}
 	out.Reset()
-	if err := stage.play(t.Context(), acts[:1]); err != nil || !strings.HasSuffix(out.String(), "\nThe end.\n") {
-		t.Errorf("a story that goes well ends with %v and prints %q", err, out.String())
+	if err := env.play(t.Context(), steps[:1]); err != nil || !strings.HasSuffix(out.String(), "\nThe end.\n") {
+		t.Errorf("a successful demo ends with %v and prints %q", err, out.String())
 	}
 }
 
@@ -53,7 +53,7 @@ func TestSeconds(t *testing.T) {
 		8 * time.Second: "8 s", 1523 * time.Millisecond: "1.52 s", 44 * time.Millisecond: "0.04 s", time.Minute: "60 s",
 	} {
 		if got := Seconds(d); got != want {
-			t.Errorf("%s is written %q, want %q", d, got, want)
+			t.Errorf("Seconds(%s) = %q, want %q", d, got, want)
 		}
 	}
 }
@@ -66,17 +66,17 @@ func TestAwait(t *testing.T) {
 		return n, n == 3, nil
 	})
 	if got != 3 || err != nil {
-		t.Errorf("Await returns %d, %v, want the third look", got, err)
+		t.Errorf("Await returns %d, %v, want the third value", got, err)
 	}
-	wrong := errors.New("nobody answers")
+	wrong := errors.New("no response")
 	_, err = Await(t.Context(), func(context.Context) (int, bool, error) { return 0, false, wrong })
 	if !errors.Is(err, wrong) {
-		t.Errorf("error %v, want that of the look", err)
+		t.Errorf("error %v, want that of poll", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = Await(ctx, func(context.Context) (int, bool, error) { return 0, false, nil })
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want that the story was ended", err)
+		t.Errorf("error %v, want that the demo was interrupted", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// writeBroken makes an operator that can be loaded, and whose program does not compile.
+// writeBroken writes an operator that can be loaded but does not compile.
 func writeBroken(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -26,14 +26,15 @@ func writeBroken(t *testing.T) (dir string) {
 	return dir
 }
 
-// Somebody who installs what does not compile reads it where one looks, and needs to do nothing once it does.
-func doNotCompile(b *bare) {
+// A compile error is visible in the pod, and disappears by itself once the program compiles.
+func compileError(b *bare) {
 	d := b.deploy("broken", func(d *appsv1.Deployment) {
 		c := &d.Spec.Template.Spec.Containers[0]
-		c.Image, c.ReadinessProbe = "broken:v1", nil
+		c.Image = "broken:v1"
+		c.ReadinessProbe = nil
 	})
 	var waiting *corev1.ContainerStateWaiting
-	until(b.T, "the pod says what is wrong", func() bool {
+	until(b.T, "the pod reports the error", func() bool {
 		pods := b.pods("broken")
 		if len(pods) == 0 || len(pods[0].Status.ContainerStatuses) == 0 {
 			return false
@@ -42,18 +43,19 @@ func doNotCompile(b *bare) {
 		return waiting != nil && waiting.Reason == "CreateContainerError"
 	})
 	if !strings.Contains(waiting.Message, "undefined: nowhere") || !b.d.has("cannot start: building operator ") {
-		b.Errorf("the pod says %q", waiting.Message)
+		b.Errorf("the pod reports %q", waiting.Message)
 	}
 	write(b.T, filepath.Join(b.broken, "cmd/main.go"), "package main\n\nimport \"os/signal\"\nimport \"os\"\n\n"+
 		"func main() {\n\tend := make(chan os.Signal, 1)\n\tsignal.Notify(end)\n\t<-end\n}\n")
 	b.available(d, 1)
 }
 
-func TestPodsOfWhichProjects(t *testing.T) {
+func TestPodsProjectErrors(t *testing.T) {
 	t.Parallel()
 	without, same := load(t), load(t)
 	without.Deployment.Spec.Template.Spec.Containers[0].Image = ""
-	same.Name, same.Deployment.Spec.Template.Spec.Containers[0].Image = "same", "example.com/widget:v2"
+	same.Name = "same"
+	same.Deployment.Spec.Template.Spec.Containers[0].Image = "example.com/widget:v2"
 	for want, projects := range map[string][]*sandbox.Project{
 		"running pods: there is no project":                                      nil,
 		"running pods: the Deployment of operator widget has no image":           {without},

@@ -15,31 +15,31 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 )
 
-// tokenRetry is how soon a token is asked for again when the server did not give one.
+// tokenRetry is the delay after a failed token request.
 const tokenRetry = 10 * time.Second
 
-// credentials are those of a ServiceAccount: a kubeconfig, and a token that is kept fresh. The token is a file of its own,
-// as in a pod: clients read it again.
+// credentials are a kubeconfig and a token of a ServiceAccount. The token is renewed. It is in a file of its own, as in
+// a pod, because clients read that file again.
 type credentials struct {
 	client client.Client
-	config *rest.Config // says where the cluster is
-	// account is the ServiceAccount, and pod what its token is bound to; nil means that it is good by itself.
+	config *rest.Config // contains the address of the cluster
+	// account is the ServiceAccount. pod is the object to bind the token to, or nil.
 	account client.ObjectKey
 	pod     *authenticationv1.BoundObjectReference
-	// file begins the names of the files.
+	// file is the prefix of the file names.
 	file   string
-	name   string // whose they are, for people
+	name   string // owner of the credentials, for messages
 	report func(format string, args ...any)
 }
 
-// user is who has these credentials to the cluster.
+// user returns the user name of the credentials.
 func (c *credentials) user() string {
 	return fmt.Sprintf("system:serviceaccount:%s:%s", c.account.Namespace, c.account.Name)
 }
 
 func (c *credentials) token() string { return c.file + ".token" }
 
-// write writes the files, and returns the name of the kubeconfig and when the token expires.
+// write writes the files. It returns the name of the kubeconfig and the expiry of the token.
 func (c *credentials) write(ctx context.Context) (kubeconfig string, expires time.Time, err error) {
 	if expires, err = c.writeToken(ctx); err != nil {
 		return "", expires, err
@@ -48,7 +48,7 @@ func (c *credentials) write(ctx context.Context) (kubeconfig string, expires tim
 	cfg.BearerTokenFile = c.token()
 	data, err := cluster.Kubeconfig(cfg)
 	if err != nil {
-		return "", expires, err //nolint:wrapcheck // says what it was doing
+		return "", expires, err
 	}
 	kubeconfig = c.file + ".kubeconfig"
 	if err := os.WriteFile(kubeconfig, data, 0o600); err != nil {
@@ -57,7 +57,7 @@ func (c *credentials) write(ctx context.Context) (kubeconfig string, expires tim
 	return kubeconfig, expires, nil
 }
 
-// writeToken asks for a token, replaces the file with it and returns when the token expires.
+// writeToken requests a token, replaces the file and returns the expiry of the token.
 func (c *credentials) writeToken(ctx context.Context) (time.Time, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.account.Namespace, Name: c.account.Name}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: c.pod}}
@@ -73,7 +73,7 @@ func (c *credentials) writeToken(ctx context.Context) (time.Time, error) {
 	return request.Status.ExpirationTimestamp.Time, nil
 }
 
-// refresh replaces the token when half of its life is over, until stop is closed.
+// refresh renews the token after half of its lifetime, until stop is closed.
 func (c *credentials) refresh(expires time.Time, stop <-chan struct{}) {
 	wait := time.Until(expires) / 2
 	for {

@@ -19,7 +19,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 )
 
-// A token is replaced before it expires, and who reads the kubeconfig sees the new one.
+// A token is replaced before it expires, and clients of the kubeconfig see the new one.
 func TestTokenIsRefreshed(t *testing.T) {
 	t.Parallel()
 	set, err := assets.Find(t.Context(), assets.Options{Need: cluster.Programs(cluster.API)})
@@ -52,7 +52,7 @@ func TestTokenIsRefreshed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-time.After(time.Second) // tokens of the same second are the same
+	<-time.After(time.Second) // tokens of the same second are equal
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { who.refresh(time.Now().Add(100*time.Millisecond), stop) })

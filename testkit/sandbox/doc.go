@@ -1,7 +1,7 @@
-// Package sandbox runs operators as a developer wants to see them: on a control plane with simulated nodes, installed
-// from the manifests they ship, as real processes with the rights of their own ServiceAccounts, and started again when
-// they end. Or somebody else installs them, in whatever way: then their pods run as processes.
+// Package sandbox runs operators for a developer: on a control plane with simulated nodes, installed from the manifests
+// they ship. They run as real processes with the permissions of their own ServiceAccounts, and are restarted when they
+// end. Alternatively, the caller installs them by any means, and their pods run as processes.
 //
-// It is what `testkit up` is made of. Tests of an operator have package testkit; [RunPods] is for tests of how it is
-// installed. It is not for production: operators run on this machine and not in the cluster, and nothing survives Stop.
+// It implements `testkit up`. Tests of an operator use package testkit; [RunPods] is for tests of its installation. It
+// is not for production: operators run on this machine and not in the cluster, and Stop discards everything.
 package sandbox

@@ -16,23 +16,23 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// answerTimeout is how long an existing cluster may take to say which version it has.
-const answerTimeout = 10 * time.Second
+// versionTimeout bounds the version request to an existing cluster.
+const versionTimeout = 10 * time.Second
 
-// An Existing is a cluster that somebody else runs. Use [FindExisting] to make one.
+// An Existing is a cluster that the sandbox did not start. Use [FindExisting] to make one.
 type Existing struct {
-	// Context is its name in the user's kubeconfig.
+	// Context is the cluster's name in the user's kubeconfig.
 	Context string
 
-	kubeconfig []byte // with nothing but that context
+	kubeconfig []byte // contains only that context
 	config     *rest.Config
 }
 
-// FindExisting reads the context of that name from the files that kubectl reads: those that KUBECONFIG lists or, if that is
-// not set, ~/.kube/config. It does not talk to the cluster. An error is one sentence.
+// FindExisting reads the context of that name from the files that kubectl reads: the files in KUBECONFIG or, if it is
+// not set, ~/.kube/config. It sends no request to the cluster. An error is one sentence.
 func FindExisting(name string) (*Existing, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.WarnIfAllMissing = false // an error says it
+	rules.WarnIfAllMissing = false // reported as an error
 	source := "KUBECONFIG=" + os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
 	if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
 		source = clientcmd.RecommendedHomeFile
@@ -56,12 +56,12 @@ func FindExisting(name string) (*Existing, error) {
 	return newExisting(all)
 }
 
-// newExisting takes the current context.
+// newExisting uses the current context.
 func newExisting(all *api.Config) (*Existing, error) {
 	e := &Existing{Context: all.CurrentContext}
 	err := api.MinifyConfig(all)
 	if err == nil {
-		err = api.FlattenConfig(all) // the file is going to be elsewhere
+		err = api.FlattenConfig(all) // the file will be written to another folder
 	}
 	if err == nil {
 		e.kubeconfig, err = clientcmd.Write(*all)
@@ -75,11 +75,11 @@ func newExisting(all *api.Config) (*Existing, error) {
 	return e, nil
 }
 
-// join makes sure that the cluster is there, and writes a kubeconfig for it.
+// join checks that the cluster responds, and writes a kubeconfig for it.
 func (s *Sandbox) join(ctx context.Context, e *Existing) error {
 	s.config = e.config
 	asking := rest.CopyConfig(e.config)
-	asking.Timeout = answerTimeout
+	asking.Timeout = versionTimeout
 	c, err := discovery.NewDiscoveryClientForConfig(asking)
 	if err == nil {
 		_, err = c.ServerVersionWithContext(ctx)

@@ -17,18 +17,18 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-// gateInterval is how often it is looked whether the API server knows of a gate. It takes some tenths of a second.
+// gateInterval is the polling interval for the admission policy. It takes effect after some tenths of a second.
 const gateInterval = 20 * time.Millisecond
 
-// A gate gives each new pod of some images a readiness gate, so that it is not Ready before its process is: a simulated
-// pod is Ready before anybody has seen it.
+// A gate adds a readiness gate to each new pod of some images, so that it is not Ready before its process is. Without
+// it, a simulated pod would be Ready before the sandbox sees it.
 type gate struct {
 	client client.Client
 	name   string
 	images []string // names without registry and tag
 }
 
-// open returns when the API server gives the readiness gate to new pods.
+// open installs the policy and returns when it applies to new pods.
 func (g *gate) open(ctx context.Context) error {
 	g.name = "testkit-pods-" + strings.ToLower(rand.Text())
 	for _, object := range g.objects() {
@@ -49,7 +49,7 @@ func (g *gate) open(ctx context.Context) error {
 	}
 }
 
-// works asks the API server what it would make of a pod.
+// works reports whether the API server adds the gate to a pod, by a dry run.
 func (g *gate) works(ctx context.Context) (bool, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: g.name},
@@ -70,7 +70,7 @@ func isGated(pod *corev1.Pod) bool {
 	return false
 }
 
-// close leaves pods alone from now on.
+// close removes the policy.
 func (g *gate) close(ctx context.Context) error {
 	var errs []error
 	for _, object := range g.objects() {

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Hints returns commands that are worth trying on the samples: how to look at them and, if one of them owns a pod, how
-// to do it harm.
+// Hints returns commands to try on the samples: commands that list them and, if a sample owns a pod, one that deletes
+// the pod.
 func (s *Sandbox) Hints(ctx context.Context) []string {
 	kinds, err := s.kinds()
 	if err != nil {

@@ -37,12 +37,12 @@ func TestLocalize(t *testing.T) {
 		args   []string
 		want   []string
 	}{
-		"Absent":   {"nobody knows whether the program has the flag", []string{"--x=1"}, []string{"--x=1"}},
+		"Absent":   {"the program may not define the flag", []string{"--x=1"}, []string{"--x=1"}},
 		"Inline":   {"the value is replaced", []string{"--bind=:8080"}, []string{"--bind=127.0.0.1:1"}},
 		"Separate": {"so is one of its own", []string{"--bind", ":8080", "y"}, []string{"--bind=127.0.0.1:1", "y"}},
 		"OneDash":  {"Go's flags take one dash", []string{"-bind=:8080"}, []string{"--bind=127.0.0.1:1"}},
 		"Switch":   {"a flag without a value", []string{"--leader-elect", "--x"}, []string{"--leader-elect=false", "--x"}},
-		"Off":      {"what is not served stays so", []string{"--bind=0", "--bind", "0"}, []string{"--bind=0", "--bind=0"}},
+		"Off":      {"a disabled endpoint stays disabled", []string{"--bind=0", "--bind", "0"}, []string{"--bind=0", "--bind=0"}},
 		"Word":     {"it only looks like a flag's name", []string{"leader-elect"}, []string{"leader-elect"}},
 	}
 	for name, tt := range tests {
@@ -95,8 +95,8 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
-// An image runs the program that somebody names for it, and else that of the project.
-func TestProgramOfAnImage(t *testing.T) {
+// An image runs the program that PodsOptions.Program returns for it, or else the program of the project.
+func TestImageProgram(t *testing.T) {
 	t.Parallel()
 	wrong := errors.New("not now")
 	p := &Pods{ctx: t.Context(), opts: PodsOptions{Program: func(_ context.Context, image string) (string, error) {
@@ -113,7 +113,7 @@ func TestProgramOfAnImage(t *testing.T) {
 		t.Errorf("a former version runs %q, %v", file, err)
 	}
 	if file, err := p.program(nothing, "widget:v2"); file != "" || !errors.Is(err, wrong) {
-		t.Errorf("a version that is not to be had runs %q, %v", file, err)
+		t.Errorf("an unavailable version runs %q, %v", file, err)
 	}
 	if file, err := p.program(nothing, "widget:v3"); err == nil || !strings.Contains(err.Error(), "building operator widget") {
 		t.Errorf("without a name, %q runs, %v; want the project to be built", file, err)

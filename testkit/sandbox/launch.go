@@ -10,24 +10,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The flags of addresses, as controller-runtime's scaffolds and package sdk call them.
+// The flags for addresses, as in controller-runtime's scaffolds and package sdk.
 const (
 	probeFlag   = "health-probe-bind-address"
 	metricsFlag = "metrics-bind-address"
 )
 
-// A launch is how a container's program is started on this machine.
+// A launch is the command line and environment of a container's program on this machine.
 type launch struct {
 	args, env []string
-	// probe and metrics are where the program was told to serve them.
+	// probe and metrics are the addresses that the program serves them at.
 	probe, metrics string
-	// unknown are the variables whose value nobody knows here.
+	// unknown are the variables without a known value outside of a cluster.
 	unknown []string
 }
 
-// newLaunch makes arguments and environment from those of a container. Flags get the values they have on this machine, as do
-// those of addresses; a program that takes them from the environment finds them there. What fields of the pod are is
-// resolved by field.
+// newLaunch converts arguments and environment of a container. Flags get their values for this machine, including
+// address flags; programs configured by environment variables find the same values there. field resolves references to
+// fields of the pod.
 func newLaunch(
 	c *corev1.Container, env []string, flags map[string]string, field func(path string) (string, bool),
 ) (launch, error) {
@@ -67,7 +67,7 @@ func newLaunch(
 	return l, nil
 }
 
-// resolve returns the value of a variable if it can be known outside the cluster.
+// resolve returns the value of a variable, if it is known outside of the cluster.
 func resolve(v corev1.EnvVar, field func(path string) (string, bool)) (string, bool) {
 	if v.ValueFrom == nil {
 		return v.Value, true
@@ -93,11 +93,11 @@ func expand(text string, vars map[string]string) string {
 	})
 }
 
-// off is what flags of addresses are when nothing is to be served.
+// off is the value of an address flag that disables the endpoint.
 const off = "0"
 
-// localize gives flags among the arguments the values they have on this machine. Flags that are not there are left
-// out: nobody knows whether the program has them. What is off stays off.
+// localize replaces the values of flags among the arguments by those for this machine. It adds no flags, because the
+// program may not define them. A disabled endpoint stays disabled.
 func localize(args []string, values map[string]string) []string {
 	var local []string
 	for i := 0; i < len(args); i++ {
@@ -108,7 +108,7 @@ func localize(args []string, values map[string]string) []string {
 			continue
 		}
 		if !inline && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
-			i++ // the value was an argument of its own
+			i++ // the value was a separate argument
 			old = args[i]
 		}
 		if old == off {

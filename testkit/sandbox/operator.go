@@ -11,21 +11,21 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
 
-// An Operator is an operator process, over its restarts. Its methods may be called from several goroutines.
+// An OperatorProcess is an operator process, including its restarts. It is safe for concurrent use.
 type OperatorProcess struct {
-	// Name is that of the project.
+	// Name is the project's name.
 	Name string
-	// User is who the operator is to the cluster.
+	// User is the operator's user name in the cluster.
 	User string
-	// LogFile has the output of all its runs.
+	// LogFile contains the output of all runs.
 	LogFile string
-	// ProbeAddress is where the operator was told to serve /healthz and /readyz.
+	// ProbeAddress is the address of /healthz and /readyz.
 	ProbeAddress string
 
 	process *supervised
 }
 
-// startOperator starts an operator and keeps it running.
+// startOperator starts an operator and restarts it when it ends.
 func (s *Sandbox) startOperator(ctx context.Context, p *Project, program string) (*OperatorProcess, error) {
 	who := &credentials{
 		client: s.client, config: s.config, file: filepath.Join(s.dir, p.Name), report: s.report, name: "operator " + p.Name,
@@ -38,7 +38,7 @@ func (s *Sandbox) startOperator(ctx context.Context, p *Project, program string)
 	s.wg.Go(func() { who.refresh(expires, s.stopped) })
 	l, err := newLaunch(&p.Deployment.Spec.Template.Spec.Containers[0], os.Environ(), map[string]string{
 		"kubeconfig": kubeconfig,
-		// One process has nobody to compete with, and would wait for its own lease after it was killed.
+		// A single process has no competitor. After a crash it would wait for its own lease.
 		"leader-elect": "false",
 	}, p.field)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Sandbox) startOperator(ctx context.Context, p *Project, program string)
 	return op, nil
 }
 
-// field returns what a field of the operator's pod would be, as far as its Deployment says it.
+// field returns a field of the operator's pod, as far as its Deployment determines it.
 func (p *Project) field(path string) (string, bool) {
 	switch path {
 	case "metadata.namespace":
@@ -73,7 +73,7 @@ func (p *Project) field(path string) (string, bool) {
 	return "", false
 }
 
-// Kill ends the process as a crash would. It is started again after a pause. During a pause Kill does nothing.
+// Kill ends the process like a crash. It is restarted after a pause. During a pause Kill does nothing.
 func (op *OperatorProcess) Kill() error { return op.process.Kill() }
 
 // Status returns the current status.

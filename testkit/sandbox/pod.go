@@ -21,34 +21,33 @@ import (
 )
 
 const (
-	// startInterval is how often a program that has just been started is asked whether it is ready, and probeInterval how
-	// often after it has been.
+	// startInterval is the probe interval before the program is ready, and probeInterval the interval afterwards.
 	startInterval = 100 * time.Millisecond
 	probeInterval = time.Second
-	// probeTimeout is how long an answer may take, and probeFailures how many have to be bad in a row before the pod is not
-	// Ready any more, as with a kubelet.
+	// probeTimeout bounds one probe. After probeFailures failures in a row the pod is not Ready any more, as with a
+	// kubelet.
 	probeTimeout  = 5 * time.Second
 	probeFailures = 3
 )
 
-// Reasons why a pod waits for its process, by the names that a kubelet has for them.
+// Reasons for a waiting container, as a kubelet reports them.
 const (
 	creating     = "ContainerCreating"
 	createFailed = "CreateContainerError"
 	crashLoop    = "CrashLoopBackOff"
 )
 
-// A podProcess is the process that stands for a pod.
+// A podProcess is the process that runs for a pod.
 type podProcess struct {
 	pods      *Pods
 	pod       *corev1.Pod
 	container *corev1.Container
-	name      string // for people
+	name      string // for messages
 	stop      chan struct{}
 	end       func()      // closes stop, once
-	gone      atomic.Bool // nobody has to be told of a pod that is gone
+	gone      atomic.Bool // the pod has ended and needs no status
 
-	mu      sync.Mutex // also keeps what is told in order
+	mu      sync.Mutex // also orders the status updates
 	state   kubelet.Process
 	run     int // counts the runs of the process
 	launch  launch
@@ -64,7 +63,7 @@ func newPodProcess(pods *Pods, pod *corev1.Pod, container *corev1.Container) *po
 	return e
 }
 
-// live is the life of the process. It returns when there is nothing left of it.
+// live runs the process for the life of the pod. It returns when the process and its files are gone.
 func (e *podProcess) live() {
 	var helpers sync.WaitGroup
 	defer func() {
@@ -81,9 +80,9 @@ func (e *podProcess) live() {
 	e.pods.report("%s has ended", e.name)
 }
 
-// start tries until the process has been started, or is not wanted any more.
+// start retries until the process has been started or stop is closed.
 func (e *podProcess) start(helpers *sync.WaitGroup) (*supervised, bool) {
-	said := ""
+	last := ""
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		p, err := e.tryStart(helpers)
 		if err == nil {
@@ -94,11 +93,14 @@ func (e *podProcess) start(helpers *sync.WaitGroup) (*supervised, bool) {
 			return nil, false
 		default:
 		}
-		if err.Error() != said {
-			said = err.Error()
-			e.pods.report("%s cannot start: %s", e.name, said)
+		if err.Error() != last {
+			last = err.Error()
+			e.pods.report("%s cannot start: %s", e.name, last)
 		}
-		e.tell(func(s *kubelet.Process) { s.Waiting, s.Message = createFailed, said })
+		e.updateStatus(func(s *kubelet.Process) {
+			s.Waiting = createFailed
+			s.Message = last
+		})
 		select {
 		case <-e.stop:
 			return nil, false
@@ -109,13 +111,14 @@ func (e *podProcess) start(helpers *sync.WaitGroup) (*supervised, bool) {
 
 func (e *podProcess) tryStart(helpers *sync.WaitGroup) (*supervised, error) {
 	project := e.project()
-	e.tell(func(s *kubelet.Process) {
-		if s.Waiting == "" { // what was wrong before stays in sight while it is tried again
-			s.Waiting, s.Message = creating, "building operator "+project.Name
+	e.updateStatus(func(s *kubelet.Process) {
+		if s.Waiting == "" { // a previous error stays visible during the next attempt
+			s.Waiting = creating
+			s.Message = "building operator " + project.Name
 			e.pods.report("%s: building operator %s", e.name, project.Name)
 		}
 	})
-	// The name of the program is what the API server takes for the manager of the fields that it writes.
+	// The API server derives the field manager from the name of the program.
 	program := filepath.Join(e.file(".program"), project.Name)
 	if err := os.MkdirAll(filepath.Dir(program), 0o700); err != nil {
 		return nil, fmt.Errorf("making a folder for the program: %w", err)
@@ -140,7 +143,8 @@ func (e *podProcess) tryStart(helpers *sync.WaitGroup) (*supervised, error) {
 		report: e.pods.report, started: e.pods.opts.Started, began: e.began, ended: e.ended,
 	}
 	e.mu.Lock()
-	e.launch, e.process = l, p
+	e.launch = l
+	e.process = p
 	e.mu.Unlock()
 	if err := p.run(); err != nil {
 		return nil, err
@@ -151,7 +155,7 @@ func (e *podProcess) tryStart(helpers *sync.WaitGroup) (*supervised, error) {
 
 func (e *podProcess) project() *Project { return e.pods.projects[imageName(e.container.Image)] }
 
-// account is the ServiceAccount of the pod.
+// account returns the name of the pod's ServiceAccount.
 func (e *podProcess) account() string {
 	if name := e.pod.Spec.ServiceAccountName; name != "" {
 		return name
@@ -171,8 +175,8 @@ func (e *podProcess) credentials() *credentials {
 
 func (e *podProcess) user() string { return e.credentials().user() }
 
-// environment is what the program finds beside the variables of its pod: nothing of whoever runs it but what it takes to
-// run at all, and where the Lease of a leader election is. In a pod there is a file that says it.
+// environment returns the environment besides the pod's variables. Of the caller's environment it keeps only the
+// variables that programs need to run. It adds the namespace of the leader election Lease, which a file names in a pod.
 func (e *podProcess) environment() []string {
 	env := []string{"HOSTNAME=" + e.pod.Name, "LEADER_ELECTION_NAMESPACE=" + e.pod.Namespace}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GORACE", "GOCOVERDIR"} {
@@ -183,7 +187,7 @@ func (e *podProcess) environment() []string {
 	return env
 }
 
-// field returns what a field of the pod is.
+// field returns a field of the pod.
 func (e *podProcess) field(path string) (string, bool) {
 	switch path {
 	case "metadata.namespace":
@@ -215,11 +219,13 @@ func subscript(path, of string) (string, bool) {
 	return strings.CutSuffix(key, "']")
 }
 
-// began and ended are called for each run of the process, in turn.
+// began and ended are called for each run of the process, alternately.
 func (e *podProcess) began() {
-	e.tell(func(s *kubelet.Process) {
+	e.updateStatus(func(s *kubelet.Process) {
 		e.run++
-		s.Waiting, s.Message, s.Ready = "", "the process is not ready yet", !e.isProbed()
+		s.Waiting = ""
+		s.Message = "the process is not ready yet"
+		s.Ready = !e.isProbed()
 	})
 }
 
@@ -229,20 +235,22 @@ func (e *podProcess) ended(how *os.ProcessState, pause time.Duration) {
 	if status, ok := how.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		code = bySignal + int(status.Signal())
 	}
-	e.tell(func(s *kubelet.Process) {
-		s.Waiting, s.Ready, s.ExitCode = crashLoop, false, int32(code) //nolint:gosec // a byte
+	e.updateStatus(func(s *kubelet.Process) {
+		s.Waiting = crashLoop
+		s.Ready = false
+		s.ExitCode = int32(code) //nolint:gosec // a byte
 		s.Message = fmt.Sprintf("back-off %v restarting the process, which ended (%s)", pause, how)
 		s.Restarts++
 	})
 }
 
-// isProbed says whether there is a probe that can be asked.
+// isProbed reports whether the container has a supported probe.
 func (e *podProcess) isProbed() bool {
 	p := e.container.ReadinessProbe
 	return p != nil && p.HTTPGet != nil && p.HTTPGet.Scheme != corev1.URISchemeHTTPS
 }
 
-// probe says of the pod whether its process is ready, until that is not wanted any more.
+// probe reports the readiness of the process until stop is closed.
 func (e *podProcess) probe() {
 	if !e.isProbed() {
 		return
@@ -255,7 +263,7 @@ func (e *podProcess) probe() {
 		case <-time.After(interval):
 		}
 		run, was := e.current()
-		if e.ask() {
+		if e.probeOnce() {
 			bad, interval = 0, probeInterval
 		} else if bad++; bad < probeFailures && was {
 			continue
@@ -263,8 +271,8 @@ func (e *podProcess) probe() {
 			interval = startInterval
 		}
 		ready := interval == probeInterval
-		e.tell(func(s *kubelet.Process) {
-			if e.run == run && s.Waiting == "" { // else it is about a run that is over
+		e.updateStatus(func(s *kubelet.Process) {
+			if e.run == run && s.Waiting == "" { // otherwise it is about an earlier run
 				s.Ready = ready
 			}
 		})
@@ -277,8 +285,8 @@ func (e *podProcess) current() (run int, ready bool) {
 	return e.run, e.state.Ready
 }
 
-// ask makes one request as a kubelet does.
-func (e *podProcess) ask() bool {
+// probeOnce sends one probe request as a kubelet does.
+func (e *podProcess) probeOnce() bool {
 	ctx, cancel := context.WithTimeout(e.pods.ctx, probeTimeout)
 	defer cancel()
 	url := "http://" + e.launch.probe + "/" + strings.TrimPrefix(e.container.ReadinessProbe.HTTPGet.Path, "/")
@@ -295,8 +303,8 @@ func (e *podProcess) ask() bool {
 	return response.StatusCode >= http.StatusOK && response.StatusCode < http.StatusBadRequest
 }
 
-// tell changes what is known of the process, and writes it into the status of the pod.
-func (e *podProcess) tell(change func(*kubelet.Process)) {
+// updateStatus changes the state of the process and writes it to the status of the pod.
+func (e *podProcess) updateStatus(change func(*kubelet.Process)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before := e.state
@@ -304,14 +312,14 @@ func (e *podProcess) tell(change func(*kubelet.Process)) {
 	if e.state == before || e.gone.Load() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.pods.ctx), farewell)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.pods.ctx), shutdownTimeout)
 	defer cancel()
 	if err := e.pods.kubelet.Report(ctx, e.pod, e.state); err != nil && e.pods.ctx.Err() == nil {
 		e.pods.report("%s: %v", e.name, err)
 	}
 }
 
-// file names a file of this very pod: the next one of its name may start before it has ended.
+// file returns a file name that is unique to this pod: a pod of the same name may start before this one has ended.
 func (e *podProcess) file(ending string) string {
 	return filepath.Join(e.pods.dir, fmt.Sprintf("%s_%s_%s%s", e.pod.Namespace, e.pod.Name, e.pod.UID, ending))
 }
@@ -320,9 +328,12 @@ func (e *podProcess) logFile() string {
 	return filepath.Join(e.pods.dir, e.pod.Namespace+"_"+e.pod.Name+".log")
 }
 
-// leave removes what the process needed, but for its log.
+// leave removes the files of the process except its log.
 func (e *podProcess) leave() {
-	e.tell(func(s *kubelet.Process) { s.Ready, s.Message = false, "nobody runs its process any more" })
+	e.updateStatus(func(s *kubelet.Process) {
+		s.Ready = false
+		s.Message = "nobody runs its process any more"
+	})
 	for _, ending := range []string{".program", ".token", ".kubeconfig"} {
 		if err := os.RemoveAll(e.file(ending)); err != nil {
 			e.pods.report("%s: %v", e.name, err)
@@ -334,7 +345,8 @@ func (e *podProcess) describe() PodProcess {
 	d := PodProcess{Namespace: e.pod.Namespace, Name: e.pod.Name, Project: e.project().Name, LogFile: e.logFile()}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	d.ProbeAddress, d.MetricsAddress = e.launch.probe, e.launch.metrics
+	d.ProbeAddress = e.launch.probe
+	d.MetricsAddress = e.launch.metrics
 	if e.process != nil {
 		d.Status = e.process.Status()
 	}

@@ -26,24 +26,24 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-// farewell is how long it may take to tell the cluster that pods are not run any more.
-const farewell = 10 * time.Second
+// shutdownTimeout bounds the status updates and cleanup when pods stop running.
+const shutdownTimeout = 10 * time.Second
 
-// PodsOptions says how pods are run. The zero value will do.
+// PodsOptions configures RunPods. The zero value is valid.
 type PodsOptions struct {
-	// Dir is an existing folder for tokens and logs, which stays. Empty means a new one under os.TempDir, which goes with
-	// Stop.
+	// Dir is an existing folder for tokens and logs, kept after Stop. Empty means a new one under os.TempDir, removed
+	// by Stop.
 	Dir string
-	// Report is told what happens, one line at a time, from any goroutine; nil means nobody wants to know.
+	// Report receives messages, one line at a time, from any goroutine; nil drops them.
 	Report func(line string)
 	// Started is called with the identity of each process.
 	Started func(process.ID)
-	// Program names the file of the program that an image runs, for example of a former version. An empty name, as nil,
-	// means that of the project. It is called before the first pod of the image runs, and whenever another one starts.
+	// Program returns the program to run for an image, for example of an earlier version. An empty name or a nil
+	// function means the program of the project. It is called before the start of each pod.
 	Program func(ctx context.Context, image string) (file string, err error)
 }
 
-// Pods runs the pods of some operators as processes on this machine. Its methods may be called from several goroutines.
+// Pods runs the pods of some operators as processes on this machine. It is safe for concurrent use.
 type Pods struct {
 	opts    PodsOptions
 	dir     string
@@ -53,10 +53,10 @@ type Pods struct {
 	kubelet *kubelet.Kubelet
 	gate    *gate
 
-	projects map[string]*Project    // by the name of the image
-	building map[string]*sync.Mutex // by the same
+	projects map[string]*Project    // by image name
+	building map[string]*sync.Mutex // by image name
 
-	ctx    context.Context //nolint:containedctx // the life of all that runs, which Stop ends
+	ctx    context.Context //nolint:containedctx // ends with Stop
 	cancel context.CancelFunc
 	once   sync.Once
 	wg     sync.WaitGroup
@@ -66,21 +66,21 @@ type Pods struct {
 	running map[types.UID]*podProcess
 }
 
-// RunPods runs the pods of a cluster with simulated nodes whose image is that of one of the projects: the last part of its
-// repository is the same, whatever registry and tag are. A pod of another image, and one that is not to be started again
-// when it ends, stays simulated. Somebody else installs the operators, in whatever way.
+// RunPods runs pods of a cluster with simulated nodes as processes, if their image is that of one of the projects.
+// Images are equal if the last part of the repository is equal; registry and tag are ignored. Pods of other images and
+// pods without restart policy Always stay simulated. The caller installs the operators, by any means.
 //
-// The program is built when a pod starts. It gets the arguments and the environment of the first container with the image,
-// with addresses of this machine in those for metrics and probes; variables from ConfigMaps and Secrets are left out, and
-// there are no volumes. Its token is one of the pod's ServiceAccount, bound to the pod: once the pod is gone it is good for
-// nothing. Leader election takes place if the arguments say so; the namespace of its Lease, which a program outside of a
-// pod cannot find out, is told by LEADER_ELECTION_NAMESPACE.
+// The program is built when a pod starts. It gets the arguments and the environment of the first container with the
+// image. Addresses for metrics and probes are replaced by addresses of this machine. Variables from ConfigMaps and
+// Secrets are left out, and there are no volumes. Its token belongs to the pod's ServiceAccount and is bound to the
+// pod, so it becomes invalid with the pod. Leader election takes place if the arguments request it. A program outside
+// of a pod cannot determine the namespace of the Lease, so the variable LEADER_ELECTION_NAMESPACE contains it.
 //
-// The process is started again whenever it ends, and ended when the pod is deleted or has ended. The pod is Ready if the
-// probe of the container succeeds. That holds for pods that are created after RunPods has returned; those that were there
-// are run as well, and stay as Ready as the simulation has it.
+// The process is restarted whenever it ends. It is stopped when the pod is deleted or has ended. The pod is Ready while
+// the container's probe succeeds. That applies to pods created after RunPods has returned. Existing pods get a process
+// as well, and their readiness stays simulated.
 //
-// For each project and cluster there may be one at a time. Stop ends it; that ctx ends does not.
+// At most one may run per project and cluster. Stop ends it; the end of ctx does not.
 func RunPods(ctx context.Context, cfg *rest.Config, projects []*Project, opts PodsOptions) (*Pods, error) {
 	p, err := newPods(cfg, projects, opts)
 	if err != nil {
@@ -122,13 +122,13 @@ func newPods(cfg *rest.Config, projects []*Project, opts PodsOptions) (*Pods, er
 		return nil, errors.New("there is no project")
 	}
 	p.config = rest.CopyConfig(cfg)
-	p.config.QPS = -1 // the API server sets the pace
+	p.config.QPS = -1 // no client-side rate limit
 	var err error
 	if p.client, err = client.New(p.config, client.Options{}); err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	if p.kubelet, err = kubelet.New(p.config); err != nil {
-		return nil, err //nolint:wrapcheck // says what it was doing
+		return nil, err
 	}
 	p.gate = &gate{client: p.client, images: slices.Sorted(maps.Keys(p.projects))}
 	if p.dir == "" {
@@ -150,7 +150,7 @@ func imageName(image string) string {
 	return name
 }
 
-// watch returns when all pods that there are have been seen.
+// watch returns when all existing pods have been handled.
 func (p *Pods) watch(ctx context.Context) error {
 	clientset, err := kubernetes.NewForConfig(p.config)
 	if err != nil {
@@ -159,8 +159,8 @@ func (p *Pods) watch(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactory(clientset, 0)
 	informer := factory.Core().V1().Pods().Informer()
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { p.see(o.(*corev1.Pod)) },    //nolint:forcetypeassert // nothing else comes
-		UpdateFunc: func(_, o any) { p.see(o.(*corev1.Pod)) }, //nolint:forcetypeassert // nothing else comes
+		AddFunc:    func(o any) { p.handle(o.(*corev1.Pod)) },    //nolint:forcetypeassert // informers of pods deliver pods only
+		UpdateFunc: func(_, o any) { p.handle(o.(*corev1.Pod)) }, //nolint:forcetypeassert // informers of pods deliver pods only
 		DeleteFunc: func(o any) {
 			if last, missed := o.(cache.DeletedFinalStateUnknown); missed {
 				o = last.Obj
@@ -184,8 +184,8 @@ func (p *Pods) watch(ctx context.Context) error {
 	return nil
 }
 
-// see starts and ends what stands for a pod.
-func (p *Pods) see(pod *corev1.Pod) {
+// handle starts or stops the process of a pod.
+func (p *Pods) handle(pod *corev1.Pod) {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		p.end(pod)
 		return
@@ -230,7 +230,7 @@ func (p *Pods) program(project *Project, image string) (string, error) {
 	return project.Build(p.ctx)
 }
 
-// build returns the program of an image in a folder of the pod: what others build later is not what this pod runs.
+// build copies the program of an image to a file of the pod, so that later builds do not change it.
 func (p *Pods) build(image, file string) error {
 	name := imageName(image)
 	project := p.projects[name]
@@ -255,33 +255,33 @@ func (p *Pods) build(image, file string) error {
 func copyProgram(from, to string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {
-		return err //nolint:wrapcheck // the caller says what it was doing
+		return err
 	}
 	defer func() { _ = in.Close() }()
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o700)
 	if err != nil {
-		return err //nolint:wrapcheck // the caller says what it was doing
+		return err
 	}
 	_, err = io.Copy(out, in)
 	return errors.Join(err, out.Close())
 }
 
-// A PodProcess is the process that stands for a pod.
+// A PodProcess describes the process that runs for a pod.
 type PodProcess struct {
-	// Namespace and Name are those of the pod.
+	// Namespace and Name identify the pod.
 	Namespace, Name string
 	// Project is the name of the operator.
 	Project string
-	// ProbeAddress and MetricsAddress are where the program was told to serve them.
+	// ProbeAddress and MetricsAddress are the addresses that the program serves them at.
 	ProbeAddress, MetricsAddress string
-	// LogFile has the output of all runs.
+	// LogFile contains the output of all runs.
 	LogFile string
-	// Status is what the process is up to.
+	// Status is the current status of the process.
 	Status
 }
 
-// Processes returns what runs now, or waits to, in the order of namespaces and names. A pod whose program is being built is
-// among them, without a PID.
+// Processes returns the running and waiting processes, ordered by namespace and name. A pod with a pending build is
+// included without a PID.
 func (p *Pods) Processes() []PodProcess {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -295,7 +295,7 @@ func (p *Pods) Processes() []PodProcess {
 	return all
 }
 
-// Stop ends all processes in an orderly way and returns when they are gone. Their pods are not Ready any more. It may be
+// Stop ends all processes gracefully and returns when they have ended. Their pods are not Ready any more. It may be
 // called more than once.
 func (p *Pods) Stop() error {
 	var errs []error
@@ -308,7 +308,7 @@ func (p *Pods) Stop() error {
 		p.mu.Unlock()
 		p.cancel()
 		p.wg.Wait()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), farewell)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), shutdownTimeout)
 		defer cancel()
 		errs = append(errs, p.gate.close(ctx))
 		if p.ownsDir {

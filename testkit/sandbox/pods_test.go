@@ -26,11 +26,11 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// A bare is a cluster in which somebody installs the operator widget.
+// A bare is a cluster without operators, to install the operator widget in.
 type bare struct {
 	*testing.T
 	s       *sandbox.Sandbox
-	d       *diary
+	d       *journal
 	c       client.Client
 	project *sandbox.Project
 	broken  string // the folder of another one
@@ -39,13 +39,13 @@ type bare struct {
 
 func startBare(t *testing.T) *bare {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	t.Cleanup(cancel)
 	set, err := assets.Find(ctx, assets.Options{Need: cluster.Programs(cluster.Workloads)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bare{T: t, d: &diary{}, project: load(t), broken: writeBroken(t)}
+	b := &bare{T: t, d: &journal{}, project: load(t), broken: writeBroken(t)}
 	broken, err := sandbox.Load(ctx, b.broken)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func (b *bare) nothingRuns() {
 	}
 }
 
-// deploy is what somebody does who installs the operator.
+// deploy installs the operator.
 func (b *bare) deploy(name string, change func(*appsv1.Deployment)) *appsv1.Deployment {
 	b.Helper()
 	d := b.project.Deployment.DeepCopy()
@@ -129,7 +129,7 @@ func (b *bare) processes(name string) []sandbox.PodProcess {
 	return slices.DeleteFunc(b.s.Processes(), func(p sandbox.PodProcess) bool { return !strings.HasPrefix(p.Name, name+"-") })
 }
 
-// available waits until so many pods of a Deployment are Ready, and all are of its latest revision.
+// available waits until the given number of pods of a Deployment are Ready, and all are of its latest revision.
 func (b *bare) available(d *appsv1.Deployment, want int32) {
 	b.Helper()
 	until(b.T, fmt.Sprintf("%d replicas of %s are available", want, d.Name), func() bool {
@@ -140,14 +140,14 @@ func (b *bare) available(d *appsv1.Deployment, want int32) {
 	})
 }
 
-// widget makes one and returns its message, and who wrote that.
+// widget creates a Widget and returns its message and the author.
 func (b *bare) widget(name string) (message, by string) {
 	b.Helper()
 	w := b.project.Samples[0].DeepCopy()
 	w.SetName(name)
 	w.SetNamespace("default")
 	b.do(b.c.Create(b.Context(), w))
-	until(b.T, "somebody greets "+name, func() bool {
+	until(b.T, "it greets "+name, func() bool {
 		b.do(b.c.Get(b.Context(), client.ObjectKeyFromObject(w), w))
 		condition, _ := readiness.Condition(w, readiness.Ready)
 		message = condition.Message
@@ -170,14 +170,14 @@ func TestPods(t *testing.T) {
 	t.Parallel()
 	b := startBare(t)
 	for name, test := range map[string]func(*bare){
-		"RunWithTheRightsOfTheirAccount": rights,
-		"RunAsTheirContainerSays":        container,
-		"EndWithThePod":                  deletion,
-		"MoveInARollout":                 rollout,
-		"OneOfTwoLeads":                  leader,
-		"AreStartedAgain":                crash,
-		"OfOthersAreLeftAlone":           others,
-		"SayThatTheyDoNotCompile":        doNotCompile,
+		"Permissions":    rights,
+		"Container":      container,
+		"Deletion":       deletion,
+		"Rollout":        rollout,
+		"LeaderElection": leader,
+		"Crash":          crash,
+		"ForeignPods":    foreignPods,
+		"CompileError":   compileError,
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := *b
@@ -194,7 +194,7 @@ func TestPods(t *testing.T) {
 	b.nothingRuns()
 }
 
-// The operator may do what the roles of its account say at each moment, by a token that is worth nothing without its pod.
+// The operator has the current permissions of its account's roles, by a token that is invalid without its pod.
 func rights(b *bare) {
 	d := b.deploy("rights", withoutElection)
 	b.available(d, 1)
@@ -215,9 +215,9 @@ func rights(b *bare) {
 			return strings.HasSuffix(message, suffix)
 		}
 	}
-	until(b.T, "it uses a right that it gets", says("secrets forbidden: false"))
+	until(b.T, "it uses the new permission", says("secrets forbidden: false"))
 	b.do(b.c.Delete(b.Context(), grant))
-	until(b.T, "it is refused what it may not any more", says("secrets forbidden: true"))
+	until(b.T, "it is denied the revoked permission", says("secrets forbidden: true"))
 
 	pod := b.pods("rights")[0]
 	file := strings.TrimSuffix(b.processes("rights")[0].LogFile, ".log") + "_" + string(pod.UID) + ".token"
@@ -268,7 +268,7 @@ func container(b *bare) {
 		b.Errorf("pod %s says %q, want %s to say %q", by, message, pod.Name, want)
 	}
 	if !b.d.has("runs without SECRET, whose values are known in a cluster only") {
-		b.Error("nobody was told of the variable that nobody knows")
+		b.Error("the unknown variable was not reported")
 	}
 }
 
@@ -309,13 +309,13 @@ func leader(b *bare) {
 	id, err := process.Identify(b.processes("leader")[leads].PID)
 	b.do(err)
 	b.do(b.c.Delete(b.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: lead}}))
-	until(b.T, "the process ends", func() bool { return !id.Alive() }) // which leads until then
+	until(b.T, "the process ends", func() bool { return !id.Alive() }) // it leads until then
 	if _, by := b.widget("led-by-another"); by == lead || !strings.HasPrefix(by, "leader-") {
 		b.Errorf("it was greeted by %s, which is gone", by)
 	}
 }
 
-// What crashes is started again, and its pod says so.
+// A crashed process is restarted, and its pod reports it.
 func crash(b *bare) {
 	d := b.deploy("crash", withoutElection)
 	b.available(d, 1)
@@ -343,7 +343,7 @@ func crash(b *bare) {
 	}
 }
 
-func others(b *bare) {
+func foreignPods(b *bare) {
 	for i, image := range []string{"widgets", "widget-proxy:v1", "widget/other", "example.com/a/b@sha256:widget"} {
 		d := b.deploy(fmt.Sprintf("other-%d", i), func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = image })
 		b.available(d, 1)
@@ -359,7 +359,7 @@ func others(b *bare) {
 		b.do(b.c.Get(b.Context(), client.ObjectKeyFromObject(once), once))
 		return readyCondition(once) == corev1.ConditionTrue
 	})
-	b.available(b.deploy("one-of-ours", withoutElection), 1) // pods before that have been seen
+	b.available(b.deploy("one-of-ours", withoutElection), 1) // the pods before that have been handled
 	if now := b.s.Processes(); len(now) != 1 {
 		b.Errorf("these run: %+v", now)
 	}

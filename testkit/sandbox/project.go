@@ -22,7 +22,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
 )
 
-// A ProjectError says what is wrong with an operator's folder. It is the caller's mistake and not the system's.
+// A ProjectError reports a defect of an operator's folder. The caller has to fix it.
 type ProjectError struct {
 	Dir string
 	Err error
@@ -36,17 +36,17 @@ func (e *ProjectError) Unwrap() error { return e.Err }
 
 // A Project is the source of an operator: a Go module, or a part of one, with manifests in the usual folders.
 type Project struct {
-	// Name is that of the folder.
+	// Name is the name of the folder.
 	Name string
-	// Dir is absolute.
+	// Dir is the absolute path.
 	Dir string
 	// Package is the import path of the operator's program.
 	Package string
-	// Objects are what installs the operator, without the Deployment: definitions, namespace, account, roles.
+	// Objects are the objects to install, without the Deployment: definitions, namespace, account, roles.
 	Objects []*unstructured.Unstructured
-	// Deployment is how the operator would run in the cluster.
+	// Deployment is the operator's Deployment, for its configuration in the cluster.
 	Deployment *appsv1.Deployment
-	// Samples are objects to try the operator with. There may be none.
+	// Samples are sample objects. There may be none.
 	Samples []*unstructured.Unstructured
 }
 
@@ -105,7 +105,7 @@ func (p *Project) manifests() ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// sort takes the operator's Deployment out of what is to be installed.
+// sort separates the operator's Deployment from the objects to install.
 func (p *Project) sort(objects []*unstructured.Unstructured) error {
 	for _, u := range objects {
 		if u.GetKind() != "Deployment" {
@@ -132,7 +132,7 @@ func (p *Project) sort(objects []*unstructured.Unstructured) error {
 	return nil
 }
 
-// account returns the name of the ServiceAccount the operator runs as.
+// account returns the name of the ServiceAccount that the operator runs as.
 func (p *Project) account() string {
 	if name := p.Deployment.Spec.Template.Spec.ServiceAccountName; name != "" {
 		return name
@@ -140,12 +140,12 @@ func (p *Project) account() string {
 	return "default"
 }
 
-// render builds a folder as kustomize does, or reads its files if it is not kustomize's.
+// render builds a folder with kustomize, or reads its files if it has no kustomization.
 func render(dir string) ([]*unstructured.Unstructured, error) {
 	isKustomize := slices.ContainsFunc([]string{"kustomization.yaml", "kustomization.yml", "Kustomization"},
 		func(name string) bool { return exists(filepath.Join(dir, name)) })
 	if !isKustomize {
-		return manifest.Read(dir) //nolint:wrapcheck // says what it was doing
+		return manifest.Read(dir)
 	}
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
@@ -155,10 +155,10 @@ func render(dir string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building %s with kustomize: %w", dir, err)
 	}
-	return manifest.Decode(data) //nolint:wrapcheck // what was just encoded can be decoded
+	return manifest.Decode(data)
 }
 
-// findMain finds the program of the operator: the only one in the folder, or the one where it is usually kept.
+// findMain returns the package of the operator's program: the only one in the folder, or the one in a usual place.
 func (p *Project) findMain(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-f", `{{if eq .Name "main"}}{{.Dir}} {{.ImportPath}}{{end}}`, "./...")
 	cmd.Dir = p.Dir
@@ -188,8 +188,8 @@ func (p *Project) findMain(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("it has %d Go programs and none of them is in cmd", len(programs))
 }
 
-// Build compiles the operator's program and returns its file, which is kept from one time to the next: when nothing has
-// changed the go command does not link it again.
+// Build compiles the operator's program and returns its file. The file is kept between calls: without changes the go
+// command does not link it again.
 func (p *Project) Build(ctx context.Context) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -197,7 +197,7 @@ func (p *Project) Build(ctx context.Context) (string, error) {
 	}
 	sum := sha256.Sum256([]byte(p.Dir))
 	file := filepath.Join(cache, "homeostat", "operators", hex.EncodeToString(sum[:6]), p.Name)
-	// A go command that is interrupted leaves its temporary files and its compilers.
+	// An interrupted go command leaves its temporary files and compiler processes behind.
 	temporary, err := os.MkdirTemp("", "testkit-")
 	if err != nil {
 		return "", fmt.Errorf("building operator %s: %w", p.Name, err)
@@ -214,7 +214,7 @@ func (p *Project) Build(ctx context.Context) (string, error) {
 	return file, nil
 }
 
-// withStderr adds what the go command complained about.
+// withStderr adds the error output of the go command.
 func withStderr(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && len(exit.Stderr) > 0 {

@@ -20,14 +20,14 @@ func TestLoad(t *testing.T) {
 		t.Errorf("%s, %s", p.Name, p.Package)
 	}
 	if d := p.Deployment; d.Namespace != "widget-system" || d.Spec.Template.Spec.ServiceAccountName != "widget-operator" {
-		t.Errorf("kustomize was not asked: %v", d)
+		t.Errorf("kustomize was not used: %v", d)
 	}
 	if len(p.Objects) != 7 || len(p.Samples) != 1 {
 		t.Errorf("%d objects and %d samples", len(p.Objects), len(p.Samples))
 	}
 }
 
-func TestLoadOfWhatIsNoOperator(t *testing.T) {
+func TestLoadErrors(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{
 		"go.mod": "module example.com/op\n", "cmd/main.go": "package main\nfunc main() {}\n",
@@ -37,12 +37,12 @@ func TestLoadOfWhatIsNoOperator(t *testing.T) {
 	}
 	tests := map[string]struct {
 		reason string
-		files  map[string]string // instead of or beside the good ones; empty means none
+		files  map[string]string // instead of or beside the valid ones; empty means none
 		want   string
 	}{
 		"Good": {"plain files do", nil, ""},
 		"NoConfig": {
-			"nothing says what to install",
+			"the objects to install are missing",
 			map[string]string{"config/crd/x.yaml": ""},
 			"it has neither config/default nor config/crd",
 		},
@@ -54,7 +54,7 @@ func TestLoadOfWhatIsNoOperator(t *testing.T) {
 			"config/default with kustomize",
 		},
 		"NoDeployment": {
-			"nothing says as whom it runs",
+			"the ServiceAccount is unknown",
 			map[string]string{"config/manager/x.yaml": "{kind: Service, metadata: {name: x}}"},
 			"its config has no Deployment",
 		},
@@ -69,7 +69,7 @@ func TestLoadOfWhatIsNoOperator(t *testing.T) {
 			"its Deployment op has no namespace",
 		},
 		"NoProgram": {"nothing to run", map[string]string{"cmd/main.go": "package cmd"}, "it has no Go program"},
-		"NoModule":  {"the go command's own words", map[string]string{"go.mod": ""}, "looking for its program"},
+		"NoModule":  {"the go command's own error", map[string]string{"go.mod": ""}, "looking for its program"},
 		"BrokenCode": {
 			"it is found, but cannot be read", map[string]string{"cmd/main.go": "packag main"}, "expected 'package'",
 		},
@@ -106,7 +106,7 @@ func TestLoadOfWhatIsNoOperator(t *testing.T) {
 	}
 }
 
-// write makes a file, or removes it if the text is empty, with its folder if that is empty then.
+// write writes a file. For an empty text it removes the file, and the folder if it is empty then.
 func write(t *testing.T, file, text string) {
 	t.Helper()
 	if text == "" {

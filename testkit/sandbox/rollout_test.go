@@ -10,7 +10,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// A new revision takes over when its process is ready, and only then.
+// A new revision takes over only when its process is ready.
 func rollout(b *bare) {
 	d := b.deploy("rollout", withoutElection)
 	b.available(d, 1)
@@ -42,7 +42,7 @@ func rollout(b *bare) {
 	}
 }
 
-// everReady watches pods until the returned function is called, which says which others than one were Ready meanwhile.
+// everReady watches pods until the returned function is called, which returns the others that were Ready meanwhile.
 func (b *bare) everReady(but string) func() []string {
 	b.Helper()
 	c, err := client.NewWithWatch(b.s.Config(), client.Options{})

@@ -26,31 +26,31 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 )
 
-// readyInterval is how often the samples are looked at.
+// readyInterval is the polling interval for the samples.
 const readyInterval = 100 * time.Millisecond
 
-// Options says what to run, and where.
+// Options configures Start.
 type Options struct {
 	// Projects are the operators.
 	Projects []*Project
-	// Nodes is how many simulated nodes there are at least; never fewer than 3.
+	// Nodes is the minimum number of simulated nodes. The default and the lower limit are 3.
 	Nodes int
-	// Assets has the programs of the control plane: at least cluster.Programs(cluster.Workloads).
+	// Assets contains the programs of the control plane: at least cluster.Programs(cluster.Workloads).
 	Assets assets.Set
-	// Bare means that nothing is installed, and no operator started: pods of the projects run as processes once somebody
-	// installs them. See RunPods.
+	// Bare installs nothing and starts no operator: pods of the projects run as processes once they are installed. See
+	// RunPods.
 	Bare bool
 	// Existing is a cluster to use instead of a control plane of its own. Assets are not needed then.
 	Existing *Existing
-	// Dir is an existing empty folder for tokens and logs; Stop removes it. Empty means a new one under os.TempDir.
+	// Dir is an existing empty folder for tokens and logs, removed by Stop. Empty means a new one under os.TempDir.
 	Dir string
-	// Report is told what happens, one line at a time, from any goroutine; nil means nobody wants to know.
+	// Report receives messages, one line at a time, from any goroutine; nil drops them.
 	Report func(line string)
 	// Started is called with the identity of each operator process.
 	Started func(process.ID)
 }
 
-// A Sandbox is a cluster with operators. Its methods may be called from several goroutines.
+// A Sandbox is a cluster with operators. It is safe for concurrent use.
 type Sandbox struct {
 	opts      Options
 	dir       string // tokens and logs
@@ -58,15 +58,15 @@ type Sandbox struct {
 	client    client.Client
 	lease     *environment.Lease // nil for an existing cluster
 	operators []*OperatorProcess
-	pods      *Pods // nil if it is not bare
+	pods      *Pods // nil unless bare
 
 	stopped chan struct{}
 	once    sync.Once
 	wg      sync.WaitGroup
 }
 
-// Start brings up the control plane, installs the operators and starts them. It does not wait for them to be ready.
-// On an error nothing is left running.
+// Start starts the control plane, installs the operators and starts them. It does not wait until they are ready. After
+// an error nothing keeps running.
 func Start(ctx context.Context, opts Options) (*Sandbox, error) {
 	if opts.Report == nil {
 		opts.Report = func(string) {}
@@ -103,7 +103,7 @@ func (s *Sandbox) start(ctx context.Context) error {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return err //nolint:wrapcheck // says what it was doing
+		return err
 	}
 	for i, p := range s.opts.Projects {
 		if err := s.install(ctx, p); err != nil {
@@ -118,7 +118,7 @@ func (s *Sandbox) start(ctx context.Context) error {
 	return nil
 }
 
-// startBare gets a cluster and runs what others install there.
+// startBare connects to a cluster and runs the projects' pods once they are installed.
 func (s *Sandbox) startBare(ctx context.Context) (err error) {
 	if err := s.connect(ctx); err != nil || len(s.opts.Projects) == 0 {
 		return err
@@ -129,7 +129,7 @@ func (s *Sandbox) startBare(ctx context.Context) (err error) {
 	return err
 }
 
-// connect gets a cluster.
+// connect starts or joins a cluster.
 func (s *Sandbox) connect(ctx context.Context) (err error) {
 	if s.opts.Existing != nil {
 		err = s.join(ctx, s.opts.Existing)
@@ -152,20 +152,21 @@ func (s *Sandbox) acquire(ctx context.Context) error {
 		Progress: s.opts.Report,
 	})
 	if err != nil {
-		return err //nolint:wrapcheck // says what it was doing
+		return err
 	}
-	s.lease, s.config = lease, lease.Config
+	s.lease = lease
+	s.config = lease.Config
 	s.report("control plane ready at %s after %.1f s", s.config.Host, time.Since(began).Seconds())
 	return nil
 }
 
-// install applies what an operator ships.
+// install applies the objects that an operator ships.
 func (s *Sandbox) install(ctx context.Context, p *Project) error {
 	s.report("installing operator %s", p.Name)
 	if err := s.refuseDeployed(ctx, p); err != nil {
 		return err
 	}
-	// Definitions and namespaces first: the rest may need them.
+	// Definitions and namespaces first: other objects may need them.
 	var first, rest []*unstructured.Unstructured
 	for _, u := range p.Objects {
 		if kind := u.GetKind(); kind == "CustomResourceDefinition" || kind == "Namespace" {
@@ -180,7 +181,8 @@ func (s *Sandbox) install(ctx context.Context, p *Project) error {
 	return nil
 }
 
-// refuseDeployed keeps two copies of an operator from working against each other.
+// refuseDeployed returns an error if the operator already runs in the cluster: two instances would work against each
+// other.
 func (s *Sandbox) refuseDeployed(ctx context.Context, p *Project) error {
 	deployed := &appsv1.Deployment{}
 	err := s.client.Get(ctx, client.ObjectKeyFromObject(p.Deployment), deployed)
@@ -196,7 +198,7 @@ func (s *Sandbox) refuseDeployed(ctx context.Context, p *Project) error {
 	return nil
 }
 
-// ApplySamples applies the samples of all operators, those without a namespace to the namespace default.
+// ApplySamples applies the samples of all operators. Samples without a namespace are created in the namespace default.
 func (s *Sandbox) ApplySamples(ctx context.Context) error {
 	for _, u := range s.Samples() {
 		namespaced, err := s.client.IsObjectNamespaced(u)
@@ -212,18 +214,18 @@ func (s *Sandbox) ApplySamples(ctx context.Context) error {
 			return fmt.Errorf("applying sample %s %s: %w", u.GetKind(), u.GetName(), err)
 		}
 		if err := manifest.Apply(ctx, s.client, u); err != nil {
-			return err //nolint:wrapcheck // says what it was doing
+			return err
 		}
 	}
 	return nil
 }
 
-// noteLastApplied adds what `kubectl apply` writes down for the next time. A user who applies a sample again, maybe after a
-// change, would else be warned, and a field that is not in the file any more would stay.
+// noteLastApplied sets the annotation of `kubectl apply`. Without it kubectl would print a warning when a user applies
+// a sample again, and would not remove fields that were deleted from the file.
 func noteLastApplied(u *unstructured.Unstructured) error {
 	annotations := u.GetAnnotations()
 	if annotations == nil {
-		annotations = map[string]string{} // as kubectl has it
+		annotations = map[string]string{} // as kubectl does
 	}
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	u.SetAnnotations(annotations)
@@ -236,7 +238,8 @@ func noteLastApplied(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// WaitReady returns when all samples are ready. When ctx ends first, the error says which are not, and why.
+// WaitReady returns when all samples are ready. If ctx ends first, the error names a sample that is not, with the
+// reason.
 func (s *Sandbox) WaitReady(ctx context.Context) error {
 	for {
 		missing := s.missing(ctx)
@@ -267,7 +270,7 @@ func (s *Sandbox) missing(ctx context.Context) string {
 	return ""
 }
 
-// Samples returns the samples of all operators, and none if it is bare.
+// Samples returns the samples of all operators, or none if the sandbox is bare.
 func (s *Sandbox) Samples() []*unstructured.Unstructured {
 	if s.opts.Bare {
 		return nil
@@ -282,7 +285,7 @@ func (s *Sandbox) Samples() []*unstructured.Unstructured {
 // Config returns a client configuration for the user of the kubeconfig. Copy it before changing it.
 func (s *Sandbox) Config() *rest.Config { return s.config }
 
-// Kubeconfig names the file for kubectl, with one context. It is gone when the sandbox is.
+// Kubeconfig returns the file for kubectl, with one context. Stop removes it.
 func (s *Sandbox) Kubeconfig() string {
 	if s.lease == nil {
 		return s.existingKubeconfig()
@@ -290,10 +293,10 @@ func (s *Sandbox) Kubeconfig() string {
 	return filepath.Join(s.lease.Dir, "kubeconfig")
 }
 
-// Operators returns the operators in the order of Options.Projects, and none if it is bare.
+// Operators returns the operators in the order of Options.Projects, or none if the sandbox is bare.
 func (s *Sandbox) Operators() []*OperatorProcess { return s.operators }
 
-// Processes returns the processes of pods, if it is bare.
+// Processes returns the processes of pods, if the sandbox is bare.
 func (s *Sandbox) Processes() []PodProcess {
 	if s.pods == nil {
 		return nil
@@ -301,7 +304,7 @@ func (s *Sandbox) Processes() []PodProcess {
 	return s.pods.Processes()
 }
 
-// Lost is closed when the control plane ends although nobody stopped it; it never is for an existing cluster.
+// Lost is closed when the control plane ends before Stop. For an existing cluster it is never closed.
 func (s *Sandbox) Lost() <-chan struct{} {
 	if s.lease == nil {
 		return nil
@@ -309,18 +312,18 @@ func (s *Sandbox) Lost() <-chan struct{} {
 	return s.lease.Lost()
 }
 
-// Err says why the control plane has ended. It may be called only after Lost is closed.
+// Err returns the reason for the end of the control plane. It may be called only after Lost is closed.
 func (s *Sandbox) Err() error { return s.lease.Err() }
 
-// Stop ends the operators in an orderly way, then the control plane, and returns when all are gone; they go even if ctx
-// ends before. In an existing cluster everything that was installed stays. It may be called more than once.
+// Stop ends the operators gracefully, then the control plane, and returns when all have ended. They end even if ctx
+// ends first. In an existing cluster all installed objects stay. It may be called more than once.
 func (s *Sandbox) Stop(ctx context.Context) error {
 	var errs []error
 	s.once.Do(func() {
 		close(s.stopped)
 		s.wg.Wait()
 		if s.pods != nil {
-			_ = s.pods.Stop() // what cannot be removed from the cluster goes with it
+			_ = s.pods.Stop() // remaining objects disappear with the cluster
 		}
 		if s.lease != nil {
 			errs = append(errs, s.lease.ReleaseAndWait(ctx))

@@ -28,39 +28,39 @@ import (
 
 func TestMain(m *testing.M) {
 	environment.RunHelperProcess()
-	log.SetLogger(logr.Discard()) // else controller-runtime complains, after half a minute
+	log.SetLogger(logr.Discard()) // otherwise controller-runtime warns after half a minute
 	os.Exit(m.Run())
 }
 
-// patience is far more than anything takes on an idle machine.
-const patience = 2 * time.Minute
+// timeout is far more than any step takes on an idle machine.
+const timeout = 2 * time.Minute
 
-// A diary remembers what a sandbox reports and starts.
-type diary struct {
+// A journal records the reports and processes of a sandbox.
+type journal struct {
 	mu    sync.Mutex
 	lines []string
 	ids   []process.ID
 }
 
-func (d *diary) report(line string) {
+func (d *journal) report(line string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lines = append(d.lines, line)
 }
 
-func (d *diary) started(id process.ID) {
+func (d *journal) started(id process.ID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ids = append(d.ids, id)
 }
 
-func (d *diary) processes() []process.ID {
+func (d *journal) processes() []process.ID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]process.ID{}, d.ids...)
 }
 
-func (d *diary) has(part string) bool {
+func (d *journal) has(part string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return strings.Contains(strings.Join(d.lines, "\n"), part)
@@ -69,8 +69,8 @@ func (d *diary) has(part string) bool {
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	poll := func(context.Context) (bool, error) { return done(), nil }
-	ctx := context.WithoutCancel(t.Context()) // in a cleanup, too
-	if err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, patience, true, poll); err != nil {
+	ctx := context.WithoutCancel(t.Context()) // also used in a cleanup
+	if err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, timeout, true, poll); err != nil {
 		t.Fatalf("waiting until %s: %v", what, err)
 	}
 }
@@ -84,15 +84,15 @@ func load(t *testing.T) *sandbox.Project {
 	return p
 }
 
-func start(t *testing.T, existing *sandbox.Existing) (*sandbox.Sandbox, *diary) {
+func start(t *testing.T, existing *sandbox.Existing) (*sandbox.Sandbox, *journal) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	t.Cleanup(cancel)
 	set, err := assets.Find(ctx, assets.Options{Need: cluster.Programs(cluster.Workloads)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &diary{}
+	d := &journal{}
 	s, err := sandbox.Start(ctx, sandbox.Options{
 		Projects: []*sandbox.Project{load(t)}, Assets: set, Existing: existing, Report: d.report, Started: d.started,
 	})
@@ -114,14 +114,14 @@ func start(t *testing.T, existing *sandbox.Existing) (*sandbox.Sandbox, *diary) 
 
 func ready(t *testing.T, s *sandbox.Sandbox) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	if err := errors.Join(s.ApplySamples(ctx), s.WaitReady(ctx)); err != nil {
 		t.Fatalf("%v\n%s", err, s.Operators()[0].LogTail())
 	}
 }
 
-// message returns what the operator has put into the status of a Widget.
+// message returns the message that the operator has written to the status of a Widget.
 func message(t *testing.T, s *sandbox.Sandbox, name string) string {
 	t.Helper()
 	c, err := client.New(s.Config(), client.Options{})
@@ -137,11 +137,11 @@ func message(t *testing.T, s *sandbox.Sandbox, name string) string {
 	return condition.Message
 }
 
-func TestOperatorRunsAsItWouldInTheCluster(t *testing.T) {
+func TestOperatorProcess(t *testing.T) {
 	t.Parallel()
 	s, d := start(t, nil)
 	ready(t, s)
-	// Arguments and environment of the Deployment, and the rights of its ServiceAccount.
+	// Arguments and environment of the Deployment, and the permissions of its ServiceAccount.
 	if got, want := message(t, s, "sample"), "hello world from widget-system, secrets forbidden: true"; got != want {
 		t.Errorf("the operator says %q, want %q", got, want)
 	}
@@ -181,8 +181,8 @@ func checkTable(t *testing.T, s *sandbox.Sandbox) {
 	}
 }
 
-// checkRestart kills the operator, which has to come back and to work.
-func checkRestart(t *testing.T, s *sandbox.Sandbox, d *diary) {
+// checkRestart kills the operator, which has to restart and work.
+func checkRestart(t *testing.T, s *sandbox.Sandbox, d *journal) {
 	t.Helper()
 	changes, err := s.Changes(t.Context())
 	if err != nil {
@@ -199,7 +199,7 @@ func checkRestart(t *testing.T, s *sandbox.Sandbox, d *diary) {
 	})
 	for _, want := range []string{"widget ended (signal: killed); it starts again in 1 s", "widget runs again"} {
 		if !d.has(want) {
-			t.Errorf("nobody was told %q", want)
+			t.Errorf("no report contains %q", want)
 		}
 	}
 	second := s.Samples()[0].DeepCopy()
@@ -212,9 +212,9 @@ func checkRestart(t *testing.T, s *sandbox.Sandbox, d *diary) {
 	if err := c.Create(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(patience); message(t, s, "second") == ""; {
+	for deadline := time.Now().Add(timeout); message(t, s, "second") == ""; {
 		if time.Now().After(deadline) {
-			t.Fatal("the operator that came back does nothing")
+			t.Fatal("the restarted operator does nothing")
 		}
 		<-changes
 	}
@@ -238,7 +238,7 @@ func TestExistingCluster(t *testing.T) {
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("KUBECONFIG", "/no/such:"+file) // a list, of which not every file is there
+	t.Setenv("KUBECONFIG", "/no/such:"+file) // a list with a missing file
 	found, err := sandbox.FindExisting("testkit")
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestExistingCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.Config().Host != existing.Config().Host || mine.Host != existing.Config().Host {
-		t.Errorf("it uses %s and tells of %s", s.Config().Host, mine.Host)
+		t.Errorf("it uses %s and reports %s", s.Config().Host, mine.Host)
 	}
 	ready(t, s)
 	if err := s.Stop(t.Context()); err != nil {
@@ -258,7 +258,7 @@ func TestExistingCluster(t *testing.T) {
 	if got := message(t, s, "sample"); got == "" {
 		t.Error("the sample is gone with the sandbox")
 	}
-	// An operator that is deployed already must not get a rival.
+	// An operator that is deployed already must not get a competitor.
 	c, err := client.New(existing.Config(), client.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -269,16 +269,16 @@ func TestExistingCluster(t *testing.T) {
 	_, err = sandbox.Start(t.Context(), sandbox.Options{Projects: []*sandbox.Project{load(t)}, Existing: found})
 	want := "already runs in this cluster, as Deployment widget-system/widget-operator"
 	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("a rival was started: %v", err)
+		t.Errorf("a competitor was started: %v", err)
 	}
 }
 
-func TestWaitReadySaysWhatIsMissing(t *testing.T) {
+func TestWaitReadyReportsUnreadySample(t *testing.T) {
 	t.Parallel()
 	s, _ := start(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	err := s.WaitReady(ctx) // nobody has applied the sample
+	err := s.WaitReady(ctx) // the sample was not applied
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "Widget sample: ") {
 		t.Errorf("%v", err)
 	}

@@ -10,35 +10,34 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
 
-// Pauses before a program is started again grow from the first to the last, and start anew when it has run for long
-// enough.
+// The pause before a restart doubles from firstPause up to lastPause. It is reset after a run of longEnough.
 const (
 	firstPause = time.Second
 	lastPause  = 30 * time.Second
 	longEnough = time.Minute
 )
 
-// stopTimeout is how long a program may take to end in an orderly way.
+// stopTimeout bounds the graceful end of a program.
 const stopTimeout = 10 * time.Second
 
-// A Status is what a program's process is up to.
+// A Status is the status of a program's process.
 type Status struct {
 	// PID is 0 during the pause before a restart.
 	PID int `json:"pid"`
-	// Restarts counts how often the process has ended.
+	// Restarts counts the restarts of the process.
 	Restarts int `json:"restarts"`
 }
 
-// supervised is a program that is started again whenever it ends. Its methods may be called from several goroutines.
+// supervised is a program that is restarted whenever it ends. It is safe for concurrent use.
 type supervised struct {
-	name      string // for people, for example "operator widget"
+	name      string // for messages, for example "operator widget"
 	program   string
 	args, env []string
 	dir       string
-	logFile   string // has the output of all its runs
+	logFile   string // contains the output of all runs
 	report    func(format string, args ...any)
 	started   func(process.ID)
-	// began and ended are told of each run, in turn.
+	// began and ended are called for each run, alternately.
 	began func()
 	ended func(state *os.ProcessState, pause time.Duration)
 
@@ -50,10 +49,11 @@ type supervised struct {
 // run starts the process once.
 func (s *supervised) run() error {
 	cmd := exec.Command(s.program, s.args...)
-	cmd.Dir, cmd.Env = s.dir, s.env
+	cmd.Dir = s.dir
+	cmd.Env = s.env
 	p, err := process.Start(s.name, cmd, s.logFile)
 	if err != nil {
-		return err //nolint:wrapcheck // says what it was doing
+		return err
 	}
 	s.started(p.ID())
 	s.mu.Lock()
@@ -65,7 +65,7 @@ func (s *supervised) run() error {
 	return nil
 }
 
-// supervise starts the program again whenever it ends, until stop is closed. It has been started once.
+// supervise restarts the program whenever it ends, until stop is closed. The first run has been started before.
 func (s *supervised) supervise(stop <-chan struct{}) {
 	for pause := firstPause; ; {
 		began := time.Now()
@@ -114,7 +114,7 @@ func (s *supervised) clear() {
 	s.restarts++
 }
 
-// end asks the process to end, and makes it if it does not.
+// end terminates the process, and kills it after stopTimeout.
 func (s *supervised) end(p *process.Process) {
 	_ = p.Signal(syscall.SIGTERM)
 	select {
@@ -124,10 +124,10 @@ func (s *supervised) end(p *process.Process) {
 	}
 }
 
-// Kill ends the process as a crash would. It is started again after a pause. During a pause Kill does nothing.
+// Kill ends the process like a crash. It is restarted after a pause. During a pause Kill does nothing.
 func (s *supervised) Kill() error {
 	if p := s.current(); p != nil {
-		return p.Kill() //nolint:wrapcheck // says what it was doing
+		return p.Kill()
 	}
 	return nil
 }

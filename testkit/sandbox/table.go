@@ -24,14 +24,14 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 )
 
-// rewatchPause is how long a watch that cannot be opened is left alone.
+// rewatchPause is the pause after a failed watch.
 const rewatchPause = time.Second
 
-// A Table shows the objects of one kind as `kubectl get` would, with their conditions.
+// A Table shows the objects of one kind like `kubectl get`, with their conditions.
 type Table struct {
 	// Kind is for example "ImmortalContainer".
 	Kind string `json:"kind"`
-	// Columns are the names of the columns; those of the kind's definition stand between NAME and CONDITIONS.
+	// Columns are the names of the columns. The columns of the kind's definition are between NAMESPACE and CONDITIONS.
 	Columns []string `json:"columns"`
 	// Rows are the objects, in the server's order.
 	Rows []Row `json:"rows"`
@@ -45,16 +45,16 @@ type Row struct {
 	Cells []string `json:"cells"`
 }
 
-// The columns that every table has.
+// The columns of every table.
 const (
 	namespaceColumn  = "NAMESPACE"
 	conditionsColumn = "CONDITIONS"
-	// AgeColumn is the one column whose cells change by themselves.
+	// AgeColumn is the only column with cells that change without an update of the object.
 	AgeColumn = "AGE"
 )
 
-// Tables asks the cluster for the objects of the operators' own kinds, and for those samples of other kinds that are worth
-// watching: workloads, and not what only configures them.
+// Tables lists the objects of the operators' own kinds, and workloads among the samples. It leaves out samples that are
+// only configuration.
 func (s *Sandbox) Tables(ctx context.Context) ([]Table, error) {
 	kinds, err := s.kinds()
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Sandbox) Tables(ctx context.Context) ([]Table, error) {
 	for _, k := range kinds {
 		table, err := fetchTable(ctx, core.RESTClient(), k.mapping)
 		if s.opts.Bare && apierrors.IsNotFound(err) {
-			continue // it was installed, and removed
+			continue // it was installed and removed
 		}
 		if err != nil {
 			return nil, err
@@ -83,7 +83,7 @@ func (s *Sandbox) Tables(ctx context.Context) ([]Table, error) {
 	return tables, nil
 }
 
-// A shownKind is one that there is a table of.
+// A shownKind is a kind with a table.
 type shownKind struct {
 	mapping *meta.RESTMapping
 	only    []types.NamespacedName // nil means all objects
@@ -136,7 +136,7 @@ func (s *Sandbox) kinds() ([]*shownKind, error) {
 	return kinds, nil
 }
 
-// keyOf is where a sample goes: see ApplySamples.
+// keyOf returns the key of a sample, with the namespace that ApplySamples uses.
 func keyOf(u *unstructured.Unstructured, m *meta.RESTMapping) types.NamespacedName {
 	key := types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}
 	if key.Namespace == "" && m.Scope.Name() == meta.RESTScopeNameNamespace {
@@ -145,8 +145,7 @@ func keyOf(u *unstructured.Unstructured, m *meta.RESTMapping) types.NamespacedNa
 	return key
 }
 
-// worthWatching says whether the status of a sample tells something: that of a workload does, and maybe that of a custom
-// resource.
+// worthWatching reports whether objects of the kind have a meaningful status: workloads do, and custom resources may.
 func worthWatching(kind schema.GroupKind) bool {
 	switch kind.Group {
 	case "apps", "batch":
@@ -157,7 +156,7 @@ func worthWatching(kind schema.GroupKind) bool {
 	return !scheme.Scheme.IsGroupRegistered(kind.Group)
 }
 
-// fetchTable lets the server render the columns: it knows them for every kind.
+// fetchTable requests the columns from the server, which can render every kind.
 func fetchTable(ctx context.Context, c rest.Interface, m *meta.RESTMapping) (Table, error) {
 	path := []string{"/apis", m.Resource.Group, m.Resource.Version, m.Resource.Resource}
 	if m.Resource.Group == "" {
@@ -207,7 +206,7 @@ func cell(value any) string {
 	return fmt.Sprint(value)
 }
 
-// conditions is for example "Ready !Stalled": what is not true is marked, by ! if it is false and ? if it is unknown.
+// conditions returns, for example, "Ready !Stalled". The prefix ! marks false conditions, ? unknown ones.
 func conditions(u *unstructured.Unstructured) string {
 	var words []string
 	for _, c := range readiness.Conditions(u) {
@@ -223,8 +222,8 @@ func conditions(u *unstructured.Unstructured) string {
 	return strings.Join(words, " ")
 }
 
-// Changes sends something soon after an object has changed that Tables shows. Changes in quick succession may be told
-// of once. The channel is never closed.
+// Changes sends a value soon after an object shown by Tables has changed. Changes in quick succession may be merged.
+// The channel is never closed.
 func (s *Sandbox) Changes(ctx context.Context) (<-chan struct{}, error) {
 	kinds, err := s.kinds()
 	if err != nil {
@@ -246,13 +245,13 @@ func (s *Sandbox) Changes(ctx context.Context) (<-chan struct{}, error) {
 	}
 	begin(kinds)
 	if s.opts.Bare {
-		go s.lookForKinds(ctx, begin)
+		go s.watchNewKinds(ctx, begin)
 	}
 	return changes, nil
 }
 
-// lookForKinds finds what somebody installs.
-func (s *Sandbox) lookForKinds(ctx context.Context, found func([]*shownKind)) {
+// watchNewKinds polls for kinds that are installed later.
+func (s *Sandbox) watchNewKinds(ctx context.Context, found func([]*shownKind)) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -265,9 +264,9 @@ func (s *Sandbox) lookForKinds(ctx context.Context, found func([]*shownKind)) {
 	}
 }
 
-// watch tells of each event, and of each time it starts anew, for then it may have overlooked some.
+// watch sends a value for each event and after each start of the watch, since events in between may be lost.
 func watch(ctx context.Context, objects metadata.ResourceInterface, changes chan<- struct{}) {
-	tell := func() {
+	notify := func() {
 		select {
 		case changes <- struct{}{}:
 		default:
@@ -282,9 +281,9 @@ func watch(ctx context.Context, objects metadata.ResourceInterface, changes chan
 			}
 			continue
 		}
-		tell()
+		notify()
 		for range w.ResultChan() {
-			tell()
+			notify()
 		}
 	}
 }

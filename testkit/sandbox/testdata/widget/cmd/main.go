@@ -1,5 +1,5 @@
-// Command widget is an operator as other tools scaffold them: what it is told is told by flags. It puts into the
-// status of each Widget how it runs.
+// Command widget is an operator in the style of other scaffolds: it is configured by flags. It writes its configuration
+// into the status of each Widget.
 package main
 
 import (
