@@ -22,40 +22,40 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
 )
 
-// protocol changes whenever processes of different versions of this package would misunderstand each other.
+// protocol changes with each incompatible change of the messages or files of this package.
 const protocol = 1
 
-// maxSlots bounds how many environments differ in nothing but their objects.
+// maxSlots bounds the number of environments that differ only in their objects.
 const maxSlots = 20
 
-// maxAttempts bounds how often an environment that ends while it is being joined is replaced.
+// maxAttempts bounds the attempts to join environments that end meanwhile.
 const maxAttempts = 5
 
-// A Request says what kind of environment is needed.
+// A Request describes the required environment.
 type Request struct {
 	// Tier is as in cluster.Options.
 	Tier cluster.Tier
-	// Nodes is how many simulated nodes there have to be at least.
+	// Nodes is the minimum number of simulated nodes.
 	Nodes int
 	// Binaries is the folder with the programs of the control plane.
 	Binaries string
-	// Objects are cluster-wide objects to have. Environments are shared by all who do not contradict each other.
+	// Objects are cluster-wide objects to install. Requests without contradicting objects share an environment.
 	Objects []*unstructured.Unstructured
-	// Private asks for an environment that nobody else joins.
+	// Private requests an environment that no other process joins.
 	Private bool
-	// Name sets apart environments that are shared only by those who know the name. Empty is the common one.
+	// Name selects an environment that only requests of the same name share. Empty is the common one.
 	Name string
-	// Test makes the lease last as long as the go command that runs this test binary.
+	// Test extends the lease until the end of the go command that runs this test binary.
 	Test bool
-	// Progress is told what is going on while an environment starts; nil means nobody wants to know.
+	// Progress receives messages while an environment starts; nil drops them.
 	Progress func(string)
 }
 
-// A Lease is the use of an environment. It ends with Release or with the process, whichever comes first.
+// A Lease is the use of an environment. It ends with Release or with the process, whichever is first.
 type Lease struct {
-	// Config is the client configuration of a user who may do everything.
+	// Config is the client configuration of a cluster administrator.
 	Config *rest.Config
-	// Dir holds a kubeconfig of the same name and the logs of the components while the environment lives.
+	// Dir contains a file named kubeconfig and the logs of the components. It exists as long as the environment.
 	Dir string
 
 	conn   *net.UnixConn
@@ -63,14 +63,14 @@ type Lease struct {
 	owner  process.ID
 	lost   chan struct{}
 	cause  error // set before lost is closed
-	shared bool  // others go on; set before lost is closed
+	shared bool  // the environment has other leases; set before lost is closed
 }
 
-// Acquire joins a fitting environment, or starts one.
+// Acquire joins a matching environment, or starts one.
 func Acquire(ctx context.Context, req Request) (*Lease, error) {
-	if dir := os.Getenv(asked); dir != "" {
+	if dir := os.Getenv(serverVariable); dir != "" {
 		return nil, fmt.Errorf("leasing a control plane: this process should be one itself (%s is set): "+
-			"call RunHelperProcess, or testkit.Main, before anything else", asked)
+			"call RunHelperProcess, or testkit.Main, before anything else", serverVariable)
 	}
 	root, err := socketdir.OpenRoot()
 	if err != nil {
@@ -93,8 +93,8 @@ func Acquire(ctx context.Context, req Request) (*Lease, error) {
 	return nil, fmt.Errorf("leasing a control plane: %d of them run with other versions of the same objects", maxSlots)
 }
 
-// key names an environment by everything that cannot differ among those who share it. It is short because it becomes
-// part of the path of a unix socket.
+// key identifies an environment by all properties that its leases have to share. It is short because it is part of the
+// path of a unix socket.
 func key(req Request, slot int) string {
 	name := req.Name
 	if req.Private {
@@ -105,7 +105,7 @@ func key(req Request, slot int) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// leaseAt joins the environment at this place, or starts one there.
+// leaseAt joins the environment in this socket directory, or starts one there.
 func leaseAt(ctx context.Context, root socketdir.Root, p socketdir.Dir, req Request, h hello) (*Lease, error) {
 	var last error
 	for range maxAttempts {
@@ -117,18 +117,18 @@ func leaseAt(ctx context.Context, root socketdir.Root, p socketdir.Dir, req Requ
 		if err == nil || !errors.Is(err, errEnded) {
 			return lease, err
 		}
-		last = err // it was just about to stop
+		last = err // it was about to stop
 	}
 	return nil, last
 }
 
-// connect dials, and starts an environment if there is none to dial.
+// connect dials the server process, and starts one if none listens.
 func connect(ctx context.Context, root socketdir.Root, p socketdir.Dir, req Request) (*net.UnixConn, error) {
 	if conn, err := p.Dial(); err == nil {
 		return conn, nil
 	}
-	// Starting and stopping happen under the same lock: whoever gets it finds an environment that answers, or the
-	// remains of one that does not.
+	// Starting and stopping happen under the same lock. Under the lock, a socket either has a live listener or is a
+	// remnant of a dead process.
 	unlock, err := p.Lock(ctx)
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func connect(ctx context.Context, root socketdir.Root, p socketdir.Dir, req Requ
 	return spawn(ctx, p, req)
 }
 
-// attach says hello and waits until the environment is ready.
+// attach sends the hello message and waits until the environment is ready.
 func attach(ctx context.Context, conn *net.UnixConn, h hello, progress func(string)) (*Lease, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -164,7 +164,7 @@ func attach(ctx context.Context, conn *net.UnixConn, h hello, progress func(stri
 		case r.Conflict != "":
 			err = fmt.Errorf("%w: %s", errConflict, r.Conflict)
 		case r.Failure != "":
-			err = errors.New(r.Failure) //nolint:err113 // the words of another process
+			err = errors.New(r.Failure)
 		case progress != nil:
 			progress(r.Progress)
 		}
@@ -172,7 +172,7 @@ func attach(ctx context.Context, conn *net.UnixConn, h hello, progress func(stri
 	_ = conn.Close()
 	switch {
 	case ctx.Err() != nil:
-		return nil, ctx.Err() //nolint:wrapcheck // the caller says what was tried
+		return nil, ctx.Err()
 	case errors.Is(err, io.EOF) || isReset(err):
 		return nil, errEnded
 	default:
@@ -201,22 +201,22 @@ func (l *Lease) listen() {
 		return
 	}
 	l.shared = r.Shared
-	l.cause = errors.New(r.Failure) //nolint:err113 // the words of another process
+	l.cause = errors.New(r.Failure)
 }
 
-// Lost is closed when the environment is gone, or has let go of a lease that was returned.
+// Lost is closed when the environment has ended, or has confirmed the end of a lease.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
-// Err says why the environment is gone. It may be called only after Lost is closed.
+// Err returns the reason for the end of the environment. It may be called only after Lost is closed.
 func (l *Lease) Err() error { return l.cause }
 
-// Release gives the environment back. It may be called more than once.
+// Release ends the lease. It may be called more than once.
 func (l *Lease) Release() { _ = l.conn.Close() }
 
-// ReleaseAndWait gives the environment back and returns when it has stopped, or when others still use it.
+// ReleaseAndWait ends the lease and returns when the environment has stopped, or when it has other leases.
 func (l *Lease) ReleaseAndWait(ctx context.Context) error {
 	if err := l.conn.CloseWrite(); err != nil {
-		return nil // it was released before, or the environment is gone
+		return nil // it was released before, or the environment has ended
 	}
 	defer l.Release()
 	select {
@@ -224,7 +224,7 @@ func (l *Lease) ReleaseAndWait(ctx context.Context) error {
 		if l.shared {
 			return nil
 		}
-		return l.owner.WaitEnd(ctx) //nolint:wrapcheck // says what it was doing
+		return l.owner.WaitEnd(ctx)
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for the control plane to stop: %w", ctx.Err())
 	}
@@ -239,7 +239,7 @@ func newHello(req Request) (hello, error) {
 		}
 		h.Objects = append(h.Objects, data)
 	}
-	if !req.Test || req.Private { // what nobody can join need not wait for the next package
+	if !req.Test || req.Private { // a private environment does not wait for the next package
 		return h, nil
 	}
 	parent := os.Getppid()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestTwoProcessesAtOnceShareOne(t *testing.T) {
+func TestConcurrentProcessesShareEnvironment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a, b := w.hold(), w.hold()
@@ -23,14 +23,14 @@ func TestTwoProcessesAtOnceShareOne(t *testing.T) {
 	}
 	s := w.only()
 	a.end()
-	// The go command waits until nobody holds the output of a test any more: neither must the environment.
+	// The go command waits until the output of a test is closed by all processes: the environment must not inherit it.
 	if _, err := io.Copy(io.Discard, a.stdout); err != nil {
 		t.Error(err)
 	}
 	if c := w.remains(s); c == "" {
 		t.Error("the environment ended while it was still leased")
 	}
-	b.end() // which waits until the environment is gone
+	b.end() // waits until the environment is gone
 	if c := w.remains(s); c != "" {
 		t.Errorf("after the last lease has ended %s", c)
 	}
@@ -91,9 +91,9 @@ func TestKilledEnvironment(t *testing.T) {
 	dead := w.only()
 	signalProcess(t, dead.Owner, syscall.SIGKILL)
 	if got := h.report().Error; !strings.Contains(got, "the environment has ended") {
-		t.Errorf("the holder was told %q", got)
+		t.Errorf("the holder got %q", got)
 	}
-	// The folders are left, until somebody starts another environment. Processes that are left are ended then.
+	// The folders remain until another environment is started. Remaining processes are killed then.
 	if _, err := os.Stat(dead.Data); err != nil {
 		t.Fatalf("this test needs something to clean up: %v", err)
 	}
@@ -117,8 +117,8 @@ func TestKilledEnvironment(t *testing.T) {
 	w.nothingLeft(s)
 }
 
-// Orphans survive where the system does not tie children to their parent: a sleeping process stands in for one.
-func TestOrphansAreEnded(t *testing.T) {
+// Orphans survive on systems that do not tie children to their parent: a sleeping process stands in for one.
+func TestOrphansAreKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	h := w.hold()
@@ -129,7 +129,7 @@ func TestOrphansAreEnded(t *testing.T) {
 	signalProcess(t, dead.Owner, syscall.SIGKILL)
 	h.report()
 
-	again := w.hold("PRIVATE=1") // cleaning up is not limited to one's own kind
+	again := w.hold("PRIVATE=1") // cleanup includes environments of other kinds
 	again.ready()
 	orphan.ends(t, w)
 	if !stranger.id.Alive() {
@@ -148,7 +148,7 @@ func TestComponentEnds(t *testing.T) {
 	s := w.only()
 	signalProcess(t, s.component(t, "kube-apiserver"), syscall.SIGKILL)
 	if got := h.report().Error; !strings.Contains(got, "kube-apiserver ended unexpectedly") {
-		t.Errorf("the holder was told %q", got)
+		t.Errorf("the holder got %q", got)
 	}
 	w.nothingLeft(s)
 }
@@ -161,7 +161,7 @@ func TestTerminatedEnvironment(t *testing.T) {
 	s := w.only()
 	signalProcess(t, s.Owner, syscall.SIGTERM)
 	if got := h.report().Error; !strings.Contains(got, "told to stop") {
-		t.Errorf("the holder was told %q", got)
+		t.Errorf("the holder got %q", got)
 	}
 	w.nothingLeft(s)
 }
@@ -174,7 +174,7 @@ func TestObjects(t *testing.T) {
 	same := w.hold("OBJECTS=" + definition(t, "thing", "one"))
 	host := plain.ready().Host
 	if got := one.ready().Host; got != host {
-		t.Errorf("objects that are in nobody's way led to another control plane: %s and %s", host, got)
+		t.Errorf("objects without a conflict led to another control plane: %s and %s", host, got)
 	}
 	if got := same.ready().Host; got != host {
 		t.Errorf("the same objects led to another control plane: %s and %s", host, got)
@@ -214,7 +214,7 @@ func TestPrivate(t *testing.T) {
 func TestLeaseLastsUntilTheGoCommandEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "SELF="+os.Args[0])
-	command := filepath.Join(t.TempDir(), "go") // what a process is called is what its file is called
+	command := filepath.Join(t.TempDir(), "go") // the name of a process is the name of its file
 	if err := os.Symlink(os.Args[0], command); err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestLeaseLastsUntilTheGoCommandEnds(t *testing.T) {
 		}
 		return ""
 	})
-	<-time.After(200 * time.Millisecond) // in which the end of the go command is looked for four times
+	<-time.After(200 * time.Millisecond) // enough for four polls for the end of the go command
 	if c := w.remains(owner); c == "" {
 		t.Fatal("the environment ended before the go command did")
 	}
@@ -251,7 +251,7 @@ func TestLeaseLastsUntilTheGoCommandEnds(t *testing.T) {
 	parent.end()
 	last.end()
 	if left := w.remains(owner); left != "" {
-		t.Errorf("who gave its lease back last did not wait for the end: %s", left)
+		t.Errorf("the last holder did not wait for the end: %s", left)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestBrokenProgram(t *testing.T) {
 	got := h.report().Error
 	for _, want := range []string{"kube-apiserver ended before it was ready", "exit status 3", "this is why"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("the holder was told %q, want %q in it", got, want)
+			t.Errorf("the holder got %q, want %q in it", got, want)
 		}
 	}
 	_ = h.cmd.Wait()
@@ -282,7 +282,7 @@ func TestBrokenProgram(t *testing.T) {
 	})
 }
 
-func TestFolderOfOthers(t *testing.T) {
+func TestForeignRoot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	if err := os.Mkdir(w.root, 0o755); err != nil {
@@ -290,7 +290,7 @@ func TestFolderOfOthers(t *testing.T) {
 	}
 	h := w.hold()
 	if got := h.report().Error; !strings.Contains(got, "must be a folder that only you can enter") {
-		t.Errorf("the holder was told %q", got)
+		t.Errorf("the holder got %q", got)
 	}
 	_ = h.cmd.Wait()
 }

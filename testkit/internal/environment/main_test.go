@@ -27,20 +27,20 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
 )
 
-// The tests are about processes, so this binary plays several parts, chosen by the environment variable ROLE.
+// The tests are about processes, so this binary has several roles, selected by the environment variable ROLE.
 func TestMain(m *testing.M) {
 	environment.RunHelperProcess()
 	switch os.Getenv("ROLE") {
 	case "holder":
 		hold()
 	case "parent":
-		bringUp()
+		runHolders()
 	default:
 		os.Exit(m.Run())
 	}
 }
 
-// A report is what a holder says about its lease.
+// A report describes the lease of a holder.
 type report struct {
 	Host  string
 	Dir   string
@@ -48,7 +48,7 @@ type report struct {
 	Error string
 }
 
-// hold leases an environment, says so, and gives it back when its input ends or the environment does.
+// hold acquires a lease, prints a report, and releases the lease when its input or the environment ends.
 func hold() {
 	answer := json.NewEncoder(os.Stdout)
 	req := environment.Request{
@@ -84,24 +84,25 @@ func hold() {
 	}
 }
 
-// bringUp runs holders one after the other, as the go command runs test binaries: one for each line of its input, which is
-// what to add to the holder's environment.
-func bringUp() {
+// runHolders runs holders one after the other, as the go command runs test binaries: one for each line of its input.
+// The line is added to the holder's environment.
+func runHolders() {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		cmd := exec.Command(os.Getenv("SELF"))
 		cmd.Env = append(os.Environ(), "ROLE=holder", "UNTIL_PARENT=1", lines.Text())
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr // and no input, so that it gives its lease back at once
+		cmd.Stdout = os.Stdout
+		cmd.Stderr = os.Stderr // without input it releases its lease at once
 		if err := cmd.Run(); err != nil {
 			log.Fatal(err)
 		}
 	}
 }
 
-// patience is far more than anything takes on an idle machine.
-const patience = time.Minute
+// timeout is far more than any step takes on an idle machine.
+const timeout = time.Minute
 
-// A world is a folder in which environments meet that no other test knows of.
+// A world is a folder for environments of one test.
 type world struct {
 	t    *testing.T
 	root string // empty when no environment runs
@@ -176,7 +177,7 @@ func (w *world) hold(env ...string) *holder {
 	return w.start(os.Args[0], "holder", env...)
 }
 
-// report waits for what the holder has to say.
+// report reads the next report of the holder.
 func (h *holder) report() report {
 	h.t.Helper()
 	var r report
@@ -196,7 +197,7 @@ func (h *holder) ready() report {
 	return r
 }
 
-// end makes the holder give its lease back and waits until it has ended.
+// end makes the holder release its lease and waits for its end.
 func (h *holder) end() {
 	h.t.Helper()
 	if err := h.stdin.Close(); err != nil {
@@ -215,10 +216,10 @@ func (h *holder) kill() {
 	_ = h.cmd.Wait()
 }
 
-// A snapshot is what an environment recorded about itself.
+// A snapshot is the recorded state of an environment.
 type snapshot struct{ socketdir.State }
 
-// environments reads what runs in this world.
+// environments returns the running environments of this world.
 func (w *world) environments() []snapshot {
 	w.t.Helper()
 	files, err := filepath.Glob(filepath.Join(w.root, "*", "state.json"))
@@ -243,7 +244,7 @@ func (w *world) environments() []snapshot {
 	return all
 }
 
-// only returns the one environment that runs.
+// only returns the only running environment.
 func (w *world) only() snapshot {
 	w.t.Helper()
 	all := w.environments()
@@ -257,7 +258,7 @@ func (s snapshot) processes() []process.ID {
 	return append([]process.ID{s.Owner}, s.Children...)
 }
 
-// remains says what is left of an environment.
+// remains describes the remains of an environment.
 func (w *world) remains(s snapshot) string {
 	for _, id := range s.processes() {
 		if id.Alive() {
@@ -273,7 +274,7 @@ func (w *world) remains(s snapshot) string {
 	return ""
 }
 
-// nothingLeft waits until there is no trace of the environment.
+// nothingLeft waits until no trace of the environment remains.
 func (w *world) nothingLeft(s snapshot) {
 	w.t.Helper()
 	w.until(func() string { return w.remains(s) })
@@ -286,8 +287,8 @@ func (w *world) until(complaint func() string) {
 		last = complaint()
 		return last == "", nil
 	}
-	if wait.PollUntilContextTimeout(w.t.Context(), 5*time.Millisecond, patience, true, poll) != nil {
-		w.t.Fatalf("not within %v: %s", patience, last)
+	if wait.PollUntilContextTimeout(w.t.Context(), 5*time.Millisecond, timeout, true, poll) != nil {
+		w.t.Fatalf("not within %v: %s", timeout, last)
 	}
 }
 
@@ -312,7 +313,7 @@ func (s snapshot) component(t *testing.T, name string) process.ID {
 	return process.ID{}
 }
 
-// definition writes a custom resource whose schema holds the given word.
+// definition writes a custom resource definition with the given word in its schema.
 func definition(t *testing.T, name, word string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "crd.yaml")

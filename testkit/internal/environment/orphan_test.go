@@ -32,7 +32,7 @@ func startSleeper(t *testing.T) sleeper {
 	return sleeper{id: id, cmd: cmd}
 }
 
-// ends waits until somebody has ended the sleeper.
+// ends waits until the sleeper has been killed.
 func (s sleeper) ends(t *testing.T, w *world) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -42,19 +42,19 @@ func (s sleeper) ends(t *testing.T, w *world) {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		left, _ := filepath.Glob(filepath.Join(w.root, "*", "*"))
 		t.Fatalf("pid %d still runs; in the folder are %q", s.id.PID, left)
 	}
 }
 
-// reused pretends that the pid belonged to another process before.
+// reused returns the identity of an earlier process with the same pid.
 func reused(id process.ID) process.ID {
 	id.Start = "1"
 	return id
 }
 
-// addComponents makes the only environment believe that it started these processes.
+// addComponents adds the processes to the recorded children of the only environment.
 func addComponents(t *testing.T, w *world, ids ...process.ID) {
 	t.Helper()
 	s := w.only()

@@ -2,5 +2,5 @@ package environment
 
 import "github.com/homeostat-dev/homeostat/testkit/internal/process"
 
-// Owner is the process that keeps the environment.
+// Owner returns the server process of the environment.
 func (l *Lease) Owner() process.ID { return l.owner }

@@ -12,28 +12,28 @@ import (
 )
 
 var (
-	// errConflict says that an environment has another version of an object.
+	// errConflict reports an environment with another version of an object.
 	errConflict = errors.New("other objects are needed")
-	// errEnded says that the environment has closed the connection.
+	// errEnded reports that the environment has closed the connection.
 	errEnded = errors.New("the environment has ended")
 )
 
-// hello is the first and only message of a client.
+// hello is the only message of a client.
 type hello struct {
 	Nodes   int               `json:"nodes,omitempty"`
 	Objects []json.RawMessage `json:"objects,omitempty"`
-	// Until is a process whose end ends the lease, if that is later than the end of the connection.
+	// Until is a process whose end ends the lease, if it is later than the end of the connection.
 	Until *process.ID `json:"until,omitempty"`
 }
 
-// reply is a message of the environment: any number with progress, then ready, conflict or failure. After ready there
-// may be a failure, or shared.
+// reply is a message of the environment: any number with progress, then ready, conflict or failure. After ready one
+// failure or shared message may follow.
 type reply struct {
 	Progress string `json:"progress,omitempty"`
 	Ready    *ready `json:"ready,omitempty"`
 	Conflict string `json:"conflict,omitempty"`
 	Failure  string `json:"failure,omitempty"`
-	// Shared answers the end of a lease: others go on.
+	// Shared confirms the end of a lease while other leases exist.
 	Shared bool `json:"shared,omitempty"`
 }
 
@@ -69,7 +69,7 @@ func (s *stream) receive(message any) error {
 	return nil
 }
 
-// isReset says whether the other side closed the connection without reading all of it.
+// isReset reports whether the other side closed the connection before reading everything.
 func isReset(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

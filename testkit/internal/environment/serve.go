@@ -18,13 +18,13 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
 )
 
-// firstLeaseTimeout is how long a new environment waits for whoever started it.
+// firstLeaseTimeout bounds the wait of a new environment for its first client.
 const firstLeaseTimeout = 10 * time.Second
 
-// RunHelperProcess turns this process into an environment, and does not return, if that is what it was started for.
-// Otherwise it does nothing. Call it before anything else.
+// RunHelperProcess runs the server process of an environment, if this process was started for that, and does not
+// return. Otherwise it does nothing. Call it first.
 func RunHelperProcess() {
-	dir := os.Getenv(asked)
+	dir := os.Getenv(serverVariable)
 	if dir == "" {
 		return
 	}
@@ -34,7 +34,7 @@ func RunHelperProcess() {
 	os.Exit(0)
 }
 
-// serve starts what the spec says, leases it to all who connect, and removes it when nobody needs it any more.
+// serve starts the control plane of the spec, leases it to all clients, and removes it when the last lease has ended.
 func serve(p socketdir.Dir) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -51,17 +51,17 @@ func serve(p socketdir.Dir) error {
 			s.fail(errors.New("the environment was told to stop"))
 		case <-s.failed:
 		}
-		// Under the lock nobody starts another environment while this one is being removed.
+		// The lock keeps other processes from starting an environment during the removal.
 		unlock, err := p.Lock(context.Background())
 		if err != nil {
 			return err
 		}
 		if s.close() {
 			stop()
-			<-s.started       // or it would go on to start processes, and to write down which
-			return s.remove() // the lock goes with the process
+			<-s.started       // otherwise it would still start and record processes
+			return s.remove() // the process releases the lock when it ends
 		}
-		unlock() // somebody was faster and has a lease
+		unlock() // a client was faster and has a lease
 	}
 }
 
@@ -71,10 +71,10 @@ func newServer(p socketdir.Dir) (*server, error) {
 		return nil, fmt.Errorf("reading what to be: %w", err)
 	}
 	s := &server{
-		place: p, unused: make(chan struct{}, 1), failed: make(chan struct{}), ready: make(chan struct{}),
+		dir: p, unused: make(chan struct{}, 1), failed: make(chan struct{}), ready: make(chan struct{}),
 		started: make(chan struct{}), closed: make(chan struct{}), objects: map[string]string{}, holders: map[process.ID]bool{},
 	}
-	s.news.changed = make(chan struct{})
+	s.progress.changed = make(chan struct{})
 	if err := json.Unmarshal(data, &s.spec); err != nil {
 		return nil, fmt.Errorf("reading what to be: %w", err)
 	}
@@ -86,13 +86,13 @@ func newServer(p socketdir.Dir) (*server, error) {
 		return nil, err
 	}
 	if s.listener, err = p.Listen(); err != nil {
-		return nil, err //nolint:wrapcheck // says it all
+		return nil, err
 	}
 	time.AfterFunc(firstLeaseTimeout, s.checkUnused)
 	return s, nil
 }
 
-// run starts the control plane and keeps an eye on it.
+// run starts the control plane and waits for its failure.
 func (s *server) run(ctx context.Context) {
 	err := s.start(ctx)
 	close(s.started)
@@ -108,24 +108,24 @@ func (s *server) run(ctx context.Context) {
 func (s *server) start(ctx context.Context) error {
 	c, err := cluster.Start(ctx, cluster.Options{
 		Tier: s.spec.Tier, Nodes: s.spec.Nodes, Binaries: s.spec.Binaries, Dir: s.spec.Data,
-		Progress: func(format string, args ...any) { s.news.publish(fmt.Sprintf(format, args...)) },
+		Progress: func(format string, args ...any) { s.progress.publish(fmt.Sprintf(format, args...)) },
 		Started:  s.record,
 	})
 	if err != nil {
-		return err //nolint:wrapcheck // says it all
+		return err
 	}
 	s.cluster = c
 	return s.equip(ctx, c)
 }
 
-// equip adds what makes a control plane usable.
+// equip starts the garbage collector and writes the kubeconfig.
 func (s *server) equip(ctx context.Context, c *cluster.Cluster) error {
 	if _, err := gc.Start(ctx, c.Config()); err != nil {
 		return fmt.Errorf("starting the janitor: %w", err)
 	}
 	kubeconfig, err := cluster.Kubeconfig(c.Config())
 	if err != nil {
-		return err //nolint:wrapcheck // says it all
+		return err
 	}
 	if err := os.WriteFile(filepath.Join(s.spec.Data, "kubeconfig"), kubeconfig, 0o600); err != nil {
 		return fmt.Errorf("writing the kubeconfig: %w", err)
@@ -133,21 +133,21 @@ func (s *server) equip(ctx context.Context, c *cluster.Cluster) error {
 	return nil
 }
 
-// record notes the identity of a component for whoever may have to end it.
+// record stores the identity of a component, for the cleanup after a crash.
 func (s *server) record(c cluster.Component) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state.Children = append(s.state.Children, c.ID)
-	if err := s.place.WriteState(s.state); err != nil {
+	if err := s.dir.WriteState(s.state); err != nil {
 		log.Print(err)
 	}
 }
 
-// remove leaves nothing behind. The caller holds the lock.
+// remove stops the control plane and removes all files. The caller holds the lock.
 func (s *server) remove() error {
 	var errs []error
 	if s.cluster != nil {
 		errs = append(errs, s.cluster.Stop())
 	}
-	return errors.Join(append(errs, os.RemoveAll(s.spec.Data), s.place.Remove())...)
+	return errors.Join(append(errs, os.RemoveAll(s.spec.Data), s.dir.Remove())...)
 }

@@ -21,36 +21,36 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
 )
 
-// holderInterval is how often a process is looked for whose end ends a lease.
+// holderInterval is the polling interval for the end of a process that extends a lease.
 const holderInterval = 50 * time.Millisecond
 
-// equipTimeout bounds how long new objects and nodes may take until they can be used.
+// equipTimeout bounds the installation of new objects and nodes.
 const equipTimeout = time.Minute
 
-// A server hands out leases on one control plane.
+// A server grants leases on one control plane.
 type server struct {
-	place    socketdir.Dir
+	dir      socketdir.Dir
 	spec     spec
 	listener *net.UnixListener
-	news     news
+	progress startProgress
 
-	started chan struct{}    // closed when nothing more is being started
+	started chan struct{}    // closed when no more processes are being started
 	cluster *cluster.Cluster // set before that, or nil if it could not be started
 
 	ready  chan struct{} // closed when the control plane can be used
-	failed chan struct{} // closed when it never will be, or no longer
-	closed chan struct{} // closed when no lease is given any more
+	failed chan struct{} // closed when it has failed
+	closed chan struct{} // closed when no more leases are granted
 	unused chan struct{} // has a value when the last lease may have ended
 
-	mu      sync.Mutex
-	cause   error // why it failed
-	state   socketdir.State
-	leases  int
-	parting []*net.UnixConn // of clients that have left
-	holders map[process.ID]bool
+	mu       sync.Mutex
+	cause    error // reason of the failure
+	state    socketdir.State
+	leases   int
+	departed []*net.UnixConn // connections of clients that have left
+	holders  map[process.ID]bool
 
 	installing sync.Mutex
-	objects    map[string]string // hash of the content by what the object is
+	objects    map[string]string // hash of the content by identity of the object
 }
 
 func (s *server) accept() {
@@ -63,12 +63,12 @@ func (s *server) accept() {
 	}
 }
 
-// handle serves one client as long as it stays.
+// handle serves one client until it leaves.
 func (s *server) handle(conn *net.UnixConn) {
 	stream := newStream(conn)
 	var h hello
 	if stream.receive(&h) != nil || !s.lease() {
-		_ = conn.Close() // it was only looking, or it is too late
+		_ = conn.Close() // it sent no request, or the server is closed
 		return
 	}
 	left := make(chan struct{})
@@ -84,18 +84,18 @@ func (s *server) handle(conn *net.UnixConn) {
 		}
 	}
 	s.hold(h.Until)
-	s.dismiss() // whose end has not been looked for since it came: the last client is to know that it is the last
-	// The last client learns from the end of its connection that this process has ended. Nobody else needs to wait.
+	s.dismiss() // check the holders now, because the reply depends on whether this is the last lease
+	// The last client waits for the end of its connection, which proves the end of this process. Others need not wait.
 	if s.release(conn) > 0 {
 		_ = stream.send(reply{Shared: true})
 		_ = conn.Close()
 	}
 }
 
-// prepare brings a client to the point where it can use the control plane, and says whether it got there.
+// prepare sends progress until the client can use the control plane. It returns false if that fails.
 func (s *server) prepare(stream *stream, h hello, left <-chan struct{}) bool {
 	for {
-		text, changed := s.news.latest()
+		text, changed := s.progress.latest()
 		if text != "" && stream.send(reply{Progress: text}) != nil {
 			return false
 		}
@@ -132,7 +132,7 @@ func (s *server) equipClient(h hello) reply {
 	}}
 }
 
-// install adds the objects that are not there yet, and refuses those that are there in another form.
+// install adds missing objects. It returns errConflict if an object exists in another version.
 func (s *server) install(ctx context.Context, documents []json.RawMessage) error {
 	s.installing.Lock()
 	defer s.installing.Unlock()
@@ -161,7 +161,7 @@ func (s *server) install(ctx context.Context, documents []json.RawMessage) error
 	return nil
 }
 
-// lease counts a client, unless the environment is closed.
+// lease counts a client, unless the server is closed.
 func (s *server) lease() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,19 +174,19 @@ func (s *server) lease() bool {
 	}
 }
 
-// release ends a lease and returns how many there still are. The connection is kept: one that nobody holds is closed by the
-// garbage collector.
+// release ends a lease and returns the number of remaining leases. It keeps a reference to the connection: Go's garbage
+// collector would close an unreferenced one.
 func (s *server) release(conn *net.UnixConn) int {
 	s.mu.Lock()
 	s.leases--
 	left := s.leases
-	s.parting = append(s.parting, conn)
+	s.departed = append(s.departed, conn)
 	s.mu.Unlock()
 	s.checkUnused()
 	return left
 }
 
-// hold keeps a lease for a client that has left until a certain process ends.
+// hold keeps the lease of a client that has left until the given process ends.
 func (s *server) hold(id *process.ID) {
 	if id == nil || !id.Alive() {
 		return
@@ -208,7 +208,7 @@ func (s *server) hold(id *process.ID) {
 	}()
 }
 
-// dismiss ends the leases that were kept for processes that have ended.
+// dismiss ends the leases of processes that have ended.
 func (s *server) dismiss() {
 	s.mu.Lock()
 	for id := range s.holders {
@@ -221,7 +221,7 @@ func (s *server) dismiss() {
 	s.checkUnused()
 }
 
-// checkUnused tells serve when there is no lease.
+// checkUnused signals serve if there is no lease.
 func (s *server) checkUnused() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +233,7 @@ func (s *server) checkUnused() {
 	}
 }
 
-// close ends the giving of leases if there are none, or if there is nothing to lease.
+// close stops granting leases, if there are none or the control plane has failed.
 func (s *server) close() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,7 +245,7 @@ func (s *server) close() bool {
 	return true
 }
 
-// fail makes all clients give up.
+// fail ends the leases of all clients.
 func (s *server) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,14 +261,14 @@ func (s *server) reason() string {
 	return s.cause.Error()
 }
 
-// news is the latest of what goes on while the control plane starts.
-type news struct {
+// startProgress is the latest progress of the start of the control plane.
+type startProgress struct {
 	mu      sync.Mutex
 	text    string
-	changed chan struct{} // closed and replaced with each news
+	changed chan struct{} // closed and replaced with each message
 }
 
-func (n *news) publish(text string) {
+func (n *startProgress) publish(text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.text = text
@@ -276,7 +276,7 @@ func (n *news) publish(text string) {
 	n.changed = make(chan struct{})
 }
 
-func (n *news) latest() (text string, changed <-chan struct{}) {
+func (n *startProgress) latest() (text string, changed <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.text, n.changed

@@ -15,10 +15,10 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
 )
 
-// asked is the environment variable that tells a process to be an environment, and where.
-const asked = "TESTKIT_ENVIRONMENT"
+// serverVariable is the environment variable that makes a process a server process, with its directory.
+const serverVariable = "TESTKIT_ENVIRONMENT"
 
-// spec is what a new environment is told.
+// spec is the configuration of a new environment.
 type spec struct {
 	Tier     cluster.Tier `json:"tier"`
 	Nodes    int          `json:"nodes"`
@@ -59,10 +59,10 @@ func spawnIn(ctx context.Context, p socketdir.Dir, s spec) (*net.UnixConn, error
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
 	cmd := exec.Command(program)
-	cmd.Args = []string{"testkit-environment", p.Dir()} // for people who look at the list of processes
-	cmd.Env = append(os.Environ(), asked+"="+p.Dir())
+	cmd.Args = []string{"testkit-environment", p.Dir()} // the name in the list of processes
+	cmd.Env = append(os.Environ(), serverVariable+"="+p.Dir())
 	if os.Getenv("GORACE") == "" {
-		cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0") // with -race a process would take a second to end
+		cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0") // with -race, the end of a process would take a second
 	}
-	return p.Spawn(ctx, cmd, filepath.Join(s.Data, "environment.log")) //nolint:wrapcheck // says what it was doing
+	return p.Spawn(ctx, cmd, filepath.Join(s.Data, "environment.log"))
 }

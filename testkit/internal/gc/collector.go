@@ -24,16 +24,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// workers is how many objects, and how many namespaces, are dealt with at once.
+// workers is the number of objects, and of namespaces, processed concurrently.
 const workers = 8
 
-// Retries start fast, because most wait for another event that is on its way, and slow down to once a second.
+// The retry delay starts small, because most items wait for an event that arrives soon, and grows to a second.
 const firstRetry, lastRetry = 5 * time.Millisecond, time.Second
 
-// What Kubernetes's own controllers are called: policies of admission make exceptions for them.
+// The names of the Kubernetes controllers. Admission policies make exceptions for them.
 const collectorName, namespacesName = "generic-garbage-collector", "namespace-controller"
 
-// A Janitor cleans up on one API server.
+// A Collector collects garbage on one API server.
 type Collector struct {
 	core     kubernetes.Interface // as the namespace controller
 	content  metadata.Interface   // as the namespace controller
@@ -41,43 +41,43 @@ type Collector struct {
 	dynamic  dynamic.Interface    // as the garbage collector
 	mapper   meta.RESTMapper
 
-	graph      *graph
-	objects    workqueue.TypedRateLimitingInterface[types.UID]
-	namespaces workqueue.TypedRateLimitingInterface[string]
-	closing    *sightings
+	graph       *graph
+	objects     workqueue.TypedRateLimitingInterface[types.UID]
+	namespaces  workqueue.TypedRateLimitingInterface[string]
+	terminating *firstSeen
 
 	mu    sync.Mutex
 	kinds map[schema.GroupResource]*monitor
 	wg    sync.WaitGroup
 }
 
-// Start makes a janitor that works until ctx ends. It returns when it watches all kinds there are; custom resources
+// Start starts a collector that runs until ctx ends. It returns when all existing kinds are watched. Custom resources
 // installed later are watched as soon as they are served.
 func Start(ctx context.Context, cfg *rest.Config) (*Collector, error) {
-	j, err := newJanitor(cfg)
+	c, err := newCollector(cfg)
 	if err != nil {
 		return nil, err
 	}
-	if err := j.watchKinds(ctx); err != nil {
-		j.stop()
+	if err := c.watchKinds(ctx); err != nil {
+		c.stop()
 		return nil, err
 	}
 	for range workers {
-		j.wg.Go(func() { work(ctx, j.objects, j.processObject) })
-		j.wg.Go(func() { work(ctx, j.namespaces, j.processNamespace) })
+		c.wg.Go(func() { work(ctx, c.objects, c.processObject) })
+		c.wg.Go(func() { work(ctx, c.namespaces, c.processNamespace) })
 	}
-	context.AfterFunc(ctx, j.stop)
-	return j, nil
+	context.AfterFunc(ctx, c.stop)
+	return c, nil
 }
 
-// Wait returns when a janitor whose context has ended is at rest.
-func (j *Collector) Wait() { j.wg.Wait() }
+// Wait returns when a collector whose context has ended has stopped.
+func (c *Collector) Wait() { c.wg.Wait() }
 
-func newJanitor(cfg *rest.Config) (*Collector, error) {
+func newCollector(cfg *rest.Config) (*Collector, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "testkit-janitor"
 	cfg.QPS = -1
-	cfg.WarningHandler = rest.NoWarnings{} // it lists deprecated kinds like all others
+	cfg.WarningHandler = rest.NoWarnings{} // it lists all kinds, including deprecated ones
 	collector, collectorClient, err := controller(cfg, collectorName)
 	if err != nil {
 		return nil, err
@@ -86,34 +86,34 @@ func newJanitor(cfg *rest.Config) (*Collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Collector{
-		graph:   newGraph(),
-		closing: newSightings(),
-		kinds:   map[schema.GroupResource]*monitor{},
+	c := &Collector{
+		graph:       newGraph(),
+		terminating: newFirstSeen(),
+		kinds:       map[schema.GroupResource]*monitor{},
 		objects: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](firstRetry, lastRetry)),
 		namespaces: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
-	if j.core, err = kubernetes.NewForConfigAndClient(namespaces, namespacesClient); err != nil {
+	if c.core, err = kubernetes.NewForConfigAndClient(namespaces, namespacesClient); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	if j.content, err = metadata.NewForConfigAndClient(namespaces, namespacesClient); err != nil {
+	if c.content, err = metadata.NewForConfigAndClient(namespaces, namespacesClient); err != nil {
 		return nil, fmt.Errorf("making a metadata client: %w", err)
 	}
-	if j.metadata, err = metadata.NewForConfigAndClient(collector, collectorClient); err != nil {
+	if c.metadata, err = metadata.NewForConfigAndClient(collector, collectorClient); err != nil {
 		return nil, fmt.Errorf("making a metadata client: %w", err)
 	}
-	if j.dynamic, err = dynamic.NewForConfigAndClient(collector, collectorClient); err != nil {
+	if c.dynamic, err = dynamic.NewForConfigAndClient(collector, collectorClient); err != nil {
 		return nil, fmt.Errorf("making a dynamic client: %w", err)
 	}
-	if j.mapper, err = apiutil.NewDynamicRESTMapper(collector, collectorClient); err != nil {
+	if c.mapper, err = apiutil.NewDynamicRESTMapper(collector, collectorClient); err != nil {
 		return nil, fmt.Errorf("making a REST mapper: %w", err)
 	}
-	return j, nil
+	return c, nil
 }
 
-// controller is what one of Kubernetes's own controllers would talk to the API server with.
+// controller returns the configuration and client of one of the Kubernetes controllers.
 func controller(cfg *rest.Config, name string) (*rest.Config, *http.Client, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Impersonate = rest.ImpersonationConfig{
@@ -127,19 +127,19 @@ func controller(cfg *rest.Config, name string) (*rest.Config, *http.Client, erro
 	return cfg, httpClient, nil
 }
 
-func (j *Collector) stop() {
-	j.objects.ShutDown()
-	j.namespaces.ShutDown()
+func (c *Collector) stop() {
+	c.objects.ShutDown()
+	c.namespaces.ShutDown()
 }
 
-// expected says whether an error is part of the work: somebody else was faster, something is not gone yet, or a kind
-// is not there, or no longer.
+// expected reports whether an error is part of normal operation: another client was faster, an object still exists, or
+// a kind does not exist.
 func expected(err error) bool {
 	return errors.Is(err, errRemaining) || errors.Is(err, errUnseen) || errors.Is(err, context.Canceled) ||
 		apierrors.IsConflict(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
 }
 
-// work takes items from a queue until it is shut down. An item that cannot be finished is tried again later.
+// work processes items of a queue until it is shut down. It requeues an item after an error.
 func work[T comparable](
 	ctx context.Context, queue workqueue.TypedRateLimitingInterface[T], process func(context.Context, T) error,
 ) {

@@ -1,11 +1,11 @@
-// Package janitor collects garbage and empties deleted namespaces on a control plane that has no
-// kube-controller-manager, or one whose own controllers for this are switched off.
+// Package gc collects garbage and empties deleted namespaces on a control plane that has no kube-controller-manager, or
+// one without the controllers for this.
 //
-// It exists because Kubernetes's namespace controller waits at least five seconds per namespace and its garbage
-// collector takes up to half a minute to notice a new custom resource: fine for a cluster, unbearable in tests. The
-// janitor keeps their semantics: background, foreground and orphan deletion, blockOwnerDeletion, owners in another
-// namespace count as absent, nothing is deleted without checking UID and resourceVersion. It has the names and the rights
-// of Kubernetes's own controllers, so that policies which make exceptions for those make them for it.
+// The namespace controller of Kubernetes waits at least five seconds per namespace. Its garbage collector takes up to
+// half a minute to notice a new custom resource. Both are too slow for tests. This package keeps their semantics:
+// background, foreground and orphan deletion, blockOwnerDeletion, owners in another namespace count as absent, and
+// deletions check UID and resourceVersion. It uses the names and permissions of the Kubernetes controllers, so that
+// policies with exceptions for those apply to it.
 //
-// What it does not know: resources of aggregated API servers, and events as owners or dependents.
+// Not supported: resources of aggregated API servers, and Events as owners or dependents.
 package gc

@@ -32,7 +32,7 @@ func TestGarbageCollection(t *testing.T) {
 		run    func(t *testing.T, ns *corev1.Namespace)
 	}{
 		"Background": {
-			reason: "what an owner leaves goes, and what that leaves too",
+			reason: "dependents are deleted, and their dependents too",
 			run: func(t *testing.T, ns *corev1.Namespace) {
 				owner := newConfigMap(t, ns, "owner")
 				child := newConfigMap(t, ns, "child", ownedBy(owner))
@@ -83,7 +83,7 @@ func TestGarbageCollection(t *testing.T) {
 			},
 		},
 		"ForegroundUnblockedLater": {
-			reason: "an owner stops to wait when its dependent stops to block",
+			reason: "an owner stops waiting when its dependent stops blocking",
 			run: func(t *testing.T, ns *corev1.Namespace) {
 				owner := newConfigMap(t, ns, "owner")
 				child := newConfigMap(t, ns, "child", ownedBy(owner), blocking, held)
@@ -110,7 +110,7 @@ func TestGarbageCollection(t *testing.T) {
 			},
 		},
 		"ForegroundCycle": {
-			reason: "two objects that own each other do not wait for each other for ever",
+			reason: "two objects that own each other do not wait for each other forever",
 			run: func(t *testing.T, ns *corev1.Namespace) {
 				one := newConfigMap(t, ns, "one")
 				two := newConfigMap(t, ns, "two", ownedBy(one), blocking)
@@ -129,7 +129,7 @@ func TestGarbageCollection(t *testing.T) {
 				child := newConfigMap(t, ns, "child", ownedBy(owner))
 				other := newConfigMap(t, ns, "other")
 				shared := newConfigMap(t, ns, "shared", ownedBy(owner, other))
-				deleteObject(t, owner, orphan) // at once: the janitor may not have heard of the children
+				deleteObject(t, owner, orphan) // immediate: the collector may not have seen the children yet
 				eventually(t, gone(t, owner))
 				eventually(t, ownedOnlyBy(t, child))
 				eventually(t, ownedOnlyBy(t, shared, other))
@@ -137,7 +137,7 @@ func TestGarbageCollection(t *testing.T) {
 			},
 		},
 		"OneOfTwoOwners": {
-			reason: "the second owner keeps the object, and the reference to the first one goes",
+			reason: "the second owner keeps the object, and the reference to the first one is removed",
 			run: func(t *testing.T, ns *corev1.Namespace) {
 				one, two := newConfigMap(t, ns, "one"), newConfigMap(t, ns, "two")
 				child := newConfigMap(t, ns, "child", ownedBy(one, two))
@@ -161,7 +161,7 @@ func TestGarbageCollection(t *testing.T) {
 			},
 		},
 		"AbsentOwner": {
-			reason: "an object whose owner never was is garbage from the start",
+			reason: "an object whose owner never existed is garbage from the start",
 			run: func(t *testing.T, ns *corev1.Namespace) {
 				ghost := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "ghost", UID: "no-such-uid"}}
 				child := newConfigMap(t, ns, "child", ownedBy(ghost))
@@ -183,7 +183,7 @@ func TestGarbageCollection(t *testing.T) {
 			reason: "references do not cross namespaces, so the owner counts as absent",
 			run: func(t *testing.T, ns *corev1.Namespace) {
 				owner := newConfigMap(t, newNamespace(t), "owner")
-				always(t, kept(t, owner)) // the janitor gets to know the owner: it must not be fooled by that
+				always(t, kept(t, owner)) // the collector now knows the owner, which must not change the result
 				child := newConfigMap(t, ns, "child", ownedBy(owner))
 				eventually(t, gone(t, child))
 				always(t, kept(t, owner))
@@ -201,7 +201,7 @@ func TestGarbageCollection(t *testing.T) {
 			},
 		},
 		"NamespacedOwnerOfClusterWide": {
-			reason: "a cluster-wide object cannot say where its owner is, so it is left alone",
+			reason: "a cluster-wide object cannot name the namespace of its owner, so it is kept",
 			run: func(t *testing.T, ns *corev1.Namespace) {
 				owner := newConfigMap(t, ns, "owner")
 				child := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: ns.Name}}
@@ -232,7 +232,7 @@ func TestGarbageCollection(t *testing.T) {
 			},
 		},
 		"UnknownKindOfOwner": {
-			reason: "what nobody can look up is not absent",
+			reason: "an owner of an unknown kind does not count as absent",
 			run: func(t *testing.T, ns *corev1.Namespace) {
 				crd := definition(word(), apiextensionsv1.NamespaceScoped)
 				ref := metav1.OwnerReference{
@@ -273,14 +273,14 @@ func TestLateCustomResource(t *testing.T) {
 			if scope == apiextensionsv1.ClusterScoped {
 				namespace = ""
 			}
-			// No pause: the kind has been there for milliseconds.
+			// No pause: the kind has existed for milliseconds.
 			owner := newCustom(t, gvk, namespace, ns.Name)
 			child := newConfigMap(t, ns, "child", ownedBy(owner))
 			grandchild := newConfigMap(t, ns, "grandchild", ownedBy(child))
 			began := time.Now()
 			deleteObject(t, owner, background)
 			eventually(t, gone(t, owner, child, grandchild))
-			t.Logf("the children of a kind that is just installed were gone after %v", time.Since(began))
+			t.Logf("the children of a new kind were gone after %v", time.Since(began))
 			second := newCustom(t, gvk, namespace, ns.Name+"-2")
 			held := newConfigMap(t, ns, "held", ownedBy(second), blocking, held)
 			deleteObject(t, second, foreground)
@@ -291,7 +291,7 @@ func TestLateCustomResource(t *testing.T) {
 	}
 }
 
-// The watch of a kind begins a moment after the kind is served. No event tells of an owner that is gone by then.
+// The watch of a kind starts a moment after the kind is served. It reports no event for an owner deleted before.
 func TestOwnerWithoutEvents(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -301,9 +301,9 @@ func TestOwnerWithoutEvents(t *testing.T) {
 	owner := newCustom(t, gvk, ns.Name, "owner")
 	child := newConfigMap(t, ns, "child", ownedBy(owner))
 	select {
-	case <-asked: // and the answer is that the owner is there
-	case <-time.After(patience):
-		t.Fatal("the janitor does not look for the owner")
+	case <-asked: // the response is that the owner exists
+	case <-time.After(timeout):
+		t.Fatal("the collector does not request the owner")
 	}
 	always(t, kept(t, child))
 	deleteObject(t, owner, background)
@@ -324,7 +324,7 @@ func TestCustomResourceDefinitionDeleted(t *testing.T) {
 	eventually(t, gone(t, child))
 	eventually(t, gone(t, crd))
 
-	// The same kind again, as a test would install it a second time.
+	// The same kind again, as if a second test installed it.
 	install(t, definition(crd.Spec.Names.Plural[:len(crd.Spec.Names.Plural)-1], apiextensionsv1.NamespaceScoped))
 	owner = newCustom(t, gvk, ns.Name, "owner")
 	child = newConfigMap(t, ns, "child", ownedBy(owner))
@@ -333,7 +333,7 @@ func TestCustomResourceDefinitionDeleted(t *testing.T) {
 	eventually(t, gone(t, child))
 }
 
-// An object that is adopted or set free at the very moment it is about to be collected must stay.
+// An object that is adopted or orphaned at the moment of its collection must stay.
 func TestPreconditions(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -348,7 +348,7 @@ func TestPreconditions(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			<-time.After(time.Duration(i%10) * 200 * time.Microsecond) // at whatever the janitor is up to by then
+			<-time.After(time.Duration(i%10) * 200 * time.Microsecond) // to hit different states of the collector
 			child.OwnerReferences = nil
 			if api.Update(t.Context(), child) == nil {
 				rescued.Store(child.Name, child)
@@ -360,7 +360,7 @@ func TestPreconditions(t *testing.T) {
 	rescued.Range(func(_, child any) bool {
 		count++
 		always(t, kept(t, child.(*corev1.ConfigMap)))
-		return count < 10 // each look takes a while
+		return count < 10 // each check takes a while
 	})
 	t.Logf("at least %d of 100 objects were freed in time, and none was deleted", count)
 }

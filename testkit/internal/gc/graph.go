@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// A node is an object as it was last seen. It is never changed, only replaced.
+// A node is the last observed state of an object. It is immutable.
 type node struct {
 	kind       kind
 	namespace  string
@@ -30,37 +30,36 @@ func newNode(k kind, obj *metav1.PartialObjectMetadata) *node {
 
 func (n *node) has(finalizer string) bool { return slices.Contains(n.finalizers, finalizer) }
 
-// waitsForDependents says whether the object is being deleted in the foreground.
+// waitsForDependents reports whether the object is in foreground deletion.
 func (n *node) waitsForDependents() bool {
 	return n.deleting && n.has(metav1.FinalizerDeleteDependents)
 }
 
-// blocks says whether the object keeps its owner from being deleted in the foreground.
+// blocks reports whether the object blocks the foreground deletion of its owner.
 func (n *node) blocks(owner types.UID) bool {
 	return slices.ContainsFunc(n.owners, func(ref metav1.OwnerReference) bool {
 		return ref.UID == owner && ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
 	})
 }
 
-// is says whether a reference from a dependent in the given namespace means this object. Its version may differ.
-func (n *node) is(ref metav1.OwnerReference, namespace string) bool {
+// matches reports whether a reference from a dependent in the given namespace refers to this object. Its version may differ.
+func (n *node) matches(ref metav1.OwnerReference, namespace string) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	return err == nil && ref.UID == n.uid && ref.Name == n.name &&
 		ref.Kind == n.kind.gvk.Kind && gv.Group == n.kind.gvk.Group &&
 		(n.namespace == "" || n.namespace == namespace)
 }
 
-// A graph is who owns whom. It lags behind the server by the time an event needs.
+// A graph holds the owner references. It lags behind the server by the delay of events.
 type graph struct {
 	mu         sync.RWMutex
 	nodes      map[types.UID]*node
-	dependents map[types.UID]map[types.UID]bool // by the UID of the owner, whether that exists or not
-	// gone has owners whose end was observed, by UID. When a kind is removed with its objects, nobody else can tell
-	// any more that they are gone.
+	dependents map[types.UID]map[types.UID]bool // by the UID of the owner, existing or not
+	// gone holds deleted owners by UID. After the removal of a kind, this is the only proof that its objects are gone.
 	gone *lru.Cache
 }
 
-// maxGone is far more than are in use at a time: dependents are looked at right after their owner.
+// maxGone is far above the number in use: dependents are processed right after their owner.
 const maxGone = 10_000
 
 func newGraph() *graph {
@@ -69,7 +68,7 @@ func newGraph() *graph {
 	}
 }
 
-// put stores an object and returns what was known of it before, or nil.
+// put stores an object and returns its previous state, or nil.
 func (g *graph) put(n *node) (before *node) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,7 +86,7 @@ func (g *graph) put(n *node) (before *node) {
 	return before
 }
 
-// remove forgets an object and returns what was known of it, or nil.
+// remove removes an object and returns its last state, or nil.
 func (g *graph) remove(uid types.UID) (before *node) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,10 +101,10 @@ func (g *graph) remove(uid types.UID) (before *node) {
 	return before
 }
 
-// sawEnd says whether the object that a dependent in the given namespace refers to was there and has been deleted.
+// sawEnd reports whether the owner of a dependent in the given namespace existed and has been deleted.
 func (g *graph) sawEnd(ref metav1.OwnerReference, namespace string) bool {
 	n, ok := g.gone.Get(ref.UID)
-	return ok && n.(*node).is(ref, namespace) //nolint:forcetypeassert // only nodes are added
+	return ok && n.(*node).matches(ref, namespace) //nolint:forcetypeassert // only nodes are added
 }
 
 func (g *graph) unlink(n *node) {
@@ -123,7 +122,7 @@ func (g *graph) get(uid types.UID) *node {
 	return g.nodes[uid]
 }
 
-// dependentsOf returns the objects that name this UID as an owner.
+// dependentsOf returns the objects with an owner of this UID.
 func (g *graph) dependentsOf(uid types.UID) []*node {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

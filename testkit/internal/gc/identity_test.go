@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A policy that lets nobody delete something but Kubernetes's own controllers lets the janitor.
-func TestPoliciesMakeExceptions(t *testing.T) {
+// A policy that forbids deletion except by the Kubernetes controllers permits the collector.
+func TestAdmissionPolicyExceptions(t *testing.T) {
 	t.Parallel()
 	for name, who := range map[string]string{"Collector": "generic-garbage-collector", "Namespaces": "namespace-controller"} {
 		t.Run(name, func(t *testing.T) {

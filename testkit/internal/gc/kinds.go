@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// servedInterval is how often a new custom resource is tried. It takes some 50 ms from established to served.
+// servedInterval is the polling interval for a new custom resource. It is served some 50 ms after it is established.
 const servedInterval = 5 * time.Millisecond
 
 // A kind is a resource whose objects can be listed and deleted.
@@ -28,15 +28,15 @@ type kind struct {
 	watchable  bool
 }
 
-// A monitor watches one kind, or just knows it if it cannot be watched.
+// A monitor watches one kind, or only lists it if it cannot be watched.
 type monitor struct {
 	kind   kind
 	cancel context.CancelFunc
 	synced cache.InformerSynced
 }
 
-// Events come in great numbers, own nothing and are owned by nobody, so the graph leaves them out. Namespaces get rid
-// of them like of everything else. The two groups serve the same objects.
+// Events are numerous and have neither owners nor dependents, so the graph leaves them out. They are deleted with their
+// namespace. Both groups serve the same objects.
 var (
 	events     = schema.GroupResource{Resource: "events"}
 	moreEvents = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
@@ -44,35 +44,35 @@ var (
 
 var crds = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 
-// watchKinds starts to watch every kind, and for custom resources to come.
-func (j *Collector) watchKinds(ctx context.Context) error {
-	kinds, err := j.discover()
+// watchKinds starts to watch every kind, and definitions of new custom resources.
+func (c *Collector) watchKinds(ctx context.Context) error {
+	kinds, err := c.discover()
 	if err != nil {
 		return err
 	}
 	for _, k := range kinds {
-		j.add(ctx, k)
+		c.add(ctx, k)
 	}
-	informer := dynamicinformer.NewFilteredDynamicInformer(j.dynamic, crds, "", 0, cache.Indexers{}, nil).Informer()
+	informer := dynamicinformer.NewFilteredDynamicInformer(c.dynamic, crds, "", 0, cache.Indexers{}, nil).Informer()
 	handlers := cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { j.crdChanged(ctx, obj) },
-		UpdateFunc: func(_, obj any) { j.crdChanged(ctx, obj) },
-		DeleteFunc: func(obj any) { j.crdDeleted(obj) },
+		AddFunc:    func(obj any) { c.crdChanged(ctx, obj) },
+		UpdateFunc: func(_, obj any) { c.crdChanged(ctx, obj) },
+		DeleteFunc: func(obj any) { c.crdDeleted(obj) },
 	}
 	if _, err := informer.AddEventHandler(handlers); err != nil {
 		return fmt.Errorf("watching custom resource definitions: %w", err)
 	}
-	j.wg.Go(func() { informer.RunWithContext(ctx) })
-	if !cache.WaitForCacheSync(ctx.Done(), append(j.synced(), informer.HasSynced)...) {
+	c.wg.Go(func() { informer.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), append(c.synced(), informer.HasSynced)...) {
 		return fmt.Errorf("watching all kinds: %w", context.Cause(ctx))
 	}
 	return nil
 }
 
-// discover lists Kubernetes's own kinds, each in its preferred version.
-func (j *Collector) discover() ([]kind, error) {
-	lists, err := j.core.Discovery().ServerPreferredResources()
-	// An aggregated API server that is down fails its groups alone.
+// discover lists the built-in kinds, each in its preferred version.
+func (c *Collector) discover() ([]kind, error) {
+	lists, err := c.core.Discovery().ServerPreferredResources()
+	// An aggregated API server that is down affects its own groups only.
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("listing the kinds of the server: %w", err)
 	}
@@ -100,11 +100,11 @@ func (j *Collector) discover() ([]kind, error) {
 }
 
 // add starts to watch a kind, unless it is watched already.
-func (j *Collector) add(ctx context.Context, k kind) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+func (c *Collector) add(ctx context.Context, k kind) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	resource := k.gvr.GroupResource()
-	if old := j.kinds[resource]; old != nil {
+	if old := c.kinds[resource]; old != nil {
 		if old.kind == k {
 			return
 		}
@@ -112,67 +112,67 @@ func (j *Collector) add(ctx context.Context, k kind) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	m := &monitor{kind: k, cancel: cancel, synced: func() bool { return true }}
-	j.kinds[resource] = m
+	c.kinds[resource] = m
 	if !k.watchable {
 		return
 	}
 	informer := metadatainformer.NewFilteredMetadataInformer(
-		j.metadata, k.gvr, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+		c.metadata, k.gvr, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	// Neither can fail before the informer has started.
 	_ = informer.SetTransform(strip)
-	_, _ = informer.AddEventHandler(j.handlers(k))
+	_, _ = informer.AddEventHandler(c.handlers(k))
 	m.synced = informer.HasSynced
-	j.wg.Go(func() {
-		if j.waitServed(ctx, k) == nil {
+	c.wg.Go(func() {
+		if c.waitServed(ctx, k) == nil {
 			informer.RunWithContext(ctx)
 		}
 	})
 }
 
-// waitServed saves an informer of a new custom resource from failing first and pausing for most of a second.
-func (j *Collector) waitServed(ctx context.Context, k kind) error {
+// waitServed returns when a new custom resource is served. Its informer would otherwise fail and back off for a second.
+func (c *Collector) waitServed(ctx context.Context, k kind) error {
 	for {
-		_, err := j.metadata.Resource(k.gvr).List(ctx, metav1.ListOptions{Limit: 1})
+		_, err := c.metadata.Resource(k.gvr).List(ctx, metav1.ListOptions{Limit: 1})
 		if err == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err() //nolint:wrapcheck // only tells the caller to give up
+			return ctx.Err()
 		case <-time.After(servedInterval):
 		}
 	}
 }
 
-func (j *Collector) synced() []cache.InformerSynced {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+func (c *Collector) synced() []cache.InformerSynced {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var synced []cache.InformerSynced
-	for _, m := range j.kinds {
+	for _, m := range c.kinds {
 		synced = append(synced, m.synced)
 	}
 	return synced
 }
 
 // known returns all kinds.
-func (j *Collector) known() []kind {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	kinds := make([]kind, 0, len(j.kinds))
-	for _, m := range j.kinds {
+func (c *Collector) known() []kind {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kinds := make([]kind, 0, len(c.kinds))
+	for _, m := range c.kinds {
 		kinds = append(kinds, m.kind)
 	}
 	return kinds
 }
 
-func (j *Collector) crdChanged(ctx context.Context, obj any) {
+func (c *Collector) crdChanged(ctx context.Context, obj any) {
 	if k, err := customKind(obj); err == nil {
-		j.add(ctx, k)
+		c.add(ctx, k)
 	}
 }
 
-// crdDeleted runs when the definition is gone, and its objects went before it.
-func (j *Collector) crdDeleted(obj any) {
+// crdDeleted removes a kind. The objects were deleted before their definition.
+func (c *Collector) crdDeleted(obj any) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
 	}
@@ -183,20 +183,20 @@ func (j *Collector) crdDeleted(obj any) {
 	group, _, _ := unstructured.NestedString(u.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(u.Object, "spec", "names", "plural")
 	resource := schema.GroupResource{Group: group, Resource: plural}
-	j.mu.Lock()
-	if m := j.kinds[resource]; m != nil {
+	c.mu.Lock()
+	if m := c.kinds[resource]; m != nil {
 		m.cancel()
-		delete(j.kinds, resource)
+		delete(c.kinds, resource)
 	}
-	j.mu.Unlock()
-	for _, uid := range j.graph.ofKind(resource) {
-		j.removed(uid)
+	c.mu.Unlock()
+	for _, uid := range c.graph.ofKind(resource) {
+		c.removed(uid)
 	}
 }
 
 var errNotServed = errors.New("not served yet")
 
-// customKind reads the kind from an established definition, in the version that is stored if that is served.
+// customKind reads the kind from an established definition, preferably in its storage version.
 func customKind(obj any) (kind, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -227,7 +227,7 @@ func customKind(obj any) (kind, error) {
 	}, nil
 }
 
-// strip keeps of an object's metadata what the janitor reads.
+// strip reduces an object to the metadata that the collector needs.
 func strip(obj any) (any, error) {
 	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		return &metav1.PartialObjectMetadata{TypeMeta: m.TypeMeta, ObjectMeta: metav1.ObjectMeta{

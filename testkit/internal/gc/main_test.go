@@ -32,7 +32,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/gc"
 )
 
-// The tests share one control plane, and the janitor runs in this process so that the race detector sees it.
+// The tests share one control plane. The collector runs in this process so that the race detector sees it.
 var (
 	config *rest.Config
 	api    client.Client
@@ -78,15 +78,15 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// late stands between the janitor and the API server.
+// late delays responses between the collector and the API server.
 var late delay
 
-// A delay keeps lists of some resources from its client, as a server does that has not begun to serve them.
+// A delay fails lists of some resources, like a server that does not serve them yet.
 type delay struct {
 	next http.RoundTripper
 
 	mu     sync.Mutex
-	unseen map[string]chan struct{} // by plural; closed when an object of that kind was asked for
+	unseen map[string]chan struct{} // by plural; closed when an object of that kind was requested
 }
 
 func (d *delay) wrap(next http.RoundTripper) http.RoundTripper {
@@ -101,7 +101,7 @@ func (d *delay) RoundTrip(req *http.Request) (*http.Response, error) {
 	if d.holds(req.URL.Path) {
 		return nil, errLate
 	}
-	return d.next.RoundTrip(req) //nolint:wrapcheck // it is a round tripper itself
+	return d.next.RoundTrip(req)
 }
 
 func (d *delay) holds(path string) bool {
@@ -119,7 +119,7 @@ func (d *delay) holds(path string) bool {
 	return false
 }
 
-// add holds a kind back. The channel is closed when the client has asked for an object of that kind.
+// add holds a kind back. The channel is closed when the client has requested an object of that kind.
 func (d *delay) add(plural string) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -137,13 +137,13 @@ func (d *delay) lift(plural string) {
 	delete(d.unseen, plural)
 }
 
-// patience is far more than anything here takes on an idle machine.
-const patience = 30 * time.Second
+// timeout is far more than any step takes on an idle machine.
+const timeout = 30 * time.Second
 
-// calm is how long something has to stay as it is to be believed. What the janitor does takes milliseconds.
-const calm = 300 * time.Millisecond
+// quietPeriod is the time for which a state has to last to count as stable. The collector takes milliseconds.
+const quietPeriod = 300 * time.Millisecond
 
-// eventually waits until check has nothing to complain about.
+// eventually waits until check returns "".
 func eventually(t *testing.T, check func() string) {
 	t.Helper()
 	var complaint string
@@ -151,15 +151,15 @@ func eventually(t *testing.T, check func() string) {
 		complaint = check()
 		return complaint == "", nil
 	}
-	if wait.PollUntilContextTimeout(t.Context(), 2*time.Millisecond, patience, true, poll) != nil {
-		t.Fatalf("not within %v: %s", patience, complaint)
+	if wait.PollUntilContextTimeout(t.Context(), 2*time.Millisecond, timeout, true, poll) != nil {
+		t.Fatalf("not within %v: %s", timeout, complaint)
 	}
 }
 
-// always fails the test when check complains while nothing should happen.
+// always fails the test if check returns a complaint within quietPeriod.
 func always(t *testing.T, check func() string) {
 	t.Helper()
-	end := time.After(calm)
+	end := time.After(quietPeriod)
 	for {
 		if complaint := check(); complaint != "" {
 			t.Fatal(complaint)
@@ -207,7 +207,7 @@ func ownedBy(owners ...client.Object) option {
 	}
 }
 
-// blocking makes the last owner wait for the object when it is deleted in the foreground.
+// blocking makes the object block the foreground deletion of its last owner.
 func blocking(o client.Object) {
 	refs := o.GetOwnerReferences()
 	refs[len(refs)-1].BlockOwnerDeletion = new(true)
@@ -238,7 +238,7 @@ func deleteObject(t *testing.T, o client.Object, policy metav1.DeletionPropagati
 	must(t, api.Delete(t.Context(), o, client.PropagationPolicy(policy)))
 }
 
-// fetch returns the object as it is on the server, or nil.
+// fetch returns the object on the server, or nil.
 func fetch(t *testing.T, o client.Object) client.Object {
 	t.Helper()
 	current := o.DeepCopyObject().(client.Object)
@@ -304,7 +304,7 @@ func ownedOnlyBy(t *testing.T, o client.Object, owners ...client.Object) func() 
 	}
 }
 
-// word makes a name for a kind that no other test uses.
+// word returns a name for a kind that no other test uses.
 func word() string { return "thing" + strconv.FormatUint(rand.Uint64(), 36) }
 
 func definition(word string, scope apiextensionsv1.ResourceScope) *apiextensionsv1.CustomResourceDefinition {

@@ -33,7 +33,7 @@ func TestNamespaceDeletion(t *testing.T) {
 			},
 		},
 		"OrdinaryContent": {
-			reason: "content without finalizers goes at once",
+			reason: "content without finalizers is deleted immediately",
 			run: func(t *testing.T, ns *corev1.Namespace) {
 				objects := ordinaryContent(t, ns)
 				began := time.Now()
@@ -44,7 +44,7 @@ func TestNamespaceDeletion(t *testing.T) {
 			},
 		},
 		"CustomContent": {
-			reason: "objects of a kind that is just installed go as well",
+			reason: "objects of a new kind are deleted as well",
 			run: func(t *testing.T, ns *corev1.Namespace) {
 				gvk := install(t, definition(word(), apiextensionsv1.NamespaceScoped))
 				object := newCustom(t, gvk, ns.Name, "object")
@@ -53,13 +53,13 @@ func TestNamespaceDeletion(t *testing.T) {
 			},
 		},
 		"HeldContent": {
-			reason: "a finalizer holds the namespace, which says so, and no longer than needed",
+			reason: "a finalizer holds the namespace, which reports it, and no longer than necessary",
 			run: func(t *testing.T, ns *corev1.Namespace) {
 				object := newConfigMap(t, ns, "held", held)
 				must(t, api.Delete(t.Context(), ns))
 				eventually(t, deleting(t, ns, object))
-				eventually(t, says(t, ns, corev1.NamespaceContentRemaining, "configmaps has 1 resource instances"))
-				eventually(t, says(t, ns, corev1.NamespaceFinalizersRemaining, finalizer+" in 1 resource instances"))
+				eventually(t, reports(t, ns, corev1.NamespaceContentRemaining, "configmaps has 1 resource instances"))
+				eventually(t, reports(t, ns, corev1.NamespaceFinalizersRemaining, finalizer+" in 1 resource instances"))
 				always(t, deleting(t, ns, object))
 				began := time.Now()
 				release(t, object)
@@ -88,7 +88,7 @@ func TestNamespaceDeletion(t *testing.T) {
 			},
 		},
 		"Abandoned": {
-			reason: "nobody is left who would take the finalizers off",
+			reason: "no controller is left to remove the finalizers",
 			run: func(t *testing.T, ns *corev1.Namespace) {
 				object, pod := newConfigMap(t, ns, "held", held), newPod(t, ns, "no-such-node", held)
 				patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, gc.AbandonAnnotation)
@@ -98,7 +98,7 @@ func TestNamespaceDeletion(t *testing.T) {
 			},
 		},
 		"OwnedFromOutside": {
-			reason: "a namespace can own cluster-wide objects, which go with it",
+			reason: "a namespace can own cluster-wide objects, which are deleted with it",
 			run: func(t *testing.T, ns *corev1.Namespace) {
 				other := newNamespace(t)
 				patch := fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":%q,"uid":%q}]}}`,
@@ -122,7 +122,7 @@ func TestNamespaceDeletion(t *testing.T) {
 	}
 }
 
-// A namespace can be made again under the same name as soon as it is gone, and nothing of the old one is in it.
+// A namespace can be created again as soon as it is gone, and contains no object of the old one.
 func TestNamespaceRecreated(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -149,13 +149,13 @@ func BenchmarkNamespaceDeletion(b *testing.B) {
 			err := api.Get(ctx, client.ObjectKeyFromObject(ns), ns)
 			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 		}
-		if err := wait.PollUntilContextTimeout(b.Context(), time.Millisecond, patience, true, poll); err != nil {
+		if err := wait.PollUntilContextTimeout(b.Context(), time.Millisecond, timeout, true, poll); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-func says(t *testing.T, ns *corev1.Namespace, kind corev1.NamespaceConditionType, what string) func() string {
+func reports(t *testing.T, ns *corev1.Namespace, kind corev1.NamespaceConditionType, what string) func() string {
 	return func() string {
 		current, ok := fetch(t, ns).(*corev1.Namespace)
 		if !ok {

@@ -17,10 +17,10 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// errNamespacedOwner is final: an object without a namespace cannot say in which namespace its owner is.
+// errNamespacedOwner is permanent: a cluster-scoped object cannot name the namespace of its owner.
 var errNamespacedOwner = errors.New("a cluster-wide object names a namespaced owner")
 
-func ignoreHopeless(err error) error {
+func ignorePermanent(err error) error {
 	if errors.Is(err, errNamespacedOwner) {
 		return nil
 	}
@@ -29,28 +29,28 @@ func ignoreHopeless(err error) error {
 
 func (n *node) String() string { return fmt.Sprintf("%s %s/%s", n.kind.gvk.Kind, n.namespace, n.name) }
 
-func (j *Collector) client(n *node) metadata.ResourceInterface {
-	return j.metadata.Resource(n.kind.gvr).Namespace(n.namespace)
+func (c *Collector) client(n *node) metadata.ResourceInterface {
+	return c.metadata.Resource(n.kind.gvr).Namespace(n.namespace)
 }
 
-func (j *Collector) get(ctx context.Context, n *node) (*metav1.PartialObjectMetadata, error) {
-	live, err := j.client(n).Get(ctx, n.name, metav1.GetOptions{})
+func (c *Collector) get(ctx context.Context, n *node) (*metav1.PartialObjectMetadata, error) {
+	live, err := c.client(n).Get(ctx, n.name, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("getting %s: %w", n, err)
 	}
 	return live, nil
 }
 
-// findOwner finds the owner that a dependent in the given namespace refers to; nil means there is none. The server is
-// asked unless the owner was seen to go.
-func (j *Collector) findOwner(
+// findOwner returns the owner that a dependent in the given namespace refers to, or nil. It asks the server unless the
+// graph has seen the deletion of the owner.
+func (c *Collector) findOwner(
 	ctx context.Context, ref metav1.OwnerReference, namespace string,
 ) (*metav1.PartialObjectMetadata, error) {
-	if j.graph.sawEnd(ref, namespace) {
-		return nil, nil //nolint:nilnil // absence is an answer
+	if c.graph.sawEnd(ref, namespace) {
+		return nil, nil //nolint:nilnil // absence is a valid result
 	}
 	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
-	mapping, err := j.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return nil, fmt.Errorf("finding the kind of an owner: %w", err)
 	}
@@ -59,21 +59,21 @@ func (j *Collector) findOwner(
 	} else if namespace == "" {
 		return nil, errNamespacedOwner
 	}
-	owner, err := j.metadata.Resource(mapping.Resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	owner, err := c.metadata.Resource(mapping.Resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && owner.UID != ref.UID:
-		return nil, nil //nolint:nilnil // absence is an answer
+		return nil, nil //nolint:nilnil // absence is a valid result
 	case err != nil:
 		return nil, fmt.Errorf("getting an owner: %w", err)
 	}
 	return owner, nil
 }
 
-// delete deletes exactly the object that was looked at; if it has changed since, it has to be looked at again.
-func (j *Collector) delete(
+// delete deletes the object only if it is unchanged since live was read; otherwise the conflict requeues it.
+func (c *Collector) delete(
 	ctx context.Context, n *node, live *metav1.PartialObjectMetadata, policy metav1.DeletionPropagation,
 ) error {
-	err := j.client(n).Delete(ctx, n.name, metav1.DeleteOptions{
+	err := c.client(n).Delete(ctx, n.name, metav1.DeleteOptions{
 		Preconditions:     &metav1.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion},
 		PropagationPolicy: &policy,
 	})
@@ -84,7 +84,7 @@ func (j *Collector) delete(
 }
 
 // patch merges metadata. UID and resourceVersion in it are preconditions.
-func (j *Collector) patch(
+func (c *Collector) patch(
 	ctx context.Context, n *node, change metav1.ObjectMeta,
 ) (*metav1.PartialObjectMetadata, error) {
 	body := map[string]any{"uid": change.UID, "resourceVersion": change.ResourceVersion}
@@ -98,19 +98,20 @@ func (j *Collector) patch(
 	if err != nil {
 		return nil, fmt.Errorf("encoding a patch: %w", err)
 	}
-	return j.client(n).Patch(ctx, n.name, types.MergePatchType, data, metav1.PatchOptions{}) //nolint:wrapcheck // callers do
+	return c.client(n).Patch(ctx, n.name, types.MergePatchType, data, metav1.PatchOptions{})
 }
 
-// change applies f to the metadata of the object as the server has it, unless the object has been replaced.
-func (j *Collector) change(ctx context.Context, n *node, f func(*metav1.PartialObjectMetadata) metav1.ObjectMeta) error {
+// change applies f to the current metadata of the object, unless the object has been replaced.
+func (c *Collector) change(ctx context.Context, n *node, f func(*metav1.PartialObjectMetadata) metav1.ObjectMeta) error {
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		live, err := j.get(ctx, n)
+		live, err := c.get(ctx, n)
 		if err != nil || live.UID != n.uid {
 			return err
 		}
 		change := f(live)
-		change.UID, change.ResourceVersion = live.UID, live.ResourceVersion
-		_, err = j.patch(ctx, n, change)
+		change.UID = live.UID
+		change.ResourceVersion = live.ResourceVersion
+		_, err = c.patch(ctx, n, change)
 		return err
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -119,31 +120,31 @@ func (j *Collector) change(ctx context.Context, n *node, f func(*metav1.PartialO
 	return nil
 }
 
-func (j *Collector) dropOwners(ctx context.Context, n *node, uids ...types.UID) error {
-	return j.change(ctx, n, func(live *metav1.PartialObjectMetadata) metav1.ObjectMeta {
+func (c *Collector) dropOwners(ctx context.Context, n *node, uids ...types.UID) error {
+	return c.change(ctx, n, func(live *metav1.PartialObjectMetadata) metav1.ObjectMeta {
 		gone := func(ref metav1.OwnerReference) bool { return slices.Contains(uids, ref.UID) }
 		refs := slices.DeleteFunc(slices.Clone(live.OwnerReferences), gone)
 		return metav1.ObjectMeta{OwnerReferences: append([]metav1.OwnerReference{}, refs...)}
 	})
 }
 
-func (j *Collector) dropFinalizer(ctx context.Context, n *node, finalizer string) error {
-	return j.change(ctx, n, func(live *metav1.PartialObjectMetadata) metav1.ObjectMeta {
+func (c *Collector) dropFinalizer(ctx context.Context, n *node, finalizer string) error {
+	return c.change(ctx, n, func(live *metav1.PartialObjectMetadata) metav1.ObjectMeta {
 		same := func(f string) bool { return f == finalizer }
 		left := slices.DeleteFunc(slices.Clone(live.Finalizers), same)
 		return metav1.ObjectMeta{Finalizers: append([]string{}, left...)}
 	})
 }
 
-// listDependents asks the server for everything that names the object as an owner.
-func (j *Collector) listDependents(ctx context.Context, n *node) ([]*node, error) {
+// listDependents lists all objects on the server that have the object as owner.
+func (c *Collector) listDependents(ctx context.Context, n *node) ([]*node, error) {
 	var mu sync.Mutex
 	var dependents []*node
-	err := j.forKinds(ctx, j.known(), func(ctx context.Context, k kind) error {
+	err := c.forKinds(ctx, c.known(), func(ctx context.Context, k kind) error {
 		if !k.watchable || n.namespace != "" && !k.namespaced {
 			return nil
 		}
-		list, err := j.metadata.Resource(k.gvr).Namespace(n.namespace).List(ctx, metav1.ListOptions{})
+		list, err := c.metadata.Resource(k.gvr).Namespace(n.namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return fmt.Errorf("listing %s: %w", k.gvr.Resource, err)
 		}

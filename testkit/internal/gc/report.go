@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// report says in the namespace's status what it waits for, in the words of Kubernetes's own controller.
-func (j *Collector) report(ctx context.Context, ns *corev1.Namespace, left []remnant) error {
+// report writes the remaining contents to the namespace's status, with the messages of the Kubernetes controller.
+func (c *Collector) report(ctx context.Context, ns *corev1.Namespace, left []remnant) error {
 	slices.SortFunc(left, func(a, b remnant) int {
 		return strings.Compare(a.kind.gvr.GroupResource().String(), b.kind.gvr.GroupResource().String())
 	})
@@ -36,7 +36,7 @@ func (j *Collector) report(ctx context.Context, ns *corev1.Namespace, left []rem
 	if !changed {
 		return nil
 	}
-	_, err := j.core.CoreV1().Namespaces().UpdateStatus(ctx, ns, metav1.UpdateOptions{})
+	_, err := c.core.CoreV1().Namespaces().UpdateStatus(ctx, ns, metav1.UpdateOptions{})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("reporting on namespace %s: %w", ns.Name, err)
 	}
@@ -51,7 +51,9 @@ func setCondition(
 		Message: prefix + strings.Join(items, ", "), LastTransitionTime: metav1.Now(),
 	}
 	if len(items) == 0 {
-		c.Status, c.Reason, c.Message = corev1.ConditionFalse, "ContentHasNoFinalizers", "Nothing remains"
+		c.Status = corev1.ConditionFalse
+		c.Reason = "ContentHasNoFinalizers"
+		c.Message = "Nothing remains"
 	}
 	i := slices.IndexFunc(ns.Status.Conditions, func(old corev1.NamespaceCondition) bool { return old.Type == kind })
 	if i < 0 {

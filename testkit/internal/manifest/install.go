@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// FieldOwner is the name under which objects are applied.
+// FieldOwner is the field manager of applied objects.
 const FieldOwner = "testkit"
 
-// pollInterval is how often a new custom resource is looked for. It takes 50 to 200 ms to be served.
+// pollInterval is the polling interval for a new custom resource. It takes 50 to 200 ms to be served.
 const pollInterval = 10 * time.Millisecond
 
-// crdKind is the kind whose objects need time until they work.
+// crdKind is the kind whose objects take effect with a delay.
 const crdKind = "CustomResourceDefinition"
 
 // Install applies objects in order and returns when the custom resources among them are served and discoverable.
@@ -52,7 +52,7 @@ func Install(ctx context.Context, cfg *rest.Config, objects []*unstructured.Unst
 	return nil
 }
 
-// Apply sends one object by server-side apply and overwrites it with the server's answer.
+// Apply sends one object by server-side apply and overwrites it with the response.
 func Apply(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
 	unstructured.RemoveNestedField(object.Object, "metadata", "creationTimestamp")
 	unstructured.RemoveNestedField(object.Object, "metadata", "managedFields")

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// decoderBuffer is how far the decoder looks ahead to tell JSON from YAML.
+// decoderBuffer is the number of bytes that the decoder inspects to distinguish JSON from YAML.
 const decoderBuffer = 4096
 
 var extensions = []string{".yaml", ".yml", ".json"}
@@ -40,7 +40,7 @@ func Read(name string) ([]*unstructured.Unstructured, error) {
 	return ReadFS(os.DirFS(filepath.Dir(name)), filepath.Base(name), name)
 }
 
-// ReadFS does what Read does in a file system. Errors call the place by its label.
+// ReadFS is Read for a file system. Errors contain the label.
 func ReadFS(fsys fs.FS, name, label string) ([]*unstructured.Unstructured, error) {
 	files, err := list(fsys, name)
 	if err != nil {
@@ -67,14 +67,14 @@ func ReadFS(fsys fs.FS, name, label string) ([]*unstructured.Unstructured, error
 func list(fsys fs.FS, name string) ([]string, error) {
 	info, err := fs.Stat(fsys, name)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller wraps
+		return nil, err
 	}
 	if !info.IsDir() {
 		return []string{name}, nil
 	}
 	entries, err := fs.ReadDir(fsys, name)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller wraps
+		return nil, err
 	}
 	var files []string
 	for _, entry := range entries {
@@ -85,7 +85,7 @@ func list(fsys fs.FS, name string) ([]string, error) {
 	return files, nil
 }
 
-// Decode returns the objects of a YAML stream or of JSON documents, without what is not a Kubernetes object.
+// Decode returns the objects of a YAML stream or of JSON documents. It skips documents that are no Kubernetes objects.
 func Decode(data []byte) ([]*unstructured.Unstructured, error) {
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), decoderBuffer)
 	var objects []*unstructured.Unstructured
@@ -119,7 +119,7 @@ func FromObject(object client.Object, scheme *runtime.Scheme) (*unstructured.Uns
 	return u, nil
 }
 
-// ToObject overwrites a Go object with what u holds.
+// ToObject overwrites a Go object with the content of u.
 func ToObject(u *unstructured.Unstructured, object client.Object) error {
 	if target, ok := object.(*unstructured.Unstructured); ok {
 		u.DeepCopyInto(target)

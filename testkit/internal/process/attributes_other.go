@@ -4,7 +4,7 @@ package process
 
 import "syscall"
 
-// Without a parent-death signal a killed parent leaves its children: whoever starts next ends them by their recorded
+// Without a parent-death signal, children outlive a killed parent. The next start kills them by their recorded
 // identity.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}

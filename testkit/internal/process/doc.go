@@ -1,6 +1,6 @@
-// Package process starts child processes that cannot outlive their parent by accident and names processes so that a
-// recycled pid is never mistaken for the process it once was.
+// Package process starts child processes that do not accidentally outlive their parent. It identifies processes so that
+// a recycled pid is not mistaken for the original process.
 //
-// It exists because os/exec alone leaves children behind when the parent is killed, and because a pid read from a file
-// proves nothing. It is not a supervisor: nothing is restarted here.
+// os/exec alone leaves children behind when the parent is killed, and a pid read from a file proves nothing. The
+// package is not a supervisor: it restarts nothing.
 package process

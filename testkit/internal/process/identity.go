@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// endInterval is how often the end of a process is looked for.
+// endInterval is the polling interval for the end of a process.
 const endInterval = 2 * time.Millisecond
 
-// ErrNoProcess says that no process has that pid.
+// ErrNoProcess reports that no process has the pid.
 var ErrNoProcess = errors.New("no such process")
 
-// An ID is one process for ever: pids are reused, a pid together with a start time is not.
+// An ID identifies one process permanently: pids are reused, a pid with a start time is not.
 type ID struct {
 	PID int `json:"pid"`
-	// Start is when the process began, in whatever form the system reports it. Only equality matters.
+	// Start is the start time, in a system-specific form. Only equality is meaningful.
 	Start string `json:"start"`
 }
 
 // Self identifies the calling process.
 func Self() (ID, error) { return Identify(os.Getpid()) }
 
-// Identify returns the identity of the process that has this pid now, or ErrNoProcess. A zombie counts as gone.
+// Identify returns the identity of the process with this pid, or ErrNoProcess. A zombie counts as ended.
 func Identify(pid int) (ID, error) {
 	info, err := inspect(pid)
 	if err != nil {
@@ -43,7 +43,7 @@ func Command(pid int) (string, error) {
 	return info.command, nil
 }
 
-// Alive says whether this very process still runs.
+// Alive reports whether this process still runs.
 func (id ID) Alive() bool {
 	if id.PID <= 0 || id.Start == "" {
 		return false
@@ -52,11 +52,11 @@ func (id ID) Alive() bool {
 	return err == nil && now == id
 }
 
-// Ending says whether this very process still runs and will not for long, because it has been killed: on a busy machine it
-// may take a while until it has lost all it holds. False says nothing where the system does not tell.
+// Ending reports whether this process runs but has been killed: on a busy machine its end may take a while. Systems
+// without that information report false.
 func (id ID) Ending() bool { return id.Alive() && isEnding(id.PID) }
 
-// WaitEnd returns when this very process has ended, or ctx has.
+// WaitEnd returns when this process has ended, or with ctx's error.
 func (id ID) WaitEnd(ctx context.Context) error {
 	for id.Alive() {
 		select {
@@ -68,14 +68,14 @@ func (id ID) WaitEnd(ctx context.Context) error {
 	return nil
 }
 
-// KillGroup ends the process and the group it leads, if the pid still belongs to this very process, and waits up to
-// timeout until it is gone.
+// KillGroup kills the process and the group that it leads, if the pid still belongs to it, and waits up to timeout for
+// its end.
 func (id ID) KillGroup(timeout time.Duration) error {
 	if !id.Alive() {
 		return nil
 	}
 	if err := syscall.Kill(-id.PID, syscall.SIGKILL); err != nil {
-		// Not the leader of a group.
+		// It does not lead a group.
 		if err := syscall.Kill(id.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("killing pid %d: %w", id.PID, err)
 		}
@@ -85,7 +85,7 @@ func (id ID) KillGroup(timeout time.Duration) error {
 	return id.WaitEnd(ctx)
 }
 
-// info is what the system tells about a process.
+// info is the system's information about a process.
 type info struct {
 	start   string
 	command string

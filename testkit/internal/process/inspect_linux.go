@@ -16,14 +16,14 @@ const (
 	statStartTime = 19
 )
 
-// isEnding says whether a process is on its way out: it is being taken down, or SIGKILL waits for it to get a processor.
+// isEnding reports whether a process is exiting or has a pending SIGKILL.
 func isEnding(pid int) bool {
 	stat, statErr := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	status, statusErr := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	return statErr == nil && isExiting(string(stat)) || statusErr == nil && isKilled(string(status))
 }
 
-// isExiting looks for PF_EXITING among the kernel's flags.
+// isExiting reports whether the kernel flags contain PF_EXITING.
 func isExiting(stat string) bool {
 	const exiting = 0x4
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
@@ -34,7 +34,7 @@ func isExiting(stat string) bool {
 	return err == nil && flags&exiting != 0
 }
 
-// isKilled looks for SIGKILL among the signals that are pending.
+// isKilled reports whether SIGKILL is pending.
 func isKilled(status string) bool {
 	const kill = 1 << (syscall.SIGKILL - 1)
 	for line := range strings.Lines(status) {
@@ -57,7 +57,7 @@ func inspect(pid int) (info, error) {
 		}
 		return info{}, fmt.Errorf("reading its state: %w", err)
 	}
-	// The command may hold spaces and parentheses, so the fields are counted from its last parenthesis.
+	// The command may contain spaces and parentheses, so the fields are counted from its last parenthesis.
 	line := string(data)
 	open, end := strings.IndexByte(line, '('), strings.LastIndexByte(line, ')')
 	if open < 0 || end < open {

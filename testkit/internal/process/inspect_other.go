@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// lstartFields is how many words `ps -o lstart` prints, for example "Fri Nov 20 12:33:01 2026".
+// lstartFields is the number of words that `ps -o lstart` prints, for example "Fri Nov 20 12:33:01 2026".
 const lstartFields = 5
 
-// isEnding says whether a process is on its way out, which only Linux tells.
+// isEnding returns false: only Linux reports this state.
 func isEnding(int) bool { return false }
 
 func inspect(pid int) (info, error) {
 	out, err := exec.Command("ps", "-o", "state=,lstart=,comm=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {
-		// ps exits with 1 when there is nothing to print.
+		// ps exits with 1 if there is no output.
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {
 			return info{}, ErrNoProcess

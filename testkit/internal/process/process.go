@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// pollInterval is how often WaitReady asks. A control plane takes seconds, a poll well under a millisecond.
+// pollInterval is the polling interval of WaitReady. A control plane takes seconds, a poll well under a millisecond.
 const pollInterval = 20 * time.Millisecond
 
-// tailLines is how much of a log an error message shows.
+// tailLines is the number of log lines in an error message.
 const tailLines = 20
 
 // A Process is a running child. Its standard output and error go to LogFile, unless Launch started it.
@@ -28,15 +28,16 @@ type Process struct {
 	err  error // set before done is closed
 }
 
-// Start runs the command in a process group of its own with its output in logFile. cmd's Stdout, Stderr and
-// SysProcAttr are overwritten. On Linux the kernel kills the child when this process dies, however it dies.
+// Start runs the command in its own process group with its output in logFile. It overwrites cmd's Stdout, Stderr and
+// SysProcAttr. On Linux the kernel kills the child when this process ends for any reason.
 func Start(name string, cmd *exec.Cmd, logFile string) (*Process, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", name, err)
 	}
 	defer func() { _ = log.Close() }() // the child has its own
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stdout = log
+	cmd.Stderr = log
 	p, err := Launch(name, cmd)
 	if err != nil {
 		return nil, err
@@ -45,8 +46,7 @@ func Start(name string, cmd *exec.Cmd, logFile string) (*Process, error) {
 	return p, nil
 }
 
-// Launch does what Start does and leaves the output to the caller: cmd's Stdout and Stderr are used as they are, and
-// there is no log to show in errors.
+// Launch is Start without a log: it uses cmd's Stdout and Stderr unchanged, and errors contain no log.
 func Launch(name string, cmd *exec.Cmd) (*Process, error) {
 	cmd.SysProcAttr = attributes()
 	p := &Process{Name: name, cmd: cmd, done: make(chan struct{})}
@@ -71,22 +71,22 @@ func Launch(name string, cmd *exec.Cmd) (*Process, error) {
 // ID identifies the process on this machine.
 func (p *Process) ID() ID {
 	id, err := Identify(p.cmd.Process.Pid)
-	if err != nil { // it has ended already: a pid without a start time matches nothing
+	if err != nil { // it has ended already: a pid without a start time matches no process
 		return ID{PID: p.cmd.Process.Pid}
 	}
 	return id
 }
 
-// PID returns the process's number, which means nothing once the process has ended: see ID.
+// PID returns the pid. It is meaningless after the end of the process: see ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// State is how the process ended. It may be called only after Done is closed.
+// State returns the state of the ended process. It may be called only after Done is closed.
 func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
 
-// Outcome says how the process ended, for example "exit status 1". It may be called only after Done is closed.
+// Outcome describes the end of the process, for example "exit status 1". It may be called only after Done is closed.
 func (p *Process) Outcome() string {
 	if p.err == nil {
 		return "exit status 0"
@@ -94,7 +94,7 @@ func (p *Process) Outcome() string {
 	return p.err.Error()
 }
 
-// Signal sends sig to the process's whole group. A process that has ended already is not an error.
+// Signal sends sig to the process's whole group. It returns nil if the process has ended.
 func (p *Process) Signal(sig syscall.Signal) error {
 	select {
 	case <-p.done:
@@ -107,7 +107,7 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Kill ends the process's whole group at once and returns when the process is gone.
+// Kill kills the process's whole group and returns when the process has ended.
 func (p *Process) Kill() error {
 	if err := p.Signal(syscall.SIGKILL); err != nil {
 		return err
@@ -116,9 +116,9 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// WaitReady polls ready until it returns nil. When the process ends first, or ctx does, the error holds the last
-// reason and the tail of the log. The context that ready gets ends with the process: what it asks may be somebody else, who
-// never answers.
+// WaitReady polls ready until it returns nil. If the process or ctx ends first, the error contains the last result and
+// the tail of the log. The context passed to ready ends with the process, because ready may be talking to another
+// process that never responds.
 func (p *Process) WaitReady(ctx context.Context, ready func(context.Context) error) error {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -151,7 +151,7 @@ func (p *Process) Tail() string {
 	return Tail(p.LogFile)
 }
 
-// Tail returns the last lines of a file, indented, or a sentence that says why it cannot.
+// Tail returns the last lines of a file, indented, or the error.
 func Tail(file string) string {
 	data, err := os.ReadFile(file)
 	if err != nil {

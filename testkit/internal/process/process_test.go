@@ -61,7 +61,7 @@ func TestKillEndsTheWholeGroup(t *testing.T) {
 	}
 }
 
-func TestWaitReadyTellsWhy(t *testing.T) {
+func TestWaitReadyErrors(t *testing.T) {
 	t.Parallel()
 	never := func(context.Context) error { return errors.New("not yet") }
 	t.Run("Ended", func(t *testing.T) {
@@ -79,12 +79,12 @@ func TestWaitReadyTellsWhy(t *testing.T) {
 		defer cancel()
 		err := start(t, "sleep 600").WaitReady(ctx, never)
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not yet") {
-			t.Errorf("%v does not say how it stood", err)
+			t.Errorf("%v lacks the last result", err)
 		}
 	})
 }
 
-// Who is asked may be another process, which does not answer: the end of the one that is waited for ends the question.
+// ready may be talking to another process that does not respond: its context ends with the process that is started.
 func TestWaitReadyEndsWithTheProcess(t *testing.T) {
 	t.Parallel()
 	p := start(t, "exit 3")
@@ -92,7 +92,7 @@ func TestWaitReadyEndsWithTheProcess(t *testing.T) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Minute):
-			t.Error("the question outlives the process")
+			t.Error("the context outlives the process")
 		}
 		return errors.New("no answer")
 	})
@@ -101,7 +101,7 @@ func TestWaitReadyEndsWithTheProcess(t *testing.T) {
 	}
 }
 
-func TestStartOfNothing(t *testing.T) {
+func TestStartMissingProgram(t *testing.T) {
 	t.Parallel()
 	_, err := process.Start("ghost", exec.Command("/no/such/program"), filepath.Join(t.TempDir(), "log"))
 	if !errors.Is(err, os.ErrNotExist) {
@@ -119,12 +119,12 @@ func TestIdentity(t *testing.T) {
 	if name, err := process.Command(id.PID); err != nil || name != "sh" && name != "sleep" {
 		t.Errorf("its command is %q: %v", name, err)
 	}
-	another := process.ID{PID: id.PID, Start: "1"} // the one that had this pid before
+	another := process.ID{PID: id.PID, Start: "1"} // an earlier process with this pid
 	if another.Alive() {
 		t.Error("another process of the same pid is alive")
 	}
 	if err := another.KillGroup(time.Second); err != nil || !id.Alive() {
-		t.Errorf("killing the former process hit this one: %v", err)
+		t.Errorf("killing the earlier process killed this one: %v", err)
 	}
 	if err := id.KillGroup(10 * time.Second); err != nil {
 		t.Error(err)
@@ -141,7 +141,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// A process that has ended but whose parent has not noticed is not alive.
+// A process that has ended but has not been reaped is not alive.
 func TestZombie(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("true")

@@ -22,7 +22,7 @@ import (
 // inner makes this test binary one of a package whose Env has the rules of that name.
 const inner = "RBAC_TEST_RULES"
 
-// The rules of a marker, which reads and marks ConfigMaps, and what it does not need.
+// The rules of a marker, which reads and marks ConfigMaps, and superfluous rules.
 const (
 	exact = `[{apiGroups: [""], resources: [configmaps], verbs: [list, watch, patch]}]`
 	loose = `[{apiGroups: [""], resources: [configmaps, secrets], verbs: [list, watch, patch]},
@@ -34,7 +34,8 @@ func TestMain(m *testing.M) {
 	rules := exact
 	switch os.Getenv(inner) {
 	case "":
-		env.NoUnusedRules, rules = false, loose
+		env.NoUnusedRules = false
+		rules = loose
 	case "loose":
 		rules = loose
 	case "excused":
@@ -73,10 +74,10 @@ func TestMarker(t *testing.T) {
 	mark(t)
 }
 
-func TestUnusedRulesOfAPackage(t *testing.T) {
+func TestPackageUnusedRules(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(inner) != "" {
-		t.Skip("this is the package that another one looks at")
+		t.Skip("this process runs the inner package")
 	}
 	tests := map[string]struct {
 		reason string
@@ -85,7 +86,7 @@ func TestUnusedRulesOfAPackage(t *testing.T) {
 		code   int
 		want   []string
 	}{
-		"Exact": {"each right is needed", "exact", nil, 0, nil},
+		"Exact": {"each permission is needed", "exact", nil, 0, nil},
 		"Loose": {
 			"the rights are named, and the roles which grant them", "loose", nil, 1,
 			[]string{
@@ -119,11 +120,11 @@ func TestUnusedRulesOfAPackage(t *testing.T) {
 			}
 			for _, want := range tt.want {
 				if !strings.Contains(string(out), want) {
-					t.Errorf("it does not say %q, although %s:\n%s", want, tt.reason, out)
+					t.Errorf("it does not print %q, although %s:\n%s", want, tt.reason, out)
 				}
 			}
 			if tt.code == 0 && strings.Contains(string(out), "testkit:") {
-				t.Errorf("it complains, although %s:\n%s", tt.reason, out)
+				t.Errorf("it reports a finding, although %s:\n%s", tt.reason, out)
 			}
 		})
 	}
@@ -139,10 +140,10 @@ type fake struct {
 func (f *fake) Helper()           {}
 func (f *fake) Error(args ...any) { f.said, _ = args[0].(string) }
 
-func TestUnusedRulesOfATest(t *testing.T) {
+func TestUnusedRulesPerTest(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(inner) != "" {
-		t.Skip("the rules are others")
+		t.Skip("other rules are in use")
 	}
 	f := &fake{TB: t}
 	k := testkit.New(f)
@@ -150,7 +151,7 @@ func TestUnusedRulesOfATest(t *testing.T) {
 	k.NoUnusedRules()
 	for _, want := range []string{"patch configmaps (ClusterRole op)", "list secrets", "the operators of this test"} {
 		if !strings.Contains(f.said, want) {
-			t.Errorf("it does not say %q: %s", want, f.said)
+			t.Errorf("it does not print %q: %s", want, f.said)
 		}
 	}
 }

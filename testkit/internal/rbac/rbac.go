@@ -1,5 +1,5 @@
-// Package rbac turns the roles that an operator ships into what one test's namespace needs, so that the operator has
-// its real rights there and none elsewhere.
+// Package rbac scopes the roles that an operator ships to one test's namespace. The operator has its real permissions
+// there and none elsewhere.
 //
 // A ClusterRoleBinding becomes a RoleBinding in the namespace plus, for the cluster-wide kinds among its rules, a
 // ClusterRoleBinding that the namespace owns.
@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A Policy is what the shipped files grant. Namespaces in it mean nothing: a test has its own.
+// A Policy holds the permissions in the shipped files. It ignores their namespaces: a test has its own.
 type Policy struct {
 	accounts     []string
 	roles        map[string][]rbacv1.PolicyRule
@@ -109,9 +109,9 @@ func (p *Policy) Account(name string) (string, error) {
 	}
 }
 
-// Objects returns what gives the account its rights in the namespace: its ServiceAccount first, bindings after the
-// roles they refer to. Cluster-wide objects are owned by the namespace. With clusterWide the account gets what it
-// would have in a cluster of its own.
+// Objects returns the objects that grant the account its permissions in the namespace: its ServiceAccount first,
+// bindings after their roles. The namespace owns cluster-wide objects. With clusterWide the account gets its
+// permissions for the whole cluster.
 func (p *Policy) Objects(
 	account string, namespace *corev1.Namespace, mapper meta.RESTMapper, clusterWide bool,
 ) ([]client.Object, error) {
@@ -162,7 +162,7 @@ func (s *scoped) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: s.namespace.Name, Name: name}
 }
 
-// clusterMeta makes names unique across tests and lets the garbage collector tidy up with the namespace.
+// clusterMeta makes names unique across tests and makes the namespace the owner, for garbage collection.
 func (s *scoped) clusterMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: s.namespace.Name + "-" + name,
@@ -199,7 +199,7 @@ func (s *scoped) grantEverywhere(b binding, rules []rbacv1.PolicyRule) {
 	)
 }
 
-// refer binds a ClusterRole that is not in the files, such as Kubernetes's own "view".
+// refer binds a ClusterRole that is not in the files, such as the built-in "view".
 func (s *scoped) refer(b binding, clusterWide bool) {
 	if b.clusterWide && clusterWide {
 		s.add(&rbacv1.ClusterRoleBinding{ObjectMeta: s.clusterMeta(b.name), Subjects: s.subjects(), RoleRef: b.role})
@@ -212,8 +212,8 @@ func roleRef(kind, name string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
 }
 
-// split sorts rules into those on kinds that live in namespaces and those on cluster-wide kinds and URLs. Wildcards
-// and kinds that the server does not know count as namespaced: what is granted everywhere has to be named.
+// split separates rules on namespaced kinds from those on cluster-wide kinds and URLs. Wildcards and unknown kinds
+// count as namespaced: cluster-wide permissions need explicit names.
 func split(rules []rbacv1.PolicyRule, mapper meta.RESTMapper) (within, everywhere []rbacv1.PolicyRule) {
 	for _, rule := range rules {
 		if len(rule.NonResourceURLs) > 0 {
@@ -223,7 +223,8 @@ func split(rules []rbacv1.PolicyRule, mapper meta.RESTMapper) (within, everywher
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				one := *rule.DeepCopy()
-				one.APIGroups, one.Resources = []string{group}, []string{resource}
+				one.APIGroups = []string{group}
+				one.Resources = []string{resource}
 				if clusterScoped(group, resource, mapper) {
 					everywhere = append(everywhere, one)
 				} else {

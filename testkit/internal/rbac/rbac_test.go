@@ -80,7 +80,7 @@ func mapper() meta.RESTMapper {
 	return m
 }
 
-// describe lists what is granted, one line per object.
+// describe lists the granted permissions, one line per object.
 func describe(t *testing.T, p *rbac.Policy, clusterWide bool) []string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", UID: "uid"}}
@@ -103,7 +103,7 @@ func describe(t *testing.T, p *rbac.Policy, clusterWide bool) []string {
 			line += fmt.Sprintf(": %s %s to %s/%s", o.RoleRef.Kind, o.RoleRef.Name, o.Subjects[0].Namespace, o.Subjects[0].Name)
 		}
 		if object.GetNamespace() == "" && object.GetOwnerReferences()[0].UID != "uid" {
-			line += " (nobody's)"
+			line += " (unowned)"
 		}
 		lines = append(lines, line)
 	}

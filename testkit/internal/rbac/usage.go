@@ -14,21 +14,20 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
-// A Usage is the set of rights that operators have made use of. It may be used from several goroutines. The zero value is
-// empty.
+// A Usage is the set of permissions that operators have used. It is safe for concurrent use. The zero value is empty.
 type Usage struct {
 	mu   sync.Mutex
 	uses map[use]bool
 }
 
-// A use is a right that was needed for a request.
+// A use is a permission that a request needed.
 type use struct {
 	verb, group, resource string
 	name                  string // of the object
-	path                  string // instead of the others, for what is no resource
+	path                  string // of a request without a resource; the other fields are empty
 }
 
-// Transport adds the rights that are needed for the requests which it hands on, unless they are not granted.
+// Transport records the permissions of the requests that pass through it, unless they are denied.
 func (u *Usage) Transport(next http.RoundTripper) http.RoundTripper { return &userTransport{next, u} }
 
 type userTransport struct {
@@ -45,7 +44,7 @@ func (t *userTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		described.Code = resp.StatusCode
 		t.usage.add(described, streamed)
 	}
-	return resp, err //nolint:wrapcheck // a transport hands on what it gets
+	return resp, err
 }
 
 func (u *Usage) add(r recorder.Request, streamed bool) {
@@ -62,11 +61,12 @@ func (u *Usage) add(r recorder.Request, streamed bool) {
 	}
 	u.put(one)
 	switch {
-	case streamed: // an informer that lists where the server does not stream
+	case streamed: // such an informer lists if the server does not stream
 		one.verb = "list"
 		u.put(one)
-	case one.verb != "create" && r.Subresource == "" && r.Code == http.StatusCreated: // by an apply, which takes both rights
-		one.verb, one.name = "create", ""
+	case one.verb != "create" && r.Subresource == "" && r.Code == http.StatusCreated: // an apply that creates needs both permissions
+		one.verb = "create"
+		one.name = ""
 		u.put(one)
 	}
 }
@@ -80,18 +80,18 @@ func (u *Usage) put(one use) {
 	u.uses[one] = true
 }
 
-// A Finding is a right that is granted and that nobody has needed, or one that is too wide to tell.
+// A Finding is a granted permission that was not used, or one with a wildcard.
 type Finding struct {
-	// Right names it, for example "patch deployments.apps/status" or "get /metrics".
+	// Right is the name of the permission, for example "patch deployments.apps/status" or "get /metrics".
 	Right string
-	// Roles are those that grant it, for example "ClusterRole web-operator".
+	// Roles are the granting roles, for example "ClusterRole web-operator".
 	Roles []string
-	// Wide says that it has a wildcard. Used are the rights among it that were made use of.
+	// Wide marks a permission with a wildcard. Used lists the permissions that were used of it.
 	Wide bool
 	Used []string
 }
 
-// String says what it is, in one line.
+// String describes the finding in one line.
 func (f Finding) String() string {
 	s := fmt.Sprintf("%s (%s)", f.Right, strings.Join(f.Roles, ", "))
 	switch {
@@ -105,7 +105,7 @@ func (f Finding) String() string {
 	return s
 }
 
-// Rights are the names of everything that the policy grants to ServiceAccounts by roles of its own.
+// Rights returns the names of all permissions that the policy grants to ServiceAccounts by its own roles.
 func (p *Policy) Rights() []string {
 	var all []string
 	for _, g := range p.grants() {
@@ -115,7 +115,7 @@ func (p *Policy) Rights() []string {
 	return slices.Compact(all)
 }
 
-// Unused compares what the policy grants to ServiceAccounts with what was used, in the order of the rights' names.
+// Unused returns the permissions granted to ServiceAccounts but not used, ordered by name.
 func (p *Policy) Unused(u *Usage) []Finding {
 	u.mu.Lock()
 	uses := slices.Collect(maps.Keys(u.uses))
@@ -157,7 +157,7 @@ type grant struct {
 	role  string
 }
 
-// grants takes the rules apart that are bound to ServiceAccounts. Roles that are not in the files are none of theirs.
+// grants splits the rules bound to ServiceAccounts. It ignores roles that are not in the files.
 func (p *Policy) grants() []grant {
 	var all []grant
 	for _, b := range p.bindings {
@@ -193,7 +193,7 @@ func (g grant) wide() bool {
 	return strings.Contains(g.verb+g.group+g.resource, rbacv1.VerbAll) || strings.Contains(g.path, "*")
 }
 
-// covers reports whether the grant is enough for the use, as the API server decides it.
+// covers reports whether the grant permits the use, by the rules of the API server.
 func (g grant) covers(one use) bool {
 	switch {
 	case g.verb != one.verb && g.verb != rbacv1.VerbAll:
@@ -210,7 +210,7 @@ func (g grant) covers(one use) bool {
 	return g.resource == one.resource || g.resource == rbacv1.ResourceAll || sub != "" && g.resource == "*/"+sub
 }
 
-// String reads like "patch deployments.apps/status".
+// String returns the use in the form "patch deployments.apps/status".
 func (u use) String() string {
 	if u.path != "" {
 		return u.verb + " " + u.path

@@ -10,18 +10,18 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/rbac"
 )
 
-// request is one request and the code with which it is answered.
+// request is one request and the status code of its response.
 type request struct {
 	method, path string
 	code         int
 }
 
-// used sends the requests.
+// used sends the requests and returns their usage.
 func used(t *testing.T, requests ...request) *rbac.Usage {
 	t.Helper()
 	usage := &rbac.Usage{}
 	for _, r := range requests {
-		answer := answering(r.code)
+		answer := respondWith(r.code)
 		req := httptest.NewRequestWithContext(t.Context(), r.method, "http://server"+r.path, http.NoBody)
 		if r.method == http.MethodPatch {
 			req.Header.Set("Content-Type", "application/apply-patch+yaml")
@@ -35,9 +35,9 @@ func used(t *testing.T, requests ...request) *rbac.Usage {
 	return usage
 }
 
-type answering int
+type respondWith int
 
-func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
+func (a respondWith) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: int(a), Body: http.NoBody}, nil
 }
 
@@ -123,7 +123,7 @@ func TestUnused(t *testing.T) {
 			[]string{"get /healthz (ClusterRole op) was needed by no request"},
 		},
 		"Wildcards": {
-			"nobody can say whether all of it is needed",
+			"its use cannot be determined",
 			`[{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}, {apiGroups: [apps], resources: ["*/status"], verbs: [get]}]`,
 			[]request{{"GET", pods + "/p", 200}, {"GET", deployments, 200}},
 			[]string{

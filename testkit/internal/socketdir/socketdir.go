@@ -1,7 +1,7 @@
-// Package place lets the processes of one user find each other, and find out what a killed one left behind.
+// Package socketdir lets the processes of one user find each other, and clean up after a killed one.
 //
-// A place is a folder with a unix socket, for something of which there is at most one: who wants to use it dials, who
-// wants to start, stop or clean it up holds its lock. Everything disappears with the last user.
+// A Dir is a folder with a unix socket, for a service with at most one process. To use the service, a process dials. To
+// start, stop or clean it up, it holds the lock. The folder disappears with the last user.
 package socketdir
 
 import (
@@ -23,20 +23,20 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
 
-// maxSocketPath is the shortest limit that a system sets to the path of a unix socket, darwin's, with the final zero.
+// maxSocketPath is the smallest limit of a system on the path of a unix socket: darwin's, with the final zero.
 const maxSocketPath = 103
 
-// lockInterval is how often a lock is tried that somebody else holds.
+// lockInterval is the polling interval for a lock of another process.
 const lockInterval = 5 * time.Millisecond
 
-// killTimeout is how long a killed process may take to disappear.
+// killTimeout bounds the wait for the end of a killed process.
 const killTimeout = 10 * time.Second
 
-// A Root is the folder that holds a user's places. It is nobody else's business: the sockets give all rights.
+// A Root is the folder of a user's socket directories. Other users have no access: the sockets grant all permissions.
 type Root string
 
-// OpenRoot finds the folder, in XDG_RUNTIME_DIR if there is one and else with the temporary files. It exists only while
-// a place in it is in use.
+// OpenRoot returns the folder, in XDG_RUNTIME_DIR if it is set and otherwise in the temporary folder. It exists only
+// while a directory in it is in use.
 func OpenRoot() (Root, error) {
 	name := "testkit-" + strconv.Itoa(os.Getuid())
 	dir := filepath.Join(os.TempDir(), name)
@@ -55,7 +55,7 @@ func OpenRoot() (Root, error) {
 	return Root(dir), err
 }
 
-// check refuses a folder that others can get into.
+// check returns an error for a folder that other users can access.
 func (r Root) check() error {
 	info, err := os.Lstat(string(r))
 	if err != nil {
@@ -68,25 +68,25 @@ func (r Root) check() error {
 	return nil
 }
 
-// make makes the folder.
+// make creates the folder.
 func (r Root) make() error {
 	if err := os.Mkdir(string(r), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("making the folder for sockets: %w", err)
 	}
 	err := r.check()
 	if errors.Is(err, fs.ErrNotExist) {
-		return r.make() // the last user of a place has just removed it
+		return r.make() // another process has just removed it
 	}
 	return err
 }
 
-// Dir returns the place with this key. Keys are part of a path that has to be short: a dozen letters at most.
+// Place returns the directory with this key. The key is part of a path with a length limit: use a dozen letters at most.
 func (r Root) Place(key string) Dir { return Dir{root: r, key: key} }
 
-// At returns the place with this folder, as Dir returns it.
+// At returns the directory at this path, as returned by Dir.Dir.
 func At(dir string) Dir { return Dir{root: Root(filepath.Dir(dir)), key: filepath.Base(dir)} }
 
-// Sweep removes what the killed owners of any places left behind. What it cannot remove now is left for another time.
+// Sweep cleans up all directories of killed processes. Failures are left to the next call.
 func (r Root) Sweep() {
 	locks, err := filepath.Glob(filepath.Join(string(r), "*.lock"))
 	if err != nil {
@@ -108,34 +108,34 @@ func (r Root) Sweep() {
 	}
 }
 
-// inUse says whether somebody listens who is alive. A process that is being killed may lose its connections first and its
-// socket last: for a while it can be dialed, although it will never answer.
+// inUse reports whether a live process listens. A process that is being killed may lose its connections before its
+// socket: for a while it can be dialed but does not respond.
 func (p Dir) inUse() bool {
 	conn, err := p.Dial()
 	if err != nil {
 		return false
 	}
-	_ = conn.Close() // says nothing, so it is no lease
+	_ = conn.Close() // sends no request, so it is no lease
 	s, err := p.ReadState()
 	return err != nil || s.Owner == process.ID{} || s.Owner.Alive() && !s.Owner.Ending()
 }
 
-// A Place is where one thing is found, whether it runs or not.
+// A Dir is the directory of one service, running or not.
 type Dir struct {
 	root Root
 	key  string
 }
 
-// Dir is the place's folder. It exists while the place is in use, and after that until it is cleaned up.
+// Dir returns the path. It exists while the service runs, and afterwards until the cleanup.
 func (p Dir) Dir() string { return filepath.Join(string(p.root), p.key) }
 
-// File names a file in the place's folder.
+// File returns the path of a file in the directory.
 func (p Dir) File(name string) string { return filepath.Join(p.Dir(), name) }
 
 func (p Dir) lockFile() string { return p.Dir() + ".lock" }
 func (p Dir) socket() string   { return p.File("socket") }
 
-// Listen opens the socket. The caller holds the lock, and the place is clean.
+// Listen opens the socket. The caller holds the lock, and the directory is clean.
 func (p Dir) Listen() (*net.UnixListener, error) {
 	if err := os.Mkdir(p.Dir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("making a folder for a socket: %w", err)
@@ -147,14 +147,14 @@ func (p Dir) Listen() (*net.UnixListener, error) {
 	return l, nil
 }
 
-// Dial connects to whoever listens. An error means that nobody does.
+// Dial connects to the listening process. Every error means that none listens.
 func (p Dir) Dial() (*net.UnixConn, error) {
-	return net.DialUnix("unix", nil, &net.UnixAddr{Name: p.socket(), Net: "unix"}) //nolint:wrapcheck // only a yes or no
+	return net.DialUnix("unix", nil, &net.UnixAddr{Name: p.socket(), Net: "unix"})
 }
 
 var errLocked = errors.New("locked by another process")
 
-// Lock waits for the right to start, stop or clean up what is at the place. The lock goes with the process.
+// Lock acquires the lock for starting, stopping or cleaning up the service. The end of the process releases it.
 func (p Dir) Lock(ctx context.Context) (unlock func(), err error) {
 	for {
 		unlock, err := p.tryLock()
@@ -169,8 +169,8 @@ func (p Dir) Lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// tryLock makes sure that the file it has locked is still the one that others would lock: it is removed with the
-// place.
+// tryLock verifies that the locked file is still the current lock file: the file is removed together with the
+// directory.
 func (p Dir) tryLock() (unlock func(), err error) {
 	if err := p.root.make(); err != nil {
 		return nil, err
@@ -192,17 +192,17 @@ func (p Dir) tryLock() (unlock func(), err error) {
 	return func() { _ = lock.Close() }, nil
 }
 
-// A State is what the owner of a place leaves for those who may have to clean up after it.
+// A State is the information for a cleanup after the death of the owner.
 type State struct {
 	// Data is a folder with temporary files, or empty.
 	Data string `json:"data,omitempty"`
-	// Owner is the process that listens.
+	// Owner is the listening process.
 	Owner process.ID `json:"owner"`
-	// Children are the processes it started.
+	// Children are the processes started by the owner.
 	Children []process.ID `json:"children,omitempty"`
 }
 
-// WriteState replaces the state. The place's folder exists.
+// WriteState replaces the state. The directory must exist.
 func (p Dir) WriteState(s State) error {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -231,8 +231,7 @@ func (p Dir) ReadState() (State, error) {
 	return s, nil
 }
 
-// Clean removes what an owner that does not answer left behind: processes, data and the place's folder. The caller
-// holds the lock.
+// Clean kills the processes of a dead owner and removes its data and the directory. The caller holds the lock.
 func (p Dir) Clean() error {
 	s, err := p.ReadState()
 	if err != nil {
@@ -253,10 +252,10 @@ func (p Dir) Clean() error {
 	return nil
 }
 
-// Remove removes the place and its lock. The caller holds the lock and ends, or unlocks, right afterwards.
+// Remove removes the directory and its lock. The caller holds the lock and ends, or unlocks, right afterwards.
 func (p Dir) Remove() error {
 	err := errors.Join(os.RemoveAll(p.Dir()), os.Remove(p.lockFile()))
-	_ = os.Remove(string(p.root)) // fails as long as there are other places
+	_ = os.Remove(string(p.root)) // fails while there are other directories
 	if err != nil {
 		return fmt.Errorf("removing a place: %w", err)
 	}

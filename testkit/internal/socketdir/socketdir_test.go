@@ -24,7 +24,7 @@ func newRoot(t *testing.T) Root {
 	return Root(filepath.Join(dir, "root"))
 }
 
-// The lock holds although everybody removes it, with the folder it is in, before they let go of it.
+// The lock is exclusive although every holder removes it, with its folder, before the release.
 func TestLockSurvivesItsRemoval(t *testing.T) {
 	t.Parallel()
 	p := newRoot(t).Place("x")
@@ -81,7 +81,7 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p != alive {
-			owner.Start = "at another time" // it has ended, and its pid is somebody else's
+			owner.Start = "at another time" // it has ended, and another process has its pid
 		}
 		unlock, err := p.Lock(t.Context())
 		if err != nil {
@@ -97,7 +97,7 @@ func TestSweep(t *testing.T) {
 		}
 		l.SetUnlinkOnClose(false) // as when its process is killed
 		switch p {
-		case alive, dying: // whose socket is the last that it loses
+		case alive, dying: // a dying process loses its socket last
 			defer func() { _ = l.Close() }()
 			unlock()
 		case starting:
@@ -118,7 +118,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-func TestRootOfOthers(t *testing.T) {
+func TestForeignRoot(t *testing.T) {
 	t.Parallel()
 	root := newRoot(t)
 	if err := os.Mkdir(string(root), 0o777); err != nil {

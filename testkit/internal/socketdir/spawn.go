@@ -13,26 +13,27 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
 
-// dialInterval is how often the socket of a new process is tried. It needs 20 to 50 ms to get that far.
+// dialInterval is the polling interval for the socket of a new process. It takes 20 to 50 ms to appear.
 const dialInterval = 2 * time.Millisecond
 
-// Spawn starts a process that has to listen at the place, and returns a connection to it. The process outlives this
-// one: it has a session of its own and holds none of this process's files, for the go command waits until nobody
-// holds the output of a test. Its own output goes to the log. The caller holds the lock.
+// Spawn starts a process that has to listen on the socket, and returns a connection to it. The process outlives this
+// one. It has a session of its own and inherits no files: the go command waits until the output of a test is closed by
+// all processes. Its own output is written to the log. The caller holds the lock.
 func (p Dir) Spawn(ctx context.Context, cmd *exec.Cmd, log string) (*net.UnixConn, error) {
 	file, err := os.Create(log)
 	if err != nil {
 		return nil, fmt.Errorf("making the log of a background process: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	cmd.Stdout, cmd.Stderr = file, file
+	cmd.Stdout = file
+	cmd.Stderr = file
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting a background process: %w", err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }() // as long as this process lives, it has to take note of the other's end
+	go func() { ended <- cmd.Wait() }() // reaps the child, as long as this process lives
 	for {
 		conn, err := p.Dial()
 		if err == nil {

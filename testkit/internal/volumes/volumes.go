@@ -1,8 +1,8 @@
-// Package volumes gives every PersistentVolumeClaim of the default class a volume, on nodes that are simulated as well.
+// Package volumes provisions a volume for every PersistentVolumeClaim of the default class, for simulated nodes as
+// well.
 //
-// It exists because the scheduler holds back pods whose claims are not bound, so that without it no StatefulSet with
-// volumes would ever run. Nothing is stored. There is a library for real provisioners; it wants gRPC and a DNS server
-// along, for what comes to two decisions here.
+// The scheduler holds back pods with unbound claims, so without this package no StatefulSet with volumes would run.
+// Nothing is stored. The library for real provisioners would add gRPC and a DNS server for the two decisions made here.
 package volumes
 
 import (
@@ -25,13 +25,13 @@ import (
 // ClassName is the name of the default StorageClass.
 const ClassName = "standard"
 
-// provisioner is who is responsible for the class, and the driver of its volumes.
+// provisioner is the provisioner of the class, and the driver of its volumes.
 const provisioner = "testkit.homeostat.dev"
 
-// provisionedBy is the annotation by which Kubernetes knows who has to delete a volume.
+// provisionedBy is the annotation with the provisioner that deletes a volume.
 const provisionedBy = "pv.kubernetes.io/provisioned-by"
 
-// handedTo is the annotation by which Kubernetes tells a provisioner that a claim is its business.
+// handedTo is the annotation with the provisioner that Kubernetes expects to serve a claim.
 const handedTo = "volume.kubernetes.io/storage-provisioner"
 
 // Start creates the class and serves its claims until ctx ends.
@@ -46,7 +46,7 @@ func Start(ctx context.Context, client kubernetes.Interface) error {
 	if err != nil {
 		return fmt.Errorf("creating the default storage class: %w", err)
 	}
-	// What has failed is tried again soon: it is another controller's write that came in between.
+	// Most errors are conflicts with another controller, so the first retry is early.
 	const firstRetry, lastRetry = 5 * time.Millisecond, time.Second
 	s := &server{client: client, queue: workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[item](firstRetry, lastRetry))}
@@ -105,7 +105,7 @@ func (s *server) process(ctx context.Context, i item) error {
 	}
 	obj, exists, err := store.GetByKey(i.key)
 	if err != nil || !exists {
-		return err //nolint:wrapcheck // only tells the caller to try again
+		return err
 	}
 	switch o := obj.(type) {
 	case *corev1.PersistentVolumeClaim:
@@ -116,7 +116,8 @@ func (s *server) process(ctx context.Context, i item) error {
 	return nil
 }
 
-// provide makes a volume for a claim that has none and that Kubernetes's own controller hands over. That one binds the two.
+// provide creates a volume for a claim without one that Kubernetes assigns to the provisioner. Kubernetes binds the
+// two.
 func (s *server) provide(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	class := claim.Spec.StorageClassName
 	if class == nil || *class != ClassName || claim.DeletionTimestamp != nil {
@@ -154,8 +155,8 @@ func (s *server) provide(ctx context.Context, claim *corev1.PersistentVolumeClai
 	return nil
 }
 
-// expand makes the volume of a claim as large as the claim asks for, as a driver would: first the volume, then what the
-// claim says of it.
+// expand grows the volume of a claim to the requested size, as a driver does: first the volume, then the claim's
+// status.
 func (s *server) expand(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	if claim.Status.Phase != corev1.ClaimBound || asked.Cmp(has) <= 0 {
@@ -176,7 +177,7 @@ func (s *server) expand(ctx context.Context, claim *corev1.PersistentVolumeClaim
 	return nil
 }
 
-// reclaim deletes a volume whose claim is gone.
+// reclaim deletes a volume whose claim was deleted.
 func (s *server) reclaim(ctx context.Context, volume *corev1.PersistentVolume) error {
 	if volume.Annotations[provisionedBy] != provisioner || volume.Status.Phase != corev1.VolumeReleased ||
 		volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
