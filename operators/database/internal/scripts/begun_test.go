@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// A primary that had data does not begin anew with an empty volume: clients would take the empty database for theirs. A
-// replica may, because it gets what the primary has.
-func TestNobodyBeginsAnew(t *testing.T) {
+// A primary that had data does not start with an empty volume, because clients would mistake the empty database for theirs.
+// A replica does, because it copies the primary.
+func TestPrimaryWithDataIsNotReinitialized(t *testing.T) {
 	t.Parallel()
 	for engine, variable := range map[string]string{"postgresql": "PGDATA", "mariadb": "DATADIR"} {
 		t.Run(engine, func(t *testing.T) {
@@ -25,9 +25,9 @@ func TestNobodyBeginsAnew(t *testing.T) {
 			if err := os.Remove(m.env["BEGUN"]); err != nil {
 				t.Fatal(err)
 			}
-			m.must("init.sh")
+			m.mustRun("init.sh")
 			m.write("config/begun", "true")
-			m.must("init.sh") // it has data
+			m.mustRun("init.sh") // it has data
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The scripts of PostgreSQL need nothing that the image of Alpine does not have: bash, busybox and PostgreSQL.
+// The scripts of PostgreSQL run with the programs of the Alpine image: bash, busybox and PostgreSQL.
 func TestBusybox(t *testing.T) {
 	t.Parallel()
 	busybox, err := exec.LookPath("busybox")
@@ -27,8 +27,8 @@ func TestBusybox(t *testing.T) {
 	} {
 		m.write("0/"+name, `{"finished":1}`)
 	}
-	m.write("0/backups/c-1/about.json", "{}") // as those were that an earlier version wrote
-	m.ago("c-1", time.Hour)
+	m.write("0/backups/c-1/about.json", "{}") // as an earlier version wrote it
+	m.setAge("c-1", time.Hour)
 	applets, err := exec.CommandContext(t.Context(), busybox, "--list").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -44,26 +44,26 @@ func TestBusybox(t *testing.T) {
 	}
 	postgres, _, _ := strings.Cut(m.env["PATH"], ":")
 	m.env["PATH"] = postgres + ":" + bin
-	m.must("init.sh")
+	m.mustRun("init.sh")
 	m.start()
 	m.login("app", credentials["password"], fill)
 	before := m.query(checksum)
-	m.must("dump.sh")
+	m.mustRun("dump.sh")
 	complete := slices.DeleteFunc(m.dumps(), func(name string) bool { return strings.HasPrefix(name, ".") })
 	if want := []string{"a-2", "b-1", "c-1"}; !slices.Equal(complete, want) {
 		t.Errorf("there are %q, want %q", complete, want)
 	}
 	m.env["NAME"] = ""
 	m.login("app", credentials["password"], "DROP TABLE orders")
-	if got := m.tells("restore.sh"); got.Name != "a-2" || m.query(checksum) != before {
-		t.Errorf("it tells %+v", got)
+	if got := m.runForResult("restore.sh"); got.Name != "a-2" || m.query(checksum) != before {
+		t.Errorf("the result is %+v", got)
 	}
 	replica := m.replica(1)
-	replica.must("init.sh")
+	replica.mustRun("init.sh")
 	replica.start()
 	replica.eventually(checksum, before)
 	m.env["NAMES"] = "a-2"
-	if got := m.tells("prune.sh"); !slices.Equal(got.Left, []string{"c-1", "b-1"}) {
-		t.Errorf("it tells %+v", got)
+	if got := m.runForResult("prune.sh"); !slices.Equal(got.Left, []string{"c-1", "b-1"}) {
+		t.Errorf("the result is %+v", got)
 	}
 }

@@ -18,27 +18,27 @@ import (
 	"time"
 )
 
-// told is what a dump, a restore or prune.sh tells.
-type told struct {
+// result is the termination message of a dump, a restore or prune.sh.
+type result struct {
 	Name, Location, SHA256, ServerVersion, Verified string
 	SizeBytes                                       int64
 	Seconds                                         *int
 	Left, Held                                      []string
 }
 
-// dumping is a member with a table of orders, and the first job of it.
-func dumping(t *testing.T, engine string) *member {
+// newDumpJob returns the first job of a member with a table of orders.
+func newDumpJob(t *testing.T, engine string) *member {
 	t.Helper()
-	m := started(t, engine)
+	m := startPrimary(t, engine)
 	m.login("app", credentials["password"], fillWith[engine])
 	m.env["HOST"], m.env["PORT"] = "127.0.0.1", m.port()
 	return m.job(t)
 }
 
-// jobs is how many there were: each has another ordinal.
+// jobs counts the jobs: each has another ordinal.
 var jobs atomic.Int64
 
-// job is a pod that dumps or restores and, unless somebody changes that, has dumps of its own.
+// job returns a pod that dumps or restores, with a directory of dumps of its own.
 func (m *member) job(t *testing.T) *member {
 	t.Helper()
 	j := &member{t: t, engine: m.engine, dir: m.dir, env: maps.Clone(m.env), running: m.running, sockets: m.env["SOCKETS"]}
@@ -50,54 +50,54 @@ func (m *member) job(t *testing.T) *member {
 	if err := os.MkdirAll(j.env["BACKUPS"], 0o755); err != nil {
 		t.Fatal(err)
 	}
-	j.own()
+	j.chownFiles()
 	return j
 }
 
-// dumped puts a file among the dumps.
+// dumped writes a file to the directory of dumps.
 func (m *member) dumped(name, text string) { m.write(strconv.Itoa(m.ordinal)+"/backups/"+name, text) }
 
-// tells runs a script and returns what it tells.
-func (m *member) tells(script string) (got told) {
+// runForResult runs a script and returns its result.
+func (m *member) runForResult(script string) (got result) {
 	m.t.Helper()
-	m.must(script)
-	text := m.told()
+	m.mustRun(script)
+	text := m.terminationLog()
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
 		m.t.Fatalf("%v: %s", err, text)
 	}
 	return got
 }
 
-// dump makes one and returns what it tells.
-func (m *member) dump(name string) told {
+// dump makes a dump and returns its result.
+func (m *member) dump(name string) result {
 	m.t.Helper()
 	m.env["NAME"] = name
-	return m.tells("dump.sh")
+	return m.runForResult("dump.sh")
 }
 
-// dumpTo makes a dump, which has to say all about itself, and that it is in that place below its name.
-func (m *member) dumpTo(name, location string) told {
+// dumpTo makes a dump and checks its result, with this location below its name.
+func (m *member) dumpTo(name, location string) result {
 	m.t.Helper()
 	got := m.dump(name)
 	if got.Name != name || got.Location != name+location || len(got.SHA256) != 64 || got.SizeBytes < 1000 ||
 		!strings.HasPrefix(got.ServerVersion, "1") || got.Seconds == nil {
-		m.t.Errorf("it tells %+v", got)
+		m.t.Errorf("the result is %+v", got)
 	}
 	return got
 }
 
-// restores puts back the dump of that name, after which the checksum has to be this.
+// restores restores the named dump and compares the checksum of the data.
 func (m *member) restores(name, checksum, want string) {
 	m.t.Helper()
-	if done := m.tells("restore.sh"); done.Name != name || done.Seconds == nil {
-		m.t.Errorf("it tells %+v", done)
+	if done := m.runForResult("restore.sh"); done.Name != name || done.Seconds == nil {
+		m.t.Errorf("the result is %+v", done)
 	}
 	if got := m.query(checksum); got != want {
 		m.t.Errorf("%s was dumped, and %s restored", want, got)
 	}
 }
 
-// dumps lists what is in the directory of dumps, but for the lock.
+// dumps lists the directory of dumps, without the lock.
 func (m *member) dumps() []string {
 	m.t.Helper()
 	entries, err := os.ReadDir(m.env["BACKUPS"])
@@ -113,13 +113,13 @@ func (m *member) dumps() []string {
 	return names
 }
 
-// The newest stay, those that are held stay, and only what is complete is counted.
-func TestOldDumpsGo(t *testing.T) {
+// Retention keeps the newest dumps and those on hold, and counts only complete ones.
+func TestRetention(t *testing.T) {
 	t.Parallel()
-	m := dumping(t, "postgresql")
-	m.dumped(".partial.aaaaaa/app.dump", "somebody died")
-	m.dumped(".deleted.aaaaaa/0/about.json", "somebody died")
-	m.dumped("9/precious", "of somebody else")
+	m := newDumpJob(t, "postgresql")
+	m.dumped(".partial.aaaaaa/app.dump", "interrupted")
+	m.dumped(".deleted.aaaaaa/0/about.json", "interrupted")
+	m.dumped("9/precious", "foreign")
 	for _, name := range []string{"1", "2", "3"} {
 		m.dump(name)
 	}
@@ -128,12 +128,12 @@ func TestOldDumpsGo(t *testing.T) {
 		m.dump(name)
 	}
 	want := []string{"2", "2.hold", "4", "5", "6", "9"}
-	first := m.dump("6") // again, as a Job that is tried again
+	first := m.dump("6") // repeated, as by a Job that is retried
 	if got := m.dumps(); !slices.Equal(got, want) {
 		t.Errorf("there are %q, want %q", got, want)
 	}
 	if again := m.dump("6"); again.SHA256 != first.SHA256 || again.SizeBytes != first.SizeBytes {
-		t.Errorf("it tells %+v, and again %+v", first, again)
+		t.Errorf("the results are %+v and %+v", first, again)
 	}
 	m.env["KEEP"] = "0"
 	m.dump("7")
@@ -143,19 +143,20 @@ func TestOldDumpsGo(t *testing.T) {
 	m.env["KEEP_FOR"] = "3600"
 	const long = 2 * time.Hour
 	for name, ago := range map[string]time.Duration{"4": long, "5": time.Minute, "6": long, "7": long} {
-		m.ago(name, ago)
+		m.setAge(name, ago)
 	}
-	m.dump("1") // the newest, with the least name
+	m.dump("1") // the newest dump, with the first name
 	if got, want := m.dumps(), []string{"1", "2", "2.hold", "5", "9"}; !slices.Equal(got, want) {
 		t.Errorf("there are %q, want %q", got, want)
 	}
-	m.env["NAMES"], m.env["LAST"] = "2 5 not-there", "gone" // without which none may go
-	if got := m.tells("prune.sh"); !slices.Contains(got.Left, "5") {
-		t.Errorf("it tells %+v", got)
+	m.env["NAMES"], m.env["LAST"] = "2 5 not-there", "gone" // without LAST nothing may be deleted
+	if got := m.runForResult("prune.sh"); !slices.Contains(got.Left, "5") {
+		t.Errorf("the result is %+v", got)
 	}
 	m.env["LAST"] = "1"
-	if got := m.tells("prune.sh"); !slices.Equal(got.Left, []string{"1", "2"}) || !slices.Equal(got.Held, []string{"2"}) {
-		t.Errorf("it tells %+v", got)
+	got := m.runForResult("prune.sh")
+	if !slices.Equal(got.Left, []string{"1", "2"}) || !slices.Equal(got.Held, []string{"2"}) {
+		t.Errorf("the result is %+v", got)
 	}
 	if got, want := m.dumps(), []string{"1", "2", "2.hold", "9"}; !slices.Equal(got, want) {
 		t.Errorf("there are %q, want %q", got, want)
@@ -167,23 +168,23 @@ func TestOldDumpsGo(t *testing.T) {
 	}
 }
 
-// A message of Kubernetes has 4096 bytes, however many dumps there are.
-func TestManyDumpsAreTold(t *testing.T) {
+// A termination message is limited to 4096 bytes, regardless of the number of dumps.
+func TestLongDumpListIsTruncated(t *testing.T) {
 	t.Parallel()
 	m := newPrimary(t, "postgresql").job(t)
 	for i := range 100 {
 		m.dumped(""+strings.Repeat("n", 60)+strconv.Itoa(1000+i)+"/about.json", "{}")
 	}
-	got := m.tells("prune.sh")
-	if len(m.told()) > 4096 || len(got.Left) < 50 || !strings.HasSuffix(got.Left[0], "1099") {
-		t.Errorf("it tells %s", m.told())
+	got := m.runForResult("prune.sh")
+	if len(m.terminationLog()) > 4096 || len(got.Left) < 50 || !strings.HasSuffix(got.Left[0], "1099") {
+		t.Errorf("the result is %s", m.terminationLog())
 	}
 }
 
-// A dump that lies is none: whatever goes wrong, none has its name, the older ones stay, and nothing takes up room.
-func TestDumpsThatLie(t *testing.T) {
+// A corrupt dump never gets a name: the older dumps stay, and nothing is left behind.
+func TestCorruptDumps(t *testing.T) {
 	t.Parallel()
-	server := dumping(t, "postgresql")
+	server := newDumpJob(t, "postgresql")
 	const file = `for a; do case $a in --file=*) file=${a#--file=} ;; esac; done; `
 	for name, c := range map[string]struct{ env, program, does, says string }{
 		"fails at once":             {"", "pg_dump", "exit 1", "pg_dump failed"},
@@ -244,15 +245,15 @@ func TestDumpsThatLie(t *testing.T) {
 	}
 }
 
-// A disk that is full is told, and older dumps stay.
-func TestDumpOntoAFullDisk(t *testing.T) {
+// A full disk is reported, and older dumps stay.
+func TestDumpOnFullDisk(t *testing.T) {
 	t.Parallel()
-	m := dumping(t, "postgresql")
+	m := newDumpJob(t, "postgresql")
 	if err := syscall.Mount("tmpfs", m.env["BACKUPS"], "tmpfs", 0, "size=400k"); err != nil {
 		t.Skip("a small disk cannot be mounted: ", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(m.env["BACKUPS"], syscall.MNT_DETACH) })
-	m.own()
+	m.chownFiles()
 	m.dump("1")
 	m.query("CREATE TABLE more AS SELECT md5(i::text) FROM generate_series(1, 50000) AS i; ALTER TABLE more OWNER TO app")
 	m.env["NAME"] = "2"
@@ -264,11 +265,11 @@ func TestDumpOntoAFullDisk(t *testing.T) {
 	m.dump("3")
 }
 
-// Two that run at once both come to their end, one after the other, and neither deletes what the other writes. Nor do they
-// where dumps cannot be locked.
-func TestDumpsAtOnce(t *testing.T) {
+// Two concurrent dumps both succeed, one after the other, and do not delete each other's files. The same holds without
+// locks.
+func TestConcurrentDumps(t *testing.T) {
 	t.Parallel()
-	server := dumping(t, "postgresql")
+	server := newDumpJob(t, "postgresql")
 	for _, lock := range []string{"flock", "none"} {
 		t.Run(lock, func(t *testing.T) {
 			t.Parallel()
@@ -295,10 +296,10 @@ func TestDumpsAtOnce(t *testing.T) {
 	}
 }
 
-// Whoever is evicted leaves nothing behind at once, and whoever is killed leaves nothing for ever.
-func TestDumpIsEnded(t *testing.T) {
+// An evicted dump leaves nothing behind. The files of a killed one are deleted by a later dump.
+func TestInterruptedDump(t *testing.T) {
 	t.Parallel()
-	m := dumping(t, "postgresql")
+	m := newDumpJob(t, "postgresql")
 	m.program("pg_dump", `: >"$SOCKETS/dumping"; sleep 60`)
 	for signal, left := range map[syscall.Signal]int{syscall.SIGTERM: 0, syscall.SIGKILL: 1} {
 		m.env["NAME"] = "1"
@@ -307,13 +308,13 @@ func TestDumpIsEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.appears(m.env["SOCKETS"] + "/dumping")
-		_ = syscall.Kill(cmd.Process.Pid, signal) // as the kubelet does, which knows no other process
+		_ = syscall.Kill(cmd.Process.Pid, signal) // as the kubelet does; it signals only this process
 		began := time.Now()
 		_ = cmd.Wait()
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("%s takes %s", signal, took)
 		}
-		if signal == syscall.SIGKILL { // then nothing is left in a container
+		if signal == syscall.SIGKILL { // the kernel kills the rest of a container
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		}
 		if got := m.dumps(); len(got) != left {

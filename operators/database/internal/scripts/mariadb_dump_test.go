@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// engines of the family, of which one is MariaDB under the names that MySQL has.
+// family has the engines that share scripts. The second one is MariaDB with the program names of MySQL.
 var family = []string{"mariadb", "mysql"}
 
-// mysql puts MariaDB in the place of MySQL, which is not there to be tested with: under its names, and with its way to make
-// a data directory.
+// mysql provides MariaDB with the program names of MySQL and its way to create a data directory, because MySQL is not
+// available for tests.
 func (m *member) mysql() {
 	if m.engine != "mysql" {
 		return
@@ -30,8 +30,8 @@ exec /usr/sbin/mariadbd "$@"`)
 	}
 }
 
-// everything is what a database can have, as its owner makes it.
-func (m *member) everything() {
+// createAllObjects creates each kind of object that a database can have, as its owner.
+func (m *member) createAllObjects() {
 	m.t.Helper()
 	for _, sql := range []string{
 		"CREATE TABLE `Odd'\"``\\\\ö` (a BLOB, b TEXT CHARACTER SET utf8mb4)",
@@ -49,7 +49,7 @@ func (m *member) everything() {
 	}
 }
 
-// intoMariaDB is a job that restores into another database of the same server, which is empty.
+// intoMariaDB returns a job that restores into another, empty database of the same server.
 func (m *member) intoMariaDB(t *testing.T, database, name string) *member {
 	t.Helper()
 	m.query("CREATE DATABASE `" + database + "`; GRANT ALL ON `" + database + "`.* TO app@'%'")
@@ -63,7 +63,7 @@ const everythingMariaDB = "SELECT CONCAT(one(), HEX(a), b, NEXTVAL(numbers), (SE
 	"(SELECT COUNT(*) FROM information_schema.EVENTS WHERE EVENT_SCHEMA = DATABASE()), " +
 	"(SELECT COUNT(*) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = DATABASE())) FROM `Odd'\"``\\\\ö`"
 
-// What was dumped is what is restored, once, and only into an empty database; and it is what the dump tells.
+// A dump is restored once, only into an empty database, and matches its description.
 func TestMariaDBDumpAndRestore(t *testing.T) {
 	t.Parallel()
 	for _, engine := range family {
@@ -71,14 +71,14 @@ func TestMariaDBDumpAndRestore(t *testing.T) {
 			t.Parallel()
 			server := newPrimary(t, engine)
 			server.mysql()
-			server.must("init.sh")
+			server.mustRun("init.sh")
 			server.start()
 			server.probes(map[string]bool{"startup": true, "live": true, "ready": true})
 			server.running.kill()
 			server.start()
 			server.login("app", credentials["password"], fillMariaDB)
 			server.env["HOST"], server.env["PORT"] = "127.0.0.1", server.port()
-			server.everything()
+			server.createAllObjects()
 			before := server.query(checksumMariaDB)
 			for i, c := range []struct{ env, location string }{
 				{"", "/app.sql.gz"},
@@ -91,16 +91,16 @@ func TestMariaDBDumpAndRestore(t *testing.T) {
 				got := m.dumpTo("20261101T0200", c.location)
 				m.refuses("restore.sh", "is not empty: nothing is put over it")
 				other := m.intoMariaDB(t, "other-"+string(rune('a'+i)), "")
-				for range 2 { // the second time it was done before
+				for range 2 { // the second time it is already restored
 					other.restores(got.Name, checksumMariaDB, before)
 				}
 				if after := other.query(everythingMariaDB); after != "100FF0A0D27😀'\\10011000211" {
 					t.Errorf("there is %s", after)
 				}
-				// What was restored can be dumped and restored again.
+				// A restored database can be dumped and restored again.
 				other.env["BACKUPS"] = server.job(t).env["BACKUPS"]
 				other.dump("again")
-				if out := other.must("bash", "-c", `zgrep -c _restored_dump "$BACKUPS"/again/*.gz || true`); out != "0" {
+				if out := other.mustRun("bash", "-c", `zgrep -c _restored_dump "$BACKUPS"/again/*.gz || true`); out != "0" {
 					t.Error("the dump has the mark of the restore")
 				}
 				again := other.intoMariaDB(t, "again-"+string(rune('a'+i)), "again")
@@ -112,10 +112,10 @@ func TestMariaDBDumpAndRestore(t *testing.T) {
 	}
 }
 
-// A dump that lies is none: whatever goes wrong, none has its name, the older ones stay, and nothing takes up room.
-func TestMariaDBDumpsThatLie(t *testing.T) {
+// A corrupt dump never gets a name: the older dumps stay, and nothing is left behind.
+func TestMariaDBCorruptDumps(t *testing.T) {
 	t.Parallel()
-	server := dumping(t, "mariadb")
+	server := newDumpJob(t, "mariadb")
 	for name, c := range map[string]struct{ env, program, does, says string }{
 		"fails at once":             {"", "mariadb-dump", "exit 1", "mariadb-dump failed"},
 		"fails at the end":          {"", "mariadb-dump", `real "$@"; exit 1`, "mariadb-dump failed"},
@@ -163,11 +163,11 @@ func TestMariaDBDumpsThatLie(t *testing.T) {
 	}
 }
 
-// A restore that is ended in the middle is begun again, and one that cannot be done leaves nothing.
+// An interrupted restore is started again, and a failed one leaves nothing.
 func TestMariaDBRestoreIsInterrupted(t *testing.T) {
 	t.Parallel()
-	server := dumping(t, "mariadb")
-	server.everything()
+	server := newDumpJob(t, "mariadb")
+	server.createAllObjects()
 	before := server.query(checksumMariaDB)
 	m := server.job(t)
 	m.dump("a")
@@ -184,7 +184,7 @@ func TestMariaDBRestoreIsInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	other.refuses("restore.sh", "is not what it was when it was written")
-	m.must("bash", "-c", `cd "$BACKUPS/a" && sha256sum app.sql.gz >SHA256SUMS`) // somebody who knows better
+	m.mustRun("bash", "-c", `cd "$BACKUPS/a" && sha256sum app.sql.gz >SHA256SUMS`) // correct checksums of damaged data
 	other.refuses("restore.sh", "the database is as empty as it was")
 	if got := other.query("SHOW TABLES"); got != "" {
 		t.Errorf("there are %s", got)
@@ -204,11 +204,11 @@ func TestMariaDBRestoreIsInterrupted(t *testing.T) {
 	}
 	other.appears(other.env["SOCKETS"] + "/half")
 	other.eventually("SELECT COUNT(*) > 3 FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'other'", "1")
-	lose(other.home())
+	killProcesses(other.home())
 	_ = cmd.Wait()
 	other.program("mariadb", `real "$@"`)
 	other.env["NAME"] = ""
-	other.must("restore.sh")
+	other.mustRun("restore.sh")
 	if after := other.query(checksumMariaDB); after != before {
 		t.Errorf("%s was dumped, and %s restored", before, after)
 	}

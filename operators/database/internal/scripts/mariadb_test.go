@@ -18,27 +18,27 @@ const (
 	checksumMariaDB = "SELECT CONCAT(COUNT(*), ' ', MD5(GROUP_CONCAT(id, ':', text ORDER BY id))) FROM orders"
 )
 
-// followed is a primary with orders and a replica that follows it.
-func followed(t *testing.T) (primary, replica *member) {
+// startReplicated returns a primary with orders and a replica that follows it.
+func startReplicated(t *testing.T) (primary, replica *member) {
 	t.Helper()
-	primary = started(t, "mariadb")
+	primary = startPrimary(t, "mariadb")
 	primary.login("app", credentials["password"], fillMariaDB)
 	replica = primary.replica(1)
 	replica.env["CONNECT_RETRY"] = "1"
-	replica.must("init.sh")
+	replica.mustRun("init.sh")
 	replica.start()
 	return primary, replica
 }
 
-// A replica is a copy of the primary, with its users and all that a database can have, and follows it.
+// A replica copies the primary, with its users and all kinds of objects, and follows it.
 func TestMariaDBReplicaFollowsThePrimary(t *testing.T) {
 	t.Parallel()
-	primary := started(t, "mariadb")
+	primary := startPrimary(t, "mariadb")
 	if got := primary.query("SELECT @@max_connections"); got != "42" {
 		t.Errorf("max_connections is %s: the user's settings do not count", got)
 	}
 	primary.login("app", credentials["password"], fillMariaDB)
-	// As statements of an application, for which others would need the rights of root.
+	// Statements of an application that would otherwise require root permissions.
 	for _, sql := range []string{
 		"CREATE TRIGGER t BEFORE INSERT ON orders FOR EACH ROW SET NEW.text = CONCAT(NEW.text, '!')",
 		"CREATE FUNCTION one() RETURNS INT DETERMINISTIC RETURN 1", "CREATE VIEW seen AS SELECT * FROM orders",
@@ -50,7 +50,7 @@ func TestMariaDBReplicaFollowsThePrimary(t *testing.T) {
 	}
 	primary.query("CREATE USER reader@'%' IDENTIFIED BY 'r'; GRANT SELECT, EXECUTE ON app.* TO reader@'%'")
 	replica := primary.replica(1)
-	replica.must("init.sh")
+	replica.mustRun("init.sh")
 	replica.start()
 	for i := range 20 {
 		if got := primary.login("app", credentials["password"],
@@ -71,7 +71,7 @@ func TestMariaDBReplicaFollowsThePrimary(t *testing.T) {
 	}
 	for range 2 {
 		replica.running.kill()
-		replica.write("1/data/relay-log.info", "5\n./lost.000001\n4\n") // as a crash can leave it
+		replica.write("1/data/relay-log.info", "5\n./lost.000001\n4\n") // as after a crash
 		replica.start()
 		primary.restarts((*server).kill)
 		primary.login("app", credentials["password"], "INSERT INTO orders VALUES (NEXTVAL(numbers), 'after')")
@@ -79,12 +79,12 @@ func TestMariaDBReplicaFollowsThePrimary(t *testing.T) {
 	}
 }
 
-// Nobody gets in without the right password, root over no network, and no log has a password.
+// No login without the correct password, no remote login of root, and no password in a log.
 func TestMariaDBPasswords(t *testing.T) {
 	t.Parallel()
 	m := newPrimary(t, "mariadb")
 	m.env["DATABASE"], m.env["DATABASE_USER"] = "o'rd`er_s \\ö", `o'wn"er\ö`
-	m.must("init.sh")
+	m.mustRun("init.sh")
 	m.start()
 	if got := m.login(m.env["DATABASE_USER"], credentials["password"], "CREATE TABLE t (a int); SELECT database()"); got !=
 		m.env["DATABASE"] {
@@ -115,10 +115,10 @@ func TestMariaDBPasswords(t *testing.T) {
 	}
 }
 
-// A password that changed counts from the next start of the primary on, for the replicas as well.
-func TestMariaDBRotation(t *testing.T) {
+// A changed password takes effect at the next start of the primary, for the replicas as well.
+func TestMariaDBPasswordRotation(t *testing.T) {
 	t.Parallel()
-	primary, replica := followed(t)
+	primary, replica := startReplicated(t)
 	for name := range credentials {
 		primary.write("credentials/"+name, "new "+name)
 	}
@@ -136,7 +136,7 @@ func TestMariaDBRotation(t *testing.T) {
 		}
 	}
 	primary.login("somebody", "new password", "INSERT INTO orders VALUES (5000, 'after')")
-	for want := primary.query(checksumMariaDB); replica.query(checksumMariaDB) != want; { // its probe tells it
+	for want := primary.query(checksumMariaDB); replica.query(checksumMariaDB) != want; { // the probe updates its password
 		replica.becomes(replica.running, "ready", true)
 	}
 	if got := replica.login("somebody", "new password", "SELECT COUNT(*) FROM orders"); got != "1001" {
@@ -149,7 +149,7 @@ func TestMariaDBRotation(t *testing.T) {
 	replica.eventually(checksumMariaDB, primary.query(checksumMariaDB))
 }
 
-// However often a script is ended in the middle, there are complete data in the end or none, and all of the primary's.
+// After any interruptions the data directory is complete or missing.
 func TestMariaDBInitIsInterrupted(t *testing.T) {
 	t.Parallel()
 	primary := newPrimary(t, "mariadb")
@@ -168,10 +168,10 @@ func TestMariaDBInitIsInterrupted(t *testing.T) {
 	replica.eventually(checksumMariaDB, primary.query(checksumMariaDB))
 }
 
-// A replica waits for the primary, however long, and does not take part of it for all.
+// A replica waits for the primary without a limit and never accepts a partial copy.
 func TestMariaDBReplicaWaitsForThePrimary(t *testing.T) {
 	t.Parallel()
-	primary := started(t, "mariadb")
+	primary := startPrimary(t, "mariadb")
 	primary.login("app", credentials["password"], fillMariaDB)
 	replica := primary.replica(1)
 	replica.program("sleep", `real 0.1`)
@@ -190,8 +190,8 @@ func TestMariaDBReplicaWaitsForThePrimary(t *testing.T) {
 	replica.eventually(checksumMariaDB, primary.query(checksumMariaDB))
 }
 
-// What may not be started, or written over, says why.
-func TestMariaDBRefuses(t *testing.T) {
+// Unsuitable data are neither started nor overwritten, and the message has the reason.
+func TestMariaDBRejections(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		file, text   string
@@ -199,7 +199,7 @@ func TestMariaDBRefuses(t *testing.T) {
 	}{
 		"data of a later series":   {"0/data/series", "99.1\n", "init.sh", "the data are of MariaDB 99.1 and the image is"},
 		"the same when it starts":  {"0/data/series", "99.1\n", "run.sh", "go back to version 99.1"},
-		"somebody else's files":    {"0/data/precious", "x", "init.sh", "nothing is put over it"},
+		"foreign files":            {"0/data/precious", "x", "init.sh", "nothing is put over it"},
 		"no data":                  {"config/other.cnf", "", "run.sh", "was not initialized"},
 		"a password of two lines":  {"credentials/password", "a\nb", "run.sh", "more than one line"},
 		"no password of a replica": {"credentials/replication-password", "", "run.sh", "replication-password is empty"},
@@ -221,14 +221,14 @@ func TestMariaDBRefuses(t *testing.T) {
 	}
 }
 
-// There is one primary, whatever somebody does to a replica, and however the replica ends after that.
-func TestMariaDBPromotedReplicaIsRefused(t *testing.T) {
+// A replica with writes of its own is rejected, however it was stopped.
+func TestMariaDBPromotedReplicaIsRejected(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*server){"stopped": (*server).stop, "killed": (*server).kill} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, replica := followed(t)
-			replica.restarts(end) // which is fine as long as it only follows
+			_, replica := startReplicated(t)
+			replica.restarts(end) // allowed as long as it only follows
 			replica.query("STOP SLAVE; SET GLOBAL read_only = OFF; INSERT INTO orders VALUES (5000, 'only here')")
 			replica.query("FLUSH LOGS; FLUSH LOGS")
 			end(replica.running)
@@ -239,15 +239,15 @@ func TestMariaDBPromotedReplicaIsRefused(t *testing.T) {
 	}
 }
 
-// A replica does not follow a primary of another history, which may have the same numbers.
-func TestMariaDBOtherHistory(t *testing.T) {
+// A replica does not follow a primary with another history, even with equal positions.
+func TestMariaDBReplicaRejectsOtherHistory(t *testing.T) {
 	t.Parallel()
-	primary, replica := followed(t)
+	primary, replica := startReplicated(t)
 	primary.running.stop()
 	if err := os.RemoveAll(primary.env["DATADIR"]); err != nil {
 		t.Fatal(err)
 	}
-	primary.must("init.sh")
+	primary.mustRun("init.sh")
 	primary.start()
 	primary.login("app", credentials["password"], fillMariaDB)
 	for i := range 20 {
@@ -256,7 +256,7 @@ func TestMariaDBOtherHistory(t *testing.T) {
 	replica.running.stop()
 	replica.launch()
 	replica.eventually("SELECT COUNT(*) FROM orders", "1000")
-	for got := ""; !strings.Contains(got, "\t1236\t"); { // it says so
+	for got := ""; !strings.Contains(got, "\t1236\t"); { // expected error
 		got, _ = replica.try("SHOW SLAVE STATUS")
 	}
 	if got := replica.query("SELECT COUNT(*) FROM orders"); got != "1000" {
@@ -266,10 +266,10 @@ func TestMariaDBOtherHistory(t *testing.T) {
 	replica.probes(map[string]bool{"live": true, "ready": false})
 }
 
-// A server of a later series upgrades the data before anybody reaches it, as often as it is ended in the middle of that.
+// A server of a later series upgrades the data before it accepts connections, even after interruptions.
 func TestMariaDBUpgrade(t *testing.T) {
 	t.Parallel()
-	m := started(t, "mariadb")
+	m := startPrimary(t, "mariadb")
 	m.login("app", credentials["password"], fillMariaDB)
 	m.running.kill()
 	m.write("0/data/series", "10.2\n")
@@ -293,35 +293,35 @@ func TestMariaDBUpgrade(t *testing.T) {
 	}
 }
 
-// The kubelet neither restarts a server that would be no better after, nor sends work to one that does none.
+// The probes neither restart a server without benefit nor send connections to an unready one.
 func TestMariaDBProbes(t *testing.T) {
 	t.Parallel()
 	primary := newPrimary(t, "mariadb")
-	primary.must("init.sh")
-	primary.probes(map[string]bool{"startup": true, "live": true, "ready": false}) // it is being prepared
+	primary.mustRun("init.sh")
+	primary.probes(map[string]bool{"startup": true, "live": true, "ready": false}) // being prepared
 	primary.start()
 	primary.probes(map[string]bool{"startup": true, "live": true, "ready": true})
 	primary.login("app", credentials["password"], fillMariaDB)
 
 	replica := primary.replica(1)
 	replica.env["CONNECT_RETRY"] = "1"
-	replica.must("init.sh")
+	replica.mustRun("init.sh")
 	primary.running.stop()
 	replica.launch()
 	replica.eventually("SELECT COUNT(*) FROM orders", "1000")
-	replica.probes(map[string]bool{"startup": true, "live": true, "ready": false}) // it never followed
+	replica.probes(map[string]bool{"startup": true, "live": true, "ready": false}) // it has never followed
 	primary.start()
 	replica.becomes(replica.running, "ready", true)
 	primary.running.stop()
 	replica.probes(map[string]bool{"live": true, "ready": true}) // for GRACE seconds
-	replica.restarts((*server).stop)                             // also if it was restarted
+	replica.restarts((*server).stop)                             // the same after a restart
 	replica.env["GRACE"] = "0"
 	replica.probes(map[string]bool{"live": true, "ready": false})
 	primary.start()
 	replica.becomes(replica.running, "ready", true)
 	replica.query("SET SESSION sql_log_bin = 0; INSERT INTO orders VALUES (5000, 'only here')")
 	primary.login("app", credentials["password"], "INSERT INTO orders VALUES (5000, 'here as well')")
-	replica.becomes(replica.running, "ready", false) // it cannot write what it gets
+	replica.becomes(replica.running, "ready", false) // it cannot write to its volume
 
 	full := primary.script(t.Context(), "bash", "-c",
 		`for i in {1..44}; do mariadb --no-defaults --socket="$SOCKETS/server.sock" `+
@@ -338,11 +338,11 @@ func TestMariaDBProbes(t *testing.T) {
 
 	_ = syscall.Kill(primary.running.pid, syscall.SIGSTOP)
 	primary.probes(map[string]bool{"live": false, "ready": false})
-	primary.running.kill() // which leaves its socket
+	primary.running.kill() // leaves its socket
 	primary.start()
 
 	primary.running.stop()
-	primary.env["DATABASE"] = strings.Repeat("n", 65) // which cannot be made
+	primary.env["DATABASE"] = strings.Repeat("n", 65) // too long for a database
 	server := primary.launch()
 	for !strings.Contains(server.log.String(), "ready for connections") {
 		primary.probes(map[string]bool{"ready": false})

@@ -24,23 +24,23 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/database/internal/scripts"
 )
 
-// A member is one server of a database, with what its pod would give it.
+// A member is one server of a database, with the environment of its pod.
 type member struct {
 	t       *testing.T
 	engine  string
 	ordinal int
 	env     map[string]string
 	dir     string
-	running *server // the last one that was launched
-	sockets string  // those of the server, if they are not its own
+	running *server // the last launched one
+	sockets string  // directory of the server's sockets, if it is another one
 }
 
-// credentials are such that quoting them wrongly shows.
+// credentials contain characters that require correct quoting.
 var credentials = map[string]string{
 	"password": `p'a\ss:w"ö$(rd)`, "superuser-password": "super", "replication-password": `re:pl\'i c"a#`,
 }
 
-// account is who runs the servers of an engine: none runs as root.
+// account returns the unprivileged user of an engine's servers.
 func account(t *testing.T, engine string) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -55,7 +55,7 @@ func account(t *testing.T, engine string) *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// missing skips the test, but not where everything has to be there.
+// missing skips the test, or fails it in an environment that has to have everything.
 func missing(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
@@ -67,7 +67,7 @@ func missing(t *testing.T, what string) {
 // programs returns a PATH with the programs of the engine, or skips the test.
 func programs(t *testing.T, engine string) string {
 	t.Helper()
-	if engine == "postgresql" { // Debian keeps them out of PATH
+	if engine == "postgresql" { // Debian does not include them in PATH
 		found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 		if len(found) == 0 {
 			missing(t, "PostgreSQL is not installed: apt-get install postgresql")
@@ -80,7 +80,8 @@ func programs(t *testing.T, engine string) string {
 	return os.Getenv("PATH")
 }
 
-// firstPort and lastPort are below those that Linux gives to clients, any of which may be taken before a server listens.
+// firstPort and lastPort are below the ephemeral ports of Linux, because a client could occupy one before the server
+// listens.
 const firstPort, lastPort = 10_000, 32_767
 
 var (
@@ -88,7 +89,7 @@ var (
 	tried atomic.Int64
 )
 
-// freePort finds one that nobody listens on, another one each time.
+// freePort returns an unused port, another one each time.
 func freePort(t *testing.T) int {
 	t.Helper()
 	for range lastPort - firstPort {
@@ -102,7 +103,7 @@ func freePort(t *testing.T) int {
 	return 0
 }
 
-// memory is a directory that waits for no disk, if there is one with room for many databases.
+// memory returns a directory in memory if one has room for many databases.
 func memory() string {
 	const shared = "/dev/shm"
 	var fs syscall.Statfs_t
@@ -112,7 +113,7 @@ func memory() string {
 	return ""
 }
 
-// newPrimary prepares member 0 of a database of its own.
+// newPrimary prepares member 0 of a new database.
 func newPrimary(t *testing.T, engine string) *member {
 	t.Helper()
 	path := programs(t, engine)
@@ -120,7 +121,7 @@ func newPrimary(t *testing.T, engine string) *member {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { lose(dir); _ = os.RemoveAll(dir) })
+	t.Cleanup(func() { killProcesses(dir); _ = os.RemoveAll(dir) })
 	m := &member{t: t, engine: engine, dir: dir, env: map[string]string{
 		"PATH": path, "LISTEN": "127.0.0.1", "PRIMARY_HOST": "127.0.0.1", "PRIMARY_PORT": strconv.Itoa(freePort(t)),
 		"DATABASE": "app", "DATABASE_USER": "app", "CREDENTIALS": dir + "/credentials", "CONFIG": dir + "/config",
@@ -144,26 +145,26 @@ func newPrimary(t *testing.T, engine string) *member {
 	return m
 }
 
-// started is one that runs.
-func started(t *testing.T, engine string) *member {
+// startPrimary returns a running primary.
+func startPrimary(t *testing.T, engine string) *member {
 	t.Helper()
 	m := newPrimary(t, engine)
-	m.must("init.sh")
+	m.mustRun("init.sh")
 	m.start()
 	return m
 }
 
-// write puts a file into the directory of the database.
+// write writes a file in the directory of the database.
 func (m *member) write(name, text string) {
 	m.t.Helper()
 	file := filepath.Join(m.dir, name)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
 		m.t.Fatal(err)
 	}
-	m.own()
+	m.chownFiles()
 }
 
-// program puts one into PATH before all others; in its text, real is the one it hides.
+// program adds a program in front of PATH; its text can call the hidden one as real.
 func (m *member) program(name, text string) {
 	m.t.Helper()
 	for dir := range strings.SplitSeq(m.env["PATH"], ":") {
@@ -192,7 +193,7 @@ func (m *member) read(name string) string {
 	return string(text)
 }
 
-// place gives the member its ordinal and its own directories.
+// place sets the ordinal of the member and its own directories.
 func (m *member) place(ordinal int) {
 	m.ordinal = ordinal
 	home := m.home()
@@ -203,25 +204,25 @@ func (m *member) place(ordinal int) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.own()
+	m.chownFiles()
 }
 
-// home is the directory of this member alone.
+// home returns the directory of this member.
 func (m *member) home() string { return fmt.Sprintf("%s/%d", m.dir, m.ordinal) }
 
-// own gives all files to who runs the servers.
-func (m *member) own() {
+// chownFiles makes the user of the servers the owner of all files.
+func (m *member) chownFiles() {
 	c := account(m.t, m.engine)
 	if c == nil {
 		return
 	}
 	_ = filepath.WalkDir(m.dir, func(path string, _ os.DirEntry, _ error) error {
-		_ = os.Lchown(path, int(c.Uid), int(c.Gid)) // somebody may have deleted it meanwhile
+		_ = os.Lchown(path, int(c.Uid), int(c.Gid)) // the file may be gone
 		return nil
 	})
 }
 
-// replica is another member of the same database, on a port of its own.
+// replica returns another member of the same database with a port of its own.
 func (m *member) replica(ordinal int) *member {
 	r := &member{t: m.t, engine: m.engine, dir: m.dir, env: maps.Clone(m.env)}
 	r.place(ordinal)
@@ -229,7 +230,7 @@ func (m *member) replica(ordinal int) *member {
 	return r
 }
 
-// script prepares a script, or a program.
+// script prepares a script or a program.
 func (m *member) script(ctx context.Context, name string, args ...string) *exec.Cmd {
 	if strings.HasSuffix(name, ".sh") {
 		name, args = "bash", append([]string{m.dir + "/scripts/" + name}, args...)
@@ -251,30 +252,31 @@ func (m *member) script(ctx context.Context, name string, args ...string) *exec.
 	return cmd
 }
 
-// must runs it and returns what it prints.
-func (m *member) must(name string, args ...string) string {
+// mustRun runs a command and returns its output.
+func (m *member) mustRun(name string, args ...string) string {
 	m.t.Helper()
 	var out, log bytes.Buffer
 	cmd := m.script(m.t.Context(), name, args...)
-	cmd.Stdout, cmd.Stderr = &out, &log
+	cmd.Stdout = &out
+	cmd.Stderr = &log
 	if err := cmd.Run(); err != nil {
 		m.t.Fatalf("%s: %v\n%s%s", name, err, out.String(), log.String())
 	}
 	return strings.TrimSpace(out.String())
 }
 
-// refused runs it and returns why it gives up, as the pod would tell.
+// refused runs a failing script and returns its termination message.
 func (m *member) refused(name string) string {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(m.t.Context(), 30*time.Second)
 	defer cancel()
 	if out, err := m.script(ctx, name).CombinedOutput(); err == nil || ctx.Err() != nil {
-		m.t.Fatalf("%s goes on:\n%s", name, out)
+		m.t.Fatalf("%s succeeds:\n%s", name, out)
 	}
-	return m.told()
+	return m.terminationLog()
 }
 
-// refuses runs a script that has to end with an error, of which this is a part.
+// refuses runs a script and checks that it fails with this message.
 func (m *member) refuses(name, why string) {
 	m.t.Helper()
 	if got := m.refused(name); !strings.Contains(got, why) {
@@ -282,8 +284,8 @@ func (m *member) refuses(name, why string) {
 	}
 }
 
-// told returns what is in the termination log.
-func (m *member) told() string {
+// terminationLog returns the termination message.
+func (m *member) terminationLog() string {
 	m.t.Helper()
 	why, err := os.ReadFile(m.env["TERMINATION_LOG"])
 	if err != nil {
@@ -292,12 +294,12 @@ func (m *member) told() string {
 	return string(why)
 }
 
-// conninfo names the database, whatever its name looks like.
+// conninfo quotes the name of the database.
 func (m *member) conninfo() string {
 	return "dbname='" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(m.env["DATABASE"]) + "'"
 }
 
-// query asks the server as the superuser.
+// query runs statements as the superuser.
 func (m *member) query(sql string) string {
 	m.t.Helper()
 	answer, err := m.try(sql)
@@ -307,7 +309,7 @@ func (m *member) query(sql string) string {
 	return answer
 }
 
-// try does the same, and the server may refuse.
+// try is query with an error.
 func (m *member) try(sql string) (string, error) {
 	sockets := m.env["SOCKETS"]
 	if m.sockets != "" {
@@ -328,7 +330,7 @@ func (m *member) try(sql string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// login asks over the network, as an application does.
+// login runs statements over the network, as an application does.
 func (m *member) login(user, password, sql string) string {
 	m.t.Helper()
 	args := []string{
@@ -348,7 +350,7 @@ func (m *member) login(user, password, sql string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// eventually waits for an answer.
+// eventually waits for a result.
 func (m *member) eventually(sql, want string) {
 	m.t.Helper()
 	var got string

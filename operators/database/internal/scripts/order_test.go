@@ -15,8 +15,8 @@ import (
 
 var recorded = regexp.MustCompile(`"finished":\d+`)
 
-// ago makes a dump older than it is.
-func (m *member) ago(name string, d time.Duration) {
+// setAge changes the age of a dump.
+func (m *member) setAge(name string, d time.Duration) {
 	m.t.Helper()
 	then, file := time.Now().Add(-d), m.env["BACKUPS"]+"/"+name+"/about.json"
 	text, err := os.ReadFile(file)
@@ -32,7 +32,7 @@ func (m *member) ago(name string, d time.Duration) {
 	}
 }
 
-// has checks what is in the directory of dumps.
+// has checks the directory of dumps.
 func (m *member) has(want ...string) {
 	m.t.Helper()
 	slices.Sort(want)
@@ -41,8 +41,8 @@ func (m *member) has(want ...string) {
 	}
 }
 
-// Dumps that were named in different ways are told in the order in which they were finished, as they say, or as their files
-// do if they do not say it. What has not the name of a dump is none.
+// Dumps are sorted by the finish time in their description, or by that of the file without one. Directories with an invalid
+// name do not count.
 func TestDumpsSortByAge(t *testing.T) {
 	t.Parallel()
 	m := newPrimary(t, "postgresql").job(t)
@@ -67,34 +67,34 @@ func TestDumpsSortByAge(t *testing.T) {
 		m.dumped(name+"/about.json", text)
 		m.dumped(name+"/x", "newer")
 	}
-	m.ago("20260131T020000Z", 200*time.Second)
-	m.ago("of-old", 75*time.Second)
+	m.setAge("20260131T020000Z", 200*time.Second)
+	m.setAge("of-old", 75*time.Second)
 	want := []string{
 		"nightly-202601010000", "of-old", "shop-db-backup-29000000", "20260131T020000Z", "shop-db-last-202601010000", "1",
 		"same-2", "same-1", "short",
 	}
-	if got := m.tells("prune.sh"); !slices.Equal(got.Left, want) {
-		t.Errorf("it tells %q, want %q", got.Left, want)
+	if got := m.runForResult("prune.sh"); !slices.Equal(got.Left, want) {
+		t.Errorf("the result is %q, want %q", got.Left, want)
 	}
 	if got := m.dumps(); len(got) != 14 {
 		t.Errorf("there are %q", got)
 	}
 }
 
-// Without a name, what is restored is the dump that was finished last.
+// Without a name, the dump that was finished last is restored.
 func TestNewestDumpIsRestored(t *testing.T) {
 	t.Parallel()
 	for engine, sum := range map[string]string{"postgresql": checksum, "mariadb": checksumMariaDB} {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
-			server := dumping(t, engine)
+			server := newDumpJob(t, engine)
 			m := server.job(t)
 			m.dump("shop-db-last-202601010000")
-			m.ago("shop-db-last-202601010000", time.Hour)
+			m.setAge("shop-db-last-202601010000", time.Hour)
 			m.query("INSERT INTO orders VALUES (5000, 'late')")
 			m.dump("a-202601020000")
 			m.dumped("a-202601020000.hold", "")
-			for i := range 2000 { // a list that is longer than what a pipe holds
+			for i := range 2000 { // longer than the buffer of a pipe
 				dir := fmt.Sprintf("%s/shop-db-backup-%060d", m.env["BACKUPS"], i)
 				err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(dir+"/about.json", []byte(`{"finished":1}`), 0o644))
 				if err != nil {
@@ -111,10 +111,10 @@ func TestNewestDumpIsRestored(t *testing.T) {
 	}
 }
 
-// A dump lets go only older ones of its own series, by when they were finished.
-func TestOtherSeriesStay(t *testing.T) {
+// Retention deletes only older dumps of the same series, by finish time.
+func TestRetentionKeepsOtherSeries(t *testing.T) {
 	t.Parallel()
-	m := dumping(t, "postgresql")
+	m := newDumpJob(t, "postgresql")
 	m.env["KEEP"], m.env["KEEP_FOR"] = "2", "86400"
 	others := []string{
 		"shop-db-last-202601010000", "nightly-202601010000", "nightly-202601020000", "zzz", "1", "shop-db-backup",
@@ -123,27 +123,27 @@ func TestOtherSeriesStay(t *testing.T) {
 	}
 	for _, name := range others {
 		m.dumped(name+"/about.json", "{}")
-		m.ago(name, 100*time.Hour)
+		m.setAge(name, 100*time.Hour)
 	}
 	hour := time.Hour
 	for _, name := range []string{"8", "9", "10"} {
 		m.dump("shop-db-backup-" + name)
 		hour -= time.Minute
-		m.ago("shop-db-backup-"+name, hour)
+		m.setAge("shop-db-backup-"+name, hour)
 	}
 	m.has(append(others, "shop-db-backup-9", "shop-db-backup-10")...)
 	m.dumped("shop-db-backup-9.hold", "")
 	m.dump("shop-db-backup-11")
 	m.has(append(others, "shop-db-backup-9", "shop-db-backup-9.hold", "shop-db-backup-10", "shop-db-backup-11")...)
 	for _, name := range []string{"9", "10", "11"} {
-		m.ago("shop-db-backup-"+name, 48*time.Hour)
+		m.setAge("shop-db-backup-"+name, 48*time.Hour)
 	}
 	m.dump("shop-db-backup-12")
 	m.has(append(others, "shop-db-backup-9", "shop-db-backup-9.hold", "shop-db-backup-12")...)
-	m.ago("shop-db-backup-12", 49*time.Hour)
-	m.dump("shop-db-backup-12") // again, as a Job that is tried again
+	m.setAge("shop-db-backup-12", 49*time.Hour)
+	m.dump("shop-db-backup-12") // repeated, as by a Job that is retried
 	m.has(append(others, "shop-db-backup-9", "shop-db-backup-9.hold", "shop-db-backup-12")...)
-	m.dump("2") // names without a hyphen are a series, too
+	m.dump("2") // names without a hyphen are a series as well
 	m.has(append(slices.DeleteFunc(others, func(name string) bool { return name == "zzz" || name == "1" }),
 		"shop-db-backup-9", "shop-db-backup-9.hold", "shop-db-backup-12", "2")...)
 }

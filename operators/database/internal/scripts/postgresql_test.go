@@ -13,23 +13,23 @@ import (
 
 const checksum = "SELECT count(*) || ' ' || coalesce(md5(string_agg(id || ':' || text, ',' ORDER BY id)), '') FROM orders"
 
-// fill makes a table of 1,000 orders.
+// fill creates a table of 1,000 orders.
 const fill = "CREATE TABLE orders (id int PRIMARY KEY, text text); " +
 	"INSERT INTO orders SELECT i, md5(i::text) FROM generate_series(1, 1000) AS i"
 
-// fillWith is the same for each engine.
+// fillWith has the statements of fill for each engine.
 var fillWith = map[string]string{"postgresql": fill, "mariadb": fillMariaDB, "mysql": fillMariaDB}
 
-// A replica is a copy of the primary and follows it, over the network and with passwords of any kind.
+// A replica copies the primary and follows it, over the network and with any characters in passwords.
 func TestReplicaFollowsThePrimary(t *testing.T) {
 	t.Parallel()
-	primary := started(t, "postgresql")
+	primary := startPrimary(t, "postgresql")
 	if got := primary.query("SHOW max_connections"); got != "42" {
 		t.Errorf("max_connections is %s: the user's settings do not count", got)
 	}
 	primary.login("app", credentials["password"], fill)
 	replica := primary.replica(1)
-	replica.must("init.sh")
+	replica.mustRun("init.sh")
 	replica.start()
 	for i := range 20 {
 		first := 2000 + 50*i
@@ -48,28 +48,28 @@ func TestReplicaFollowsThePrimary(t *testing.T) {
 	}
 }
 
-// settings are those of which a replica needs as much as its primary.
+// settings selects the settings that must not be lower on a replica.
 const settings = "SELECT string_agg(setting, ' ' ORDER BY name) FROM pg_settings WHERE name IN ('max_connections', " +
 	"'max_worker_processes', 'max_wal_senders', 'max_prepared_transactions', 'max_locks_per_transaction')"
 
-// configured writes those settings, in the order of their names.
+// configured writes these settings, in the order of their names.
 func (m *member) configured(connections, locks, prepared, senders, workers int) {
 	m.write("config/more.conf", fmt.Sprintf("max_connections = %d\nmax_locks_per_transaction = %d\n"+
 		"max_prepared_transactions = %d\nmax_wal_senders = %d\nmax_worker_processes = %d\n",
 		connections, locks, prepared, senders, workers))
 }
 
-// Settings that are lowered count for a replica, which restarts first, once the primary has them, and those that are raised
-// at once.
-func TestSettingsAreLowered(t *testing.T) {
+// Lowered settings take effect on a replica, which restarts first, after the primary has them. Raised ones take effect at
+// once.
+func TestLoweredSettings(t *testing.T) {
 	t.Parallel()
 	primary := newPrimary(t, "postgresql")
 	primary.configured(200, 128, 10, 12, 9)
-	primary.must("init.sh")
+	primary.mustRun("init.sh")
 	primary.start()
 	primary.query(fill)
 	replica := primary.replica(1)
-	replica.must("init.sh")
+	replica.mustRun("init.sh")
 	replica.start()
 	restarted := func(m *member, want string) {
 		t.Helper()
@@ -81,9 +81,9 @@ func TestSettingsAreLowered(t *testing.T) {
 		primary.query("INSERT INTO orders SELECT max(id) + 1, 'new' FROM orders")
 		replica.eventually(checksum, primary.query(checksum))
 	}
-	primary.configured(50, 64, 0, 13, 8) // and one is raised
+	primary.configured(50, 64, 0, 13, 8) // and raise one
 	restarted(replica, "200 128 10 13 9")
-	restarted(replica, "200 128 10 13 9") // which may happen again
+	restarted(replica, "200 128 10 13 9") // repeated restart
 	restarted(primary, "50 64 0 13 8")
 	restarted(replica, "50 64 0 13 8")
 	primary.configured(60, 70, 5, 14, 10)
@@ -94,16 +94,16 @@ func TestSettingsAreLowered(t *testing.T) {
 	s := replica.launch()
 	<-s.ended
 	if log := s.log.String(); !strings.Contains(log, "max_connections") {
-		t.Errorf("a setting that is none is not told: %s", log)
+		t.Errorf("an invalid setting is not reported: %s", log)
 	}
 }
 
-// Nobody gets in without the right password, from this host either, and no log has one.
+// No login without the correct password, not even from localhost, and no password in a log.
 func TestPasswords(t *testing.T) {
 	t.Parallel()
 	m := newPrimary(t, "postgresql")
 	m.env["DATABASE"], m.env["DATABASE_USER"] = `o'rd"ers \ö`, `o'wn"er \ö`
-	m.must("init.sh")
+	m.mustRun("init.sh")
 	s := m.start()
 	for user, password := range map[string]string{
 		m.env["DATABASE_USER"]: "", "postgres": "", "replication": credentials["password"],
@@ -133,13 +133,13 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
-// A password that changed counts from the next start on, also in data that another Database made, and for the replicas.
-func TestRotation(t *testing.T) {
+// A changed password takes effect at the next start, also in the data of another Database, and for the replicas.
+func TestPasswordRotation(t *testing.T) {
 	t.Parallel()
-	primary := started(t, "postgresql")
+	primary := startPrimary(t, "postgresql")
 	primary.query(fill)
 	replica := primary.replica(1)
-	replica.must("init.sh")
+	replica.mustRun("init.sh")
 	follower := replica.start()
 	for name := range credentials {
 		primary.write("credentials/"+name, "new "+name)
@@ -159,7 +159,7 @@ func TestRotation(t *testing.T) {
 			t.Error("the old password is good still")
 		}
 	}
-	// One replica learns it by its probe, and one by being restarted.
+	// One replica gets the new password by its probe, and one by a restart.
 	primary.env["DATABASE"] = "app"
 	primary.query("INSERT INTO orders VALUES (5000, 'after')")
 	for want := primary.query(checksum); replica.query(checksum) != want; {
@@ -171,10 +171,10 @@ func TestRotation(t *testing.T) {
 	replica.eventually(checksum, primary.query(checksum))
 }
 
-// However often the start is ended while it sets passwords, the next one does.
-func TestRotationIsInterrupted(t *testing.T) {
+// After interruptions while the passwords are set, the next start sets them.
+func TestPasswordRotationIsInterrupted(t *testing.T) {
 	t.Parallel()
-	m := started(t, "postgresql")
+	m := startPrimary(t, "postgresql")
 	m.login("app", credentials["password"], fill)
 	m.running.kill()
 	m.write("credentials/password", "new")
@@ -189,7 +189,7 @@ func TestRotationIsInterrupted(t *testing.T) {
 	}
 }
 
-// However often it is ended in the middle, there are complete data in the end or none.
+// After any interruptions the data directory is complete or missing.
 func TestInitIsInterrupted(t *testing.T) {
 	t.Parallel()
 	m := newPrimary(t, "postgresql")
@@ -200,8 +200,8 @@ func TestInitIsInterrupted(t *testing.T) {
 	}
 }
 
-// What may not be started, or written over, says why.
-func TestWhatIsRefused(t *testing.T) {
+// Unsuitable data are neither started nor overwritten, and the message has the reason.
+func TestRejections(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		file, text   string
@@ -209,7 +209,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}{
 		"data of another major version": {"0/data/PG_VERSION", "9\n", "init.sh", "the data are of PostgreSQL 9 and the image is"},
 		"the same when it starts":       {"0/data/PG_VERSION", "9\n", "run.sh", "bootstrapFrom"},
-		"somebody else's files":         {"0/data/precious", "x", "init.sh", "nothing is put over it"},
+		"foreign files":                 {"0/data/precious", "x", "init.sh", "nothing is put over it"},
 		"no data":                       {"config/other.conf", "", "run.sh", "was not initialized"},
 		"no password":                   {"credentials/superuser-password", "", "init.sh", "superuser-password is empty"},
 		"a password of two lines":       {"credentials/superuser-password", "a\nb", "init.sh", "more than one line"},
@@ -228,13 +228,13 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// There is one primary, whatever somebody does to a replica.
-func TestPromotedReplicaIsRefused(t *testing.T) {
+// A promoted replica is rejected.
+func TestPromotedReplicaIsRejected(t *testing.T) {
 	t.Parallel()
-	primary := started(t, "postgresql")
+	primary := startPrimary(t, "postgresql")
 	primary.query(fill)
 	replica := primary.replica(1)
-	replica.must("init.sh")
+	replica.mustRun("init.sh")
 	s := replica.start()
 	replica.query("SELECT pg_promote()")
 	replica.query("INSERT INTO orders VALUES (5000, 'only here')")
@@ -245,22 +245,22 @@ func TestPromotedReplicaIsRefused(t *testing.T) {
 	replica.refuses("run.sh", "are those of a replica")
 }
 
-// The kubelet neither restarts a server that would be no better after, nor sends work to one that does none.
+// The probes neither restart a server without benefit nor send connections to an unready one.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	primary := newPrimary(t, "postgresql")
-	primary.must("init.sh")
-	primary.probes(map[string]bool{"startup": true, "live": true, "ready": false}) // it is being prepared
+	primary.mustRun("init.sh")
+	primary.probes(map[string]bool{"startup": true, "live": true, "ready": false}) // being prepared
 	primary.start()
 	primary.query(fill)
 	primary.probes(map[string]bool{"startup": true, "live": true, "ready": true})
 
 	replica := primary.replica(1)
-	replica.must("init.sh")
+	replica.mustRun("init.sh")
 	primary.running.stop()
 	s := replica.launch()
 	replica.becomes(s, "live", true)
-	replica.probes(map[string]bool{"startup": true, "live": true, "ready": false}) // it never followed
+	replica.probes(map[string]bool{"startup": true, "live": true, "ready": false}) // it has never followed
 	primary.start()
 	replica.becomes(s, "ready", true)
 	primary.running.stop()
@@ -268,7 +268,7 @@ func TestProbes(t *testing.T) {
 	replica.probes(map[string]bool{"live": true, "ready": true}) // for GRACE seconds
 	s.stop()
 	s = replica.launch()
-	replica.becomes(s, "ready", true) // also if it was restarted
+	replica.becomes(s, "ready", true) // the same after a restart
 	replica.env["GRACE"] = "0"
 	replica.probes(map[string]bool{"live": true, "ready": false})
 	primary.start()
@@ -297,17 +297,16 @@ func TestProbes(t *testing.T) {
 	primary.probes(map[string]bool{"live": false, "ready": false})
 	_ = syscall.Kill(primary.running.pid, syscall.SIGCONT)
 
-	_ = syscall.Kill(primary.running.pid, syscall.SIGTERM) // it waits for those sessions, and refuses others
+	_ = syscall.Kill(primary.running.pid, syscall.SIGTERM) // it waits for these sessions, and rejects others
 	primary.becomes(primary.running, "ready", false)
 	primary.probes(map[string]bool{"startup": true, "live": true})
 }
 
-// While the passwords are set, which takes as long as the server needs to recover, the kubelet waits; and a pod that is
-// deleted meanwhile ends at once.
-func TestRotationTakesLong(t *testing.T) {
+// Setting the passwords may take as long as crash recovery. The probes wait for it, and a deleted pod stops at once.
+func TestSlowPasswordRotation(t *testing.T) {
 	t.Parallel()
-	m := started(t, "postgresql")
-	m.running.kill() // which leaves its socket
+	m := startPrimary(t, "postgresql")
+	m.running.kill() // leaves its socket
 	m.program("postgres", `[ "$1" != --single ] || { : >"$SOCKETS/recovers"; sleep 60; }; real "$@"`)
 	s := m.launch()
 	m.appears(m.env["SOCKETS"] + "/recovers")
@@ -319,7 +318,7 @@ func TestRotationTakesLong(t *testing.T) {
 		t.Errorf("it ends after %s", took)
 	}
 	m.env["PATH"] = strings.TrimPrefix(m.env["PATH"], m.home()+"/bin:")
-	if err := os.Chmod(m.env["PGDATA"], 0o2770); err != nil { // as a volume is that is mounted for a group
+	if err := os.Chmod(m.env["PGDATA"], 0o2770); err != nil { // as on a volume with fsGroup
 		t.Fatal(err)
 	}
 	m.start()

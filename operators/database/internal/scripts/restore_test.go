@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// into is a job that restores into another database of the same server, which is empty.
+// into returns a job that restores into another, empty database of the same server.
 func (m *member) into(t *testing.T, database, name string) *member {
 	t.Helper()
 	m.query("CREATE DATABASE " + database + " OWNER app")
@@ -19,7 +19,7 @@ func (m *member) into(t *testing.T, database, name string) *member {
 	return other
 }
 
-// set sets some of the environment.
+// set sets variables of the environment.
 func (m *member) set(settings string) {
 	for setting := range strings.FieldsSeq(settings) {
 		key, value, _ := strings.Cut(setting, "=")
@@ -27,7 +27,7 @@ func (m *member) set(settings string) {
 	}
 }
 
-// hasRoles checks that the dump of that name has the roles, and not their passwords.
+// hasRoles checks that the named dump has the roles, without passwords.
 func (m *member) hasRoles(name string) {
 	m.t.Helper()
 	roles, err := os.ReadFile(m.env["BACKUPS"] + "/" + name + "/%globals.sql")
@@ -36,10 +36,10 @@ func (m *member) hasRoles(name string) {
 	}
 }
 
-// What was dumped is what is restored, once, and only into an empty database; and it is what the dump tells.
+// A dump is restored once, only into an empty database, and matches its description.
 func TestDumpAndRestore(t *testing.T) {
 	t.Parallel()
-	server := dumping(t, "postgresql")
+	server := newDumpJob(t, "postgresql")
 	server.login("app", credentials["password"], `CREATE SCHEMA "Odd'\ö"; CREATE TABLE "Odd'\ö"."Ta""ble" AS SELECT 1 AS a;
 		CREATE VIEW seen AS SELECT id FROM orders; CREATE FUNCTION one() RETURNS int LANGUAGE sql AS 'SELECT 1';
 		CREATE UNLOGGED TABLE light (); CREATE SEQUENCE s; CREATE EXTENSION pgcrypto; SELECT lo_from_bytea(7, 'large')`)
@@ -65,7 +65,7 @@ func TestDumpAndRestore(t *testing.T) {
 			m.refuses("restore.sh", "is not empty: nothing is put over it")
 			other := m.into(t, `"`+name+`"`, "")
 			other.env["DATABASE"] = name
-			for range 2 { // the second time it was done before
+			for range 2 { // the second time it is already restored
 				other.restores(got.Name, checksum, before)
 			}
 			if after := other.query(`SELECT one() || ' ' || count(*) FROM seen, "Odd'\ö"."Ta""ble"`); after != "1 1000" {
@@ -80,10 +80,10 @@ func TestDumpAndRestore(t *testing.T) {
 	}
 }
 
-// Rows that are written while the database is dumped are in the dump and counted, or neither.
-func TestDumpIsVerifiedAsOfOneMoment(t *testing.T) {
+// Concurrent writes are either in the dump and counted, or neither.
+func TestDumpVerificationUsesOneSnapshot(t *testing.T) {
 	t.Parallel()
-	server := dumping(t, "postgresql")
+	server := newDumpJob(t, "postgresql")
 	m := server.job(t)
 	m.env["VERIFY"] = "restore"
 	m.query("ALTER ROLE app SET idle_in_transaction_session_timeout = '100ms'; ALTER ROLE app SET statement_timeout = '5s'")
@@ -96,14 +96,14 @@ func TestDumpIsVerifiedAsOfOneMoment(t *testing.T) {
 	}
 }
 
-// The roles of a dump are those of another server once they were loaded there.
+// The dumped roles can be loaded into another server.
 func TestGlobalsAreRestored(t *testing.T) {
 	t.Parallel()
-	m := dumping(t, "postgresql")
+	m := newDumpJob(t, "postgresql")
 	m.query("CREATE ROLE reader; GRANT reader TO app")
 	m.env["GLOBALS"] = "true"
 	m.dump("1")
-	other := started(t, "postgresql")
+	other := startPrimary(t, "postgresql")
 	out, err := other.script(t.Context(), "psql", "--host="+other.env["SOCKETS"], "--port="+other.port(), "--username=postgres",
 		"--dbname=app", "--file="+m.env["BACKUPS"]+"/1/%globals.sql").CombinedOutput()
 	if got := other.query("SELECT pg_has_role('app', 'reader', 'member')"); got != "t" || err != nil {
@@ -111,12 +111,12 @@ func TestGlobalsAreRestored(t *testing.T) {
 	}
 }
 
-// A dump can have several databases, and a database any name.
+// A dump can have several databases, with any names.
 func TestDumpOfSeveralDatabases(t *testing.T) {
 	t.Parallel()
 	server := newPrimary(t, "postgresql")
 	server.env["DATABASE"] = `host=nowhere/ö'"\`
-	server.must("init.sh")
+	server.mustRun("init.sh")
 	server.start()
 	server.login("app", credentials["password"], fill)
 	server.env["HOST"], server.env["PORT"] = "127.0.0.1", server.port()
@@ -126,7 +126,7 @@ func TestDumpOfSeveralDatabases(t *testing.T) {
 		t.Errorf("it is at %s", got.Location)
 	}
 	other := m.into(t, "app", "odd")
-	other.must("restore.sh")
+	other.mustRun("restore.sh")
 	if after := other.query(checksum); after != before {
 		t.Errorf("%s was dumped, and %s restored", before, after)
 	}
@@ -136,22 +136,22 @@ func TestDumpOfSeveralDatabases(t *testing.T) {
 	m.login("app", credentials["password"], "CREATE TABLE orders (id int, text text); INSERT INTO orders VALUES (1, 'second')")
 	m.env["DATABASES"], m.env["VERIFY"] = "second third", "restore"
 	if got := m.dump("several"); got.Location != "several" || got.SizeBytes < 1000 {
-		t.Errorf("it tells %+v", got)
+		t.Errorf("the result is %+v", got)
 	}
 	other = m.into(t, "fourth", "several")
 	other.refuses("restore.sh", "has none of the name fourth")
 	m.env["DATABASE"] = "second"
 	m.login("app", credentials["password"], "DROP TABLE orders")
-	m.must("restore.sh")
+	m.mustRun("restore.sh")
 	if after := m.query("SELECT text FROM orders"); after != "second" {
 		t.Errorf("%s was restored", after)
 	}
 }
 
-// A dump that was damaged since is not restored, and leaves the database empty.
+// A damaged dump is not restored, and the database stays empty.
 func TestDamagedDumpIsNotRestored(t *testing.T) {
 	t.Parallel()
-	server := dumping(t, "postgresql")
+	server := newDumpJob(t, "postgresql")
 	for format, file := range map[string]string{"custom": "app.dump", "plain": "app.sql.gz", "directory": "app.dir/toc.dat"} {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
@@ -169,11 +169,11 @@ func TestDamagedDumpIsNotRestored(t *testing.T) {
 				t.Fatal(err)
 			}
 			other.refuses("restore.sh", "is not what it was when it was written")
-			// Somebody who knows better makes the checksums right.
+			// The checksums match the damaged data.
 			if err := os.WriteFile(file, text[:len(text)-200], 0o600); err != nil {
 				t.Fatal(err)
 			}
-			m.must("bash", "-c", `cd "$BACKUPS/a" && sha256sum $(sed 's/.* //' SHA256SUMS) >new && mv new SHA256SUMS`)
+			m.mustRun("bash", "-c", `cd "$BACKUPS/a" && sha256sum $(sed 's/.* //' SHA256SUMS) >new && mv new SHA256SUMS`)
 			other.refuses("restore.sh", "cannot be restored")
 			if got := other.query("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"); got != "0" {
 				t.Errorf("there are %s tables", got)
@@ -182,15 +182,15 @@ func TestDamagedDumpIsNotRestored(t *testing.T) {
 	}
 }
 
-// What whoever restores has no right to restore is in no dump that is verified by restoring it.
-func TestVerificationHasTheRightsOfARestore(t *testing.T) {
+// Verification by restoring has the permissions of a restore: a dump that cannot be restored with them is rejected.
+func TestVerificationHasRestorePermissions(t *testing.T) {
 	t.Parallel()
 	for engine, sql := range map[string]string{
 		"postgresql": "CREATE EXTENSION dblink", "mariadb": "CREATE DEFINER = root@localhost VIEW theirs AS SELECT 1",
 	} {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
-			m := dumping(t, engine)
+			m := newDumpJob(t, engine)
 			m.query(sql)
 			m.set("NAME=a VERIFY=restore")
 			m.refuses("dump.sh", "cannot be restored")
@@ -199,13 +199,13 @@ func TestVerificationHasTheRightsOfARestore(t *testing.T) {
 	}
 }
 
-// A server that is away for a moment is waited for.
-func TestServerIsWaitedFor(t *testing.T) {
+// A server that is briefly unavailable is waited for.
+func TestDumpWaitsForServer(t *testing.T) {
 	t.Parallel()
 	for engine, sum := range map[string]string{"postgresql": checksum, "mariadb": checksumMariaDB} {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
-			server := started(t, engine)
+			server := startPrimary(t, engine)
 			server.login("app", credentials["password"], fillWith[engine])
 			server.env["HOST"], server.env["PORT"] = "127.0.0.1", server.port()
 			m := server.job(t)

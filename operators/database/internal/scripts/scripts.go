@@ -1,15 +1,15 @@
-// Package scripts holds the shell that runs in the containers of databases, in the official images of their servers and as
-// an unprivileged user. Each file says what it is told by its environment, and what it promises:
+// Package scripts embeds the shell scripts of the database containers. They run in the official images of the servers as an
+// unprivileged user. The comment of each file lists its environment variables and its guarantees:
 //
-//	init.sh     makes the data directory of a member, wholly or not at all
-//	run.sh      becomes the server of a member
-//	probe.sh    tells the kubelet how the member is: startup, live or ready
+//	init.sh     creates the data directory of a member atomically
+//	run.sh      starts the server of a member
+//	probe.sh    implements the startup, liveness and readiness probes
 //	dump.sh     writes a dump and verifies it
-//	restore.sh  puts a dump into an empty database, wholly or not at all
-//	prune.sh    deletes dumps and tells which are left
+//	restore.sh  restores a dump into an empty database atomically
+//	prune.sh    deletes dumps and lists the remaining ones
 //
-// The tests run all of them against PostgreSQL and MariaDB. Those of MySQL are the ones of MariaDB, but for names and for
-// init.sh and run.sh, which were written after its manual: they are run with MariaDB in its place, and never met MySQL.
+// The tests run all scripts against PostgreSQL and MariaDB. MySQL shares the scripts of MariaDB except for names, init.sh
+// and run.sh. These two were written from its manual and are tested with MariaDB in its place, never with MySQL itself.
 package scripts
 
 import (
@@ -22,15 +22,14 @@ import (
 //go:embed */*.sh
 var files embed.FS
 
-// folders says, for each engine, which folders its scripts come from. A later one replaces what an earlier one has.
+// folders lists the folders of each engine's scripts. Files of a later folder override those of an earlier one.
 var folders = map[string][]string{
 	"postgresql": {"shared", "postgresql"},
 	"mariadb":    {"shared", "mariadb"},
 	"mysql":      {"shared", "mariadb", "mysql"},
 }
 
-// Of returns the scripts of an engine by their names, for one directory that has all of them. The error is that of an engine
-// that has none.
+// Of returns the scripts of an engine by file name, for one directory. It returns an error if the engine has none.
 func Of(engine string) (map[string]string, error) {
 	if folders[engine] == nil {
 		return nil, fmt.Errorf("engine %q has no scripts", engine)

@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/database/internal/scripts"
 )
 
-// Every engine has all that the operator starts, the same each time, and without what shellcheck would find.
+// Every engine has all scripts that the operator uses, and shellcheck reports nothing.
 func TestOf(t *testing.T) {
 	t.Parallel()
 	for _, engine := range []string{"postgresql", "mariadb", "mysql"} {

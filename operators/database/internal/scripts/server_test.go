@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// A server is one that runs.
+// A server is a running one.
 type server struct {
 	pid   int
 	home  string
-	clean syscall.Signal // what the image names as its STOPSIGNAL
+	clean syscall.Signal // STOPSIGNAL of the image
 	log   *logs
 	ended chan struct{}
 }
 
-// logs is what a server printed so far.
+// logs collects the output of a server.
 type logs struct {
 	mutex sync.Mutex
 	text  bytes.Buffer
@@ -42,7 +42,7 @@ func (l *logs) String() string {
 	return l.text.String()
 }
 
-// launch runs the server until the test ends, or it is stopped, and does not wait until it answers.
+// launch runs the server until it is stopped or the test ends. It does not wait for readiness.
 func (m *member) launch() *server {
 	m.t.Helper()
 	cmd := m.script(context.WithoutCancel(m.t.Context()), "run.sh")
@@ -50,7 +50,8 @@ func (m *member) launch() *server {
 	if m.engine == "postgresql" {
 		s.clean = syscall.SIGINT
 	}
-	cmd.Stdout, cmd.Stderr = s.log, s.log
+	cmd.Stdout = s.log
+	cmd.Stderr = s.log
 	if err := cmd.Start(); err != nil {
 		m.t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func (m *member) launch() *server {
 	return s
 }
 
-// start does the same, and waits until the kubelet would send it work.
+// start launches the server and waits until it is ready.
 func (m *member) start() *server {
 	m.t.Helper()
 	s := m.launch()
@@ -72,7 +73,7 @@ func (m *member) start() *server {
 	return s
 }
 
-// becomes waits for the answer of a probe.
+// becomes waits for the result of a probe.
 func (m *member) becomes(s *server, probe string, want bool) {
 	m.t.Helper()
 	var out []byte
@@ -83,14 +84,14 @@ func (m *member) becomes(s *server, probe string, want bool) {
 		}
 		select {
 		case <-s.ended:
-			m.t.Fatalf("the server ended: %s\n%s", m.told(), s.log)
+			m.t.Fatalf("the server ended: %s\n%s", m.terminationLog(), s.log)
 		default:
 		}
 	}
 	m.t.Fatalf("the probe %s does not become %t: %s\n%s", probe, want, out, s.log)
 }
 
-// stop ends the server as the kubelet does.
+// stop stops the server as the kubelet does.
 func (s *server) stop() {
 	select {
 	case <-s.ended:
@@ -101,14 +102,14 @@ func (s *server) stop() {
 	<-s.ended
 }
 
-// kill is a node that is lost: no process of the member is left.
+// kill kills all processes of the member, as the loss of a node does.
 func (s *server) kill() {
-	lose(s.home)
+	killProcesses(s.home)
 	<-s.ended
 }
 
-// lose kills all processes that work in a directory or below, and waits until the last one is gone.
-func lose(dir string) {
+// killProcesses kills all processes with a working directory below dir, and waits for their end.
+func killProcesses(dir string) {
 	killed := map[int]bool{}
 	for left := true; left; {
 		left = false
@@ -126,7 +127,7 @@ func lose(dir string) {
 	}
 }
 
-// TestMain makes this process the parent of those that lose theirs: PostgreSQL takes one that nobody waited for as alive.
+// TestMain makes this process a subreaper: PostgreSQL takes a zombie for a running process.
 func TestMain(m *testing.M) {
 	const becomeSubreaper = 36
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, becomeSubreaper, 1, 0); errno != 0 {
@@ -135,14 +136,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// restarts ends the server in some way and starts it again.
+// restarts stops the server with end and starts it again.
 func (m *member) restarts(end func(*server)) {
 	m.t.Helper()
 	end(m.running)
 	m.start()
 }
 
-// probes checks what they say now.
+// probes checks the current results of the probes.
 func (m *member) probes(want map[string]bool) {
 	m.t.Helper()
 	for probe, want := range want {
@@ -154,14 +155,15 @@ func (m *member) probes(want map[string]bool) {
 	}
 }
 
-// interrupted runs a script that is killed in the middle, later each time and at least so often, until it comes to its end.
+// interrupted kills a script after increasing delays, at least so many times, until it succeeds.
 func (m *member) interrupted(name string, atLeast int) {
 	m.t.Helper()
 	after := 20 * time.Millisecond
 	for tries := 0; ; tries++ {
 		cmd := m.script(m.t.Context(), name)
 		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &out
+		cmd.Stdout = &out
+		cmd.Stderr = &out
 		if err := cmd.Start(); err != nil {
 			m.t.Fatal(err)
 		}
@@ -177,9 +179,9 @@ func (m *member) interrupted(name string, atLeast int) {
 			}
 			return
 		case <-time.After(after):
-			lose(m.home())
+			killProcesses(m.home())
 			if err := <-ended; err == nil {
-				return // it was done just then
+				return // finished before the signal
 			}
 		}
 		after = after * 3 / 2

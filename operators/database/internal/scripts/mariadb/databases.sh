@@ -1,22 +1,22 @@
 # shellcheck shell=bash
-# What dump.sh and restore.sh share beside lib.sh: how to ask the server, at HOST and PORT, as DATABASE_USER.
+# Functions of dump.sh and restore.sh for queries to the server at HOST and PORT as DATABASE_USER.
 
-# mark is a table whose comment says what restore.sh has done. It is in no dump.
+# mark is a table with the progress of restore.sh in its comment. It is in no dump.
 # shellcheck disable=SC2034 # dump.sh and restore.sh use it
 mark=_restored_dump
 
 credentials() { client_file "$DATABASE_USER" password "$HOST" "$PORT"; }
 
-# ask runs statements, which it reads.
+# ask runs the statements on its standard input.
 ask() { "$CLIENT" --defaults-file=<(credentials) --batch --raw --skip-column-names --default-character-set=utf8mb4; }
 
-# answers tells whether the server does.
+# answers succeeds if the server answers.
 answers() { ask <<<'SELECT 1' >/dev/null; }
 
-# hex prints a string so that it means the same in every SQL mode.
+# hex prints a string literal that is independent of the SQL mode.
 hex() { printf "x'%s'" "$(printf '%s' "$1" | od -An -v -tx1 | tr -d ' \n')"; }
 
-# objects prints the statement that lists all that the database $1 has, by kind and name.
+# objects prints the statement that lists all objects of the database $1 by kind and name.
 objects() {
   local name
   name=$(hex "$1")

@@ -1,18 +1,17 @@
 #!/usr/bin/env bash
-# Writes a dump, reads it back, and only then gives it its name and lets older ones go: what has the name of a dump can be
-# restored. Tables that are not InnoDB's are as they were while it was written, and not all as at one moment. It is told,
-# beside what lib.sh says, by
-#   HOST, PORT   the server; a replica will do
-#   BACKUPS      the directory of the dumps, which dumps.sh describes
-#   NAME         the name of this one; those that differ after the last hyphen only are a series
-#   KEEP         how many dumps of the series stay, this one among them; 0, the default, is all
-#   KEEP_FOR     for how many seconds those of the series stay, if they are not the newest; for ever by default
-#   COMPRESSION  0 to 9; 6 by default
-#   DATABASES    the databases to dump, with blanks between them; DATABASE by default
-#   VERIFY       none; list, the default: the dump is read to its end; restore: it is restored into a server of its own, and
-#                what there is by name is compared; rows are not counted, because no other session sees what a dump saw
-#   SCRATCH      where that server has its data; SOCKETS by default
-# FORMAT, if it is set, is plain, and GLOBALS false. What came of it is told as one line of JSON in the termination log.
+# Writes a dump, verifies it, and only then renames it and deletes older ones. A directory with the name of a dump can be
+# restored. Tables other than InnoDB are not consistent with each other. Variables beside those of lib.sh:
+#   HOST, PORT   the server; a replica is sufficient
+#   BACKUPS      the directory of the dumps; see dumps.sh
+#   NAME         the name of the dump; names that differ only after the last hyphen are a series
+#   KEEP         number of dumps of the series to keep, including this one; default 0: all
+#   KEEP_FOR     seconds to keep older dumps of the series; default: no limit
+#   COMPRESSION  0 to 9; default 6
+#   DATABASES    the databases to dump, separated by blanks; default DATABASE
+#   VERIFY       none; list, the default: read the dump to its end; restore: restore it into a private server and compare the
+#                names of all objects; rows are not counted, because no other session has the snapshot of a dump
+#   SCRATCH      directory for the data of the private server; default SOCKETS
+# FORMAT is plain and GLOBALS is false, if they are set. The termination log has the result as one line of JSON.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
@@ -31,7 +30,7 @@ fi
 # name_of prints the name of the file of the database $1.
 name_of() { if [ "$COMPRESSION" = 0 ]; then printf '%s.sql' "$(encode "$1")"; else printf '%s.sql.gz' "$(encode "$1")"; fi; }
 
-# packed compresses what it reads.
+# packed compresses its standard input.
 packed() { if [ "$COMPRESSION" = 0 ]; then cat; else gzip "-$COMPRESSION"; fi; }
 
 write_dump() {
@@ -58,7 +57,7 @@ read_back() {
   end=$(text "$1" | sed -n '$p') && [[ $end == '-- Dump completed'* ]]
 }
 
-# verify_by_restoring restores all databases of the dump $1 into a server of its own, with no more rights than restore.sh has.
+# verify_by_restoring restores all databases of the dump $1 into a private server, with the permissions of restore.sh.
 verify_by_restoring() {
   local database log=$scratch/log user
   user="$(literal "$DATABASE_USER")@'%'"

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Makes the data directory of a member if there is none: the first member's from nothing, the others' from a dump of it. It
-# may be ended at any time and begin again: what is not complete has another name.
+# Creates the data directory of a member if it is missing: a new one for the first member, a copy of the primary for the
+# others. It may be interrupted at any time: an incomplete directory has another name.
 #
-# Beside the server's own files there are: series, the one of the server that the data are for; server-id, which is this
-# directory's alone, so that nobody takes one history for another; and replica, if they are those of a replica.
+# Beside the server's own files there are: series, the release series of the data; server-id, a random ID of this directory,
+# so that histories are not confused; and replica, if the data are those of a replica.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
 partial=$DATADIR.partial
 
-# copy writes all databases of the primary, users included, into the private server, and from where to follow.
+# copy copies all databases of the primary, including the users and the replication position, into the private server.
 copy() {
   "$DUMP" --defaults-file=<(client_file replication replication-password "$PRIMARY_HOST" "$PRIMARY_PORT") --all-databases \
     --single-transaction --master-data=1 --gtid --routines --triggers --events --hex-blob --default-character-set=utf8mb4 \
@@ -18,7 +18,7 @@ copy() {
     "$CLIENT" --no-defaults "${local_options[@]}" --socket="$private" --user=root --binary-mode --max-allowed-packet=1G
 }
 
-# seed makes a copy of the primary, if that can be reached and is of no later series.
+# seed creates a copy of the primary, if the primary is reachable and of no later series.
 seed() {
   local of status=0
   of=$("$CLIENT" --defaults-file=<(client_file replication replication-password "$PRIMARY_HOST" "$PRIMARY_PORT") --batch \

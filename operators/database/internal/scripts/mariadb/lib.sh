@@ -1,44 +1,44 @@
 # shellcheck shell=bash
-# What the scripts of MariaDB and MySQL share.
+# Common functions of the scripts for MariaDB and MySQL.
 #
-# They run in the image of the server, as whoever owns the data directory, and are told by the environment:
+# They run in the image of the server as the owner of the data directory. Environment variables:
 #   DATADIR           the data directory; it exists if and only if it is complete
 #   MEMBER            the ordinal of this member; 0 is the primary
-#   PRIMARY_HOST      where the primary listens
+#   PRIMARY_HOST      the host name of the primary
 #   PRIMARY_PORT      the port of all members
 #   DATABASE          the name of the database
-#   DATABASE_USER     who has all rights on it, from everywhere
-#   CREDENTIALS       a directory with the files password and replication-password, which has at most 32 characters
-#   SOCKETS           a directory for sockets, and for what nobody else may read; whoever reaches a socket is root
-#   CONFIG            a directory with the user's settings, in files that end in .cnf
-# PORT and LISTEN are the port and the addresses of this member if they are not those of a pod.
+#   DATABASE_USER     the user with all permissions on it, from every host
+#   CREDENTIALS       a directory with the files password and replication-password (at most 32 characters)
+#   SOCKETS           a private directory for sockets and temporary files; access to a socket is access as root
+#   CONFIG            a directory with the user's settings, in files *.cnf
+# PORT and LISTEN override the port and the addresses of this member.
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "${BASH_SOURCE[0]%/*}/common.sh"
 # shellcheck source-path=SCRIPTDIR source=server.sh
 . "${BASH_SOURCE[0]%/*}/server.sh"
 
-# socket is that of the member, and private that of a server that only a script uses.
+# socket is the socket of the member, private that of a server for a script.
 # shellcheck disable=SC2034 # probe.sh and run.sh use it
 socket=$SOCKETS/server.sock
 private=$SOCKETS/private.sock
 
-# literal prints a string as SQL has it, with the backslash as escape.
+# literal prints an SQL string with backslash escapes.
 literal() { printf "'%s'" "$(replace "$(replace "$1" \\ \\\\)" "'" "\\'")"; }
 
-# identifier prints a name as SQL has it.
+# identifier prints a quoted SQL identifier.
 # shellcheck disable=SC2016 # nothing is to be expanded
 identifier() { printf '`%s`' "$(replace "$1" '`' '``')"; }
 
-# granted prints the name of a database for GRANT, where underscores would stand for any character.
+# granted prints the name of a database for GRANT. An unescaped underscore would match any character.
 granted() { identifier "$(replace "$(replace "$(replace "$1" \\ \\\\)" _ '\_')" % '\%')"; }
 
 # series prints the series of the server's programs, such as 10.11.
 series() { "$SERVER" --no-defaults --version | sed -E 's/.* (Ver|from) ([0-9]+\.[0-9]+).*/\2/'; }
 
-# later tells whether the series $1 is later than $2.
+# later succeeds if the series $1 is later than $2.
 later() { [ "$1" != "$2" ] && [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | sed -n '$p')" = "$1" ]; }
 
-# check_series refuses data of a later series: a server upgrades those of an earlier one, and never goes back.
+# check_series rejects data of a later series. A server can upgrade data, but not downgrade them.
 check_series() {
   local has wants
   has=$(<"$DATADIR/series")
@@ -46,27 +46,27 @@ check_series() {
   ! later "$has" "$wants" || give_up "the data are of $PRODUCT $has and the image is $wants: go back to version $has"
 }
 
-# quoted prints a value as a file of settings has it.
+# quoted prints a value for an option file.
 quoted() { printf '"%s"' "$(replace "$(replace "$1" \\ \\\\)" '"' '\"')"; }
 
-# client_file prints what a client reads to log in as the user $1 with the credential $2 at the host $3 and port $4. It is
-# read from a pipe, so that no process has the password in its arguments or its environment, and no file has it either.
+# client_file prints the option file of a client: user $1, credential $2, host $3, port $4. It is read from a pipe, so that
+# the password is in no argument, no environment variable and no file.
 client_file() {
   printf '[client]\nuser=%s\npassword=%s\n' "$(quoted "$1")" "$(quoted "$(credential "$2")")"
   printf 'host=%s\nport=%d\n' "$(quoted "$3")" "$4"
 }
 
-# as_root runs statements, which it reads, over the socket $1; other arguments are the client's.
+# as_root runs the statements on its standard input over the socket $1; other arguments are passed to the client.
 as_root() {
   "$CLIENT" --no-defaults "${local_options[@]}" --socket="$1" --user=root --default-character-set=utf8mb4 --batch --raw \
     --skip-column-names "${@:2}"
 }
 
-# ping succeeds if the server at the socket $1 answers, though it may refuse.
+# ping succeeds if the server at the socket $1 answers, even with a rejection.
 ping() { "$ADMIN" --no-defaults "${local_options[@]}" --socket="$1" --user=root --connect-timeout=4 ping >/dev/null 2>&1; }
 
-# start_private runs a server for the data in $1 that only this script reaches; the other arguments are the server's, and the
-# first says where its settings are.
+# start_private starts a server for the data in $1 that only this script reaches. Other arguments are passed to the server;
+# the first one selects the option file.
 start_private() {
   rm -f "$private"
   "$SERVER" "${@:2}" --datadir="$1" --socket="$private" --pid-file="$SOCKETS/private.pid" --skip-networking \
@@ -78,13 +78,13 @@ start_private() {
   done
 }
 
-# stop_private ends it cleanly.
+# stop_private shuts it down.
 stop_private() {
   kill "$server"
   wait "$server"
 }
 
-# write_settings writes the file that the server reads first: what the user may change, and where the user does.
+# write_settings writes the server's option file. It has overridable defaults and includes the user's settings.
 write_settings() {
   cat >"$SOCKETS/server.cnf" <<-CNF
 	[mysqld]

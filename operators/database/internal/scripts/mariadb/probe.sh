@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tells the kubelet how the member is. It takes at most 5 s, and is silent as long as all is well.
-#   startup, live  the server answers, though it may refuse: while it has too many connections, or cannot follow the primary,
-#                  a restart would make things worse. Before it has a socket, as while it recovers, nobody can be asked.
+# Implements the probes of a member. It takes at most 5 s, and prints nothing on success.
+#   startup, live  the server answers, even with a rejection: if it has too many connections or cannot follow the primary, a
+#                  restart would make things worse. Before the socket exists, as during recovery, the probe succeeds.
 #   ready          it accepts connections, and a replica follows the primary or did so in the last GRACE seconds
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
@@ -14,8 +14,8 @@ answers() {
   }
 }
 
-# following prints yes if this replica is connected to the primary and writes what it gets. One that has an old password gets
-# the new one: so it need not be restarted.
+# following prints yes if this replica is connected to the primary and applies its events. If the password was rejected, it
+# sets the current one, so that no restart is necessary.
 following() {
   local status
   status=$(as_root "$socket" --column-names 2>/dev/null <<<'SHOW SLAVE STATUS\G') || return 0

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Puts a dump into an empty database, all of it or nothing. It is told, beside what lib.sh says, by
+# Restores a dump into an empty database, completely or not at all. Variables beside those of lib.sh:
 #   HOST, PORT  the primary
-#   BACKUPS     the directory of the dumps, which dumps.sh describes
-#   NAME        the dump; if it is empty, the newest
-# Statements that make tables cannot be rolled back. So a table that no dump has says, in its comment, that the database was
-# empty and is being restored: whoever finds that empties it and begins again. What came of it is told as one line of JSON in
-# the termination log.
+#   BACKUPS     the directory of the dumps; see dumps.sh
+#   NAME        the name of the dump; if empty, the newest
+# DDL statements cannot be rolled back. So a table that is in no dump records in its comment that the database was empty and
+# is being restored. A later attempt empties such a database and starts again. The termination log has the result as one line
+# of JSON.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
@@ -17,7 +17,7 @@ set -euo pipefail
 # here runs statements in the database.
 here() { { printf 'USE %s;\n' "$(identifier "$DATABASE")" && cat; } | ask; }
 
-# dropping prints the statements that drop what objects lists; triggers go with their tables.
+# dropping prints the statements that drop the listed objects; triggers are dropped with their tables.
 dropping() {
   local kind name
   printf 'SET SESSION foreign_key_checks = 0;\n'

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Runs the server of a member. Which one is the primary is decided by its ordinal and by nothing else: a replica that has
-# writes of its own has a history of its own, and is not started beside the primary.
+# Runs the server of a member. Its ordinal alone decides whether it is the primary: a replica with writes of its own has
+# another history, and is not started.
 #
-# Before the primary serves anybody, its users and their passwords become those of CREDENTIALS: so a password that changed,
-# or data that came from elsewhere, need a restart and nothing else. Replicas get them as they get all that is written.
+# Before the primary accepts connections, its users get the passwords of CREDENTIALS. So a changed password, or data from
+# elsewhere, need a restart only. Replicas replicate the passwords.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
-# hash prints what the server keeps of the credential $1, so that no log needs to have it.
+# hash prints the server's hash of the credential $1, so that no log has the password.
 hash() {
   local once i
   once=$(credential "$1" | sha1sum)
@@ -20,8 +20,8 @@ hash() {
   printf '*%s' "${once^^}"
 }
 
-# prepare_primary prints what the primary does before it serves anybody. If a statement fails, the last is not reached, and
-# probe.sh sees that.
+# prepare_primary prints the statements that the primary executes before it accepts connections. If one fails, the last one
+# is not reached, and probe.sh notices it.
 prepare_primary() {
   local owner
   owner="$(literal "$DATABASE_USER")@'%'"
@@ -43,7 +43,7 @@ prepare_primary() {
 	SQL
 }
 
-# prepare_replica prints the same for a replica, which begins to follow.
+# prepare_replica prints the same for a replica, and starts replication.
 prepare_replica() {
   cat <<-SQL
 	SET SESSION sql_log_off = 1, sql_mode = '', sql_log_bin = 0;
@@ -56,8 +56,8 @@ prepare_replica() {
 	SQL
 }
 
-# own_writes tells whether this member wrote what it did not get from the primary. A server that was stopped leaves the list
-# of whose writes its logs have; otherwise that is at the beginning of the last log, which has the rest.
+# own_writes succeeds if this member wrote transactions of its own. A server that was shut down leaves a list of the origins
+# of its transactions; otherwise the list is at the beginning of the last log, followed by the rest.
 own_writes() {
   local id last
   id=$(<"$DATADIR/server-id")
@@ -72,7 +72,7 @@ own_writes() {
   fi
 }
 
-# upgrade makes the data those of this series, while nobody can reach them. If it is ended in the middle, it begins again.
+# upgrade upgrades the data to this series without accepting connections. It may be interrupted at any time.
 upgrade() {
   say "the data are of $PRODUCT $(<"$DATADIR/series") and become those of $(series)"
   start_private "$DATADIR" "${options[@]}" --skip-slave-start ||
@@ -88,7 +88,7 @@ upgrade() {
 [ -s "$DATADIR/series" ] || give_up "there are no data in $DATADIR: the member was not initialized"
 check_series
 check_credentials password replication-password
-rm -f "$socket" "$SOCKETS/prepared" # of a container that was killed: probe.sh would take them for those of a server
+rm -f "$socket" "$SOCKETS/prepared" # stale files of a killed container would mislead probe.sh
 write_settings
 options=(--defaults-file="$SOCKETS/server.cnf" --datadir="$DATADIR" --skip-name-resolve --secure-file-priv="$SOCKETS"
   --server-id="$(<"$DATADIR/server-id")" --log-bin=binlog --log-slave-updates=ON --binlog-format=ROW --gtid-strict-mode=ON
@@ -101,7 +101,7 @@ else
       "delete its claim and pod"
   fi
   options+=(--read-only=ON --skip-slave-start --event-scheduler=OFF)
-  # How far it got is in a table, and survives a crash as all data do. What these files add can only be at odds with it.
+  # The replication position is in a table and survives a crash. These files could only contradict it.
   rm -f "$DATADIR"/{master.info,multi-master.info,relay-log.info} "$DATADIR"/relay.*
 fi
 if [ "$(<"$DATADIR/series")" != "$(series)" ]; then

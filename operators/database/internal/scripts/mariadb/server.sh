@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2034 # lib.sh and those that read it use these
-# What MariaDB and MySQL have other names for.
+# Names that differ between MariaDB and MySQL.
 PRODUCT=MariaDB SERVER=mariadbd CLIENT=mariadb DUMP=mariadb-dump ADMIN=mariadb-admin
 local_options=(--skip-ssl)
 dump_options=()
 
-# install makes a new data directory in $1. Root has no password, and gets in over the socket and nowhere else.
+# install creates a data directory in $1. Root has no password and can connect over the socket only.
 install() {
   local log
   log=$({

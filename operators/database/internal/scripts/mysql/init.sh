@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the data directory if there is none. It may be ended at any time and begin again: what is not complete has another
-# name. Beside the server's own files there is series, the one of the server that the data are for.
+# Creates the data directory if it is missing. It may be interrupted at any time: an incomplete directory has another name.
+# Beside the server's own files there is series, the release series of the data.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"

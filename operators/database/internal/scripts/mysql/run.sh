@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs the server. Before it serves anybody, its users and their passwords become those of CREDENTIALS: so a password that
-# changed, or data that came from elsewhere, need a restart and nothing else. The server keeps passwords out of its logs.
+# Runs the server. Before it accepts connections, its users get the passwords of CREDENTIALS. So a changed password, or data
+# from elsewhere, need a restart only. The server keeps passwords out of its logs.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
-# prepare prints what the server does before it serves anybody. If a statement fails, the last is not reached, and probe.sh
-# sees that.
+# prepare prints the statements that the server executes before it accepts connections. If one fails, the last one is not
+# reached, and probe.sh notices it.
 prepare() {
   local owner
   owner="$(literal "$DATABASE_USER")@'%'"
@@ -25,10 +25,10 @@ prepare() {
 [ "$MEMBER" = 0 ] || give_up "member $MEMBER cannot be a copy of the primary: there is no replication of MySQL"
 check_series
 check_credentials password
-rm -f "$socket" "$SOCKETS/prepared" # of a container that was killed: probe.sh would take them for those of a server
+rm -f "$socket" "$SOCKETS/prepared" # stale files of a killed container would mislead probe.sh
 write_settings
 if later "$(series)" "$(<"$DATADIR/series")"; then
-  series >"$DATADIR/series" # the server upgrades the data when it starts, and refuses them later if it cannot go back
+  series >"$DATADIR/series" # the server upgrades the data at its start, and cannot downgrade them
 fi
 exec "$SERVER" --defaults-file="$SOCKETS/server.cnf" --datadir="$DATADIR" --skip-name-resolve --secure-file-priv="$SOCKETS" \
   --skip-log-bin --loose-mysqlx=OFF --socket="$socket" --pid-file="$SOCKETS/server.pid" --bind-address="${LISTEN:-*}" \

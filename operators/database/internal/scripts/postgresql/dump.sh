@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Writes a dump, reads it back, and only then gives it its name and lets older ones go: what has the name of a dump can be
-# restored. It is told, beside what lib.sh says, by
-#   HOST, PORT   the server; a replica will do
-#   BACKUPS      the directory of the dumps, which dumps.sh describes
-#   NAME         the name of this one; those that differ after the last hyphen only are a series
-#   KEEP         how many dumps of the series stay, this one among them; 0, the default, is all
-#   KEEP_FOR     for how many seconds those of the series stay, if they are not the newest; for ever by default
-#   FORMAT       custom, which is the default, plain or directory
-#   COMPRESSION  0 to 9; 6 by default
-#   DATABASES    the databases to dump, with blanks between them; DATABASE by default
-#   GLOBALS      true if the roles, without their passwords, go into %globals.sql of the dump, which no restore applies
-#   VERIFY       none; list, the default: the dump is read to its end; restore: it is restored into a server of its own, and
-#                the rows of all tables are counted there and, in the snapshot of the dump, here
-#   SCRATCH      where that server has its data; SOCKETS by default
-# What came of it is told as one line of JSON in the termination log.
+# Writes a dump, verifies it, and only then renames it and deletes older ones. A directory with the name of a dump can be
+# restored. Variables beside those of lib.sh:
+#   HOST, PORT   the server; a replica is sufficient
+#   BACKUPS      the directory of the dumps; see dumps.sh
+#   NAME         the name of the dump; names that differ only after the last hyphen are a series
+#   KEEP         number of dumps of the series to keep, including this one; default 0: all
+#   KEEP_FOR     seconds to keep older dumps of the series; default: no limit
+#   FORMAT       custom, the default, plain or directory
+#   COMPRESSION  0 to 9; default 6
+#   DATABASES    the databases to dump, separated by blanks; default DATABASE
+#   GLOBALS      true: write the roles, without passwords, to %globals.sql of the dump; no restore applies it
+#   VERIFY       none; list, the default: read the dump to its end; restore: restore it into a private server and compare the
+#                number of rows in all tables with the snapshot of the dump
+#   SCRATCH      directory for the data of the private server; default SOCKETS
+# The termination log has the result as one line of JSON.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
@@ -39,7 +39,7 @@ name_of() {
 
 run() { psql --no-psqlrc --quiet --tuples-only --no-align --set=ON_ERROR_STOP=1 "$@"; }
 
-# counting prints the statements that count the rows of each table that a dump has.
+# counting prints the statements that count the rows of each dumped table.
 counting() {
   cat <<-'SQL'
 	SELECT pg_catalog.format('SELECT %L, count(*) FROM ONLY %I.%I', n.nspname || '.' || c.relname, n.nspname, c.relname)
@@ -50,25 +50,25 @@ counting() {
 	SQL
 }
 
-# dump_database writes the database $1 into the file $2, of the snapshot $3 if there is one.
+# dump_database writes the database $1 to the file $2, of the snapshot $3 if it is set.
 dump_database() {
   local options=(--format="$FORMAT" --compress="$COMPRESSION" --file="$2")
   if [ -n "${3:-}" ]; then
     options+=(--snapshot="$3")
   fi
   if [ "$FORMAT" = plain ]; then
-    options+=(--no-owner --no-privileges) # which are left out of other formats when they are restored
+    options+=(--no-owner --no-privileges) # restores of other formats omit them
   fi
   pg_dump "${connection[@]}" "${options[@]}" --dbname="$(conninfo "$1")" ||
     give_up "pg_dump failed, $(free) bytes are free; older dumps stay"
 }
 
-# dump_and_count does the same, and counts the rows of the same snapshot into the file $3.
+# dump_and_count is dump_database, and counts the rows of the same snapshot into the file $3.
 dump_and_count() {
   local in out answer snapshot
   coproc SESSION { run "${connection[@]}" --dbname="$(conninfo "$1")" 2>&1; }
   in=${SESSION[1]} out=${SESSION[0]}
-  # It has nothing to do while the dump is made, however long that takes.
+  # The session is idle during the dump, without a time limit.
   printf '%s\n' "DO 'BEGIN PERFORM pg_catalog.set_config(name, ''0'', false) FROM pg_catalog.pg_settings WHERE name IN
     (''idle_in_transaction_session_timeout'', ''transaction_timeout'', ''statement_timeout''); END';" 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;' 'SET LOCAL row_security = off;' \
     'SELECT pg_catalog.pg_export_snapshot();' >&"$in"
@@ -82,7 +82,7 @@ dump_and_count() {
   } >&"$in"
   read -r answer <&"$out" || true
   [ "$answer" = counted ] || give_up "the rows cannot be counted: $answer; older dumps stay"
-  exec {in}>&- # which ends the session
+  exec {in}>&- # ends the session
   wait
 }
 
@@ -112,7 +112,7 @@ write_dump() {
   fi
 }
 
-# text prints a dump of the format plain.
+# text prints a plain dump.
 text() {
   case $1 in
   *.gz) gzip -dc "$1" ;;
@@ -120,7 +120,7 @@ text() {
   esac
 }
 
-# read_back reads the file $1 to its end: the list of contents is at the beginning.
+# read_back reads the file $1 to its end, because the table of contents is at the beginning.
 read_back() {
   local end
   if [ "$FORMAT" = plain ]; then
@@ -130,7 +130,7 @@ read_back() {
   fi
 }
 
-# start_scratch starts a server of its own, which ends with this shell.
+# start_scratch starts a private server that ends with this shell.
 start_scratch() {
   initdb --pgdata="$scratch/data" --username=postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8 --no-sync >/dev/null ||
     give_up "no server can be made to restore into: is there room in $scratch?"
@@ -144,8 +144,8 @@ start_scratch() {
   done
 }
 
-# verify_by_restoring restores all databases of the dump $1 there, and counts again. Who restores owns the database and is no
-# superuser, as in restore.sh.
+# verify_by_restoring restores all databases of the dump $1 into the private server and compares the counts. The role owns
+# the database and is no superuser, as in restore.sh.
 verify_by_restoring() {
   local database file on=(--host="$scratch" --port=5432 --username=postgres --no-password)
   local by=("${on[@]}" --username=restorer --dbname=restored)

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Makes the data directory of a member if there is none: the first member's by initdb, the others' as a copy of it. It may be
-# ended at any time and begin again: what is not complete has another name.
+# Creates the data directory of a member if it is missing: by initdb for the first member, as a copy of the primary for the
+# others. It may be interrupted at any time: an incomplete directory has another name.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
 partial=$PGDATA.partial
 
-# The roles and the database are made before each start, by run.sh.
+# run.sh creates the roles and the database before each start.
 make_primary() {
   check_begun
   check_credentials superuser-password

@@ -1,33 +1,33 @@
 # shellcheck shell=bash
-# What the scripts of PostgreSQL share.
+# Common functions of the scripts for PostgreSQL.
 #
-# They run in the image of the server, as whoever owns the data directory, and are told by the environment:
+# They run in the image of the server as the owner of the data directory. Environment variables:
 #   PGDATA            the data directory; it exists if and only if it is complete
 #   MEMBER            the ordinal of this member; 0 is the primary
-#   PRIMARY_HOST      where the primary listens
+#   PRIMARY_HOST      the host name of the primary
 #   PRIMARY_PORT      the port of all members
 #   DATABASE          the name of the database
 #   DATABASE_USER     its owner
 #   CREDENTIALS       a directory with the files password, superuser-password and replication-password
-#   SOCKETS           a directory for sockets, and for what nobody else may read
-#   CONFIG            a directory with the user's settings, in files that end in .conf
-# PORT and LISTEN are the port and the addresses of this member if they are not those of a pod.
+#   SOCKETS           a private directory for sockets and temporary files
+#   CONFIG            a directory with the user's settings, in files *.conf
+# PORT and LISTEN override the port and the addresses of this member.
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "${BASH_SOURCE[0]%/*}/common.sh"
 
 # port prints the port of this member.
 port() { printf '%s' "${PORT:-$PRIMARY_PORT}"; }
 
-# literal prints a string as SQL has it, however the server is set.
+# literal prints an SQL string that is independent of the server's settings.
 literal() { printf "E'%s'" "$(replace "$(replace "$1" \\ \\\\)" "'" "''")"; }
 
-# identifier prints a name as SQL has it.
+# identifier prints a quoted SQL identifier.
 identifier() { printf '"%s"' "$(replace "$1" '"' '""')"; }
 
 # major prints the major version of the program $1.
 major() { "$1" --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/'; }
 
-# check_major refuses data of another major version: no server can read them.
+# check_major rejects data of another major version, because no server can read them.
 check_major() {
   local has wants
   has=$(<"$PGDATA/PG_VERSION")
@@ -38,17 +38,17 @@ check_major() {
   fi
 }
 
-# conninfo prints the setting of libpq for the database $1: a name alone can look like settings.
+# conninfo prints the libpq setting of the database $1. An unquoted name could be parsed as settings.
 conninfo() { printf "dbname='%s'" "$(replace "$(replace "$1" \\ \\\\)" "'" "\\'")"; }
 
-# write_passfile writes the credential $1 into the file $2 as libpq reads it, each time it connects, so that no process has
-# it in its arguments or its environment. More than one process may write it at a time.
+# write_passfile writes the credential $1 to the file $2 in the format of libpq, which reads it for each connection. So the
+# password is in no argument and no environment variable. Concurrent writes are safe.
 write_passfile() {
   local text new
   text=$(credential "$1") || return
-  new=$(mktemp "$2.XXXXXX") || return # which nobody else may read
+  new=$(mktemp "$2.XXXXXX") || return # with mode 0600
   printf '*:*:*:*:%s\n' "$(replace "$(replace "$text" \\ \\\\)" : '\:')" >"$new" && mv -f "$new" "$2"
 }
 
-# follow_with is the passfile with which a replica connects to the primary.
+# follow_with prints the password file of a replica's connection to the primary.
 follow_with() { printf '%s/.pgpass' "$SOCKETS"; }

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Tells the kubelet how the member is. It takes at most 5 s, and is silent as long as all is well.
-#   startup, live  the server answers, though it may refuse: while it recovers from a crash, has too many connections or
-#                  cannot follow the primary, a restart would make things worse. Before it has a socket nobody can be asked.
+# Implements the probes of a member. It takes at most 5 s, and prints nothing on success.
+#   startup, live  the server answers, even with a rejection: if it recovers from a crash, has too many connections or cannot
+#                  follow the primary, a restart would make things worse. Before the socket exists, the probe succeeds.
 #   ready          it accepts connections, and a replica follows the primary or did so in the last GRACE seconds
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
-# isready succeeds if connections are accepted, and fails with 1 if they are refused and with 2 if nobody answers.
+# isready succeeds if connections are accepted. It returns 1 if they are rejected and 2 if there is no answer.
 isready() { pg_isready --quiet --host="$SOCKETS" --port="$(port)" --username=postgres --dbname=postgres --timeout=4; }
 
-# streaming prints yes if this replica is connected to the primary, and replays what it gets. To one that is not, the primary may have a new password:
-# so it need not be restarted.
+# streaming prints yes if this replica is connected to the primary and replays its log. Otherwise it writes the current
+# password, so that no restart is necessary after a change.
 streaming() {
   local sql="SELECT 'yes' FROM pg_catalog.pg_stat_wal_receiver WHERE status = 'streaming'
     AND NOT pg_catalog.pg_is_wal_replay_paused()" answer

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Puts a dump into an empty database, all of it or nothing. It is told, beside what lib.sh says, by
+# Restores a dump into an empty database, completely or not at all. Variables beside those of lib.sh:
 #   HOST, PORT  the primary
-#   BACKUPS     the directory of the dumps, which dumps.sh describes
-#   NAME        the dump; if it is empty, the newest
-# What came of it is told as one line of JSON in the termination log.
+#   BACKUPS     the directory of the dumps; see dumps.sh
+#   NAME        the name of the dump; if empty, the newest
+# The termination log has the result as one line of JSON.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
@@ -19,7 +19,7 @@ write_passfile password "$PGPASSFILE"
 connection=(--host="$HOST" --port="$PORT" --username="$DATABASE_USER" --no-password --dbname="$(conninfo "$DATABASE")")
 run() { psql "${connection[@]}" --no-psqlrc --quiet --tuples-only --no-align --set=ON_ERROR_STOP=1 "$@"; }
 
-# transaction prints a dump of the format plain; what cannot be read to its end does not end in a commit.
+# transaction prints a plain dump as one transaction; a truncated one does not end with a commit.
 transaction() {
   printf 'BEGIN;\n'
   case $file in
@@ -45,7 +45,8 @@ if [ "$objects" != 0 ]; then
   [ "$comment" = "$mark" ] || give_up "database $DATABASE is not empty: nothing is put over it"
   say "it was restored before"
 else
-  # The mark comes first: with it, and because what follows is one transaction, whatever is there later is all of the dump.
+  # The comment is written first. The rest is one transaction, so a database with this comment and objects has the whole
+  # dump.
   run --command="COMMENT ON DATABASE $(identifier "$DATABASE") IS $(literal "$mark")"
   attend load || give_up "the dump $NAME cannot be restored; the database is as empty as it was"
 fi

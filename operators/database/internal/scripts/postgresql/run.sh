@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# Runs the server of a member. Which one is the primary is decided by its ordinal and by nothing else: a replica that
-# somebody promoted has a history of its own, and is not started beside the primary.
+# Runs the server of a member. Its ordinal alone decides whether it is the primary: a promoted replica has another history,
+# and is not started.
 #
-# Before the primary can be reached, its roles and passwords become those of CREDENTIALS: so a password that changed, or data
-# that came from elsewhere, need a restart and nothing else.
+# Before the primary accepts connections, its roles get the passwords of CREDENTIALS. So a changed password, or data from
+# elsewhere, need a restart only.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
-# single sends statements, one a line, to the data. In this mode there is no server that could outlive the script, nobody is
-# connected, and a crash is recovered from as by the server, which then need not do it again. No log has the passwords.
+# single executes statements, one per line, in single-user mode. No server process can outlive the script, no client is
+# connected, and crash recovery happens here, once. No log has the passwords.
 single() {
-  # A server that was killed has left a file with its process number, 1, which now is this script's. PostgreSQL takes that
-  # file for one of a server that runs, unless it knows the number as that of whoever started it.
+  # A killed server leaves a file with its process ID, 1, which is now that of this script. PostgreSQL would mistake the file
+  # for that of a running server, unless the ID is known as that of its grandparent.
   PG_GRANDPARENT_PID=$$ attend postgres --single -D "$PGDATA" -c exit_on_error=on -c password_encryption=scram-sha-256 \
     -c synchronous_commit=local -c log_statement=none -c log_min_duration_statement=-1 -c log_min_error_statement=panic \
     -c pgaudit.log=none -c pg_stat_statements.track_utility=off postgres >"$SOCKETS/single"
 }
 
-# create prints the statement that makes the role $1 if it is missing.
+# create prints the statement that creates the role $1 if it is missing.
 create() {
   local block
   block="BEGIN IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = $(literal "$1")) THEN"
@@ -42,9 +42,9 @@ make_roles() {
   fi
 }
 
-# leave_room sets room to the options with which a replica has no less of anything than its primary has, which the control
-# file knows: with less it does not start, and the primary is restarted after it. Other arguments are the server's. If they,
-# or the settings, are wrong, the server says so itself.
+# leave_room sets room to the options that a replica needs: its limits must not be below those of the primary, which the
+# control file has. With lower ones it does not start, and the primary is restarted after it. Other arguments are the
+# server's options. Invalid options and settings are reported by the server itself.
 leave_room() {
   local control name has wants
   control=$(LC_ALL=C pg_controldata "$PGDATA") || return 0
@@ -60,8 +60,8 @@ leave_room() {
 
 [ -s "$PGDATA/PG_VERSION" ] || give_up "there are no data in $PGDATA: the member was not initialized"
 check_major
-chmod go= "$PGDATA" # a volume that is mounted for a group may have more, with which the server does not start
-rm -f "$SOCKETS"/.s.PGSQL.* # of a container that was killed: probe.sh would take it for the socket of a server that hangs
+chmod go= "$PGDATA" # the server rejects the additional modes of a volume with fsGroup
+rm -f "$SOCKETS"/.s.PGSQL.* # a stale socket of a killed container would mislead probe.sh
 options=(-c "unix_socket_directories=$SOCKETS" -c "listen_addresses=${LISTEN:-*}" -c "port=$(port)")
 room=()
 if [ "$MEMBER" = 0 ]; then

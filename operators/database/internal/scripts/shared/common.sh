@@ -1,28 +1,28 @@
 # shellcheck shell=bash
-# What the scripts of all engines share. Each begins with: set -euo pipefail. They use bash, what coreutils and busybox have
-# in common, sed, gzip and the programs of the server, because images have no more.
+# Common functions of the scripts for all engines. Each script begins with: set -euo pipefail. They use bash, the common
+# subset of coreutils and busybox, sed, gzip and the programs of the server, because images have no more.
 #
-# A signal that asks a script to end ends what it runs, too. Bash alone would wait for that, for hours if it is a dump.
+# A signal to a script ends its children as well. Bash alone would wait for them, for hours in the case of a dump.
 trap 'trap "" TERM INT; kill 0; wait; exit 143' TERM INT
 
-# say writes a line with the name of the script before it.
+# say writes a line to standard error, prefixed with the name of the script.
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 
-# tell writes what came of a script where whoever looks at the pod finds it.
+# tell writes the termination message.
 tell() {
   if [ -w "${TERMINATION_LOG:-/dev/termination-log}" ]; then
     printf '%s\n' "$*" >"${TERMINATION_LOG:-/dev/termination-log}"
   fi
 }
 
-# give_up says why and how to go on, also to whoever looks at the pod, and ends the script.
+# give_up writes the cause and the remedy to standard error and the termination log, and ends the script.
 give_up() {
   say "$*"
   tell "$*"
   exit 1
 }
 
-# replace prints $1 with $3 in place of each $2. What bash has for that treats backslashes differently in each version.
+# replace prints $1 with $3 in place of each $2. Parameter expansion treats backslashes differently in each version of bash.
 replace() {
   local rest=$1 text=''
   while [[ $rest == *"$2"* ]]; do
@@ -32,16 +32,16 @@ replace() {
   printf '%s' "$text$rest"
 }
 
-# attend runs a command, or a function in a shell of its own, and hears signals meanwhile.
+# attend runs a command, or a function in a subshell, and handles signals meanwhile.
 attend() {
   "$@" <&0 &
   wait "$!"
 }
 
-# pause waits for $1 seconds, and hears signals meanwhile.
+# pause waits for $1 seconds, and handles signals meanwhile.
 pause() { attend sleep "$1"; }
 
-# patiently runs a command until it succeeds, for PATIENCE seconds (120): a server that is being restarted answers soon.
+# patiently retries a command until it succeeds, for PATIENCE seconds (120), because a server may be restarting.
 patiently() {
   local began
   began=$(date +%s)
@@ -53,7 +53,7 @@ patiently() {
   done
 }
 
-# credential prints one of the files in CREDENTIALS, which has one line.
+# credential prints a file of CREDENTIALS, which must have one line.
 credential() {
   local text
   [ -r "$CREDENTIALS/$1" ] || give_up "there is no credential $1"
@@ -65,7 +65,7 @@ credential() {
   printf '%s' "$text"
 }
 
-# check_credentials gives up here, because what ends in the middle of a text for the server does not end the script.
+# check_credentials checks the named credentials in advance: a failure inside of a here document would not end the script.
 check_credentials() {
   local name
   for name; do
@@ -73,7 +73,7 @@ check_credentials() {
   done
 }
 
-# settle returns when all that was written to the file system of $1 will survive the loss of the node.
+# settle syncs the file system of $1 to disk.
 settle() {
   if sync -f / 2>/dev/null; then
     sync -f "$1"
@@ -82,22 +82,22 @@ settle() {
   fi
 }
 
-# put_in_place makes the finished directory $1 the directory $2, at once and for good.
+# put_in_place renames the complete directory $1 to $2, atomically and durably.
 put_in_place() {
   settle "$1"
   mv -T "$1" "$2"
   settle "$2/.."
 }
 
-# age prints how many seconds ago the file $1 was written.
+# age prints the age of the file $1 in seconds.
 age() { printf '%d' "$(($(date +%s) - $(stat -c %Y "$1")))"; }
 
-# A replica is of use while it follows the primary, and for GRACE seconds (300) after: were it not, a restart of the primary
-# would take all replicas away. The file $1 remembers, through restarts of the replica, when it was last seen to follow; one
-# that never did is of no use. follows tells whether a replica is of use, by whether it follows now, which is $2.
+# follows succeeds if a replica is ready: if it follows the primary now ($2 is yes), or did so in the last GRACE seconds
+# (300). Without this period, a restart of the primary would make all replicas unready. The file $1 has the time at which the
+# replica followed last, and survives restarts. A replica that never followed is not ready.
 follows() {
   if [ "$2" = yes ]; then
-    touch "$1" 2>/dev/null || true # on a full disk it follows all the same
+    touch "$1" 2>/dev/null || true # ignore a full disk
   elif [ ! -e "$1" ]; then
     say "it has not followed the primary yet"
     return 1
@@ -107,7 +107,7 @@ follows() {
   fi
 }
 
-# check_begun refuses to make data for a primary that had some. BEGUN is a file that is there if it had, if it is set.
+# check_begun rejects an empty volume for a primary that had data. The file BEGUN, if set, exists if it had.
 check_begun() {
   if [ -n "${BEGUN:-}" ] && [ -e "$BEGUN" ]; then
     give_up "the primary had data, and its volume is empty: restore the volume, or make a new Database with bootstrapFrom;" \

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# The directory of dumps, which the scripts of all engines keep alike. A dump is a directory with the files of one or more
-# databases, SHA256SUMS, and about.json, which is what was told of it; it has its name if and only if it is complete. While
-# it is written, or deleted, its name begins with a dot. A file NAME.hold beside it says that it stays until the file goes.
+# The directory of dumps, common to all engines. A dump is a directory with the files of one or more databases, SHA256SUMS,
+# and about.json, its description. It has its name if and only if it is complete; while it is written or deleted, its name
+# begins with a dot. A file NAME.hold beside it excludes it from deletion.
 
-# encode prints the name of a database as the name of a file.
+# encode prints the name of a database as a file name.
 encode() {
   local LC_ALL=C text=$1 i c
   for ((i = 0; i < ${#text}; i++)); do
@@ -15,13 +15,13 @@ encode() {
   done
 }
 
-# is_name tells whether a dump can have the name $1, which then needs no quotes anywhere.
+# is_name succeeds if $1 is a valid name of a dump. Such a name needs no quoting.
 is_name() {
   local LC_ALL=C
   [[ $1 =~ ^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$ ]]
 }
 
-# check_name refuses what is no name of a dump.
+# check_name rejects an invalid name.
 check_name() {
   is_name "$1" ||
     give_up "\"$1\" cannot be the name of a dump: that has letters, digits, and after the first also dots, underscores" \
@@ -30,8 +30,8 @@ check_name() {
 
 complete() { [ -d "$1" ] && [ ! -L "$1" ] && [ -s "$1/about.json" ]; }
 
-# finished prints when the dump $1 was finished, in seconds since 1970. What a dump does not say is told by its file: a copy
-# of that may be younger.
+# finished prints the time at which the dump $1 was finished, in seconds since 1970. Without it in the description, the time
+# of the file is used, which may be later after a copy.
 finished() {
   local about
   about=$(<"$BACKUPS/$1/about.json") || return
@@ -42,8 +42,8 @@ finished() {
   fi
 }
 
-# dumps prints the names of all that are complete, the one that was finished last first. Names tell nothing of age: whoever
-# writes dumps here names them in another way.
+# dumps prints the names of all complete dumps, the last finished one first. Names are not sorted, because writers use
+# different formats.
 dumps() {
   local dir time
   for dir in "$BACKUPS"/*; do
@@ -53,17 +53,17 @@ dumps() {
   done | LC_ALL=C sort -r | sed 's/.* //'
 }
 
-# akin tells whether the dump $1 is of the series of NAME: their names differ after the last hyphen only. Those that have
-# none are a series, too.
+# akin succeeds if the dump $1 is of the series of NAME: the names are equal up to the last hyphen. Names without a hyphen
+# are one series.
 akin() {
   local other=-$1 own=-$NAME
   [ "${other%-*}" = "${own%-*}" ]
 }
 
-# held tells whether a dump is to stay.
+# held succeeds if a dump is on hold.
 held() { [ -e "$BACKUPS/$1.hold" ]; }
 
-# discard deletes a dump; whoever is ended in the middle leaves nothing that looks like one.
+# discard deletes a dump. An interrupted deletion leaves no directory with a valid name.
 discard() {
   local gone
   gone=$(mktemp -d "$BACKUPS/.deleted.XXXXXX")
@@ -71,8 +71,8 @@ discard() {
   rm -rf "$gone"
 }
 
-# clear_leftovers deletes what those left who were ended in the middle. With the lock, nobody else writes now. Without, what
-# nobody wrote to for a day was left.
+# clear_leftovers deletes the directories of interrupted scripts. With the lock there is no other writer. Without it, a
+# directory counts as interrupted after a day without a write.
 clear_leftovers() {
   local dir file left
   rm -rf "$BACKUPS"/.deleted.??????
@@ -91,8 +91,8 @@ clear_leftovers() {
   done
 }
 
-# take_turns waits until nobody else writes a dump here. Whatever this script runs holds the lock, too, so that a dump is not
-# cleared away while what writes it lives.
+# take_turns waits for the lock of the directory. Child processes inherit the lock, so that a dump is not deleted while it is
+# written.
 take_turns() {
   exec {lock}>>"$BACKUPS/.lock" || give_up "nothing can be written to $BACKUPS"
   if command -v flock >/dev/null && attend flock "$lock"; then
@@ -103,14 +103,14 @@ take_turns() {
   fi
 }
 
-# free prints how much can be written.
+# free prints the number of free bytes.
 free() {
   local blocks size
   read -r blocks size <<<"$(stat -f -c '%a %S' "$BACKUPS")"
   printf '%d' "$((blocks * size))"
 }
 
-# files prints those of the dump in $1, without what tells of them.
+# files prints the files of the dump in $1, without its metadata.
 files() {
   local file
   for file in "$1"/* "$1"/*/*; do
@@ -120,8 +120,8 @@ files() {
   done
 }
 
-# digest adds the checksums to the dump $1 and prints its location in BACKUPS, its size in bytes and its checksum: those of
-# its file, or if there is more than one, of its directory and of the list of checksums.
+# digest adds the checksums to the dump $1 and prints its location in BACKUPS, its size in bytes and its checksum. For
+# several files they are those of the directory and of the list of checksums.
 digest() {
   local list size=0 file sum
   list=$(files "$1")
@@ -138,7 +138,7 @@ digest() {
   fi
 }
 
-# outdated tells whether the dump $1, before which $2 newer ones stay, is one too many or too old.
+# outdated succeeds if the dump $1, after $2 newer ones that stay, exceeds KEEP or KEEP_FOR.
 outdated() {
   if [ "$KEEP" -gt 0 ] && [ "$2" -ge "$KEEP" ]; then
     return 0
@@ -146,9 +146,8 @@ outdated() {
   [ -n "${KEEP_FOR:-}" ] && [ "$(($(date +%s) - $(finished "$1")))" -gt "$KEEP_FOR" ]
 }
 
-# retain deletes old dumps of the series of NAME: those that are not among its newest KEEP, unless that is 0, and those that
-# are older than KEEP_FOR seconds. The newest stays always, and so does the one that was just written. Those that are held
-# do not count.
+# retain deletes old dumps of the series of NAME: those beyond the newest KEEP, unless that is 0, and those older than
+# KEEP_FOR seconds. The newest one and NAME always stay. Dumps on hold do not count.
 retain() {
   local names name newer=0
   names=$(dumps)
@@ -164,9 +163,9 @@ retain() {
   done <<<"$names"
 }
 
-# make_dump does all that is the same for all engines. The function write_dump $1 puts the files into the directory $1, and
-# the version of the server into $1/.version; verify_dump $1 reads all of them back, as far as VERIFY says. There is a
-# directory $scratch if that is restore.
+# make_dump is the common part of dump.sh. The function write_dump $1 writes the files into the directory $1, and the version
+# of the server to $1/.version; verify_dump $1 verifies them according to VERIFY. The directory $scratch exists if VERIFY is
+# restore.
 make_dump() {
   local began now location size sum version about
   began=$(date +%s)
@@ -210,10 +209,10 @@ make_dump() {
   tell "$about"
 }
 
-# choose_dump sets NAME to the newest if it is empty, and checks that the dump is there and what it was.
+# choose_dump sets NAME to the newest dump if it is empty, and verifies the checksums.
 choose_dump() {
   if [ -z "${NAME:-}" ]; then
-    NAME=$(dumps | sed -n 1p) # which reads all: who writes is not to end with an error
+    NAME=$(dumps | sed -n 1p) # reads all input, so that the writer gets no SIGPIPE
     [ -n "$NAME" ] || give_up "there is no dump in $BACKUPS"
   fi
   check_name "$NAME"
@@ -222,7 +221,7 @@ choose_dump() {
     give_up "the dump $NAME is not what it was when it was written"
 }
 
-# choose_file prints the file or directory of DATABASE in the dump, or the only one that there is.
+# choose_file prints the file or directory of DATABASE in the dump, or the only one.
 choose_file() {
   local file all=()
   for file in "$BACKUPS/$NAME"/*; do
@@ -239,7 +238,7 @@ choose_file() {
   printf '%s' "${all[0]}"
 }
 
-# restored tells that a restore, which began at $1, is done.
+# restored writes the result of a restore that began at $1.
 restored() {
   tell "$(printf '{"name":"%s","seconds":%d}' "$NAME" "$(($(date +%s) - $1))")"
 }

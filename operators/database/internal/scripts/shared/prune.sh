@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Deletes dumps, and tells as one line of JSON which are left, the newest first. It is told by
+# Deletes dumps, and writes the remaining ones, newest first, as one line of JSON. Variables:
 #   BACKUPS  the directory of the dumps
-#   NAMES    those to delete, with blanks between them; none to tell only
-#   LAST     the one for which they may go: without it they stay; none if there is to be none
-# A dump that is held stays. One that is not there was deleted before.
+#   NAMES    the dumps to delete, separated by blanks; none to list only
+#   LAST     the dump that has to exist before others are deleted; empty: no condition
+# A dump on hold stays. A missing one was deleted before.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "${BASH_SOURCE[0]%/*}/common.sh"
@@ -21,7 +21,7 @@ for name in "${names[@]}"; do
   fi
 done
 
-# Kubernetes cuts a message of more than 4096 bytes; the rest of a list that long is only counted. Names need no escapes.
+# Kubernetes truncates a message after 4096 bytes; the rest of a longer list is only counted. Names need no escapes.
 left='' held='' more=0
 while read -r name; do
   if [ $((${#left} + ${#held} + 2 * ${#name})) -gt 3900 ]; then
