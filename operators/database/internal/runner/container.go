@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// unsupported says what of a pod cannot be honoured, if it would not be the same pod without.
+// unsupported returns an error for the fields of a pod that the runner does not support and cannot ignore.
 func unsupported(spec *corev1.PodSpec) error {
 	var errs []error
 	refuse := func(when bool, format string, args ...any) {
@@ -24,7 +24,7 @@ func unsupported(spec *corev1.PodSpec) error {
 		}
 	}
 	refuse(spec.HostNetwork || spec.HostPID || spec.HostIPC, "it wants a namespace of its node")
-	for _, c := range all(spec) {
+	for _, c := range allContainers(spec) {
 		refuse(c.RestartPolicy != nil, "container %s is a sidecar, or has a policy of its own", c.Name)
 		refuse(len(c.Command) == 0, "container %s has no command, and there is no image that has one", c.Name)
 		refuse(len(c.EnvFrom) > 0, "container %s takes all of an object as variables", c.Name)
@@ -40,30 +40,34 @@ func unsupported(spec *corev1.PodSpec) error {
 	}
 	for _, v := range spec.Volumes {
 		s := v.VolumeSource
-		s.PersistentVolumeClaim, s.EmptyDir, s.ConfigMap, s.Secret, s.Projected = nil, nil, nil, nil, nil
+		s.PersistentVolumeClaim = nil
+		s.EmptyDir = nil
+		s.ConfigMap = nil
+		s.Secret = nil
+		s.Projected = nil
 		refuse(s != corev1.VolumeSource{}, "volume %s is of another kind", v.Name)
 	}
 	return errors.Join(errs...)
 }
 
-// all containers of a pod, in their order.
-func all(spec *corev1.PodSpec) []corev1.Container {
+// allContainers returns all containers of a pod, in their order.
+func allContainers(spec *corev1.PodSpec) []corev1.Container {
 	return slices.Concat(spec.InitContainers, spec.Containers)
 }
 
-// box says how a container's next process runs, and what.
-func (p *pod) box(c *corev1.Container) (box, []string, error) {
+// processSpec returns the specification and the command of the next process of a container.
+func (p *pod) processSpec(c *corev1.Container) (processSpec, []string, error) {
 	p.mu.Lock()
 	p.runs++
 	run := p.runs
 	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(p.life, apiTimeout)
+	ctx, cancel := context.WithTimeout(p.activeCtx, apiTimeout)
 	defer cancel()
 	env, err := p.environment(ctx, c)
 	if err != nil {
-		return box{}, nil, err
+		return processSpec{}, nil, err
 	}
-	b := box{
+	b := processSpec{
 		layer: fmt.Sprintf("%s/layers/%s-%d", p.directory(), c.Name, run), network: p.network, hostname: p.hostname(),
 		image: imageOf(c.Image), dir: c.WorkingDir, env: env.list(),
 	}
@@ -71,16 +75,16 @@ func (p *pod) box(c *corev1.Container) (box, []string, error) {
 		b.dir = "/"
 	}
 	if b.identity, err = identity(p.object.Spec.SecurityContext, c.SecurityContext); err != nil {
-		return box{}, nil, err
+		return processSpec{}, nil, err
 	}
 	if b.mounts, err = p.mounts(ctx, c); err != nil {
-		return box{}, nil, err
+		return processSpec{}, nil, err
 	}
 	if s := c.SecurityContext; s != nil && s.ReadOnlyRootFilesystem != nil {
 		b.readOnly = *s.ReadOnlyRootFilesystem
 	}
-	if err := public(p.file("logs")); err != nil {
-		return box{}, nil, err
+	if err := makePublicDir(p.file("logs")); err != nil {
+		return processSpec{}, nil, err
 	}
 	b.log, err = os.OpenFile(p.file("logs/"+c.Name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	return b, env.expandAll(slices.Concat(c.Command, c.Args)), err
@@ -93,11 +97,11 @@ func (p *pod) hostname() string {
 	return p.object.Name
 }
 
-// mounts are the pod's volumes and what each container has beside them.
+// mounts returns the pod's volumes and the mounts that every container has.
 func (p *pod) mounts(ctx context.Context, c *corev1.Container) ([]mount, error) {
-	// Whoever the container is, it writes there.
+	// Any user of the container may write to it.
 	message := p.file("termination/" + c.Name)
-	if err := errors.Join(public(filepath.Dir(message)), os.WriteFile(message, nil, 0o600),
+	if err := errors.Join(makePublicDir(filepath.Dir(message)), os.WriteFile(message, nil, 0o600),
 		os.Chmod(message, 0o666)); err != nil { //nolint:gosec // as above
 		return nil, fmt.Errorf("making the file for the message: %w", err)
 	}
@@ -107,24 +111,24 @@ func (p *pod) mounts(ctx context.Context, c *corev1.Container) ([]mount, error) 
 	}
 	for _, m := range c.VolumeMounts {
 		i := slices.IndexFunc(p.object.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
-		v, err := p.volume(ctx, &p.object.Spec.Volumes[i])
+		v, err := p.prepareVolume(ctx, &p.object.Spec.Volumes[i])
 		if err != nil {
 			return nil, fmt.Errorf("volume %s: %w", m.Name, err)
 		}
 		mounts = append(mounts, mount{source: v.source, target: filepath.Clean(m.MountPath), readOnly: v.readOnly || m.ReadOnly})
 	}
-	// What is mounted below another volume comes after it.
+	// Parents are mounted before the volumes below them.
 	slices.SortStableFunc(mounts, func(a, b mount) int { return strings.Count(a.target, "/") - strings.Count(b.target, "/") })
 	return mounts, nil
 }
 
-// capabilities are those that container runtimes leave to a container that does not ask.
+// capabilities is the default set of container runtimes.
 var capabilities = []string{
 	"audit_write", "chown", "dac_override", "fowner", "fsetid", "kill", "mknod", "net_bind_service", "setfcap", "setgid",
 	"setpcap", "setuid", "sys_chroot",
 }
 
-// identity returns the arguments of setpriv for who a container is.
+// identity returns the arguments of setpriv for the user, the groups and the capabilities of a container.
 func identity(podContext *corev1.PodSecurityContext, context *corev1.SecurityContext) ([]string, error) {
 	if podContext == nil {
 		podContext = &corev1.PodSecurityContext{}
@@ -132,12 +136,12 @@ func identity(podContext *corev1.PodSecurityContext, context *corev1.SecurityCon
 	if context == nil {
 		context = &corev1.SecurityContext{}
 	}
-	user := first(context.RunAsUser, podContext.RunAsUser, new(int64(0)))
-	group := first(context.RunAsGroup, podContext.RunAsGroup, new(int64(0)))
+	user := firstSet(context.RunAsUser, podContext.RunAsUser, new(int64(0)))
+	group := firstSet(context.RunAsGroup, podContext.RunAsGroup, new(int64(0)))
 	if user == imageUser && context.RunAsGroup == nil && podContext.RunAsGroup == nil {
-		group = imageUser // as /etc/passwd has it
+		group = imageUser // as in /etc/passwd
 	}
-	if first(context.RunAsNonRoot, podContext.RunAsNonRoot, new(false)) && user == 0 {
+	if firstSet(context.RunAsNonRoot, podContext.RunAsNonRoot, new(false)) && user == 0 {
 		return nil, errors.New("container has runAsNonRoot and image will run as root")
 	}
 	args := []string{"--reuid=" + strconv.FormatInt(user, 10), "--regid=" + strconv.FormatInt(group, 10), "--inh-caps=-all"}
@@ -160,7 +164,7 @@ func identity(podContext *corev1.PodSecurityContext, context *corev1.SecurityCon
 	return append(args, "--bounding-set="+strings.Join(bounds, ",+")), nil
 }
 
-// allowed are the capabilities that a container may have.
+// allowed returns the capabilities of a container.
 func allowed(wanted *corev1.Capabilities) []string {
 	all := slices.Clone(capabilities)
 	if wanted == nil {
@@ -176,8 +180,8 @@ func allowed(wanted *corev1.Capabilities) []string {
 	return all
 }
 
-// first returns the first value that is set.
-func first[T any](values ...*T) T {
+// firstSet returns the first value that is not nil.
+func firstSet[T any](values ...*T) T {
 	for _, v := range values {
 		if v != nil {
 			return *v

@@ -1,25 +1,24 @@
-// Package runner executes the pods of a test as real processes on this machine, so that a test shows that what the operator
-// makes of a Database is a database, and not only that it looks like one to the API server.
+// Package runner executes the pods of a test as real processes on this machine. A test proves with it that the operator's
+// objects make a working database, and not only that the API server accepts them.
 //
-// Everything but the containers is what it is in a cluster: StatefulSets, Jobs and CronJobs are those of Kubernetes's own
-// controllers, the scheduler finds a node, and Services have the endpoints that the API server knows. The nodes are the
-// runner's. It does what a kubelet and kube-proxy do, on Linux, as root:
+// Everything but the containers is real: Kubernetes's own controllers handle StatefulSets, Jobs and CronJobs, the scheduler
+// selects nodes, and Services have the endpoints of the API server. The nodes are simulated by the runner. It replaces
+// kubelet and kube-proxy, on Linux, as root:
 //
-//   - A container has namespaces of its own: process 1, file system, host name. The machine's file system takes the place of
-//     the image, under a layer that is empty whenever the container starts; what images do not have of it is hidden (see
-//     images.go). There are no image entrypoints: each container needs a command.
-//   - A pod has a network of its own, with an address that other pods reach. Names of Services and of their pods resolve as
-//     they do in a cluster, by /etc/hosts. A Service's cluster IP leads to one of its ready endpoints, chosen anew for each
-//     connection.
-//   - Volumes of claims live as long as the claim; others as long as the pod. ConfigMaps and Secrets are read whenever a
-//     container starts. Owner, group and modes are those that a kubelet gives them.
-//   - Users, groups, capabilities, a read-only root, environment, init containers, probes and hooks by commands, termination
-//     messages, restarts and grace periods are honoured.
+//   - A container has its own PID namespace, file system and host name. The machine's file system replaces the image, below
+//     a layer that is empty at each start; parts that images do not have are hidden (see images.go). There are no image
+//     entrypoints: each container needs a command.
+//   - A pod has its own network namespace and an address that other pods reach. Names of Services and of their pods resolve
+//     as in a cluster, by /etc/hosts. A connection to a cluster IP is forwarded to a random ready endpoint.
+//   - Volumes of claims live as long as the claim; others as long as the pod. ConfigMaps and Secrets are read at each start
+//     of a container. Owner, group and modes are those of a kubelet.
+//   - Users, groups, capabilities, a read-only root, environment, init containers, exec probes and hooks, termination
+//     messages, restarts and grace periods are supported.
 //
-// Probes are ten times as frequent as they say, and the pauses between restarts are shorter than a kubelet's. Resources,
-// sizes of volumes, network policies and tokens are ignored. A pod that asks for more than this, such as a sidecar or a
-// probe by HTTP, fails the test.
+// Probes run ten times as often as specified, and the backoff of restarts is shorter than that of a kubelet. Resources,
+// sizes of volumes, network policies and tokens are ignored. A pod with any other feature, such as a sidecar or an HTTP
+// probe, fails the test.
 //
-// Nothing of it is visible outside: files are in memory, in a mount namespace that goes with the process of the test, and
-// so do the network and all processes, however the test ends.
+// The runner leaves no trace: files are in memory, in a mount namespace of the test's process. The network and all processes
+// end with the process as well.
 package runner

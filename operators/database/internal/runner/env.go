@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// An environment is a list of variables, of which the last of a name counts.
+// An environment is a list of variables. The last one of a name counts.
 type environment []corev1.EnvVar
 
 func (e environment) get(name string) (string, bool) {
@@ -26,7 +26,7 @@ func (e environment) get(name string) (string, bool) {
 	return "", false
 }
 
-// list is what a process gets.
+// list returns the environment in the format of os/exec.
 func (e environment) list() []string {
 	var list []string
 	for i, v := range e {
@@ -37,7 +37,7 @@ func (e environment) list() []string {
 	return list
 }
 
-// expand replaces $(NAME) by the variable's value, if there is one, and $$ by $.
+// expand replaces $(NAME) by the value of a known variable, and $$ by $.
 func (e environment) expand(text string) string {
 	var out strings.Builder
 	for text != "" {
@@ -73,7 +73,7 @@ func (e environment) expandAll(texts []string) []string {
 	return all
 }
 
-// environment is what a container's first process gets.
+// environment returns the environment of a container's first process.
 func (p *pod) environment(ctx context.Context, c *corev1.Container) (environment, error) {
 	e := environment{{Name: "PATH", Value: Path()}, {Name: "HOSTNAME", Value: p.hostname()}}
 	for _, v := range c.Env {
@@ -93,7 +93,7 @@ func (p *pod) environment(ctx context.Context, c *corev1.Container) (environment
 	return e, nil
 }
 
-// valueFrom also reports whether there is a value: an optional one need not be.
+// valueFrom returns the value of a source and whether it exists. An optional one may be missing.
 func (p *pod) valueFrom(ctx context.Context, from *corev1.EnvVarSource) (string, bool, error) {
 	switch {
 	case from.FieldRef != nil:
@@ -102,16 +102,16 @@ func (p *pod) valueFrom(ctx context.Context, from *corev1.EnvVarSource) (string,
 	case from.ConfigMapKeyRef != nil:
 		ref := from.ConfigMapKeyRef
 		values, err := p.configMap(ctx, ref.Name, ref.Optional)
-		return pick(values, err, ref.Key, ref.Optional)
+		return lookup(values, err, ref.Key, ref.Optional)
 	case from.SecretKeyRef != nil:
 		ref := from.SecretKeyRef
 		values, err := p.secret(ctx, ref.Name, ref.Optional)
-		return pick(values, err, ref.Key, ref.Optional)
+		return lookup(values, err, ref.Key, ref.Optional)
 	}
 	return "", false, fmt.Errorf("this source is not supported: %v", from)
 }
 
-func pick(values map[string]string, err error, key string, optional *bool) (string, bool, error) {
+func lookup(values map[string]string, err error, key string, optional *bool) (string, bool, error) {
 	value, ok := values[key]
 	if err == nil && !ok && (optional == nil || !*optional) {
 		err = fmt.Errorf("couldn't find key %s", key)
@@ -119,7 +119,7 @@ func pick(values map[string]string, err error, key string, optional *bool) (stri
 	return value, ok, err
 }
 
-// field is one of the fields that the downward API has.
+// field returns a field of the downward API.
 func (p *pod) field(path string) (string, error) {
 	o := p.object
 	if key, ok := strings.CutPrefix(path, "metadata.labels['"); ok {
@@ -146,7 +146,7 @@ func (p *pod) configMap(ctx context.Context, name string, optional *bool) (map[s
 	values := map[string]string{}
 	object, err := p.r.client.CoreV1().ConfigMaps(p.object.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return values, excuse(err, optional)
+		return values, ignoreMissing(err, optional)
 	}
 	maps.Copy(values, object.Data)
 	for key, value := range object.BinaryData {
@@ -159,7 +159,7 @@ func (p *pod) secret(ctx context.Context, name string, optional *bool) (map[stri
 	values := map[string]string{}
 	object, err := p.r.client.CoreV1().Secrets(p.object.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return values, excuse(err, optional)
+		return values, ignoreMissing(err, optional)
 	}
 	for key, value := range object.Data {
 		values[key] = string(value)
@@ -167,8 +167,8 @@ func (p *pod) secret(ctx context.Context, name string, optional *bool) (map[stri
 	return values, nil
 }
 
-// excuse lets what is optional be missing.
-func excuse(err error, optional *bool) error {
+// ignoreMissing returns nil for a NotFound error of an optional object.
+func ignoreMissing(err error, optional *bool) error {
 	if apierrors.IsNotFound(err) && optional != nil && *optional {
 		return nil
 	}

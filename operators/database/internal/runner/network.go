@@ -22,7 +22,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// The network is one that is reserved for benchmarks (RFC 2544). The gateway is the node, which also has all cluster IPs.
+// The network is reserved for benchmarks (RFC 2544). The gateway is the node; it has all cluster IPs as well.
 const (
 	gateway   = "198.18.0.1"
 	prefix    = "/16"
@@ -30,14 +30,15 @@ const (
 	firstHost = 2
 )
 
-// ip runs commands of iproute2 in a network; /proc/self/fd/3 is the other one, if any.
+// ip runs commands of iproute2 in a network namespace. The commands refer to another namespace as /proc/self/fd/3.
 func ip(network *os.File, commands string, other ...*os.File) error {
 	return onThread(func() error {
 		if err := enter(network, unix.CLONE_NEWNET); err != nil {
 			return err
 		}
 		cmd := exec.Command("ip", "-batch", "-")
-		cmd.Stdin, cmd.ExtraFiles = strings.NewReader(commands), other
+		cmd.Stdin = strings.NewReader(commands)
+		cmd.ExtraFiles = other
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("configuring a network: %w: %s", err, out)
 		}
@@ -45,14 +46,14 @@ func ip(network *os.File, commands string, other ...*os.File) error {
 	})
 }
 
-// connect makes the bridge to which the networks of pods are connected. By itself it would take the hardware address of one
-// of them, and another one when that goes, and nobody would find it for a minute.
-func (s *sandbox) connect() error {
+// createBridge creates the bridge between the networks of pods. Its hardware address is fixed: by default it is that of a
+// port, and changes if that port is removed. The neighbor caches would be stale for a minute.
+func (s *sandbox) createBridge() error {
 	return ip(s.network, "link set lo up\nlink add pods address 02:00:00:00:00:01 type bridge\naddr add "+gateway+prefix+
 		" dev pods\nlink set pods up\n")
 }
 
-// newNetwork makes the network of a pod and returns its address.
+// newNetwork creates the network namespace of a pod and returns its address.
 func (s *sandbox) newNetwork(number int) (*os.File, string, error) {
 	var network *os.File
 	err := onThread(func() (err error) {
@@ -91,7 +92,7 @@ func (s *sandbox) dial(ctx context.Context, address string) (conn net.Conn, err 
 	return conn, err
 }
 
-// A proxy is what kube-proxy is for one port of one cluster IP.
+// A proxy forwards connections to one port of one cluster IP, as kube-proxy does.
 type proxy struct {
 	sandbox  *sandbox
 	listener net.Listener
@@ -116,13 +117,13 @@ func (s *sandbox) newProxy(address string, backends []string) (*proxy, error) {
 	return p, nil
 }
 
-func (p *proxy) set(backends []string) {
+func (p *proxy) setBackends(backends []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.backends = backends
 }
 
-// serve goes on until the listener is closed. Connections that exist then go on, as in a cluster.
+// serve accepts connections until the listener is closed. Existing connections continue, as in a cluster.
 func (p *proxy) serve() {
 	for {
 		client, err := p.listener.Accept()
@@ -136,7 +137,7 @@ func (p *proxy) serve() {
 	}
 }
 
-// forward copies until both sides have ended. If the backend does not answer, the client is told so by a reset.
+// forward copies until both sides are closed. If the backend does not answer, the client's connection is reset.
 func (p *proxy) forward(client *net.TCPConn, backend string) {
 	defer func() { _ = client.Close() }()
 	conn, err := p.sandbox.dial(context.Background(), backend)
@@ -152,7 +153,7 @@ func (p *proxy) forward(client *net.TCPConn, backend string) {
 	both.Wait()
 }
 
-// routes says which addresses of the node lead to which addresses of ready pods, for all Services with a cluster IP.
+// routes maps the addresses of Services with a cluster IP to the addresses of their ready pods.
 func routes(services []*corev1.Service, slices []*discoveryv1.EndpointSlice) map[string][]string {
 	all := map[string][]string{}
 	for _, service := range services {
@@ -161,12 +162,12 @@ func routes(services []*corev1.Service, slices []*discoveryv1.EndpointSlice) map
 		}
 		for _, port := range service.Spec.Ports {
 			var backends []string
-			for _, e := range endpoints(service, slices) {
+			for _, e := range readyEndpoints(service, slices) {
 				if number, ok := e.ports[port.Name]; ok {
 					backends = append(backends, net.JoinHostPort(e.address, strconv.Itoa(int(number))))
 				}
 			}
-			if len(backends) > 0 { // otherwise nobody listens, and connections are refused
+			if len(backends) > 0 { // otherwise there is no listener, and connections are refused
 				all[net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(int(port.Port)))] = backends
 			}
 		}
@@ -174,14 +175,14 @@ func routes(services []*corev1.Service, slices []*discoveryv1.EndpointSlice) map
 	return all
 }
 
-// An endpoint is a pod to which a Service leads.
+// An endpoint is a pod behind a Service.
 type endpoint struct {
 	address, hostname string
 	ports             map[string]int32
 }
 
-// endpoints returns those of a Service that are ready, or count as such because the Service says so.
-func endpoints(service *corev1.Service, slices []*discoveryv1.EndpointSlice) []endpoint {
+// readyEndpoints returns the endpoints of a Service that are ready or published regardless of readiness.
+func readyEndpoints(service *corev1.Service, slices []*discoveryv1.EndpointSlice) []endpoint {
 	var all []endpoint
 	for _, s := range slices {
 		if s.Labels[discoveryv1.LabelServiceName] != service.Name {
@@ -207,10 +208,10 @@ func endpoints(service *corev1.Service, slices []*discoveryv1.EndpointSlice) []e
 	return all
 }
 
-// hosts is the file /etc/hosts of all pods of a namespace, but for the line with a pod's own name. A name leads to a
-// cluster IP, whether somebody listens there or not, or to the endpoints of a Service that has none.
+// hosts returns the common part of /etc/hosts in all pods of a namespace. A name resolves to the cluster IP, with or without
+// a listener, or to the endpoints of a headless Service.
 func hosts(namespace string, services []*corev1.Service, ready []*discoveryv1.EndpointSlice) string {
-	names := map[string][]string{} // by address
+	names := map[string][]string{} // keyed by address
 	add := func(address, name string) {
 		qualified := name + "." + namespace
 		names[address] = append(names[address], name, qualified, qualified+".svc", qualified+".svc.cluster.local")
@@ -222,7 +223,7 @@ func hosts(namespace string, services []*corev1.Service, ready []*discoveryv1.En
 			}
 			continue
 		}
-		for _, e := range endpoints(service, ready) {
+		for _, e := range readyEndpoints(service, ready) {
 			add(e.address, service.Name)
 			if e.hostname != "" {
 				add(e.address, e.hostname+"."+service.Name)
@@ -236,8 +237,8 @@ func hosts(namespace string, services []*corev1.Service, ready []*discoveryv1.En
 	return strings.Join(lines, "")
 }
 
-// reroute makes proxies be those of the routes.
-func (s *sandbox) reroute(proxies map[string]*proxy, routes map[string][]string) error {
+// updateProxies starts, updates and stops proxies until they match the routes.
+func (s *sandbox) updateProxies(proxies map[string]*proxy, routes map[string][]string) error {
 	for address, p := range proxies {
 		if routes[address] == nil {
 			_ = p.listener.Close()
@@ -247,7 +248,7 @@ func (s *sandbox) reroute(proxies map[string]*proxy, routes map[string][]string)
 	var errs []error
 	for address, backends := range routes {
 		if p := proxies[address]; p != nil {
-			p.set(backends)
+			p.setBackends(backends)
 			continue
 		}
 		host, _, _ := net.SplitHostPort(address)

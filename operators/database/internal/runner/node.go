@@ -21,20 +21,21 @@ import (
 )
 
 const (
-	// nodeCount lets pods that want to be apart be apart. All are this machine.
+	// nodeCount allows anti-affinity between pods. All nodes are this machine.
 	nodeCount = 3
-	// nodeKey is the label, and the taint, of the nodes of one namespace.
+	// nodeKey is the label and taint key of the nodes of one namespace.
 	nodeKey = "runner.homeostat.dev"
-	// notSimulated keeps testkit's simulated kubelet away from a node and its pods.
-	notSimulated = "testkit.homeostat.dev/lost"
-	// leaseSeconds is half of how long a node may be silent before it counts as lost.
+	// unsimulatedLabel excludes a node and its pods from testkit's simulated kubelet.
+	unsimulatedLabel = "testkit.homeostat.dev/lost"
+	// leaseSeconds is half of the grace period of a silent node.
 	leaseSeconds = 20
 )
 
 func (r *Runner) nodeName(suffix string) string { return "runner-" + r.k.Namespace + "-" + suffix }
 
-// attract makes the API server send the pods of the namespace to our nodes, and returns when it does.
-func (r *Runner) attract() {
+// redirectPods installs an admission policy that sends the pods of the namespace to the runner's nodes. It returns when the
+// policy is in effect.
+func (r *Runner) redirectPods() {
 	const expression = `[
   has(object.spec.nodeSelector)
     ? JSONPatch{op: "add", path: "/spec/nodeSelector/" + jsonpatch.escapeKey("KEY"), value: "NAMESPACE"}
@@ -83,7 +84,7 @@ func (r *Runner) attract() {
 	})
 }
 
-// register does what a kubelet does when it begins, and keeps saying that the nodes are there.
+// register creates the nodes and their leases as a kubelet does, and renews the leases in the background.
 func (r *Runner) register(ctx context.Context) error {
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"),
@@ -96,7 +97,7 @@ func (r *Runner) register(ctx context.Context) error {
 		_, err := r.client.CoreV1().Nodes().Create(ctx, &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 				corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH,
-				nodeKey: r.k.Namespace, notSimulated: "true",
+				nodeKey: r.k.Namespace, unsimulatedLabel: "true",
 			}},
 			Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: nodeKey, Effect: corev1.TaintEffectNoSchedule}}},
 			Status: corev1.NodeStatus{
@@ -127,7 +128,7 @@ func (r *Runner) register(ctx context.Context) error {
 	return nil
 }
 
-// renew goes on until ctx ends.
+// renew renews the leases until ctx ends.
 func (r *Runner) renew(ctx context.Context, leases []*coordinationv1.Lease) {
 	ticker := time.NewTicker(leaseSeconds * time.Second / 4)
 	defer ticker.Stop()
@@ -149,7 +150,7 @@ func (r *Runner) renew(ctx context.Context, leases []*coordinationv1.Lease) {
 	}
 }
 
-// unregister removes the nodes, and the pods that nobody serves any more.
+// unregister deletes the nodes and their leases.
 func (r *Runner) unregister() error {
 	ctx, cancel := context.WithTimeout(context.Background(), r.k.Timeout)
 	defer cancel()

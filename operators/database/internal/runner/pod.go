@@ -20,50 +20,50 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The pauses between two attempts to run a container.
-const firstPause, lastPause = 100 * time.Millisecond, 5 * time.Second
+// Limits of the backoff between two runs of a container.
+const minBackoff, maxBackoff = 100 * time.Millisecond, 5 * time.Second
 
-// apiTimeout bounds one request.
+// apiTimeout limits one request.
 const apiTimeout = 10 * time.Second
 
-// A pod is one that has a node.
+// A pod is one that was scheduled to a node of the runner.
 type pod struct {
 	r      *Runner
-	object *corev1.Pod // as it was when it got its node
+	object *corev1.Pod // as it was scheduled
 	number int
 
-	// When life ends nothing is started any more, and when hard ends everything is killed.
-	life, hard context.Context //nolint:containedctx // they are not those of a call.
-	end, kill  context.CancelFunc
-	done       chan struct{} // closed when it is gone
+	// When activeCtx ends, nothing is started any more. When killCtx ends, all processes are killed.
+	activeCtx, killCtx context.Context //nolint:containedctx // they live as long as the pod
+	stopActive, kill   context.CancelFunc
+	done               chan struct{} // closed when it is removed
 
 	network *os.File
 	address string
 
 	mu        sync.Mutex
 	status    corev1.PodStatus
-	completed bool // nothing will be started again
+	completed bool // no container will be started again
 	running   map[string]*process
 	runs      int
 }
 
 func newPod(r *Runner, object *corev1.Pod, number int) *pod {
 	p := &pod{r: r, object: object, number: number, done: make(chan struct{}), running: map[string]*process{}}
-	p.hard, p.kill = context.WithCancel(context.Background())
-	p.life, p.end = context.WithCancel(p.hard)
+	p.killCtx, p.kill = context.WithCancel(context.Background())
+	p.activeCtx, p.stopActive = context.WithCancel(p.killCtx)
 	p.status = initialStatus(object)
 	return p
 }
 
-// directory is where the pod's files are in the storage.
+// directory returns the pod's directory, relative to the storage.
 func (p *pod) directory() string { return fmt.Sprintf("pods/%d", p.number) }
 
-// file is the name for this process of a file that belongs to the pod.
+// file returns the path of a pod's file outside of the sandbox.
 func (p *pod) file(name string) string { return filepath.Join(p.r.sandbox.files, p.directory(), name) }
 
-// terminate ends the pod, within the time given at the latest. It does not wait, and may be called again.
+// terminate stops the pod within the grace period. It does not wait, and may be called again.
 func (p *pod) terminate(grace time.Duration) {
-	p.end()
+	p.stopActive()
 	if grace == 0 {
 		p.kill()
 		return
@@ -71,10 +71,10 @@ func (p *pod) terminate(grace time.Duration) {
 	time.AfterFunc(grace, p.kill)
 }
 
-// live is the pod's life from its first container until it is deleted.
-func (p *pod) live() {
+// runLifecycle runs the pod from its first container until it is deleted.
+func (p *pod) runLifecycle() {
 	defer close(p.done)
-	defer p.r.forget(p)
+	defer p.r.removePod(p)
 	if err := unsupported(&p.object.Spec); err != nil {
 		p.r.t.Errorf("pod %s cannot be run here: %v", p.object.Name, err)
 	} else if err := p.prepare(); err != nil {
@@ -83,7 +83,7 @@ func (p *pod) live() {
 		p.runAll()
 		p.update(func() { p.completed = true })
 	}
-	<-p.life.Done()
+	<-p.activeCtx.Done()
 	if p.network != nil {
 		_ = p.network.Close()
 	}
@@ -92,31 +92,33 @@ func (p *pod) live() {
 	ctx, cancel := context.WithTimeout(context.Background(), apiTimeout)
 	defer cancel()
 	err := p.r.client.CoreV1().Pods(p.object.Namespace).Delete(ctx, p.object.Name, *options)
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !isOfAnother(err) {
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !isUIDMismatch(err) {
 		p.r.t.Errorf("removing pod %s: %v", p.object.Name, err)
 	}
 }
 
-// prepare makes what all containers share.
+// prepare creates the network and the files that all containers share.
 func (p *pod) prepare() error {
 	var err error
 	if p.network, p.address, err = p.r.sandbox.newNetwork(p.number); err != nil {
 		return err
 	}
-	if err := public(p.file("etc")); err != nil {
+	if err := makePublicDir(p.file("etc")); err != nil {
 		return err
 	}
 	p.update(func() {
-		p.status.PodIP, p.status.PodIPs = p.address, []corev1.PodIP{{IP: p.address}}
-		p.status.HostIP, p.status.HostIPs = gateway, []corev1.HostIP{{IP: gateway}}
+		p.status.PodIP = p.address
+		p.status.PodIPs = []corev1.PodIP{{IP: p.address}}
+		p.status.HostIP = gateway
+		p.status.HostIPs = []corev1.HostIP{{IP: gateway}}
 	})
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
-	return p.publish(p.r.hosts)
+	return p.writeHosts(p.r.hosts)
 }
 
-// publish replaces the pod's /etc/hosts at once.
-func (p *pod) publish(hosts string) error {
+// writeHosts replaces the pod's /etc/hosts atomically.
+func (p *pod) writeHosts(hosts string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.status.PodIP == "" {
@@ -127,34 +129,34 @@ func (p *pod) publish(hosts string) error {
 		name = fmt.Sprintf("%s.%s.%s.svc.cluster.local %s", s.Hostname, s.Subdomain, p.object.Namespace, s.Hostname)
 	}
 	file := p.file("etc/hosts")
-	return replace(file, hosts+p.status.PodIP+" "+name+"\n")
+	return replaceFile(file, hosts+p.status.PodIP+" "+name+"\n")
 }
 
-// runAll runs the containers of initialization one after the other, and then the others at once, until none will run again.
+// runAll runs the init containers one after the other, then the other containers concurrently, until none is restarted.
 func (p *pod) runAll() {
 	spec := &p.object.Spec
 	for i := range spec.InitContainers {
-		if !p.keep(&spec.InitContainers[i], &p.status.InitContainerStatuses[i], true) {
+		if !p.runWithRestarts(&spec.InitContainers[i], &p.status.InitContainerStatuses[i], true) {
 			return
 		}
 	}
 	var all sync.WaitGroup
 	for i := range spec.Containers {
-		all.Go(func() { p.keep(&spec.Containers[i], &p.status.ContainerStatuses[i], false) })
+		all.Go(func() { p.runWithRestarts(&spec.Containers[i], &p.status.ContainerStatuses[i], false) })
 	}
 	all.Wait()
 }
 
-// keep runs a container as often as the pod's policy says, and reports whether its last run was a success.
-func (p *pod) keep(c *corev1.Container, s *corev1.ContainerStatus, initial bool) bool {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		code, err := p.run(c, s)
-		if p.life.Err() != nil {
+// runWithRestarts runs a container as often as the restart policy requires. It reports whether the last run succeeded.
+func (p *pod) runWithRestarts(c *corev1.Container, s *corev1.ContainerStatus, initial bool) bool {
+	for pause := minBackoff; ; pause = min(2*pause, maxBackoff) {
+		code, err := p.runOnce(c, s)
+		if p.activeCtx.Err() != nil {
 			return false
 		}
 		again := true
 		switch policy := p.object.Spec.RestartPolicy; {
-		case err != nil: // it has not run
+		case err != nil: // it was not started
 			p.update(func() { s.State = waiting("CreateContainerConfigError", err.Error()) })
 		case code == 0 && (initial || policy != corev1.RestartPolicyAlways), policy == corev1.RestartPolicyNever:
 			again = false
@@ -169,7 +171,7 @@ func (p *pod) keep(c *corev1.Container, s *corev1.ContainerStatus, initial bool)
 			})
 		}
 		select {
-		case <-p.life.Done():
+		case <-p.activeCtx.Done():
 			return false
 		case <-time.After(pause):
 		}
@@ -179,9 +181,9 @@ func (p *pod) keep(c *corev1.Container, s *corev1.ContainerStatus, initial bool)
 	}
 }
 
-// run runs a container once and returns its exit code, or why it could not be run.
-func (p *pod) run(c *corev1.Container, s *corev1.ContainerStatus) (int32, error) {
-	b, argv, err := p.box(c)
+// runOnce runs a container once. It returns the exit code, or an error if the container could not run.
+func (p *pod) runOnce(c *corev1.Container, s *corev1.ContainerStatus) (int32, error) {
+	b, argv, err := p.processSpec(c)
 	if err != nil {
 		return 0, err
 	}
@@ -198,11 +200,11 @@ func (p *pod) run(c *corev1.Container, s *corev1.ContainerStatus) (int32, error)
 		s.Started = new(c.StartupProbe == nil)
 		s.Ready = c.StartupProbe == nil && c.ReadinessProbe == nil
 	})
-	up, down := context.WithCancel(p.life)
-	stopEnd := context.AfterFunc(p.life, func() { p.halt(c, process) })
-	stopKill := context.AfterFunc(p.hard, func() { _ = process.cmd.Process.Kill() })
+	up, down := context.WithCancel(p.activeCtx)
+	stopEnd := context.AfterFunc(p.activeCtx, func() { p.stopContainer(c, process) })
+	stopKill := context.AfterFunc(p.killCtx, func() { _ = process.cmd.Process.Kill() })
 	var probes sync.WaitGroup
-	probes.Go(func() { p.probe(up, c, s, process) })
+	probes.Go(func() { p.runProbes(up, c, s, process) })
 	<-process.done
 	down()
 	stopEnd()
@@ -213,19 +215,22 @@ func (p *pod) run(c *corev1.Container, s *corev1.ContainerStatus) (int32, error)
 	ended.Message = p.message(c, ended.ExitCode)
 	p.update(func() {
 		delete(p.running, c.Name)
-		s.State, s.Ready, s.Started = corev1.ContainerState{Terminated: ended}, false, new(false)
+		s.State = corev1.ContainerState{Terminated: ended}
+		s.Ready = false
+		s.Started = new(false)
 	})
 	return ended.ExitCode, os.RemoveAll(filepath.Join(p.r.sandbox.files, b.layer))
 }
 
-// halt asks a container to end.
-func (p *pod) halt(c *corev1.Container, process *process) {
+// stopContainer runs the preStop hook and sends the stop signal.
+func (p *pod) stopContainer(c *corev1.Container, process *process) {
 	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil && c.Lifecycle.PreStop.Exec != nil {
-		if out, err := p.r.sandbox.exec(p.hard, process, c.Lifecycle.PreStop.Exec.Command); err != nil && p.hard.Err() == nil {
+		out, err := p.r.sandbox.exec(p.killCtx, process, c.Lifecycle.PreStop.Exec.Command)
+		if err != nil && p.killCtx.Err() == nil {
 			p.r.t.Logf("the hook before the end of container %s of pod %s: %v%s", c.Name, p.object.Name, err, out)
 		}
 	}
-	_ = process.cmd.Process.Signal(process.box.image.stop)
+	_ = process.cmd.Process.Signal(process.spec.image.stop)
 }
 
 // signal sends a signal to the first process of all containers.
@@ -237,14 +242,14 @@ func (p *pod) signal(signal unix.Signal) {
 	}
 }
 
-// process returns that of a container, or nil.
+// process returns the running process of a container, or nil.
 func (p *pod) process(container string) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.running[container]
 }
 
-// message is what a container has left, in its own words.
+// message returns the termination message of a container.
 func (p *pod) message(c *corev1.Container, code int32) string {
 	const longest, longestLog = 4096, 2048
 	text := tail(p.file("termination/"+c.Name), longest)
@@ -254,11 +259,11 @@ func (p *pod) message(c *corev1.Container, code int32) string {
 	return text
 }
 
-// logs is what all containers have printed.
+// logs returns the output of all containers.
 func (p *pod) logs() string {
 	const longest = 1 << 20
 	var text strings.Builder
-	for _, c := range all(&p.object.Spec) {
+	for _, c := range allContainers(&p.object.Spec) {
 		if log := tail(p.file("logs/"+c.Name), longest); log != "" {
 			fmt.Fprintf(&text, "--- %s of %s\n%s", c.Name, p.object.Name, log)
 		}
@@ -266,7 +271,7 @@ func (p *pod) logs() string {
 	return text.String()
 }
 
-// tail reads the end of a file; a file that is not there is empty.
+// tail returns the end of a file; "" if it does not exist.
 func tail(file string, longest int) string {
 	text, err := os.ReadFile(file) //nolint:gosec // one of ours
 	if err != nil {
@@ -275,7 +280,7 @@ func tail(file string, longest int) string {
 	return string(text[max(0, len(text)-longest):])
 }
 
-// update changes the status and tells the API server.
+// update changes the status and writes it to the API server.
 func (p *pod) update(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -290,13 +295,13 @@ func (p *pod) update(change func()) {
 	defer cancel()
 	_, err = p.r.client.CoreV1().Pods(p.object.Namespace).
 		Patch(ctx, p.object.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !isOfAnother(err) {
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !isUIDMismatch(err) {
 		p.r.t.Errorf("writing the status of pod %s: %v", p.object.Name, err)
 	}
 }
 
-// isOfAnother reports whether the API server refused a status because there is another pod of that name by now.
-func isOfAnother(err error) bool {
+// isUIDMismatch reports whether the API server rejected a status because the pod was replaced by another one of its name.
+func isUIDMismatch(err error) bool {
 	var refused apierrors.APIStatus
 	return apierrors.IsInvalid(err) && errors.As(err, &refused) && slices.ContainsFunc(refused.Status().Details.Causes,
 		func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })

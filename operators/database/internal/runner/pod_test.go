@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// That another pod has the name by now is not what else may be wrong with a status.
-func TestStatusOfAnotherPod(t *testing.T) {
+// A UID mismatch is distinguished from other validation errors.
+func TestUIDMismatch(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0"}, Spec: corev1.PodSpec{
@@ -42,7 +42,7 @@ func TestStatusOfAnotherPod(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = k.Client.Status().Patch(t.Context(), pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
-			if apierrors.IsInvalid(err) != c.isInvalid || isOfAnother(err) != c.isAnother {
+			if apierrors.IsInvalid(err) != c.isInvalid || isUIDMismatch(err) != c.isAnother {
 				t.Errorf("%v", err)
 			}
 		})

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// haste is how much more often containers are probed than they ask for, and how much sooner.
-	haste = 10
-	// shortestPeriod spares the machine.
+	// probeSpeedup divides the periods and delays of probes.
+	probeSpeedup = 10
+	// shortestPeriod limits the load on the machine.
 	shortestPeriod = 200 * time.Millisecond
 )
 
-// probe asks a container how it is, until ctx ends.
-func (p *pod) probe(ctx context.Context, c *corev1.Container, s *corev1.ContainerStatus, process *process) {
-	ask := func(probe *corev1.Probe) error { return p.ask(ctx, probe, process) }
+// runProbes runs the probes of a container until ctx ends.
+func (p *pod) runProbes(ctx context.Context, c *corev1.Container, s *corev1.ContainerStatus, process *process) {
+	ask := func(probe *corev1.Probe) error { return p.probeOnce(ctx, probe, process) }
 	if c.StartupProbe != nil {
-		if err := follow(ctx, c.StartupProbe, ask, func(error) bool { return false }); err != nil {
-			p.restart(ctx, c, process, err)
+		if err := runProbe(ctx, c.StartupProbe, ask, func(error) bool { return false }); err != nil {
+			p.restartContainer(ctx, c, process, err)
 			return
 		}
 		p.update(func() { s.Started, s.Ready = new(true), c.ReadinessProbe == nil })
@@ -31,14 +31,14 @@ func (p *pod) probe(ctx context.Context, c *corev1.Container, s *corev1.Containe
 	var both sync.WaitGroup
 	if c.LivenessProbe != nil {
 		both.Go(func() {
-			err := follow(ctx, c.LivenessProbe, ask, func(err error) bool { return err == nil })
-			p.restart(ctx, c, process, err)
+			err := runProbe(ctx, c.LivenessProbe, ask, func(err error) bool { return err == nil })
+			p.restartContainer(ctx, c, process, err)
 		})
 	}
 	if c.ReadinessProbe != nil {
 		both.Go(func() {
 			ready := false
-			_ = follow(ctx, c.ReadinessProbe, ask, func(err error) bool {
+			_ = runProbe(ctx, c.ReadinessProbe, ask, func(err error) bool {
 				if is := err == nil; is != ready && ctx.Err() == nil {
 					ready = is
 					p.update(func() { s.Ready = is })
@@ -50,8 +50,8 @@ func (p *pod) probe(ctx context.Context, c *corev1.Container, s *corev1.Containe
 	both.Wait()
 }
 
-// restart ends a container that does not answer, unless ctx has ended.
-func (p *pod) restart(ctx context.Context, c *corev1.Container, process *process, why error) {
+// restartContainer stops a container after a failed liveness or startup probe, unless ctx has ended.
+func (p *pod) restartContainer(ctx context.Context, c *corev1.Container, process *process, why error) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -60,15 +60,15 @@ func (p *pod) restart(ctx context.Context, c *corev1.Container, process *process
 		_ = process.cmd.Process.Kill()
 	})
 	defer timer.Stop()
-	p.halt(c, process)
+	p.stopContainer(c, process)
 	<-process.done
 }
 
-// follow asks again and again, and tells each answer that has come often enough in a row, until told says to stop or ctx
-// ends. It returns the last answer that it told: nil, or what is wrong.
-func follow(ctx context.Context, probe *corev1.Probe, ask func(*corev1.Probe) error, told func(error) (goOn bool)) error {
-	period := max(time.Duration(probe.PeriodSeconds)*time.Second/haste, shortestPeriod)
-	wait := time.Duration(probe.InitialDelaySeconds) * time.Second / haste
+// runProbe probes periodically. It passes each result that reached its threshold to told, until told returns false or ctx
+// ends. It returns the last such result: nil, or the failure.
+func runProbe(ctx context.Context, probe *corev1.Probe, ask func(*corev1.Probe) error, told func(error) (goOn bool)) error {
+	period := max(time.Duration(probe.PeriodSeconds)*time.Second/probeSpeedup, shortestPeriod)
+	wait := time.Duration(probe.InitialDelaySeconds) * time.Second / probeSpeedup
 	well, row := false, int32(0)
 	for {
 		select {
@@ -88,8 +88,8 @@ func follow(ctx context.Context, probe *corev1.Probe, ask func(*corev1.Probe) er
 	}
 }
 
-// ask asks once.
-func (p *pod) ask(ctx context.Context, probe *corev1.Probe, process *process) error {
+// probeOnce runs a probe once.
+func (p *pod) probeOnce(ctx context.Context, probe *corev1.Probe, process *process) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(probe.TimeoutSeconds)*time.Second)
 	defer cancel()
 	out, err := p.r.sandbox.exec(ctx, process, probe.Exec.Command)

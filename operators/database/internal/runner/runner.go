@@ -28,7 +28,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// waitDelay is how long the output of a command may stay open after it has ended.
+// waitDelay is the time until the output of an ended command is closed.
 const waitDelay = time.Second
 
 // A Runner executes the pods of one test's namespace.
@@ -39,22 +39,22 @@ type Runner struct {
 	sandbox   *sandbox
 	nodes     []string
 	informers informers.SharedInformerFactory
-	changed   chan struct{} // that Services or endpoints did
+	changed   chan struct{} // receives after a change of Services or endpoints
 	tasks     sync.WaitGroup
 
 	mu      sync.Mutex
 	pods    map[types.UID]*pod
 	count   int // of all pods so far
 	hosts   string
-	past    strings.Builder // what pods that are gone have printed
+	oldLogs strings.Builder // output of removed pods
 	stopped bool
 }
 
-// Start executes all pods of the test's namespace that are created from now on, until the test ends. The programs named are
-// those that their containers will need. Where they are not installed, or this is not root, the test is skipped.
+// Start executes all later pods of the test's namespace until the test ends. The programs are those that the containers
+// need. Without them or without root permissions, the test is skipped.
 func Start(t testing.TB, k *testkit.K, programs ...string) *Runner {
 	t.Helper()
-	need(t, append(programs, "ip", "setpriv", "mount"))
+	requirePrograms(t, append(programs, "ip", "setpriv", "mount"))
 	shared, err := newSandbox()
 	if errors.Is(err, unix.EPERM) {
 		t.Skipf("this machine does not let its root make namespaces: %v", err)
@@ -62,7 +62,7 @@ func Start(t testing.TB, k *testkit.K, programs ...string) *Runner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := shared.connect(); err != nil {
+	if err := shared.createBridge(); err != nil {
 		t.Fatal(err)
 	}
 	cfg := rest.CopyConfig(k.Config)
@@ -77,18 +77,18 @@ func Start(t testing.TB, k *testkit.K, programs ...string) *Runner {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(func() { r.close(cancel) })
-	r.attract()
+	r.redirectPods()
 	if err := r.register(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.follow(ctx); err != nil {
+	if err := r.startInformers(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// need skips the test where something is missing that nobody can expect everywhere. Where CI is set, programs can be.
-func need(t testing.TB, programs []string) {
+// requirePrograms skips the test if a program or root permissions are missing. If CI is set, a missing program is an error.
+func requirePrograms(t testing.TB, programs []string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("containers are run by root only: namespaces, mounts and other users")
@@ -107,13 +107,13 @@ func need(t testing.TB, programs []string) {
 	}
 }
 
-// follow takes up pods, and says how to reach them, as the API server has it.
-func (r *Runner) follow(ctx context.Context) error {
+// startInformers watches pods, Services and endpoints of the namespace.
+func (r *Runner) startInformers(ctx context.Context) error {
 	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandlerFuncs{
 		r.informers.Core().V1().Pods().Informer(): {
-			AddFunc:    func(o any) { r.see(o, false) },
-			UpdateFunc: func(_, o any) { r.see(o, false) },
-			DeleteFunc: func(o any) { r.see(o, true) },
+			AddFunc:    func(o any) { r.handlePod(o, false) },
+			UpdateFunc: func(_, o any) { r.handlePod(o, false) },
+			DeleteFunc: func(o any) { r.handlePod(o, true) },
 		},
 		r.informers.Core().V1().Services().Informer():            r.notify(),
 		r.informers.Discovery().V1().EndpointSlices().Informer(): r.notify(),
@@ -124,7 +124,7 @@ func (r *Runner) follow(ctx context.Context) error {
 	}
 	r.informers.StartWithContext(ctx)
 	r.informers.WaitForCacheSync(ctx.Done())
-	r.tasks.Go(func() { r.route(ctx) })
+	r.tasks.Go(func() { r.runRouting(ctx) })
 	return nil
 }
 
@@ -140,8 +140,8 @@ func (r *Runner) notify() cache.ResourceEventHandlerFuncs {
 	}
 }
 
-// see begins with a pod that has one of our nodes, and ends one that is deleted.
-func (r *Runner) see(o any, gone bool) {
+// handlePod starts a pod that was scheduled to a node of the runner, and stops a deleted one.
+func (r *Runner) handlePod(o any, gone bool) {
 	if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = last.Obj
 	}
@@ -159,7 +159,7 @@ func (r *Runner) see(o any, gone bool) {
 		p = newPod(r, object, r.count)
 		r.pods[object.UID] = p
 		r.count++
-		go p.live()
+		go p.runLifecycle()
 	}
 	switch {
 	case gone:
@@ -169,18 +169,18 @@ func (r *Runner) see(o any, gone bool) {
 	}
 }
 
-// forget is called by a pod when nothing of it runs any more.
-func (r *Runner) forget(p *pod) {
+// removePod removes a pod after its last process has ended.
+func (r *Runner) removePod(p *pod) {
 	logs := p.logs()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.past.WriteString(logs)
+	r.oldLogs.WriteString(logs)
 	delete(r.pods, p.object.UID)
 	_ = os.RemoveAll(r.sandbox.files + "/" + p.directory())
 }
 
-// route keeps names and cluster IPs leading where they should.
-func (r *Runner) route(ctx context.Context) {
+// runRouting updates names and cluster IPs after each change.
+func (r *Runner) runRouting(ctx context.Context) {
 	proxies := map[string]*proxy{}
 	defer func() {
 		for _, p := range proxies {
@@ -190,7 +190,7 @@ func (r *Runner) route(ctx context.Context) {
 	for {
 		services, err := r.informers.Core().V1().Services().Lister().List(labels.Everything())
 		slices, err2 := r.informers.Discovery().V1().EndpointSlices().Lister().List(labels.Everything())
-		err = errors.Join(err, err2, r.publish(services, slices), r.sandbox.reroute(proxies, routes(services, slices)))
+		err = errors.Join(err, err2, r.writeHosts(services, slices), r.sandbox.updateProxies(proxies, routes(services, slices)))
 		if err != nil {
 			r.t.Logf("the network of the pods: %v", err)
 		}
@@ -202,19 +202,19 @@ func (r *Runner) route(ctx context.Context) {
 	}
 }
 
-// publish writes /etc/hosts of all pods.
-func (r *Runner) publish(services []*corev1.Service, slices []*discoveryv1.EndpointSlice) error {
+// writeHosts writes /etc/hosts of all pods.
+func (r *Runner) writeHosts(services []*corev1.Service, slices []*discoveryv1.EndpointSlice) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.hosts = hosts(r.k.Namespace, services, slices)
 	var errs []error
 	for _, p := range r.pods {
-		errs = append(errs, p.publish(r.hosts))
+		errs = append(errs, p.writeHosts(r.hosts))
 	}
 	return errors.Join(errs...)
 }
 
-// pod finds one that runs.
+// pod returns the running pod of that name, or fails the test.
 func (r *Runner) pod(name string) *pod {
 	r.t.Helper()
 	r.mu.Lock()
@@ -228,8 +228,8 @@ func (r *Runner) pod(name string) *pod {
 	return nil
 }
 
-// Exec runs a command in a container that runs, as `kubectl exec` does, and returns what it prints. What it complains of is
-// in the error, which is an [exec.ExitError] if the command ended with another code than 0.
+// Exec runs a command in a running container, as `kubectl exec` does, and returns its standard output. Standard error is in
+// the error, an [exec.ExitError] if the exit code is not 0.
 func (r *Runner) Exec(pod, container string, argv ...string) (string, error) {
 	r.t.Helper()
 	p := r.pod(pod).process(container)
@@ -239,19 +239,20 @@ func (r *Runner) Exec(pod, container string, argv ...string) (string, error) {
 	return r.sandbox.exec(r.t.Context(), p, argv)
 }
 
-// Kill ends all containers of a pod at once, as if its node had run out of memory. They are started again as the pod says.
+// Kill kills all containers of a pod at once, as if its node had run out of memory. They are restarted by the restart
+// policy.
 func (r *Runner) Kill(pod string) {
 	r.t.Helper()
 	r.pod(pod).signal(unix.SIGKILL)
 }
 
-// Logs returns what the containers of a pod that runs have printed so far, or those of all pods there ever were if it is "".
+// Logs returns the output of a running pod's containers; "" means all pods, including removed ones.
 func (r *Runner) Logs(pod string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all strings.Builder
 	if pod == "" {
-		all.WriteString(r.past.String())
+		all.WriteString(r.oldLogs.String())
 	}
 	for _, p := range r.pods {
 		if pod == "" || pod == p.object.Name {
@@ -261,7 +262,7 @@ func (r *Runner) Logs(pod string) string {
 	return all.String()
 }
 
-// Dial connects from a node to host:port, where host is the name of a Service that has a cluster IP, or an address.
+// Dial connects from a node to host:port. The host is an address or the name of a Service with a cluster IP.
 func (r *Runner) Dial(ctx context.Context, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -277,7 +278,7 @@ func (r *Runner) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return r.sandbox.dial(ctx, net.JoinHostPort(host, port))
 }
 
-// close ends everything, and says what the containers printed if the test has failed.
+// close stops everything. If the test has failed, it logs the output of the containers.
 func (r *Runner) close(cancel context.CancelFunc) {
 	if r.t.Failed() {
 		r.t.Logf("what the containers printed:\n%s", r.Logs(""))

@@ -24,7 +24,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// server answers each connection with the number of its pod.
+// server answers each connection with the index of its pod.
 const server = `
 echo "$GREETING $(cat /config/text)" >/scratch/greeting
 echo -n 'run ' >>/data/log
@@ -37,7 +37,7 @@ exec perl -MIO::Socket::INET -e '
 
 func object(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
-// apply makes a StatefulSet of two pods, with what it needs.
+// apply creates a StatefulSet of two pods with its ConfigMap, Secret and Services.
 func apply(k *testkit.K) *appsv1.StatefulSet {
 	k.Apply(&corev1.ConfigMap{ObjectMeta: object("web"), Data: map[string]string{"text": "world"}})
 	k.Apply(&corev1.Secret{ObjectMeta: object("web"), StringData: map[string]string{"password": "secret"}})
@@ -159,11 +159,11 @@ func TestStatefulSet(t *testing.T) {
 		seen[do("cat </dev/tcp/web/80")]++
 	}
 	if seen["0"] == 0 || seen["1"] == 0 || len(seen) != 2 {
-		t.Errorf("the Service leads to %v", seen)
+		t.Errorf("the Service forwards to %v", seen)
 	}
 }
 
-// What ends is started again with the data that it has, and is reached when it is ready.
+// A container is restarted with its data, and receives connections only when it is ready.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -198,7 +198,7 @@ func TestRestart(t *testing.T) {
 	if got := do("web-0", "cat", "/data/log"); got != "run run stop run stop run " { //nolint:dupword // it runs twice
 		t.Errorf("the log that outlives the pods is %q", got)
 	}
-	do("web-1", reach...) // although the network of the former pod is gone
+	do("web-1", reach...) // after the network of the previous pod was removed
 	for _, name := range []string{"web-0", "web-1"} {
 		do(name, "rm", "/dev/shm/ready")
 	}
@@ -213,7 +213,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// A Job ends as its command does, and its pods say why.
+// A Job ends with the result of its command, and its pods have the termination message.
 func TestJob(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -254,8 +254,8 @@ func TestJob(t *testing.T) {
 	}
 }
 
-// When the test ends, nothing of its pods is there any more.
-func TestNothingIsLeft(t *testing.T) {
+// After the test, no process and no mount of its pods is left.
+func TestCleanup(t *testing.T) {
 	t.Parallel()
 	var namespace string
 	t.Run("pods", func(t *testing.T) {
@@ -285,7 +285,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// processes counts those that know of a namespace.
+// processes counts the processes that have the namespace in their arguments.
 func processes(t *testing.T, namespace string) int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")

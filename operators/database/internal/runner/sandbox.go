@@ -16,28 +16,29 @@ import (
 )
 
 const (
-	// storage is where all files of a sandbox are, for its own threads; hidden is where a container has it while it is made.
+	// storage has all files of a sandbox, in its mount namespace; oldRoot is the machine's root during the setup of a
+	// container.
 	storage = "/mnt"
-	hidden  = "/.machine"
-	// etc is where a container has the files that change while it runs.
+	oldRoot = "/.machine"
+	// etc has the files that change during the run of a container.
 	etc = "/.etc"
 )
 
-// A sandbox is what the pods of one test share: files in memory and a network, which nobody else sees. Both are gone when
-// the process is.
+// A sandbox has the files in memory and the network that the pods of one test share. The kernel removes both when the
+// process ends.
 type sandbox struct {
 	mounts, network *os.File // namespaces
 	root            *os.File
-	files           string // what threads of the sandbox find at storage, for everybody else in this process
+	files           string // storage, as seen from the other threads of this process
 }
 
-// onThread calls f on a thread that ends with the call, so that whatever namespace f enters stays its own.
+// onThread calls f on a thread of its own, so that f may enter a namespace.
 func onThread(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and not unlocked, which is how Go knows not to use the thread again
+		runtime.LockOSThread() // never unlocked, so that the runtime ends the thread
 		if unix.Gettid() == unix.Getpid() {
-			// The first thread of a process cannot end. While it waits, another one is taken.
+			// The first thread of a process cannot end. While it waits, f runs on another one.
 			done <- onThread(f)
 			runtime.UnlockOSThread()
 			return
@@ -47,7 +48,7 @@ func onThread(f func() error) error {
 	return <-done
 }
 
-// newSandbox makes the namespaces.
+// newSandbox creates the namespaces.
 func newSandbox() (*sandbox, error) {
 	s := &sandbox{}
 	err := onThread(func() error {
@@ -79,50 +80,53 @@ func (s *sandbox) close() {
 	}
 }
 
-// A mount shows a file or a directory of the sandbox's storage in a container.
+// A mount makes a file or directory of the storage visible in a container.
 type mount struct {
 	source   string // relative to the storage
 	target   string
 	readOnly bool
 }
 
-// A box says how a container's processes run.
-type box struct {
-	layer    string // a directory of the storage, for this run of the container alone
+// A processSpec describes the processes of a container.
+type processSpec struct {
+	layer    string // directory in the storage, for this run of the container
 	network  *os.File
 	hostname string
 	image    image
 	mounts   []mount
-	readOnly bool // the root
+	readOnly bool // the root file system
 	dir      string
 	env      []string
 	identity []string // arguments of setpriv
 	log      *os.File
 }
 
-// A process is the first one of a container; when it ends, all others are ended by the kernel.
+// A process is the first one of a container. When it ends, the kernel kills all others.
 type process struct {
-	box  box
+	spec processSpec
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error // set before done is closed
 }
 
-// start runs argv in namespaces of its own and returns when its process exists.
-func (s *sandbox) start(b box, argv []string) (*process, error) {
-	// Whoever may do everything mounts /proc, which has to be done by a process of the new namespace; then it is replaced.
+// start runs argv in new namespaces and returns when the process exists.
+func (s *sandbox) start(b processSpec, argv []string) (*process, error) {
+	// A process inside the new PID namespace has to mount /proc, with all capabilities. Then setpriv replaces it.
 	const script = `/usr/bin/mount -t proc runner /proc && exec /usr/bin/setpriv "$@"`
-	p := &process{box: b, done: make(chan struct{})}
-	p.cmd = exec.Command("/bin/sh", append([]string{"-c", script, "start"}, b.command(argv)...)...) //nolint:gosec // it is asked to
-	p.cmd.Env, p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = b.env, b.dir, b.log, b.log
+	p := &process{spec: b, done: make(chan struct{})}
+	p.cmd = exec.Command("/bin/sh", append([]string{"-c", script, "start"}, b.command(argv)...)...) //nolint:gosec // the pod's command
+	p.cmd.Env = b.env
+	p.cmd.Dir = b.dir
+	p.cmd.Stdout = b.log
+	p.cmd.Stderr = b.log
 	p.cmd.SysProcAttr = &unix.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWIPC, Setsid: true, Pdeathsig: unix.SIGKILL,
 	}
 	started := make(chan error, 1)
 	go func() {
-		// The thread stays as long as the process, which is killed when the thread ends.
+		// The process is killed when its thread ends, so the thread waits for it.
 		p.err = onThread(func() error {
-			err := s.furnish(b)
+			err := s.enterContainer(b)
 			if err == nil {
 				err = p.cmd.Start()
 			}
@@ -137,13 +141,14 @@ func (s *sandbox) start(b box, argv []string) (*process, error) {
 	return p, <-started
 }
 
-// command is what setpriv is told. It clears the signal for the death of the parent when it changes the user.
-func (b box) command(argv []string) []string {
-	return append(append([]string{"--pdeathsig=KILL"}, append(b.identity, "--")...), argv...)
+// command returns the arguments of setpriv. It repeats the parent death signal, because the kernel clears that when the user
+// changes.
+func (s processSpec) command(argv []string) []string {
+	return append(append([]string{"--pdeathsig=KILL"}, append(s.identity, "--")...), argv...)
 }
 
-// furnish gives the calling thread the network and the file system of a container.
-func (s *sandbox) furnish(b box) error {
+// enterContainer moves the calling thread into the network and the file system of a container.
+func (s *sandbox) enterContainer(b processSpec) error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("leaving the other threads: %w", err)
 	}
@@ -156,11 +161,11 @@ func (s *sandbox) furnish(b box) error {
 	if err := unix.Sethostname([]byte(b.hostname)); err != nil {
 		return fmt.Errorf("setting the host name: %w", err)
 	}
-	root, err := b.stack()
+	root, err := b.mountOverlay()
 	if err != nil {
 		return err
 	}
-	old := root + hidden
+	old := root + oldRoot
 	if err := os.Mkdir(old, 0o700); err != nil {
 		return fmt.Errorf("making a root: %w", err)
 	}
@@ -175,7 +180,7 @@ func (s *sandbox) furnish(b box) error {
 			return fmt.Errorf("mounting %s: %w", m.target, err)
 		}
 	}
-	if err := errors.Join(unix.Unmount(hidden, unix.MNT_DETACH), os.Remove(hidden)); err != nil {
+	if err := errors.Join(unix.Unmount(oldRoot, unix.MNT_DETACH), os.Remove(oldRoot)); err != nil {
 		return fmt.Errorf("hiding the machine: %w", err)
 	}
 	if b.readOnly {
@@ -186,16 +191,16 @@ func (s *sandbox) furnish(b box) error {
 	return nil
 }
 
-// stack puts an empty layer over the machine's file system and returns where the result is.
-func (b box) stack() (string, error) {
-	layer := filepath.Join(storage, b.layer)
+// mountOverlay mounts an empty layer above the machine's file system and returns the mount point.
+func (s processSpec) mountOverlay() (string, error) {
+	layer := filepath.Join(storage, s.layer)
 	upper, work, root := layer+"/upper", layer+"/work", layer+"/root"
 	for _, dir := range []string{upper + "/etc", work, root} {
-		if err := public(dir); err != nil {
+		if err := makePublicDir(dir); err != nil {
 			return "", err
 		}
 	}
-	if err := b.image.paint(upper); err != nil {
+	if err := s.image.prepareLayer(upper); err != nil {
 		return "", fmt.Errorf("making the image: %w", err)
 	}
 	options := fmt.Sprintf("lowerdir=/,upperdir=%s,workdir=%s", upper, work)
@@ -205,7 +210,7 @@ func (b box) stack() (string, error) {
 	return root, nil
 }
 
-// devices fills /dev as container runtimes do.
+// devices creates the files in /dev as container runtimes do.
 func devices() error {
 	if err := unix.Mount("runner", "/dev", "tmpfs", unix.MS_NOSUID, "mode=0755"); err != nil {
 		return err
@@ -223,9 +228,9 @@ func devices() error {
 	return errors.Join(errs...)
 }
 
-// bind mounts within the new root, so that links in the way lead where they lead in the container.
+// bind mounts inside of the new root, so that symbolic links resolve as in the container.
 func (m mount) bind() error {
-	source := filepath.Join(hidden, storage, m.source)
+	source := filepath.Join(oldRoot, storage, m.source)
 	info, err := os.Stat(source)
 	if err != nil {
 		return err
@@ -233,7 +238,7 @@ func (m mount) bind() error {
 	switch _, err := os.Stat(m.target); {
 	case err == nil:
 	case info.IsDir():
-		if err := os.MkdirAll(m.target, 0o755); err != nil { //nolint:gosec // everybody reads it
+		if err := os.MkdirAll(m.target, 0o755); err != nil { //nolint:gosec // not a secret
 			return err
 		}
 	default:
@@ -247,10 +252,10 @@ func (m mount) bind() error {
 	return unix.Mount("", m.target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
 }
 
-// exec runs argv beside the container's process, as its user and with its environment, and returns what it prints. What it
-// complains of is in the error, which is an *exec.ExitError if it ran.
+// exec runs argv beside the container's process, with the same user and environment, and returns its standard output.
+// Standard error is in the error, an *exec.ExitError if the command ran.
 func (s *sandbox) exec(ctx context.Context, p *process, argv []string) (string, error) {
-	var out, complaints strings.Builder
+	var out, stderr strings.Builder
 	err := onThread(func() error {
 		fd, err := unix.PidfdOpen(p.cmd.Process.Pid, 0)
 		if err != nil {
@@ -265,21 +270,24 @@ func (s *sandbox) exec(ctx context.Context, p *process, argv []string) (string, 
 		if err := enter(target, all); err != nil {
 			return err
 		}
-		cmd := exec.CommandContext(ctx, "/usr/bin/setpriv", p.box.command(argv)...) //nolint:gosec // it is asked to
-		cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.box.env, p.box.dir, &out, &complaints
-		// No Pdeathsig: the child would see that its parent is not whom it expects, because that one is in another namespace,
-		// and end itself at once. Process 1 of a namespace cannot do that.
+		cmd := exec.CommandContext(ctx, "/usr/bin/setpriv", p.spec.command(argv)...) //nolint:gosec // the pod's command
+		cmd.Env = p.spec.env
+		cmd.Dir = p.spec.dir
+		cmd.Stdout = &out
+		cmd.Stderr = &stderr
+		// No Pdeathsig: setpriv would compare its parent's PID, see another PID namespace, and exit at once. Process 1 is not
+		// affected.
 		cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 		cmd.WaitDelay = waitDelay
 		return cmd.Run()
 	})
 	if err != nil {
-		err = fmt.Errorf("%w\n%s", err, complaints.String())
+		err = fmt.Errorf("%w\n%s", err, stderr.String())
 	}
 	return out.String(), err
 }
 
-// enter puts the calling thread into namespaces.
+// enter moves the calling thread into namespaces.
 func enter(where *os.File, kinds int) error {
 	if err := unix.Setns(int(where.Fd()), kinds); err != nil {
 		return fmt.Errorf("entering a namespace: %w", err)

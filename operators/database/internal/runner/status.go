@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// signaled is added to the number of the signal that has ended a process.
-const signaled = 128
+// signalOffset plus the signal is the exit code of a killed process.
+const signalOffset = 128
 
-// initialStatus is that of a pod of which nothing has been done yet.
+// initialStatus returns the status of a pod before its first container.
 func initialStatus(object *corev1.Pod) corev1.PodStatus {
 	now := metav1.Now()
 	s := corev1.PodStatus{Phase: corev1.PodPending, StartTime: &now, QOSClass: object.Status.QOSClass}
@@ -44,23 +44,25 @@ func waiting(reason, message string) corev1.ContainerState {
 	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
 }
 
-// terminated describes the end of a process for which Wait returned err.
+// terminated returns the state of a process for which Wait returned err.
 func terminated(err error, began metav1.Time) *corev1.ContainerStateTerminated {
 	t := &corev1.ContainerStateTerminated{StartedAt: began, FinishedAt: metav1.Now(), Reason: "Completed"}
 	if err == nil {
 		return t
 	}
-	t.Reason, t.ExitCode = "Error", 1
+	t.Reason = "Error"
+	t.ExitCode = 1
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		t.ExitCode = int32(exit.ExitCode()) //nolint:gosec // less than 256
 		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-			t.ExitCode = signaled + int32(status.Signal()) //nolint:gosec // less than 128
+			t.ExitCode = signalOffset + int32(status.Signal()) //nolint:gosec // less than 128
 		}
 	}
 	return t
 }
 
-// summarize derives the phase and the conditions from the states of the containers. Completed means that none runs again.
+// summarize derives the phase and the conditions from the states of the containers. The argument completed means that no
+// container is restarted.
 func summarize(s *corev1.PodStatus, completed bool) {
 	for i := range s.InitContainerStatuses {
 		s.InitContainerStatuses[i].Ready = succeeded(s.InitContainerStatuses[i])
@@ -79,9 +81,11 @@ func summarize(s *corev1.PodStatus, completed bool) {
 	}
 	switch {
 	case completed && !slices.ContainsFunc(all, func(c corev1.ContainerStatus) bool { return !succeeded(c) }):
-		s.Phase, reason = corev1.PodSucceeded, "PodCompleted"
+		s.Phase = corev1.PodSucceeded
+		reason = "PodCompleted"
 	case completed:
-		s.Phase, reason = corev1.PodFailed, "PodFailed"
+		s.Phase = corev1.PodFailed
+		reason = "PodFailed"
 	case begun:
 		s.Phase = corev1.PodRunning
 	default:
@@ -93,7 +97,7 @@ func summarize(s *corev1.PodStatus, completed bool) {
 	setCondition(s, corev1.PodReady, ready, reason)
 }
 
-// statusPatch is a strategic merge patch that leaves conditions alone that somebody else has set.
+// statusPatch returns a strategic merge patch that keeps conditions of other controllers.
 func statusPatch(uid types.UID, s *corev1.PodStatus) ([]byte, error) {
 	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s)
 	if err != nil {
@@ -101,7 +105,7 @@ func statusPatch(uid types.UID, s *corev1.PodStatus) ([]byte, error) {
 	}
 	conditions := make([]any, 0, len(s.Conditions))
 	for _, c := range s.Conditions {
-		// What is not said stays; so that there is no reason any more is said.
+		// An explicit null removes an old reason.
 		said := map[string]any{"type": c.Type, "status": c.Status, "reason": nil, "lastTransitionTime": c.LastTransitionTime}
 		if c.Reason != "" {
 			said["reason"] = c.Reason

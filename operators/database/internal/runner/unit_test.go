@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The same texts as in the documentation of Kubernetes's containers.
+// The cases are from the documentation of containers in the Kubernetes API.
 func TestExpand(t *testing.T) {
 	t.Parallel()
 	e := environment{{Name: "A", Value: "1"}, {Name: "A", Value: "a"}, {Name: "EMPTY"}}
@@ -74,7 +74,7 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// A Service with a cluster IP leads to its ready pods, and one without has their addresses.
+// A cluster IP leads to ready pods; a headless Service has their addresses.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	service := func(name, ip string) *corev1.Service {
@@ -113,7 +113,7 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// The files of a volume are replaced at once, and those that are gone go.
+// The files of a volume are replaced atomically, and removed keys disappear.
 func TestWriteFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -124,7 +124,7 @@ func TestWriteFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		entries, err := os.ReadDir(dir)
-		if err != nil || len(entries) != len(files)+2 { // ..data and what it leads to
+		if err != nil || len(entries) != len(files)+2 { // ..data and its target
 			t.Errorf("there are %v, %v", entries, err)
 		}
 		for name, want := range files {
@@ -178,30 +178,30 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// An answer counts when it has come as often in a row as the probe says.
-func TestFollow(t *testing.T) {
+// A result is reported after as many repetitions as the probe's threshold.
+func TestRunProbe(t *testing.T) {
 	t.Parallel()
 	no := errors.New("no")
 	answers := []error{no, no, nil, no, nil, nil, no, nil, no, no, no}
-	var told []bool
-	err := follow(t.Context(), &corev1.Probe{SuccessThreshold: 2, FailureThreshold: 3}, func(*corev1.Probe) error {
+	var reported []bool
+	err := runProbe(t.Context(), &corev1.Probe{SuccessThreshold: 2, FailureThreshold: 3}, func(*corev1.Probe) error {
 		defer func() { answers = answers[1:] }()
 		return answers[0]
 	}, func(err error) bool {
-		told = append(told, err == nil)
+		reported = append(reported, err == nil)
 		return err == nil
 	})
-	if diff := cmp.Diff([]bool{true, false}, told); diff != "" || !errors.Is(err, no) || len(answers) != 0 {
-		t.Errorf("told %v and returned %v with %d answers left", told, err, len(answers))
+	if diff := cmp.Diff([]bool{true, false}, reported); diff != "" || !errors.Is(err, no) || len(answers) != 0 {
+		t.Errorf("it reported %v and returned %v with %d results left", reported, err, len(answers))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := follow(ctx, &corev1.Probe{InitialDelaySeconds: 100}, nil, nil); !errors.Is(err, context.Canceled) {
+	if err := runProbe(ctx, &corev1.Probe{InitialDelaySeconds: 100}, nil, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("it returns %v", err)
 	}
 }
 
-// What a pod asks for and does not get fails the test, and is not left out.
+// A pod with an unsupported field fails the test.
 func TestUnsupported(t *testing.T) {
 	t.Parallel()
 	c := corev1.Container{Name: "c", Image: "docker.io/library/mariadb:11@sha256:0", Command: []string{"c"}}
