@@ -14,39 +14,39 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
-// origin is what a Database begins with.
-type origin struct {
-	claim, dump string // of a dump: the claim, and its name, "" for the newest
-	volume      string // of a volume: the VolumeSnapshot
+// bootstrapSource is the origin of the initial data of a Database.
+type bootstrapSource struct {
+	claim, dump string // dump of a claim; an empty name means the newest
+	volume      string // name of a VolumeSnapshot
 }
 
-// origin finds what the Database begins with. It is asked for only until the Database has begun, so that what it began with
-// may go afterwards.
-func (is *observed) origin() (origin, error) {
-	from := is.Object.Spec.BootstrapFrom
+// findBootstrapSource resolves spec.bootstrapFrom. It is called only until the Database has its data, so the source may be
+// deleted afterwards.
+func (r *reconciliation) findBootstrapSource() (bootstrapSource, error) {
+	from := r.Object.Spec.BootstrapFrom
 	if from.BackupRef != nil {
-		return origin{claim: from.BackupRef.ClaimName, dump: from.BackupRef.Name}, nil
+		return bootstrapSource{claim: from.BackupRef.ClaimName, dump: from.BackupRef.Name}, nil
 	}
-	copies, err := sdk.Ref(is.Pass, &v1.DBSnapshot{ObjectMeta: named(from.SnapshotRef.Name)})
+	copies, err := sdk.Ref(r.Pass, &v1.DBSnapshot{ObjectMeta: named(from.SnapshotRef.Name)})
 	if err != nil {
-		return origin{}, err
+		return bootstrapSource{}, err
 	}
-	copied, err := chosen(copies, from.SnapshotRef.Snapshot)
+	copied, err := selectSnapshot(copies, from.SnapshotRef.Snapshot)
 	if err != nil {
-		return origin{}, err
+		return bootstrapSource{}, err
 	}
 	if copies.Spec.Method == v1.MethodVolumeSnapshot {
-		return origin{volume: copied}, nil
+		return bootstrapSource{volume: copied}, nil
 	}
 	claim := copies.Spec.Storage.PersistentVolumeClaim.ClaimName
 	if claim == "" {
-		claim = snapshot.ClaimName(copies)
+		claim = snapshot.OwnClaimName(copies)
 	}
-	return origin{claim: claim, dump: copied}, nil
+	return bootstrapSource{claim: claim, dump: copied}, nil
 }
 
-// chosen returns the name of a copy that is there: the one that is asked for, or the last.
-func chosen(copies *v1.DBSnapshot, name string) (string, error) {
+// selectSnapshot returns the name of an existing copy: the requested one, or the last one if name is empty.
+func selectSnapshot(copies *v1.DBSnapshot, name string) (string, error) {
 	if name == "" {
 		if last := copies.Status.LastSnapshot; last != nil {
 			return last.Name, nil
@@ -63,29 +63,30 @@ func chosen(copies *v1.DBSnapshot, name string) (string, error) {
 
 const volumeSnapshot = "VolumeSnapshot"
 
-// restoring reports whether the data have yet to be put in place that the Database begins with.
-func (is *observed) restoring() bool {
-	return is.Object.Spec.BootstrapFrom != nil && is.Object.Status.Restored == ""
+// restoring reports whether the initial data of the Database still have to be restored.
+func (r *reconciliation) restoring() bool {
+	return r.Object.Spec.BootstrapFrom != nil && r.Object.Status.Restored == ""
 }
 
-// recallRestored has a Database that takes over the data of a former one, which were restored, begin with those.
-func (is *observed) recallRestored() error {
-	if !is.restoring() {
+// inheritRestored sets status.restored from the claim of a predecessor. Its data were restored once and are not restored
+// again.
+func (r *reconciliation) inheritRestored() error {
+	if !r.restoring() {
 		return nil
 	}
-	claim, err := is.leftClaim()
+	claim, err := r.existingPrimaryClaim()
 	if err == nil && claim != nil {
-		is.Object.Status.Restored = claim.Annotations[desired.RestoredAnnotation]
+		r.Object.Status.Restored = claim.Annotations[desired.RestoredAnnotation]
 	}
 	return err
 }
 
-// bootstrapVolume has the claim of the primary begin as a copy of another volume, if the Database does.
-func (is *observed) bootstrapVolume(member int, claim *corev1.PersistentVolumeClaim) error {
-	if member != 0 || !is.restoring() {
+// setDataSource makes a VolumeSnapshot the data source of the primary's claim if spec.bootstrapFrom refers to one.
+func (r *reconciliation) setDataSource(member int, claim *corev1.PersistentVolumeClaim) error {
+	if member != 0 || !r.restoring() {
 		return nil
 	}
-	from, err := is.origin()
+	from, err := r.findBootstrapSource()
 	if err != nil || from.volume == "" {
 		return err
 	}
@@ -95,25 +96,25 @@ func (is *observed) bootstrapVolume(member int, claim *corev1.PersistentVolumeCl
 	return nil
 }
 
-// restore sees to the Job that puts a dump in place, once there is a primary for it, and reports whether the Database has
-// its data. Until then no client reaches it.
-func (is *observed) restore(need []sdk.Planned) (bool, error) {
-	db := is.Object
-	if !is.restoring() {
+// applyRestore creates the Job that restores a dump as soon as the primary is ready. It reports whether the Database has its
+// initial data. Until then the Services select no pod.
+func (r *reconciliation) applyRestore(need []sdk.Planned) (bool, error) {
+	db := r.Object
+	if !r.restoring() {
 		return true, nil
 	}
-	live, exists := sdk.Live(is.Pass, &batchv1.Job{ObjectMeta: named(desired.RestoreName(db))})
+	live, exists := sdk.Live(r.Pass, &batchv1.Job{ObjectMeta: named(desired.RestoreName(db))})
 	if exists {
-		return is.restored(live), nil
+		return r.restoreSucceeded(live), nil
 	}
-	data, _ := sdk.Live(is.Pass, &corev1.PersistentVolumeClaim{ObjectMeta: named(desired.ClaimName(db, 0))})
-	if source := data.Spec.DataSource; source != nil && source.Kind == volumeSnapshot { // whatever became of that since
-		if is.server.PrimaryReady() {
+	data, _ := sdk.Live(r.Pass, &corev1.PersistentVolumeClaim{ObjectMeta: named(desired.ClaimName(db, 0))})
+	if source := data.Spec.DataSource; source != nil && source.Kind == volumeSnapshot { // even if it was deleted
+		if r.server.PrimaryReady() {
 			db.Status.Restored = source.Name
 		}
-		return is.server.PrimaryReady(), nil
+		return r.server.PrimaryReady(), nil
 	}
-	from, err := is.origin()
+	from, err := r.findBootstrapSource()
 	switch {
 	case err != nil:
 		return false, err
@@ -121,44 +122,44 @@ func (is *observed) restore(need []sdk.Planned) (bool, error) {
 		return false, sdk.Invalid("DataExist", "claim %s has the data of a former Database, and spec.bootstrapFrom asks for "+
 			"those of VolumeSnapshot %s: delete this Database and the claim, or make a Database of that name without "+
 			"spec.bootstrapFrom", data.Name, from.volume)
-	case from.volume != "", !is.server.PrimaryReady():
+	case from.volume != "", !r.server.PrimaryReady():
 		return false, nil
 	}
-	job := desired.Restore(db, is.image, desired.ScriptsName(db, is.scripts), from.claim, from.dump)
-	sdk.Apply(is.Pass, job, sdk.CreateOnly(), sdk.AfterCreated(need...))
-	is.NotReady("Restoring", "the data are being restored from %s", describe(from))
+	job := desired.RestoreJob(db, r.image, desired.ScriptsName(db, r.scripts), from.claim, from.dump)
+	sdk.Apply(r.Pass, job, sdk.CreateOnly(), sdk.AfterCreated(need...))
+	r.NotReady("Restoring", "the data are being restored from %s", describeSource(from))
 	return false, nil
 }
 
-// restored reads what became of the Job, which stays in the plan until it has succeeded. One that failed is tried again when
-// somebody deletes it.
-func (is *observed) restored(job *batchv1.Job) bool {
-	db := is.Object
-	if has(job, batchv1.JobComplete) {
+// restoreSucceeded evaluates the Job, which stays in the plan until it has succeeded, and reports whether it has. A failed
+// Job is retried after a user deletes it.
+func (r *reconciliation) restoreSucceeded(job *batchv1.Job) bool {
+	db := r.Object
+	if hasCondition(job, batchv1.JobComplete) {
 		db.Status.Restored = fmt.Sprintf("Job %s", job.Name)
-		if what := report.Restored(is.pods); what != "" {
+		if what := report.Restored(r.pods); what != "" {
 			db.Status.Restored = what
 		}
 		return true
 	}
-	sdk.Apply(is.Pass, &batchv1.Job{ObjectMeta: named(job.Name)}, sdk.CreateOnly(), sdk.ReadyWhen(
-		func(*batchv1.Job) (bool, string) { return true, "" })) // of which NotReady tells
-	if !has(job, batchv1.JobFailed) {
-		is.NotReady("Restoring", "the data are being restored by Job %s", job.Name)
+	sdk.Apply(r.Pass, &batchv1.Job{ObjectMeta: named(job.Name)}, sdk.CreateOnly(), sdk.ReadyWhen(
+		func(*batchv1.Job) (bool, string) { return true, "" })) // NotReady reports it
+	if !hasCondition(job, batchv1.JobFailed) {
+		r.NotReady("Restoring", "the data are being restored by Job %s", job.Name)
 		return false
 	}
-	is.NotReady(report.ReasonRestoreFailed, "%s: correct the cause, and delete Job %s to have it tried again",
-		report.RestoreFailure(is.pods, job), job.Name)
+	r.NotReady(report.ReasonRestoreFailed, "%s: correct the cause, and delete Job %s to have it tried again",
+		report.RestoreFailure(r.pods, job), job.Name)
 	return false
 }
 
-func has(job *batchv1.Job, condition batchv1.JobConditionType) bool {
+func hasCondition(job *batchv1.Job, condition batchv1.JobConditionType) bool {
 	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return c.Type == condition && c.Status == corev1.ConditionTrue
 	})
 }
 
-func describe(from origin) string {
+func describeSource(from bootstrapSource) string {
 	if from.dump == "" {
 		return "the newest dump in claim " + from.claim
 	}

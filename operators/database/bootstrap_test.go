@@ -19,7 +19,7 @@ import (
 
 func job(name string) *batchv1.Job { return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
-// env is the value of a variable of the first container.
+// env returns the value of a variable of the first container.
 func env(pod *corev1.PodSpec, name string) string {
 	for _, e := range pod.Containers[0].Env {
 		if e.Name == name {
@@ -29,16 +29,16 @@ func env(pod *corev1.PodSpec, name string) string {
 	return ""
 }
 
-// open says whether clients reach the primary.
-func open(want bool) testkit.Check {
+// primaryReachable checks whether the primary's Service selects a pod.
+func primaryReachable(want bool) testkit.Check {
 	return testkit.Match("open", func(s *corev1.Service) bool {
 		_, held := s.Spec.Selector["techoral.com/restored"]
 		return held != want
 	})
 }
 
-// Nobody reaches a database before it has the data with which it begins. What it began with may go afterwards, and what it
-// retained is not restored a second time.
+// No client reaches a database before its initial data are restored. The source may be deleted afterwards, and retained data
+// are not restored a second time.
 func TestBootstrapFromBackup(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -48,10 +48,10 @@ func TestBootstrapFromBackup(t *testing.T) {
 	db.Spec.BootstrapFrom = &v1.BootstrapFrom{BackupRef: &v1.BackupReference{ClaimName: "former-db-backup", Name: "monday"}}
 	k.Apply(claimOf("former-db-backup"))
 	k.Apply(db)
-	k.Eventually(service("a-db"), open(false))
+	k.Eventually(service("a-db"), primaryReachable(false))
 	k.Eventually(service("a-db-ro"), testkit.Exists())
 	k.Eventually(set("a-db"), testkit.Exists())
-	k.Eventually(job("a-db-restore"), testkit.Gone()) // there is no server to restore into
+	k.Eventually(job("a-db-restore"), testkit.Gone()) // no server runs to restore into
 	release()
 	restore := job("a-db-restore")
 	k.Eventually(restore, testkit.Exists())
@@ -62,7 +62,7 @@ func TestBootstrapFromBackup(t *testing.T) {
 	k.Eventually(db, testkit.Ready(), state(v1.Ready), testkit.Match("restored", func(db *v1.Database) bool {
 		return db.Status.Restored != ""
 	}))
-	k.Eventually(service("a-db"), open(true))
+	k.Eventually(service("a-db"), primaryReachable(true))
 	k.Eventually(restore, testkit.Gone())
 	k.Delete(claim("former-db-backup"))
 	k.Update(db, func() { db.Spec.Storage = "2Gi" })
@@ -71,13 +71,14 @@ func TestBootstrapFromBackup(t *testing.T) {
 	k.Delete(db)
 	k.Eventually(pod("a-db-0"), testkit.Gone())
 	again := newDatabase("a")
-	again.Spec.BootstrapFrom, again.Spec.Storage = db.Spec.BootstrapFrom, "2Gi"
+	again.Spec.BootstrapFrom = db.Spec.BootstrapFrom
+	again.Spec.Storage = "2Gi"
 	k.Apply(again)
 	k.Eventually(again, testkit.Ready(), state(v1.Ready))
 	if again.Status.Restored != db.Status.Restored {
 		t.Errorf("its data are said to be from %q, and were from %q", again.Status.Restored, db.Status.Restored)
 	}
-	k.Eventually(service("a-db"), open(true))
+	k.Eventually(service("a-db"), primaryReachable(true))
 	k.Eventually(restore, testkit.Gone())
 }
 
@@ -90,11 +91,11 @@ func claimOf(name string) *corev1.PersistentVolumeClaim {
 	return c
 }
 
-// A restore that failed says why, and keeps clients out. It is tried again when somebody has looked at it.
-func TestBootstrapThatFails(t *testing.T) {
+// A failed restore reports its cause and keeps the Services closed. It is retried after a user deletes the Job.
+func TestFailedBootstrap(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	k.Timeout = 2 * time.Minute // Kubernetes tries twice more, after 10 and 20 s
+	k.Timeout = 2 * time.Minute // Kubernetes retries twice, after 10 and 20 s
 	start(k)
 	hold := k.Kubelet.HoldReady("app.kubernetes.io/component=restore")
 	db := newDatabase("a")
@@ -119,19 +120,19 @@ func TestBootstrapThatFails(t *testing.T) {
 		k.Kubelet.Fail("app.kubernetes.io/component=restore", kubelet.FailedWith(1))
 	}
 	k.Eventually(db, state(v1.Failed), testkit.Reason("Ready", metav1.ConditionFalse, "RestoreFailed"))
-	k.Eventually(service("a-db"), open(false))
+	k.Eventually(service("a-db"), primaryReachable(false))
 	hold()
 	k.Delete(job("a-db-restore"))
 	k.Eventually(db, testkit.Ready(), state(v1.Ready))
-	k.Eventually(service("a-db"), open(true))
+	k.Eventually(service("a-db"), primaryReachable(true))
 }
 
-// A DBSnapshot is where its status says it is: in its claim, or in a VolumeSnapshot.
+// A copy of a DBSnapshot is found with its status: in its claim, or as a VolumeSnapshot.
 func TestBootstrapFromSnapshot(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
-	restored := k.Kubelet.HoldReady("app.kubernetes.io/component=restore") // so that the Jobs can be looked at
+	restored := k.Kubelet.HoldReady("app.kubernetes.io/component=restore") // keeps the Jobs for inspection
 	dumps := &v1.DBSnapshot{ObjectMeta: metav1.ObjectMeta{Name: "dumps"}, Spec: v1.DBSnapshotSpec{
 		Source:  v1.SnapshotSource{DatabaseRef: &v1.DatabaseReference{Name: "former"}},
 		Storage: &v1.SnapshotStorage{PersistentVolumeClaim: v1.SnapshotClaim{Template: &v1.ClaimTemplate{Size: "1Gi"}}},

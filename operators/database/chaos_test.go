@@ -15,41 +15,43 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/chaos"
 )
 
-// Every fault at every moment where it can matter in the life of a database, from its first volume to its end, with which
-// the data stay. With -short some are tried.
-func TestEverythingThatCanGoWrong(t *testing.T) {
+// TestFaults injects every fault at every relevant point in the life of a database with the deletion policy Retain. With
+// -short it runs a sample.
+func TestFaults(t *testing.T) {
 	t.Parallel()
-	chaos.Sweep(t, database.New(database.Options{Now: monday}), chaos.Scenario{
+	chaos.Sweep(t, database.New(database.Options{Now: fixedClock}), chaos.Scenario{
 		created(v1.DeletionRetain),
 		change("scale up", func(s *v1.DatabaseSpec) { s.Replicas = new(int32(3)) }),
 		change("scale down", func(s *v1.DatabaseSpec) { s.Replicas = new(int32(2)) }),
 		change("grow", func(s *v1.DatabaseSpec) { s.Storage = "2Gi" }),
 		change("configure", func(s *v1.DatabaseSpec) {
-			s.Configuration, s.BackupEnabled = map[string]v1.Setting{"work_mem": "8MB"}, new(false)
+			s.Configuration = map[string]v1.Setting{"work_mem": "8MB"}
+			s.BackupEnabled = new(false)
 		}),
 		change("back up again", func(s *v1.DatabaseSpec) { s.BackupEnabled = new(true) }),
-	}, chaos.All, chaos.AllowResidue("persistentvolumeclaims", "secrets"), sameCredentials, onePrimary)
+	}, chaos.All, chaos.AllowResidue("persistentvolumeclaims", "secrets"), keepCredentials, onePrimary)
 }
 
-// The same for one whose end leaves nothing.
-func TestEverythingThatCanGoWrongBeforeTheEnd(t *testing.T) {
+// The same with the deletion policy Delete.
+func TestFaultsWithDeletionPolicyDelete(t *testing.T) {
 	t.Parallel()
-	chaos.Sweep(t, database.New(database.Options{Now: monday}), chaos.Scenario{
+	chaos.Sweep(t, database.New(database.Options{Now: fixedClock}), chaos.Scenario{
 		created(v1.DeletionDelete),
 		change("grow", func(s *v1.DatabaseSpec) { s.Storage, s.Replicas = "2Gi", new(int32(2)) }),
-	}, chaos.All, sameCredentials, onePrimary)
+	}, chaos.All, keepCredentials, onePrimary)
 }
 
-// The same for one whose data go when there is a last copy of them, and not before.
-func TestEverythingThatCanGoWrongBeforeTheLastCopy(t *testing.T) {
+// The same with the deletion policy Snapshot: the data are deleted only after a last copy.
+func TestFaultsWithDeletionPolicySnapshot(t *testing.T) {
 	t.Parallel()
-	chaos.Sweep(t, database.New(database.Options{Now: monday}), chaos.Scenario{created(v1.DeletionSnapshot)},
-		chaos.All, chaos.Before(copies), chaos.AllowResidue("dbsnapshots", "persistentvolumeclaims", "secrets"), sameCredentials,
+	chaos.Sweep(t, database.New(database.Options{Now: fixedClock}), chaos.Scenario{created(v1.DeletionSnapshot)},
+		chaos.All, chaos.Before(completeSnapshots),
+		chaos.AllowResidue("dbsnapshots", "persistentvolumeclaims", "secrets"), keepCredentials,
 		onePrimary, chaos.Invariant("data that are gone before there is a copy", copiedBefore))
 }
 
-// copies has each DBSnapshot of the test's namespace succeed, as the operator of those would, until the test ends.
-func copies(k *testkit.K) {
+// completeSnapshots sets each DBSnapshot of the namespace to Succeeded, as its operator would, until the test ends.
+func completeSnapshots(k *testkit.K) {
 	w, err := k.Client.Watch(k.Context(), &v1.DBSnapshotList{}, client.InNamespace(k.Namespace))
 	if err != nil {
 		panic(err)
@@ -61,21 +63,22 @@ func copies(k *testkit.K) {
 			if !ok || e.Type == watch.Deleted || o.Status.Phase == v1.SnapshotSucceeded {
 				continue
 			}
-			<-time.After(200 * time.Millisecond) // in which whoever does not wait for it lets the data go
+			<-time.After(200 * time.Millisecond) // an operator that does not wait deletes the data in this time
 			o.Status.Phase = v1.SnapshotSucceeded
-			_ = k.Client.Status().Update(k.Context(), o) // what comes between is followed by another event
+			_ = k.Client.Status().Update(k.Context(), o) // a conflict is followed by another event
 		}
 	}()
 }
 
-// copiedBefore says what is wrong if a Database is on its way out or gone, its claim goes too, and no copy has succeeded.
+// copiedBefore returns a violation if a Database is terminating or gone and its claim terminates before a copy has
+// succeeded.
 func copiedBefore(objects []client.Object) string {
 	var going, copied bool
 	for _, o := range objects {
 		switch o := o.(type) {
 		case *v1.Database:
 			if o.DeletionTimestamp == nil {
-				return "" // somebody else deletes the claim
+				return "" // the test deletes the claim
 			}
 		case *corev1.PersistentVolumeClaim:
 			going = going || o.Name == "data-a-db-0" && o.DeletionTimestamp != nil && o.Status.Phase == corev1.ClaimBound
@@ -89,14 +92,15 @@ func copiedBefore(objects []client.Object) string {
 	return ""
 }
 
-// monday is a clock that stands, so that what is due next depends on no time of the day.
-func monday() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
+// fixedClock is a clock that stands still, so that schedules do not depend on the time of day.
+func fixedClock() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
 
 func created(policy v1.DeletionPolicy) chaos.Step {
 	return chaos.Step{Name: "create", Do: func(k *testkit.K) {
 		db := newDatabase("a")
-		db.Spec.Replicas, db.Spec.DeletionPolicy = new(int32(1)), policy
-		db.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled = "Delete" // so that it does not matter who was down
+		db.Spec.Replicas = new(int32(1))
+		db.Spec.DeletionPolicy = policy
+		db.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled = "Delete" // so that a restart of the operator does not matter
 		k.Apply(db)
 	}}
 }
@@ -108,15 +112,16 @@ func change(name string, f func(spec *v1.DatabaseSpec)) chaos.Step {
 	}}
 }
 
-// sameCredentials keeps others from deleting the passwords: without them the data are of no use, and new ones are not made.
-var sameCredentials = chaos.Irreplaceable("secrets/a-db-credentials")
+// keepCredentials excludes the Secret from deletions. Without the passwords the data are unusable, and new ones are not
+// created.
+var keepCredentials = chaos.Irreplaceable("secrets/a-db-credentials")
 
-// onePrimary says what is wrong if the Service of the primary leads to anything but member 0.
+// onePrimary returns a violation if the primary's Service selects any pod but member 0.
 var onePrimary = chaos.Invariant("two primaries", func(objects []client.Object) string {
 	for _, o := range objects {
 		if s, ok := o.(*corev1.Service); ok && s.Name == "a-db" {
 			if pod := s.Spec.Selector["statefulset.kubernetes.io/pod-name"]; pod != "a-db-0" {
-				return fmt.Sprintf("the Service leads to %q", pod)
+				return fmt.Sprintf("the Service selects %q", pod)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// kept are the objects that outlive a Database, by their UIDs.
+// kept returns the UIDs of the objects that outlive a Database.
 func kept(k *testkit.K) map[string]types.UID {
 	all := map[string]types.UID{}
 	for _, o := range []client.Object{
@@ -27,8 +27,8 @@ func kept(k *testkit.K) map[string]types.UID {
 	return all
 }
 
-// Hard scenario 2e.3: the data and the credentials outlive a Database, however it is deleted and whether the operator runs
-// or not, and the next one of that name has them. With Delete nothing is left.
+// Hard scenario 2e.3: the data and the credentials outlive a Database with any propagation policy, with and without the
+// operator, and its successor has them. With the policy Delete nothing is left.
 func TestDeletion(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -36,7 +36,7 @@ func TestDeletion(t *testing.T) {
 		stop, orphans bool
 	}{
 		"background":           {policy: metav1.DeletePropagationBackground},
-		"foreground":           {policy: metav1.DeletePropagationForeground}, // as Argo CD deletes
+		"foreground":           {policy: metav1.DeletePropagationForeground}, // used by Argo CD
 		"orphans":              {policy: metav1.DeletePropagationOrphan, orphans: true},
 		"without the operator": {policy: metav1.DeletePropagationForeground, stop: true},
 	} {
@@ -81,13 +81,13 @@ func TestDeletion(t *testing.T) {
 			k.Eventually(again, testkit.Ready())
 			k.Delete(again)
 			k.Eventually(again, testkit.Gone())
-			nothingLeft(k)
+			expectNothingLeft(k)
 		})
 	}
 }
 
-// A claim that the StatefulSet made in the operator's absence ends with a Database that is to leave nothing, too.
-func TestClaimOfTheStatefulSetEnds(t *testing.T) {
+// A claim that the StatefulSet controller created in the operator's absence is deleted with a Database of the policy Delete.
+func TestStatefulSetClaimIsDeleted(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := start(k)
@@ -104,11 +104,11 @@ func TestClaimOfTheStatefulSetEnds(t *testing.T) {
 	k.Eventually(c, testkit.Match("another one", func(c *corev1.PersistentVolumeClaim) bool { return c.UID != was }))
 	k.Delete(db)
 	k.Eventually(db, testkit.Gone())
-	nothingLeft(k)
+	expectNothingLeft(k)
 }
 
-// nothingLeft waits until nothing is left that belonged to a Database.
-func nothingLeft(k *testkit.K) {
+// expectNothingLeft waits until all objects of a Database are gone.
+func expectNothingLeft(k *testkit.K) {
 	for _, o := range []client.Object{
 		claim("data-a-db-0"), claim("data-a-db-1"), claim("a-db-backup"), secret("a-db-credentials"), set("a-db"), service("a-db"),
 		service("a-db-ro"), service("a-db-hl"), cron("a-db-backup"), pod("a-db-0"), pod("a-db-1"),
@@ -118,8 +118,8 @@ func nothingLeft(k *testkit.K) {
 	}
 }
 
-// Passwords are made once. Where they are lost and the data are not, others are of no use, and a person is asked.
-func TestCredentialsAreNeverMadeAnew(t *testing.T) {
+// Passwords are created once. If they are lost and the data are not, new ones would be useless, and the user is asked.
+func TestLostCredentialsAreNotRecreated(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := start(k)
@@ -144,7 +144,7 @@ func TestCredentialsAreNeverMadeAnew(t *testing.T) {
 			return len(c.OwnerReferences) > 0 == want
 		})
 	}
-	for _, policy := range []v1.DeletionPolicy{v1.DeletionDelete, v1.DeletionRetain} { // which counts, whatever else is wrong
+	for _, policy := range []v1.DeletionPolicy{v1.DeletionDelete, v1.DeletionRetain} { // both policies behave alike here
 		k.Update(db, func() { db.Spec.DeletionPolicy = policy })
 		for _, name := range []string{"data-a-db-0", "data-a-db-1", "a-db-backup"} {
 			k.Eventually(claim(name), owned(policy == v1.DeletionDelete))
@@ -158,7 +158,8 @@ func TestCredentialsAreNeverMadeAnew(t *testing.T) {
 	k.Eventually(set("a-db"), testkit.Exists())
 
 	again := secret("a-db-credentials")
-	again.Labels, again.Data = map[string]string{sdk.InstanceLabel: "a"}, theirs.Data
+	again.Labels = map[string]string{sdk.InstanceLabel: "a"}
+	again.Data = theirs.Data
 	k.Apply(again)
 	k.Eventually(db, testkit.Ready(), state(v1.Ready))
 	k.Get(again)
@@ -167,13 +168,14 @@ func TestCredentialsAreNeverMadeAnew(t *testing.T) {
 	}
 }
 
-// A password of the user's own is used, and is neither made, read nor deleted.
-func TestCredentialsOfTheUser(t *testing.T) {
+// The user's Secret is mounted, and is neither created, read nor deleted.
+func TestUserCredentials(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
 	db := newDatabase("a")
-	db.Spec.CredentialsSecretRef, db.Spec.DeletionPolicy = &v1.SecretReference{Name: "theirs"}, v1.DeletionDelete
+	db.Spec.CredentialsSecretRef = &v1.SecretReference{Name: "theirs"}
+	db.Spec.DeletionPolicy = v1.DeletionDelete
 	k.Apply(db)
 	k.Eventually(db, testkit.Reason("Ready", metav1.ConditionFalse, "ReferenceNotFound"), state(v1.Provisioning))
 	theirs := secret("theirs")
@@ -188,7 +190,7 @@ func TestCredentialsOfTheUser(t *testing.T) {
 	if _, has := ours.Data["uri"]; has {
 		t.Error("there are two ways to connect for the owner")
 	}
-	k.Delete(theirs) // what runs is not touched, and told of
+	k.Delete(theirs) // running pods are unchanged, and the status reports it
 	k.Eventually(db, testkit.Reason("Ready", metav1.ConditionFalse, "ReferenceNotFound"), members(2))
 	k.Update(db, func() { db.Spec.Replicas = new(int32(1)) })
 	k.Eventually(db, members(1))
@@ -204,8 +206,8 @@ func TestCredentialsOfTheUser(t *testing.T) {
 	k.Eventually(theirs, testkit.Exists())
 }
 
-// What has the name of a child and is somebody else's is neither changed nor used.
-func TestForeignObjects(t *testing.T) {
+// A foreign object with the name of a child is neither written nor used.
+func TestForeignObjectIsNeverWritten(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
@@ -219,7 +221,7 @@ func TestForeignObjects(t *testing.T) {
 	other.Spec = *theirs.Spec.DeepCopy()
 	other.Labels = map[string]string{sdk.InstanceLabel: "b", "techoral.com/engine": "postgresql", "techoral.com/major": "15"}
 	k.Apply(other)
-	for _, name := range []string{"a", "b"} { // b's is that of another major version
+	for _, name := range []string{"a", "b"} { // b has the data of another major version
 		db := newDatabase(name)
 		k.Apply(db)
 		k.Eventually(db, testkit.Condition("Stalled", metav1.ConditionTrue), state(v1.Failed))

@@ -1,9 +1,8 @@
-// Package database runs a database server with its data for each Database, and makes copies of databases on time for each
+// Package database runs a database server with its data for each Database, and makes scheduled copies of databases for each
 // DBSnapshot.
 //
-// This file is the whole operator of Databases. What the children look like is in internal/desired, what the claims should
-// ask for in internal/storage, what the status says in internal/report, and how all that becomes requests is the SDK's
-// business.
+// This file is the reconciler of Databases. Package internal/desired builds the children, internal/storage sizes the claims,
+// internal/report writes the status, and the SDK sends the requests.
 package database
 
 import (
@@ -27,8 +26,8 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
-// BeginAnewAnnotation lets a database whose primary lost its volume begin with an empty one, if its value is "true". Without
-// it the primary refuses to: clients would take the empty database for theirs.
+// BeginAnewAnnotation with the value "true" lets a primary that lost its volume start with an empty one. Without it the
+// primary refuses to start, because clients would mistake the empty database for theirs.
 const BeginAnewAnnotation = "techoral.com/begin-anew"
 
 // New returns the operator of Databases.
@@ -52,51 +51,51 @@ func New(options Options) *sdk.Operator[*v1.Database] {
 	}
 }
 
-// observed is what a pass over a Database begins with.
-type observed struct {
+// reconciliation is the state of one reconcile of a Database.
+type reconciliation struct {
 	*sdk.Pass[*v1.Database]
 
 	server   report.Server
 	pods     []*corev1.Pod     // of members, dumps and restores
-	settings *corev1.ConfigMap // as they are, empty if there are none
-	begun    bool              // the database has data
+	settings *corev1.ConfigMap // live ConfigMap; empty if there is none
+	hasData  bool              // the database has data
 	image    string
 	scripts  map[string]string
-	pin      desired.Pin
+	pinned   desired.PinnedTemplate
 	now      time.Time
 }
 
 func (o *Options) reconcile(_ context.Context, p *sdk.Pass[*v1.Database]) error {
 	db := p.Object
-	is, err := o.observe(p)
+	is, err := o.newReconciliation(p)
 	if err != nil {
 		return err
 	}
 	report.Addresses(db, o.clusterDomain())
-	secret, err := is.credentials(o.clusterDomain())
+	secret, err := is.applyCredentials(o.clusterDomain())
 	if err != nil {
 		return err
 	}
-	config := is.config()
-	claims, size, err := is.claims(secret)
+	config := is.applyConfig()
+	claims, size, err := is.applyClaims(secret)
 	if err != nil {
 		return err
 	}
 	need := slices.Concat(claims, secret, config)
-	if err := is.set(size, o.UpgradeTemplates, need); err != nil {
+	if err := is.applyStatefulSet(size, o.UpgradeTemplates, need); err != nil {
 		return err
 	}
-	restored, err := is.restore(config)
+	restored, err := is.applyRestore(config)
 	if err != nil {
 		return err
 	}
-	sdk.Apply(p, desired.Primary(db, restored), adopt(db))
-	sdk.Apply(p, desired.Replicas(db, restored), adopt(db))
-	sdk.Apply(p, desired.Headless(db), adopt(db))
+	sdk.Apply(p, desired.PrimaryService(db, restored), adopt(db))
+	sdk.Apply(p, desired.ReplicaService(db, restored), adopt(db))
+	sdk.Apply(p, desired.HeadlessService(db), adopt(db))
 	if db.Members() > 1 {
-		sdk.Apply(p, desired.Disruption(db), adopt(db))
+		sdk.Apply(p, desired.DisruptionBudget(db), adopt(db))
 	}
-	is.backups(slices.Concat(secret, config))
+	is.applyBackups(slices.Concat(secret, config))
 	if reason, message := report.Pods(db, &is.server); db.Spec.Hibernate {
 		p.Suspended(reason, "%s", message)
 	} else if reason != "" {
@@ -105,9 +104,9 @@ func (o *Options) reconcile(_ context.Context, p *sdk.Pass[*v1.Database]) error 
 	return nil
 }
 
-func (o *Options) observe(p *sdk.Pass[*v1.Database]) (*observed, error) {
+func (o *Options) newReconciliation(p *sdk.Pass[*v1.Database]) (*reconciliation, error) {
 	db := p.Object
-	is := &observed{Pass: p, image: db.Spec.Image, now: p.Now}
+	is := &reconciliation{Pass: p, image: db.Spec.Image, now: p.Now}
 	if o.Now != nil {
 		is.now = o.Now()
 	}
@@ -124,26 +123,26 @@ func (o *Options) observe(p *sdk.Pass[*v1.Database]) (*observed, error) {
 	set, _ := sdk.Live(p, &appsv1.StatefulSet{ObjectMeta: named(desired.SetName(db))})
 	is.server = report.Members(db, set, is.pods)
 	is.settings, _ = sdk.Live(p, &corev1.ConfigMap{ObjectMeta: named(desired.ConfigName(db))})
-	is.pin = desired.PinOf(is.server.Set, is.settings)
-	is.begun = is.settings.Data[desired.BegunKey] != "" || is.server.PrimaryReady()
-	return is, is.recallRestored()
+	is.pinned = desired.ReadPinned(is.server.Set, is.settings)
+	is.hasData = is.settings.Data[desired.BegunKey] != "" || is.server.PrimaryReady()
+	return is, is.inheritRestored()
 }
 
-// credentials sees to the Secret. It is made when the database is, and never again: other passwords would not be those that
-// the data know.
-func (is *observed) credentials(clusterDomain string) ([]sdk.Planned, error) {
-	db := is.Object
-	options := append(is.retained(), sdk.CreateOnly(), adopt(db))
+// applyCredentials creates the Secret together with the Database, and never again: the passwords are stored in the data and
+// cannot be regenerated.
+func (r *reconciliation) applyCredentials(clusterDomain string) ([]sdk.Planned, error) {
+	db := r.Object
+	options := append(r.retainOptions(), sdk.CreateOnly(), adopt(db))
 	if ref := db.Spec.CredentialsSecretRef; ref != nil {
-		if _, err := sdk.Ref(is.Pass, secretMetadata(ref.Name)); sdk.Reason(err) != "" {
+		if _, err := sdk.Ref(r.Pass, secretMetadata(ref.Name)); sdk.Reason(err) != "" {
 			options = append(options, sdk.HoldBack(err))
 		} else if err != nil {
 			return nil, err
 		}
 	}
 	like := &corev1.Secret{ObjectMeta: named(desired.CredentialsName(db))}
-	if _, exists := sdk.Live(is.Pass, like); !exists {
-		lost, err := is.lostCredentials()
+	if _, exists := sdk.Live(r.Pass, like); !exists {
+		lost, err := r.credentialsLost()
 		if err != nil {
 			return nil, err
 		}
@@ -154,15 +153,15 @@ func (is *observed) credentials(clusterDomain string) ([]sdk.Planned, error) {
 					"members take over when they start", like.Name, sdk.InstanceLabel, db.Name)))
 		}
 	}
-	return []sdk.Planned{sdk.Apply(is.Pass, desired.Credentials(db, clusterDomain), options...)}, nil
+	return []sdk.Planned{sdk.Apply(r.Pass, desired.CredentialsSecret(db, clusterDomain), options...)}, nil
 }
 
-// lostCredentials reports whether there are claims of this Database and no Secret that belongs to them.
-func (is *observed) lostCredentials() (bool, error) {
-	db := is.Object
+// credentialsLost reports whether claims of this Database exist and the Secret does not.
+func (r *reconciliation) credentialsLost() (bool, error) {
+	db := r.Object
 	secret := secretMetadata("")
 	ours := []client.ListOption{client.InNamespace(db.Namespace), client.MatchingLabels{sdk.InstanceLabel: db.Name}}
-	secrets, err := sdk.Find(is.Pass, secret, ours...)
+	secrets, err := sdk.Find(r.Pass, secret, ours...)
 	if err != nil {
 		return false, err
 	}
@@ -171,17 +170,16 @@ func (is *observed) lostCredentials() (bool, error) {
 			return false, nil
 		}
 	}
-	claim, err := is.leftClaim()
+	claim, err := r.existingPrimaryClaim()
 	return claim != nil, err
 }
 
-// leftClaim returns what is known of the claim of the primary, also of one that a former Database left; nil if there is
-// none.
-func (is *observed) leftClaim() (*metav1.PartialObjectMetadata, error) {
-	db := is.Object
+// existingPrimaryClaim returns the metadata of the primary's claim, including one of a predecessor; nil if there is none.
+func (r *reconciliation) existingPrimaryClaim() (*metav1.PartialObjectMetadata, error) {
+	db := r.Object
 	claim := &metav1.PartialObjectMetadata{}
 	claim.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
-	claims, err := sdk.Find(is.Pass, claim, client.InNamespace(db.Namespace), client.MatchingLabels{sdk.InstanceLabel: db.Name})
+	claims, err := sdk.Find(r.Pass, claim, client.InNamespace(db.Namespace), client.MatchingLabels{sdk.InstanceLabel: db.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -193,20 +191,20 @@ func (is *observed) leftClaim() (*metav1.PartialObjectMetadata, error) {
 	return nil, nil //nolint:nilnil // absence is an answer
 }
 
-// config sees to the settings and scripts: those that the pods should have, and those that some of them still have.
-func (is *observed) config() []sdk.Planned {
-	db := is.Object
+// applyConfig applies the ConfigMaps with settings and scripts: the current ones and those that running pods still mount.
+func (r *reconciliation) applyConfig() []sdk.Planned {
+	db := r.Object
 	keep := map[string]string{}
-	current := desired.Scripts(db, is.scripts)
+	current := desired.ScriptsConfigMap(db, r.scripts)
 	former := map[string]bool{}
-	specs := []*corev1.PodSpec{&is.server.Set.Spec.Template.Spec, &is.pin.Template.Spec}
-	for _, pod := range is.pods {
+	specs := []*corev1.PodSpec{&r.server.Set.Spec.Template.Spec, &r.pinned.Template.Spec}
+	for _, pod := range r.pods {
 		specs = append(specs, &pod.Spec)
 	}
 	for _, spec := range specs {
-		keys, names := desired.Uses(db, spec)
+		keys, names := desired.References(db, spec)
 		for _, key := range keys {
-			if text, ok := is.settings.Data[key]; ok {
+			if text, ok := r.settings.Data[key]; ok {
 				keep[key] = text
 			}
 		}
@@ -214,81 +212,82 @@ func (is *observed) config() []sdk.Planned {
 			former[name] = name != current.Name
 		}
 	}
+	begun := r.hasData && db.Annotations[BeginAnewAnnotation] != "true"
 	planned := []sdk.Planned{
-		sdk.Apply(is.Pass, desired.Config(db, keep, is.begun && db.Annotations[BeginAnewAnnotation] != "true", is.pin), adopt(db)),
-		sdk.Apply(is.Pass, current, adopt(db)),
+		sdk.Apply(r.Pass, desired.ConfigMap(db, keep, begun, r.pinned), adopt(db)),
+		sdk.Apply(r.Pass, current, adopt(db)),
 	}
 	for name, other := range former {
 		was := &corev1.ConfigMap{ObjectMeta: named(name)}
-		if _, exists := sdk.Live(is.Pass, was); other && exists {
-			sdk.Apply(is.Pass, was, sdk.CreateOnly())
+		if _, exists := sdk.Live(r.Pass, was); other && exists {
+			sdk.Apply(r.Pass, was, sdk.CreateOnly())
 		}
 	}
 	return planned
 }
 
-// set sees to the StatefulSet.
-func (is *observed) set(size resource.Quantity, upgrade bool, need []sdk.Planned) error {
-	db := is.Object
-	fresh := desired.Template(db, is.image, desired.ScriptsName(db, is.scripts))
-	want, err := desired.Set(db, is.pin, fresh, size, upgrade || !is.pinnable())
+func (r *reconciliation) applyStatefulSet(size resource.Quantity, upgrade bool, need []sdk.Planned) error {
+	db := r.Object
+	fresh := desired.Template(db, r.image, desired.ScriptsName(db, r.scripts))
+	want, err := desired.StatefulSet(db, r.pinned, fresh, size, upgrade || !r.pinnedUsable())
 	if err != nil {
 		return err
 	}
-	is.server.Want(want.DeepCopy())
-	sdk.Apply(is.Pass, want, sdk.AfterCreated(need...), adopt(db), sdk.OnImmutable(sdk.RecreateOrphan))
+	r.server.SetDesired(want.DeepCopy())
+	sdk.Apply(r.Pass, want, sdk.AfterCreated(need...), adopt(db), sdk.OnImmutable(sdk.RecreateOrphan))
 	return nil
 }
 
-// pinnable reports whether everything is there that the pods of the template that was written last refer to.
-func (is *observed) pinnable() bool {
-	keys, names := desired.Uses(is.Object, &is.pin.Template.Spec)
+// pinnedUsable reports whether all settings and scripts that the pinned template refers to still exist.
+func (r *reconciliation) pinnedUsable() bool {
+	keys, names := desired.References(r.Object, &r.pinned.Template.Spec)
 	for _, key := range keys {
-		if _, ok := is.settings.Data[key]; !ok {
+		if _, ok := r.settings.Data[key]; !ok {
 			return false
 		}
 	}
 	for _, name := range names {
-		if _, ok := sdk.Live(is.Pass, &corev1.ConfigMap{ObjectMeta: named(name)}); !ok {
+		if _, ok := sdk.Live(r.Pass, &corev1.ConfigMap{ObjectMeta: named(name)}); !ok {
 			return false
 		}
 	}
 	return true
 }
 
-// backups sees to the dumps and to their claim, which stays when there are to be no more.
-func (is *observed) backups(need []sdk.Planned) {
-	db := is.Object
+// applyBackups applies the CronJob of the dumps and their claim. The claim stays when backups are disabled.
+func (r *reconciliation) applyBackups(need []sdk.Planned) {
+	db := r.Object
 	enabled := db.Spec.BackupEnabled == nil || *db.Spec.BackupEnabled
-	claim, small := is.backupClaim(enabled || db.Spec.DeletionPolicy == v1.DeletionSnapshot)
+	claim, small := r.applyBackupClaim(enabled || db.Spec.DeletionPolicy == v1.DeletionSnapshot)
 	if !enabled || claim == nil {
-		report.Backups(db, report.Dumps{Pods: is.pods})
+		report.Backups(db, report.Dumps{Pods: r.pods})
 		return
 	}
-	cron := sdk.Apply(is.Pass, desired.Schedule(db, is.image, desired.ScriptsName(db, is.scripts)),
+	cron := sdk.Apply(r.Pass, desired.BackupCronJob(db, r.image, desired.ScriptsName(db, r.scripts)),
 		sdk.AfterCreated(append(need, claim)...), adopt(db))
-	dumps := report.Dumps{Schedule: cron.Live(), Pods: is.pods, Small: small, Now: is.now}
+	dumps := report.Dumps{Schedule: cron.Live(), Pods: r.pods, SizeNote: small, Now: r.now}
 	times, err := schedule.Parse(db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone)
-	if err == nil && !db.Spec.Backup.Suspend && !db.Spec.Hibernate { // what is wrong is said when the CronJob is applied
-		dumps.Next, dumps.After = times.Next(is.now), times.Next
-		is.RequeueAfter(dumps.Next.Add(time.Second).Sub(is.now)) // the CronJob has a clock of its own, and this is for the status
+	if err == nil && !db.Spec.Backup.Suspend && !db.Spec.Hibernate { // applying the CronJob reports an error
+		dumps.Next = times.Next(r.now)
+		dumps.After = times.Next
+		r.RequeueAfter(dumps.Next.Add(time.Second).Sub(r.now)) // for the status only; the CronJob controller has its own clock
 	}
 	report.Backups(db, dumps)
 }
 
-// retained lets a child outlive the Database, unless it is told that nothing should.
-func (is *observed) retained() []sdk.ApplyOption {
-	if is.Object.Spec.DeletionPolicy == v1.DeletionDelete {
+// retainOptions lets a child outlive the Database, unless spec.deletionPolicy is Delete.
+func (r *reconciliation) retainOptions() []sdk.ApplyOption {
+	if r.Object.Spec.DeletionPolicy == v1.DeletionDelete {
 		return nil
 	}
 	return []sdk.ApplyOption{sdk.Retain()}
 }
 
-// adopt takes over what a Database of that name left that was deleted without its children.
-func adopt(db *v1.Database) sdk.ApplyOption { return sdk.AdoptIf(ofInstance(db)) }
+// adopt adopts the children of a predecessor that was deleted with orphan propagation.
+func adopt(db *v1.Database) sdk.ApplyOption { return sdk.AdoptIf(hasInstanceLabel(db)) }
 
-// ofInstance reports whether an object was left by a Database of that name.
-func ofInstance(db *v1.Database) func(client.Object) bool {
+// hasInstanceLabel reports whether an object has the instance label of the Database.
+func hasInstanceLabel(db *v1.Database) func(client.Object) bool {
 	return func(o client.Object) bool { return o.GetLabels()[sdk.InstanceLabel] == db.Name }
 }
 

@@ -10,13 +10,15 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Of two replicas one works, with the rights that are shipped for it; the other takes over.
-func TestReplicasElectALeader(t *testing.T) {
+// Of two replicas one is active, with the shipped permissions; the other one takes over.
+func TestLeaderElection(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	elect := testkit.WithManagerOptions(func(o *manager.Options) {
-		o.LeaderElection, o.LeaderElectionReleaseOnCancel = true, true
-		o.LeaderElectionID, o.LeaderElectionNamespace = "database.homeostat.dev", k.Namespace
+		o.LeaderElection = true
+		o.LeaderElectionReleaseOnCancel = true
+		o.LeaderElectionID = "database.homeostat.dev"
+		o.LeaderElectionNamespace = k.Namespace
 	})
 	first := start(k, elect)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "database.homeostat.dev"}}

@@ -2,5 +2,5 @@ package database
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Collectors are what the metrics come from.
+// Collectors are the collectors of all metrics.
 var Collectors = []prometheus.Collector{databaseMetrics, snapshotMetrics}

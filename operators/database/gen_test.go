@@ -7,9 +7,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/gen"
 )
 
-// Whatever its specification was before, everything becomes what the specification says now. The seed keeps the test the
-// same from run to run; the flag -testkit.seed tries others.
-func TestNothingDependsOnThePast(t *testing.T) {
+// The final state depends on the last specification alone. The seed is fixed; the flag -testkit.seed sets another one.
+func TestPathIndependence(t *testing.T) {
 	t.Parallel()
 	steps := 30
 	if testing.Short() { // all of them take a minute
@@ -20,7 +19,7 @@ func TestNothingDependsOnThePast(t *testing.T) {
 			t.Parallel()
 			gen.Explore(t, database.New(database.Options{}),
 				gen.From("config/crd/techoral.com_databases.yaml", "config/samples/"+sample+".yaml"),
-				gen.AllowResidue("persistentvolumeclaims", "secrets"), // the deletionPolicy is Retain
+				gen.AllowResidue("persistentvolumeclaims", "secrets"), // kept by the deletionPolicy Retain
 				gen.Seed(1), gen.Sequences(1), gen.Steps(steps))
 		})
 	}

@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 		CRDs: "config/crd", RBAC: "config/rbac", AddToScheme: v1.AddToScheme, Workloads: true,
 		NoUnusedRules: true,
 		Unexercised: map[string]string{
-			"create subjectaccessreviews.authorization.k8s.io": "metrics, which no test serves: what may a client do",
-			"create tokenreviews.authentication.k8s.io":        "metrics, which no test serves: who is a client",
+			"create subjectaccessreviews.authorization.k8s.io": "metrics server, not tested: authorization of clients",
+			"create tokenreviews.authentication.k8s.io":        "metrics server, not tested: authentication of clients",
 			"patch events":               "an event that repeats itself within minutes is counted up",
 			"patch events.events.k8s.io": "an event that repeats itself within minutes is counted up",
 			"update databases.techoral.com/finalizers": "OwnerReferencesPermissionEnforcement asks for it; " +
@@ -30,12 +30,12 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// start runs the operator of Databases as it is shipped, with its own rights, for the test's namespace.
+// start runs the operator of Databases in the test's namespace with its shipped permissions.
 func start(k *testkit.K, opts ...testkit.StartOption) *testkit.Instance {
 	return k.Run(database.New(database.Options{}), opts...)
 }
 
-// newDatabase is like the article's, with the name given.
+// newDatabase returns the article's Database with another name.
 func newDatabase(name string) *v1.Database {
 	return &v1.Database{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -45,7 +45,7 @@ func newDatabase(name string) *v1.Database {
 	}
 }
 
-// writes lists the requests that change something, events apart.
+// writes returns the write requests, without events.
 func writes(op *testkit.Instance) []recorder.Request {
 	var all []recorder.Request
 	for _, r := range op.Recorder().Writes() {
@@ -56,8 +56,8 @@ func writes(op *testkit.Instance) []recorder.Request {
 	return all
 }
 
-// rest waits until the operator has sent nothing for a while.
-func rest(k *testkit.K, op *testkit.Instance) {
+// waitIdle waits until the operator is idle.
+func waitIdle(k *testkit.K, op *testkit.Instance) {
 	const still = 300 * time.Millisecond
 	k.Wait("rest", func(ctx context.Context) error {
 		before := len(op.Requests())

@@ -25,9 +25,9 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// NewMetrics returns what tells of Databases and DBSnapshots as metrics. They have the names of objects in their labels,
-// because somebody is to be told which ones need help; they are read from the statuses when they are asked for, and so are
-// those of the objects that there are.
+// NewMetrics returns the runnable that serves metrics of Databases and DBSnapshots. Their labels have the names of the
+// objects, because alerts have to name the affected object. The values are read from the statuses at each scrape, so a
+// deleted object has no metrics.
 func NewMetrics() *sdk.Custom {
 	return &sdk.Custom{
 		Name: "database-metrics",
@@ -35,12 +35,12 @@ func NewMetrics() *sdk.Custom {
 			return addMetrics(mgr, namespaces)
 		},
 		DryRun: func(context.Context, *rest.Config, []string, io.Writer) error {
-			return nil // there is nothing that it would write
+			return nil // it writes nothing
 		},
 	}
 }
 
-// addMetrics gives a manager a cache of both kinds, from which the metrics are read while it runs.
+// addMetrics adds a cache of both kinds to the manager. The metrics are read from it while the manager runs.
 func addMetrics(mgr manager.Manager, namespaces []string) error {
 	if err := v1.AddToScheme(mgr.GetScheme()); err != nil {
 		return fmt.Errorf("registering the kinds: %w", err)
@@ -62,27 +62,27 @@ func addMetrics(mgr manager.Manager, namespaces []string) error {
 	if err := mgr.Add(c); err != nil {
 		return fmt.Errorf("adding the cache of the metrics: %w", err)
 	}
-	return mgr.Add(standby(func(ctx context.Context) error {
+	return mgr.Add(nonLeaderRunnable(func(ctx context.Context) error {
 		for _, kind := range []client.Object{&v1.Database{}, &v1.DBSnapshot{}} {
 			if _, err := c.GetInformer(ctx, kind); err != nil {
 				return fmt.Errorf("watching %T for metrics: %w", kind, err)
 			}
 		}
-		defer databaseMetrics.of(c)()
-		defer snapshotMetrics.of(c)()
+		defer databaseMetrics.register(c)()
+		defer snapshotMetrics.register(c)()
 		<-ctx.Done()
 		return nil
 	}))
 }
 
-// standby runs without being the leader, too.
-type standby func(context.Context) error
+// nonLeaderRunnable is a runnable that does not need leader election.
+type nonLeaderRunnable func(context.Context) error
 
 // Start implements manager.Runnable.
-func (f standby) Start(ctx context.Context) error { return f(ctx) }
+func (f nonLeaderRunnable) Start(ctx context.Context) error { return f(ctx) }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (standby) NeedLeaderElection() bool { return false }
+func (nonLeaderRunnable) NeedLeaderElection() bool { return false }
 
 var (
 	databaseMetrics = newDatabaseCollector()
@@ -100,28 +100,28 @@ func newDatabaseCollector() *collector[*v1.Database] {
 		}
 		return all, err
 	})
-	c.add("info", "1 for each Database.", func(db *v1.Database, tell tell) {
-		tell(1, string(db.Spec.Engine), db.Spec.Version)
+	c.add("info", "1 for each Database.", func(db *v1.Database, emit emitFunc) {
+		emit(1, string(db.Spec.Engine), db.Spec.Version)
 	}, "engine", "version")
-	c.add("state", "1 for the state that a Database is in, 0 for the others.", func(db *v1.Database, tell tell) {
+	c.add("state", "1 for the state that a Database is in, 0 for the others.", func(db *v1.Database, emit emitFunc) {
 		for _, state := range []v1.State{v1.Provisioning, v1.Ready, v1.Degraded, v1.Failed, v1.Hibernated} {
-			tell(is(db.Status.State == state), string(state))
+			emit(boolFloat(db.Status.State == state), string(state))
 		}
 	}, "state")
-	c.add("replicas", "How many members there are to be.", func(db *v1.Database, tell tell) { tell(float64(db.Members())) })
+	c.add("replicas", "How many members there are to be.", func(db *v1.Database, emit emitFunc) { emit(float64(db.Members())) })
 	c.add("ready_replicas", "How many members accept connections.",
-		func(db *v1.Database, tell tell) { tell(float64(db.Status.ReadyReplicas)) })
+		func(db *v1.Database, emit emitFunc) { emit(float64(db.Status.ReadyReplicas)) })
 	c.add("storage_bytes", "How large the volume of a member is to be, and how large it has been for all of them.",
-		func(db *v1.Database, tell tell) {
-			tell(bytes(db.Spec.Storage), "requested")
-			tell(bytes(db.Status.Storage), "satisfied")
+		func(db *v1.Database, emit emitFunc) {
+			emit(quantityBytes(db.Spec.Storage), "requested")
+			emit(quantityBytes(db.Status.Storage), "satisfied")
 		}, "kind")
 	c.add("pending_action", "1 if a person has to do something, else 0.",
-		func(db *v1.Database, tell tell) { tell(is(db.Status.PendingAction != "")) })
-	backup := func(read func(*v1.BackupStatus) *metav1.Time) func(*v1.Database, tell) {
-		return func(db *v1.Database, tell tell) {
+		func(db *v1.Database, emit emitFunc) { emit(boolFloat(db.Status.PendingAction != "")) })
+	backup := func(read func(*v1.BackupStatus) *metav1.Time) func(*v1.Database, emitFunc) {
+		return func(db *v1.Database, emit emitFunc) {
 			if db.Status.Backup != nil {
-				tell(seconds(read(db.Status.Backup)))
+				emit(unixSeconds(read(db.Status.Backup)))
 			}
 		}
 	}
@@ -130,9 +130,9 @@ func newDatabaseCollector() *collector[*v1.Database] {
 	c.add("backup_last_failure_timestamp_seconds", "When an attempt at a dump failed for the last time; 0 if none did.",
 		backup(func(b *v1.BackupStatus) *metav1.Time { return b.LastFailureTime }))
 	c.add("backup_succeeded", "1 if the last dump that was due succeeded, 0 if it failed or never came.",
-		func(db *v1.Database, tell tell) {
+		func(db *v1.Database, emit emitFunc) {
 			if c := conditions.Get(db, report.LastBackupSucceeded); c != nil {
-				tell(is(c.Status == metav1.ConditionTrue))
+				emit(boolFloat(c.Status == metav1.ConditionTrue))
 			}
 		})
 	c.add("backup_next_schedule_timestamp_seconds", "When the next dump is due; 0 if none is.",
@@ -149,68 +149,68 @@ func newSnapshotCollector() *collector[*v1.DBSnapshot] {
 		}
 		return all, err
 	})
-	last := func(read func(*v1.LastSnapshot) float64) func(*v1.DBSnapshot, tell) {
-		return func(o *v1.DBSnapshot, tell tell) {
+	last := func(read func(*v1.LastSnapshot) float64) func(*v1.DBSnapshot, emitFunc) {
+		return func(o *v1.DBSnapshot, emit emitFunc) {
 			if o.Status.LastSnapshot != nil {
-				tell(read(o.Status.LastSnapshot))
+				emit(read(o.Status.LastSnapshot))
 			}
 		}
 	}
 	c.add("info", "1 for each DBSnapshot that is to make copies: those that are suspended are not.",
-		func(o *v1.DBSnapshot, tell tell) {
+		func(o *v1.DBSnapshot, emit emitFunc) {
 			if !o.Spec.Suspend && o.DeletionTimestamp == nil {
-				tell(1)
+				emit(1)
 			}
 		})
 	c.add("last_success_timestamp_seconds", "When the last copy was finished; 0 if there never was one.",
-		func(o *v1.DBSnapshot, tell tell) { tell(seconds(o.Status.LastSuccessfulTime)) })
+		func(o *v1.DBSnapshot, emit emitFunc) { emit(unixSeconds(o.Status.LastSuccessfulTime)) })
 	c.add("last_failure_timestamp_seconds", "When an attempt failed for the last time; 0 if none did.",
-		func(o *v1.DBSnapshot, tell tell) { tell(seconds(o.Status.LastFailureTime)) })
-	c.add("next_schedule_timestamp_seconds", "When the next copy is due.", func(o *v1.DBSnapshot, tell tell) {
+		func(o *v1.DBSnapshot, emit emitFunc) { emit(unixSeconds(o.Status.LastFailureTime)) })
+	c.add("next_schedule_timestamp_seconds", "When the next copy is due.", func(o *v1.DBSnapshot, emit emitFunc) {
 		if o.Status.NextScheduleTime != nil {
-			tell(seconds(o.Status.NextScheduleTime))
+			emit(unixSeconds(o.Status.NextScheduleTime))
 		}
 	})
 	c.add("consecutive_failures", "How many attempts failed since the last copy.",
-		func(o *v1.DBSnapshot, tell tell) { tell(float64(o.Status.ConsecutiveFailures)) })
+		func(o *v1.DBSnapshot, emit emitFunc) { emit(float64(o.Status.ConsecutiveFailures)) })
 	c.add("duration_seconds", "How long the last copy took.",
 		last(func(s *v1.LastSnapshot) float64 { return s.Duration.Seconds() }))
 	c.add("size_bytes", "How large the last copy is.", last(func(s *v1.LastSnapshot) float64 { return float64(s.SizeBytes) }))
 	c.add("overdue", "1 if there should be a newer copy, else 0.",
-		func(o *v1.DBSnapshot, tell tell) { tell(is(conditions.IsTrue(o, v1.ConditionOverdue))) })
+		func(o *v1.DBSnapshot, emit emitFunc) { emit(boolFloat(conditions.IsTrue(o, v1.ConditionOverdue))) })
 	c.add("artifacts", "How many copies there are.",
-		func(o *v1.DBSnapshot, tell tell) { tell(float64(len(snapshot.Copies(o)))) })
+		func(o *v1.DBSnapshot, emit emitFunc) { emit(float64(len(snapshot.Copies(o)))) })
 	c.add("missed_total", "Times of the schedule that passed without an attempt.",
-		func(o *v1.DBSnapshot, tell tell) { tell(float64(o.Status.Missed)) })
+		func(o *v1.DBSnapshot, emit emitFunc) { emit(float64(o.Status.Missed)) })
 	return c
 }
 
-func is(b bool) float64 {
+func boolFloat(b bool) float64 {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-func bytes(amount string) float64 {
+func quantityBytes(amount string) float64 {
 	q, err := resource.ParseQuantity(amount)
-	if err != nil { // there is none yet
+	if err != nil { // not set yet
 		return 0
 	}
 	return q.AsApproximateFloat64()
 }
 
-func seconds(t *metav1.Time) float64 {
+func unixSeconds(t *metav1.Time) float64 {
 	if t == nil {
 		return 0
 	}
 	return float64(t.Unix())
 }
 
-// collector makes metrics of the objects of a kind that are in caches. It is safe for concurrent use.
+// collector collects metrics of the objects in one or more caches. It is safe for concurrent use.
 type collector[T client.Object] struct {
 	prefix string
-	list   func(context.Context, client.Reader) ([]T, error) // which are shared: never change them
+	list   func(context.Context, client.Reader) ([]T, error) // cached objects: read-only
 	all    []metric[T]
 
 	mu     sync.Mutex
@@ -218,22 +218,22 @@ type collector[T client.Object] struct {
 	next   int
 }
 
-// metric is one metric and how it is read.
+// metric is one metric with the function that reads it.
 type metric[T client.Object] struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
-	read func(T, tell)
+	read func(T, emitFunc)
 }
 
-// tell takes a value and those of the labels beside the namespace and the name.
-type tell func(value float64, labels ...string)
+// emitFunc receives a value and its labels beside the namespace and the name.
+type emitFunc func(value float64, labels ...string)
 
 func newCollector[T client.Object](prefix string, list func(context.Context, client.Reader) ([]T, error)) *collector[T] {
 	return &collector[T]{prefix: prefix, list: list, caches: map[int]client.Reader{}}
 }
 
-// add adds a metric: a counter if its name ends as they do, else a gauge.
-func (c *collector[T]) add(name, help string, read func(T, tell), labels ...string) {
+// add adds a metric: a counter if its name ends with _total, else a gauge.
+func (c *collector[T]) add(name, help string, read func(T, emitFunc), labels ...string) {
 	kind := prometheus.GaugeValue
 	if strings.HasSuffix(name, "_total") {
 		kind = prometheus.CounterValue
@@ -242,8 +242,8 @@ func (c *collector[T]) add(name, help string, read func(T, tell), labels ...stri
 	c.all = append(c.all, metric[T]{desc, kind, read})
 }
 
-// of has the metrics of a cache told until the function that it returns is called.
-func (c *collector[T]) of(reader client.Reader) (remove func()) {
+// register adds a cache to the collector. The returned function removes it.
+func (c *collector[T]) register(reader client.Reader) (remove func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := c.next
@@ -279,7 +279,7 @@ func (c *collector[T]) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// objects returns those of all caches, each once.
+// objects returns the objects of all caches without duplicates.
 func (c *collector[T]) objects(ctx context.Context) map[types.UID]T {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -287,7 +287,7 @@ func (c *collector[T]) objects(ctx context.Context) map[types.UID]T {
 	for _, reader := range c.caches {
 		list, err := c.list(ctx, reader)
 		if err != nil {
-			continue // the cache is about to end
+			continue // the cache is stopping
 		}
 		for _, o := range list {
 			all[o.GetUID()] = o

@@ -23,8 +23,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// measured returns the metrics of a namespace that begin so, each by its name, the object's, and those of other labels.
-func measured(t *testing.T, namespace, prefix string) map[string]float64 {
+// gatherMetrics returns the metrics of a namespace with this prefix, keyed by name, object and labels.
+func gatherMetrics(t *testing.T, namespace, prefix string) map[string]float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
 	if err != nil {
@@ -54,7 +54,7 @@ func measured(t *testing.T, namespace, prefix string) map[string]float64 {
 	return all
 }
 
-// Metrics and events tell of a success, a failure and what was missed, and the metrics end with the object.
+// Metrics and events report success, failure and missed times. The metrics are deleted with the object.
 func TestSnapshotMetricsAndEvents(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -62,14 +62,14 @@ func TestSnapshotMetricsAndEvents(t *testing.T) {
 	c := newYear()
 	startSnapshots(k, c)
 	k.Run(database.NewMetrics())
-	k.Run(database.NewMetrics()) // what two tell in one process counts once
+	k.Run(database.NewMetrics()) // two instances in one process count once
 	o := yearly("a")
 	k.Apply(o)
-	end(k, "a-203201010000", good("a-203201010000"), 0)
+	endJob(k, "a-203201010000", dumpResult("a-203201010000"), 0)
 	k.Eventually(o, lastCopy("a-203201010000"))
 	succeeded := c.Now()
 	c.NextYear(k, o)
-	end(k, "a-203301010000", "the server does not answer", 1)
+	endJob(k, "a-203301010000", "the server does not answer", 1)
 	k.Eventually(o, failures(1))
 	missed := float64(2032 - o.CreationTimestamp.UTC().Year() - 1)
 	want := map[string]float64{
@@ -85,14 +85,14 @@ func TestSnapshotMetricsAndEvents(t *testing.T) {
 		"dbsnapshot_missed_total a":                    missed,
 	}
 	k.Wait("the metrics", func(context.Context) error {
-		if diff := cmp.Diff(want, measured(t, k.Namespace, "dbsnapshot_")); diff != "" {
+		if diff := cmp.Diff(want, gatherMetrics(t, k.Namespace, "dbsnapshot_")); diff != "" {
 			return errors.New("-want +got:\n" + diff)
 		}
 		return nil
 	})
 	c.Move(k, o, 2*time.Hour)
 	k.Eventually(o, snapshotPhase(v1.SnapshotOverdue))
-	told(k, []string{
+	expectEvents(k, []string{
 		"Normal SnapshotStarted: Copy a-203201010000 is being made",
 		"Normal SnapshotStarted: Copy a-203301010000 is being made",
 		"Normal SnapshotSucceeded: Copy a-203201010000 is finished: 4096 bytes at a-203201010000/shop.dump",
@@ -104,18 +104,18 @@ func TestSnapshotMetricsAndEvents(t *testing.T) {
 	})
 	k.Delete(o)
 	k.Wait("the metrics are gone", func(context.Context) error {
-		if got := measured(t, k.Namespace, "dbsnapshot_"); len(got) != 0 {
+		if got := gatherMetrics(t, k.Namespace, "dbsnapshot_"); len(got) != 0 {
 			return fmt.Errorf("there are %v", got)
 		}
 		return nil
 	})
 }
 
-// Metrics tell of what a Database has and lacks, and end with it.
+// The metrics describe a Database and are deleted with it.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	k.Run(database.New(database.Options{Now: monday}))
+	k.Run(database.New(database.Options{Now: fixedClock}))
 	k.Run(database.NewMetrics())
 	db := newDatabase("a")
 	db.Spec.Replicas = new(int32(2))
@@ -124,7 +124,7 @@ func TestMetrics(t *testing.T) {
 	k.Eventually(db, testkit.Ready())
 	k.Update(db, func() { db.Spec.Storage = "2Gi" })
 	k.Eventually(db, pending("Resize storage to 2Gi"))
-	succeeded := metav1.NewTime(monday().Add(-time.Hour))
+	succeeded := metav1.NewTime(fixedClock().Add(-time.Hour))
 	dumps := cron("a-db-backup")
 	k.UpdateStatus(dumps, func() { dumps.Status.LastSuccessfulTime = &succeeded })
 	want := map[string]float64{
@@ -142,12 +142,12 @@ func TestMetrics(t *testing.T) {
 		"database_backup_last_success_timestamp_seconds a":  float64(succeeded.Unix()),
 		"database_backup_last_failure_timestamp_seconds a":  0,
 		"database_backup_succeeded a":                       1,
-		"database_backup_next_schedule_timestamp_seconds a": float64(monday().Add(14 * time.Hour).Unix()),
+		"database_backup_next_schedule_timestamp_seconds a": float64(fixedClock().Add(14 * time.Hour).Unix()),
 	}
 	k.Get(db)
 	want["database_state a "+string(db.Status.State)] = 1
 	k.Wait("the metrics", func(context.Context) error {
-		if diff := cmp.Diff(want, measured(t, k.Namespace, "database_")); diff != "" {
+		if diff := cmp.Diff(want, gatherMetrics(t, k.Namespace, "database_")); diff != "" {
 			return errors.New("-want +got:\n" + diff)
 		}
 		return nil
@@ -155,15 +155,15 @@ func TestMetrics(t *testing.T) {
 	k.Delete(db)
 	k.Eventually(db, testkit.Gone())
 	k.Wait("the metrics are gone", func(context.Context) error {
-		if got := measured(t, k.Namespace, "database_"); len(got) != 0 {
+		if got := gatherMetrics(t, k.Namespace, "database_"); len(got) != 0 {
 			return fmt.Errorf("there are %v", got)
 		}
 		return nil
 	})
 }
 
-// told waits until these are the events about DBSnapshots, but for those about Ready.
-func told(k *testkit.K, want []string) {
+// expectEvents waits for these events about DBSnapshots, without those about Ready.
+func expectEvents(k *testkit.K, want []string) {
 	slices.Sort(want)
 	k.Wait("the events", func(ctx context.Context) error {
 		var list corev1.EventList
@@ -184,7 +184,7 @@ func told(k *testkit.K, want []string) {
 	})
 }
 
-// Every metric that an alert is about is one that there is, and one alert is about their absence.
+// The alerts use existing metrics only, and one alert is about missing ones.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	rules := testkit.Kustomize(t, "config/prometheus")

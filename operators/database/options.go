@@ -13,24 +13,23 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
-// Options are the settings of the operators that have flags of their own.
+// Options has the settings of the operators that have flags of their own.
 type Options struct {
-	// ImageTemplate makes the image of a server from .Engine and .Version, as text/template does. "" means
+	// ImageTemplate is a text/template that returns the image of a server from .Engine and .Version. "" means
 	// [DefaultImageTemplate].
 	ImageTemplate string
-	// ClusterDomain ends the names of Services in the status. "" means cluster.local.
+	// ClusterDomain is the DNS suffix of Services in the status. "" means cluster.local.
 	ClusterDomain string
-	// UpgradeTemplates lets a new version of the operator change the pods of databases that did not change themselves, which
-	// restarts them.
+	// UpgradeTemplates lets a new version of the operator update, and so restart, the pods of unchanged databases.
 	UpgradeTemplates bool
-	// Now is the clock by which copies are due. Nil means that of the machine.
+	// Now is the clock of the schedules. Nil means the system clock.
 	Now func() time.Time
 }
 
-// DefaultImageTemplate is the official image of each engine, by its short name.
+// DefaultImageTemplate returns the official image of each engine by its short name.
 const DefaultImageTemplate = `{{if eq .Engine "postgresql"}}postgres{{else}}{{.Engine}}{{end}}:{{.Version}}`
 
-// Program is the operators as a program of their own.
+// Program returns the program of the operators.
 func Program() *sdk.Program {
 	var options Options
 	return &sdk.Program{
@@ -47,7 +46,7 @@ func Program() *sdk.Program {
 	}
 }
 
-// Define adds the flags to a set. Their values are the options.
+// Define adds the flags of the options to a flag set.
 func (o *Options) Define(flags *flag.FlagSet) {
 	flags.StringVar(&o.ImageTemplate, "image-template", DefaultImageTemplate,
 		"image of a server, made from {{.Engine}} and {{.Version}}, for databases without spec.image")
@@ -56,7 +55,7 @@ func (o *Options) Define(flags *flag.FlagSet) {
 		"let a new version of the operator restart databases to bring their pods up to date; default: when they change next")
 }
 
-// Validate returns the first thing that is wrong with the options, as a sentence that names the flag.
+// Validate returns an error for the first invalid option. It names the flag.
 func (o *Options) Validate() error {
 	if _, err := o.Image(v1.PostgreSQL, "16"); err != nil {
 		return fmt.Errorf("--image-template=%q: %w", o.ImageTemplate, err)
@@ -69,7 +68,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Image is the image of a server.
+// Image returns the image of a server.
 func (o *Options) Image(engine v1.Engine, version string) (string, error) {
 	text := o.ImageTemplate
 	if text == "" {

@@ -17,7 +17,7 @@ func phase(want v1.SnapshotPhase) testkit.Check {
 	return testkit.Match("phase "+string(want), func(s *v1.DBSnapshot) bool { return s.Status.Phase == want })
 }
 
-// A copy that was restored once to verify it is what another Database begins with.
+// A copy that was verified by restoring it is the source of another Database.
 func TestRealSnapshot(t *testing.T) {
 	forEngines(t, func(w *world) {
 		w.Run(database.NewSnapshots(database.Options{}))
@@ -51,8 +51,8 @@ func TestRealSnapshot(t *testing.T) {
 	})
 }
 
-// With the deletion policy Snapshot a Database leaves a last dump, and not its volumes.
-func TestRealFarewell(t *testing.T) {
+// With the deletion policy Snapshot a Database leaves a last dump, and no volumes.
+func TestRealLastSnapshot(t *testing.T) {
 	forEngines(t, func(w *world) {
 		w.Run(database.NewSnapshots(database.Options{}))
 		db := w.database("orders", 1)

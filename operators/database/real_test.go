@@ -22,17 +22,17 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// An engine is what differs between one kind of server and another for whoever uses it.
+// An engine has the differences between the servers from a user's view.
 type engine struct {
 	name     v1.Engine
-	version  string // prints it, of the server that is installed
+	version  string // prints the version of the installed server
 	programs []string
-	remote   string // runs the statements of the argument as the application, which has the variables of client
+	remote   string // runs the statements of the argument as the application, with the variables of client
 	local    []string
-	table    string // makes orders, with nothing in it
+	table    string // creates the empty table of orders
 	fill     string // inserts the orders from %d to %d
-	sum      string // is how many orders there are, and what they say
-	replica  string // is 1 on a replica
+	sum      string // returns the number of orders and a checksum
+	replica  string // returns 1 on a replica
 }
 
 var engines = []engine{
@@ -76,7 +76,7 @@ func forEngines(t *testing.T, test func(w *world)) {
 	}
 }
 
-// A world has the operators, and nodes whose containers really run.
+// A world has the operators, and nodes that run containers as processes.
 type world struct {
 	*testkit.K
 
@@ -85,7 +85,7 @@ type world struct {
 	runner *runner.Runner
 }
 
-// database is one of the version that is installed.
+// database returns a Database of the installed version.
 func (w *world) database(name string, replicas int32) *v1.Database {
 	w.t.Helper()
 	cmd := exec.CommandContext(w.t.Context(), "sh", "-c", w.engine.version)
@@ -95,11 +95,13 @@ func (w *world) database(name string, replicas int32) *v1.Database {
 		w.t.Fatal(err)
 	}
 	db := newDatabase(name)
-	db.Spec.Engine, db.Spec.Version, db.Spec.Replicas = w.engine.name, strings.TrimSpace(string(version)), &replicas
+	db.Spec.Engine = w.engine.name
+	db.Spec.Version = strings.TrimSpace(string(version))
+	db.Spec.Replicas = &replicas
 	return db
 }
 
-// client starts a pod that knows of a database what is in its Secret, as an application does.
+// client starts a pod with the Secret of a database in its environment, as an application does.
 func (w *world) client(db *v1.Database) {
 	w.t.Helper()
 	var env []corev1.EnvVar
@@ -121,10 +123,10 @@ func (w *world) client(db *v1.Database) {
 	w.reach(db)
 }
 
-// reach waits until the endpoint leads to a database that is ready: the network hears of that when the operator does.
+// reach waits until the endpoint of a ready database accepts connections: the network may lag behind the operator.
 func (w *world) reach(db *v1.Database) {
 	w.t.Helper()
-	w.Wait("the endpoint leads to the database", func(context.Context) error {
+	w.Wait("the endpoint reaches the database", func(context.Context) error {
 		_, err := w.shell(db, w.engine.remote, "SELECT 1")
 		return err
 	})
@@ -137,7 +139,7 @@ func (w *world) shell(db *v1.Database, script string, args ...string) (string, e
 	return strings.TrimSpace(out), err
 }
 
-// query asks a database over its endpoint, in a new connection.
+// query runs statements over the endpoint, in a new connection.
 func (w *world) query(db *v1.Database, sql string) string {
 	w.t.Helper()
 	out, err := w.shell(db, w.engine.remote, sql)
@@ -147,7 +149,7 @@ func (w *world) query(db *v1.Database, sql string) string {
 	return out
 }
 
-// fill makes 1,000 orders and returns their sum.
+// fill inserts 1,000 orders and returns their checksum.
 func (w *world) fill(db *v1.Database) string {
 	w.t.Helper()
 	w.query(db, w.engine.table)
@@ -155,13 +157,13 @@ func (w *world) fill(db *v1.Database) string {
 	return w.query(db, w.engine.sum)
 }
 
-// member asks one member itself, over its socket.
+// member runs statements on one member, over its socket.
 func (w *world) member(db *v1.Database, ordinal int, sql string) (string, error) {
 	out, err := w.runner.Exec(desired.PodName(db, ordinal), desired.Container, append(w.engine.local, sql)...)
 	return strings.TrimSpace(out), err
 }
 
-// has waits until a member has the orders of that sum.
+// has waits until a member has the orders with this checksum.
 func (w *world) has(db *v1.Database, ordinal int, want string) {
 	w.t.Helper()
 	w.Wait(fmt.Sprintf("member %d has the same rows", ordinal), func(context.Context) error {
@@ -173,8 +175,8 @@ func (w *world) has(db *v1.Database, ordinal int, want string) {
 	})
 }
 
-// Hard scenario 2e.1: of 1,000 rows that are written through the endpoint, over 200 connections, all are on the primary, and
-// within seconds on each replica: there is one database, and not one for each member.
+// Hard scenario 2e.1: 1,000 rows are written over 200 connections through the endpoint. All of them are on the primary and,
+// within seconds, on each replica: the members are one database.
 func TestRealReplication(t *testing.T) {
 	forEngines(t, func(w *world) {
 		t := w.t
@@ -195,12 +197,12 @@ func TestRealReplication(t *testing.T) {
 		for ordinal := 1; ordinal < 3; ordinal++ {
 			w.has(db, ordinal, want)
 		}
-		for range 10 { // connections for reading go to replicas only, which refuse to write
+		for range 10 { // the Service for reading selects replicas only, and they reject writes
 			if got := w.query(db, w.engine.sum); got != want {
 				t.Errorf("the endpoint says %s, want %s", got, want)
 			}
 			if out, err := w.shell(db, "HOST=orders-db-ro; "+w.engine.remote, w.engine.replica); err != nil || out != "1" {
-				t.Errorf("the Service for reading leads to a server that is no replica: %s, %v", out, err)
+				t.Errorf("the Service for reading reaches a server that is no replica: %s, %v", out, err)
 			}
 			if out, err := w.shell(db, "HOST=orders-db-ro; "+w.engine.remote, "DELETE FROM orders"); err == nil ||
 				!strings.Contains(err.Error(), "read-only") {
@@ -208,7 +210,7 @@ func TestRealReplication(t *testing.T) {
 			}
 		}
 
-		w.runner.Kill(desired.PodName(db, 0)) // and whatever was acknowledged is there, and followed, afterwards
+		w.runner.Kill(desired.PodName(db, 0)) // acknowledged writes survive a crash and are replicated
 		w.Wait("the primary writes again", func(context.Context) error {
 			_, err := w.shell(db, w.engine.remote, "DELETE FROM orders WHERE id = 1000")
 			return err
@@ -223,8 +225,7 @@ func TestRealReplication(t *testing.T) {
 	})
 }
 
-// Hard scenario 2e.3: with Retain the data and the password that a Database leaves are those of the next one of its name,
-// and with Delete nothing is left.
+// Hard scenario 2e.3: with Retain the successor of a Database has its data and password, and with Delete nothing is left.
 func TestRealRetain(t *testing.T) {
 	forEngines(t, func(w *world) {
 		t := w.t
@@ -243,7 +244,7 @@ func TestRealRetain(t *testing.T) {
 		w.Apply(again)
 		w.Eventually(again, testkit.Ready())
 		w.reach(again)
-		if got := w.query(again, w.engine.sum); got != want { // the client still has the password of the first one
+		if got := w.query(again, w.engine.sum); got != want { // the client has the password of the first one
 			t.Errorf("the data are %s, want %s", got, want)
 		}
 		now := secret(credentials.Name)
@@ -265,7 +266,7 @@ func TestRealRetain(t *testing.T) {
 	})
 }
 
-// What the CronJob's Job dumps is what another Database begins with.
+// A dump of the CronJob's Job is the source of another Database.
 func TestRealBackup(t *testing.T) {
 	forEngines(t, func(w *world) {
 		db := w.database("orders", 1)

@@ -1,10 +1,9 @@
 package database
 
-// What the operators may do, as controller-gen writes it into config/rbac/role.yaml. Secrets are made and watched by their
-// metadata; of those that exist nothing but the metadata is read. Updating finalizers is what the admission plugin
-// OwnerReferencesPermissionEnforcement asks of whoever lets an owner's deletion wait for its children. A test fails without
-// a right that it needs, and when all have passed, if there is one that none of them needed.
-//
+// Permissions of the operators; controller-gen writes them to config/rbac/role.yaml. Secrets are created and watched by
+// metadata; of existing ones only the metadata is read. The admission plugin OwnerReferencesPermissionEnforcement requires
+// the update of finalizers for owner references that block deletion. Tests fail without a necessary permission, and after
+// all tests if there is an unused one.
 // +kubebuilder:rbac:roleName=database-operator,groups="",resources=configmaps,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:roleName=database-operator,groups="",resources=persistentvolumeclaims,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:roleName=database-operator,groups="",resources=pods,verbs=list;patch;watch

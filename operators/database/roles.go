@@ -22,9 +22,9 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
-// NewRoles returns the controller that says of each pod of a database whether it is the primary or a replica, by the label
-// [desired.RoleLabel]: the Service for reading selects replicas by it, and a Service cannot select by "not the first". The
-// pods are the StatefulSet's, which makes all of them from one template.
+// NewRoles returns the controller that labels each pod of a database as primary or replica with [desired.RoleLabel]. The
+// Service for reading selects replicas with it, because a selector cannot exclude a pod. The label cannot be in the pod
+// template, because the StatefulSet creates all pods from one.
 func NewRoles() *sdk.Custom {
 	return &sdk.Custom{
 		Name:  "database-roles",
@@ -44,7 +44,7 @@ func setUpRoles(mgr manager.Manager, namespaces []string, workers int) error {
 	c, err := controller.New("database-roles", mgr, controller.Options{
 		MaxConcurrentReconciles: workers,
 		Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-			return reconcile.Result{}, assign(ctx, pods, mgr.GetClient(), req.NamespacedName)
+			return reconcile.Result{}, assignRole(ctx, pods, mgr.GetClient(), req.NamespacedName)
 		}),
 	})
 	if err != nil {
@@ -56,7 +56,7 @@ func setUpRoles(mgr manager.Manager, namespaces []string, workers int) error {
 	return nil
 }
 
-// podCache keeps of the pods of members their metadata, and of that what is needed.
+// podCache returns a metadata cache of the members' pods, without annotations and managed fields.
 func podCache(mgr manager.Manager, namespaces []string) (cache.Cache, error) {
 	options := cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
@@ -65,7 +65,8 @@ func podCache(mgr manager.Manager, namespaces []string) (cache.Cache, error) {
 		}),
 		DefaultTransform: func(o any) (any, error) {
 			if pod, ok := o.(*metav1.PartialObjectMetadata); ok {
-				pod.ManagedFields, pod.Annotations = nil, nil
+				pod.ManagedFields = nil
+				pod.Annotations = nil
 			}
 			return o, nil
 		},
@@ -89,8 +90,8 @@ func podMetadata() *metav1.PartialObjectMetadata {
 	return pod
 }
 
-// assign labels one pod, if it is that of a member and has another label.
-func assign(ctx context.Context, pods client.Reader, writer client.Writer, key types.NamespacedName) error {
+// assignRole updates the label of a member's pod if it differs.
+func assignRole(ctx context.Context, pods client.Reader, writer client.Writer, key types.NamespacedName) error {
 	pod := podMetadata()
 	if err := pods.Get(ctx, key, pod); err != nil {
 		return client.IgnoreNotFound(err)
@@ -100,13 +101,13 @@ func assign(ctx context.Context, pods client.Reader, writer client.Writer, key t
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": pod.UID, "labels": map[string]string{desired.RoleLabel: role}, // that very pod, whatever else changed
+		"uid": pod.UID, "labels": map[string]string{desired.RoleLabel: role}, // the UID prevents a patch of the pod's successor
 	}})
 	if err != nil {
 		return fmt.Errorf("encoding the label of pod %s: %w", key, err)
 	}
 	err = writer.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch))
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it was replaced, of which there is news
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it was replaced: an event follows
 		return nil
 	}
 	if err != nil {

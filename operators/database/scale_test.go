@@ -16,10 +16,10 @@ import (
 	kubeconfig "github.com/homeostat-dev/homeostat/testkit/cluster"
 )
 
-// 1,000 databases become Ready on simulated nodes, seen to by the program as it is shipped, whose memory is told; whoever
-// comes after it writes nothing and is silent. It has a control plane of its own and runs alone. With -short there are 30.
-func TestAThousandCostNothingOnceTheyRun(t *testing.T) { //nolint:paralleltest // see above
-	const limit = 512 // MiB, of config/manager
+// 1,000 databases become Ready on simulated nodes with the shipped program, and its memory is measured. After a restart the
+// program writes nothing and is idle. The test has its own control plane and runs alone. With -short it uses 30 databases.
+func TestThousandIdleWithoutRequests(t *testing.T) { //nolint:paralleltest // see above
+	const limit = 512 // MiB, from config/manager
 	n, silence := 1000, 30*time.Second
 	if testing.Short() {
 		n, silence = 30, 3*time.Second
@@ -30,7 +30,8 @@ func TestAThousandCostNothingOnceTheyRun(t *testing.T) { //nolint:paralleltest /
 	began := time.Now()
 	for i := range n {
 		db := newDatabase(fmt.Sprintf("db-%04d", i))
-		db.Namespace, db.Spec.Replicas = k.Namespace, new(int32(1))
+		db.Namespace = k.Namespace
+		db.Spec.Replicas = new(int32(1))
 		if err := k.Client.Create(k.Context(), db); err != nil {
 			t.Fatal(err)
 		}
@@ -45,21 +46,21 @@ func TestAThousandCostNothingOnceTheyRun(t *testing.T) { //nolint:paralleltest /
 	}
 	p.end(t)
 	op := start(k)
-	rest(k, op)
+	waitIdle(k, op)
 	if w := writes(op); len(w) > 0 {
 		t.Errorf("writes after a restart: %v", w)
 	}
-	nothing(t, k, op, silence)
+	expectNoRequests(t, k, op, silence)
 }
 
-// program is cmd in a process of its own.
+// program is cmd in its own process.
 type program struct {
 	*exec.Cmd
 
 	logs bytes.Buffer
 }
 
-// launch builds and starts it, for all namespaces.
+// launch builds and starts the program for all namespaces.
 func launch(t *testing.T, k *testkit.K) *program {
 	t.Helper()
 	dir := t.TempDir()
@@ -75,14 +76,15 @@ func launch(t *testing.T, k *testkit.K) *program {
 		t.Fatal(err)
 	}
 	p := &program{Cmd: exec.CommandContext(t.Context(), filepath.Join(dir, "cmd"), "--kubeconfig="+file)}
-	p.Stdout, p.Stderr = &p.logs, &p.logs
+	p.Stdout = &p.logs
+	p.Stderr = &p.logs
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// peak is the most memory that it has taken, in MiB.
+// peak returns the maximum resident memory in MiB.
 func (p *program) peak(t *testing.T) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
@@ -98,7 +100,7 @@ func (p *program) peak(t *testing.T) int {
 	return kib / 1024
 }
 
-// end ends it as the kubelet does.
+// end stops the program as the kubelet does.
 func (p *program) end(t *testing.T) {
 	t.Helper()
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
@@ -109,8 +111,8 @@ func (p *program) end(t *testing.T) {
 	}
 }
 
-// nothing fails the test if the operator sends any request within that time.
-func nothing(t *testing.T, k *testkit.K, op *testkit.Instance, during time.Duration) {
+// expectNoRequests fails the test if the operator sends a request within the duration.
+func expectNoRequests(t *testing.T, k *testkit.K, op *testkit.Instance, during time.Duration) {
 	t.Helper()
 	before := len(op.Requests())
 	select {

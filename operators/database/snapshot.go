@@ -21,7 +21,7 @@ type snapshotPass = sdk.Pass[*v1.DBSnapshot]
 
 // NewSnapshots returns the operator of DBSnapshots.
 func NewSnapshots(options Options) *sdk.Operator[*v1.DBSnapshot] {
-	s := &snapshots{options}
+	s := &snapshotReconciler{options}
 	return &sdk.Operator[*v1.DBSnapshot]{
 		Name:        snapshot.Manager,
 		Doc:         "The dbsnapshot operator makes copies of databases on time, and tells when there is none.",
@@ -32,14 +32,14 @@ func NewSnapshots(options Options) *sdk.Operator[*v1.DBSnapshot] {
 		Observes:       []client.Object{&corev1.Pod{}},
 		Reconcile:      s.reconcile,
 		Finalize:       s.finalize,
-		NeedsFinalizer: snapshot.LeavesDumps,
+		NeedsFinalizer: snapshot.DeletesDumps,
 	}
 }
 
-type snapshots struct{ options Options }
+type snapshotReconciler struct{ options Options }
 
-func (s *snapshots) reconcile(_ context.Context, p *snapshotPass) error {
-	l, err := s.open(p)
+func (s *snapshotReconciler) reconcile(_ context.Context, p *snapshotPass) error {
+	l, err := s.newTracker(p)
 	if err != nil {
 		return err
 	}
@@ -47,19 +47,21 @@ func (s *snapshots) reconcile(_ context.Context, p *snapshotPass) error {
 	if err != nil {
 		return err
 	}
-	w := &work{snapshotPass: p, ledger: l, source: from, pruning: snapshot.Pruning(p.Object), kept: map[string]bool{}}
-	w.storage()
-	w.follow()
-	l.Claim()
-	w.retain()
-	w.keep()
-	p.Report(w.conclude)
+	state := &passState{
+		snapshotPass: p, tracker: l, source: from, retentionPending: snapshot.RetentionPending(p.Object), planned: map[string]bool{},
+	}
+	state.applyStorage()
+	state.followActive()
+	l.TakeDue()
+	state.applyRetention()
+	state.keepFinished()
+	p.Report(state.report)
 	return nil
 }
 
-// open makes sense of the schedule.
-func (s *snapshots) open(p *snapshotPass) (*snapshot.Ledger, error) {
-	l := &snapshot.Ledger{Object: p.Object, Now: p.Now}
+// newTracker parses the schedule and returns a tracker of the status.
+func (s *snapshotReconciler) newTracker(p *snapshotPass) (*snapshot.Tracker, error) {
+	l := &snapshot.Tracker{Object: p.Object, Now: p.Now}
 	if s.options.Now != nil {
 		l.Now = s.options.Now()
 	}
@@ -68,157 +70,157 @@ func (s *snapshots) open(p *snapshotPass) (*snapshot.Ledger, error) {
 	}
 	parsed, err := schedule.Parse(p.Object.Spec.Schedule, p.Object.Spec.TimeZone)
 	if err != nil {
-		l.DescribeInvalid(err)
-		announce(p, l)
+		l.SetInvalidSchedule(err)
+		sendEvents(p, l)
 		return nil, sdk.Invalid(snapshot.ReasonInvalid, "%v", err)
 	}
 	l.Schedule = parsed
 	return l, nil
 }
 
-// work is one pass over a DBSnapshot.
-type work struct {
+// passState is the state of one reconcile of a DBSnapshot.
+type passState struct {
 	*snapshotPass
 
-	ledger   *snapshot.Ledger
-	source   source
-	pruning  bool            // the stored status asks for retention
-	claim    []sdk.Planned   // the claim of its own, if it has one
-	scripts  sdk.Planned     // the ConfigMap for new Jobs, nil while there can be none
-	kept     map[string]bool // the Jobs and ConfigMaps that the plan has already
-	victim   string          // the VolumeSnapshot that is being deleted
-	finished string          // the VolumeSnapshot that is being kept already
-	again    time.Duration   // when to look at pods again
+	tracker          *snapshot.Tracker
+	source           source
+	retentionPending bool            // the stored status requires retention
+	claim            []sdk.Planned   // the claim that the DBSnapshot creates, if any
+	scripts          sdk.Planned     // ConfigMap for new Jobs; nil if none can be created
+	planned          map[string]bool // Jobs and ConfigMaps in the plan
+	pruning          string          // VolumeSnapshot that is being deleted
+	retained         string          // VolumeSnapshot in the plan already
+	requeueAfter     time.Duration   // time until the pods are read again
 }
 
-// always is the readiness of what the account tells about.
-func always[C client.Object](C) (bool, string) { return true, "" }
+// alwaysReady is the readiness of children that the status reports in its own way.
+func alwaysReady[C client.Object](C) (bool, string) { return true, "" }
 
-// storage sees to what Jobs mount.
-func (w *work) storage() {
-	if w.Object.Spec.Method == v1.MethodVolumeSnapshot {
+// applyStorage applies the volumes of the Jobs.
+func (s *passState) applyStorage() {
+	if s.Object.Spec.Method == v1.MethodVolumeSnapshot {
 		return
 	}
-	like := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: snapshot.ClaimName(w.Object)}}
-	live, exists := sdk.Live(w.snapshotPass, like)
+	like := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: snapshot.OwnClaimName(s.Object)}}
+	live, exists := sdk.Live(s.snapshotPass, like)
 	if !exists {
 		live = nil
 	}
-	claim, err := snapshot.OwnClaim(w.Object, live)
+	claim, err := snapshot.OwnClaim(s.Object, live)
 	switch {
 	case err != nil:
-		w.source.block("InvalidSize", err.Error())
+		s.source.block("InvalidSize", err.Error())
 	case claim != nil:
 		options := []sdk.ApplyOption{
-			sdk.AdoptIf(snapshot.Left(w.Object)), sdk.ReadyWhen(always[*corev1.PersistentVolumeClaim]),
+			sdk.AdoptIf(snapshot.FromPredecessor(s.Object)), sdk.ReadyWhen(alwaysReady[*corev1.PersistentVolumeClaim]),
 		}
-		if !exists { // one that was left is seen once it is ours
+		if !exists { // the size of a predecessor's claim is read after adoption
 			options = append(options, sdk.CreateOnly())
 		}
-		w.claim = []sdk.Planned{sdk.Apply(w.snapshotPass, claim, append(options, w.retention()...)...)}
+		s.claim = []sdk.Planned{sdk.Apply(s.snapshotPass, claim, append(options, s.retainOptions()...)...)}
 	}
-	if w.source.scripts != nil {
-		w.scripts = sdk.Apply(w.snapshotPass, snapshot.Scripts(w.Object, w.source.scripts))
+	if s.source.scripts != nil {
+		s.scripts = sdk.Apply(s.snapshotPass, snapshot.ScriptsConfigMap(s.Object, s.source.scripts))
 	}
 }
 
-// retention is what keeps copies when the DBSnapshot goes.
-func (w *work) retention() []sdk.ApplyOption {
-	if w.Object.Spec.DeletionPolicy == v1.CopiesDeleted {
+// retainOptions lets copies outlive the DBSnapshot, unless spec.deletionPolicy is Delete.
+func (s *passState) retainOptions() []sdk.ApplyOption {
+	if s.Object.Spec.DeletionPolicy == v1.CopiesDeleted {
 		return nil
 	}
 	return []sdk.ApplyOption{sdk.Retain()}
 }
 
-// follow goes on with the copy that the stored status tells of.
-func (w *work) follow() {
-	active := w.Object.Status.Active
+// followActive continues the copy that the stored status lists as active.
+func (s *passState) followActive() {
+	active := s.Object.Status.Active
 	if active == nil {
 		return
 	}
 	name := active.Name
-	if w.Object.Spec.Method == v1.MethodVolumeSnapshot {
-		w.followVolume(name)
+	if s.Object.Spec.Method == v1.MethodVolumeSnapshot {
+		s.followVolume(name)
 		return
 	}
-	job := w.job(name)
-	a := snapshot.OfDump(job, sdk.Observed(w.snapshotPass, &corev1.Pod{}), w.Now)
-	w.again = a.Again
-	w.ledger.Follow(a)
+	job := s.liveJob(name)
+	a := snapshot.ReadDump(job, sdk.Observed(s.snapshotPass, &corev1.Pod{}), s.Now)
+	s.requeueAfter = a.RequeueAfter
+	s.tracker.Observe(a)
 	switch {
-	case w.Object.Status.Active == nil:
-	case job != nil && a.State == snapshot.Lost: // it goes, for another one
+	case s.Object.Status.Active == nil:
+	case job != nil && a.State == snapshot.ResultLost: // it is pruned and created again
 	case job != nil:
-		w.hold(job)
-	case w.blocked() != "":
-		w.ledger.Delay(w.blocked())
+		s.keepJob(job)
+	case s.blockedReason() != "":
+		s.tracker.SetWaitReason(s.blockedReason())
 	default:
-		w.apply(snapshot.Dump(w.Object, w.source.Source, snapshot.ScriptsName(w.Object, w.source.scripts), name))
+		s.createJob(snapshot.DumpJob(s.Object, s.source.Source, snapshot.ScriptsName(s.Object, s.source.scripts), name))
 	}
 }
 
-// blocked says why no copy can begin now.
-func (w *work) blocked() string {
+// blockedReason returns the reason that prevents a copy from starting; "" if there is none.
+func (s *passState) blockedReason() string {
 	switch {
-	case w.source.reason != "":
-		return w.source.message
-	case len(snapshot.Copies(w.Object)) >= snapshot.MaxCopies:
+	case s.source.reason != "":
+		return s.source.message
+	case len(snapshot.Copies(s.Object)) >= snapshot.MaxCopies:
 		return "there are as many copies as there can be, because they are held: let some of them go"
-	case w.Object.Spec.Method != v1.MethodVolumeSnapshot && snapshot.Pruning(w.Object):
+	case s.Object.Spec.Method != v1.MethodVolumeSnapshot && snapshot.RetentionPending(s.Object):
 		return "old copies are being deleted"
 	}
 	return ""
 }
 
-// conclude tells of the pass when it was carried out.
-func (w *work) conclude(children []conditions.Child) {
-	l := w.ledger
-	l.Object = w.Object // the plan was carried out for another copy
-	active := w.Object.Status.Active
+// report updates the status after the plan was executed.
+func (s *passState) report(children []conditions.Child) {
+	l := s.tracker
+	l.Object = s.Object // the SDK passes a fresh copy of the object
+	active := s.Object.Status.Active
 	for _, c := range children {
 		if active == nil || c.Name != active.Name {
 			continue
 		}
 		switch {
 		case c.UID != "":
-			l.Begin()
+			l.MarkStarted()
 		case c.Reason == snapshot.ReasonNameTaken:
-			l.Taken = c.Kind + " " + c.Name
+			l.ConflictingObject = c.Kind + " " + c.Name
 			active.Message = c.Message
 		default:
 			active.Message = c.Message
 		}
 	}
-	l.Describe()
-	announce(w.snapshotPass, l)
-	w.judge()
-	w.RequeueAfter(l.Soon())
-	w.RequeueAfter(w.again)
+	l.SetConditions()
+	sendEvents(s.snapshotPass, l)
+	s.setReadiness()
+	s.RequeueAfter(l.RequeueAfter())
+	s.RequeueAfter(s.requeueAfter)
 }
 
-// judge says why the DBSnapshot is not as it should be. Who waits for it without a schedule waits for its copy.
-func (w *work) judge() {
-	o, s := w.Object, &w.Object.Status
+// setReadiness sets the reason of an unready DBSnapshot. Without a schedule it is ready after its copy was made.
+func (s *passState) setReadiness() {
+	o, status := s.Object, &s.Object.Status
 	overdue, last := conditions.Get(o, v1.ConditionOverdue), conditions.Get(o, v1.ConditionLastSucceeded)
 	switch {
-	case o.Spec.Schedule == "" && s.LastSuccessfulTime != nil:
+	case o.Spec.Schedule == "" && status.LastSuccessfulTime != nil:
 	case o.Spec.Suspend:
-		w.Suspended(snapshot.ReasonSuspended, "spec.suspend is true: no copies are made")
-	case snapshot.Done(o):
-		w.Suspended(last.Reason, "%s", last.Message)
-	case w.source.reason != "" && (s.Active != nil || w.source.broken):
-		w.NotReady(w.source.reason, "%s", w.source.message)
+		s.Suspended(snapshot.ReasonSuspended, "spec.suspend is true: no copies are made")
+	case snapshot.OneShotDone(o):
+		s.Suspended(last.Reason, "%s", last.Message)
+	case s.source.reason != "" && (status.Active != nil || s.source.reportWhenIdle):
+		s.NotReady(s.source.reason, "%s", s.source.message)
 	case o.Spec.Schedule == "":
-		w.NotReady("Running", "the copy is being made")
+		s.NotReady("Running", "the copy is being made")
 	case overdue.Status == metav1.ConditionTrue:
-		w.NotReady(v1.ConditionOverdue, "%s", overdue.Message)
+		s.NotReady(v1.ConditionOverdue, "%s", overdue.Message)
 	case last.Status == metav1.ConditionFalse:
-		w.NotReady(last.Reason, "%s", last.Message)
+		s.NotReady(last.Reason, "%s", last.Message)
 	}
 }
 
-// announce sends the events of the account.
-func announce(p *snapshotPass, l *snapshot.Ledger) {
+// sendEvents sends the events of the tracker.
+func sendEvents(p *snapshotPass, l *snapshot.Tracker) {
 	for _, e := range l.Events {
 		if e.Warning {
 			p.Warn(e.Reason, "%s", e.Message)
@@ -228,61 +230,61 @@ func announce(p *snapshotPass, l *snapshot.Ledger) {
 	}
 }
 
-// job returns a Job as it is, nil if there is none.
-func (w *work) job(name string) *batchv1.Job {
-	live, ok := sdk.Live(w.snapshotPass, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name}})
+// liveJob returns the live Job, nil if there is none.
+func (s *passState) liveJob(name string) *batchv1.Job {
+	live, ok := sdk.Live(s.snapshotPass, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	if !ok {
 		return nil
 	}
 	return live
 }
 
-// apply makes a Job that is not there.
-func (w *work) apply(job *batchv1.Job) {
-	w.kept[job.Name] = true
-	sdk.Apply(w.snapshotPass, job, sdk.CreateOnly(), sdk.AfterCreated(append(w.claim, w.scripts)...),
-		sdk.ReadyWhen(always[*batchv1.Job]), sdk.ConflictReason(snapshot.ReasonNameTaken))
+// createJob adds a new Job to the plan.
+func (s *passState) createJob(job *batchv1.Job) {
+	s.planned[job.Name] = true
+	sdk.Apply(s.snapshotPass, job, sdk.CreateOnly(), sdk.AfterCreated(append(s.claim, s.scripts)...),
+		sdk.ReadyWhen(alwaysReady[*batchv1.Job]), sdk.ConflictReason(snapshot.ReasonNameTaken))
 }
 
-// hold keeps a Job that is there as it is, with the scripts that it uses.
-func (w *work) hold(job *batchv1.Job) {
-	if w.kept[job.Name] {
+// keepJob keeps an existing Job and its scripts in the plan, unchanged.
+func (s *passState) keepJob(job *batchv1.Job) {
+	if s.planned[job.Name] {
 		return
 	}
-	w.kept[job.Name] = true
-	sdk.Apply(w.snapshotPass, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: job.Name}}, sdk.CreateOnly(),
-		sdk.ReadyWhen(always[*batchv1.Job]))
+	s.planned[job.Name] = true
+	sdk.Apply(s.snapshotPass, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: job.Name}}, sdk.CreateOnly(),
+		sdk.ReadyWhen(alwaysReady[*batchv1.Job]))
 	like := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: snapshot.ScriptsOf(job)}}
-	if w.scripts != nil && like.Name == snapshot.ScriptsName(w.Object, w.source.scripts) || w.kept[like.Name] {
+	if s.scripts != nil && like.Name == snapshot.ScriptsName(s.Object, s.source.scripts) || s.planned[like.Name] {
 		return
 	}
-	if _, exists := sdk.Live(w.snapshotPass, like.DeepCopy()); exists {
-		w.kept[like.Name] = true
-		sdk.Apply(w.snapshotPass, like, sdk.CreateOnly())
+	if _, exists := sdk.Live(s.snapshotPass, like.DeepCopy()); exists {
+		s.planned[like.Name] = true
+		sdk.Apply(s.snapshotPass, like, sdk.CreateOnly())
 	}
 }
 
-// followVolume is follow for a VolumeSnapshot. Until it is ready to use it goes with the DBSnapshot, and when it failed.
-func (w *work) followVolume(name string) {
-	live, exists := sdk.Live(w.snapshotPass, snapshot.VolumeSnapshotNamed(name))
+// followVolume is followActive for a VolumeSnapshot. An unfinished or failed one is deleted with the DBSnapshot.
+func (s *passState) followVolume(name string) {
+	live, exists := sdk.Live(s.snapshotPass, snapshot.VolumeSnapshotNamed(name))
 	if !exists {
 		live = nil
 	}
-	a := snapshot.OfVolumeSnapshot(live)
-	w.ledger.Follow(a)
+	a := snapshot.ReadVolumeSnapshot(live)
+	s.tracker.Observe(a)
 	options := []sdk.ApplyOption{
-		sdk.CreateOnly(), sdk.ReadyWhen(always[*unstructured.Unstructured]), sdk.ConflictReason(snapshot.ReasonNameTaken),
+		sdk.CreateOnly(), sdk.ReadyWhen(alwaysReady[*unstructured.Unstructured]), sdk.ConflictReason(snapshot.ReasonNameTaken),
 	}
 	switch {
 	case a.State == snapshot.Succeeded:
-		w.finished = name
-		sdk.Apply(w.snapshotPass, snapshot.VolumeSnapshotNamed(name), append(options, w.retention()...)...)
-	case w.Object.Status.Active == nil:
+		s.retained = name
+		sdk.Apply(s.snapshotPass, snapshot.VolumeSnapshotNamed(name), append(options, s.retainOptions()...)...)
+	case s.Object.Status.Active == nil:
 	case exists:
-		sdk.Apply(w.snapshotPass, snapshot.VolumeSnapshotNamed(name), options...)
-	case w.blocked() != "":
-		w.ledger.Delay(w.blocked())
+		sdk.Apply(s.snapshotPass, snapshot.VolumeSnapshotNamed(name), options...)
+	case s.blockedReason() != "":
+		s.tracker.SetWaitReason(s.blockedReason())
 	default:
-		sdk.Apply(w.snapshotPass, snapshot.VolumeSnapshot(w.Object, w.source.Claim, name), options...)
+		sdk.Apply(s.snapshotPass, snapshot.VolumeSnapshot(s.Object, s.source.Claim, name), options...)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/chaos"
 )
 
-// serve has the pods of the test's namespace do what they are for, one after the other, until the test ends.
-func serve(k *testkit.K) {
+// completePods completes the pods of the namespace one after the other, until the test ends.
+func completePods(k *testkit.K) {
 	k.Kubelet.HoldReady(dumpPods)
 	w, err := k.Client.Watch(k.Context(), &corev1.PodList{}, client.InNamespace(k.Namespace))
 	if err != nil {
@@ -31,18 +31,19 @@ func serve(k *testkit.K) {
 				continue
 			}
 			job := pod.Labels[batchv1.JobNameLabel]
-			message := good(job)
+			message := dumpResult(job)
 			if after, prunes := strings.CutSuffix(job, "-prune"); prunes {
-				message = pruned(after)
+				message = pruneResult(after)
 			}
 			terminate(pod, message, 0)
-			_ = k.Client.Status().Update(k.Context(), pod) // what comes between is followed by another event
+			_ = k.Client.Status().Update(k.Context(), pod) // a conflict is followed by another event
 		}
 	}()
 }
 
-// Every fault at every moment where it can matter, two replicas whose leader dies among them. With -short some are tried.
-func TestSnapshotsThroughEverythingThatCanGoWrong(t *testing.T) {
+// TestSnapshotFaults injects every fault at every relevant point, the loss of a leader among them. With -short it runs a
+// sample.
+func TestSnapshotFaults(t *testing.T) {
 	t.Parallel()
 	c := newYear()
 	object := func() *v1.DBSnapshot {
@@ -54,7 +55,7 @@ func TestSnapshotsThroughEverythingThatCanGoWrong(t *testing.T) {
 		{Name: "create", Do: func(k *testkit.K) { k.Apply(object()) }},
 		{Name: "change the schedule", Do: func(k *testkit.K) {
 			o := object()
-			k.Update(o, func() { o.Spec.Schedule = "0 0 1 JAN *" }) // which has the same times
+			k.Update(o, func() { o.Spec.Schedule = "0 0 1 JAN *" }) // equal times
 		}},
 		{Name: "suspend", Do: func(k *testkit.K) {
 			o := object()
@@ -64,8 +65,8 @@ func TestSnapshotsThroughEverythingThatCanGoWrong(t *testing.T) {
 			o := object()
 			k.Update(o, func() { o.Spec.Suspend = false })
 		}},
-	}, chaos.All, chaos.Before(serve),
-		// What has made a copy is not made once more when somebody deletes it.
+	}, chaos.All, chaos.Before(completePods),
+		// A finished Job is not recreated after a user deletes it.
 		chaos.ExternallyManaged("jobs.batch/a-203201010000"),
 		chaos.Invariant("a second Job of one copy", oneJobEach))
 }

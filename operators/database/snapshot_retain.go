@@ -14,94 +14,94 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
-// retain lets copies go after one that succeeded, once that is stored.
-func (w *work) retain() {
-	if !snapshot.Pruning(w.Object) {
+// applyRetention deletes old copies after the last success is stored in the status.
+func (s *passState) applyRetention() {
+	if !snapshot.RetentionPending(s.Object) {
 		return
 	}
-	victims := snapshot.Victims(w.Object, w.ledger.Now)
+	prunable := snapshot.Prunable(s.Object, s.tracker.Now)
 	switch {
-	case len(victims) == 0:
-		w.ledger.Retain(nil, nil)
-	case !w.pruning:
-	case w.Object.Spec.Method == v1.MethodVolumeSnapshot:
-		w.retainVolumes(victims)
+	case len(prunable) == 0:
+		s.tracker.RecordRetention(nil, nil)
+	case !s.retentionPending:
+	case s.Object.Spec.Method == v1.MethodVolumeSnapshot:
+		s.pruneVolumes(prunable)
 	default:
-		w.retainDumps(victims)
+		s.pruneDumps(prunable)
 	}
 }
 
-func (w *work) retainDumps(victims []string) {
-	name := snapshot.PruneName(w.Object.Status.LastSnapshot.Name)
-	job := w.job(name)
+func (s *passState) pruneDumps(prunable []string) {
+	name := snapshot.PruneName(s.Object.Status.LastSnapshot.Name)
+	job := s.liveJob(name)
 	switch {
 	case job != nil:
-		p := snapshot.OfPrune(job, sdk.Observed(w.snapshotPass, &corev1.Pod{}), w.Now)
-		w.again = p.Again
-		if w.ledger.Pruned(p); snapshot.Pruning(w.Object) {
-			w.hold(job)
+		p := snapshot.ReadPrune(job, sdk.Observed(s.snapshotPass, &corev1.Pod{}), s.Now)
+		s.requeueAfter = p.RequeueAfter
+		if s.tracker.RecordPrune(p); snapshot.RetentionPending(s.Object) {
+			s.keepJob(job)
 		}
-	case w.source.Source != nil && w.source.Image != "":
-		w.apply(snapshot.Prune(w.Object, w.source.Source, snapshot.ScriptsName(w.Object, w.source.scripts), name, victims))
+	case s.source.Source != nil && s.source.Image != "":
+		s.createJob(snapshot.PruneJob(s.Object, s.source.Source, snapshot.ScriptsName(s.Object, s.source.scripts), name, prunable))
 	}
 }
 
-// retainVolumes deletes one VolumeSnapshot after the other, the oldest first.
-func (w *work) retainVolumes(victims []string) {
+// pruneVolumes deletes VolumeSnapshots one at a time, oldest first.
+func (s *passState) pruneVolumes(prunable []string) {
 	var gone, held []string
-	for _, name := range victims {
-		live, exists := sdk.Live(w.snapshotPass, snapshot.VolumeSnapshotNamed(name))
+	for _, name := range prunable {
+		live, exists := sdk.Live(s.snapshotPass, snapshot.VolumeSnapshotNamed(name))
 		switch {
 		case !exists:
 			gone = append(gone, name)
 		case snapshot.Held(live):
 			held = append(held, name)
 		default:
-			w.victim = name
+			s.pruning = name
 			if metav1.GetControllerOf(live) == nil && live.GetDeletionTimestamp() == nil {
-				w.holdVolume(name) // what is to outlive the DBSnapshot is not deleted before that is taken back
+				s.keepVolume(name) // a retained object is taken back first, so that pruning deletes it
 			}
 			return
 		}
 	}
-	w.ledger.Retain(gone, held)
+	s.tracker.RecordRetention(gone, held)
 }
 
-func (w *work) holdVolume(name string, options ...sdk.ApplyOption) {
-	sdk.Apply(w.snapshotPass, snapshot.VolumeSnapshotNamed(name), append(options, sdk.CreateOnly(),
-		sdk.ReadyWhen(always[*unstructured.Unstructured]))...)
+func (s *passState) keepVolume(name string, options ...sdk.ApplyOption) {
+	sdk.Apply(s.snapshotPass, snapshot.VolumeSnapshotNamed(name), append(options, sdk.CreateOnly(),
+		sdk.ReadyWhen(alwaysReady[*unstructured.Unstructured]))...)
 }
 
-// keep has the plan go on with what was made: the copies of volumes, and the Jobs that somebody may want to look at. That of
-// the last copy stays, so that whoever sees an old state does not make it once more.
-func (w *work) keep() {
-	for i, r := range w.Object.Status.History {
-		if w.Object.Spec.Method == v1.MethodVolumeSnapshot {
-			_, exists := sdk.Live(w.snapshotPass, snapshot.VolumeSnapshotNamed(r.Name))
-			if exists && r.Result == v1.ResultSucceeded && r.Name != w.victim && r.Name != w.finished {
-				w.holdVolume(r.Name, w.retention()...)
+// keepFinished keeps existing results in the plan: copies of volumes, and the Jobs of failed copies for inspection. The Job
+// of the last copy stays as well, so that a stale cache does not lead to a second one.
+func (s *passState) keepFinished() {
+	for i, r := range s.Object.Status.History {
+		if s.Object.Spec.Method == v1.MethodVolumeSnapshot {
+			_, exists := sdk.Live(s.snapshotPass, snapshot.VolumeSnapshotNamed(r.Name))
+			if exists && r.Result == v1.ResultSucceeded && r.Name != s.pruning && r.Name != s.retained {
+				s.keepVolume(r.Name, s.retainOptions()...)
 			}
 			continue
 		}
-		if job := w.job(r.Name); job != nil && (i == 0 || r.Result == v1.ResultFailed) {
-			w.hold(job)
+		if job := s.liveJob(r.Name); job != nil && (i == 0 || r.Result == v1.ResultFailed) {
+			s.keepJob(job)
 		}
 	}
 }
 
-// finalize deletes the dumps in a claim that stays.
-func (s *snapshots) finalize(_ context.Context, p *snapshotPass) error {
+// finalize deletes the dumps in a claim of the user.
+func (s *snapshotReconciler) finalize(_ context.Context, p *snapshotPass) error {
 	var names []string
 	for _, r := range snapshot.Copies(p.Object) {
 		names = append(names, r.Name)
 	}
-	w := &work{snapshotPass: p}
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: named(snapshot.Claim(p.Object))}
+	state := &passState{snapshotPass: p}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: named(snapshot.DumpClaimName(p.Object))}
 	if _, err := sdk.Ref(p, claim); sdk.Reason(err) != "" {
-		return nil // it is gone, and the dumps with it
+		return nil // the dumps were deleted with the claim
 	}
 	if active := p.Object.Status.Active; active != nil {
-		if job := w.job(active.Name); job != nil && !snapshot.Ended(job) {
+		if job := state.liveJob(active.Name); job != nil && !snapshot.JobEnded(job) {
 			return sdk.Wait("CopyRunning", "copy %s is still being made", active.Name)
 		}
 		names = append(names, active.Name)
@@ -110,28 +110,28 @@ func (s *snapshots) finalize(_ context.Context, p *snapshotPass) error {
 		return nil
 	}
 	var err error
-	if w.source, err = s.source(p); err != nil {
+	if state.source, err = s.source(p); err != nil {
 		return err
 	}
-	if (w.source.Source == nil || w.source.Image == "") && !w.likeLast() {
+	if (state.source.Source == nil || state.source.Image == "") && !state.useLastJobSource() {
 		return sdk.Wait("DumpsLeft", "dumps are left in claim %s, and the image to delete them with is not known: %s",
-			snapshot.Claim(p.Object), w.source.message)
+			snapshot.DumpClaimName(p.Object), state.source.message)
 	}
 	slices.Sort(names)
-	scripts := sdk.Apply(p, snapshot.Scripts(p.Object, w.source.scripts))
-	sdk.Apply(p, snapshot.Prune(p.Object, w.source.Source, snapshot.ScriptsName(p.Object, w.source.scripts),
-		snapshot.FarewellName(p.Object), names), sdk.CreateOnly(), sdk.After(scripts), sdk.ReadyWhen(snapshot.Complete))
+	scripts := sdk.Apply(p, snapshot.ScriptsConfigMap(p.Object, state.source.scripts))
+	sdk.Apply(p, snapshot.PruneJob(p.Object, state.source.Source, snapshot.ScriptsName(p.Object, state.source.scripts),
+		snapshot.FinalPruneName(p.Object), names), sdk.CreateOnly(), sdk.After(scripts), sdk.ReadyWhen(snapshot.JobSucceeded))
 	return nil
 }
 
-// likeLast takes the image that made the last copies: it can delete them, too, where the server is gone. It reports whether
-// there is one.
-func (w *work) likeLast() bool {
-	for _, r := range w.Object.Status.History {
-		if job := w.job(r.Name); job != nil {
-			w.source.Source = &snapshot.Source{Image: snapshot.ImageOf(job)}
+// useLastJobSource takes the image of an earlier Job, which can delete dumps without the server. It reports whether there is
+// one.
+func (s *passState) useLastJobSource() bool {
+	for _, r := range s.Object.Status.History {
+		if job := s.liveJob(r.Name); job != nil {
+			s.source.Source = &snapshot.Source{Image: snapshot.ImageOf(job)}
 			var err error
-			w.source.scripts, err = scripts.Of(string(v1.PostgreSQL)) // they delete alike
+			s.source.scripts, err = scripts.Of(string(v1.PostgreSQL)) // pruning is the same for all engines
 			return err == nil
 		}
 	}

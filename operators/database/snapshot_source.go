@@ -14,26 +14,27 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// source is what is copied, as far as it is known.
+// source is the source of copies, as far as it is known.
 type source struct {
-	*snapshot.Source // nil while it is not known at all
+	*snapshot.Source // nil while it is unknown
 
 	scripts map[string]string // of its engine
-	// reason and message say why nothing can be copied now; "" if it can.
+	// reason and message explain why no copy can start now; "" if one can.
 	reason, message string
-	// broken says that this is worth telling although no copy is due.
-	broken bool
+	// reportWhenIdle makes Ready false even if no copy is due.
+	reportWhenIdle bool
 }
 
-// block says why nothing can be copied, unless that is known already.
+// block sets the reason that prevents a copy, unless there is one already.
 func (s *source) block(reason, message string) {
 	if s.reason == "" {
-		s.reason, s.message = reason, message
+		s.reason = reason
+		s.message = message
 	}
 }
 
-// source looks at what is to be copied. What is missing is waited for; the error is that of a look that has to be repeated.
-func (s *snapshots) source(p *snapshotPass) (source, error) {
+// source reads the source of the copies. A missing object is waited for. An error means that the read has to be retried.
+func (s *snapshotReconciler) source(p *snapshotPass) (source, error) {
 	spec := &p.Object.Spec
 	var from source
 	var err error
@@ -59,7 +60,7 @@ func (s *snapshots) source(p *snapshotPass) (source, error) {
 func databaseSource(p *snapshotPass, name string) (source, error) {
 	db, err := sdk.Ref(p, &v1.Database{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	if reason := sdk.Reason(err); reason != "" {
-		return source{reason: reason, message: fmt.Sprintf("Database %s does not exist", name), broken: true}, nil
+		return source{reason: reason, message: fmt.Sprintf("Database %s does not exist", name), reportWhenIdle: true}, nil
 	}
 	if err != nil {
 		return source{}, err
@@ -77,7 +78,7 @@ func databaseSource(p *snapshotPass, name string) (source, error) {
 		from.Port = 5432
 	}
 	switch resting := db.Status.State == v1.Hibernated && p.Object.Spec.Method == v1.MethodVolumeSnapshot; {
-	case resting: // a volume is copied all the better
+	case resting: // the volume of a stopped server is consistent
 	case db.Spec.BootstrapFrom != nil && db.Status.Restored == "":
 		from.block("DatabaseNotReady", fmt.Sprintf("Database %s does not have the data yet that it begins with", name))
 	case !available(db) || db.Status.SecretName == "" || db.Status.Image == "":
@@ -86,13 +87,13 @@ func databaseSource(p *snapshotPass, name string) (source, error) {
 	return from, nil
 }
 
-// available reports whether there is a primary to copy from: replicas that do not follow, and a Database that is to go,
-// are the more a reason for a copy.
+// available reports whether there is a primary to copy from. Lagging replicas do not matter, and a terminating Database is
+// copied as well.
 func available(db *v1.Database) bool {
-	return conditions.IsTrue(db, report.Available) || db.DeletionTimestamp != nil // whose status says no more: a try tells
+	return conditions.IsTrue(db, report.Available) || db.DeletionTimestamp != nil // its status is outdated
 }
 
-func (s *snapshots) serverSource(o *v1.DBSnapshot) (source, error) {
+func (s *snapshotReconciler) serverSource(o *v1.DBSnapshot) (source, error) {
 	server := o.Spec.Source.Postgres
 	image, err := s.options.Image(v1.PostgreSQL, server.Version)
 	if err != nil {
@@ -104,7 +105,7 @@ func (s *snapshots) serverSource(o *v1.DBSnapshot) (source, error) {
 	}}, nil
 }
 
-// dumpSource adds what a dump needs beside a server.
+// dumpSource adds the image and the scripts of a dump.
 func dumpSource(p *snapshotPass, from *source) error {
 	spec := &p.Object.Spec
 	if from.Source != nil {
@@ -113,7 +114,9 @@ func dumpSource(p *snapshotPass, from *source) error {
 		}
 		var err error
 		if from.scripts, err = scripts.Of(string(from.Engine)); err != nil || from.scripts["dump.sh"] == "" {
-			from.reason, from.message, from.broken = "NotSupported", fmt.Sprintf("dumps of %s are not supported", from.Engine), true
+			from.reason = "NotSupported"
+			from.message = fmt.Sprintf("dumps of %s are not supported", from.Engine)
+			from.reportWhenIdle = true
 			from.Source = nil
 		}
 	}
@@ -123,11 +126,13 @@ func dumpSource(p *snapshotPass, from *source) error {
 	return claimExists(p, from, spec.Storage.PersistentVolumeClaim.ClaimName)
 }
 
-// volumeSource adds what a VolumeSnapshot needs.
+// volumeSource checks the requirements of a VolumeSnapshot.
 func volumeSource(p *snapshotPass, from *source) error {
 	if !sdk.Installed(p, snapshot.VolumeSnapshotNamed("")) {
-		from.reason, from.message, from.broken = "KindNotInstalled", fmt.Sprintf("kind %s of %s is missing: install the CSI "+
-			"snapshotter with its CRDs", snapshot.VolumeSnapshotKind.Kind, snapshot.VolumeSnapshotKind.GroupVersion()), true
+		from.reason = "KindNotInstalled"
+		from.message = fmt.Sprintf("kind %s of %s is missing: install the CSI snapshotter with its CRDs",
+			snapshot.VolumeSnapshotKind.Kind, snapshot.VolumeSnapshotKind.GroupVersion())
+		from.reportWhenIdle = true
 	}
 	if from.Source == nil {
 		return nil
@@ -140,7 +145,7 @@ func claimExists(p *snapshotPass, from *source, name string) error {
 	switch {
 	case sdk.Reason(err) != "":
 		from.block(sdk.Reason(err), fmt.Sprintf("PersistentVolumeClaim %s does not exist", name))
-		from.broken = true
+		from.reportWhenIdle = true
 	case err != nil:
 		return err
 	case claim.Status.Phase == corev1.ClaimLost:

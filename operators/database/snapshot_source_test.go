@@ -21,7 +21,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// ofDatabase makes dumps of a Database at the beginning of each year.
+// ofDatabase returns a DBSnapshot that dumps a Database at the beginning of each year.
 func ofDatabase(name, db string) *v1.DBSnapshot {
 	o := yearly(name)
 	o.Spec.Source = v1.SnapshotSource{DatabaseRef: &v1.DatabaseReference{Name: db}}
@@ -31,7 +31,8 @@ func ofDatabase(name, db string) *v1.DBSnapshot {
 // reported writes the status of a Database as its operator does.
 func reported(k *testkit.K, db *v1.Database, available bool) {
 	k.UpdateStatus(db, func() {
-		db.Status.SecretName, db.Status.Image = db.Name+"-db-credentials", "postgres:16"
+		db.Status.SecretName = db.Name + "-db-credentials"
+		db.Status.Image = "postgres:16"
 		if conditions.MarkReconciling(db, "MembersNotReady", "a replica is down"); available {
 			conditions.Set(db, report.Available, metav1.ConditionTrue, "DatabaseAvailable", "")
 		} else {
@@ -52,8 +53,8 @@ func variables(job *batchv1.Job) map[string]string {
 	return all
 }
 
-// A copy waits for its Database until its deadline, and then it has failed: nobody is left to believe that all is well.
-func TestDatabaseThatIsNotReady(t *testing.T) {
+// A copy waits for its Database until its deadline, and then fails, so the problem is visible.
+func TestSnapshotWaitsForDatabase(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	k.Kubelet.HoldReady(dumpPods)
@@ -69,7 +70,7 @@ func TestDatabaseThatIsNotReady(t *testing.T) {
 		a := o.Status.Active
 		return a != nil && a.Name == "a-203201010000" && a.StartTime == nil && a.Message == "Database shop accepts no connections"
 	}))
-	rest(k, op)
+	waitIdle(k, op)
 	c.Move(k, o, time.Hour)
 	k.Eventually(o, failures(1))
 	want := "it could not begin within 1h0m0s: Database shop accepts no connections"
@@ -88,7 +89,7 @@ func TestDatabaseThatIsNotReady(t *testing.T) {
 		"KEEP": "0", "FORMAT": "custom", "COMPRESSION": "6", "GLOBALS": "false", "VERIFY": "list",
 	} {
 		if got[name] != want {
-			t.Errorf("the Job is told %s=%q, want %q", name, got[name], want)
+			t.Errorf("the Job has %s=%q, want %q", name, got[name], want)
 		}
 	}
 	pod := job.Spec.Template.Spec
@@ -98,14 +99,14 @@ func TestDatabaseThatIsNotReady(t *testing.T) {
 	if pod.Containers[0].Image != "postgres:16" || !slices.ContainsFunc(pod.Volumes, secret) {
 		t.Errorf("the pod has image %s and volumes %v", pod.Containers[0].Image, pod.Volumes)
 	}
-	end(k, job.Name, good(job.Name), 0)
+	endJob(k, job.Name, dumpResult(job.Name), 0)
 	k.Eventually(o, lastCopy(job.Name), testkit.Ready())
-	reported(k, db, false) // which is nobody's business while no copy is due
+	reported(k, db, false) // not reported while no copy is due
 	k.Consistently(o, 300*time.Millisecond, testkit.Ready())
 }
 
-// A copy is made of a Database that is being deleted, and not before it has the data that it begins with.
-func TestDatabaseThatGoes(t *testing.T) {
+// A terminating Database is copied, but not before its initial data are restored.
+func TestSnapshotOfTerminatingDatabase(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	k.Kubelet.HoldReady(dumpPods)
@@ -126,11 +127,11 @@ func TestDatabaseThatGoes(t *testing.T) {
 		return o.Status.Active != nil && strings.Contains(o.Status.Active.Message, "does not have the data yet")
 	}))
 	k.UpdateStatus(db, func() { db.Status.Restored = "a dump" })
-	end(k, "a-203201010000", good("a-203201010000"), 0)
+	endJob(k, "a-203201010000", dumpResult("a-203201010000"), 0)
 	k.Eventually(o, lastCopy("a-203201010000"), testkit.Ready())
 }
 
-// Pods that make and delete dumps are admitted where nothing is but restricted pods.
+// The pods of dump and prune Jobs are admitted by the restricted profile.
 func TestPodsAreRestricted(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -144,16 +145,17 @@ func TestPodsAreRestricted(t *testing.T) {
 	o := yearly("a")
 	o.Spec.Retention.KeepLast = 1
 	k.Apply(o)
-	end(k, "a-203201010000", good("a-203201010000"), 0)
+	endJob(k, "a-203201010000", dumpResult("a-203201010000"), 0)
 	k.Eventually(o, lastCopy("a-203201010000"))
 	c.NextYear(k, o)
-	end(k, "a-203301010000", good("a-203301010000"), 0)
-	end(k, "a-203301010000-prune", pruned("a-203301010000"), 0)
+	endJob(k, "a-203301010000", dumpResult("a-203301010000"), 0)
+	endJob(k, "a-203301010000-prune", pruneResult("a-203301010000"), 0)
 	k.Eventually(o, testkit.Ready(), enforced("Enforced", metav1.ConditionTrue))
 }
 
-// Somebody else's Job of the copy's name is left alone and told of. When it goes the copy is made, if it is not too late.
-func TestNameThatIsTaken(t *testing.T) {
+// A foreign Job with the name of the copy is not written, and the status reports it. After its deletion the copy is made,
+// within the starting deadline.
+func TestJobNameConflict(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	k.Kubelet.HoldReady(dumpPods)
@@ -168,18 +170,18 @@ func TestNameThatIsTaken(t *testing.T) {
 	k.Apply(o)
 	k.Eventually(o, waitsFor("NameTaken"), testkit.Reason(v1.ConditionScheduled, metav1.ConditionFalse, "NameTaken"),
 		testkit.Match("no time is dealt with", func(o *v1.DBSnapshot) bool { return o.Status.LastScheduleTime == nil }))
-	rest(k, op)
+	waitIdle(k, op)
 	version := foreign.ResourceVersion
 	if k.Get(foreign); foreign.ResourceVersion != version && len(foreign.OwnerReferences) > 0 {
 		t.Error("the operator has taken the Job")
 	}
 	k.Delete(foreign, client.PropagationPolicy(metav1.DeletePropagationBackground))
-	end(k, "a-203201010000", good("a-203201010000"), 0)
+	endJob(k, "a-203201010000", dumpResult("a-203201010000"), 0)
 	k.Eventually(o, lastCopy("a-203201010000"), testkit.Ready())
 }
 
-// A schedule that only the operator can see to be none is told of, and repaired without a restart.
-func TestScheduleThatIsNone(t *testing.T) {
+// A schedule that only the operator can reject is reported, and corrected without a restart.
+func TestInvalidSchedule(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := startSnapshots(k, today())
@@ -193,7 +195,7 @@ func TestScheduleThatIsNone(t *testing.T) {
 		k.Apply(o)
 		k.Eventually(o, testkit.Reason("Stalled", metav1.ConditionTrue, "InvalidSchedule"),
 			testkit.Reason(v1.ConditionScheduled, metav1.ConditionFalse, "InvalidSchedule"), snapshotPhase(v1.SnapshotFailed))
-		rest(k, op)
+		waitIdle(k, op)
 		k.Update(o, func() { o.Spec.Schedule, o.Spec.TimeZone = "0 12 1 1 *", "Europe/Madrid" })
 		k.Eventually(o, testkit.Reason(v1.ConditionScheduled, metav1.ConditionTrue, "Scheduled"), testkit.Ready(),
 			testkit.Match("nothing is made up for", func(o *v1.DBSnapshot) bool {
@@ -202,8 +204,8 @@ func TestScheduleThatIsNone(t *testing.T) {
 	}
 }
 
-// A DBSnapshot without a schedule makes one copy, for good or for bad.
-func TestOneCopyAtOnce(t *testing.T) {
+// A DBSnapshot without a schedule makes one attempt.
+func TestSnapshotWithoutSchedule(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		code  int32
@@ -226,10 +228,10 @@ func TestOneCopyAtOnce(t *testing.T) {
 			k.Apply(o)
 			k.Eventually(o, snapshotPhase(v1.SnapshotRunning), waitsFor("Running"))
 			job := o.Status.Active.Name
-			end(k, job, good(job), c.code)
+			endJob(k, job, dumpResult(job), c.code)
 			k.Eventually(o, append(c.ready, snapshotPhase(c.phase))...)
 			clock.NextYear(k, o)
-			rest(k, op)
+			waitIdle(k, op)
 			if k.Get(o); o.Status.Phase != c.phase || len(o.Status.History) != 1 || o.Status.Active != nil {
 				t.Errorf("a year later it is %+v", o.Status)
 			}
@@ -249,7 +251,7 @@ func TestSuspendedSnapshot(t *testing.T) {
 	k.Eventually(o, snapshotPhase(v1.SnapshotSuspended), waitsFor("Suspended"),
 		testkit.Condition("Reconciling", metav1.ConditionFalse), testkit.Condition("Stalled", metav1.ConditionFalse))
 	c.NextYear(k, o)
-	rest(k, op)
+	waitIdle(k, op)
 	k.Update(o, func() { o.Spec.Suspend = false })
 	k.Eventually(o, testkit.Ready(), snapshotPhase(v1.SnapshotScheduled))
 	if o.Status.Active != nil || o.Status.Missed != 0 {
@@ -257,12 +259,12 @@ func TestSuspendedSnapshot(t *testing.T) {
 	}
 	c.NextYear(k, o)
 	name := fmt.Sprintf("a-%d01010000", c.Now().Year())
-	end(k, name, good(name), 0)
+	endJob(k, name, dumpResult(name), 0)
 	k.Eventually(o, lastCopy(name))
 }
 
-// The claim of a DBSnapshot's own grows with its template, outlives it, and is taken over by a later one of its name.
-func TestClaimOfItsOwn(t *testing.T) {
+// The claim of a DBSnapshot grows with its template, outlives it, and is adopted by a successor.
+func TestOwnClaim(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := startSnapshots(k, today())
@@ -281,7 +283,7 @@ func TestClaimOfItsOwn(t *testing.T) {
 	}
 	resize("2Gi")
 	k.Eventually(claim, asks("2Gi"))
-	resize("1Gi") // no claim becomes smaller
+	resize("1Gi") // no claim shrinks
 	k.Eventually(o, testkit.Ready())
 	k.Eventually(claim, asks("2Gi"))
 	k.Delete(o)
@@ -289,19 +291,20 @@ func TestClaimOfItsOwn(t *testing.T) {
 	k.Consistently(claim, 300*time.Millisecond, asks("2Gi"))
 
 	again := yearly("a")
-	again.Spec.Schedule, again.Spec.DeletionPolicy = "0 12 1 1 *", v1.CopiesDeleted
+	again.Spec.Schedule = "0 12 1 1 *"
+	again.Spec.DeletionPolicy = v1.CopiesDeleted
 	k.Apply(again)
 	k.Eventually(again, testkit.Ready())
 	k.Eventually(claim, testkit.Match("taken over", func(c *corev1.PersistentVolumeClaim) bool {
 		return metav1.IsControlledBy(c, again)
 	}))
-	rest(k, op)
+	waitIdle(k, op)
 	k.Delete(again)
 	k.Eventually(claim, testkit.Gone())
 }
 
-// Dumps in somebody's claim go with the DBSnapshot if that is its policy, and the claim stays.
-func TestDumpsGoAndTheClaimStays(t *testing.T) {
+// With the policy Delete, dumps in the user's claim are deleted with the DBSnapshot, and the claim stays.
+func TestDumpsAreDeletedFromUserClaim(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	k.Kubelet.HoldReady(dumpPods)
@@ -313,7 +316,7 @@ func TestDumpsGoAndTheClaimStays(t *testing.T) {
 	k.Eventually(o, waitsFor("ReferenceNotFound"))
 	claim := newClaim("backups")
 	k.Apply(claim)
-	end(k, "a-203201010000", good("a-203201010000"), 0)
+	endJob(k, "a-203201010000", dumpResult("a-203201010000"), 0)
 	k.Eventually(o, lastCopy("a-203201010000"), testkit.Ready())
 	k.Delete(o)
 	job := jobNamed(k, "a-farewell")
@@ -322,7 +325,7 @@ func TestDumpsGoAndTheClaimStays(t *testing.T) {
 		t.Errorf("the dumps %q are deleted", got)
 	}
 	k.Eventually(o, testkit.Reason("Deleting", metav1.ConditionTrue, "CleaningUp"))
-	end(k, job.Name, pruned("x"), 0)
+	endJob(k, job.Name, pruneResult("x"), 0)
 	k.Eventually(o, testkit.Gone())
 	k.Eventually(job, testkit.Gone())
 	k.Consistently(claim, 300*time.Millisecond, testkit.Exists())

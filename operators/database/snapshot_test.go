@@ -19,16 +19,16 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// clock is the time of an operator, which a test moves.
+// clock is the clock of an operator, set by a test.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// newYear is later than any object of a test was made, so that the times of a schedule have passed which the test wants.
+// newYear returns a clock that is later than the creation of all objects, so that the scheduled times are in the past.
 func newYear() *clock { return &clock{now: time.Date(2032, time.January, 1, 0, 0, 30, 0, time.UTC)} }
 
-// today is a clock that is right, until it is moved.
+// today returns a correct clock, until it is moved.
 func today() *clock { return &clock{now: time.Now()} }
 
 func (c *clock) Now() time.Time {
@@ -37,7 +37,7 @@ func (c *clock) Now() time.Time {
 	return c.now
 }
 
-// Move moves the clock and has the operator look at the DBSnapshot.
+// Move moves the clock and triggers a reconcile of the DBSnapshot.
 func (c *clock) Move(k *testkit.K, o *v1.DBSnapshot, d time.Duration) {
 	c.mu.Lock()
 	c.now = c.now.Add(d)
@@ -48,7 +48,7 @@ func (c *clock) Move(k *testkit.K, o *v1.DBSnapshot, d time.Duration) {
 	})
 }
 
-// NextYear moves the clock to the beginning of the next year, when a yearly copy is due.
+// NextYear moves the clock to the beginning of the next year, the time of a yearly copy.
 func (c *clock) NextYear(k *testkit.K, o *v1.DBSnapshot) {
 	now := c.Now()
 	c.Move(k, o, time.Date(now.Year()+1, time.January, 1, 0, 0, 30, 0, time.UTC).Sub(now))
@@ -58,7 +58,7 @@ func startSnapshots(k *testkit.K, c *clock, opts ...testkit.StartOption) *testki
 	return k.Run(database.NewSnapshots(database.Options{Now: c.Now}), opts...)
 }
 
-// yearly makes dumps of a server of nobody's, at the beginning of each year.
+// yearly returns a DBSnapshot that dumps a nonexistent server at the beginning of each year.
 func yearly(name string) *v1.DBSnapshot {
 	return &v1.DBSnapshot{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -77,22 +77,22 @@ func yearly(name string) *v1.DBSnapshot {
 	}
 }
 
-// dumpPods is how the tests' pods are known.
+// dumpPods selects the pods of the tests.
 const dumpPods = "app.kubernetes.io/managed-by=dbsnapshot"
 
-// good is what a container says that has made a dump.
-func good(name string) string {
+// dumpResult returns the termination message of a dump.
+func dumpResult(name string) string {
 	return fmt.Sprintf(`{"name":%q,"location":%q,"sizeBytes":4096,"sha256":%q,"seconds":1.5,`+
 		`"serverVersion":"16.4","verified":"list"}`, name, name+"/shop.dump", strings.Repeat("5", 64))
 }
 
-// pruned is what a container says that has deleted dumps and left these.
-func pruned(left ...string) string {
+// pruneResult returns the termination message of a prune Job with these dumps left.
+func pruneResult(left ...string) string {
 	return fmt.Sprintf(`{"left":["%s"],"held":[],"more":0}`, strings.Join(left, `","`))
 }
 
-// end ends the pod of a Job as a container would that says that and exits with that code. The pods must be held.
-func end(k *testkit.K, job, message string, code int32) {
+// endJob ends the pod of a Job with a message and an exit code. Pods must be held.
+func endJob(k *testkit.K, job, message string, code int32) {
 	var pod *corev1.Pod
 	k.Wait("a pod of Job "+job+" runs", func(ctx context.Context) error {
 		var list corev1.PodList
@@ -118,7 +118,8 @@ func terminate(pod *corev1.Pod, message string, code int32) {
 	now := metav1.Now()
 	for i := range pod.Status.ContainerStatuses {
 		c := &pod.Status.ContainerStatuses[i]
-		c.Ready, c.Started = false, new(false)
+		c.Ready = false
+		c.Started = new(false)
 		c.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 			ExitCode: code, Message: message, Reason: "Completed", FinishedAt: now, ContainerID: c.ContainerID,
 		}}
@@ -145,8 +146,8 @@ func jobNamed(k *testkit.K, name string) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: name}}
 }
 
-// A copy is made when it is due, and the status tells all there is to know of it.
-func TestCopyOnTime(t *testing.T) {
+// A copy is made when it is due, and the status describes it completely.
+func TestScheduledCopy(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	k.Kubelet.HoldReady(dumpPods)
@@ -155,7 +156,7 @@ func TestCopyOnTime(t *testing.T) {
 	o := yearly("a")
 	k.Apply(o)
 	k.Eventually(o, snapshotPhase(v1.SnapshotRunning), testkit.Reason("Ready", metav1.ConditionFalse, "Overdue"))
-	end(k, "a-203201010000", good("a-203201010000"), 0)
+	endJob(k, "a-203201010000", dumpResult("a-203201010000"), 0)
 	k.Eventually(o, lastCopy("a-203201010000"), snapshotPhase(v1.SnapshotScheduled), testkit.Ready())
 	s := o.Status
 	if got := s.NextScheduleTime.UTC(); !got.Equal(time.Date(2033, time.January, 1, 0, 0, 0, 0, time.UTC)) {
@@ -163,22 +164,22 @@ func TestCopyOnTime(t *testing.T) {
 	}
 	if last := s.LastSnapshot; last.SizeBytes != 4096 || last.Location != "a-203201010000/shop.dump" ||
 		last.Verified != "list" || last.Duration.Duration != 1500*time.Millisecond || last.ServerVersion != "16.4" {
-		t.Errorf("the last copy is told as %+v", last)
+		t.Errorf("the last copy is %+v", last)
 	}
-	rest(k, op)
+	waitIdle(k, op)
 
 	c.NextYear(k, o)
-	end(k, "a-203301010000", "the server is out of memory", 1)
+	endJob(k, "a-203301010000", "the server is out of memory", 1)
 	k.Eventually(o, failures(1), snapshotPhase(v1.SnapshotFailed),
 		testkit.Reason(v1.ConditionLastSucceeded, metav1.ConditionFalse, "Failed"))
 	if got := o.Status.History[0]; got.Message != "the server is out of memory" || got.Result != v1.ResultFailed {
 		t.Errorf("the history begins with %+v", got)
 	}
-	rest(k, op)
+	waitIdle(k, op)
 }
 
-// The operator wakes up when a copy is due, though nothing else happens.
-func TestWakesUpInTime(t *testing.T) {
+// The operator reconciles when a copy is due, without an event.
+func TestRequeueAtScheduledTime(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	o := yearly("a")

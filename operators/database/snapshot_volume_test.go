@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// volumeSnapshots is the kind VolumeSnapshot as far as the operator sees it.
+// volumeSnapshots returns the CRD of VolumeSnapshot with the fields that the operator uses.
 func volumeSnapshots() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"group": "snapshot.storage.k8s.io", "scope": "Namespaced",
@@ -43,8 +43,8 @@ func volumeSnapshot(k *testkit.K, name string) *unstructured.Unstructured {
 	return u
 }
 
-// drive reports what a driver would of a VolumeSnapshot.
-func drive(k *testkit.K, name string, status map[string]any) {
+// setDriverStatus writes the status of a VolumeSnapshot as its driver does.
+func setDriverStatus(k *testkit.K, name string, status map[string]any) {
 	u := volumeSnapshot(k, name)
 	k.Eventually(u, testkit.Exists())
 	k.UpdateStatus(u, func() { u.Object["status"] = status })
@@ -52,23 +52,24 @@ func drive(k *testkit.K, name string, status map[string]any) {
 
 func ofVolume(name string) *v1.DBSnapshot {
 	o := yearly(name)
-	o.Spec.Method, o.Spec.Storage = v1.MethodVolumeSnapshot, nil
+	o.Spec.Method = v1.MethodVolumeSnapshot
+	o.Spec.Storage = nil
 	o.Spec.Source = v1.SnapshotSource{PersistentVolumeClaimName: "data"}
 	o.Spec.Retention.KeepLast = 2
 	return o
 }
 
-// Copies of volumes, from a cluster that has none of their kind to their deletion, the oldest first. Those that are held
-// stay, and so do those that the DBSnapshot leaves.
+// Copies of volumes: first without the CRD, finally pruned oldest first. Held copies stay, and with the policy Retain all of
+// them.
 func TestVolumeSnapshots(t *testing.T) {
 	t.Parallel()
-	k := testkit.New(t, testkit.Private()) // the kind is of the whole cluster
+	k := testkit.New(t, testkit.Private()) // the CRD is cluster-wide
 	c := newYear()
 	op := startSnapshots(k, c)
 	o := ofVolume("a")
 	k.Apply(o)
 	k.Eventually(o, waitsFor("KindNotInstalled"))
-	rest(k, op)
+	waitIdle(k, op)
 	k.Apply(volumeSnapshots())
 	k.Eventually(o, waitsFor("ReferenceNotFound"))
 	k.Apply(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
@@ -83,22 +84,22 @@ func TestVolumeSnapshots(t *testing.T) {
 		claim, _, _ := unstructured.NestedString(u.Object, "spec", "source", "persistentVolumeClaimName")
 		return claim == "data" && metav1.IsControlledBy(u, o)
 	}))
-	drive(k, year(0), map[string]any{"readyToUse": false, "error": map[string]any{"message": "the driver is busy"}})
+	setDriverStatus(k, year(0), map[string]any{"readyToUse": false, "error": map[string]any{"message": "the driver is busy"}})
 	k.Eventually(o, snapshotPhase(v1.SnapshotRunning), testkit.Match("the driver's words", func(o *v1.DBSnapshot) bool {
 		return o.Status.Active != nil && o.Status.Active.Message == "the driver is busy"
 	}))
-	drive(k, year(0), ready)
+	setDriverStatus(k, year(0), ready)
 	k.Eventually(o, lastCopy(year(0)), testkit.Ready())
 	k.Eventually(u, testkit.Match("on its own", func(u *unstructured.Unstructured) bool {
 		return len(u.GetOwnerReferences()) == 0
 	}))
 	if got := o.Status.LastSnapshot; got.SizeBytes != 1<<30 || got.Location != year(0) {
-		t.Errorf("the last copy is told as %+v", got)
+		t.Errorf("the last copy is %+v", got)
 	}
 
-	// The driver never gets it done: what was begun is deleted.
+	// The driver never completes it: the unfinished copy is deleted.
 	c.NextYear(k, o)
-	drive(k, year(1), map[string]any{"readyToUse": false, "error": map[string]any{"message": "no space"}})
+	setDriverStatus(k, year(1), map[string]any{"readyToUse": false, "error": map[string]any{"message": "no space"}})
 	k.Eventually(o, snapshotPhase(v1.SnapshotRunning))
 	c.Move(k, o, 7201*1e9)
 	k.Eventually(o, failures(1))
@@ -107,7 +108,7 @@ func TestVolumeSnapshots(t *testing.T) {
 		t.Errorf("it failed because %q, want %q", got, want)
 	}
 
-	// The first is held, so the third does not let it go, and the fourth lets the third go.
+	// The first copy is held. So the third does not prune it, and the fourth prunes the third.
 	k.Update(u, func() {
 		labels := u.GetLabels()
 		labels[v1.HoldLabel] = "true"
@@ -115,15 +116,15 @@ func TestVolumeSnapshots(t *testing.T) {
 	})
 	for i := 2; i <= 4; i++ {
 		c.NextYear(k, o)
-		drive(k, year(i), ready)
+		setDriverStatus(k, year(i), ready)
 		k.Eventually(o, lastCopy(year(i)))
 	}
 	k.Eventually(o, enforced("Held", metav1.ConditionTrue), testkit.Ready())
 	k.Eventually(volumeSnapshot(k, year(2)), testkit.Gone())
 	wantVolumes(k, year(0), year(3), year(4))
-	rest(k, op)
+	waitIdle(k, op)
 
-	// One of somebody else's is left alone. One that is begun goes with the DBSnapshot, those that are copies stay.
+	// A foreign one is not written. An unfinished one is deleted with the DBSnapshot, copies stay.
 	foreign := volumeSnapshot(k, year(5))
 	k.Apply(foreign)
 	c.NextYear(k, o)
@@ -138,7 +139,7 @@ func TestVolumeSnapshots(t *testing.T) {
 	wantVolumes(k, year(0), year(3), year(4))
 }
 
-// wantVolumes waits until there are these VolumeSnapshots and no others.
+// wantVolumes waits until exactly these VolumeSnapshots exist.
 func wantVolumes(k *testkit.K, names ...string) {
 	k.Wait(fmt.Sprintf("there are the VolumeSnapshots %s", names), func(ctx context.Context) error {
 		list := &unstructured.UnstructuredList{}
@@ -158,8 +159,8 @@ func wantVolumes(k *testkit.K, names ...string) {
 	})
 }
 
-// With deletionPolicy Delete nothing stays, whenever it was set.
-func TestVolumeSnapshotsThatGo(t *testing.T) {
+// With the deletionPolicy Delete all copies are deleted, even if it was set late.
+func TestVolumeSnapshotDeletion(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.Private())
 	k.Apply(volumeSnapshots())
@@ -167,12 +168,12 @@ func TestVolumeSnapshotsThatGo(t *testing.T) {
 	startSnapshots(k, c)
 	db := newDatabase("shop")
 	k.Apply(db)
-	k.UpdateStatus(db, func() { db.Status.State = v1.Hibernated }) // a volume of a server that rests is copied all the same
+	k.UpdateStatus(db, func() { db.Status.State = v1.Hibernated }) // the volume of a stopped server can be copied
 	k.Apply(newClaim("data-shop-db-0"))
 	o := ofVolume("a")
 	o.Spec.Source = v1.SnapshotSource{DatabaseRef: &v1.DatabaseReference{Name: "shop"}}
 	k.Apply(o)
-	drive(k, "a-203201010000", map[string]any{"readyToUse": true})
+	setDriverStatus(k, "a-203201010000", map[string]any{"readyToUse": true})
 	k.Eventually(o, lastCopy("a-203201010000"), testkit.Ready())
 	k.Update(o, func() { o.Spec.DeletionPolicy = v1.CopiesDeleted })
 	of := testkit.Match("the DBSnapshot's", func(u *unstructured.Unstructured) bool { return metav1.IsControlledBy(u, o) })

@@ -27,7 +27,7 @@ func claim(name string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// newClaim is one to be made, of 1Gi.
+// newClaim returns a new claim of 1Gi.
 func newClaim(name string) *corev1.PersistentVolumeClaim {
 	c := claim(name)
 	c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -47,7 +47,7 @@ func asks(size string) testkit.Check {
 	})
 }
 
-// template says how large the claims are that the StatefulSet would make.
+// template checks the size of the StatefulSet's claim template.
 func template(size string) testkit.Check {
 	return testkit.Match("a template of "+size, func(s *appsv1.StatefulSet) bool {
 		return s.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String() == size
@@ -62,7 +62,7 @@ func pending(action string) testkit.Check {
 	return testkit.Match("pendingAction "+action, func(db *v1.Database) bool { return db.Status.PendingAction == action })
 }
 
-// uids are those of pods, which a database keeps while its volumes grow.
+// uids returns the UIDs of pods. They do not change during an expansion.
 func uids(k *testkit.K, names ...string) []types.UID {
 	all := make([]types.UID, len(names))
 	for i, name := range names {
@@ -73,7 +73,7 @@ func uids(k *testkit.K, names ...string) []types.UID {
 	return all
 }
 
-// The volumes grow, with those of former members, and no pod notices. What the StatefulSet says of them follows.
+// The volumes grow, including those of former members, without a restart. The StatefulSet's template follows.
 func TestStorageGrows(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -105,7 +105,7 @@ func TestStorageGrows(t *testing.T) {
 	}
 }
 
-// volumesOf makes a class of its own and a volume for each claim, as somebody does who has no driver.
+// volumesOf creates a storage class and a volume for each claim, as without a driver.
 func volumesOf(k *testkit.K, expandable bool, size string, claims ...string) string {
 	class := &storagev1.StorageClass{
 		ObjectMeta:  metav1.ObjectMeta{Name: k.Namespace},
@@ -128,8 +128,8 @@ func volumesOf(k *testkit.K, expandable bool, size string, claims ...string) str
 	return class.Name
 }
 
-// A class that cannot grow leaves it to a person, who is told what to do; the database works on.
-func TestStorageThatCannotGrow(t *testing.T) {
+// A class without expansion needs manual action. The status says how, and the database continues to work.
+func TestStorageWithoutExpansion(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
@@ -153,7 +153,7 @@ func TestStorageThatCannotGrow(t *testing.T) {
 	k.Eventually(claim("a-db-backup"), asks("20Gi"))
 	k.Eventually(db, pending(""), testkit.Reason(report.StorageResized, metav1.ConditionFalse, "Resizing"))
 
-	// Nobody is there to grow the volumes. What was not granted may be taken back, to what there is.
+	// There is no driver. An expansion that was not granted may be undone.
 	k.Update(db, func() { db.Spec.Storage = "15Gi" })
 	k.Eventually(claim("data-a-db-1"), asks("15Gi"))
 	k.Update(db, func() { db.Spec.Storage = "1Gi" })
@@ -162,7 +162,7 @@ func TestStorageThatCannotGrow(t *testing.T) {
 
 func storageSize(amount string) *resource.Quantity { return new(resource.MustParse(amount)) }
 
-// forbidden answers requests for classes as the API server does if a program has rights in some namespaces alone.
+// forbidden rejects requests for classes, as for an installation with permissions in some namespaces only.
 type forbidden struct{ http.RoundTripper }
 
 func (f forbidden) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -177,8 +177,8 @@ func (f forbidden) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, err
 }
 
-// An operator that may not look at classes grows volumes all the same.
-func TestStorageGrowsWithoutALookAtClasses(t *testing.T) {
+// Without permission to read classes the operator expands volumes as well.
+func TestStorageGrowsWithoutClassPermission(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k, testkit.WithTransport(func(rt http.RoundTripper) http.RoundTripper { return forbidden{rt} }))
@@ -194,7 +194,7 @@ func TestStorageGrowsWithoutALookAtClasses(t *testing.T) {
 	k.Apply(other)
 	k.Eventually(other, testkit.Ready())
 	k.Update(other, func() { other.Spec.Storage = "2Gi" })
-	k.Eventually(other, testkit.Match("the API server's answer is told", func(db *v1.Database) bool {
+	k.Eventually(other, testkit.Match("the API server's message is reported", func(db *v1.Database) bool {
 		c := conditions.Get(db, conditions.Ready)
 		return c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "must support resize")
 	}))

@@ -22,15 +22,14 @@ func image(want string) testkit.Check {
 	})
 }
 
-// runs says which version all members have.
+// runs checks the version of all members.
 func runs(version string) testkit.Check {
 	return testkit.Match("version "+version, func(db *v1.Database) bool { return db.Status.CurrentVersion == version })
 }
 
-// Another version of the operator, which would make other pods of the same Database, restarts none: they change with the
-// next change of the user's, or when the operator is told to upgrade them. What somebody changes by hand is put right all
-// the while.
-func TestAnUpgradeRestartsNothing(t *testing.T) {
+// A new version of the operator with another pod template restarts no pods. They change with the next change of the spec, or
+// with the upgrade option. Manual changes are still reverted.
+func TestOperatorUpgradeRestartsNoPods(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := start(k)
@@ -38,12 +37,12 @@ func TestAnUpgradeRestartsNothing(t *testing.T) {
 	k.Apply(db)
 	k.Eventually(db, testkit.Ready())
 	before := uids(k, "a-db-0", "a-db-1")
-	rest(k, op)
+	waitIdle(k, op)
 	op.Stop()
 
-	other := database.Options{ImageTemplate: "mirror/{{.Engine}}:{{.Version}}"} // as a new version may have it
+	other := database.Options{ImageTemplate: "mirror/{{.Engine}}:{{.Version}}"} // as in a new version
 	op = k.Run(database.New(other))
-	rest(k, op)
+	waitIdle(k, op)
 	for _, w := range writes(op) {
 		if w.Resource == "statefulsets" {
 			t.Errorf("write by the new version: %s", w)
@@ -55,8 +54,8 @@ func TestAnUpgradeRestartsNothing(t *testing.T) {
 	k.Eventually(members, image("postgres:16"))
 	k.Eventually(db, testkit.Ready())
 	k.Eventually(members, testkit.Ready())
-	stay := uids(k, "a-db-0", "a-db-1")              // whatever was restarted until that was put right
-	k.Update(db, func() { db.Spec.Storage = "2Gi" }) // for which the StatefulSet is made anew
+	stay := uids(k, "a-db-0", "a-db-1")              // pods restarted until the change was reverted
+	k.Update(db, func() { db.Spec.Storage = "2Gi" }) // the StatefulSet is recreated for it
 	k.Eventually(members, template("2Gi"), image("postgres:16"), testkit.Ready())
 	k.Eventually(db, testkit.Ready(), granted("2Gi"))
 	k.Delete(members, client.PropagationPolicy(metav1.DeletePropagationOrphan))
@@ -77,8 +76,8 @@ func TestAnUpgradeRestartsNothing(t *testing.T) {
 	}
 }
 
-// Settings restart the members one after the other, the primary last. Whoever starts meanwhile finds the settings that it
-// was made for; when all have the new ones, the old ones go.
+// Settings restart the members one after the other, the primary last. A pod that starts meanwhile has the settings of its
+// template. The old settings are deleted when no pod refers to them.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -107,10 +106,10 @@ func TestConfiguration(t *testing.T) {
 			t.Errorf("the settings are %q", text)
 		}
 	}
-	rest(k, op)
+	waitIdle(k, op)
 	raw, err := json.Marshal(config.Data)
 	if err != nil || !strings.Contains(string(raw), `"begun":"true"`) {
-		t.Errorf("it is not told that the database has data: %s, %v", raw, err)
+		t.Errorf("the ConfigMap does not record that the database has data: %s, %v", raw, err)
 	}
 }
 
@@ -123,13 +122,14 @@ func settingsOf(c *corev1.ConfigMap) (n int) {
 	return n
 }
 
-// With OnDelete a pod changes when somebody deletes it.
+// With OnDelete a pod changes after a user deletes it.
 func TestUpgradePolicy(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
 	db := newDatabase("a")
-	db.Spec.Replicas, db.Spec.UpgradePolicy = new(int32(1)), v1.UpgradeOnDelete
+	db.Spec.Replicas = new(int32(1))
+	db.Spec.UpgradePolicy = v1.UpgradeOnDelete
 	k.Apply(db)
 	k.Eventually(db, testkit.Ready())
 	k.Update(db, func() { db.Spec.Version = "16.4" })

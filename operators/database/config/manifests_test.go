@@ -1,5 +1,4 @@
-// Package config_test checks the manifests in the folders beside it the way they are used: with kubectl, on an API
-// server. It holds nothing else.
+// Package config_test tests the manifests in the folders beside it with kubectl on an API server.
 package config_test
 
 import (
@@ -27,12 +26,12 @@ const (
 	columns   = "NAME ENGINE VERSION READY STATE ENDPOINT AGE"
 )
 
-// Installing and installing again, as a person would, leaves what the manifests say, and the second time does nothing.
+// Installing twice leaves the state of the manifests, and the second time changes nothing.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"default", "namespaced"} {
 		if testing.Short() && overlay != "default" {
-			continue // each takes a control plane of its own
+			continue // each uses a control plane of its own
 		}
 		t.Run(overlay, func(t *testing.T) {
 			t.Parallel()
@@ -56,7 +55,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// admitted creates the operator's pod in its namespace, which admits nothing but restricted pods, without storing it.
+// admitted creates the operator's pod with a dry run. Its namespace enforces the restricted profile.
 func admitted(t *testing.T, k *testkit.K) {
 	t.Helper()
 	controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "database-controller", Namespace: namespace}}
@@ -69,8 +68,8 @@ func admitted(t *testing.T, k *testkit.K) {
 	}
 }
 
-// What the operator may do is what it needs: nothing is everything of a kind.
-func TestRights(t *testing.T) {
+// The ClusterRole has no wildcards.
+func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"default", "namespaced"} {
 		for _, o := range testkit.Kustomize(t, overlay) {
@@ -91,7 +90,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// Whoever may not install anything cluster-wide can have somebody else install the CRD, and everything else alone.
+// A user without cluster-wide permissions can install everything but the CRD, which an administrator installs.
 func TestNamespacedOverlayStaysInItsNamespaces(t *testing.T) {
 	t.Parallel()
 	var arguments []string

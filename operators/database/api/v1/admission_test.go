@@ -34,7 +34,7 @@ func object(t *testing.T, kind, name, spec string) *unstructured.Unstructured {
 	return parse(t, "apiVersion: techoral.com/v1\nkind: "+kind+"\nmetadata: {name: "+name+"}\nspec: "+spec)
 }
 
-func TestBadDatabasesAreRefusedWithASentence(t *testing.T) {
+func TestInvalidDatabasesAreRejected(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	const good = "engine: postgresql, version: '16', storage: 1Gi"
@@ -104,8 +104,8 @@ func TestBadDatabasesAreRefusedWithASentence(t *testing.T) {
 	}
 }
 
-// What a Database may become, by what it was.
-func TestChanges(t *testing.T) {
+// TestUpdates tests each transition of a Database: allowed, or rejected with a message.
+func TestUpdates(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	for why, c := range map[string]struct{ from, to, want string }{
@@ -165,7 +165,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// change gives the stored object the spec of this one, and returns why that is refused.
+// change updates the stored object with the spec of o and returns the message of a rejection.
 func change(t *testing.T, k *testkit.K, o *unstructured.Unstructured) string {
 	t.Helper()
 	stored := o.DeepCopy()
@@ -178,9 +178,9 @@ func change(t *testing.T, k *testkit.K, o *unstructured.Unstructured) string {
 	return err.Error()
 }
 
-// What every member has is the least that can be asked for; what was not granted may be taken back. An operator that writes
-// the status never finds itself refused by that.
-func TestStorageBecomesNoSmaller(t *testing.T) {
+// Storage cannot shrink below status.storage. An expansion that was not granted may be undone. Status writes of the operator
+// are never rejected by this rule.
+func TestStorageNeverShrinks(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	sized := func(size string) *unstructured.Unstructured {
@@ -197,6 +197,6 @@ func TestStorageBecomesNoSmaller(t *testing.T) {
 	if answer := change(t, k, sized("9Gi")); !strings.Contains(answer, "ask for no less than status.storage") {
 		t.Error(answer)
 	}
-	k.UpdateStatus(db, func() { db.Status.Storage = "1Ti" }) // whatever it says
+	k.UpdateStatus(db, func() { db.Status.Storage = "1Ti" }) // any value is accepted
 	k.UpdateStatus(db, func() { db.Status.State = "Ready" })
 }

@@ -41,10 +41,10 @@ type Database struct {
 	Status DatabaseStatus `json:"status,omitempty,omitzero"`
 }
 
-// CommonStatus returns the address of the conditions and of the observed generation.
+// CommonStatus returns the common status fields: the conditions and the observed generation.
 func (o *Database) CommonStatus() *conditions.Status { return &o.Status.Status }
 
-// Members is how many members the database has when it does not hibernate.
+// Members returns the number of members of a database that is not hibernated.
 func (o *Database) Members() int32 {
 	if o.Spec.Replicas == nil {
 		return 1

@@ -134,7 +134,7 @@ type DatabaseSpec struct {
 // +kubebuilder:validation:MaxLength=16
 type Engine string
 
-// The engines.
+// Values of Engine.
 const (
 	PostgreSQL Engine = "postgresql"
 	MySQL      Engine = "mysql"
@@ -275,7 +275,7 @@ type ClaimRetentionPolicy struct {
 // +kubebuilder:validation:Enum=Retain;Snapshot;Delete
 type DeletionPolicy string
 
-// The deletion policies.
+// Values of DeletionPolicy.
 const (
 	DeletionRetain   DeletionPolicy = "Retain"
 	DeletionSnapshot DeletionPolicy = "Snapshot"
@@ -287,7 +287,7 @@ const (
 // +kubebuilder:validation:Enum=Auto;OnDelete
 type UpgradePolicy string
 
-// The upgrade policies.
+// Values of UpgradePolicy.
 const (
 	UpgradeAuto     UpgradePolicy = "Auto"
 	UpgradeOnDelete UpgradePolicy = "OnDelete"

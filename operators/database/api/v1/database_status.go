@@ -97,11 +97,11 @@ type BackupStatus struct {
 // State is what is going on, in one word.
 type State string
 
-// The states.
+// Values of State.
 const (
-	Provisioning State = "Provisioning" // it has never worked yet
-	Ready        State = "Ready"        // all members work
-	Degraded     State = "Degraded"     // it works, and not as it should
-	Failed       State = "Failed"       // somebody has to do something
-	Hibernated   State = "Hibernated"   // it was told to rest
+	Provisioning State = "Provisioning" // not ready yet for the first time
+	Ready        State = "Ready"        // all members are ready
+	Degraded     State = "Degraded"     // it works with reduced redundancy or an error
+	Failed       State = "Failed"       // manual action is necessary
+	Hibernated   State = "Hibernated"   // hibernated by its spec
 )

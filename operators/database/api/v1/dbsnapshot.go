@@ -39,7 +39,7 @@ type DBSnapshot struct {
 	Status DBSnapshotStatus `json:"status,omitempty,omitzero"`
 }
 
-// CommonStatus returns the address of the conditions and of the observed generation.
+// CommonStatus returns the common status fields: the conditions and the observed generation.
 func (o *DBSnapshot) CommonStatus() *conditions.Status { return &o.Status.Status }
 
 // DBSnapshotList is a list of DBSnapshot objects.
@@ -134,7 +134,7 @@ type DBSnapshotSpec struct {
 // +kubebuilder:validation:Enum=Retain;Delete
 type SnapshotDeletionPolicy string
 
-// The deletion policies of a DBSnapshot.
+// Values of SnapshotDeletionPolicy.
 const (
 	CopiesRetained SnapshotDeletionPolicy = "Retain"
 	CopiesDeleted  SnapshotDeletionPolicy = "Delete"
@@ -146,7 +146,7 @@ const (
 // +kubebuilder:validation:MaxLength=16
 type SnapshotMethod string
 
-// The methods.
+// Values of SnapshotMethod.
 const (
 	MethodDump           SnapshotMethod = "pgDump"
 	MethodVolumeSnapshot SnapshotMethod = "volumeSnapshot"

@@ -51,14 +51,14 @@ type DBSnapshotStatus struct {
 // SnapshotPhase is what is going on, in one word.
 type SnapshotPhase string
 
-// The phases.
+// Values of SnapshotPhase.
 const (
-	SnapshotScheduled SnapshotPhase = "Scheduled" // it waits for its time
+	SnapshotScheduled SnapshotPhase = "Scheduled" // waits for the next scheduled time
 	SnapshotRunning   SnapshotPhase = "Running"   // a copy is being made
-	SnapshotSucceeded SnapshotPhase = "Succeeded" // the copy without a schedule is there
+	SnapshotSucceeded SnapshotPhase = "Succeeded" // without a schedule: the copy was made
 	SnapshotFailed    SnapshotPhase = "Failed"    // the last attempt failed
-	SnapshotSuspended SnapshotPhase = "Suspended" // it was told to rest
-	SnapshotOverdue   SnapshotPhase = "Overdue"   // there should be a newer copy
+	SnapshotSuspended SnapshotPhase = "Suspended" // suspended by its spec
+	SnapshotOverdue   SnapshotPhase = "Overdue"   // a newer copy is expected
 )
 
 // ActiveSnapshot is the copy that is being made, or that is due and cannot begin yet. It is stored before anything of it is
@@ -99,25 +99,25 @@ type LastSnapshot struct {
 	Verified string `json:"verified,omitempty"`
 }
 
-// The results of copies.
+// Results of copies.
 const (
 	ResultSucceeded = "Succeeded"
 	ResultFailed    = "Failed"
 )
 
-// HoldLabel keeps a VolumeSnapshot on which it has the value "true", although spec.retention would let it go. A dump is kept
-// by a file beside it whose name is that of the dump and ".hold".
+// HoldLabel with the value "true" excludes a VolumeSnapshot from retention. For a dump, a file beside it with its name and the
+// suffix ".hold" has the same effect.
 const HoldLabel = "techoral.com/hold"
 
-// The conditions of a DBSnapshot, beside Ready, Reconciling and Stalled.
+// Condition types of a DBSnapshot, beside Ready, Reconciling and Stalled.
 const (
 	// ConditionScheduled: copies are made on time.
 	ConditionScheduled = "Scheduled"
 	// ConditionLastSucceeded: the last attempt ended with a copy.
 	ConditionLastSucceeded = "LastSnapshotSucceeded"
-	// ConditionOverdue: there should be a newer copy.
+	// ConditionOverdue: a newer copy is expected.
 	ConditionOverdue = "Overdue"
-	// ConditionRetention: what spec.retention does not keep is gone.
+	// ConditionRetention: all copies that spec.retention does not keep are deleted.
 	ConditionRetention = "RetentionEnforced"
 )
 

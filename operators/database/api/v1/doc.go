@@ -1,9 +1,9 @@
-// Package v1 is the API of the operators: the kinds Database, a database server with its data, and DBSnapshot, copies of a
-// database that are made on time.
+// Package v1 has the API types of the operators: Database, a database server with its data, and DBSnapshot, scheduled copies
+// of a database.
 //
-// It holds the types that users write and read, with the rules that the API server enforces on them. It is not for
-// behavior: what follows from a specification is in internal/desired. It depends on the API types of Kubernetes and the
-// SDK's conditions alone, so that a Go program may import it to create objects of these kinds.
+// The markers define the validation rules of the API server. The package has no behavior: internal/desired derives objects
+// from a specification. It depends on the API types of Kubernetes and on the SDK's conditions alone, so a Go program can import
+// it to create objects of these kinds.
 //
 // +kubebuilder:object:generate=true
 // +groupName=techoral.com

@@ -19,7 +19,7 @@ const (
 	daily   = ", schedule: '0 2 * * *'"
 )
 
-func TestBadSnapshotsAreRefusedWithASentence(t *testing.T) {
+func TestInvalidSnapshotsAreRejected(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	server := func(old, with string) string { return strings.Replace(dump, old, with, 1) }
@@ -127,8 +127,8 @@ func TestBadSnapshotsAreRefusedWithASentence(t *testing.T) {
 	}
 }
 
-// What is good is taken, with the defaults that the reference tells.
-func TestGoodSnapshots(t *testing.T) {
+// Valid objects are accepted, with the defaults that the reference documents.
+func TestValidSnapshots(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	for name, spec := range map[string]string{
@@ -141,7 +141,8 @@ func TestGoodSnapshots(t *testing.T) {
 		k.Apply(object(t, "DBSnapshot", name, "{"+spec+"}"))
 	}
 	o := &v1.DBSnapshot{}
-	o.Name, o.Namespace = "at-once", k.Namespace
+	o.Name = "at-once"
+	o.Namespace = k.Namespace
 	k.Get(o)
 	s := o.Spec
 	if s.Method != v1.MethodDump || s.TimeZone != "UTC" || s.StartingDeadlineSeconds != 3600 ||
@@ -153,8 +154,8 @@ func TestGoodSnapshots(t *testing.T) {
 	}
 }
 
-// What cannot change is refused with what to do instead, and what can is taken.
-func TestChangesOfSnapshots(t *testing.T) {
+// A change of an immutable field is rejected with an instruction; other changes are accepted.
+func TestSnapshotUpdates(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	of := map[string]string{

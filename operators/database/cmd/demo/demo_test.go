@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// output may be written by several goroutines.
+// output is a writer for concurrent use.
 type output struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -27,13 +27,13 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.b.Write(p)
 }
 
-// The demo checks what it sees itself; this test checks that it tells.
+// The demo checks its results itself; this test checks its output.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	var out output
-	tale := life
-	tale.Dir = "../.."
-	if err := demo.Run(t.Context(), tale, &out); err != nil {
+	d := databaseDemo
+	d.Dir = "../.."
+	if err := demo.Run(t.Context(), d, &out); err != nil {
 		t.Fatalf("%v\n%s", err, out.b.String())
 	}
 	for _, want := range []string{

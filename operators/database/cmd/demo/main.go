@@ -1,9 +1,8 @@
-// Command demo tells the story of a Database once, on a cluster of its own: the article's manifest, volumes that grow,
-// settings that restart the primary last, a deletion that is refused, and data and passwords that outlive their Database.
-// The nodes of that cluster are simulated, so that no server runs. It prints what it saw, and its exit code is 1 if that is
-// not what the operator promises.
+// Command demo runs a scripted demo of a Database on a cluster of its own: the article's manifest, volume expansion,
+// settings that restart the primary last, a rejected update, and data and passwords that outlive their Database. The nodes
+// of that cluster are simulated, so no server runs. The exit code is 1 if the result is not the promised one.
 package main
 
 import "github.com/homeostat-dev/homeostat/testkit/demo"
 
-func main() { demo.Main(life) }
+func main() { demo.Main(databaseDemo) }

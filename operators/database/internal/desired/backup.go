@@ -11,24 +11,24 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 )
 
-// The components of the pods that are no members.
+// Components of the pods that are not members.
 const (
 	BackupComponent  = "backup"
 	RestoreComponent = "restore"
 )
 
-// dumpDeadline is how long a dump may take. One that hangs would keep all others from being made.
+// dumpDeadline limits the duration of a dump. A hanging dump would block all later ones.
 const dumpDeadline = 24 * time.Hour
 
-// Schedule returns the CronJob of the dumps. A time that passes while the last dump is still being made is skipped.
-func Schedule(db *v1.Database, image, scripts string) *batchv1.CronJob {
+// BackupCronJob returns the CronJob of the dumps. A scheduled time is skipped while the previous dump is still running.
+func BackupCronJob(db *v1.Database, image, scripts string) *batchv1.CronJob {
 	backup := &db.Spec.Backup
 	c := container(db, image, DumpContainer, "dump.sh")
 	c.Env = append(c.Env, dumpEnv(db)...)
 	c.Env = append(c.Env,
 		corev1.EnvVar{Name: "HOST", Value: SetName(db) + "." + db.Namespace + ".svc"},
 		corev1.EnvVar{Name: "NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
-			FieldPath: "metadata.labels['batch.kubernetes.io/job-name']", // all but the end, which is the time, is of its own
+			FieldPath: "metadata.labels['batch.kubernetes.io/job-name']", // ends with the scheduled time
 		}}},
 		corev1.EnvVar{Name: "KEEP", Value: strconv.Itoa(int(backup.Retention.Count))},
 		corev1.EnvVar{Name: "VERIFY", Value: "list"})
@@ -51,9 +51,9 @@ func Schedule(db *v1.Database, image, scripts string) *batchv1.CronJob {
 	}
 }
 
-// Restore returns the Job that puts a dump into the database, which nobody reaches by its Service before it has succeeded.
-// It may take as long as it does.
-func Restore(db *v1.Database, image, scripts, claim, name string) *batchv1.Job {
+// RestoreJob returns the Job that restores a dump into the database. It has no deadline. The Service selects no pod before
+// the Job has succeeded.
+func RestoreJob(db *v1.Database, image, scripts, claim, name string) *batchv1.Job {
 	c := container(db, image, "restore", "restore.sh")
 	c.Env = append(c.Env, dumpEnv(db)...)
 	c.Env = append(c.Env,
@@ -90,7 +90,7 @@ func job(db *v1.Database, c corev1.Container, scripts, component, claim string, 
 					}},
 				}),
 				ImagePullSecrets:             db.Spec.ImagePullSecrets,
-				SecurityContext:              podSecurity(more.SecurityContext),
+				SecurityContext:              podSecurityContext(more.SecurityContext),
 				AutomountServiceAccountToken: new(false),
 				EnableServiceLinks:           new(false),
 				NodeSelector:                 more.NodeSelector,

@@ -13,11 +13,11 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 )
 
-// BegunKey is the key of the ConfigMap whose presence means that the database has data: from then on the primary does not
-// begin with an empty volume, whoever lost the one it had.
+// BegunKey is a key of the ConfigMap. Its presence means that the database has data: the primary does not start with an
+// empty volume any more.
 const BegunKey = "begun"
 
-// digest names a content. Twelve digits of it tell the few contents apart that one object has in its life.
+// digest returns 12 hexadecimal digits of a SHA-256 hash. They are enough for the few contents of one object.
 func digest(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -27,7 +27,7 @@ func digest(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
-// Settings are the user's settings as the server reads them.
+// Settings returns the user's settings in the format of the server.
 func Settings(db *v1.Database) string {
 	var b strings.Builder
 	if db.Spec.Engine != v1.PostgreSQL {
@@ -44,8 +44,7 @@ func Settings(db *v1.Database) string {
 	return b.String()
 }
 
-// settingsKey is the key of these settings. Others have another one, so that no pod finds settings under its feet that it
-// was not started with.
+// settingsKey returns a key that depends on the settings, so that the settings of a running pod never change.
 func settingsKey(db *v1.Database) string {
 	if db.Spec.Engine == v1.PostgreSQL {
 		return "settings-" + digest(Settings(db)) + ".conf"
@@ -53,8 +52,9 @@ func settingsKey(db *v1.Database) string {
 	return "settings-" + digest(Settings(db)) + ".cnf"
 }
 
-// Config returns the ConfigMap with the settings, those of keep, which pods still refer to, and the pin.
-func Config(db *v1.Database, keep map[string]string, begun bool, pin Pin) *corev1.ConfigMap {
+// ConfigMap returns the ConfigMap with the current settings, the older ones in keep, and the annotations of the pinned
+// template.
+func ConfigMap(db *v1.Database, keep map[string]string, begun bool, pin PinnedTemplate) *corev1.ConfigMap {
 	data := maps.Clone(keep)
 	if data == nil {
 		data = map[string]string{}
@@ -68,7 +68,7 @@ func Config(db *v1.Database, keep map[string]string, begun bool, pin Pin) *corev
 	}
 }
 
-// ScriptsName is the name of the ConfigMap with these scripts.
+// ScriptsName returns the name of the ConfigMap with these scripts. It depends on their content.
 func ScriptsName(db *v1.Database, scripts map[string]string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(scripts)) {
@@ -77,17 +77,16 @@ func ScriptsName(db *v1.Database, scripts map[string]string) string {
 	return SetName(db) + "-scripts-" + digest(parts...)
 }
 
-// Scripts returns the ConfigMap with the scripts, which never change under this name.
-func Scripts(db *v1.Database, scripts map[string]string) *corev1.ConfigMap {
+// ScriptsConfigMap returns the immutable ConfigMap with the scripts.
+func ScriptsConfigMap(db *v1.Database, scripts map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: ScriptsName(db, scripts), Labels: labels(db)},
 		Immutable:  new(true), Data: scripts,
 	}
 }
 
-// Uses are the keys of the ConfigMap with the settings, and the ConfigMaps with scripts, that pods of this template refer
-// to.
-func Uses(db *v1.Database, pod *corev1.PodSpec) (keys, scripts []string) {
+// References returns the settings keys and the script ConfigMaps that a pod mounts.
+func References(db *v1.Database, pod *corev1.PodSpec) (keys, scripts []string) {
 	for _, v := range pod.Volumes {
 		switch {
 		case v.ConfigMap == nil:

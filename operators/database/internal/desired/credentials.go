@@ -12,16 +12,16 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 )
 
-// The keys of the Secret. Each password is 26 characters of base 32, which is 130 bits.
+// Keys of the Secret. Each password has 26 characters of base 32: 130 bits.
 const (
 	PasswordKey            = "password"
 	superuserPasswordKey   = "superuser-password"
 	replicationPasswordKey = "replication-password"
 )
 
-// Credentials returns the Secret with passwords that nobody has seen before, and with what a client needs to connect. It is
-// made once: with other passwords the data would be of no use.
-func Credentials(db *v1.Database, clusterDomain string) *corev1.Secret {
+// CredentialsSecret returns the Secret with new random passwords and the connection parameters of a client. It is created
+// once, because the data depend on the passwords.
+func CredentialsSecret(db *v1.Database, clusterDomain string) *corev1.Secret {
 	password, port := rand.Text(), Port(db.Spec.Engine)
 	host := fmt.Sprintf("%s.%s.svc.%s", SetName(db), db.Namespace, clusterDomain)
 	uri := url.URL{
@@ -30,7 +30,7 @@ func Credentials(db *v1.Database, clusterDomain string) *corev1.Secret {
 	data := map[string]string{
 		superuserPasswordKey: rand.Text(), replicationPasswordKey: rand.Text(),
 		"type": string(db.Spec.Engine), "host": host, "port": strconv.Itoa(int(port)), "database": db.Spec.DatabaseName,
-		"username": db.Spec.Username, PasswordKey: password, // which counts if the user's Secret is to count no longer
+		"username": db.Spec.Username, PasswordKey: password, // used if the user's Secret is removed from the spec later
 	}
 	if db.Spec.CredentialsSecretRef == nil {
 		uri.User = url.UserPassword(db.Spec.Username, password)

@@ -28,7 +28,7 @@ func database(engine v1.Engine) *v1.Database {
 	}
 }
 
-// No name that follows from the longest name of a Database is too long for what has it.
+// The longest name of a Database leads to valid names of all children.
 func TestNamesFit(t *testing.T) {
 	t.Parallel()
 	db := database(v1.PostgreSQL)
@@ -37,8 +37,8 @@ func TestNamesFit(t *testing.T) {
 		name string
 		max  int
 	}{
-		{desired.SetName(db), 52},    // its pods' revision label has 11 characters more
-		{desired.BackupName(db), 52}, // a CronJob's Jobs have 11 characters more
+		{desired.SetName(db), 52},    // the revision label of its pods adds 11 characters
+		{desired.BackupName(db), 52}, // the names of its Jobs add 11 characters
 		{desired.RestoreName(db), 63},
 		{desired.ReadServiceName(db), 63},
 		{desired.HeadlessServiceName(db), 63},
@@ -58,7 +58,7 @@ func TestNamesFit(t *testing.T) {
 	}
 }
 
-// A value is one value, whatever it has in it.
+// Special characters in a value are quoted.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	for engine, want := range map[v1.Engine]string{
@@ -73,14 +73,14 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// All pods keep to what the Pod Security Standards call restricted, whoever made them.
+// All pods comply with the restricted Pod Security Standard.
 func TestRestricted(t *testing.T) {
 	t.Parallel()
 	for _, engine := range []v1.Engine{v1.PostgreSQL, v1.MySQL, v1.MariaDB} {
 		db := database(engine)
 		members := desired.Template(db, "image", "scripts").Spec
-		dumps := desired.Schedule(db, "image", "scripts").Spec.JobTemplate.Spec.Template.Spec
-		restore := desired.Restore(db, "image", "scripts", "claim", "name").Spec.Template.Spec
+		dumps := desired.BackupCronJob(db, "image", "scripts").Spec.JobTemplate.Spec.Template.Spec
+		restore := desired.RestoreJob(db, "image", "scripts", "claim", "name").Spec.Template.Spec
 		for what, pod := range map[string]corev1.PodSpec{"members": members, "dumps": dumps, "restore": restore} {
 			s := pod.SecurityContext
 			if !*s.RunAsNonRoot || *s.RunAsUser == 0 || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
@@ -105,13 +105,13 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-// No password is in a pod's specification, nor twice the same anywhere.
+// Passwords are unique, and no pod specification contains one.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	db := database(v1.PostgreSQL)
 	seen := map[string]bool{}
 	for range 3 {
-		secret := desired.Credentials(db, "cluster.local")
+		secret := desired.CredentialsSecret(db, "cluster.local")
 		for _, key := range []string{"password", "superuser-password", "replication-password"} {
 			password := string(secret.Data[key])
 			if seen[password] || len(password) < 26 {
@@ -140,12 +140,13 @@ func TestMajor(t *testing.T) {
 	}
 }
 
-// What users did not change is what was written before, and all that they can change counts.
+// The pinned template is used until a field changes that the pods depend on.
 func TestPinnedTemplate(t *testing.T) {
 	t.Parallel()
 	size := resource.MustParse("1Gi")
 	set := func(db *v1.Database, live *appsv1.StatefulSet, image string, upgrade bool) (*appsv1.StatefulSet, string) {
-		made, err := desired.Set(db, desired.PinOf(live), desired.Template(db, image, "scripts-"+image), size, upgrade)
+		template := desired.Template(db, image, "scripts-"+image)
+		made, err := desired.StatefulSet(db, desired.ReadPinned(live), template, size, upgrade)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,10 +155,10 @@ func TestPinnedTemplate(t *testing.T) {
 	db := database(v1.PostgreSQL)
 	live, _ := set(db, &appsv1.StatefulSet{}, "old", false)
 	if _, image := set(db, live, "new", false); image != "old" {
-		t.Errorf("a new version alone leads to %s", image)
+		t.Errorf("a new version alone results in %s", image)
 	}
 	if _, image := set(db, live, "new", true); image != "new" {
-		t.Errorf("an upgrade leads to %s", image)
+		t.Errorf("an upgrade results in %s", image)
 	}
 	for name, change := range map[string]func(*v1.DatabaseSpec){
 		"version":     func(s *v1.DatabaseSpec) { s.Version = "16.5" },
@@ -170,7 +171,7 @@ func TestPinnedTemplate(t *testing.T) {
 		changed := db.DeepCopy()
 		change(&changed.Spec)
 		if made, image := set(changed, live, "new", false); image != "new" || desired.SamePods(live, made) {
-			t.Errorf("another %s leads to %s", name, image)
+			t.Errorf("another %s results in %s", name, image)
 		}
 	}
 	for name, change := range map[string]func(*v1.DatabaseSpec){
@@ -190,7 +191,7 @@ func TestPinnedTemplate(t *testing.T) {
 		broken.Annotations[key] = "{"
 	}
 	if _, image := set(db, broken, "new", false); image != "new" {
-		t.Errorf("annotations that somebody broke lead to %s", image)
+		t.Errorf("invalid annotations result in %s", image)
 	}
 }
 
@@ -203,18 +204,18 @@ func TestRole(t *testing.T) {
 	}
 }
 
-// A claim that a former Database left is for those who can read it.
-func TestReadable(t *testing.T) {
+// The claim of a predecessor is adopted only with the same engine and major version.
+func TestCanReadData(t *testing.T) {
 	t.Parallel()
-	left := desired.Data(database(v1.PostgreSQL), 0, resource.MustParse("1Gi")).Labels
+	left := desired.DataClaim(database(v1.PostgreSQL), 0, resource.MustParse("1Gi")).Labels
 	for version, want := range map[string]bool{"16": true, "16.9": true, "15": false, "17": false} {
 		db := database(v1.PostgreSQL)
 		db.Spec.Version = version
-		if got := desired.Readable(db, left); got != want {
+		if got := desired.CanReadData(db, left); got != want {
 			t.Errorf("version %s: %t", version, got)
 		}
 	}
-	if other := database(v1.MariaDB); desired.Readable(other, left) {
+	if other := database(v1.MariaDB); desired.CanReadData(other, left) {
 		t.Error("MariaDB reads the data of PostgreSQL")
 	}
 	if fmt.Sprint(left["techoral.com/engine"], left["techoral.com/major"]) != "postgresql16" {

@@ -1,6 +1,6 @@
-// Package desired says what the children of each Database look like.
+// Package desired builds the children of a Database.
 //
-// Its functions are pure: they read nothing but their arguments, and set only what the specification asks for, so that
-// everything else keeps the cluster's defaults. When a child should exist is the operator's to decide. Ownership and the
-// managed-by label are the SDK's.
+// Its functions are pure: they depend on their arguments alone and set only fields that follow from the specification, so
+// that everything else keeps the cluster's defaults. The reconciler decides when a child exists. The SDK adds ownership and
+// the managed-by label.
 package desired

@@ -10,61 +10,62 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
-// Manager is the value of [sdk.ManagedByLabel] on all that belongs to a Database.
+// Manager is the value of [sdk.ManagedByLabel] on all children of a Database.
 const Manager = "database"
 
-// The labels and annotations of our own.
+// Labels and annotations of the operator.
 const (
-	// RoleLabel says of a pod whether it is that of the primary or of a replica. It is written on the pod, not in its template.
+	// RoleLabel has the role of a member's pod: primary or replica. The roles controller writes it on the pod, because all pods
+	// have one template.
 	RoleLabel = "techoral.com/role"
-	// RolePrimary is the role of member 0, and of no other.
+	// RolePrimary is the role of member 0.
 	RolePrimary = "primary"
-	// RoleReplica is the role of the other members.
+	// RoleReplica is the role of all other members.
 	RoleReplica = "replica"
-	// EngineLabel and MajorLabel say on a claim whose data it has.
+	// EngineLabel and MajorLabel describe the data in a claim.
 	EngineLabel = "techoral.com/engine"
 	MajorLabel  = "techoral.com/major"
-	// ProtectedLabel, with the value "true", has the admission policy refuse the deletion.
+	// ProtectedLabel with the value "true" makes the admission policy reject a deletion.
 	ProtectedLabel = "techoral.com/deletion-protection"
-	// RestoredAnnotation says on the claim of the primary what its data were restored from.
+	// RestoredAnnotation is on the primary's claim and names the source of the restored data.
 	RestoredAnnotation = "techoral.com/restored"
-	// ComponentLabel tells the pods of the server from those of dumps.
+	// ComponentLabel distinguishes the pods of the server from those of dumps.
 	ComponentLabel = "app.kubernetes.io/component"
 	// ServerComponent is the component of the members' pods.
 	ServerComponent = "server"
 )
 
-// MaxMembers is how many members a Database has at most.
+// MaxMembers is the maximum number of members of a Database.
 const MaxMembers = 5
 
-// SetName is the name of the StatefulSet, of the Service of the primary, and of what begins the other names.
+// SetName returns the name of the StatefulSet and of the primary's Service. It is the prefix of all other names.
 func SetName(db *v1.Database) string { return db.Name + "-db" }
 
-// ReadServiceName is the name of the Service of the replicas.
+// ReadServiceName returns the name of the Service of the replicas.
 func ReadServiceName(db *v1.Database) string { return SetName(db) + "-ro" }
 
-// HeadlessServiceName is the name of the Service that gives each pod a name.
+// HeadlessServiceName returns the name of the Service for the DNS names of the pods.
 func HeadlessServiceName(db *v1.Database) string { return SetName(db) + "-hl" }
 
-// CredentialsName is the name of the Secret that the operator makes.
+// CredentialsName returns the name of the Secret that the operator creates.
 func CredentialsName(db *v1.Database) string { return SetName(db) + "-credentials" }
 
-// ConfigName is the name of the ConfigMap with the settings.
+// ConfigName returns the name of the ConfigMap with the settings.
 func ConfigName(db *v1.Database) string { return SetName(db) + "-config" }
 
-// BackupName is the name of the CronJob of the dumps, and of their claim.
+// BackupName returns the name of the CronJob of the dumps and of their claim.
 func BackupName(db *v1.Database) string { return SetName(db) + "-backup" }
 
-// RestoreName is the name of the Job that puts the data in place with which a Database begins.
+// RestoreName returns the name of the Job that restores the initial data.
 func RestoreName(db *v1.Database) string { return SetName(db) + "-restore" }
 
-// ClaimName is the name of the claim of a member.
+// ClaimName returns the name of a member's claim.
 func ClaimName(db *v1.Database, member int) string { return DataVolume + "-" + PodName(db, member) }
 
-// PodName is the name of the pod of a member. That of member 0 is the primary.
+// PodName returns the name of a member's pod. Member 0 is the primary.
 func PodName(db *v1.Database, member int) string { return SetName(db) + "-" + strconv.Itoa(member) }
 
-// Port is that of all members.
+// Port returns the port of all members.
 func Port(engine v1.Engine) int32 {
 	if engine == v1.PostgreSQL {
 		return 5432
@@ -72,12 +73,12 @@ func Port(engine v1.Engine) int32 {
 	return 3306
 }
 
-// Endpoint is where a Service of the Database is reached.
+// Endpoint returns the address of a Service as host:port.
 func Endpoint(db *v1.Database, service, clusterDomain string) string {
 	return fmt.Sprintf("%s.%s.svc.%s:%d", service, db.Namespace, clusterDomain, Port(db.Spec.Engine))
 }
 
-// SecretName is the name of the Secret with the password of the owner of the database.
+// SecretName returns the name of the Secret with the password of the database's owner.
 func SecretName(db *v1.Database) string {
 	if ref := db.Spec.CredentialsSecretRef; ref != nil {
 		return ref.Name
@@ -85,7 +86,7 @@ func SecretName(db *v1.Database) string {
 	return CredentialsName(db)
 }
 
-// Major is the part of the version that the data depend on.
+// Major returns the part of the version that the data format depends on.
 func Major(version string) string {
 	for i, c := range version {
 		if c < '0' || c > '9' {
@@ -95,7 +96,7 @@ func Major(version string) string {
 	return version
 }
 
-// labels are those of a child.
+// labels returns the labels of a child.
 func labels(db *v1.Database) map[string]string {
 	return map[string]string{
 		"app":                    db.Name,
@@ -105,18 +106,18 @@ func labels(db *v1.Database) map[string]string {
 	}
 }
 
-// protected adds the label by which the admission policy knows what it must not let go.
-func protected(db *v1.Database, labels map[string]string) map[string]string {
+// withProtectionLabel adds the label that makes the admission policy reject a deletion.
+func withProtectionLabel(db *v1.Database, labels map[string]string) map[string]string {
 	if db.Spec.DeletionProtection {
 		labels[ProtectedLabel] = "true"
 	}
 	return labels
 }
 
-// Selector are the labels by which the StatefulSet and the Services know the pods of the members.
+// Selector returns the labels that select the members' pods.
 func Selector(db *v1.Database) map[string]string { return map[string]string{"app": SetName(db)} }
 
-// podLabels are those of the pods of a component.
+// podLabels returns the labels of the pods of a component.
 func podLabels(db *v1.Database, component string) map[string]string {
 	return map[string]string{
 		"app.kubernetes.io/name": string(db.Spec.Engine),
@@ -126,8 +127,8 @@ func podLabels(db *v1.Database, component string) map[string]string {
 	}
 }
 
-// Role is the role of a member's pod, by its labels: member 0 is the primary, and nobody else ever is. It is "" if they do
-// not tell which member it is.
+// Role returns the role of a member's pod. Member 0 is the primary, always. The role is "" if the labels do not have the
+// member's index.
 func Role(labels map[string]string) string {
 	switch labels[appsv1.PodIndexLabel] {
 	case "":

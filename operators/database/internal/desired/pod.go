@@ -10,10 +10,10 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 )
 
-// The containers and volumes of the pods.
+// Containers and volumes of the pods.
 const (
-	Container     = "db"   // the server
-	InitContainer = "init" // makes the data directory
+	Container     = "db"   // server
+	InitContainer = "init" // creates the data directory
 	DumpContainer = "dump"
 
 	DataVolume        = "data"
@@ -27,8 +27,8 @@ const (
 	backupsVolume     = "backups"
 )
 
-// Where the volumes are in the containers. The data directory is never the top of a volume, which may have a lost+found, and
-// none of these is one that an image declares as a volume of its own.
+// Mount paths. The data directory is never the root of a volume, because that may contain lost+found. No path is declared as
+// a volume by an image.
 const (
 	dataPath        = "/var/lib/database"
 	dataDirectory   = dataPath + "/data"
@@ -40,10 +40,10 @@ const (
 	backupsPath     = "/backups"
 )
 
-// debianUser is the user of the servers in the official images that are made from Debian, Ubuntu and Oracle Linux.
+// debianUser is the user of the servers in the official images based on Debian, Ubuntu and Oracle Linux.
 const debianUser = 999
 
-// Template returns the template of the members' pods.
+// Template returns the pod template of the members.
 func Template(db *v1.Database, image, scripts string) corev1.PodTemplateSpec {
 	more := db.Spec.PodTemplate
 	if more == nil {
@@ -55,10 +55,10 @@ func Template(db *v1.Database, image, scripts string) corev1.PodTemplateSpec {
 	}
 	server := member(db, image, Container, "run.sh")
 	server.Ports = []corev1.ContainerPort{{Name: portName, ContainerPort: Port(db.Spec.Engine)}}
-	server.StartupProbe = probe("startup", 10, 360) // an hour: who replays a long log must not be ended for it
+	server.StartupProbe = probe("startup", 10, 360) // 1 hour, because replaying a long log must not be interrupted
 	server.LivenessProbe = probe("live", 10, 6)
 	server.ReadinessProbe = probe("ready", 5, 3)
-	if db.Spec.Engine == v1.PostgreSQL { // to which the signal that ends a container means to wait for all clients
+	if db.Spec.Engine == v1.PostgreSQL { // on the termination signal it would wait for all clients
 		server.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{
 			Command: []string{
 				"pg_ctl", "stop", "--pgdata=" + dataDirectory, "--mode=fast", "--timeout=" + strconv.FormatInt(*grace, 10),
@@ -67,14 +67,14 @@ func Template(db *v1.Database, image, scripts string) corev1.PodTemplateSpec {
 	}
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
-			Labels: with(podLabels(db, ServerComponent), Selector(db)), Annotations: maps.Clone(more.Annotations),
+			Labels: mergeLabels(podLabels(db, ServerComponent), Selector(db)), Annotations: maps.Clone(more.Annotations),
 		},
 		Spec: corev1.PodSpec{
 			InitContainers:                []corev1.Container{member(db, image, InitContainer, "init.sh")},
 			Containers:                    []corev1.Container{server},
 			Volumes:                       memberVolumes(db, scripts),
 			ImagePullSecrets:              db.Spec.ImagePullSecrets,
-			SecurityContext:               podSecurity(more.SecurityContext),
+			SecurityContext:               podSecurityContext(more.SecurityContext),
 			AutomountServiceAccountToken:  new(false),
 			EnableServiceLinks:            new(false),
 			TerminationGracePeriodSeconds: grace,
@@ -103,13 +103,13 @@ func member(db *v1.Database, image, name, script string) corev1.Container {
 		corev1.VolumeMount{Name: DataVolume, MountPath: dataPath},
 		corev1.VolumeMount{Name: configVolume, MountPath: configPath, ReadOnly: true},
 		corev1.VolumeMount{Name: begunVolume, MountPath: begunPath, ReadOnly: true})
-	if db.Spec.Engine == v1.PostgreSQL { // what a runtime gives by itself is 64 MiB
+	if db.Spec.Engine == v1.PostgreSQL { // the runtime's default is 64 MiB
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: memoryVolume, MountPath: "/dev/shm"})
 	}
 	return c
 }
 
-// container returns what the containers of members and of dumps have in common.
+// container returns the common part of the containers of members and dumps.
 func container(db *v1.Database, image, name, script string) corev1.Container {
 	return corev1.Container{
 		Name: name, Image: image, ImagePullPolicy: db.Spec.ImagePullPolicy,
@@ -164,8 +164,8 @@ func memberVolumes(db *v1.Database, scripts string) []corev1.Volume {
 	return volumes
 }
 
-// volumesOf returns the volumes that members and dumps have in common: of the operator's own Secret these items, and the
-// password of the owner, from whichever Secret has it.
+// volumesOf returns the volumes that members and dumps share. The owner's password is mounted from the user's Secret if
+// there is one, and the items in own from the operator's.
 func volumesOf(db *v1.Database, scripts string, own []corev1.KeyToPath) []corev1.Volume {
 	secret := func(name string, items ...corev1.KeyToPath) corev1.VolumeProjection {
 		return corev1.VolumeProjection{Secret: &corev1.SecretProjection{
@@ -189,24 +189,24 @@ func volumesOf(db *v1.Database, scripts string, own []corev1.KeyToPath) []corev1
 	}
 }
 
-// podSecurity is what the restricted profile asks for, unless the user says otherwise.
-func podSecurity(given *corev1.PodSecurityContext) *corev1.PodSecurityContext {
+// podSecurityContext sets the fields that the restricted profile requires, unless the user sets them.
+func podSecurityContext(given *corev1.PodSecurityContext) *corev1.PodSecurityContext {
 	s := given.DeepCopy()
 	if s == nil {
 		s = &corev1.PodSecurityContext{}
 	}
-	fill(&s.RunAsNonRoot, true)
-	fill(&s.RunAsUser, debianUser)
-	fill(&s.RunAsGroup, *s.RunAsUser)
-	fill(&s.FSGroup, *s.RunAsUser)
-	fill(&s.FSGroupChangePolicy, corev1.FSGroupChangeOnRootMismatch)
+	setDefault(&s.RunAsNonRoot, true)
+	setDefault(&s.RunAsUser, debianUser)
+	setDefault(&s.RunAsGroup, *s.RunAsUser)
+	setDefault(&s.FSGroup, *s.RunAsUser)
+	setDefault(&s.FSGroupChangePolicy, corev1.FSGroupChangeOnRootMismatch)
 	if s.SeccompProfile == nil {
 		s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
 	}
 	return s
 }
 
-func fill[T any](p **T, value T) {
+func setDefault[T any](p **T, value T) {
 	if *p == nil {
 		*p = &value
 	}
@@ -236,7 +236,7 @@ func probe(what string, period, failures int32) *corev1.Probe {
 	}
 }
 
-func with(parts ...map[string]string) map[string]string {
+func mergeLabels(parts ...map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, part := range parts {
 		maps.Copy(all, part)

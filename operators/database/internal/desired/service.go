@@ -14,9 +14,9 @@ import (
 // portName is the name of the port in containers and Services.
 const portName = "db"
 
-// Primary returns the Service of the primary, and of nobody else. It leads nowhere until the data are there with which the
-// database begins: who connected before would find an empty one.
-func Primary(db *v1.Database, begun bool) *corev1.Service {
+// PrimaryService returns the Service of the primary alone. It selects no pod until the initial data are restored, because a
+// client would find an empty database.
+func PrimaryService(db *v1.Database, begun bool) *corev1.Service {
 	selector := Selector(db)
 	selector["statefulset.kubernetes.io/pod-name"] = PodName(db, 0)
 	if !begun {
@@ -25,10 +25,10 @@ func Primary(db *v1.Database, begun bool) *corev1.Service {
 	return service(db, SetName(db), selector)
 }
 
-// Replicas returns the Service for reading: that of the replicas, or of the primary as long as there are to be none.
-func Replicas(db *v1.Database, begun bool) *corev1.Service {
+// ReplicaService returns the Service for reading. It selects the replicas, or the primary if there are none.
+func ReplicaService(db *v1.Database, begun bool) *corev1.Service {
 	if db.Members() == 1 {
-		s := Primary(db, begun)
+		s := PrimaryService(db, begun)
 		s.Name = ReadServiceName(db)
 		return s
 	}
@@ -37,11 +37,13 @@ func Replicas(db *v1.Database, begun bool) *corev1.Service {
 	return service(db, ReadServiceName(db), selector)
 }
 
-// Headless returns the Service that gives each pod a name, whether it is ready or not.
-func Headless(db *v1.Database) *corev1.Service {
+// HeadlessService returns the Service that gives each pod a DNS name, ready or not.
+func HeadlessService(db *v1.Database) *corev1.Service {
 	s := service(db, HeadlessServiceName(db), Selector(db))
 	s.Annotations = nil
-	s.Spec.Type, s.Spec.ClusterIP, s.Spec.PublishNotReadyAddresses = "", corev1.ClusterIPNone, true
+	s.Spec.Type = ""
+	s.Spec.ClusterIP = corev1.ClusterIPNone
+	s.Spec.PublishNotReadyAddresses = true
 	return s
 }
 
@@ -55,8 +57,8 @@ func service(db *v1.Database, name string, selector map[string]string) *corev1.S
 	}
 }
 
-// Disruption returns what keeps all but one of the members up when nodes are drained.
-func Disruption(db *v1.Database) *policyv1.PodDisruptionBudget {
+// DisruptionBudget returns the budget that allows one member at a time to be evicted.
+func DisruptionBudget(db *v1.Database) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: SetName(db), Labels: labels(db)},
 		Spec: policyv1.PodDisruptionBudgetSpec{

@@ -13,38 +13,38 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 )
 
-// The annotations of the StatefulSet by which a new version of the operator knows what it must not change.
+// Annotations of the StatefulSet. A new version of the operator compares them to keep the pods unchanged.
 const (
-	// inputsAnnotation is the digest of all that the pods depend on and that users write.
+	// inputsAnnotation is the digest of all fields of the spec that the pods depend on.
 	inputsAnnotation = "techoral.com/inputs"
-	// templateAnnotation is the pod template that was made of them, as the operator wrote it then.
+	// templateAnnotation is the pod template that the operator built from these inputs.
 	templateAnnotation = "techoral.com/pod-template"
 )
 
-// Pin is the pod template that the operator wrote last, whichever version it was, and what that was made of. It outlives the
-// StatefulSet, which may have to be made anew around its pods.
-type Pin struct {
+// PinnedTemplate is the last written pod template with its inputs, by any version of the operator. It is stored in the
+// ConfigMap, too, because the StatefulSet may have to be recreated around its pods.
+type PinnedTemplate struct {
 	Template    corev1.PodTemplateSpec
-	Annotations map[string]string // of what keeps it; nil if there is none
+	Annotations map[string]string // annotations of the object that stores it; nil if there is none
 }
 
-// PinOf reads it from the first of the objects that has one.
-func PinOf(objects ...client.Object) Pin {
+// ReadPinned reads the template from the first object that has one.
+func ReadPinned(objects ...client.Object) PinnedTemplate {
 	for _, o := range objects {
-		var p Pin
+		var p PinnedTemplate
 		inputs, raw := o.GetAnnotations()[inputsAnnotation], o.GetAnnotations()[templateAnnotation]
 		if json.Unmarshal([]byte(raw), &p.Template) == nil && len(p.Template.Spec.Containers) > 0 {
 			p.Annotations = map[string]string{inputsAnnotation: inputs, templateAnnotation: raw}
 			return p
 		}
 	}
-	return Pin{}
+	return PinnedTemplate{}
 }
 
-// Set returns the StatefulSet of the members. The pods stay as they are as long as nothing changed that users write: another
-// version of the operator, which would make other pods of the same, changes them with the next thing that does, or if it is
-// told to upgrade. Their volumes are as large as the claim says.
-func Set(db *v1.Database, pin Pin, fresh corev1.PodTemplateSpec, size resource.Quantity, upgrade bool,
+// StatefulSet returns the StatefulSet of the members. The pod template stays pinned while its inputs are unchanged. A new
+// version of the operator would build another template from the same inputs; it is used with the next change of the inputs,
+// or if upgrade is true. The size is that of the claim template.
+func StatefulSet(db *v1.Database, pin PinnedTemplate, fresh corev1.PodTemplateSpec, size resource.Quantity, upgrade bool,
 ) (*appsv1.StatefulSet, error) {
 	template, inputs := fresh, inputs(db)
 	if !upgrade && pin.Annotations != nil && pin.Annotations[inputsAnnotation] == inputs {
@@ -60,9 +60,9 @@ func Set(db *v1.Database, pin Pin, fresh corev1.PodTemplateSpec, size resource.Q
 	}
 	claim := claimTemplate(db, size)
 	if db.Spec.DeletionPolicy != v1.DeletionRetain {
-		claim.OwnerReferences = endsWith(db)
+		claim.OwnerReferences = ownerReferences(db)
 	}
-	strategy := appsv1.RollingUpdateStatefulSetStrategyType // from the highest ordinal down: the primary is the last
+	strategy := appsv1.RollingUpdateStatefulSetStrategyType // updates from the highest ordinal down, so the primary is last
 	if db.Spec.UpgradePolicy == v1.UpgradeOnDelete {
 		strategy = appsv1.OnDeleteStatefulSetStrategyType
 	}
@@ -74,19 +74,19 @@ func Set(db *v1.Database, pin Pin, fresh corev1.PodTemplateSpec, size resource.Q
 		Spec: appsv1.StatefulSetSpec{
 			ServiceName: HeadlessServiceName(db), Replicas: &replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: Selector(db)}, Template: template,
-			PodManagementPolicy:  appsv1.ParallelPodManagement, // a member that does not come up keeps no other from it
+			PodManagementPolicy:  appsv1.ParallelPodManagement, // a failing member does not block the others
 			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: strategy},
 			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{claim},
 		},
 	}, nil
 }
 
-// SamePods reports whether both StatefulSets make the same pods.
+// SamePods reports whether two StatefulSets have the same pod template.
 func SamePods(a, b *appsv1.StatefulSet) bool {
 	return a.Annotations[templateAnnotation] == b.Annotations[templateAnnotation]
 }
 
-// inputs is a digest of what of the specification the pods are made of.
+// inputs returns a digest of the fields of the spec that the pods depend on.
 func inputs(db *v1.Database) string {
 	s := &db.Spec
 	raw, err := json.Marshal(v1.DatabaseSpec{
@@ -95,25 +95,27 @@ func inputs(db *v1.Database) string {
 		CredentialsSecretRef: s.CredentialsSecretRef, Configuration: s.Configuration, PodTemplate: s.PodTemplate,
 	})
 	if err != nil {
-		panic(err) // it was decoded from JSON
+		panic(err) // unreachable: the value was decoded from JSON
 	}
 	return digest(string(raw))
 }
 
-// Data returns the claim of a member. It has the labels by which a later Database of that name knows that it can read it.
-func Data(db *v1.Database, member int, size resource.Quantity) *corev1.PersistentVolumeClaim {
+// DataClaim returns the claim of a member. Its labels let a successor of the same name check that it can read the data.
+func DataClaim(db *v1.Database, member int, size resource.Quantity) *corev1.PersistentVolumeClaim {
 	claim := claimTemplate(db, size)
-	claim.Name, claim.Labels = ClaimName(db, member), protected(db, claim.Labels)
+	claim.Name = ClaimName(db, member)
+	claim.Labels = withProtectionLabel(db, claim.Labels)
 	if member == 0 && db.Status.Restored != "" {
 		claim.Annotations = map[string]string{RestoredAnnotation: db.Status.Restored}
 	}
 	return &claim
 }
 
-// endsWith lets go of a claim with the Database. The operator sees to that for those that it makes, but a StatefulSet makes
-// one for each that it misses, even if the Database and the StatefulSet itself are gone and it has not heard of it yet. It
-// does not block the deletion of the Database, which the controller of StatefulSets may have no right to.
-func endsWith(db *v1.Database) []metav1.OwnerReference {
+// ownerReferences makes garbage collection delete a claim with the Database. The operator sets the reference on the claims
+// that it creates. The StatefulSet controller recreates missing claims from the template, possibly after the Database was
+// deleted, so the template needs the reference as well. BlockOwnerDeletion is unset, because the StatefulSet controller may
+// lack the permission for it.
+func ownerReferences(db *v1.Database) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{
 		APIVersion: v1.GroupVersion.String(), Kind: "Database", Name: db.Name, UID: db.UID, Controller: new(true),
 	}}
@@ -121,13 +123,13 @@ func endsWith(db *v1.Database) []metav1.OwnerReference {
 
 func claimTemplate(db *v1.Database, size resource.Quantity) corev1.PersistentVolumeClaim {
 	return corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: DataVolume, Labels: with(labels(db), podLabels(db, "data"), contents(db))},
+		ObjectMeta: metav1.ObjectMeta{Name: DataVolume, Labels: mergeLabels(labels(db), podLabels(db, "data"), dataLabels(db))},
 		Spec:       claimSpec(size, db.Spec.StorageClassName),
 	}
 }
 
-// contents says what data a claim has.
-func contents(db *v1.Database) map[string]string {
+// dataLabels returns the labels that describe the data in a claim.
+func dataLabels(db *v1.Database) map[string]string {
 	return map[string]string{EngineLabel: string(db.Spec.Engine), MajorLabel: Major(db.Spec.Version)}
 }
 
@@ -138,20 +140,21 @@ func claimSpec(size resource.Quantity, class *string) corev1.PersistentVolumeCla
 	}
 }
 
-// Readable reports whether a claim that a former Database left holds data that this one can read.
-func Readable(db *v1.Database, labels map[string]string) bool {
-	want := contents(db)
+// CanReadData reports whether the data in the claim of a predecessor are readable by this Database.
+func CanReadData(db *v1.Database, labels map[string]string) bool {
+	want := dataLabels(db)
 	return labels[EngineLabel] == want[EngineLabel] && labels[MajorLabel] == want[MajorLabel]
 }
 
-// Backups returns the claim of the dumps.
-func Backups(db *v1.Database, size resource.Quantity) *corev1.PersistentVolumeClaim {
+// BackupClaim returns the claim of the dumps.
+func BackupClaim(db *v1.Database, size resource.Quantity) *corev1.PersistentVolumeClaim {
 	class := db.Spec.Backup.Storage.StorageClassName
 	if class == nil {
 		class = db.Spec.StorageClassName
 	}
+	all := mergeLabels(labels(db), podLabels(db, "backups"))
 	return &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: BackupName(db), Labels: protected(db, with(labels(db), podLabels(db, "backups")))},
+		ObjectMeta: metav1.ObjectMeta{Name: BackupName(db), Labels: withProtectionLabel(db, all)},
 		Spec:       claimSpec(size, class),
 	}
 }

@@ -8,10 +8,10 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 )
 
-// LastSnapshot returns the copy that is made before a Database goes. It is kept with the dumps, and with those of others
-// that had its name.
+// LastSnapshot returns the copy that is made before the data of a Database are deleted. Its dump is stored in the claim of
+// the backups. The name contains a digest of the UID, so each Database of the same name has another one.
 func LastSnapshot(db *v1.Database) *v1.DBSnapshot {
-	const digits, limit = 7, 40 // the latter is that of its kind
+	const digits, limit = 7, 40 // the limit is that of the kind DBSnapshot
 	name := db.Name[:min(len(db.Name), limit-len("-db-last-")-digits)]
 	name = strings.TrimRight(name, "-") + "-db-last-" + digest(db.Name, string(db.UID))[:digits]
 	return &v1.DBSnapshot{

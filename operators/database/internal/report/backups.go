@@ -15,17 +15,17 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// Dumps is what is known of the dumps of a Database.
+// Dumps is the observed state of the dumps of a Database.
 type Dumps struct {
-	Schedule *batchv1.CronJob          // which tells of those that succeeded; nil if none are to be made
-	Pods     []*corev1.Pod             // of the last attempts, among others
-	Small    string                    // why their claim is smaller than it should be, if it is
-	Next     time.Time                 // when one is due; zero if none is
-	After    func(time.Time) time.Time // when the first one is due after a time; nil if none is
+	Schedule *batchv1.CronJob          // its status has the last success; nil if backups are disabled
+	Pods     []*corev1.Pod             // includes the pods of the last attempts
+	SizeNote string                    // explains why their claim is smaller than requested
+	Next     time.Time                 // next scheduled time; zero if there is none
+	After    func(time.Time) time.Time // returns the first scheduled time after a time; nil if there is none
 	Now      time.Time
 }
 
-// overdue reports whether the times of two dumps have passed since the last one that succeeded, or since any are to be made.
+// overdue reports whether two scheduled times have passed since the last success, or since the creation of the CronJob.
 func (d *Dumps) overdue(last *metav1.Time) bool {
 	if d.After == nil || d.Schedule == nil || d.Schedule.CreationTimestamp.IsZero() {
 		return false
@@ -37,7 +37,7 @@ func (d *Dumps) overdue(last *metav1.Time) bool {
 	return d.Now.After(d.After(d.After(since)))
 }
 
-// Backups fills in what became of the dumps.
+// Backups sets the status fields and conditions of the dumps.
 func Backups(db *v1.Database, dumps Dumps) {
 	scheduled(db, dumps)
 	at, why := lastFailure(dumps.Pods)
@@ -56,12 +56,12 @@ func Backups(db *v1.Database, dumps Dumps) {
 	lastBackup(db, b, dumps, why)
 }
 
-// lastBackup says whether the last dump that was due is there, and if not why, if that is known.
+// lastBackup sets the condition LastBackupSucceeded, with the cause of a failure if it is known.
 func lastBackup(db *v1.Database, b *v1.BackupStatus, dumps Dumps, why string) {
 	succeeded := b.LastSuccessfulTime
 	failed := b.LastFailureTime != nil && (succeeded == nil || !b.LastFailureTime.Before(succeeded))
 	switch was := conditions.Get(db, LastBackupSucceeded); {
-	case failed && why == "" && was != nil && was.Reason == "Failed": // the pod was cleaned up
+	case failed && why == "" && was != nil && was.Reason == "Failed": // the pod was deleted meanwhile
 		set(db, LastBackupSucceeded, false, "Failed", was.Message)
 	case failed:
 		set(db, LastBackupSucceeded, false, "Failed", cmp.Or(why, "the last attempt at a dump failed; older dumps are kept"))
@@ -81,20 +81,20 @@ func scheduled(db *v1.Database, dumps Dumps) {
 		set(db, BackupScheduled, false, "Suspended", "no dumps are made")
 	default:
 		message := fmt.Sprintf("dumps are made at %q, %s", db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone)
-		if dumps.Small != "" {
-			message += "; " + dumps.Small
+		if dumps.SizeNote != "" {
+			message += "; " + dumps.SizeNote
 		}
 		set(db, BackupScheduled, true, "Scheduled", message)
 	}
 }
 
-// lastFailure returns when an attempt at a dump failed for the last time, and why, as far as there are pods of it.
+// lastFailure returns the time and the cause of the last failed attempt. Both are zero if no failed pod exists.
 func lastFailure(pods []*corev1.Pod) (last *metav1.Time, why string) {
 	for _, pod := range pods {
 		if pod.Labels[desired.ComponentLabel] != desired.BackupComponent || pod.Status.Phase != corev1.PodFailed {
 			continue
 		}
-		if at, message := ended(pod); at != nil && (last == nil || last.Before(at)) {
+		if at, message := terminationOf(pod); at != nil && (last == nil || last.Before(at)) {
 			last, why = at, message
 		}
 	}
@@ -108,14 +108,14 @@ func later(a, b *metav1.Time) *metav1.Time {
 	return a
 }
 
-// ended returns when the pod ended, and what its container said.
-func ended(pod *corev1.Pod) (at *metav1.Time, message string) {
+// terminationOf returns the end of the pod and the termination message of its container.
+func terminationOf(pod *corev1.Pod) (at *metav1.Time, message string) {
 	for _, c := range pod.Status.ContainerStatuses {
 		if t := c.State.Terminated; t != nil {
 			return t.FinishedAt.DeepCopy(), cmp.Or(strings.TrimSpace(t.Message), pod.Status.Message, t.Reason)
 		}
 	}
-	for _, c := range pod.Status.Conditions { // evicted before it began
+	for _, c := range pod.Status.Conditions { // evicted before its container started
 		if c.Type == corev1.PodReady || c.Type == corev1.DisruptionTarget {
 			return c.LastTransitionTime.DeepCopy(), cmp.Or(pod.Status.Message, pod.Status.Reason)
 		}

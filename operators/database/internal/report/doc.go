@@ -1,3 +1,3 @@
-// Package report fills in the status of Databases from what is observed. Its functions are pure but for the status that they
-// write.
+// Package report writes the status of Databases. Its functions depend on their arguments alone and change nothing but the
+// status.
 package report

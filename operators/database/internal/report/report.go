@@ -19,45 +19,45 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// The conditions beside those that every object has.
+// Condition types beside those that every object has.
 const (
 	Available           = "Available"           // the primary accepts connections
-	Progressing         = "Progressing"         // the members are on their way to what the specification says
-	Degraded            = "Degraded"            // not all members work
-	StorageResized      = "StorageResized"      // the volumes are as large as the specification says
+	Progressing         = "Progressing"         // the members do not match the specification yet
+	Degraded            = "Degraded"            // not all members are ready
+	StorageResized      = "StorageResized"      // the volumes have the requested size
 	ReplicationHealthy  = "ReplicationHealthy"  // the replicas follow the primary
-	BackupScheduled     = "BackupScheduled"     // dumps are made on time
-	LastBackupSucceeded = "LastBackupSucceeded" // the last attempt at a dump succeeded; absent before there was one
+	BackupScheduled     = "BackupScheduled"     // dumps are scheduled
+	LastBackupSucceeded = "LastBackupSucceeded" // the last attempt succeeded; absent before the first one
 )
 
-// The reasons of Ready and Available.
+// Reasons of Ready and Available.
 const (
 	ReasonProvisioning = "Provisioning"
 	reasonReady        = "DatabaseReady"
 	reasonAvailable    = "DatabaseAvailable"
 	reasonFailed       = "ProvisionFailed"
 
-	// ReasonRestoreFailed is that of Ready when a dump could not be put in place.
+	// ReasonRestoreFailed is the reason of Ready if a dump could not be restored.
 	ReasonRestoreFailed = "RestoreFailed"
 )
 
-// Server is what is observed of the members.
+// Server is the observed state of the members.
 type Server struct {
 	Set  *appsv1.StatefulSet // empty if there is none
-	Pods []*corev1.Pod       // of its members, by name
+	Pods []*corev1.Pod       // of the members, by name
 
 	primary string
-	want    *appsv1.StatefulSet
+	desired *appsv1.StatefulSet
 }
 
-// Want says what the StatefulSet is to be.
-func (s *Server) Want(set *appsv1.StatefulSet) { s.want = set }
+// SetDesired sets the StatefulSet that the reconcile applies.
+func (s *Server) SetDesired(set *appsv1.StatefulSet) { s.desired = set }
 
-// Members sorts out of pods those of the members.
+// Members returns the server with the pods that belong to the members.
 func Members(db *v1.Database, set *appsv1.StatefulSet, pods []*corev1.Pod) Server {
 	s := Server{Set: set, primary: desired.PodName(db, 0)}
 	for _, pod := range pods {
-		// While the StatefulSet is made anew around them, they are nobody's.
+		// Pods are orphans while their StatefulSet is recreated.
 		if owner := metav1.GetControllerOf(pod); pod.Labels[desired.ComponentLabel] == desired.ServerComponent &&
 			(owner == nil || set.UID == "" || owner.UID == set.UID) {
 			s.Pods = append(s.Pods, pod)
@@ -71,7 +71,7 @@ func (s *Server) PrimaryReady() bool {
 	return slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return pod.Name == s.primary && ready(pod) })
 }
 
-// count counts the members that there are, and those that accept connections.
+// count returns the number of existing and of ready members.
 func (s *Server) count() (all, working int32) {
 	for _, pod := range s.Pods {
 		all++
@@ -88,24 +88,26 @@ func ready(pod *corev1.Pod) bool {
 	})
 }
 
-// Addresses fills in how the Database is reached, and what it is.
+// Addresses sets the endpoints, the names and the version in the status.
 func Addresses(db *v1.Database, clusterDomain string) {
 	s := &db.Status
-	s.Engine, s.Version = db.Spec.Engine, db.Spec.Version
-	s.Primary, s.SecretName = desired.PodName(db, 0), desired.SecretName(db)
+	s.Engine = db.Spec.Engine
+	s.Version = db.Spec.Version
+	s.Primary = desired.PodName(db, 0)
+	s.SecretName = desired.SecretName(db)
 	s.Endpoint = desired.Endpoint(db, desired.SetName(db), clusterDomain)
 	s.ReadEndpoint = desired.Endpoint(db, desired.ReadServiceName(db), clusterDomain)
 	s.Selector = labels.SelectorFromSet(desired.Selector(db)).String()
 }
 
-// Pods fills in how the members are, and returns why the database is not as it should be, as a reason and a sentence; "" if
-// it is.
+// Pods sets the status fields and conditions of the members. It returns the reason and the message of an unready database;
+// both are "" if it is ready.
 func Pods(db *v1.Database, server *Server) (reason, message string) {
 	s := &db.Status
-	want := *server.want.Spec.Replicas
-	s.Image = server.want.Spec.Template.Spec.Containers[0].Image
+	want := *server.desired.Spec.Replicas
+	s.Image = server.desired.Spec.Template.Spec.Containers[0].Image
 	s.Replicas, s.ReadyReplicas = server.count()
-	trouble := Trouble(server.Pods)
+	trouble := FirstProblem(server.Pods)
 	available(db, server, trouble)
 	replication(db, server)
 	if server.rolledOut() {
@@ -129,11 +131,11 @@ func Pods(db *v1.Database, server *Server) (reason, message string) {
 	switch {
 	case db.Spec.Hibernate:
 		return "Hibernated", "the database was told to hibernate: its data are kept, and nothing runs"
-	case s.CurrentVersion == "" && slices.ContainsFunc(server.Pods, broken):
+	case s.CurrentVersion == "" && slices.ContainsFunc(server.Pods, cannotRun):
 		return reasonFailed, trouble
 	case s.CurrentVersion == "" && degraded:
 		const message = "Database is being provisioned"
-		if trouble != "" { // there is no room yet
+		if trouble != "" { // for example unschedulable
 			return ReasonProvisioning, message + ": " + trouble
 		}
 		return ReasonProvisioning, message
@@ -184,30 +186,30 @@ func names(db *v1.Database, from, to int) []string {
 	return all
 }
 
-// rolledOut reports whether the members are those of the current specification, and all of them.
+// rolledOut reports whether all members run the current pod template.
 func (s *Server) rolledOut() bool {
-	live, want := s.Set, s.want
+	live, want := s.Set, s.desired
 	return live.UID != "" && live.Status.ObservedGeneration >= live.Generation && desired.SamePods(live, want) &&
 		live.Status.Replicas == *want.Spec.Replicas &&
 		(live.Status.CurrentRevision == live.Status.UpdateRevision || live.Status.Replicas == 0)
 }
 
-// Trouble returns why the first of the pods that cannot run does not; "" if all can. What counts up from one attempt to the
-// next is left out, or the status would be written for each.
-func Trouble(pods []*corev1.Pod) string {
+// FirstProblem returns the problem of the first pod that cannot run; "" if there is none. Retry counters are left out,
+// because each change would write the status.
+func FirstProblem(pods []*corev1.Pod) string {
 	for _, pod := range pods {
-		if why := ail(pod); why != "" {
+		if why := problem(pod); why != "" {
 			return "pod " + pod.Name + ": " + why
 		}
 	}
 	return ""
 }
 
-// broken reports whether the pod cannot run where it is.
-func broken(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && failure(pod) != "" }
+// cannotRun reports whether a container of the pod fails on its node.
+func cannotRun(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && failure(pod) != "" }
 
-// ail returns why the pod cannot run; "" if it can, is only waiting, or is on its way out.
-func ail(pod *corev1.Pod) string {
+// problem returns the reason that prevents the pod from running; "" if it runs, starts or is terminating.
+func problem(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp != nil {
 		return ""
 	}
@@ -222,7 +224,7 @@ func ail(pod *corev1.Pod) string {
 	return ""
 }
 
-// failure returns what a container that does not run says, or what the node says of it.
+// failure returns the termination message of a failed container, or the waiting reason of the kubelet.
 func failure(pod *corev1.Pod) string {
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		waiting, last := c.State.Waiting, c.LastTerminationState.Terminated
@@ -230,7 +232,7 @@ func failure(pod *corev1.Pod) string {
 			last = c.State.Terminated
 		}
 		switch {
-		case last != nil && !ready(pod) && strings.TrimSpace(last.Message) != "": // the scripts say what to do
+		case last != nil && !ready(pod) && strings.TrimSpace(last.Message) != "": // of the scripts
 			return fmt.Sprintf("container %s: %s", c.Name, strings.TrimSpace(last.Message))
 		case waiting != nil && !slices.Contains([]string{"", "ContainerCreating", "PodInitializing"}, waiting.Reason):
 			return fmt.Sprintf("container %s with image %s: %s", c.Name, c.Image, waiting.Reason)
@@ -239,12 +241,13 @@ func failure(pod *corev1.Pod) string {
 	return ""
 }
 
-// Storage fills in how the volumes are.
+// Storage sets the status fields and the condition of the volumes.
 func Storage(db *v1.Database, claims []*corev1.PersistentVolumeClaim, progress storage.Progress) {
 	s := &db.Status
-	s.Volumes, s.PendingAction = nil, ""
+	s.Volumes = nil
+	s.PendingAction = ""
 	for _, c := range claims {
-		asked, has := storage.Asked(c), storage.Capacity(c)
+		asked, has := storage.Requested(c), storage.Capacity(c)
 		v := v1.Volume{Name: c.Name, Requested: asked.String()}
 		if c.Status.Phase == corev1.ClaimBound {
 			v.Capacity = has.String()
@@ -255,13 +258,13 @@ func Storage(db *v1.Database, claims []*corev1.PersistentVolumeClaim, progress s
 	if progress.Done() {
 		s.Storage = db.Spec.Storage
 	}
-	if progress.ByHand {
+	if progress.Manual {
 		s.PendingAction = "Resize storage to " + db.Spec.Storage
 	}
 	set(db, StorageResized, progress.Done(), progress.Reason, progress.Message)
 }
 
-// Restored returns what the pod that put a dump in place says that it was; "" if it is gone.
+// Restored returns the name of the restored dump from the termination message; "" if the pod is gone.
 func Restored(pods []*corev1.Pod) string {
 	for _, pod := range pods {
 		if pod.Labels[desired.ComponentLabel] != desired.RestoreComponent || pod.Status.Phase != corev1.PodSucceeded {
@@ -270,18 +273,18 @@ func Restored(pods []*corev1.Pod) string {
 		var result struct {
 			Name string `json:"name"`
 		}
-		if _, message := ended(pod); json.Unmarshal([]byte(message), &result) == nil {
+		if _, message := terminationOf(pod); json.Unmarshal([]byte(message), &result) == nil {
 			return result.Name
 		}
 	}
 	return ""
 }
 
-// RestoreFailure returns why a dump could not be put in place.
+// RestoreFailure returns the cause of a failed restore.
 func RestoreFailure(pods []*corev1.Pod, job *batchv1.Job) string {
 	for _, pod := range pods {
 		if pod.Labels[desired.ComponentLabel] == desired.RestoreComponent && pod.Status.Phase == corev1.PodFailed {
-			if _, message := ended(pod); message != "" {
+			if _, message := terminationOf(pod); message != "" {
 				return message
 			}
 		}
@@ -294,7 +297,7 @@ func RestoreFailure(pods []*corev1.Pod, job *batchv1.Job) string {
 	return "it failed"
 }
 
-// State says in one word what the summary of the conditions and the members come to.
+// State derives status.state and status.error from the conditions.
 func State(db *v1.Database) {
 	s := &db.Status
 	s.Error = ""
@@ -302,7 +305,8 @@ func State(db *v1.Database) {
 	switch {
 	case is == nil:
 	case stalled != nil && stalled.Status == metav1.ConditionTrue:
-		s.State, s.Error = v1.Failed, stalled.Message
+		s.State = v1.Failed
+		s.Error = stalled.Message
 		if s.CurrentVersion == "" {
 			conditions.Set(db, conditions.Ready, metav1.ConditionFalse, reasonFailed, stalled.Message)
 		}
@@ -312,7 +316,8 @@ func State(db *v1.Database) {
 	case db.Spec.Hibernate:
 		s.State = v1.Hibernated
 	case is.Reason == reasonFailed || is.Reason == ReasonRestoreFailed:
-		s.State, s.Error = v1.Failed, is.Message
+		s.State = v1.Failed
+		s.Error = is.Message
 	case s.CurrentVersion == "":
 		s.State = v1.Provisioning
 	default:

@@ -28,8 +28,8 @@ func terminated(name, container, message string) *corev1.Pod {
 	}
 }
 
-// What the scripts say is what people read; else why the node does not run it.
-func TestTrouble(t *testing.T) {
+// The termination message of a script has precedence over the kubelet's reason.
+func TestFirstProblem(t *testing.T) {
 	t.Parallel()
 	pulling := terminated("a-0", "init", "")
 	pulling.Status.InitContainerStatuses[0].State.Waiting.Reason = "ErrImagePull"
@@ -42,22 +42,23 @@ func TestTrouble(t *testing.T) {
 		"a script gave up": {
 			terminated("a-1", "init", "the data are of PostgreSQL 15\n"), "pod a-1: container init: the data are of PostgreSQL 15",
 		},
-		"it only crashed": {terminated("a-1", "init", ""), "CrashLoopBackOff"},
-		"no image":        {pulling, "ErrImagePull"},
-		"on its way out":  {going, ""},
-		"well":            {&corev1.Pod{}, ""},
+		"no message":  {terminated("a-1", "init", ""), "CrashLoopBackOff"},
+		"no image":    {pulling, "ErrImagePull"},
+		"terminating": {going, ""},
+		"well":        {&corev1.Pod{}, ""},
 		"no node": {&corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no node fits",
 		}}}}, "no node fits"},
 	} {
-		got := report.Trouble([]*corev1.Pod{c.pod})
+		got := report.FirstProblem([]*corev1.Pod{c.pod})
 		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }
 
-// The state follows from the summary and from whether it ever worked. A passing fault is not one.
+// The state follows from the conditions and from whether the database was ready before. A transient error does not change
+// it.
 func TestState(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -92,9 +93,9 @@ func TestState(t *testing.T) {
 			func(db *v1.Database) { conditions.MarkReconciling(db, report.ReasonRestoreFailed, "why") }, false, v1.Failed,
 			"RestoreFailed", "why",
 		},
-		"sleeps": {func(db *v1.Database) {
+		"hibernates": {func(db *v1.Database) {
 			db.Spec.Hibernate = true
-			conditions.MarkSuspended(db, "Hibernated", "rests")
+			conditions.MarkSuspended(db, "Hibernated", "stopped")
 		}, true, v1.Hibernated, "Hibernated", ""},
 	} {
 		db := &v1.Database{}
@@ -123,7 +124,7 @@ func failed(at time.Time, message string) *corev1.Pod {
 	}
 }
 
-// What failed last is told, and by what; a later success ends that, although the pod is still there.
+// The last failure is reported with its cause until a later dump succeeds, even if the failed pod still exists.
 func TestBackups(t *testing.T) {
 	t.Parallel()
 	db := &v1.Database{}
@@ -141,7 +142,7 @@ func TestBackups(t *testing.T) {
 		!db.Status.Backup.LastFailureTime.Time.Equal(monday.Add(time.Hour)) {
 		t.Errorf("%+v, %+v", c, db.Status.Backup)
 	}
-	report.Backups(db, report.Dumps{Schedule: cron}) // the pods were cleaned up
+	report.Backups(db, report.Dumps{Schedule: cron}) // the pods were deleted
 	c = conditions.Get(db, report.LastBackupSucceeded)
 	if c.Status != metav1.ConditionFalse || db.Status.Backup.LastFailureTime == nil {
 		t.Errorf("the failure is forgotten with its pod: %+v", c)
@@ -162,7 +163,7 @@ func TestBackups(t *testing.T) {
 	}
 }
 
-// Pods of somebody else, or of a former StatefulSet, are none of the members.
+// Pods of other controllers or of a previous StatefulSet are not members.
 func TestMembers(t *testing.T) {
 	t.Parallel()
 	db := &v1.Database{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
@@ -177,7 +178,7 @@ func TestMembers(t *testing.T) {
 		}
 	}
 	if s := report.Members(db, set, []*corev1.Pod{pod("former")}); s.PrimaryReady() || len(s.Pods) > 0 {
-		t.Error("the pod of somebody else is the primary")
+		t.Error("a foreign pod is the primary")
 	}
 	if s := report.Members(db, set, []*corev1.Pod{pod("now")}); !s.PrimaryReady() {
 		t.Error("the primary is not seen")
@@ -187,7 +188,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// Dumps that never come are told of, although nothing failed: after two times of the schedule.
+// Missing dumps are reported after two scheduled times, even without a failure.
 func TestOverdueBackups(t *testing.T) {
 	t.Parallel()
 	monday := time.Date(2026, 11, 23, 2, 0, 0, 0, time.UTC)

@@ -1,5 +1,4 @@
-// Package schedule says when something is due that is to happen again and again. It is about times alone: what happens then,
-// and what became of it, is its users' business.
+// Package schedule computes the times of a cron schedule in a time zone.
 package schedule
 
 import (
@@ -7,24 +6,24 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // an image need not have any
+	_ "time/tzdata" // images need not contain the time zone database
 
 	"github.com/robfig/cron/v3"
 )
 
-// Schedule is times of a clock on the wall. Where it is turned forward, a time of some hours that is left out comes at the
-// end of the gap, so that a day is never without; and where it is turned back, such a time comes once. A schedule of each
-// hour or minute goes on by the clock that nobody turns.
+// Schedule is a list of wall clock times. If daylight saving time skips a scheduled time, it is moved to the end of the gap,
+// so that no day is left out. If the clock shows a time twice, only the first occurrence counts. A schedule that applies to
+// every hour follows elapsed time instead.
 type Schedule struct {
 	spec *cron.SpecSchedule
-	wall *cron.SpecSchedule // the same, of a clock that is never turned
+	wall *cron.SpecSchedule // the same schedule in UTC
 }
 
-// Parse reads a schedule in the format of cron: five fields, or a macro such as @hourly. The zone is the name of a time zone
-// such as Europe/Madrid. The error says which of the two is wrong, and how.
+// Parse parses a cron schedule: five fields, or a macro such as @hourly. The zone is the name of a time zone such as
+// Europe/Madrid. The error names the invalid argument.
 func Parse(text, zone string) (*Schedule, error) {
 	location, err := time.LoadLocation(zone)
-	if err != nil || zone == "" || zone == "Local" { // which would be that of the operator's node
+	if err != nil || zone == "" || zone == "Local" { // Local would depend on the operator's node
 		return nil, fmt.Errorf("timeZone %q is not known: name one such as UTC or Europe/Madrid", zone)
 	}
 	if strings.Contains(text, "TZ=") {
@@ -35,13 +34,14 @@ func Parse(text, zone string) (*Schedule, error) {
 		return nil, fmt.Errorf("schedule %q: %w", text, err)
 	}
 	spec, ok := parsed.(*cron.SpecSchedule)
-	if !ok { // such as @every, which has no times
+	if !ok { // for example @every, without wall clock times
 		return nil, fmt.Errorf("schedule %q: use five fields or a macro such as @hourly", text)
 	}
 	wall := *spec
-	spec.Location, wall.Location = location, time.UTC
+	spec.Location = location
+	wall.Location = time.UTC
 	s := &Schedule{spec: spec, wall: &wall}
-	if s.Next(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() { // which has a 29th of February soon
+	if s.Next(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() { // includes February 29
 		return nil, fmt.Errorf("schedule %q: %w", text, errNever)
 	}
 	return s, nil
@@ -49,10 +49,10 @@ func Parse(text, zone string) (*Schedule, error) {
 
 var errNever = errors.New("there is no such day")
 
-// everyHour are the hours of a schedule of each hour.
+// everyHour is the bit mask of a schedule that applies to every hour.
 const everyHour = 1<<24 - 1
 
-// Next returns the first time after t.
+// Next returns the first scheduled time after t, or zero.
 func (s *Schedule) Next(t time.Time) time.Time {
 	t = t.In(s.spec.Location)
 	for {
@@ -60,21 +60,21 @@ func (s *Schedule) Next(t time.Time) time.Time {
 		if next.IsZero() || s.spec.Hour&everyHour == everyHour {
 			return next
 		}
-		if left := s.leftOut(t, next); !left.IsZero() {
+		if left := s.skippedByGap(t, next); !left.IsZero() {
 			return left
 		}
-		if !second(next) {
+		if !repeated(next) {
 			return next
 		}
 		t = next
 	}
 }
 
-// leftOut returns the end of the first gap between two times in which there was to be one, or zero.
-func (s *Schedule) leftOut(from, to time.Time) time.Time {
+// skippedByGap returns the end of the first clock change between two times that skips a scheduled time, or zero.
+func (s *Schedule) skippedByGap(from, to time.Time) time.Time {
 	for _, end := from.ZoneBounds(); !end.IsZero() && end.Before(to); _, end = end.ZoneBounds() {
 		before := offset(end.Add(-time.Second))
-		gap, begin := offset(end)-before, end.Add(before).UTC() // what the clock showed, as if it were never turned
+		gap, begin := offset(end)-before, end.Add(before).UTC() // wall clock time, as if in UTC
 		if gap > 0 && s.wall.Next(begin.Add(-time.Second)).Before(begin.Add(gap)) {
 			return end
 		}
@@ -82,8 +82,8 @@ func (s *Schedule) leftOut(from, to time.Time) time.Time {
 	return time.Time{}
 }
 
-// second reports whether the clock showed that time before, because it was turned back since.
-func second(t time.Time) bool {
+// repeated reports whether the clock showed the time before, because it was set back.
+func repeated(t time.Time) bool {
 	start, _ := t.ZoneBounds()
 	if start.IsZero() {
 		return false
@@ -97,22 +97,22 @@ func offset(t time.Time) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// Between returns the last time after from that is not after to, and how many there are; zero if there is none. Of more
-// than [Most] it counts no more than those.
+// Between returns the last scheduled time in (from, to] and the number of such times; zero if there is none. It counts up to
+// [MaxCount] times.
 func (s *Schedule) Between(from, to time.Time) (last time.Time, count int64) {
 	for at := s.Next(from); !at.IsZero() && !at.After(to); at = s.Next(at) {
 		last = at
-		if count++; count == Most {
+		if count++; count == MaxCount {
 			return s.latest(last, to), count
 		}
 	}
 	return last, count
 }
 
-// Most is how many times are counted: those of each minute in two years.
-const Most = 1 << 20
+// MaxCount limits the count of [Schedule.Between]. It equals two years of minutes.
+const MaxCount = 1 << 20
 
-// latest returns the last time that is not after to, if one is known.
+// latest returns the last scheduled time that is not after to. The argument known is an earlier scheduled time.
 func (s *Schedule) latest(known, to time.Time) time.Time {
 	for back := time.Minute; to.Add(-back).After(known); back *= 2 {
 		if at := s.Next(to.Add(-back)); !at.After(to) {

@@ -101,7 +101,7 @@ func TestBetween(t *testing.T) {
 		"half an hour of minutes": {"* * * * *", "2026-01-01T00:00:30Z", "2026-01-01T00:30:45Z", "2026-01-01T00:30:00Z", 30},
 		"a clock that went back":  {"* * * * *", "2026-01-01T00:00:30Z", "2026-01-01T00:00:00Z", "", 0},
 		"more than are counted": {
-			"* * * * *", "2000-01-01T00:00:00Z", "2026-01-01T00:00:30Z", "2026-01-01T00:00:00Z", schedule.Most,
+			"* * * * *", "2000-01-01T00:00:00Z", "2026-01-01T00:00:30Z", "2026-01-01T00:00:00Z", schedule.MaxCount,
 		},
 		"few in a very long time":   {"0 0 29 2 *", "2000-03-01T00:00:00Z", "2026-01-01T00:00:30Z", "2024-02-29T00:00:00Z", 6},
 		"the day is not in between": {"0 0 29 2 *", "2025-03-01T00:00:00Z", "2026-01-01T00:00:30Z", "", 0},
@@ -120,7 +120,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSchedule(t *testing.T) {
+func TestInvalidSchedules(t *testing.T) {
 	t.Parallel()
 	for reason, c := range map[string]struct{ text, zone, want string }{
 		"a minute that is none":   {"60 2 * * *", "UTC", "above maximum"},

@@ -17,36 +17,36 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// State is how far something is that makes a copy.
+// State is the progress of a Job or VolumeSnapshot.
 type State int
 
-// The states.
+// Values of State.
 const (
 	Missing State = iota
 	Running
 	Succeeded
 	Failed
-	Lost // it succeeded, and what it said is gone
+	ResultLost // the Job succeeded, but its result is lost
 )
 
-// Attempt is what became of something that makes a copy.
+// Attempt is the observed state of a Job or VolumeSnapshot that makes a copy.
 type Attempt struct {
 	State State
-	// Message says why it failed or, while it runs, what it waits for.
+	// Message is the cause of a failure or, while it runs, the reason for waiting.
 	Message string
-	// Result is that of one that succeeded.
+	// Result is set if it succeeded.
 	Result Result
-	// Vague says that the message is not that of who failed.
-	Vague bool
-	// Unbounded says that nothing else ends it when it takes too long.
-	Unbounded bool
-	// Ended is when it succeeded, if that is known.
-	Ended time.Time
-	// Again is when to look again although nothing happens; zero if something will happen.
-	Again time.Duration
+	// IndirectMessage is true if the message comes from Kubernetes and not from the failed container.
+	IndirectMessage bool
+	// NoDeadline is true if nothing else limits its duration.
+	NoDeadline bool
+	// CompletedAt is the time of the success, or zero if it is unknown.
+	CompletedAt time.Time
+	// RequeueAfter is the time until the next reconcile without an event; zero if an event will follow.
+	RequeueAfter time.Duration
 }
 
-// Result is what is known of a copy.
+// Result describes a copy.
 type Result struct {
 	Location      string
 	SizeBytes     int64
@@ -56,8 +56,8 @@ type Result struct {
 	Duration      time.Duration
 }
 
-// told is what dump.sh says.
-type told struct {
+// dumpReport is the termination message of dump.sh.
+type dumpReport struct {
 	Name          string  `json:"name"`
 	Location      string  `json:"location"`
 	SizeBytes     int64   `json:"sizeBytes"`
@@ -67,25 +67,26 @@ type told struct {
 	Verified      string  `json:"verified"`
 }
 
-// grace is how long a pod's last words may come after the end of its Job, which is when they are old already.
-const grace = 30 * time.Second
+// messageGrace is the time after the end of a Job until a missing termination message counts as lost. The cache of pods may
+// lag behind that of Jobs.
+const messageGrace = 30 * time.Second
 
-// OfDump reads what became of a Job that makes a dump, nil if there is none, from it and its pods. A dump counts if the Job
-// succeeded and what it said is all there: an exit code alone is no proof of a file.
-func OfDump(job *batchv1.Job, pods []*corev1.Pod, now time.Time) Attempt {
-	a := follow(job, pods, now)
+// ReadDump evaluates a dump Job and its pods. The Job may be nil. A dump counts only if the Job succeeded and its report is
+// complete: an exit code alone does not prove that the file exists.
+func ReadDump(job *batchv1.Job, pods []*corev1.Pod, now time.Time) Attempt {
+	a := readJob(job, pods, now)
 	if a.State != Succeeded {
 		return a
 	}
-	r, err := parse(a.Message, job.Name, variable(job, "VERIFY"))
+	r, err := parseReport(a.Message, job.Name, envValue(job, "VERIFY"))
 	if err != nil {
 		return Attempt{State: Failed, Message: err.Error()}
 	}
-	return Attempt{State: Succeeded, Result: r, Ended: a.Ended}
+	return Attempt{State: Succeeded, Result: r, CompletedAt: a.CompletedAt}
 }
 
-// follow reads what became of a Job; the message of one that succeeded is what its pod said.
-func follow(job *batchv1.Job, pods []*corev1.Pod, now time.Time) Attempt {
+// readJob evaluates a Job. The message of a successful one is the termination message of its pod.
+func readJob(job *batchv1.Job, pods []*corev1.Pod, now time.Time) Attempt {
 	if job == nil {
 		return Attempt{State: Missing}
 	}
@@ -95,43 +96,43 @@ func follow(job *batchv1.Job, pods []*corev1.Pod, now time.Time) Attempt {
 			own = append(own, p)
 		}
 	}
-	slices.SortFunc(own, func(a, b *corev1.Pod) int { // the newest first
+	slices.SortFunc(own, func(a, b *corev1.Pod) int { // newest first
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
 	for _, c := range job.Status.Conditions {
 		switch {
 		case c.Status != corev1.ConditionTrue:
 		case c.Type == batchv1.JobFailed:
-			if words := lastWords(own, corev1.PodFailed); words != "" {
+			if words := terminationMessage(own, corev1.PodFailed); words != "" {
 				return Attempt{State: Failed, Message: words}
 			}
-			return Attempt{State: Failed, Message: c.Reason + ": " + c.Message, Vague: true}
+			return Attempt{State: Failed, Message: c.Reason + ": " + c.Message, IndirectMessage: true}
 		case c.Type == batchv1.JobComplete:
-			return completed(own, c.LastTransitionTime.Time, now)
+			return readCompleted(own, c.LastTransitionTime.Time, now)
 		}
 	}
-	return Attempt{State: Running, Message: obstacle(own)}
+	return Attempt{State: Running, Message: pendingReason(own)}
 }
 
-// completed reads what the pod of a Job said that is complete. It may come into sight a moment after the Job's end.
-func completed(pods []*corev1.Pod, at, now time.Time) Attempt {
-	if message := lastWords(pods, corev1.PodSucceeded); message != "" {
-		return Attempt{State: Succeeded, Message: message, Ended: at}
+// readCompleted reads the termination message of a completed Job. The pod's status may arrive shortly after the Job's.
+func readCompleted(pods []*corev1.Pod, at, now time.Time) Attempt {
+	if message := terminationMessage(pods, corev1.PodSucceeded); message != "" {
+		return Attempt{State: Succeeded, Message: message, CompletedAt: at}
 	}
-	if left := at.Add(grace).Sub(now); left > 0 {
-		return Attempt{State: Running, Message: "the Job is complete, and what its pod said is not there yet", Again: left}
+	if left := at.Add(messageGrace).Sub(now); left > 0 {
+		return Attempt{State: Running, Message: "the Job is complete, and what its pod said is not there yet", RequeueAfter: left}
 	}
 	if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded }) {
 		return Attempt{
-			State: Lost, Message: "the Job is complete, and its pod is gone with what it said: another one says it again",
+			State: ResultLost, Message: "the Job is complete, and its pod is gone with what it said: another one says it again",
 		}
 	}
 	return Attempt{State: Failed, Message: "the Job is complete, and its pod did not say what it made"}
 }
 
-// lastWords is the termination message of the newest pod that ended in this way. What failed without one is told by whoever
-// ended it.
-func lastWords(pods []*corev1.Pod, phase corev1.PodPhase) string {
+// terminationMessage returns the termination message of the newest pod in this phase. A failed pod without a message is
+// described by its status.
+func terminationMessage(pods []*corev1.Pod, phase corev1.PodPhase) string {
 	for _, p := range pods {
 		if p.Status.Phase != phase {
 			continue
@@ -142,14 +143,14 @@ func lastWords(pods []*corev1.Pod, phase corev1.PodPhase) string {
 			}
 		}
 		if phase == corev1.PodFailed {
-			return end(p)
+			return exitDescription(p)
 		}
 	}
 	return ""
 }
 
-// end says how a pod ended that left no message.
-func end(p *corev1.Pod) string {
+// exitDescription describes the end of a pod without a termination message.
+func exitDescription(p *corev1.Pod) string {
 	if p.Status.Reason != "" || p.Status.Message != "" {
 		return strings.TrimSpace(strings.Trim(p.Status.Reason+": "+p.Status.Message, ": "))
 	}
@@ -161,8 +162,8 @@ func end(p *corev1.Pod) string {
 	return ""
 }
 
-// obstacle says why the newest pod does not run.
-func obstacle(pods []*corev1.Pod) string {
+// pendingReason returns the reason that prevents the newest pod from running.
+func pendingReason(pods []*corev1.Pod) string {
 	if len(pods) == 0 {
 		return ""
 	}
@@ -182,9 +183,9 @@ func obstacle(pods []*corev1.Pod) string {
 
 var sha256Digits = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// parse reads what dump.sh said.
-func parse(message, name, verify string) (Result, error) {
-	var t told
+// parseReport parses and validates the report of dump.sh.
+func parseReport(message, name, verify string) (Result, error) {
+	var t dumpReport
 	if err := json.Unmarshal([]byte(message), &t); err != nil {
 		return Result{}, fmt.Errorf("what it said is no result: %q", message)
 	}
@@ -195,7 +196,7 @@ func parse(message, name, verify string) (Result, error) {
 		return Result{}, errors.New("it made nothing: the dump is empty")
 	case !sha256Digits.MatchString(t.SHA256):
 		return Result{}, fmt.Errorf("%q is no checksum", t.SHA256)
-	case verified(t.Verified) < verified(verify):
+	case verificationLevel(t.Verified) < verificationLevel(verify):
 		return Result{}, fmt.Errorf("it was to be verified by %s, and was by %q", verify, t.Verified)
 	}
 	return Result{
@@ -204,11 +205,11 @@ func parse(message, name, verify string) (Result, error) {
 	}, nil
 }
 
-// verified orders the ways of verification.
-func verified(how string) int { return slices.Index([]string{"none", "list", "restore"}, how) }
+// verificationLevel orders the methods of verification.
+func verificationLevel(how string) int { return slices.Index([]string{"none", "list", "restore"}, how) }
 
-// variable returns what a Job's container is told.
-func variable(job *batchv1.Job, name string) string {
+// envValue returns the value of an environment variable of a Job's container.
+func envValue(job *batchv1.Job, name string) string {
 	for _, c := range job.Spec.Template.Spec.Containers {
 		for _, e := range c.Env {
 			if e.Name == name {
@@ -219,17 +220,16 @@ func variable(job *batchv1.Job, name string) string {
 	return ""
 }
 
-// OfVolumeSnapshot reads what became of a VolumeSnapshot, nil if there is none. Its errors are the driver's, who tries
-// again:
-// which of them are for good nobody can tell.
-func OfVolumeSnapshot(u *unstructured.Unstructured) Attempt {
+// ReadVolumeSnapshot evaluates a VolumeSnapshot, which may be nil. An error in its status is not final, because the driver
+// retries and permanent errors are not marked as such.
+func ReadVolumeSnapshot(u *unstructured.Unstructured) Attempt {
 	if u == nil {
 		return Attempt{State: Missing}
 	}
 	message, _, _ := unstructured.NestedString(u.Object, "status", "error", "message")
 	ready, _, _ := unstructured.NestedBool(u.Object, "status", "readyToUse")
 	if !ready || u.GetDeletionTimestamp() != nil {
-		return Attempt{State: Running, Message: message, Unbounded: true}
+		return Attempt{State: Running, Message: message, NoDeadline: true}
 	}
 	r := Result{Location: u.GetName(), Verified: "none"}
 	text, _, _ := unstructured.NestedString(u.Object, "status", "restoreSize")
@@ -239,32 +239,32 @@ func OfVolumeSnapshot(u *unstructured.Unstructured) Attempt {
 	return Attempt{State: Succeeded, Result: r}
 }
 
-// Pruned is what became of the dumps that were to go.
-type Pruned struct {
+// PruneResult is the observed state of a prune Job.
+type PruneResult struct {
 	Attempt
 
-	// Asked are the names of those.
-	Asked []string
-	// Left are the dumps that there are, the newest first; More is how many others there are.
+	// Requested has the names of the dumps to delete.
+	Requested []string
+	// Left has the remaining dumps, newest first. More is the number of dumps that did not fit into the message.
 	Left []string
 	More int
 }
 
-// OfPrune reads what became of a Job that lets dumps go, nil if there is none.
-func OfPrune(job *batchv1.Job, pods []*corev1.Pod, now time.Time) Pruned {
-	a := follow(job, pods, now)
-	if a.State == Lost {
+// ReadPrune evaluates a prune Job, which may be nil.
+func ReadPrune(job *batchv1.Job, pods []*corev1.Pod, now time.Time) PruneResult {
+	a := readJob(job, pods, now)
+	if a.State == ResultLost {
 		a.State = Failed
 	}
 	if a.State != Succeeded {
-		return Pruned{Attempt: a}
+		return PruneResult{Attempt: a}
 	}
 	var said struct {
 		Left []string `json:"left"`
 		More int      `json:"more"`
 	}
 	if err := json.Unmarshal([]byte(a.Message), &said); err != nil {
-		return Pruned{Attempt: Attempt{State: Failed, Message: fmt.Sprintf("what it said is no list: %q", a.Message)}}
+		return PruneResult{Attempt: Attempt{State: Failed, Message: fmt.Sprintf("what it said is no list: %q", a.Message)}}
 	}
-	return Pruned{Attempt: a, Asked: strings.Fields(variable(job, "NAMES")), Left: said.Left, More: said.More}
+	return PruneResult{Attempt: a, Requested: strings.Fields(envValue(job, "NAMES")), Left: said.Left, More: said.More}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
 )
 
-// said is a result of dump.sh in which one thing is replaced by another.
+// said returns a report of dump.sh with one replacement.
 func said(old, with string) string {
 	text := fmt.Sprintf(`{"name":"a-1","location":"a-1/app.dump","sizeBytes":10,"sha256":"%s",`+
 		`"seconds":2,"serverVersion":"16.4","verified":"list"}`, strings.Repeat("a", 64))
@@ -25,7 +25,7 @@ func said(old, with string) string {
 
 func dumpJob(condition batchv1.JobConditionType) *batchv1.Job {
 	o := &v1.DBSnapshot{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1.DBSnapshotSpec{Verify: "list"}}
-	job := snapshot.Dump(o, &snapshot.Source{}, "scripts", "a-1")
+	job := snapshot.DumpJob(o, &snapshot.Source{}, "scripts", "a-1")
 	job.UID = "job"
 	if condition != "" {
 		job.Status.Conditions = []batchv1.JobCondition{
@@ -58,8 +58,8 @@ func pod(phase corev1.PodPhase, message string, change func(*corev1.Pod)) *corev
 	return p
 }
 
-// What counts as a copy, and what is said of one that does not.
-func TestOfDump(t *testing.T) {
+// A dump counts only with a complete report; otherwise the message has the cause.
+func TestReadDump(t *testing.T) {
 	t.Parallel()
 	older := func(p *corev1.Pod) { p.Name, p.CreationTimestamp.Time = "o", made.Add(-time.Hour) }
 	for reason, c := range map[string]struct {
@@ -76,7 +76,7 @@ func TestOfDump(t *testing.T) {
 			dumpJob("Complete"),
 			[]*corev1.Pod{pod("Succeeded", said("", ""), func(p *corev1.Pod) { p.OwnerReferences[0].UID = "x" })},
 			time.Minute,
-			snapshot.Lost, "is gone",
+			snapshot.ResultLost, "is gone",
 		},
 		"it cannot be pulled": {dumpJob(""), []*corev1.Pod{pod("Pending", "", func(p *corev1.Pod) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
@@ -98,7 +98,9 @@ func TestOfDump(t *testing.T) {
 			snapshot.Succeeded, "",
 		},
 		"its pod is not in sight yet": {dumpJob("Complete"), nil, 29 * time.Second, snapshot.Running, "not there yet"},
-		"its pod is gone":             {dumpJob("Complete"), nil, 31 * time.Second, snapshot.Lost, "another one says it again"},
+		"its pod is gone": {
+			dumpJob("Complete"), nil, 31 * time.Second, snapshot.ResultLost, "another one says it again",
+		},
 		"it said nothing": {
 			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", " ", nil)}, time.Hour, snapshot.Failed, "did not say what it made",
 		},
@@ -136,47 +138,49 @@ func TestOfDump(t *testing.T) {
 			dumpJob("Failed"), []*corev1.Pod{pod("Failed", "", nil)}, 0, snapshot.Failed, "exit code 137 (OOMKilled)",
 		},
 		"it was evicted": {dumpJob("Failed"), []*corev1.Pod{pod("Failed", "", func(p *corev1.Pod) {
-			p.Status.Reason, p.Status.Message = "Evicted", "The node was low on resource"
+			p.Status.Reason = "Evicted"
+			p.Status.Message = "The node was low on resource"
 		})}, 0, snapshot.Failed, "Evicted: The node was low"},
 		"it took too long": {dumpJob("Failed"), nil, 0, snapshot.Failed, "DeadlineExceeded: Job was active too long"},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
-			a := snapshot.OfDump(c.job, c.pods, made.Add(c.after))
+			a := snapshot.ReadDump(c.job, c.pods, made.Add(c.after))
 			if a.State != c.state || !strings.Contains(a.Message, c.want) {
 				t.Errorf("state %d, message %q; want %d and %q", a.State, a.Message, c.state, c.want)
 			}
 			if a.State == snapshot.Succeeded && (a.Result.SizeBytes != 10 || a.Result.Duration != 2*time.Second) {
 				t.Errorf("the result is %+v", a.Result)
 			}
-			if waits := strings.Contains(c.want, "not there yet"); waits != (a.Again > 0) {
-				t.Errorf("it is looked at again after %s", a.Again)
+			if waits := strings.Contains(c.want, "not there yet"); waits != (a.RequeueAfter > 0) {
+				t.Errorf("it is looked at again after %s", a.RequeueAfter)
 			}
 		})
 	}
 }
 
-func TestOfPrune(t *testing.T) {
+func TestReadPrune(t *testing.T) {
 	t.Parallel()
 	job := func() *batchv1.Job {
-		job := snapshot.Prune(&v1.DBSnapshot{}, &snapshot.Source{}, "scripts", "a-1-prune", []string{"x", "y"})
-		job.UID, job.Status = "job", dumpJob("Complete").Status
+		job := snapshot.PruneJob(&v1.DBSnapshot{}, &snapshot.Source{}, "scripts", "a-1-prune", []string{"x", "y"})
+		job.UID = "job"
+		job.Status = dumpJob("Complete").Status
 		return job
 	}
-	p := snapshot.OfPrune(job(), []*corev1.Pod{pod("Succeeded", `{"left":["z","y"],"held":["y"],"more":1}`, nil)}, made)
-	diff := cmp.Diff([]string{"x", "y"}, p.Asked)
+	p := snapshot.ReadPrune(job(), []*corev1.Pod{pod("Succeeded", `{"left":["z","y"],"held":["y"],"more":1}`, nil)}, made)
+	diff := cmp.Diff([]string{"x", "y"}, p.Requested)
 	if diff != "" || p.State != snapshot.Succeeded || p.More != 1 || len(p.Left) != 2 {
 		t.Errorf("it is read as %+v\n%s", p, diff)
 	}
-	if p := snapshot.OfPrune(job(), []*corev1.Pod{pod("Succeeded", "x is gone", nil)}, made); p.State != snapshot.Failed {
+	if p := snapshot.ReadPrune(job(), []*corev1.Pod{pod("Succeeded", "x is gone", nil)}, made); p.State != snapshot.Failed {
 		t.Errorf("what is no list is read as %+v", p)
 	}
-	if p := snapshot.OfPrune(nil, nil, made); p.State != snapshot.Missing {
+	if p := snapshot.ReadPrune(nil, nil, made); p.State != snapshot.Missing {
 		t.Errorf("no Job is read as %+v", p)
 	}
 }
 
-func TestOfVolumeSnapshot(t *testing.T) {
+func TestReadVolumeSnapshot(t *testing.T) {
 	t.Parallel()
 	for reason, c := range map[string]struct {
 		status map[string]any
@@ -199,7 +203,7 @@ func TestOfVolumeSnapshot(t *testing.T) {
 			if c.status != nil {
 				u.Object["status"] = c.status
 			}
-			a := snapshot.OfVolumeSnapshot(u)
+			a := snapshot.ReadVolumeSnapshot(u)
 			if a.State != c.state || a.Message != c.want {
 				t.Errorf("it is read as %+v", a)
 			}
@@ -209,7 +213,7 @@ func TestOfVolumeSnapshot(t *testing.T) {
 		})
 	}
 	var gone *unstructured.Unstructured
-	if a := snapshot.OfVolumeSnapshot(gone); a.State != snapshot.Missing {
+	if a := snapshot.ReadVolumeSnapshot(gone); a.State != snapshot.Missing {
 		t.Errorf("none is read as %+v", a)
 	}
 }

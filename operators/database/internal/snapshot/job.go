@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
-// Source is what the pods that make dumps need to know of a server, and how they are to run.
+// Source has the server's connection parameters and the settings of the pods that make dumps.
 type Source struct {
 	Engine   v1.Engine
 	Image    string
@@ -23,18 +23,17 @@ type Source struct {
 	Database string
 	User     string
 	SSLMode  string
-	// Password is the key of the Secret that has the user's password.
-	Password corev1.SecretKeySelector
-	// ImagePullPolicy and ImagePullSecrets are how the image is pulled.
+	// Password is the Secret key with the user's password.
+	Password         corev1.SecretKeySelector
 	ImagePullPolicy  corev1.PullPolicy
 	ImagePullSecrets []corev1.LocalObjectReference
-	// Pod is where and how the pods of the server run, and so do these. Nil means anywhere.
+	// Pod has the scheduling settings of the server's pods, used for the Job's pods as well. Nil means none.
 	Pod *v1.PodTemplate
-	// Claim is the claim whose volume is copied, where that is the method.
+	// Claim is the source claim of VolumeSnapshots.
 	Claim string
 }
 
-// Where the volumes are in the containers.
+// Mount paths.
 const (
 	scriptsPath     = "/etc/database/scripts"
 	credentialsPath = "/etc/database/credentials" //nolint:gosec // it is the path of the credentials.
@@ -42,21 +41,21 @@ const (
 	backupsPath     = "/backups"
 )
 
-// debianUser is the user of the servers in the official images that are made from Debian, Ubuntu and Oracle Linux.
+// debianUser is the user of the servers in the official images based on Debian, Ubuntu and Oracle Linux.
 const debianUser = 999
 
-// pruneSeconds is how long it may take to delete dumps, during which no other begins.
+// pruneSeconds limits the duration of a prune Job. No dump starts meanwhile.
 const pruneSeconds = 600
 
-// Dump returns the Job that makes the copy of that name.
-func Dump(o *v1.DBSnapshot, s *Source, scripts, name string) *batchv1.Job {
+// DumpJob returns the Job that makes the named copy.
+func DumpJob(o *v1.DBSnapshot, s *Source, scripts, name string) *batchv1.Job {
 	dump := o.Spec.PgDump
 	if dump == nil {
 		dump = &v1.PgDump{}
 	}
 	format, compression := dump.Format, int32(6)
 	switch {
-	case s.Engine != v1.PostgreSQL: // whose dumps are SQL, whatever the default of the field is
+	case s.Engine != v1.PostgreSQL: // its dumps are SQL, regardless of the field's default
 		format = "plain"
 	case format == "":
 		format = "custom"
@@ -72,7 +71,7 @@ func Dump(o *v1.DBSnapshot, s *Source, scripts, name string) *batchv1.Job {
 		corev1.EnvVar{Name: "DATABASE_USER", Value: s.User},
 		corev1.EnvVar{Name: "CREDENTIALS", Value: credentialsPath},
 		corev1.EnvVar{Name: "NAME", Value: name},
-		corev1.EnvVar{Name: "KEEP", Value: "0"}, // what goes is decided by whoever knows which copies there are
+		corev1.EnvVar{Name: "KEEP", Value: "0"}, // the operator applies retention itself
 		corev1.EnvVar{Name: "FORMAT", Value: format},
 		corev1.EnvVar{Name: "COMPRESSION", Value: strconv.Itoa(int(compression))},
 		corev1.EnvVar{Name: "GLOBALS", Value: strconv.FormatBool(dump.IncludeGlobals)},
@@ -82,7 +81,8 @@ func Dump(o *v1.DBSnapshot, s *Source, scripts, name string) *batchv1.Job {
 	}
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "credentials", MountPath: credentialsPath, ReadOnly: true})
 	spec := job(o, s, scripts, c)
-	spec.BackoffLimit, spec.ActiveDeadlineSeconds = new(int32(2)), new(o.Spec.ActiveDeadlineSeconds)
+	spec.BackoffLimit = new(int32(2))
+	spec.ActiveDeadlineSeconds = new(o.Spec.ActiveDeadlineSeconds)
 	if o.Spec.BackoffLimit != nil {
 		spec.BackoffLimit = new(*o.Spec.BackoffLimit)
 	}
@@ -95,19 +95,20 @@ func Dump(o *v1.DBSnapshot, s *Source, scripts, name string) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels(o)}, Spec: spec}
 }
 
-// Prune returns the Job that lets these dumps go.
-func Prune(o *v1.DBSnapshot, s *Source, scripts, name string, victims []string) *batchv1.Job {
+// PruneJob returns the Job that deletes the named dumps.
+func PruneJob(o *v1.DBSnapshot, s *Source, scripts, name string, names []string) *batchv1.Job {
 	c := container(o, s, "prune", "prune.sh")
-	c.Env = append(c.Env, corev1.EnvVar{Name: "NAMES", Value: strings.Join(victims, " ")})
-	if last := o.Status.LastSnapshot; last != nil && !slices.Contains(victims, last.Name) {
+	c.Env = append(c.Env, corev1.EnvVar{Name: "NAMES", Value: strings.Join(names, " ")})
+	if last := o.Status.LastSnapshot; last != nil && !slices.Contains(names, last.Name) {
 		c.Env = append(c.Env, corev1.EnvVar{Name: "LAST", Value: last.Name})
 	}
 	spec := job(o, s, scripts, c)
-	spec.BackoffLimit, spec.ActiveDeadlineSeconds = new(int32(2)), new(int64(pruneSeconds))
+	spec.BackoffLimit = new(int32(2))
+	spec.ActiveDeadlineSeconds = new(int64(pruneSeconds))
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels(o)}, Spec: spec}
 }
 
-// labels are those of all that is made.
+// labels returns the labels of all created objects.
 func labels(o *v1.DBSnapshot) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "dbsnapshot", sdk.InstanceLabel: o.Name, OwnerLabel: o.Name}
 }
@@ -143,7 +144,7 @@ func job(o *v1.DBSnapshot, s *Source, scripts string, c corev1.Container) batchv
 		more = &v1.PodTemplate{}
 	}
 	labels := labels(o)
-	labels[sdk.ManagedByLabel] = Manager // by which the operator sees how the pods end
+	labels[sdk.ManagedByLabel] = Manager // the operator watches pods with this label
 	labels["app.kubernetes.io/component"] = c.Name
 	empty := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	return batchv1.JobSpec{
@@ -156,13 +157,13 @@ func job(o *v1.DBSnapshot, s *Source, scripts string, c corev1.Container) batchv
 						LocalObjectReference: corev1.LocalObjectReference{Name: scripts},
 					}}},
 					{Name: "backups", VolumeSource: corev1.VolumeSource{
-						PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: Claim(o)},
+						PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: DumpClaimName(o)},
 					}},
 					{Name: "sockets", VolumeSource: empty},
 					{Name: "tmp", VolumeSource: empty},
 				},
 				ImagePullSecrets:             slices.Clone(s.ImagePullSecrets),
-				SecurityContext:              podSecurity(more.SecurityContext),
+				SecurityContext:              podSecurityContext(more.SecurityContext),
 				AutomountServiceAccountToken: new(false),
 				EnableServiceLinks:           new(false),
 				NodeSelector:                 maps.Clone(more.NodeSelector),
@@ -174,30 +175,30 @@ func job(o *v1.DBSnapshot, s *Source, scripts string, c corev1.Container) batchv
 	}
 }
 
-// podSecurity is what the restricted profile asks for, unless the user says otherwise.
-func podSecurity(given *corev1.PodSecurityContext) *corev1.PodSecurityContext {
+// podSecurityContext sets the fields that the restricted profile requires, unless the user sets them.
+func podSecurityContext(given *corev1.PodSecurityContext) *corev1.PodSecurityContext {
 	s := given.DeepCopy()
 	if s == nil {
 		s = &corev1.PodSecurityContext{}
 	}
-	fill(&s.RunAsNonRoot, true)
-	fill(&s.RunAsUser, debianUser)
-	fill(&s.RunAsGroup, *s.RunAsUser)
-	fill(&s.FSGroup, *s.RunAsUser)
-	fill(&s.FSGroupChangePolicy, corev1.FSGroupChangeOnRootMismatch)
+	setDefault(&s.RunAsNonRoot, true)
+	setDefault(&s.RunAsUser, debianUser)
+	setDefault(&s.RunAsGroup, *s.RunAsUser)
+	setDefault(&s.FSGroup, *s.RunAsUser)
+	setDefault(&s.FSGroupChangePolicy, corev1.FSGroupChangeOnRootMismatch)
 	if s.SeccompProfile == nil {
 		s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
 	}
 	return s
 }
 
-func fill[T any](p **T, value T) {
+func setDefault[T any](p **T, value T) {
 	if *p == nil {
 		*p = &value
 	}
 }
 
-// ScriptsOf returns the name of the ConfigMap that a Job's pods mount.
+// ScriptsOf returns the name of the ConfigMap that a Job mounts.
 func ScriptsOf(job *batchv1.Job) string {
 	for _, v := range job.Spec.Template.Spec.Volumes {
 		if v.ConfigMap != nil {
@@ -207,7 +208,7 @@ func ScriptsOf(job *batchv1.Job) string {
 	return ""
 }
 
-// ImageOf returns the image of a Job's pods.
+// ImageOf returns the image of a Job.
 func ImageOf(job *batchv1.Job) string {
 	for _, c := range job.Spec.Template.Spec.Containers {
 		return c.Image
@@ -215,8 +216,8 @@ func ImageOf(job *batchv1.Job) string {
 	return ""
 }
 
-// Ended reports whether a Job has ended, in whichever way.
-func Ended(job *batchv1.Job) bool {
+// JobEnded reports whether a Job has succeeded or failed.
+func JobEnded(job *batchv1.Job) bool {
 	for _, c := range job.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
 			return true
@@ -225,8 +226,8 @@ func Ended(job *batchv1.Job) bool {
 	return false
 }
 
-// Complete reports whether a Job succeeded, and otherwise what is known of it.
-func Complete(job *batchv1.Job) (bool, string) {
+// JobSucceeded is the readiness of a Job: true if it succeeded, otherwise with a message.
+func JobSucceeded(job *batchv1.Job) (bool, string) {
 	for _, c := range job.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && c.Type == batchv1.JobComplete {
 			return true, ""

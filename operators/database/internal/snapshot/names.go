@@ -11,35 +11,35 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 )
 
-// Manager is the name of the operator, and the value of the label managed-by on all that it makes.
+// Manager is the name of the operator and the value of the managed-by label on its objects.
 const Manager = "dbsnapshot"
 
-// OwnerLabel names the DBSnapshot on what may outlive it.
+// OwnerLabel names the DBSnapshot on objects that may outlive it.
 const OwnerLabel = "techoral.com/dbsnapshot"
 
-// RunName is the name of the copy of one time of the schedule, and of what makes it. Each time has one name, wherever the
-// clocks of people are turned.
+// RunName returns the name of the copy for one scheduled time, and of its Job. The name uses UTC, so a clock change does not
+// affect it.
 func RunName(o *v1.DBSnapshot, due time.Time) string {
 	return o.Name + "-" + due.UTC().Format("200601021504")
 }
 
-// AtOnceName is the name of the copy that is made at once. A DBSnapshot has one of them; another one of the same name, made
-// later, has another, and so does not take an old copy for its own.
-func AtOnceName(o *v1.DBSnapshot) string {
+// ImmediateName returns the name of the copy that is made at once. It contains the creation time, so a successor of the same
+// name does not mistake an old copy for its own.
+func ImmediateName(o *v1.DBSnapshot) string {
 	return o.Name + "-" + o.CreationTimestamp.UTC().Format("20060102150405")
 }
 
-// PruneName is the name of the Job that lets old dumps go after a copy was made.
+// PruneName returns the name of the Job that prunes dumps after a copy.
 func PruneName(after string) string { return after + "-prune" }
 
-// FarewellName is the name of the Job that deletes all dumps when the DBSnapshot goes.
-func FarewellName(o *v1.DBSnapshot) string { return o.Name + "-farewell" }
+// FinalPruneName returns the name of the Job that deletes all dumps together with the DBSnapshot.
+func FinalPruneName(o *v1.DBSnapshot) string { return o.Name + "-farewell" }
 
-// ClaimName is the name of the claim of a DBSnapshot's own.
-func ClaimName(o *v1.DBSnapshot) string { return o.Name + "-snapshots" }
+// OwnClaimName returns the name of the claim that the DBSnapshot creates.
+func OwnClaimName(o *v1.DBSnapshot) string { return o.Name + "-snapshots" }
 
-// ScriptsName is the name of the ConfigMap with these scripts. Others have another name, because those of a Job that runs
-// must not change under it.
+// ScriptsName returns the name of the ConfigMap with these scripts. It depends on their content, because the scripts of a
+// running Job must not change.
 func ScriptsName(o *v1.DBSnapshot, scripts map[string]string) string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(scripts)) {

@@ -15,12 +15,10 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/database/internal/storage"
 )
 
-// VolumeSnapshotKind is the kind of copies of volumes. A cluster need not have it.
-//
-//nolint:gochecknoglobals // it is constant.
+// VolumeSnapshotKind is the kind of volume copies. A cluster need not have it.
 var VolumeSnapshotKind = schema.GroupVersionKind{Group: "snapshot.storage.k8s.io", Version: "v1", Kind: "VolumeSnapshot"}
 
-// VolumeSnapshotNamed returns an empty one of that name.
+// VolumeSnapshotNamed returns a VolumeSnapshot with nothing but a name.
 func VolumeSnapshotNamed(name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetGroupVersionKind(VolumeSnapshotKind)
@@ -30,7 +28,7 @@ func VolumeSnapshotNamed(name string) *unstructured.Unstructured {
 	return u
 }
 
-// VolumeSnapshot returns the copy of that name of the volume of a claim.
+// VolumeSnapshot returns the named copy of a claim's volume.
 func VolumeSnapshot(o *v1.DBSnapshot, claim, name string) *unstructured.Unstructured {
 	u := VolumeSnapshotNamed(name)
 	u.SetLabels(labels(o))
@@ -42,32 +40,31 @@ func VolumeSnapshot(o *v1.DBSnapshot, claim, name string) *unstructured.Unstruct
 	return u
 }
 
-// Held reports whether somebody holds a VolumeSnapshot.
+// Held reports whether a VolumeSnapshot has the hold label.
 func Held(u *unstructured.Unstructured) bool { return u.GetLabels()[v1.HoldLabel] == "true" }
 
-// Scripts returns the ConfigMap of what runs in the pods.
-func Scripts(o *v1.DBSnapshot, scripts map[string]string) *corev1.ConfigMap {
+// ScriptsConfigMap returns the immutable ConfigMap with the scripts.
+func ScriptsConfigMap(o *v1.DBSnapshot, scripts map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: ScriptsName(o, scripts), Labels: labels(o)}, Data: scripts, Immutable: new(true),
 	}
 }
 
-// Claim returns the name of the claim that dumps are kept in; "" if there are none.
-func Claim(o *v1.DBSnapshot) string {
+// DumpClaimName returns the name of the claim with the dumps; "" if there is none.
+func DumpClaimName(o *v1.DBSnapshot) string {
 	switch {
 	case o.Spec.Storage == nil:
 		return ""
 	case o.Spec.Storage.PersistentVolumeClaim.ClaimName != "":
 		return o.Spec.Storage.PersistentVolumeClaim.ClaimName
 	default:
-		return ClaimName(o)
+		return OwnClaimName(o)
 	}
 }
 
-// OwnClaim returns the claim of the DBSnapshot's own, nil if there is none. Live is the claim as it is, nil if there is
-// none:
-// its class stays, and it becomes larger and not smaller. The error is about the size, which the API server lets nobody
-// store.
+// OwnClaim returns the claim that the DBSnapshot creates, nil if there is none. The argument live is the existing claim or
+// nil: its class is kept, and its size never shrinks. The error reports an invalid size, which the API server rejects as
+// well.
 func OwnClaim(o *v1.DBSnapshot, live *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
 	if o.Spec.Storage == nil || o.Spec.Storage.PersistentVolumeClaim.Template == nil {
 		return nil, nil //nolint:nilnil // that there is none is no error.
@@ -78,7 +75,7 @@ func OwnClaim(o *v1.DBSnapshot, live *corev1.PersistentVolumeClaim) (*corev1.Per
 		return nil, fmt.Errorf("spec.storage.persistentVolumeClaim.template.size %q: %w", template.Size, err)
 	}
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: ClaimName(o), Labels: labels(o)},
+		ObjectMeta: metav1.ObjectMeta{Name: OwnClaimName(o), Labels: labels(o)},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: template.StorageClassName,
 		},
@@ -88,19 +85,19 @@ func OwnClaim(o *v1.DBSnapshot, live *corev1.PersistentVolumeClaim) (*corev1.Per
 		if template.StorageClassName != nil {
 			claim.Spec.StorageClassName = live.Spec.StorageClassName
 		}
-		size = storage.Request(live, size, true) // of a class that cannot the API server says so
+		size = storage.Request(live, size, true) // the API server rejects an expansion that the class does not allow
 	}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: size}
 	return claim, nil
 }
 
-// Left reports whether a claim was left by a former DBSnapshot of the name.
-func Left(o *v1.DBSnapshot) func(client.Object) bool {
+// FromPredecessor reports whether a claim belongs to a predecessor of the same name.
+func FromPredecessor(o *v1.DBSnapshot) func(client.Object) bool {
 	return func(claim client.Object) bool { return claim.GetLabels()[OwnerLabel] == o.Name }
 }
 
-// LeavesDumps reports whether there may be dumps that are to go with the DBSnapshot, in a claim that stays.
-func LeavesDumps(o *v1.DBSnapshot) bool {
+// DeletesDumps reports whether dumps in a claim of the user have to be deleted with the DBSnapshot.
+func DeletesDumps(o *v1.DBSnapshot) bool {
 	return o.Spec.DeletionPolicy == v1.CopiesDeleted && o.Spec.Method != v1.MethodVolumeSnapshot && o.Spec.Storage != nil &&
 		o.Spec.Storage.PersistentVolumeClaim.ClaimName != ""
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
 )
 
-// copies makes that many, one a day.
-func (s *site) copies(n int, end snapshot.Attempt) {
+// makeCopies makes n copies, one a day.
+func (s *simulation) makeCopies(n int, end snapshot.Attempt) {
 	s.t.Helper()
 	for range n {
-		s.pass(24*time.Hour, none)
-		s.pass(0, end)
+		s.reconcile(24*time.Hour, none)
+		s.reconcile(0, end)
 	}
 }
 
@@ -26,42 +26,45 @@ func TestRetention(t *testing.T) {
 	for reason, c := range map[string]struct {
 		keep    int32
 		age     time.Duration
-		do      func(*site)
-		want    []string // the days of the copies that stay, the newest first
+		do      func(*simulation)
+		want    []string // days of the remaining copies, newest first
 		reasons string
 	}{
-		"by number":      {2, 0, func(s *site) { s.copies(4, done) }, []string{"05", "04"}, "True/Enforced"},
-		"by age":         {9, 36 * time.Hour, func(s *site) { s.copies(4, done) }, []string{"05", "04"}, "True/Enforced"},
-		"never the last": {9, time.Hour, func(s *site) { s.copies(2, done) }, []string{"03"}, "True/Enforced"},
+		"by number": {2, 0, func(s *simulation) { s.makeCopies(4, done) }, []string{"05", "04"}, "True/Enforced"},
+		"by age": {
+			9, 36 * time.Hour, func(s *simulation) { s.makeCopies(4, done) }, []string{"05", "04"}, "True/Enforced",
+		},
+		"never the last": {9, time.Hour, func(s *simulation) { s.makeCopies(2, done) }, []string{"03"}, "True/Enforced"},
 		"none after failures": {
-			2, 36 * time.Hour, func(s *site) { s.copies(2, done); s.copies(10, broken) },
+			2, 36 * time.Hour, func(s *simulation) { s.makeCopies(2, done); s.makeCopies(10, broken) },
 			[]string{"03", "02"},
 			"False/ProtectedLastGood",
 		},
 		"the last is old": {
-			2, 36 * time.Hour, func(s *site) { s.copies(1, done); s.pass(37*time.Hour, running) },
+			2, 36 * time.Hour, func(s *simulation) { s.makeCopies(1, done); s.reconcile(37*time.Hour, running) },
 			[]string{"02"},
 			"False/ProtectedLastGood",
 		},
 		"failures do not count": {
-			2, 0, func(s *site) { s.copies(1, done); s.copies(3, broken); s.copies(1, done) }, []string{"06", "02"}, "True/Enforced",
+			2, 0, func(s *simulation) { s.makeCopies(1, done); s.makeCopies(3, broken); s.makeCopies(1, done) },
+			[]string{"06", "02"}, "True/Enforced",
 		},
 		"the first success lets the old ones go": {
-			2, 36 * time.Hour, func(s *site) { s.copies(2, done); s.copies(10, broken); s.copies(1, done) },
+			2, 36 * time.Hour, func(s *simulation) { s.makeCopies(2, done); s.makeCopies(10, broken); s.makeCopies(1, done) },
 			[]string{"14"},
 			"True/Enforced",
 		},
 		"not when less is asked for, but after the next": {
-			9, 0, func(s *site) {
-				s.copies(4, done)
+			9, 0, func(s *simulation) {
+				s.makeCopies(4, done)
 				s.o.Spec.Retention.KeepLast = 1
-				s.pass(time.Hour, none)
+				s.reconcile(time.Hour, none)
 			}, []string{"05", "04", "03", "02"}, "False/ProtectedLastGood",
 		},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, "0 0 * * *")
+			s := newSimulation(t, "0 0 * * *")
 			s.o.Spec.Retention = v1.SnapshotRetention{KeepLast: c.keep}
 			if c.age != 0 {
 				s.o.Spec.Retention.MaxAge = &metav1.Duration{Duration: c.age}
@@ -81,81 +84,83 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// Whatever the account says, the last copy does not go.
-func TestTheLastCopyIsNoVictim(t *testing.T) {
+// The last copy is never prunable, whatever the times in the status.
+func TestRetentionKeepsLastCopy(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "0 0 * * *")
-	s.copies(2, done)
+	s := newSimulation(t, "0 0 * * *")
+	s.makeCopies(2, done)
 	s.o.Spec.Retention = v1.SnapshotRetention{MaxAge: &metav1.Duration{Duration: time.Hour}}
 	s.o.Status.LastSuccessfulTime.Time = s.now.Add(240 * time.Hour)
-	if diff := cmp.Diff([]string{"a-202601020000"}, snapshot.Victims(s.o, s.now)); diff != "" {
+	if diff := cmp.Diff([]string{"a-202601020000"}, snapshot.Prunable(s.o, s.now)); diff != "" {
 		t.Errorf("the wrong copies go, -want +got:\n%s", diff)
 	}
 }
 
-// What is held stays in the account and does not keep another from being let go.
+// Held copies stay in the history and do not count for keepLast.
 func TestHeldCopies(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "0 0 * * *")
-	s.copies(2, done)
-	s.pass(24*time.Hour, none)
-	l := s.ledger()
-	l.Follow(done)
-	if diff := cmp.Diff([]string{"a-202601020000"}, snapshot.Victims(s.o, s.now)); diff != "" {
+	s := newSimulation(t, "0 0 * * *")
+	s.makeCopies(2, done)
+	s.reconcile(24*time.Hour, none)
+	l := s.tracker()
+	l.Observe(done)
+	if diff := cmp.Diff([]string{"a-202601020000"}, snapshot.Prunable(s.o, s.now)); diff != "" {
 		t.Fatalf("the wrong copies go, -want +got:\n%s", diff)
 	}
-	l.Retain(nil, snapshot.Victims(s.o, s.now))
-	l.Describe()
-	if got := s.reason(v1.ConditionRetention); got != "True/Held" || len(s.names()) != 3 || snapshot.Pruning(s.o) {
-		t.Errorf("RetentionEnforced is %s, copies %s, pruning %t", got, s.names(), snapshot.Pruning(s.o))
+	l.RecordRetention(nil, snapshot.Prunable(s.o, s.now))
+	l.SetConditions()
+	if got := s.reason(v1.ConditionRetention); got != "True/Held" || len(s.names()) != 3 || snapshot.RetentionPending(s.o) {
+		t.Errorf("RetentionEnforced is %s, copies %s, pruning %t", got, s.names(), snapshot.RetentionPending(s.o))
 	}
-	s.pass(24*time.Hour, none)
-	l = s.ledger()
-	l.Follow(done)
-	if diff := cmp.Diff([]string{"a-202601020000", "a-202601030000"}, snapshot.Victims(s.o, s.now)); diff != "" {
+	s.reconcile(24*time.Hour, none)
+	l = s.tracker()
+	l.Observe(done)
+	if diff := cmp.Diff([]string{"a-202601020000", "a-202601030000"}, snapshot.Prunable(s.o, s.now)); diff != "" {
 		t.Errorf("the wrong copies go, -want +got:\n%s", diff)
 	}
 }
 
-func TestPruned(t *testing.T) {
+func TestRecordPrune(t *testing.T) {
 	t.Parallel()
 	asked := []string{"a-202601020000"}
 	for reason, c := range map[string]struct {
-		p      snapshot.Pruned
+		p      snapshot.PruneResult
 		left   int
 		reason string
 	}{
-		"all are gone": {snapshot.Pruned{
-			Attempt: snapshot.Attempt{State: snapshot.Succeeded}, Asked: asked, Left: []string{"a-202601040000", "a-202601030000"},
+		"all are gone": {snapshot.PruneResult{
+			Attempt: snapshot.Attempt{State: snapshot.Succeeded}, Requested: asked,
+			Left: []string{"a-202601040000", "a-202601030000"},
 		}, 2, "True/Enforced"},
-		"one is held": {snapshot.Pruned{
-			Attempt: snapshot.Attempt{State: snapshot.Succeeded}, Asked: asked, Left: []string{"a-202601040000", "a-202601020000"},
+		"one is held": {snapshot.PruneResult{
+			Attempt: snapshot.Attempt{State: snapshot.Succeeded}, Requested: asked,
+			Left: []string{"a-202601040000", "a-202601020000"},
 		}, 3, "True/Held"},
-		"it failed": {snapshot.Pruned{
+		"it failed": {snapshot.PruneResult{
 			Attempt: snapshot.Attempt{State: snapshot.Failed, Message: "read-only"},
 		}, 3, "False/PruneFailed"},
-		"the last copy is not there": {snapshot.Pruned{
-			Attempt: snapshot.Attempt{State: snapshot.Succeeded}, Asked: asked, Left: []string{"a-202601030000"},
+		"the last copy is not there": {snapshot.PruneResult{
+			Attempt: snapshot.Attempt{State: snapshot.Succeeded}, Requested: asked, Left: []string{"a-202601030000"},
 		}, 3, "False/CopyMissing"},
-		"it is not said whether the last copy is there": {snapshot.Pruned{
-			Attempt: snapshot.Attempt{State: snapshot.Succeeded}, Asked: asked, Left: []string{"b-202601030000"}, More: 1,
+		"it is not said whether the last copy is there": {snapshot.PruneResult{
+			Attempt: snapshot.Attempt{State: snapshot.Succeeded}, Requested: asked, Left: []string{"b-202601030000"}, More: 1,
 		}, 2, "True/Enforced"},
-		"it runs": {snapshot.Pruned{Attempt: running}, 3, "False/Pruning"},
+		"it runs": {snapshot.PruneResult{Attempt: running}, 3, "False/Pruning"},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, "0 0 * * *")
-			s.copies(2, done)
-			s.pass(24*time.Hour, none)
-			for range 2 { // the second time nothing is new
-				l := s.ledger()
+			s := newSimulation(t, "0 0 * * *")
+			s.makeCopies(2, done)
+			s.reconcile(24*time.Hour, none)
+			for range 2 { // the second time is idempotent
+				l := s.tracker()
 				if s.o.Status.Active != nil {
-					l.Follow(done)
+					l.Observe(done)
 				}
-				if snapshot.Pruning(s.o) {
-					l.Pruned(c.p)
+				if snapshot.RetentionPending(s.o) {
+					l.RecordPrune(c.p)
 				}
-				l.Describe()
+				l.SetConditions()
 			}
 			if got := s.reason(v1.ConditionRetention); got != c.reason || len(s.names()) != c.left {
 				t.Errorf("RetentionEnforced is %s with copies %s, want %s with %d", got, s.names(), c.reason, c.left)

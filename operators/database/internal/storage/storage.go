@@ -1,5 +1,5 @@
-// Package storage decides what each claim of a Database should ask for, and says how far that is. It is computed from what
-// is observed alone, so that whoever was interrupted anywhere goes on where it was.
+// Package storage computes the size that each claim of a Database requests and the progress of expansions. It is
+// level-based: all results follow from the observed claims, so an interrupted expansion continues.
 package storage
 
 import (
@@ -11,20 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The reasons of the condition StorageResized.
+// Reasons of the condition StorageResized.
 const (
-	Satisfied    = "Satisfied"             // every member has what was asked for
-	Provisioning = "Provisioning"          // there are claims that have no volume yet
-	Resizing     = "Resizing"              // somebody is at it
-	NotSupported = "ExpansionNotSupported" // a class cannot, so it takes a person
-	ResizeFailed = "ResizeFailed"          // the driver says that it cannot
+	Satisfied    = "Satisfied"             // every member has the requested size
+	Provisioning = "Provisioning"          // some claims have no volume yet
+	Resizing     = "Resizing"              // an expansion is in progress
+	NotSupported = "ExpansionNotSupported" // a class does not support it: manual action
+	ResizeFailed = "ResizeFailed"          // the driver reports an error
 )
 
-// Request returns what a claim should ask for, if it exists and size is what is wanted. No claim becomes smaller than it is:
-// less than it asked for is asked for only while it has not been granted, as after an expansion that failed. More is asked
-// for if the claim has a volume, and its class can.
+// Request returns the size that an existing claim should request. It never shrinks a bound claim; it lowers the request only
+// to undo an expansion that was not granted. It raises the request of a bound claim if its class supports expansion.
 func Request(claim *corev1.PersistentVolumeClaim, size resource.Quantity, expandable bool) resource.Quantity {
-	asked, has := Asked(claim), Capacity(claim)
+	asked, has := Requested(claim), Capacity(claim)
 	switch {
 	case claim.Status.Phase != corev1.ClaimBound:
 		return asked
@@ -36,37 +35,37 @@ func Request(claim *corev1.PersistentVolumeClaim, size resource.Quantity, expand
 	return asked
 }
 
-// Asked is what a claim asks for.
-func Asked(claim *corev1.PersistentVolumeClaim) resource.Quantity {
+// Requested returns the size that a claim requests.
+func Requested(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	return claim.Spec.Resources.Requests[corev1.ResourceStorage]
 }
 
-// Capacity is what a claim has.
+// Capacity returns the size of a claim's volume.
 func Capacity(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	return claim.Status.Capacity[corev1.ResourceStorage]
 }
 
-// Class is the name of the class of a claim; "" if it has none.
-func Class(claim *corev1.PersistentVolumeClaim) string {
+// ClassName returns the storage class of a claim; "" if it has none.
+func ClassName(claim *corev1.PersistentVolumeClaim) string {
 	if claim.Spec.StorageClassName == nil {
 		return ""
 	}
 	return *claim.Spec.StorageClassName
 }
 
-// Progress is how far the claims are.
+// Progress is the state of an expansion.
 type Progress struct {
-	Reason  string // of the condition StorageResized
+	Reason  string // reason of the condition StorageResized
 	Message string
-	ByHand  bool // it takes a person
+	Manual  bool // manual action is necessary
 }
 
-// Done reports whether every claim has what was asked for.
+// Done reports whether every claim has the requested size.
 func (p Progress) Done() bool { return p.Reason == Satisfied }
 
-// Look says how far claims are from a size. Members is how many of them have to exist, and expandable says of the name of a
-// claim whether it can grow.
-func Look(
+// Assess compares the claims with the requested size. The argument members is the number of claims that have to exist, and
+// expandable reports whether the named claim can be expanded.
+func Assess(
 	size resource.Quantity, claims []*corev1.PersistentVolumeClaim, members int, expandable func(name string) bool,
 ) Progress {
 	var unable, failed, busy, unbound []string
@@ -82,7 +81,7 @@ func Look(
 			if why := failure(c); why != "" {
 				failed = append(failed, c.Name+": "+why)
 			} else {
-				busy = append(busy, fmt.Sprintf("%s has %s%s", c.Name, has.String(), waits(c)))
+				busy = append(busy, fmt.Sprintf("%s has %s%s", c.Name, has.String(), pendingNote(c)))
 			}
 		}
 	}
@@ -106,7 +105,7 @@ func Look(
 	return Progress{Reason: Satisfied, Message: "every member has " + size.String()}
 }
 
-// failure returns what the driver says of an expansion that failed; "" if it did not.
+// failure returns the driver's error of a failed expansion; "" if there is none.
 func failure(c *corev1.PersistentVolumeClaim) string {
 	for _, condition := range c.Status.Conditions {
 		switch condition.Type {
@@ -125,8 +124,8 @@ func failure(c *corev1.PersistentVolumeClaim) string {
 	}
 }
 
-// waits says what an expansion waits for, if that is known.
-func waits(c *corev1.PersistentVolumeClaim) string {
+// pendingNote describes the pending step of an expansion; "" if it is unknown.
+func pendingNote(c *corev1.PersistentVolumeClaim) string {
 	for _, condition := range c.Status.Conditions {
 		if condition.Type == corev1.PersistentVolumeClaimFileSystemResizePending && condition.Status == corev1.ConditionTrue {
 			return " (its node has yet to grow the file system)"

@@ -46,7 +46,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-func TestLook(t *testing.T) {
+func TestAssess(t *testing.T) {
 	t.Parallel()
 	failed := claim("c", "20Gi", "10Gi")
 	failed.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
@@ -87,8 +87,8 @@ func TestLook(t *testing.T) {
 		"it cannot":        {[]*corev1.PersistentVolumeClaim{infeasible}, 1, true, storage.ResizeFailed, "Infeasible", false},
 		"the class cannot": {[]*corev1.PersistentVolumeClaim{grown, small}, 2, false, storage.NotSupported, "of b does not", true},
 	} {
-		got := storage.Look(resource.MustParse("20Gi"), c.claims, c.members, func(string) bool { return c.able })
-		if got.Reason != c.reason || !strings.Contains(got.Message, c.message) || got.ByHand != c.byHand {
+		got := storage.Assess(resource.MustParse("20Gi"), c.claims, c.members, func(string) bool { return c.able })
+		if got.Reason != c.reason || !strings.Contains(got.Message, c.message) || got.Manual != c.byHand {
 			t.Errorf("%s: %+v, want %s, %q, %t", name, got, c.reason, c.message, c.byHand)
 		}
 		if got.Done() != (c.reason == storage.Satisfied) {

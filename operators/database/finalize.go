@@ -13,8 +13,8 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
-// finalize lets a Database go: not while it is protected, and with the deletion policy Snapshot not before there is a last
-// dump. Everything else is left to garbage collection, which the operator need not live to see.
+// finalize blocks the deletion while the Database is protected and, with the deletion policy Snapshot, until a last copy
+// exists. Everything else is left to garbage collection, which does not need the operator.
 func (o *Options) finalize(ctx context.Context, p *sdk.Pass[*v1.Database]) error {
 	db := p.Object
 	if db.Spec.DeletionProtection {
@@ -26,20 +26,20 @@ func (o *Options) finalize(ctx context.Context, p *sdk.Pass[*v1.Database]) error
 	}
 	last := sdk.Apply(p, desired.LastSnapshot(db), sdk.CreateOnly(), sdk.Retain(), sdk.ReadyWhen(succeeded))
 	if done, _ := succeeded(last.Live()); !done && !controllerutil.ContainsFinalizer(db, metav1.FinalizerDeleteDependents) {
-		db.Spec.Hibernate = false // there has to be a server to copy from, unless Kubernetes deletes all that belongs to one
+		db.Spec.Hibernate = false // the copy needs a running server, unless foreground deletion removes it anyway
 		return o.reconcile(ctx, p)
 	}
-	for member := range desired.MaxMembers { // whose end is then that of the Database
-		claim := desired.Data(db, member, resource.Quantity{})
+	for member := range desired.MaxMembers { // from here on the claims end with the Database
+		claim := desired.DataClaim(db, member, resource.Quantity{})
 		if live, exists := sdk.Live(p, claim); exists {
 			claim.Spec = corev1.PersistentVolumeClaimSpec{AccessModes: live.Spec.AccessModes, Resources: live.Spec.Resources}
-			sdk.Apply(p, claim, sdk.After(last), sdk.ReadyWhen(bound))
+			sdk.Apply(p, claim, sdk.After(last), sdk.ReadyWhen(notLost))
 		}
 	}
 	return nil
 }
 
-// succeeded says that there is a last copy.
+// succeeded is the readiness of the last copy.
 func succeeded(last *v1.DBSnapshot) (bool, string) {
 	switch last.Status.Phase {
 	case v1.SnapshotSucceeded:

@@ -22,10 +22,10 @@ import (
 
 const name = "orders-db"
 
-var life = demo.Demo{
+var databaseDemo = demo.Demo{
 	Dir: "operators/database", AddToScheme: v1.AddToScheme,
-	Steps: func(stage *demo.Env) []demo.Step {
-		s := &scene{stage}
+	Steps: func(env *demo.Env) []demo.Step {
+		s := &steps{env}
 		return []demo.Step{
 			{Title: "The article's manifest is applied", Play: s.applied},
 			{Title: "The volumes are to be larger, and then smaller", Play: s.grown},
@@ -36,15 +36,15 @@ var life = demo.Demo{
 	},
 }
 
-// scene is what the acts share.
-type scene struct{ *demo.Env }
+// steps has the environment that all steps share.
+type steps struct{ *demo.Env }
 
-func (s *scene) applied(ctx context.Context) error {
+func (s *steps) applied(ctx context.Context) error {
 	began := time.Now()
 	if err := s.create(ctx); err != nil {
 		return err
 	}
-	seen, err := s.await(ctx, sight.ready)
+	seen, err := s.await(ctx, state.ready)
 	if err != nil {
 		return err
 	}
@@ -54,8 +54,8 @@ func (s *scene) applied(ctx context.Context) error {
 	return nil
 }
 
-func (s *scene) grown(ctx context.Context) error {
-	before, err := s.look(ctx)
+func (s *steps) grown(ctx context.Context) error {
+	before, err := s.observe(ctx)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (s *scene) grown(ctx context.Context) error {
 	if err := s.change(ctx, func(spec *v1.DatabaseSpec) { spec.Storage = "200Gi" }); err != nil {
 		return err
 	}
-	seen, err := s.await(ctx, func(v sight) bool { return v.ready() && v.db.Status.Storage == "200Gi" })
+	seen, err := s.await(ctx, func(v state) bool { return v.ready() && v.db.Status.Storage == "200Gi" })
 	if err != nil {
 		return err
 	}
@@ -72,11 +72,11 @@ func (s *scene) grown(ctx context.Context) error {
 		return fmt.Errorf("the pods were %v and are %v", before.pods, seen.pods)
 	}
 	s.Printf("the pods are the same as before")
-	return s.refused(ctx, func(spec *v1.DatabaseSpec) { spec.Storage = "100Gi" })
+	return s.expectRejected(ctx, func(spec *v1.DatabaseSpec) { spec.Storage = "100Gi" })
 }
 
-func (s *scene) configured(ctx context.Context) error {
-	before, err := s.look(ctx)
+func (s *steps) configured(ctx context.Context) error {
+	before, err := s.observe(ctx)
 	if err != nil {
 		return err
 	}
@@ -87,23 +87,23 @@ func (s *scene) configured(ctx context.Context) error {
 		return err
 	}
 	same := func(pod types.UID) bool { return slices.Contains(before.pods, pod) }
-	seen, err := s.await(ctx, func(v sight) bool { return v.ready() && len(v.pods) == 2 && !slices.ContainsFunc(v.pods, same) })
+	seen, err := s.await(ctx, func(v state) bool { return v.ready() && len(v.pods) == 2 && !slices.ContainsFunc(v.pods, same) })
 	if err != nil {
 		return err
 	}
-	if seen.births[0].Before(seen.births[1]) {
+	if seen.created[0].Before(seen.created[1]) {
 		return errors.New("the primary was restarted before the replica")
 	}
 	s.Printf("%s: %s; the replica was restarted first, and then the primary", since(began), seen)
 	return nil
 }
 
-func (s *scene) upgraded(ctx context.Context) error {
-	return s.refused(ctx, func(spec *v1.DatabaseSpec) { spec.Version = "17" })
+func (s *steps) upgraded(ctx context.Context) error {
+	return s.expectRejected(ctx, func(spec *v1.DatabaseSpec) { spec.Version = "17" })
 }
 
-func (s *scene) deleted(ctx context.Context) error {
-	before, err := s.look(ctx)
+func (s *steps) deleted(ctx context.Context) error {
+	before, err := s.observe(ctx)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (s *scene) deleted(ctx context.Context) error {
 	if err := s.Client.Delete(ctx, before.db); err != nil {
 		return fmt.Errorf("deleting the Database: %w", err)
 	}
-	left, err := s.await(ctx, func(v sight) bool { return v.db == nil && v.set == nil && len(v.pods) == 0 })
+	left, err := s.await(ctx, func(v state) bool { return v.db == nil && v.set == nil && len(v.pods) == 0 })
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (s *scene) deleted(ctx context.Context) error {
 	if err := s.create(ctx); err != nil {
 		return err
 	}
-	again, err := s.await(ctx, sight.ready)
+	again, err := s.await(ctx, state.ready)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (s *scene) deleted(ctx context.Context) error {
 	return nil
 }
 
-func (s *scene) create(ctx context.Context) error {
+func (s *steps) create(ctx context.Context) error {
 	for _, sample := range s.Samples() {
 		if sample.GetName() == name && sample.GetKind() == "Database" {
 			if err := s.Client.Create(ctx, sample.DeepCopy()); err != nil {
@@ -143,8 +143,8 @@ func (s *scene) create(ctx context.Context) error {
 	return fmt.Errorf("there is no sample %s", name)
 }
 
-// change changes what is asked for, again if the operator was faster.
-func (s *scene) change(ctx context.Context, change func(*v1.DatabaseSpec)) error {
+// change updates the spec and retries on a conflict.
+func (s *steps) change(ctx context.Context, change func(*v1.DatabaseSpec)) error {
 	for {
 		db := &v1.Database{}
 		if err := s.Client.Get(ctx, key(name), db); err != nil {
@@ -152,13 +152,13 @@ func (s *scene) change(ctx context.Context, change func(*v1.DatabaseSpec)) error
 		}
 		change(&db.Spec)
 		if err := s.Client.Update(ctx, db); !apierrors.IsConflict(err) {
-			return err //nolint:wrapcheck // refused shows it
+			return err
 		}
 	}
 }
 
-// refused wants a change to be refused with a sentence, which it shows.
-func (s *scene) refused(ctx context.Context, change func(*v1.DatabaseSpec)) error {
+// expectRejected applies a change that the API server has to reject, and prints the message.
+func (s *steps) expectRejected(ctx context.Context, change func(*v1.DatabaseSpec)) error {
 	err := s.change(ctx, change)
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || len(status.Status().Details.Causes) == 0 {
@@ -168,29 +168,29 @@ func (s *scene) refused(ctx context.Context, change func(*v1.DatabaseSpec)) erro
 	return nil
 }
 
-// sight is what can be seen of the Database at one moment. What is not there is nil.
-type sight struct {
+// state is a read of the Database and its children. Objects that do not exist are nil.
+type state struct {
 	db       *v1.Database
 	set      *appsv1.StatefulSet
 	pods     []types.UID // by name
-	births   []time.Time // of the pods
+	created  []time.Time // of the pods
 	kept     []string    // claims and the Secret, with their UIDs
 	password string
 }
 
-// ready says whether all is as was asked for last.
-func (v sight) ready() bool {
+// ready reports whether the status is Ready for the current generation.
+func (v state) ready() bool {
 	return v.db != nil && v.set != nil && conditions.IsTrue(v.db, conditions.Ready) &&
 		v.db.Status.ObservedGeneration == v.db.Generation
 }
 
-func (v sight) String() string {
+func (v state) String() string {
 	s := &v.db.Status
 	return fmt.Sprintf("state %s, %s %s, %d of %d members work, %s each", s.State, s.Engine, s.CurrentVersion, s.ReadyReplicas,
 		s.Replicas, s.Storage)
 }
 
-func (s *scene) look(ctx context.Context) (v sight, err error) {
+func (s *steps) observe(ctx context.Context) (v state, err error) {
 	db, set, secret := &v1.Database{}, &appsv1.StatefulSet{}, &corev1.Secret{}
 	found := func(object client.Object, name string) bool {
 		getErr := s.Client.Get(ctx, key(name), object)
@@ -211,19 +211,21 @@ func (s *scene) look(ctx context.Context) (v sight, err error) {
 			v.kept = append(v.kept, fmt.Sprintf("%s (%s)", claim.Name, claim.UID))
 		}
 		if found(pod, fmt.Sprintf("%s-db-%d", name, member)) {
-			v.pods, v.births = append(v.pods, pod.UID), append(v.births, pod.CreationTimestamp.Time)
+			v.pods = append(v.pods, pod.UID)
+			v.created = append(v.created, pod.CreationTimestamp.Time)
 		}
 	}
 	if found(secret, name+"-db-credentials") {
-		v.kept, v.password = append(v.kept, secret.Name), string(secret.Data["password"])
+		v.kept = append(v.kept, secret.Name)
+		v.password = string(secret.Data["password"])
 	}
 	return v, err
 }
 
-// await looks until what it sees is as it should be, and returns what it saw last.
-func (s *scene) await(ctx context.Context, good func(sight) bool) (sight, error) {
-	return demo.Await(ctx, func(ctx context.Context) (sight, bool, error) {
-		v, err := s.look(ctx)
+// await polls until the condition holds, and returns the last state.
+func (s *steps) await(ctx context.Context, good func(state) bool) (state, error) {
+	return demo.Await(ctx, func(ctx context.Context) (state, bool, error) {
+		v, err := s.observe(ctx)
 		return v, err == nil && good(v), err
 	})
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Nobody deletes what is protected, nor its claims: not by name, not as one of many, not with its namespace.
+// A protected Database and its claims cannot be deleted: by name, as a collection, or with the namespace.
 func TestDeletionProtection(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
 	for _, o := range testkit.Kustomize(t, "config/access") {
 		switch o.GetKind() {
-		case "ValidatingAdmissionPolicyBinding": // other tests are in the same cluster
+		case "ValidatingAdmissionPolicyBinding": // other tests share the cluster
 			here := map[string]any{"kubernetes.io/metadata.name": k.Namespace}
 			path := []string{"spec", "matchResources", "namespaceSelector", "matchLabels"}
 			if err := unstructured.SetNestedMap(o.Object, here, path...); err != nil {
@@ -35,10 +35,11 @@ func TestDeletionProtection(t *testing.T) {
 		}
 	}
 	db := newDatabase("a")
-	db.Spec.DeletionProtection, db.Spec.DeletionPolicy = true, v1.DeletionDelete
+	db.Spec.DeletionProtection = true
+	db.Spec.DeletionPolicy = v1.DeletionDelete
 	k.Apply(db)
 	k.Eventually(db, testkit.Ready())
-	k.Wait("the policy", func(ctx context.Context) error { // the API server takes a moment to know of it
+	k.Wait("the policy", func(ctx context.Context) error { // the API server needs a moment to apply the policy
 		if err := k.Client.Delete(ctx, db, client.DryRunAll); err == nil {
 			return errors.New("the deletion is accepted")
 		}
@@ -60,11 +61,11 @@ func TestDeletionProtection(t *testing.T) {
 	k.Eventually(db, testkit.Match("no finalizer", func(db *v1.Database) bool { return len(db.Finalizers) == 0 }))
 	k.Delete(db)
 	k.Eventually(db, testkit.Gone())
-	nothingLeft(k)
+	expectNothingLeft(k)
 }
 
-// Where nobody installed the policy, a protected Database is deleted no further than to its mark, and works on.
-func TestDeletionProtectionWithoutThePolicy(t *testing.T) {
+// Without the admission policy a protected Database becomes terminating and continues to work.
+func TestDeletionProtectionWithoutPolicy(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
@@ -80,13 +81,14 @@ func TestDeletionProtectionWithoutThePolicy(t *testing.T) {
 	k.Eventually(claim("data-a-db-0"), testkit.Exists())
 }
 
-// With the policy Snapshot the data go when there is a last copy of them, and not before.
+// With the policy Snapshot the data are deleted after a last copy.
 func TestLastSnapshot(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
 	db := newDatabase("a")
-	db.Spec.DeletionPolicy, db.Spec.BackupEnabled = v1.DeletionSnapshot, new(false)
+	db.Spec.DeletionPolicy = v1.DeletionSnapshot
+	db.Spec.BackupEnabled = new(false)
 	k.Apply(db)
 	k.Eventually(db, testkit.Ready())
 	k.Delete(db)
@@ -112,8 +114,8 @@ func TestLastSnapshot(t *testing.T) {
 	k.Eventually(again, testkit.Exists())
 }
 
-// One that hibernates wakes up for the last copy.
-func TestLastSnapshotOfASleeper(t *testing.T) {
+// A hibernated database is started for the last copy.
+func TestLastSnapshotOfHibernatedDatabase(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)

@@ -14,19 +14,19 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// made is when the object of each test was made.
-var made = time.Date(2026, time.January, 1, 0, 0, 30, 0, time.UTC) //nolint:gochecknoglobals // it is constant.
+// made is the creation time of each test's object.
+var made = time.Date(2026, time.January, 1, 0, 0, 30, 0, time.UTC)
 
-// site plays the part of the operator and of the API server: it keeps the status between passes.
-type site struct {
+// simulation replaces the operator and the API server: it keeps the status between reconciles.
+type simulation struct {
 	t   *testing.T
 	o   *v1.DBSnapshot
 	now time.Time
 }
 
-func newSite(t *testing.T, text string) *site {
+func newSimulation(t *testing.T, text string) *simulation {
 	t.Helper()
-	return &site{t, &v1.DBSnapshot{
+	return &simulation{t, &v1.DBSnapshot{
 		ObjectMeta: metav1.ObjectMeta{Name: "a", CreationTimestamp: metav1.NewTime(made)},
 		Spec: v1.DBSnapshotSpec{
 			Schedule: text, TimeZone: "UTC", StartingDeadlineSeconds: 3600, ActiveDeadlineSeconds: 7200,
@@ -35,28 +35,28 @@ func newSite(t *testing.T, text string) *site {
 	}, made}
 }
 
-// pass is one look, after some time, at what came of the copy that is being made.
-func (s *site) pass(after time.Duration, a snapshot.Attempt) *snapshot.Ledger {
+// reconcile simulates a reconcile after some time, with this state of the running copy.
+func (s *simulation) reconcile(after time.Duration, a snapshot.Attempt) *snapshot.Tracker {
 	s.t.Helper()
 	s.now = s.now.Add(after)
-	l := s.ledger()
+	l := s.tracker()
 	if s.o.Status.Active != nil {
-		l.Follow(a)
+		l.Observe(a)
 	}
-	l.Claim()
-	if snapshot.Pruning(s.o) {
-		l.Retain(snapshot.Victims(s.o, s.now), nil)
+	l.TakeDue()
+	if snapshot.RetentionPending(s.o) {
+		l.RecordRetention(snapshot.Prunable(s.o, s.now), nil)
 	}
-	l.Describe()
-	for i := range s.o.Status.Conditions { // which have the time of the machine
+	l.SetConditions()
+	for i := range s.o.Status.Conditions { // conditions have the system time
 		s.o.Status.Conditions[i].LastTransitionTime = metav1.NewTime(made)
 	}
 	return l
 }
 
-func (s *site) ledger() *snapshot.Ledger {
+func (s *simulation) tracker() *snapshot.Tracker {
 	s.t.Helper()
-	l := &snapshot.Ledger{Object: s.o, Now: s.now}
+	l := &snapshot.Tracker{Object: s.o, Now: s.now}
 	if s.o.Spec.Schedule != "" {
 		var err error
 		if l.Schedule, err = schedule.Parse(s.o.Spec.Schedule, s.o.Spec.TimeZone); err != nil {
@@ -66,21 +66,21 @@ func (s *site) ledger() *snapshot.Ledger {
 	return l
 }
 
-func (s *site) active() string {
+func (s *simulation) active() string {
 	if s.o.Status.Active == nil {
 		return ""
 	}
 	return s.o.Status.Active.Name
 }
 
-func (s *site) names() (all []string) {
+func (s *simulation) names() (all []string) {
 	for _, r := range snapshot.Copies(s.o) {
 		all = append(all, r.Name)
 	}
 	return all
 }
 
-func (s *site) reason(kind string) string {
+func (s *simulation) reason(kind string) string {
 	c := conditions.Get(s.o, kind)
 	return string(c.Status) + "/" + c.Reason
 }
@@ -92,7 +92,7 @@ var (
 	broken  = snapshot.Attempt{State: snapshot.Failed, Message: "broken"}
 )
 
-func TestCatchUp(t *testing.T) {
+func TestMissedTimes(t *testing.T) {
 	t.Parallel()
 	for reason, c := range map[string]struct {
 		text   string
@@ -109,61 +109,61 @@ func TestCatchUp(t *testing.T) {
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, c.text)
-			s.pass(0, none)
-			s.pass(c.down, none)
+			s := newSimulation(t, c.text)
+			s.reconcile(0, none)
+			s.reconcile(c.down, none)
 			if got := s.active(); got != c.active || s.o.Status.Missed != c.missed {
 				t.Errorf("copy %q is made and %d were missed, want %q and %d", got, s.o.Status.Missed, c.active, c.missed)
 			}
 			before := s.o.Status.DeepCopy()
-			if s.pass(0, none); cmp.Diff(before, &s.o.Status) != "" {
+			if s.reconcile(0, none); cmp.Diff(before, &s.o.Status) != "" {
 				t.Errorf("the same look again changes something:\n%s", cmp.Diff(before, &s.o.Status))
 			}
 		})
 	}
 }
 
-// A time of the schedule that comes while a copy is being made is missed and counted.
+// A scheduled time during a running copy is missed and counted.
 func TestOverlap(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "* * * * *")
-	s.pass(time.Minute, none)
-	s.pass(time.Second, running)
-	s.pass(3*time.Minute, running)
+	s := newSimulation(t, "* * * * *")
+	s.reconcile(time.Minute, none)
+	s.reconcile(time.Second, running)
+	s.reconcile(3*time.Minute, running)
 	if s.active() != "a-202601010001" || s.o.Status.Missed != 3 || s.o.Status.Phase != v1.SnapshotRunning {
 		t.Errorf("copy %s is made, %d were missed, phase %s", s.active(), s.o.Status.Missed, s.o.Status.Phase)
 	}
-	s.pass(10*time.Second, done)
-	s.pass(time.Minute, none)
+	s.reconcile(10*time.Second, done)
+	s.reconcile(time.Minute, none)
 	if s.active() != "a-202601010005" || s.o.Status.Missed != 3 {
 		t.Errorf("copy %s is made, %d were missed", s.active(), s.o.Status.Missed)
 	}
 }
 
-// A clock that goes back has no copy made twice, and one that stays back is told of.
+// A clock that is set back leads to no second copy, and one that stays behind is reported.
 func TestClockGoesBack(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "* * * * *")
-	s.pass(3*time.Minute, none)
-	s.pass(0, done)
+	s := newSimulation(t, "* * * * *")
+	s.reconcile(3*time.Minute, none)
+	s.reconcile(0, done)
 	for range 3 {
-		s.pass(-time.Minute, none)
+		s.reconcile(-time.Minute, none)
 		if s.active() != "" {
 			t.Fatalf("at %s copy %s is made once more", s.now, s.active())
 		}
 	}
-	s.pass(4*time.Minute, none)
+	s.reconcile(4*time.Minute, none)
 	if s.active() != "a-202601010004" {
 		t.Errorf("copy %q is made, want a-202601010004", s.active())
 	}
-	s.pass(0, done)
-	s.pass(-2*time.Hour, none)
+	s.reconcile(0, done)
+	s.reconcile(-2*time.Hour, none)
 	if got := s.reason(v1.ConditionOverdue); got != "True/NoRecentCopy" || s.active() != "" {
 		t.Errorf("two hours back Overdue is %s, and copy %q is made", got, s.active())
 	}
 }
 
-// What cannot begin is tried until its deadline or the next time, and is then recorded as failed.
+// A copy that cannot start is retried until its deadline or the next time, and then recorded as failed.
 func TestDelay(t *testing.T) {
 	t.Parallel()
 	for reason, c := range map[string]struct {
@@ -180,14 +180,14 @@ func TestDelay(t *testing.T) {
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, c.text)
-			s.pass(10*time.Minute, none)
-			l := s.pass(time.Minute, none)
-			l.Delay("no server")
+			s := newSimulation(t, c.text)
+			s.reconcile(10*time.Minute, none)
+			l := s.reconcile(time.Minute, none)
+			l.SetWaitReason("no server")
 			if s.active() != c.active || s.o.Status.LastScheduleTime != nil || s.o.Status.Phase != v1.SnapshotScheduled {
 				t.Errorf("copy %q waits, last schedule time %s, phase %s", s.active(), s.o.Status.LastScheduleTime, s.o.Status.Phase)
 			}
-			s.pass(c.after, none)
+			s.reconcile(c.after, none)
 			if s.active() != c.next || s.o.Status.ConsecutiveFailures != 1 || s.o.Status.History[0].Message != c.message {
 				t.Errorf("copy %q waits, %+v", s.active(), s.o.Status.History)
 			}
@@ -198,8 +198,8 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// A schedule that was suspended, or another one, does not make up for what would have been due.
-func TestWhatWasNotAskedForIsNotMadeUpFor(t *testing.T) {
+// After a suspension or a new schedule, earlier times are not made up for.
+func TestNoCatchUpAfterScheduleChange(t *testing.T) {
 	t.Parallel()
 	for reason, c := range map[string]struct{ before, after func(*v1.DBSnapshotSpec) }{
 		"suspended": {
@@ -212,17 +212,17 @@ func TestWhatWasNotAskedForIsNotMadeUpFor(t *testing.T) {
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, "0 0 * * *")
-			s.pass(0, none)
+			s := newSimulation(t, "0 0 * * *")
+			s.reconcile(0, none)
 			c.before(&s.o.Spec)
-			s.pass(time.Second, none)
+			s.reconcile(time.Second, none)
 			c.after(&s.o.Spec)
-			s.pass(23*time.Hour, none)
+			s.reconcile(23*time.Hour, none)
 			if s.active() != "" || s.o.Status.Missed != 0 {
 				t.Errorf("copy %q is made, %d were missed", s.active(), s.o.Status.Missed)
 			}
 			next := s.o.Status.NextScheduleTime.Time
-			s.pass(next.Sub(s.now), none)
+			s.reconcile(next.Sub(s.now), none)
 			if s.active() == "" {
 				t.Errorf("no copy is made at %s", next)
 			}
@@ -232,33 +232,33 @@ func TestWhatWasNotAskedForIsNotMadeUpFor(t *testing.T) {
 
 func TestSuspendedWhileDue(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "* * * * *")
-	s.pass(time.Minute, none)
+	s := newSimulation(t, "* * * * *")
+	s.reconcile(time.Minute, none)
 	s.o.Spec.Suspend = true
-	s.pass(time.Second, none)
+	s.reconcile(time.Second, none)
 	if s.active() != "" || s.o.Status.Phase != v1.SnapshotSuspended || s.o.Status.NextScheduleTime != nil {
 		t.Errorf("copy %q is made, phase %s, next %s", s.active(), s.o.Status.Phase, s.o.Status.NextScheduleTime)
 	}
 }
 
-// What is being made when the schedule is suspended is finished.
+// A running copy is finished after the schedule is suspended.
 func TestSuspendedWhileRunning(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "* * * * *")
-	s.pass(time.Minute, none)
-	s.pass(0, running)
+	s := newSimulation(t, "* * * * *")
+	s.reconcile(time.Minute, none)
+	s.reconcile(0, running)
 	s.o.Spec.Suspend = true
-	s.pass(time.Minute, running)
+	s.reconcile(time.Minute, running)
 	if s.o.Status.Phase != v1.SnapshotRunning {
 		t.Errorf("phase %s", s.o.Status.Phase)
 	}
-	s.pass(time.Minute, done)
+	s.reconcile(time.Minute, done)
 	if s.o.Status.Phase != v1.SnapshotSuspended || len(s.names()) != 1 {
 		t.Errorf("phase %s, copies %s", s.o.Status.Phase, s.names())
 	}
 }
 
-func TestAtOnce(t *testing.T) {
+func TestImmediateCopy(t *testing.T) {
 	t.Parallel()
 	for reason, c := range map[string]struct {
 		text  string
@@ -273,15 +273,16 @@ func TestAtOnce(t *testing.T) {
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, c.text)
-			s.o.Spec.Immediate, s.o.Spec.Retention.KeepFailed = true, new(int32(0))
-			s.pass(time.Second, none)
+			s := newSimulation(t, c.text)
+			s.o.Spec.Immediate = true
+			s.o.Spec.Retention.KeepFailed = new(int32(0))
+			s.reconcile(time.Second, none)
 			if s.active() != "a-20260101000030" {
 				t.Fatalf("copy %q is made", s.active())
 			}
-			s.pass(0, c.end)
+			s.reconcile(0, c.end)
 			for range 3 {
-				s.pass(time.Minute, none)
+				s.reconcile(time.Minute, none)
 			}
 			if s.active() != "" || s.o.Status.Phase != c.phase || len(s.o.Status.History) != c.kept {
 				t.Errorf("copy %q is made, phase %s, history %v", s.active(), s.o.Status.Phase, s.o.Status.History)
@@ -292,7 +293,7 @@ func TestAtOnce(t *testing.T) {
 
 func TestOverdue(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "0 */6 * * *") // its first time is 06:00
+	s := newSimulation(t, "0 */6 * * *") // first time 06:00
 	for _, step := range []struct {
 		reason string
 		after  time.Duration
@@ -307,7 +308,7 @@ func TestOverdue(t *testing.T) {
 		{"it is being made for long", 90 * time.Minute, running, "False/OnTime"},
 		{"it failed, and may not begin again", time.Minute, broken, "True/NoRecentCopy"},
 	} {
-		s.pass(step.after, step.what)
+		s.reconcile(step.after, step.what)
 		if got := s.reason(v1.ConditionOverdue); got != step.want {
 			t.Errorf("%s: at %s Overdue is %s, want %s", step.reason, s.now, got, step.want)
 		}
@@ -319,48 +320,48 @@ func TestOverdue(t *testing.T) {
 
 func TestOverdueAfterTwoTimes(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "*/5 * * * *")
-	s.pass(9*time.Minute, none)
-	s.pass(0, broken)
+	s := newSimulation(t, "*/5 * * * *")
+	s.reconcile(9*time.Minute, none)
+	s.reconcile(0, broken)
 	if got := s.reason(v1.ConditionOverdue); got != "False/OnTime" {
 		t.Errorf("after one time Overdue is %s", got)
 	}
-	s.pass(time.Minute, none)
+	s.reconcile(time.Minute, none)
 	if got := s.reason(v1.ConditionOverdue); got != "True/NoRecentCopy" {
 		t.Errorf("after two times Overdue is %s", got)
 	}
 }
 
-// What takes too long, and what nobody said.
-func TestEndsThatNobodyTells(t *testing.T) {
+// A copy fails after its deadline if no result was observed.
+func TestUnreportedJobEnd(t *testing.T) {
 	t.Parallel()
 	waiting := snapshot.Attempt{State: snapshot.Running, Message: "ErrImagePull: not found"}
 	for reason, c := range map[string]struct {
 		after time.Duration
 		end   snapshot.Attempt
-		want  string // "" if it goes on
+		want  string // "" if it continues
 	}{
 		"what made it is gone, and made again": {119 * time.Minute, none, ""},
 		"what made it is gone for too long":    {121 * time.Minute, none, "what made it is gone: ErrImagePull: not found"},
 		"nothing ends it": {
 			121 * time.Minute,
-			snapshot.Attempt{State: snapshot.Running, Unbounded: true, Message: "busy"},
+			snapshot.Attempt{State: snapshot.Running, NoDeadline: true, Message: "busy"},
 			"it took longer than 2h0m0s: busy",
 		},
 		"something else ends it": {121 * time.Minute, running, ""},
 		"Kubernetes ended it": {
 			0,
-			snapshot.Attempt{State: snapshot.Failed, Message: "DeadlineExceeded", Vague: true},
+			snapshot.Attempt{State: snapshot.Failed, Message: "DeadlineExceeded", IndirectMessage: true},
 			"DeadlineExceeded: ErrImagePull: not found",
 		},
 		"it says why": {0, broken, "broken"},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, "0 0 2 1 *")
-			s.pass(24*time.Hour, none)
-			s.pass(0, waiting)
-			s.pass(c.after, c.end)
+			s := newSimulation(t, "0 0 2 1 *")
+			s.reconcile(24*time.Hour, none)
+			s.reconcile(0, waiting)
+			s.reconcile(c.after, c.end)
 			switch history := s.o.Status.History; {
 			case c.want == "" && s.active() == "":
 				t.Errorf("it has ended: %v", history)
@@ -371,15 +372,15 @@ func TestEndsThatNobodyTells(t *testing.T) {
 	}
 }
 
-// Failures are counted and told, and do not push out of the history what succeeded.
+// Failures are counted and reported, and do not displace successes in the history.
 func TestFailures(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "* * * * *")
-	s.pass(time.Minute, none)
-	s.pass(0, done)
+	s := newSimulation(t, "* * * * *")
+	s.reconcile(time.Minute, none)
+	s.reconcile(0, done)
 	for range 5 {
-		s.pass(time.Minute, none)
-		s.pass(0, broken)
+		s.reconcile(time.Minute, none)
+		s.reconcile(0, broken)
 	}
 	var got []string
 	for _, r := range s.o.Status.History {
@@ -392,8 +393,8 @@ func TestFailures(t *testing.T) {
 	if s.o.Status.ConsecutiveFailures != 5 || !strings.Contains(last.Message, "broken") {
 		t.Errorf("%d failures: %s", s.o.Status.ConsecutiveFailures, last.Message)
 	}
-	s.pass(time.Minute, none)
-	s.pass(0, done)
+	s.reconcile(time.Minute, none)
+	s.reconcile(0, done)
 	if s.o.Status.ConsecutiveFailures != 0 || s.reason(v1.ConditionLastSucceeded) != "True/Succeeded" {
 		t.Errorf("%d failures, %s", s.o.Status.ConsecutiveFailures, s.reason(v1.ConditionLastSucceeded))
 	}

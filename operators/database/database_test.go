@@ -46,7 +46,7 @@ func secret(name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// sample reads one of config/samples, for the test's namespace.
+// sample reads a sample of config/samples, for the test's namespace.
 func sample(t *testing.T, name string) *v1.Database {
 	t.Helper()
 	manifest, err := os.ReadFile("config/samples/" + name + ".yaml")
@@ -61,7 +61,7 @@ func sample(t *testing.T, name string) *v1.Database {
 	return db
 }
 
-// The article's manifest, from its first moment on, with its names, statuses, reasons and messages.
+// The article's manifest results in the article's names, statuses, reasons and messages.
 func TestArticle(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -130,14 +130,16 @@ func says(condition, message string) testkit.Check {
 	})
 }
 
-// Each engine listens at its own port, everywhere.
+// Each engine has its own port in all objects.
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
 	for engine, want := range map[v1.Engine]int32{v1.PostgreSQL: 5432, v1.MySQL: 3306, v1.MariaDB: 3306} {
 		db := newDatabase(string(engine))
-		db.Spec.Engine, db.Spec.Version, db.Spec.Replicas = engine, "11", nil
+		db.Spec.Engine = engine
+		db.Spec.Version = "11"
+		db.Spec.Replicas = nil
 		k.Apply(db)
 		k.Eventually(db, testkit.Ready())
 		s := service(db.Name + "-db")
@@ -153,7 +155,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// Whoever scales the StatefulSet, its claims and its Services by hand is put right; the Database itself can be scaled.
+// Manual changes of the StatefulSet, its claims and its Services are reverted; the Database itself can be scaled.
 func TestScale(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -186,7 +188,7 @@ func TestScale(t *testing.T) {
 	k.Eventually(claim("data-a-db-0"), testkit.Exists())
 }
 
-// The Service of the primary leads to it alone, and the one for reading to the others.
+// The primary's Service selects the primary only, and the Service for reading selects the replicas.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -196,16 +198,16 @@ func TestRoles(t *testing.T) {
 	db.Spec.Replicas = new(int32(3))
 	k.Apply(db)
 	k.Eventually(db, testkit.Ready())
-	leadsTo(k, "a-db", "a-db-0")
-	leadsTo(k, "a-db-ro", "a-db-1", "a-db-2")
-	leadsTo(k, "a-db-hl", "a-db-0", "a-db-1", "a-db-2")
+	expectEndpoints(k, "a-db", "a-db-0")
+	expectEndpoints(k, "a-db-ro", "a-db-1", "a-db-2")
+	expectEndpoints(k, "a-db-hl", "a-db-0", "a-db-1", "a-db-2")
 	k.Update(db, func() { db.Spec.Replicas = new(int32(1)) })
 	k.Eventually(db, testkit.Ready())
-	leadsTo(k, "a-db-ro", "a-db-0")
+	expectEndpoints(k, "a-db-ro", "a-db-0")
 }
 
-// leadsTo waits until the endpoints of a Service are these pods.
-func leadsTo(k *testkit.K, name string, pods ...string) {
+// expectEndpoints waits until the endpoints of a Service are these pods.
+func expectEndpoints(k *testkit.K, name string, pods ...string) {
 	k.Wait("the endpoints of "+name, func(ctx context.Context) error {
 		slicesOf := &discoveryv1.EndpointSliceList{}
 		if err := k.Client.List(ctx, slicesOf, client.InNamespace(k.Namespace),
@@ -226,7 +228,7 @@ func leadsTo(k *testkit.K, name string, pods ...string) {
 	})
 }
 
-// What hibernates keeps everything and runs nothing.
+// A hibernated database keeps everything and runs nothing.
 func TestHibernate(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -243,8 +245,8 @@ func TestHibernate(t *testing.T) {
 	k.Eventually(db, testkit.Ready(), state(v1.Ready), members(2))
 }
 
-// A database for which there is no room yet waits, as its dumps would; where there is room it is made.
-func TestNoRoom(t *testing.T) {
+// An unschedulable database waits, as its dumps would, and is created when there is room.
+func TestUnschedulableDatabase(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)

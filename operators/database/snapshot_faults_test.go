@@ -24,19 +24,19 @@ import (
 
 var errDead = errors.New("the process is dead")
 
-// fuse lets an operator make a number of writes. The answer of the last is lost, and then nothing leaves the operator.
-type fuse struct {
+// writeLimiter lets an operator make a number of writes. The response of the last one is lost, and later requests fail.
+type writeLimiter struct {
 	left  atomic.Int64
 	blown chan struct{}
 }
 
-func newFuse(writes int64) *fuse {
-	f := &fuse{blown: make(chan struct{})}
+func newWriteLimiter(writes int64) *writeLimiter {
+	f := &writeLimiter{blown: make(chan struct{})}
 	f.left.Store(writes)
 	return f
 }
 
-func (f *fuse) wrap(next http.RoundTripper) http.RoundTripper {
+func (f *writeLimiter) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodGet {
 			return next.RoundTrip(r)
@@ -59,7 +59,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// jobsMade returns the names of all Jobs that were made in the namespace since, once that of the last is among them.
+// jobsMade returns the names of all Jobs created in the namespace since, up to the last one.
 func jobsMade(t *testing.T, k *testkit.K) func(last string) []string {
 	t.Helper()
 	w, err := k.Client.Watch(k.Context(), &batchv1.JobList{}, client.InNamespace(k.Namespace))
@@ -72,7 +72,7 @@ func jobsMade(t *testing.T, k *testkit.K) func(last string) []string {
 		for !slices.Contains(names, last) {
 			e, open := <-w.ResultChan()
 			if !open {
-				t.Fatalf("the watch of Jobs ended before it told of %s: %s", last, names)
+				t.Fatalf("the watch of Jobs ended before %s: %s", last, names)
 			}
 			if job, ok := e.Object.(*batchv1.Job); ok && e.Type == watch.Added {
 				names = append(names, job.Name)
@@ -82,9 +82,9 @@ func jobsMade(t *testing.T, k *testkit.K) func(last string) []string {
 	}
 }
 
-// The operator is down for half an hour of a schedule of each minute, and then dies ten times, at one of its writes after
-// the other. There is exactly one copy that makes up for them.
-func TestDownForHalfAnHour(t *testing.T) {
+// The operator is down for half an hour of a schedule of every minute. Then it crashes ten times, after one more write each.
+// Exactly one copy makes up for the missed times.
+func TestMissedTimesAndCrashes(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	k.Kubelet.HoldReady(dumpPods)
@@ -99,7 +99,7 @@ func TestDownForHalfAnHour(t *testing.T) {
 	made := jobsMade(t, k)
 	c.Move(k, o, 30*time.Minute)
 	for n := int64(1); n <= 10; n++ {
-		f := newFuse((n-1)%4 + 1)
+		f := newWriteLimiter((n-1)%4 + 1)
 		op := startSnapshots(k, c, testkit.WithTransport(f.wrap))
 		k.Wait("the operator dies, or has nothing to do", func(ctx context.Context) error {
 			select {
@@ -119,25 +119,25 @@ func TestDownForHalfAnHour(t *testing.T) {
 	}
 	startSnapshots(k, c)
 	name := "a-" + begin.Add(30*time.Minute).UTC().Format("200601021504")
-	end(k, name, good(name), 0)
+	endJob(k, name, dumpResult(name), 0)
 	k.Eventually(o, lastCopy(name), testkit.Ready())
 	if o.Status.Missed != 29 {
-		t.Errorf("%d times are told as missed, want 29", o.Status.Missed)
+		t.Errorf("%d times are counted as missed, want 29", o.Status.Missed)
 	}
 	c.Move(k, o, time.Minute)
 	next := "a-" + begin.Add(31*time.Minute).UTC().Format("200601021504")
-	end(k, next, good(next), 0)
+	endJob(k, next, dumpResult(next), 0)
 	k.Eventually(o, lastCopy(next))
 	if jobs := made(next); !slices.Equal(jobs, []string{name, next}) {
 		t.Errorf("the Jobs %s were made, want %s and %s", jobs, name, next)
 	}
 }
 
-// Whatever lies about a dump, it is not taken for one: nothing counts, nothing is let go, and the last good one stays.
-func TestLyingDump(t *testing.T) {
+// A corrupt dump does not count: nothing is pruned, and the last good copy stays.
+func TestCorruptDump(t *testing.T) {
 	t.Parallel()
 	say := func(message string, code int32) func(*testkit.K, string) {
-		return func(k *testkit.K, job string) { end(k, job, message, code) }
+		return func(k *testkit.K, job string) { endJob(k, job, message, code) }
 	}
 	for reason, c := range map[string]struct {
 		end  func(k *testkit.K, job string)
@@ -146,8 +146,8 @@ func TestLyingDump(t *testing.T) {
 		"it fails midway":            {say("pg_dump failed; older dumps stay", 1), "pg_dump failed; older dumps stay"},
 		"the disk is full":           {say("the dump cannot be finished, 0 bytes are free", 1), "0 bytes are free"},
 		"it says that it failed":     {say("pg_dump failed", 0), `what it said is no result: "pg_dump failed"`},
-		"it made nothing":            {say(strings.Replace(good("a-203301010000"), "4096", "0", 1), 0), "the dump is empty"},
-		"it tells of another":        {say(good("a-203201010000"), 0), `it made the copy "a-203201010000"`},
+		"it made nothing":            {say(strings.Replace(dumpResult("a-203301010000"), "4096", "0", 1), 0), "the dump is empty"},
+		"it reports another name":    {say(dumpResult("a-203201010000"), 0), `it made the copy "a-203201010000"`},
 		"it does not say what it is": {say(`{"name":"a-203301010000"}`, 0), "the dump is empty"},
 		"its pod is evicted": {func(k *testkit.K, job string) {
 			k.Wait("its pod runs", func(ctx context.Context) error { return running(ctx, k, job) })
@@ -164,7 +164,7 @@ func TestLyingDump(t *testing.T) {
 			o := yearly("a")
 			o.Spec.Retention.KeepLast = 1
 			k.Apply(o)
-			end(k, "a-203201010000", good("a-203201010000"), 0)
+			endJob(k, "a-203201010000", dumpResult("a-203201010000"), 0)
 			k.Eventually(o, lastCopy("a-203201010000"))
 			clock.NextYear(k, o)
 			c.end(k, "a-203301010000")
@@ -174,9 +174,9 @@ func TestLyingDump(t *testing.T) {
 				t.Errorf("the history is %+v, want a failure with %q", got, c.want)
 			}
 			clock.NextYear(k, o)
-			end(k, "a-203401010000", good("a-203401010000"), 0)
+			endJob(k, "a-203401010000", dumpResult("a-203401010000"), 0)
 			k.Eventually(o, lastCopy("a-203401010000"))
-			end(k, "a-203401010000-prune", pruned("a-203401010000"), 0)
+			endJob(k, "a-203401010000-prune", pruneResult("a-203401010000"), 0)
 			k.Eventually(o, enforced("Enforced", metav1.ConditionTrue))
 			want := []string{"a-203201010000", "a-203301010000", "a-203401010000", "a-203401010000-prune"}
 			if got := made("a-203401010000-prune"); !slices.Equal(got, want) {
@@ -200,8 +200,9 @@ func enforced(reason string, status metav1.ConditionStatus) testkit.Check {
 	return testkit.Reason(v1.ConditionRetention, status, reason)
 }
 
-// Two good copies are kept through ten failures although both are too old, and that is told. The next success lets them go.
-func TestRetentionKeepsTheLastGood(t *testing.T) {
+// Two good copies are kept through ten failures, although they have expired, and the status reports it. The next success
+// prunes them.
+func TestRetentionKeepsLastGoodCopies(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	k.Kubelet.HoldReady(dumpPods)
@@ -215,10 +216,10 @@ func TestRetentionKeepsTheLastGood(t *testing.T) {
 		if i > 0 {
 			c.NextYear(k, o)
 		}
-		end(k, year(i), message, code)
+		endJob(k, year(i), message, code)
 	}
 	for i := range 2 {
-		attempt(i, good(year(i)), 0)
+		attempt(i, dumpResult(year(i)), 0)
 		k.Eventually(o, lastCopy(year(i)), enforced("Enforced", metav1.ConditionTrue))
 	}
 	for i := range 10 {
@@ -233,23 +234,23 @@ func TestRetentionKeepsTheLastGood(t *testing.T) {
 	if want := []string{year(11) + " Failed", year(1) + " Succeeded", year(0) + " Succeeded"}; !slices.Equal(names, want) {
 		t.Errorf("the history is %s, want %s", names, want)
 	}
-	rest(k, op)
-	attempt(12, good(year(12)), 0)
+	waitIdle(k, op)
+	attempt(12, dumpResult(year(12)), 0)
 	k.Eventually(o, lastCopy(year(12)), enforced("Pruning", metav1.ConditionFalse))
 	job := jobNamed(k, year(12)+"-prune")
 	k.Eventually(job, testkit.Exists())
 	got := job.Spec.Template.Spec.Containers[0].Env
 	if !slices.Contains(got, corev1.EnvVar{Name: "NAMES", Value: year(0) + " " + year(1)}) {
-		t.Errorf("the prune Job is told %v, want %s and %s", got, year(0), year(1))
+		t.Errorf("the prune Job has %v, want %s and %s", got, year(0), year(1))
 	}
-	end(k, job.Name, pruned(year(12)), 0)
+	endJob(k, job.Name, pruneResult(year(12)), 0)
 	k.Eventually(o, enforced("Enforced", metav1.ConditionTrue), testkit.Ready())
 	k.Eventually(job, testkit.Gone())
-	rest(k, op)
+	waitIdle(k, op)
 }
 
-// What a Job said is gone with its pod if nobody looked in time. Another one says it again, under the same name.
-func TestWordsThatAreLost(t *testing.T) {
+// A Job's result is lost with its pod if it was not read in time. Another Job of the same name reports it again.
+func TestLostJobResult(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	k.Kubelet.HoldReady(dumpPods)
@@ -261,7 +262,7 @@ func TestWordsThatAreLost(t *testing.T) {
 	k.Eventually(first, testkit.Match("runs", func(j *batchv1.Job) bool { return j.Status.Active > 0 }))
 	k.Eventually(o, snapshotPhase(v1.SnapshotRunning))
 	op.Stop()
-	end(k, first.Name, good(first.Name), 0)
+	endJob(k, first.Name, dumpResult(first.Name), 0)
 	k.Eventually(first, testkit.Condition("Complete", metav1.ConditionTrue))
 	if err := k.Client.DeleteAllOf(k.Context(), &corev1.Pod{}, client.InNamespace(k.Namespace),
 		client.MatchingLabels{"job-name": first.Name}, client.GracePeriodSeconds(0)); err != nil {
@@ -270,6 +271,6 @@ func TestWordsThatAreLost(t *testing.T) {
 	startSnapshots(k, c)
 	again := jobNamed(k, first.Name)
 	k.Eventually(again, testkit.Match("another one", func(j *batchv1.Job) bool { return j.UID != first.UID }))
-	end(k, again.Name, good(again.Name), 0)
+	endJob(k, again.Name, dumpResult(again.Name), 0)
 	k.Eventually(o, lastCopy(again.Name), failures(0))
 }
