@@ -37,7 +37,10 @@ func TestFaultsWithDeletionPolicyDelete(t *testing.T) {
 	t.Parallel()
 	chaos.Sweep(t, database.New(database.Options{Now: fixedClock}), chaos.Scenario{
 		created(v1.DeletionDelete),
-		change("grow", func(s *v1.DatabaseSpec) { s.Storage, s.Replicas = "2Gi", new(int32(2)) }),
+		change("grow", func(s *v1.DatabaseSpec) {
+			s.Storage = "2Gi"
+			s.Replicas = new(int32(2))
+		}),
 	}, chaos.All, keepCredentials, onePrimary)
 }
 

@@ -247,7 +247,8 @@ func (c *collector[T]) register(reader client.Reader) (remove func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := c.next
-	c.caches[key], c.next = reader, c.next+1
+	c.caches[key] = reader
+	c.next++
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()

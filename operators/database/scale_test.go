@@ -18,7 +18,7 @@ import (
 
 // 1,000 databases become Ready on simulated nodes with the shipped program, and its memory is measured. After a restart the
 // program writes nothing and is idle. The test has its own control plane and runs alone. With -short it uses 30 databases.
-func TestThousandIdleWithoutRequests(t *testing.T) { //nolint:paralleltest // see above
+func TestThousandIdleWithoutRequests(t *testing.T) {
 	const limit = 512 // MiB, from config/manager
 	n, silence := 1000, 30*time.Second
 	if testing.Short() {

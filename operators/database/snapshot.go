@@ -48,7 +48,8 @@ func (s *snapshotReconciler) reconcile(_ context.Context, p *snapshotPass) error
 		return err
 	}
 	state := &passState{
-		snapshotPass: p, tracker: l, source: from, retentionPending: snapshot.RetentionPending(p.Object), planned: map[string]bool{},
+		snapshotPass: p, tracker: l, source: from, planned: map[string]bool{},
+		retentionPending: snapshot.RetentionPending(p.Object),
 	}
 	state.applyStorage()
 	state.followActive()

@@ -196,7 +196,10 @@ func TestInvalidSchedule(t *testing.T) {
 		k.Eventually(o, testkit.Reason("Stalled", metav1.ConditionTrue, "InvalidSchedule"),
 			testkit.Reason(v1.ConditionScheduled, metav1.ConditionFalse, "InvalidSchedule"), snapshotPhase(v1.SnapshotFailed))
 		waitIdle(k, op)
-		k.Update(o, func() { o.Spec.Schedule, o.Spec.TimeZone = "0 12 1 1 *", "Europe/Madrid" })
+		k.Update(o, func() {
+			o.Spec.Schedule = "0 12 1 1 *"
+			o.Spec.TimeZone = "Europe/Madrid"
+		})
 		k.Eventually(o, testkit.Reason(v1.ConditionScheduled, metav1.ConditionTrue, "Scheduled"), testkit.Ready(),
 			testkit.Match("nothing is made up for", func(o *v1.DBSnapshot) bool {
 				return o.Status.Active == nil && o.Status.Missed == 0 && o.Status.NextScheduleTime != nil

@@ -26,7 +26,10 @@ func (p *pod) runProbes(ctx context.Context, c *corev1.Container, s *corev1.Cont
 			p.restartContainer(ctx, c, process, err)
 			return
 		}
-		p.update(func() { s.Started, s.Ready = new(true), c.ReadinessProbe == nil })
+		p.update(func() {
+			s.Started = new(true)
+			s.Ready = c.ReadinessProbe == nil
+		})
 	}
 	var both sync.WaitGroup
 	if c.LivenessProbe != nil {

@@ -61,7 +61,10 @@ func pod(phase corev1.PodPhase, message string, change func(*corev1.Pod)) *corev
 // A dump counts only with a complete report; otherwise the message has the cause.
 func TestReadDump(t *testing.T) {
 	t.Parallel()
-	older := func(p *corev1.Pod) { p.Name, p.CreationTimestamp.Time = "o", made.Add(-time.Hour) }
+	older := func(p *corev1.Pod) {
+		p.Name = "o"
+		p.CreationTimestamp.Time = made.Add(-time.Hour)
+	}
 	for reason, c := range map[string]struct {
 		job   *batchv1.Job
 		pods  []*corev1.Pod

@@ -84,7 +84,7 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// The last copy is never prunable, whatever the times in the status.
+// The last copy is never prunable, regardless of the times in the status.
 func TestRetentionKeepsLastCopy(t *testing.T) {
 	t.Parallel()
 	s := newSimulation(t, "0 0 * * *")
