@@ -14,17 +14,17 @@ BUNDLES := $(patsubst %/config/manifests,%,$(wildcard $(OPERATORS:%=%/config/man
 # tool NAME: the path of a pinned tool. The go command builds it on first use and keeps it in its cache.
 tool = $$(GOWORK=off go -C $(CURDIR)/tools tool -n $(1))
 GOLANGCI_LINT = $$(GOWORK=off go -C $(CURDIR)/tools/lint tool -n golangci-lint)
-CHARTS = $(STATIC) GOWORK=off go -C tools/charts run .
-IMAGES = $(STATIC) GOWORK=off go -C tools/images run .
-RELEASE = $(STATIC) GOWORK=off go -C tools/release run .
-BUNDLE = $(STATIC) GOWORK=off go -C bundle run ./cmd/bundle
+CHARTS = GOWORK=off go -C tools/charts run .
+IMAGES = GOWORK=off go -C tools/images run .
+RELEASE = GOWORK=off go -C tools/release run .
+BUNDLE = GOWORK=off go -C bundle run ./cmd/bundle
 # Without these tags, libraries of OLM need C libraries.
 OLM_TAGS = json1,containers_image_openpgp,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper
-OLM = $(STATIC) GOWORK=off go -C olm
+OLM = GOWORK=off go -C olm
 TESTKIT = build/testkit
 
-# Everything that needs no C is compiled without it, so that all modules share the compiled packages of Kubernetes.
-STATIC = CGO_ENABLED=0
+# Only -race needs C. Everything else is compiled without it, so that all targets share the compiled packages of Kubernetes.
+export CGO_ENABLED = 0
 
 # Parameters of the targets under "Ship it".
 OPERATOR ?= immortalcontainer
@@ -42,7 +42,7 @@ help: ## List the targets
 .PHONY: up down kubeconfig olm demo $(TESTKIT)
 $(TESTKIT): # always: the go command decides if there is something to build
 	@test -e $@ || echo 'Compiling testkit and what it builds on: 3 to 4 minutes on 2 cores, once' >&2
-	@$(STATIC) go build -o $@ ./testkit/cmd/testkit
+	@go build -o $@ ./testkit/cmd/testkit
 
 # CONTEXT has to be on the command line: a variable in the environment is no consent to use a cluster.
 up: $(TESTKIT) ## Run a cluster with every operator and its sample until Ctrl-C (DETACH=1: until make down; BARE=1: without operators; CONTEXT=NAME: use your cluster)
@@ -81,20 +81,20 @@ check: vet unit ## Vet, lint, run the tests that need no API server, check gener
 
 .PHONY: vet unit
 vet:
-	@echo 'go vet' && $(STATIC) go vet work
+	@echo 'go vet' && go vet work
 
 # Packages whose tests import testkit start a control plane.
 unit:
-	@$(STATIC) go test -short $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' work | grep -v 'homeostat/testkit[] /]' | cut -d' ' -f1) | grep -v 'no test files'
+	@go test -short $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' work | grep -v 'homeostat/testkit[] /]' | cut -d' ' -f1) | grep -v 'no test files'
 
 test: test/tools $(TESTKIT) ## Test each property once on two shared control planes: 5 minutes, 12 the first time (ARGS='-run Name')
 	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
-	@$(STATIC) $(shared-test) -short -timeout 20m $(ARGS) work
+	@$(shared-test) -short -timeout 20m $(ARGS) work
 	@$(packaging)
 
 test-all: test/tools $(TESTKIT) ## make test with -race and 20 faults for each operator; no package may take longer than its share: 25 minutes
 	$(run-tests)
-	@$(if $(ARGS)$(LONG),true,$(call tool,testtimes) -table tools/testtimes/table.txt build/test.json)
+	@$(if $(ARGS)$(LONG)$(if $(wildcard tools/testtimes/table.txt),,none),true,$(call tool,testtimes) -table tools/testtimes/table.txt build/test.json)
 	@$(packaging)
 
 test-long: ## make test-all with every fault, fuzzing, and the mutants with 3 seeds: hours
@@ -104,7 +104,7 @@ test-long: ## make test-all with every fault, fuzzing, and the mutants with 3 se
 .PHONY: fuzz
 fuzz: $(TESTKIT) # each fuzz target for FUZZTIME, 1 minute by default
 	@grep -rn '^func Fuzz' --include='*_test.go' $(MODULES) | sed 's|^\(.*\)/[^/]*:[0-9]*:func \(Fuzz[A-Za-z]*\).*|\1 \2|' | sort -u | \
-		while read -r dir name; do echo "== $$dir $$name" && $(STATIC) $(TESTKIT) exec -- \
+		while read -r dir name; do echo "== $$dir $$name" && $(TESTKIT) exec -- \
 			go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(or $(FUZZTIME),1m) "./$$dir" </dev/null || exit; done
 
 test-times: # writes the table of make test-all from its last run
@@ -120,9 +120,9 @@ $(MODULES:%=test/%): $(TESTKIT)
 shared-test = GOGC="$${GOGC:-400}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads -- $(call tool,gotestsum) \
 	--format pkgname --format-hide-empty-pkg --jsonfile build/test.json -- -ldflags=-w
 
-# Programs with -race wait a second before they exit unless GORACE disables that.
+# The race detector needs C. Programs with -race wait a second before they exit unless GORACE disables that.
 run-tests = @echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2 && \
-	GORACE="$${GORACE:-atexit_sleep_ms=0}" $(shared-test) -race -timeout $(if $(LONG),90m,20m) $(if $(LONG),,-short) $(ARGS) $(or $(PACKAGES),work)
+	unset CGO_ENABLED; GORACE="$${GORACE:-atexit_sleep_ms=0}" $(shared-test) -race -timeout $(if $(LONG),90m,20m) $(if $(LONG),,-short) $(ARGS) $(or $(PACKAGES),work)
 
 # Packaging tests read other modules. They run if their inputs changed, in a clean clone therefore always.
 packaging = $(foreach t,$(PACKAGING),$(call tool,once) -name $(subst /,-,$(t)) -stamps build/passed -tests $(t) $(inputs/$(t)) -- \
@@ -135,16 +135,16 @@ inputs/tools/release = operators sdk testkit bundle tools/charts tools/images ol
 inputs/olm = operators sdk testkit bundle docs/install.md
 
 test/tools:
-	@$(STATIC) GOWORK=off go -C tools test ./...
+	@GOWORK=off go -C tools test ./...
 
 test/tools/images test/tools/release test/bundle: test/%: # -count 1 as below
-	@$(STATIC) GOWORK=off go -C $* test -count 1 $(ARGS) ./...
+	@GOWORK=off go -C $* test -count 1 $(ARGS) ./...
 
 # -count 1: they read the operators' folders, which the go command's test cache does not track. No -race: they start no goroutine of ours.
 test/tools/charts: $(TESTKIT) # each chart, installed with Helm
 	@$(TESTKIT) assets >/dev/null
 	@echo 'Compiling the tests of the charts, which takes minutes the first time' >&2
-	@$(STATIC) GOWORK=off GOGC="$${GOGC:-400}" go -C tools/charts test -ldflags=-w -count 1 -timeout 20m $(ARGS) ./...
+	@GOWORK=off GOGC="$${GOGC:-400}" go -C tools/charts test -ldflags=-w -count 1 -timeout 20m $(ARGS) ./...
 
 # -count 1: they read folders of other modules. OLM mostly waits, so packages run in parallel, each with one or two control planes.
 test/olm: $(TESTKIT) # the catalog, and installations from it
@@ -219,7 +219,7 @@ $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/re
 	@echo "golangci-lint $*" && cd $* && GOWORK=off $(GOLANGCI_LINT) run ./...
 
 lint/olm:
-	@echo 'golangci-lint olm' && lint=$(GOLANGCI_LINT) && cd olm && GOWORK=off CGO_ENABLED=0 $$lint run --build-tags $(OLM_TAGS) ./...
+	@echo 'golangci-lint olm' && lint=$(GOLANGCI_LINT) && cd olm && GOWORK=off $$lint run --build-tags $(OLM_TAGS) ./...
 
 lint/scaffold: # the output of `homeostat new`, by our rules and by its own
 	@echo 'golangci-lint what homeostat new writes' && dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && \

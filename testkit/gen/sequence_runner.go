@@ -47,7 +47,7 @@ func (ex *exploration) choose(
 ) choices {
 	t.Helper()
 	ch := choices{where: &validity.DryRun{Client: ex.k.Client}, undo: undo}
-	ch.oracle = &validity.Count{Oracle: ch.where}
+	ch.oracle = &validity.Count{Validator: ch.where}
 	var err error
 	if ch.generator, err = by(ch.oracle); err != nil {
 		t.Fatal(err)

@@ -189,7 +189,7 @@ func (p *Project) findMain(ctx context.Context) (string, error) {
 }
 
 // Build compiles the operator's program and returns its file. The file is kept between calls: without changes the go
-// command does not link it again.
+// command does not link it again. The program is built without C, as released images are, unless CGO_ENABLED is set.
 func (p *Project) Build(ctx context.Context) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -197,21 +197,51 @@ func (p *Project) Build(ctx context.Context) (string, error) {
 	}
 	sum := sha256.Sum256([]byte(p.Dir))
 	file := filepath.Join(cache, "homeostat", "operators", hex.EncodeToString(sum[:6]), p.Name)
-	// An interrupted go command leaves its temporary files and compiler processes behind.
-	temporary, err := os.MkdirTemp("", "testkit-")
-	if err != nil {
+	if err := runGo(ctx, p.Dir, "build", "-o", file, p.Package); err != nil {
 		return "", fmt.Errorf("building operator %s: %w", p.Name, err)
 	}
+	return file, nil
+}
+
+// compile compiles the packages of all programs with one go command for each workspace, and links none. Go commands that
+// run in parallel would each compile the packages that they have in common. Errors are left to [Project.Build], which
+// names the operator.
+func compile(ctx context.Context, projects []*Project) {
+	packages := map[string][]string{}
+	dirs := map[string]string{}
+	for _, p := range projects {
+		workspace, err := exec.CommandContext(ctx, "go", "-C", p.Dir, "env", "GOWORK").Output()
+		if file := strings.TrimSpace(string(workspace)); err == nil && filepath.IsAbs(file) {
+			packages[file] = append(packages[file], p.Package)
+			dirs[file] = p.Dir
+		}
+	}
+	for file, paths := range packages {
+		if len(paths) > 1 {
+			_ = runGo(ctx, dirs[file], append([]string{"list", "-export", "-f", "{{.ImportPath}}"}, paths...)...)
+		}
+	}
+}
+
+// runGo runs the go command in a folder. A canceled context ends its compilers too, and removes their temporary files.
+func runGo(ctx context.Context, dir string, args ...string) error {
+	temporary, err := os.MkdirTemp("", "testkit-")
+	if err != nil {
+		return err
+	}
 	defer func() { _ = os.RemoveAll(temporary) }()
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", file, p.Package)
-	cmd.Dir = p.Dir
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOTMPDIR="+temporary)
+	if os.Getenv("CGO_ENABLED") == "" {
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if _, err := cmd.Output(); err != nil {
-		return "", fmt.Errorf("building operator %s: %w", p.Name, withStderr(err))
+		return withStderr(err)
 	}
-	return file, nil
+	return nil
 }
 
 // withStderr adds the error output of the go command.

@@ -94,14 +94,11 @@ func (s *Sandbox) start(ctx context.Context) error {
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.connect(groupCtx) })
-	programs := make([]string, len(s.opts.Projects))
-	for i, p := range s.opts.Projects {
-		group.Go(func() (err error) {
-			s.report("building operator %s", p.Name)
-			programs[i], err = p.Build(groupCtx)
-			return err
-		})
-	}
+	var programs []string
+	group.Go(func() (err error) {
+		programs, err = s.build(groupCtx)
+		return err
+	})
 	if err := group.Wait(); err != nil {
 		return err
 	}
@@ -116,6 +113,23 @@ func (s *Sandbox) start(ctx context.Context) error {
 		s.operators = append(s.operators, op)
 	}
 	return nil
+}
+
+// build compiles the programs of all operators and returns their files in the order of the projects.
+func (s *Sandbox) build(ctx context.Context) ([]string, error) {
+	for _, p := range s.opts.Projects {
+		s.report("building operator %s", p.Name)
+	}
+	compile(ctx, s.opts.Projects)
+	programs := make([]string, len(s.opts.Projects))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, p := range s.opts.Projects {
+		group.Go(func() (err error) {
+			programs[i], err = p.Build(ctx)
+			return err
+		})
+	}
+	return programs, group.Wait()
 }
 
 // startBare connects to a cluster and runs the projects' pods once they are installed.

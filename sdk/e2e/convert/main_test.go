@@ -61,17 +61,17 @@ var forms = []form{
 	}},
 	{"step1", func(w world, mgr manager.Manager) error {
 		owner := apply.NewManager(fieldOwner)
-		r := &step1.Reconciler{Client: w.client(mgr), Owner: owner, Monitoring: w.monitoring.Namespace}
+		r := &step1.Reconciler{Client: w.client(mgr), Manager: owner, Monitoring: w.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},
 	{"step2", func(w world, mgr manager.Manager) error {
 		owner := apply.NewManager(fieldOwner)
-		r := &step2.Reconciler{Client: w.client(mgr), Owner: owner, Monitoring: w.monitoring.Namespace}
+		r := &step2.Reconciler{Client: w.client(mgr), Manager: owner, Monitoring: w.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},
 	{"step3", func(w world, mgr manager.Manager) error {
 		owner := apply.NewManager(fieldOwner)
-		r := &step3.Reconciler{Client: w.client(mgr), Owner: owner, Monitoring: w.monitoring.Namespace}
+		r := &step3.Reconciler{Client: w.client(mgr), Manager: owner, Monitoring: w.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},
 	{"after", func(w world, mgr manager.Manager) error {

@@ -157,7 +157,7 @@ func findSandbox() (client, error) {
 	if err != nil {
 		return client{}, err
 	}
-	return client{dir: root.Place(dirKey)}, nil
+	return client{dir: root.Dir(dirKey)}, nil
 }
 
 func (c client) ask(question string) (*net.UnixConn, error) {

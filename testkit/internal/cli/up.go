@@ -197,12 +197,12 @@ func (c *command) detach(ctx context.Context, box client, unlock func(), o upOpt
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
-	if err := os.MkdirAll(box.dir.Dir(), 0o700); err != nil {
+	if err := os.MkdirAll(box.dir.Path(), 0o700); err != nil {
 		return fmt.Errorf("making a folder for the sandbox: %w", err)
 	}
 	args := []string{"up", "--nodes", strconv.Itoa(o.nodes), "--context", o.context(), "--bare=" + strconv.FormatBool(o.bare)}
 	cmd := exec.Command(program, append(args, o.dirs...)...)
-	cmd.Env = append(os.Environ(), background+"="+box.dir.Dir())
+	cmd.Env = append(os.Environ(), background+"="+box.dir.Path())
 	conn, err := box.dir.Spawn(ctx, cmd, box.dir.File("sandbox.log"))
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ type Request struct {
 type Lease struct {
 	// Config is the client configuration of a cluster administrator.
 	Config *rest.Config
-	// Dir contains a file named kubeconfig and the logs of the components. It exists as long as the environment.
+	// Path contains a file named kubeconfig and the logs of the components. It exists as long as the environment.
 	Dir string
 
 	conn   *net.UnixConn
@@ -81,7 +81,7 @@ func Acquire(ctx context.Context, req Request) (*Lease, error) {
 		return nil, err
 	}
 	for slot := range maxSlots {
-		lease, err := leaseAt(ctx, root, root.Place(key(req, slot)), req, hello)
+		lease, err := leaseAt(ctx, root, root.Dir(key(req, slot)), req, hello)
 		if errors.Is(err, errConflict) {
 			continue
 		}

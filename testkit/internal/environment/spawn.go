@@ -41,7 +41,7 @@ func spawn(ctx context.Context, p socketdir.Dir, req Request) (*net.UnixConn, er
 }
 
 func spawnIn(ctx context.Context, p socketdir.Dir, s spec) (*net.UnixConn, error) {
-	if err := os.Mkdir(p.Dir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(p.Path(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("making a folder for an environment: %w", err)
 	}
 	if err := p.WriteState(socketdir.State{Data: s.Data}); err != nil {
@@ -59,8 +59,8 @@ func spawnIn(ctx context.Context, p socketdir.Dir, s spec) (*net.UnixConn, error
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
 	cmd := exec.Command(program)
-	cmd.Args = []string{"testkit-environment", p.Dir()} // the name in the list of processes
-	cmd.Env = append(os.Environ(), serverVariable+"="+p.Dir())
+	cmd.Args = []string{"testkit-environment", p.Path()} // the name in the list of processes
+	cmd.Env = append(os.Environ(), serverVariable+"="+p.Path())
 	if os.Getenv("GORACE") == "" {
 		cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0") // with -race, the end of a process would take a second
 	}

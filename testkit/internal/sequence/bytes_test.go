@@ -100,14 +100,14 @@ func TestLongerBytesContinue(t *testing.T) {
 func TestBytesAndOracle(t *testing.T) {
 	t.Parallel()
 	s := database(t)
-	rules := &validity.Count{Oracle: validity.NewRules(s)}
+	rules := &validity.Count{Validator: validity.NewRules(s)}
 	g, err := sequence.FromBytes(s, sample(t), rules, plainBytes(3, 60))
 	if err != nil {
 		t.Fatal(err)
 	}
 	steps := take(t, g, 100)
-	if len(steps)+rules.Refused() != 61 || rules.Refused() == 0 {
-		t.Errorf("%d steps and %d rejections of 60 chunks and the sample", len(steps), rules.Refused())
+	if len(steps)+rules.Rejected() != 61 || rules.Rejected() == 0 {
+		t.Errorf("%d steps and %d rejections of 60 chunks and the sample", len(steps), rules.Rejected())
 	}
 	if _, err := g.Next(t.Context()); !errors.Is(err, sequence.ErrExhausted) {
 		t.Errorf("after the end: %v", err)

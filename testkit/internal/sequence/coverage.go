@@ -19,8 +19,8 @@ type Property struct {
 	Name string
 	// Exercised is the number of valid steps in which the property was added, removed or given another value.
 	Exercised int
-	// Refused is the number of rejected proposals to change it.
-	Refused int
+	// Rejected is the number of rejected proposals to change it.
+	Rejected int
 }
 
 // Exercised returns the number of properties that were exercised at least once.
@@ -43,8 +43,8 @@ func (c Coverage) String() string {
 	fmt.Fprintf(&b, "exercised %d of %d properties", c.Exercised(), len(c.Properties))
 	for _, p := range c.Missed() {
 		fmt.Fprintf(&b, "\n  never: %s", p.Name)
-		if p.Refused > 0 {
-			fmt.Fprintf(&b, " (refused %d times)", p.Refused)
+		if p.Rejected > 0 {
+			fmt.Fprintf(&b, " (refused %d times)", p.Rejected)
 		}
 	}
 	return b.String()
@@ -73,13 +73,13 @@ func (c *cover) add(properties []string) {
 
 func (c *cover) reject(property string) {
 	if i, ok := c.index[property]; ok { // a return to the sample belongs to no property
-		c.properties[i].Refused++
+		c.properties[i].Rejected++
 	}
 }
 
 func (c *cover) has(property string) bool { return c.properties[c.index[property]].Exercised > 0 }
 
-func (c *cover) rejectionsOf(property string) int { return c.properties[c.index[property]].Refused }
+func (c *cover) rejectionsOf(property string) int { return c.properties[c.index[property]].Rejected }
 
 func (c *cover) report() Coverage {
 	return Coverage{Properties: append([]Property(nil), c.properties...)}

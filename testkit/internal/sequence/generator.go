@@ -18,15 +18,15 @@ var ErrExhausted = errors.New("the sequence has no further step")
 
 // A StuckError is returned by Next when too many proposals in a row were rejected.
 type StuckError struct {
-	// Refused is the number of rejected proposals.
-	Refused int
+	// Rejected is the number of rejected proposals.
+	Rejected int
 	// Last is the message of the last rejection.
 	Last string
 }
 
 // Error includes the last rejection, because all of them probably have the same cause.
 func (e *StuckError) Error() string {
-	return fmt.Sprintf("no valid step is found: %d proposals were refused, the last because %s", e.Refused, e.Last)
+	return fmt.Sprintf("no valid step is found: %d proposals were refused, the last because %s", e.Rejected, e.Last)
 }
 
 // A Step is one object of a sequence.
@@ -122,7 +122,7 @@ func (g *Generator) Next(ctx context.Context) (Step, error) {
 		last = verdict.Sentence
 		g.reject(step)
 	}
-	return Step{}, &StuckError{Refused: maxRejections, Last: last}
+	return Step{}, &StuckError{Rejected: maxRejections, Last: last}
 }
 
 func (g *Generator) first(ctx context.Context) (Step, error) {

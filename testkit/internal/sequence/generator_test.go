@@ -129,7 +129,7 @@ func TestCoverage(t *testing.T) {
 	refused := 0
 	want := map[string]int{"spec.members": 2}
 	for _, p := range coverage.Properties {
-		refused += p.Refused
+		refused += p.Rejected
 		if p.Exercised != want[p.Name] {
 			t.Errorf("%s was exercised %d times", p.Name, p.Exercised)
 		}
@@ -183,7 +183,7 @@ func TestNextFails(t *testing.T) {
 		g := generator(t, s, oracle(func(from, _ *unstructured.Unstructured) bool { return from == nil }), 1)
 		_, err := g.Take(t.Context(), 2)
 		var stuck *sequence.StuckError
-		if !errors.As(err, &stuck) || stuck.Refused == 0 || stuck.Last != "no" {
+		if !errors.As(err, &stuck) || stuck.Rejected == 0 || stuck.Last != "no" {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -238,7 +238,7 @@ func TestTakeBack(t *testing.T) {
 func TestStepsAreValid(t *testing.T) {
 	t.Parallel()
 	s := database(t)
-	rules := &validity.Count{Oracle: validity.NewRules(s)}
+	rules := &validity.Count{Validator: validity.NewRules(s)}
 	g := generator(t, s, rules, 9)
 	steps := take(t, g, 100)
 	for i, step := range steps {
@@ -246,7 +246,7 @@ func TestStepsAreValid(t *testing.T) {
 			t.Errorf("step %d changes the engine, which cannot change: %v", i, step)
 		}
 	}
-	if rules.Refused() == 0 {
+	if rules.Rejected() == 0 {
 		t.Error("nothing was rejected, so the rules were not tested")
 	}
 	if c := g.Coverage(); c.Exercised() < len(c.Properties)*70/100 {

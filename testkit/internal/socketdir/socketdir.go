@@ -45,7 +45,7 @@ func OpenRoot() (Root, error) {
 			dir = filepath.Join(runtime, name)
 		}
 	}
-	if len(Root(dir).Place("0123456789ab").socket()) > maxSocketPath {
+	if len(Root(dir).Dir("0123456789ab").socket()) > maxSocketPath {
 		dir = filepath.Join("/tmp", name)
 	}
 	err := Root(dir).check()
@@ -80,8 +80,8 @@ func (r Root) make() error {
 	return err
 }
 
-// Place returns the directory with this key. The key is part of a path with a length limit: use a dozen letters at most.
-func (r Root) Place(key string) Dir { return Dir{root: r, key: key} }
+// Dir returns the directory with this key. The key is part of a path with a length limit: use a dozen letters at most.
+func (r Root) Dir(key string) Dir { return Dir{root: r, key: key} }
 
 // At returns the directory at this path, as returned by Dir.Dir.
 func At(dir string) Dir { return Dir{root: Root(filepath.Dir(dir)), key: filepath.Base(dir)} }
@@ -93,7 +93,7 @@ func (r Root) Sweep() {
 		return
 	}
 	for _, lock := range locks {
-		p := r.Place(strings.TrimSuffix(filepath.Base(lock), ".lock"))
+		p := r.Dir(strings.TrimSuffix(filepath.Base(lock), ".lock"))
 		if p.inUse() {
 			continue
 		}
@@ -126,18 +126,18 @@ type Dir struct {
 	key  string
 }
 
-// Dir returns the path. It exists while the service runs, and afterwards until the cleanup.
-func (p Dir) Dir() string { return filepath.Join(string(p.root), p.key) }
+// Path returns the path. It exists while the service runs, and afterwards until the cleanup.
+func (p Dir) Path() string { return filepath.Join(string(p.root), p.key) }
 
 // File returns the path of a file in the directory.
-func (p Dir) File(name string) string { return filepath.Join(p.Dir(), name) }
+func (p Dir) File(name string) string { return filepath.Join(p.Path(), name) }
 
-func (p Dir) lockFile() string { return p.Dir() + ".lock" }
+func (p Dir) lockFile() string { return p.Path() + ".lock" }
 func (p Dir) socket() string   { return p.File("socket") }
 
 // Listen opens the socket. The caller holds the lock, and the directory is clean.
 func (p Dir) Listen() (*net.UnixListener, error) {
-	if err := os.Mkdir(p.Dir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(p.Path(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("making a folder for a socket: %w", err)
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: p.socket(), Net: "unix"})
@@ -244,7 +244,7 @@ func (p Dir) Clean() error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("ending what a killed process left running: %w", err)
 	}
-	for _, dir := range []string{s.Data, p.Dir()} {
+	for _, dir := range []string{s.Data, p.Path()} {
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("removing what a killed process left: %w", err)
 		}
@@ -254,7 +254,7 @@ func (p Dir) Clean() error {
 
 // Remove removes the directory and its lock. The caller holds the lock and ends, or unlocks, right afterwards.
 func (p Dir) Remove() error {
-	err := errors.Join(os.RemoveAll(p.Dir()), os.Remove(p.lockFile()))
+	err := errors.Join(os.RemoveAll(p.Path()), os.Remove(p.lockFile()))
 	_ = os.Remove(string(p.root)) // fails while there are other directories
 	if err != nil {
 		return fmt.Errorf("removing a place: %w", err)

@@ -27,7 +27,7 @@ func newRoot(t *testing.T) Root {
 // The lock is exclusive although every holder removes it, with its folder, before the release.
 func TestLockSurvivesItsRemoval(t *testing.T) {
 	t.Parallel()
-	p := newRoot(t).Place("x")
+	p := newRoot(t).Dir("x")
 	var inside, total atomic.Int32
 	var wg sync.WaitGroup
 	for range 20 {
@@ -58,7 +58,7 @@ func TestLockSurvivesItsRemoval(t *testing.T) {
 
 func TestLockEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	p := newRoot(t).Place("x")
+	p := newRoot(t).Dir("x")
 	unlock, err := p.Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestLockEndsWithItsContext(t *testing.T) {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	root := newRoot(t)
-	alive, dead, dying, starting := root.Place("alive"), root.Place("dead"), root.Place("dying"), root.Place("starting")
+	alive, dead, dying, starting := root.Dir("alive"), root.Dir("dead"), root.Dir("dying"), root.Dir("starting")
 	for _, p := range []Dir{alive, dead, dying, starting} {
 		owner, err := process.Self()
 		if err != nil {
@@ -110,7 +110,7 @@ func TestSweep(t *testing.T) {
 	}
 	root.Sweep()
 	for p, want := range map[Dir]bool{alive: true, dead: false, dying: false, starting: true} {
-		for _, name := range []string{p.Dir(), filepath.Join(filepath.Dir(string(root)), p.key), p.lockFile()} {
+		for _, name := range []string{p.Path(), filepath.Join(filepath.Dir(string(root)), p.key), p.lockFile()} {
 			if _, err := os.Stat(name); (err == nil) != want {
 				t.Errorf("%s: exists %v, want %v", name, err == nil, want)
 			}
@@ -127,7 +127,7 @@ func TestForeignRoot(t *testing.T) {
 	if err := os.Chmod(string(root), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	_, err := root.Place("x").Lock(t.Context())
+	_, err := root.Dir("x").Lock(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "must be a folder that only you can enter") {
 		t.Errorf("%v", err)
 	}

@@ -14,8 +14,8 @@ import (
 
 // Count is a validator that delegates to another one and counts its answers. It must not be copied.
 type Count struct {
-	// Oracle gives the answers.
-	Oracle Validator
+	// Validator gives the answers.
+	Validator Validator
 
 	mu         sync.Mutex
 	valid      int
@@ -42,7 +42,7 @@ var items = regexp.MustCompile(`\[\d+\]`)
 
 // Judge delegates and counts. An error of the validator is not counted.
 func (c *Count) Judge(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
-	verdict, err := c.Oracle.Judge(ctx, from, to)
+	verdict, err := c.Validator.Judge(ctx, from, to)
 	if err != nil {
 		return verdict, err
 	}
@@ -83,15 +83,15 @@ func (c *Count) Valid() int {
 	return c.valid
 }
 
-// Refused returns the number of rejected objects. One object may be counted in several Refusals.
-func (c *Count) Refused() int {
+// Rejected returns the number of rejected objects. One object may be counted in several Refusals.
+func (c *Count) Rejected() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.rejected
 }
 
-// Refusals returns the rejections so far, the most frequent first.
-func (c *Count) Refusals() []Rejection {
+// Rejections returns the rejections so far, the most frequent first.
+func (c *Count) Rejections() []Rejection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]Rejection, 0, len(c.rejections))
@@ -107,8 +107,8 @@ func (c *Count) Refusals() []Rejection {
 // String formats the counts as a table.
 func (c *Count) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d valid, %d refused", c.Valid(), c.Refused())
-	for _, r := range c.Refusals() {
+	fmt.Fprintf(&b, "%d valid, %d refused", c.Valid(), c.Rejected())
+	for _, r := range c.Rejections() {
 		fmt.Fprintf(&b, "\n%6d  %s  %s: %s", r.Objects, cmp.Or(r.Field, "(no field)"), r.Reason, r.Sentence)
 	}
 	return b.String()

@@ -33,7 +33,7 @@ func TestDryRunAgreesWithCreate(t *testing.T) {
 func agreesWithCreate(t *testing.T, s *schema.Schema, sample *unstructured.Unstructured) {
 	t.Helper()
 	k := testkit.New(t)
-	dry := &validity.Count{Oracle: validity.DryRun{Client: k.Client, Namespace: k.Namespace}}
+	dry := &validity.Count{Validator: validity.DryRun{Client: k.Client, Namespace: k.Namespace}}
 	rules := validity.NewRules(s)
 	count := 0
 	changes, err := s.Mutations(sample)
@@ -61,9 +61,9 @@ func agreesWithCreate(t *testing.T, s *schema.Schema, sample *unstructured.Unstr
 		obj.SetName(name(i))
 		agrees(t, c.ID, said, k.Client.Create(t.Context(), obj))
 	}
-	all := dry.Valid() + dry.Refused()
+	all := dry.Valid() + dry.Rejected()
 	t.Logf("%d of %d changes: %v", count, len(changes), dry)
-	if all != count || len(changes) < 200 || dry.Valid() < all*80/100 || dry.Refused() == 0 {
+	if all != count || len(changes) < 200 || dry.Valid() < all*80/100 || dry.Rejected() == 0 {
 		t.Errorf("of %d changes %d are valid", count, dry.Valid())
 	}
 }
@@ -84,7 +84,7 @@ func agreesWithUpdate(t *testing.T, s *schema.Schema, sample *unstructured.Unstr
 	t.Helper()
 	k := testkit.New(t)
 	dry := validity.DryRun{Client: k.Client, Namespace: k.Namespace}
-	agreed := &validity.Count{Oracle: both{t, dry, validity.NewRules(s)}}
+	agreed := &validity.Count{Validator: both{t, dry, validity.NewRules(s)}}
 	g, err := sequence.New(s, sample, agreed, 11)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func agreesWithUpdate(t *testing.T, s *schema.Schema, sample *unstructured.Unstr
 		stored = obj
 	}
 	t.Logf("%v\n%v", agreed, g.Coverage())
-	if agreed.Refused() == 0 {
+	if agreed.Rejected() == 0 {
 		t.Error("nothing was rejected, so the two may agree by chance")
 	}
 }

@@ -122,7 +122,7 @@ func TestCount(t *testing.T) {
 		"denied": {Sentence: "the webhook says no", Causes: []Cause{{"", "Forbidden", "no"}}},
 	}
 	away := errors.New("away")
-	c := &Count{Oracle: judge(func(to *unstructured.Unstructured) (Verdict, error) {
+	c := &Count{Validator: judge(func(to *unstructured.Unstructured) (Verdict, error) {
 		if verdict, ok := verdicts[to.GetName()]; ok {
 			return verdict, nil
 		}
@@ -143,8 +143,8 @@ func TestCount(t *testing.T) {
 		{Field: "spec.ports[*].port", Reason: "FieldValueInvalid", Objects: 2, Sentence: "two are bad"},
 		{Field: "", Reason: "Forbidden", Objects: 1, Sentence: "the webhook says no"},
 	}
-	if diff := cmp.Diff(want, c.Refusals()); diff != "" || c.Valid() != 2 || c.Refused() != 3 {
-		t.Errorf("%d valid, %d refused: -want +got:\n%s", c.Valid(), c.Refused(), diff)
+	if diff := cmp.Diff(want, c.Rejections()); diff != "" || c.Valid() != 2 || c.Rejected() != 3 {
+		t.Errorf("%d valid, %d refused: -want +got:\n%s", c.Valid(), c.Rejected(), diff)
 	}
 	const table = `2 valid, 3 refused
      2  spec.ports[*].port  FieldValueInvalid: two are bad

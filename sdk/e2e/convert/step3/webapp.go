@@ -30,7 +30,7 @@ const finalizerName = "convert.homeostat.dev/target"
 // Reconciler brings about what a Webapp asks for.
 type Reconciler struct {
 	client.Client
-	Owner      *apply.Manager
+	Manager      *apply.Manager
 	Monitoring string // the namespace in which monitoring looks for its targets
 }
 
@@ -90,7 +90,7 @@ func (r *Reconciler) children(ctx context.Context, app *api.Webapp) (*appsv1.Dep
 	deployment := desired.Deployment(app)
 	controlled := apply.ControlledBy(app)
 	for _, child := range []client.Object{deployment, desired.Service(app)} {
-		if _, err := r.Owner.Apply(ctx, r.Client, child, controlled); err != nil {
+		if _, err := r.Manager.Apply(ctx, r.Client, child, controlled); err != nil {
 			return deployment, err
 		}
 	}
@@ -110,9 +110,9 @@ func (r *Reconciler) target(ctx context.Context, app *api.Webapp) error {
 	}
 	former := labels.SelectorFromSet(target.Labels).Matches(labels.Set(live.Labels)) && live.Labels[apply.OwnerUIDLabel] == ""
 	if former {
-		return r.Owner.Update(ctx, r.Client, intent, live, target)
+		return r.Manager.Update(ctx, r.Client, intent, live, target)
 	}
-	_, err = r.Owner.Apply(ctx, r.Client, target, marked)
+	_, err = r.Manager.Apply(ctx, r.Client, target, marked)
 	return err
 }
 
