@@ -172,10 +172,10 @@ func TestSetReportsChanges(t *testing.T) {
 func TestMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, message := range map[string]string{
-		"long":                  strings.Repeat("x", 5000),
-		"cut inside a rune":     strings.Repeat("ä", 3000),
-		"invalid UTF-8":        string([]byte{'a', 0xff, 'b'}),
-		"maximum length":     strings.Repeat("x", conditions.MaxMessage),
+		"long":              strings.Repeat("x", 5000),
+		"cut inside a rune": strings.Repeat("ä", 3000),
+		"invalid UTF-8":     string([]byte{'a', 0xff, 'b'}),
+		"maximum length":    strings.Repeat("x", conditions.MaxMessage),
 		"one byte too long": strings.Repeat("x", conditions.MaxMessage+1),
 	} {
 		t.Run(name, func(t *testing.T) {

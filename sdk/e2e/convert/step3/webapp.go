@@ -30,7 +30,7 @@ const finalizerName = "convert.homeostat.dev/target"
 // Reconciler brings about what a Webapp asks for.
 type Reconciler struct {
 	client.Client
-	Manager      *apply.Manager
+	Manager    *apply.Manager
 	Monitoring string // the namespace in which monitoring looks for its targets
 }
 
