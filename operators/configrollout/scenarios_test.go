@@ -24,7 +24,10 @@ func TestDownDuringChange(t *testing.T) {
 	}
 	k := testkit.New(t)
 	k.Timeout = 5 * time.Minute
-	many := func(o *configrollout.Options) { o.MaxConcurrent, o.MaxConcurrentPerNamespace = 50, 50 }
+	many := func(o *configrollout.Options) {
+		o.MaxConcurrent = 50
+		o.MaxConcurrentPerNamespace = 50
+	}
 	op := start(t, k, many)
 	createMany(k, maps, users)
 	waitAll(k, "adopted", func(d *appsv1.Deployment) bool { return observedDigest(d) != "" && digestOf(d) == "" })

@@ -329,10 +329,16 @@ func TestNeverCopiedByTwoRules(t *testing.T) {
 	release := secret(c.Namespace, "release", "state")
 	release.Type = "helm.sh/release.v1"
 	c.Apply(release)
-	older := c.rule("older", func(r *v1.CopyratorRule) { r.RuleType, r.TargetNamespaces = "secret", []string{a} })
+	older := c.rule("older", func(r *v1.CopyratorRule) {
+		r.RuleType = "secret"
+		r.TargetNamespaces = []string{a}
+	})
 	c.Apply(older)
 	c.waitForLaterSecond(older)
-	younger := c.rule("younger", func(r *v1.CopyratorRule) { r.RuleType, r.TargetNamespaces = "secret", []string{a, b} })
+	younger := c.rule("younger", func(r *v1.CopyratorRule) {
+		r.RuleType = "secret"
+		r.TargetNamespaces = []string{a, b}
+	})
 	c.Apply(younger)
 	for _, r := range []*v1.CopyratorRule{older, younger} {
 		c.Eventually(r, synced(0), testkit.Match("reported once", func(r *v1.CopyratorRule) bool {

@@ -49,11 +49,17 @@ func TestRejectedRuleReservesNothing(t *testing.T) {
 	c := newCluster(t)
 	mine, target := c.namespace("mine"), c.namespace("target")
 	c.Apply(configMap(mine, "x", "mine"))
-	refused := c.rule("refused", func(r *v1.CopyratorRule) { r.Namespace, r.ConflictPolicy = mine, v1.ConflictOverwrite })
+	refused := c.rule("refused", func(r *v1.CopyratorRule) {
+		r.Namespace = mine
+		r.ConflictPolicy = v1.ConflictOverwrite
+	})
 	c.Apply(refused)
 	c.Eventually(refused, testkit.Reason(conditions.Stalled, metav1.ConditionTrue, "NotAuthorized"))
 	c.waitForLaterSecond(refused)
-	rule := c.rule("rule", func(r *v1.CopyratorRule) { r.Namespace, r.TargetNamespaces = mine, []string{target} })
+	rule := c.rule("rule", func(r *v1.CopyratorRule) {
+		r.Namespace = mine
+		r.TargetNamespaces = []string{target}
+	})
 	c.Apply(rule)
 	c.Eventually(rule, testkit.Ready(), synced(1), conflicts(0))
 	c.Eventually(configMapRef(target, "x"), hasValue("mine"))

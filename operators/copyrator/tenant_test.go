@@ -63,12 +63,18 @@ func TestTenantReadsNothing(t *testing.T) {
 			r.Namespaces = []string{victim}
 			r.Selector = v1.Selector{Text: "copyrator,!app.kubernetes.io/managed-by"}
 		},
-		"force": func(r *v1.CopyratorRule) { r.Namespaces, r.ConflictPolicy = []string{victim}, v1.ConflictOverwrite },
+		"force": func(r *v1.CopyratorRule) {
+			r.Namespaces = []string{victim}
+			r.ConflictPolicy = v1.ConflictOverwrite
+		},
 		"forged": func(r *v1.CopyratorRule) { // annotations of a rule grant nothing
 			r.Namespaces = []string{victim}
 			r.Annotations = map[string]string{"copyrator.flant.com/allow-from": "*"}
 		},
-		"dry": func(r *v1.CopyratorRule) { r.Namespaces, r.DryRun = []string{victim}, true },
+		"dry": func(r *v1.CopyratorRule) {
+			r.Namespaces = []string{victim}
+			r.DryRun = true
+		},
 	} {
 		r := c.rule(name, func(r *v1.CopyratorRule) {
 			r.Namespace = mine
@@ -218,7 +224,10 @@ func TestTenantRuleHasNoPrecedence(t *testing.T) {
 	c := newCluster(t)
 	mine, other := c.namespace("mine"), c.namespace("other")
 	as := c.tenant(mine)
-	tenants := c.rule("tenants", func(r *v1.CopyratorRule) { r.Namespace, r.TargetNamespaces = mine, []string{other} })
+	tenants := c.rule("tenants", func(r *v1.CopyratorRule) {
+		r.Namespace = mine
+		r.TargetNamespaces = []string{other}
+	})
 	if err := as.Create(t.Context(), tenants); err != nil {
 		t.Fatal(err)
 	}

@@ -296,7 +296,10 @@ func TestPaused(t *testing.T) {
 	app := newMyApp("a")
 	k.Apply(app)
 	k.Eventually(app, testkit.Ready())
-	k.Update(app, func() { app.Spec.Paused, app.Spec.Image = true, "nginx:1.22" })
+	k.Update(app, func() {
+		app.Spec.Paused = true
+		app.Spec.Image = "nginx:1.22"
+	})
 	k.Eventually(app, testkit.Condition("Paused", metav1.ConditionTrue))
 	waitIdle(k, op)
 	k.Eventually(deployment("a"), image("nginx:1.21"))

@@ -61,7 +61,8 @@ func TestIntentIsIndependent(t *testing.T) {
 		Name: "a", Labels: map[string]string{"k": "v"}, UID: "of the server", ResourceVersion: "3", Generation: 2,
 	}}
 	i := intentOf(t, account)
-	account.Labels["k"], account.AutomountServiceAccountToken = "changed", new(false)
+	account.Labels["k"] = "changed"
+	account.AutomountServiceAccountToken = new(false)
 	want := map[string]any{
 		"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{
 			"name": "a", "labels": map[string]any{"k": "v"},

@@ -49,7 +49,11 @@ func (c *command) runSandbox(ctx context.Context, k *controller, v view, o upOpt
 		k.change(func(s *status) { s.Lines = append(s.Lines, line) })
 		v.report(line)
 	}
-	k.change(func(s *status) { s.Dirs, s.Context, s.Bare = o.dirs, o.context(), o.bare })
+	k.change(func(s *status) {
+		s.Dirs = o.dirs
+		s.Context = o.context()
+		s.Bare = o.bare
+	})
 	set, err := c.upAssets(ctx, o)
 	if err != nil {
 		return err
@@ -65,7 +69,10 @@ func (c *command) runSandbox(ctx context.Context, k *controller, v view, o upOpt
 		report("interrupted; nothing is left running")
 		return nil
 	}
-	k.change(func(s *status) { s.Kubeconfig, s.Programs = box.Kubeconfig(), set.Dir })
+	k.change(func(s *status) {
+		s.Kubeconfig = box.Kubeconfig()
+		s.Programs = set.Dir
+	})
 	k.mu.Lock()
 	k.takeSnapshot = func() snapshot { return takeSnapshot(ctx, box) }
 	k.mu.Unlock()
@@ -115,7 +122,10 @@ func (c *command) applyAndWatch(
 		case err := <-ready:
 			switch {
 			case err == nil:
-				k.change(func(s *status) { s.Ready, s.Hints = true, box.Hints(ctx) })
+				k.change(func(s *status) {
+					s.Ready = true
+					s.Hints = box.Hints(ctx)
+				})
 				v.keep(readyText(k.current(), "Ctrl-C here"))
 			case o.background:
 				return withLogs(err, box)

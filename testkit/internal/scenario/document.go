@@ -115,7 +115,8 @@ func (d *document) normalizeMapping(node *yaml.Node) error {
 		case lines[key.Value] != 0:
 			return d.errorf(key, "%s is there twice, first in line %d: remove one of the two", key.Value, lines[key.Value])
 		default:
-			key.Tag, lines[key.Value] = stringTag, key.Line
+			key.Tag = stringTag
+			lines[key.Value] = key.Line
 		}
 		if err := d.normalize(value); err != nil {
 			return err

@@ -202,7 +202,8 @@ func TestRequests(t *testing.T) {
 	for name, tt := range tests {
 		tt.call.Began = time.Second
 		for i := range tt.want {
-			tt.want[i].Lane, tt.want[i].At = report.Operator, 3*time.Second
+			tt.want[i].Lane = report.Operator
+			tt.want[i].At = 3 * time.Second
 		}
 		if diff := cmp.Diff(tt.want, timeline.Requests([]intercept.Call{tt.call}, 2*time.Second)); diff != "" {
 			t.Errorf("%s, because %s (-want +got):\n%s", name, tt.reason, diff)

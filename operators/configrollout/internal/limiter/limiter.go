@@ -132,7 +132,11 @@ func (l *Limiter) Acquire(key Key, since time.Time) bool {
 	if s == nil {
 		return false
 	}
-	l.update(key, s, func() { s.Pending, s.Since, s.readiness = true, since, Ready })
+	l.update(key, s, func() {
+		s.Pending = true
+		s.Since = since
+		s.readiness = Ready
+	})
 	if s.Rolling || s.reserved || slices.Contains(l.startable(), key) {
 		s.reserved = true
 		return true

@@ -68,7 +68,10 @@ func TestReaches(t *testing.T) {
 			change: func(r *v1.CopyratorRule) { r.TargetNamespaces = []string{"team-?"} }, namespace: namespace("team-ab"),
 		},
 		"exclusion wins": {
-			change:    func(r *v1.CopyratorRule) { r.TargetNamespaces, r.ExcludeNamespaces = []string{"*"}, []string{"t*"} },
+			change: func(r *v1.CopyratorRule) {
+				r.TargetNamespaces = []string{"*"}
+				r.ExcludeNamespaces = []string{"t*"}
+			},
 			namespace: namespace("team"),
 		},
 		"the operator's exclusion": {settings: desired.Settings{Exclude: []string{"kube-*"}}, namespace: namespace("kube-system")},
@@ -154,7 +157,10 @@ func TestCopies(t *testing.T) {
 	namespaces := []*metav1.PartialObjectMetadata{namespace("a"), namespace("b"), namespace("c")}
 	later := func(r *v1.CopyratorRule) { r.CreationTimestamp = metav1.Unix(9, 0) }
 	earlier := desired.RuleSources{
-		Rule: read(t, desired.Settings{}, func(r *v1.CopyratorRule) { r.Name, r.TargetNamespaces = "first", []string{"c"} }),
+		Rule: read(t, desired.Settings{}, func(r *v1.CopyratorRule) {
+			r.Name = "first"
+			r.TargetNamespaces = []string{"c"}
+		}),
 	}
 	for name, tc := range map[string]struct {
 		sources, earlier []*metav1.PartialObjectMetadata

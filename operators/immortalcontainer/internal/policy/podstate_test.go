@@ -25,11 +25,20 @@ func TestNextPodState(t *testing.T) {
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes fit",
 		}}
 	})
-	unbound := pod("a", func(p *corev1.Pod) { p.Spec.NodeName, p.Status = "", corev1.PodStatus{Phase: corev1.PodPending} })
+	unbound := pod("a", func(p *corev1.Pod) {
+		p.Spec.NodeName = ""
+		p.Status = corev1.PodStatus{Phase: corev1.PodPending}
+	})
 	unready := pod("a", func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Ready = false })
 	unreachable := pod("a", func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse })
-	outdated := pod("a", func(p *corev1.Pod) { p.Generation, p.Status.ObservedGeneration = 2, 1 })
-	upToDate := pod("a", func(p *corev1.Pod) { p.Generation, p.Status.ObservedGeneration = 2, 2 })
+	outdated := pod("a", func(p *corev1.Pod) {
+		p.Generation = 2
+		p.Status.ObservedGeneration = 1
+	})
+	upToDate := pod("a", func(p *corev1.Pod) {
+		p.Generation = 2
+		p.Status.ObservedGeneration = 2
+	})
 	crashed := pod("a", ended(corev1.PodRunning, "Error", 1))
 	waiting := func(reason, message string) *corev1.Pod { return pod("a", waitingFor(reason, message)) }
 	crashLoop := runningWith(backingOff, "CrashLoopBackOff")

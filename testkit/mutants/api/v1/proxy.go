@@ -28,7 +28,7 @@ type ProxySpec struct {
 	// Metrics asks for the second Service.
 	// +optional
 	Metrics bool `json:"metrics,omitempty"`
-	// Frozen makes the ConfigMap immutable, so that nobody changes it in place. Other settings are another ConfigMap.
+	// Frozen makes the ConfigMap immutable. Other settings then need another ConfigMap.
 	// +optional
 	Frozen bool `json:"frozen,omitempty"`
 }

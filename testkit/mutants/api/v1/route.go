@@ -3,7 +3,7 @@ package v1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Route directs requests for hosts to itself. One ConfigMap in each namespace, called routes, says for each host
-// which Route it belongs to: the one whose name comes first. Nobody owns it, and it exists as long as there is a
+// which Route it belongs to: the one whose name comes first. It has no owner and exists as long as there is a
 // host.
 //
 // +kubebuilder:object:root=true
