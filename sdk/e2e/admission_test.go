@@ -17,8 +17,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// rewrite makes the API server put a prefix before the text of every ConfigMap in the test's namespace that has one, as
-// a webhook does that sends images through a mirror. It returns when that takes effect.
+// rewrite makes the API server prefix the text of every ConfigMap in the test's namespace, as a webhook does that redirects
+// images to a mirror. It returns when the policy takes effect.
 func rewrite(k *testkit.K) {
 	name := k.Namespace + ".e2e.homeostat.dev"
 	const expression = `!has(object.data) || !has(object.data.text) || object.data.text.startsWith("mirror/") ? Object{} : ` +
@@ -59,8 +59,8 @@ func rewrite(k *testkit.K) {
 	})
 }
 
-// An owned field that admission rewrites at every write is not fought over: what was stored is what we get. So it is with
-// a list that admission lengthens, as it does the tolerations of every pod.
+// The operator accepts the stored value of an owned field that admission rewrites at every write. The same holds for a list
+// that admission lengthens, as it does with the tolerations of every pod.
 func TestAdmissionThatRewritesAnOwnedField(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -84,12 +84,12 @@ func TestAdmissionThatRewritesAnOwnedField(t *testing.T) {
 	k.Eventually(named(&corev1.Pod{}, "tolerant"), testkit.Match("lengthened", func(pod *corev1.Pod) bool {
 		return len(pod.Spec.Tolerations) > 1
 	}))
-	atRest(t, k, running, &passes, 10)
+	requireIdle(t, k, running, &passes, 10)
 
-	// Drift is seen nevertheless.
+	// Drift is still detected.
 	mustPatch(t, k, c, types.MergePatchType, `{"data":{"text":"mirror/changed"}}`)
 	k.Eventually(c, text("mirror/hello"))
-	atRest(t, k, running, &passes, 10)
+	requireIdle(t, k, running, &passes, 10)
 
 	running.Stop()
 	passes.Store(0)

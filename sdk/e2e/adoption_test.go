@@ -18,69 +18,69 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// A squatter is an object that has the name of a child and is somebody else's.
-type squatter struct {
-	reason string
-	owner  func(k *testkit.K, s *site.Site) []metav1.OwnerReference
-	label  string // value of the label by which children are watched, if any
-	says   string // what the message names
+// A conflictingObject has the name of a child and is not controlled by the custom resource.
+type conflictingObject struct {
+	reason  string
+	owner   func(k *testkit.K, s *site.Site) []metav1.OwnerReference
+	label   string // value of the label by which children are watched, if any
+	message string // what the message names
 }
 
-// anchor is an existing object that may own others.
-func anchor(k *testkit.K, name string) *corev1.ConfigMap {
+// existingOwner creates an object that may own others.
+func existingOwner(k *testkit.K, name string) *corev1.ConfigMap {
 	c := named(&corev1.ConfigMap{}, name)
 	k.Apply(c)
 	return c
 }
 
-func reference(o client.Object, apiVersion, kind string, controller bool) []metav1.OwnerReference {
+func ownerReference(o client.Object, apiVersion, kind string, controller bool) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{
 		APIVersion: apiVersion, Kind: kind, Name: o.GetName(), UID: o.GetUID(), Controller: &controller,
 	}}
 }
 
-var squatters = map[string]squatter{
+var conflictingObjects = map[string]conflictingObject{
 	"ownerless": {
-		reason: "somebody made it by hand",
-		owner:  func(*testkit.K, *site.Site) []metav1.OwnerReference { return nil },
-		says:   "belongs to nobody",
+		reason:  "a user created it",
+		owner:   func(*testkit.K, *site.Site) []metav1.OwnerReference { return nil },
+		message: "belongs to nobody",
 	},
 	"ownerless-labeled": {
-		reason: "it looks like a child of ours, but looks are no proof",
-		owner:  func(*testkit.K, *site.Site) []metav1.OwnerReference { return nil },
-		label:  operatorName,
-		says:   "belongs to nobody",
+		reason:  "the label of a child is no proof of ownership",
+		owner:   func(*testkit.K, *site.Site) []metav1.OwnerReference { return nil },
+		label:   operatorName,
+		message: "belongs to nobody",
 	},
 	"controlled": {
-		reason: "another controller's",
+		reason: "another controller owns it",
 		owner: func(k *testkit.K, _ *site.Site) []metav1.OwnerReference {
-			return reference(anchor(k, "boss"), "v1", "ConfigMap", true)
+			return ownerReference(existingOwner(k, "boss"), "v1", "ConfigMap", true)
 		},
-		says: "belongs to ConfigMap boss",
+		message: "belongs to ConfigMap boss",
 	},
 	"controlled-by-sibling": {
-		reason: "another object of our own kind",
+		reason: "another object of our own kind owns it",
 		owner: func(k *testkit.K, _ *site.Site) []metav1.OwnerReference {
 			sibling := newSite("sibling")
 			sibling.Annotations = map[string]string{sdk.PausedAnnotation: "true"}
 			k.Apply(sibling)
-			return reference(sibling, "e2e.homeostat.dev/v1", "Site", true)
+			return ownerReference(sibling, "e2e.homeostat.dev/v1", "Site", true)
 		},
-		label: operatorName,
-		says:  "belongs to Site sibling",
+		label:   operatorName,
+		message: "belongs to Site sibling",
 	},
 	"owned-but-not-controlled": {
-		reason: "a mere owner is not a controller",
+		reason: "an owner is not necessarily the controller",
 		owner: func(_ *testkit.K, s *site.Site) []metav1.OwnerReference {
-			return reference(s, "e2e.homeostat.dev/v1", "Site", false)
+			return ownerReference(s, "e2e.homeostat.dev/v1", "Site", false)
 		},
-		says: "belongs to nobody",
+		message: "belongs to nobody",
 	},
 }
 
-func TestSquatterIsNeverWritten(t *testing.T) {
+func TestForeignObjectIsNeverWritten(t *testing.T) {
 	t.Parallel()
-	for name, squat := range squatters {
+	for name, c := range conflictingObjects {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
@@ -95,25 +95,25 @@ func TestSquatterIsNeverWritten(t *testing.T) {
 			k.Apply(s)
 			k.Eventually(s, testkit.Ready())
 			taken := named(&corev1.ConfigMap{}, "taken")
-			taken.OwnerReferences = squat.owner(k, s)
-			if squat.label != "" {
-				taken.Labels = map[string]string{sdk.ManagedByLabel: squat.label}
+			taken.OwnerReferences = c.owner(k, s)
+			if c.label != "" {
+				taken.Labels = map[string]string{sdk.ManagedByLabel: c.label}
 			}
 			k.Apply(taken)
 			k.Update(s, func() { s.Spec.Extra = true })
 			k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ResourceConflict"),
 				testkit.Condition(conditions.Stalled, metav1.ConditionTrue))
 			if _, _, message := condition(s, conditions.Ready); !strings.Contains(message, "ConfigMap") ||
-				!strings.Contains(message, "taken") || !strings.Contains(message, squat.says) {
-				t.Errorf("%s: the message is %q; it should name the object and say that it %s", squat.reason, message, squat.says)
+				!strings.Contains(message, "taken") || !strings.Contains(message, c.message) {
+				t.Errorf("%s: the message is %q; it should name the object and say that it %s", c.reason, message, c.message)
 			}
-			k.Eventually(named(&corev1.ConfigMap{}, "free"), testkit.Exists()) // siblings are made nevertheless
+			k.Eventually(named(&corev1.ConfigMap{}, "free"), testkit.Exists()) // siblings are still created
 
-			quiet(k, running, still)
+			waitIdle(k, running, quietPeriod)
 			running.Recorder().Reset()
-			untouched(t, k, running, taken)
+			requireUnchanged(t, k, running, taken)
 			if got := sent(k, running); len(got) > 0 {
-				t.Errorf("%s: requests while the object is in the way: %v", squat.reason, got)
+				t.Errorf("%s: requests while the object conflicts: %v", c.reason, got)
 			}
 			k.Delete(taken)
 			k.Eventually(s, testkit.Ready())
@@ -124,7 +124,7 @@ func TestSquatterIsNeverWritten(t *testing.T) {
 	}
 }
 
-func TestAdoptionReason(t *testing.T) {
+func TestConflictReason(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k, operator(func(_ context.Context, p *pass) error {
@@ -137,10 +137,10 @@ func TestAdoptionReason(t *testing.T) {
 	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "NameTaken"))
 }
 
-// adopting applies a child that may exist already.
+// adopting returns a reconcile function that applies a child that may exist already.
 func adopting(opts ...sdk.ApplyOption) func(context.Context, *pass) error {
 	return func(_ context.Context, p *pass) error {
-		if !p.Object.Spec.Extra { // asks for no child at all
+		if !p.Object.Spec.Extra { // the site wants no child
 			c := configMap(p.Object, "taken")
 			c.Immutable = new(p.Object.Spec.Text == "frozen")
 			sdk.Apply(p, c, append([]sdk.ApplyOption{sdk.Adopt()}, opts...)...)
@@ -149,15 +149,15 @@ func adopting(opts ...sdk.ApplyOption) func(context.Context, *pass) error {
 	}
 }
 
-// theirs is an object that somebody made before the operator came.
-func theirs() *corev1.ConfigMap {
+// foreignConfigMap returns an object that existed before the operator.
+func foreignConfigMap() *corev1.ConfigMap {
 	c := named(&corev1.ConfigMap{}, "taken")
 	c.Labels = map[string]string{"size": "small", "color": "red"}
 	c.Data = map[string]string{"text": "theirs", "more": "theirs"}
 	return c
 }
 
-func TestAdoptTakesOverWhatNobodyControls(t *testing.T) {
+func TestAdoptUncontrolledObject(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		reason string
@@ -166,10 +166,10 @@ func TestAdoptTakesOverWhatNobodyControls(t *testing.T) {
 		color  string
 	}{
 		"applied": {
-			"what we set is ours, and the rest stays", nil, map[string]string{"text": "hello", "more": "theirs"}, "blue",
+			"fields that we set become ours, others stay", nil, map[string]string{"text": "hello", "more": "theirs"}, "blue",
 		},
 		"made once": {
-			"what is made once is taken as it is",
+			"a create-only child is adopted unchanged",
 			[]sdk.ApplyOption{sdk.CreateOnly()},
 			map[string]string{"text": "theirs", "more": "theirs"},
 			"red",
@@ -179,7 +179,7 @@ func TestAdoptTakesOverWhatNobodyControls(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
 			running := start(k, operator(adopting(c.opts...)))
-			taken := theirs()
+			taken := foreignConfigMap()
 			k.Apply(taken)
 			before := taken.UID
 			s := newSite("a")
@@ -204,14 +204,14 @@ func TestAdoptTakesOverWhatNobodyControls(t *testing.T) {
 				t.Errorf("%s: data (-want +got):\n%s", c.reason, diff)
 			}
 			k.Update(s, func() { s.Spec.Extra = true })
-			k.Eventually(taken, testkit.Gone()) // it is a child like any other
+			k.Eventually(taken, testkit.Gone()) // it is a normal child now
 		})
 	}
 }
 
-// What a former object of the name left behind, and is made once, is taken over as it is: nothing that the operator itself
-// had applied to it goes, as if it no longer wanted it.
-func TestAdoptWhatAFormerObjectLeft(t *testing.T) {
+// A create-only child that a predecessor left behind is adopted unchanged. Fields that the operator applied earlier are not
+// removed, although the adoption does not apply them.
+func TestAdoptChildOfPredecessor(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := operator(adopting(sdk.CreateOnly(), sdk.HoldUntil(false)))
@@ -234,31 +234,31 @@ func TestAdoptWhatAFormerObjectLeft(t *testing.T) {
 	k.Apply(s)
 	converged(k, running, s)
 	if k.Get(child); child.UID != before || !metav1.IsControlledBy(child, s) || child.Data["text"] != "hello" {
-		t.Errorf("it is not what was left, or not ours: %+v, %v", child.ObjectMeta, child.Data)
+		t.Errorf("it is another object, or is not adopted: %+v, %v", child.ObjectMeta, child.Data)
 	}
 	if diff := cmp.Diff([]string{"homeostat.dev/" + operatorName}, child.Finalizers); diff != "" {
 		t.Errorf("it is tracked; finalizers (-want +got):\n%s", diff)
 	}
 }
 
-func TestAdoptIsRefused(t *testing.T) {
+func TestAdoptIsRejected(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		reason  string
 		says    string
 		prepare func(*testkit.K, *corev1.ConfigMap)
-		free    string // the change that lets us have it
-		same    bool   // we have the same object then
+		free    string // change that makes the object available
+		same    bool   // the same object is adopted then
 	}{
 		"controlled": {
-			reason: "it is somebody's", says: "belongs to ConfigMap boss",
+			reason: "another object controls it", says: "belongs to ConfigMap boss",
 			prepare: func(k *testkit.K, o *corev1.ConfigMap) {
-				k.Update(o, func() { o.OwnerReferences = reference(anchor(k, "boss"), "v1", "ConfigMap", true) })
+				k.Update(o, func() { o.OwnerReferences = ownerReference(existingOwner(k, "boss"), "v1", "ConfigMap", true) })
 			},
 			free: `{"metadata":{"ownerReferences":null}}`, same: true,
 		},
 		"terminating": {
-			reason: "it is about to go, and would take our data with it", says: "belongs to nobody",
+			reason: "it is terminating, and our data would be deleted with it", says: "belongs to nobody",
 			prepare: func(k *testkit.K, o *corev1.ConfigMap) {
 				k.Update(o, func() { o.Finalizers = []string{theirFinalizer} })
 				k.Delete(o)
@@ -270,7 +270,7 @@ func TestAdoptIsRefused(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
 			running := start(k, operator(adopting()))
-			taken := theirs()
+			taken := foreignConfigMap()
 			k.Apply(taken)
 			c.prepare(k, taken)
 			k.Get(taken)
@@ -281,7 +281,7 @@ func TestAdoptIsRefused(t *testing.T) {
 			if _, _, message := condition(s, conditions.Ready); !strings.Contains(message, c.says) {
 				t.Errorf("%s: message %q", c.reason, message)
 			}
-			untouched(t, k, running, taken)
+			requireUnchanged(t, k, running, taken)
 			mustPatch(t, k, taken, types.MergePatchType, c.free)
 			k.Eventually(s, testkit.Ready())
 			if k.Get(taken); !metav1.IsControlledBy(taken, s) || (taken.UID == before) != c.same {
@@ -291,28 +291,28 @@ func TestAdoptIsRefused(t *testing.T) {
 	}
 }
 
-// To take an object over is no licence to delete it, whatever the policy for children is.
+// Adoption never deletes an object, regardless of the policy for immutable children.
 func TestAdoptNeverDeletes(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	running := start(k, operator(adopting(sdk.OnImmutable(sdk.Recreate))))
-	taken := theirs()
+	taken := foreignConfigMap()
 	taken.Immutable = new(true)
 	k.Apply(taken)
 	s := newSite("a")
 	s.Spec.Text = "frozen"
 	k.Apply(s)
 	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ConfigMapRejected"))
-	untouched(t, k, running, taken)
+	requireUnchanged(t, k, running, taken)
 	for _, r := range running.Recorder().Writes() {
 		if r.Verb == "delete" {
-			t.Errorf("somebody's object was deleted: %s", r)
+			t.Errorf("a foreign object was deleted: %s", r)
 		}
 	}
 }
 
-// The child of a deleted object of the same name is still there when the new object comes.
-func TestChildOfFormerObject(t *testing.T) {
+// The child of a predecessor still exists when the new object is created.
+func TestWaitForChildOfPredecessor(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	running := start(k, operator(oneChild))
@@ -331,12 +331,12 @@ func TestChildOfFormerObject(t *testing.T) {
 	if err := k.Client.Delete(k.Context(), c); client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
-	k.Eventually(c, testkit.Match("going", func(c *corev1.ConfigMap) bool { return !c.DeletionTimestamp.IsZero() }))
-	quiet(k, running, still)
+	k.Eventually(c, testkit.Match("terminating", func(c *corev1.ConfigMap) bool { return !c.DeletionTimestamp.IsZero() }))
+	waitIdle(k, running, quietPeriod)
 	running.Recorder().Reset()
-	untouched(t, k, running, c)
+	requireUnchanged(t, k, running, c)
 	if got := sent(k, running); len(got) > 0 {
-		t.Errorf("requests while the former child is going: %v", got)
+		t.Errorf("requests while the predecessor's child is terminating: %v", got)
 	}
 	mustPatch(t, k, c, types.MergePatchType, `{"metadata":{"finalizers":null}}`)
 	k.Eventually(s, testkit.Ready())
@@ -345,23 +345,23 @@ func TestChildOfFormerObject(t *testing.T) {
 	}))
 }
 
-// An object that appears between the operator's look and its write is not written either.
-func TestSquatterThatComesDuringAPass(t *testing.T) {
+// An object that is created between the operator's read and its write is not written either.
+func TestForeignObjectCreatedDuringReconcile(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	g := newGate()
+	g := newBarrier()
 	running := start(k, operator(func(ctx context.Context, p *pass) error {
-		g.pass()
+		g.arrive()
 		return oneChild(ctx, p)
 	}))
 	s := newSite("a")
 	k.Apply(s)
-	g.reached(k)
+	g.waitReached(k)
 	c := named(&corev1.ConfigMap{}, s.Name)
 	k.Apply(c)
 	g.open()
 	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ResourceConflict"))
-	untouched(t, k, running, c)
+	requireUnchanged(t, k, running, c)
 	var writes []string
 	for _, r := range running.Recorder().Writes() {
 		if r.Resource == "configmaps" {

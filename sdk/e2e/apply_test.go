@@ -21,16 +21,16 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// owned returns what the operator owns of an object, as the API server recorded it.
+// owned returns the fields of an object that the operator owns according to managedFields.
 func owned(k *testkit.K, o client.Object) string {
 	k.Get(o)
 	return apply.OwnedFields(o, operatorName).String()
 }
 
-// converged waits until the operator has nothing left to do about the site.
+// converged waits until the site is Ready and the operator is idle.
 func converged(k *testkit.K, op *testkit.Instance, s *site.Site) {
 	k.Eventually(s, testkit.Ready())
-	quiet(k, op, still)
+	waitIdle(k, op, quietPeriod)
 }
 
 func TestZeroValuesAreNotIntent(t *testing.T) {
@@ -60,7 +60,7 @@ func TestZeroValuesAreNotIntent(t *testing.T) {
 		svc.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 	})
 	if got := sent(k, running); len(got) > 0 {
-		t.Errorf("requests after somebody set fields that the operator left at zero: %v", got)
+		t.Errorf("requests after another manager set fields that the operator left at zero: %v", got)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestZeroEnforcesTheZeroValue(t *testing.T) {
 	}
 }
 
-// scaled is a Deployment of two replicas whose number the operator may leave to others.
+// scaled returns a reconcile function that applies a Deployment of two replicas with these options.
 func scaled(opts ...sdk.ApplyOption) func(context.Context, *pass) error {
 	return func(_ context.Context, p *pass) error {
 		d := deployment(p.Object)
@@ -107,7 +107,7 @@ func replicasAndImage(replicas int32, image string) testkit.Check {
 	})
 }
 
-func TestDisownedFieldIsOthers(t *testing.T) {
+func TestUnmanagedFieldIsNotWritten(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	running := start(k, operator(scaled(sdk.Unmanaged("spec.replicas"))))
@@ -117,7 +117,7 @@ func TestDisownedFieldIsOthers(t *testing.T) {
 	k.Eventually(d, replicasAndImage(2, "hello"))
 
 	k.Update(s, func() { s.Spec.Text = "before-handover" })
-	k.Eventually(d, replicasAndImage(2, "before-handover")) // to drop it would reset it to 1
+	k.Eventually(d, replicasAndImage(2, "before-handover")) // dropping the field would reset it to 1
 
 	converged(k, running, s)
 	running.Recorder().Reset()
@@ -125,17 +125,17 @@ func TestDisownedFieldIsOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := sent(k, running); len(got) > 0 {
-		t.Errorf("requests after the disowned field changed: %v", got)
+		t.Errorf("requests after the unmanaged field changed: %v", got)
 	}
 	k.Update(s, func() { s.Spec.Text = "after-handover" })
 	k.Eventually(d, replicasAndImage(5, "after-handover"))
 	if fields := owned(k, d); strings.Contains(fields, "f:replicas") {
-		t.Errorf("the operator still owns the disowned field: %s", fields)
+		t.Errorf("the operator still owns the unmanaged field: %s", fields)
 	}
 }
 
-// A field that a new version of an operator disowns keeps its value until somebody else changes it.
-func TestNewlyDisownedFieldKeepsItsValue(t *testing.T) {
+// A field that becomes unmanaged in a new version of an operator keeps its value until another manager changes it.
+func TestNewlyUnmanagedFieldKeepsItsValue(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	running := start(k, operator(scaled()))
@@ -145,7 +145,7 @@ func TestNewlyDisownedFieldKeepsItsValue(t *testing.T) {
 	converged(k, running, s)
 	running.Stop()
 	running = start(k, operator(scaled(sdk.Unmanaged("spec.replicas"))))
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	k.Eventually(d, replicasAndImage(2, "hello"))
 	if err := scale(7)(k, d); err != nil {
 		t.Fatal(err)
@@ -154,26 +154,26 @@ func TestNewlyDisownedFieldKeepsItsValue(t *testing.T) {
 	k.Eventually(d, replicasAndImage(7, "new"))
 }
 
-// The operator still owns the field, and somebody takes it over while the operator computes: the value that the
-// operator saw must not be written back.
-func TestHandoverOfDisownedFieldDuringAPass(t *testing.T) {
+// Another manager changes an unmanaged field during a reconcile, while the operator still owns the field. The value that the
+// operator has read must not be written back.
+func TestUnmanagedFieldChangedDuringReconcile(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	var hold atomic.Pointer[gate]
+	var hold atomic.Pointer[barrier]
 	reconcile := scaled(sdk.Unmanaged("spec.replicas"))
 	running := start(k, operator(func(ctx context.Context, p *pass) error {
 		if g := hold.Load(); g != nil {
-			g.pass()
+			g.arrive()
 		}
 		return reconcile(ctx, p)
 	}))
 	s := newSite("a")
 	k.Apply(s)
 	converged(k, running, s)
-	g := newGate()
+	g := newBarrier()
 	hold.Store(g)
 	k.Update(s, func() { s.Spec.Text = "new" })
-	g.reached(k)
+	g.waitReached(k)
 	d := named(&appsv1.Deployment{}, s.Name)
 	if err := scale(5)(k, d); err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestHandoverOfDisownedFieldDuringAPass(t *testing.T) {
 	k.Eventually(d, replicasAndImage(5, "new"))
 }
 
-func TestFieldOfAFormerVersionDisappears(t *testing.T) {
+func TestFieldOfPreviousVersionIsRemoved(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	version := func(keys ...string) *sdk.Operator[*site.Site] {
@@ -215,17 +215,17 @@ func TestFieldOfAFormerVersionDisappears(t *testing.T) {
 	}
 }
 
-func TestOneFieldOwner(t *testing.T) {
+func TestOneFieldManager(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	running := start(k, operator(everything))
+	running := start(k, operator(applyAllKinds))
 	k.Apply(named(&corev1.Secret{}, "referred"))
 	s := newSite("a")
 	k.Apply(s)
 	k.Eventually(named(&corev1.Pod{}, s.Name), testkit.Exists())
 	for text := range strings.SplitSeq("one two three", " ") {
 		k.Update(s, func() { s.Spec.Text = text })
-		quiet(k, running, still)
+		waitIdle(k, running, quietPeriod)
 	}
 	for _, o := range []client.Object{&appsv1.Deployment{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.Secret{}} {
 		o.SetName(s.Name)

@@ -18,9 +18,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// consistent is controller-runtime's client with its read-your-writes consistency, on a cache of labelled ConfigMaps, as
-// an operator's cache of what it made, whose news are late.
-func consistent(k *testkit.K) (client.Client, error) {
+// consistentClient returns controller-runtime's client with read-your-writes consistency. Its cache holds labelled
+// ConfigMaps, as an operator's cache of its children does, and receives events late.
+func consistentClient(k *testkit.K) (client.Client, error) {
 	f := &faults{}
 	cfg := f.wrap(k.Config)
 	c, err := cache.New(cfg, cache.Options{
@@ -37,22 +37,22 @@ func consistent(k *testkit.K) (client.Client, error) {
 	if !c.WaitForCacheSync(k.Context()) {
 		return nil, errors.New("the cache did not sync")
 	}
-	f.late.Store(int64(300 * time.Millisecond))
+	f.lag.Store(int64(300 * time.Millisecond))
 	return client.New(cfg, client.Options{Cache: &client.CacheOptions{
 		Reader: c, Unstructured: true, EnableReadYourWritesConsistency: new(true),
 	}})
 }
 
-// blocks reports whether a read waits for much longer than the cache is late.
+// blocks reports whether a read takes much longer than the lag of the cache.
 func blocks(ctx context.Context, read func(context.Context) error) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	return errors.Is(read(ctx), context.DeadlineExceeded)
 }
 
-// The traps for which the SDK has a view of its own instead (docs/adr/0041). This is about controller-runtime and not
-// about us: when a new version makes one of these fail, the decision may be looked at again.
-func TestTrapsOfReadYourWrites(t *testing.T) { //nolint:cyclop // a list
+// TestLimitsOfReadYourWrites shows the limits of controller-runtime because of which the SDK has an overlay of its own
+// (docs/adr/0041). If a new version of controller-runtime makes a case fail, reconsider that decision.
+func TestLimitsOfReadYourWrites(t *testing.T) { //nolint:cyclop // a list of independent cases
 	t.Parallel()
 	cached := func(k *testkit.K, name string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
@@ -63,7 +63,7 @@ func TestTrapsOfReadYourWrites(t *testing.T) { //nolint:cyclop // a list
 		return func(ctx context.Context) error { return c.Get(ctx, client.ObjectKeyFromObject(o), o) }
 	}
 	for name, trap := range map[string]func(*testkit.K, client.Client) error{
-		"it works where it is meant to": func(k *testkit.K, c client.Client) error {
+		"it works for typed objects in the cache": func(k *testkit.K, c client.Client) error {
 			o := cached(k, "a")
 			if err := c.Create(k.Context(), o); err != nil {
 				return err
@@ -73,7 +73,7 @@ func TestTrapsOfReadYourWrites(t *testing.T) { //nolint:cyclop // a list
 		"a dry run that succeeds is an error": func(k *testkit.K, c client.Client) error {
 			err := c.Create(k.Context(), cached(k, "a"), client.DryRunAll)
 			if err == nil || !strings.Contains(err.Error(), "resource version") {
-				return errors.Join(errors.New("it is none"), err)
+				return errors.Join(errors.New("it is no error"), err)
 			}
 			return nil
 		},
@@ -86,7 +86,7 @@ func TestTrapsOfReadYourWrites(t *testing.T) { //nolint:cyclop // a list
 				return err
 			}
 			if !blocks(k.Context(), get(c, o)) {
-				return errors.New("it does not")
+				return errors.New("it does not block")
 			}
 			return nil
 		},
@@ -98,14 +98,14 @@ func TestTrapsOfReadYourWrites(t *testing.T) { //nolint:cyclop // a list
 			}
 			list := func(ctx context.Context) error { return c.List(ctx, &corev1.ConfigMapList{}) }
 			if !blocks(k.Context(), list) {
-				return errors.New("it does not")
+				return errors.New("it does not block")
 			}
 			return nil
 		},
 		"an unstructured write is not seen by an unstructured read": func(k *testkit.K, c client.Client) error {
 			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
 			o.SetNamespace(k.Namespace)
-			o.SetName("warm") // so that there is an informer of this representation, too
+			o.SetName("warm") // starts an informer of this representation, too
 			if err := get(c, o)(k.Context()); !apierrors.IsNotFound(err) {
 				return err
 			}
@@ -115,13 +115,13 @@ func TestTrapsOfReadYourWrites(t *testing.T) { //nolint:cyclop // a list
 				return err
 			}
 			if err := get(c, o)(k.Context()); !apierrors.IsNotFound(err) {
-				return errors.Join(errors.New("it is"), err)
+				return errors.Join(errors.New("it is seen"), err)
 			}
 			return nil
 		},
-		"DeleteAllOf is refused": func(k *testkit.K, c client.Client) error {
+		"DeleteAllOf is rejected": func(k *testkit.K, c client.Client) error {
 			if err := c.DeleteAllOf(k.Context(), &corev1.ConfigMap{}, client.InNamespace(k.Namespace)); err == nil {
-				return errors.New("it is not")
+				return errors.New("it is not rejected")
 			}
 			return nil
 		},
@@ -129,7 +129,7 @@ func TestTrapsOfReadYourWrites(t *testing.T) { //nolint:cyclop // a list
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
-			c, err := consistent(k)
+			c, err := consistentClient(k)
 			if err != nil {
 				t.Fatal(err)
 			}

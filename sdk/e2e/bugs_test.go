@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-func TestPanicConcernsOneObject(t *testing.T) {
+func TestPanicAffectsOneObject(t *testing.T) {
 	t.Parallel()
 	for name, where := range map[string]func(p *pass){
 		"reconcile": func(*pass) { panic("a nil map") },
@@ -31,10 +31,10 @@ func TestPanicConcernsOneObject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
-			var passes clock
+			var passes passTimes
 			start(k, operator(func(_ context.Context, p *pass) error {
 				if p.Object.Spec.Text == "panic" {
-					passes.tick()
+					passes.add()
 					where(p)
 				}
 				return nil
@@ -58,13 +58,13 @@ func TestPanicConcernsOneObject(t *testing.T) {
 	}
 }
 
-// An operator whose every pass writes something else does not settle. After ten passes in a row it is slowed down.
-func TestOperatorThatNeverSettles(t *testing.T) {
+// An operator that writes another value in every reconcile never converges. After ten reconciles in a row it is slowed down.
+func TestOperatorThatNeverConverges(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	var passes clock
+	var passes passTimes
 	start(k, operator(func(_ context.Context, p *pass) error {
-		passes.tick()
+		passes.add()
 		p.Object.Status.Seen++
 		return nil
 	}))

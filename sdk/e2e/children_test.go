@@ -27,7 +27,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// done is the readiness of a ConfigMap that says so itself.
+// done returns the readiness of a ConfigMap, which is in its data.
 func done(c *corev1.ConfigMap) (bool, string) { return c.Data["done"] == "yes", "it is not done" }
 
 func TestAfterOrdersByReadiness(t *testing.T) {
@@ -48,12 +48,12 @@ func TestAfterOrdersByReadiness(t *testing.T) {
 		t.Errorf("message %q, want %q", message, want)
 	}
 	if got := sent(k, running); strings.Contains(fmt.Sprint(got), "second") {
-		t.Errorf("a child was made before its time: %v", got)
+		t.Errorf("a child was created too early: %v", got)
 	}
 	mustPatch(t, k, named(&corev1.ConfigMap{}, "first"), types.MergePatchType, `{"data":{"done":"yes"}}`)
 	k.Eventually(named(&corev1.ConfigMap{}, "second"), testkit.Exists())
 	if got := sent(k, running); strings.Contains(fmt.Sprint(got), "third") {
-		t.Errorf("a child was made before its time: %v", got)
+		t.Errorf("a child was created too early: %v", got)
 	}
 	mustPatch(t, k, named(&corev1.ConfigMap{}, "second"), types.MergePatchType, `{"data":{"done":"yes"}}`)
 	k.Eventually(named(&corev1.ConfigMap{}, "third"), testkit.Exists())
@@ -65,7 +65,7 @@ func TestAfterOrdersByReadiness(t *testing.T) {
 	k.Eventually(s, testkit.Condition(conditions.Ready, metav1.ConditionFalse))
 	k.Update(s, func() { s.Spec.Text = "new" })
 	k.Eventually(named(&corev1.ConfigMap{}, "first"), text("new"))
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	for _, name := range []string{"second", "third"} {
 		if c := get(k, named(&corev1.ConfigMap{}, name)); c.Data["text"] != "hello" {
 			t.Errorf("%s was changed although it waits: %v", name, c.Data)
@@ -73,9 +73,9 @@ func TestAfterOrdersByReadiness(t *testing.T) {
 	}
 }
 
-// A child that would use what has the name of another is not made while that is somebody else's, and does not wait for it
-// to be ready.
-func TestOnceExistsWaitsForWhatIsOurs(t *testing.T) {
+// With AfterCreated, a child is not created while a foreign object has the name of the other child. It does not wait for the
+// other child to be ready.
+func TestAfterCreatedWaitsForOwnChild(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	running := start(k, operator(func(_ context.Context, p *pass) error {
@@ -88,7 +88,7 @@ func TestOnceExistsWaitsForWhatIsOurs(t *testing.T) {
 	s := newSite("a")
 	k.Apply(s)
 	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ResourceConflict"))
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	k.Eventually(named(&corev1.ConfigMap{}, "second"), testkit.Gone())
 	k.Delete(theirs)
 	k.Eventually(named(&corev1.ConfigMap{}, "second"), testkit.Exists())
@@ -105,7 +105,7 @@ func TestCreateOnlyChildIsNeverChanged(t *testing.T) {
 	op := operator(func(_ context.Context, p *pass) error {
 		sdk.Apply(p, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: p.Object.Name},
-			StringData: map[string]string{"password": strconv.FormatInt(generated.Add(1), 10)}, // another one in each pass
+			StringData: map[string]string{"password": strconv.FormatInt(generated.Add(1), 10)}, // differs in each reconcile
 		}, sdk.CreateOnly())
 		return nil
 	})
@@ -117,7 +117,7 @@ func TestCreateOnlyChildIsNeverChanged(t *testing.T) {
 	o := get(k, named(&corev1.Secret{}, s.Name))
 	running.Recorder().Reset()
 	mustPatch(t, k, o, types.MergePatchType, `{"stringData":{"password":"changed by hand"}}`)
-	untouched(t, k, running, o)
+	requireUnchanged(t, k, running, o)
 	if got := sent(k, running); len(got) > 0 {
 		t.Errorf("requests: %v", got)
 	}
@@ -127,47 +127,47 @@ func TestCreateOnlyChildIsNeverChanged(t *testing.T) {
 	}))
 }
 
-// Another replica made the child, and the informer does not show it yet: it is not made to what this one would have made.
-func TestCreateOnlyChildThatIsNotSeenYet(t *testing.T) {
+// Another replica created the child, and the informer has not received it yet. The values of this replica do not replace it.
+func TestCreateOnlyChildNotInCache(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	var generated atomic.Int64
-	var looks atomic.Bool
-	made := make(chan struct{})
+	var started atomic.Bool
+	created := make(chan struct{})
 	generate := func(p *pass) {
 		sdk.Apply(p, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: p.Object.Name},
 			StringData: map[string]string{"password": strconv.FormatInt(generated.Add(1), 10)},
 		}, sdk.CreateOnly())
 	}
-	blind := &faults{delayed: func(req *http.Request) bool { return strings.Contains(req.URL.Path, "/secrets") }}
+	slow := &faults{lagging: func(req *http.Request) bool { return strings.Contains(req.URL.Path, "/secrets") }}
 	late := start(k, operator(func(ctx context.Context, p *pass) error {
-		looks.Store(true)
+		started.Store(true)
 		select {
-		case <-made:
+		case <-created:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 		generate(p)
 		return nil
-	}), blind.config(k))
+	}), slow.config(k))
 	s := newSite("a")
 	k.Apply(s)
-	k.Wait("the late replica has seen the site", func(context.Context) error {
-		if !looks.Load() {
+	k.Wait("the late replica has read the site", func(context.Context) error {
+		if !started.Load() {
 			return errors.New("it has not")
 		}
 		return nil
 	})
-	blind.late.Store(int64(4 * time.Second))
+	slow.lag.Store(int64(4 * time.Second))
 	start(k, operator(func(_ context.Context, p *pass) error {
 		generate(p)
 		return nil
 	}))
 	o := named(&corev1.Secret{}, s.Name)
 	k.Eventually(o, testkit.Exists())
-	close(made)
-	k.Wait("the late replica reads what it could not make", func(context.Context) error {
+	close(created)
+	k.Wait("the late replica reads the child that it could not create", func(context.Context) error {
 		for _, r := range late.Recorder().Requests() {
 			if r.Verb == "get" && r.Resource == "secrets" {
 				return nil
@@ -175,10 +175,10 @@ func TestCreateOnlyChildThatIsNotSeenYet(t *testing.T) {
 		}
 		return errors.New("it has not")
 	})
-	untouched(t, k, late, o)
+	requireUnchanged(t, k, late, o)
 }
 
-func TestLiveShowsChildrenAlone(t *testing.T) {
+func TestLiveReturnsChildrenOnly(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	type view struct {
@@ -192,7 +192,7 @@ func TestLiveShowsChildrenAlone(t *testing.T) {
 		live, sees := sdk.Live(p, named(&corev1.ConfigMap{}, p.Object.Name))
 		child := sdk.Apply(p, configMap(p.Object, p.Object.Name))
 		last.Store(view{child.Exists(), sees, child.Live().Data["text"], foreign})
-		live.Data = map[string]string{"text": "scribbled"} // both are copies
+		live.Data = map[string]string{"text": "changed"} // both are copies
 		child.Live().Labels = nil
 		return nil
 	}))
@@ -201,14 +201,14 @@ func TestLiveShowsChildrenAlone(t *testing.T) {
 	k.Apply(s)
 	converged(k, running, s)
 	if diff := cmp.Diff(view{Exists: true, Sees: true, Text: "hello"}, last.Load()); diff != "" {
-		t.Errorf("what the last pass saw (-want +got):\n%s", diff)
+		t.Errorf("view of the last reconcile (-want +got):\n%s", diff)
 	}
 }
 
-// A pod of a node that does not answer is abandoned with one request, however late the news of its end are.
-func TestAbandonSendsOneRequest(t *testing.T) {
+// A pod on an unresponsive node is deleted by force with one request, even if the event of its deletion is late.
+func TestForceDeleteSendsOneRequest(t *testing.T) {
 	t.Parallel()
-	for name, late := range map[string]time.Duration{"watches in time": 0, "watches late": 300 * time.Millisecond} {
+	for name, late := range map[string]time.Duration{"current watches": 0, "lagging watches": 300 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
@@ -217,7 +217,7 @@ func TestAbandonSendsOneRequest(t *testing.T) {
 			}}
 			op := operator(func(_ context.Context, p *pass) error {
 				o := pod(p.Object, p.Object.Name)
-				o.Spec.NodeName = "away" // so that to delete the pod takes a grace period
+				o.Spec.NodeName = "away" // deletion of the pod takes a grace period
 				if live, ok := sdk.Live(p, o); ok && live.DeletionTimestamp != nil {
 					p.Object.Status.UID = string(live.UID)
 					sdk.ForceDelete(p, live)
@@ -233,10 +233,10 @@ func TestAbandonSendsOneRequest(t *testing.T) {
 			k.Apply(s)
 			converged(k, running, s)
 			o := get(k, named(&corev1.Pod{}, s.Name))
-			f.late.Store(int64(late))
+			f.lag.Store(int64(late))
 			k.Delete(o)
 			k.Eventually(o, testkit.Gone())
-			quiet(k, running, still+2*late)
+			waitIdle(k, running, quietPeriod+2*late)
 			if n := len(f.times()); n != 1 {
 				t.Errorf("%d DELETE requests", n)
 			}
@@ -247,9 +247,9 @@ func TestAbandonSendsOneRequest(t *testing.T) {
 func TestRequeueAfter(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	var passes clock
+	var passes passTimes
 	running := start(k, operator(func(_ context.Context, p *pass) error {
-		passes.tick()
+		passes.add()
 		p.RequeueAfter(time.Hour)
 		p.RequeueAfter(50 * time.Millisecond) // the shortest counts
 		p.RequeueAfter(0)
@@ -261,15 +261,15 @@ func TestRequeueAfter(t *testing.T) {
 	atLeastApart(t, passes.gaps()[2:], 50*time.Millisecond, 50*time.Millisecond)
 	k.Delete(s)
 	k.Eventually(s, testkit.Gone())
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	before := len(passes.gaps())
-	quiet(k, running, window)
+	waitIdle(k, running, observationPeriod)
 	if after := len(passes.gaps()); after != before {
-		t.Errorf("%d passes over an object that is gone", after-before)
+		t.Errorf("%d reconciles of a deleted object", after-before)
 	}
 }
 
-func TestNotReadyAndIdle(t *testing.T) {
+func TestNotReadyAndSuspended(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k, operator(func(ctx context.Context, p *pass) error {
@@ -296,8 +296,8 @@ func TestNotReadyAndIdle(t *testing.T) {
 	}
 }
 
-// A child of a kind that is not watched would never be seen.
-func TestChildOfAKindThatIsNotOwnedIsRefused(t *testing.T) {
+// A child of an unwatched kind would never get into the cache.
+func TestChildOfUnlistedKindIsRejected(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := operator(func(ctx context.Context, p *pass) error {
@@ -315,20 +315,20 @@ func TestChildOfAKindThatIsNotOwnedIsRefused(t *testing.T) {
 	}
 	for _, r := range running.Recorder().Writes() {
 		if r.Resource == "secrets" || r.Resource == "configmaps" {
-			t.Errorf("a request in spite of it: %s", r)
+			t.Errorf("a request for a rejected child: %s", r)
 		}
 	}
 }
 
-// What is wrong with Owns is said at once, and not by a program that never becomes ready.
-func TestOwnsIsRefused(t *testing.T) {
+// SetupWithManager rejects a wrong Owns, because the program would never become ready.
+func TestInvalidOwnsIsRejected(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	for says, owns := range map[string][]client.Object{
+	for message, owns := range map[string][]client.Object{
 		"field Owns lists ConfigMap, which is listed already":                       {&corev1.ConfigMap{}, &corev1.ConfigMap{}},
 		"field Owns lists Site.e2e.homeostat.dev, which is the operator's own kind": {&corev1.ConfigMap{}, &site.Site{}},
 	} {
-		scheme := runtime.NewScheme() // and not the one of all other tests, for the operator registers its types with it
+		scheme := runtime.NewScheme() // not the shared one: the operator registers its types with it
 		if err := clientgoscheme.AddToScheme(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -340,15 +340,15 @@ func TestOwnsIsRefused(t *testing.T) {
 		}
 		op := operator(oneChild)
 		op.Owns = owns
-		want := `operator "sdk-e2e" is not usable: ` + says
+		want := `operator "sdk-e2e" is not usable: ` + message
 		if err := op.SetupWithManager(mgr); err == nil || err.Error() != want {
-			t.Errorf("it says %v, want %s", err, want)
+			t.Errorf("got error %v, want %s", err, want)
 		}
 	}
 }
 
-// A child in a namespace that nobody watches could neither be repaired nor deleted.
-func TestChildInANamespaceThatIsNotWatched(t *testing.T) {
+// A child in an unwatched namespace could neither be repaired nor deleted.
+func TestChildInUnwatchedNamespace(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k, operator(func(_ context.Context, p *pass) error {

@@ -22,41 +22,41 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// A drift is something that happens to a child behind the operator's back.
+// A drift is a change of a child by another actor.
 type drift struct {
-	reason string
-	change func(k *testkit.K, d *appsv1.Deployment) error
-	seen   bool // whether one request must follow, or none
+	reason   string
+	change   func(k *testkit.K, d *appsv1.Deployment) error
+	repaired bool // whether the operator must send one request, or none
 }
 
-// merge, strategic and script are drifts by one patch of each kind.
-func merge(body string) func(*testkit.K, *appsv1.Deployment) error {
+// mergePatch, strategicPatch and jsonPatch return drifts by one patch of each type.
+func mergePatch(body string) func(*testkit.K, *appsv1.Deployment) error {
 	return func(k *testkit.K, d *appsv1.Deployment) error { return patch(k, d, types.MergePatchType, body) }
 }
 
-func strategic(container string) func(*testkit.K, *appsv1.Deployment) error {
+func strategicPatch(container string) func(*testkit.K, *appsv1.Deployment) error {
 	body := `{"spec":{"template":{"spec":{"containers":[{"name":"web",` + container + `}]}}}}`
 	return func(k *testkit.K, d *appsv1.Deployment) error {
 		return patch(k, d, types.StrategicMergePatchType, body)
 	}
 }
 
-func script(body string) func(*testkit.K, *appsv1.Deployment) error {
+func jsonPatch(body string) func(*testkit.K, *appsv1.Deployment) error {
 	return func(k *testkit.K, d *appsv1.Deployment) error { return patch(k, d, types.JSONPatchType, body) }
 }
 
-func applied(body string) func(*testkit.K, *appsv1.Deployment) error {
+func applyPatch(body string) func(*testkit.K, *appsv1.Deployment) error {
 	body = `{"apiVersion":"apps/v1","kind":"Deployment",` + body + `}`
 	return func(k *testkit.K, d *appsv1.Deployment) error {
 		return patch(k, d, types.ApplyPatchType, body, client.ForceOwnership)
 	}
 }
 
-func put(change func(*appsv1.Deployment)) func(*testkit.K, *appsv1.Deployment) error {
+func updateObject(change func(*appsv1.Deployment)) func(*testkit.K, *appsv1.Deployment) error {
 	return func(k *testkit.K, d *appsv1.Deployment) error {
 		k.Get(d)
 		change(d)
-		return k.Client.Update(k.Context(), d, client.FieldOwner("somebody"))
+		return k.Client.Update(k.Context(), d, client.FieldOwner("another-manager"))
 	}
 }
 
@@ -69,10 +69,10 @@ func scale(replicas int32) func(*testkit.K, *appsv1.Deployment) error {
 	}
 }
 
-// drifts is the experiment of ADR 0040.
+// drifts are the cases of the experiment in ADR 0040.
 var drifts = map[string]drift{
 	"nothing": {
-		"the others are compared with this one", func(*testkit.K, *appsv1.Deployment) error { return nil }, false,
+		"other cases are compared with this one", func(*testkit.K, *appsv1.Deployment) error { return nil }, false,
 	},
 	"status": {
 		"status is not intent", func(k *testkit.K, d *appsv1.Deployment) error {
@@ -80,59 +80,59 @@ var drifts = map[string]drift{
 			return nil
 		}, false,
 	},
-	"foreign-label":      {"labels of others are theirs", merge(`{"metadata":{"labels":{"x":"y"}}}`), false},
-	"foreign-annotation": {"annotations too", merge(`{"metadata":{"annotations":{"x":"y"}}}`), false},
-	"foreign-field":      {"a field we do not set", merge(`{"spec":{"minReadySeconds":5}}`), false},
-	"foreign-env":        {"an item in a list of ours", strategic(`"env":[{"name":"X","value":"y"}]`), false},
+	"foreign-label":      {"labels of other managers are not ours", mergePatch(`{"metadata":{"labels":{"x":"y"}}}`), false},
+	"foreign-annotation": {"annotations too", mergePatch(`{"metadata":{"annotations":{"x":"y"}}}`), false},
+	"foreign-field":      {"a field we do not set", mergePatch(`{"spec":{"minReadySeconds":5}}`), false},
+	"foreign-env":        {"an item in a list of ours", strategicPatch(`"env":[{"name":"X","value":"y"}]`), false},
 	"foreign-sidecar": {
-		"an injected container", merge(`{"spec":{"template":{"spec":{"initContainers":[{"name":"s","image":"s"}]}}}}`), false,
+		"an injected container", mergePatch(`{"spec":{"template":{"spec":{"initContainers":[{"name":"s","image":"s"}]}}}}`), false,
 	},
 	"foreign-finalizer": {
-		"finalizers are a set", script(`[{"op":"add","path":"/metadata/finalizers/-","value":"example.com/x"}]`), false,
+		"finalizers are a set", jsonPatch(`[{"op":"add","path":"/metadata/finalizers/-","value":"example.com/x"}]`), false,
 	},
-	"label-edited":      {"own label", merge(`{"metadata":{"labels":{"color":"red"}}}`), true},
-	"label-removed":     {"own label", merge(`{"metadata":{"labels":{"color":null}}}`), true},
-	"annotation-edited": {"own annotation", merge(`{"metadata":{"annotations":{"note":"other"}}}`), true},
+	"label-edited":      {"own label", mergePatch(`{"metadata":{"labels":{"color":"red"}}}`), true},
+	"label-removed":     {"own label", mergePatch(`{"metadata":{"labels":{"color":null}}}`), true},
+	"annotation-edited": {"own annotation", mergePatch(`{"metadata":{"annotations":{"note":"other"}}}`), true},
 	"digest-edited": {
-		"the evidence itself", merge(`{"metadata":{"annotations":{"` + apply.DigestAnnotation + `":"x"}}}`), true,
+		"the evidence itself", mergePatch(`{"metadata":{"annotations":{"` + apply.DigestAnnotation + `":"x"}}}`), true,
 	},
-	"image-edited": {"a leaf in a list with keys", strategic(`"image":"other"`), true},
-	"env-edited":   {"a leaf below two lists", strategic(`"env":[{"name":"E","value":"other"}]`), true},
-	"env-removed":  {"an item", script(`[{"op":"remove","path":"/spec/template/spec/containers/0/env"}]`), true},
+	"image-edited": {"a leaf in a list with keys", strategicPatch(`"image":"other"`), true},
+	"env-edited":   {"a leaf below two lists", strategicPatch(`"env":[{"name":"E","value":"other"}]`), true},
+	"env-removed":  {"an item", jsonPatch(`[{"op":"remove","path":"/spec/template/spec/containers/0/env"}]`), true},
 	"args-appended": {
-		"an atomic list", script(`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"x"}]`), true,
+		"an atomic list", jsonPatch(`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"x"}]`), true,
 	},
-	"finalizer-gone":  {"an item of a set", script(`[{"op":"remove","path":"/metadata/finalizers"}]`), true},
-	"quantity-edited": {"another amount", strategic(`"resources":{"requests":{"cpu":"600m"}}`), true},
+	"finalizer-gone":  {"an item of a set", jsonPatch(`[{"op":"remove","path":"/metadata/finalizers"}]`), true},
+	"quantity-edited": {"another amount", strategicPatch(`"resources":{"requests":{"cpu":"600m"}}`), true},
 	"quantity-rewritten": {
-		"another way to write what is stored as it was",
-		strategic(`"resources":{"requests":{"cpu":"0.5","memory":"1048576Ki"}}`), false,
+		"another notation of the stored value",
+		strategicPatch(`"resources":{"requests":{"cpu":"0.5","memory":"1048576Ki"}}`), false,
 	},
 	"quantity-reformatted": {
-		"the same amount, but it is stored in another form", strategic(`"resources":{"requests":{"memory":"1073741824"}}`), true,
+		"the same amount, stored in another form", strategicPatch(`"resources":{"requests":{"memory":"1073741824"}}`), true,
 	},
 	"scaled":        {"through a subresource", scale(3), true},
-	"scaled-equal":  {"through a subresource, to what it is", scale(1), false},
-	"put-unchanged": {"a whole object written back", put(func(*appsv1.Deployment) {}), false},
+	"scaled-equal":  {"through a subresource, to the same value", scale(1), false},
+	"put-unchanged": {"a whole object written back", updateObject(func(*appsv1.Deployment) {}), false},
 	"put-edited": {
 		"a whole object written back with a change",
-		put(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "other" }), true,
+		updateObject(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "other" }), true,
 	},
-	"fields-wiped":  {"nobody knows who owns what any more", merge(`{"metadata":{"managedFields":[{}]}}`), true},
-	"applied-equal": {"two managers may want the same", applied(`"metadata":{"labels":{"color":"blue"}}`), false},
-	"applied-other": {"another manager forces another value", applied(`"metadata":{"labels":{"color":"red"}}`), true},
+	"fields-wiped":  {"the ownership of all fields is lost", mergePatch(`{"metadata":{"managedFields":[{}]}}`), true},
+	"applied-equal": {"two managers may apply the same value", applyPatch(`"metadata":{"labels":{"color":"blue"}}`), false},
+	"applied-other": {"another manager forces another value", applyPatch(`"metadata":{"labels":{"color":"red"}}`), true},
 	"edited-and-back": {
 		"the value is right again but no longer ours", func(k *testkit.K, d *appsv1.Deployment) error {
-			if err := merge(`{"metadata":{"labels":{"color":"red"}}}`)(k, d); err != nil {
+			if err := mergePatch(`{"metadata":{"labels":{"color":"red"}}}`)(k, d); err != nil {
 				return err
 			}
-			return merge(`{"metadata":{"labels":{"color":"blue"}}}`)(k, d)
+			return mergePatch(`{"metadata":{"labels":{"color":"blue"}}}`)(k, d)
 		}, true,
 	},
 }
 
-// rich is a Deployment with a field of every kind.
-func rich(name string) *appsv1.Deployment {
+// deploymentWithAllFields returns a Deployment with each type of field.
+func deploymentWithAllFields(name string) *appsv1.Deployment {
 	s := newSite(name)
 	d := deployment(s)
 	d.Labels = map[string]string{"color": "blue"}
@@ -146,8 +146,8 @@ func rich(name string) *appsv1.Deployment {
 	return d
 }
 
-// enforced picks the fields that rich sets.
-func enforced(d *appsv1.Deployment) map[string]any {
+// ownFields returns the fields that deploymentWithAllFields sets.
+func ownFields(d *appsv1.Deployment) map[string]any {
 	c := d.Spec.Template.Spec.Containers[0]
 	env := slices.DeleteFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name != "E" })
 	return map[string]any{
@@ -172,7 +172,7 @@ func testDrift(t *testing.T, down bool) {
 	k := testkit.New(t)
 	op := operator(func(_ context.Context, p *pass) error {
 		always := sdk.ReadyWhen(func(*appsv1.Deployment) (bool, string) { return true, "" })
-		sdk.Apply(p, rich(p.Object.Name), always)
+		sdk.Apply(p, deploymentWithAllFields(p.Object.Name), always)
 		return nil
 	})
 	running := start(k, op)
@@ -183,7 +183,7 @@ func testDrift(t *testing.T, down bool) {
 	for name := range drifts {
 		k.Eventually(newSite(name), testkit.Ready())
 	}
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	running.Recorder().Reset()
 	if down {
 		running.Stop()
@@ -199,22 +199,22 @@ func testDrift(t *testing.T, down bool) {
 	k.Wait("each drift that must be seen was answered", func(context.Context) error {
 		got := requestsByName(running)
 		for name, drift := range drifts {
-			if drift.seen && len(got[name]) == 0 {
-				return fmt.Errorf("%s (%s) was not seen", name, drift.reason)
+			if drift.repaired && len(got[name]) == 0 {
+				return fmt.Errorf("%s (%s) was not observed", name, drift.reason)
 			}
 		}
 		return nil
 	})
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	checkDrift(t, k, requestsByName(running))
 }
 
 func checkDrift(t *testing.T, k *testkit.K, requests map[string][]string) {
 	t.Helper()
-	want := enforced(rich("any"))
+	want := ownFields(deploymentWithAllFields("any"))
 	for name, drift := range drifts {
 		var wanted []string
-		if drift.seen {
+		if drift.repaired {
 			wanted = []string{"apply deployments.apps " + name + " -> 200"}
 		}
 		if diff := cmp.Diff(wanted, requests[name]); diff != "" {
@@ -222,8 +222,8 @@ func checkDrift(t *testing.T, k *testkit.K, requests map[string][]string) {
 		}
 		d := named(&appsv1.Deployment{}, name)
 		k.Get(d)
-		if diff := cmp.Diff(want, enforced(d)); diff != "" {
-			t.Errorf("%s (%s): what is enforced (-want +got):\n%s", name, drift.reason, diff)
+		if diff := cmp.Diff(want, ownFields(d)); diff != "" {
+			t.Errorf("%s (%s): owned fields (-want +got):\n%s", name, drift.reason, diff)
 		}
 	}
 }
@@ -239,8 +239,8 @@ func requestsByName(op *testkit.Instance) map[string][]string {
 	return all
 }
 
-// The label by which children are watched is the one field whose loss hides the child itself: it takes a failed
-// creation and a read to find it again.
+// Children are watched by a label. Its loss hides the child from the informer, so that the repair takes a failed creation
+// and a read.
 func TestLostWatchLabelIsRepaired(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -248,7 +248,7 @@ func TestLostWatchLabelIsRepaired(t *testing.T) {
 	s := newSite("a")
 	k.Apply(s)
 	k.Eventually(s, testkit.Ready())
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	running.Recorder().Reset()
 	c := named(&corev1.ConfigMap{}, s.Name)
 	mustPatch(t, k, c, types.MergePatchType, `{"metadata":{"labels":{"`+sdk.ManagedByLabel+`":null}}}`)
@@ -256,7 +256,7 @@ func TestLostWatchLabelIsRepaired(t *testing.T) {
 		return c.Labels[sdk.ManagedByLabel] == operatorName && metav1.IsControlledBy(c, s)
 	}))
 	want := []string{
-		"apply configmaps a -> 409", // it exists, and is not written by accident
+		"apply configmaps a -> 409", // the child exists, and is not overwritten
 		"get configmaps a -> 200",
 		"apply configmaps a -> 200",
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// shop uses what a plan has to tell of: a reference, a child that waits for another, one that is made once, one in no
-// namespace, and a finalizer.
-func shop() *siteOperator {
+// dryOperator has each feature that a plan shows: a reference, a child that waits for another, a create-only child, a
+// cluster-scoped child, and a finalizer.
+func dryOperator() *siteOperator {
 	op := operator(func(_ context.Context, p *pass) error {
 		password, err := sdk.Ref(p, named(&corev1.Secret{}, "password"))
 		if err != nil {
@@ -38,7 +38,7 @@ func shop() *siteOperator {
 	return op
 }
 
-// A plan tells, without a cluster, what a pass would do to what exists.
+// A plan shows, without a cluster, the actions of one reconcile on the given objects.
 func TestDry(t *testing.T) {
 	t.Parallel()
 	s := newSite("a")
@@ -56,7 +56,8 @@ func TestDry(t *testing.T) {
 	password, copied := secret("password", "p"), secret("copy", "another")
 	home := named(&corev1.Namespace{}, "of-a")
 	guarded := newSite("a")
-	guarded.Namespace, guarded.Finalizers = "shop", []string{ourFinalizer}
+	guarded.Namespace = "shop"
+	guarded.Finalizers = []string{ourFinalizer}
 	for name, c := range map[string]struct {
 		live []client.Object
 		want string
@@ -66,7 +67,7 @@ Site shop/a
   nothing would be done
   Ready=False (ReferenceNotFound): Secret password does not exist in namespace shop
 `},
-		"nothing is there": {[]client.Object{password}, `
+		"no object exists": {[]client.Object{password}, `
 Site shop/a
   add the finalizer to Site shop/a
   create Deployment a
@@ -112,9 +113,9 @@ Site shop/a
 			if len(c.live) == 1 { // and no child yet
 				o = s
 			}
-			got := sdk.Dry(t.Context(), shop(), o, c.live...).String()
+			got := sdk.Dry(t.Context(), dryOperator(), o, c.live...).String()
 			if before, after, ok := strings.Cut(got, "Deployment a: "); ok && strings.Contains(c.want, "Deployment a: X") {
-				_, after, _ = strings.Cut(after, "\n") // what kstatus says of a Deployment is its own affair
+				_, after, _ = strings.Cut(after, "\n") // the message about a Deployment comes from kstatus
 				got = before + "Deployment a: X\n" + after
 			}
 			if diff := cmp.Diff(strings.TrimPrefix(c.want, "\n"), got); diff != "" {
@@ -124,7 +125,7 @@ Site shop/a
 	}
 }
 
-// What is wrong with an operator, or with what it returns, is the plan's error, and is printed.
+// An error of an operator, in its definition or its result, is the plan's error and is printed.
 func TestDryFails(t *testing.T) {
 	t.Parallel()
 	s := newSite("a")
@@ -147,7 +148,7 @@ func TestDryFails(t *testing.T) {
   Ready=False (Panic): panic: bad Reconcile
 `,
 		},
-		"a panic about what exists": {
+		"a panic about an existing object": {
 			func(_ context.Context, p *pass) error {
 				sdk.Apply(p, configMap(p.Object, "a"), sdk.ReadyWhen(bad))
 				return nil
@@ -179,7 +180,7 @@ func TestDryFails(t *testing.T) {
 	}
 }
 
-// With --dry-run a program prints what it would do, and does nothing.
+// With --dry-run a program prints its plan and writes nothing.
 func TestDryRunOfAProgram(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -195,12 +196,12 @@ func TestDryRunOfAProgram(t *testing.T) {
 	}
 	compare := func(when, want string) {
 		t.Helper()
-		_, got, _ := strings.Cut(dryRun(), "\n") // the program's operator prints its passes
+		_, got, _ := strings.Cut(dryRun(), "\n") // the program's operator prints its reconciles
 		if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
 	}
-	compare("nothing is there", `
+	compare("no object exists", `
 Site NS/a
   create ConfigMap a
       data.text: "hello"
@@ -236,7 +237,7 @@ Site NS/a
 sdk-e2e: something would be done about 1 of 1 objects`)
 	k.Update(s, func() { s.Spec.Text = "panic" })
 	p := runOn(t, k, "--dry-run")
-	if code := p.exit(); code != 1 || !p.says("  the pass would fail: panic: the text says so") {
+	if code := p.exit(); code != 1 || !p.printed("  the pass would fail: panic: the text says so") {
 		t.Errorf("exit code %d, output %v", code, p.lines)
 	}
 	if got := p.errors(); !strings.Contains(got, "operator sdk-e2e: 1 of 1 objects cannot be planned: see above") {

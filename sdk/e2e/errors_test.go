@@ -20,19 +20,19 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// clock notes when passes over a site were made.
-type clock struct {
+// passTimes records the times of reconciles.
+type passTimes struct {
 	mu    sync.Mutex
 	times []time.Time
 }
 
-func (c *clock) tick() {
+func (c *passTimes) add() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.times = append(c.times, time.Now())
 }
 
-func (c *clock) gaps() []time.Duration {
+func (c *passTimes) gaps() []time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return gaps(c.times)
@@ -46,7 +46,7 @@ func gaps(times []time.Time) []time.Duration {
 	return all
 }
 
-// atLeastApart checks that each gap is as long as it must be. How much longer it is depends on the machine.
+// atLeastApart checks that each gap has its minimum length. There is no maximum, which would depend on the machine.
 func atLeastApart(t *testing.T, got []time.Duration, want ...time.Duration) {
 	t.Helper()
 	for i := range want {
@@ -56,7 +56,7 @@ func atLeastApart(t *testing.T, got []time.Duration, want ...time.Duration) {
 	}
 }
 
-func (c *clock) wait(k *testkit.K, passes int) {
+func (c *passTimes) wait(k *testkit.K, passes int) {
 	k.Wait(fmt.Sprintf("%d passes were made", passes), func(context.Context) error {
 		if n := len(c.gaps()) + 1; n < passes {
 			return fmt.Errorf("%d were", n)
@@ -68,9 +68,9 @@ func (c *clock) wait(k *testkit.K, passes int) {
 func TestWaitIsNoError(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	var passes clock
+	var passes passTimes
 	running := start(k, operator(func(_ context.Context, p *pass) error {
-		passes.tick()
+		passes.add()
 		switch p.Object.Spec.Text {
 		case "wait":
 			return sdk.Wait("NotYet", "the moon is %s", "down")
@@ -88,28 +88,28 @@ func TestWaitIsNoError(t *testing.T) {
 	if _, _, message := condition(s, conditions.Ready); message != "the moon is down" {
 		t.Errorf("message %q", message)
 	}
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	before := len(passes.gaps())
-	untouched(t, k, running, s)
+	requireUnchanged(t, k, running, s)
 	if after := len(passes.gaps()); after != before {
-		t.Errorf("%d passes while nothing happened", after-before)
+		t.Errorf("%d reconciles without an event", after-before)
 	}
 	k.Update(s, func() { s.Spec.Text = "wait-for" })
 	passes.wait(k, before+6)
 	atLeastApart(t, passes.gaps()[before+3:], 50*time.Millisecond, 50*time.Millisecond)
 }
 
-// The status patch that reports the failure causes an event, which must not make the next attempt come at once.
+// The status patch that reports the failure causes an event. The event must not trigger the next attempt before its backoff.
 func TestTransientFailureIsRetriedWithBackoff(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	var passes clock
+	var passes passTimes
 	running := start(k, operator(func(_ context.Context, p *pass) error {
-		passes.tick()
+		passes.add()
 		if p.Object.Spec.Text == "good" {
 			return nil
 		}
-		return fmt.Errorf("attempt %d failed", len(passes.gaps())) // so that each of them changes the status
+		return fmt.Errorf("attempt %d failed", len(passes.gaps())) // each error changes the status
 	}))
 	s := newSite("a")
 	k.Apply(s)
@@ -117,13 +117,13 @@ func TestTransientFailureIsRetriedWithBackoff(t *testing.T) {
 	atLeastApart(t, passes.gaps(),
 		100*time.Millisecond, 200*time.Millisecond, 400*time.Millisecond, 800*time.Millisecond)
 	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Retrying"))
-	k.Update(s, func() { s.Spec.Text = "good" }) // a change of the spec is worth an attempt at once
+	k.Update(s, func() { s.Spec.Text = "good" }) // a change of the spec causes an attempt without backoff
 	changed := time.Now()
 	k.Eventually(s, testkit.Ready())
 	if took := time.Since(changed); took > 1500*time.Millisecond {
-		t.Errorf("the new spec was looked at after %v only", took)
+		t.Errorf("the new spec was reconciled after %v", took)
 	}
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 }
 
 func TestRetryAfterIsHonored(t *testing.T) {
@@ -134,12 +134,12 @@ func TestRetryAfterIsHonored(t *testing.T) {
 		counted: func(req *http.Request) bool { return isApply(req, "configmaps") },
 		before: func(req *http.Request) (*http.Response, error) {
 			if isApply(req, "configmaps") && refused.CompareAndSwap(false, true) {
-				return answer(req, metav1.Status{
+				return response(req, metav1.Status{
 					Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests, Message: "slow down",
 					Details: &metav1.StatusDetails{RetryAfterSeconds: 1},
 				}), nil
 			}
-			return nil, nil //nolint:nilnil // the server answers
+			return nil, nil //nolint:nilnil // no response: the request goes to the server
 		},
 	}
 	start(k, operator(oneChild), f.config(k))
@@ -149,8 +149,8 @@ func TestRetryAfterIsHonored(t *testing.T) {
 	atLeastApart(t, gaps(f.times()), time.Second)
 }
 
-// A passing fault does not take a working object out of service; a lasting one does.
-func TestReadyIsHeldThroughTransientFailures(t *testing.T) {
+// A transient failure leaves a Ready object Ready; a lasting one does not.
+func TestReadyIsKeptDuringTransientFailures(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		failures int64
@@ -169,9 +169,9 @@ func TestReadyIsHeldThroughTransientFailures(t *testing.T) {
 			s := newSite("a")
 			k.Apply(s)
 			converged(k, running, s)
-			states := follow(t, k)
+			states := collectStates(t, k)
 			left.Store(c.failures)
-			annotate(k, s, "look", "again")
+			annotate(k, s, "reconcile", "again")
 			k.Eventually(s, testkit.Reason(conditions.Reconciling, metav1.ConditionTrue, "Retrying"))
 			k.Eventually(s, testkit.Ready(), testkit.Condition(conditions.Reconciling, metav1.ConditionFalse))
 			held := !slices.ContainsFunc(states(s.ResourceVersion), func(s *site.Site) bool {
@@ -187,9 +187,9 @@ func TestReadyIsHeldThroughTransientFailures(t *testing.T) {
 func TestInvalidIsNotRetried(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	var passes clock
+	var passes passTimes
 	op := operator(func(_ context.Context, p *pass) error {
-		passes.tick()
+		passes.add()
 		secret, err := sdk.Ref(p, named(&corev1.Secret{}, "key"))
 		if err != nil {
 			return err
@@ -211,11 +211,11 @@ func TestInvalidIsNotRetried(t *testing.T) {
 		testkit.Condition(conditions.Reconciling, metav1.ConditionFalse),
 	}
 	k.Eventually(s, bad...)
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	before := len(passes.gaps())
-	untouched(t, k, running, s)
+	requireUnchanged(t, k, running, s)
 	if after := len(passes.gaps()); after != before {
-		t.Errorf("%d passes over an invalid object that nobody edited", after-before)
+		t.Errorf("%d reconciles of an unchanged invalid object", after-before)
 	}
 	k.Update(secret, func() { secret.Data = map[string][]byte{"text": []byte("good")} })
 	k.Eventually(s, testkit.Ready())
@@ -225,13 +225,13 @@ func TestInvalidIsNotRetried(t *testing.T) {
 	k.Eventually(s, testkit.Ready())
 }
 
-// What the API server says when the namespace is being deleted.
-func TestTerminatingNamespaceIsWaitedFor(t *testing.T) {
+// The API server rejects creations while the namespace is being deleted.
+func TestTerminatingNamespaceIsRetried(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	f := &faults{before: func(req *http.Request) (*http.Response, error) {
 		if isApply(req, "configmaps") {
-			return answer(req, metav1.Status{
+			return response(req, metav1.Status{
 				Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
 				Message: `configmaps "a" is forbidden: unable to create new content in namespace x because it is being terminated`,
 				Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{
@@ -239,7 +239,7 @@ func TestTerminatingNamespaceIsWaitedFor(t *testing.T) {
 				}},
 			}), nil
 		}
-		return nil, nil //nolint:nilnil // the server answers
+		return nil, nil //nolint:nilnil // no response: the request goes to the server
 	}}
 	start(k, operator(oneChild), f.config(k))
 	s := newSite("a")

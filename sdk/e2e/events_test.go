@@ -17,10 +17,11 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// A change of the spec takes two passes: one that carries it out and tells so, and one that finds nothing to do. The
-// events of the three writes in between cause none. Now and then the informer is faster than the answer to the write, and
-// such an event cannot be told from somebody else's: hence the allowance. And the second pass may see the next change.
-func TestOwnWritesCauseNoPasses(t *testing.T) {
+// A change of the spec takes two reconciles: the first writes the child and the status, and the second has nothing to do.
+// The events of the three writes cause no reconcile. Occasionally an event arrives before the response to its write. The
+// operator cannot distinguish it from a foreign event, hence the allowance. The second reconcile may also include the next
+// change.
+func TestOwnWritesCauseNoReconcile(t *testing.T) {
 	t.Parallel()
 	const changes, allowance = 20, 8
 	k := testkit.New(t)
@@ -44,16 +45,16 @@ func TestOwnWritesCauseNoPasses(t *testing.T) {
 	}
 }
 
-// A child is changed by somebody between the operator's look and its write.
-func TestForeignChangeDuringAPassIsSeen(t *testing.T) {
+// Another actor changes a child between the operator's read and its write.
+func TestForeignChangeDuringReconcile(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	var hold atomic.Pointer[gate]
+	var hold atomic.Pointer[barrier]
 	running := start(k, operator(func(_ context.Context, p *pass) error {
 		c := sdk.Apply(p, configMap(p.Object, p.Object.Name))
 		p.Object.Status.Seen = int64(len(c.Live().Data))
 		if g := hold.Load(); g != nil {
-			g.pass()
+			g.arrive()
 		}
 		return nil
 	}))
@@ -61,10 +62,10 @@ func TestForeignChangeDuringAPassIsSeen(t *testing.T) {
 	k.Apply(s)
 	converged(k, running, s)
 	for i := range 5 {
-		g := newGate()
+		g := newBarrier()
 		hold.Store(g)
 		k.Update(s, func() { s.Spec.Text = strconv.Itoa(i) })
-		g.reached(k)
+		g.waitReached(k)
 		mustPatch(t, k, named(&corev1.ConfigMap{}, s.Name), types.MergePatchType, fmt.Sprintf(`{"data":{"foreign-%d":"x"}}`, i))
 		hold.Store(nil)
 		g.open()
@@ -72,28 +73,28 @@ func TestForeignChangeDuringAPassIsSeen(t *testing.T) {
 	}
 }
 
-// The spec is changed between the operator's look and its status patch: the status of the old spec must not be stored as
-// that of the new one.
-func TestSpecChangeDuringAPass(t *testing.T) {
+// The spec changes between the operator's read and its status patch. The status of the old spec must not be stored for the
+// new one.
+func TestSpecChangeDuringReconcile(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	var hold atomic.Pointer[gate]
+	var hold atomic.Pointer[barrier]
 	running := start(k, operator(func(_ context.Context, p *pass) error {
 		p.Object.Status.UID = p.Object.Spec.Text
 		if g := hold.Load(); g != nil {
-			g.pass()
+			g.arrive()
 		}
 		return nil
 	}))
 	s := newSite("a")
 	k.Apply(s)
 	converged(k, running, s)
-	states := follow(t, k)
+	states := collectStates(t, k)
 	for i := range 3 {
-		g := newGate()
+		g := newBarrier()
 		hold.Store(g)
 		k.Update(s, func() { s.Spec.Text = fmt.Sprintf("old-%d", i) })
-		g.reached(k)
+		g.waitReached(k)
 		k.Update(s, func() { s.Spec.Text = fmt.Sprintf("new-%d", i) })
 		hold.Store(nil)
 		g.open()
@@ -106,8 +107,8 @@ func TestSpecChangeDuringAPass(t *testing.T) {
 	}
 }
 
-// The end of a child is always news, even if the operator itself deleted it.
-func TestDeletedChildIsMadeAgain(t *testing.T) {
+// The deletion of a child always triggers a reconcile, even if the operator itself deleted the child.
+func TestDeletedChildIsRecreated(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	running := start(k, operator(oneChild))

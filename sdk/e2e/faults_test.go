@@ -20,32 +20,32 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// faults stands between an operator and the API server. Its zero value changes nothing.
+// faults is a transport between an operator and the API server. Its zero value changes nothing.
 type faults struct {
-	// before may answer instead of the server; nil lets the request pass.
+	// before may respond instead of the server; with a nil response the request is sent.
 	before func(*http.Request) (*http.Response, error)
-	// after may replace the server's answer to a request that was carried out.
+	// after may replace the server's response to a request that was executed.
 	after func(*http.Request, *http.Response) (*http.Response, error)
-	// late is by how much events of watches are held back.
-	late atomic.Int64
-	// delayed says for which watches that holds. Nil means all.
-	delayed func(*http.Request) bool
+	// lag delays the events of watches, in nanoseconds.
+	lag atomic.Int64
+	// lagging selects the watches that lag delays; nil selects all.
+	lagging func(*http.Request) bool
 
-	mu   sync.Mutex
-	next http.RoundTripper
-	seen []time.Time // when requests for which counted is true were sent
+	mu           sync.Mutex
+	next         http.RoundTripper
+	countedTimes []time.Time // times of the requests that counted selects
 
 	counted func(*http.Request) bool
-	// watched is told of each watch, and of its end. Optional.
+	// watched is called at the beginning and the end of each watch. It is optional.
 	watched func(req *http.Request, open bool)
 }
 
-// config makes an operator talk through the faults.
+// config returns an option that sends an operator's requests through the faults.
 func (f *faults) config(k *testkit.K) testkit.StartOption {
 	return testkit.WithConfig(f.wrap(k.Config))
 }
 
-// wrap returns a copy of cfg whose requests go through the faults.
+// wrap returns a copy of cfg with the faults as a transport.
 func (f *faults) wrap(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -61,7 +61,7 @@ func (f *faults) wrap(cfg *rest.Config) *rest.Config {
 func (f *faults) RoundTrip(req *http.Request) (*http.Response, error) {
 	if f.counted != nil && f.counted(req) {
 		f.mu.Lock()
-		f.seen = append(f.seen, time.Now())
+		f.countedTimes = append(f.countedTimes, time.Now())
 		f.mu.Unlock()
 	}
 	if f.before != nil {
@@ -71,8 +71,8 @@ func (f *faults) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := f.next.RoundTrip(req)
 	if err == nil && req.URL.Query().Get("watch") != "" {
-		body := &lateBody{ReadCloser: resp.Body, late: &f.late}
-		if f.delayed != nil && !f.delayed(req) {
+		body := &laggingBody{ReadCloser: resp.Body, late: &f.lag}
+		if f.lagging != nil && !f.lagging(req) {
 			body.late = &atomic.Int64{}
 		}
 		if f.watched != nil {
@@ -91,25 +91,25 @@ func (f *faults) RoundTrip(req *http.Request) (*http.Response, error) {
 func (f *faults) times() []time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]time.Time(nil), f.seen...)
+	return append([]time.Time(nil), f.countedTimes...)
 }
 
-// lateBody delivers what the server sent a while later.
-type lateBody struct {
+// laggingBody delays the data of a response body.
+type laggingBody struct {
 	io.ReadCloser
 
 	late   *atomic.Int64
-	closed func() // nil if nobody asks
+	closed func() // optional
 }
 
-func (b *lateBody) Close() error {
+func (b *laggingBody) Close() error {
 	if b.closed != nil {
 		b.closed()
 	}
 	return b.ReadCloser.Close()
 }
 
-func (b *lateBody) Read(p []byte) (int, error) {
+func (b *laggingBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if late := b.late.Load(); late > 0 && n > 0 {
 		<-time.After(time.Duration(late))
@@ -117,14 +117,14 @@ func (b *lateBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// isApply tells server-side applies of a resource from other requests.
+// isApply reports whether the request is a server-side apply of the resource.
 func isApply(req *http.Request, resource string) bool {
 	return req.Method == http.MethodPatch && strings.Contains(req.URL.Path, "/"+resource+"/") &&
 		req.Header.Get("Content-Type") == "application/apply-patch+yaml"
 }
 
-// answer is a failure as the API server would send it.
-func answer(req *http.Request, status metav1.Status) *http.Response {
+// response returns a failure as the API server would send it.
+func response(req *http.Request, status metav1.Status) *http.Response {
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	status.Status = metav1.StatusFailure
 	body, _ := utiljson.Marshal(status)
@@ -135,15 +135,15 @@ func answer(req *http.Request, status metav1.Status) *http.Response {
 	}
 }
 
-// broken is an answer that says nothing but that something went wrong.
-func broken(req *http.Request) *http.Response {
-	return answer(req, metav1.Status{
+// serverError returns a response with an internal error.
+func serverError(req *http.Request) *http.Response {
+	return response(req, metav1.Status{
 		Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: "etcd has a bad day",
 	})
 }
 
-// withoutRightsOn runs the operator as a user who may do everything but read this resource.
-func withoutRightsOn(k *testkit.K, resource string) testkit.StartOption {
+// withoutPermission runs the operator as a user with all permissions but those to read this resource.
+func withoutPermission(k *testkit.K, resource string) testkit.StartOption {
 	rules := []rbacv1.PolicyRule{
 		{APIGroups: []string{"e2e.homeostat.dev"}, Resources: []string{"*"}, Verbs: []string{"*"}},
 		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"*"}},

@@ -27,8 +27,8 @@ const (
 	theirFinalizer = "e2e.homeostat.dev/kept"
 )
 
-// nothing is a clean-up that is always done.
-func nothing(context.Context, *pass) error { return nil }
+// noCleanUp is a Finalize function without work.
+func noCleanUp(context.Context, *pass) error { return nil }
 
 func finalizers(want ...string) testkit.Check {
 	return testkit.Match("finalizers "+strings.Join(want, " "), func(o client.Object) bool {
@@ -38,18 +38,18 @@ func finalizers(want ...string) testkit.Check {
 	})
 }
 
-func TestFinalizerIsStoredBeforeTheFirstEffect(t *testing.T) {
+func TestFinalizerIsStoredBeforeTheFirstChild(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	var open atomic.Bool
 	f := &faults{before: func(req *http.Request) (*http.Response, error) {
 		if req.Method == http.MethodPatch && strings.HasSuffix(req.URL.Path, "/sites/a") && !open.Load() {
-			return broken(req), nil
+			return serverError(req), nil
 		}
-		return nil, nil //nolint:nilnil // the server answers
+		return nil, nil //nolint:nilnil // no response: the request goes to the server
 	}}
 	op := operator(oneChild)
-	op.Finalize = nothing
+	op.Finalize = noCleanUp
 	running := start(k, op, f.config(k))
 	s := newSite("a")
 	k.Apply(s)
@@ -61,7 +61,7 @@ func TestFinalizerIsStoredBeforeTheFirstEffect(t *testing.T) {
 	})
 	for _, r := range running.Recorder().Writes() {
 		if r.Resource == "configmaps" {
-			t.Fatalf("an effect before the finalizer was stored: %s", r)
+			t.Fatalf("a child was written before the finalizer was stored: %s", r)
 		}
 	}
 	open.Store(true)
@@ -72,7 +72,7 @@ func TestFinalizerOnlyWhileNeeded(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := operator(oneChild)
-	op.Finalize = nothing
+	op.Finalize = noCleanUp
 	op.NeedsFinalizer = func(s *site.Site) bool { return s.Spec.Extra }
 	running := start(k, op)
 	s := newSite("a")
@@ -88,35 +88,36 @@ func TestFinalizerOnlyWhileNeeded(t *testing.T) {
 	running = start(k, op)
 	k.Eventually(s, finalizers(ourFinalizer))
 	running.Stop()
-	op.Finalize, op.NeedsFinalizer = nil, nil // the next version has nothing to clean up
+	op.Finalize = nil // the next version has nothing to clean up
+	op.NeedsFinalizer = nil
 	start(k, op)
 	k.Eventually(s, testkit.Ready(), finalizers())
 }
 
-// Somebody adds a finalizer between the operator's look and its write.
+// Another actor adds a finalizer between the operator's read and its write.
 func TestForeignFinalizersAreNeverLost(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	adding, removing := newGate(), newGate()
+	adding, removing := newBarrier(), newBarrier()
 	op := operator(oneChild)
 	op.NeedsFinalizer = func(*site.Site) bool {
-		adding.pass()
+		adding.arrive()
 		return true
 	}
 	op.Finalize = func(context.Context, *pass) error {
-		removing.pass()
+		removing.arrive()
 		return nil
 	}
 	start(k, op)
 	s := newSite("a")
 	k.Apply(s)
-	adding.reached(k)
+	adding.waitReached(k)
 	k.Update(s, func() { s.Finalizers = []string{theirFinalizer} })
 	adding.open()
 	k.Eventually(s, testkit.Ready(), finalizers(ourFinalizer, theirFinalizer))
 
 	k.Delete(s)
-	removing.reached(k)
+	removing.waitReached(k)
 	k.Update(s, func() { s.Annotations = map[string]string{"written": "meanwhile"} })
 	removing.open()
 	k.Eventually(s, finalizers(theirFinalizer))
@@ -124,7 +125,7 @@ func TestForeignFinalizersAreNeverLost(t *testing.T) {
 	k.Eventually(s, testkit.Gone())
 }
 
-func TestDeletingTellsHowCleanUpGoes(t *testing.T) {
+func TestDeletingReportsCleanUp(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	var result atomic.Value
@@ -140,25 +141,25 @@ func TestDeletingTellsHowCleanUpGoes(t *testing.T) {
 		testkit.Reason(conditions.Ready, metav1.ConditionFalse, conditions.Deleting),
 		testkit.Condition(conditions.Reconciling, metav1.ConditionTrue))
 	if _, _, message := condition(s, conditions.Deleting); !strings.Contains(message, "2 connections are open") {
-		t.Errorf("the message %q does not say what is waited for", message)
+		t.Errorf("the message %q does not name the reason to wait", message)
 	}
 	result.Store(failure{errors.New("the disk is on fire")})
 	k.Eventually(s, testkit.Reason(conditions.Deleting, metav1.ConditionTrue, "CleanUpFailing"))
 	if _, _, message := condition(s, conditions.Deleting); !strings.Contains(message, "the disk is on fire") {
-		t.Errorf("the message %q does not say what failed", message)
+		t.Errorf("the message %q does not contain the error", message)
 	}
-	k.Get(named(&corev1.ConfigMap{}, s.Name)) // nothing goes before the clean-up is done
+	k.Get(named(&corev1.ConfigMap{}, s.Name)) // no child is deleted before the clean-up is done
 	result.Store(failure{})
 	k.Eventually(s, testkit.Gone())
 }
 
-// failure lets an atomic.Value hold any error, and nil.
+// failure wraps an error, so that an atomic.Value can hold errors of any type, and nil.
 type failure struct{ error }
 
-// The informer still shows the object for a while after its finalizer went. A clean-up that succeeded is not repeated then.
-func TestCleanUpIsNotRepeatedWhenWatchesAreLate(t *testing.T) {
+// The informer still has the object for a while after its finalizer was removed. A successful clean-up is not repeated then.
+func TestCleanUpIsNotRepeatedWhenWatchesLag(t *testing.T) {
 	t.Parallel()
-	for name, others := range map[string][]string{"only ours": nil, "with theirs": {theirFinalizer}} {
+	for name, others := range map[string][]string{"only ours": nil, "with foreign": {theirFinalizer}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
@@ -176,22 +177,22 @@ func TestCleanUpIsNotRepeatedWhenWatchesAreLate(t *testing.T) {
 			s.Finalizers = others
 			k.Apply(s)
 			k.Eventually(s, testkit.Ready())
-			f.late.Store(int64(300 * time.Millisecond))
+			f.lag.Store(int64(300 * time.Millisecond))
 			k.Delete(s)
 			if len(others) == 0 {
 				k.Eventually(s, testkit.Gone())
 			} else {
 				k.Eventually(s, finalizers(theirFinalizer))
 			}
-			quiet(k, running, time.Second)
+			waitIdle(k, running, time.Second)
 			if got := calls.Load(); got != 2 {
-				t.Errorf("the clean-up ran %d times, want 2: it failed once, and then it was done", got)
+				t.Errorf("the clean-up ran %d times, want 2: one failure and one success", got)
 			}
 		})
 	}
 }
 
-func TestOverdueCleanUpNamesTheWayOut(t *testing.T) {
+func TestOverdueCleanUpNamesReleaseAnnotation(t *testing.T) {
 	t.Parallel()
 	for name, reason := range map[string]error{
 		"waiting": sdk.Wait("Draining", "for ever"),
@@ -215,22 +216,22 @@ func TestOverdueCleanUpNamesTheWayOut(t *testing.T) {
 			k.Delete(s)
 			k.Eventually(s, testkit.Reason(conditions.Deleting, metav1.ConditionTrue, "CleanUpOverdue"))
 			if _, _, message := condition(s, conditions.Deleting); !strings.Contains(message, sdk.ReleaseAnnotation+"=true") {
-				t.Errorf("the message %q does not name the way out", message)
+				t.Errorf("the message %q does not name the remedy", message)
 			}
-			eventually(k, s, "CleanUpOverdue")
-			quiet(k, running, still)
+			waitForEvent(k, s, "CleanUpOverdue")
+			waitIdle(k, running, quietPeriod)
 			before := cleanUps.Load()
 			annotate(k, s, sdk.ReleaseAnnotation, "true")
 			k.Eventually(s, testkit.Gone())
-			if name != "failing" && cleanUps.Load() != before { // a failing one may have been retried meanwhile
+			if name != "failing" && cleanUps.Load() != before { // a failing clean-up may have been retried meanwhile
 				t.Error("Finalize was called for an object that was released")
 			}
 		})
 	}
 }
 
-// The status that the clean-up leaves is stored before the object is let go, and so are its events.
-func TestStatusIsStoredBeforeTheFinalizerGoes(t *testing.T) {
+// The status and the events of the clean-up are stored before the finalizer is removed.
+func TestStatusIsStoredBeforeFinalizerIsRemoved(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := operator(oneChild)
@@ -248,23 +249,23 @@ func TestStatusIsStoredBeforeTheFinalizerGoes(t *testing.T) {
 	k.Delete(s)
 	k.Eventually(s, finalizers(theirFinalizer))
 	if s.Status.Seen != 42 {
-		t.Errorf("the status is %+v: what the clean-up left in it is lost", s.Status)
+		t.Errorf("the status is %+v: the clean-up's changes are lost", s.Status)
 	}
 	want := []string{"patch sites.e2e.homeostat.dev/status a -> 200", "patch sites.e2e.homeostat.dev a -> 200"}
 	if diff := cmp.Diff(want, sent(k, running)); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	eventually(k, s, "Backed")
+	waitForEvent(k, s, "Backed")
 	running.Recorder().Reset()
 	mustPatch(t, k, s, types.MergePatchType, `{"metadata":{"annotations":{"a":"b"}}}`)
 	if got := sent(k, running); len(got) > 0 {
-		t.Errorf("requests on an object that only others hold: %v", got)
+		t.Errorf("requests for an object that only has foreign finalizers: %v", got)
 	}
 	mustPatch(t, k, s, types.MergePatchType, `{"metadata":{"finalizers":null}}`)
 }
 
-// eventually waits for an event about the site.
-func eventually(k *testkit.K, s *site.Site, reason string) {
+// waitForEvent waits for an event with this reason about the site.
+func waitForEvent(k *testkit.K, s *site.Site, reason string) {
 	k.Wait("event "+reason+" was sent", func(ctx context.Context) error {
 		events := &corev1.EventList{}
 		if err := k.Client.List(ctx, events, client.InNamespace(k.Namespace)); err != nil {
@@ -279,7 +280,7 @@ func eventually(k *testkit.K, s *site.Site, reason string) {
 	})
 }
 
-// A clean-up can use children too: here, a last ConfigMap that must be marked as done.
+// A clean-up can apply children too: here, a last ConfigMap that must be marked as done.
 func TestCleanUpWithChildren(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -299,12 +300,12 @@ func TestCleanUpWithChildren(t *testing.T) {
 	if _, _, message := condition(s, conditions.Deleting); !strings.Contains(message, "ConfigMap backup: it is not done") {
 		t.Errorf("the message %q does not name the child", message)
 	}
-	k.Get(named(&corev1.ConfigMap{}, s.Name)) // nothing is pruned during a clean-up
+	k.Get(named(&corev1.ConfigMap{}, s.Name)) // no child is pruned during a clean-up
 	mustPatch(t, k, named(&corev1.ConfigMap{}, "backup"), types.MergePatchType, `{"data":{"done":"yes"}}`)
 	k.Eventually(s, testkit.Gone())
 }
 
-func TestChildrenCanBeKept(t *testing.T) {
+func TestOrphanChildren(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := operator(func(_ context.Context, p *pass) error {
@@ -322,8 +323,8 @@ func TestChildrenCanBeKept(t *testing.T) {
 	c := get(k, named(&corev1.ConfigMap{}, s.Name))
 	k.Delete(s)
 	k.Eventually(s, testkit.Gone())
-	quiet(k, running, window)
+	waitIdle(k, running, observationPeriod)
 	if k.Get(c); len(c.OwnerReferences) > 0 || len(c.Finalizers) > 0 || !c.DeletionTimestamp.IsZero() {
-		t.Errorf("the child is not kept, or not let go: %+v", c.ObjectMeta)
+		t.Errorf("the child is deleted, or still owned: %+v", c.ObjectMeta)
 	}
 }

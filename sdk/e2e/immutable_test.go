@@ -23,8 +23,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// frozen applies a child that cannot be changed, and a sibling that can.
-func frozen(policy ...sdk.ApplyOption) func(context.Context, *pass) error {
+// withImmutableChild returns a reconcile function with an immutable child and a mutable sibling.
+func withImmutableChild(policy ...sdk.ApplyOption) func(context.Context, *pass) error {
 	return func(_ context.Context, p *pass) error {
 		c := configMap(p.Object, "frozen")
 		c.Immutable = new(true)
@@ -41,7 +41,7 @@ func text(want string) testkit.Check {
 func TestImmutableFieldIsReported(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	running := start(k, operator(frozen()))
+	running := start(k, operator(withImmutableChild()))
 	s := newSite("a")
 	k.Apply(s)
 	converged(k, running, s)
@@ -54,25 +54,25 @@ func TestImmutableFieldIsReported(t *testing.T) {
 		t.Errorf("message %q, want %q", message, want)
 	}
 	k.Eventually(named(&corev1.ConfigMap{}, "sibling"), text("new"))
-	untouched(t, k, running, c)
+	requireUnchanged(t, k, running, c)
 	k.Update(s, func() { s.Spec.Text = "hello" })
 	k.Eventually(s, testkit.Ready())
 }
 
-// What was refused was a change of that object. Somebody who deletes it gets the new one at once, and not only when the
-// next attempt to change the old one would be due.
-func TestRefusalEndsWithTheChild(t *testing.T) {
+// The rejection concerns a change of that object. If the object is deleted, the new one is created immediately, without the
+// backoff of the rejected change.
+func TestRejectionIsForgottenWithTheChild(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	f := &faults{counted: func(req *http.Request) bool { return isApply(req, "configmaps") }}
-	running := start(k, operator(frozen()), f.config(k))
+	running := start(k, operator(withImmutableChild()), f.config(k))
 	s := newSite("a")
 	k.Apply(s)
 	converged(k, running, s)
 	attempts := len(f.times())
 	k.Update(s, func() { s.Spec.Text = "new" })
-	k.Wait("three attempts were refused", func(context.Context) error {
-		if n := len(f.times()) - attempts; n < 4 { // the other is that of the sibling
+	k.Wait("three attempts were rejected", func(context.Context) error {
+		if n := len(f.times()) - attempts; n < 4 { // one apply is of the sibling
 			return fmt.Errorf("%d requests", n)
 		}
 		return nil
@@ -83,7 +83,7 @@ func TestRefusalEndsWithTheChild(t *testing.T) {
 	k.Delete(c)
 	k.Eventually(c, text("new"))
 	k.Eventually(s, testkit.Ready())
-	if took := time.Since(began); took > 2500*time.Millisecond { // the next attempt would be after 3.2 s
+	if took := time.Since(began); took > 2500*time.Millisecond { // the backoff before the next attempt is 3.2 s
 		t.Errorf("the child came back after %v", took)
 	}
 }
@@ -91,7 +91,7 @@ func TestRefusalEndsWithTheChild(t *testing.T) {
 func TestImmutableChildIsRecreated(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	running := start(k, operator(frozen(sdk.OnImmutable(sdk.Recreate))))
+	running := start(k, operator(withImmutableChild(sdk.OnImmutable(sdk.Recreate))))
 	s := newSite("a")
 	k.Apply(s)
 	converged(k, running, s)
@@ -105,8 +105,8 @@ func TestImmutableChildIsRecreated(t *testing.T) {
 	}
 }
 
-// What a StatefulSet controls must survive its recreation. The garbage collector is told so by a finalizer.
-func TestImmutableChildIsRecreatedWithoutItsOwn(t *testing.T) {
+// The dependents of a StatefulSet must survive its recreation, so that it is deleted with the orphan finalizer.
+func TestRecreateOrphan(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	running := start(k, operator(func(_ context.Context, p *pass) error {
@@ -122,7 +122,7 @@ func TestImmutableChildIsRecreatedWithoutItsOwn(t *testing.T) {
 	s := newSite("a")
 	k.Apply(s)
 	converged(k, running, s)
-	// The watch begins before the change does: the garbage collector may take the finalizer off at once.
+	// The watch begins before the change, because the garbage collector may remove the finalizer immediately.
 	ctx, cancel := context.WithTimeout(k.Context(), k.Timeout)
 	defer cancel()
 	w, err := k.Client.Watch(ctx, &appsv1.StatefulSetList{}, client.InNamespace(k.Namespace))
@@ -135,7 +135,7 @@ func TestImmutableChildIsRecreatedWithoutItsOwn(t *testing.T) {
 		event, open := <-w.ResultChan()
 		set, ok := event.Object.(*appsv1.StatefulSet)
 		if !open || !ok || event.Type == watch.Deleted {
-			t.Fatalf("the StatefulSet was not deleted without what it controls: %v %v", event, ctx.Err())
+			t.Fatalf("the StatefulSet was not deleted with orphan propagation: %v %v", event, ctx.Err())
 		}
 		orphaned = !set.DeletionTimestamp.IsZero() && slices.Contains(set.Finalizers, metav1.FinalizerOrphanDependents)
 	}
@@ -145,7 +145,7 @@ func TestImmutableChildIsRecreatedWithoutItsOwn(t *testing.T) {
 	k.Eventually(s, testkit.Ready())
 }
 
-// A value that the API server would not accept in a new object either says nothing about immutability.
+// A value that the API server would reject in a new object too is no proof of immutability.
 func TestBadValueNeverDeletesTheChild(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]func(*appsv1.Deployment){
@@ -179,7 +179,7 @@ func TestBadValueNeverDeletesTheChild(t *testing.T) {
 				t.Errorf("the message %q does not name the field", message)
 			}
 			k.Eventually(named(&corev1.ConfigMap{}, "sibling"), text("bad"))
-			untouched(t, k, running, d)
+			requireUnchanged(t, k, running, d)
 			for _, r := range running.Recorder().Writes() {
 				if r.Verb == "delete" {
 					t.Errorf("a child was deleted: %s", r)
@@ -191,11 +191,11 @@ func TestBadValueNeverDeletesTheChild(t *testing.T) {
 	}
 }
 
-// The quota has room for the present child and not for another one beside it. The child is kept, and the way out is told.
-func TestReplacementThatDoesNotFitIsExplained(t *testing.T) {
+// The quota has room for the existing child but not for a second one. The child is kept, and the message names the remedy.
+func TestReplacementOverQuotaIsExplained(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.Without("the quota is used up", testkit.Forbidden))
-	running := start(k, operator(frozen(sdk.OnImmutable(sdk.Recreate))))
+	running := start(k, operator(withImmutableChild(sdk.OnImmutable(sdk.Recreate))))
 	s := newSite("a")
 	k.Apply(s)
 	converged(k, running, s)
@@ -218,14 +218,14 @@ func TestReplacementThatDoesNotFitIsExplained(t *testing.T) {
 		!strings.HasSuffix(message, "if the replacement does not fit beside the present one, to delete that makes room") {
 		t.Errorf("message %q", message)
 	}
-	untouched(t, k, running, c)
+	requireUnchanged(t, k, running, c)
 	k.Delete(c)
 	k.UpdateStatus(quota, func() { quota.Status.Used = corev1.ResourceList{"count/configmaps": resource.MustParse("1")} })
 	k.Eventually(named(&corev1.ConfigMap{}, "frozen"), text("new"))
 	k.Eventually(s, testkit.Ready())
 }
 
-// A custom resource says what cannot change with a rule.
+// A custom resource declares immutable fields by a validation rule.
 func TestImmutableFieldOfCustomResource(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// fetch returns the status code and the body of an answer; the code is 0 if there was none.
+// fetch returns the status code and the body of a response; the code is 0 without a response.
 func fetch(ctx context.Context, url, token string) (int, string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -40,7 +40,7 @@ func fetch(ctx context.Context, url, token string) (int, string, error) {
 	return resp.StatusCode, string(body), err
 }
 
-func waitAnswer(k *testkit.K, url, token string, want int) (body string) {
+func waitForResponse(k *testkit.K, url, token string, want int) (body string) {
 	k.Wait(fmt.Sprintf("%s answers %d", url, want), func(ctx context.Context) error {
 		code, got, err := fetch(ctx, url, token)
 		if err == nil && code != want {
@@ -57,21 +57,21 @@ func TestProgramServesProbesAndMetrics(t *testing.T) {
 	k := testkit.New(t)
 	probes, metrics := freeAddress(t), freeAddress(t)
 	p := runOn(t, k, "--health-probe-bind-address="+probes, "--metrics-bind-address="+metrics)
-	waitAnswer(k, "http://"+probes+"/healthz", "", http.StatusOK)
-	waitAnswer(k, "http://"+probes+"/readyz", "", http.StatusOK)
+	waitForResponse(k, "http://"+probes+"/healthz", "", http.StatusOK)
+	waitForResponse(k, "http://"+probes+"/readyz", "", http.StatusOK)
 	s := newSite("a")
 	k.Apply(s)
 	k.Eventually(s, testkit.Ready())
 
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "nobody"}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "unprivileged"}}
 	k.Apply(account)
 	token := &authenticationv1.TokenRequest{}
 	if err := k.Client.SubResource("token").Create(k.Context(), account, token); err != nil {
 		t.Fatal(err)
 	}
-	waitAnswer(k, "https://"+metrics+"/metrics", "", http.StatusUnauthorized)
-	waitAnswer(k, "https://"+metrics+"/metrics", token.Status.Token, http.StatusForbidden)
-	body := waitAnswer(k, "https://"+metrics+"/metrics", k.Config.BearerToken, http.StatusOK)
+	waitForResponse(k, "https://"+metrics+"/metrics", "", http.StatusUnauthorized)
+	waitForResponse(k, "https://"+metrics+"/metrics", token.Status.Token, http.StatusForbidden)
+	body := waitForResponse(k, "https://"+metrics+"/metrics", k.Config.BearerToken, http.StatusOK)
 	if !strings.Contains(body, `controller_runtime_reconcile_total{controller="sdk-e2e"`) {
 		t.Errorf("no metric of the operator among %d bytes", len(body))
 	}
@@ -86,25 +86,25 @@ func TestProgramServesProbesAndMetrics(t *testing.T) {
 	}
 }
 
-// Until the informers are in sync the program is healthy and not ready.
-func TestProgramIsNotReadyBeforeItKnowsTheCluster(t *testing.T) {
+// Until the informers are in sync the program is healthy, but not ready.
+func TestProgramIsNotReadyBeforeCacheSync(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	probes := freeAddress(t)
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "nobody"}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "unprivileged"}}
 	k.Apply(account)
 	token := &authenticationv1.TokenRequest{}
 	if err := k.Client.SubResource("token").Create(k.Context(), account, token); err != nil {
 		t.Fatal(err)
 	}
-	k.Config.BearerToken = token.Status.Token // may not read a thing
+	k.Config.BearerToken = token.Status.Token // has no permissions
 	runOn(t, k, "--health-probe-bind-address="+probes)
-	waitAnswer(k, "http://"+probes+"/healthz", "", http.StatusOK)
-	waitAnswer(k, "http://"+probes+"/readyz", "", http.StatusInternalServerError)
+	waitForResponse(k, "http://"+probes+"/healthz", "", http.StatusOK)
+	waitForResponse(k, "http://"+probes+"/readyz", "", http.StatusInternalServerError)
 }
 
-// A pass under way when the program is told to stop is finished: what it planned is carried out and told.
-func TestProgramFinishesPassesUnderWay(t *testing.T) {
+// A shutdown does not interrupt a reconcile in progress: its plan and its status are written.
+func TestShutdownFinishesReconciles(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	p := runOn(t, k)
@@ -122,8 +122,8 @@ func TestProgramFinishesPassesUnderWay(t *testing.T) {
 	k.Eventually(named(&corev1.ConfigMap{}, s.Name), text("slow"))
 }
 
-// A second signal means now.
-func TestSecondSignalEndsTheProgramAtOnce(t *testing.T) {
+// A second signal ends the program immediately.
+func TestSecondSignalExitsImmediately(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	p := runOn(t, k)
@@ -136,14 +136,14 @@ func TestSecondSignalEndsTheProgramAtOnce(t *testing.T) {
 		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(100 * time.Millisecond) // the first must have been taken
+		<-time.After(100 * time.Millisecond) // the first signal must have been handled
 	}
-	if code := p.exit(); code == 0 || time.Since(started) >= slow {
+	if code := p.exit(); code == 0 || time.Since(started) >= slowPass {
 		t.Errorf("exit code %d after %v", code, time.Since(started))
 	}
 }
 
-func TestOneOfTwoReplicasWorks(t *testing.T) {
+func TestLeaderElection(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	elect := []string{"--leader-elect", "--leader-election-namespace=" + k.Namespace}
@@ -158,7 +158,7 @@ func TestOneOfTwoReplicasWorks(t *testing.T) {
 
 	k.Update(s, func() { s.Spec.Text = "two" })
 	first.waitFor(k, "pass over a: two")
-	if second.says("pass over a: two") {
+	if second.printed("pass over a: two") {
 		t.Error("both replicas work")
 	}
 	if err := first.cmd.Process.Signal(syscall.SIGTERM); err != nil {

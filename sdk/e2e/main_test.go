@@ -33,16 +33,16 @@ type (
 	siteOperator = sdk.Operator[*site.Site]
 )
 
-// operatorName is also the field owner of everything that the tests' operators apply.
+// operatorName is also the field manager of all applied objects.
 const operatorName = "sdk-e2e"
 
-// still is how long nothing may be sent until an operator counts as being at rest.
-const still = 150 * time.Millisecond
+// quietPeriod is the time without requests after which an operator counts as idle.
+const quietPeriod = 150 * time.Millisecond
 
-// window is how long nothing may happen to show that nothing does.
-const window = 300 * time.Millisecond
+// observationPeriod is the time for which a test checks that an event does not occur.
+const observationPeriod = 300 * time.Millisecond
 
-// operator is a small operator whose reconcile function is the test's own.
+// operator returns a small operator with the reconcile function of a test.
 func operator(reconcile func(context.Context, *pass) error) *sdk.Operator[*site.Site] {
 	return &sdk.Operator[*site.Site]{
 		Name:        operatorName,
@@ -56,13 +56,13 @@ func operator(reconcile func(context.Context, *pass) error) *sdk.Operator[*site.
 	}
 }
 
-// oneChild is the reconcile function of the operators that only need to have a child.
+// oneChild is a reconcile function that applies one ConfigMap.
 func oneChild(_ context.Context, p *pass) error {
 	sdk.Apply(p, configMap(p.Object, p.Object.Name))
 	return nil
 }
 
-// start runs the operator for the test's namespace alone.
+// start runs the operator for the test's namespace only.
 func start(k *testkit.K, op *sdk.Operator[*site.Site], opts ...testkit.StartOption) *testkit.Instance {
 	return k.Run(op, opts...)
 }
@@ -99,17 +99,17 @@ func pod(s *site.Site, name string) *corev1.Pod {
 	}
 }
 
-// named is an object to wait for, of the kind of like.
+// named sets the name of an object to wait for and returns the object.
 func named[T client.Object](like T, name string) T {
 	like.SetName(name)
 	return like
 }
 
-// sent waits until the operator is at rest and returns what it has sent since the recorder was reset, without the
-// discovery of kinds that every client does once, and without events, which are sent when the recorder of events likes.
+// sent waits until the operator is idle and returns its requests since the recorder was reset. Discovery, which every client
+// does once, and events, which are sent asynchronously, are left out.
 func sent(k *testkit.K, op *testkit.Instance) []string {
 	var all []string
-	for _, r := range quiet(k, op, still) {
+	for _, r := range waitIdle(k, op, quietPeriod) {
 		if r.Resource != "" && r.Resource != "events" {
 			all = append(all, strings.Replace(r.String(), r.Namespace+"/", "", 1))
 		}
@@ -117,19 +117,19 @@ func sent(k *testkit.K, op *testkit.Instance) []string {
 	return all
 }
 
-// untouched checks that nobody writes an object.
-func untouched(t *testing.T, k *testkit.K, op *testkit.Instance, o client.Object) {
+// requireUnchanged checks that an object is not written during the observation period.
+func requireUnchanged(t *testing.T, k *testkit.K, op *testkit.Instance, o client.Object) {
 	t.Helper()
 	version := o.GetResourceVersion()
-	quiet(k, op, window)
+	waitIdle(k, op, observationPeriod)
 	if k.Get(o); o.GetResourceVersion() != version {
 		t.Errorf("%T %s was written", o, o.GetName())
 	}
 }
 
-// quiet waits until the operator sent nothing for a while, and for as long as fifty requests take if that is more, as it is
-// on a busy machine. It returns what had been sent by then.
-func quiet(k *testkit.K, op *testkit.Instance, still time.Duration) []recorder.Request {
+// waitIdle waits until the operator has sent nothing for the given time, or for the duration of fifty requests if that is
+// longer, as on a busy machine. It returns all requests until then.
+func waitIdle(k *testkit.K, op *testkit.Instance, still time.Duration) []recorder.Request {
 	for waited := time.Duration(0); waited < still; {
 		if err := op.Recorder().WaitIdle(k.Context(), still); err != nil {
 			return nil
@@ -144,16 +144,16 @@ func quiet(k *testkit.K, op *testkit.Instance, still time.Duration) []recorder.R
 	return op.Requests()
 }
 
-// patch changes an object as somebody else would: under another field owner.
+// patch changes an object as another actor would: with another field manager.
 func patch(k *testkit.K, o client.Object, kind types.PatchType, body string, opts ...client.PatchOption) error {
-	opts = append([]client.PatchOption{client.FieldOwner("somebody")}, opts...)
+	opts = append([]client.PatchOption{client.FieldOwner("another-manager")}, opts...)
 	if o.GetNamespace() == "" {
 		o.SetNamespace(k.Namespace)
 	}
 	return k.Client.Patch(k.Context(), o, client.RawPatch(kind, []byte(body)), opts...)
 }
 
-// mustPatch is patch for a change that cannot fail.
+// mustPatch calls patch and fails the test on an error.
 func mustPatch(t *testing.T, k *testkit.K, o client.Object, kind types.PatchType, body string) {
 	t.Helper()
 	if err := patch(k, o, kind, body); err != nil {
@@ -161,7 +161,7 @@ func mustPatch(t *testing.T, k *testkit.K, o client.Object, kind types.PatchType
 	}
 }
 
-// annotate sets an annotation of the site as a user would.
+// annotate sets an annotation of the site.
 func annotate(k *testkit.K, s *site.Site, key, value string) {
 	k.Update(s, func() {
 		if s.Annotations == nil {
@@ -171,7 +171,7 @@ func annotate(k *testkit.K, s *site.Site, key, value string) {
 	})
 }
 
-// condition returns the reason and message of a condition, for comparison.
+// condition returns the status, reason and message of a condition; they are empty if it is missing.
 func condition(s *site.Site, conditionType string) (status metav1.ConditionStatus, reason, message string) {
 	c := conditions.Get(s, conditionType)
 	if c == nil {
@@ -180,12 +180,12 @@ func condition(s *site.Site, conditionType string) (status metav1.ConditionStatu
 	return c.Status, c.Reason, c.Message
 }
 
-// gadget is a custom resource without a Go type.
+// gadget returns a custom resource without a Go type.
 func gadget(name string, spec map[string]any) *unstructured.Unstructured {
 	return ofKind(site.GroupVersion.WithKind("Gadget"), name, spec)
 }
 
-// atLeast returns an error that says what is missing until a count is reached.
+// atLeast returns an error until a count is reached.
 func atLeast(count *atomic.Int64, want int64) error {
 	if got := count.Load(); got < want {
 		return fmt.Errorf("%d of %d", got, want)
@@ -193,26 +193,28 @@ func atLeast(count *atomic.Int64, want int64) error {
 	return nil
 }
 
-// A gate holds a pass of the operator until the test opens it.
-type gate struct {
+// A barrier blocks a reconcile of the operator until the test opens it.
+type barrier struct {
 	arrived, opened chan struct{}
 	once            sync.Once
 }
 
-func newGate() *gate { return &gate{arrived: make(chan struct{}), opened: make(chan struct{})} }
+func newBarrier() *barrier {
+	return &barrier{arrived: make(chan struct{}), opened: make(chan struct{})}
+}
 
-// pass is called by the operator.
-func (g *gate) pass() {
+// arrive is called by the operator and returns when the barrier is open.
+func (g *barrier) arrive() {
 	g.once.Do(func() { close(g.arrived) })
 	<-g.opened
 }
 
-// reached waits until a pass is at the gate.
-func (g *gate) reached(k *testkit.K) {
+// waitReached waits until a reconcile is at the barrier.
+func (g *barrier) waitReached(k *testkit.K) {
 	select {
 	case <-g.arrived:
 	case <-k.Context().Done():
 	}
 }
 
-func (g *gate) open() { close(g.opened) }
+func (g *barrier) open() { close(g.opened) }

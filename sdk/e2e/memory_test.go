@@ -18,8 +18,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// What Live returns is what the cache holds. Of managedFields, which is most of a small object, the cache keeps what it
-// takes to know that nothing is to be done.
+// Live returns objects as the cache holds them. managedFields is most of a small object, and the cache keeps only the
+// entries that are needed to detect that the object has converged.
 func TestCacheKeepsOnlyOurManagedFields(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -39,9 +39,9 @@ func TestCacheKeepsOnlyOurManagedFields(t *testing.T) {
 	k.Apply(s)
 	converged(k, running, s)
 	mustPatch(t, k, named(&corev1.ConfigMap{}, s.Name), types.MergePatchType, `{"data":{"foreign":"x"}}`)
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	running.Stop()
-	child.Store([]string(nil)) // what a pass sees after its own writes is the server's answer, with everything
+	child.Store([]string(nil)) // after a write, Live returns the server's response with all fields
 	running = start(k, op)
 	k.Wait("a pass was made", func(context.Context) error {
 		if child.Load().([]string) == nil {
@@ -49,7 +49,7 @@ func TestCacheKeepsOnlyOurManagedFields(t *testing.T) {
 		}
 		return nil
 	})
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	if diff := cmp.Diff([]string{"Apply by " + operatorName}, child.Load()); diff != "" {
 		t.Errorf("managers in the cached child (-want +got):\n%s", diff)
 	}
@@ -58,7 +58,7 @@ func TestCacheKeepsOnlyOurManagedFields(t *testing.T) {
 	}
 }
 
-// BenchmarkMemory measures the heap that an operator needs for one object with one child, at rest after a restart:
+// BenchmarkMemory measures the heap of an idle operator after a restart, for one object with one child:
 // go test -run '^$' -bench Memory -benchtime 1x.
 func BenchmarkMemory(b *testing.B) {
 	const objects = 1000
@@ -80,7 +80,7 @@ func BenchmarkMemory(b *testing.B) {
 		running.Stop()
 		before := heap()
 		running = start(k, op)
-		quiet(k, running, 2*still)
+		waitIdle(k, running, 2*quietPeriod)
 		b.ReportMetric(float64(heap()-before)/objects, "B/object")
 		running.Stop()
 	}

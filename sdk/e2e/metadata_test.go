@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Of a kind that is large an operator need not hold more than the metadata: it does all the same.
+// With MetadataOnly an operator caches only the metadata of a large kind, with the same results.
 func TestMetadataOnly(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -28,7 +28,7 @@ func TestMetadataOnly(t *testing.T) {
 			defer mu.Unlock()
 			full[req.Header.Get("Accept")] = !strings.Contains(req.Header.Get("Accept"), "as=PartialObjectMetadata")
 		}
-		return nil, nil //nolint:nilnil // the server answers
+		return nil, nil //nolint:nilnil // no response: the request goes to the server
 	}}
 	reconcile := func(_ context.Context, p *pass) error {
 		c := sdk.Apply(p, configMap(p.Object, p.Object.Name), sdk.ReadyWhen(func(c *corev1.ConfigMap) (bool, string) {
@@ -68,7 +68,7 @@ func TestMetadataOnly(t *testing.T) {
 		t.Error(c.Message)
 	}
 
-	// A field that is left to others needs its present value.
+	// An unmanaged field needs its current value.
 	k.Update(s, func() { s.Spec.Extra = true })
 	k.Eventually(s, testkit.Reason(conditions.Reconciling, metav1.ConditionTrue, "Panic"))
 	if _, _, message := condition(s, conditions.Ready); !strings.Contains(message, "take MetadataOnly out of Owns") {
@@ -83,6 +83,6 @@ func TestMetadataOnly(t *testing.T) {
 		}
 	}
 	if len(full) == 0 {
-		t.Error("the test sees no request for ConfigMaps")
+		t.Error("the recorder has no request for ConfigMaps")
 	}
 }

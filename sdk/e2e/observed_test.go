@@ -18,67 +18,70 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// watching is an operator that counts pods, which it does not make.
-func watching() *siteOperator {
+// podObserver returns an operator that counts pods that it does not own.
+func podObserver() *siteOperator {
 	op := operator(func(ctx context.Context, p *pass) error {
 		pods := sdk.Observed(p, &corev1.Pod{})
-		p.Object.Status.Seen, p.Object.Status.UID = int64(len(pods)), ""
+		p.Object.Status.Seen = int64(len(pods))
+		p.Object.Status.UID = ""
 		if len(pods) > 0 {
 			p.Object.Status.UID = pods[0].Name
 			pods[0].Name = "the cache is not to be changed"
 		}
 		return oneChild(ctx, p)
 	})
-	op.Owns, op.Observes = []client.Object{&corev1.ConfigMap{}}, []client.Object{&corev1.Pod{}}
+	op.Owns = []client.Object{&corev1.ConfigMap{}}
+	op.Observes = []client.Object{&corev1.Pod{}}
 	return op
 }
 
-// part is a pod as a Deployment of the site would make it.
-func part(s *site.Site, name string, labels map[string]string) *corev1.Pod {
+// podOfDeployment returns a pod as a Deployment of the site would create it.
+func podOfDeployment(s *site.Site, name string, labels map[string]string) *corev1.Pod {
 	p := pod(s, name)
 	p.Labels = map[string]string{sdk.ManagedByLabel: operatorName, sdk.InstanceLabel: s.Name}
 	maps.Copy(p.Labels, labels)
 	return p
 }
 
-func counts(n int64, first string) testkit.Check {
+func podCount(n int64, first string) testkit.Check {
 	return testkit.Match("count", func(s *site.Site) bool { return s.Status.Seen == n && s.Status.UID == first })
 }
 
-// What children make is seen, and its changes lead to passes; it is never written, whoever it belongs to.
+// Objects that children create are observed, and their changes trigger reconciles. They are never written, regardless of
+// their owner.
 func TestObserved(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	running := start(k, watching())
+	running := start(k, podObserver())
 	s := newSite("a")
 	k.Apply(s)
 	converged(k, running, s)
-	of := []*corev1.Pod{part(s, "c", nil), part(s, "b", nil)}
+	of := []*corev1.Pod{podOfDeployment(s, "c", nil), podOfDeployment(s, "b", nil)}
 	for _, p := range []*corev1.Pod{
-		of[0], of[1], part(s, "other", map[string]string{sdk.InstanceLabel: "other"}),
-		part(s, "theirs", map[string]string{sdk.ManagedByLabel: "theirs"}),
+		of[0], of[1], podOfDeployment(s, "other", map[string]string{sdk.InstanceLabel: "other"}),
+		podOfDeployment(s, "theirs", map[string]string{sdk.ManagedByLabel: "theirs"}),
 	} {
 		k.Apply(p)
 	}
-	k.Eventually(s, testkit.Ready(), counts(2, "b"))
-	quiet(k, running, still)
+	k.Eventually(s, testkit.Ready(), podCount(2, "b"))
+	waitIdle(k, running, quietPeriod)
 
 	running.Stop()
-	running = start(k, watching())
-	quiet(k, running, still)
+	running = start(k, podObserver())
+	waitIdle(k, running, quietPeriod)
 	if writes := running.Recorder().Writes(); len(writes) > 0 {
 		t.Errorf("writes after a restart: %v", writes)
 	}
 	k.Update(of[1], func() { of[1].Labels[sdk.InstanceLabel] = "other" })
-	k.Eventually(s, counts(1, "c"))
+	k.Eventually(s, podCount(1, "c"))
 	k.Delete(of[0])
-	k.Eventually(s, counts(0, ""))
+	k.Eventually(s, podCount(0, ""))
 
-	k.Apply(part(s, "d", nil))
-	k.Eventually(s, counts(1, "d"))
+	k.Apply(podOfDeployment(s, "d", nil))
+	k.Eventually(s, podCount(1, "d"))
 	k.Delete(s)
 	k.Eventually(s, testkit.Gone())
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	k.Eventually(named(&corev1.Pod{}, "d"), testkit.Exists())
 }
 
@@ -94,22 +97,22 @@ func TestObservedKindsHaveToBeListed(t *testing.T) {
 	k.Apply(s)
 	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Panic"))
 	if _, _, message := condition(s, conditions.Ready); !strings.Contains(message, "add it to Observes") {
-		t.Errorf("the message %q does not say what to do", message)
+		t.Errorf("the message %q does not name the remedy", message)
 	}
 }
 
-// A plan sees what it is told of.
+// A plan reads the observed objects that it is given.
 func TestDryObserves(t *testing.T) {
 	t.Parallel()
 	s := newSite("a")
 	s.Namespace = "shop"
-	plan := sdk.Dry(t.Context(), watching(), s, part(s, "x", nil), part(s, "y", nil))
+	plan := sdk.Dry(t.Context(), podObserver(), s, podOfDeployment(s, "x", nil), podOfDeployment(s, "y", nil))
 	if got := plan.Object.Status; plan.Err != nil || got.Seen != 2 || got.UID != "x" {
 		t.Errorf("%v, %+v", plan.Err, got)
 	}
 }
 
-// A report tells what became of each child, and what it writes is part of the status.
+// A report function gets the result for each child, and its changes are part of the status.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -135,13 +138,13 @@ func TestReport(t *testing.T) {
 		})
 		return nil
 	})
-	k.Apply(theirs())
+	k.Apply(foreignConfigMap())
 	running := start(k, op)
 	s := newSite("a")
 	k.Apply(s)
 	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ResourceConflict"),
 		testkit.Match("the report's word", func(s *site.Site) bool { return s.Status.Seen == 1 }))
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	var last []conditions.Child
 	for len(reports) > 0 {
 		last = <-reports
@@ -166,7 +169,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A report that panics concerns its own object, and is tried again.
+// A panic of a report function affects its object only, and is retried.
 func TestReportMayPanic(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -186,7 +189,7 @@ func TestReportMayPanic(t *testing.T) {
 	k.Eventually(s, testkit.Ready())
 }
 
-// A spec may ask for a pause, too.
+// A spec may request a pause, too.
 func TestPausedBySpec(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -202,7 +205,7 @@ func TestPausedBySpec(t *testing.T) {
 		t.Errorf("the message is %q", message)
 	}
 	c := named(&corev1.ConfigMap{}, s.Name)
-	k.Consistently(c, window, text("hello"))
+	k.Consistently(c, observationPeriod, text("hello"))
 	if plan := sdk.Dry(t.Context(), op, s); len(plan.Steps) != 1 || plan.Steps[0].Why != "its spec asks for a pause" {
 		t.Errorf("the plan is\n%s", plan)
 	}
@@ -211,8 +214,8 @@ func TestPausedBySpec(t *testing.T) {
 	k.Eventually(c, text("go"))
 }
 
-// Who keeps children of some kinds leaves the others to garbage collection.
-func TestChildrenOfAKindCanBeKept(t *testing.T) {
+// OrphanChildren with a kind leaves children of other kinds to garbage collection.
+func TestOrphanChildrenOfOneKind(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := operator(func(_ context.Context, p *pass) error {
@@ -237,7 +240,7 @@ func TestChildrenOfAKindCanBeKept(t *testing.T) {
 	k.Eventually(other, testkit.Gone())
 }
 
-// Who adopts with a condition leaves everything else alone.
+// AdoptIf never adopts objects that do not meet its condition.
 func TestAdoptIf(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -246,7 +249,7 @@ func TestAdoptIf(t *testing.T) {
 		sdk.Apply(p, configMap(p.Object, "taken"), sdk.AdoptIf(left))
 		return nil
 	}))
-	taken, s := theirs(), newSite("a")
+	taken, s := foreignConfigMap(), newSite("a")
 	k.Apply(taken)
 	k.Apply(s)
 	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ResourceConflict"))

@@ -28,7 +28,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// optionalKind is a kind of the test's own, which is not installed yet.
+// optionalKind returns a kind that only this test uses and that is not installed yet.
 func optionalKind(k *testkit.K) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: k.Namespace + ".homeostat.dev", Version: "v1", Kind: "Widget"}
 }
@@ -45,7 +45,7 @@ func ofKind(gvk schema.GroupVersionKind, name string, spec map[string]any) *unst
 	return u
 }
 
-// install installs the CRD of a kind and waits until it is served; it is removed after the test.
+// install installs the CRD of a kind and waits until the kind is served. The CRD is removed after the test.
 func install(t *testing.T, k *testkit.K, gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	t.Helper()
 	plural := strings.ToLower(gvk.Kind) + "s"
@@ -79,8 +79,8 @@ func install(t *testing.T, k *testkit.K, gvk schema.GroupVersionKind) *unstructu
 	return crd
 }
 
-// An operator runs in a cluster that lacks a kind which it owns. What needs the kind says so and the rest is done; when the
-// kind is installed everything is made up for, and kept as any other child.
+// A cluster lacks a kind that the operator owns. The status reports the children that need it, and the others are written.
+// When the kind is installed, the missing children are created and maintained like all others.
 func TestKindThatIsNotInstalled(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -102,7 +102,7 @@ func TestKindThatIsNotInstalled(t *testing.T) {
 		t.Errorf("message %q, want %q", message, want)
 	}
 	k.Eventually(named(&corev1.ConfigMap{}, s.Name), text("hello"))
-	untouched(t, k, running, s)
+	requireUnchanged(t, k, running, s)
 
 	crd := install(t, k, kind)
 	k.Eventually(s, testkit.Ready())
@@ -114,10 +114,10 @@ func TestKindThatIsNotInstalled(t *testing.T) {
 		return got == "hello"
 	}))
 	converged(k, running, s)
-	asked := len(f.times())
-	quiet(k, running, window)
-	if got := len(f.times()); got != asked {
-		t.Errorf("%d requests about a kind that is there", got-asked)
+	before := len(f.times())
+	waitIdle(k, running, observationPeriod)
+	if got := len(f.times()); got != before {
+		t.Errorf("%d requests about an installed kind", got-before)
 	}
 
 	k.Delete(crd)
@@ -127,7 +127,7 @@ func TestKindThatIsNotInstalled(t *testing.T) {
 	k.Eventually(s, testkit.Ready())
 }
 
-// An operator can do without a kind, and makes use of it from the moment when it is there.
+// An operator can work without a kind, and uses it as soon as it is installed.
 func TestInstalled(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -148,8 +148,8 @@ func TestInstalled(t *testing.T) {
 	k.Eventually(ofKind(kind, s.Name, nil), testkit.Exists())
 }
 
-// A reference to an object of a kind that is not installed is waited for.
-func TestReferenceToAKindThatIsNotInstalled(t *testing.T) {
+// A reference to an object of a missing kind waits until the kind is installed.
+func TestReferenceToKindThatIsNotInstalled(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	kind := optionalKind(k)
@@ -169,7 +169,7 @@ func TestReferenceToAKindThatIsNotInstalled(t *testing.T) {
 	k.Eventually(s, testkit.Ready())
 }
 
-// siteOf registers sites under a group of the test's own, which is not installed yet.
+// siteOf registers sites in a group that only this test uses and that is not installed yet.
 func siteOf(gv schema.GroupVersion) func(*runtime.Scheme) error {
 	return func(s *runtime.Scheme) error {
 		s.AddKnownTypeWithName(gv.WithKind("Site"), &site.Site{})
@@ -182,8 +182,8 @@ func siteOf(gv schema.GroupVersion) func(*runtime.Scheme) error {
 const siteMissing = "kind Site of %s is not installed in the cluster: install the operator's CRDs, for example with " +
 	"kubectl apply -k config/crd"
 
-// An operator that runs before its CRD says once what to do, is not ready, and waits longer than controllers wait for
-// anything else. When the CRD comes it works. Its log names what it watches.
+// An operator without its CRD logs the remedy once, is not ready, and waits longer than the cache sync timeout. It works as
+// soon as the CRD is installed. Its log names the event sources.
 func TestOwnKindThatIsNotInstalled(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -195,7 +195,7 @@ func TestOwnKindThatIsNotInstalled(t *testing.T) {
 		defer mu.Unlock()
 		return strings.Join(lines, "\n")
 	}
-	scheme := runtime.NewScheme() // and not the one of all other tests, for the operator registers its types with it
+	scheme := runtime.NewScheme() // not the shared one: the operator registers its types with it
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
@@ -213,14 +213,15 @@ func TestOwnKindThatIsNotInstalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	op := operator(oneChild)
-	op.AddToScheme, op.Owns = siteOf(kind.GroupVersion()), []client.Object{&corev1.ConfigMap{}}
+	op.AddToScheme = siteOf(kind.GroupVersion())
+	op.Owns = []client.Object{&corev1.ConfigMap{}}
 	if err := op.SetupWithManager(mgr, sdk.InNamespaces(k.Namespace, "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(k.Context()) }()
 	want := fmt.Sprintf(siteMissing, kind.GroupVersion())
-	k.Wait("it says what is missing", func(context.Context) error {
+	k.Wait("the log names the missing kind", func(context.Context) error {
 		if n := strings.Count(logged(), want); n != 1 {
 			return fmt.Errorf("%d times in\n%s", n, logged())
 		}
@@ -229,25 +230,25 @@ func TestOwnKindThatIsNotInstalled(t *testing.T) {
 	select {
 	case err := <-ended:
 		t.Fatalf("the manager ended: %v", err)
-	case <-time.After(window): // which is longer than other caches may take
+	case <-time.After(observationPeriod): // longer than the cache sync timeout
 	}
-	waitAnswer(k, "http://"+probes+"/readyz", "", http.StatusInternalServerError)
+	waitForResponse(k, "http://"+probes+"/readyz", "", http.StatusInternalServerError)
 
 	install(t, k, kind)
 	k.Apply(ofKind(kind, "a", map[string]any{"text": "hello"}))
 	k.Eventually(named(&corev1.ConfigMap{}, "a"), text("hello"))
-	waitAnswer(k, "http://"+probes+"/readyz", "", http.StatusOK)
+	waitForResponse(k, "http://"+probes+"/readyz", "", http.StatusOK)
 	for _, source := range []string{"kind source: *site.Site", "kind source: ConfigMap", "objects that are referred to"} {
 		if !strings.Contains(logged(), `"Starting EventSource" "controller"="sdk-e2e" "source"="`+source+`"`) {
-			t.Errorf("no source of events is called %q in\n%s", source, logged())
+			t.Errorf("the log names no event source %q:\n%s", source, logged())
 		}
 	}
 	if all := logged(); strings.Count(all, want) != 1 || strings.Contains(all, "before calling Start") {
-		t.Errorf("it is to say once what is missing:\n%s", all)
+		t.Errorf("the log must name the missing kind once:\n%s", all)
 	}
 }
 
-// A dry run without the CRD names the way out.
+// A dry run without the CRD reports the remedy.
 func TestDryRunWithoutTheKind(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -257,6 +258,6 @@ func TestDryRunWithoutTheKind(t *testing.T) {
 		t.Errorf("exit code %d, want 1", code)
 	}
 	if got, want := p.errors(), "Error: "+fmt.Sprintf(siteMissing, gv)+"\n"; got != want {
-		t.Errorf("it says\n%s\nwant\n%s", got, want)
+		t.Errorf("standard error\n%s\nwant\n%s", got, want)
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// What is nobody's is not taken over for an object that has been deleted meanwhile, of which no event need have told: it
-// would be collected as garbage.
-func TestAdoptionForNobody(t *testing.T) {
+// An uncontrolled object is not adopted for a parent that has been deleted meanwhile, even without an event of the deletion.
+// Garbage collection would delete the object.
+func TestNoAdoptionForDeletedParent(t *testing.T) {
 	t.Parallel()
-	for name, finalizers := range map[string][]string{"gone": nil, "on its way": {"e2e.homeostat.dev/test"}} {
+	for name, finalizers := range map[string][]string{"deleted": nil, "terminating": {"e2e.homeostat.dev/test"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
@@ -35,7 +35,7 @@ func TestAdoptionForNobody(t *testing.T) {
 				sdk.Apply(p, configMap(p.Object, "taken"), sdk.Adopt())
 				return nil
 			}))
-			taken, s := theirs(), newSite("a")
+			taken, s := foreignConfigMap(), newSite("a")
 			s.Finalizers = finalizers
 			k.Apply(taken)
 			k.Apply(s)
@@ -45,9 +45,9 @@ func TestAdoptionForNobody(t *testing.T) {
 				k.Eventually(s, testkit.Gone())
 			}
 			close(deleted)
-			quiet(k, running, still)
+			waitIdle(k, running, quietPeriod)
 			if k.Get(taken); len(taken.OwnerReferences) > 0 || taken.Data["text"] != "theirs" {
-				t.Errorf("it was taken: %v", taken)
+				t.Errorf("the object was adopted: %v", taken)
 			}
 			if finalizers != nil {
 				k.Update(s, func() { s.Finalizers = nil })
@@ -57,7 +57,7 @@ func TestAdoptionForNobody(t *testing.T) {
 	}
 }
 
-// One that left its children to nobody takes none of them back, and its successor has them as they are.
+// A parent that orphaned its children does not adopt them again. A new parent of the same name adopts them unchanged.
 func TestOrphansAreAdopted(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -78,9 +78,9 @@ func TestOrphansAreAdopted(t *testing.T) {
 			t.Fatal(err)
 		}
 		k.Eventually(s, testkit.Gone())
-		quiet(k, running, still)
+		waitIdle(k, running, quietPeriod)
 		if k.Get(child); child.GetUID() != before || len(child.GetOwnerReferences()) > 0 {
-			t.Errorf("what was left to nobody is %v", child)
+			t.Errorf("the orphan was recreated or adopted: %v", child)
 		}
 	}
 }

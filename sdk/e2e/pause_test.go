@@ -23,13 +23,13 @@ func without(conditionType string) testkit.Check {
 	})
 }
 
-func TestPausedObjectIsLeftAlone(t *testing.T) {
+func TestPausedObjectIsNotReconciled(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	var passes, cleanUps atomic.Int64
 	op := operator(func(ctx context.Context, p *pass) error {
 		passes.Add(1)
-		return extras(ctx, p)
+		return withExtraChildren(ctx, p)
 	})
 	op.Finalize = func(context.Context, *pass) error {
 		cleanUps.Add(1)
@@ -43,18 +43,21 @@ func TestPausedObjectIsLeftAlone(t *testing.T) {
 	annotate(k, s, sdk.PausedAnnotation, "true")
 	k.Eventually(s, testkit.Condition("Paused", metav1.ConditionTrue),
 		testkit.Condition(conditions.Ready, metav1.ConditionTrue))
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 
 	passes.Store(0)
 	running.Recorder().Reset()
-	k.Update(s, func() { s.Spec.Extra, s.Spec.Text = false, "new" })
+	k.Update(s, func() {
+		s.Spec.Extra = false
+		s.Spec.Text = "new"
+	})
 	c := named(&corev1.ConfigMap{}, "first")
 	mustPatch(t, k, c, types.MergePatchType, `{"metadata":{"labels":{"color":"red"}}}`)
 	k.Delete(named(&corev1.Secret{}, "third"))
-	untouched(t, k, running, c)
+	requireUnchanged(t, k, running, c)
 	running.Stop()
 	running = start(k, op)
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	if n := passes.Load(); n > 0 {
 		t.Errorf("Reconcile was called %d times", n)
 	}
@@ -71,7 +74,7 @@ func TestPausedObjectIsLeftAlone(t *testing.T) {
 	k.Delete(s)
 	k.Eventually(s, testkit.Condition("Paused", metav1.ConditionTrue),
 		testkit.Match("being deleted", func(s *site.Site) bool { return s.DeletionTimestamp != nil }))
-	untouched(t, k, running, s)
+	requireUnchanged(t, k, running, s)
 	if cleanUps.Load() > 0 {
 		t.Error("a paused object was cleaned up")
 	}
@@ -79,7 +82,7 @@ func TestPausedObjectIsLeftAlone(t *testing.T) {
 	k.Eventually(s, testkit.Gone())
 }
 
-// Once the pause is over, it is not told of any more, even if the object is being deleted by then.
+// The condition Paused is removed after the pause, even if the object is being deleted by then.
 func TestPauseEndsDuringCleanUp(t *testing.T) {
 	t.Parallel()
 	for annotation, conditionType := range map[string]string{
@@ -117,11 +120,11 @@ func TestPauseEndsDuringCleanUp(t *testing.T) {
 	}
 }
 
-// planned waits until the dry run says what it would do.
-func planned(k *testkit.K, s *site.Site, says string) {
-	k.Eventually(s, testkit.Match("would "+says, func(s *site.Site) bool {
+// waitForPlan waits until the condition DryRun contains the action.
+func waitForPlan(k *testkit.K, s *site.Site, action string) {
+	k.Eventually(s, testkit.Match("would "+action, func(s *site.Site) bool {
 		c := conditions.Get(s, "DryRun")
-		return c != nil && c.ObservedGeneration == s.GetGeneration() && strings.Contains(c.Message, says)
+		return c != nil && c.ObservedGeneration == s.GetGeneration() && strings.Contains(c.Message, action)
 	}))
 }
 
@@ -135,24 +138,24 @@ func TestDryRunWritesNothing(t *testing.T) {
 		if p.Object.Spec.Text == "wait" {
 			return sdk.Wait("NotYet", "the moon is down")
 		}
-		return extras(ctx, p)
+		return withExtraChildren(ctx, p)
 	})
-	op.Finalize = nothing
+	op.Finalize = noCleanUp
 	running := start(k, op)
 	s := newSite("a")
 	s.Annotations = map[string]string{sdk.DryRunAnnotation: "true"}
 	k.Apply(s)
-	planned(k, s, "create ConfigMap first")
+	waitForPlan(k, s, "create ConfigMap first")
 	if s.Status.Seen != 0 || conditions.Get(s, "Told") != nil || len(s.Finalizers) > 0 {
-		t.Errorf("the dry run left something: finalizers %v, status %+v", s.Finalizers, s.Status)
+		t.Errorf("the dry run changed the object: finalizers %v, status %+v", s.Finalizers, s.Status)
 	}
 	annotate(k, s, sdk.DryRunAnnotation, "false")
 	k.Eventually(s, testkit.Ready(), without("DryRun"), finalizers(ourFinalizer))
 	converged(k, running, s)
 
 	annotate(k, s, sdk.DryRunAnnotation, "true")
-	planned(k, s, "nothing would be done")
-	quiet(k, running, still)
+	waitForPlan(k, s, "nothing would be done")
+	waitIdle(k, running, quietPeriod)
 	for _, c := range []struct {
 		reason string
 		change func()
@@ -161,13 +164,13 @@ func TestDryRunWritesNothing(t *testing.T) {
 		{"the plan grows", func() { s.Spec.Extra = true }, []string{
 			"create ConfigMap second", "create Secret third", "create Deployment fourth",
 		}},
-		{"a child changes", func() { s.Spec.Extra, s.Spec.Text = false, "new" }, []string{"update ConfigMap first"}},
+		{"a child changes", func() { s.Spec = site.Spec{Text: "new"} }, []string{"update ConfigMap first"}},
 		{"the plan is incomplete", func() { s.Spec.Text = "wait" }, []string{"NotYet: the moon is down"}},
 	} {
 		running.Recorder().Reset()
 		k.Update(s, c.change)
 		for _, says := range c.says {
-			planned(k, s, says)
+			waitForPlan(k, s, says)
 		}
 		want := []string{"patch sites.e2e.homeostat.dev/status a -> 200"}
 		if diff := cmp.Diff(want, sent(k, running)); diff != "" {
@@ -178,24 +181,24 @@ func TestDryRunWritesNothing(t *testing.T) {
 		}
 	}
 	k.Delete(s)
-	planned(k, s, "clean up")
-	untouched(t, k, running, s)
+	waitForPlan(k, s, "clean up")
+	requireUnchanged(t, k, running, s)
 	annotate(k, s, sdk.DryRunAnnotation, "false")
 	k.Eventually(s, testkit.Gone())
 }
 
-// A plan that no longer has a child would delete it.
+// A plan without a former child contains its deletion.
 func TestDryRunNamesDeletions(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	running := start(k, operator(extras))
+	running := start(k, operator(withExtraChildren))
 	s := newSite("a")
 	s.Spec.Extra = true
 	k.Apply(s)
 	converged(k, running, s)
 	annotate(k, s, sdk.DryRunAnnotation, "true")
 	k.Update(s, func() { s.Spec.Extra = false })
-	planned(k, s, "would delete Deployment fourth; delete Secret third; delete ConfigMap second")
-	quiet(k, running, still)
+	waitForPlan(k, s, "would delete Deployment fourth; delete Secret third; delete ConfigMap second")
+	waitIdle(k, running, quietPeriod)
 	k.Get(named(&corev1.ConfigMap{}, "second"))
 }

@@ -26,12 +26,12 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 )
 
-// operatorVariable makes this test binary be an operator instead: for the usual sites with the value 1, else for those of
-// the API version that it names.
+// operatorVariable makes this test binary run an operator: with the value 1 for the usual sites, otherwise for those of the
+// API version that it names.
 const operatorVariable = "SDK_E2E_OPERATOR"
 
-// slow is how long a pass over a site with this text takes.
-const slow = 500 * time.Millisecond
+// slowPass is the duration of a reconcile of a site with the text "slow".
+const slowPass = 500 * time.Millisecond
 
 func runOperatorIfAsked() {
 	version := os.Getenv(operatorVariable)
@@ -42,7 +42,7 @@ func runOperatorIfAsked() {
 		_, _ = fmt.Fprintf(os.Stdout, "pass over %s: %s\n", p.Object.Name, p.Object.Spec.Text)
 		switch p.Object.Spec.Text {
 		case "slow":
-			<-time.After(slow)
+			<-time.After(slowPass)
 		case "panic":
 			panic("the text says so")
 		}
@@ -55,7 +55,7 @@ func runOperatorIfAsked() {
 	sdk.Main(op)
 }
 
-// A program is an operator that runs in a process of its own.
+// A program is an operator in a process of its own.
 type program struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -63,10 +63,10 @@ type program struct {
 	mu     sync.Mutex
 	lines  []string // of the standard output
 	stderr bytes.Buffer
-	read   chan struct{} // closed when all output was read
+	read   chan struct{} // closed after all output was read
 }
 
-// run starts the program. It is killed after the test if it still runs.
+// run starts the program. The program is killed after the test if it still runs.
 func run(t *testing.T, env []string, args ...string) *program {
 	t.Helper()
 	self, err := os.Executable()
@@ -75,7 +75,7 @@ func run(t *testing.T, env []string, args ...string) *program {
 	}
 	p := &program{t: t, cmd: exec.CommandContext(t.Context(), self, args...), read: make(chan struct{})}
 	p.cmd.Env = append([]string{operatorVariable + "=1", "HOME=" + t.TempDir()}, env...)
-	p.cmd.Stderr = &locked{mu: &p.mu, to: &p.stderr}
+	p.cmd.Stderr = &lockedWriter{mu: &p.mu, to: &p.stderr}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -94,13 +94,13 @@ func run(t *testing.T, env []string, args ...string) *program {
 	return p
 }
 
-// runOn starts the program on the test's namespace.
+// runOn starts the program for the test's namespace.
 func runOn(t *testing.T, k *testkit.K, args ...string) *program {
 	t.Helper()
 	return run(t, nil, append([]string{"--kubeconfig=" + kubeconfig(t, k), "--watch-namespaces=" + k.Namespace}, args...)...)
 }
 
-// kubeconfig writes the file that says where the test's cluster is.
+// kubeconfig writes a kubeconfig for the test's cluster and returns its path.
 func kubeconfig(t *testing.T, k *testkit.K) (file string) {
 	t.Helper()
 	data, err := cluster.Kubeconfig(k.Config)
@@ -114,20 +114,20 @@ func kubeconfig(t *testing.T, k *testkit.K) (file string) {
 	return file
 }
 
-// locked is a writer for several goroutines.
-type locked struct {
+// lockedWriter is a writer that is safe for concurrent use.
+type lockedWriter struct {
 	mu *sync.Mutex
 	to io.Writer
 }
 
-func (w *locked) Write(p []byte) (int, error) {
+func (w *lockedWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.to.Write(p)
 }
 
-// says reports whether the program has printed this line.
-func (p *program) says(line string) bool {
+// message reports whether the program has printed this line.
+func (p *program) printed(line string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Contains(p.lines, line)
@@ -136,7 +136,7 @@ func (p *program) says(line string) bool {
 func (p *program) waitFor(k *testkit.K, line string) {
 	p.t.Helper()
 	k.Wait(fmt.Sprintf("the program prints %q", line), func(context.Context) error {
-		if p.says(line) {
+		if p.printed(line) {
 			return nil
 		}
 		return errors.New(p.errors())
@@ -161,7 +161,7 @@ func (p *program) exit() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// freeAddress is one on which nobody listens at the moment.
+// freeAddress returns a loopback address with an unused port.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -175,11 +175,11 @@ func freeAddress(t *testing.T) string {
 func TestWrongUsage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		reason string
-		env    []string
-		args   []string
-		code   int
-		says   string // on the standard error, in one line
+		reason  string
+		env     []string
+		args    []string
+		code    int
+		message string // one line on the standard error
 	}{
 		"unknown flag": {
 			"a typo", nil, []string{"--worker=3"}, 2, "flag provided but not defined: --worker (see --help)",
@@ -236,8 +236,8 @@ func TestWrongUsage(t *testing.T) {
 			if code := p.exit(); code != c.code {
 				t.Errorf("%s: exit code %d, want %d", c.reason, code, c.code)
 			}
-			if got := strings.TrimRight(p.errors(), "\n"); c.says != "" && got != c.says {
-				t.Errorf("%s: it says\n%s\nwant\n%s", c.reason, got, c.says)
+			if got := strings.TrimRight(p.errors(), "\n"); c.message != "" && got != c.message {
+				t.Errorf("%s: standard error\n%s\nwant\n%s", c.reason, got, c.message)
 			}
 		})
 	}
@@ -254,6 +254,6 @@ func TestUnreachableClusterIsNoUsageError(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(p.errors()), "\n")
 	last := lines[len(lines)-1]
 	if !strings.HasPrefix(last, "Error: the API server at "+k.Config.Host+" does not answer: ") {
-		t.Errorf("it ends with %q", last)
+		t.Errorf("the last line is %q", last)
 	}
 }

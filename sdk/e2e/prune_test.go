@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// extras applies its second to last children only if the site asks for them.
-func extras(_ context.Context, p *pass) error {
+// withExtraChildren applies all but its first child only if the site wants extra children.
+func withExtraChildren(_ context.Context, p *pass) error {
 	sdk.Apply(p, configMap(p.Object, "first"))
 	if p.Object.Spec.Extra {
 		sdk.Apply(p, configMap(p.Object, "second"))
@@ -32,7 +32,7 @@ func extras(_ context.Context, p *pass) error {
 func TestUnplannedChildrenArePruned(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	running := start(k, operator(extras))
+	running := start(k, operator(withExtraChildren))
 	s := newSite("a")
 	s.Spec.Extra = true
 	k.Apply(s)
@@ -45,7 +45,7 @@ func TestUnplannedChildrenArePruned(t *testing.T) {
 		k.Eventually(o, testkit.Gone())
 	}
 	converged(k, running, s)
-	want := []string{ // the last first
+	want := []string{ // the last child first
 		"patch sites.e2e.homeostat.dev/status a -> 200",
 		"delete deployments.apps fourth -> 200",
 		"delete secrets third -> 200",
@@ -57,7 +57,7 @@ func TestUnplannedChildrenArePruned(t *testing.T) {
 	k.Get(named(&corev1.ConfigMap{}, "first"))
 }
 
-// What was made last may need what was made before, so it goes first, whatever the kinds and names are.
+// A child may need children that were created before it, so that the last one is deleted first, regardless of kind and name.
 func TestPruningIsTheReverseOfCreation(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -101,7 +101,7 @@ func TestChildrenAreKeptWhileThePlanIsIncomplete(t *testing.T) {
 					sdk.Apply(p, configMap(p.Object, "first"))
 					return failure
 				}
-				return extras(ctx, p)
+				return withExtraChildren(ctx, p)
 			}))
 			s := newSite("a")
 			s.Spec.Extra = true
@@ -109,10 +109,10 @@ func TestChildrenAreKeptWhileThePlanIsIncomplete(t *testing.T) {
 			converged(k, running, s)
 			running.Recorder().Reset()
 			k.Update(s, func() { s.Spec.Extra, s.Spec.Text = false, "fail" })
-			k.Eventually(s, testkit.Match("told", func(client.Object) bool {
+			k.Eventually(s, testkit.Match("reported", func(client.Object) bool {
 				return s.Status.ObservedGeneration == s.Generation
 			}))
-			untouched(t, k, running, get(k, named(&corev1.ConfigMap{}, "second")))
+			requireUnchanged(t, k, running, get(k, named(&corev1.ConfigMap{}, "second")))
 			for _, request := range sent(k, running) {
 				if !strings.HasPrefix(request, "patch sites") {
 					t.Errorf("request on a child of an incomplete plan: %s", request)
@@ -127,10 +127,10 @@ func get[T client.Object](k *testkit.K, o T) T {
 	return o
 }
 
-func TestOthersObjectsAreNeverPruned(t *testing.T) {
+func TestForeignObjectsAreNeverPruned(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	running := start(k, operator(extras))
+	running := start(k, operator(withExtraChildren))
 	s := newSite("a")
 	k.Apply(s)
 	converged(k, running, s)
@@ -139,50 +139,52 @@ func TestOthersObjectsAreNeverPruned(t *testing.T) {
 	sibling.Annotations = map[string]string{sdk.PausedAnnotation: "true"}
 	k.Apply(sibling)
 	owners := map[string][]metav1.OwnerReference{
-		"nobodys":    nil,
-		"not-led":    reference(s, "e2e.homeostat.dev/v1", "Site", false),
-		"siblings":   reference(sibling, "e2e.homeostat.dev/v1", "Site", true),
-		"other-kind": reference(anchor(k, s.Name+"-boss"), "v1", "ConfigMap", true),
+		"ownerless":  nil,
+		"not-led":    ownerReference(s, "e2e.homeostat.dev/v1", "Site", false),
+		"siblings":   ownerReference(sibling, "e2e.homeostat.dev/v1", "Site", true),
+		"other-kind": ownerReference(existingOwner(k, s.Name+"-boss"), "v1", "ConfigMap", true),
 	}
 	for name, refs := range owners {
 		c := named(&corev1.ConfigMap{}, name)
-		c.Labels, c.OwnerReferences = label, refs
+		c.Labels = label
+		c.OwnerReferences = refs
 		k.Apply(c)
 	}
 	account := named(&corev1.ServiceAccount{}, "kind-not-owned")
-	account.OwnerReferences = reference(s, "e2e.homeostat.dev/v1", "Site", true)
+	account.OwnerReferences = ownerReference(s, "e2e.homeostat.dev/v1", "Site", true)
 	k.Apply(account)
-	ours := named(&corev1.ConfigMap{}, "ours") // shows that pruning is at work
-	ours.Labels, ours.OwnerReferences = label, reference(s, "e2e.homeostat.dev/v1", "Site", true)
+	ours := named(&corev1.ConfigMap{}, "ours") // shows that pruning happens
+	ours.Labels = label
+	ours.OwnerReferences = ownerReference(s, "e2e.homeostat.dev/v1", "Site", true)
 	k.Apply(ours)
 
 	k.Eventually(ours, testkit.Gone())
 	k.Update(s, func() { s.Spec.Text = "again" })
-	k.Eventually(s, testkit.Match("told", func(client.Object) bool { return s.Status.ObservedGeneration == s.Generation }))
-	quiet(k, running, still)
+	k.Eventually(s, testkit.Match("reported", func(client.Object) bool { return s.Status.ObservedGeneration == s.Generation }))
+	waitIdle(k, running, quietPeriod)
 	for name := range owners {
 		k.Get(named(&corev1.ConfigMap{}, name))
 	}
 	k.Get(account)
 }
 
-// Between the operator's look and its deletion the child is replaced by somebody's object of the same name.
+// The child is replaced by a foreign object of the same name between the operator's read and its deletion.
 func TestReplacedChildIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	g := newGate()
+	g := newBarrier()
 	running := start(k, operator(func(ctx context.Context, p *pass) error {
 		if !p.Object.Spec.Extra && p.Object.Spec.Text == "less" {
-			g.pass()
+			g.arrive()
 		}
-		return extras(ctx, p)
+		return withExtraChildren(ctx, p)
 	}))
 	s := newSite("a")
 	s.Spec.Extra = true
 	k.Apply(s)
 	converged(k, running, s)
 	k.Update(s, func() { s.Spec.Extra, s.Spec.Text = false, "less" })
-	g.reached(k)
+	g.waitReached(k)
 	c := named(&corev1.ConfigMap{}, "second")
 	k.Delete(c)
 	c = named(&corev1.ConfigMap{}, "second")
@@ -190,8 +192,8 @@ func TestReplacedChildIsNotDeleted(t *testing.T) {
 	g.open()
 	k.Eventually(named(&corev1.Secret{}, "third"), testkit.Gone())
 	k.Eventually(s, testkit.Condition(conditions.Ready, metav1.ConditionTrue))
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	if again := get(k, named(&corev1.ConfigMap{}, "second")); again.UID != c.UID {
-		t.Error("the operator deleted an object that is not the one it saw")
+		t.Error("the operator deleted another object than the one it read")
 	}
 }

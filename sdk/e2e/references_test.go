@@ -20,10 +20,10 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// referring reads the Secret that the site names and puts what it says into a child.
-func referring(passes *clock) *sdk.Operator[*site.Site] {
+// referenceReader returns an operator that copies a value of the Secret that the site names into a child.
+func referenceReader(passes *passTimes) *sdk.Operator[*site.Site] {
 	op := operator(func(_ context.Context, p *pass) error {
-		passes.tick()
+		passes.add()
 		c := configMap(p.Object, p.Object.Name)
 		if p.Object.Spec.SecretName != "" {
 			secret, err := sdk.Ref(p, named(&corev1.Secret{}, p.Object.Spec.SecretName))
@@ -31,12 +31,12 @@ func referring(passes *clock) *sdk.Operator[*site.Site] {
 				return err
 			}
 			c.Data["text"] = string(secret.Data["text"])
-			secret.Data = nil // it is a copy
+			secret.Data = nil // a change of the copy, not of the cache
 		}
 		sdk.Apply(p, c)
 		return nil
 	})
-	op.Owns = op.Owns[:1] // ConfigMaps alone, so that every watch of Secrets is that of a reference
+	op.Owns = op.Owns[:1] // only ConfigMaps, so that every watch of Secrets belongs to a reference
 	return op
 }
 
@@ -44,7 +44,7 @@ func secret(name, value string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{"text": []byte(value)}}
 }
 
-// secretWatches returns the names of the Secrets for which watches were opened so far. A watch of all has no name.
+// secretWatches returns the names of the Secrets for which watches were opened so far. A watch of all Secrets has no name.
 func secretWatches(op *testkit.Instance) []string {
 	var names []string
 	for _, r := range op.Recorder().Watches() {
@@ -58,8 +58,8 @@ func secretWatches(op *testkit.Instance) []string {
 func TestReferenceIsWatched(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	var passes clock
-	running := start(k, referring(&passes))
+	var passes passTimes
+	running := start(k, referenceReader(&passes))
 	s := newSite("a")
 	s.Spec.SecretName = "key"
 	k.Apply(s)
@@ -69,12 +69,12 @@ func TestReferenceIsWatched(t *testing.T) {
 	if _, _, message := condition(s, conditions.Ready); message != want {
 		t.Errorf("message %q, want %q", message, want)
 	}
-	quiet(k, running, still)
-	k.Apply(secret("another", "nobody refers to this one"))
+	waitIdle(k, running, quietPeriod)
+	k.Apply(secret("another", "not referenced"))
 	before := len(passes.gaps())
-	quiet(k, running, window)
+	waitIdle(k, running, observationPeriod)
 	if after := len(passes.gaps()); after != before {
-		t.Errorf("%d passes for a Secret that nobody refers to", after-before)
+		t.Errorf("%d reconciles for a Secret that is not referenced", after-before)
 	}
 
 	c := named(&corev1.ConfigMap{}, s.Name)
@@ -85,14 +85,14 @@ func TestReferenceIsWatched(t *testing.T) {
 	k.Eventually(c, text("two"))
 	k.Delete(key)
 	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ReferenceNotFound"))
-	k.Eventually(c, text("two")) // an incomplete plan takes nothing away
+	k.Eventually(c, text("two")) // an incomplete plan removes no child
 	if diff := cmp.Diff([]string{"key"}, secretWatches(running)); diff != "" {
 		t.Errorf("watches of Secrets (-want +got):\n%s", diff)
 	}
 }
 
-// What is in no namespace can be referred to as well, and applied, whatever namespace somebody wrote into it.
-func TestReferenceToWhatIsInNoNamespace(t *testing.T) {
+// A cluster-scoped object can be referenced and applied too; a namespace in its metadata is ignored.
+func TestReferenceToClusterScopedObject(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := operator(func(_ context.Context, p *pass) error {
@@ -123,7 +123,7 @@ func TestReferenceToWhatIsInNoNamespace(t *testing.T) {
 	converged(k, running, s)
 	running.Recorder().Reset()
 	if got := sent(k, running); len(got) > 0 {
-		t.Errorf("at rest: %v", got)
+		t.Errorf("requests when idle: %v", got)
 	}
 	k.Delete(s)
 	k.Eventually(named(&rbacv1.ClusterRole{}, k.Namespace), testkit.Gone())
@@ -133,8 +133,8 @@ func TestReferenceToWhatIsInNoNamespace(t *testing.T) {
 func TestReferencesAreShared(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	var passes clock
-	running := start(k, referring(&passes))
+	var passes passTimes
+	running := start(k, referenceReader(&passes))
 	k.Apply(secret("key", "one"))
 	for _, name := range []string{"a", "b", "c"} {
 		s := newSite(name)
@@ -152,11 +152,11 @@ func TestReferencesAreShared(t *testing.T) {
 	}
 }
 
-func TestUnusedReferenceIsNotWatchedAnyMore(t *testing.T) {
+func TestWatchOfUnusedReferenceEnds(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	var (
-		passes  clock
+		passes  passTimes
 		watches atomic.Int64
 	)
 	f := &faults{watched: func(req *http.Request, open bool) {
@@ -174,7 +174,7 @@ func TestUnusedReferenceIsNotWatchedAnyMore(t *testing.T) {
 		}
 		return nil
 	}
-	running := start(k, referring(&passes), f.config(k))
+	running := start(k, referenceReader(&passes), f.config(k))
 	k.Apply(secret("old", "old"))
 	k.Apply(secret("new", "new"))
 	s := newSite("a")
@@ -189,37 +189,37 @@ func TestUnusedReferenceIsNotWatchedAnyMore(t *testing.T) {
 	before := len(passes.gaps())
 	old := secret("old", "")
 	k.Update(old, func() { old.Data["text"] = []byte("changed") })
-	quiet(k, running, window)
+	waitIdle(k, running, observationPeriod)
 	if after := len(passes.gaps()); after != before {
-		t.Errorf("%d passes for a Secret that nobody refers to any more", after-before)
+		t.Errorf("%d reconciles for a Secret that is no longer referenced", after-before)
 	}
 	k.Delete(s)
 	k.Eventually(s, testkit.Gone())
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	before = len(passes.gaps())
 	k.Delete(secret("new", ""))
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	if after := len(passes.gaps()); after != before {
 		t.Errorf("%d passes for an object that is gone", after-before)
 	}
 }
 
-func TestReferenceWithoutRights(t *testing.T) {
+func TestReferenceWithoutPermission(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.Without("a right is missing", testkit.Forbidden))
-	var passes clock
-	running := start(k, referring(&passes), withoutRightsOn(k, "secrets"))
+	var passes passTimes
+	running := start(k, referenceReader(&passes), withoutPermission(k, "secrets"))
 	k.Apply(secret("key", "one"))
 	s := newSite("a")
 	s.Spec.SecretName = "key"
 	k.Apply(s)
-	k.Eventually(s, testkit.Match("told", func(s *site.Site) bool {
+	k.Eventually(s, testkit.Match("reported", func(s *site.Site) bool {
 		_, reason, message := condition(s, conditions.Reconciling)
 		return reason == "Retrying" && strings.HasPrefix(message, "reading Secret key: ") &&
 			strings.Contains(message, "cannot list resource \"secrets\"")
 	}))
 	passes.wait(k, 4)
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	for _, r := range running.Recorder().Watches() {
 		if r.Resource == "secrets" && r.Name == "" {
 			t.Errorf("a watch of all Secrets: %s", r)

@@ -16,8 +16,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// left is a ConfigMap that outlives its site while that says so, and is taken over by the next one.
-func left(opts ...sdk.ApplyOption) func(context.Context, *pass) error {
+// retaining returns a reconcile function with two ConfigMaps: "left" is retained if the site says so, and the next site of
+// the name adopts it.
+func retaining(opts ...sdk.ApplyOption) func(context.Context, *pass) error {
 	return func(_ context.Context, p *pass) error {
 		mine := func(o client.Object) bool { return o.GetLabels()[sdk.ManagedByLabel] == operatorName }
 		all := append([]sdk.ApplyOption{sdk.AdoptIf(mine)}, opts...)
@@ -27,26 +28,27 @@ func left(opts ...sdk.ApplyOption) func(context.Context, *pass) error {
 		if p.Object.Spec.Text != "none" {
 			sdk.Apply(p, configMap(p.Object, "left"), all...)
 		}
-		sdk.Apply(p, configMap(p.Object, "goes"))
+		sdk.Apply(p, configMap(p.Object, "deleted"))
 		return nil
 	}
 }
 
-// retained is a site whose ConfigMap is kept.
+// retained returns a site that retains its ConfigMap.
 func retained() *site.Site {
 	s := newSite("a")
 	s.Spec.Extra = true
 	return s
 }
 
-// However an object is deleted, and whether its operator runs: what is retained stays, and is the next one's.
+// A retained child survives its parent, with every deletion policy and with or without a running operator. The next parent
+// of the name adopts it.
 func TestRetain(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []metav1.DeletionPropagation{
 		metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
 	} {
 		for _, runs := range []bool{true, false} {
-			for how, opts := range map[string][]sdk.ApplyOption{"applied": nil, "made once": {sdk.CreateOnly()}} {
+			for how, opts := range map[string][]sdk.ApplyOption{"applied": nil, "create-only": {sdk.CreateOnly()}} {
 				name := string(policy) + " " + how
 				if !runs {
 					name += " without the operator"
@@ -63,7 +65,7 @@ func TestRetain(t *testing.T) {
 func testRetain(t *testing.T, policy metav1.DeletionPropagation, runs bool, opts []sdk.ApplyOption) {
 	t.Helper()
 	k := testkit.New(t)
-	running := start(k, operator(left(opts...)))
+	running := start(k, operator(retaining(opts...)))
 	former, child := retained(), named(&corev1.ConfigMap{}, "left")
 	k.Apply(former)
 	converged(k, running, former)
@@ -79,16 +81,16 @@ func testRetain(t *testing.T, policy metav1.DeletionPropagation, runs bool, opts
 	}
 	k.Eventually(former, testkit.Gone())
 	if policy != metav1.DeletePropagationOrphan {
-		k.Eventually(named(&corev1.ConfigMap{}, "goes"), testkit.Gone())
+		k.Eventually(named(&corev1.ConfigMap{}, "deleted"), testkit.Gone())
 	}
-	k.Consistently(child, window, testkit.Match("the same", func(c *corev1.ConfigMap) bool {
+	k.Consistently(child, observationPeriod, testkit.Match("the same", func(c *corev1.ConfigMap) bool {
 		return c.UID == uid && c.DeletionTimestamp == nil && c.Data["text"] == "hello"
 	}))
-	if policy == metav1.DeletePropagationOrphan { // which leaves that one for somebody to decide about
+	if policy == metav1.DeletePropagationOrphan { // the retained child is not distinguishable from other orphans then
 		return
 	}
 	if !runs {
-		running = start(k, operator(left(opts...)))
+		running = start(k, operator(retaining(opts...)))
 	}
 	s := retained()
 	s.Spec.Text = "other"
@@ -99,24 +101,24 @@ func testRetain(t *testing.T, policy metav1.DeletionPropagation, runs bool, opts
 		want = "hello"
 	}
 	if k.Get(child); child.UID != uid || child.Data["text"] != want || len(child.OwnerReferences) > 0 {
-		t.Errorf("it is not the same, or not ours: %+v, %v", child.ObjectMeta, child.Data)
+		t.Errorf("it is another object, or is not adopted: %+v, %v", child.ObjectMeta, child.Data)
 	}
 }
 
-// What is retained stays when the plan no longer has it, and goes with its parent once it is retained no longer.
-func TestRetainAndNoLonger(t *testing.T) {
+// A retained child stays when it leaves the plan. Without Retain it is deleted with its parent again.
+func TestRetainIsRevoked(t *testing.T) {
 	t.Parallel()
-	for name, opts := range map[string][]sdk.ApplyOption{"applied": nil, "made once": {sdk.CreateOnly()}} {
+	for name, opts := range map[string][]sdk.ApplyOption{"applied": nil, "create-only": {sdk.CreateOnly()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
-			running := start(k, operator(left(opts...)))
+			running := start(k, operator(retaining(opts...)))
 			s, child := newSite("a"), named(&corev1.ConfigMap{}, "left")
 			k.Apply(s)
 			converged(k, running, s)
 			k.Get(child)
 			uid := child.UID
-			// Somebody else who applied the reference, too, owns it as much as we do.
+			// Another manager that applied the reference, too, is a co-owner of that field.
 			also := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"ownerReferences":[{"uid":%q,"name":"a",
 				"apiVersion":"e2e.homeostat.dev/v1","kind":"Site","controller":true,"blockOwnerDeletion":true}]}}`, s.UID)
 			patch := client.RawPatch(types.ApplyPatchType, []byte(also))
@@ -135,20 +137,23 @@ func TestRetainAndNoLonger(t *testing.T) {
 			k.Get(child)
 			k.Update(s, func() { s.Spec.Text = "none" })
 			converged(k, running, s)
-			untouched(t, k, running, child)
-			k.Update(s, func() { s.Spec.Text, s.Spec.Extra = "hello", false })
-			k.Eventually(child, testkit.Match("bound", func(c *corev1.ConfigMap) bool { return metav1.IsControlledBy(c, s) }))
+			requireUnchanged(t, k, running, child)
+			k.Update(s, func() {
+				s.Spec.Text = "hello"
+				s.Spec.Extra = false
+			})
+			k.Eventually(child, testkit.Match("controlled", func(c *corev1.ConfigMap) bool { return metav1.IsControlledBy(c, s) }))
 			k.Delete(s)
 			k.Eventually(child, testkit.Gone())
 		})
 	}
 }
 
-// What is elsewhere is nothing that an owner reference could bind in the first place.
-func TestRetainElsewhereIsRefused(t *testing.T) {
+// Retain is rejected for cross-namespace children, which have no owner reference.
+func TestRetainInOtherNamespaceIsRejected(t *testing.T) {
 	t.Parallel()
 	k, far := testkit.New(t), testkit.New(t)
-	startFar(k, far, func(_ context.Context, p *pass) error {
+	startInTwoNamespaces(k, far, func(_ context.Context, p *pass) error {
 		c := configMap(p.Object, "left")
 		c.Namespace = far.Namespace
 		sdk.Apply(p, c, sdk.Retain())
@@ -158,7 +163,7 @@ func TestRetainElsewhereIsRefused(t *testing.T) {
 	k.Apply(s)
 	k.Eventually(s, testkit.Condition(conditions.Ready, metav1.ConditionFalse))
 	if _, _, message := condition(s, conditions.Ready); message == "" {
-		t.Error("the status does not say why")
+		t.Error("the status does not name the reason")
 	}
-	k.Eventually(farther(far, "left"), testkit.Gone())
+	k.Eventually(configMapIn(far, "left"), testkit.Gone())
 }

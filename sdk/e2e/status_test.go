@@ -56,7 +56,7 @@ func TestStatusIsWrittenOncePerPass(t *testing.T) {
 	}
 }
 
-func TestTransitionTimeMovesOnlyOnAFlip(t *testing.T) {
+func TestTransitionTimeChangesWithStatusOnly(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := operator(func(_ context.Context, p *pass) error {
@@ -66,7 +66,7 @@ func TestTransitionTimeMovesOnlyOnAFlip(t *testing.T) {
 		return nil
 	})
 	op.Summarize = func(s *site.Site) {
-		switch s.Spec.Text { // to both of which the pass has said that the object is ready
+		switch s.Spec.Text { // the reconcile reported Ready for both
 		case "closed":
 			conditions.MarkReconciling(s, "Closed", "the summary says so")
 		case "bug":
@@ -77,7 +77,7 @@ func TestTransitionTimeMovesOnlyOnAFlip(t *testing.T) {
 	s := newSite("a")
 	k.Apply(s)
 	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "TextH"))
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	running.Stop()
 	long := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 	k.UpdateStatus(s, func() { conditions.Get(s, conditions.Ready).LastTransitionTime = long })
@@ -97,8 +97,8 @@ func TestTransitionTimeMovesOnlyOnAFlip(t *testing.T) {
 	}
 }
 
-// Every state that is ever stored is looked at.
-func TestReadyOnlyWhileChildrenAre(t *testing.T) {
+// The test checks every stored state.
+func TestReadyOnlyWhileChildrenAreReady(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k, operator(func(_ context.Context, p *pass) error {
@@ -109,7 +109,7 @@ func TestReadyOnlyWhileChildrenAre(t *testing.T) {
 	}))
 	s := newSite("a")
 	k.Apply(s)
-	states := follow(t, k)
+	states := collectStates(t, k)
 	d := named(&appsv1.Deployment{}, s.Name)
 	for _, image := range []string{"hello", "one", "two"} {
 		k.Update(s, func() { s.Spec.Text = image })
@@ -117,16 +117,17 @@ func TestReadyOnlyWhileChildrenAre(t *testing.T) {
 			return d.Spec.Template.Spec.Containers[0].Image == image
 		}))
 		k.Eventually(s, testkit.Condition(conditions.Ready, metav1.ConditionFalse))
-		available(k, d)
+		makeAvailable(k, d)
 		k.Eventually(s, testkit.Ready())
 	}
 	k.UpdateStatus(d, func() { d.Status.AvailableReplicas = 0 })
 	k.Eventually(s, testkit.Condition(conditions.Ready, metav1.ConditionFalse))
-	neverReadyTooEarly(t, states(s.ResourceVersion), 3)
+	requireNotReadyBetween(t, states(s.ResourceVersion), 3)
 }
 
-// follow collects every state of the test's sites and returns a function that waits for a version and returns them.
-func follow(t *testing.T, k *testkit.K) func(until string) []*site.Site {
+// collectStates collects every state of the test's sites. The returned function waits for a resourceVersion and returns
+// them.
+func collectStates(t *testing.T, k *testkit.K) func(until string) []*site.Site {
 	t.Helper()
 	w, err := k.Client.Watch(k.Context(), &site.List{}, client.InNamespace(k.Namespace))
 	if err != nil {
@@ -150,8 +151,8 @@ func follow(t *testing.T, k *testkit.K) func(until string) []*site.Site {
 	}
 }
 
-// neverReadyTooEarly checks that between two Ready states of different generations there is one that is not Ready.
-func neverReadyTooEarly(t *testing.T, states []*site.Site, want int) {
+// requireNotReadyBetween checks that between two Ready states of different generations there is one that is not Ready.
+func requireNotReadyBetween(t *testing.T, states []*site.Site, want int) {
 	t.Helper()
 	ready, flips, generation := false, 0, int64(0)
 	for _, s := range states {
@@ -171,8 +172,8 @@ func neverReadyTooEarly(t *testing.T, states []*site.Site, want int) {
 	}
 }
 
-// available plays the controller of Deployments.
-func available(k *testkit.K, d *appsv1.Deployment) {
+// makeAvailable writes the status of an available Deployment, as its controller would.
+func makeAvailable(k *testkit.K, d *appsv1.Deployment) {
 	k.UpdateStatus(d, func() {
 		d.Status = appsv1.DeploymentStatus{
 			ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
@@ -199,7 +200,7 @@ func TestMessagesAreBoundedAndStable(t *testing.T) {
 	s := newSite("a")
 	k.Apply(s)
 	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Progressing"))
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	running.Recorder().Reset()
 	if got := sent(k, running); len(got) > 0 {
 		t.Errorf("requests although nothing changed: %v", got)
@@ -211,21 +212,21 @@ func TestMessagesAreBoundedAndStable(t *testing.T) {
 	}
 }
 
-func TestSecretsStaySecret(t *testing.T) {
+func TestSecretValuesAreNotReported(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int32{http.StatusUnprocessableEntity, http.StatusForbidden, http.StatusBadRequest} {
 		t.Run(http.StatusText(int(code)), func(t *testing.T) {
 			t.Parallel()
-			k := testkit.New(t, testkit.Without("the Secret is refused", testkit.Refused, testkit.Forbidden))
+			k := testkit.New(t, testkit.Without("the Secret is rejected", testkit.Refused, testkit.Forbidden))
 			reasons := map[int32]metav1.StatusReason{
 				http.StatusUnprocessableEntity: metav1.StatusReasonInvalid, http.StatusForbidden: metav1.StatusReasonForbidden,
 				http.StatusBadRequest: metav1.StatusReasonBadRequest,
 			}
 			f := &faults{before: func(req *http.Request) (*http.Response, error) {
 				if isApply(req, "secrets") {
-					return answer(req, metav1.Status{Code: code, Reason: reasons[code], Message: "hunter2 is too short"}), nil
+					return response(req, metav1.Status{Code: code, Reason: reasons[code], Message: "hunter2 is too short"}), nil
 				}
-				return nil, nil //nolint:nilnil // the server answers
+				return nil, nil //nolint:nilnil // no response: the request goes to the server
 			}}
 			running := start(k, operator(func(_ context.Context, p *pass) error {
 				sdk.Apply(p, &corev1.Secret{
@@ -236,20 +237,20 @@ func TestSecretsStaySecret(t *testing.T) {
 			s := newSite("a")
 			k.Apply(s)
 			k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "SecretRejected"))
-			quiet(k, running, still)
+			waitIdle(k, running, quietPeriod)
 			events := &corev1.EventList{}
 			if err := k.Client.List(k.Context(), events, client.InNamespace(k.Namespace)); err != nil {
 				t.Fatal(err)
 			}
-			if told := fmt.Sprint(s.Status, events.Items); strings.Contains(told, "hunter2") {
-				t.Errorf("the secret was told: %s", told)
+			if reported := fmt.Sprint(s.Status, events.Items); strings.Contains(reported, "hunter2") {
+				t.Errorf("the secret was reported: %s", reported)
 			}
 		})
 	}
 }
 
-// What is told for one reason in one pass is told in full: Kubernetes would keep the first of several events.
-func TestEventsOfOneReasonAreJoined(t *testing.T) {
+// Events of one reason in one reconcile are merged, because Kubernetes would keep only the first.
+func TestEventsOfOneReasonAreMerged(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k, operator(func(_ context.Context, p *pass) error {
@@ -262,8 +263,8 @@ func TestEventsOfOneReasonAreJoined(t *testing.T) {
 	}))
 	s := newSite("a")
 	k.Apply(s)
-	eventually(k, s, "Told")
-	eventually(k, s, "Other")
+	waitForEvent(k, s, "Told")
+	waitForEvent(k, s, "Other")
 	events := &corev1.EventList{}
 	if err := k.Client.List(k.Context(), events, client.InNamespace(k.Namespace)); err != nil {
 		t.Fatal(err)
@@ -278,7 +279,7 @@ func TestEventsOfOneReasonAreJoined(t *testing.T) {
 	}
 }
 
-// Only the status of what Reconcile leaves counts.
+// Of the changes that Reconcile makes to the object, only the status is written.
 func TestSpecAndMetadataAreNeverWritten(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -288,12 +289,15 @@ func TestSpecAndMetadataAreNeverWritten(t *testing.T) {
 		p.Object.Labels = map[string]string{"changed": "yes"}
 		p.Object.Finalizers = []string{"changed.example.com/x"}
 		p.Object.Generation = 99
-		p.Object.ResourceVersion, p.Object.UID, p.Object.Name = "1", "changed", "changed"
+		p.Object.ResourceVersion = "1"
+		p.Object.UID = "changed"
+		p.Object.Name = "changed"
 		p.Object.Status.Seen = 7
 		return nil
 	})
 	op.Finalize = func(_ context.Context, p *pass) error {
-		p.Object.Finalizers, p.Object.ResourceVersion = nil, "1"
+		p.Object.Finalizers = nil
+		p.Object.ResourceVersion = "1"
 		return nil
 	}
 	running := start(k, op)
@@ -307,7 +311,7 @@ func TestSpecAndMetadataAreNeverWritten(t *testing.T) {
 	k.Eventually(named(&corev1.ConfigMap{}, "child"), testkit.Match("ours", func(c *corev1.ConfigMap) bool {
 		return metav1.IsControlledBy(c, s) && c.OwnerReferences[0].Name == "a"
 	}))
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	k.Delete(s)
 	k.Eventually(s, finalizers(theirFinalizer))
 	mustPatch(t, k, s, types.MergePatchType, `{"metadata":{"finalizers":null}}`)

@@ -21,7 +21,7 @@ func reason(want string) testkit.Check {
 	})
 }
 
-// What follows from the summary is written with it, also when the pass failed, and costs nothing at rest.
+// Changes by Summarize are written with the status, also after a failed reconcile, and cause no requests when idle.
 func TestSummarize(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -65,8 +65,8 @@ func TestSummarize(t *testing.T) {
 	k.Eventually(s, testkit.Ready(), reason("Served"))
 }
 
-// A child that is withheld is left as it is, with what waits for it, and the rest is carried out.
-func TestWithheldChild(t *testing.T) {
+// A child that is held back is not written, and neither are children that wait for it. The others are written.
+func TestHoldBack(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	running := start(k, operator(func(_ context.Context, p *pass) error {
@@ -88,13 +88,13 @@ func TestWithheldChild(t *testing.T) {
 	k.Eventually(s, testkit.Ready())
 	k.Update(s, func() { s.Spec.Text = "worse" })
 	k.Eventually(s, testkit.Reason(conditions.Stalled, metav1.ConditionTrue, "NotWell"))
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	for name, want := range map[string]string{"first": "well", "second": "worse", "third": "worse"} {
 		k.Eventually(named(&corev1.ConfigMap{}, name), text(want))
 	}
 	k.Update(s, func() { s.Annotations = map[string]string{sdk.DryRunAnnotation: "true"} })
 	k.Eventually(s, testkit.Condition("DryRun", metav1.ConditionTrue))
-	if _, _, message := dryRunOf(s); !strings.Contains(message, "ConfigMap first: NotWell: it is worse") {
+	if _, _, message := dryRunCondition(s); !strings.Contains(message, "ConfigMap first: NotWell: it is worse") {
 		t.Errorf("it %q", message)
 	}
 }

@@ -23,15 +23,15 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// documented checks that the guide has the line: its figures are those of the tests.
-func documented(t *testing.T, line string) {
+// requireInGuide checks that the guide contains the line, whose figures the tests have measured.
+func requireInGuide(t *testing.T, line string) {
 	t.Helper()
 	if !strings.Contains(read(t, guide), "\n"+line+"\n") {
-		t.Errorf("%s lacks the line that this test found:\n%s", guide, line)
+		t.Errorf("%s lacks the measured line:\n%s", guide, line)
 	}
 }
 
-// row is one of a table of the guide.
+// row returns a row of a table of the guide.
 func row(what string, cells ...any) string {
 	line := &strings.Builder{}
 	fmt.Fprintf(line, "| %s |", what)
@@ -41,10 +41,10 @@ func row(what string, cells ...any) string {
 	return line.String()
 }
 
-// A fence is a block of the guide, with the files that it is from.
+// fence matches a code block of the guide, with the names of its files.
 var fence = regexp.MustCompile("(?ms)^```(go|diff) (.+?)\n(.*?)^```$")
 
-// Each snippet is part of a file that is compiled, each difference is one between two of them.
+// Each Go snippet is part of a compiled file, and each diff is a difference between two of them.
 func TestSnippets(t *testing.T) {
 	t.Parallel()
 	found := fence.FindAllStringSubmatch(read(t, guide), -1)
@@ -71,11 +71,11 @@ func TestSnippets(t *testing.T) {
 func contains(t *testing.T, file, text string) {
 	t.Helper()
 	if !strings.Contains(read(t, file), text) {
-		t.Errorf("%s quotes what is not in %s:\n%s", guide, file, text)
+		t.Errorf("a snippet of %s is not in %s:\n%s", guide, file, text)
 	}
 }
 
-// sides returns what a hunk says of the old file and of the new one.
+// sides returns the text of a hunk in the old file and in the new file.
 func sides(hunk string) (old, changed string) {
 	for line := range strings.Lines(hunk) {
 		switch sign, rest := line[:1], line[1:]; sign {
@@ -99,7 +99,7 @@ func TestSides(t *testing.T) {
 	}
 }
 
-// code counts the lines of a Go file that are neither blank nor comment, package clause or imports.
+// code counts the lines of a Go file without blank lines, comments, the package clause and imports.
 func code(t *testing.T, file string) int {
 	t.Helper()
 	source := read(t, file)
@@ -140,12 +140,12 @@ func TestLinesOfCode(t *testing.T) {
 		}
 		operators, totals = append(operators, lines), append(totals, fmt.Sprintf("**%d**", total))
 	}
-	documented(t, row("the operator", operators...))
-	documented(t, row("what its children look like", "-", children, children, children, children))
-	documented(t, row("`main`", programs[0], programs[0], programs[0], programs[0], programs[1]))
-	documented(t, row("**together**", totals...))
+	requireInGuide(t, row("the operator", operators...))
+	requireInGuide(t, row("what its children look like", "-", children, children, children, children))
+	requireInGuide(t, row("`main`", programs[0], programs[0], programs[0], programs[0], programs[1]))
+	requireInGuide(t, row("**together**", totals...))
 	before, after := code(t, "before/webapp.go"), code(t, "after/webapp.go")+children
-	documented(t, fmt.Sprintf("without `main` it is %d lines for %d, **%d %%**; with `main` %d for %d, **%d %%**.",
+	requireInGuide(t, fmt.Sprintf("without `main` it is %d lines for %d, **%d %%**; with `main` %d for %d, **%d %%**.",
 		after, before, percent(after, before), after+programs[1], before+programs[0],
 		percent(after+programs[1], before+programs[0])))
 }

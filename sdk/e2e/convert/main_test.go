@@ -33,95 +33,97 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{CRDs: "crd.yaml", AddToScheme: api.AddToScheme})
 }
 
-// world is what one run of the operator acts on.
-type world struct {
+// env is the environment of one run of the operator.
+type env struct {
 	*testkit.K
 
 	monitoring *testkit.K
-	looked     *atomic.Int64 // how often the operator has looked at a Webapp
+	reconciles *atomic.Int64 // number of reconciles
 }
 
-func newWorld(t *testing.T, opts ...testkit.Option) world {
+func newEnv(t *testing.T, opts ...testkit.Option) env {
 	t.Helper()
-	return world{testkit.New(t, opts...), testkit.New(t), &atomic.Int64{}}
+	return env{testkit.New(t, opts...), testkit.New(t), &atomic.Int64{}}
 }
 
-// A form is the operator as it is after one of the steps.
+// A form is the operator after one of the steps.
 type form struct {
 	name  string
-	setup func(w world, mgr manager.Manager) error
+	setup func(e env, mgr manager.Manager) error
 }
 
 const fieldOwner = "webapp"
 
 var forms = []form{
-	{"before", func(w world, mgr manager.Manager) error {
-		r := &before.Reconciler{Client: w.client(mgr), Scheme: mgr.GetScheme(), Monitoring: w.monitoring.Namespace}
+	{"before", func(e env, mgr manager.Manager) error {
+		r := &before.Reconciler{Client: e.client(mgr), Scheme: mgr.GetScheme(), Monitoring: e.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},
-	{"step1", func(w world, mgr manager.Manager) error {
+	{"step1", func(e env, mgr manager.Manager) error {
 		owner := apply.NewManager(fieldOwner)
-		r := &step1.Reconciler{Client: w.client(mgr), Manager: owner, Monitoring: w.monitoring.Namespace}
+		r := &step1.Reconciler{Client: e.client(mgr), Manager: owner, Monitoring: e.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},
-	{"step2", func(w world, mgr manager.Manager) error {
+	{"step2", func(e env, mgr manager.Manager) error {
 		owner := apply.NewManager(fieldOwner)
-		r := &step2.Reconciler{Client: w.client(mgr), Manager: owner, Monitoring: w.monitoring.Namespace}
+		r := &step2.Reconciler{Client: e.client(mgr), Manager: owner, Monitoring: e.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},
-	{"step3", func(w world, mgr manager.Manager) error {
+	{"step3", func(e env, mgr manager.Manager) error {
 		owner := apply.NewManager(fieldOwner)
-		r := &step3.Reconciler{Client: w.client(mgr), Manager: owner, Monitoring: w.monitoring.Namespace}
+		r := &step3.Reconciler{Client: e.client(mgr), Manager: owner, Monitoring: e.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},
-	{"after", func(w world, mgr manager.Manager) error {
-		op := after.New(w.monitoring.Namespace)
+	{"after", func(e env, mgr manager.Manager) error {
+		op := after.New(e.monitoring.Namespace)
 		reconcile := op.Reconcile
 		op.Reconcile = func(ctx context.Context, p *sdk.Pass[*api.Webapp]) error {
-			w.looked.Add(1)
+			e.reconciles.Add(1)
 			return reconcile(ctx, p)
 		}
-		return op.SetupWithManager(mgr, sdk.InNamespaces(w.Namespace, w.monitoring.Namespace))
+		return op.SetupWithManager(mgr, sdk.InNamespaces(e.Namespace, e.monitoring.Namespace))
 	}},
 }
 
-// counting counts the passes of a reconciler, each of which begins by reading the Webapp.
-type counting struct {
+// countingClient counts reconciles, each of which begins with a read of the Webapp.
+type countingClient struct {
 	client.Client
 
-	looked *atomic.Int64
+	reconciles *atomic.Int64
 }
 
-func (w world) client(mgr manager.Manager) client.Client { return counting{mgr.GetClient(), w.looked} }
+func (e env) client(mgr manager.Manager) client.Client {
+	return countingClient{mgr.GetClient(), e.reconciles}
+}
 
-func (c counting) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+func (c countingClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	if _, ok := o.(*api.Webapp); ok {
-		c.looked.Add(1)
+		c.reconciles.Add(1)
 	}
 	return c.Client.Get(ctx, key, o, opts...)
 }
 
-// looksAgain waits until the operator has begun a pass since it had begun so many.
-func (w world) looksAgain(since int64) {
-	w.Wait("the operator looks at the Webapp", func(context.Context) error {
-		if w.looked.Load() == since {
+// waitReconcile waits until the number of reconciles differs from since.
+func (e env) waitReconcile(since int64) {
+	e.Wait("the operator reconciles the Webapp", func(context.Context) error {
+		if e.reconciles.Load() == since {
 			return errors.New("it has not")
 		}
 		return nil
 	})
 }
 
-// start runs the operator for the namespaces of this world alone.
-func (w world) start(f form, opts ...testkit.StartOption) *testkit.Instance {
+// start runs the operator for the namespaces of this environment.
+func (e env) start(f form, opts ...testkit.StartOption) *testkit.Instance {
 	elsewhere := testkit.WithManagerOptions(func(o *manager.Options) {
 		o.Cache.ByObject = map[client.Object]cache.ByObject{
-			&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{w.monitoring.Namespace: {}}},
+			&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{e.monitoring.Namespace: {}}},
 		}
 	})
-	return w.Start(func(mgr manager.Manager) error { return f.setup(w, mgr) }, append(opts, elsewhere)...)
+	return e.Start(func(mgr manager.Manager) error { return f.setup(e, mgr) }, append(opts, elsewhere)...)
 }
 
-// compare runs a test of each form, and holds the line that comes of it against the table in the guide.
+// compare runs a test of each form and compares the results with the row of the table in the guide.
 func compare(t *testing.T, what string, test func(t *testing.T, f form) any) {
 	t.Helper()
 	results := make([]any, len(forms))
@@ -136,7 +138,7 @@ func compare(t *testing.T, what string, test func(t *testing.T, f form) any) {
 	if t.Failed() {
 		return
 	}
-	documented(t, row(what, results...))
+	requireInGuide(t, row(what, results...))
 }
 
 func newWebapp() *api.Webapp {
@@ -146,32 +148,32 @@ func newWebapp() *api.Webapp {
 	}
 }
 
-func (w world) deployment() *appsv1.Deployment {
-	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "shop"}}
+func (e env) deployment() *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "shop"}}
 }
 
-func (w world) service() *corev1.Service {
-	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "shop"}}
+func (e env) service() *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "shop"}}
 }
 
-func (w world) target() *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.monitoring.Namespace, Name: w.Namespace + ".shop"}}
+func (e env) target() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.monitoring.Namespace, Name: e.Namespace + ".shop"}}
 }
 
-// ready makes the Webapp and waits for it.
-func (w world) ready() *api.Webapp {
+// createReady creates the Webapp and waits until it is ready.
+func (e env) createReady() *api.Webapp {
 	app := newWebapp()
-	w.Apply(app)
-	w.work(app)
-	w.Eventually(app, testkit.Ready())
+	e.Apply(app)
+	e.completeRollout(app)
+	e.Eventually(app, testkit.Ready())
 	return app
 }
 
-// work plays Kubernetes' own controller of Deployments.
-func (w world) work(app *api.Webapp) {
-	d := w.deployment()
-	w.Eventually(d, runs(app))
-	w.UpdateStatus(d, func() {
+// completeRollout writes the status of the Deployment, as its controller would.
+func (e env) completeRollout(app *api.Webapp) {
+	d := e.deployment()
+	e.Eventually(d, deploymentMatches(app))
+	e.UpdateStatus(d, func() {
 		n := *d.Spec.Replicas
 		d.Status = appsv1.DeploymentStatus{
 			ObservedGeneration: d.Generation, Replicas: n, ReadyReplicas: n, UpdatedReplicas: n, AvailableReplicas: n,
@@ -183,19 +185,19 @@ func (w world) work(app *api.Webapp) {
 	})
 }
 
-// still is how long nothing may be sent until an operator counts as being at rest.
-const still = 100 * time.Millisecond
+// quietPeriod is the time without requests after which an operator counts as idle.
+const quietPeriod = 100 * time.Millisecond
 
-// sent waits until the operator has sent nothing for a while, or for as long as twenty requests take if that is more, and
-// returns what it has sent since the recorder was reset, without discovery and events.
-func (w world) sent(op *testkit.Instance) []string {
-	for waited, pause := time.Duration(0), still; waited < pause; {
-		if op.Recorder().WaitIdle(w.Context(), pause) != nil {
+// sent waits until the operator has sent nothing for the quiet period, or for the duration of twenty requests if that is
+// longer. It returns the requests since the recorder was reset, without discovery and events.
+func (e env) sent(op *testkit.Instance) []string {
+	for waited, pause := time.Duration(0), quietPeriod; waited < pause; {
+		if op.Recorder().WaitIdle(e.Context(), pause) != nil {
 			break
 		}
 		waited = pause
 		began := time.Now()
-		if w.Client.List(w.Context(), &api.WebappList{}, client.InNamespace(w.Namespace), client.Limit(1)) != nil {
+		if e.Client.List(e.Context(), &api.WebappList{}, client.InNamespace(e.Namespace), client.Limit(1)) != nil {
 			break
 		}
 		pause = max(pause, min(20*time.Since(began), 5*time.Second))
@@ -203,31 +205,32 @@ func (w world) sent(op *testkit.Instance) []string {
 	var all []string
 	for _, r := range op.Requests() {
 		if r.Resource != "" && r.Resource != "events" {
-			r.Namespace, r.Name = "", ""
+			r.Namespace = ""
+			r.Name = ""
 			all = append(all, r.String())
 		}
 	}
 	return all
 }
 
-// passes makes the operator look at the Webapp so many times, and returns what it sent.
-func (w world) passes(op *testkit.Instance, app *api.Webapp, n int) []string {
-	w.sent(op)
+// reconcileTimes triggers n reconciles of the Webapp and returns their requests.
+func (e env) reconcileTimes(op *testkit.Instance, app *api.Webapp, n int) []string {
+	e.sent(op)
 	op.Recorder().Reset()
 	var all []string
 	for i := range n {
-		since := w.looked.Load()
-		w.Update(app, func() { metav1.SetMetaDataAnnotation(&app.ObjectMeta, "look", strconv.Itoa(i)) })
-		w.looksAgain(since)
-		all = w.sent(op)
+		since := e.reconciles.Load()
+		e.Update(app, func() { metav1.SetMetaDataAnnotation(&app.ObjectMeta, "reconcile", strconv.Itoa(i)) })
+		e.waitReconcile(since)
+		all = e.sent(op)
 	}
 	return all
 }
 
-// patch changes an object as somebody else would.
-func (w world) patch(t *testing.T, o client.Object, kind types.PatchType, body string) {
+// patch changes an object as another actor would: with another field manager.
+func (e env) patch(t *testing.T, o client.Object, kind types.PatchType, body string) {
 	t.Helper()
-	err := w.Client.Patch(w.Context(), o, client.RawPatch(kind, []byte(body)), client.FieldOwner("somebody"))
+	err := e.Client.Patch(e.Context(), o, client.RawPatch(kind, []byte(body)), client.FieldOwner("another-manager"))
 	if err != nil {
 		t.Fatal(err)
 	}

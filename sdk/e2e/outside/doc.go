@@ -1,4 +1,3 @@
-// Package outside tests that an operator's author needs nothing but `import`: a module that has never heard of this
-// repository's go.work builds, vets and tests an operator with sdk and testkit. It is the operator under
-// testdata/gadget, a whole one: copy it to start your own.
+// Package outside tests that sdk and testkit can be used from other repositories: a module without this repository's go.work
+// builds, vets and tests an operator. The operator is in testdata/gadget and is complete: copy it to start your own.
 package outside

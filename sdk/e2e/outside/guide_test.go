@@ -12,7 +12,8 @@ import (
 
 const guide = "../../../docs/testing.md"
 
-// The guide is a module and what to do in it: whoever does what it says gets what it promises.
+// The guide contains the files of a module and commands. The test writes the files and runs the commands, which must
+// succeed.
 func TestGuideToTesting(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -23,7 +24,7 @@ func TestGuideToTesting(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := newModule(t, "gadget")
-	if err := os.Remove(filepath.Join(dir, "gadget_test.go")); err != nil { // the guide has its own
+	if err := os.Remove(filepath.Join(dir, "gadget_test.go")); err != nil { // the guide contains this file
 		t.Fatal(err)
 	}
 	tools := t.TempDir()
@@ -43,7 +44,7 @@ func TestGuideToTesting(t *testing.T) {
 		cmd.Dir = dir
 		cmd.Env = env
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%s does not work as it is written: %v\n%s\n%s", guide, err, s.text, out)
+			t.Errorf("a command of %s fails: %v\n%s\n%s", guide, err, s.text, out)
 		}
 	}
 	if ran == 0 {
@@ -51,7 +52,7 @@ func TestGuideToTesting(t *testing.T) {
 	}
 }
 
-// snippet is a fenced block: a file if it has a name, otherwise commands.
+// snippet is a fenced block: a file if it has a name, otherwise shell commands.
 type snippet struct{ file, text string }
 
 var fence = regexp.MustCompile("(?ms)^```(\\w+)(?: (\\S+))?\n(.*?)^```$")

@@ -10,7 +10,7 @@ import (
 
 const fromKopf = "../../../docs/from-kopf.md"
 
-// What stands beside each piece of an operator in Python is one program, which works.
+// The Go snippets of the guide form one program that compiles and passes its tests.
 func TestFromKopf(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(fromKopf)
@@ -35,7 +35,7 @@ func TestFromKopf(t *testing.T) {
 	goCommand(t, dir, "test", "./...")
 }
 
-// The Python beside it is at least Python.
+// The Python snippets of the guide are valid Python.
 func TestFromKopfPython(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")

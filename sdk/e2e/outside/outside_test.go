@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	// The go command that the test starts uses these. Were they not imported, a result from before a change of theirs
-	// would count as cached.
+	// The go command that the test starts uses these packages. The imports invalidate cached test results when they change.
 	_ "github.com/homeostat-dev/homeostat/sdk"
 	_ "github.com/homeostat-dev/homeostat/testkit"
 )
@@ -22,8 +21,8 @@ func TestOutsideModule(t *testing.T) {
 	}
 }
 
-// newModule makes a module of that name outside the repository that requires both libraries by their folders, as the author
-// of an operator does who tries an unreleased version.
+// newModule creates a module of that name outside the repository. It requires both libraries by their folders, as for the
+// use of an unreleased version.
 func newModule(t *testing.T, name string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), name)
@@ -39,7 +38,7 @@ func newModule(t *testing.T, name string) (dir string) {
 	for _, sibling := range []string{"sdk", "testkit"} {
 		mod = fmt.Appendf(mod, "\nrequire %s v0.0.0\n\nreplace %[1]s => %s\n", ours+sibling, filepath.Join(root, sibling))
 	}
-	// Checksums come from this module, which requires the same: a test must not depend on a checksum database.
+	// Checksums are copied from this module, which has the same requirements: a test must not depend on a checksum database.
 	sums, err := os.ReadFile("../go.sum")
 	if err != nil {
 		t.Fatal(err)

@@ -11,8 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	// The go command that the tests start uses these. Were they not imported, a result from before a change of theirs
-	// would count as cached.
+	// The go command that the tests start uses these packages. The imports invalidate cached test results when they change.
 	_ "github.com/homeostat-dev/homeostat/sdk"
 	_ "github.com/homeostat-dev/homeostat/sdk/cmd/homeostat/scaffold"
 	_ "github.com/homeostat-dev/homeostat/testkit/chaos"
@@ -21,20 +20,20 @@ import (
 
 const root = "../../.."
 
-// A module outside of the repository passes its tests as it is. With -short it tries some of the faults only.
+// A module outside of the repository passes its own tests unchanged. With -short these try only some of the faults.
 func TestOutsideModule(t *testing.T) {
 	t.Parallel()
-	dir := outside(t, "web-shop", "--group", "shop.example.com", "--kind", "WebShop")
-	unchanged(t, dir, "web-shop")
+	dir := newOutsideModule(t, "web-shop", "--group", "shop.example.com", "--kind", "WebShop")
+	requireGeneratedUnchanged(t, dir, "web-shop")
 	run(t, dir, "go", "mod", "tidy", "-diff")
 	run(t, dir, "go", "vet", "./...")
 	if !testing.Short() {
 		run(t, dir, "go", "tool", "testkit", "--help")
 	}
-	run(t, dir, "go", append([]string{"test", "-timeout", "30m"}, short("./...")...)...)
+	run(t, dir, "go", append([]string{"test", "-timeout", "30m"}, withShortFlag("./...")...)...)
 }
 
-// What the operator and its kind are called makes no difference.
+// The generated module works with any name of the operator and its kind.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	const longName, longKind = "the-longest-name-that-an-operator-may-have-is-this", "TheLongestNameThatAKindMayHaveIsThisHere"
@@ -48,14 +47,14 @@ func TestNames(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := outside(t, name, args...)
-			unchanged(t, dir, name)
+			dir := newOutsideModule(t, name, args...)
+			requireGeneratedUnchanged(t, dir, name)
 			run(t, dir, "go", "vet", "./...")
 		})
 	}
 }
 
-// In the repository the module becomes one of the workspace, and the checks of the workspace hold.
+// In the repository the module is added to the workspace and passes the checks of the workspace.
 func TestInsideModule(t *testing.T) {
 	t.Parallel()
 	checkout := t.TempDir()
@@ -63,22 +62,22 @@ func TestInsideModule(t *testing.T) {
 	workspace := func(args ...string) { t.Helper(); command(t, checkout, "GOWORK=", "go", args...) }
 	workspace("run", "./sdk/cmd/homeostat", "new", "proxy", "--group", "example.com", "--kind", "Proxy")
 	dir := filepath.Join(checkout, "operators", "proxy")
-	unchanged(t, dir, "proxy")
+	requireGeneratedUnchanged(t, dir, "proxy")
 	run(t, dir, "go", "mod", "tidy", "-diff")
-	run(t, checkout, tool(t, "modcheck"), ".")
-	run(t, checkout, tool(t, "linkcheck"), ".")
+	run(t, checkout, toolPath(t, "modcheck"), ".")
+	run(t, checkout, toolPath(t, "linkcheck"), ".")
 	if out := run(t, checkout, "go", "work", "edit", "-json", "go.work"); !strings.Contains(out, `"./operators/proxy"`) {
 		t.Errorf("go.work does not use the module:\n%s", out)
 	}
 	if testing.Short() {
-		return // the compiler has not seen the SDK in this folder yet
+		return // nothing is compiled yet in the copied folder
 	}
 	workspace("vet", "./operators/proxy/...")
 	workspace("test", "-timeout", "30m", "-short", "./operators/proxy/...")
 }
 
-// outside makes a module in a folder of its own, with the command as it is built.
-func outside(t *testing.T, name string, args ...string) (dir string) {
+// newOutsideModule runs the command to create a module in a folder outside of the repository.
+func newOutsideModule(t *testing.T, name string, args ...string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), name)
 	run(t, root, "go", append([]string{
@@ -87,16 +86,16 @@ func outside(t *testing.T, name string, args ...string) (dir string) {
 	return dir
 }
 
-// unchanged runs what `make generate` runs and fails if that changes a file.
-func unchanged(t *testing.T, dir, name string) {
+// requireGeneratedUnchanged runs the commands of `make generate` and fails if they change a file.
+func requireGeneratedUnchanged(t *testing.T, dir, name string) {
 	t.Helper()
 	before := contents(t, dir)
-	generator := tool(t, "controller-gen")
+	generator := toolPath(t, "controller-gen")
 	run(t, dir, generator, "object", "paths=./...")
 	run(t, dir, generator, "paths=./...",
 		"crd", "output:crd:dir=config/crd", "rbac:roleName="+name, "output:rbac:dir=config/rbac")
 	if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
-		t.Errorf("controller-gen would write something else, -template +controller-gen:\n%s", diff)
+		t.Errorf("the output of controller-gen differs, -template +controller-gen:\n%s", diff)
 	}
 }
 
@@ -117,7 +116,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// clone copies the repository as it is on disk, without its history and what was built.
+// clone copies the repository as it is on disk, without its history and its build output.
 func clone(t *testing.T, to string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
@@ -146,21 +145,21 @@ func clone(t *testing.T, to string) {
 	}
 }
 
-// tool is the path of a pinned tool.
-func tool(t *testing.T, name string) string {
+// toolPath returns the path of a pinned tool.
+func toolPath(t *testing.T, name string) string {
 	t.Helper()
 	return strings.TrimSpace(run(t, filepath.Join(root, "tools"), "go", "tool", "-n", name))
 }
 
-// short puts -short before the arguments if this test runs with it.
-func short(args ...string) []string {
+// withShortFlag prepends -short to the arguments if this test runs with it.
+func withShortFlag(args ...string) []string {
 	if testing.Short() {
 		return append([]string{"-short"}, args...)
 	}
 	return args
 }
 
-// run runs a command for which there is no workspace, and returns what it prints.
+// run runs a command without the workspace and returns its standard output.
 func run(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	return command(t, dir, "GOWORK=off", name, args...)

@@ -1,4 +1,4 @@
-// Package site has the custom resources on which the SDK's properties are tested, and nothing but what the tests need.
+// Package site defines the custom resources for the tests of the SDK's properties, with the fields that the tests need.
 package site
 
 import (
@@ -18,23 +18,23 @@ type Site struct {
 	Status Status `json:"status,omitzero"`
 }
 
-// Spec says what the site shows.
+// Spec is the desired state of a site.
 type Spec struct {
-	// Text is what the site shows.
+	// Text is the text that the site shows.
 	Text string `json:"text,omitempty"`
-	// Extra asks for a second child.
+	// Extra requests a second child.
 	Extra bool `json:"extra,omitempty"`
-	// SecretName refers to a Secret.
+	// SecretName is the name of a Secret.
 	SecretName string `json:"secretName,omitempty"`
 }
 
-// Status is what the operator found.
+// Status is the observed state of a site.
 type Status struct {
 	conditions.Status `json:",inline"`
 
-	// Seen counts what a test wants counted.
+	// Seen is a counter for tests.
 	Seen int64 `json:"seen,omitempty"`
-	// UID is that of the child that was counted last.
+	// UID is the UID of the child that was counted last.
 	UID string `json:"uid,omitempty"`
 }
 
@@ -68,7 +68,7 @@ func (l *List) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// Realm is a Site in no namespace.
+// Realm is a cluster-scoped Site.
 type Realm Site
 
 // CommonStatus implements conditions.Object.
@@ -99,8 +99,8 @@ func (l *RealmList) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// GroupVersion is the API version of the kinds.
-var GroupVersion = schema.GroupVersion{Group: "e2e.homeostat.dev", Version: "v1"} //nolint:gochecknoglobals // a constant.
+// GroupVersion is the API version of all kinds of the package.
+var GroupVersion = schema.GroupVersion{Group: "e2e.homeostat.dev", Version: "v1"}
 
 // AddToScheme registers the kinds.
 func AddToScheme(s *runtime.Scheme) error {

@@ -1,4 +1,4 @@
-// Package smallest is the smallest operator that is useful: one Deployment for each Site, conditions, and a finalizer.
+// Package smallest contains the smallest useful operator: one Deployment for each Site, conditions, and a finalizer.
 package smallest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/e2e/site"
 )
 
-// New returns the operator. Before a Site goes, unregister is called with its name until it succeeds.
+// New returns the operator. Before a Site is deleted, unregister is called with its name until it succeeds.
 func New(unregister func(context.Context, string) error) *sdk.Operator[*site.Site] {
 	return &sdk.Operator[*site.Site]{
 		Name:        "smallest",

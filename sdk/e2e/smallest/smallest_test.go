@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{CRDs: "../testdata/crd", AddToScheme: site.AddToScheme})
 }
 
-func TestTheSmallestOperatorIsUseful(t *testing.T) {
+func TestOperator(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	var calls atomic.Int32
@@ -59,8 +59,8 @@ func TestTheSmallestOperatorIsUseful(t *testing.T) {
 	k.Eventually(web, testkit.Gone())
 }
 
-// The promise is a useful operator in at most 60 lines, types not counted.
-func TestTheSmallestOperatorIsSmall(t *testing.T) {
+// The documentation promises a useful operator in at most 60 lines, without the types.
+func TestSize(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("smallest.go")
 	if err != nil {

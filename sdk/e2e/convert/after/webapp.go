@@ -1,4 +1,4 @@
-// Package after is the operator as an sdk.Operator.
+// Package after implements the operator as an sdk.Operator.
 package after
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/e2e/convert/desired"
 )
 
-// New returns the operator. Monitoring is the namespace in which monitoring looks for its targets.
+// New returns the operator. Monitoring is the namespace of the scrape targets.
 func New(monitoring string) *sdk.Operator[*api.Webapp] {
 	return &sdk.Operator[*api.Webapp]{
 		Name:          "webapp",
-		FinalizerName: "convert.homeostat.dev/target", // which its Webapps have
+		FinalizerName: "convert.homeostat.dev/target", // existing Webapps have it
 		AddToScheme:   api.AddToScheme,
 		Owns:          []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &corev1.ConfigMap{}},
 		Reconcile: func(_ context.Context, p *sdk.Pass[*api.Webapp]) error {

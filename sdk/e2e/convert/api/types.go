@@ -1,4 +1,4 @@
-// Package api is the kind that all forms of the operator share.
+// Package api defines the kind that all forms of the operator share.
 //
 // +kubebuilder:object:generate=true
 // +groupName=convert.homeostat.dev

@@ -1,4 +1,4 @@
-// Package before is the operator as a good engineer writes it on kubebuilder's scaffold.
+// Package before implements the operator with care on kubebuilder's scaffold.
 package before
 
 import (
@@ -29,11 +29,11 @@ import (
 
 const finalizerName = "convert.homeostat.dev/target"
 
-// Reconciler brings about what a Webapp asks for.
+// Reconciler reconciles Webapps.
 type Reconciler struct {
 	client.Client
 	Scheme     *runtime.Scheme
-	Monitoring string // the namespace in which monitoring looks for its targets
+	Monitoring string // the namespace of the scrape targets
 }
 
 // SetupWithManager adds the controller to the manager.
@@ -46,7 +46,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// ownerOf reads the labels of a target, which no owner reference can bind to its Webapp.
+// ownerOf maps a target to its Webapp by labels, because an owner reference cannot cross namespaces.
 func ownerOf(_ context.Context, target client.Object) []reconcile.Request {
 	of := types.NamespacedName{Namespace: target.GetLabels()["webapp-namespace"], Name: target.GetLabels()["webapp"]}
 	if of.Namespace == "" {
@@ -55,7 +55,7 @@ func ownerOf(_ context.Context, target client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: of}}
 }
 
-// Reconcile makes the children what they should be and says so in the status.
+// Reconcile creates or updates the children and writes the status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	app := &api.Webapp{}
 	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
@@ -71,12 +71,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	deployment, err := r.children(ctx, app)
 	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
-		return ctrl.Result{}, err // the cache was behind: look again
+		return ctrl.Result{}, err // the cache was stale: retry
 	}
 	return ctrl.Result{}, errors.Join(err, r.status(ctx, app, deployment, err))
 }
 
-// finalize does what garbage collection cannot do.
+// finalize deletes the target, because garbage collection cannot cross namespaces.
 func (r *Reconciler) finalize(ctx context.Context, app *api.Webapp) error {
 	if !controllerutil.ContainsFinalizer(app, finalizerName) {
 		return nil
@@ -92,8 +92,8 @@ func (r *Reconciler) finalize(ctx context.Context, app *api.Webapp) error {
 	return nil
 }
 
-// children brings them about. Each sets the fields that it has an opinion on, one by one: to replace a whole spec would
-// undo what the API server defaults, and write in every pass.
+// children creates or updates the children. Each mutate function sets only the desired fields: to replace a whole spec would
+// remove the API server's defaults and cause a write in every reconcile.
 func (r *Reconciler) children(ctx context.Context, app *api.Webapp) (*appsv1.Deployment, error) {
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
@@ -125,7 +125,7 @@ func (r *Reconciler) children(ctx context.Context, app *api.Webapp) (*appsv1.Dep
 func mutateDeployment(d *appsv1.Deployment, app *api.Webapp) {
 	label(d, labels(app))
 	d.Spec.Replicas = &app.Spec.Replicas
-	if d.CreationTimestamp.IsZero() { // it cannot be changed
+	if d.CreationTimestamp.IsZero() { // the selector is immutable
 		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: selector(app)}
 	}
 	d.Spec.Template.Labels = selector(app)
@@ -141,7 +141,8 @@ func mutateDeployment(d *appsv1.Deployment, app *api.Webapp) {
 	if len(web.Ports) != 1 {
 		web.Ports = make([]corev1.ContainerPort, 1)
 	}
-	web.Ports[0].Name, web.Ports[0].ContainerPort = "http", app.Spec.Port
+	web.Ports[0].Name = "http"
+	web.Ports[0].ContainerPort = app.Spec.Port
 }
 
 func mutateService(s *corev1.Service, app *api.Webapp) {
@@ -150,7 +151,8 @@ func mutateService(s *corev1.Service, app *api.Webapp) {
 	if len(s.Spec.Ports) != 1 {
 		s.Spec.Ports = make([]corev1.ServicePort, 1)
 	}
-	s.Spec.Ports[0].Name, s.Spec.Ports[0].Port = "http", app.Spec.Port
+	s.Spec.Ports[0].Name = "http"
+	s.Spec.Ports[0].Port = app.Spec.Port
 	s.Spec.Ports[0].TargetPort = intstr.FromInt32(app.Spec.Port)
 }
 
@@ -180,21 +182,21 @@ func label(o client.Object, labels map[string]string) {
 	o.SetLabels(all)
 }
 
-// status writes the status if it differs.
+// status writes the status if it has changed.
 func (r *Reconciler) status(ctx context.Context, app *api.Webapp, d *appsv1.Deployment, failure error) error {
 	was := app.Status.DeepCopy()
 	app.Status.ReadyReplicas = d.Status.ReadyReplicas
 	app.Status.ObservedGeneration = app.Generation
-	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, ObservedGeneration: app.Generation}
+	status, reason, message := metav1.ConditionFalse, "Progressing", "waiting for the pods of Deployment "+d.Name
 	switch {
 	case failure != nil:
-		ready.Reason, ready.Message = "Failed", failure.Error()
-	case !available(d):
-		ready.Reason, ready.Message = "Progressing", "waiting for the pods of Deployment "+d.Name
-	default:
-		ready.Status, ready.Reason = metav1.ConditionTrue, "Succeeded"
+		reason, message = "Failed", failure.Error()
+	case available(d):
+		status, reason, message = metav1.ConditionTrue, "Succeeded", ""
 	}
-	meta.SetStatusCondition(&app.Status.Conditions, ready)
+	meta.SetStatusCondition(&app.Status.Conditions, metav1.Condition{
+		Type: "Ready", Status: status, Reason: reason, Message: message, ObservedGeneration: app.Generation,
+	})
 	if equality.Semantic.DeepEqual(was, &app.Status) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-// Package desired says what the children of a Webapp look like: pure functions, from step1 on.
+// Package desired builds the children of a Webapp with pure functions. It is used from step1 on.
 package desired
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/e2e/convert/api"
 )
 
-// Deployment runs the program.
+// Deployment returns the Deployment of the program.
 func Deployment(app *api.Webapp) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: labels(app)},
@@ -31,7 +31,7 @@ func Deployment(app *api.Webapp) *appsv1.Deployment {
 	}
 }
 
-// Service finds its pods.
+// Service returns the Service for the program's pods.
 func Service(app *api.Webapp) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: labels(app)},
@@ -42,7 +42,7 @@ func Service(app *api.Webapp) *corev1.Service {
 	}
 }
 
-// Target tells monitoring, in a namespace of its own, where to look.
+// Target returns the ConfigMap with the scrape target, in the namespace of monitoring.
 func Target(app *api.Webapp, monitoring string) *corev1.ConfigMap {
 	labels := labels(app)
 	labels["webapp-namespace"] = app.Namespace

@@ -1,4 +1,4 @@
-// Package step2 is step1 with its status kept by sdk/conditions.
+// Package step2 is step1 with sdk/conditions for the status.
 package step2
 
 import (
@@ -26,11 +26,11 @@ import (
 
 const finalizerName = "convert.homeostat.dev/target"
 
-// Reconciler brings about what a Webapp asks for.
+// Reconciler reconciles Webapps.
 type Reconciler struct {
 	client.Client
 	Manager    *apply.Manager
-	Monitoring string // the namespace in which monitoring looks for its targets
+	Monitoring string // the namespace of the scrape targets
 }
 
 // SetupWithManager adds the controller to the manager.
@@ -43,7 +43,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// ownerOf reads the labels of a target, which no owner reference can bind to its Webapp.
+// ownerOf maps a target to its Webapp by labels, because an owner reference cannot cross namespaces.
 func ownerOf(_ context.Context, target client.Object) []reconcile.Request {
 	of := types.NamespacedName{Namespace: target.GetLabels()["webapp-namespace"], Name: target.GetLabels()["webapp"]}
 	if of.Namespace == "" {
@@ -52,7 +52,7 @@ func ownerOf(_ context.Context, target client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: of}}
 }
 
-// Reconcile makes the children what they should be and says so in the status.
+// Reconcile applies the children and writes the status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	app := &api.Webapp{}
 	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
@@ -68,12 +68,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	deployment, err := r.children(ctx, app)
 	if errors.Is(err, apply.ErrStale) {
-		return ctrl.Result{}, err // the cache was behind: look again
+		return ctrl.Result{}, err // the cache was stale: retry
 	}
 	return ctrl.Result{}, errors.Join(err, r.status(ctx, app, deployment, err))
 }
 
-// finalize does what garbage collection cannot do.
+// finalize deletes the target, because garbage collection cannot cross namespaces.
 func (r *Reconciler) finalize(ctx context.Context, app *api.Webapp) error {
 	if !controllerutil.ContainsFinalizer(app, finalizerName) {
 		return nil
@@ -89,7 +89,7 @@ func (r *Reconciler) finalize(ctx context.Context, app *api.Webapp) error {
 	return nil
 }
 
-// children brings them about.
+// children applies the children.
 func (r *Reconciler) children(ctx context.Context, app *api.Webapp) (*appsv1.Deployment, error) {
 	deployment := desired.Deployment(app)
 	controlled := apply.ControlledBy(app)
@@ -101,10 +101,10 @@ func (r *Reconciler) children(ctx context.Context, app *api.Webapp) (*appsv1.Dep
 	return deployment, r.target(ctx, app)
 }
 
-// target brings it about. One of the form before, which knew its own by labels alone, is taken over.
+// target applies the target. A target of the form before has no owner label and is adopted by its other labels.
 func (r *Reconciler) target(ctx context.Context, app *api.Webapp) error {
-	target, marked := desired.Target(app, r.Monitoring), apply.LabeledBy(app)
-	intent, err := apply.NewIntent(target, r.Client.Scheme(), marked)
+	target, labeled := desired.Target(app, r.Monitoring), apply.LabeledBy(app)
+	intent, err := apply.NewIntent(target, r.Client.Scheme(), labeled)
 	if err != nil {
 		return err
 	}
@@ -112,21 +112,21 @@ func (r *Reconciler) target(ctx context.Context, app *api.Webapp) error {
 	if err := r.Get(ctx, intent.Key, live); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	former := labels.SelectorFromSet(target.Labels).Matches(labels.Set(live.Labels)) && live.Labels[apply.OwnerUIDLabel] == ""
-	if former {
+	legacy := labels.SelectorFromSet(target.Labels).Matches(labels.Set(live.Labels)) && live.Labels[apply.OwnerUIDLabel] == ""
+	if legacy {
 		return r.Manager.Update(ctx, r.Client, intent, live, target)
 	}
-	_, err = r.Manager.Apply(ctx, r.Client, target, marked)
+	_, err = r.Manager.Apply(ctx, r.Client, target, labeled)
 	return err
 }
 
-// status writes the status if it differs.
+// status writes the status if it has changed.
 func (r *Reconciler) status(ctx context.Context, app *api.Webapp, d *appsv1.Deployment, failure error) error {
 	was := app.Status.DeepCopy()
 	app.Status.ReadyReplicas = d.Status.ReadyReplicas
-	var notOurs *apply.OwnershipError
+	var ownership *apply.OwnershipError
 	switch {
-	case apierrors.IsInvalid(failure), errors.As(failure, &notOurs):
+	case apierrors.IsInvalid(failure), errors.As(failure, &ownership):
 		conditions.MarkStalled(app, "Refused", failure.Error())
 	case failure != nil:
 		conditions.MarkRetrying(app, "Failed", failure.Error())

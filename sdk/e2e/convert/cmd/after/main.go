@@ -1,4 +1,4 @@
-// After runs the operator of package after.
+// Command after runs the operator of package after.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Before runs the operator of package before. Steps 1 to 3 differ in what they set up.
+// Command before runs the operator of package before. Steps 1 to 3 set up another reconciler.
 package main
 
 import (

@@ -29,31 +29,31 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// looks is how often an operator looks again in the tests that count what that costs.
-const looks = 3
+// repeats is the number of reconciles in the tests that count requests.
+const repeats = 3
 
-func TestRequestsAtRest(t *testing.T) {
+func TestRequestsWhenIdle(t *testing.T) {
 	t.Parallel()
 	compare(t, "requests in 3 passes with nothing to do", func(t *testing.T, f form) any {
 		t.Helper()
-		w := newWorld(t)
-		op := w.start(f)
-		return len(w.passes(op, w.ready(), looks))
+		e := newEnv(t)
+		op := e.start(f)
+		return len(e.reconcileTimes(op, e.createReady(), repeats))
 	})
 }
 
-// mirror makes the API server send the image of every Deployment in the namespace through a mirror, as a webhook does.
-func mirror(w world) {
-	name := w.Namespace + ".convert.homeostat.dev"
+// rewriteImages makes the API server redirect the images of Deployments in the namespace to a mirror, as a webhook does.
+func rewriteImages(e env) {
+	name := e.Namespace + ".convert.homeostat.dev"
 	const expression = `Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{containers: ` +
 		`object.spec.template.spec.containers.filter(c, !c.image.startsWith("mirror/")).map(c, ` +
 		`Object.spec.template.spec.containers{name: c.name, image: "mirror/" + c.image})}}}}`
-	w.Apply(&admissionregistrationv1.MutatingAdmissionPolicy{
+	e.Apply(&admissionregistrationv1.MutatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
 			ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
 			MatchConstraints: &admissionregistrationv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.Namespace}},
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: e.Namespace}},
 				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
 					RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 						Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
@@ -69,7 +69,7 @@ func mirror(w world) {
 			}},
 		},
 	})
-	w.Apply(&admissionregistrationv1.MutatingAdmissionPolicyBinding{
+	e.Apply(&admissionregistrationv1.MutatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name},
 	})
@@ -79,109 +79,110 @@ func TestImageRewrittenAtAdmission(t *testing.T) {
 	t.Parallel()
 	compare(t, "... while admission rewrites the image", func(t *testing.T, f form) any {
 		t.Helper()
-		w := newWorld(t)
-		mirror(w)
-		w.Wait("the policy takes effect", func(ctx context.Context) error {
+		e := newEnv(t)
+		rewriteImages(e)
+		e.Wait("the policy takes effect", func(ctx context.Context) error {
 			app := newWebapp()
-			app.Namespace = w.Namespace
+			app.Namespace = e.Namespace
 			probe := desired.Deployment(app)
-			err := w.Client.Create(ctx, probe, client.DryRunAll)
+			err := e.Client.Create(ctx, probe, client.DryRunAll)
 			if err != nil || probe.Spec.Template.Spec.Containers[0].Image != "mirror/shop:1" {
-				return errors.Join(err, errors.New("it does not"))
+				return errors.Join(err, errors.New("it does not yet"))
 			}
 			return nil
 		})
-		op := w.start(f)
+		op := e.start(f)
 		app := newWebapp()
-		w.Apply(app)
-		w.Eventually(w.deployment(), testkit.Exists())
-		return len(w.passes(op, app, looks))
+		e.Apply(app)
+		e.Eventually(e.deployment(), testkit.Exists())
+		return len(e.reconcileTimes(op, app, repeats))
 	})
 }
 
-// A controller such as one that restarts pods when a Secret changes adds a variable to a container of ours.
+// Another controller, such as one that restarts pods when a Secret changes, adds a variable to our container.
 func TestVariableOfAnotherController(t *testing.T) {
 	t.Parallel()
 	compare(t, "a variable that another controller adds to the container", func(t *testing.T, f form) any {
 		t.Helper()
-		w := newWorld(t)
-		op := w.start(f)
-		w.ready()
-		d := w.deployment()
-		w.patch(t, d, types.StrategicMergePatchType,
+		e := newEnv(t)
+		op := e.start(f)
+		e.createReady()
+		d := e.deployment()
+		e.patch(t, d, types.StrategicMergePatchType,
 			`{"spec":{"template":{"spec":{"containers":[{"name":"web","env":[{"name":"SECRET_HASH","value":"1"}]}]}}}}`)
-		w.sent(op)
-		w.Get(d)
-		return kept(slices.Contains(d.Spec.Template.Spec.Containers[0].Env, corev1.EnvVar{Name: "SECRET_HASH", Value: "1"}))
+		e.sent(op)
+		e.Get(d)
+		return keptOrLost(slices.Contains(d.Spec.Template.Spec.Containers[0].Env, corev1.EnvVar{Name: "SECRET_HASH", Value: "1"}))
 	})
 }
 
-func kept(yes bool) string {
+func keptOrLost(yes bool) string {
 	if yes {
 		return "kept"
 	}
 	return "lost"
 }
 
-// squat makes a Service of the name that the Webapp's will have, and says what becomes of it.
-func squat(t *testing.T, f form, owners ...metav1.OwnerReference) string {
+// createConflictingService creates a Service with the name of the Webapp's Service. It returns the result for the Service.
+func createConflictingService(t *testing.T, f form, owners ...metav1.OwnerReference) string {
 	t.Helper()
-	w := newWorld(t)
-	s := w.service()
+	e := newEnv(t)
+	s := e.service()
 	s.OwnerReferences = owners
 	s.Spec = corev1.ServiceSpec{Selector: map[string]string{"other": "program"}, Ports: []corev1.ServicePort{{Port: 53}}}
 	if len(owners) > 0 {
 		owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
-		w.Apply(owner)
+		e.Apply(owner)
 		s.OwnerReferences[0].UID = owner.UID
 	}
-	w.Apply(s)
-	op := w.start(f)
+	e.Apply(s)
+	op := e.start(f)
 	app := newWebapp()
-	w.Apply(app)
-	w.Eventually(app, testkit.Condition("Ready", metav1.ConditionFalse))
-	w.sent(op)
-	if w.Get(s); metav1.IsControlledBy(s, app) {
-		w.Delete(app)
-		w.Eventually(s, testkit.Gone())
+	e.Apply(app)
+	e.Eventually(app, testkit.Condition("Ready", metav1.ConditionFalse))
+	e.sent(op)
+	if e.Get(s); metav1.IsControlledBy(s, app) {
+		e.Delete(app)
+		e.Eventually(s, testkit.Gone())
 		return "taken, and deleted with the Webapp"
 	}
-	w.Eventually(app, testkit.Match("the message names the Service", func(app *api.Webapp) bool {
+	e.Eventually(app, testkit.Match("the message names the Service", func(app *api.Webapp) bool {
 		return strings.Contains(meta.FindStatusCondition(app.Status.Conditions, "Ready").Message, "Service")
 	}))
-	if w.Get(s); s.Spec.Selector["other"] != "program" || s.Spec.Ports[0].Port != 53 {
+	if e.Get(s); s.Spec.Selector["other"] != "program" || s.Spec.Ports[0].Port != 53 {
 		t.Errorf("the Service was changed: %+v", s.Spec)
 	}
 	return "refused"
 }
 
-func TestServiceOfNobody(t *testing.T) {
+func TestUncontrolledService(t *testing.T) {
 	t.Parallel()
 	compare(t, "a Service of that name that nobody controls", func(t *testing.T, f form) any {
 		t.Helper()
-		return squat(t, f)
+		return createConflictingService(t, f)
 	})
 }
 
-func TestServiceOfAnother(t *testing.T) {
+func TestServiceOfAnotherController(t *testing.T) {
 	t.Parallel()
 	compare(t, "a Service of that name that another controls", func(t *testing.T, f form) any {
 		t.Helper()
-		return squat(t, f, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "other", Controller: new(true)})
+		owner := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "other", Controller: new(true)}
+		return createConflictingService(t, f, owner)
 	})
 }
 
-// The API server refuses the Deployment, and will until somebody edits the Webapp.
-func TestRefusedImage(t *testing.T) {
+// The API server rejects the Deployment until a user edits the Webapp.
+func TestRejectedImage(t *testing.T) {
 	t.Parallel()
 	compare(t, "what kstatus says when the API server refuses a child", func(t *testing.T, f form) any {
 		t.Helper()
-		w := newWorld(t, testkit.Without("a Webapp without an image", testkit.Refused))
-		w.start(f)
+		e := newEnv(t, testkit.Without("a Webapp without an image", testkit.Refused))
+		e.start(f)
 		app := newWebapp()
 		app.Spec.Image = ""
-		w.Apply(app)
-		w.Eventually(app, testkit.Match("told", func(app *api.Webapp) bool {
+		e.Apply(app)
+		e.Eventually(app, testkit.Match("reported", func(app *api.Webapp) bool {
 			ready := meta.FindStatusCondition(app.Status.Conditions, "Ready")
 			return ready != nil && strings.Contains(ready.Message, "image")
 		}))
@@ -189,19 +190,19 @@ func TestRefusedImage(t *testing.T) {
 		seen.SetGroupVersionKind(api.GroupVersion.WithKind("Webapp"))
 		seen.SetNamespace(app.Namespace)
 		seen.SetName(app.Name)
-		w.Get(seen)
+		e.Get(seen)
 		result, err := status.Compute(seen)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Update(app, func() { app.Spec.Image = "shop:1" })
-		w.work(app)
-		w.Eventually(app, testkit.Ready())
+		e.Update(app, func() { app.Spec.Image = "shop:1" })
+		e.completeRollout(app)
+		e.Eventually(app, testkit.Ready())
 		return string(result.Status)
 	})
 }
 
-// failOnce answers the next write of a Deployment with an error of the server.
+// failOnce responds to the next write of a Deployment with an internal error.
 type failOnce struct {
 	armed atomic.Bool
 	next  http.RoundTripper
@@ -221,30 +222,30 @@ func (f *failOnce) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// Somebody edits a child of a working Webapp, and the first attempt to repair that fails.
-func TestFailureThatPasses(t *testing.T) {
+// Another actor edits a child of a ready Webapp, and the first attempt to repair it fails.
+func TestTransientFailure(t *testing.T) {
 	t.Parallel()
 	compare(t, "Ready while one repair of a child fails once", func(t *testing.T, f form) any {
 		t.Helper()
-		w := newWorld(t)
+		e := newEnv(t)
 		fault := &failOnce{}
-		op := w.start(f, testkit.WithTransport(func(next http.RoundTripper) http.RoundTripper {
+		op := e.start(f, testkit.WithTransport(func(next http.RoundTripper) http.RoundTripper {
 			fault.next = next
 			return fault
 		}))
-		app := w.ready()
-		w.sent(op)
-		watch, err := w.Client.Watch(w.Context(), &api.WebappList{}, client.InNamespace(w.Namespace))
+		app := e.createReady()
+		e.sent(op)
+		watch, err := e.Client.Watch(e.Context(), &api.WebappList{}, client.InNamespace(e.Namespace))
 		if err != nil {
 			t.Fatal(err)
 		}
 		fault.armed.Store(true)
-		w.patch(t, w.deployment(), types.MergePatchType, `{"metadata":{"labels":{"webapp":"other"}}}`)
-		w.Eventually(w.deployment(), testkit.Match("repaired", func(o client.Object) bool {
+		e.patch(t, e.deployment(), types.MergePatchType, `{"metadata":{"labels":{"webapp":"other"}}}`)
+		e.Eventually(e.deployment(), testkit.Match("repaired", func(o client.Object) bool {
 			return o.GetLabels()["webapp"] == "shop" && !fault.armed.Load()
 		}))
-		w.sent(op)
-		w.Update(app, func() { app.Labels = map[string]string{"last": "event"} })
+		e.sent(op)
+		e.Update(app, func() { app.Labels = map[string]string{"last": "event"} })
 		for event := range watch.ResultChan() {
 			seen, ok := event.Object.(*api.Webapp)
 			switch {
@@ -262,44 +263,45 @@ func TestFailureThatPasses(t *testing.T) {
 	})
 }
 
-// The next version of the operator knows one more field. This one runs beside it, or after it in a roll-back.
+// The next version of the operator knows one more field. This version runs beside it in a rollout, or after it in a
+// rollback.
 func TestFieldOfTheNextVersion(t *testing.T) {
 	t.Parallel()
 	compare(t, "a field of the spec that the program does not know", func(t *testing.T, f form) any {
 		t.Helper()
-		w := newWorld(t, testkit.Without("the forms are told apart by that", testkit.SpecWritten))
+		e := newEnv(t, testkit.Without("the forms differ in that", testkit.SpecWritten))
 		seen := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 			"image": "shop:1", "replicas": int64(2), "port": int64(8080), "team": "red",
 		}}}
 		seen.SetGroupVersionKind(api.GroupVersion.WithKind("Webapp"))
 		seen.SetName("shop")
-		w.Apply(seen)
-		op := w.start(f)
+		e.Apply(seen)
+		op := e.start(f)
 		app := newWebapp()
-		w.Eventually(app, testkit.Exists())
-		w.work(app)
-		w.Eventually(app, testkit.Ready())
-		w.sent(op)
-		w.Get(seen)
+		e.Eventually(app, testkit.Exists())
+		e.completeRollout(app)
+		e.Eventually(app, testkit.Ready())
+		e.sent(op)
+		e.Get(seen)
 		team, _, _ := unstructured.NestedString(seen.Object, "spec", "team")
-		return kept(team == "red")
+		return keptOrLost(team == "red")
 	})
 }
 
-// meddler lets another controller add its finalizer just before the operator's first write of the Webapp arrives.
-type meddler struct {
-	once sync.Once
-	next http.RoundTripper
-	do   func(context.Context) error
-	err  error
+// concurrentWriter is a transport that calls write just before the operator's first write of the Webapp.
+type concurrentWriter struct {
+	once  sync.Once
+	next  http.RoundTripper
+	write func(context.Context) error
+	err   error
 }
 
-const theirs = "example.com/backup"
+const foreignFinalizer = "example.com/backup"
 
 // RoundTrip implements http.RoundTripper.
-func (m *meddler) RoundTrip(req *http.Request) (*http.Response, error) {
+func (m *concurrentWriter) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method != http.MethodGet && strings.HasSuffix(req.URL.Path, "/webapps/shop") {
-		m.once.Do(func() { m.err = m.do(req.Context()) })
+		m.once.Do(func() { m.err = m.write(req.Context()) })
 	}
 	return m.next.RoundTrip(req)
 }
@@ -308,27 +310,27 @@ func TestFinalizerOfAnotherController(t *testing.T) {
 	t.Parallel()
 	compare(t, "a finalizer that another controller adds meanwhile", func(t *testing.T, f form) any {
 		t.Helper()
-		w := newWorld(t)
-		m := &meddler{do: func(ctx context.Context) error {
+		e := newEnv(t)
+		m := &concurrentWriter{write: func(ctx context.Context) error {
 			o := newWebapp()
-			o.Namespace = w.Namespace
-			patch := fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, theirs)
-			return w.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(patch)))
+			o.Namespace = e.Namespace
+			patch := fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, foreignFinalizer)
+			return e.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(patch)))
 		}}
-		op := w.start(f, testkit.WithTransport(func(next http.RoundTripper) http.RoundTripper {
+		op := e.start(f, testkit.WithTransport(func(next http.RoundTripper) http.RoundTripper {
 			m.next = next
 			return m
 		}))
-		app := w.ready()
-		w.sent(op)
-		if w.Get(app); m.err != nil || len(app.Finalizers) == 0 {
-			t.Fatalf("adding their finalizer: %v, there are %v", m.err, app.Finalizers)
+		app := e.createReady()
+		e.sent(op)
+		if e.Get(app); m.err != nil || len(app.Finalizers) == 0 {
+			t.Fatalf("adding the foreign finalizer: %v, finalizers %v", m.err, app.Finalizers)
 		}
-		return kept(slices.Contains(app.Finalizers, theirs))
+		return keptOrLost(slices.Contains(app.Finalizers, foreignFinalizer))
 	})
 }
 
-// What protects a finalizer is the version that goes with the write, and one way to write has none.
+// The resourceVersion in a write protects foreign finalizers. A patch with MergeFrom has none.
 func TestWaysToWriteAFinalizer(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -352,16 +354,16 @@ func TestWaysToWriteAFinalizer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			e := newEnv(t)
 			app := newWebapp()
-			w.Apply(app)
+			e.Apply(app)
 			stale := app.DeepCopy()
-			w.Update(app, func() { app.Finalizers = []string{theirs} })
-			err := test.write(w.Context(), w.Client, stale)
+			e.Update(app, func() { app.Finalizers = []string{foreignFinalizer} })
+			err := test.write(e.Context(), e.Client, stale)
 			if apierrors.IsConflict(err) != test.conflict || (err == nil) == test.conflict {
 				t.Errorf("writing returned %v", err)
 			}
-			if w.Get(app); slices.Contains(app.Finalizers, theirs) != test.kept {
+			if e.Get(app); slices.Contains(app.Finalizers, foreignFinalizer) != test.kept {
 				t.Errorf("the finalizers are %v", app.Finalizers)
 			}
 		})

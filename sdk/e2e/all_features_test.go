@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/chaos"
 )
 
-// allFeatures is an operator that uses whatever the SDK offers, all at once.
-func allFeatures() *siteOperator {
+// operatorWithAllFeatures returns an operator that combines all features of the SDK.
+func operatorWithAllFeatures() *siteOperator {
 	absent := ofKind(schema.GroupVersionKind{Group: "nowhere.homeostat.dev", Version: "v1", Kind: "Widget"}, "", nil)
 	op := operator(func(_ context.Context, p *pass) error {
 		s := p.Object
@@ -51,7 +51,7 @@ func allFeatures() *siteOperator {
 		return nil
 	})
 	op.Finalize = func(_ context.Context, p *pass) error {
-		sdk.Apply(p, configMap(p.Object, p.Object.Name+"-farewell"))
+		sdk.Apply(p, configMap(p.Object, p.Object.Name+"-last"))
 		return nil
 	}
 	op.Owns = []client.Object{
@@ -60,19 +60,23 @@ func allFeatures() *siteOperator {
 	return op
 }
 
-// Whatever goes wrong, an operator with every feature of the SDK ends as it does when nothing goes wrong.
-func TestEverythingThatCanGoWrong(t *testing.T) {
+// With any fault, an operator with every feature of the SDK converges to the same state as without faults.
+func TestFaults(t *testing.T) {
 	t.Parallel()
-	chaos.Sweep(t, allFeatures(), chaos.Scenario{
+	chaos.Sweep(t, operatorWithAllFeatures(), chaos.Scenario{
 		{Name: "create", Do: func(k *testkit.K) {
 			k.Apply(secret("password", "p"))
 			s := newSite("a")
-			s.Spec.SecretName, s.Spec.Extra = "password", true
+			s.Spec.SecretName = "password"
+			s.Spec.Extra = true
 			k.Apply(s)
 		}},
 		{Name: "change", Do: func(k *testkit.K) {
 			s := newSite("a")
-			k.Update(s, func() { s.Spec.Text, s.Spec.Extra = "new", false })
+			k.Update(s, func() {
+				s.Spec.Text = "new"
+				s.Spec.Extra = false
+			})
 		}},
 		{Name: "delete", Do: func(k *testkit.K) { k.Delete(newSite("a")) }},
 	}, chaos.All, chaos.ExternallyManaged("secrets/a-made-once", "deployments.apps/a.spec.replicas"))

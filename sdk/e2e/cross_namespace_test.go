@@ -22,8 +22,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// startFar runs an operator that sees two namespaces.
-func startFar(
+// startInTwoNamespaces runs an operator that watches two namespaces.
+func startInTwoNamespaces(
 	k, far *testkit.K, reconcile func(context.Context, *pass) error, change ...func(*siteOperator),
 ) *testkit.Instance {
 	op := operator(reconcile)
@@ -31,22 +31,22 @@ func startFar(
 	for _, f := range change {
 		f(op)
 	}
-	return runFar(k, far, op)
+	return runInTwoNamespaces(k, far, op)
 }
 
-func runFar(k, far *testkit.K, op *siteOperator, opts ...testkit.StartOption) *testkit.Instance {
+func runInTwoNamespaces(k, far *testkit.K, op *siteOperator, opts ...testkit.StartOption) *testkit.Instance {
 	return k.Start(func(mgr manager.Manager) error {
 		return op.SetupWithManager(mgr, sdk.InNamespaces(k.Namespace, far.Namespace))
 	}, opts...)
 }
 
-// farther is a ConfigMap in the other namespace.
-func farther(far *testkit.K, name string) *corev1.ConfigMap {
+// configMapIn returns a ConfigMap in the other namespace.
+func configMapIn(far *testkit.K, name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: far.Namespace, Name: name}}
 }
 
-// An owner reference works within a namespace only. What a site has elsewhere comes and goes with it all the same.
-func TestRemoteChildren(t *testing.T) {
+// An owner reference cannot cross namespaces. Children in other namespaces are still created and deleted with their parent.
+func TestCrossNamespaceChildren(t *testing.T) {
 	t.Parallel()
 	k, far := testkit.New(t), testkit.New(t)
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace}}
@@ -60,14 +60,14 @@ func TestRemoteChildren(t *testing.T) {
 		}
 		return nil
 	}
-	running := startFar(k, far, reconcile)
+	running := startInTwoNamespaces(k, far, reconcile)
 	s := newSite("a")
 	k.Apply(s)
 	k.Eventually(s, testkit.Ready(), finalizers())
 
 	running.Recorder().Reset()
 	k.Update(s, func() { s.Spec.Extra = true })
-	remote := farther(far, "remote")
+	remote := configMapIn(far, "remote")
 	far.Eventually(remote, text("hello"))
 	k.Eventually(role, testkit.Exists())
 	k.Eventually(s, testkit.Ready(), finalizers(ourFinalizer))
@@ -75,30 +75,30 @@ func TestRemoteChildren(t *testing.T) {
 	guarded := slices.IndexFunc(got, func(r string) bool { return strings.HasPrefix(r, "patch sites") })
 	made := slices.IndexFunc(got, func(r string) bool { return strings.Contains(r, "remote") })
 	if guarded < 0 || guarded > made {
-		t.Errorf("the finalizer comes after what it is for: %v", got)
+		t.Errorf("the finalizer was stored after the child: %v", got)
 	}
 	if len(remote.OwnerReferences)+len(role.OwnerReferences) > 0 {
 		t.Errorf("owner references: %v, %v", remote.OwnerReferences, role.OwnerReferences)
 	}
 
-	// It is watched and costs nothing, a restart included.
+	// The child is watched, and a restart causes no writes.
 	mustPatch(t, far, remote, types.MergePatchType, `{"data":{"text":"changed by hand"}}`)
 	far.Eventually(remote, text("hello"))
 	far.Delete(remote)
 	far.Eventually(remote, text("hello"))
 	running.Stop()
-	running = startFar(k, far, reconcile)
+	running = startInTwoNamespaces(k, far, reconcile)
 	if got := sent(k, running); len(writes(got)) > 0 {
 		t.Errorf("writes after a restart: %v", got)
 	}
 
-	// It goes when it is applied no longer, and so does the finalizer.
+	// The child and the finalizer are removed when the child leaves the plan.
 	k.Update(s, func() { s.Spec.Extra = false })
 	far.Eventually(remote, testkit.Gone())
 	k.Eventually(role, testkit.Gone())
 	k.Eventually(s, testkit.Ready(), finalizers())
 
-	// And it goes with its parent.
+	// The child is deleted with its parent.
 	k.Update(s, func() { s.Spec.Extra = true })
 	far.Eventually(remote, testkit.Exists())
 	k.Eventually(s, testkit.Ready())
@@ -111,52 +111,52 @@ func TestRemoteChildren(t *testing.T) {
 	far.Eventually(remote, testkit.Gone())
 }
 
-// writes are those requests that are not reads.
+// writes returns the requests that are not reads.
 func writes(requests []string) []string {
 	return slices.DeleteFunc(slices.Clone(requests), func(r string) bool {
 		return strings.HasPrefix(r, "get") || strings.HasPrefix(r, "list")
 	})
 }
 
-// Marks are only as good as who wrote them: what is somebody else's is neither written nor deleted.
-func TestRemoteSquatterIsNeverWritten(t *testing.T) {
+// Foreign objects are neither written nor deleted, even if they have a copied owner label.
+func TestForeignObjectInOtherNamespace(t *testing.T) {
 	t.Parallel()
 	k, far := testkit.New(t), testkit.New(t)
-	squatter := farther(far, "remote")
-	squatter.Data = map[string]string{"text": "mine"}
-	far.Apply(squatter)
-	running := startFar(k, far, applyFar(far))
+	foreign := configMapIn(far, "remote")
+	foreign.Data = map[string]string{"text": "mine"}
+	far.Apply(foreign)
+	running := startInTwoNamespaces(k, far, applyIn(far))
 	s := newSite("a")
 	k.Apply(s)
 	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ResourceConflict"))
-	untouched(t, far, running, squatter)
-	far.Delete(squatter)
+	requireUnchanged(t, far, running, foreign)
+	far.Delete(foreign)
 	k.Eventually(s, testkit.Ready())
 
-	// Somebody copies a child with all its labels and annotations.
-	child := get(far, farther(far, "remote"))
+	// A user copies a child with all its labels and annotations.
+	child := get(far, configMapIn(far, "remote"))
 	clone := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: far.Namespace, Name: "clone", Labels: child.Labels, Annotations: child.Annotations,
 	}}
 	far.Apply(clone)
 	k.Update(s, func() { s.Spec.Text = "new" })
 	far.Eventually(child, text("new"))
-	untouched(t, far, running, clone)
+	requireUnchanged(t, far, running, clone)
 
-	// Another site that wants the same object hears whose it is, and gets it when that goes.
+	// Another site that applies the same object reports its owner, and creates the object after the owner was deleted.
 	second := newSite("b")
 	k.Apply(second)
 	k.Eventually(second, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ResourceConflict"))
 	if _, _, message := condition(second, conditions.Ready); !strings.Contains(message, k.Namespace+"/a") {
-		t.Errorf("message %q does not say whose it is", message)
+		t.Errorf("message %q does not name the owner", message)
 	}
 	k.Delete(s)
 	k.Eventually(second, testkit.Ready())
 	far.Eventually(child, text("hello"))
 }
 
-// applyFar is the reconcile function of operators whose only child is in the other namespace.
-func applyFar(far *testkit.K) func(context.Context, *pass) error {
+// applyIn returns a reconcile function with one child, in the other namespace.
+func applyIn(far *testkit.K) func(context.Context, *pass) error {
 	return func(_ context.Context, p *pass) error {
 		c := configMap(p.Object, "remote")
 		c.Namespace = far.Namespace
@@ -165,12 +165,12 @@ func applyFar(far *testkit.K) func(context.Context, *pass) error {
 	}
 }
 
-// Whoever takes the finalizer away by force leaves nothing behind.
-func TestRemoteChildOfAnObjectThatIsGone(t *testing.T) {
+// If the finalizer is removed by force, the children are still deleted.
+func TestCrossNamespaceChildOfDeletedParent(t *testing.T) {
 	t.Parallel()
 	k, far := testkit.New(t), testkit.New(t)
-	running := startFar(k, far, applyFar(far))
-	s, child := newSite("a"), farther(far, "remote")
+	running := startInTwoNamespaces(k, far, applyIn(far))
+	s, child := newSite("a"), configMapIn(far, "remote")
 	k.Apply(s)
 	k.Eventually(s, testkit.Ready())
 	far.Eventually(child, testkit.Exists())
@@ -179,75 +179,75 @@ func TestRemoteChildOfAnObjectThatIsGone(t *testing.T) {
 	k.Delete(s)
 	mustPatch(t, k, s, types.MergePatchType, `{"metadata":{"finalizers":null}}`)
 	k.Eventually(s, testkit.Gone())
-	startFar(k, far, applyFar(far))
+	startInTwoNamespaces(k, far, applyIn(far))
 	far.Eventually(child, testkit.Gone())
 
 	again := newSite("a")
 	k.Apply(again)
 	k.Eventually(again, testkit.Ready())
 	if far.Get(child); child.UID == uid {
-		t.Error("the former object's child was taken over")
+		t.Error("the child of the predecessor was adopted")
 	}
 }
 
-// The informer of the objects may be behind that of their children. What belongs to one that lives is not collected.
-func TestRemoteChildOfAnObjectThatIsNotSeenYet(t *testing.T) {
+// The informer of the parents may lag behind the informer of the children. Children of an existing parent are not deleted.
+func TestCrossNamespaceChildOfUncachedParent(t *testing.T) {
 	t.Parallel()
 	k, far := testkit.New(t), testkit.New(t)
-	blind := &faults{delayed: func(req *http.Request) bool { return strings.Contains(req.URL.Path, "/sites") }}
-	other := runFar(k, far, operator(applyFar(far)), blind.config(k)) // as if it were another replica
-	quiet(k, other, still)
+	slow := &faults{lagging: func(req *http.Request) bool { return strings.Contains(req.URL.Path, "/sites") }}
+	other := runInTwoNamespaces(k, far, operator(applyIn(far)), slow.config(k)) // as if it were another replica
+	waitIdle(k, other, quietPeriod)
 	other.Recorder().Reset()
-	blind.late.Store(int64(5 * time.Second))
-	startFar(k, far, applyFar(far))
-	s, child := newSite("a"), farther(far, "remote")
+	slow.lag.Store(int64(5 * time.Second))
+	startInTwoNamespaces(k, far, applyIn(far))
+	s, child := newSite("a"), configMapIn(far, "remote")
 	k.Apply(s)
 	k.Eventually(s, testkit.Ready())
 	far.Eventually(child, testkit.Exists())
 	uid := child.UID
-	k.Wait("the other operator asks for the site", func(context.Context) error {
+	k.Wait("the other operator lists the sites", func(context.Context) error {
 		for _, r := range other.Recorder().Requests() {
 			if r.Verb == "list" && r.Resource == "sites" {
 				return nil
 			}
 		}
-		return errors.New("it has not asked")
+		return errors.New("it has not")
 	})
-	far.Consistently(child, window, testkit.Exists())
+	far.Consistently(child, observationPeriod, testkit.Exists())
 	if child.UID != uid {
-		t.Error("the child was made anew")
+		t.Error("the child was recreated")
 	}
 }
 
-// The informer of children may show them as they were before a clean-up handed them over.
-func TestKeptRemoteChildIsNotCollected(t *testing.T) {
+// The informer of the children may still have them as they were before a clean-up orphaned them.
+func TestOrphanedCrossNamespaceChildIsNotCollected(t *testing.T) {
 	t.Parallel()
 	k, far := testkit.New(t), testkit.New(t)
-	slow := &faults{delayed: func(req *http.Request) bool { return strings.Contains(req.URL.Path, "/configmaps") }}
-	op := operator(applyFar(far))
+	slow := &faults{lagging: func(req *http.Request) bool { return strings.Contains(req.URL.Path, "/configmaps") }}
+	op := operator(applyIn(far))
 	op.Finalize = func(_ context.Context, p *pass) error {
 		p.OrphanChildren()
 		return nil
 	}
-	running := runFar(k, far, op, slow.config(k))
-	s, child := newSite("a"), farther(far, "remote")
+	running := runInTwoNamespaces(k, far, op, slow.config(k))
+	s, child := newSite("a"), configMapIn(far, "remote")
 	k.Apply(s)
 	k.Eventually(s, testkit.Ready())
-	slow.late.Store(int64(2 * time.Second))
+	slow.lag.Store(int64(2 * time.Second))
 	k.Delete(s)
 	k.Eventually(s, testkit.Gone())
-	quiet(k, running, window)
+	waitIdle(k, running, observationPeriod)
 	far.Get(child)
 }
 
-// A clean-up may keep what is elsewhere, and may have something of its own there.
-func TestRemoteChildrenAndCleanUp(t *testing.T) {
+// A clean-up may orphan children in other namespaces, and may apply a child of its own there.
+func TestCrossNamespaceChildrenAndCleanUp(t *testing.T) {
 	t.Parallel()
 	for _, keep := range []bool{true, false} {
 		t.Run(fmt.Sprintf("keep %t", keep), func(t *testing.T) {
 			t.Parallel()
 			k, far := testkit.New(t), testkit.New(t)
-			startFar(k, far, applyFar(far), func(op *siteOperator) {
+			startInTwoNamespaces(k, far, applyIn(far), func(op *siteOperator) {
 				op.Finalize = func(_ context.Context, p *pass) error {
 					last := configMap(p.Object, "last")
 					last.Namespace = far.Namespace
@@ -258,7 +258,7 @@ func TestRemoteChildrenAndCleanUp(t *testing.T) {
 					return nil
 				}
 			})
-			s, child, last := newSite("a"), farther(far, "remote"), farther(far, "last")
+			s, child, last := newSite("a"), configMapIn(far, "remote"), configMapIn(far, "last")
 			k.Apply(s)
 			k.Eventually(s, testkit.Ready())
 			far.Eventually(child, testkit.Exists())
@@ -269,11 +269,11 @@ func TestRemoteChildrenAndCleanUp(t *testing.T) {
 				far.Eventually(last, testkit.Gone())
 				return
 			}
-			free := testkit.Match("free", func(c *corev1.ConfigMap) bool {
+			orphaned := testkit.Match("orphaned", func(c *corev1.ConfigMap) bool {
 				return c.Labels[apply.OwnerUIDLabel] == "" && c.Annotations[apply.OwnerAnnotation] == ""
 			})
-			far.Consistently(child, window, free)
-			far.Consistently(last, window, free)
+			far.Consistently(child, observationPeriod, orphaned)
+			far.Consistently(last, observationPeriod, orphaned)
 		})
 	}
 }

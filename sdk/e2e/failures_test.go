@@ -19,17 +19,17 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// A request that fails and may not fail again concerns its child: the others are written in the same pass.
-func TestFailureOfOneChildDoesNotStopTheOthers(t *testing.T) {
+// A transient failure affects its child only: the other children are written in the same reconcile.
+func TestFailedChildDoesNotBlockSiblings(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	var failing atomic.Bool
 	failing.Store(true)
 	f := &faults{before: func(req *http.Request) (*http.Response, error) {
 		if req.Method == http.MethodPatch && strings.HasSuffix(req.URL.Path, "/configmaps/b") && failing.Load() {
-			return broken(req), nil
+			return serverError(req), nil
 		}
-		return nil, nil //nolint:nilnil // the server answers
+		return nil, nil //nolint:nilnil // no response: the request goes to the server
 	}}
 	running := start(k, operator(func(_ context.Context, p *pass) error {
 		for _, name := range []string{"a", "b", "c"} {
@@ -47,17 +47,18 @@ func TestFailureOfOneChildDoesNotStopTheOthers(t *testing.T) {
 	converged(k, running, s)
 }
 
-// Those that fail each time come last, so that even many of them keep no other from being written, nor what waits for them.
-func TestChildrenThatKeepFailingComeLast(t *testing.T) {
+// Children that fail in each reconcile are written last. Even many of them delay neither other children nor the children
+// that wait for them.
+func TestFailingChildrenAreWrittenLast(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	var failing, more atomic.Bool
 	failing.Store(true)
 	f := &faults{before: func(req *http.Request) (*http.Response, error) {
 		if req.Method == http.MethodPatch && strings.Contains(req.URL.Path, "/configmaps/bad-") && failing.Load() {
-			return broken(req), nil
+			return serverError(req), nil
 		}
-		return nil, nil //nolint:nilnil // the server answers
+		return nil, nil //nolint:nilnil // no response: the request goes to the server
 	}}
 	running := start(k, operator(func(_ context.Context, p *pass) error {
 		var bad []sdk.Planned
@@ -81,18 +82,18 @@ func TestChildrenThatKeepFailingComeLast(t *testing.T) {
 	converged(k, running, s)
 }
 
-// What the plan has instead comes before what it no longer has goes, also if the pass ended in between.
-func TestNothingGoesBeforeWhatReplacesIt(t *testing.T) {
+// A replacement is created before the child that it replaces is deleted, even if a reconcile ends in between.
+func TestReplacementPrecedesPruning(t *testing.T) {
 	t.Parallel()
 	k, far := testkit.New(t), testkit.New(t)
 	var failing atomic.Bool
 	f := &faults{before: func(req *http.Request) (*http.Response, error) {
 		if req.Method == http.MethodPatch && strings.Contains(req.URL.Path, "/configmaps/bad-") && failing.Load() {
-			return broken(req), nil
+			return serverError(req), nil
 		}
-		return nil, nil //nolint:nilnil // the server answers
+		return nil, nil //nolint:nilnil // no response: the request goes to the server
 	}}
-	running := runFar(k, far, operator(func(_ context.Context, p *pass) error {
+	running := runInTwoNamespaces(k, far, operator(func(_ context.Context, p *pass) error {
 		for _, name := range []string{"bad-1", "bad-2", "bad-3"} {
 			c := configMap(p.Object, name)
 			c.Namespace = far.Namespace
@@ -122,15 +123,15 @@ func TestNothingGoesBeforeWhatReplacesIt(t *testing.T) {
 	}
 }
 
-// An object with very many children does not keep its status silent until the last of them is written.
-func TestVeryManyChildrenAreWrittenInTurns(t *testing.T) {
+// An object with very many children reports progress before the last child is written.
+func TestWriteBudget(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	f := &faults{before: func(req *http.Request) (*http.Response, error) {
 		if isApply(req, "configmaps") {
 			<-time.After(50 * time.Millisecond)
 		}
-		return nil, nil //nolint:nilnil // the server answers
+		return nil, nil //nolint:nilnil // no response: the request goes to the server
 	}}
 	const children = 150
 	running := start(k, operator(func(_ context.Context, p *pass) error {
@@ -146,16 +147,16 @@ func TestVeryManyChildrenAreWrittenInTurns(t *testing.T) {
 		return reason == "Progressing" && strings.Contains(message, "is not written yet; and ")
 	}))
 	converged(k, running, s)
-	applies, reports := 0, 0
+	applies, statusWrites := 0, 0
 	for _, r := range running.Recorder().Writes() {
 		switch r.Resource {
 		case "configmaps":
 			applies++
 		case "sites":
-			reports++
+			statusWrites++
 		}
 	}
-	if applies != children || reports > 3 {
-		t.Errorf("%d applies and %d writes of the status for %d children", applies, reports, children)
+	if applies != children || statusWrites > 3 {
+		t.Errorf("%d applies and %d writes of the status for %d children", applies, statusWrites, children)
 	}
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// counting keeps one pod and counts in its status how many pods there ever were.
-func counting(_ context.Context, p *pass) error {
+// countingReconcile maintains one pod and counts in the status all pods that ever existed.
+func countingReconcile(_ context.Context, p *pass) error {
 	o := pod(p.Object, p.Object.Name)
 	counted := false
 	if live, ok := sdk.Live(p, o); ok {
@@ -31,14 +31,14 @@ func counting(_ context.Context, p *pass) error {
 			p.Object.Status.Seen++
 		}
 	}
-	if p.Object.Spec.Extra { // asks for no pod at all
+	if p.Object.Spec.Extra { // the site wants no pod
 		return nil
 	}
 	sdk.Apply(p, o, sdk.HoldUntil(counted), sdk.ReadyWhen(func(client.Object) (bool, string) { return true, "" }))
 	return nil
 }
 
-// countPods counts, as a witness, how many pods of that name there ever are.
+// countPods watches pods independently of the operator. The returned function returns the number of pods of the name so far.
 func countPods(t *testing.T, k *testkit.K, name string) func() int64 {
 	t.Helper()
 	w, err := k.Client.Watch(k.Context(), &corev1.PodList{}, client.InNamespace(k.Namespace))
@@ -64,14 +64,14 @@ func countPods(t *testing.T, k *testkit.K, name string) func() int64 {
 	}
 }
 
-// Pods are deleted and the operator is killed, at random moments and in any order. Each pod is counted once.
+// Pods are deleted and the operator is killed, at random moments and in any order. Each pod is counted exactly once.
 func TestTrackedPodsAreCountedExactlyOnce(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	op := operator(counting)
+	op := operator(countingReconcile)
 	op.Owns = []client.Object{&corev1.Pod{}}
 	running := start(k, op)
-	witness := countPods(t, k, "a")
+	created := countPods(t, k, "a")
 	s := newSite("a")
 	k.Apply(s)
 	o := named(&corev1.Pod{}, s.Name)
@@ -85,10 +85,10 @@ func TestTrackedPodsAreCountedExactlyOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !down {
-			<-time.After(time.Duration(rand.IntN(30)) * time.Millisecond) // somewhere in the middle of what follows
+			<-time.After(time.Duration(rand.IntN(30)) * time.Millisecond) // somewhere during the following reconcile
 			running.Kill()
 		}
-		if round%3 == 0 { // while nobody is there
+		if round%3 == 0 { // while the operator is down
 			if err := k.Client.Delete(k.Context(), o); client.IgnoreNotFound(err) != nil {
 				t.Fatal(err)
 			}
@@ -99,32 +99,32 @@ func TestTrackedPodsAreCountedExactlyOnce(t *testing.T) {
 	k.Eventually(s, testkit.Ready(), testkit.Match("which is counted", func(s *site.Site) bool {
 		return s.Status.UID == string(get(k, named(&corev1.Pod{}, s.Name)).UID)
 	}))
-	if want := witness(); s.Status.Seen != want || want < 2 {
-		t.Errorf("%d pods were counted, and there were %d", s.Status.Seen, want)
+	if want := created(); s.Status.Seen != want || want < 2 {
+		t.Errorf("%d pods were counted, and %d were created", s.Status.Seen, want)
 	}
 	k.Eventually(o, finalizers())
 }
 
-// A pod that nobody has counted yet stays when it is deleted, and goes once it is counted.
-func TestTrackedPodWaitsForItsCount(t *testing.T) {
+// A pod that is deleted before it was counted stays until it is counted.
+func TestTrackedPodWaitsUntilCounted(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	op := operator(counting)
+	op := operator(countingReconcile)
 	running := start(k, op)
 	s := newSite("a")
 	k.Apply(s)
 	k.Eventually(s, testkit.Match("counted", func(s *site.Site) bool { return s.Status.Seen == 1 }))
 	o := named(&corev1.Pod{}, s.Name)
 	k.Eventually(o, finalizers())
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	running.Stop()
 
-	// Another pod takes its place while nobody counts: as if the operator had died right after it made it.
+	// Another pod replaces it while the operator is down, as if the operator had crashed right after the creation.
 	k.Delete(o)
 	k.Eventually(o, testkit.Gone())
 	o = pod(s, s.Name)
 	o.Labels = map[string]string{sdk.ManagedByLabel: operatorName}
-	o.OwnerReferences = reference(s, "e2e.homeostat.dev/v1", "Site", true)
+	o.OwnerReferences = ownerReference(s, "e2e.homeostat.dev/v1", "Site", true)
 	o.Finalizers = []string{ourFinalizer}
 	k.Apply(o)
 	k.Delete(o)
@@ -136,27 +136,27 @@ func TestTrackedPodWaitsForItsCount(t *testing.T) {
 	k.Eventually(s, testkit.Match("both and the next", func(s *site.Site) bool { return s.Status.Seen == 3 }))
 }
 
-// The pod leaves the plan: first the status in which it is counted, then its release, then its end.
+// When the pod leaves the plan, the order of writes is: the status with the count, the finalizer, the deletion.
 func TestTrackedPodLeavesThePlan(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	g := newGate()
+	g := newBarrier()
 	running := start(k, operator(func(ctx context.Context, p *pass) error {
 		if _, ok := sdk.Live(p, pod(p.Object, p.Object.Name)); ok {
-			g.pass() // the pod exists and is not counted
+			g.arrive() // the pod exists and is not counted yet
 		}
-		return counting(ctx, p)
+		return countingReconcile(ctx, p)
 	}))
 	s := newSite("a")
 	k.Apply(s)
-	g.reached(k)
+	g.waitReached(k)
 	running.Recorder().Reset()
 	k.Update(s, func() { s.Spec.Extra = true })
 	g.open()
 	k.Eventually(named(&corev1.Pod{}, s.Name), testkit.Gone())
 	k.Eventually(s, testkit.Ready(), testkit.Match("counted", func(s *site.Site) bool { return s.Status.Seen == 1 }))
 	got := slices.DeleteFunc(sent(k, running), func(r string) bool {
-		return r == "patch sites.e2e.homeostat.dev/status a -> 409" // the spec changed under the first pass
+		return r == "patch sites.e2e.homeostat.dev/status a -> 409" // the spec changed during the first reconcile
 	})
 	want := []string{
 		"patch sites.e2e.homeostat.dev/status a -> 200",
@@ -168,9 +168,9 @@ func TestTrackedPodLeavesThePlan(t *testing.T) {
 	}
 }
 
-// altered is a pod that the API server changes when it is created and never again: it adds the value of the label to the
-// selector. To apply the whole pod once more would be a change of a field that cannot change.
-func altered(s *site.Site) *corev1.Pod {
+// podChangedAtAdmission returns a pod that the API server changes only at its creation: it adds the value of the label to
+// the selector. To apply the whole pod again would change an immutable field.
+func podChangedAtAdmission(s *site.Site) *corev1.Pod {
 	o := pod(s, s.Name)
 	o.Labels = map[string]string{"controller": s.Name}
 	o.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
@@ -186,8 +186,7 @@ func altered(s *site.Site) *corev1.Pod {
 	return o
 }
 
-// The release of a child sends the finalizer's end and nothing else, so that a child which differs from what was applied
-// in a field that cannot change is kept.
+// The release of a child only removes the finalizer. A child with another value of an immutable field is therefore kept.
 func TestReleaseDoesNotApplyAgain(t *testing.T) {
 	t.Parallel()
 	always := sdk.ReadyWhen(func(client.Object) (bool, string) { return true, "" })
@@ -197,12 +196,12 @@ func TestReleaseDoesNotApplyAgain(t *testing.T) {
 		opts   []sdk.ApplyOption
 	}{
 		"altered at creation": {
-			reason: "the API server would refuse to go back to what was applied",
-			child:  func(p *pass) client.Object { return altered(p.Object) },
+			reason: "the API server would reject the applied value",
+			child:  func(p *pass) client.Object { return podChangedAtAdmission(p.Object) },
 			opts:   []sdk.ApplyOption{sdk.OnImmutable(sdk.Recreate)},
 		},
-		"made once": {
-			reason: "what is made once is never changed, whatever the next pass computes",
+		"create-only": {
+			reason: "a create-only child is never changed, even if the next reconcile computes other values",
 			child: func(p *pass) client.Object {
 				o := pod(p.Object, p.Object.Name)
 				o.Annotations = map[string]string{"computed-at": p.Now.String()}
@@ -236,18 +235,18 @@ func TestReleaseDoesNotApplyAgain(t *testing.T) {
 			want := []string{
 				"apply pods a -> 201",
 				"patch sites.e2e.homeostat.dev/status a -> 200",
-				"patch sites.e2e.homeostat.dev/status a -> 200", // the first says that there is a pod, this one counts it
+				"patch sites.e2e.homeostat.dev/status a -> 200", // the first reports that there is a pod, the second counts it
 				"patch pods a -> 200",
 			}
 			if diff := cmp.Diff(want, sent(k, running)); diff != "" {
 				t.Errorf("%s: requests (-want +got):\n%s", c.reason, diff)
 			}
 			if k.Get(o); o.UID != first || s.Status.Seen != 1 {
-				t.Errorf("%s: pod %s was made in place of %s; %d were counted", c.reason, o.UID, first, s.Status.Seen)
+				t.Errorf("%s: pod %s replaces %s; %d were counted", c.reason, o.UID, first, s.Status.Seen)
 			}
 			running.Kill()
 			running = start(k, op)
-			annotate(k, s, "look", "again")
+			annotate(k, s, "reconcile", "again")
 			if got := sent(k, running); len(got) > 0 {
 				t.Errorf("%s: requests after a restart: %v", c.reason, got)
 			}
@@ -255,11 +254,11 @@ func TestReleaseDoesNotApplyAgain(t *testing.T) {
 	}
 }
 
-// Somebody removes the finalizer before the child is counted. It comes back by a request that says nothing of the rest.
+// The finalizer is removed before the child is counted. One request restores it and sends no other field.
 func TestLostFinalizerOfATrackedChild(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]sdk.ApplyOption{
-		"applied": {sdk.OnImmutable(sdk.Recreate)}, "made once": {sdk.CreateOnly()},
+		"applied": {sdk.OnImmutable(sdk.Recreate)}, "create-only": {sdk.CreateOnly()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -267,7 +266,7 @@ func TestLostFinalizerOfATrackedChild(t *testing.T) {
 			running := start(k, operator(func(_ context.Context, p *pass) error {
 				opts := append(slices.Clone(opts), sdk.ReadyWhen(func(client.Object) (bool, string) { return true, "" }),
 					sdk.HoldUntil(p.Object.Spec.Extra))
-				sdk.Apply(p, altered(p.Object), opts...)
+				sdk.Apply(p, podChangedAtAdmission(p.Object), opts...)
 				return nil
 			}))
 			s := newSite("a")
@@ -287,8 +286,8 @@ func TestLostFinalizerOfATrackedChild(t *testing.T) {
 	}
 }
 
-// Nobody will ever count the pods of an object that is gone. They must not be kept for it.
-func TestTrackedPodOfAnObjectThatIsGone(t *testing.T) {
+// Pods of a deleted object will never be counted, so that they must not be held.
+func TestTrackedPodOfDeletedObject(t *testing.T) {
 	t.Parallel()
 	for name, down := range map[string]bool{"while running": false, "while down": true} {
 		t.Run(name, func(t *testing.T) {
@@ -308,7 +307,7 @@ func TestTrackedPodOfAnObjectThatIsGone(t *testing.T) {
 			}
 			k.Delete(s)
 			k.Eventually(s, testkit.Gone())
-			// The garbage collector may have been faster.
+			// The garbage collector may have deleted the pod already.
 			if err := k.Client.Delete(k.Context(), o); client.IgnoreNotFound(err) != nil {
 				t.Fatal(err)
 			}
@@ -316,13 +315,13 @@ func TestTrackedPodOfAnObjectThatIsGone(t *testing.T) {
 				running = start(k, op)
 			}
 			k.Eventually(o, testkit.Gone())
-			quiet(k, running, still)
+			waitIdle(k, running, quietPeriod)
 		})
 	}
 }
 
-// An object in foreground deletion waits for its children, and they for it.
-func TestTrackedPodOfAnObjectInForegroundDeletion(t *testing.T) {
+// An object in foreground deletion waits for its children, and held children must not wait for the object.
+func TestTrackedPodDuringForegroundDeletion(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k, operator(func(_ context.Context, p *pass) error {
@@ -330,7 +329,7 @@ func TestTrackedPodOfAnObjectInForegroundDeletion(t *testing.T) {
 		return nil
 	}))
 	s := newSite("a")
-	s.Finalizers = []string{theirFinalizer} // stands for the garbage collector's
+	s.Finalizers = []string{theirFinalizer} // in place of the garbage collector's finalizer
 	k.Apply(s)
 	o := named(&corev1.Pod{}, s.Name)
 	k.Eventually(o, finalizers(ourFinalizer))

@@ -22,14 +22,14 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// originals is the metadata of the ConfigMaps to copy.
+// originals returns the metadata of the ConfigMaps to copy.
 func originals(p *pass) ([]*metav1.PartialObjectMetadata, error) {
 	like := &metav1.PartialObjectMetadata{}
 	like.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	return sdk.Find(p, like, client.InNamespace(p.Object.Namespace), client.MatchingLabels{"original": "yes"})
 }
 
-// digests stands for a ConfigMap without holding what it says.
+// digests returns the digests of a ConfigMap's values.
 func digests(full *corev1.ConfigMap) map[string]string {
 	all := map[string]string{}
 	for key, value := range full.Data {
@@ -39,8 +39,8 @@ func digests(full *corev1.ConfigMap) map[string]string {
 	return all
 }
 
-// copying is an operator that copies the ConfigMaps that it finds. It counts how often it reads one in full.
-func copying(reads *atomic.Int64) *siteOperator {
+// copyOperator returns an operator that copies the ConfigMaps that it finds. It counts how often it reads one in full.
+func copyOperator(reads *atomic.Int64) *siteOperator {
 	op := operator(func(ctx context.Context, p *pass) error {
 		found, err := originals(p)
 		if err != nil {
@@ -55,8 +55,8 @@ func copying(reads *atomic.Int64) *siteOperator {
 			if err != nil {
 				return err
 			}
-			standIn := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "copy-of-" + original.Name}, Data: data}
-			sdk.Apply(p, standIn, sdk.ContentFrom(func(context.Context) (*corev1.ConfigMap, error) {
+			placeholder := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "copy-of-" + original.Name}, Data: data}
+			sdk.Apply(p, placeholder, sdk.ContentFrom(func(context.Context) (*corev1.ConfigMap, error) {
 				return &corev1.ConfigMap{Data: map[string]string{"text": p.Object.Spec.Text}}, nil
 			}))
 		}
@@ -66,85 +66,85 @@ func copying(reads *atomic.Int64) *siteOperator {
 	return op
 }
 
-func original(name, value string) *corev1.ConfigMap {
+func originalConfigMap(name, value string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"original": "yes"}},
 		Data:       map[string]string{"text": value},
 	}
 }
 
-// exactly waits until a ConfigMap has this data and no other.
-func exactly(data map[string]string) testkit.Check {
+// hasData returns a check that a ConfigMap has exactly this data.
+func hasData(data map[string]string) testkit.Check {
 	return testkit.Match(fmt.Sprintf("data %v", data), func(c *corev1.ConfigMap) bool { return cmp.Equal(c.Data, data) })
 }
 
-// What is large is read when it changes and when it is written, and all that people do to a copy is undone.
-func TestFilled(t *testing.T) {
+// Large content is read only when it changes and when it is written. Every foreign change of a copy is reverted.
+func TestContentFrom(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	var reads atomic.Int64
-	running := start(k, copying(&reads))
+	running := start(k, copyOperator(&reads))
 	s, c := newSite("a"), named(&corev1.ConfigMap{}, "copy-of-x")
 	k.Apply(s)
-	k.Apply(original("x", "hello"))
-	k.Eventually(c, exactly(map[string]string{"text": "hello"}))
+	k.Apply(originalConfigMap("x", "hello"))
+	k.Eventually(c, hasData(map[string]string{"text": "hello"}))
 	converged(k, running, s)
 	if n := reads.Load(); n != 1 {
 		t.Errorf("the original was read %d times", n)
 	}
-	for what, body := range map[string]string{
+	for change, body := range map[string]string{
 		"a value is changed": `{"data":{"text":"theirs"}}`, "an entry is added": `{"data":{"more":"theirs"}}`,
-		"an entry is removed":         `{"data":{"text":null}}`,
-		"all at once":                 `{"data":{"text":null,"more":"theirs"},"binaryData":{"even":"bW9yZQ=="}}`,
-		"one is added in binary form": `{"binaryData":{"even":"bW9yZQ=="}}`,
+		"an entry is removed":     `{"data":{"text":null}}`,
+		"several changes":         `{"data":{"text":null,"more":"theirs"},"binaryData":{"even":"bW9yZQ=="}}`,
+		"a binary entry is added": `{"binaryData":{"even":"bW9yZQ=="}}`,
 	} {
 		mustPatch(t, k, c, types.MergePatchType, body)
-		k.Eventually(c, exactly(map[string]string{"text": "hello"}),
-			testkit.Match(what+": nothing binary is left", func(c *corev1.ConfigMap) bool { return c.BinaryData == nil }))
+		k.Eventually(c, hasData(map[string]string{"text": "hello"}),
+			testkit.Match(change+": no binary data is left", func(c *corev1.ConfigMap) bool { return c.BinaryData == nil }))
 	}
 	converged(k, running, s)
 	running.Stop()
 
-	// Nobody took note of this entry, and yet it is found.
+	// This entry is added while the operator is down, and is still detected.
 	mustPatch(t, k, c, types.MergePatchType, `{"data":{"meanwhile":"theirs"}}`)
-	running = start(k, copying(&reads))
-	k.Eventually(c, exactly(map[string]string{"text": "hello"}))
+	running = start(k, copyOperator(&reads))
+	k.Eventually(c, hasData(map[string]string{"text": "hello"}))
 	if got := writes(sent(k, running)); len(got) != 2 {
-		t.Errorf("to remove an entry takes %v, want a removal and an apply", got)
+		t.Errorf("the removal of an entry takes %v, want a removal and an apply", got)
 	}
 	converged(k, running, s)
 	running.Stop()
 
 	reads.Store(0)
-	running = start(k, copying(&reads))
-	k.Wait("the pass after the restart", func(context.Context) error { return atLeast(&reads, 1) })
+	running = start(k, copyOperator(&reads))
+	k.Wait("the reconcile after the restart", func(context.Context) error { return atLeast(&reads, 1) })
 	if got := writes(sent(k, running)); len(got) > 0 || reads.Load() != 1 {
 		t.Errorf("after a restart it writes %v and reads %d originals, want nothing and 1", got, reads.Load())
 	}
 }
 
-// A plan shows the stand-in and calls it a digest, never what it stands for; without MetadataOnly values would be compared
-// with those of the stand-in.
-func TestPlanOfFilled(t *testing.T) {
+// A plan shows the placeholder and calls it a digest. It never shows the content. Without MetadataOnly, values would be
+// compared with those of the placeholder.
+func TestPlanOfContentFrom(t *testing.T) {
 	t.Parallel()
 	var reads atomic.Int64
 	s := newSite("a")
 	s.Namespace = "shop"
-	plan := sdk.Dry(t.Context(), copying(&reads), s, original("x", "hello"), newSite("other")).String()
-	want := `      data.text: digest "` + digests(original("x", "hello"))["text"] + "\"\n"
+	plan := sdk.Dry(t.Context(), copyOperator(&reads), s, originalConfigMap("x", "hello"), newSite("other")).String()
+	want := `      data.text: digest "` + digests(originalConfigMap("x", "hello"))["text"] + "\"\n"
 	if !strings.Contains(plan, want) || strings.Contains(plan, "hello") {
-		t.Errorf("the plan does not show %s and nothing else:\n%s", want, plan)
+		t.Errorf("the plan does not show %s, or shows the content:\n%s", want, plan)
 	}
-	op := copying(&reads)
+	op := copyOperator(&reads)
 	op.Owns = []client.Object{&corev1.ConfigMap{}}
-	if err := sdk.Dry(t.Context(), op, s, original("x", "hello")).Err; err == nil ||
+	if err := sdk.Dry(t.Context(), op, s, originalConfigMap("x", "hello")).Err; err == nil ||
 		!strings.Contains(err.Error(), "add MetadataOnly in Owns") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// What is not as it was any more when it is to be written makes the pass start anew.
-func TestFilledWithSomethingElse(t *testing.T) {
+// Content that has changed before it is written restarts the reconcile.
+func TestStaleContentIsRetried(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	var calls atomic.Int64
@@ -164,17 +164,17 @@ func TestFilledWithSomethingElse(t *testing.T) {
 	k.Eventually(named(&corev1.ConfigMap{}, "a"), text("in full"))
 	converged(k, running, s)
 	if n := calls.Load(); n != 3 {
-		t.Errorf("it was filled %d times", n)
+		t.Errorf("the content was requested %d times, want 3", n)
 	}
 }
 
-// What is found by its labels is watched, and no other; what only changes its status is no news.
+// Objects that are found by their labels are watched, and no others. A change of their status triggers no reconcile.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	var passes clock
+	var passes passTimes
 	op := operator(func(_ context.Context, p *pass) error {
-		passes.tick()
+		passes.add()
 		p.Object.Status.Seen = 0
 		if strings.HasPrefix(p.Object.Spec.Text, "alone") {
 			return nil
@@ -185,7 +185,7 @@ func TestFind(t *testing.T) {
 		}
 		p.Object.Status.Seen = int64(len(found))
 		if len(found) > 0 {
-			found[0].Name = "the cache is not to be changed"
+			found[0].Name = "a change of the copy, not of the cache"
 		}
 		peers, err := sdk.Find(p, &site.Site{}, client.InNamespace(p.Object.Namespace), client.MatchingLabels{"peer": "yes"})
 		for _, peer := range peers {
@@ -193,7 +193,7 @@ func TestFind(t *testing.T) {
 		}
 		return err
 	})
-	op.Owns = []client.Object{&corev1.Secret{}} // so that each watch of ConfigMaps is that of what is found
+	op.Owns = []client.Object{&corev1.Secret{}} // so that each watch of ConfigMaps belongs to Find
 	var open atomic.Int64
 	f := &faults{watched: func(req *http.Request, opened bool) {
 		switch {
@@ -205,31 +205,32 @@ func TestFind(t *testing.T) {
 		}
 	}}
 	running := start(k, op, f.config(k))
-	s, peer, found := newSite("a"), newSite("peer"), original("x", "hello")
-	peer.Labels, peer.Spec.Text = map[string]string{"peer": "yes"}, "alone"
+	s, peer, found := newSite("a"), newSite("peer"), originalConfigMap("x", "hello")
+	peer.Labels = map[string]string{"peer": "yes"}
+	peer.Spec.Text = "alone"
 	k.Apply(s)
 	k.Apply(found)
 	k.Apply(peer)
 	k.Eventually(s, testkit.Match("one", func(s *site.Site) bool { return s.Status.Seen == 1 && s.Status.UID == "alone" }))
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 
 	before := len(passes.gaps())
 	k.Apply(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "other", Labels: map[string]string{"original": "no"}}})
 	k.UpdateStatus(peer, func() { peer.Status.Seen = 5 })
-	quiet(k, running, window)
-	if n := len(passes.gaps()) - before; n > 2 { // of the peer itself, whose status is not what it computes
-		t.Errorf("%d passes for what nobody asked for", n)
+	waitIdle(k, running, observationPeriod)
+	if n := len(passes.gaps()) - before; n > 2 { // of the peer itself, because its status was changed
+		t.Errorf("%d reconciles for objects that are not selected", n)
 	}
 	k.Update(found, func() { found.Labels["original"] = "no" })
 	k.Eventually(s, testkit.Match("none", func(s *site.Site) bool { return s.Status.Seen == 0 }))
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	k.Update(peer, func() { peer.Spec.Text = "alone again" })
 	k.Eventually(s, testkit.Match("the peer's", func(s *site.Site) bool { return s.Status.UID == "alone again" }))
 	k.Update(found, func() { found.Labels["original"] = "yes" })
 	k.Eventually(s, testkit.Match("one", func(s *site.Site) bool { return s.Status.Seen == 1 }))
 	k.Update(s, func() { s.Spec.Text = "alone" })
 	k.Eventually(s, testkit.Match("none", func(s *site.Site) bool { return s.Status.Seen == 0 }))
-	k.Wait("the end of the watch", func(context.Context) error {
+	k.Wait("the watch ends", func(context.Context) error {
 		if n := open.Load(); n != 0 {
 			return fmt.Errorf("%d are open", n)
 		}
@@ -237,8 +238,8 @@ func TestFind(t *testing.T) {
 	})
 }
 
-// What leaves the plan is handed over if the pass says so.
-func TestUnplannedChildrenCanBeKept(t *testing.T) {
+// With OrphanChildren, children that leave the plan are orphaned.
+func TestOrphanUnplannedChildren(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := operator(func(_ context.Context, p *pass) error {
@@ -255,12 +256,12 @@ func TestUnplannedChildrenCanBeKept(t *testing.T) {
 	k.Apply(s)
 	k.Eventually(extra, text("hello"))
 	k.Update(s, func() { s.Spec.Extra = false })
-	k.Eventually(extra, testkit.Match("nobody's", func(c *corev1.ConfigMap) bool { return len(c.OwnerReferences) == 0 }))
+	k.Eventually(extra, testkit.Match("orphaned", func(c *corev1.ConfigMap) bool { return len(c.OwnerReferences) == 0 }))
 	converged(k, running, s)
-	untouched(t, k, running, extra)
+	requireUnchanged(t, k, running, extra)
 }
 
-// An object can ask by its spec for being told what would be done.
+// The spec of an object can request a dry run.
 func TestDryRunBySpec(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -271,16 +272,18 @@ func TestDryRunBySpec(t *testing.T) {
 	s.Spec.Extra = true
 	k.Apply(s)
 	k.Eventually(s, testkit.Condition("DryRun", metav1.ConditionTrue))
-	if _, _, message := dryRunOf(s); message != "would create ConfigMap a" {
+	if _, _, message := dryRunCondition(s); message != "would create ConfigMap a" {
 		t.Errorf("message %q", message)
 	}
 	k.Update(s, func() { s.Spec.Extra = false })
 	converged(k, running, s)
 }
 
-func dryRunOf(s *site.Site) (metav1.ConditionStatus, string, string) { return condition(s, "DryRun") }
+func dryRunCondition(s *site.Site) (metav1.ConditionStatus, string, string) {
+	return condition(s, "DryRun")
+}
 
-// What an operator does not select it leaves alone, to the end.
+// Objects that an operator does not select are never written, even during their deletion.
 func TestSelects(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -293,10 +296,10 @@ func TestSelects(t *testing.T) {
 	k.Apply(ours)
 	converged(k, running, ours)
 	k.Delete(theirs)
-	quiet(k, running, window)
+	waitIdle(k, running, observationPeriod)
 	k.Get(theirs)
 	if len(theirs.Finalizers) != 2 || len(theirs.Status.Conditions) > 0 {
-		t.Errorf("it has finalizers %v and conditions %v", theirs.Finalizers, theirs.Status.Conditions)
+		t.Errorf("the object has finalizers %v and conditions %v", theirs.Finalizers, theirs.Status.Conditions)
 	}
 	k.Update(theirs, func() { theirs.Finalizers = nil })
 }

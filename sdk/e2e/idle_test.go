@@ -20,10 +20,10 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// everything applies one child of each kind whose stored form differs from what was sent: defaults, quantities in
-// another unit, folded secrets, lists whose keys have defaults. It also reads a reference and recomputes its status
-// from nothing, as a reconcile function should.
-func everything(_ context.Context, p *pass) error {
+// applyAllKinds applies one child of each kind with a stored form that differs from the sent form: defaults, quantities in
+// another unit, Secrets with stringData, lists with defaulted keys. It also reads a reference and recomputes its status from
+// scratch, as a reconcile function should.
+func applyAllKinds(_ context.Context, p *pass) error {
 	s := p.Object
 	s.Status.UID = ""
 	secret, err := sdk.Ref(p, named(&corev1.Secret{}, "referred"))
@@ -55,8 +55,8 @@ func everything(_ context.Context, p *pass) error {
 	return nil
 }
 
-// makeWorking plays the controllers that make the children of everything ready.
-func makeWorking(k *testkit.K, name string) {
+// makeReady makes the children of applyAllKinds ready, as their controllers would.
+func makeReady(k *testkit.K, name string) {
 	d := named(&appsv1.Deployment{}, name)
 	k.Eventually(d, testkit.Exists())
 	k.UpdateStatus(d, func() {
@@ -76,31 +76,31 @@ func makeWorking(k *testkit.K, name string) {
 	})
 }
 
-func TestSteadyStateCostsNothing(t *testing.T) {
+func TestIdleOperatorSendsNoRequests(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	var passes atomic.Int64
 	op := operator(func(ctx context.Context, p *pass) error {
 		passes.Add(1)
-		return everything(ctx, p)
+		return applyAllKinds(ctx, p)
 	})
 	op.Resync = 20 * time.Millisecond
 	running := start(k, op)
 	k.Apply(named(&corev1.Secret{}, "referred"))
 	s := newSite("a")
 	k.Apply(s)
-	makeWorking(k, s.Name)
+	makeReady(k, s.Name)
 	k.Eventually(s, testkit.Ready())
 
 	t.Run("resync", func(t *testing.T) {
-		atRest(t, k, running, &passes, 20)
+		requireIdle(t, k, running, &passes, 20)
 	})
 	t.Run("status of children", func(t *testing.T) {
 		p := named(&corev1.Pod{}, s.Name)
 		for _, message := range []string{"one", "two", "three"} {
 			k.UpdateStatus(p, func() { p.Status.Message = message })
 		}
-		atRest(t, k, running, &passes, 20)
+		requireIdle(t, k, running, &passes, 20)
 	})
 	for name, end := range map[string]func(*testkit.Instance){
 		"restart in order":     (*testkit.Instance).Stop,
@@ -118,10 +118,10 @@ func TestSteadyStateCostsNothing(t *testing.T) {
 	}
 }
 
-// atRest checks that the operator makes no request in so many passes.
-func atRest(t *testing.T, k *testkit.K, op *testkit.Instance, passes *atomic.Int64, more int64) {
+// requireIdle checks that the operator sends no request in this many reconciles.
+func requireIdle(t *testing.T, k *testkit.K, op *testkit.Instance, passes *atomic.Int64, more int64) {
 	t.Helper()
-	quiet(k, op, still)
+	waitIdle(k, op, quietPeriod)
 	op.Recorder().Reset()
 	passes.Store(0)
 	k.Wait("more passes were made", func(context.Context) error { return atLeast(passes, more) })
@@ -130,7 +130,7 @@ func atRest(t *testing.T, k *testkit.K, op *testkit.Instance, passes *atomic.Int
 	}
 }
 
-func TestChildStatusCostsAtMostOneStatusPatch(t *testing.T) {
+func TestChildStatusCausesOneStatusPatch(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	running := start(k, operator(func(_ context.Context, p *pass) error {
@@ -143,7 +143,7 @@ func TestChildStatusCostsAtMostOneStatusPatch(t *testing.T) {
 	d := named(&appsv1.Deployment{}, s.Name)
 	k.Eventually(d, testkit.Exists())
 	for ready := range int32(3) {
-		quiet(k, running, still)
+		waitIdle(k, running, quietPeriod)
 		running.Recorder().Reset()
 		k.UpdateStatus(d, func() { d.Status.Replicas, d.Status.ReadyReplicas = 5, ready+1 })
 		k.Eventually(s, testkit.Match("seen", func(s *site.Site) bool { return s.Status.Seen == int64(ready+1) }))
@@ -154,8 +154,8 @@ func TestChildStatusCostsAtMostOneStatusPatch(t *testing.T) {
 	}
 }
 
-// A custom resource as a child is sent as unstructured data here, and its quantity is stored as it was written: only a
-// change of the field's owner can tell drift from another way to write the same.
+// A custom resource is sent as unstructured data here, and its quantity is stored as written. Only a change of the field
+// manager distinguishes drift from another notation of the same quantity.
 func TestQuantityOfUnstructuredChild(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -168,7 +168,7 @@ func TestQuantityOfUnstructuredChild(t *testing.T) {
 	s := newSite("a")
 	k.Apply(s)
 	k.Eventually(s, testkit.Ready())
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	running.Stop()
 	running = start(k, op)
 	if got := sent(k, running); len(got) > 0 {

@@ -18,29 +18,29 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// A child that the API server refuses does not keep its siblings from being made, and is tried again.
+// A child that the API server rejects does not block its siblings, and is retried.
 func TestRejectedChild(t *testing.T) {
 	t.Parallel()
-	k := testkit.New(t, testkit.Without("a child is not allowed", testkit.Forbidden))
-	var refusals atomic.Int64
-	refusals.Store(2)
+	k := testkit.New(t, testkit.Without("a child is forbidden", testkit.Forbidden))
+	var rejections atomic.Int64
+	rejections.Store(2)
 	f := &faults{
 		counted: func(req *http.Request) bool { return isApply(req, "secrets") },
 		before: func(req *http.Request) (*http.Response, error) {
-			if isApply(req, "secrets") && refusals.Add(-1) >= 0 {
-				return answer(req, metav1.Status{
+			if isApply(req, "secrets") && rejections.Add(-1) >= 0 {
+				return response(req, metav1.Status{
 					Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: "exceeded quota",
 				}), nil
 			}
-			return nil, nil //nolint:nilnil // the server answers
+			return nil, nil //nolint:nilnil // no response: the request goes to the server
 		},
 	}
 	op := operator(func(_ context.Context, p *pass) error {
-		sdk.Apply(p, named(&corev1.Secret{}, "refused"))
+		sdk.Apply(p, named(&corev1.Secret{}, "rejected"))
 		sdk.Apply(p, configMap(p.Object, "sibling"))
 		return nil
 	})
-	op.Resync = 20 * time.Millisecond // to show that it makes no request before its time
+	op.Resync = 20 * time.Millisecond // shows that no request is sent before the backoff ends
 	start(k, op, f.config(k))
 	s := newSite("a")
 	k.Apply(s)
@@ -51,8 +51,8 @@ func TestRejectedChild(t *testing.T) {
 	atLeastApart(t, gaps(f.times()), 800*time.Millisecond, 1600*time.Millisecond)
 }
 
-// Two managers want different values of one field. The writes of ours are bounded, it names the other, and it goes on as
-// soon as the other gives in.
+// Two managers apply different values to one field. Our operator limits its writes, names the other manager, and continues
+// as soon as the other one stops.
 func TestContendedField(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -63,7 +63,7 @@ func TestContendedField(t *testing.T) {
 	s := newSite("a")
 	k.Apply(s)
 	converged(k, running, s)
-	go revert(k, s.Name, &rival)
+	go revertColor(k, s.Name, &rival)
 	k.Eventually(s, testkit.Condition("Contended", metav1.ConditionTrue),
 		testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Contended"))
 	if _, _, message := condition(s, "Contended"); !strings.Contains(message, "ConfigMap a") ||
@@ -72,23 +72,23 @@ func TestContendedField(t *testing.T) {
 	}
 	first := len(f.times())
 	if first > 6 {
-		t.Errorf("%d applies before the fight was noticed", first)
+		t.Errorf("%d applies before the contention was detected", first)
 	}
 	k.Consistently(s, time.Second, testkit.Condition("Contended", metav1.ConditionTrue))
 	if n := len(f.times()) - first; n > 2 {
-		t.Errorf("%d more applies within a second of the fight", n)
+		t.Errorf("%d more applies within a second of contention", n)
 	}
 	rival.Store(false)
-	k.Eventually(s, testkit.Ready(), testkit.Match("at peace", func(client.Object) bool {
+	k.Eventually(s, testkit.Ready(), testkit.Match("no contention", func(client.Object) bool {
 		return conditions.Get(s, "Contended") == nil
 	}))
 	k.Eventually(named(&corev1.ConfigMap{}, s.Name), testkit.Match("blue", func(c client.Object) bool {
-		return c.GetLabels()["color"] == "blue" // the rival may have been in the middle of a last revert
+		return c.GetLabels()["color"] == "blue" // the rival may have reverted once more
 	}))
 }
 
-// revert plays a controller that wants the color to be red.
-func revert(k *testkit.K, name string, while *atomic.Bool) {
+// revertColor reverts the color to red, as a controller with another intent would.
+func revertColor(k *testkit.K, name string, while *atomic.Bool) {
 	c := named(&corev1.ConfigMap{}, name)
 	c.Namespace = k.Namespace
 	for while.Load() && k.Context().Err() == nil {
@@ -103,8 +103,8 @@ func revert(k *testkit.K, name string, while *atomic.Bool) {
 	}
 }
 
-// A spec that changes often is no fight: each change is another intent.
-func TestManyChangesAreNoFight(t *testing.T) {
+// Frequent changes of the spec are no contention: each change is a new intent.
+func TestSpecChangesAreNoContention(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k, operator(oneChild))
@@ -116,7 +116,7 @@ func TestManyChangesAreNoFight(t *testing.T) {
 		k.Update(s, func() { s.Spec.Text = want })
 		k.Eventually(c, text(want))
 		if conditions.Get(s, "Contended") != nil {
-			t.Fatal("the operator sees a fight where there is none")
+			t.Fatal("the operator reports contention without a rival")
 		}
 	}
 	k.Eventually(s, testkit.Ready())

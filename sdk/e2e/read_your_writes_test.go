@@ -17,9 +17,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// The informers show what was written long after it was written. Nothing is written twice, and no pass sees less than
-// what the passes before it wrote.
-func TestReadsItsOwnWritesWhenWatchesAreLate(t *testing.T) {
+// The informers receive writes long after they were made. No write is repeated, and each reconcile reads all writes of the
+// reconciles before it.
+func TestReadYourWritesWhenWatchesLag(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	var lost atomic.Int64
@@ -39,23 +39,26 @@ func TestReadsItsOwnWritesWhenWatchesAreLate(t *testing.T) {
 	op.Finalize = func(context.Context, *pass) error { return nil }
 	f := &faults{}
 	running := start(k, op, f.config(k))
-	f.late.Store(int64(300 * time.Millisecond))
+	f.lag.Store(int64(300 * time.Millisecond))
 	s := newSite("a")
 	s.Spec.Extra = true
 	k.Apply(s)
 	k.Eventually(s, testkit.Ready())
-	quiet(k, running, time.Second)
-	k.Update(s, func() { s.Spec.Extra, s.Spec.Text = false, "new" })
+	waitIdle(k, running, time.Second)
+	k.Update(s, func() {
+		s.Spec.Extra = false
+		s.Spec.Text = "new"
+	})
 	k.Eventually(named(&corev1.ConfigMap{}, "a-extra"), testkit.Gone())
 	k.Eventually(s, testkit.Ready())
-	quiet(k, running, time.Second)
+	waitIdle(k, running, time.Second)
 
 	want := []string{
 		"patch sites.e2e.homeostat.dev a -> 200", // the finalizer
 		"apply configmaps a -> 201",
 		"apply configmaps a-extra -> 201",
 		"patch sites.e2e.homeostat.dev/status a -> 200",
-		"patch sites.e2e.homeostat.dev/status a -> 200", // what the next pass saw of the children
+		"patch sites.e2e.homeostat.dev/status a -> 200", // state of the children in the next reconcile
 		"apply configmaps a -> 200",
 		"patch sites.e2e.homeostat.dev/status a -> 200",
 		"delete configmaps a-extra -> 200",
@@ -64,24 +67,24 @@ func TestReadsItsOwnWritesWhenWatchesAreLate(t *testing.T) {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	if lost.Load() > 0 {
-		t.Errorf("%d passes did not see what had been written before", lost.Load())
+		t.Errorf("%d reconciles did not read earlier writes", lost.Load())
 	}
 }
 
-// The child is gone, and the watch that should tell so hangs. The attempts to change it become rarer.
-func TestHangingWatchCausesNoFlood(t *testing.T) {
+// A child is deleted, and the watch that should deliver the event hangs. The attempts to change the child back off.
+func TestHangingWatchBacksOff(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	f := &faults{
 		counted: func(req *http.Request) bool { return isApply(req, "configmaps") },
-		delayed: func(req *http.Request) bool { return strings.HasSuffix(req.URL.Path, "/configmaps") },
+		lagging: func(req *http.Request) bool { return strings.HasSuffix(req.URL.Path, "/configmaps") },
 	}
 	running := start(k, operator(oneChild), f.config(k))
 	s := newSite("a")
 	k.Apply(s)
 	converged(k, running, s)
 	before := len(f.times())
-	f.late.Store(int64(3 * time.Second))
+	f.lag.Store(int64(3 * time.Second))
 	k.Delete(named(&corev1.ConfigMap{}, s.Name))
 	k.Update(s, func() { s.Spec.Text = "new" })
 	k.Wait("six attempts were made", func(context.Context) error {
@@ -95,8 +98,8 @@ func TestHangingWatchCausesNoFlood(t *testing.T) {
 	k.Eventually(named(&corev1.ConfigMap{}, s.Name), text("new"))
 }
 
-// The server carries out a write and its answer is lost: the next pass finds out instead of writing again blindly.
-func TestLostAnswer(t *testing.T) {
+// The server executes a write and its response is lost. The next reconcile reads the result and does not repeat the write.
+func TestLostResponse(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	f := &faults{}
@@ -112,7 +115,7 @@ func TestLostAnswer(t *testing.T) {
 	s := newSite("a")
 	k.Apply(s)
 	k.Eventually(s, testkit.Ready())
-	quiet(k, running, still)
+	waitIdle(k, running, quietPeriod)
 	if c := get(k, named(&corev1.ConfigMap{}, s.Name)); c.Data["text"] != "hello" {
 		t.Errorf("data %v", c.Data)
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// An object in no namespace has its children where it likes: each has it as its controller, so that garbage collection takes
-// them away and no finalizer is needed.
-func TestObjectInNoNamespace(t *testing.T) {
+// A cluster-scoped object may have children in any namespace. It is the controller of each, so that garbage collection
+// deletes them without a finalizer.
+func TestClusterScopedObject(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := &sdk.Operator[*site.Realm]{
@@ -50,7 +50,7 @@ func TestObjectInNoNamespace(t *testing.T) {
 		t.Errorf("finalizers %v", r.Finalizers)
 	}
 
-	// Its children are kept, cost nothing at rest, and are pruned.
+	// Its children are repaired and pruned, and cause no requests when idle.
 	c := named(&corev1.ConfigMap{}, "a")
 	mustPatch(t, k, c, types.MergePatchType, `{"data":{"text":"changed by hand"}}`)
 	k.Eventually(c, text("hello"))
@@ -67,9 +67,9 @@ func TestObjectInNoNamespace(t *testing.T) {
 	k.Update(r, func() { r.Spec.Extra = false })
 	k.Eventually(extra, testkit.Gone())
 
-	// Somebody else's object is left alone, and what is in no namespace says so.
-	squatter := named(&rbacv1.ClusterRole{}, k.Namespace+"-b")
-	k.Apply(squatter)
+	// A foreign object is not written, and the cluster-scoped object reports the conflict.
+	foreign := named(&rbacv1.ClusterRole{}, k.Namespace+"-b")
+	k.Apply(foreign)
 	other := &site.Realm{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace + "-b"}}
 	k.Apply(other)
 	k.Eventually(other, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ResourceConflict"))
@@ -80,6 +80,6 @@ func TestObjectInNoNamespace(t *testing.T) {
 	}
 	k.Eventually(role, testkit.Gone())
 	k.Eventually(c, testkit.Gone())
-	k.Get(squatter)
-	k.Delete(squatter)
+	k.Get(foreign)
+	k.Delete(foreign)
 }
