@@ -16,11 +16,11 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/bench/work"
 )
 
-// requests counts the API server's requests about the benchmark's resources, by verb, resource and subresource, such as
-// "PATCH databases/status". Watches are not counted: they last.
+// requests counts the API server's requests for the benchmark's resources, by verb, resource and subresource, such as
+// "PATCH databases/status". Watches are not counted, because they are long-running.
 type requests map[string]float64
 
-// isCounted tells the resources that contenders write. Events are what a contender may want to say besides.
+// isCounted reports whether contenders write the resource. Events are included, because a contender may create some.
 func isCounted(resource string) bool {
 	switch resource {
 	case "databases", "statefulsets", "services", "persistentvolumeclaims", "cronjobs", "events":
@@ -32,16 +32,16 @@ func isCounted(resource string) bool {
 
 func countRequests(ctx context.Context, c rest.Interface) (requests, error) {
 	const name = "apiserver_request_total"
-	metrics, err := read(ctx, c, name)
+	metrics, err := readMetrics(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
-	return count(metrics), nil
+	return countByKind(metrics), nil
 }
 
-// isWatched reports whether somebody watches Databases.
+// isWatched reports whether any client watches Databases.
 func isWatched(ctx context.Context, c rest.Interface) (bool, error) {
-	metrics, err := read(ctx, c, "apiserver_longrunning_requests")
+	metrics, err := readMetrics(ctx, c, "apiserver_longrunning_requests")
 	if err != nil {
 		return false, err
 	}
@@ -50,17 +50,17 @@ func isWatched(ctx context.Context, c rest.Interface) (bool, error) {
 	}), nil
 }
 
-// read returns the values of one of the API server's metrics.
-func read(ctx context.Context, c rest.Interface, name string) ([]*dto.Metric, error) {
+// readMetrics returns the values of one of the API server's metrics.
+func readMetrics(ctx context.Context, c rest.Interface, name string) ([]*dto.Metric, error) {
 	raw, err := c.Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the API server's metrics: %w", err)
 	}
-	return parse(raw, name)
+	return parseMetrics(raw, name)
 }
 
-func parse(raw []byte, name string) ([]*dto.Metric, error) {
-	var kept bytes.Buffer // the others are ten thousand
+func parseMetrics(raw []byte, name string) ([]*dto.Metric, error) {
+	var kept bytes.Buffer // there are ten thousand other lines
 	for line := range bytes.Lines(raw) {
 		if bytes.HasPrefix(line, []byte(name+"{")) {
 			kept.Write(line)
@@ -82,7 +82,7 @@ func labels(m *dto.Metric) map[string]string {
 	return all
 }
 
-func count(metrics []*dto.Metric) requests {
+func countByKind(metrics []*dto.Metric) requests {
 	counted := requests{}
 	for _, m := range metrics {
 		l := labels(m)
@@ -93,12 +93,12 @@ func count(metrics []*dto.Metric) requests {
 		if s := l["subresource"]; s != "" {
 			kind += "/" + s
 		}
-		counted[kind] += m.GetUntyped().GetValue() // without the lines that tell the type
+		counted[kind] += m.GetUntyped().GetValue() // without TYPE lines the values are untyped
 	}
 	return counted
 }
 
-// since returns what was counted after before, without these kinds.
+// since returns the difference to an earlier count, without these kinds of requests.
 func (r requests) since(before requests, without ...string) requests {
 	d := requests{}
 	for kind, n := range r {
@@ -112,7 +112,7 @@ func (r requests) since(before requests, without ...string) requests {
 	return d
 }
 
-// sinceStart is since without those that fill caches.
+// sinceStart is like since, without the LIST requests that fill caches.
 func (r requests) sinceStart(before requests, without ...string) requests {
 	d := r.since(before, without...)
 	maps.DeleteFunc(d, func(kind string, _ float64) bool { return strings.HasPrefix(kind, "LIST ") })

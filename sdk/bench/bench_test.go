@@ -41,7 +41,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// Each figure of several rounds is the median of its own, and the rounds stay what they were.
+// Each figure of several rounds is the median of its values, and the rounds are not modified.
 func TestMedians(t *testing.T) {
 	t.Parallel()
 	one := func(n int, wall, cpu, p50 float64) result {
@@ -63,7 +63,7 @@ func TestMedians(t *testing.T) {
 	}
 }
 
-// What the API server counts is told apart by verb and subresource; watches and what is not the benchmark's are left out.
+// Requests are counted by verb and subresource, without watches and resources of other programs.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	const name = "apiserver_request_total"
@@ -76,11 +76,11 @@ apiserver_request_total{code="200",resource="services",subresource="",verb="LIST
 apiserver_request_total{code="200",resource="nodes",subresource="",verb="GET"} 7
 apiserver_request_total_other{code="200",resource="services",verb="PATCH"} 8
 `
-	metrics, err := parse([]byte(raw), name)
+	metrics, err := parseMetrics([]byte(raw), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := count(metrics)
+	got := countByKind(metrics)
 	want := requests{"PATCH services": 5, "PATCH databases/status": 4, "LIST services": 6}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("counted (-want +got):\n%s", diff)
@@ -163,7 +163,7 @@ func TestTableAndPicture(t *testing.T) {
 	}
 }
 
-func TestBadArguments(t *testing.T) {
+func TestInvalidArguments(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"-n 300,none":          `"none" is not a number of objects`,
@@ -180,7 +180,7 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// Every contender does the work, and what the SDK is there for holds for a few objects as well.
+// Every contender creates all children, and the goals of the SDK hold for a few objects too.
 func TestMeasure(t *testing.T) {
 	if testing.Short() {
 		t.Skip("four control planes are started, which takes most of a minute")
@@ -194,7 +194,7 @@ func TestMeasure(t *testing.T) {
 	if err := build(t.Context(), programs, contenders()); err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{binaries: set.Dir, programs: programs, window: 3 * time.Second, say: t.Logf}
+	b := &bench{binaries: set.Dir, programs: programs, window: 3 * time.Second, logf: t.Logf}
 	perObject := map[string]float64{}
 	for _, c := range contenders() {
 		const n = 20
@@ -211,7 +211,7 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%s needed %g requests for each object, want 5", name, perObject[name])
 		}
 	}
-	if perObject["sdk"] > perObject["floor"]+1 { // a busy machine may be worth an event
+	if perObject["sdk"] > perObject["floor"]+1 { // a busy machine may cause an event
 		t.Errorf("sdk needed %g requests for each object, want at most 1 beyond floor's", perObject["sdk"])
 	}
 }
@@ -219,21 +219,21 @@ func TestMeasure(t *testing.T) {
 func checkResult(t *testing.T, c contender, r *result) {
 	t.Helper()
 	if r.WallSeconds <= 0 || r.OperatorCPUSeconds < 0 || r.APIServerCPUSeconds <= 0 || r.RSSBytes < mib {
-		t.Errorf("%s: %+v is not what something costs", c.name, r)
+		t.Errorf("%s: implausible result %+v", c.name, r)
 	}
 	for i, f := range []*float64{r.SteadyRequests, r.ChurnRequests, r.RestartRequests, r.DriftP50Millis, r.DriftP99Millis} {
 		switch {
-		case c.once != (f == nil):
-			t.Errorf("%s: measured after the first pass: %+v, want that for those who go on", c.name, r)
+		case c.singlePass != (f == nil):
+			t.Errorf("%s: result %+v; values after the first pass are wanted for all but single-pass contenders", c.name, r)
 		case c.name == "sdk" && i < 3 && *f != 0:
-			t.Errorf("requests at rest, in churn and after a restart: %g, %g and %g, want none",
+			t.Errorf("requests when idle, in churn and after a restart: %g, %g and %g, want none",
 				*r.SteadyRequests, *r.ChurnRequests, *r.RestartRequests)
 		}
 	}
 }
 
-// A contender that ends says why.
-func TestContenderThatEnds(t *testing.T) {
+// The error about a contender that ends contains its exit status and its output.
+func TestContenderExitIsReported(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	program := "#!/bin/sh\necho this is why; exit 3\n"
@@ -247,7 +247,7 @@ func TestContenderThatEnds(t *testing.T) {
 	<-p.ended
 	err = p.check()
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "this is why") {
-		t.Errorf("it was told %v, want the exit status and what the program said", err)
+		t.Errorf("got error %v, want the exit status and the output of the program", err)
 	}
 	p.stop()
 }

@@ -18,17 +18,17 @@ import (
 
 // contender is a program that is measured.
 type contender struct {
-	name string
-	pkg  string // below that of the benchmark
-	args []string
-	once bool // it looks at each object once, and never again
+	name       string
+	pkg        string // path below the benchmark's package
+	args       []string
+	singlePass bool // it processes each object once
 }
 
-// contenders returns all, in the order in which they are reported.
+// contenders returns all contenders, in the order of the report.
 func contenders() []contender {
 	return []contender{
-		{name: "floor", pkg: "floor", once: true},
-		{name: "apply-floor", pkg: "floor", args: []string{"--apply"}, once: true},
+		{name: "floor", pkg: "floor", singlePass: true},
+		{name: "apply-floor", pkg: "floor", args: []string{"--apply"}, singlePass: true},
 		{name: "kubebuilder", pkg: "kubebuilder"},
 		{name: "sdk", pkg: "homeostat"},
 	}
@@ -49,31 +49,33 @@ func build(ctx context.Context, dir string, which []contender) error {
 		}
 	}
 	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // the packages are named above
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	cmd.Stdout = os.Stderr
+	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("compiling the contenders: %w", err)
 	}
 	return nil
 }
 
-// process is a contender that runs.
+// process is a running contender.
 type process struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
-	err   error // once it has ended
+	err   error // result of Wait; valid after ended is closed
 	log   string
 }
 
-// start runs a contender. What it says goes to the log.
+// start runs a contender. Its output goes to the log.
 func (c contender) start(dir, kubeconfig, log, profile string) (*process, error) {
-	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // in a folder of ours
+	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // the folder is ours
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", c.name, err)
 	}
-	defer func() { _ = out.Close() }()                        // the process has its own
-	cmd := exec.Command(filepath.Join(dir, c.pkg), c.args...) //nolint:gosec // build has made it
+	defer func() { _ = out.Close() }()                        // the process has a descriptor of its own
+	cmd := exec.Command(filepath.Join(dir, c.pkg), c.args...) //nolint:gosec // the program comes from build
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, work.ProfileVariable+"="+profile)
-	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Stdout = out
+	cmd.Stderr = out
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", c.name, err)
 	}
@@ -85,7 +87,7 @@ func (c contender) start(dir, kubeconfig, log, profile string) (*process, error)
 	return p, nil
 }
 
-// check returns an error if the process has ended, with what it said last.
+// check returns an error with the end of the log if the process has ended.
 func (p *process) check() error {
 	select {
 	case <-p.ended:
@@ -104,29 +106,29 @@ func cause(err error) error {
 
 func tail(file string) string {
 	const bytes = 2000
-	raw, err := os.ReadFile(file) //nolint:gosec // in a folder of ours
+	raw, err := os.ReadFile(file) //nolint:gosec // the folder is ours
 	if err != nil {
 		return err.Error()
 	}
 	return string(raw[max(0, len(raw)-bytes):])
 }
 
-// stop asks the process to end, and ends it if it does not.
+// stop terminates the process, and kills it after a timeout.
 func (p *process) stop() {
-	const patience = 10 * time.Second
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // who has ended needs no signal
+	const timeout = 10 * time.Second
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		_ = p.cmd.Process.Kill()
 		<-p.ended
 	}
 }
 
-// usage is what a process has used so far.
+// usage is the resource usage of a process so far.
 type usage struct {
 	cpu float64 // seconds
-	rss float64 // bytes, at the moment
+	rss float64 // bytes, current value
 }
 
 func usageOf(pid int) (usage, error) {
@@ -141,11 +143,11 @@ func usageOf(pid int) (usage, error) {
 	return usage{cpu: stat.CPUTime(), rss: float64(stat.ResidentMemory())}, nil
 }
 
-// settle waits until a process has next to nothing to do.
-func (p *process) settle(ctx context.Context) error {
-	const window, little, inARow = 500 * time.Millisecond, 0.02, 3
+// waitIdle waits until a process has used less than 2 % of a CPU in three consecutive windows of half a second.
+func (p *process) waitIdle(ctx context.Context) error {
+	const window, idleShare, consecutive = 500 * time.Millisecond, 0.02, 3
 	before, err := usageOf(p.cmd.Process.Pid)
-	for calm := 0; calm < inARow; {
+	for idle := 0; idle < consecutive; {
 		if err != nil {
 			return err
 		}
@@ -156,9 +158,9 @@ func (p *process) settle(ctx context.Context) error {
 		}
 		var now usage
 		now, err = usageOf(p.cmd.Process.Pid)
-		calm++
-		if now.cpu-before.cpu > little*window.Seconds() {
-			calm = 0
+		idle++
+		if now.cpu-before.cpu > idleShare*window.Seconds() {
+			idle = 0
 		}
 		before = now
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/assets"
 )
 
-// machine is where something was measured.
+// machine describes the machine of a measurement.
 type machine struct {
 	OS          string `json:"os"`
 	Arch        string `json:"arch"`
@@ -42,8 +42,8 @@ func thisMachine() (machine, error) {
 	return m, nil
 }
 
-// processor is the name of the first processor, or "" where Linux does not tell it. What procfs has for that exists on Linux
-// alone, and this should compile elsewhere.
+// processor returns the name of the first processor, or "" if it is unknown. It does not use procfs, whose function for it
+// compiles on Linux only.
 func processor() string {
 	raw, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 )
 
 func main() {
-	log.SetLogger(logr.Discard()) // what installs the kind would complain about the lack of one
+	log.SetLogger(logr.Discard()) // the installation of the CRD logs without it
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
 	stop()
@@ -33,19 +33,19 @@ func main() {
 	case errors.Is(err, flag.ErrHelp):
 	case errors.As(err, &usage):
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(2) //nolint:mnd // the customary code for wrong usage
+		os.Exit(2) // the conventional exit code for wrong usage
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// usageError is a mistake in the arguments.
+// usageError is an error in the arguments.
 type usageError struct{ error }
 
 func (e *usageError) Unwrap() error { return e.error }
 
-// settings are the arguments.
+// settings are the parsed arguments.
 type settings struct {
 	sizes  []int
 	which  []contender
@@ -105,7 +105,7 @@ func parseArgs(args []string) (*settings, error) {
 	return s, nil
 }
 
-// document is what is written as JSON.
+// document is the JSON output.
 type document struct {
 	Machine machine  `json:"machine"`
 	Rounds  int      `json:"rounds"`
@@ -129,7 +129,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("making a folder: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(programs) }() // it is among the temporary files
+	defer func() { _ = os.RemoveAll(programs) }() // a leftover is in the temporary folder
 	if err := build(ctx, programs, s.which); err != nil {
 		return err
 	}
@@ -139,26 +139,26 @@ func run(ctx context.Context, args []string) error {
 			return fmt.Errorf("making a folder: %w", err)
 		}
 	}
-	b := &bench{binaries: set.Dir, programs: programs, window: s.window, profiles: s.profiles, say: say}
+	b := &bench{binaries: set.Dir, programs: programs, window: s.window, profiles: s.profiles, logf: say}
 	all, err := b.measureAll(ctx, s)
 	if len(all) == 0 {
 		return err
 	}
-	d := document{Machine: host, Rounds: s.rounds, Results: medians(all)} // if it went wrong, what was measured before
+	d := document{Machine: host, Rounds: s.rounds, Results: medians(all)} // after an error: the earlier measurements
 	printTable(os.Stdout, d)
 	printGoals(os.Stdout, goals(d.Results))
 	return errors.Join(err, s.write(d))
 }
 
-// measureAll changes the order of the contenders from round to round, so that none is always measured on the machine as
-// another one left it.
+// measureAll measures all contenders with all sizes. It rotates the order of the contenders in each round, so that a
+// contender does not always follow the same other one.
 func (b *bench) measureAll(ctx context.Context, s *settings) ([]result, error) {
 	var all []result
 	for round := range s.rounds {
 		for _, n := range s.sizes {
 			for i := range s.which {
 				c := s.which[(i+round)%len(s.which)]
-				b.say("round %d of %d: %s with %d objects", round+1, s.rounds, c.name, n)
+				b.logf("round %d of %d: %s with %d objects", round+1, s.rounds, c.name, n)
 				r, err := b.measure(ctx, c, n)
 				if err != nil {
 					return all, err
@@ -170,14 +170,14 @@ func (b *bench) measureAll(ctx context.Context, s *settings) ([]result, error) {
 	return all, nil
 }
 
-// write stores the results where it was asked for.
+// write stores the results in the files that the arguments name.
 func (s *settings) write(d document) error {
 	if s.json != "" {
 		raw, err := json.MarshalIndent(d, "", "  ")
 		if err != nil {
 			return fmt.Errorf("encoding the results: %w", err)
 		}
-		if err := store(s.json, append(raw, '\n')); err != nil {
+		if err := writeFile(s.json, append(raw, '\n')); err != nil {
 			return err
 		}
 	}
@@ -186,14 +186,14 @@ func (s *settings) write(d document) error {
 		if err != nil {
 			return err
 		}
-		return store(s.svg, raw)
+		return writeFile(s.svg, raw)
 	}
 	return nil
 }
 
-func store(file string, content []byte) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil { //nolint:gosec // where it was asked for
+func writeFile(file string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil { //nolint:gosec // the path is an argument
 		return fmt.Errorf("making a folder: %w", err)
 	}
-	return os.WriteFile(file, content, 0o600) //nolint:gosec,wrapcheck // where it was asked for; the error names the file
+	return os.WriteFile(file, content, 0o600) //nolint:gosec // the path is an argument
 }

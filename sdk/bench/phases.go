@@ -16,11 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// This file is about what is measured, one phase after the other.
+// This file contains the phases of a measurement in their order.
 
-// converge is the work itself.
+// converge creates the objects and measures the work until all are provisioned.
 func (m *measurement) converge(ctx context.Context, r *result) error {
-	before, idle, err := m.quiet(ctx)
+	before, idle, err := m.usageWhenIdle(ctx)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (m *measurement) converge(ctx context.Context, r *result) error {
 		return err
 	}
 	r.WallSeconds = time.Since(began).Seconds()
-	after, used, err := m.quiet(ctx)
+	after, used, err := m.usageWhenIdle(ctx)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,9 @@ func (m *measurement) converge(ctx context.Context, r *result) error {
 	if err != nil {
 		return err
 	}
-	r.OperatorCPUSeconds, r.APIServerCPUSeconds, r.RSSBytes = used.cpu-idle.cpu, served.cpu-server.cpu, used.rss
+	r.OperatorCPUSeconds = used.cpu - idle.cpu
+	r.APIServerCPUSeconds = served.cpu - server.cpu
+	r.RSSBytes = used.rss
 	made := after.since(before, "POST databases")
 	r.RequestsPerObject = made.sum() / float64(m.n)
 	r.RequestsByVerb = map[string]float64{}
@@ -55,7 +57,7 @@ func (m *measurement) converge(ctx context.Context, r *result) error {
 	return m.complete(ctx)
 }
 
-// complete makes sure that the contender has done its work.
+// complete checks that the contender has created all children.
 func (m *measurement) complete(ctx context.Context) error {
 	for _, kind := range []schema.GroupVersionKind{
 		appsv1.SchemeGroupVersion.WithKind("StatefulSetList"), corev1.SchemeGroupVersion.WithKind("ServiceList"),
@@ -66,22 +68,22 @@ func (m *measurement) complete(ctx context.Context) error {
 		if err := m.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			return fmt.Errorf("counting the children: %w", err)
 		}
-		if got, want := len(list.Items), m.n+1; got != want { // one of the warm-up
+		if got, want := len(list.Items), m.n+1; got != want { // one object of the warm-up
 			return fmt.Errorf("the %s has %d items, want %d", kind.Kind, got, want)
 		}
 	}
 	return nil
 }
 
-// steady counts what the contender asks for while nothing happens.
+// steady counts the contender's requests without any change.
 func (m *measurement) steady(ctx context.Context, r *result) error {
-	made, err := m.during(ctx, func() error { return pause(ctx, m.window) })
+	made, err := m.during(ctx, func() error { return sleep(ctx, m.window) })
 	r.SteadyRequests = new(made.sum())
-	m.say("    at rest for %v: %v", m.window, made)
+	m.logf("    at rest for %v: %v", m.window, made)
 	return err
 }
 
-// churn counts what the contender asks for while the status of children changes in a way that does not concern it.
+// churn counts the contender's requests during irrelevant status changes of children.
 func (m *measurement) churn(ctx context.Context, r *result) error {
 	const most = 50
 	round := 0
@@ -98,20 +100,20 @@ func (m *measurement) churn(ctx context.Context, r *result) error {
 					return fmt.Errorf("changing the status of a child: %w", err)
 				}
 			}
-			if err := pause(ctx, time.Until(next)); err != nil {
+			if err := sleep(ctx, time.Until(next)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}, "PATCH statefulsets/status")
 	r.ChurnRequests = new(made.sum())
-	m.say("    while the status of %d children changed %d times: %v", min(m.n, most), round, made)
+	m.logf("    while the status of %d children changed %d times: %v", min(m.n, most), round, made)
 	return err
 }
 
-// during counts the requests that come while something goes on.
+// during counts the requests while f runs.
 func (m *measurement) during(ctx context.Context, f func() error, without ...string) (requests, error) {
-	before, _, err := m.quiet(ctx)
+	before, _, err := m.usageWhenIdle(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +127,7 @@ func (m *measurement) during(ctx context.Context, f func() error, without ...str
 	return after.since(before, without...), m.process.check()
 }
 
-// drift deletes children and takes the time until they are back.
+// drift deletes children and measures the time until they are recreated.
 func (m *measurement) drift(ctx context.Context, r *result) error {
 	const most = 200
 	events, err := m.client.Watch(ctx, &corev1.ServiceList{}, client.InNamespace(namespace))
@@ -141,7 +143,8 @@ func (m *measurement) drift(ctx context.Context, r *result) error {
 		}
 		times = append(times, float64(took.Microseconds())/1000)
 	}
-	r.DriftP50Millis, r.DriftP99Millis = new(quantile(times, 0.5)), new(quantile(times, 0.99))
+	r.DriftP50Millis = new(quantile(times, 0.5))
+	r.DriftP99Millis = new(quantile(times, 0.99))
 	return nil
 }
 
@@ -172,9 +175,9 @@ func (m *measurement) repair(ctx context.Context, name string, events <-chan wat
 	}
 }
 
-// restart counts what the contender asks for when it is started anew, apart from what fills its cache.
+// restart counts the contender's requests after a restart, without those that fill its cache.
 func (m *measurement) restart(ctx context.Context, r *result) error {
-	before, _, err := m.quiet(ctx)
+	before, _, err := m.usageWhenIdle(ctx)
 	if err != nil {
 		return err
 	}
@@ -182,12 +185,12 @@ func (m *measurement) restart(ctx context.Context, r *result) error {
 	if err := m.startContender(); err != nil {
 		return err
 	}
-	after, _, err := m.quiet(ctx)
+	after, _, err := m.usageWhenIdle(ctx)
 	if err != nil {
 		return err
 	}
 	made := after.sinceStart(before)
 	r.RestartRequests = new(made.sum())
-	m.say("    after a restart: %v", made)
+	m.logf("    after a restart: %v", made)
 	return nil
 }

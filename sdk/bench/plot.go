@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// panels are what is drawn: each cost of one object, over the number of objects.
+// panels returns the diagrams: the costs of one object over the number of objects.
 func panels() []panel {
 	return []panel{
 		{"requests per object", func(r result) float64 { return r.RequestsPerObject }},
@@ -59,9 +59,11 @@ func drawSVG(results []result) ([]byte, error) {
 
 func (p panel) plot(results []result, legend bool) (*plot.Plot, error) {
 	drawn := plot.New()
-	drawn.Title.Text, drawn.X.Label.Text = p.title, "objects"
+	drawn.Title.Text = p.title
+	drawn.X.Label.Text = "objects"
 	drawn.Y.Min = 0
-	drawn.X.Scale, drawn.X.Tick.Marker = plot.LogScale{}, at(sizes(results))
+	drawn.X.Scale = plot.LogScale{}
+	drawn.X.Tick.Marker = ticks(sizes(results))
 	for i, c := range contenders() {
 		var points plotter.XYs
 		for _, r := range results {
@@ -74,9 +76,11 @@ func (p panel) plot(results []result, legend bool) (*plot.Plot, error) {
 		}
 		line, dots, err := plotter.NewLinePoints(points)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // the caller says what was drawn
+			return nil, err
 		}
-		line.Color, dots.Color, dots.Shape = plotutil.Color(i), plotutil.Color(i), plotutil.Shape(i)
+		line.Color = plotutil.Color(i)
+		dots.Color = plotutil.Color(i)
+		dots.Shape = plotutil.Shape(i)
 		drawn.Add(line, dots)
 		if legend {
 			drawn.Legend.Add(c.name, line, dots)
@@ -85,8 +89,8 @@ func (p panel) plot(results []result, legend bool) (*plot.Plot, error) {
 	return drawn, nil
 }
 
-// at puts a tick at each number of objects.
-func at(sizes []int) plot.ConstantTicks {
+// ticks returns a tick for each number of objects.
+func ticks(sizes []int) plot.ConstantTicks {
 	ticks := make(plot.ConstantTicks, 0, len(sizes))
 	for _, n := range sizes {
 		ticks = append(ticks, plot.Tick{Value: float64(n), Label: strconv.Itoa(n)})

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// result is what one contender needed for one number of objects. What does not make sense for a contender, because it
-// ends with its first pass, is nil.
+// result holds the measured values of one contender for one number of objects. Values after the first reconcile of an object
+// are nil for contenders that process each object once.
 type result struct {
 	Contender string `json:"contender"`
 	N         int    `json:"n"`
 
-	// Requests of the contender from the first object to the last write, by verb and resource and in all.
+	// Requests of the contender from the first object to the last write, in total and by verb and resource.
 	RequestsPerObject float64            `json:"requestsPerObject"`
 	RequestsByVerb    map[string]float64 `json:"requestsByVerb"`
 
@@ -20,21 +20,21 @@ type result struct {
 	WallSeconds         float64 `json:"wallSeconds"`
 	OperatorCPUSeconds  float64 `json:"operatorCPUSeconds"`
 	APIServerCPUSeconds float64 `json:"apiserverCPUSeconds"`
-	// RSSBytes is the contender's resident memory once it has nothing left to do.
+	// RSSBytes is the contender's resident memory when idle.
 	RSSBytes float64 `json:"rssBytes"`
 
-	// Requests within the window while nothing happens, while the status of children changes, and after a restart
-	// without those that fill the cache.
+	// Requests within the window without changes, during status changes of children, and after a restart without those that
+	// fill the cache.
 	SteadyRequests  *float64 `json:"steadyRequests"`
 	ChurnRequests   *float64 `json:"churnRequests"`
 	RestartRequests *float64 `json:"restartRequests"`
 
-	// DriftP50Millis and DriftP99Millis are the times from the deletion of a child to its return.
+	// DriftP50Millis and DriftP99Millis are the times from the deletion of a child to its recreation.
 	DriftP50Millis *float64 `json:"driftP50Millis"`
 	DriftP99Millis *float64 `json:"driftP99Millis"`
 }
 
-// figures are the measured values of a result, in an order that is the same for all results.
+// figures returns the measured values of a result, in the same order for all results.
 func (r *result) figures() []*float64 {
 	return []*float64{
 		&r.RequestsPerObject, &r.WallSeconds, &r.OperatorCPUSeconds, &r.APIServerCPUSeconds, &r.RSSBytes,
@@ -42,8 +42,8 @@ func (r *result) figures() []*float64 {
 	}
 }
 
-// medians makes one result of those of several rounds: each figure is the median of its own, and for an even number of
-// rounds the lower one of the two in the middle.
+// medians combines the results of several rounds: each figure is the median of its values. For an even number of rounds it
+// is the lower of the two middle values.
 func medians(rounds []result) []result {
 	type key struct {
 		contender string
@@ -90,7 +90,7 @@ func median(group []result) result {
 		&middle.SteadyRequests, &middle.ChurnRequests, &middle.RestartRequests, &middle.DriftP50Millis, &middle.DriftP99Millis,
 	} {
 		if *f != nil {
-			*f = new(**f) // not shared with the round it comes from
+			*f = new(**f) // not shared with the result of the round
 		}
 	}
 	for i, f := range middle.figures() {
@@ -101,7 +101,7 @@ func median(group []result) result {
 	return middle
 }
 
-// quantile returns the smallest value that at least that share of all is not above.
+// quantile returns the smallest value that is at least as large as the given share of all values.
 func quantile(values []float64, share float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	i := int(share*float64(len(sorted)) - 1e-9)

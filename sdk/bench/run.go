@@ -28,13 +28,13 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 )
 
-// bench is what all measurements have in common.
+// bench is the configuration of all measurements.
 type bench struct {
-	binaries string        // of the control plane
-	programs string        // of the contenders
-	profiles string        // where to put profiles; "" if nowhere
-	window   time.Duration // in which requests are counted that should not come
-	say      func(format string, args ...any)
+	binaries string        // folder with the programs of the control plane
+	programs string        // folder with the programs of the contenders
+	profiles string        // folder for profiles; "" for none
+	window   time.Duration // time in which unwanted requests are counted
+	logf     func(format string, args ...any)
 }
 
 // measurement is one contender with one number of objects on a control plane of its own.
@@ -44,21 +44,21 @@ type measurement struct {
 	n int
 
 	dir       string
-	apiserver int // its process
+	apiserver int // its process ID
 	client    client.WithWatch
 	metrics   rest.Interface
 	process   *process
 }
 
 const (
-	namespace = "bench"
-	patience  = 15 * time.Minute // for everything that should come
-	creators  = 8                // who create objects at a time
+	namespace       = "bench"
+	timeout         = 15 * time.Minute // limit of one measurement
+	parallelCreates = 8                // goroutines that create objects
 )
 
-// measure returns what the contender needed.
+// measure runs one contender with n objects and returns the measured values.
 func (b *bench) measure(ctx context.Context, c contender, n int) (result, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	m := &measurement{bench: b, contender: c, n: n}
 	r, err := m.run(ctx)
@@ -72,7 +72,7 @@ func (m *measurement) run(ctx context.Context) (_ result, err error) {
 	if m.dir, err = os.MkdirTemp("", "bench-"); err != nil {
 		return result{}, fmt.Errorf("making a folder: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(m.dir) }() // it is among the temporary files
+	defer func() { _ = os.RemoveAll(m.dir) }() // a leftover is in the temporary folder
 	plane, err := cluster.Start(ctx, cluster.Options{
 		Tier: cluster.API, Binaries: m.binaries,
 		Started: func(c cluster.Component) {
@@ -96,7 +96,7 @@ func (m *measurement) run(ctx context.Context) (_ result, err error) {
 		return result{}, err
 	}
 	r := result{Contender: m.name, N: m.n}
-	if err := m.converge(ctx, &r); err != nil || m.once {
+	if err := m.converge(ctx, &r); err != nil || m.singlePass {
 		return r, err
 	}
 	for _, phase := range []func(context.Context, *result) error{m.steady, m.churn, m.drift, m.restart} {
@@ -107,7 +107,7 @@ func (m *measurement) run(ctx context.Context) (_ result, err error) {
 	return r, nil
 }
 
-// connect makes the clients, the kind and the namespace.
+// connect creates the clients, the CRD and the namespace.
 func (m *measurement) connect(ctx context.Context, cfg *rest.Config) error {
 	crd, err := work.CRD()
 	if err != nil {
@@ -137,7 +137,7 @@ func (m *measurement) connect(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(m.kubeconfig(), raw, 0o600) //nolint:wrapcheck // names the file
+	return os.WriteFile(m.kubeconfig(), raw, 0o600)
 }
 
 func (m *measurement) kubeconfig() string { return filepath.Join(m.dir, "kubeconfig") }
@@ -147,7 +147,7 @@ func (m *measurement) startContender() (err error) {
 	return err
 }
 
-// profile is the file for the contender's profile, if there is to be one.
+// profile returns the file for the contender's profile, or "" for none.
 func (m *measurement) profile() string {
 	if m.profiles == "" {
 		return ""
@@ -155,7 +155,7 @@ func (m *measurement) profile() string {
 	return filepath.Join(m.profiles, fmt.Sprintf("%s-%d.pprof", m.name, m.n))
 }
 
-// profiled has the contender profile itself while f runs.
+// profiled makes the contender profile itself while f runs.
 func (m *measurement) profiled(f func() error) error {
 	if m.profiles == "" {
 		return f()
@@ -171,9 +171,9 @@ func database(name string) *work.Database {
 	}
 }
 
-// warmUp creates one object and waits for it, so that everything runs and every cache is filled before the count begins.
+// warmUp creates one object and waits for it, so that the contender runs with filled caches before the measurement.
 func (m *measurement) warmUp(ctx context.Context) error {
-	// Floor sees what comes after it began to watch, so the object is only created when it does.
+	// Floor processes only objects that are created after its watch began.
 	for watching := false; !watching; {
 		if err := m.process.check(); err != nil {
 			return err
@@ -186,7 +186,7 @@ func (m *measurement) warmUp(ctx context.Context) error {
 	return m.create(ctx, []string{"warm-up"})
 }
 
-// create creates objects and returns when the status of each says that it is provisioned.
+// create creates objects and returns when the status of each is Provisioned.
 func (m *measurement) create(ctx context.Context, names []string) error {
 	events, err := m.watch(ctx)
 	if err != nil {
@@ -200,10 +200,10 @@ func (m *measurement) create(ctx context.Context, names []string) error {
 		queue <- name
 	}
 	close(queue)
-	failed := make(chan error, creators)
+	failed := make(chan error, parallelCreates)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for range creators {
+	for range parallelCreates {
 		wg.Go(func() {
 			for name := range queue {
 				if err := m.client.Create(ctx, database(name)); err != nil {
@@ -233,7 +233,7 @@ func (m *measurement) create(ctx context.Context, names []string) error {
 	return nil
 }
 
-// watch follows the objects, and goes on where it was when the API server ends a watch because many others change.
+// watch watches the objects. It resumes when the API server ends a watch.
 func (m *measurement) watch(ctx context.Context) (watch.Interface, error) {
 	var now work.DatabaseList
 	if err := m.client.List(ctx, &now, client.InNamespace(namespace)); err != nil {
@@ -246,9 +246,9 @@ func (m *measurement) watch(ctx context.Context) (watch.Interface, error) {
 	})
 }
 
-// quiet waits until the contender has nothing left to do and returns the API server's counts and the contender's usage.
-func (m *measurement) quiet(ctx context.Context) (requests, usage, error) {
-	if err := m.process.settle(ctx); err != nil {
+// usageWhenIdle waits until the contender is idle. It returns the API server's counts and the contender's usage.
+func (m *measurement) usageWhenIdle(ctx context.Context) (requests, usage, error) {
+	if err := m.process.waitIdle(ctx); err != nil {
 		return nil, usage{}, errors.Join(m.process.check(), err)
 	}
 	counted, err := countRequests(ctx, m.metrics)
@@ -259,7 +259,7 @@ func (m *measurement) quiet(ctx context.Context) (requests, usage, error) {
 	return counted, used, err
 }
 
-func pause(ctx context.Context, d time.Duration) error {
+func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil

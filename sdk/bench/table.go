@@ -14,7 +14,7 @@ func printTable(out io.Writer, d document) {
 	fmt.Fprintf(out, "\n%v; rounds: %d\n", d.Machine, d.Rounds)
 	for _, n := range sizes(d.Results) {
 		fmt.Fprintf(out, "\n%d objects, each with 4 children and a status:\n\n", n)
-		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight) //nolint:mnd // two spaces between columns
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintln(w, "contender\trequests/object\twall s\tCPU s\tAPI server CPU s\tRSS MiB\t"+
 			"at rest\tchurn\trestart\trepair p50 ms\tp99 ms\t")
 		for _, r := range d.Results {
@@ -25,7 +25,7 @@ func printTable(out io.Writer, d document) {
 					tenth(r.DriftP50Millis), tenth(r.DriftP99Millis))
 			}
 		}
-		_ = w.Flush() // who cannot be written to cannot be told
+		_ = w.Flush() // an error on standard output cannot be reported there
 	}
 }
 
@@ -54,18 +54,18 @@ func sizes(results []result) []int {
 	return all
 }
 
-// goal is something that was aimed at, and what came of it.
+// goal is a limit for a measured value.
 type goal struct {
 	n     int // objects
 	text  string
 	got   float64
 	limit float64
-	below bool // got has to be less than the limit, and not just at most
+	below bool // got must be below the limit, not equal to it
 }
 
 func (g goal) met() bool { return g.got < g.limit || !g.below && g.got <= g.limit }
 
-// goals compares the SDK with the other contenders, for those numbers of objects for which they were measured.
+// goals compares the SDK with the other contenders, for each number of objects that was measured.
 func goals(results []result) []goal {
 	var all []goal
 	var first *result
@@ -74,13 +74,13 @@ func goals(results []result) []goal {
 		if ours == nil {
 			continue
 		}
-		all = append(all, compared(results, ours)...)
-		all = append(all, alone(ours)...)
+		all = append(all, relativeGoals(results, ours)...)
+		all = append(all, absoluteGoals(ours)...)
 		if first == nil {
 			first = ours
 			continue
 		}
-		all = append(all, growth(first, ours)...)
+		all = append(all, growthGoals(first, ours)...)
 	}
 	return all
 }
@@ -93,8 +93,8 @@ func find(results []result, name string, n int) *result {
 	return &results[i]
 }
 
-// compared are the goals that are relative to other contenders.
-func compared(results []result, ours *result) []goal {
+// relativeGoals returns the goals that are relative to other contenders.
+func relativeGoals(results []result, ours *result) []goal {
 	n := ours.N
 	var all []goal
 	if floor := find(results, "floor", n); floor != nil {
@@ -114,8 +114,8 @@ func compared(results []result, ours *result) []goal {
 	return all
 }
 
-// alone are the goals that are absolute.
-func alone(ours *result) []goal {
+// absoluteGoals returns the goals with absolute limits.
+func absoluteGoals(ours *result) []goal {
 	var all []goal
 	for _, g := range []struct {
 		text  string
@@ -135,8 +135,8 @@ func alone(ours *result) []goal {
 	return all
 }
 
-// growth are the goals about how the cost of one object grows with the number of objects.
-func growth(few, many *result) []goal {
+// growthGoals returns the goals for the growth of the cost of one object with the number of objects.
+func growthGoals(few, many *result) []goal {
 	times := func(cost func(*result) float64) float64 {
 		return cost(many) / float64(many.N) / (cost(few) / float64(few.N))
 	}

@@ -1,8 +1,8 @@
-// Floor is the contender that does nothing but what cannot be left out: with plain clients it makes the four children of
-// each Database that it is told of and writes a status. It repairs nothing, notices no change and remembers nothing.
+// Command floor is the contender with the minimum of work: for each new Database it creates the four children with plain
+// clients and writes a status. It repairs no drift, observes no change and keeps no state.
 //
-// With --apply it uses server-side apply for the children and not POST, which is dearer for the API server: the floor of
-// everybody who uses that.
+// With --apply it uses server-side apply in place of POST for the children, which is more expensive for the API server: the
+// lower bound for all operators that use server-side apply.
 package main
 
 import (
@@ -42,15 +42,15 @@ func main() {
 	defer stop()
 	if err := run(ctx, os.Getenv("KUBECONFIG"), *apply); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
-		os.Exit(1) //nolint:gocritic // the process ends, and with it what stop would do.
+		os.Exit(1) //nolint:gocritic // the end of the process makes stop unnecessary
 	}
 }
 
-// worker has the clients that all goroutines share.
+// worker holds the clients that all goroutines share.
 type worker struct {
-	databases dynamic.NamespaceableResourceInterface
-	children  kubernetes.Interface
-	apply     bool
+	databases       dynamic.NamespaceableResourceInterface
+	children        kubernetes.Interface
+	serverSideApply bool
 }
 
 const workers = 8
@@ -61,15 +61,15 @@ func run(ctx context.Context, kubeconfig string, apply bool) error {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	cfg.QPS = -1
-	w := worker{apply: apply}
+	w := worker{serverSideApply: apply}
 	custom, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
 	w.databases = custom.Resource(work.Resource)
-	wire := rest.CopyConfig(cfg)
-	wire.ContentType = runtime.ContentTypeProtobuf
-	if w.children, err = kubernetes.NewForConfig(wire); err != nil {
+	protobuf := rest.CopyConfig(cfg)
+	protobuf.ContentType = runtime.ContentTypeProtobuf
+	if w.children, err = kubernetes.NewForConfig(protobuf); err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
 	events, err := w.databases.Watch(ctx, metav1.ListOptions{})
@@ -80,16 +80,16 @@ func run(ctx context.Context, kubeconfig string, apply bool) error {
 	return w.serve(ctx, events.ResultChan())
 }
 
-// serve hands out what is new to the goroutines.
+// serve distributes new objects to the goroutines.
 func (w *worker) serve(ctx context.Context, events <-chan watch.Event) error {
 	var wg sync.WaitGroup
-	// The API server ends a watch whose reader is slow, and nobody here would begin another one.
+	// The API server ends the watch of a slow reader, and this program does not restart it.
 	const backlog = 100_000
 	queue := make(chan *unstructured.Unstructured, backlog)
 	for range workers {
 		wg.Go(func() {
 			for u := range queue {
-				if err := w.make(ctx, u); err != nil && ctx.Err() == nil {
+				if err := w.createObjects(ctx, u); err != nil && ctx.Err() == nil {
 					fmt.Fprintln(os.Stderr, "Error:", err)
 				}
 			}
@@ -112,7 +112,7 @@ func (w *worker) serve(ctx context.Context, events <-chan watch.Event) error {
 	}
 }
 
-func (w *worker) make(ctx context.Context, u *unstructured.Unstructured) error {
+func (w *worker) createObjects(ctx context.Context, u *unstructured.Unstructured) error {
 	d := &work.Database{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, d); err != nil {
 		return fmt.Errorf("reading %s: %w", u.GetName(), err)
@@ -123,12 +123,12 @@ func (w *worker) make(ctx context.Context, u *unstructured.Unstructured) error {
 		o.SetOwnerReferences(owner)
 	}
 	var err error
-	if w.apply {
+	if w.serverSideApply {
 		err = errors.Join(
-			w.patch(ctx, appsv1.SchemeGroupVersion.WithResource("statefulsets"), "StatefulSet", set),
-			w.patch(ctx, corev1.SchemeGroupVersion.WithResource("services"), "Service", service),
-			w.patch(ctx, corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), "PersistentVolumeClaim", claim),
-			w.patch(ctx, batchv1.SchemeGroupVersion.WithResource("cronjobs"), "CronJob", backup))
+			w.apply(ctx, appsv1.SchemeGroupVersion.WithResource("statefulsets"), "StatefulSet", set),
+			w.apply(ctx, corev1.SchemeGroupVersion.WithResource("services"), "Service", service),
+			w.apply(ctx, corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), "PersistentVolumeClaim", claim),
+			w.apply(ctx, batchv1.SchemeGroupVersion.WithResource("cronjobs"), "CronJob", backup))
 	} else {
 		create := metav1.CreateOptions{}
 		_, err1 := w.children.AppsV1().StatefulSets(d.Namespace).Create(ctx, set, create)
@@ -149,8 +149,8 @@ func (w *worker) make(ctx context.Context, u *unstructured.Unstructured) error {
 	return nil
 }
 
-// patch is a server-side apply of everything that is set.
-func (w *worker) patch(ctx context.Context, r schema.GroupVersionResource, kind string, o metav1.Object) error {
+// apply sends a server-side apply of all fields of the object.
+func (w *worker) apply(ctx context.Context, r schema.GroupVersionResource, kind string, o metav1.Object) error {
 	raw, err := json.Marshal(o)
 	if err != nil {
 		return fmt.Errorf("encoding a %s: %w", kind, err)
@@ -160,7 +160,8 @@ func (w *worker) patch(ctx context.Context, r schema.GroupVersionResource, kind 
 		return fmt.Errorf("encoding a %s: %w", kind, err)
 	}
 	delete(fields, "status")
-	fields["apiVersion"], fields["kind"] = r.GroupVersion().String(), kind
+	fields["apiVersion"] = r.GroupVersion().String()
+	fields["kind"] = kind
 	if raw, err = json.Marshal(fields); err != nil {
 		return fmt.Errorf("encoding a %s: %w", kind, err)
 	}

@@ -1,4 +1,4 @@
-// Homeostat is the contender that uses the SDK.
+// Command homeostat is the contender that uses the SDK.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Kubebuilder is the contender that a good engineer writes today with kubebuilder's scaffold: typed, cached,
-// CreateOrUpdate for each child, owner references, conditions, and no write of a status that has not changed.
+// Command kubebuilder is the contender on kubebuilder's scaffold, written with care: typed, cached, CreateOrUpdate for each
+// child, owner references, conditions, and no write of an unchanged status.
 package main
 
 import (
@@ -82,7 +82,7 @@ type reconciler struct {
 	scheme *runtime.Scheme
 }
 
-// Reconcile makes the children what they should be and says so in the status.
+// Reconcile creates or updates the children and writes the status.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	d := &work.Database{}
 	if err := r.Get(ctx, req.NamespacedName, d); err != nil {
@@ -104,16 +104,17 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.status(ctx, d, set)
 }
 
-// Each of these sets the fields that it has an opinion on, one by one: to replace a whole spec would undo what the API
-// server defaults, and write in every pass.
+// Each of the following methods sets only the desired fields: to replace a whole spec would remove the API server's defaults
+// and cause a write in every reconcile.
 
 func (r *reconciler) statefulSet(ctx context.Context, d *work.Database) (*appsv1.StatefulSet, error) {
 	want := work.StatefulSet(d)
 	o := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
 	return o, r.upsert(ctx, d, o, want.Labels, func() {
 		o.Spec.Replicas = want.Spec.Replicas
-		if o.CreationTimestamp.IsZero() { // these cannot be changed
-			o.Spec.ServiceName, o.Spec.Selector = want.Spec.ServiceName, want.Spec.Selector
+		if o.CreationTimestamp.IsZero() { // these fields are immutable
+			o.Spec.ServiceName = want.Spec.ServiceName
+			o.Spec.Selector = want.Spec.Selector
 		}
 		o.Spec.Template.Labels = want.Spec.Template.Labels
 		pod, wanted := &o.Spec.Template.Spec, want.Spec.Template.Spec
@@ -121,11 +122,15 @@ func (r *reconciler) statefulSet(ctx context.Context, d *work.Database) (*appsv1
 			pod.Containers = wanted.Containers
 		}
 		c, container := &pod.Containers[0], wanted.Containers[0]
-		c.Name, c.Image, c.Resources, c.VolumeMounts = container.Name, container.Image, container.Resources, container.VolumeMounts
+		c.Name = container.Name
+		c.Image = container.Image
+		c.Resources = container.Resources
+		c.VolumeMounts = container.VolumeMounts
 		if len(c.Ports) != 1 {
 			c.Ports = container.Ports
 		}
-		c.Ports[0].Name, c.Ports[0].ContainerPort = container.Ports[0].Name, container.Ports[0].ContainerPort
+		c.Ports[0].Name = container.Ports[0].Name
+		c.Ports[0].ContainerPort = container.Ports[0].ContainerPort
 		pod.Volumes = wanted.Volumes
 	})
 }
@@ -138,7 +143,8 @@ func (r *reconciler) service(ctx context.Context, d *work.Database) error {
 		if len(o.Spec.Ports) != 1 {
 			o.Spec.Ports = want.Spec.Ports
 		}
-		o.Spec.Ports[0].Name, o.Spec.Ports[0].Port = want.Spec.Ports[0].Name, want.Spec.Ports[0].Port
+		o.Spec.Ports[0].Name = want.Spec.Ports[0].Name
+		o.Spec.Ports[0].Port = want.Spec.Ports[0].Port
 	})
 }
 
@@ -164,7 +170,9 @@ func (r *reconciler) backup(ctx context.Context, d *work.Database) error {
 			pod.Containers = wanted.Containers
 		}
 		c, container := &pod.Containers[0], wanted.Containers[0]
-		c.Name, c.Image, c.Command = container.Name, container.Image, container.Command
+		c.Name = container.Name
+		c.Image = container.Image
+		c.Command = container.Command
 	})
 }
 
@@ -188,7 +196,7 @@ func (r *reconciler) upsert(
 	return nil
 }
 
-// status writes the status if it differs.
+// status writes the status if it has changed.
 func (r *reconciler) status(ctx context.Context, d *work.Database, set *appsv1.StatefulSet) error {
 	before := d.Status.DeepCopy()
 	d.Status.ObservedGeneration = d.Generation
@@ -199,7 +207,9 @@ func (r *reconciler) status(ctx context.Context, d *work.Database, set *appsv1.S
 		Message: "waiting for the pods of StatefulSet " + set.Name,
 	}
 	if set.Status.ReadyReplicas >= max(d.Spec.Replicas, 1) {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionTrue, "Succeeded", ""
+		ready.Status = metav1.ConditionTrue
+		ready.Reason = "Succeeded"
+		ready.Message = ""
 	}
 	meta.SetStatusCondition(&d.Status.Conditions, ready)
 	if equality.Semantic.DeepEqual(before, &d.Status) {

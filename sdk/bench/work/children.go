@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// StatefulSet is the first child.
+// StatefulSet returns the first child.
 func StatefulSet(d *Database) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{
 		ObjectMeta: meta(d, d.Name+"-db"),
@@ -37,7 +37,7 @@ func StatefulSet(d *Database) *appsv1.StatefulSet {
 	}
 }
 
-// Service is the second child.
+// Service returns the second child.
 func Service(d *Database) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: meta(d, d.Name+"-db"),
@@ -48,7 +48,7 @@ func Service(d *Database) *corev1.Service {
 	}
 }
 
-// Claim is the third child.
+// Claim returns the third child.
 func Claim(d *Database) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: meta(d, d.Name+"-data"),
@@ -61,7 +61,7 @@ func Claim(d *Database) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// Backup is the fourth child.
+// Backup returns the fourth child.
 func Backup(d *Database) *batchv1.CronJob {
 	return &batchv1.CronJob{
 		ObjectMeta: meta(d, d.Name+"-backup"),

@@ -11,7 +11,8 @@ import (
 // ProfileVariable names the environment variable with the file for a profile of the contender's CPU time.
 const ProfileVariable = "BENCH_CPU_PROFILE"
 
-// Profile lets the benchmark profile the contender if it asks for it: each SIGUSR1 begins the profile, or ends it.
+// Profile enables CPU profiling by the benchmark if ProfileVariable is set: the first SIGUSR1 begins the profile, the second
+// ends it.
 func Profile() {
 	name := os.Getenv(ProfileVariable)
 	if name == "" {
@@ -21,7 +22,7 @@ func Profile() {
 	signal.Notify(signals, syscall.SIGUSR1)
 	go func() {
 		<-signals
-		file, err := os.Create(name) //nolint:gosec // where the benchmark says
+		file, err := os.Create(name) //nolint:gosec // the benchmark names the file
 		if err == nil {
 			err = pprof.StartCPUProfile(file)
 		}

@@ -1,5 +1,5 @@
-// Package work is what the contenders of the benchmark do: for each Database a StatefulSet, a Service, a
-// PersistentVolumeClaim and a CronJob, and a status that says so.
+// Package work defines the workload of the benchmark: for each Database a StatefulSet, a Service, a PersistentVolumeClaim
+// and a CronJob, and a status.
 //
 // +kubebuilder:object:generate=true
 // +groupName=bench.homeostat.dev
@@ -54,7 +54,7 @@ type DatabaseStatus struct {
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
 }
 
-// StateProvisioned is the State that every contender ends with.
+// StateProvisioned is the final State, which every contender writes.
 const StateProvisioned = "Provisioned"
 
 // CommonStatus implements conditions.Object.
@@ -71,10 +71,10 @@ type DatabaseList struct {
 }
 
 // GroupVersion is the API version of Database.
-var GroupVersion = schema.GroupVersion{Group: "bench.homeostat.dev", Version: "v1"} //nolint:gochecknoglobals // a constant.
+var GroupVersion = schema.GroupVersion{Group: "bench.homeostat.dev", Version: "v1"}
 
 // Resource is the resource of Databases.
-var Resource = GroupVersion.WithResource("databases") //nolint:gochecknoglobals // a constant.
+var Resource = GroupVersion.WithResource("databases")
 
 // AddToScheme registers the kind.
 func AddToScheme(s *runtime.Scheme) error {
