@@ -1,5 +1,5 @@
-// Command homeostat begins operators. It is a module without requirements of ours, so that it can be installed by its path
-// and version once there is one.
+// Command homeostat creates operators. It is a module without requirements of other modules of this repository, so that it can
+// be installed by its path and version after a release.
 package main
 
 import (

@@ -30,13 +30,12 @@ operators/NAME, anywhere else to ./NAME. Nothing that exists is overwritten.
   --homeostat DIR   the checkout of Homeostat to build with (default: the one that this program was built in)
 `
 
-// usageError is a mistake of the user's.
+// usageError is an error in the user's input.
 type usageError struct{ error }
 
 func badInput(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// Main runs the command line and returns the code to exit with: 0 if it did what was asked for, 1 if it could not, 2 if it
-// was not told right.
+// Main runs the command line and returns the exit code: 0 for success, 1 for a failure, 2 for wrong usage.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := run(ctx, args, stdout)
 	switch wrong := (usageError{}); {
@@ -66,20 +65,20 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return write(ctx, r, stdout)
+		return writeModule(ctx, r, stdout)
 	default:
 		return badInput("there is no command %q: the only one is new, and `homeostat --help` tells how to use it", args[0])
 	}
 }
 
-// request is what a user asks for.
+// request holds the arguments of the user.
 type request struct{ name, group, kind, version, dir, module, homeostat string }
 
-// parse takes flags before and after the name.
+// parse parses the arguments of the command new. Flags may precede or follow the name.
 func parse(args []string) (request, error) {
 	var r request
 	flags := flag.NewFlagSet("new", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // the error says the same
+	flags.SetOutput(io.Discard) // the error has the same text
 	flags.StringVar(&r.group, "group", "", "")
 	flags.StringVar(&r.kind, "kind", "", "")
 	flags.StringVar(&r.version, "version", "v1alpha1", "")
@@ -103,11 +102,11 @@ func parse(args []string) (request, error) {
 	if len(names) == 1 {
 		r.name = names[0]
 	}
-	return r, r.complete()
+	return r, r.checkRequired()
 }
 
-// complete says what is missing.
-func (r *request) complete() error {
+// checkRequired returns an error that lists the missing arguments.
+func (r *request) checkRequired() error {
 	var missing []string
 	for _, needed := range []struct{ value, name string }{
 		{r.name, "NAME"}, {r.group, "--group GROUP"}, {r.kind, "--kind KIND"},
@@ -123,8 +122,8 @@ func (r *request) complete() error {
 	return nil
 }
 
-// write does what the command new is for, and says what it has done.
-func write(ctx context.Context, r request, stdout io.Writer) error {
+// writeModule executes the command new and reports its results.
+func writeModule(ctx context.Context, r request, stdout io.Writer) error {
 	op, err := newOperator(r)
 	if err != nil {
 		return err
@@ -137,11 +136,11 @@ func write(ctx context.Context, r request, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	op.settle(at)
-	fmt.Fprintf(stdout, "Writing %s to %s\n", op.Module, at.show)
+	op.setLocation(at)
+	fmt.Fprintf(stdout, "Writing %s to %s\n", op.Module, at.display)
 	if err := create(ctx, op, at); err != nil {
 		return err
 	}
-	fmt.Fprint(stdout, op.next(at))
+	fmt.Fprint(stdout, op.nextSteps(at))
 	return nil
 }

@@ -27,7 +27,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-func TestBadInputIsOneSentence(t *testing.T) {
+func TestInvalidInputIsOneSentence(t *testing.T) {
 	t.Parallel()
 	const good = " --group shop.example.com --kind WebShop"
 	existing := t.TempDir()
@@ -81,12 +81,12 @@ func TestBadInputIsOneSentence(t *testing.T) {
 		}
 	}
 	if entries, err := os.ReadDir(existing); err != nil || len(entries) > 0 {
-		t.Errorf("something was left behind: %v, %v", entries, err)
+		t.Errorf("files are left: %v, %v", entries, err)
 	}
 }
 
-// What cannot be completed is not there afterwards.
-func TestNothingIsLeftOfAFailure(t *testing.T) {
+// After a failure no file is left.
+func TestFailureLeavesNoFiles(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	t.Setenv("GOMODCACHE", t.TempDir())
 	dir := t.TempDir()
@@ -97,11 +97,11 @@ func TestNothingIsLeftOfAFailure(t *testing.T) {
 		t.Errorf("without a module proxy: code %d, errors\n%s", code, errs)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
-		t.Errorf("something was left behind: %v, %v", entries, err)
+		t.Errorf("files are left: %v, %v", entries, err)
 	}
 }
 
-func TestFlagsStandAnywhere(t *testing.T) {
+func TestFlagOrder(t *testing.T) {
 	t.Parallel()
 	want := request{name: "web-shop", group: "shop.example.com", kind: "WebShop", version: "v1"}
 	for _, line := range []string{

@@ -21,22 +21,22 @@ const (
 	fileMode   = 0o644
 )
 
-// create writes the module: all of it or, if anything goes wrong, nothing.
-func create(ctx context.Context, op *operator, at place) (err error) {
+// create writes the module atomically: after an error nothing is written.
+func create(ctx context.Context, op *operator, at location) (err error) {
 	files, err := op.files()
 	if err != nil {
 		return err
 	}
-	// Beside the place where it is to be, where relative paths mean the same.
+	// The draft is beside the final folder, so that relative paths have the same meaning.
 	draft, err := os.MkdirTemp(filepath.Dir(at.dir), "."+op.Name+"-*")
 	if err != nil {
 		return fmt.Errorf("writing the module: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(draft)) }()
-	if files["go.sum"], err = at.sums(); err != nil {
+	if files["go.sum"], err = at.checksums(); err != nil {
 		return err
 	}
-	if err := errors.Join(os.Chmod(draft, folderMode), fill(draft, files)); err != nil {
+	if err := errors.Join(os.Chmod(draft, folderMode), writeFiles(draft, files)); err != nil {
 		return fmt.Errorf("writing the module: %w", err)
 	}
 	if err := tidy(ctx, draft); err != nil {
@@ -49,14 +49,14 @@ func create(ctx context.Context, op *operator, at place) (err error) {
 	if err := os.Rename(draft, at.dir); err != nil {
 		return fmt.Errorf("writing the module: %w", err)
 	}
-	if err := fill(at.root, workspace); err != nil {
+	if err := writeFiles(at.root, workspace); err != nil {
 		return errors.Join(fmt.Errorf("adding the module to the workspace: %w", err), os.RemoveAll(at.dir))
 	}
 	return nil
 }
 
-// fill writes files into a folder.
-func fill(dir string, files map[string][]byte) error {
+// writeFiles writes files to a folder and creates missing folders.
+func writeFiles(dir string, files map[string][]byte) error {
 	for name, content := range files {
 		file := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), folderMode); err != nil {
@@ -69,9 +69,9 @@ func fill(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// sums returns the checksums that the SDK's modules vouch for, so that nobody else has to be asked. They are each there once
-// and in the order of the go command, which does not see to that if it has nothing else to change.
-func (at *place) sums() ([]byte, error) {
+// checksums returns the checksums in the go.sum files of the SDK's modules, so that no checksum database is needed. They are
+// unique and in the order of the go command, which does not sort them if it has nothing else to change.
+func (at *location) checksums() ([]byte, error) {
 	if at.homeostat == "" {
 		return nil, nil
 	}
@@ -113,9 +113,9 @@ func tidy(ctx context.Context, dir string) error {
 	return nil
 }
 
-// workspace returns the files of the checkout that name its modules, with this one added. Outside of a checkout there are
-// none.
-func (at *place) workspace(op *operator) (map[string][]byte, error) {
+// workspace returns the files of the checkout that list its modules, with this module added. Outside of a checkout the
+// result is empty.
+func (at *location) workspace(op *operator) (map[string][]byte, error) {
 	if at.root == "" {
 		return map[string][]byte{}, nil
 	}
@@ -136,14 +136,14 @@ func (at *place) workspace(op *operator) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the linter's rules: %w", err)
 	}
-	if rules, err = addRule(rules, op.Name); err != nil {
+	if rules, err = addImportRule(rules, op.Name); err != nil {
 		return nil, err
 	}
 	return map[string][]byte{"go.work": modfile.Format(work.Syntax), ".golangci.yml": rules}, nil
 }
 
-// addRule puts a rule for the operator's imports before the one that holds everywhere.
-func addRule(config []byte, name string) ([]byte, error) {
+// addImportRule inserts a rule for the operator's imports before the rule called everywhere.
+func addImportRule(config []byte, name string) ([]byte, error) {
 	const before = "        everywhere:\n"
 	if !bytes.Contains(config, []byte(before)) {
 		return nil, errors.New("adding a rule to .golangci.yml: depguard has none called everywhere, before which it would be")
@@ -159,11 +159,11 @@ func addRule(config []byte, name string) ([]byte, error) {
 	return bytes.Replace(config, []byte(before), []byte(rule+before), 1), nil
 }
 
-// next says what a user does next.
-func (op *operator) next(at place) string {
+// nextSteps returns the instructions for the user after the command.
+func (op *operator) nextSteps(at location) string {
 	if op.Inside {
-		cd := "" // the verbs are those of the root
-		if at.show != filepath.Join("operators", op.Name) {
+		cd := "" // the targets are in the Makefile of the root
+		if at.display != filepath.Join("operators", op.Name) {
 			cd = "  cd " + at.root + "\n"
 		}
 		return fmt.Sprintf(`It is in go.work and .golangci.yml now. Next:
@@ -177,5 +177,5 @@ func (op *operator) next(at place) string {
   cd %s
   make test
   make up
-`, at.show)
+`, at.display)
 }

@@ -16,7 +16,7 @@ const rules = `linters:
           list-mode: lax
 `
 
-// fakeCheckout is as much of a checkout as is looked at.
+// fakeCheckout creates the files of a checkout that the command reads.
 func fakeCheckout(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -27,57 +27,57 @@ func fakeCheckout(t *testing.T) string {
 		".golangci.yml":          []byte(rules),
 		"operators/zebra/go.mod": nil,
 	}
-	if err := fill(root, files); err != nil {
+	if err := writeFiles(root, files); err != nil {
 		t.Fatal(err)
 	}
 	return root
 }
 
-func TestWhereAModuleGoes(t *testing.T) {
+func TestLocate(t *testing.T) {
 	t.Parallel()
 	root, other, elsewhere := fakeCheckout(t), fakeCheckout(t), t.TempDir()
 	for name, tc := range map[string]struct {
 		reason string
 		r      request
 		cwd    string
-		want   place
+		want   location
 	}{
 		"root": {
 			"operators have a folder",
 			request{name: "a"},
 			root,
-			place{dir: root + "/operators/a", show: "operators/a", root: root, homeostat: root},
+			location{dir: root + "/operators/a", display: "operators/a", root: root, homeostat: root},
 		},
 		"below": {
-			"a checkout is one in each of its folders",
+			"every folder of a checkout belongs to it",
 			request{name: "a"},
 			root + "/sdk",
-			place{dir: root + "/operators/a", show: root + "/operators/a", root: root, homeostat: root},
+			location{dir: root + "/operators/a", display: root + "/operators/a", root: root, homeostat: root},
 		},
 		"out of it": {
-			"the folder that was asked for is outside",
+			"the requested folder is outside",
 			request{name: "a", dir: elsewhere + "/b"},
 			root,
-			place{dir: elsewhere + "/b", show: elsewhere + "/b", homeostat: root},
+			location{dir: elsewhere + "/b", display: elsewhere + "/b", homeostat: root},
 		},
-		"told": {
-			"what the user says counts",
+		"flag": {
+			"the user's flag has precedence",
 			request{name: "a", homeostat: other + "/sdk"},
 			elsewhere,
-			place{dir: elsewhere + "/a", show: "a", homeostat: other},
+			location{dir: elsewhere + "/a", display: "a", homeostat: other},
 		},
 	} {
 		got, err := locate(tc.r, tc.cwd)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(place{})); diff != "" {
+		if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(location{})); diff != "" {
 			t.Errorf("%s: %s, but -want +got:\n%s", name, tc.reason, diff)
 		}
 	}
 }
 
-// What is printed works where it is pasted.
+// The printed commands work in the current folder.
 func TestNextSteps(t *testing.T) {
 	t.Parallel()
 	const inside = "It is in go.work and .golangci.yml now. Next:\n\n"
@@ -96,14 +96,14 @@ func TestNextSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 		op := &operator{Name: "a", Inside: tc.inside}
-		if diff := cmp.Diff(tc.want, op.next(at)); diff != "" {
+		if diff := cmp.Diff(tc.want, op.nextSteps(at)); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", name, diff)
 		}
 	}
 }
 
-// A program that was built from a checkout finds it from anywhere.
-func TestTheProgramKnowsItsSource(t *testing.T) {
+// A program that was built from a checkout finds the checkout from any folder.
+func TestLocateByBuildSource(t *testing.T) {
 	t.Parallel()
 	got, err := locate(request{name: "a"}, t.TempDir())
 	if err != nil {
@@ -118,15 +118,15 @@ func TestTheProgramKnowsItsSource(t *testing.T) {
 	}
 }
 
-func TestTheWorkspaceGetsTheModule(t *testing.T) {
+func TestWorkspace(t *testing.T) {
 	t.Parallel()
 	root := fakeCheckout(t)
-	at := place{root: root}
+	at := location{root: root}
 	files, err := at.workspace(&operator{Name: "web-shop"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := fill(root, files); err != nil {
+	if err := writeFiles(root, files); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{

@@ -1,10 +1,10 @@
-// Package scaffold writes the module of a new operator, as people here would write it: types, CustomResourceDefinition, the
+// Package scaffold writes the module of a new operator in the style of this repository: types, CustomResourceDefinition, the
 // operator, tests, roles, manifests, a sample and a Dockerfile.
 //
-// The files are templates, beside this one: those in templates/operator are written always, those in templates/inside for an
-// operator of this repository, those in templates/outside for one that is a repository of its own. What controller-gen
-// generates is a template too, so that nothing but the go command is needed; tests in sdk/e2e/scaffold hold it to
-// what controller-gen would write.
+// The templates of the files are beside this file. Those in templates/operator are always written, those in templates/inside
+// for an operator of this repository, and those in templates/outside for an operator in a repository of its own. The output
+// of controller-gen is a template too, so that only the go command is needed. Tests in sdk/e2e/scaffold compare it with the
+// real output of controller-gen.
 //
-// It is not for operators that exist: it never changes a file of theirs.
+// The package is not for existing operators: it never changes an existing file of an operator.
 package scaffold

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// operator is what the templates know of the operator that is written.
+// operator is the input of the templates.
 type operator struct {
 	Name    string // web-shop
 	Group   string // shop.example.com
@@ -19,21 +19,21 @@ type operator struct {
 	Kind    string // WebShop
 
 	Singular string // webshop
-	Plural   string // webshops, as controller-gen has it
+	Plural   string // webshops, as controller-gen forms it
 	Package  string // webshop: the Go package of the operator, imageoperator for the name image
 	Var      string // webShop: a Go variable of the kind, typeObject for the kind Type
 	Module   string // shop.example.com/web-shop
 	Image    string // web-shop:dev
 
 	Inside     bool   // whether it is an operator of this repository
-	Homeostat  string // the folder of a checkout, as it stands in go.mod; empty if the SDK is required by its version
+	Homeostat  string // the folder of a checkout for go.mod; empty if the SDK is required by version
 	SDKVersion string
 
 	Go, ControllerGen, GolangciLint string // versions
 	Rights                          []right
 }
 
-// What the modules of this repository and its tools have. Tests compare them.
+// Versions of this repository's modules and tools. Tests compare them with the go.mod files.
 const (
 	goVersion            = "1.26.0"
 	controllerGenVersion = "v0.23.0"
@@ -53,7 +53,7 @@ var (
 	groupForm   = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$`)
 )
 
-// newOperator derives all names, or says which one will not do.
+// newOperator derives all names. It returns an error about the first name that is not valid.
 func newOperator(r request) (*operator, error) {
 	op := &operator{
 		Name: r.name, Group: r.group, Version: r.version, Kind: r.kind, Module: r.module,
@@ -74,13 +74,13 @@ func newOperator(r request) (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	op.Package = unlike(used, strings.ReplaceAll(r.name, "-", ""), "operator")
-	op.Var = unlike(used, variable(r.kind), "Object")
+	op.Package = unusedName(used, strings.ReplaceAll(r.name, "-", ""), "operator")
+	op.Var = unusedName(used, variableName(r.kind), "Object")
 	return op, nil
 }
 
-// unlike returns the name or, if the code uses it for something else, the name and the suffix.
-func unlike(used map[string]bool, name, suffix string) string {
+// unusedName returns the name. If the code uses it otherwise, or Go reserves it, the suffix is appended.
+func unusedName(used map[string]bool, name, suffix string) string {
 	if used[name] || token.IsKeyword(name) || types.Universe.Lookup(name) != nil {
 		return name + suffix
 	}
@@ -92,7 +92,7 @@ func checkName(op *operator) error {
 	case !nameForm.MatchString(op.Name) || len(op.Name) > maxName:
 		return badInput("NAME %q will not do: choose at most %d lower-case letters, digits and dashes, "+
 			"beginning with a letter and not ending with a dash", op.Name, maxName)
-	case yamlWord(op.Name) || slices.Contains([]string{"internal", "testdata", "vendor"}, op.Name):
+	case isYAMLWord(op.Name) || slices.Contains([]string{"internal", "testdata", "vendor"}, op.Name):
 		return badInput("NAME %q will not do, because it means something else in YAML or to the go command: choose another one, "+
 			"such as %[1]s-operator", op.Name)
 	}
@@ -120,7 +120,7 @@ func checkKind(op *operator) error {
 	case strings.HasSuffix(op.Kind, "List"):
 		return badInput("--kind %q will not do, because it is what a list of objects is called: choose the name of one object",
 			op.Kind)
-	case slices.Contains(takenKinds, op.Kind) || yamlWord(op.Kind):
+	case slices.Contains(takenKinds, op.Kind) || isYAMLWord(op.Kind):
 		return badInput("--kind %q will not do, because every API package has something else of that name: choose another one, "+
 			"such as My%[1]s", op.Kind)
 	}
@@ -146,19 +146,19 @@ func checkModule(op *operator) error {
 	return nil
 }
 
-// takenKinds are what the API package declares besides, and what each API group has of its own in a scheme.
+// takenKinds are other declarations of the API package, and kinds that a scheme registers in each API group.
 var takenKinds = []string{
 	"GroupVersion", "AddToScheme",
 	"WatchEvent", "ListOptions", "GetOptions", "DeleteOptions", "CreateOptions", "UpdateOptions", "PatchOptions",
 }
 
-// yamlWord reports whether some YAML parsers take the word for something else than text.
-func yamlWord(word string) bool {
+// isYAMLWord reports whether some YAML parsers read the word as a value that is not a string.
+func isYAMLWord(word string) bool {
 	return slices.Contains([]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}, strings.ToLower(word))
 }
 
-// variable is the kind with its first word in lower case: webShop for WebShop, httpRoute for HTTPRoute.
-func variable(kind string) string {
+// variableName returns the kind with its first word in lower case: webShop for WebShop, httpRoute for HTTPRoute.
+func variableName(kind string) string {
 	end := 1
 	for end < len(kind) && isUpper(kind[end]) && (end+1 == len(kind) || !isLower(kind[end+1])) {
 		end++
@@ -169,13 +169,13 @@ func variable(kind string) string {
 func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
 func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
 
-// right is what the operator may do with one resource.
+// right is a permission of the operator on one resource.
 type right struct {
 	Group, Resource string
 	Verbs           []string // sorted
 }
 
-// MarkerGroup is the group as markers and YAML write it.
+// MarkerGroup returns the group in the notation of markers and YAML.
 func (r right) MarkerGroup() string {
 	if r.Group == "" {
 		return `""`
@@ -183,10 +183,10 @@ func (r right) MarkerGroup() string {
 	return r.Group
 }
 
-// MarkerVerbs are the verbs as markers write them.
+// MarkerVerbs returns the verbs in the notation of markers.
 func (r right) MarkerVerbs() string { return strings.Join(r.Verbs, ";") }
 
-// rights are those of the operator, in the order in which controller-gen writes them.
+// rights returns the permissions of the operator, in the order of controller-gen.
 func rights(op *operator) []right {
 	all := []right{
 		{"", "configmaps", []string{"list", "watch"}},

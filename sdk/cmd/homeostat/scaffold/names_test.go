@@ -18,16 +18,16 @@ func TestNames(t *testing.T) {
 		want               names
 	}{
 		"words":     {"words stay apart", "web-shop", "WebShop", names{"webshop", "webshops", "webshop", "webShop"}},
-		"plural":    {"controller-gen knows English", "proxy", "Proxy", names{"proxy", "proxies", "proxy", "proxy"}},
-		"no plural": {"controller-gen knows that, too", "series", "Series", names{"series", "series", "series", "series"}},
-		"initials":  {"Go writes them alike", "route", "HTTPRoute", names{"httproute", "httproutes", "route", "httpRoute"}},
+		"plural":    {"controller-gen forms English plurals", "proxy", "Proxy", names{"proxy", "proxies", "proxy", "proxy"}},
+		"no plural": {"some words have no plural", "series", "Series", names{"series", "series", "series", "series"}},
+		"initials":  {"initialisms have one case", "route", "HTTPRoute", names{"httproute", "httproutes", "route", "httpRoute"}},
 		"digits":    {"a digit is no word", "s3", "S3Bucket", names{"s3bucket", "s3buckets", "s3", "s3Bucket"}},
-		"keyword":   {"Go has it", "type", "Type", names{"type", "types", "typeoperator", "typeObject"}},
-		"builtin":   {"Go has it", "len", "Len", names{"len", "lens", "lenoperator", "lenObject"}},
+		"keyword":   {"Go reserves it", "type", "Type", names{"type", "types", "typeoperator", "typeObject"}},
+		"builtin":   {"Go reserves it", "len", "Len", names{"len", "lens", "lenoperator", "lenObject"}},
 		"import":    {"the tests import it", "testkit", "Client", names{"client", "clients", "testkitoperator", "clientObject"}},
-		"local":     {"the tests have it", "service", "Service", names{"service", "services", "serviceoperator", "serviceObject"}},
+		"local":     {"it is declared", "service", "Service", names{"service", "services", "serviceoperator", "serviceObject"}},
 		"version": {
-			"the API package has it", "v1alpha1", "V1alpha1",
+			"the API package has that name", "v1alpha1", "V1alpha1",
 			names{"v1alpha1", "v1alpha1s", "v1alpha1operator", "v1alpha1Object"},
 		},
 	} {
@@ -55,7 +55,7 @@ func TestRightsAreSorted(t *testing.T) {
 	}
 }
 
-// What is generated asks for the versions that this repository has.
+// Generated modules require the versions of this repository.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	const root = "../../../../"
@@ -86,8 +86,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// No name of an example is left in what somebody else gets, and no line is longer than the linter allows.
-func TestEveryNameIsFilledIn(t *testing.T) {
+// No file contains a placeholder or a name of another operator.
+func TestTemplatesAreFilledIn(t *testing.T) {
 	t.Parallel()
 	op, err := newOperator(request{
 		name: strings.Repeat("n", maxName), kind: "K" + strings.Repeat("k", maxKind-1),
@@ -96,8 +96,8 @@ func TestEveryNameIsFilledIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, at := range []place{{root: "/src"}, {homeostat: "/src"}, {version: "v1.2.3"}} {
-		op.settle(at)
+	for _, at := range []location{{root: "/src"}, {homeostat: "/src"}, {version: "v1.2.3"}} {
+		op.setLocation(at)
 		files, err := op.files()
 		if err != nil {
 			t.Fatal(err)

@@ -20,19 +20,23 @@ import (
 //go:embed all:templates
 var templates embed.FS
 
-// settle fills in what depends on where the module is.
-func (op *operator) settle(at place) {
+// setLocation sets the fields that depend on the location of the module.
+func (op *operator) setLocation(at location) {
 	op.Inside = at.root != ""
-	op.Image, op.SDKVersion = op.Name+":dev", at.version
+	op.Image = op.Name + ":dev"
+	op.SDKVersion = at.version
 	if at.homeostat != "" {
-		op.Homeostat, op.SDKVersion = filepath.ToSlash(at.homeostat), "v0.0.0"
+		op.Homeostat = filepath.ToSlash(at.homeostat)
+		op.SDKVersion = "v0.0.0"
 	}
 	if op.Inside {
-		op.Module, op.Image, op.Homeostat = ours+"operators/"+op.Name, "homeostat/"+op.Name+":dev", "../.."
+		op.Module = ours + "operators/" + op.Name
+		op.Image = "homeostat/" + op.Name + ":dev"
+		op.Homeostat = "../.."
 	}
 }
 
-// files returns what to write, by name with slashes.
+// files returns the content of the files to write, by slash-separated name.
 func (op *operator) files() (map[string][]byte, error) {
 	sets := []string{"templates/operator", "templates/outside"}
 	if op.Inside {
@@ -48,7 +52,7 @@ func (op *operator) files() (map[string][]byte, error) {
 			if err != nil {
 				return fmt.Errorf("filling in %s: %w", name, err)
 			}
-			files[op.target(strings.TrimPrefix(name, set+"/"))] = content
+			files[op.fileName(strings.TrimPrefix(name, set+"/"))] = content
 			return nil
 		})
 		if err != nil {
@@ -58,10 +62,12 @@ func (op *operator) files() (map[string][]byte, error) {
 	return files, nil
 }
 
-// identifiers returns what the Go code calls something, whatever the operator and the kind are called.
+// identifiers returns the identifiers of the Go code that do not depend on the names of the operator and the kind.
 func (op *operator) identifiers() (map[string]bool, error) {
 	example := *op
-	example.Package, example.Var, example.Kind = "thispackage", "thisVariable", "ThisKind"
+	example.Package = "thispackage"
+	example.Var = "thisVariable"
+	example.Kind = "ThisKind"
 	files, err := example.files()
 	if err != nil {
 		return nil, err
@@ -85,14 +91,14 @@ func (op *operator) identifiers() (map[string]bool, error) {
 	return used, nil
 }
 
-// target is the name of the file that is made of a template.
-func (op *operator) target(name string) string {
+// fileName returns the name of the file for a template.
+func (op *operator) fileName(name string) string {
 	name = strings.TrimSuffix(name, ".tmpl")
 	names := strings.NewReplacer("PACKAGE", op.Package, "VERSION", op.Version, "GROUP", op.Group, "PLURAL", op.Plural)
 	return names.Replace(name)
 }
 
-// render fills in one template. What Go code looks like, gofmt says: how things are aligned depends on how long names are.
+// render executes one template. Go code is formatted afterwards, because its alignment depends on the length of names.
 func (op *operator) render(name string) ([]byte, error) {
 	t, err := template.New(path.Base(name)).Delims("<<", ">>").Option("missingkey=error").
 		Funcs(template.FuncMap{"quote": modfile.AutoQuote}).ParseFS(templates, name)

@@ -14,20 +14,20 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// ours begins the path of each module of this repository.
+// ours is the prefix of the paths of all modules of this repository.
 const ours = "github.com/homeostat-dev/homeostat/"
 
-// place is where a module is written, and where it finds the SDK.
-type place struct {
+// location is the folder of the new module, and the source of its SDK.
+type location struct {
 	dir       string // absolute
-	show      string // dir as the user would write it
-	root      string // the checkout that it becomes a part of; empty outside of one
-	homeostat string // the checkout whose SDK it is built with; empty if version is required
+	display   string // dir as shown to the user
+	root      string // the checkout that contains the module; empty outside of one
+	homeostat string // the checkout with the SDK to build with; empty if version is used
 	version   string
 }
 
-// locate finds out where to write and what to build with. Nothing may be there yet.
-func locate(r request, cwd string) (place, error) {
+// locate returns the location for a request. The folder must not exist yet.
+func locate(r request, cwd string) (location, error) {
 	dir := r.dir
 	if dir == "" {
 		dir = r.name
@@ -38,27 +38,27 @@ func locate(r request, cwd string) (place, error) {
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(cwd, dir)
 	}
-	at := place{dir: filepath.Clean(dir), root: checkout(filepath.Dir(dir))}
-	at.show = at.dir
+	at := location{dir: filepath.Clean(dir), root: checkout(filepath.Dir(dir))}
+	at.display = at.dir
 	if rel, err := filepath.Rel(cwd, at.dir); err == nil && filepath.IsLocal(rel) {
-		at.show = rel
+		at.display = rel
 	}
-	if err := at.vacant(); err != nil {
+	if err := at.checkVacant(); err != nil {
 		return at, err
 	}
 	if at.root != "" {
-		return at, at.inside(r)
+		return at, at.checkInside(r)
 	}
-	return at, at.outside(r, cwd)
+	return at, at.findSDK(r, cwd)
 }
 
-// vacant returns an error unless a folder can be made there.
-func (at *place) vacant() error {
+// checkVacant returns an error unless the folder can be created.
+func (at *location) checkVacant() error {
 	switch _, err := os.Lstat(at.dir); {
 	case err == nil:
-		return badInput("%s exists, and nothing is overwritten: choose another NAME or --dir, or remove it", at.show)
+		return badInput("%s exists, and nothing is overwritten: choose another NAME or --dir, or remove it", at.display)
 	case !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("looking for %s: %w", at.show, err)
+		return fmt.Errorf("looking for %s: %w", at.display, err)
 	}
 	parent := filepath.Dir(at.dir)
 	if info, err := os.Stat(parent); err != nil || !info.IsDir() {
@@ -67,13 +67,13 @@ func (at *place) vacant() error {
 	return nil
 }
 
-// inside holds what `make` and the Dockerfile rely on.
-func (at *place) inside(r request) error {
+// checkInside checks the conditions of `make` and the Dockerfile for an operator of the repository.
+func (at *location) checkInside(r request) error {
 	want := filepath.Join(at.root, "operators", r.name)
 	switch {
 	case at.dir != want:
 		return badInput("%s is in a checkout of Homeostat, where this operator belongs into operators/%s: "+
-			"leave out --dir, or choose a folder outside", at.show, r.name)
+			"leave out --dir, or choose a folder outside", at.display, r.name)
 	case r.homeostat != "":
 		return badInput("--homeostat is for operators outside of a checkout: leave it out, or choose a --dir outside of it")
 	case r.module != "" && r.module != ours+"operators/"+r.name:
@@ -83,9 +83,9 @@ func (at *place) inside(r request) error {
 	return nil
 }
 
-// outside finds the SDK: what the user names, the checkout around the current folder, that in which this program was built,
-// or the version that it was built from.
-func (at *place) outside(r request, cwd string) error {
+// findSDK sets the source of the SDK. It is the first of: the folder that the user names, the checkout around the current
+// folder, the checkout in which this program was built, and the version of this program.
+func (at *location) findSDK(r request, cwd string) error {
 	if r.homeostat != "" {
 		dir := r.homeostat
 		if !filepath.IsAbs(dir) {
@@ -105,14 +105,14 @@ func (at *place) outside(r request, cwd string) error {
 			return nil
 		}
 	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Sum != "" { // which only a published module has
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Sum != "" { // only published modules have a sum
 		at.version = info.Main.Version
 		return nil
 	}
 	return badInput("the SDK to build with is not found: name a checkout of Homeostat by --homeostat")
 }
 
-// checkout returns the root of the checkout of Homeostat in which the folder lies, or "".
+// checkout returns the root of the checkout of Homeostat that contains the folder, or "".
 func checkout(dir string) string {
 	for {
 		if isCheckout(dir) {
