@@ -18,7 +18,7 @@ import (
 	"github.com/homeostat-dev/homeostat/bundle"
 )
 
-// operators are those that there are, by their folders.
+// operators returns the folders of all operators.
 func operators(t *testing.T) []string {
 	t.Helper()
 	dirs, err := filepath.Glob("../operators/*/config/manifests")
@@ -31,7 +31,7 @@ func operators(t *testing.T) []string {
 	return dirs
 }
 
-// tree are the files below a folder, by path.
+// tree returns the files below a folder, by path.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -50,7 +50,7 @@ func tree(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// image is that of an operator in the file images.txt.
+// image returns the image of an operator in the file images.txt.
 func image(t *testing.T, operator string) string {
 	t.Helper()
 	data, err := os.ReadFile("images.txt")
@@ -66,7 +66,7 @@ func image(t *testing.T, operator string) string {
 	return ""
 }
 
-// The bundles here are those that config makes, for each operator that there is, and nothing is wrong with them.
+// The stored bundles equal the bundles rendered from config, for each operator, and have no problems.
 func TestBundles(t *testing.T) {
 	t.Parallel()
 	for _, dir := range operators(t) {
@@ -92,7 +92,7 @@ func TestBundles(t *testing.T) {
 	}
 }
 
-// The rights in the bundle are those that config gives the operator: no more, and no fewer.
+// The permissions in a bundle are exactly the permissions that config gives the operator.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	for _, dir := range operators(t) {
@@ -109,13 +109,13 @@ func TestRights(t *testing.T) {
 		for _, p := range strategy.Permissions {
 			got["Role "+p.ServiceAccountName] = rights(p.Rules)
 		}
-		if want := configured(t, dir); !cmp.Equal(want, got) {
+		if want := configuredRights(t, dir); !cmp.Equal(want, got) {
 			t.Errorf("%s: the rights of config and of the bundle differ:\n%s", name, cmp.Diff(want, got))
 		}
 	}
 }
 
-// rights are single ones, each a verb for a resource.
+// rights lists permissions one by one: one verb for one resource.
 func rights(rules []rbacv1.PolicyRule) []string {
 	var all []string
 	for _, r := range rules {
@@ -134,8 +134,8 @@ func rights(rules []rbacv1.PolicyRule) []string {
 	return slices.Compact(all)
 }
 
-// configured are the rights that config/rbac gives, by the kind of the role and the account.
-func configured(t *testing.T, dir string) map[string][]string {
+// configuredRights returns the permissions in config/rbac, by the kind of the role and the account.
+func configuredRights(t *testing.T, dir string) map[string][]string {
 	t.Helper()
 	kustomizer := krusty.MakeKustomizer(krusty.MakeDefaultOptions())
 	resources, err := kustomizer.Run(filesys.MakeFsOnDisk(), filepath.Join(dir, "config/rbac"))
@@ -173,7 +173,7 @@ func configured(t *testing.T, dir string) map[string][]string {
 	return all
 }
 
-// What somebody broke is told in a sentence that says what it is.
+// Each defect is reported with a message that names it.
 func TestTamperedBundles(t *testing.T) {
 	t.Parallel()
 	const csv = "manifests/database-operator.clusterserviceversion.yaml"
@@ -228,7 +228,7 @@ func TestTamperedBundles(t *testing.T) {
 	}
 }
 
-// replace changes the first occurrence of a text, in which a star at the end stands for the rest of the line.
+// replace changes the first occurrence of a text. A star at its end matches the rest of the line.
 func replace(t *testing.T, file, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -248,8 +248,8 @@ func replace(t *testing.T, file, from, to string) {
 	}
 }
 
-// What cannot become a bundle is refused with a sentence.
-func TestRefusals(t *testing.T) {
+// Render rejects an unusable configuration with a message that names the cause.
+func TestRenderErrors(t *testing.T) {
 	t.Parallel()
 	const base = "config/manifests/bases/database-operator.clusterserviceversion.yaml"
 	good := image(t, "database")
@@ -289,9 +289,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What the markers of a field say goes before what the schema says, below the first level too; and what config says of the
-// Deployment is what the bundle says of it.
-func TestWhatConfigSays(t *testing.T) {
+// Markers of a field override its schema, also below the first level. The bundle takes the Deployment from config.
+func TestMarkersAndDeployment(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "database")
 	if err := os.CopyFS(dir, os.DirFS("../operators/database")); err != nil {

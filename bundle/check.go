@@ -17,18 +17,17 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// A Problem is something that is wrong with a bundle, or that somebody would warn of.
+// A Problem is an error in a bundle, or a warning of a validator.
 type Problem struct {
-	Rule    string // who says so: a validator of operator-framework, "scorecard", "olm-v1" or "images"
+	Rule    string // a validator of operator-framework, "scorecard", "olm-v1" or "images"
 	Message string
 }
 
 func (p Problem) String() string { return p.Rule + ": " + p.Message }
 
-// Check returns what is wrong with the bundle in a folder: by all validators that operator-sdk, the community's pipelines
-// and OperatorHub run and that need no container; by the checks of operator-sdk's scorecard; by what OLM v1 asks of a
-// bundle; and images that are not named by digest. Warnings are problems, too. The error is that of a folder that is no
-// bundle.
+// Check returns the problems of the bundle in a folder. It runs the validators of operator-sdk, of the community's pipelines
+// and of OperatorHub that need no container; the checks of operator-sdk's scorecard; and the restrictions of OLM v1. It also
+// reports images without a digest. Warnings count as problems. An error means that the folder is not a bundle.
 func Check(dir string) ([]Problem, error) {
 	for _, folder := range []string{manifestsFolder, metadataFolder} {
 		if info, err := os.Stat(filepath.Join(dir, folder)); err != nil || !info.IsDir() {
@@ -68,15 +67,15 @@ func validate(b *manifests.Bundle) []Problem {
 	} {
 		for _, result := range validators.Validate(objects...) {
 			for _, e := range slices.Concat(result.Errors, result.Warnings) {
-				all = append(all, Problem{rule, brief(e.Error())})
+				all = append(all, Problem{rule, withoutObject(e.Error())})
 			}
 		}
 	}
 	return all
 }
 
-// brief is a message without the object that some validators put into it.
-func brief(message string) string {
+// withoutObject returns a message without the object that some validators print in it.
+func withoutObject(message string) string {
 	const enough = 400
 	if line, _, _ := strings.Cut(message, "\n"); len(line) > enough {
 		return strings.ToValidUTF8(line[:enough], "") + "..."
@@ -84,7 +83,7 @@ func brief(message string) string {
 	return message
 }
 
-// checkScorecard does what operator-sdk's six tests do, which need a cluster to run in.
+// checkScorecard does the checks of operator-sdk's six tests, which need a cluster to run in.
 func checkScorecard(b *manifests.Bundle) []Problem {
 	var all []Problem
 	bad := func(format string, args ...any) {
@@ -115,7 +114,7 @@ func checkScorecard(b *manifests.Bundle) []Problem {
 	return all
 }
 
-// checkSchemas holds a definition to have schemas, and its examples to have a spec if they can.
+// checkSchemas reports definitions without a schema, and examples without a spec if their kind has one.
 func checkSchemas(
 	crd *apiextensionsv1.CustomResourceDefinition, examples []unstructured.Unstructured, bad func(format string, args ...any),
 ) {
@@ -133,7 +132,7 @@ func checkSchemas(
 	}
 }
 
-// examplesOf are the samples in the annotation, by kind.
+// examplesOf returns the samples in the annotation, by kind.
 func examplesOf(b *manifests.Bundle) (map[string][]unstructured.Unstructured, error) {
 	all := map[string][]unstructured.Unstructured{}
 	text := b.CSV.Annotations["alm-examples"]
@@ -151,7 +150,7 @@ func examplesOf(b *manifests.Bundle) (map[string][]unstructured.Unstructured, er
 	return all, nil
 }
 
-// descriptions are the fields that have one, by the part of the object that they are in.
+// descriptions returns the described fields, by the part of the object that contains them.
 func descriptions(owned *v1alpha1.CRDDescription) map[string]map[string]bool {
 	spec, status := map[string]bool{}, map[string]bool{}
 	for _, d := range owned.SpecDescriptors {
@@ -163,13 +162,13 @@ func descriptions(owned *v1alpha1.CRDDescription) map[string]map[string]bool {
 	return map[string]map[string]bool{"spec": spec, "status": status}
 }
 
-// supported are the kinds that OLM v0 and v1 both install.
+// supported lists the kinds that both OLM v0 and v1 install.
 var supported = []string{
 	v1alpha1.ClusterServiceVersionKind, kindDefinition, "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service",
 	"ConfigMap", "Secret", "PodDisruptionBudget", "PriorityClass", "PrometheusRule", "ServiceMonitor",
 }
 
-// checkV1 holds a bundle to what OLM v1 asks of one: it refuses others, and says so only in the cluster.
+// checkV1 reports violations of the restrictions of OLM v1. OLM itself reports them only in the cluster.
 func checkV1(b *manifests.Bundle) []Problem {
 	var all []Problem
 	bad := func(format string, args ...any) { all = append(all, Problem{"olm-v1", fmt.Sprintf(format, args...)}) }
@@ -213,7 +212,7 @@ func checkV1(b *manifests.Bundle) []Problem {
 	return all
 }
 
-// checkImages holds all images to be named by digest, and to be among those that a mirror would copy.
+// checkImages reports images that are not named by digest, and images missing in the list that mirrors copy.
 func checkImages(b *manifests.Bundle) []Problem {
 	var errs []error
 	related := map[string]bool{}
@@ -242,7 +241,7 @@ func checkImages(b *manifests.Bundle) []Problem {
 	return all
 }
 
-// Version returns that of the bundle in a folder, such as 0.2.0.
+// Version returns the version of the bundle in a folder, such as 0.2.0.
 func Version(dir string) (string, error) {
 	b, err := manifests.GetBundleFromDir(dir)
 	if err != nil {

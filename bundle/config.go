@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// config is what the folder config of an operator says.
+// config is the content of an operator's folder config.
 type config struct {
 	name    string // of the operator's folder
 	base    *v1alpha1.ClusterServiceVersion
@@ -64,7 +64,7 @@ func read(dir string) (*config, error) {
 	return c, c.check(file)
 }
 
-// check finds what the base lacks, and what it should not say because the rest of config says it.
+// check reports fields that the base lacks, and fields that it must not have because other parts of config define them.
 func (c *config) check(file string) error {
 	spec := &c.base.Spec
 	var errs []error
@@ -82,10 +82,10 @@ func (c *config) check(file string) error {
 	return errors.Join(errs...)
 }
 
-// packageName is what users subscribe to.
+// packageName returns the name that users subscribe to.
 func packageName(operator string) string { return operator + "-operator" }
 
-// kustomize returns what kustomize makes of a folder.
+// kustomize builds a folder with kustomize.
 func kustomize(dir string) ([]*unstructured.Unstructured, error) {
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
@@ -106,7 +106,7 @@ func kustomize(dir string) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// convert reads an object as what it is, and refuses fields that there are not.
+// convert decodes an object into its type, and rejects unknown fields.
 func convert(from *unstructured.Unstructured, to any) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(from.Object, to, true); err != nil {
 		return fmt.Errorf("reading %s %s: %w", from.GetKind(), from.GetName(), err)
@@ -115,7 +115,7 @@ func convert(from *unstructured.Unstructured, to any) error {
 }
 
 // words splits a name such as maxAge into Max Age.
-func words(name string) string {
+func splitWords(name string) string {
 	var b strings.Builder
 	runes := []rune(name)
 	upper := func(i int) bool { return i < len(runes) && runes[i] >= 'A' && runes[i] <= 'Z' }

@@ -30,7 +30,7 @@ func (c *config) owned(dir string) ([]v1alpha1.CRDDescription, error) {
 			kind := said[version.Name+"/"+crd.Spec.Names.Kind]
 			d := v1alpha1.CRDDescription{
 				Name: crd.Name, Version: version.Name, Kind: crd.Spec.Names.Kind,
-				DisplayName: cmp.Or(kind.displayName, words(crd.Spec.Names.Kind)), Description: schema.Description,
+				DisplayName: cmp.Or(kind.displayName, splitWords(crd.Spec.Names.Kind)), Description: schema.Description,
 				Resources: kind.resources,
 			}
 			if d.Resources == nil {
@@ -48,17 +48,18 @@ func (c *config) owned(dir string) ([]v1alpha1.CRDDescription, error) {
 	return all, nil
 }
 
-// fields describes the fields of spec or status, by path: those of the first level, and those that markers are about.
-func fields(schema apiextensionsv1.JSONSchemaProps, said map[string]described) []v1alpha1.SpecDescriptor {
+// fields describes the fields of spec or status, by path: all fields of the first level, and all fields with markers.
+func fields(schema apiextensionsv1.JSONSchemaProps, said map[string]fieldMarkers) []v1alpha1.SpecDescriptor {
 	all := map[string]v1alpha1.SpecDescriptor{}
 	for name, property := range schema.Properties {
 		all[name] = v1alpha1.SpecDescriptor{
-			Path: name, DisplayName: words(name), Description: property.Description, XDescriptors: widgets(name, property),
+			Path: name, DisplayName: splitWords(name), Description: property.Description, XDescriptors: xDescriptors(name, property),
 		}
 	}
 	for path, s := range said {
 		d := all[path]
-		d.Path, d.DisplayName = path, cmp.Or(s.displayName, d.DisplayName, words(path[strings.LastIndexByte(path, '.')+1:]))
+		d.Path = path
+		d.DisplayName = cmp.Or(s.displayName, d.DisplayName, splitWords(path[strings.LastIndexByte(path, '.')+1:]))
 		d.Description = cmp.Or(d.Description, s.description)
 		if len(s.widgets) > 0 {
 			d.XDescriptors = s.widgets
@@ -69,8 +70,8 @@ func fields(schema apiextensionsv1.JSONSchemaProps, said map[string]described) [
 	return slices.SortedFunc(maps.Values(all), byPath)
 }
 
-// widgets says how a console shows a field.
-func widgets(name string, s apiextensionsv1.JSONSchemaProps) []string {
+// xDescriptors returns the descriptors that select a console's widget for a field.
+func xDescriptors(name string, s apiextensionsv1.JSONSchemaProps) []string {
 	const ui = "urn:alm:descriptor:com.tectonic.ui:"
 	switch {
 	case name == "conditions":

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/markers"
 )
 
-// markerName is that of operator-sdk.
+// markerName is operator-sdk's name of the markers.
 const markerName = "operator-sdk:csv:customresourcedefinitions"
 
-// typeMarker is what the marker says of a kind, and fieldMarker of a field.
+// typeMarker is the marker of a kind, fieldMarker the marker of a field.
 type (
 	typeMarker struct {
 		DisplayName string     `marker:"displayName,optional"`
@@ -31,21 +31,21 @@ type (
 	}
 )
 
-// kind is what markers say of a kind, and described what they say of a field.
+// kindMarkers is the content of the markers of a kind, fieldMarkers the content of the markers of a field.
 type (
-	kind struct {
+	kindMarkers struct {
 		displayName  string
 		resources    []v1alpha1.APIResourceReference
-		spec, status map[string]described // by path
+		spec, status map[string]fieldMarkers // by path
 	}
-	described struct {
+	fieldMarkers struct {
 		displayName, description string
 		widgets                  []string
 	}
 )
 
-// readMarkers returns what the types in the folder api of an operator say, by version and kind.
-func readMarkers(dir string) (map[string]kind, error) {
+// readMarkers returns the markers of the types in an operator's folder api, by version and kind.
+func readMarkers(dir string) (map[string]kindMarkers, error) {
 	cfg := &packages.Config{Dir: dir, Env: append(os.Environ(), "GOWORK=off")}
 	roots, err := loader.LoadRootsWithConfig(cfg, "./api/...")
 	if err != nil {
@@ -58,7 +58,7 @@ func readMarkers(dir string) (map[string]kind, error) {
 		return nil, fmt.Errorf("registering the markers: %w", err)
 	}
 	collector := &markers.Collector{Registry: registry}
-	all := map[string]kind{}
+	all := map[string]kindMarkers{}
 	for _, root := range roots {
 		types := map[string]*markers.TypeInfo{}
 		if err := markers.EachType(collector, root, func(info *markers.TypeInfo) { types[info.Name] = info }); err != nil {
@@ -69,9 +69,9 @@ func readMarkers(dir string) (map[string]kind, error) {
 			if !ok {
 				continue
 			}
-			k := kind{spec: map[string]described{}, status: map[string]described{}}
+			k := kindMarkers{spec: map[string]fieldMarkers{}, status: map[string]fieldMarkers{}}
 			for _, value := range values {
-				m, _ := value.(typeMarker) // which the definition says it is
+				m, _ := value.(typeMarker) // by the marker's definition
 				k.displayName = m.DisplayName
 				k.resources = []v1alpha1.APIResourceReference{}
 				for _, r := range m.Resources {
@@ -89,9 +89,9 @@ func readMarkers(dir string) (map[string]kind, error) {
 	return all, nil
 }
 
-// walk collects what the markers say of the fields of a type, and of those of the types of its fields.
-func (k *kind) walk(types map[string]*markers.TypeInfo, info *markers.TypeInfo, path string) {
-	const deep = 5 // types can have fields of their own type
+// walk collects the markers of the fields of a type, and recursively of the types of these fields.
+func (k *kindMarkers) walk(types map[string]*markers.TypeInfo, info *markers.TypeInfo, path string) {
+	const deep = 5 // types can be recursive
 	if strings.Count(path, ".") > deep {
 		return
 	}
@@ -105,7 +105,7 @@ func (k *kind) walk(types map[string]*markers.TypeInfo, info *markers.TypeInfo, 
 		for _, value := range field.Markers[markerName] {
 			m, _ := value.(fieldMarker)
 			part, below, _ := strings.Cut(at, ".")
-			d := described{displayName: m.DisplayName, description: field.Doc, widgets: m.XDescriptors}
+			d := fieldMarkers{displayName: m.DisplayName, description: field.Doc, widgets: m.XDescriptors}
 			if m.Path != "" {
 				below = m.Path
 			}
@@ -121,7 +121,7 @@ func (k *kind) walk(types map[string]*markers.TypeInfo, info *markers.TypeInfo, 
 	}
 }
 
-// typeName is the name of a type of this package, also of a pointer to it; "" of all others.
+// typeName returns the name of a type of this package, also of a pointer to it, and "" for all others.
 func typeName(t ast.Expr) string {
 	switch t := t.(type) {
 	case *ast.StarExpr:

@@ -16,23 +16,23 @@ import (
 
 const kindDefinition = "CustomResourceDefinition"
 
-// Channel is the one that users subscribe to. The catalog makes it of the versions of a major version that are stable.
+// Channel is the channel that users subscribe to. The catalog generates it from the stable versions of a major version.
 const Channel = "stable-v0"
 
-// A Bundle is what is installed of one version of one operator.
+// A Bundle is the content of a bundle: one version of one operator.
 type Bundle struct {
 	// Operator is the name of the operator's folder.
 	Operator string
-	// Package is what users subscribe to.
+	// Package is the name that users subscribe to.
 	Package string
 	// CSV is the ClusterServiceVersion.
 	CSV *v1alpha1.ClusterServiceVersion
-	// Objects are the others, by kind and name.
+	// Objects are all other objects, sorted by kind and name.
 	Objects []*unstructured.Unstructured
 }
 
-// Render returns the bundle of the operator in the folder dir, which runs the given image. That is named by digest: what a
-// tag stands for changes.
+// Render returns the bundle of the operator in the folder dir. The bundle runs the given image, which must be named by
+// digest, because a tag can move.
 func Render(dir, image string) (*Bundle, error) {
 	if err := checkDigest(image); err != nil {
 		return nil, err
@@ -48,7 +48,8 @@ func Render(dir, image string) (*Bundle, error) {
 	b := &Bundle{Operator: c.name, Package: packageName(c.name), CSV: c.base.DeepCopy()}
 	csv := b.CSV
 	csv.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.ClusterServiceVersionKind}
-	csv.Name, csv.Namespace = b.Package+".v"+csv.Spec.Version.String(), ""
+	csv.Name = b.Package + ".v" + csv.Spec.Version.String()
+	csv.Namespace = ""
 	csv.Spec.CustomResourceDefinitions.Owned = owned
 	csv.Spec.Icon = []v1alpha1.Icon{{Data: base64.StdEncoding.EncodeToString(c.icon), MediaType: "image/svg+xml"}}
 	csv.Spec.RelatedImages = []v1alpha1.RelatedImage{{Name: c.name, Image: image}}
@@ -78,7 +79,7 @@ func set(m *map[string]string, key, value string) {
 	(*m)[key] = value
 }
 
-// checkDigest refuses an image that is not named by digest.
+// checkDigest rejects an image that is not named by digest.
 func checkDigest(image string) error {
 	name, digest, found := strings.Cut(image, "@sha256:")
 	const hex = 64
@@ -88,13 +89,13 @@ func checkDigest(image string) error {
 	return nil
 }
 
-// examples are the samples of what the operator owns, as the annotation has them.
+// examples returns the samples of the owned kinds, in the form of the annotation alm-examples.
 func (c *config) examples() (string, error) {
 	all := []map[string]any{}
 	for _, o := range c.samples {
 		if c.isOwned(o) {
 			o = o.DeepCopy()
-			o.SetNamespace("") // it is created in the one that somebody looks at
+			o.SetNamespace("") // a console creates it in the current namespace
 			all = append(all, o.Object)
 		}
 	}
@@ -114,10 +115,10 @@ func (c *config) isOwned(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// uninstallable are the kinds that OLM does not install.
+// uninstallable lists kinds that OLM does not install.
 var uninstallable = []string{"Namespace", "NetworkPolicy", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 
-// install says how the operator is started, with which rights, and what else is there.
+// install adds the Deployment, its permissions and all other objects to the bundle.
 func (b *Bundle) install(c *config, image string) error {
 	roles, bindings := map[string][]rbacv1.PolicyRule{}, []*unstructured.Unstructured{}
 	strategy := &b.CSV.Spec.InstallStrategy
@@ -142,7 +143,7 @@ func (b *Bundle) install(c *config, image string) error {
 			roles[kind+"/"+o.GetName()] = role.Rules
 		case "ClusterRoleBinding", "RoleBinding":
 			bindings = append(bindings, o)
-		case "ServiceAccount": // OLM makes it
+		case "ServiceAccount": // OLM creates it
 		default:
 			if slices.Contains(uninstallable, kind) {
 				continue
@@ -174,7 +175,7 @@ func (b *Bundle) add(o *unstructured.Unstructured) {
 	b.Objects = append(b.Objects, o)
 }
 
-// grant gives the operator the rights that the bindings give it, and returns the roles that those name.
+// grant gives the operator the permissions of the bindings, and returns the roles that the bindings name.
 func (b *Bundle) grant(
 	account string, roles map[string][]rbacv1.PolicyRule, bindings []*unstructured.Unstructured,
 ) (granted []string, err error) {

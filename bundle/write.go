@@ -16,14 +16,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Where the parts of a bundle are, in its folder and in its image.
+// Folders of a bundle, in its folder and in its image.
 const (
 	manifestsFolder = "manifests"
 	metadataFolder  = "metadata"
 	scorecardFolder = "tests/scorecard"
 )
 
-// annotations are the metadata of the bundle: what its image says as labels.
+// annotations returns the metadata of the bundle. Its image has the same labels.
 func (b *Bundle) annotations() map[string]string {
 	const bundle, test = "operators.operatorframework.io.bundle.", "operators.operatorframework.io.test."
 	return map[string]string{
@@ -38,9 +38,9 @@ func (b *Bundle) annotations() map[string]string {
 	}
 }
 
-// files are the bundle's, by path.
+// files returns the files of the bundle, by path.
 func (b *Bundle) files() (map[string][]byte, error) {
-	csv, err := plain(b.CSV)
+	csv, err := toUnstructured(b.CSV)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +69,8 @@ func (b *Bundle) files() (map[string][]byte, error) {
 	return all, nil
 }
 
-// plain is an object without what is empty or the cluster's.
-func plain(o *v1alpha1.ClusterServiceVersion) (map[string]any, error) {
+// toUnstructured converts a ClusterServiceVersion, without empty fields and fields that the cluster sets.
+func toUnstructured(o *v1alpha1.ClusterServiceVersion) (map[string]any, error) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return nil, fmt.Errorf("reading the ClusterServiceVersion: %w", err)
@@ -112,12 +112,12 @@ func plain(o *v1alpha1.ClusterServiceVersion) (map[string]any, error) {
 	return object, nil
 }
 
-// scorecardNote is for who runs the tests, because no registry has the images for everybody.
+// scorecardNote explains the images in the configuration, because no public registry is assumed.
 const scorecardNote = `# The images name no registry. To run operator-sdk scorecard, put the one that you have before
 # their names, in a copy of this file for --config. What they check, make bundle checks without a cluster.
 `
 
-// scorecard is the configuration of operator-sdk's tests.
+// scorecard returns the configuration of operator-sdk's scorecard tests.
 func scorecard() map[string]any {
 	storage := map[string]any{"spec": map[string]any{"mountPath": map[string]any{}}}
 	test := func(suite, name string) map[string]any {
@@ -142,7 +142,7 @@ func scorecard() map[string]any {
 	}
 }
 
-// dockerfile makes the image of the bundle, whose context is the bundle's folder.
+// dockerfile returns the Dockerfile of the bundle's image. Its context is the bundle's folder.
 func (b *Bundle) dockerfile() []byte {
 	var text strings.Builder
 	text.WriteString("FROM scratch\n")
@@ -156,7 +156,7 @@ func (b *Bundle) dockerfile() []byte {
 	return []byte(text.String())
 }
 
-// Write makes the folder dir what the bundle is. Nothing else may be in it.
+// Write replaces the content of the folder dir with the bundle.
 func (b *Bundle) Write(dir string) error {
 	files, err := b.files()
 	if err != nil {
@@ -182,7 +182,7 @@ func (b *Bundle) Write(dir string) error {
 	return nil
 }
 
-// decode reads what an annotation has.
+// decode decodes the JSON of an annotation.
 func decode(text string, to any) error {
 	if err := json.Unmarshal([]byte(text), to); err != nil {
 		return fmt.Errorf("reading JSON: %w", err)

@@ -94,7 +94,7 @@ func check(dirs []string, out io.Writer) error {
 	for _, dir := range dirs {
 		problems, err := bundle.Check(dir)
 		if err != nil {
-			return err //nolint:wrapcheck // it names the folder
+			return err
 		}
 		for _, p := range problems {
 			if _, err := fmt.Fprintf(out, "%s: %s\n", dir, p); err != nil {
