@@ -23,21 +23,20 @@ import (
 	"github.com/homeostat-dev/homeostat/bundle"
 )
 
-// A Flavour is what a catalog says of a bundle.
+// A Flavour selects the content of a catalog.
 type Flavour int
 
-// The flavours.
 const (
-	Published Flavour = iota // its image, and what a console shows
-	Inline                   // all of it, for tests
+	Published Flavour = iota // the image of each bundle, and the texts of a console
+	Inline                   // the content of each bundle, for tests
 )
 
-// Bundles finds the folder of the bundle that an image in a template stands for.
+// Bundles returns the folder of the bundle that an image in a template names.
 type Bundles func(image string) (dir string, err error)
 
-// In returns the Bundles below a folder: homeostat/database-bundle:v0.2.0 is in database/v0.2.0 or, if that is the version
-// of the bundle in current/database, there.
-func In(released, current string) Bundles {
+// BundlesIn returns the Bundles below two folders. The bundle homeostat/database-bundle:v0.2.0 is in
+// released/database/v0.2.0 or, if that version is the current one, in current/database.
+func BundlesIn(released, current string) Bundles {
 	return func(ref string) (string, error) {
 		name, tag, _ := strings.Cut(ref[strings.LastIndexByte(ref, '/')+1:], ":")
 		operator, ok := strings.CutSuffix(name, "-bundle")
@@ -57,16 +56,16 @@ func In(released, current string) Bundles {
 	}
 }
 
-// noRegistry never pulls anything: all images of bundles are folders here.
+// noRegistry pulls nothing, because all images of bundles are folders here.
 type noRegistry struct{ image.Registry }
 
-// Render makes a catalog of a template. It refuses one whose versions no sequence of upgrades connects.
+// Render renders a catalog from a template. It rejects a catalog with versions that no sequence of upgrades connects.
 func Render(ctx context.Context, file string, find Bundles, flavour Flavour) (*declcfg.DeclarativeConfig, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading the template: %w", err)
 	}
-	logrus.SetLevel(logrus.WarnLevel) // the library prints which optional files there are not
+	logrus.SetLevel(logrus.WarnLevel) // the library prints which optional files are missing
 	var migrate *migrations.Migrations
 	if flavour == Published {
 		if migrate, err = migrations.NewMigrations(migrations.AllMigrations); err != nil {
@@ -82,7 +81,7 @@ func Render(ctx context.Context, file string, find Bundles, flavour Flavour) (*d
 		if err != nil {
 			return nil, fmt.Errorf("reading the name of an image: %w", err)
 		}
-		return action.Render{ //nolint:wrapcheck // the template does
+		return action.Render{
 			Refs: []string{dir}, Registry: noRegistry{}, AllowedRefMask: action.RefBundleDir, Migrations: migrate,
 			ImageRefTemplate: name,
 		}.Run(ctx)
@@ -103,16 +102,16 @@ func Render(ctx context.Context, file string, find Bundles, flavour Flavour) (*d
 	if _, err := declcfg.ConvertToModel(*catalog); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	if err := connected(catalog); err != nil {
+	if err := checkConnected(catalog); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return catalog, nil
 }
 
-// connected refuses a channel from one of whose versions no upgrade leads to the last one. Of versions with the same major
-// number that is always so, unless a number is missing in between that was published: so one has to replace or to skip each
-// of the others.
-func connected(catalog *declcfg.DeclarativeConfig) error {
+// checkConnected rejects a channel with a version that has no upgrade path to the latest version. Versions of one major
+// number are connected by default. A published version that the template leaves out breaks the chain; another version has to
+// replace or to skip it.
+func checkConnected(catalog *declcfg.DeclarativeConfig) error {
 	for _, c := range catalog.Channels {
 		entries := map[string]declcfg.ChannelEntry{}
 		for _, e := range c.Entries {
@@ -120,7 +119,7 @@ func connected(catalog *declcfg.DeclarativeConfig) error {
 		}
 		replaced := map[string]bool{}
 		for _, e := range c.Entries {
-			for _, name := range upgrades(e) {
+			for _, name := range replacedVersions(e) {
 				if _, ok := entries[name]; !ok {
 					return fmt.Errorf("channel %s: %s replaces %s, which is not in the channel: whoever has that is never upgraded",
 						c.Name, e.Name, name)
@@ -142,15 +141,15 @@ func connected(catalog *declcfg.DeclarativeConfig) error {
 	return nil
 }
 
-// upgrades are the names of the versions that have an entry of a channel as their upgrade, in one step.
-func upgrades(e declcfg.ChannelEntry) []string {
+// replacedVersions returns the names of the versions that an entry of a channel replaces or skips.
+func replacedVersions(e declcfg.ChannelEntry) []string {
 	if e.Replaces == "" {
 		return e.Skips
 	}
 	return append([]string{e.Replaces}, e.Skips...)
 }
 
-// Versions are those of the bundles in a catalog, the oldest first.
+// Versions returns the versions of the bundles in a catalog, the oldest first.
 func Versions(catalog *declcfg.DeclarativeConfig) []string {
 	var all []semver.Version
 	for _, b := range catalog.Bundles {
@@ -167,9 +166,9 @@ func Versions(catalog *declcfg.DeclarativeConfig) []string {
 	return texts
 }
 
-// Complete refuses a catalog that lacks a version that was released, whose bundle is in the folder: whoever has that version
-// would never be upgraded.
-func Complete(catalog *declcfg.DeclarativeConfig, released string) error {
+// CheckComplete rejects a catalog that lacks a version of the folder with released bundles. Installations of that
+// version would never be upgraded.
+func CheckComplete(catalog *declcfg.DeclarativeConfig, released string) error {
 	there, err := os.ReadDir(released)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("looking which versions were released: %w", err)

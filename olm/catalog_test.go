@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat-dev/homeostat/olm"
 )
 
-// templates are those of all operators.
+// templates returns the templates of all operators.
 func templates(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("templates/*.yaml")
@@ -25,9 +25,9 @@ func templates(t *testing.T) []string {
 	return files
 }
 
-var find = olm.In("released", "../bundle")
+var find = olm.BundlesIn("released", "../bundle")
 
-// The catalog here is what the templates and the bundles make, and has each version that was released.
+// The stored catalog equals the catalog rendered from the templates and the bundles, and has each released version.
 func TestCatalog(t *testing.T) {
 	t.Parallel()
 	for _, file := range templates(t) {
@@ -36,7 +36,7 @@ func TestCatalog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := olm.Complete(catalog, filepath.Join("released", operator)); err != nil {
+		if err := olm.CheckComplete(catalog, filepath.Join("released", operator)); err != nil {
 			t.Error(err)
 		}
 		var text bytes.Buffer
@@ -57,8 +57,8 @@ func TestCatalog(t *testing.T) {
 	}
 }
 
-// Whoever has any version comes to the last one, and the last one has all operators of both flavours.
-func TestUpgrades(t *testing.T) {
+// Every version has an upgrade path to the latest version, in catalogs of both flavours and of all operators.
+func TestEveryVersionReachesTheLatest(t *testing.T) {
 	t.Parallel()
 	for _, file := range templates(t) {
 		for _, flavour := range []olm.Flavour{olm.Published, olm.Inline} {
@@ -74,15 +74,15 @@ func TestUpgrades(t *testing.T) {
 			if len(versions) < 2 || len(entries) != len(versions) {
 				t.Errorf("%s has the versions %v and the entries %v", file, versions, entries)
 			}
-			if left := stranded(catalog); len(left) > 0 {
+			if left := withoutUpgrade(catalog); len(left) > 0 {
 				t.Errorf("%s: no upgrade leads from %v to the last version: %+v", file, left, entries)
 			}
 		}
 	}
 }
 
-// stranded are the versions in the first channel from which no sequence of upgrades leads to the last one.
-func stranded(catalog *declcfg.DeclarativeConfig) []string {
+// withoutUpgrade returns the versions in the first channel that have no upgrade path to the latest version.
+func withoutUpgrade(catalog *declcfg.DeclarativeConfig) []string {
 	versions := olm.Versions(catalog)
 	last := catalog.Packages[0].Name + ".v" + versions[len(versions)-1]
 	arrive := map[string]bool{last: true}
@@ -102,8 +102,8 @@ func stranded(catalog *declcfg.DeclarativeConfig) []string {
 	return left
 }
 
-// What would strand somebody, or cannot be, is refused with a sentence.
-func TestRefusals(t *testing.T) {
+// Templates that are invalid, or that break an upgrade path, are rejected with a message that names the cause.
+func TestTemplateErrors(t *testing.T) {
 	t.Parallel()
 	good, err := os.ReadFile("templates/database.yaml")
 	if err != nil {
@@ -133,7 +133,7 @@ func TestRefusals(t *testing.T) {
 			}
 			catalog, err := olm.Render(t.Context(), file, find, olm.Published)
 			if err == nil {
-				err = olm.Complete(catalog, "released/database")
+				err = olm.CheckComplete(catalog, "released/database")
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)

@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/crdify/pkg/validations/property"
 )
 
-// Compatible refuses a bundle whose definitions could break objects that were good under those of an older bundle: a
-// definition that is gone, a version that is no longer served, a field with another type, a new one that is needed, a
-// narrower range. The bundles are folders. What is refused is what OLM v1.11 refuses, with the same settings: texts may
-// change, and enumerations may get further values. A version that is no longer served is refused as well.
-func Compatible(older, newer string) error {
+// CheckCompatible rejects a bundle with definitions that could make objects invalid that an older bundle accepted: a removed
+// definition, a version that is no longer served, a changed type, a new required field, a narrower range. The bundles are
+// folders. The rules and settings are those of OLM v1.11: descriptions may change, and enumerations may get further values.
+// In addition, a version that is no longer served is rejected.
+func CheckCompatible(older, newer string) error {
 	before, err := definitions(older)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func Compatible(older, newer string) error {
 			problems = append(problems, fmt.Errorf("%s: the definition is gone, and with it would go all objects", old.Name))
 			continue
 		}
-		for _, problem := range slices.Concat(unserved(old, after[at]), differences(rules.Run(old, after[at]))) {
+		for _, problem := range slices.Concat(unservedVersions(old, after[at]), differences(rules.Run(old, after[at]))) {
 			problems = append(problems, fmt.Errorf("%s: %s", old.Name, problem))
 		}
 	}
@@ -59,9 +59,9 @@ func Compatible(older, newer string) error {
 	return nil
 }
 
-// Safe refuses a catalog with an upgrade that is not Compatible, be it one from a version that is skipped. Its bundles are
-// found by their images, so it is for a published catalog.
-func Safe(catalog *declcfg.DeclarativeConfig, find Bundles) error {
+// CheckUpgrades rejects a catalog with an upgrade that [CheckCompatible] rejects, including upgrades from skipped versions.
+// Bundles are found by their images, so the catalog must be a published one.
+func CheckUpgrades(catalog *declcfg.DeclarativeConfig, find Bundles) error {
 	dirs := map[string]string{}
 	for _, b := range catalog.Bundles {
 		dir, err := find(b.Image)
@@ -72,8 +72,8 @@ func Safe(catalog *declcfg.DeclarativeConfig, find Bundles) error {
 	}
 	for _, c := range catalog.Channels {
 		for _, e := range c.Entries {
-			for _, older := range upgrades(e) {
-				if err := Compatible(dirs[older], dirs[e.Name]); err != nil {
+			for _, older := range replacedVersions(e) {
+				if err := CheckCompatible(dirs[older], dirs[e.Name]); err != nil {
 					return fmt.Errorf("channel %s: %w", c.Name, err)
 				}
 			}
@@ -90,8 +90,8 @@ func definitions(dir string) ([]*apiextensionsv1.CustomResourceDefinition, error
 	return b.V1CRDs, nil
 }
 
-// unserved are the versions that clients use and could use no longer. OLM does not ask for them.
-func unserved(old, now *apiextensionsv1.CustomResourceDefinition) []string {
+// unservedVersions returns the versions that were served and are no longer. OLM does not check them.
+func unservedVersions(old, now *apiextensionsv1.CustomResourceDefinition) []string {
 	var all []string
 	for _, v := range old.Spec.Versions {
 		if v.Served && !slices.ContainsFunc(now.Spec.Versions, func(n apiextensionsv1.CustomResourceDefinitionVersion) bool {
@@ -103,7 +103,7 @@ func unserved(old, now *apiextensionsv1.CustomResourceDefinition) []string {
 	return all
 }
 
-// differences are those that somebody has to know, as VERSION FIELD: what is wrong.
+// differences returns the errors, as VERSION FIELD: PROBLEM.
 func differences(results *runner.Results) []string {
 	var all []string
 	add := func(where string, compared []validations.ComparisonResult) {
@@ -122,7 +122,7 @@ func differences(results *runner.Results) []string {
 	return all
 }
 
-// shorten keeps the start of a text that may have two whole schemas in it.
+// shorten truncates a text, because it can contain two complete schemas.
 func shorten(text string) string {
 	const enough = 300
 	text = strings.Join(strings.Fields(text), " ")

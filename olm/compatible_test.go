@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat-dev/homeostat/olm"
 )
 
-// What is good in a version is good in the next one.
+// Each upgrade in the catalogs is compatible.
 func TestUpgradesAreSafe(t *testing.T) {
 	t.Parallel()
 	for _, file := range templates(t) {
@@ -24,14 +24,14 @@ func TestUpgradesAreSafe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := olm.Safe(catalog, find); err != nil {
+		if err := olm.CheckUpgrades(catalog, find); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// An upgrade from a version that is skipped has to be safe, too: 0.2.1 replaces 0.1.0, and people have 0.2.0.
-func TestSkippedVersions(t *testing.T) {
+// An upgrade from a skipped version must be compatible as well: 0.2.1 replaces 0.1.0, and 0.2.0 may be installed.
+func TestUpgradesFromSkippedVersions(t *testing.T) {
 	t.Parallel()
 	add := func(_ *apiextensionsv1.CustomResourceDefinition, spec *schema) {
 		spec.Properties["tenant"] = schema{Type: "string"}
@@ -62,10 +62,10 @@ func TestSkippedVersions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if left := stranded(catalog); len(left) > 0 {
+			if left := withoutUpgrade(catalog); len(left) > 0 {
 				t.Errorf("no upgrade leads from %v to the last version: %+v", left, catalog.Channels[0].Entries)
 			}
-			err = olm.Safe(catalog, find)
+			err = olm.CheckUpgrades(catalog, find)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
@@ -75,10 +75,10 @@ func TestSkippedVersions(t *testing.T) {
 
 type schema = apiextensionsv1.JSONSchemaProps
 
-// A change is one to the definition of Databases and their spec.
+// A change modifies the definition of Databases and their spec.
 type change func(crd *apiextensionsv1.CustomResourceDefinition, spec *schema)
 
-// database makes a version of the bundle in which the definition is changed.
+// database returns a version of the bundle with a changed definition.
 func database(t *testing.T, version string, change change) (dir string) {
 	t.Helper()
 	const current = "../bundle/database"
@@ -112,7 +112,7 @@ func database(t *testing.T, version string, change change) (dir string) {
 	return dir
 }
 
-// A definition that could break objects is refused with the field, and one that cannot is not.
+// A definition that could make objects invalid is rejected, and the message names the field. Other changes are accepted.
 func TestCompatible(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -147,7 +147,7 @@ func TestCompatible(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := olm.Compatible("../bundle/database", database(t, "0.9.0", c.change))
+			err := olm.CheckCompatible("../bundle/database", database(t, "0.9.0", c.change))
 			switch {
 			case c.want == "" && err != nil:
 				t.Error(err)

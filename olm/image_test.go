@@ -51,7 +51,7 @@ func TestBundleImage(t *testing.T) {
 	}
 }
 
-// The image of the catalog has the catalog, where its label says.
+// The image of the catalog has the catalog in the folder that its label names.
 func TestCatalogImage(t *testing.T) {
 	t.Parallel()
 	image, err := olm.CatalogImage("catalog")
@@ -69,7 +69,7 @@ func TestCatalogImage(t *testing.T) {
 	}
 }
 
-// Two copies of the same bundle that were written at different times are the same image.
+// Two copies of a bundle with different file times and modes give the same image.
 func TestImagesAreReproducible(t *testing.T) {
 	t.Parallel()
 	copied := filepath.Join(t.TempDir(), "bundle")
@@ -94,8 +94,8 @@ func TestImagesAreReproducible(t *testing.T) {
 	}
 }
 
-// What is no bundle, or no catalog, is refused with a sentence.
-func TestNoImage(t *testing.T) {
+// A folder that is not a bundle or a catalog is rejected with a message that names the cause.
+func TestImageErrors(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ dockerfile, want string }{
 		"no way to make it":       {"", "reading how an image is made"},
@@ -122,7 +122,7 @@ func TestNoImage(t *testing.T) {
 	}
 }
 
-// A registry takes the place of our prefix in the names of bundles, and nowhere else.
+// Relocate changes the prefix in the names of the bundles' images only.
 func TestRelocate(t *testing.T) {
 	t.Parallel()
 	catalog, err := olm.Render(t.Context(), "templates/database.yaml", find, olm.Published)
@@ -188,7 +188,7 @@ func walk(t *testing.T, into map[string]string, dir, as string) {
 	}
 }
 
-// contents are the files of an image.
+// contents returns the files of an image.
 func contents(t *testing.T, image v1.Image) map[string]string {
 	t.Helper()
 	r := mutate.Extract(image)

@@ -22,79 +22,79 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/homeostat-dev/homeostat/olm"
-	stages "github.com/homeostat-dev/homeostat/olm/internal/stage"
+	"github.com/homeostat-dev/homeostat/olm/internal/fixture"
 	"github.com/homeostat-dev/homeostat/olm/internal/v0"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// A version whose definitions live objects do not satisfy is stopped with a sentence that names the object and the field,
-// and the one before it goes on working. OLM does not get over that when a repaired version is there, so an administrator
-// comes to that, and back from it to an older one, by installing anew. What belongs to the objects stays as it is all the
-// time.
+// OLM rejects a version if live objects violate its definitions. The message names the object and the field, and the version
+// before it keeps working. OLM does not recover when a repaired version is published. An administrator upgrades to it, and
+// downgrades from it, by removing and installing the operators. The children of the objects stay unchanged all the time.
 func TestBrokenVersion(t *testing.T) {
 	t.Parallel()
 	const live = 2
-	s := newStage(t, testkit.Private())
+	s := newSuite(t, testkit.Private())
 	current, broken, repaired := s.versions.Current, s.versions.Broken, s.versions.Repaired
 	source := s.offer(catalogOf(t, current, olm.Inline, nil), nil)
 	s.subscribe()
-	s.settle(current)
+	s.waitInstalled(current)
 	objects := s.populate(live)
-	before := s.rest(current, live)
+	before := s.waitIdle(current, live)
 
 	further := s.bundles(broken, tenant(true))
 	s.offer(catalogOf(t, current, olm.Inline, further), source)
 	for name := range s.projects {
-		if name != "configrollout" { // which has no definitions
-			s.stopped(name, broken)
+		if name != "configrollout" { // it has no definitions
+			s.waitRejected(name, broken)
 		}
 	}
-	s.did("the broken versions are stopped")
+	s.logElapsed("the broken versions are stopped")
 	for name := range s.projects {
-		s.ready([]client.Object{s.create(name, "meanwhile")})
+		s.waitReady([]client.Object{s.create(name, "meanwhile")})
 	}
-	s.did("the old versions work")
+	s.logElapsed("the old versions work")
 
 	maps.Copy(further, s.bundles(repaired, tenant(false)))
 	s.offer(catalogOf(t, current, olm.Inline, further), source)
-	s.remain(current, repaired)
+	s.waitUnchanged(current, repaired)
 
-	// The way out is to take the operators out, and to install them again.
-	s.withdraw()
+	// The upgrade: uninstall the operators, and install them again.
+	s.uninstallAll()
 	s.subscribe()
-	s.settleAgain(repaired, s.apply)
-	s.ready(objects)
-	after := s.rest(repaired, live+1)
+	s.waitReinstalled(repaired, s.apply)
+	s.waitReady(objects)
+	after := s.waitIdle(repaired, live+1)
 	withoutNew(after)
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("coming to a repaired version changed what belongs to objects, -was +is:\n%s", diff)
 	}
 
-	// The way back is the same with a version, and an approval, so that it stays there. Objects lose what the older one
-	// has no field for.
-	s.use(objects)
-	s.withdraw()
+	// The downgrade is the same, with a pinned version and an approval, so that it stays. Objects lose fields that the older
+	// version does not have.
+	s.setField(objects)
+	s.uninstallAll()
 	s.subscribeTo(current)
-	s.ready(objects)
-	s.unused(objects)
-	after = s.rest(current, live+1)
+	s.waitReady(objects)
+	s.expectNoField(objects)
+	after = s.waitIdle(current, live+1)
 	withoutNew(after)
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("going back changed what belongs to objects, -was +is:\n%s", diff)
 	}
 }
 
-// withoutNew leaves out what belongs to the objects that were made in between.
+// withoutNew removes the children of objects that were created in between.
 func withoutNew(children map[string]string) {
 	maps.DeleteFunc(children, func(name, _ string) bool { return strings.Contains(name, "meanwhile") })
 }
 
-// remain waits until OLM has seen what the catalog has, which one operator shows that has no definitions, and expects the
-// others to stay at the version that they have.
-func (s *stage) remain(current, repaired string) {
+// waitUnchanged waits until OLM has read the new catalog and has upgraded the operator without definitions. It expects all
+// other operators to stay at their version.
+func (s *suite) waitUnchanged(current, repaired string) {
 	s.t.Helper()
 	free := &v1alpha1.ClusterServiceVersion{}
-	free.Name, free.Namespace = "configrollout-operator.v"+repaired, "configrollout-operator"
+	free.Name = "configrollout-operator.v" + repaired
+	free.Namespace = "configrollout-operator"
 	s.k.Eventually(free, testkit.Match("installed", func(csv *v1alpha1.ClusterServiceVersion) bool {
 		return csv.Status.Phase == v1alpha1.CSVPhaseSucceeded
 	}))
@@ -119,28 +119,29 @@ func (s *stage) remain(current, repaired string) {
 			s.t.Errorf("%s runs %s, want %s, which was there before", name, got, want)
 		}
 	}
-	s.did("the repaired versions do not come by themselves")
+	s.logElapsed("the repaired versions do not come by themselves")
 }
 
-// offer has the catalog say what versions there are from now on, at an address, without a pod of its own.
-func (s *stage) offer(catalog *declcfg.DeclarativeConfig, source *v1alpha1.CatalogSource) *v1alpha1.CatalogSource {
+// offer serves a catalog at an address, without a pod for it.
+func (s *suite) offer(catalog *declcfg.DeclarativeConfig, source *v1alpha1.CatalogSource) *v1alpha1.CatalogSource {
 	s.t.Helper()
 	address := s.serve(catalog)
 	if source == nil {
 		source = &v1alpha1.CatalogSource{Spec: v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: address}}
-		source.Name, source.Namespace = "homeostat", v0.Namespace
+		source.Name = "homeostat"
+		source.Namespace = v0.Namespace
 		if err := s.k.Client.Create(s.t.Context(), source); err != nil {
 			s.t.Fatal(err)
 		}
 	} else {
 		s.k.Update(source, func() { source.Spec.Address = address })
 	}
-	ready(s.k, source)
+	waitCatalogReady(s.k, source)
 	return source
 }
 
-// bundles makes a version of all operators, from those of now, and returns the folders by the names of their images.
-func (s *stage) bundles(version string, change func(*apiextensionsv1.CustomResourceDefinition)) map[string]string {
+// bundles creates a version of all operators from the current version, and returns the folders by the names of the images.
+func (s *suite) bundles(version string, change func(*apiextensionsv1.CustomResourceDefinition)) map[string]string {
 	s.t.Helper()
 	all := map[string]string{}
 	for name := range s.projects {
@@ -160,7 +161,7 @@ func (s *stage) bundles(version string, change func(*apiextensionsv1.CustomResou
 	return all
 }
 
-func (s *stage) rewrite(file, version string, change func(*apiextensionsv1.CustomResourceDefinition)) {
+func (s *suite) rewrite(file, version string, change func(*apiextensionsv1.CustomResourceDefinition)) {
 	s.t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -184,10 +185,10 @@ func (s *stage) rewrite(file, version string, change func(*apiextensionsv1.Custo
 	}
 }
 
-// stopped waits until OLM has said why it does not install a version.
-func (s *stage) stopped(name, version string) {
+// waitRejected waits until OLM has reported the reason for not installing a version.
+func (s *suite) waitRejected(name, version string) {
 	s.t.Helper()
-	s.k.Wait("OLM to stop "+name+" "+version, stages.Calmly(func(ctx context.Context) error {
+	s.k.Wait("OLM to stop "+name+" "+version, fixture.Throttle(func(ctx context.Context) error {
 		var plans v1alpha1.InstallPlanList
 		if err := s.k.Client.List(ctx, &plans, client.InNamespace(name+"-operator")); err != nil {
 			return err
@@ -203,7 +204,7 @@ func (s *stage) stopped(name, version string) {
 					return fmt.Errorf("it says %q, want %q", plan.Status.Message, want)
 				}
 			}
-			// Until it has failed, OLM tries again, and would bring back the version that somebody removes.
+			// Until the plan has failed, OLM retries it and would restore a removed version.
 			if plan.Status.Phase != v1alpha1.InstallPlanPhaseFailed {
 				return fmt.Errorf("it is %s", plan.Status.Phase)
 			}
@@ -213,9 +214,9 @@ func (s *stage) stopped(name, version string) {
 	}))
 }
 
-// withdraw takes all operators out, in whatever versions they are. A plan that OLM still tries would bring its version
-// back. What they held the lease with is gone at the same moment, so it would take its time to expire.
-func (s *stage) withdraw() {
+// uninstallAll uninstalls all operators, in any version. A plan that OLM still retries would restore its version. The
+// permissions for the lease are deleted at the same time, so the lease is not released and has to expire.
+func (s *suite) uninstallAll() {
 	s.t.Helper()
 	remove := func(name string, kinds ...client.Object) {
 		for _, kind := range kinds {
@@ -227,7 +228,7 @@ func (s *stage) withdraw() {
 	for name := range s.projects {
 		remove(name, &v1alpha1.Subscription{}, &v1alpha1.InstallPlan{}, &v1alpha1.ClusterServiceVersion{})
 	}
-	s.k.Wait("all operators to be out", stages.Calmly(func(ctx context.Context) error {
+	s.k.Wait("all operators to be out", fixture.Throttle(func(ctx context.Context) error {
 		var versions v1alpha1.ClusterServiceVersionList
 		err := s.k.Client.List(ctx, &versions)
 		if processes := s.pods.Processes(); err != nil || len(versions.Items) > 0 || len(processes) > 0 {
@@ -238,24 +239,24 @@ func (s *stage) withdraw() {
 	for name := range s.projects {
 		remove(name, &coordinationv1.Lease{})
 	}
-	s.did("all operators are out")
+	s.logElapsed("all operators are out")
 }
 
-// settleAgain is settle after all operators were taken out.
-func (s *stage) settleAgain(version string, subscribe func(operator string)) {
+// waitReinstalled is waitInstalled after uninstallAll.
+func (s *suite) waitReinstalled(version string, subscribe func(operator string)) {
 	s.t.Helper()
-	steady(s.k, "OLM to settle again at "+version, func(ctx context.Context) error {
-		if err := s.insist(ctx, subscribe); err != nil {
+	eventuallyStable(s.k, "OLM to settle again at "+version, func(ctx context.Context) error {
+		if err := s.recreateSubscriptions(ctx, subscribe); err != nil {
 			return err
 		}
-		return look(ctx, s.k.Client, s.all(version))
+		return checkSubscriptions(ctx, s.k.Client, s.all(version))
 	})
-	s.did("all operators are at " + version)
+	s.logElapsed("all operators are at " + version)
 }
 
-// insist makes each Subscription anew that is about a version that is not there. What OLM was about to write when a version
-// was removed it writes into the next Subscription of that name, which then waits for a version that nobody has.
-func (s *stage) insist(ctx context.Context, subscribe func(operator string)) error {
+// recreateSubscriptions recreates each Subscription that refers to a version that does not exist. When a version is removed,
+// OLM writes its pending status into the next Subscription of the same name, which then waits for a missing version.
+func (s *suite) recreateSubscriptions(ctx context.Context, subscribe func(operator string)) error {
 	for name := range s.projects {
 		subscription := &v1alpha1.Subscription{}
 		key := client.ObjectKey{Namespace: name + "-operator", Name: name}
@@ -272,7 +273,7 @@ func (s *stage) insist(ctx context.Context, subscribe func(operator string)) err
 			}
 			continue
 		}
-		s.did(name + " is subscribed to a version that is gone, and again")
+		s.logElapsed(name + " is subscribed to a version that is gone, and again")
 		if err := s.k.Client.Delete(ctx, subscription); err != nil {
 			return err
 		}
@@ -283,14 +284,15 @@ func (s *stage) insist(ctx context.Context, subscribe func(operator string)) err
 }
 
 // subscribeTo installs a version of all operators, and no newer one.
-func (s *stage) subscribeTo(version string) {
+func (s *suite) subscribeTo(version string) {
 	s.t.Helper()
 	subscribe := func(name string) {
 		subscription := &v1alpha1.Subscription{Spec: &v1alpha1.SubscriptionSpec{
 			CatalogSource: "homeostat", CatalogSourceNamespace: v0.Namespace, Package: name + "-operator", Channel: "stable-v0",
 			StartingCSV: name + "-operator.v" + version, InstallPlanApproval: v1alpha1.ApprovalManual,
 		}}
-		subscription.Name, subscription.Namespace = name, name+"-operator"
+		subscription.Name = name
+		subscription.Namespace = name + "-operator"
 		if err := s.k.Client.Create(s.t.Context(), subscription); err != nil {
 			s.t.Fatal(err)
 		}
@@ -298,18 +300,18 @@ func (s *stage) subscribeTo(version string) {
 	for name := range s.projects {
 		subscribe(name)
 	}
-	steady(s.k, "all operators to be back at "+version, func(ctx context.Context) error {
-		errs := []error{s.insist(ctx, subscribe)}
+	eventuallyStable(s.k, "all operators to be back at "+version, func(ctx context.Context) error {
+		errs := []error{s.recreateSubscriptions(ctx, subscribe)}
 		for name := range s.projects {
-			errs = append(errs, s.approved(ctx, name, name+"-operator.v"+version))
+			errs = append(errs, s.approve(ctx, name, name+"-operator.v"+version))
 		}
 		return errors.Join(errs...)
 	})
-	s.did("all operators are back at " + version)
+	s.logElapsed("all operators are back at " + version)
 }
 
-// approved approves the plan that installs a version, and returns why that is not installed.
-func (s *stage) approved(ctx context.Context, name, version string) error {
+// approve approves the plan that installs a version. It returns an error until the version is installed.
+func (s *suite) approve(ctx context.Context, name, version string) error {
 	in := client.InNamespace(name + "-operator")
 	var plans v1alpha1.InstallPlanList
 	if err := s.k.Client.List(ctx, &plans, in); err != nil {

@@ -8,14 +8,13 @@ import (
 	"os"
 	"testing"
 
-	"github.com/homeostat-dev/homeostat/olm/internal/prepare"
+	"github.com/homeostat-dev/homeostat/olm/internal/build"
+	"github.com/homeostat-dev/homeostat/olm/internal/fixture"
 	"github.com/homeostat-dev/homeostat/olm/internal/programs"
-	stages "github.com/homeostat-dev/homeostat/olm/internal/stage"
 	"github.com/homeostat-dev/homeostat/olm/internal/v0"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Where things are.
 const (
 	templates = "../templates"
 	manifests = "../install/v0"
@@ -26,23 +25,23 @@ const (
 
 func TestMain(m *testing.M) {
 	testkit.RunHelperProcess() // from another folder
-	if err := prepare.All(context.Background(), "../..", say); err != nil {
+	if err := build.All(context.Background(), "../..", notify); err != nil {
 		log.Fatal(err)
 	}
 	testkit.Main(m, testkit.Env{Workloads: true, Private: true, Objects: v0.Objects(), AddToScheme: v0.AddToScheme})
 }
 
-// names are those of all operators that have a template.
+// names returns the names of all operators that have a template.
 func names(t *testing.T) []string {
 	t.Helper()
-	all, err := stages.Operators(templates)
+	all, err := fixture.Operators(templates)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
 
-// former has the programs of the bundles that were released.
-var former = programs.Former{Released: released, Notice: say}
+// previous finds the programs of the released bundles.
+var previous = programs.PreviousRelease{Released: released, Notice: notify}
 
-func say(line string) { _, _ = fmt.Fprintln(os.Stderr, line) }
+func notify(line string) { _, _ = fmt.Fprintln(os.Stderr, line) }

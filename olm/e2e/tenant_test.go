@@ -6,7 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// tenant adds a field that no object has, and that each may have or, if it is necessary, must.
+// tenant adds a field that no object has: optional, or required if necessary is true.
 func tenant(necessary bool) func(*apiextensionsv1.CustomResourceDefinition) {
 	return func(crd *apiextensionsv1.CustomResourceDefinition) {
 		for _, version := range crd.Spec.Versions {
@@ -29,7 +29,7 @@ func tenant(necessary bool) func(*apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// tenantOf is the path of that field in an object.
+// tenantOf returns the path of that field in an object.
 func tenantOf(o *unstructured.Unstructured) []string {
 	if _, nested := o.Object["spec"]; nested {
 		return []string{"spec", "tenant"}
@@ -37,8 +37,8 @@ func tenantOf(o *unstructured.Unstructured) []string {
 	return []string{"tenant"}
 }
 
-// use sets the field in all objects of operators that have definitions.
-func (s *stage) use(objects []client.Object) {
+// setField sets the field in all objects of operators that have definitions.
+func (s *suite) setField(objects []client.Object) {
 	s.t.Helper()
 	for _, o := range objects {
 		u := o.(*unstructured.Unstructured)
@@ -55,11 +55,11 @@ func (s *stage) use(objects []client.Object) {
 			s.t.Errorf("%s has the tenant %q", u.GetName(), value)
 		}
 	}
-	s.ready(objects)
+	s.waitReady(objects)
 }
 
-// unused expects the field to be gone from all objects.
-func (s *stage) unused(objects []client.Object) {
+// expectNoField expects the field to be absent in all objects.
+func (s *suite) expectNoField(objects []client.Object) {
 	s.t.Helper()
 	for _, o := range objects {
 		u := o.(*unstructured.Unstructured)

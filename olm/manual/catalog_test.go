@@ -7,7 +7,7 @@ import (
 	"github.com/homeostat-dev/homeostat/tools/images/oci"
 )
 
-// catalog.Dockerfile makes the image that a release pushes.
+// catalog.Dockerfile builds the same image as a release pushes.
 func TestCatalogDockerfile(t *testing.T) {
 	t.Parallel()
 	want, err := olm.CatalogImage(root + "/olm/catalog")

@@ -1,3 +1,3 @@
-// Package manual runs what docs/install.md says, command by command, on clusters of testkit, so that nobody is told what
-// does not work.
+// Package manual runs the commands of docs/install.md on clusters of testkit, so that the page contains no command that
+// fails.
 package manual

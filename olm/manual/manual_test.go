@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/homeostat-dev/homeostat/olm"
-	"github.com/homeostat-dev/homeostat/olm/internal/prepare"
+	"github.com/homeostat-dev/homeostat/olm/internal/build"
 	"github.com/homeostat-dev/homeostat/olm/internal/v0"
 	"github.com/homeostat-dev/homeostat/olm/internal/v1"
 	"github.com/homeostat-dev/homeostat/testkit"
@@ -29,15 +29,15 @@ import (
 const (
 	root = "../.."
 	page = root + "/docs/install.md"
-	// samples is where those of Databases are, below root.
+	// samples is the folder with the samples of Databases, below root.
 	samples = "operators/database/config/samples/"
-	// elsewhere is a registry that is not the page's.
+	// elsewhere is another registry than the one in the page.
 	elsewhere = "127.0.0.1:5000/team/"
 )
 
 func TestMain(m *testing.M) {
 	testkit.RunHelperProcess() // from another folder
-	if err := prepare.All(context.Background(), root, func(line string) { log.Print(line) }); err != nil {
+	if err := build.All(context.Background(), root, func(line string) { log.Print(line) }); err != nil {
 		log.Fatal(err)
 	}
 	objects, err := v1.Objects(context.Background(), root+"/olm/programs/v1")
@@ -49,27 +49,27 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// What the page says of manifests and of Helm works, with nothing there before but a cluster.
+// The sections about manifests and Helm work on an empty cluster.
 func TestWithoutOLM(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, testkit.Private())
 	r.follow("Images")
 	r.shell.Env = append(r.shell.Env, "REGISTRY="+elsewhere)
 	r.follow("Manifests")
-	r.stays()
-	r.refused(r.read("Helm")[0], "invalid ownership metadata") // of the definitions that are there
-	r.clean()
+	r.checkUnchanged()
+	r.checkFails(r.read("Helm")[0], "invalid ownership metadata") // because of the existing definitions
+	r.cleanUp()
 	r.follow("Helm")
-	r.stays()
-	r.pulled("database:0.2.0")
-	r.pulled("myapp:0.2.0")
+	r.checkUnchanged()
+	r.checkPulled("database:0.2.0")
+	r.checkPulled("myapp:0.2.0")
 }
 
-// What it says of OLM v0 works where that is, also when a version comes that does not fit.
+// The section about OLM v0 works where OLM v0 runs, also after an incompatible version was published.
 func TestV0(t *testing.T) {
 	t.Parallel()
 	further := map[string]string{
-		"homeostat/database-bundle:v0.3.0": newVersion(t, "0.3.0", demandMore),
+		"homeostat/database-bundle:v0.3.0": newVersion(t, "0.3.0", addRequiredField),
 		"homeostat/database-bundle:v0.3.1": newVersion(t, "0.3.1", nil),
 	}
 	find := func(image string) (string, error) {
@@ -81,7 +81,7 @@ func TestV0(t *testing.T) {
 	r := newReader(t)
 	lifecycle, err := v0.Start(t.Context(), r.k.Config, v0.Options{
 		Programs: root + "/olm/programs", Bundles: find, Dir: t.TempDir(), Notice: func(line string) { t.Log(line) },
-		Patience: 20 * time.Second,
+		PlanTimeout: 20 * time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestV0(t *testing.T) {
 		}
 		t.Cleanup(stop)
 		end = stop
-		lifecycle.Lead("homeostat.olm.svc:50051", address)
+		lifecycle.Route("homeostat.olm.svc:50051", address)
 	}
 	newer := func(version string) {
 		t.Helper()
@@ -109,7 +109,7 @@ func TestV0(t *testing.T) {
 	r.follow("Images")
 	r.shell.Env = append(r.shell.Env, "REGISTRY="+elsewhere)
 	r.follow("OLM v0")
-	r.pulled("catalog:latest")
+	r.checkPulled("catalog:latest")
 	if r.programs[elsewhere+"catalog:latest"] {
 		t.Error("OLM runs the image of the catalog, which has no program")
 	}
@@ -124,12 +124,12 @@ func TestV0(t *testing.T) {
 	}
 	newer("0.3.1")
 	r.run(broken, commands[repair:])
-	r.stays()
+	r.checkUnchanged()
 	r.follow("Removing the operator from OLM v0")
-	r.stays()
+	r.checkUnchanged()
 }
 
-// What it says of OLM v1 works where that is. Nobody loses an object without having deleted it.
+// The section about OLM v1 works where OLM v1 runs. No object is lost without having been deleted by the user.
 func TestV1(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, testkit.Private())
@@ -163,9 +163,9 @@ func TestV1(t *testing.T) {
 		"sed 's/namespace: .*/namespace: blog/' " + samples + "snapshot.yaml | kubectl apply --filename -",
 		"kubectl wait database/orders-db --namespace blog --for jsonpath='{.status.state}'=Ready --timeout 3m",
 	})
-	r.refused(last, "") // as long as there are objects
-	r.refused(strings.Replace(remove, "--timeout 5m", "--timeout 5s", 1), "timed out")
-	r.refused(last, "") // also if they are only being deleted
+	r.checkFails(last, "") // as long as there are objects
+	r.checkFails(strings.Replace(remove, "--timeout 5m", "--timeout 5s", 1), "timed out")
+	r.checkFails(last, "") // also while they are being deleted
 	said := r.run(removing, []string{"kubectl get databases --all-namespaces --output jsonpath='{.items[*].status}'"})
 	if !strings.Contains(said, "DeletionProtected") {
 		t.Errorf("a Database that is held says %s", said)
@@ -184,10 +184,10 @@ func TestV1(t *testing.T) {
 	}
 }
 
-// find finds the bundles that are in the repository.
-var find = olm.In(root+"/olm/released", root+"/bundle")
+// find finds the bundles of the repository.
+var find = olm.BundlesIn(root+"/olm/released", root+"/bundle")
 
-// catalog is that of Databases, with further versions.
+// catalog returns the catalog of Databases, with further versions.
 func catalog(t *testing.T, find olm.Bundles, versions ...string) *declcfg.DeclarativeConfig {
 	t.Helper()
 	template, err := os.ReadFile(root + "/olm/templates/database.yaml")
@@ -208,7 +208,8 @@ func catalog(t *testing.T, find olm.Bundles, versions ...string) *declcfg.Declar
 	return catalog
 }
 
-// newVersion is a folder with the bundle of Databases as another version, and with another definition if change is given.
+// newVersion returns a folder with the bundle of Databases as another version, and with changed definitions if change is
+// given.
 func newVersion(t *testing.T, version string, change func(*apiextensionsv1.JSONSchemaProps)) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -241,8 +242,8 @@ func newVersion(t *testing.T, version string, change func(*apiextensionsv1.JSONS
 	return dir
 }
 
-// demandMore makes a field necessary that no object has.
-func demandMore(schema *apiextensionsv1.JSONSchemaProps) {
+// addRequiredField adds a required field that no object has.
+func addRequiredField(schema *apiextensionsv1.JSONSchemaProps) {
 	spec := schema.Properties["spec"]
 	spec.Properties["tenant"] = apiextensionsv1.JSONSchemaProps{Type: "string", Description: "Who pays."}
 	spec.Required = append(spec.Required, "tenant")

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Commands returns the commands in a section of a Markdown file, without those of the sections in it: what follows "$ " in
-// blocks that are called console, a command over more lines if these end in a backslash. Blocks of another kind are for
-// people alone. The section is given by its heading.
+// Commands returns the commands in a section of a Markdown file, without those of its subsections. The section is given by
+// its heading. A command is the text after "$ " in a block of type console, and continues on the next line after a
+// backslash. Blocks of other types are not run.
 func Commands(file, section string) ([]string, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading the manual: %w", err)
 	}
 	var commands []string
-	var block string // the fence that it began with
+	var block string // the opening fence
 	found, inside, more := false, false, false
 	for line := range strings.Lines(string(data)) {
 		line = strings.TrimSuffix(line, "\n")

@@ -44,7 +44,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// What is exported is there for the commands that follow.
+// Variables that a command exports are set for the next commands.
 func TestShellExports(t *testing.T) {
 	t.Parallel()
 	shell := &manual.Shell{Env: os.Environ()}
@@ -58,8 +58,8 @@ func TestShellExports(t *testing.T) {
 	}
 }
 
-// A command that takes too long ends, and with it all that it has started.
-func TestShellEnds(t *testing.T) {
+// A command that exceeds its time ends, together with all its child processes.
+func TestShellTimeout(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -74,7 +74,7 @@ func TestShellEnds(t *testing.T) {
 	if took := time.Since(began); !errors.Is(err, context.Canceled) || took > 4*time.Second {
 		t.Errorf("%v after %v", err, took)
 	}
-	for range 500 { // it belongs to another process now, which has to notice
+	for range 500 { // its new parent process has to reap it first
 		if err := syscall.Kill(read(file), 0); errors.Is(err, syscall.ESRCH) {
 			return
 		}
@@ -83,7 +83,7 @@ func TestShellEnds(t *testing.T) {
 	t.Errorf("process %d runs on", read(file))
 }
 
-// read is the number in a file, or 0.
+// read returns the number in a file, or 0.
 func read(file string) int {
 	data, _ := os.ReadFile(file)
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(data)))

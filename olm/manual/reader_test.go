@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/homeostat-dev/homeostat/olm/internal/fixture"
 	"github.com/homeostat-dev/homeostat/olm/internal/programs"
-	"github.com/homeostat-dev/homeostat/olm/internal/stage"
 	"github.com/homeostat-dev/homeostat/olm/manual"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/assets"
@@ -28,14 +28,14 @@ import (
 // definitions are those of the operator that the page installs.
 var definitions = []string{"databases.techoral.com", "dbsnapshots.techoral.com"}
 
-// A reader does what the page says, in the order in which it says it, on a cluster whose pods of operators run.
+// A reader runs the commands of the page in their order, on a cluster that runs the pods of operators.
 type reader struct {
 	t        *testing.T
 	k        *testkit.K
 	shell    *manual.Shell
-	children map[string]string // of the Database that the page makes: what there was when it was Ready, and its UID
-	images   map[string]bool   // of the pods that there were
-	programs map[string]bool   // of these, the ones that a pod ran, and did not just begin with
+	children map[string]string // of the page's Database, with their UIDs, when it became Ready
+	images   map[string]bool   // of the pods so far
+	programs map[string]bool   // of their main containers, without init containers
 }
 
 func newReader(t *testing.T, opts ...testkit.Option) *reader {
@@ -96,13 +96,13 @@ func (r *reader) read(section string) []string {
 	return commands
 }
 
-// follow runs the commands of a section, as somebody would who types them at the root of the repository.
+// follow runs the commands of a section at the root of the repository.
 func (r *reader) follow(section string) {
 	r.t.Helper()
 	r.run(section, r.read(section))
 }
 
-// run runs commands, and returns what the last one printed.
+// run runs commands, and returns the output of the last one.
 func (r *reader) run(section string, commands []string) (said string) {
 	r.t.Helper()
 	for _, command := range commands {
@@ -134,19 +134,19 @@ func (r *reader) run(section string, commands []string) (said string) {
 func (r *reader) try(command string) (string, error) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), 6*time.Minute)
 	defer cancel()
-	return r.shell.Run(ctx, command) //nolint:wrapcheck // says which command
+	return r.shell.Run(ctx, command)
 }
 
-// refused runs a command that has to fail, and to say why.
-func (r *reader) refused(command, why string) {
+// checkFails runs a command that must fail with a message that contains why.
+func (r *reader) checkFails(command, why string) {
 	r.t.Helper()
 	if _, err := r.try(command); err == nil || !strings.Contains(err.Error(), why) {
 		r.t.Fatalf("$ %s: %v, want it to fail: %s", command, err, why)
 	}
 }
 
-// pulled wants pods to have had an image from elsewhere, and no other of its name and tag.
-func (r *reader) pulled(image string) {
+// checkPulled expects pods to have had an image from elsewhere, and no other image of its name and tag.
+func (r *reader) checkPulled(image string) {
 	r.t.Helper()
 	for seen := range r.images {
 		if path.Base(seen) == image && seen != elsewhere+image {
@@ -158,10 +158,10 @@ func (r *reader) pulled(image string) {
 	}
 }
 
-// uids are those of what the operator made.
+// uids returns the UIDs of the operator's children.
 func (r *reader) uids() map[string]string {
 	r.t.Helper()
-	all, err := stage.Children(r.t.Context(), r.k.Client, metav1.NamespaceDefault)
+	all, err := fixture.Children(r.t.Context(), r.k.Client, metav1.NamespaceDefault)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -171,8 +171,8 @@ func (r *reader) uids() map[string]string {
 	return all
 }
 
-// stays wants the Database, its definitions and what belongs to it to be there, and none of it to be going.
-func (r *reader) stays() {
+// checkUnchanged expects the Database, its definitions and its children to exist, and none of them to be terminating.
+func (r *reader) checkUnchanged() {
 	r.t.Helper()
 	db := &unstructured.Unstructured{}
 	db.SetAPIVersion("techoral.com/v1")
@@ -204,8 +204,8 @@ func definition(name string) *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// clean removes what a section has left, so that what the next one waits for is its own.
-func (r *reader) clean() {
+// cleanUp removes the objects of a section, so that the next section does not wait for them.
+func (r *reader) cleanUp() {
 	r.t.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("techoral.com/v1")

@@ -10,24 +10,27 @@ import (
 	"time"
 )
 
-// A Shell runs commands as somebody would who types them. It is not for use by several goroutines.
+// A Shell runs commands as in an interactive shell. It is not safe for concurrent use.
 type Shell struct {
-	// Dir is the folder that they run in.
+	// Dir is the working directory.
 	Dir string
-	// Env is their environment, as KEY=VALUE, to which Run adds what a command exports.
+	// Env is the environment, as KEY=VALUE. Run adds the variables that a command exports.
 	Env []string
 }
 
-// Run runs a command with bash and returns what it printed. When the context ends, so does what the command has started.
+// Run runs a command with bash and returns its output. When the context ends, the child processes of the command end as
+// well.
 func (s *Shell) Run(ctx context.Context, command string) (string, error) {
-	const grace = 5 * time.Second // for the output of what has left the group
+	const grace = 5 * time.Second // for the output of processes that have left the group
 	if variable, ok := strings.CutPrefix(command, "export "); ok {
 		variable, _, _ = strings.Cut(variable, " ")
 		s.Env = append(s.Env, variable)
 		return "", nil
 	}
 	cmd := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", command)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = s.Dir, s.Env, grace
+	cmd.Dir = s.Dir
+	cmd.Env = s.Env
+	cmd.WaitDelay = grace
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	out, err := cmd.CombinedOutput()

@@ -48,15 +48,15 @@ func run(ctx context.Context, args []string) error {
 	}
 	for _, file := range flags.Args() {
 		operator := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-		catalog, err := olm.Render(ctx, file, olm.In(*released, *current), flavour)
+		catalog, err := olm.Render(ctx, file, olm.BundlesIn(*released, *current), flavour)
 		if err == nil {
-			err = olm.Complete(catalog, filepath.Join(*released, operator))
+			err = olm.CheckComplete(catalog, filepath.Join(*released, operator))
 		}
 		if err == nil && flavour == olm.Published {
-			err = olm.Safe(catalog, olm.In(*released, *current))
+			err = olm.CheckUpgrades(catalog, olm.BundlesIn(*released, *current))
 		}
 		if err != nil {
-			return err //nolint:wrapcheck // it names the file
+			return err
 		}
 		var text bytes.Buffer
 		if err := declcfg.WriteYAML(*catalog, &text); err != nil {

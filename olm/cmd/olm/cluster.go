@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	// answerTimeout is how long the cluster may take to say which nodes it has.
+	// answerTimeout limits the first request to the cluster, which lists the nodes.
 	answerTimeout = 10 * time.Second
-	// establishedTimeout is how long it may take to serve a definition, which takes some tenths of a second.
+	// establishedTimeout limits the time until a definition is served. That normally takes some tenths of a second.
 	establishedTimeout = 30 * time.Second
 	pollInterval       = 50 * time.Millisecond
 )
 
-// remedy ends what is said of a cluster that will not do.
+// remedy is the end of error messages about an unsuitable cluster.
 const remedy = "make up BARE=1 starts one that will do, and prints which KUBECONFIG to export"
 
-// connect reads the kubeconfig, and refuses a cluster that is not simulated: OLM would be a second one there, and what it
-// installs would run with its rights.
+// connect reads the kubeconfig, and rejects a cluster that is not simulated: OLM would be a second instance there, and the
+// operators that it installs would run with its permissions.
 func (s *session) connect(ctx context.Context) error {
 	if s.file == "" {
 		return errors.New("there is no KUBECONFIG: " + remedy)
@@ -51,9 +51,9 @@ func (s *session) connect(ctx context.Context) error {
 	}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
-		return err //nolint:wrapcheck // never happens
+		return err
 	}
-	s.config.QPS = -1 // the API server sets the pace
+	s.config.QPS = -1 // the API server limits the rate
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	var nodes corev1.NodeList
@@ -74,7 +74,7 @@ func (s *session) connect(ctx context.Context) error {
 	return nil
 }
 
-// local says whether an API server is on the loopback interface.
+// local reports whether an API server is on the loopback interface.
 func local(host string) bool {
 	u, err := url.Parse(host)
 	if err != nil {
@@ -84,13 +84,14 @@ func local(host string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// gone is closed when the cluster has ended: one that is started later is another one. One that is only slow has not.
-func (s *session) gone(ctx context.Context) <-chan struct{} {
+// clusterGone returns a channel that is closed when the cluster has ended. A cluster started later is another cluster, a
+// slow cluster has not ended.
+func (s *session) clusterGone(ctx context.Context) <-chan struct{} {
 	gone := make(chan struct{})
 	go func() {
 		times := 0
 		err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-			if times++; !s.refused(ctx) {
+			if times++; !s.connectionRefused(ctx) {
 				times = 0
 			}
 			return times == 3, nil
@@ -102,12 +103,12 @@ func (s *session) gone(ctx context.Context) <-chan struct{} {
 	return gone
 }
 
-// refused reports whether nobody listens any more where the cluster was.
-func (s *session) refused(ctx context.Context) bool {
+// connectionRefused reports whether the cluster's address refuses connections.
+func (s *session) connectionRefused(ctx context.Context) bool {
 	return utilnet.IsConnectionRefused(s.client.List(ctx, &corev1.NodeList{}))
 }
 
-// install creates what is not there, and returns when the cluster serves the kinds that are defined.
+// install creates missing objects, and returns when the cluster serves the defined kinds.
 func (s *session) install(ctx context.Context, objects []client.Object) error {
 	for _, o := range objects {
 		if err := client.IgnoreAlreadyExists(s.client.Create(ctx, o)); err != nil {

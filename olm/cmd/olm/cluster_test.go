@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat-dev/homeostat/olm/internal/programs"
 )
 
-// Nothing is written to a cluster that is not simulated.
-func TestRefusal(t *testing.T) {
+// A cluster that is not simulated is never written to.
+func TestRealClusterIsRefused(t *testing.T) {
 	t.Parallel()
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
@@ -25,9 +25,9 @@ func TestRefusal(t *testing.T) {
 		"Missing":   {"nobody said which cluster", "", "there is no KUBECONFIG: make up BARE=1"},
 		"Remote":    {"simulated clusters are on this machine", "https://cluster.example.com", "is not on this machine"},
 		"Silent":    {"nobody can say what it is", closed.URL, "does not say which nodes it has"},
-		"Real":      {"those of kind are here, too", nodes(t, "containerd://2.1.0"), "node node-0 of the cluster at "},
-		"OneIsReal": {"a real node would run what is installed", nodes(t, "kwok://v1", "containerd://2.1.0"), "node node-1 of"},
-		"NoNodes":   {"whose it is nobody can say", nodes(t), "has no nodes"},
+		"Real":      {"those of kind are here, too", startNodeServer(t, "containerd://2.1.0"), "node node-0 of the cluster at "},
+		"OneIsReal": {"a real node would run what is installed", startNodeServer(t, "kwok://v1", "containerd://2.1.0"), "node node-1 of"},
+		"NoNodes":   {"whose it is nobody can say", startNodeServer(t), "has no nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,8 +54,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// nodes is an API server that has nodes with these container runtimes, and takes it amiss if somebody writes.
-func nodes(t *testing.T, runtimes ...string) string {
+// startNodeServer starts an API server that has nodes with these container runtimes, and fails the test on any write.
+func startNodeServer(t *testing.T, runtimes ...string) string {
 	t.Helper()
 	list := corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}}
 	for i, runtime := range runtimes {

@@ -1,6 +1,6 @@
-// Command olm runs a real Operator Lifecycle Manager beside a cluster of testkit, whose nodes are simulated: what the
-// manifests in olm/install name is there, so that somebody can install operators with them, word for word, on a machine
-// without containers.
+// Command olm runs a real Operator Lifecycle Manager beside a cluster of testkit, which has simulated nodes. It provides
+// everything that the manifests in olm/install refer to, so that operators can be installed with the unchanged manifests on
+// a machine without containers.
 package main
 
 import (
@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/olm"
-	"github.com/homeostat-dev/homeostat/olm/internal/prepare"
-	"github.com/homeostat-dev/homeostat/olm/internal/stage"
+	"github.com/homeostat-dev/homeostat/olm/internal/build"
+	"github.com/homeostat-dev/homeostat/olm/internal/fixture"
 	"github.com/homeostat-dev/homeostat/olm/internal/v0"
 	"github.com/homeostat-dev/homeostat/olm/internal/v1"
 )
@@ -36,7 +36,7 @@ It runs OLM v0, or v1, beside the cluster that make up BARE=1 runs, until it is 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout)
-	interrupted := ctx.Err() != nil // before stop, which ends it, too
+	interrupted := ctx.Err() != nil // read before stop, which cancels it as well
 	stop()
 	if err != nil && !interrupted {
 		fmt.Fprintln(os.Stderr, "olm:", err)
@@ -44,28 +44,28 @@ func main() {
 	}
 }
 
-// A lifecycle is an OLM of one of the versions.
+// A lifecycle is OLM in one of its versions.
 type lifecycle interface {
 	Failed() <-chan struct{}
 	Err() error
 	Stop()
 }
 
-// A session is one run of the command.
+// A session is one execution of the command.
 type session struct {
 	root   string // of the repository
-	dir    string // for what is written
+	dir    string // for logs and other output
 	file   string // the kubeconfig
 	config *rest.Config
 	client client.Client
 	out    io.Writer
 }
 
-// run returns when the context ends, with no error, and before that if OLM does not run.
+// run returns nil when the context ends. It returns an error earlier if OLM does not run.
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("olm", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	newer, build := flags.Bool("v1", false, ""), flags.Bool("build", false, "")
+	newer, buildOnly := flags.Bool("v1", false, ""), flags.Bool("build", false, "")
 	s := &session{out: out}
 	flags.StringVar(&s.root, "root", ".", "")
 	flags.StringVar(&s.file, "kubeconfig", os.Getenv(clientcmd.RecommendedConfigPathEnvVar), "")
@@ -75,8 +75,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return nil
 	case err != nil || flags.NArg() > 0:
 		return errors.Join(err, errors.New(usage))
-	case *build:
-		return prepare.All(ctx, s.root, s.say) //nolint:wrapcheck // says what it was doing
+	case *buildOnly:
+		return build.All(ctx, s.root, s.notify)
 	}
 	if err := s.connect(ctx); err != nil {
 		return err
@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if s.dir, err = os.MkdirTemp("", "olm-"); err != nil {
 		return fmt.Errorf("making a folder: %w", err)
 	}
-	var failed error // of what runs
+	var failed error // the error of OLM or of the cluster
 	defer func() {
 		if failed == nil {
 			err = errors.Join(err, os.RemoveAll(s.dir))
@@ -103,14 +103,14 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer l.Stop()
-	s.advise(*newer)
+	s.printNextSteps(*newer)
 	select {
 	case <-ctx.Done():
-		s.say("OLM has ended; what it installed stays in the cluster")
+		s.notify("OLM has ended; what it installed stays in the cluster")
 		return nil
-	case <-s.gone(ctx):
+	case <-s.clusterGone(ctx):
 	case <-l.Failed():
-		if !s.refused(ctx) {
+		if !s.connectionRefused(ctx) {
 			failed = l.Err()
 			return fmt.Errorf("%w; all that was said is in %s", failed, s.dir)
 		}
@@ -118,38 +118,40 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return fmt.Errorf("the cluster at %s has ended, and OLM with it: %s", s.config.Host, remedy)
 }
 
-// path is that of something in the repository.
+// path returns the path of a file of the repository.
 func (s *session) path(name string) string { return filepath.Join(s.root, filepath.FromSlash(name)) }
 
-func (s *session) bundles() olm.Bundles { return olm.In(s.path("olm/released"), s.path("bundle")) }
+func (s *session) bundles() olm.Bundles {
+	return olm.BundlesIn(s.path("olm/released"), s.path("bundle"))
+}
 
-func (s *session) say(line string) { _, _ = fmt.Fprintln(s.out, line) }
+func (s *session) notify(line string) { _, _ = fmt.Fprintln(s.out, line) }
 
-// render makes the catalog of each operator.
+// render renders the catalog of each operator.
 func (s *session) render(ctx context.Context) (map[string]*declcfg.DeclarativeConfig, error) {
-	names, err := stage.Operators(s.path("olm/templates"))
+	names, err := fixture.Operators(s.path("olm/templates"))
 	if err != nil {
 		return nil, fmt.Errorf("%w: name the folder of the repository with -root", err)
 	}
 	catalogs := map[string]*declcfg.DeclarativeConfig{}
 	for _, name := range names {
 		if catalogs[name], err = olm.Render(ctx, s.path("olm/templates/"+name+".yaml"), s.bundles(), olm.Published); err != nil {
-			return nil, err //nolint:wrapcheck // names the file
+			return nil, err
 		}
 	}
 	return catalogs, nil
 }
 
-// startV0 starts OLM v0, and serves what the pod of the catalog would.
+// startV0 starts OLM v0, and serves the catalog in place of the catalog's pod.
 func (s *session) startV0(ctx context.Context, catalogs map[string]*declcfg.DeclarativeConfig) (lifecycle, error) {
 	if err := s.install(ctx, v0.Objects()); err != nil {
 		return nil, err
 	}
 	l, err := v0.Start(ctx, s.config, v0.Options{
-		Programs: s.path("olm/programs"), Bundles: s.bundles(), Dir: s.dir, Notice: s.say,
+		Programs: s.path("olm/programs"), Bundles: s.bundles(), Dir: s.dir, Notice: s.notify,
 	})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // says what it was doing
+		return nil, err
 	}
 	all := &declcfg.DeclarativeConfig{}
 	for _, catalog := range catalogs {
@@ -158,10 +160,10 @@ func (s *session) startV0(ctx context.Context, catalogs map[string]*declcfg.Decl
 	address, stop, err := v0.Serve(ctx, all, s.dir)
 	if err != nil {
 		l.Stop()
-		return nil, err //nolint:wrapcheck // says what it was doing
+		return nil, err
 	}
 	l.AtStop(stop)
-	l.Lead("homeostat.olm.svc:50051", address)
+	l.Route("homeostat.olm.svc:50051", address)
 	return l, nil
 }
 
@@ -169,24 +171,24 @@ func (s *session) startV0(ctx context.Context, catalogs map[string]*declcfg.Decl
 func (s *session) startV1(ctx context.Context, catalogs map[string]*declcfg.DeclarativeConfig) (lifecycle, error) {
 	objects, err := v1.Objects(ctx, s.path("olm/programs/v1"))
 	if err != nil {
-		return nil, err //nolint:wrapcheck // says what it was doing
+		return nil, err
 	}
 	if err := s.install(ctx, objects); err != nil {
 		return nil, err
 	}
-	l, err := v1.Start(ctx, s.config, v1.Options{Programs: s.path("olm/programs/v1"), Dir: s.dir, Notice: s.say})
+	l, err := v1.Start(ctx, s.config, v1.Options{Programs: s.path("olm/programs/v1"), Dir: s.dir, Notice: s.notify})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // says what it was doing
+		return nil, err
 	}
 	if _, err := l.Publish(ctx, catalogs, s.bundles(), "latest"); err != nil {
 		l.Stop()
-		return nil, err //nolint:wrapcheck // says what it was doing
+		return nil, err
 	}
 	return l, nil
 }
 
-// advise says what to do next.
-func (s *session) advise(newer bool) {
+// printNextSteps prints the next commands for the user.
+func (s *session) printNextSteps(newer bool) {
 	version, look := "v0", "clusterserviceversions --all-namespaces"
 	if newer {
 		version, look = "v1", "clusterextensions"

@@ -21,8 +21,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/homeostat-dev/homeostat/olm/internal/fixture"
 	"github.com/homeostat-dev/homeostat/olm/internal/programs"
-	"github.com/homeostat-dev/homeostat/olm/internal/stage"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{Workloads: true, Private: true})
 }
 
-// What the command says to do next works: the manifests are applied as they are, and the operator works. When it is
-// interrupted nothing is left of it.
+// The printed next steps work: the unchanged manifests are applied, and the operator works. An interrupt leaves nothing
+// behind.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	for version, c := range map[string]struct {
@@ -55,7 +55,7 @@ func TestInstall(t *testing.T) {
 			interrupt, ended := start(t, k, k.Config, c.args...)
 
 			for _, name := range []string{"catalog", "database"} {
-				objects, err := stage.Read(filepath.Join(repository, "olm/install", version, name+".yaml"))
+				objects, err := fixture.Read(filepath.Join(repository, "olm/install", version, name+".yaml"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -63,7 +63,7 @@ func TestInstall(t *testing.T) {
 					k.Apply(o)
 				}
 			}
-			sample, err := stage.Sample(project, k.Namespace, "sample")
+			sample, err := fixture.Sample(project, k.Namespace, "sample")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,9 +89,8 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// If OLM ends by itself, the command does, too. It names the folder that has the logs, and leaves it. No other test runs
-// meanwhile.
-func TestEnd(t *testing.T) {
+// The command exits when OLM exits. It names the folder with the logs, and keeps it. No other test runs at the same time.
+func TestExitsWhenOLMExits(t *testing.T) {
 	k := testkit.New(t, testkit.Private())
 	k.Timeout = time.Minute
 	_, ended := start(t, k, k.Config)
@@ -136,8 +135,8 @@ func runPods(t *testing.T, k *testkit.K) *sandbox.Project {
 	return project
 }
 
-// If the cluster ends, the command says so and ends, too.
-func TestClusterEnds(t *testing.T) {
+// The command exits with a message when the cluster stops.
+func TestExitsWhenClusterStops(t *testing.T) {
 	k := testkit.New(t, testkit.Private())
 	cluster, end := relay(t, k.Config)
 	_, ended := start(t, k, cluster)
@@ -155,7 +154,7 @@ func TestClusterEnds(t *testing.T) {
 	}
 }
 
-// relay is a cluster at another address, which can be ended.
+// relay returns a cluster at another address, and a function that stops it.
 func relay(t *testing.T, cluster *rest.Config) (at *rest.Config, end func()) {
 	t.Helper()
 	to, err := url.Parse(cluster.Host)
@@ -168,7 +167,7 @@ func relay(t *testing.T, cluster *rest.Config) (at *rest.Config, end func()) {
 	}
 	proxy := httputil.NewSingleHostReverseProxy(to)
 	proxy.Transport = transport
-	proxy.FlushInterval = -1 // watches
+	proxy.FlushInterval = -1 // for watches
 	server := httptest.NewServer(proxy)
 	end = sync.OnceFunc(func() {
 		_ = server.Listener.Close()
@@ -178,7 +177,7 @@ func relay(t *testing.T, cluster *rest.Config) (at *rest.Config, end func()) {
 	return &rest.Config{Host: server.URL}, end
 }
 
-// start runs the command, and returns when it says what to do next.
+// start runs the command, and returns when it has printed the next steps.
 func start(
 	t *testing.T, k *testkit.K, cluster *rest.Config, args ...string,
 ) (interrupt func(), ended <-chan error) {
@@ -212,7 +211,7 @@ func start(
 	return cancel, result
 }
 
-// output may be written to and read at the same time.
+// output can be written and read concurrently.
 type output struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
@@ -230,7 +229,7 @@ func (o *output) String() string {
 	return o.buffer.String()
 }
 
-// children are the processes that this one has started from programs with these names, by their id, where there is /proc.
+// children returns the child processes of this process that run programs of these names, by process id, where /proc exists.
 func children(t *testing.T, names []string) map[string]string {
 	t.Helper()
 	if _, err := os.Stat("/proc/self/exe"); err != nil {
@@ -244,7 +243,7 @@ func children(t *testing.T, names []string) map[string]string {
 	for _, file := range files {
 		status, err := os.ReadFile(file)
 		if err != nil || !strings.Contains(string(status), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid())) {
-			continue // it has ended, or is somebody else's
+			continue // it has ended, or belongs to another process
 		}
 		program, err := os.Readlink(filepath.Join(filepath.Dir(file), "exe"))
 		if name := filepath.Base(program); err == nil && slices.Contains(names, name) {

@@ -10,19 +10,19 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// All operators come from one catalog, with the manifests as they are.
+// All operators are installed from one catalog, with the unchanged manifests.
 func TestInstall(t *testing.T) {
 	k := testkit.New(t)
 	lifecycle := startOLM(t, k)
 	catalogs := map[string]*declcfg.DeclarativeConfig{}
 	for _, name := range names(t) {
-		catalog, err := olm.Render(t.Context(), filepath.Join(templates, name+".yaml"), olm.In(released, bundles), olm.Published)
+		catalog, err := olm.Render(t.Context(), filepath.Join(templates, name+".yaml"), olm.BundlesIn(released, bundles), olm.Published)
 		if err != nil {
 			t.Fatal(err)
 		}
 		catalogs[name] = catalog
 	}
-	catalog := addCatalog(t, k, "homeostat", publish(t, lifecycle, "latest", olm.In(released, bundles), catalogs))
+	catalog := addCatalog(t, k, "homeostat", publish(t, lifecycle, "latest", olm.BundlesIn(released, bundles), catalogs))
 	var all []*installation
 	for name := range catalogs {
 		i := newInstallation(t, k, lifecycle, name)
@@ -30,7 +30,7 @@ func TestInstall(t *testing.T) {
 		all = append(all, i)
 	}
 	for _, i := range all {
-		i.settles(i.Current)
+		i.waitInstalled(i.Current)
 	}
 	for _, i := range all {
 		i.uninstall(i.Current, nil)

@@ -21,30 +21,30 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/homeostat-dev/homeostat/olm"
-	"github.com/homeostat-dev/homeostat/olm/internal/stage"
+	"github.com/homeostat-dev/homeostat/olm/internal/fixture"
 	"github.com/homeostat-dev/homeostat/olm/internal/v1"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// installation is an operator that is installed by OLM.
+// An installation is an operator that OLM installs.
 type installation struct {
 	t    *testing.T
 	k    *testkit.K
 	name string // of the operator
-	home string // the namespace that it is installed in
+	home string // the namespace of the installation
 	olm  *v1.OLM
-	stage.Versions
-	observer  *stage.Observer
-	made      map[string]string // folders of bundles that are made here, by version
+	fixture.Versions
+	observer  *fixture.Observer
+	made      map[string]string // folders of generated bundles, by version
 	catalog   *unstructured.Unstructured
-	applied   []*unstructured.Unstructured // the manifests, the extension among them
+	applied   []*unstructured.Unstructured // the manifests, including the ClusterExtension
 	extension *unstructured.Unstructured
 }
 
-// newInstallation is one of an operator, by an OLM that others may use, too.
+// newInstallation returns the installation of an operator by an OLM that other tests may share.
 func newInstallation(t *testing.T, k *testkit.K, with *v1.OLM, name string) *installation {
 	t.Helper()
-	versions, err := stage.NewVersions(released, bundles)
+	versions, err := fixture.NewVersions(released, bundles)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,15 +53,15 @@ func newInstallation(t *testing.T, k *testkit.K, with *v1.OLM, name string) *ins
 	}
 }
 
-// dir is the folder of the bundle that an image is made of.
+// dir returns the folder of the bundle of an image.
 func (i *installation) dir(ref string) (string, error) {
 	if dir := i.made[ref[strings.LastIndex(ref, ":v")+2:]]; dir != "" {
 		return dir, nil
 	}
-	return olm.In(released, bundles)(ref)
+	return olm.BundlesIn(released, bundles)(ref)
 }
 
-// csv is what a version of the operator is, and needs.
+// csv returns the ClusterServiceVersion of a version of the operator.
 func (i *installation) csv(version string) *v1alpha1.ClusterServiceVersion {
 	i.t.Helper()
 	dir, err := i.dir(olm.Repository + i.name + "-bundle:v" + version)
@@ -79,8 +79,8 @@ func (i *installation) csv(version string) *v1alpha1.ClusterServiceVersion {
 	return csv
 }
 
-// render is the catalog of the operator with all versions up to one of the template, or all of the template and those that
-// were made here: what people may have is never left out.
+// render renders the catalog of the operator: with all versions up to one of the template, or with all versions of the
+// template and the generated ones. Versions that may be installed are never left out.
 func (i *installation) render(last string) *declcfg.DeclarativeConfig {
 	i.t.Helper()
 	text, err := os.ReadFile(filepath.Join(templates, i.name+".yaml"))
@@ -106,7 +106,7 @@ func (i *installation) render(last string) *declcfg.DeclarativeConfig {
 	return catalog
 }
 
-// publish pushes a catalog, and all bundles that it names, and returns its image.
+// publish pushes a catalog and all bundles that it names, and returns its image.
 func publish(t *testing.T, to *v1.OLM, tag string, find olm.Bundles, catalogs map[string]*declcfg.DeclarativeConfig) string {
 	t.Helper()
 	ref, err := to.Publish(t.Context(), catalogs, find, tag)
@@ -116,7 +116,7 @@ func publish(t *testing.T, to *v1.OLM, tag string, find olm.Bundles, catalogs ma
 	return ref
 }
 
-// offer has OLM know a catalog of the operator with all versions up to this one.
+// offer publishes a catalog of the operator with all versions up to this one.
 func (i *installation) offer(version string) {
 	i.t.Helper()
 	ref := publish(i.t, i.olm, i.name+"-"+version, i.dir, map[string]*declcfg.DeclarativeConfig{i.name: i.render(version)})
@@ -125,13 +125,13 @@ func (i *installation) offer(version string) {
 		return
 	}
 	i.k.Update(i.catalog, func() { setRef(i.t, i.catalog, ref) })
-	served(i.k, i.catalog)
+	waitServed(i.k, i.catalog)
 }
 
-// addCatalog applies the manifest of the catalog, with the image that is here.
+// addCatalog applies the manifest of the catalog, with the test's image.
 func addCatalog(t *testing.T, k *testkit.K, name, ref string) *unstructured.Unstructured {
 	t.Helper()
-	objects, err := stage.Read(filepath.Join(manifests, "catalog.yaml"))
+	objects, err := fixture.Read(filepath.Join(manifests, "catalog.yaml"))
 	if err != nil || len(objects) != 1 {
 		t.Fatal(len(objects), err)
 	}
@@ -139,11 +139,11 @@ func addCatalog(t *testing.T, k *testkit.K, name, ref string) *unstructured.Unst
 	catalog.SetName(name)
 	setRef(t, catalog, ref)
 	k.Apply(catalog)
-	served(k, catalog)
+	waitServed(k, catalog)
 	return catalog
 }
 
-// removeCatalog removes one while OLM is there to let go of it.
+// removeCatalog deletes a catalog while OLM is running, because OLM removes the finalizer.
 func removeCatalog(k *testkit.K, catalog *unstructured.Unstructured) {
 	k.Delete(catalog)
 	k.Eventually(catalog, testkit.Gone())
@@ -156,8 +156,8 @@ func setRef(t *testing.T, catalog *unstructured.Unstructured, ref string) {
 	}
 }
 
-// served waits until OLM serves a catalog as it is now.
-func served(k *testkit.K, catalog *unstructured.Unstructured) {
+// waitServed waits until OLM serves the current content of a catalog.
+func waitServed(k *testkit.K, catalog *unstructured.Unstructured) {
 	k.Eventually(catalog, testkit.Match("served", func(u *unstructured.Unstructured) bool {
 		serving, progressing := condition(u, "Serving"), condition(u, "Progressing")
 		return serving != nil && serving.Status == metav1.ConditionTrue && serving.ObservedGeneration == u.GetGeneration() &&
@@ -165,7 +165,7 @@ func served(k *testkit.K, catalog *unstructured.Unstructured) {
 	}))
 }
 
-// condition is one of those in the status of an object, or nil.
+// condition returns a condition of an object, or nil.
 func condition(u *unstructured.Unstructured, kind string) *metav1.Condition {
 	var typed struct {
 		Status struct {
@@ -181,7 +181,7 @@ func condition(u *unstructured.Unstructured, kind string) *metav1.Condition {
 // install applies the manifests of the operator.
 func (i *installation) install() {
 	i.t.Helper()
-	objects, err := stage.Read(filepath.Join(manifests, i.name+".yaml"))
+	objects, err := fixture.Read(filepath.Join(manifests, i.name+".yaml"))
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -194,8 +194,8 @@ func (i *installation) install() {
 	}
 }
 
-// settles waits until a version is installed, and nothing is left to do.
-func (i *installation) settles(version string) {
+// waitInstalled waits until a version is installed, and OLM has nothing left to do.
+func (i *installation) waitInstalled(version string) {
 	i.t.Helper()
 	i.k.Eventually(i.extension, testkit.Match("installed at "+version, func(u *unstructured.Unstructured) bool {
 		installed, progressing := condition(u, "Installed"), condition(u, "Progressing")
@@ -213,7 +213,7 @@ func (i *installation) settles(version string) {
 	}
 }
 
-// installed is the version that OLM says is installed.
+// installed returns the installed version, from the status.
 func (i *installation) installed(u *unstructured.Unstructured) string {
 	version, _, _ := unstructured.NestedString(u.Object, "status", "install", "bundle", "version")
 	return version
@@ -223,12 +223,12 @@ func (i *installation) deployment(version string) v1alpha1.StrategyDeploymentSpe
 	return i.csv(version).Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0]
 }
 
-// workload names the Deployment of a version.
+// workload returns the name of the Deployment of a version.
 func (i *installation) workload(version string) *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: i.deployment(version).Name, Namespace: i.home}}
 }
 
-// definitions name those of the kinds of a version.
+// definitions returns the names of the definitions of a version.
 func (i *installation) definitions(version string) []client.Object {
 	var all []client.Object
 	for _, owned := range i.csv(version).Spec.CustomResourceDefinitions.Owned {

@@ -10,12 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/homeostat-dev/homeostat/olm/internal/stage"
+	"github.com/homeostat-dev/homeostat/olm/internal/fixture"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// An operator from its former version to its last: installed, with objects that live through upgrades and the way back, and
-// removed. A version that is broken stays in the catalog, as those do that people may have.
+// An operator is installed in its previous version, upgraded to the latest, downgraded and uninstalled. Its objects survive
+// upgrades and downgrades. A broken version stays in the catalog, because it may be installed somewhere.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	for _, name := range names(t) {
@@ -24,75 +24,75 @@ func TestLife(t *testing.T) {
 			k := testkit.New(t)
 			i := newInstallation(t, k, startOLM(t, k), name)
 			var err error
-			if i.observer, err = stage.NewObserver(t.Context(), k.Client, k.Config, k.Namespace); err != nil {
+			if i.observer, err = fixture.NewObserver(t.Context(), k.Client, k.Config, k.Namespace); err != nil {
 				t.Fatal(err)
 			}
 			i.offer(i.Previous)
 			i.install()
-			i.settles(i.Previous)
-			i.hasRights(i.Previous)
-			i.works(i.Previous)
+			i.waitInstalled(i.Previous)
+			i.checkPermissions(i.Previous)
+			i.checkWorks(i.Previous)
 			objects := i.populate()
-			before := i.atRest(i.Previous)
+			before := i.stableChildren(i.Previous)
 
 			i.offer(i.Current)
-			i.consents(i.Current)
-			i.settles(i.Current)
-			i.hasRights(i.Current)
-			i.works(i.Current)
-			i.areReady(objects)
-			after := i.atRest(i.Current)
-			stage.Upgraded(before, after)
+			i.disableCRDCheck(i.Current)
+			i.waitInstalled(i.Current)
+			i.checkPermissions(i.Current)
+			i.checkWorks(i.Current)
+			i.waitReady(objects)
+			after := i.stableChildren(i.Current)
+			fixture.IgnoreUpgradeChanges(before, after)
 			if diff := cmp.Diff(before, after); diff != "" {
 				t.Errorf("the upgrade changed what belongs to objects, -was +is:\n%s", diff)
 			}
 			before = i.children()
-			i.refusesToBreak()
-			i.areReady(objects)
+			i.checkUnsafeVersionRejected()
+			i.waitReady(objects)
 			if diff := cmp.Diff(before, i.children()); diff != "" {
 				t.Errorf("what OLM refused changed what belongs to objects, -was +is:\n%s", diff)
 			}
 
 			i.make(i.Repaired, func(*apiextensionsv1.CustomResourceDefinition) {})
 			i.offer(i.Repaired)
-			i.settles(i.Repaired)
-			i.hasRights(i.Repaired)
-			i.works(i.Repaired)
-			i.areReady(objects)
+			i.waitInstalled(i.Repaired)
+			i.checkPermissions(i.Repaired)
+			i.checkWorks(i.Repaired)
+			i.waitReady(objects)
 
-			i.goesBack(objects)
+			i.downgrade(objects)
 			i.uninstall(i.Previous, objects)
 			removeCatalog(i.k, i.catalog)
 		})
 	}
 }
 
-// blocked is what OLM finds unsafe about a version, by its name and by that of the definition. It refuses each change that
-// it has no rule for: new rules of validation and, in the version that runs here, descriptions, too.
-var blocked = map[string]map[string][]string{
+// unsafeChanges lists the changes that OLM considers unsafe, by the name of the version and of the definition. OLM rejects
+// each change that it has no rule for: new validation rules and, in the version under test, descriptions.
+var unsafeChanges = map[string]map[string][]string{
 	"database 0.2.0": {"databases.techoral.com": {"^.spec.backup.schedule", "^.spec.podTemplate.affinity"}},
 }
 
-// consents lets OLM install a version where it does not do so by itself, because the definitions of the version of now
-// differ from those before, and has it check again afterwards.
-func (i *installation) consents(version string) {
+// disableCRDCheck lets OLM install a version that it rejects, because the current definitions differ from the previous ones,
+// and enables the check again afterwards.
+func (i *installation) disableCRDCheck(version string) {
 	i.t.Helper()
-	fields := blocked[i.name+" "+i.Current]
+	fields := unsafeChanges[i.name+" "+i.Current]
 	if fields == nil {
 		return
 	}
-	i.refuses(version, fields)
+	i.waitRejected(version, fields)
 	i.k.Update(i.extension, func() {
 		i.set("None", "spec", "install", "preflight", "crdUpgradeSafety", "enforcement")
 	})
-	i.settles(version)
+	i.waitInstalled(version)
 	i.k.Update(i.extension, func() { unstructured.RemoveNestedField(i.extension.Object, "spec", "install") })
 }
 
-// goesBack has OLM install older versions, with a policy without which it does not.
-func (i *installation) goesBack(objects []*unstructured.Unstructured) {
+// downgrade lets OLM install older versions, which requires a policy.
+func (i *installation) downgrade(objects []*unstructured.Unstructured) {
 	i.t.Helper()
-	before := i.atRest(i.Repaired)
+	before := i.stableChildren(i.Repaired)
 	i.pin(i.Current)
 	i.k.Eventually(i.extension, testkit.Match("the older version is refused", func(u *unstructured.Unstructured) bool {
 		p := condition(u, "Progressing")
@@ -100,25 +100,25 @@ func (i *installation) goesBack(objects []*unstructured.Unstructured) {
 			strings.Contains(p.Message, i.Current) && i.installed(u) == i.Repaired
 	}))
 	i.k.Update(i.extension, func() { i.set("SelfCertified", append(catalogPath, "upgradeConstraintPolicy")...) })
-	i.settles(i.Current)
-	i.works(i.Current)
-	i.areReady(objects)
-	if diff := cmp.Diff(before, i.atRest(i.Current)); diff != "" {
+	i.waitInstalled(i.Current)
+	i.checkWorks(i.Current)
+	i.waitReady(objects)
+	if diff := cmp.Diff(before, i.stableChildren(i.Current)); diff != "" {
 		i.t.Errorf("the way back changed what belongs to objects, -was +is:\n%s", diff)
 	}
 
 	i.pin(i.Previous)
-	i.consents(i.Previous)
-	i.settles(i.Previous)
-	i.hasRights(i.Previous)
-	i.works(i.Previous)
-	i.areReady(objects)
+	i.disableCRDCheck(i.Previous)
+	i.waitInstalled(i.Previous)
+	i.checkPermissions(i.Previous)
+	i.checkWorks(i.Previous)
+	i.waitReady(objects)
 }
 
-// catalogPath leads to what an extension says of the catalog.
+// catalogPath is the path of the catalog in the spec of a ClusterExtension.
 var catalogPath = []string{"spec", "source", "catalog"}
 
-// pin says which version is to be installed.
+// pin sets the version to install.
 func (i *installation) pin(version string) {
 	i.t.Helper()
 	i.k.Update(i.extension, func() { i.set(version, append(catalogPath, "version")...) })
@@ -131,8 +131,9 @@ func (i *installation) set(value string, path ...string) {
 	}
 }
 
-// refuses waits until OLM has refused to upgrade to a version because of these fields of definitions, and has what it had.
-func (i *installation) refuses(version string, fields map[string][]string) {
+// waitRejected waits until OLM has rejected an upgrade because of these fields of definitions, and expects the previous
+// version to stay.
+func (i *installation) waitRejected(version string, fields map[string][]string) {
 	i.t.Helper()
 	had := ""
 	i.k.Eventually(i.extension, testkit.Match("the upgrade is refused", func(u *unstructured.Unstructured) bool {
@@ -157,11 +158,11 @@ func (i *installation) refuses(version string, fields map[string][]string) {
 	for _, o := range i.definitions(version) {
 		i.k.Get(o)
 	}
-	i.hasRights(had)
+	i.checkPermissions(had)
 }
 
-// refusesToBreak offers a version that would make objects invalid, and then one that does not.
-func (i *installation) refusesToBreak() {
+// checkUnsafeVersionRejected publishes a version that would make objects invalid, and then one that does not.
+func (i *installation) checkUnsafeVersionRejected() {
 	i.t.Helper()
 	fields := map[string][]string{}
 	i.make(i.Broken, func(crd *apiextensionsv1.CustomResourceDefinition) {
@@ -176,5 +177,5 @@ func (i *installation) refusesToBreak() {
 		i.t.Fatal("no field of any kind can have another type")
 	}
 	i.offer(i.Broken)
-	i.refuses(i.Broken, fields)
+	i.waitRejected(i.Broken, fields)
 }

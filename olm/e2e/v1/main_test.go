@@ -1,4 +1,4 @@
-// Package v1_test has a real OLM v1 install, upgrade and remove the operators: its two programs run beside the control
+// Package v1_test installs, upgrades and removes the operators with a real OLM v1. Its two programs run beside the control
 // plane and pull bundles and catalogs from a registry in the test, as they do in a cluster.
 package v1_test
 
@@ -13,15 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/homeostat-dev/homeostat/olm/internal/prepare"
+	"github.com/homeostat-dev/homeostat/olm/internal/build"
+	"github.com/homeostat-dev/homeostat/olm/internal/fixture"
 	"github.com/homeostat-dev/homeostat/olm/internal/programs"
-	"github.com/homeostat-dev/homeostat/olm/internal/stage"
 	"github.com/homeostat-dev/homeostat/olm/internal/v1"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// Where things are.
 const (
 	module    = "../../programs/v1"
 	templates = "../../templates"
@@ -33,7 +32,7 @@ const (
 
 func TestMain(m *testing.M) {
 	testkit.RunHelperProcess() // from another folder
-	if err := prepare.All(context.Background(), "../../..", say); err != nil {
+	if err := build.All(context.Background(), "../../..", notify); err != nil {
 		log.Fatal(err)
 	}
 	objects, err := v1.Objects(context.Background(), module)
@@ -43,7 +42,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{Workloads: true, Private: true, Objects: objects})
 }
 
-// lifecycle is a real OLM v1, and what runs the pods of operators. They are there as long as a test needs them.
+// lifecycle is a real OLM v1, and the runner of the operators' pods. They run as long as a test needs them.
 var lifecycle struct {
 	sync.Mutex
 	users    int
@@ -74,12 +73,12 @@ func startOLM(t *testing.T, k *testkit.K) *v1.OLM {
 			}
 		}
 	})
-	lifecycle.olm.Watch(t) // which looks at the logs before they go
+	lifecycle.olm.Watch(t) // reads the logs before they are removed
 	return lifecycle.olm
 }
 
 func launch(ctx context.Context, k *testkit.K) error {
-	names, err := stage.Operators(templates)
+	names, err := fixture.Operators(templates)
 	if err != nil {
 		return err
 	}
@@ -93,13 +92,13 @@ func launch(ctx context.Context, k *testkit.K) error {
 		lifecycle.projects[name] = project
 		all = append(all, project)
 	}
-	pods, err := sandbox.RunPods(ctx, k.Config, all, sandbox.PodsOptions{Program: former.Program, Report: say})
+	pods, err := sandbox.RunPods(ctx, k.Config, all, sandbox.PodsOptions{Program: previous.Program, Report: notify})
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "olmv1") // OLM may outlive the test that starts it.
+	dir, err := os.MkdirTemp("", "olmv1") // OLM may outlive the test that starts it
 	if err == nil {
-		lifecycle.olm, err = v1.Start(ctx, k.Config, v1.Options{Programs: module, Dir: dir, Notice: say})
+		lifecycle.olm, err = v1.Start(ctx, k.Config, v1.Options{Programs: module, Dir: dir, Notice: notify})
 	}
 	if err != nil {
 		return errors.Join(err, pods.Stop(), os.RemoveAll(dir))
@@ -112,15 +111,15 @@ func launch(ctx context.Context, k *testkit.K) error {
 	return nil
 }
 
-// former has the programs of the bundles that were released.
-var former = programs.Former{Released: released, Notice: say}
+// previous finds the programs of the released bundles.
+var previous = programs.PreviousRelease{Released: released, Notice: notify}
 
-func say(line string) { _, _ = fmt.Fprintln(os.Stderr, line) }
+func notify(line string) { _, _ = fmt.Fprintln(os.Stderr, line) }
 
-// names are those of all operators that have a template.
+// names returns the names of all operators that have a template.
 func names(t *testing.T) []string {
 	t.Helper()
-	all, err := stage.Operators(templates)
+	all, err := fixture.Operators(templates)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,18 +16,19 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// uninstall deletes the ClusterExtension, and sees what that deletes: the definitions, too, and with them every object of
-// their kinds. An object with a finalizer is held, as is its definition, because the operator that would see to it is
-// deleted at the same time; somebody has to remove the finalizer.
+// uninstall deletes the ClusterExtension. That deletes the definitions as well, and with them every object of their kinds.
+// An object with a finalizer stays, and so does its definition, because the operator that would remove the finalizer is
+// deleted at the same time. The finalizer has to be removed by hand.
 //
-// It does not help to orphan what was installed (kubectl delete --cascade=orphan): OLM, which still looks after it, makes
-// the ClusterExtension the owner of a definition again in between, and then it is garbage.
+// Orphaning the installed objects (kubectl delete --cascade=orphan) does not help. OLM still reconciles them and makes the
+// ClusterExtension the owner of a definition again, and then the definition is garbage-collected.
 func (i *installation) uninstall(version string, objects []*unstructured.Unstructured) {
 	i.t.Helper()
-	defer i.leave()
+	defer i.cleanUp()
 	definitions := i.definitions(version)
 	account := &corev1.ServiceAccount{}
-	account.Name, account.Namespace = i.deployment(version).Spec.Template.Spec.ServiceAccountName, i.home
+	account.Name = i.deployment(version).Spec.Template.Spec.ServiceAccountName
+	account.Namespace = i.home
 	i.k.Delete(i.extension)
 	for _, o := range []client.Object{i.extension, i.workload(version), account} {
 		i.k.Eventually(o, testkit.Gone())
@@ -54,9 +55,9 @@ func (i *installation) uninstall(version string, objects []*unstructured.Unstruc
 		}
 		return
 	}
-	for _, o := range i.held(objects) {
+	for _, o := range i.waitHeld(objects) {
 		free := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))
-		if err := i.k.Client.Patch(i.t.Context(), o, free); client.IgnoreNotFound(err) != nil { // the operator was quick
+		if err := i.k.Client.Patch(i.t.Context(), o, free); client.IgnoreNotFound(err) != nil { // may be deleted
 			i.t.Fatal(err)
 		}
 	}
@@ -65,8 +66,8 @@ func (i *installation) uninstall(version string, objects []*unstructured.Unstruc
 	}
 }
 
-// held waits until all objects are deleted, and returns those that a finalizer holds.
-func (i *installation) held(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+// waitHeld waits until all objects are deleted, and returns those that a finalizer holds.
+func (i *installation) waitHeld(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	i.t.Helper()
 	var held []*unstructured.Unstructured
 	i.k.Wait("all objects are deleted", func(ctx context.Context) error {
@@ -93,8 +94,8 @@ func (i *installation) held(objects []*unstructured.Unstructured) []*unstructure
 	return held
 }
 
-// leave deletes what else was in the manifests, so that the next test can apply them.
-func (i *installation) leave() {
+// cleanUp deletes the other objects of the manifests, so that the next test can apply them.
+func (i *installation) cleanUp() {
 	i.t.Helper()
 	for _, o := range i.applied {
 		if o.GetKind() == "Namespace" || o.GetKind() == "ClusterRoleBinding" {

@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// digest is that of an image.
+// digest matches the digest of an image.
 var digest = regexp.MustCompile(`@sha256:[0-9a-f]{64}`)
 
-// make makes a version that is the current one but for its image, and what change does to the definitions of its kinds. Of
-// a version with the same manifests OLM says that it is installed, and forgets it.
+// make creates a version that equals the current one except for its image and a change of the definitions. OLM needs another
+// image: it reports a version with the same manifests as installed, and then forgets it.
 func (i *installation) make(version string, change func(*apiextensionsv1.CustomResourceDefinition)) {
 	i.t.Helper()
 	dir := filepath.Join(i.t.TempDir(), version)
@@ -67,8 +67,8 @@ func (i *installation) store(file string, crd *apiextensionsv1.CustomResourceDef
 	}
 }
 
-// retype gives a field a type that what is stored does not have, and returns its path or, if every field is one that rules
-// of validation mention, nothing: the API server has to take the definition.
+// retype changes the type of a field so that stored objects are invalid, and returns the field's path. It returns nothing if
+// validation rules mention every field, because the API server would reject the definition.
 func retype(crd *apiextensionsv1.CustomResourceDefinition) (path string) {
 	for _, version := range crd.Spec.Versions {
 		root := version.Schema.OpenAPIV3Schema

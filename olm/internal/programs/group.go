@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// A Group is programs that run together, and fails if one of them ends by itself. Its methods may be called from several
-// goroutines.
+// A Group is a set of programs that run together. It fails if one of them exits by itself. Its methods are safe for
+// concurrent use.
 type Group struct {
 	dir    string
 	failed chan struct{}
@@ -24,11 +24,11 @@ type Group struct {
 	stops   []func()
 }
 
-// NewGroup returns one without programs. What they print goes to NAME.log in an existing folder.
+// NewGroup returns a Group without programs. Their output goes to NAME.log in an existing folder.
 func NewGroup(dir string) *Group { return &Group{dir: dir, failed: make(chan struct{})} }
 
-// Launch starts a program, which Stop ends. If it ends by itself because an address is taken, which may be one of its
-// arguments that was free a moment ago, it is started again with other arguments, up to three times.
+// Launch starts a program, which Stop ends. If it exits because an address is in use, it is started again with new
+// arguments, at most three times: a port in the arguments was free only when it was chosen.
 func (g *Group) Launch(program string, args func() ([]string, error), env ...string) error {
 	const further = 3
 	return g.launch(further, program, args, env)
@@ -54,7 +54,8 @@ func (g *Group) launch(further int, program string, args func() ([]string, error
 	return nil
 }
 
-// AtStop has Stop call a function, before those that it was given earlier, or calls it if the group has stopped.
+// AtStop registers a function for Stop, which calls the functions in reverse order. If the group has stopped already, AtStop
+// calls the function.
 func (g *Group) AtStop(do func()) {
 	g.mu.Lock()
 	stopped := g.stopped
@@ -67,11 +68,12 @@ func (g *Group) AtStop(do func()) {
 	}
 }
 
-// Stop ends all programs. It may be called more than once.
+// Stop ends all programs. It is idempotent.
 func (g *Group) Stop() {
 	g.mu.Lock()
 	stops := g.stops
-	g.stopped, g.stops = true, nil
+	g.stopped = true
+	g.stops = nil
 	g.mu.Unlock()
 	for _, stop := range slices.Backward(stops) {
 		stop()
@@ -81,16 +83,16 @@ func (g *Group) Stop() {
 func (g *Group) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.why == nil { // one reason is enough
+	if g.why == nil { // the first reason is kept
 		g.why = err
 		close(g.failed)
 	}
 }
 
-// Failed is closed when one of the programs has ended by itself.
+// Failed returns a channel that is closed when one of the programs has exited by itself.
 func (g *Group) Failed() <-chan struct{} { return g.failed }
 
-// Err says which program has ended by itself, and what it said last. It is nil as long as all run.
+// Err returns the program that exited by itself, and its last output. It is nil while all programs run.
 func (g *Group) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -106,8 +108,8 @@ type Test interface {
 	Cleanup(do func())
 }
 
-// Watch fails a test, with the reason, at the moment when the group fails. If the test has failed in the end, for whatever
-// reason, it logs the last that the programs printed.
+// Watch fails a test, with the reason, as soon as the group fails. If the test has failed for any reason, its cleanup logs
+// the last output of the programs.
 func (g *Group) Watch(t Test) {
 	t.Helper()
 	over, done := make(chan struct{}), make(chan struct{})
@@ -128,7 +130,7 @@ func (g *Group) Watch(t Test) {
 	})
 }
 
-// logs are the last lines of each log.
+// logs returns the last lines of each log.
 func (g *Group) logs() string {
 	const enough = 20
 	files, err := filepath.Glob(filepath.Join(g.dir, "*.log"))

@@ -1,4 +1,4 @@
-// Package programs builds the programs of the Operator Lifecycle Manager that the tests run, and keeps them.
+// Package programs builds the programs of the Operator Lifecycle Manager for the tests, and caches them.
 package programs
 
 import (
@@ -15,25 +15,25 @@ import (
 	"strings"
 )
 
-// tags leave out what needs C libraries. The go command does not take any for the tools of a module, so these are built as
-// packages.
+// tags exclude packages that need C libraries. The go command accepts no tags for the tools of a module, so these programs
+// are built as packages.
 const tags = "json1,containers_image_openpgp,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper"
 
-// A Source is what programs are built of.
+// A Source is the source code of programs.
 type Source struct {
-	// Module is a folder with a go.mod, which says of which versions.
+	// Module is a folder with a go.mod, which selects the versions.
 	Module   string
 	Packages []string
-	// Edits change where the programs listen, for which they have no flag: on this machine alone, not on all its addresses.
+	// Edits change the addresses that the programs listen on, for which they have no flag, to the loopback interface.
 	Edits []Edit
 }
 
-// An Edit replaces a text that is there once in a file of a package.
+// An Edit replaces a text that occurs once in a file of a package.
 type Edit struct{ Package, File, Old, New string }
 
-// Build builds programs into the user's cache, and returns their folder there. What is there already, of the same source and
-// with the same Go, is not built again. Processes that build at the same time do not disturb each other. The first time
-// takes minutes, which notice is told before.
+// Build builds programs into the user's cache, and returns their folder. Programs of the same source and the same Go are
+// built once. Concurrent builds by several processes are safe. The first build takes minutes, and notice is called before
+// it.
 func Build(ctx context.Context, s Source, notice func(string)) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -75,7 +75,7 @@ func Build(ctx context.Context, s Source, notice func(string)) (string, error) {
 		return "", err
 	}
 	if err := os.Rename(temp, dir); err != nil {
-		if _, there := os.Stat(dir); there != nil { // unless somebody else was faster
+		if _, there := os.Stat(dir); there != nil { // unless another process was faster
 			return "", fmt.Errorf("keeping OLM's programs: %w", err)
 		}
 	}
@@ -95,8 +95,7 @@ func (s Source) command(ctx context.Context, args ...string) (string, error) {
 	return string(bytes.TrimSpace(out)), nil
 }
 
-// edited writes copies of the modules with the edits into a folder, and a go.mod that has them in the place of the
-// originals.
+// edited writes copies of the modules with the edits into a folder, and a go.mod that replaces the originals.
 func (s Source) edited(ctx context.Context, dir string) (modfile string, err error) {
 	copies := map[string]string{} // by the path of the module
 	for _, e := range s.Edits {
@@ -143,7 +142,7 @@ func (e Edit) apply(file string) error {
 	if n := bytes.Count(data, []byte(e.Old)); n != 1 {
 		return fmt.Errorf("%s of %s has %q %d times, not once: look where the program listens now", e.File, e.Package, e.Old, n)
 	}
-	// A file of the module cache may not be written to, and its copy neither.
+	// A file of the module cache is read-only, and so is its copy.
 	err = errors.Join(os.Remove(file), os.WriteFile(file, bytes.Replace(data, []byte(e.Old), []byte(e.New), 1), 0o600))
 	if err != nil {
 		return fmt.Errorf("writing where a program listens: %w", err)
@@ -151,7 +150,7 @@ func (e Edit) apply(file string) error {
 	return nil
 }
 
-// digest identifies what is built, and with what.
+// digest returns the cache key of a build: the hash of the source and of the Go version.
 func (s Source) digest() (string, error) {
 	h := sha256.New()
 	_, _ = fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH, tags, s.Packages, s.Edits)

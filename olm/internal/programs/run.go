@@ -19,8 +19,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 )
 
-// Start starts a program in a folder, where what it prints goes to NAME.log, and returns what ends it. It ends with the
-// process that starts it in any case, on Linux. If it ends by itself, ended is told why.
+// Start starts a program in a folder, with its output in NAME.log, and returns a function that stops it. On Linux the
+// program always ends with its parent process. If it exits by itself, ended is called with the reason.
 func Start(dir, program string, args []string, ended func(error), env ...string) (stop func(), err error) {
 	name := filepath.Base(program)
 	log := filepath.Join(dir, name+".log")
@@ -29,7 +29,11 @@ func Start(dir, program string, args []string, ended func(error), env ...string)
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	cmd := exec.Command(program, args...)
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = append(os.Environ(), env...), dir, out, out, bound
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Dir = dir
+	cmd.Stdout = out
+	cmd.Stderr = out
+	cmd.SysProcAttr = sysProcAttr
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting %s: %w", name, err), out.Close())
 	}
@@ -52,7 +56,7 @@ func Start(dir, program string, args []string, ended func(error), env ...string)
 
 var errDone = errors.New("without an error")
 
-// tail is the last line of a file.
+// tail returns the last line of a file.
 func tail(file string) string {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -62,10 +66,11 @@ func tail(file string) string {
 	return string(data[bytes.LastIndexByte(data, '\n')+1:])
 }
 
-// Run runs a program in this process's place in the world, and returns what it printed as the error if it fails.
+// Run runs a program with this environment alone. If it fails, the error contains its output.
 func Run(ctx context.Context, program string, args []string, env ...string) error {
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env, cmd.SysProcAttr = env, bound
+	cmd.Env = env
+	cmd.SysProcAttr = sysProcAttr
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", filepath.Base(program), err, out)
 	}
@@ -76,7 +81,7 @@ func Run(ctx context.Context, program string, args []string, env ...string) erro
 func Kubeconfig(dir string, cfg *rest.Config) (string, error) {
 	data, err := cluster.Kubeconfig(cfg)
 	if err != nil {
-		return "", err //nolint:wrapcheck // says what it was doing
+		return "", err
 	}
 	f, err := os.CreateTemp(dir, "kubeconfig")
 	if err != nil {
@@ -89,8 +94,8 @@ func Kubeconfig(dir string, cfg *rest.Config) (string, error) {
 	return f.Name(), nil
 }
 
-// As is a configuration with the rights of a ServiceAccount, and if a pod is given as long as there is that.
-func As(
+// Impersonate returns a configuration with the token of a ServiceAccount. If a pod is given, the token is bound to it.
+func Impersonate(
 	ctx context.Context, c client.Client, cfg *rest.Config, namespace, name string, pod *corev1.Pod,
 ) (*rest.Config, error) {
 	token := &authenticationv1.TokenRequest{}
@@ -100,7 +105,8 @@ func As(
 		}
 	}
 	account := &corev1.ServiceAccount{}
-	account.Name, account.Namespace = name, namespace
+	account.Name = name
+	account.Namespace = namespace
 	if err := c.SubResource("token").Create(ctx, account, token); err != nil {
 		return nil, fmt.Errorf("getting a token of ServiceAccount %s/%s: %w", namespace, name, err)
 	}

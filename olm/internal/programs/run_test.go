@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat-dev/homeostat/olm/internal/programs"
 )
 
-// A program that ends by itself says why, and one that is stopped says nothing.
+// A program that exits by itself reports the reason, and one that is stopped reports nothing.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	why := make(chan error, 1)
@@ -26,7 +26,7 @@ func TestStart(t *testing.T) {
 			t.Errorf("%q, want %q", said, want)
 		}
 	}
-	stop() // which is allowed
+	stop() // a second call is allowed
 
 	stop, err = programs.Start(t.TempDir(), "/bin/sleep", []string{"600"}, func(err error) { t.Error(err) })
 	if err != nil {
@@ -35,7 +35,7 @@ func TestStart(t *testing.T) {
 	stop()
 }
 
-// A program is started again if its address is taken, a few times.
+// A program is started again a few times if its address is in use.
 func TestLaunch(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -76,7 +76,7 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
-// A group that is stopped ends its programs, those too that are started at that moment, and has not failed.
+// Stop ends all programs, including programs that are being started, and the group has not failed.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	g := programs.NewGroup(t.TempDir())
@@ -97,7 +97,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A test is told at once that a program has ended, and in the end, if it has failed, what the programs printed.
+// A test fails as soon as a program has exited. If the test has failed, its cleanup logs the output of the programs.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -119,7 +119,7 @@ func TestWatch(t *testing.T) {
 			}
 			g := programs.NewGroup(dir)
 			t.Cleanup(g.Stop)
-			test := &told{failed: c.fails, now: make(chan struct{})}
+			test := &recordingTest{failed: c.fails, now: make(chan struct{})}
 			g.Watch(test)
 			if err := g.Launch("/bin/sh", func() ([]string, error) { return []string{"-c", c.script}, nil }); err != nil {
 				t.Fatal(err)
@@ -141,23 +141,23 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// told is a test that keeps what it is told.
-type told struct {
+// recordingTest is a Test that records its messages.
+type recordingTest struct {
 	said   strings.Builder
 	failed bool
-	now    chan struct{} // is closed by the first error
+	now    chan struct{} // closed by the first error
 	end    func()
 }
 
-func (*told) Helper() {}
+func (*recordingTest) Helper() {}
 
-func (t *told) Cleanup(do func()) { t.end = do }
+func (t *recordingTest) Cleanup(do func()) { t.end = do }
 
-func (t *told) Failed() bool { return t.failed }
+func (t *recordingTest) Failed() bool { return t.failed }
 
-func (t *told) Log(args ...any) { _, _ = fmt.Fprintln(&t.said, args...) }
+func (t *recordingTest) Log(args ...any) { _, _ = fmt.Fprintln(&t.said, args...) }
 
-func (t *told) Error(args ...any) {
+func (t *recordingTest) Error(args ...any) {
 	t.Log(args...)
 	t.failed = true
 	close(t.now)

@@ -12,13 +12,13 @@ import (
 	"sync"
 )
 
-// A network gives OLM, which runs outside the cluster, what it gets inside from the cluster's DNS and Services: connections
-// to names. It speaks SOCKS 5 (RFC 1928), as far as a client that wants a connection to a name without saying who it is.
+// A network replaces the cluster's DNS and Services for OLM, which runs outside the cluster: it connects to names. It
+// implements SOCKS 5 (RFC 1928), as far as needed for connections to names without authentication.
 type network struct {
 	listener net.Listener
 
 	mu    sync.Mutex
-	names map[string]string // where a name leads, as host:port
+	names map[string]string // from a name to an address, both as host:port
 }
 
 func newNetwork(ctx context.Context) (*network, error) {
@@ -46,8 +46,8 @@ func (n *network) proxy() string { return "socks5://" + n.listener.Addr().String
 
 func (n *network) close() { _ = n.listener.Close() }
 
-// lead makes a name, as host:port, lead to an address.
-func (n *network) lead(name, address string) {
+// route connects a name to an address, both as host:port.
+func (n *network) route(name, address string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.names[name] = address

@@ -1,5 +1,5 @@
-// Package v0 runs a real OLM v0 beside a cluster with simulated nodes: its two programs are processes on this machine, and
-// what its pods would do, to serve a catalog and to unpack bundles, is done here with what would be in their images.
+// Package v0 runs a real OLM v0 beside a cluster with simulated nodes. OLM's two programs are processes on this machine. The
+// package does the work of its pods, serving a catalog and unpacking bundles, with the content of their images.
 package v0
 
 import (
@@ -34,10 +34,10 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-// Namespace is that of OLM and of the catalogs.
+// Namespace is the namespace of OLM and of the catalogs.
 const Namespace = "olm"
 
-// Objects are what a cluster has to have before OLM runs: its definitions, and its namespace.
+// Objects returns the prerequisites of OLM in the cluster: its definitions, and its namespace.
 func Objects() []client.Object {
 	return []client.Object{
 		crds.CatalogSource(), crds.ClusterServiceVersion(), crds.InstallPlan(), crds.OLMConfig(), crds.Operator(),
@@ -48,34 +48,34 @@ func Objects() []client.Object {
 
 // AddToScheme adds OLM's types.
 func AddToScheme(s *runtime.Scheme) error {
-	return errors.Join(v1alpha1.AddToScheme(s), operatorsv1.AddToScheme(s)) //nolint:wrapcheck // each says what
+	return errors.Join(v1alpha1.AddToScheme(s), operatorsv1.AddToScheme(s))
 }
 
-// Options say what OLM finds.
+// Options configure OLM.
 type Options struct {
 	// Programs is the folder of the module that names the programs.
 	Programs string
-	// Bundles finds what is in the images of bundles.
+	// Bundles returns the content of bundle images.
 	Bundles olm.Bundles
 	// Dir is an existing folder for the kubeconfig and the logs.
 	Dir string
-	// Patience is how long OLM tries to carry out a plan that it cannot carry out; 0 means a minute, as OLM has it.
-	Patience time.Duration
-	// Notice is told what takes time and what goes wrong, from any goroutine.
+	// PlanTimeout is the time for which OLM retries a failing plan. The default, 0, means a minute, as in OLM.
+	PlanTimeout time.Duration
+	// Notice is called, from any goroutine, before steps that take long and with errors.
 	Notice func(string)
 }
 
-// An OLM is a real OLM. Its methods may be called from several goroutines.
+// An OLM is a running OLM. Its methods are safe for concurrent use.
 type OLM struct {
 	*programs.Group
 	network *network
 }
 
-// Build builds the programs, of what a module names, if they are not there, and returns their folder. notice is told
-// before, because it takes minutes.
+// Build builds the programs that a module names, if they are not cached, and returns their folder. It calls notice first,
+// because a build takes minutes.
 func Build(ctx context.Context, module string, notice func(string)) (string, error) {
 	const manager = "github.com/operator-framework/operator-lifecycle-manager"
-	return programs.Build(ctx, programs.Source{ //nolint:wrapcheck // says what it was doing
+	return programs.Build(ctx, programs.Source{
 		Module: module,
 		Packages: []string{
 			manager + "/cmd/catalog", manager + "/cmd/olm", "github.com/operator-framework/operator-registry/cmd/opm",
@@ -84,9 +84,9 @@ func Build(ctx context.Context, module string, notice func(string)) (string, err
 	}, notice)
 }
 
-// Start starts OLM, whose Objects are in the cluster. It builds the programs the first time.
+// Start starts OLM. Its Objects must be in the cluster. The first call builds the programs.
 func Start(ctx context.Context, cfg *rest.Config, o Options) (*OLM, error) {
-	o.Patience = cmp.Or(o.Patience, time.Minute)
+	o.PlanTimeout = cmp.Or(o.PlanTimeout, time.Minute)
 	bin, err := Build(ctx, o.Programs, o.Notice)
 	if err != nil {
 		return nil, err
@@ -102,19 +102,19 @@ func Start(ctx context.Context, cfg *rest.Config, o Options) (*OLM, error) {
 func (l *OLM) start(ctx context.Context, cfg *rest.Config, o Options, bin string) error {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), AddToScheme(scheme)); err != nil {
-		return err //nolint:wrapcheck // Start does
+		return err
 	}
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
-		return err //nolint:wrapcheck // Start does
+		return err
 	}
-	// Copies of each version in each namespace would be most of what there is to do.
+	// Copies of each version in each namespace would cause most of the load.
 	lean := &operatorsv1.OLMConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
 		Spec:       operatorsv1.OLMConfigSpec{Features: &operatorsv1.Features{DisableCopiedCSVs: new(true)}},
 	}
 	if err := client.IgnoreAlreadyExists(c.Create(ctx, lean)); err != nil {
-		return err //nolint:wrapcheck // Start does
+		return err
 	}
 	if l.network, err = newNetwork(context.WithoutCancel(ctx)); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (l *OLM) start(ctx context.Context, cfg *rest.Config, o Options, bin string
 	l.AtStop(l.network.close)
 	simulated, err := kubelet.New(cfg)
 	if err != nil {
-		return err //nolint:wrapcheck // Start does
+		return err
 	}
 	u := &unpacker{
 		client: c, config: cfg, kubelet: simulated, bundles: o.Bundles, opm: filepath.Join(bin, "opm"), notice: o.Notice,
@@ -135,26 +135,26 @@ func (l *OLM) start(ctx context.Context, cfg *rest.Config, o Options, bin string
 	l.AtStop(stop)
 	file, err := programs.Kubeconfig(o.Dir, cfg)
 	if err != nil {
-		return err //nolint:wrapcheck // Start does
+		return err
 	}
 	env := []string{"KUBECONFIG=" + file, "GRPC_PROXY=" + l.network.proxy(), "NO_PROXY="}
 	for name, args := range map[string][]string{
-		"catalog": {"--namespace=" + Namespace, "--kubeconfig=" + file, "--install-plan-retry-timeout=" + o.Patience.String()},
+		"catalog": {"--namespace=" + Namespace, "--kubeconfig=" + file, "--install-plan-retry-timeout=" + o.PlanTimeout.String()},
 		"olm":     nil,
 	} {
 		err := l.Launch(filepath.Join(bin, name), func() ([]string, error) { return args, nil }, env...)
 		if err != nil {
-			return err //nolint:wrapcheck // Start does
+			return err
 		}
 	}
 	return nil
 }
 
-// Lead makes a name in the cluster, as host:port, lead to an address on this machine.
-func (l *OLM) Lead(name, address string) { l.network.lead(name, address) }
+// Route connects a name in the cluster, as host:port, to an address on this machine.
+func (l *OLM) Route(name, address string) { l.network.route(name, address) }
 
-// Serve serves a catalog on the loopback interface, as opm in the pod of a catalog does, until it is stopped, which may be
-// done more than once. Its files are in dir.
+// Serve serves a catalog on the loopback interface, as opm does in the pod of a catalog. Its files are in dir. stop is
+// idempotent.
 func Serve(ctx context.Context, catalog *declcfg.DeclarativeConfig, dir string) (address string, stop func(), err error) {
 	files, kept := filepath.Join(dir, "configs"), filepath.Join(dir, "cache")
 	for _, folder := range []string{files, kept} {

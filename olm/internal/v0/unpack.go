@@ -22,14 +22,14 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-// unpacking is the label of the pods that OLM has unpack bundles.
+// unpacking is the label of OLM's pods that unpack bundles.
 const unpacking = "operatorframework.io/bundle-unpack-ref"
 
-// farewell is how long the cluster may take to forget that pods of bundles are held.
-const farewell = 10 * time.Second
+// releaseTimeout limits how long stop waits until pods of bundles are no longer held.
+const releaseTimeout = 10 * time.Second
 
-// An unpacker does what the pods do that OLM starts for each image of a bundle: they run opm on what is in the image, with
-// their own rights, and nothing else.
+// An unpacker does the work of the pods that OLM starts for each image of a bundle: it runs opm on the content of the image,
+// with the permissions of the pod.
 type unpacker struct {
 	client  client.Client
 	config  *rest.Config
@@ -40,7 +40,7 @@ type unpacker struct {
 	seen    map[types.UID]bool
 }
 
-// start unpacks until it is stopped, one bundle after the other.
+// start unpacks bundles one after the other until it is stopped.
 func (u *unpacker) start(ctx context.Context) (stop func(), err error) {
 	clientset, err := kubernetes.NewForConfig(u.config)
 	if err != nil {
@@ -48,12 +48,12 @@ func (u *unpacker) start(ctx context.Context) (stop func(), err error) {
 	}
 	release, err := u.kubelet.HoldReady(ctx, Namespace, unpacking)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // says what it was doing
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	factory := informers.NewSharedInformerFactoryWithOptions(clientset, 0, informers.WithNamespace(Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = unpacking }))
-	see := func(o any) { u.see(ctx, o.(*corev1.Pod)) } //nolint:forcetypeassert // nothing else comes
+	see := func(o any) { u.finishPod(ctx, o.(*corev1.Pod)) } //nolint:forcetypeassert // the informer has pods only
 	_, err = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: see, UpdateFunc: func(_, o any) { see(o) },
 	})
@@ -61,7 +61,7 @@ func (u *unpacker) start(ctx context.Context) (stop func(), err error) {
 	stop = func() {
 		cancel()
 		factory.Shutdown()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 		defer cancel()
 		if err := release(ctx); err != nil {
 			u.notice("unpacking bundles no longer: " + err.Error())
@@ -74,8 +74,8 @@ func (u *unpacker) start(ctx context.Context) (stop func(), err error) {
 	return stop, nil
 }
 
-// see ends a pod once it runs, with what became of its bundle.
-func (u *unpacker) see(ctx context.Context, pod *corev1.Pod) {
+// finishPod ends a running pod with the result of unpacking its bundle.
+func (u *unpacker) finishPod(ctx context.Context, pod *corev1.Pod) {
 	if pod.Status.Phase != corev1.PodRunning || u.seen[pod.UID] || ctx.Err() != nil {
 		return
 	}
@@ -90,7 +90,7 @@ func (u *unpacker) see(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// unpack runs the command of the container with what would be mounted there.
+// unpack runs the command of the container with the content of its mounts.
 func (u *unpacker) unpack(ctx context.Context, pod *corev1.Pod) error {
 	const image = "CONTAINER_IMAGE"
 	container := pod.Spec.Containers[0]
@@ -107,13 +107,13 @@ func (u *unpacker) unpack(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("making a folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	as, err := programs.As(ctx, u.client, u.config, pod.Namespace, pod.Spec.ServiceAccountName, pod)
+	as, err := programs.Impersonate(ctx, u.client, u.config, pod.Namespace, pod.Spec.ServiceAccountName, pod)
 	if err != nil {
-		return err //nolint:wrapcheck // says what it was doing
+		return err
 	}
 	file, err := programs.Kubeconfig(dir, as)
 	if err != nil {
-		return err //nolint:wrapcheck // says what it was doing
+		return err
 	}
 	args := slices.Clone(container.Command[1:])
 	for i, arg := range args {
@@ -121,6 +121,5 @@ func (u *unpacker) unpack(ctx context.Context, pod *corev1.Pod) error {
 			args[i] = filepath.Clean(bundle) + "/"
 		}
 	}
-	//nolint:wrapcheck // says what it was doing
 	return programs.Run(ctx, u.opm, args, "KUBECONFIG="+file, "HOME="+dir, image+"="+container.Env[at].Value)
 }

@@ -22,13 +22,13 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{Workloads: true, Private: true, Objects: v0.Objects(), AddToScheme: v0.AddToScheme})
 }
 
-// Bundles are unpacked as long as OLM runs, although the API server ends each watch after a while, and nothing is held when
-// it has stopped.
+// Bundles are unpacked while OLM runs, although the API server ends each watch after a while, and no pod is held after it
+// has stopped.
 func TestUnpack(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	k.Timeout = time.Minute
-	watches := &hasty{}
+	watches := &shortWatch{}
 	cfg := rest.CopyConfig(k.Config)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		watches.next = next
@@ -68,7 +68,7 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// unpackPod is like the pod of a Job of OLM, but for what it has opm do.
+// unpackPod returns a pod like that of OLM's Job, with another command for opm.
 func unpackPod(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -84,13 +84,13 @@ func unpackPod(name string) *corev1.Pod {
 	}
 }
 
-// hasty has the API server end each watch after a second.
-type hasty struct {
+// shortWatch makes the API server end each watch after a second.
+type shortWatch struct {
 	next  http.RoundTripper
 	ended atomic.Int64
 }
 
-func (h *hasty) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h *shortWatch) RoundTrip(r *http.Request) (*http.Response, error) {
 	query := r.URL.Query()
 	if query.Get("watch") == "" || !strings.HasSuffix(r.URL.Path, "/pods") {
 		return h.next.RoundTrip(r)
@@ -105,7 +105,7 @@ func (h *hasty) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// body says when all has been read.
+// body reports when it has been read completely.
 type body struct {
 	io.ReadCloser
 	done func()

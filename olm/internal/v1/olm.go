@@ -1,5 +1,5 @@
-// Package v1 runs a real OLM v1 beside a cluster with simulated nodes: its two programs are processes on this machine,
-// and pull catalogs and bundles from a registry in this process, as they do in a cluster from one that people have.
+// Package v1 runs a real OLM v1 beside a cluster with simulated nodes. OLM's two programs are processes on this machine.
+// They pull catalogs and bundles from a registry in this process, as they do in a cluster from a real registry.
 package v1
 
 import (
@@ -18,17 +18,17 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/homeostat-dev/homeostat/olm/internal/fixture"
 	"github.com/homeostat-dev/homeostat/olm/internal/programs"
-	"github.com/homeostat-dev/homeostat/olm/internal/stage"
 )
 
-// Namespace is that of OLM.
+// Namespace is the namespace of OLM.
 const Namespace = "olmv1-system"
 
-// Module is what OLM is built of.
+// Module is the module that contains OLM.
 const Module = "github.com/operator-framework/operator-controller"
 
-// Objects are what a cluster has to have before OLM runs: its definitions, and its namespace. The folder is that of the
+// Objects returns the prerequisites of OLM in the cluster: its definitions, and its namespace. The folder contains the
 // module that names the programs.
 func Objects(ctx context.Context, programs string) ([]client.Object, error) {
 	objects, err := Definitions(ctx, programs, Module, "config/base/*/crd/bases")
@@ -38,8 +38,8 @@ func Objects(ctx context.Context, programs string) ([]client.Object, error) {
 	return append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}), nil
 }
 
-// Definitions are those in some folders of a version of OLM, from the cache of the go command, as the go.mod in a folder
-// says.
+// Definitions returns the definitions in some folders of OLM's module, at the version in the go.mod of a folder, from the
+// cache of the go command.
 func Definitions(ctx context.Context, dir, module, folders string) ([]client.Object, error) {
 	cmd := exec.CommandContext(ctx, "go", "-C", dir, "mod", "download", "-json", module)
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
@@ -57,9 +57,9 @@ func Definitions(ctx context.Context, dir, module, folders string) ([]client.Obj
 	}
 	var all []client.Object
 	for _, file := range files {
-		objects, err := stage.Read(file)
+		objects, err := fixture.Read(file)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // names the file
+			return nil, err
 		}
 		for _, o := range objects {
 			all = append(all, o)
@@ -68,26 +68,26 @@ func Definitions(ctx context.Context, dir, module, folders string) ([]client.Obj
 	return all, nil
 }
 
-// Options say how OLM runs.
+// Options configure OLM.
 type Options struct {
 	// Programs is the folder of the module that names the programs.
 	Programs string
-	// Dir is an existing folder for what OLM writes. Its logs stay there, what it unpacks does not.
+	// Dir is an existing folder for OLM's files. Its logs are kept, unpacked files are removed.
 	Dir string
-	// Notice is told what takes time.
+	// Notice is called before steps that take long.
 	Notice func(string)
 }
 
-// An OLM is a real OLM with a registry. Its methods may be called from several goroutines.
+// An OLM is a running OLM with a registry. Its methods are safe for concurrent use.
 type OLM struct {
 	*programs.Group
 	registry *images
 }
 
-// Build builds the programs, of what a module names, if they are not there, and returns their folder. notice is told
-// before, because it takes minutes.
+// Build builds the programs that a module names, if they are not cached, and returns their folder. It calls notice first,
+// because a build takes minutes.
 func Build(ctx context.Context, module string, notice func(string)) (string, error) {
-	return programs.Build(ctx, programs.Source{ //nolint:wrapcheck // says what it was doing
+	return programs.Build(ctx, programs.Source{
 		Module: module, Packages: []string{Module + "/cmd/catalogd", Module + "/cmd/operator-controller"},
 		Edits: []programs.Edit{{
 			Package: Module + "/cmd/catalogd", File: "main.go",
@@ -96,7 +96,7 @@ func Build(ctx context.Context, module string, notice func(string)) (string, err
 	}, notice)
 }
 
-// Start starts OLM, whose Objects are in the cluster. It builds the programs the first time.
+// Start starts OLM. Its Objects must be in the cluster. The first call builds the programs.
 func Start(ctx context.Context, cfg *rest.Config, o Options) (*OLM, error) {
 	bin, err := Build(ctx, o.Programs, o.Notice)
 	if err != nil {
@@ -115,11 +115,11 @@ func (l *OLM) start(cfg *rest.Config, dir, bin string) error {
 	l.AtStop(func() { _ = remove(home) })
 	temp := filepath.Join(home, "tmp")
 	if err := os.MkdirAll(temp, 0o700); err != nil {
-		return err //nolint:wrapcheck // Start does
+		return err
 	}
 	file, err := programs.Kubeconfig(dir, cfg)
 	if err != nil {
-		return err //nolint:wrapcheck // Start does
+		return err
 	}
 	l.registry = newImages()
 	l.AtStop(l.registry.close)
@@ -131,22 +131,21 @@ func (l *OLM) start(cfg *rest.Config, dir, bin string) error {
 	common := []string{"--health-probe-bind-address=0", "--pull-cas-dir=" + trusted, "--system-namespace=" + Namespace}
 	err = l.Launch(filepath.Join(bin, "catalogd"), func() ([]string, error) {
 		address, webhook, err := ports()
-		// The webhook, which labels catalogs, is not installed here. The program listens for it all the same.
+		// The webhook that labels catalogs is not installed here. The program listens for it nevertheless.
 		return append([]string{
 			"--catalogs-server-addr=" + address, "--external-address=" + address, "--webhook-server-port=" + webhook,
 			"--tls-cert=" + certificate, "--tls-key=" + key, "--metrics-bind-address=0", "--cache-dir=" + home + "/catalogd",
 		}, common...), err
 	}, env...)
 	if err != nil {
-		return err //nolint:wrapcheck // Start does
+		return err
 	}
-	//nolint:wrapcheck // Start does
 	return l.Launch(filepath.Join(bin, "operator-controller"), func() ([]string, error) {
 		return append([]string{"--catalogd-cas-dir=" + trusted, "--cache-path=" + home + "/operator-controller"}, common...), nil
 	}, env...)
 }
 
-// ports are an address, and the port of another one, on the loopback interface that nobody listens on now.
+// ports returns an address, and the port of another one, that are unused on the loopback interface.
 func ports() (address, port string, err error) {
 	var listen net.ListenConfig
 	first, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -163,7 +162,7 @@ func ports() (address, port string, err error) {
 	return first.Addr().String(), port, err
 }
 
-// remove removes a folder, with folders in it that are read-only.
+// remove removes a folder, including read-only folders in it.
 func remove(dir string) error {
 	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() {

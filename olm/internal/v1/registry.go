@@ -22,11 +22,11 @@ import (
 	"github.com/homeostat-dev/homeostat/olm"
 )
 
-// Registry is where OLM finds the images that are pushed here. The manifests of the installation have it, too, as the
-// registry that somebody has.
+// Registry is the name of the registry for images that are pushed here. The manifests of the installation use it as the
+// placeholder of the user's registry.
 const Registry = "registry.example.com"
 
-// images is the registry, on the loopback interface.
+// images is a registry on the loopback interface.
 type images struct{ server *httptest.Server }
 
 func newImages() *images {
@@ -39,8 +39,8 @@ func (r *images) close() { r.server.Close() }
 
 func (r *images) host() string { return strings.TrimPrefix(r.server.URL, "https://") }
 
-// trust writes the registry's certificate, for catalogd to have, too, and a folder of those that are trusted, and makes the
-// programs with that home take this registry for the one of that name.
+// trust writes the registry's certificate, also for catalogd, and a folder of trusted certificates. Programs with that home
+// use this registry under the name Registry.
 func (r *images) trust(home string) (trusted, certificate, key string, err error) {
 	trusted, certificate, key = filepath.Join(home, "trusted"), filepath.Join(home, "tls.crt"), filepath.Join(home, "tls.key")
 	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.server.Certificate().Raw})
@@ -54,7 +54,7 @@ func (r *images) trust(home string) (trusted, certificate, key string, err error
 		os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600),
 		os.WriteFile(filepath.Join(settings, "registries.conf"),
 			fmt.Appendf(nil, "[[registry]]\nprefix = %q\nlocation = %q\n", Registry, r.host()), 0o600),
-		// Instead of what this machine demands of images.
+		// It replaces this machine's policy for images.
 		os.WriteFile(filepath.Join(settings, "policy.json"), []byte(`{"default": [{"type": "insecureAcceptAnything"}]}`), 0o600),
 	); err != nil {
 		return "", "", "", fmt.Errorf("preparing the registry: %w", err)
@@ -62,7 +62,7 @@ func (r *images) trust(home string) (trusted, certificate, key string, err error
 	return trusted, certificate, key, nil
 }
 
-// push puts an image into the registry.
+// push pushes an image to the registry.
 func (r *images) push(ctx context.Context, ref string, img image.Image) error {
 	rest, ok := strings.CutPrefix(ref, Registry+"/")
 	if !ok {
@@ -78,8 +78,8 @@ func (r *images) push(ctx context.Context, ref string, img image.Image) error {
 	return nil
 }
 
-// Publish pushes an image of the catalogs, which it changes so that they name the bundles in the Registry, and the images
-// of these bundles. It returns the name of the catalog's image.
+// Publish pushes the images of the bundles, and an image of the catalogs. It changes the catalogs so that they name the
+// bundles in the Registry. It returns the name of the catalog's image.
 func (l *OLM) Publish(
 	ctx context.Context, catalogs map[string]*declcfg.DeclarativeConfig, find olm.Bundles, tag string,
 ) (ref string, err error) {
@@ -100,7 +100,7 @@ func (l *OLM) Publish(
 				err = l.registry.push(ctx, prefix+strings.TrimPrefix(b.Image, olm.Repository), img)
 			}
 			if err != nil {
-				return "", err //nolint:wrapcheck // names the file
+				return "", err
 			}
 		}
 		olm.Relocate(catalog, prefix)
@@ -110,7 +110,7 @@ func (l *OLM) Publish(
 	}
 	img, err := olm.CatalogImage(dir)
 	if err != nil {
-		return "", err //nolint:wrapcheck // says what it was doing
+		return "", err
 	}
 	ref = prefix + "catalog:" + tag
 	return ref, l.registry.push(ctx, ref, img)

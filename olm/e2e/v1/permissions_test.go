@@ -9,13 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/homeostat-dev/homeostat/olm/internal/stage"
+	"github.com/homeostat-dev/homeostat/olm/internal/fixture"
 )
 
-// hasRights holds the rights that the operator really has to those that its version asks for: no more, and no fewer. They
-// are looked at in a namespace that is not the operator's: OLM makes ClusterRoles of its Roles if it watches all
+// checkPermissions compares the permissions that the operator has with the permissions of its version. They must be equal.
+// The namespace of the check is not the operator's, because OLM makes ClusterRoles of its Roles if it watches all
 // namespaces.
-func (i *installation) hasRights(version string) {
+func (i *installation) checkPermissions(version string) {
 	i.t.Helper()
 	csv := i.csv(version)
 	strategy := csv.Spec.InstallStrategy.StrategySpec
@@ -24,7 +24,7 @@ func (i *installation) hasRights(version string) {
 	}
 	want := map[string]bool{}
 	for _, p := range slices.Concat(strategy.ClusterPermissions, strategy.Permissions) {
-		stage.AddRights(want, p.Rules)
+		fixture.AddPermissions(want, p.Rules)
 	}
 	i.k.Apply(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "stranger", Namespace: i.home}})
 	nobody := i.rulesOf("stranger")
@@ -35,11 +35,11 @@ func (i *installation) hasRights(version string) {
 	}
 }
 
-// rulesOf asks the API server what a ServiceAccount may do.
+// rulesOf asks the API server for the permissions of a ServiceAccount.
 func (i *installation) rulesOf(account string) map[string]bool {
 	i.t.Helper()
 	name := client.ObjectKey{Namespace: i.home, Name: account}
-	all, err := stage.Rights(i.t.Context(), i.k.Client, i.k.Config, name, i.k.Namespace)
+	all, err := fixture.Permissions(i.t.Context(), i.k.Client, i.k.Config, name, i.k.Namespace)
 	if err != nil {
 		i.t.Fatal(err)
 	}

@@ -10,29 +10,29 @@ import (
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	stages "github.com/homeostat-dev/homeostat/olm/internal/stage"
+	"github.com/homeostat-dev/homeostat/olm/internal/fixture"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// ready waits until OLM has connected to a catalog.
-func ready(k *testkit.K, source *v1alpha1.CatalogSource) {
+// waitCatalogReady waits until OLM has connected to a catalog.
+func waitCatalogReady(k *testkit.K, source *v1alpha1.CatalogSource) {
 	k.Eventually(source, testkit.Match("connected", func(s *v1alpha1.CatalogSource) bool {
 		return s.Status.GRPCConnectionState != nil && s.Status.GRPCConnectionState.LastObservedState == "READY" &&
 			(s.Spec.Address == "" || s.Status.GRPCConnectionState.Address == s.Spec.Address)
 	}))
 }
 
-// settled waits until OLM is done with all Subscriptions, at these versions by package.
-func settled(k *testkit.K, want map[string]string) {
-	steady(k, fmt.Sprintf("OLM to settle at %v", want), func(ctx context.Context) error { return look(ctx, k.Client, want) })
+// waitSubscriptions waits until all Subscriptions have these versions, by package, and OLM has nothing left to do.
+func waitSubscriptions(k *testkit.K, want map[string]string) {
+	eventuallyStable(k, fmt.Sprintf("OLM to settle at %v", want), func(ctx context.Context) error { return checkSubscriptions(ctx, k.Client, want) })
 }
 
-// steady waits for a condition that OLM brings about. It passes through Succeeded more than once on its way, so what counts
-// is what still holds two seconds later.
-func steady(k *testkit.K, what string, done func(context.Context) error) {
+// eventuallyStable waits for a condition that OLM causes, and that still holds two seconds later. OLM passes through
+// Succeeded more than once before it is done.
+func eventuallyStable(k *testkit.K, what string, done func(context.Context) error) {
 	const still = 2 * time.Second
 	var since time.Time
-	k.Wait(what, stages.Calmly(func(ctx context.Context) error {
+	k.Wait(what, fixture.Throttle(func(ctx context.Context) error {
 		if err := done(ctx); err != nil {
 			since = time.Time{}
 			return err
@@ -47,7 +47,7 @@ func steady(k *testkit.K, what string, done func(context.Context) error) {
 	}))
 }
 
-func look(ctx context.Context, c client.Client, want map[string]string) error {
+func checkSubscriptions(ctx context.Context, c client.Client, want map[string]string) error {
 	var subscriptions v1alpha1.SubscriptionList
 	if err := c.List(ctx, &subscriptions); err != nil {
 		return err

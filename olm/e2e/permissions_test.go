@@ -11,39 +11,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	stages "github.com/homeostat-dev/homeostat/olm/internal/stage"
+	"github.com/homeostat-dev/homeostat/olm/internal/fixture"
 )
 
-// hasRights holds the rights that the operator really has to those that its version asks for, in its own namespace and in
-// another one: no more, and no fewer. OLM makes all of them rights in all namespaces.
-func (s *stage) hasRights(csv *v1alpha1.ClusterServiceVersion) {
+// checkPermissions compares the permissions that the operator has with the permissions of its version, in its own namespace
+// and in another one. They must be equal. OLM grants all of them in all namespaces.
+func (s *suite) checkPermissions(csv *v1alpha1.ClusterServiceVersion) {
 	s.t.Helper()
 	strategy := csv.Spec.InstallStrategy.StrategySpec
 	want := map[string]bool{}
 	for _, p := range slices.Concat(strategy.ClusterPermissions, strategy.Permissions) {
-		stages.AddRights(want, p.Rules)
+		fixture.AddPermissions(want, p.Rules)
 	}
-	// Which OLM gives to every operator that watches all namespaces:
-	stages.AddRights(want, []rbacv1.PolicyRule{
+	// OLM grants these to every operator that watches all namespaces:
+	fixture.AddPermissions(want, []rbacv1.PolicyRule{
 		{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{""}, Resources: []string{"namespaces"}},
 	})
 	s.k.Apply(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "stranger", Namespace: csv.Namespace}})
 	account := client.ObjectKey{
 		Namespace: csv.Namespace, Name: strategy.DeploymentSpecs[0].Spec.Template.Spec.ServiceAccountName,
 	}
-	s.compareRights(account, s.k.Namespace, want)
-	stages.AddRights(want, []rbacv1.PolicyRule{{ // and to each in its own namespace
+	s.comparePermissions(account, s.k.Namespace, want)
+	fixture.AddPermissions(want, []rbacv1.PolicyRule{{ // and these to each operator in its own namespace
 		Verbs: []string{"get", "update", "patch"}, APIGroups: []string{"operators.coreos.com"},
 		Resources: []string{"operatorconditions"}, ResourceNames: []string{csv.Name},
 	}})
-	s.compareRights(account, csv.Namespace, want)
+	s.comparePermissions(account, csv.Namespace, want)
 }
 
-// compareRights asks the API server what a ServiceAccount may do in a namespace, beyond what any may.
-func (s *stage) compareRights(account client.ObjectKey, namespace string, want map[string]bool) {
+// comparePermissions asks the API server for the permissions of a ServiceAccount in a namespace, without those that any
+// ServiceAccount has.
+func (s *suite) comparePermissions(account client.ObjectKey, namespace string, want map[string]bool) {
 	s.t.Helper()
 	rights := func(account client.ObjectKey) map[string]bool {
-		all, err := stages.Rights(s.t.Context(), s.k.Client, s.k.Config, account, namespace)
+		all, err := fixture.Permissions(s.t.Context(), s.k.Client, s.k.Config, account, namespace)
 		if err != nil {
 			s.t.Fatal(err)
 		}

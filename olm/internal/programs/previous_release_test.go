@@ -10,8 +10,8 @@ import (
 	"github.com/homeostat-dev/homeostat/olm/internal/programs"
 )
 
-// In a clone without the commit of a former version somebody is told so, and how to get it.
-func TestFormer(t *testing.T) {
+// In a clone without the commit of a previous version, the notice names the commit and the command that fetches it.
+func TestPreviousRelease(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("HOME", t.TempDir())
 	origin, clone := t.TempDir(), t.TempDir()
@@ -27,7 +27,7 @@ func TestFormer(t *testing.T) {
 	git(t, clone, "clone", "--quiet", "--depth=1", "file://"+origin, ".")
 
 	said := ""
-	f := &programs.Former{Released: filepath.Join(clone, "released"), Notice: func(line string) { said = line }}
+	f := &programs.PreviousRelease{Released: filepath.Join(clone, "released"), Notice: func(line string) { said = line }}
 	if program, err := f.Program(t.Context(), image); program != "" || err != nil {
 		t.Errorf("the program is %q, %v", program, err)
 	}
@@ -39,7 +39,7 @@ func TestFormer(t *testing.T) {
 	}
 
 	git(t, clone, "fetch", "--quiet", "--unshallow")
-	// That this history has no such operator shows that it was looked at.
+	// The error that the history has no such operator shows that it was searched.
 	if _, err := f.Program(t.Context(), image); err == nil || !strings.Contains(err.Error(), "looking for gadget v0.1.0") {
 		t.Errorf("with the history it is %v", err)
 	}

@@ -16,34 +16,34 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/olm"
-	stages "github.com/homeostat-dev/homeostat/olm/internal/stage"
+	"github.com/homeostat-dev/homeostat/olm/internal/fixture"
 	"github.com/homeostat-dev/homeostat/olm/internal/v0"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// A stage is a cluster with a real OLM in it, a catalog, and pods that run the operators.
-type stage struct {
+// A suite is a cluster with a real OLM in it, a catalog, and pods that run the operators.
+type suite struct {
 	t        *testing.T
 	k        *testkit.K
 	began    time.Time
 	projects map[string]*sandbox.Project // by the name of the operator
-	versions stages.Versions
+	versions fixture.Versions
 	pods     *sandbox.Pods
-	observer *stages.Observer
+	observer *fixture.Observer
 	olm      *v0.OLM
-	end      func() // of the catalog that is offered
+	end      func() // stops the catalog that is served
 }
 
-func newStage(t *testing.T, opts ...testkit.Option) *stage {
+func newSuite(t *testing.T, opts ...testkit.Option) *suite {
 	t.Helper()
-	s := &stage{t: t, k: testkit.New(t, opts...), began: time.Now(), projects: map[string]*sandbox.Project{}, end: func() {}}
+	s := &suite{t: t, k: testkit.New(t, opts...), began: time.Now(), projects: map[string]*sandbox.Project{}, end: func() {}}
 	s.k.Timeout = 3 * time.Minute
 	var err error
-	if s.versions, err = stages.NewVersions(released, bundles); err != nil {
+	if s.versions, err = fixture.NewVersions(released, bundles); err != nil {
 		t.Fatal(err)
 	}
-	if s.observer, err = stages.NewObserver(t.Context(), s.k.Client, s.k.Config, s.k.Namespace); err != nil {
+	if s.observer, err = fixture.NewObserver(t.Context(), s.k.Client, s.k.Config, s.k.Namespace); err != nil {
 		t.Fatal(err)
 	}
 	var all []*sandbox.Project
@@ -56,7 +56,7 @@ func newStage(t *testing.T, opts ...testkit.Option) *stage {
 		all = append(all, project)
 	}
 	s.pods, err = sandbox.RunPods(t.Context(), s.k.Config, all, sandbox.PodsOptions{
-		Program: former.Program, Report: func(line string) { t.Log(line) },
+		Program: previous.Program, Report: func(line string) { t.Log(line) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -68,26 +68,26 @@ func newStage(t *testing.T, opts ...testkit.Option) *stage {
 	})
 	dir := t.TempDir()
 	s.olm, err = v0.Start(t.Context(), s.k.Config, v0.Options{
-		Programs: "../programs", Bundles: olm.In(released, bundles), Dir: dir, Notice: say,
-		Patience: 10 * time.Second,
+		Programs: "../programs", Bundles: olm.BundlesIn(released, bundles), Dir: dir, Notice: notify,
+		PlanTimeout: 10 * time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.olm.Stop)
 	s.olm.Watch(t)
-	s.did("OLM runs")
+	s.logElapsed("OLM runs")
 	return s
 }
 
-// did says how long it took until now.
-func (s *stage) did(what string) {
+// logElapsed logs an event with the time since the suite began.
+func (s *suite) logElapsed(what string) {
 	s.t.Helper()
 	s.t.Logf("%3.0f s: %s", time.Since(s.began).Seconds(), what)
 }
 
-// serve has the catalog say what versions there are from now on.
-func (s *stage) serve(catalog *declcfg.DeclarativeConfig) (address string) {
+// serve replaces the catalog that is served.
+func (s *suite) serve(catalog *declcfg.DeclarativeConfig) (address string) {
 	s.t.Helper()
 	s.end()
 	address, end, err := v0.Serve(s.t.Context(), catalog, s.t.TempDir())
@@ -96,19 +96,19 @@ func (s *stage) serve(catalog *declcfg.DeclarativeConfig) (address string) {
 	}
 	s.t.Cleanup(end)
 	s.end = end
-	s.olm.Lead("homeostat.olm.svc:50051", address)
+	s.olm.Route("homeostat.olm.svc:50051", address)
 	return address
 }
 
-// settle waits until each operator is there in that version, and nothing else is to be done.
-func (s *stage) settle(version string) {
+// waitInstalled waits until each operator is installed in a version, and OLM has nothing left to do.
+func (s *suite) waitInstalled(version string) {
 	s.t.Helper()
-	settled(s.k, s.all(version))
-	s.did("all operators are at " + version)
+	waitSubscriptions(s.k, s.all(version))
+	s.logElapsed("all operators are at " + version)
 }
 
-// all are the packages of all operators, at a version.
-func (s *stage) all(version string) map[string]string {
+// all returns the packages of all operators, at a version.
+func (s *suite) all(version string) map[string]string {
 	want := map[string]string{}
 	for name := range s.projects {
 		want[name+"-operator"] = version
@@ -116,20 +116,21 @@ func (s *stage) all(version string) map[string]string {
 	return want
 }
 
-// csv is an operator in a version, as it is installed.
-func (s *stage) csv(name, version string) *v1alpha1.ClusterServiceVersion {
+// csv returns the installed ClusterServiceVersion of an operator in a version.
+func (s *suite) csv(name, version string) *v1alpha1.ClusterServiceVersion {
 	s.t.Helper()
 	csv := &v1alpha1.ClusterServiceVersion{}
-	csv.Name, csv.Namespace = name+"-operator.v"+version, name+"-operator"
+	csv.Name = name + "-operator.v" + version
+	csv.Namespace = name + "-operator"
 	s.k.Get(csv)
 	return csv
 }
 
-// uninstall removes operators as docs/install.md says, and expects these objects, the definitions and what belongs to
-// objects to be there still.
-func (s *stage) uninstall(version string, objects []client.Object) {
+// uninstall uninstalls the operators as docs/install.md describes. It expects the objects, the definitions and the children
+// to stay.
+func (s *suite) uninstall(version string, objects []client.Object) {
 	s.t.Helper()
-	before := s.atRest()
+	before := s.stableChildren()
 	var deployments []client.Object
 	for name := range s.projects {
 		csv := s.csv(name, version)
@@ -147,7 +148,7 @@ func (s *stage) uninstall(version string, objects []client.Object) {
 	for _, d := range deployments {
 		s.k.Eventually(d, testkit.Gone())
 	}
-	if diff := cmp.Diff(before, s.atRest()); diff != "" {
+	if diff := cmp.Diff(before, s.stableChildren()); diff != "" {
 		s.t.Errorf("uninstalling changed what belongs to objects, -was +is:\n%s", diff)
 	}
 	for _, o := range objects {
@@ -157,13 +158,13 @@ func (s *stage) uninstall(version string, objects []client.Object) {
 			s.t.Errorf("%s was %s and is %s, being deleted since %v", o.GetName(), uid, o.GetUID(), o.GetDeletionTimestamp())
 		}
 	}
-	s.did("version " + version + " is uninstalled")
+	s.logElapsed("version " + version + " is uninstalled")
 }
 
-// apply applies what a manifest of the installation has.
-func (s *stage) apply(name string) {
+// apply applies a manifest of olm/install.
+func (s *suite) apply(name string) {
 	s.t.Helper()
-	objects, err := stages.Read(filepath.Join(manifests, name+".yaml"))
+	objects, err := fixture.Read(filepath.Join(manifests, name+".yaml"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -173,14 +174,14 @@ func (s *stage) apply(name string) {
 }
 
 // subscribe installs all operators with the manifests.
-func (s *stage) subscribe() {
+func (s *suite) subscribe() {
 	s.t.Helper()
 	for name := range s.projects {
 		s.apply(name)
 	}
 }
 
-// catalogOf is the catalog of all operators, with all versions up to the given one, and those in further bundles: their
+// catalogOf returns the catalog of all operators, with all versions up to the given one, and with further bundles: their
 // folders by their images.
 func catalogOf(t *testing.T, last string, flavour olm.Flavour, further map[string]string) *declcfg.DeclarativeConfig {
 	t.Helper()
@@ -209,7 +210,7 @@ func catalogOf(t *testing.T, last string, flavour olm.Flavour, further map[strin
 			if dir := further[image]; dir != "" {
 				return dir, nil
 			}
-			return olm.In(released, bundles)(image)
+			return olm.BundlesIn(released, bundles)(image)
 		}, flavour)
 		if err != nil {
 			t.Fatal(err)
