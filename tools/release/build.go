@@ -11,13 +11,13 @@ import (
 	"github.com/homeostat-dev/homeostat/tools/images/oci"
 )
 
-// program runs one of the repository's own, which has a module of its own.
+// program runs a program of the repository that is a module of its own.
 func (r *rehearsal) program(ctx context.Context, module, pkg string, env []string, args ...string) (string, error) {
 	at := command{dir: filepath.Join(r.tools, module), env: append([]string{"GOWORK=off"}, env...)}
 	return at.run(ctx, "go", append([]string{"run", pkg}, args...)...)
 }
 
-// folders are those of operators, absolute.
+// folders returns the absolute folders of operators.
 func (r *rehearsal) folders(operators []string) (all []string) {
 	for _, operator := range operators {
 		all = append(all, filepath.Join(r.root, operator))
@@ -25,7 +25,7 @@ func (r *rehearsal) folders(operators []string) (all []string) {
 	return all
 }
 
-// makeImages builds the images, and holds them to those that the bundles in git run.
+// makeImages builds the images, and compares them with the images in the committed bundles.
 func (r *rehearsal) makeImages(ctx context.Context) error {
 	args := append([]string{"build", "-o", r.path("images"), "-version", r.version}, r.folders(r.operators)...)
 	out, err := r.program(ctx, "tools/images", ".", nil, args...)
@@ -64,7 +64,7 @@ func (r *rehearsal) makeCharts(ctx context.Context) error {
 	return nil
 }
 
-// bundled are the operators that have a bundle.
+// bundled returns the operators that have a bundle.
 func (r *rehearsal) bundled() (operators []string) {
 	for _, operator := range r.operators {
 		if _, err := os.Stat(filepath.Join(r.root, operator, "config", "manifests")); err == nil {
@@ -74,7 +74,7 @@ func (r *rehearsal) bundled() (operators []string) {
 	return operators
 }
 
-// makeBundles renders the bundles with the images where they will be, and makes an image of each.
+// makeBundles renders the bundles with the published names of the images, and builds an image of each.
 func (r *rehearsal) makeBundles(ctx context.Context) error {
 	operators := r.bundled()
 	if len(operators) == 0 {
@@ -111,14 +111,14 @@ func (r *rehearsal) makeBundles(ctx context.Context) error {
 	return nil
 }
 
-// dataImage makes the image of a folder.
+// dataImage builds the image of a folder.
 func (r *rehearsal) dataImage(dir string, recipe oci.Recipe, name string, tags []string) error {
 	made, err := recipe.Make(dir)
 	if err != nil {
-		return err //nolint:wrapcheck // it says what
+		return err
 	}
 	if err := oci.Write(made, name+":"+tags[0], r.path("images", name)); err != nil {
-		return err //nolint:wrapcheck // it says what
+		return err
 	}
 	digest, err := made.Digest()
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/homeostat-dev/homeostat/tools/images/oci"
 )
 
-// olmFlags are those with which Go programs that build on OLM compile without C libraries.
+// olmFlags compile Go programs that depend on OLM without C libraries.
 var olmFlags = []string{
 	"CGO_ENABLED=0",
 	"GOFLAGS=-tags=json1,containers_image_openpgp,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper",
 }
 
-// makeCatalog renders the catalog with the names that the bundles will have, and packs it into an archive and an image. A
-// version for which there is no tag was never published, so it is not in the catalog, whatever the templates say.
+// makeCatalog renders the catalog with the published names of the bundles, and packs it into an archive and an image. A
+// version without a tag was never published, so it is left out of the catalog even if the templates contain it.
 func (r *rehearsal) makeCatalog(ctx context.Context) error {
 	args := []string{"-o", r.path("catalog"), "-released", r.temp("released"), "-current", r.path("bundles")}
 	before := len(args)
@@ -55,7 +55,7 @@ func (r *rehearsal) makeCatalog(ctx context.Context) error {
 		return err
 	}
 	if err := oci.Archive(r.path("catalog"), r.path("catalog.tar")); err != nil {
-		return err //nolint:wrapcheck // it says what
+		return err
 	}
 	recipe := oci.Recipe{
 		Folders: map[string]string{".": "/configs"},
@@ -67,12 +67,12 @@ func (r *rehearsal) makeCatalog(ctx context.Context) error {
 	return nil
 }
 
-// catalogTags are those of the catalog's image. Operators are installed from the last one, which moves with each release if
-// there is such a tag.
+// catalogTags returns the tags of the catalog's image. Installations use the tag latest, if there is one. It moves with each
+// release.
 func (r *rehearsal) catalogTags() []string { return append([]string{"v" + r.version}, r.latest()...) }
 
-// publishedTemplate changes the template of a catalog in two ways: it has the names that the bundles have in the registry,
-// and only versions that were published before or are now.
+// publishedTemplate changes the template of a catalog: bundles get their names in the registry, and versions that are
+// neither published nor part of this release are removed.
 func publishedTemplate(data []byte, prefix, version string, before map[string]bool) ([]byte, error) {
 	var template map[string]any
 	if err := yaml.Unmarshal(data, &template); err != nil {
@@ -108,11 +108,10 @@ func publishedTemplate(data []byte, prefix, version string, before map[string]bo
 	return out, nil
 }
 
-// nowhere finds the names of images that begin as they do until a registry is chosen, as in the bundles that are in git.
-var nowhere = regexp.MustCompile(`(?m)(^|[^\w./-])homeostat/([\w.-]+@sha256:)`)
+// unplacedImage matches image names without a registry, as in the committed bundles.
+var unplacedImage = regexp.MustCompile(`(?m)(^|[^\w./-])homeostat/([\w.-]+@sha256:)`)
 
-// copyReleased copies the bundles of versions that were published before, with the names that their images have in the
-// registry.
+// copyReleased copies the bundles of published versions, with the names of their images in the registry.
 func (r *rehearsal) copyReleased(operator string) error {
 	for version := range released(r.tags) {
 		from := filepath.Join(r.root, "olm", "released", operator, "v"+version)
@@ -126,7 +125,7 @@ func (r *rehearsal) copyReleased(operator string) error {
 		for _, name := range names {
 			to := r.temp(filepath.Join("released", operator, "v"+version, name))
 			data, err := os.ReadFile(filepath.Join(from, name))
-			data = nowhere.ReplaceAll(data, []byte("${1}"+r.prefix+"${2}"))
+			data = unplacedImage.ReplaceAll(data, []byte("${1}"+r.prefix+"${2}"))
 			err = errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, data, 0o644))
 			if err != nil {
 				return fmt.Errorf("copying the bundles of former versions: %w", err)

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// checkVersion refuses what is no version, and one that is not greater than each that a tag has released. Tags at the commit
-// that is released say nothing but that it is.
+// checkVersion rejects an invalid version, and a version that is not greater than each released one. Tags at the commit
+// being released do not count.
 func checkVersion(version string, tags []string, here func(tag string) bool) error {
 	if version == "" {
 		return errors.New("there is no version: say which, as VERSION=1.2.3")
@@ -32,7 +32,7 @@ func checkVersion(version string, tags []string, here func(tag string) bool) err
 	return nil
 }
 
-// released are the versions that were published before: those of the tags without a folder.
+// released returns the published versions, from the tags without a folder.
 func released(tags []string) map[string]bool {
 	all := map[string]bool{}
 	for _, tag := range tags {
@@ -43,7 +43,7 @@ func released(tags []string) map[string]bool {
 	return all
 }
 
-// section is what a changelog in the format of keepachangelog.com says of a version.
+// section returns the section of a version in a changelog in the format of keepachangelog.com.
 func section(changelog, version string) (string, error) {
 	var text strings.Builder
 	found := false
@@ -67,11 +67,11 @@ func section(changelog, version string) (string, error) {
 	return notes + "\n", nil
 }
 
-// checkBase holds what an operator's bundle is made of to the version.
+// checkBase compares the base of an operator's bundle with the version.
 func checkBase(root, operator, version string) error {
 	files, err := filepath.Glob(filepath.Join(root, operator, "config", "manifests", "bases", "*.clusterserviceversion.yaml"))
 	if err != nil || len(files) == 0 {
-		return err //nolint:wrapcheck // the pattern is right
+		return err
 	}
 	data, err := os.ReadFile(files[0])
 	if err != nil {
@@ -92,7 +92,7 @@ func checkBase(root, operator, version string) error {
 	return nil
 }
 
-// checkImages holds the images that were built to those that the bundles in git run.
+// checkImages compares the built images with those in the committed bundles.
 func checkImages(committed string, built []image, version string) error {
 	digests := map[string]string{}
 	for line := range strings.Lines(committed) {

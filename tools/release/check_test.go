@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// says wants an error that says something, or none.
-func says(t *testing.T, what string, err error, want string) {
+// checkError expects an error that contains want, or none.
+func checkError(t *testing.T, what string, err error, want string) {
 	t.Helper()
 	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 		t.Errorf("%s: error %v, want %q", what, err, want)
@@ -26,13 +26,13 @@ func TestVersion(t *testing.T) {
 		"0.2.9":      "version 0.2.9 is not greater than 0.3.0, which the tag v0.3.0 has released",
 		"0.3.0-rc.2": "not greater than 0.3.0",
 	} {
-		err := checkVersion(version, tags, func(tag string) bool { return tag == "v0.3.0" }) // at the commit that is released
-		says(t, "version "+version, err, want)
+		err := checkVersion(version, tags, func(tag string) bool { return tag == "v0.3.0" }) // at the commit being released
+		checkError(t, "version "+version, err, want)
 	}
 	never := func(string) bool { return false }
-	says(t, "a tag elsewhere", checkVersion("0.3.0", []string{"v0.3.0"}, never), "the tag v0.3.0 has released")
+	checkError(t, "a tag elsewhere", checkVersion("0.3.0", []string{"v0.3.0"}, never), "the tag v0.3.0 has released")
 	always := func(string) bool { return true }
-	says(t, "a module's tag", checkVersion("0.3.0", []string{"sdk/v0.3.0"}, always), "the tag sdk/v0.3.0 has released")
+	checkError(t, "a module's tag", checkVersion("0.3.0", []string{"sdk/v0.3.0"}, always), "the tag sdk/v0.3.0 has released")
 }
 
 func TestSection(t *testing.T) {
@@ -46,11 +46,11 @@ func TestSection(t *testing.T) {
 	}
 	for _, version := range []string{"0.3.0", "Unreleased", "0.1"} {
 		_, err := section(changelog, version)
-		says(t, version, err, "CHANGELOG.md says nothing of version "+version)
+		checkError(t, version, err, "CHANGELOG.md says nothing of version "+version)
 	}
 }
 
-func TestImagesOfGit(t *testing.T) {
+func TestCommittedImages(t *testing.T) {
 	t.Parallel()
 	built := []image{{Name: "a", Digest: "sha256:1"}, {Name: "b", Digest: "sha256:2"}}
 	for text, want := range map[string]string{
@@ -59,11 +59,11 @@ func TestImagesOfGit(t *testing.T) {
 			"is sha256:2, made with go",
 		"homeostat/a@sha256:1\n": "bundle/images.txt has nothing of b",
 	} {
-		says(t, text, checkImages(text, built, "1.2.3"), want)
+		checkError(t, text, checkImages(text, built, "1.2.3"), want)
 	}
 }
 
-func TestTemplateOfWhatIsPublished(t *testing.T) {
+func TestPublishedTemplate(t *testing.T) {
 	t.Parallel()
 	const template = "schema: olm.semver\nstable:\n  bundles:\n    - image: homeostat/a-bundle:v0.1.0\n" +
 		"    - image: homeostat/a-bundle:v0.2.0\n"
@@ -82,10 +82,10 @@ func TestTemplateOfWhatIsPublished(t *testing.T) {
 		}
 	}
 	_, err := publishedTemplate([]byte(template), "r/", "0.3.0", nil)
-	says(t, "no bundle of the version", err, "it has no bundle of version 0.3.0")
+	checkError(t, "no bundle of the version", err, "it has no bundle of version 0.3.0")
 }
 
-// The checksums are those that sha256sum computes, and whatever changes is found.
+// The checksums equal those of sha256sum, and any change is detected.
 func TestSums(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -99,11 +99,11 @@ func TestSums(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	says(t, "nothing rehearsed", checkSums(folder), "run make release-dry-run first")
+	checkError(t, "nothing rehearsed", checkSums(folder), "run make release-dry-run first")
 	write("a/b", "c")
 	write("z", "")
-	says(t, "writing them", writeSums(folder), "")
-	says(t, "as it was", checkSums(folder), "")
+	checkError(t, "writing them", writeSums(folder), "")
+	checkError(t, "as it was", checkSums(folder), "")
 	if sha256sum, err := exec.LookPath("sha256sum"); err == nil {
 		cmd := exec.CommandContext(t.Context(), sha256sum, "-c", sumsFile)
 		cmd.Dir = folder
@@ -112,8 +112,8 @@ func TestSums(t *testing.T) {
 		}
 	}
 	write("a/b", "d")
-	says(t, "a change", checkSums(folder), "is not as the rehearsal left it (a/b)")
+	checkError(t, "a change", checkSums(folder), "is not as the rehearsal left it (a/b)")
 	write("a/b", "c")
 	write("more", "")
-	says(t, "a new file", checkSums(folder), "is not as the rehearsal left it (more)")
+	checkError(t, "a new file", checkSums(folder), "is not as the rehearsal left it (more)")
 }

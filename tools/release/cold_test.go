@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// A rehearsal needs nothing in the cache of modules beforehand, and takes the released modules from nowhere but the folder,
-// however private others are. The proxy is what the cache of this machine has of the module that is needed.
+// A rehearsal works with an empty module cache, and takes the released modules only from its folder, even if GOPRIVATE
+// matches other modules. The proxy has the required module from the cache of this machine.
 func TestColdCache(t *testing.T) {
 	f := newFixture(t)
-	const other = "golang.org/x/mod v0.39.0" // which this program needs, so it is there
+	const other = "golang.org/x/mod v0.39.0" // in the cache, because this program requires it
 	var sums []string
 	for line := range strings.Lines(f.read("go.sum")) {
 		if strings.HasPrefix(line, other) {

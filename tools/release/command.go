@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// grace is how long a program may take to end after it was asked to.
+// grace is the time that a program has to end after an interrupt.
 const grace = 5 * time.Second
 
-// A command runs a program in a folder with more environment, and returns what it printed. A program that is canceled is
-// interrupted, and killed when it has not ended within [grace]; so is what the go command has started, which is where the
-// work is done. Others, like git, may ask for a password, which a terminal allows its foreground only.
+// A command runs a program in a folder with additional environment, and returns its output. A canceled program is
+// interrupted, and killed when it has not ended within [grace]. So are the child processes of the go command, which do the
+// work. Others, like git, may ask for a password, which a terminal allows only in its foreground process group.
 type command struct {
 	dir string
 	env []string
@@ -28,9 +28,12 @@ func (c command) run(ctx context.Context, name string, args ...string) (string, 
 
 func (c command) runWith(ctx context.Context, input, name string, args ...string) (string, error) {
 	var out, problems bytes.Buffer
-	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // there is no shell, and what there is was said by its user
-	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), c.env...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &problems
+	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // no shell, and the arguments are those of the user
+	cmd.Dir = c.dir
+	cmd.Env = append(os.Environ(), c.env...)
+	cmd.Stdin = strings.NewReader(input)
+	cmd.Stdout = &out
+	cmd.Stderr = &problems
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: name == "go"}
 	signal := func(s syscall.Signal) error {
 		if cmd.SysProcAttr.Setpgid {
@@ -38,10 +41,11 @@ func (c command) runWith(ctx context.Context, input, name string, args ...string
 		}
 		return syscall.Kill(cmd.Process.Pid, s)
 	}
-	cmd.Cancel, cmd.WaitDelay = func() error { return signal(syscall.SIGINT) }, grace
+	cmd.Cancel = func() error { return signal(syscall.SIGINT) }
+	cmd.WaitDelay = grace
 	err := cmd.Run()
 	if ctx.Err() != nil && cmd.Process != nil && cmd.SysProcAttr.Setpgid {
-		_ = signal(syscall.SIGKILL) // what has not ended; most times there is nothing
+		_ = signal(syscall.SIGKILL) // processes that have not ended; usually there are none
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, lastLines(problems.String()+out.String()))
@@ -49,7 +53,7 @@ func (c command) runWith(ctx context.Context, input, name string, args ...string
 	return strings.TrimSpace(out.String()), nil
 }
 
-// lastLines are those that say what went wrong, after whatever was printed before.
+// lastLines returns the last lines of an output. They contain the error.
 func lastLines(text string) string {
 	const most = 20
 	lines := strings.Split(strings.TrimSpace(text), "\n")

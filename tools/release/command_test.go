@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// stubborn writes which process it is and does not end when it is interrupted.
+// stubborn prints its process id and ignores interrupts.
 const stubborn = `package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 }
 `
 
-// What the go command has started ends with it.
+// Child processes of the go command end with it.
 func TestCanceled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -45,7 +45,7 @@ func TestCanceled(t *testing.T) {
 		done <- err
 	}()
 	var pid int
-	within(t, time.Minute, func() bool {
+	eventually(t, time.Minute, func() bool {
 		data, err := os.ReadFile(filepath.Join(dir, "pid"))
 		if err != nil {
 			return false
@@ -63,11 +63,11 @@ func TestCanceled(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("a command that was canceled does not return")
 	}
-	within(t, 10*time.Second, func() bool { return syscall.Kill(pid, 0) != nil })
+	eventually(t, 10*time.Second, func() bool { return syscall.Kill(pid, 0) != nil })
 }
 
-// within waits for a condition.
-func within(t *testing.T, limit time.Duration, holds func() bool) {
+// eventually waits for a condition.
+func eventually(t *testing.T, limit time.Duration, holds func() bool) {
 	t.Helper()
 	deadline := time.After(limit)
 	for tick := time.Tick(10 * time.Millisecond); !holds(); {

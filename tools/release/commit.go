@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// A scratch is a repository in which the commit and the tags of a release are made. It has the objects of the one that is
-// released, and that one gets none of its.
+// A scratch is a repository for the commit and the tags of a release. It shares the objects of the released repository,
+// which gets none of its own.
 type scratch struct {
 	dir  string
-	base string // the commit that is released
+	base string // the commit being released
 	git  command
 }
 
-// newScratch makes one in a folder that there is.
+// newScratch creates a scratch in an existing folder.
 func newScratch(ctx context.Context, root, dir string) (*scratch, error) {
 	at := command{dir: root}
 	base, err := at.run(ctx, "git", "rev-parse", "HEAD")
@@ -37,7 +37,7 @@ func newScratch(ctx context.Context, root, dir string) (*scratch, error) {
 		return nil, fmt.Errorf("the commit %s has no committer", base)
 	}
 	s := &scratch{dir: dir, base: base, git: command{dir: dir, env: []string{
-		// As the commit that is released: then the same release is the same commit, whoever makes it.
+		// Author and date are those of the released commit, so that the same release is the same commit on any machine.
 		"GIT_AUTHOR_NAME=" + who[0], "GIT_AUTHOR_EMAIL=" + who[1], "GIT_AUTHOR_DATE=" + who[2],
 		"GIT_COMMITTER_NAME=" + who[0], "GIT_COMMITTER_EMAIL=" + who[1], "GIT_COMMITTER_DATE=" + who[2],
 		"GIT_DIR=" + dir, "GIT_INDEX_FILE=" + filepath.Join(dir, "release-index"),
@@ -52,7 +52,7 @@ func newScratch(ctx context.Context, root, dir string) (*scratch, error) {
 	return s, err
 }
 
-// put changes a file of the commit to come.
+// put changes a file of the next commit.
 func (s *scratch) put(ctx context.Context, name string, data []byte) error {
 	blob, err := s.git.runWith(ctx, string(data), "git", "hash-object", "-w", "--stdin")
 	if err == nil {
@@ -61,7 +61,7 @@ func (s *scratch) put(ctx context.Context, name string, data []byte) error {
 	return err
 }
 
-// commit makes the commit of a release.
+// commit creates the commit of a release.
 func (s *scratch) commit(ctx context.Context, version string) (string, error) {
 	tree, err := s.git.run(ctx, "git", "write-tree")
 	if err != nil {
@@ -76,13 +76,13 @@ func (s *scratch) tag(ctx context.Context, name, commit string) error {
 	return err
 }
 
-// commitModules makes the commit of a release from the go.mod and go.sum files in a folder.
+// commitModules creates the commit of a release from the go.mod and go.sum files in a folder.
 func (s *scratch) commitModules(ctx context.Context, folder, version string, dirs []string) (string, error) {
 	for _, dir := range dirs {
 		for _, name := range []string{"go.mod", "go.sum"} {
 			data, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(dir), name))
 			if errors.Is(err, os.ErrNotExist) && name == "go.sum" {
-				continue // it requires nothing
+				continue // it requires no module
 			}
 			if err != nil {
 				return "", fmt.Errorf("reading a module of the release: %w", err)
@@ -95,7 +95,7 @@ func (s *scratch) commitModules(ctx context.Context, folder, version string, dir
 	return s.commit(ctx, version)
 }
 
-// push gives tags, by their names, to another repository that has none of them: all or none.
+// push pushes tags, by their names, to another repository that has none of them. It is atomic.
 func (s *scratch) push(ctx context.Context, root, remote string, tags []tag) error {
 	if len(tags) == 0 {
 		return nil

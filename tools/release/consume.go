@@ -13,10 +13,10 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// tagModules makes the commit and the tags of a release: each module in its order gets the go.mod and the go.sum that it is
-// released with, which have the checksums of those before it, as the go command computes them of what it fetches by the tag.
-// The files are left in a folder, and the modules in the folder proxy, where the go command can fetch them. It returns the
-// commit that all tags are on.
+// tagModules creates the commit and the tags of a release. In dependency order, each module gets its released go.mod and
+// go.sum. They contain the checksums of the modules before it, computed by the go command, which fetches them by their tags.
+// tagModules stores the files in a folder, and the modules in the folder proxy for the go command. It returns the commit of
+// all tags.
 func (r *rehearsal) tagModules(ctx context.Context, s *scratch) (string, error) {
 	known := map[string]sums{}
 	var dirs []string
@@ -48,7 +48,7 @@ func (r *rehearsal) tagModules(ctx context.Context, s *scratch) (string, error) 
 	return commit, r.fetchAgain(ctx, s, known)
 }
 
-// writeModule writes the go.mod and the go.sum with which a module is released.
+// writeModule writes the go.mod and the go.sum of a released module.
 func (r *rehearsal) writeModule(m *goModule, known map[string]sums) error {
 	mod, sum, err := m.release(r.repository, r.version, known)
 	if err != nil {
@@ -65,7 +65,7 @@ func (r *rehearsal) writeModule(m *goModule, known map[string]sums) error {
 	return nil
 }
 
-// fetchAgain fetches all modules by the tags that are published, which have to have the checksums that are known.
+// fetchAgain fetches all modules by the published tags, and compares their checksums with the known ones.
 func (r *rehearsal) fetchAgain(ctx context.Context, s *scratch, known map[string]sums) error {
 	for _, m := range r.modules {
 		again, err := r.fetch(ctx, s, m, r.temp("cache"))
@@ -74,7 +74,7 @@ func (r *rehearsal) fetchAgain(ctx context.Context, s *scratch, known map[string
 				m.dir, again, known[m.path()])
 		}
 		if err == nil {
-			err = r.keep(m)
+			err = r.addToProxy(m)
 		}
 		if err != nil {
 			return err
@@ -83,8 +83,8 @@ func (r *rehearsal) fetchAgain(ctx context.Context, s *scratch, known map[string
 	return nil
 }
 
-// fetch lets the go command fetch a module by its tag, as it would from the repository's address, into a cache of its own:
-// what is rehearsed has no business in that of the user, which would take it for the release itself.
+// fetch lets the go command fetch a module by its tag, as if from the repository's address. It uses a separate module cache,
+// because a rehearsed module in the user's cache would be taken for the released one.
 func (r *rehearsal) fetch(ctx context.Context, s *scratch, m *goModule, cache string) (sums, error) {
 	outside := command{dir: r.temp("outside"), env: []string{
 		"GOWORK=off", "GOFLAGS=-modcacherw", "GOMODCACHE=" + cache, "GOPROXY=direct", "GONOSUMDB=" + r.repository, "GOSUMDB=off",
@@ -105,11 +105,11 @@ func (r *rehearsal) fetch(ctx context.Context, s *scratch, m *goModule, cache st
 	return sums{zip: found.Sum, mod: found.GoModSum}, nil
 }
 
-// proxyFiles are what a module proxy has of a version.
+// proxyFiles are the files of a version in a module proxy.
 var proxyFiles = []string{".info", ".mod", ".zip"}
 
-// keep puts a module that was fetched into the folder that is a proxy.
-func (r *rehearsal) keep(m *goModule) error {
+// addToProxy copies a fetched module into the folder that serves as a proxy.
+func (r *rehearsal) addToProxy(m *goModule) error {
 	escaped, err := module.EscapePath(m.path())
 	if err != nil {
 		return fmt.Errorf("module %s: %w", m.dir, err)
@@ -133,9 +133,9 @@ func (r *rehearsal) keep(m *goModule) error {
 	return nil
 }
 
-// stock lets the go command fetch into the cache of this machine what the modules need of others, from where it always does,
-// if it is not there yet. It fetches nothing of the repository, whose modules are folders here.
-func (r *rehearsal) stock(ctx context.Context) error {
+// downloadDependencies lets the go command fetch missing dependencies of the modules into the cache of this machine, from
+// the usual sources. Modules of the repository are folders here and are not fetched.
+func (r *rehearsal) downloadDependencies(ctx context.Context) error {
 	for _, m := range r.modules {
 		at := command{dir: filepath.Join(r.root, filepath.FromSlash(m.dir)), env: []string{"GOWORK=off", "CGO_ENABLED=0"}}
 		if _, err := at.run(ctx, "go", "list", "-mod=readonly", "-deps", "./..."); err != nil {
@@ -145,11 +145,10 @@ func (r *rehearsal) stock(ctx context.Context) error {
 	return nil
 }
 
-// consume compiles all packages of the released modules as somebody does who requires them: outside the repository, from
-// the proxy in the folder, with no module from anywhere but there and from what the cache of this machine has. Then it
-// holds the go.sum of each module to what it needs.
+// consume compiles all packages of the released modules as a user of the modules would: outside the repository, with modules
+// only from the folder proxy and from the cache of this machine. Then it checks that the go.sum of each module is complete.
 func (r *rehearsal) consume(ctx context.Context) error {
-	if err := r.stock(ctx); err != nil {
+	if err := r.downloadDependencies(ctx); err != nil {
 		return err
 	}
 	cache, err := command{}.run(ctx, "go", "env", "GOMODCACHE")
@@ -167,11 +166,11 @@ func (r *rehearsal) consume(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(r.temp("outside"), "go.mod"), []byte(text.String()), 0o644); err != nil {
 		return fmt.Errorf("writing a module outside the repository: %w", err)
 	}
-	// With -trimpath and without cgo the packages of others are those that the images are made of, and compiled already.
+	// With -trimpath and without cgo, packages of dependencies are shared with the images and are compiled already.
 	env := []string{
 		"GOWORK=off", "GOFLAGS=-modcacherw -trimpath -mod=mod", "CGO_ENABLED=0", "GOMODCACHE=" + r.temp("consumer"), "GOSUMDB=off",
 		"GONOSUMDB=*", "GOPROXY=file://" + r.path("modules", "proxy") + ",file://" + filepath.Join(cache, "cache", "download"),
-		"GONOPROXY=none", // whatever GOPRIVATE says
+		"GONOPROXY=none", // overrides GOPRIVATE
 	}
 	if _, err := (command{r.temp("outside"), env}).run(ctx, "go", patterns...); err != nil {
 		return fmt.Errorf("compiling the modules as somebody does who imports them: %w", err)
@@ -186,7 +185,7 @@ func (r *rehearsal) consume(ctx context.Context) error {
 	return nil
 }
 
-// filesBelow are the files in a folder, by their names below it, sorted.
+// filesBelow returns the files in a folder, by their names below it, sorted.
 func filesBelow(folder string) (names []string, err error) {
 	err = fs.WalkDir(os.DirFS(folder), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {

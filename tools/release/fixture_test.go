@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// tools is this repository, which has the programs that a release is made with.
+// tools is this repository, which has the programs that build a release.
 const tools = "../.."
 
-// A fixture is a small repository: an SDK of one function, and an operator that imports it and does nothing, but has the
-// config and the chart of a real one, without a kind of its own.
+// A fixture is a small repository: an SDK of one function, and an operator that imports it and does nothing, with the config
+// and the chart of a real one, but without a kind of its own.
 type fixture struct {
 	t    *testing.T
 	root string
@@ -91,7 +91,7 @@ func (f *fixture) commit() {
 	f.git("commit", "--quiet", "--message", "Change it")
 }
 
-// program runs one of this repository's, as make does.
+// program runs a program of this repository, as make does.
 func (f *fixture) program(module, pkg string, args ...string) string {
 	f.t.Helper()
 	at := command{dir: filepath.Join(tools, module), env: []string{"GOWORK=off"}}
@@ -102,7 +102,7 @@ func (f *fixture) program(module, pkg string, args ...string) string {
 	return out
 }
 
-// withBundle writes to bundle/images.txt what the operator's image is, and renders the bundle that runs it.
+// withBundle writes the operator's image to bundle/images.txt, and renders the bundle that runs it.
 func (f *fixture) withBundle(version string) {
 	f.t.Helper()
 	operator, images := filepath.Join(f.root, "operators", "configrollout"), filepath.Join(f.root, "bundle", "images.txt")
@@ -112,7 +112,7 @@ func (f *fixture) withBundle(version string) {
 	f.commit()
 }
 
-// rehearse runs a rehearsal of version 0.2.0, with whatever else is said.
+// rehearse runs a rehearsal of version 0.2.0, with further arguments.
 func (f *fixture) rehearse(folder string, more ...string) (printed string, err error) {
 	f.t.Helper()
 	var out strings.Builder

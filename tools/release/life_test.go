@@ -19,15 +19,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// A release as the workflow makes it: refused, rehearsed, rehearsed elsewhere, published to a registry and a repository on
-// this machine, and published again because somebody interrupted it; then a second one.
+// A release takes the steps of the workflow: rejected, rehearsed, rehearsed in another folder, published to a registry and a
+// repository on this machine, and published again after an interruption. A second release follows.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	to := strings.TrimPrefix(server.URL, "http://") + "/team/"
 	f := newFixture(t)
-	f.refuses("other images", "bundle/images.txt has sha256:0 of configrollout, and its image of version 0.2.0 is sha256:")
+	f.checkRejected("other images", "bundle/images.txt has sha256:0 of configrollout, and its image of version 0.2.0 is sha256:")
 	f.withBundle("0.2.0")
 
 	folder := filepath.Join(t.TempDir(), "release")
@@ -52,7 +52,7 @@ func TestLife(t *testing.T) {
 	}
 	checkPlan(t, p, f.git("rev-parse", "HEAD"))
 	checkFiles(f, folder, to, p)
-	downloads(f, folder, p)
+	checkDownloads(f, folder, p)
 	checkSBOM(t, filepath.Join(folder, "sbom", "configrollout-linux-arm64.cdx.json"))
 	runOutside(t, folder)
 
@@ -61,21 +61,21 @@ func TestLife(t *testing.T) {
 	f.git("remote", "add", "origin", bare)
 	publish := []string{"publish", "-o", folder, "-root", f.root, "-tools", tools, "-to"}
 	err = run(t.Context(), append(publish, "registry/"), io.Discard)
-	says(t, "another registry", err, "was rehearsed for "+to+", and its bundles and charts name that")
+	checkError(t, "another registry", err, "was rehearsed for "+to+", and its bundles and charts name that")
 	if err := os.WriteFile(filepath.Join(again, "charts", "more.tgz"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	tampered := []string{"publish", "-o", again, "-root", f.root, "-tools", tools, "-to", to}
-	says(t, "a file of others", run(t.Context(), tampered, io.Discard), "is not as the rehearsal left it (charts/more.tgz)")
-	refusesOthers(f, append(publish, to), p)
+	checkError(t, "a file of others", run(t.Context(), tampered, io.Discard), "is not as the rehearsal left it (charts/more.tgz)")
+	checkConflictsRejected(f, append(publish, to), p)
 	f.git("tag", "--annotate", "--message", "The workflow starts here", "v0.2.0")
 	f.git("push", "--quiet", "origin", "v0.2.0")
-	publishes(f, append(publish, to), p)
+	checkPublish(f, append(publish, to), p)
 	f.git("fetch", "--quiet", "--tags", "origin")
-	f.refuses("once more", "version 0.2.0 is not greater than 0.2.0, which the tag operators/configrollout/v0.2.0 has released")
+	f.checkRejected("once more", "version 0.2.0 is not greater than 0.2.0, which the tag operators/configrollout/v0.2.0 has released")
 	f.write("new", "")
 	f.commit()
-	says(t, "another commit", run(t.Context(), append(publish, to), io.Discard), "check that one out, or rehearse this one")
+	checkError(t, "another commit", run(t.Context(), append(publish, to), io.Discard), "check that one out, or rehearse this one")
 	secondRelease(f, to)
 }
 
@@ -101,7 +101,7 @@ func checkPlan(t *testing.T, p *plan, head string) {
 	}
 }
 
-// checkFiles wants what is installed to run the image that was built, from where it will be.
+// checkFiles expects the installed objects to run the built image under its published name.
 func checkFiles(f *fixture, folder, to string, p *plan) {
 	f.t.Helper()
 	source := "extractContent:\n      catalogDir: /configs\n    securityContextConfig: restricted\n" +
@@ -127,10 +127,10 @@ func checkFiles(f *fixture, folder, to string, p *plan) {
 	}
 }
 
-// arm64 is what a list says of a program for that architecture.
+// arm64 is the property of a program for that architecture in an SBOM.
 var arm64 = cdx.Property{Name: "cdx:gomod:build:env:GOARCH", Value: "arm64"}
 
-// checkSBOM wants a list that others can read, in which the operator and the SDK have the version of the release.
+// checkSBOM expects a valid SBOM, in which the operator and the SDK have the version of the release.
 func checkSBOM(t *testing.T, file string) {
 	t.Helper()
 	in, err := os.Open(file)
@@ -163,8 +163,7 @@ func checkSBOM(t *testing.T, file string) {
 	}
 }
 
-// runOutside runs a program that requires the modules, in a folder of its own, with no other source of modules than the
-// release.
+// runOutside runs a program that requires the modules, in a folder of its own. The release is the only source of modules.
 func runOutside(t *testing.T, folder string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -194,8 +193,7 @@ func runOutside(t *testing.T, folder string) {
 	}
 }
 
-// checkRegistry wants the registry to have every image by each of its tags, and the bundle and the catalog to be what OLM
-// reads.
+// checkRegistry expects every image in the registry under each of its tags, and a bundle and a catalog that OLM can read.
 func checkRegistry(t *testing.T, p *plan) {
 	t.Helper()
 	to := p.Prefix
@@ -240,7 +238,7 @@ func head(t *testing.T, image string) string {
 	return d.Digest.String()
 }
 
-// data is what an image of data has.
+// data returns the content of an image of data.
 func data(t *testing.T, ref string) (labels map[string]string, files []string) {
 	t.Helper()
 	image, err := remote.Image(parse(t, ref))

@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return errors.Join(err, errors.New(usage))
 	}
 	tools = cmp.Or(tools, *root)
-	if err := settle(to, folder, root, &tools); err != nil {
+	if err := normalizePaths(to, folder, root, &tools); err != nil {
 		return err
 	}
 	switch args[0] {
@@ -74,11 +74,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		root: *root, tools: tools, version: version, prefix: cmp.Or(to, "homeostat/"), dirs: strings.Fields(modules),
 		operators: strings.Fields(operators), out: out,
 	}
-	return r.into(ctx, *folder)
+	return r.writeTo(ctx, *folder)
 }
 
-// settle refuses a prefix of names that is none, and makes the names of folders absolute, because programs run in others.
-func settle(to string, folders ...*string) error {
+// normalizePaths rejects an invalid name prefix, and makes folders absolute, because programs run in other folders.
+func normalizePaths(to string, folders ...*string) error {
 	if to != "" && !strings.HasSuffix(to, "/") {
 		return fmt.Errorf("%q is what the names of images begin with, so it ends in a slash: write %q", to, to+"/")
 	}

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// makeManifests writes what kubectl apply installs each operator with, and what makes the catalog known to OLM and installs
-// operators from it.
+// makeManifests writes the manifests that install each operator with kubectl apply, and those that add the catalog to OLM
+// and install operators from it.
 func (r *rehearsal) makeManifests(ctx context.Context) error {
 	tools := command{dir: filepath.Join(r.tools, "tools"), env: []string{"GOWORK=off"}}
 	kustomize, err := tools.run(ctx, "go", "tool", "-n", "kustomize")
@@ -42,7 +42,8 @@ func (r *rehearsal) makeManifests(ctx context.Context) error {
 	return nil
 }
 
-// makeForOLM writes what makes the catalog known to a version of OLM, or installs an operator from it, if there is that.
+// makeForOLM writes the manifest that adds the catalog to a version of OLM, or that installs an operator from it, if the
+// repository has that manifest.
 func (r *rehearsal) makeForOLM(olm, name string) error {
 	from := path.Join("olm", "install", olm, name+".yaml")
 	data, err := os.ReadFile(filepath.Join(r.root, filepath.FromSlash(from)))
@@ -70,8 +71,8 @@ func (r *rehearsal) writeManifest(name string, data []byte) error {
 	return nil
 }
 
-// withImage puts the image of a release, by its version for people and by its digest for the cluster, in the place of the
-// one of developers.
+// withImage replaces the development image with the image of a release, which has the version for readers and the digest for
+// the cluster.
 func (r *rehearsal) withImage(text, operator string) (string, error) {
 	before := "image: homeostat/" + operator + ":dev\n"
 	if strings.Count(text, before) != 1 {
@@ -86,8 +87,8 @@ func (r *rehearsal) withImage(text, operator string) (string, error) {
 	return "", fmt.Errorf("there is no image of %s", operator)
 }
 
-// withCatalog puts the catalog where it will be into what makes it known to OLM. The image has no opm in it, so OLM v0 is
-// told to take its own.
+// withCatalog sets the published catalog image in the manifest that adds it to OLM. The image contains no opm, so OLM v0 is
+// configured to use its own.
 func withCatalog(data []byte, catalog string) ([]byte, error) {
 	var object map[string]any
 	if err := yaml.Unmarshal(data, &object); err != nil {
@@ -100,7 +101,7 @@ func withCatalog(data []byte, catalog string) ([]byte, error) {
 		if pod == nil {
 			pod = map[string]any{}
 		}
-		pod["extractContent"] = map[string]any{"catalogDir": "/configs"} // no cacheDir: there is none to take from it
+		pod["extractContent"] = map[string]any{"catalogDir": "/configs"} // no cacheDir: the image has no cache
 		spec["image"], spec["grpcPodConfig"] = catalog, pod
 	case "ClusterCatalog":
 		source, _ := spec["source"].(map[string]any)

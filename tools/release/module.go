@@ -13,7 +13,7 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// A goModule is one of the repository that is released.
+// A goModule is a module of the repository that is released.
 type goModule struct {
 	dir  string // below the root, with slashes
 	file *modfile.File
@@ -22,7 +22,7 @@ type goModule struct {
 
 func (m *goModule) path() string { return m.file.Module.Mod.Path }
 
-// tag is the one by which the go command finds a version of it.
+// tag returns the tag by which the go command finds a version.
 func (m *goModule) tag(version string) string { return m.dir + "/v" + version }
 
 // loadModules reads the modules in folders of the repository.
@@ -50,7 +50,7 @@ func loadModules(root string, dirs []string) ([]*goModule, error) {
 	return all, nil
 }
 
-// repositoryOf is the path that the modules have in common, which is that of their repository.
+// repositoryOf returns the common path of the modules, which is the path of their repository.
 func repositoryOf(modules []*goModule) (string, error) {
 	if len(modules) == 0 {
 		return "", errors.New("there is no module to release: name some with -modules")
@@ -65,11 +65,11 @@ func repositoryOf(modules []*goModule) (string, error) {
 	return root, nil
 }
 
-// inOrder sorts modules so that each comes after those that it requires, and otherwise by their folders. It refuses modules
-// that require each other, and one that requires a module of the repository that is not released.
+// inOrder sorts modules by dependency, and then by folder. It rejects cycles, and a module that requires a module of the
+// repository that is not released.
 func inOrder(repository string, modules []*goModule) ([]*goModule, error) {
 	modules = slices.SortedFunc(slices.Values(modules), func(a, b *goModule) int { return strings.Compare(a.dir, b.dir) })
-	waiting := map[string]map[string]bool{} // for which others a module waits
+	waiting := map[string]map[string]bool{} // by module, the siblings that come before it
 	for _, m := range modules {
 		waiting[m.path()] = map[string]bool{}
 	}
@@ -101,7 +101,7 @@ func inOrder(repository string, modules []*goModule) ([]*goModule, error) {
 	return sorted, nil
 }
 
-// siblings are the modules of the same repository that a go.mod requires.
+// siblings returns the modules of the same repository that a go.mod requires.
 func siblings(repository string, file *modfile.File) (paths []string) {
 	for _, r := range file.Require {
 		if strings.HasPrefix(r.Mod.Path, repository+"/") {
@@ -111,11 +111,11 @@ func siblings(repository string, file *modfile.File) (paths []string) {
 	return paths
 }
 
-// sums are what go.sum says of a module of the repository: the checksum of its files, and that of its go.mod.
+// sums are the checksums in go.sum of a module of the repository: of its files, and of its go.mod.
 type sums struct{ zip, mod string }
 
-// release returns the go.mod and the go.sum that the module has when it is released: its siblings are required at the
-// version, with their checksums, and are not replaced by folders, which nobody outside has.
+// release returns the go.mod and the go.sum of the released module. Its siblings are required at the version, with their
+// checksums, and the replace directives are removed, because the folders do not exist outside.
 func (m *goModule) release(repository, version string, known map[string]sums) (mod, sum []byte, err error) {
 	file, err := modfile.Parse(m.dir+"/go.mod", modfile.Format(m.file.Syntax), nil)
 	if err != nil {
@@ -149,7 +149,7 @@ func (m *goModule) release(repository, version string, known map[string]sums) (m
 	return mod, sortSums(lines), nil
 }
 
-// sortSums puts the lines of a go.sum into the order in which the go command has them.
+// sortSums sorts the lines of a go.sum in the order of the go command.
 func sortSums(lines []string) []byte {
 	byVersion := map[module.Version]string{}
 	var versions []module.Version

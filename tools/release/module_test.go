@@ -12,7 +12,7 @@ import (
 
 const home = "example.com/team/repo"
 
-// parsed is a module in a folder that requires others, each of which a folder takes the place of.
+// parsed returns a module in a folder that requires others and replaces each by a folder.
 func parsed(t *testing.T, dir string, requires ...string) *goModule {
 	t.Helper()
 	var text strings.Builder

@@ -13,10 +13,11 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// pageSums has the checksums of the files of the page, which people download into one folder.
+// pageSums has the checksums of the page's files, which users download into one folder.
 const pageSums = "page/" + sumsFile
 
-// makePage says which files people download one by one, and writes their checksums; the rest is in a registry or in git.
+// makePage writes the list of the files that users download one by one, and their checksums. All other files are in a
+// registry or in git.
 func (r *rehearsal) makePage(context.Context) error {
 	sums, err := checksums(r.folder)
 	if err != nil {
@@ -51,8 +52,8 @@ func (r *rehearsal) makePage(context.Context) error {
 	return nil
 }
 
-// makeReleasePage makes the page of a release on the forge from what a rehearsal left in a folder, or completes it: nobody
-// sees it before all files are there. The forge's command gh finds out by the repository in root which one it is.
+// makeReleasePage creates or completes the page of a release on the forge from the output of a rehearsal. The page is a
+// draft until all files are there. The command gh determines the repository from root.
 func makeReleasePage(ctx context.Context, root, folder string) error {
 	if err := checkSums(folder); err != nil {
 		return err
@@ -62,7 +63,7 @@ func makeReleasePage(ctx context.Context, root, folder string) error {
 		return err
 	}
 	tag, at := "v"+plan.Version, command{dir: root}
-	if _, err := at.run(ctx, "gh", "release", "view", tag); err != nil { // there is none, or create says why not
+	if _, err := at.run(ctx, "gh", "release", "view", tag); err != nil { // there is none, or create reports the reason
 		args := []string{"release", "create", tag, "--draft", "--verify-tag", "--title", tag}
 		args = append(args, "--notes-file", filepath.Join(folder, "NOTES.md"))
 		if semver.Prerelease(tag) != "" {

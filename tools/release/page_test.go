@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// forge does what gh does with a release, whose files are in a folder: it refuses to create one twice, to take a file twice
-// if it is not told to, and is interrupted once if there is a file that says so.
+// forge is a fake gh for releases, with files in a folder. It rejects creating a release twice and, unless told otherwise,
+// uploading a file twice. It fails once if a certain file exists.
 const forge = `#!/bin/sh
 verb=$2 tag=$3
 shift 3
@@ -30,8 +30,7 @@ upload)
 esac
 `
 
-// The page of a release can be made again when its making was interrupted, and what people download from it has the
-// checksums that are beside it.
+// The page of a release can be created again after an interruption, and the downloaded files have the published checksums.
 func TestPage(t *testing.T) {
 	root, at := t.TempDir(), t.TempDir()
 	t.Setenv("PATH", at+":"+os.Getenv("PATH"))
@@ -57,11 +56,11 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := []string{"page", "-o", r.folder, "-root", root}
-	says(t, "interrupted", run(t.Context(), page, nil), "gh release upload v1.2.3-rc.1 --clobber")
+	checkError(t, "interrupted", run(t.Context(), page, nil), "gh release upload v1.2.3-rc.1 --clobber")
 	for range 2 {
-		says(t, "again", run(t.Context(), page, nil), "")
+		checkError(t, "again", run(t.Context(), page, nil), "")
 	}
-	verifies(t, filepath.Join(at, "page"), 3)
+	checkSHA256(t, filepath.Join(at, "page"), 3)
 	const again = "view v1.2.3-rc.1\nupload v1.2.3-rc.1 --clobber\nedit v1.2.3-rc.1 --draft=false\n"
 	want := "view v1.2.3-rc.1\ncreate v1.2.3-rc.1 --draft --verify-tag --title v1.2.3-rc.1 --notes-file --prerelease\n" +
 		"upload v1.2.3-rc.1 --clobber\n" + again + again
@@ -69,39 +68,39 @@ func TestPage(t *testing.T) {
 		t.Errorf("gh was called\n%s\nwant\n%s", got, want)
 	}
 	f.write("NOTES.md", "others")
-	says(t, "a change", run(t.Context(), page, nil), "is not as the rehearsal left it (NOTES.md)")
+	checkError(t, "a change", run(t.Context(), page, nil), "is not as the rehearsal left it (NOTES.md)")
 }
 
 // Files of the same name in two folders would replace each other.
-func TestPageOfOneName(t *testing.T) {
+func TestPageNameConflict(t *testing.T) {
 	t.Parallel()
 	r := rehearsal{folder: t.TempDir()}
 	f := &fixture{t: t, root: r.folder}
 	f.write("install/a", "")
 	f.write("sbom/a", "")
-	says(t, "one name", r.makePage(t.Context()), "install/a and sbom/a would be one file on the page")
+	checkError(t, "one name", r.makePage(t.Context()), "install/a and sbom/a would be one file on the page")
 }
 
-// downloads puts the files of the page of a release into one folder, as people do, and checks them.
-func downloads(f *fixture, folder string, p *plan) {
+// checkDownloads copies the files of the page of a release into one folder, as a user would, and verifies them.
+func checkDownloads(f *fixture, folder string, p *plan) {
 	f.t.Helper()
 	into := &fixture{t: f.t, root: f.t.TempDir()}
 	for _, file := range p.Files {
 		into.write(filepath.Base(file.Name), f.read(filepath.Join(folder, file.Name)))
 	}
 	into.write(sumsFile, f.read(filepath.Join(folder, pageSums)))
-	verifies(f.t, into.root, len(p.Files))
+	checkSHA256(f.t, into.root, len(p.Files))
 }
 
-// verifies wants sha256sum to find so many files in a folder, and no other, as they should be.
-func verifies(t *testing.T, folder string, files int) {
+// checkSHA256 expects sha256sum to verify that number of files in a folder, and no other file.
+func checkSHA256(t *testing.T, folder string, files int) {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
 	if err != nil || len(entries) != files+1 || files == 0 {
 		t.Errorf("there are %v, %v, want %d files and their checksums", entries, err, files)
 	}
 	cmd := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", sumsFile)
-	if runtime.GOOS == "darwin" { // which has another program for it
+	if runtime.GOOS == "darwin" { // macOS has another program for it
 		cmd = exec.CommandContext(t.Context(), "shasum", "--algorithm", "256", "--check", "--strict", sumsFile)
 	}
 	cmd.Dir = folder

@@ -13,18 +13,18 @@ import (
 
 const planFile = "release.json"
 
-// A plan is what a rehearsal leaves for publish: what goes where.
+// A plan is the output of a rehearsal for publish: the artifacts and their destinations.
 type plan struct {
 	Version    string   `json:"version"`
 	Repository string   `json:"repository"`
-	Base       string   `json:"base"`   // the commit that is released
-	Commit     string   `json:"commit"` // its child, with the modules as they are published
-	Prefix     string   `json:"prefix"` // what the names of all images begin with
+	Base       string   `json:"base"`   // the commit being released
+	Commit     string   `json:"commit"` // its child, with the published go.mod files
+	Prefix     string   `json:"prefix"` // the prefix of all image names
 	Modules    []string `json:"modules"`
-	Tags       []tag    `json:"tags"` // in the order of what requires what
+	Tags       []tag    `json:"tags"` // in dependency order
 	Images     []image  `json:"images"`
 	Charts     []file   `json:"charts"`
-	Files      []file   `json:"files"` // for the page of the release, where they are in one folder
+	Files      []file   `json:"files"` // of the release's page, where they are in one folder
 }
 
 type tag struct {
@@ -36,7 +36,7 @@ type image struct {
 	Name   string   `json:"name"`
 	Tags   []string `json:"tags"`
 	Digest string   `json:"digest"`
-	Folder string   `json:"folder"` // its layout
+	Folder string   `json:"folder"` // in the OCI layout
 }
 
 type file struct {
@@ -67,7 +67,7 @@ func readPlan(folder string) (*plan, error) {
 	return p, nil
 }
 
-// print writes a table of what would be published, where.
+// print writes a table of the artifacts and their destinations.
 func (p *plan) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\nVersion %s of %s, from commit %.12s; nothing is published yet.\n", p.Version, p.Repository, p.Base)
@@ -93,19 +93,19 @@ func (p *plan) print(out io.Writer) error {
 	return nil
 }
 
-// chartPrefix is what the names of charts begin with, which are not images and whose names are those of the operators, too.
+// chartPrefix returns the prefix of chart names. It differs from that of images, because both are named after the operators.
 func (p *plan) chartPrefix() string { return p.Prefix + "charts/" }
 
-// chartRef is the name that a chart has in the registry, with the version.
+// chartRef returns the name of a chart in the registry, with the version.
 func (p *plan) chartRef(c file) string {
 	return p.chartPrefix() + strings.TrimSuffix(filepath.Base(c.Name), "-"+p.Version+".tgz") + ":" + p.Version
 }
 
-// moves says whether a tag of an image names another one with the next release, as latest does.
+// moves reports whether an image tag moves to another image with the next release, as latest does.
 func (p *plan) moves(tag string) bool { return strings.TrimPrefix(tag, "v") != p.Version }
 
-// stay leaves the tags that move to whatever has them.
-func (p *plan) stay() {
+// dropMovingTags removes the moving tags from the plan, so that they keep their images.
+func (p *plan) dropMovingTags() {
 	for i := range p.Images {
 		p.Images[i].Tags = slices.DeleteFunc(p.Images[i].Tags, p.moves)
 	}

@@ -11,18 +11,18 @@ import (
 	"github.com/homeostat-dev/homeostat/tools/images/oci"
 )
 
-// A publication pushes what a rehearsal left.
+// A publication pushes the output of a rehearsal.
 type publication struct {
 	root, tools string
 	folder      string // of the rehearsal
-	prefix      string // what the names of all images begin with: that of the rehearsal
+	prefix      string // the prefix of all image names: that of the rehearsal
 	remote      string // of git
 	out         io.Writer
 }
 
-// publish pushes the images, the charts and, when all of that is there, the tags. What is there already and the same stays
-// as it is, so a publication that was interrupted is run again. If anything that has the version in its name is there and
-// not the same, nothing is pushed.
+// publish pushes the images, the charts and finally the tags. It is idempotent: artifacts that exist with the same content
+// are skipped, so an interrupted publication can be repeated. If any artifact of the version exists with other content,
+// nothing is pushed.
 func (p *publication) publish(ctx context.Context) error {
 	if err := checkSums(p.folder); err != nil {
 		return err
@@ -45,8 +45,8 @@ func (p *publication) publish(ctx context.Context) error {
 	if err := errors.Join(refused, err); err != nil {
 		return fmt.Errorf("nothing was pushed: %w", err)
 	}
-	if len(missing) == 0 { // it is complete, and what is called latest may be a later one
-		plan.stay()
+	if len(missing) == 0 { // it is complete, and latest may belong to a later release
+		plan.dropMovingTags()
 	}
 	for _, i := range plan.Images {
 		if err := p.pushImage(ctx, plan, i, there); err != nil {
@@ -67,7 +67,7 @@ func (p *publication) publish(ctx context.Context) error {
 
 func (p *publication) say(format string, args ...any) { fmt.Fprintf(p.out, format+"\n", args...) }
 
-// tags makes the commit of the release once more, which has to be the one that was rehearsed.
+// tags creates the commit of the release again, and expects it to equal the rehearsed one.
 func (p *publication) tags(ctx context.Context, plan *plan) (*scratch, string, error) {
 	dir, err := os.MkdirTemp("", "release")
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *publication) tags(ctx context.Context, plan *plan) (*scratch, string, e
 func (p *publication) pushImage(ctx context.Context, plan *plan, i image, there map[string]bool) error {
 	content, err := oci.Read(filepath.Join(p.folder, filepath.FromSlash(i.Folder)))
 	if err != nil {
-		return err //nolint:wrapcheck // it says where
+		return err
 	}
 	if len(i.Tags) == 0 {
 		return errors.New("image " + i.Name + " has no tag")
@@ -101,7 +101,7 @@ func (p *publication) pushImage(ctx context.Context, plan *plan, i image, there 
 		ref := plan.Prefix + i.Name + ":" + tag
 		if !there[ref] {
 			if _, err := oci.Push(ctx, content, ref); err != nil {
-				return err //nolint:wrapcheck // it says where
+				return err
 			}
 		}
 		p.say("%s@%s", ref, i.Digest)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// put gives a registry some image by a name.
+// put pushes an unrelated image under a name.
 func put(t *testing.T, ref string) {
 	t.Helper()
 	other, err := random.Image(8, 1)
@@ -21,9 +21,9 @@ func put(t *testing.T, ref string) {
 	}
 }
 
-// refusesOthers wants a publication to push nothing if anything with its version is there and something else, and to say so
-// of all of it. Afterwards nothing is there.
-func refusesOthers(f *fixture, publish []string, p *plan) {
+// checkConflictsRejected expects a publication to push nothing if any artifact of its version exists with other content, and
+// to report all of them. It removes them afterwards.
+func checkConflictsRejected(f *fixture, publish []string, p *plan) {
 	f.t.Helper()
 	names := []string{p.chartRef(p.Charts[0]), p.chartRef(p.Charts[1])}
 	for _, i := range p.Images {
@@ -42,7 +42,7 @@ func refusesOthers(f *fixture, publish []string, p *plan) {
 	}
 	err := run(f.t.Context(), publish, io.Discard)
 	for _, want := range wants {
-		says(f.t, "what others have published", err, want)
+		checkError(f.t, "what others have published", err, want)
 	}
 	for _, i := range p.Images {
 		ref := p.Prefix + i.Name + ":latest"
@@ -59,18 +59,18 @@ func refusesOthers(f *fixture, publish []string, p *plan) {
 	}
 }
 
-// publishes a release, whose tag with the version alone is there, and again, because somebody interrupted it: then all of it
-// is there. A release that is complete leaves alone what a later one has moved.
-func publishes(f *fixture, publish []string, p *plan) {
+// checkPublish publishes a release whose version tag exists already, and again after an interruption. Then all artifacts
+// exist. A complete release keeps the tags that a later release has moved.
+func checkPublish(f *fixture, publish []string, p *plan) {
 	f.t.Helper()
 	latest := p.Prefix + p.Images[0].Name + ":latest"
-	put(f.t, latest) // that of a former release
+	put(f.t, latest) // the one of a previous release
 	for range 2 {
 		if err := run(f.t.Context(), publish, io.Discard); err != nil {
 			f.t.Fatal(err)
 		}
 		checkRegistry(f.t, p)
-		f.git("push", "--quiet", "--delete", "origin", "sdk/v0.2.0") // as if the first one had not come that far
+		f.git("push", "--quiet", "--delete", "origin", "sdk/v0.2.0") // as if interrupted before it
 		for _, ref := range []string{p.Prefix + "catalog:v0.2.0", p.chartRef(p.Charts[1])} {
 			if err := remote.Delete(parse(f.t, ref)); err != nil {
 				f.t.Fatal(err)
@@ -81,7 +81,7 @@ func publishes(f *fixture, publish []string, p *plan) {
 		f.t.Fatal(err)
 	}
 	put(f.t, latest)
-	later := head(f.t, latest) // that of a release to come
+	later := head(f.t, latest) // the one of a later release
 	if err := run(f.t.Context(), publish, io.Discard); err != nil {
 		f.t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func publishes(f *fixture, publish []string, p *plan) {
 	}
 }
 
-// checkTags wants the remote to have all tags.
+// checkTags expects the remote to have all tags.
 func checkTags(f *fixture, p *plan) {
 	f.t.Helper()
 	for _, tag := range p.Tags {

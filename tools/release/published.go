@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// missingTags are those that a remote of git does not have yet. It refuses tags that are there and elsewhere, whether they
-// are plain, annotated or signed.
+// missingTags returns the tags that a git remote lacks. It rejects tags that exist at another commit, whether they are
+// plain, annotated or signed.
 func missingTags(ctx context.Context, root, remote string, tags []tag) (missing []tag, err error) {
 	out, err := command{dir: root}.run(ctx, "git", "ls-remote", "--tags", remote)
 	if err != nil {
@@ -27,7 +27,7 @@ func missingTags(ctx context.Context, root, remote string, tags []tag) (missing 
 	there := map[string]string{}
 	for line := range strings.Lines(out) {
 		commit, ref, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		// A tag with a text of its own is an object, and the commit that it is on has a line of its own.
+		// An annotated tag is an object, and its commit has a line of its own.
 		ref, peeled := strings.CutSuffix(strings.TrimPrefix(ref, "refs/tags/"), "^{}")
 		if peeled || there[ref] == "" {
 			there[ref] = commit
@@ -47,8 +47,8 @@ func missingTags(ctx context.Context, root, remote string, tags []tag) (missing 
 	return missing, errors.Join(problems...)
 }
 
-// pushed says which names of images and charts the registry has already, as they are in the release. It refuses names with
-// the version that are there and something else; others, like latest, move with each release.
+// pushed returns the names of images and charts that the registry has with the content of the release. It rejects names with
+// the version that have other content. Other tags, like latest, move with each release.
 func (p *publication) pushed(ctx context.Context, plan *plan) (map[string]bool, error) {
 	there, problems := map[string]bool{}, []error{}
 	compare := func(ref, want string, of func(*remote.Descriptor) (string, error), moves bool) error {
@@ -80,7 +80,7 @@ func (p *publication) pushed(ctx context.Context, plan *plan) (map[string]bool, 
 		if err != nil {
 			return nil, fmt.Errorf("reading a chart: %w", err)
 		}
-		digest, _, _ := v1.SHA256(bytes.NewReader(data)) // a bytes.Reader has no error
+		digest, _, _ := v1.SHA256(bytes.NewReader(data)) // a bytes.Reader returns no error
 		if err := compare(plan.chartRef(c), digest.String(), archiveOf, false); err != nil {
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func (p *publication) pushed(ctx context.Context, plan *plan) (map[string]bool, 
 	return there, errors.Join(problems...)
 }
 
-// lookUp returns what a registry has by a name, or nil. It has the credentials of oci.Push.
+// lookUp returns the content of a name in a registry, or nil. It uses the credentials of oci.Push.
 func lookUp(ctx context.Context, image string) (*remote.Descriptor, error) {
 	ref, err := name.NewTag(image)
 	if err != nil {
@@ -96,7 +96,7 @@ func lookUp(ctx context.Context, image string) (*remote.Descriptor, error) {
 	}
 	found, err := remote.Get(ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
 	if answer := (*transport.Error)(nil); errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
-		return nil, nil //nolint:nilnil // as it says
+		return nil, nil //nolint:nilnil // nil means that the registry has no such name
 	}
 	if err != nil {
 		return nil, fmt.Errorf("asking the registry what it has of %s, for which docker login stores who asks: %w", image, err)
@@ -106,11 +106,11 @@ func lookUp(ctx context.Context, image string) (*remote.Descriptor, error) {
 
 func digestOf(found *remote.Descriptor) (string, error) { return found.Digest.String(), nil }
 
-// archiveOf is the digest of the archive of a chart.
+// archiveOf returns the digest of the archive of a chart.
 func archiveOf(found *remote.Descriptor) (string, error) {
 	manifest, err := v1.ParseManifest(bytes.NewReader(found.Manifest))
 	if err != nil || len(manifest.Layers) == 0 {
-		return found.Digest.String(), err //nolint:wrapcheck // pushed does; without an archive it is no chart, and another one
+		return found.Digest.String(), err // without an archive it is another artifact, not a chart
 	}
 	return manifest.Layers[0].Digest.String(), nil
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What cannot be released is said in a sentence, before anything is built, and nothing is left.
-func TestRefusals(t *testing.T) {
+// A release that is not possible is rejected with a message before anything is built, and no file is left.
+func TestRehearsalErrors(t *testing.T) {
 	t.Parallel()
 	const base = "operators/configrollout/config/manifests/bases/configrollout-operator.clusterserviceversion.yaml"
 	for name, tc := range map[string]struct {
@@ -51,23 +51,23 @@ func TestRefusals(t *testing.T) {
 		if tc.change != nil {
 			tc.change(f)
 		}
-		f.refuses(name, tc.want, tc.args...)
+		f.checkRejected(name, tc.want, tc.args...)
 	}
 }
 
-// refuses wants a rehearsal to say something and to leave nothing.
-func (f *fixture) refuses(name, want string, args ...string) {
+// checkRejected expects a rehearsal to fail with a message that contains want, and to leave no file.
+func (f *fixture) checkRejected(name, want string, args ...string) {
 	f.t.Helper()
 	parent := f.t.TempDir()
 	_, err := f.rehearse(filepath.Join(parent, "out"), args...)
-	says(f.t, name, err, want)
+	checkError(f.t, name, err, want)
 	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
 		f.t.Errorf("%s: it leaves %v, %v", name, left, err)
 	}
 }
 
-// A folder that no rehearsal has made is not replaced.
-func TestFolderOfOthers(t *testing.T) {
+// A folder that is not the output of a rehearsal is not replaced.
+func TestForeignFolder(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "precious")
@@ -75,7 +75,7 @@ func TestFolderOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := newFixture(t).rehearse(folder)
-	says(t, "a folder of others", err, "has files that are of no release: name another folder")
+	checkError(t, "a folder of others", err, "has files that are of no release: name another folder")
 	if _, err := os.Stat(file); err != nil {
 		t.Error(err)
 	}
@@ -93,11 +93,11 @@ func TestUsage(t *testing.T) {
 		{"rehearse", "-o", "x", "more"},
 		{"publish", "-x"},
 	} {
-		says(t, strings.Join(args, " "), run(t.Context(), args, io.Discard), "usage: release rehearse")
+		checkError(t, strings.Join(args, " "), run(t.Context(), args, io.Discard), "usage: release rehearse")
 	}
-	says(t, "nowhere", run(t.Context(), []string{"publish", "-o", t.TempDir()}, io.Discard), "it is not said where to: PUSH=")
+	checkError(t, "nowhere", run(t.Context(), []string{"publish", "-o", t.TempDir()}, io.Discard), "it is not said where to: PUSH=")
 	err := run(t.Context(), []string{"publish", "-o", t.TempDir(), "-to", "registry/"}, io.Discard)
-	says(t, "nothing rehearsed", err, "run make release-dry-run first")
+	checkError(t, "nothing rehearsed", err, "run make release-dry-run first")
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the cause is lost: %v", err)
 	}

@@ -12,37 +12,37 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// A rehearsal makes all that a release consists of.
+// A rehearsal builds all artifacts of a release.
 type rehearsal struct {
 	root      string   // of the repository
-	tools     string   // the folder of the repository with the programs that a release is made with
+	tools     string   // the folder of the repository with the programs that build a release
 	version   string   // without v
-	prefix    string   // what the names of all images begin with
+	prefix    string   // the prefix of all image names
 	dirs      []string // of the modules, below root
 	operators []string // their folders, below root
 	out       io.Writer
 
-	folder     string // where it is written until it is complete
-	scratch    string // for what nobody needs afterwards
-	repository string // as the modules call it
+	folder     string // the output until it is complete
+	scratch    string // for temporary files
+	repository string // the common path of the modules
 	modules    []*goModule
-	tags       []string // that there are
+	tags       []string // the existing tags
 	plan       plan
 }
 
-// path is one in the folder of the release, and temp one that is removed.
+// path returns a path in the folder of the release, and temp a path of a temporary file.
 func (r *rehearsal) path(parts ...string) string {
 	return filepath.Join(append([]string{r.folder}, parts...)...)
 }
 
 func (r *rehearsal) temp(name string) string { return filepath.Join(r.scratch, name) }
 
-// say prints what is done next, because each step takes a while.
+// say prints the next step, because each step takes a while.
 func (r *rehearsal) say(format string, args ...any) { fmt.Fprintf(r.out, format+"\n", args...) }
 
-// into makes the release in a folder, which has all of it or nothing.
-func (r *rehearsal) into(ctx context.Context, folder string) (err error) {
-	if err := ours(folder); err != nil {
+// writeTo writes the release into a folder. The folder gets all of it or nothing.
+func (r *rehearsal) writeTo(ctx context.Context, folder string) (err error) {
+	if err := checkReplaceable(folder); err != nil {
 		return err
 	}
 	notes, err := r.check(ctx)
@@ -77,8 +77,8 @@ func (r *rehearsal) into(ctx context.Context, folder string) (err error) {
 	return r.plan.print(r.out)
 }
 
-// ours refuses a folder with something in it that no rehearsal has left.
-func ours(folder string) error {
+// checkReplaceable rejects a folder that is not empty and not the output of a rehearsal.
+func checkReplaceable(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("looking at where the release is written: %w", err)
@@ -89,7 +89,7 @@ func ours(folder string) error {
 	return nil
 }
 
-// check refuses what cannot be released before anything is built, and returns what the changelog says.
+// check rejects an impossible release before anything is built, and returns the section of the changelog.
 func (r *rehearsal) check(ctx context.Context) (notes string, err error) {
 	git := command{dir: r.root}
 	out, err := git.run(ctx, "git", "tag", "--list")
@@ -137,7 +137,7 @@ func (r *rehearsal) check(ctx context.Context) (notes string, err error) {
 	return notes, err
 }
 
-// make executes all steps that build something.
+// make executes all steps that build artifacts.
 func (r *rehearsal) make(ctx context.Context) error {
 	r.plan = plan{Version: r.version, Repository: r.repository, Prefix: r.prefix}
 	for _, step := range []struct {
@@ -189,7 +189,7 @@ func (r *rehearsal) makeModules(ctx context.Context) error {
 	return r.consume(ctx)
 }
 
-// latest are the tags that always name the last release; a version that comes before one has none.
+// latest returns the tags that name the latest release. A pre-release has none.
 func (r *rehearsal) latest() []string {
 	if semver.Prerelease("v"+r.version) != "" {
 		return nil

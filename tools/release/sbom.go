@@ -20,8 +20,8 @@ import (
 	"github.com/homeostat-dev/homeostat/tools/images/oci"
 )
 
-// makeSBOMs writes a list of what is in each image, for each architecture, in the format CycloneDX: the program that is in
-// the image says itself of which modules it was made. There is no time and no serial number in it.
+// makeSBOMs writes an SBOM of each image, for each architecture, in the format CycloneDX. The modules are read from the
+// build information of the image's program. An SBOM contains no time and no serial number.
 func (r *rehearsal) makeSBOMs(context.Context) error {
 	if err := os.MkdirAll(r.path("sbom"), 0o755); err != nil {
 		return fmt.Errorf("making a folder: %w", err)
@@ -29,7 +29,7 @@ func (r *rehearsal) makeSBOMs(context.Context) error {
 	for _, i := range r.plan.Images {
 		read, err := oci.Read(r.path(i.Folder))
 		if err != nil {
-			return err //nolint:wrapcheck // it says where
+			return err
 		}
 		index, ok := read.(v1.ImageIndex)
 		if !ok {
@@ -57,12 +57,12 @@ func (r *rehearsal) makeSBOM(image v1.Image, name, arch string) error {
 	if err != nil {
 		return err
 	}
-	program := r.temp(filepath.Join("programs", arch, name)) // whose name is in the list
+	program := r.temp(filepath.Join("programs", arch, name)) // its name is in the SBOM
 	err = errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), os.WriteFile(program, data, 0o755))
 	if err != nil {
 		return fmt.Errorf("taking the program out of the image: %w", err)
 	}
-	// Package URLs that are long have the architecture of the machine that this runs on.
+	// Long package URLs contain the architecture of the build machine.
 	generator, err := bin.NewGenerator(program, bin.WithIncludeStdlib(true), bin.WithVersionOverride("v"+r.version),
 		bin.WithShortPURLS(true), bin.WithLogger(zerolog.Nop()))
 	if err != nil {
@@ -87,8 +87,8 @@ func (r *rehearsal) makeSBOM(image v1.Image, name, arch string) error {
 	return nil
 }
 
-// ownNames gives the repository's modules their names and the version of the release: programs are compiled from its
-// folders, and say of a module only in which one it was, and no version.
+// ownNames returns a replacer that gives the repository's modules their names and the version of the release. Programs are
+// compiled from folders, so their build information has the name of a module only, and no version.
 func (r *rehearsal) ownNames(program string) (*strings.Replacer, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -127,7 +127,7 @@ func programIn(image v1.Image) ([]byte, error) {
 				return nil, fmt.Errorf("reading a layer: %w", err)
 			}
 			if len(config.Config.Entrypoint) == 1 && "/"+header.Name == config.Config.Entrypoint[0] {
-				return io.ReadAll(r) //nolint:wrapcheck // of what is in memory
+				return io.ReadAll(r)
 			}
 		}
 	}

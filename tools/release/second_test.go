@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// secondRelease makes and publishes a second release, as CONTRIBUTING.md says, which is one that comes before a version: its
-// catalog names nothing that is not in the registry, and what is installed does not name a tag that there is not.
+// secondRelease builds and publishes a second release as described in CONTRIBUTING.md. It is a pre-release: its catalog
+// names only images that are in the registry, and its manifests name no tag that does not exist.
 func secondRelease(f *fixture, to string) {
 	f.t.Helper()
 	const version = "0.3.0-rc.1"
@@ -57,7 +57,7 @@ func secondRelease(f *fixture, to string) {
 	}
 }
 
-// imagesIn are the names of images in a manifest or a catalog, each once.
+// imagesIn returns the names of images in a manifest or a catalog, each once.
 func imagesIn(text string) (names []string) {
 	for _, found := range regexp.MustCompile(`(?m)(?:image|ref|containerImage): (\S+)$`).FindAllStringSubmatch(text, -1) {
 		names = append(names, found[1])
@@ -66,7 +66,7 @@ func imagesIn(text string) (names []string) {
 	return slices.Compact(names)
 }
 
-// What tells OLM v0 to take its own opm may be there already, with whatever else.
+// The setting that makes OLM v0 use its own opm is added to existing settings.
 func TestCatalogSource(t *testing.T) {
 	t.Parallel()
 	const want = "kind: CatalogSource\nspec:\n  grpcPodConfig:\n    extractContent:\n      catalogDir: /configs\n" +
@@ -82,5 +82,5 @@ func TestCatalogSource(t *testing.T) {
 		}
 	}
 	_, err := withCatalog([]byte("kind: Subscription\n"), "r/catalog:latest")
-	says(t, "something else", err, "it is a Subscription, not a CatalogSource or a ClusterCatalog")
+	checkError(t, "something else", err, "it is a Subscription, not a CatalogSource or a ClusterCatalog")
 }

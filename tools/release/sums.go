@@ -26,7 +26,7 @@ func writeSums(folder string) error {
 	return nil
 }
 
-// checkSums refuses a folder that is not as writeSums found it.
+// checkSums rejects a folder that differs from the checksums of writeSums.
 func checkSums(folder string) error {
 	want, err := os.ReadFile(filepath.Join(folder, sumsFile))
 	if err != nil {
@@ -43,7 +43,7 @@ func checkSums(folder string) error {
 	return nil
 }
 
-// differing are the names in lines that only one of two lists has.
+// differing returns the names in lines that only one of two lists has.
 func differing(a, b []byte) (names []string) {
 	times := map[string]int{}
 	for line := range strings.Lines(string(a) + string(b)) {
@@ -67,12 +67,12 @@ func checksums(folder string) ([]byte, error) {
 		}
 		relative, err := filepath.Rel(folder, file)
 		if err != nil || relative == sumsFile {
-			return err //nolint:wrapcheck // wrapped below
+			return err
 		}
 		data, err := os.ReadFile(file)
 		sum := sha256.Sum256(data)
 		fmt.Fprintf(&text, "%s  %s\n", hex.EncodeToString(sum[:]), filepath.ToSlash(relative))
-		return err //nolint:wrapcheck // wrapped below
+		return err
 	})
 	if err == nil && text.Len() == 0 {
 		err = errors.New("there is no file")
