@@ -18,12 +18,12 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Charts install definitions and roles for a whole cluster, so they get one that no other package uses.
+// Charts install definitions and roles for a whole cluster, so these tests have a cluster of their own.
 func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{Workloads: true, Private: true}) }
 
 const operators = "../../operators"
 
-// eachChart runs a test on every chart that there is, side by side.
+// eachChart runs a test on every chart in parallel.
 func eachChart(t *testing.T, test func(t *testing.T, dir string)) {
 	t.Helper()
 	t.Parallel()
@@ -43,7 +43,7 @@ func eachChart(t *testing.T, test func(t *testing.T, dir string)) {
 	}
 }
 
-// load reads the chart of an operator. Helm changes what it installs, so each use needs one of its own.
+// load reads the chart of an operator. Helm modifies a chart that it installs, so each use loads its own copy.
 func load(t *testing.T, dir string) *chart.Chart {
 	t.Helper()
 	c, err := loader.LoadDir(filepath.Join(dir, "chart"))
@@ -53,7 +53,7 @@ func load(t *testing.T, dir string) *chart.Chart {
 	return c
 }
 
-// values reads what stands behind --set.
+// values parses arguments of --set.
 func values(t *testing.T, set ...string) map[string]any {
 	t.Helper()
 	v, err := strvals.Parse(strings.Join(set, ","))
@@ -67,8 +67,11 @@ func values(t *testing.T, set ...string) map[string]any {
 func render(t *testing.T, c *chart.Chart, namespace string, set ...string) ([]*unstructured.Unstructured, error) {
 	t.Helper()
 	install := action.NewInstall(&action.Configuration{Log: t.Logf})
-	install.ReleaseName, install.Namespace = c.Name(), namespace
-	install.DryRun, install.ClientOnly, install.KubeVersion = true, true, &chartutil.KubeVersion{Version: "v1.37.0"}
+	install.ReleaseName = c.Name()
+	install.Namespace = namespace
+	install.DryRun = true
+	install.ClientOnly = true
+	install.KubeVersion = &chartutil.KubeVersion{Version: "v1.37.0"}
 	release, err := install.Run(c, values(t, set...))
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// config is what the manifests of an operator say, as the templates use it.
+// config is the content of an operator's manifests, as the templates use it.
 type config struct {
 	Name        string // of the chart and of the operator's folder
 	Description string
@@ -25,10 +25,10 @@ type config struct {
 	Tag         string
 
 	PodAnnotations  map[string]string
-	PodFields       []map[string]any // of the pod, one each, that no value changes
+	PodFields       []map[string]any // of the pod, each in an object of its own, without the fields that follow from values
 	Container       map[string]any
 	ContainerFields []map[string]any
-	Args            []string // that no value changes
+	Args            []string // without those that follow from values
 	MetricsAddress  string
 	MetricsPort     string // its name
 
@@ -36,15 +36,16 @@ type config struct {
 	Service       *unstructured.Unstructured // of the metrics
 	NetworkPolicy *unstructured.Unstructured
 	Access        []*unstructured.Unstructured // for the cluster's roles
-	Always        []*unstructured.Unstructured // rights that do not depend on where the operator works
-	ClusterWide   []*unstructured.Unstructured // its rights if it works in all namespaces
-	MetricsAuth   []*unstructured.Unstructured // rights for asking who reads the metrics
-	Watched       []*unstructured.Unstructured // its rights in each namespace, if it works in some
-	Own           []*unstructured.Unstructured // its other rights in that case
+	Always        []*unstructured.Unstructured // permissions that do not depend on the watched namespaces
+	ClusterWide   []*unstructured.Unstructured // permissions for all namespaces
+	MetricsAuth   []*unstructured.Unstructured // permissions for authorizing readers of metrics
+	Watched       []*unstructured.Unstructured // permissions in each watched namespace, if the operator watches some
+	Own           []*unstructured.Unstructured // the other permissions in that case
 	Options       []option
 }
 
-// Definitions are the names of the operator's CustomResourceDefinitions, by which kubectl knows their objects, too.
+// Definitions returns the names of the operator's CustomResourceDefinitions. kubectl accepts them as names of the kinds as
+// well.
 func (c *config) Definitions() []string {
 	var all []string
 	for _, crd := range c.CRDs {
@@ -53,7 +54,7 @@ func (c *config) Definitions() []string {
 	return all
 }
 
-// read reads the folder config of an operator. config/crd and config/access may be missing.
+// read reads the folder config of an operator. config/crd and config/access are optional.
 func read(dir string) (*config, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -75,7 +76,7 @@ func read(dir string) (*config, error) {
 	return c, c.addOptions(filepath.Join(absolute, "config"), parts)
 }
 
-// build returns what kustomize makes of a folder.
+// build builds a folder with kustomize.
 func build(dir string, optional bool) ([]*unstructured.Unstructured, error) {
 	disk := filesys.MakeFsOnDisk()
 	if optional && !disk.Exists(dir) {
@@ -117,7 +118,7 @@ func (c *config) describe() {
 	}
 }
 
-// byValue are the flags that follow from values, and byValueOf the fields of a pod and of its container.
+// byValue lists the flags that follow from values, the other variables the fields of a pod and of its container.
 var (
 	byValue = []string{
 		"metrics-bind-address", "metrics-secure", "watch-namespaces", "workers", "log-level", "log-format",
@@ -126,7 +127,7 @@ var (
 	byValueContainer = []string{"name", "image", "imagePullPolicy", "args", "env", "resources"}
 )
 
-// addManager takes what config/manager says.
+// addManager reads the Deployment of config/manager.
 func (c *config) addManager(objects []*unstructured.Unstructured) error {
 	var deployment *unstructured.Unstructured
 	for _, o := range objects {
@@ -142,7 +143,8 @@ func (c *config) addManager(objects []*unstructured.Unstructured) error {
 	if deployment == nil || c.Service == nil || c.NetworkPolicy == nil {
 		return errors.New("config/manager needs a Deployment, a Service for its metrics and a NetworkPolicy")
 	}
-	c.Deployment, c.Namespace = deployment.GetName(), deployment.GetNamespace()
+	c.Deployment = deployment.GetName()
+	c.Namespace = deployment.GetNamespace()
 	c.Selector, _, _ = unstructured.NestedStringMap(deployment.Object, "spec", "selector", "matchLabels")
 	pod, _, _ := unstructured.NestedMap(deployment.Object, "spec", "template", "spec")
 	c.PodAnnotations, _, _ = unstructured.NestedStringMap(deployment.Object, "spec", "template", "metadata", "annotations")
@@ -156,7 +158,8 @@ func (c *config) addManager(objects []*unstructured.Unstructured) error {
 	c.Container, _ = containers[0].(map[string]any)
 	port, _ := ports[0].(map[string]any)
 	c.MetricsPort, _ = port["name"].(string)
-	c.PodFields, c.ContainerFields = fields(pod, byValueOfPod), fields(c.Container, byValueContainer)
+	c.PodFields = fields(pod, byValueOfPod)
+	c.ContainerFields = fields(c.Container, byValueContainer)
 	image, _ := c.Container["image"].(string)
 	c.Repository, c.Tag, _ = strings.Cut(image, ":")
 	c.addArgs()
@@ -167,7 +170,7 @@ func (c *config) addManager(objects []*unstructured.Unstructured) error {
 	return nil
 }
 
-// fields returns those of an object that are not left out, sorted, each as an object of its own.
+// fields returns the fields of an object except the excluded ones, sorted, each in an object of its own.
 func fields(object map[string]any, except []string) []map[string]any {
 	var all []map[string]any
 	for name, value := range object {
@@ -199,8 +202,8 @@ func (c *config) addArgs() {
 	}
 }
 
-// addRights sorts the roles and bindings by when they are needed: those that both overlays have always, those that
-// only one has with watchNamespaces or without.
+// addRights sorts the roles and bindings by the values that need them: those of both overlays, and those of only one
+// overlay, with or without watchNamespaces.
 func (c *config) addRights(all, namespaced []*unstructured.Unstructured) {
 	for _, o := range rights(all) {
 		switch {

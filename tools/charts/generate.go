@@ -11,14 +11,14 @@ import (
 	"text/template"
 )
 
-// The templates of a chart's files. What is between << and >> is for this program; {{ and }} are for Helm.
+// Templates of a chart's files. Actions between << and >> are for this program; {{ and }} are for Helm.
 //
 //go:embed all:template
 var files embed.FS
 
 const root = "template"
 
-// generate writes the chart of the operator in a folder anew, from its config.
+// generate regenerates the chart of the operator in a folder from its config.
 func generate(dir string) error {
 	config, err := read(dir)
 	if err != nil {
@@ -37,9 +37,9 @@ func generate(dir string) error {
 			return fmt.Errorf("rendering %s: %w", name, err)
 		}
 		if len(bytes.TrimSpace(content)) == 0 {
-			return nil // a file for something that this operator does not have
+			return nil // the file is for a feature that this operator does not have
 		}
-		name = strings.TrimSuffix(strings.TrimPrefix(name, root), ".tmpl") // which hides links of the chart from linkcheck
+		name = strings.TrimSuffix(strings.TrimPrefix(name, root), ".tmpl") // the suffix hides links of the chart from linkcheck
 		file := filepath.Join(chart, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return fmt.Errorf("writing the chart: %w", err)
@@ -59,11 +59,11 @@ func (c *config) render(name string) ([]byte, error) {
 	}
 	t, err := template.New(name).Delims("<<", ">>").Funcs(functions).ParseFS(files, name)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // says which template
+		return nil, err
 	}
 	var out bytes.Buffer
 	if err := t.ExecuteTemplate(&out, filepath.Base(name), c); err != nil {
-		return nil, err //nolint:wrapcheck // says which template
+		return nil, err
 	}
 	return out.Bytes(), nil
 }

@@ -28,10 +28,10 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// patience is how long Helm waits for pods.
-const patience = time.Minute
+// helmTimeout is the time for which Helm waits for pods.
+const helmTimeout = time.Minute
 
-// releases are those of one operator's chart.
+// releases are releases of one operator's chart.
 type releases struct {
 	t           *testing.T
 	k           *testkit.K
@@ -57,7 +57,7 @@ func newReleases(t *testing.T, dir string) *releases {
 		}
 	}
 	r.controller = find(t, objects, "Deployment").GetName()
-	if _, err = r.project.Build(t.Context()); err != nil { // Helm does not wait for that
+	if _, err = r.project.Build(t.Context()); err != nil { // Helm's timeout does not cover the build
 		t.Fatal(err)
 	}
 	if r.pods, err = sandbox.RunPods(t.Context(), r.k.Config, []*sandbox.Project{r.project}, sandbox.PodsOptions{
@@ -92,12 +92,14 @@ func (r *releases) writeKubeconfig(cfg *rest.Config) string {
 	return file
 }
 
-// helm is what the commands of Helm share.
+// helm returns the common configuration of Helm's commands.
 func (r *releases) helm(namespace string) *action.Configuration {
 	r.t.Helper()
 	flags := genericclioptions.NewConfigFlags(false)
 	cache := r.t.TempDir()
-	flags.KubeConfig, flags.Namespace, flags.CacheDir = &r.kubeconfig, &namespace, &cache
+	flags.KubeConfig = &r.kubeconfig
+	flags.Namespace = &namespace
+	flags.CacheDir = &cache
 	cfg := &action.Configuration{}
 	if err := cfg.Init(flags, namespace, "secret", func(string, ...any) {}); err != nil {
 		r.t.Fatal(err)
@@ -105,12 +107,15 @@ func (r *releases) helm(namespace string) *action.Configuration {
 	return cfg
 }
 
-// A release is called as its namespace is.
+// tryInstall installs a release that is named like its namespace.
 func (r *releases) tryInstall(namespace string, c *chart.Chart, set ...string) ([]*unstructured.Unstructured, error) {
 	r.t.Helper()
 	install := action.NewInstall(r.helm(namespace))
-	install.ReleaseName, install.Namespace = namespace, namespace
-	install.Wait, install.Timeout, install.TakeOwnership = true, patience, r.takeOwnership
+	install.ReleaseName = namespace
+	install.Namespace = namespace
+	install.Wait = true
+	install.Timeout = helmTimeout
+	install.TakeOwnership = r.takeOwnership
 	release, err := install.RunWithContext(r.t.Context(), c, values(r.t, set...))
 	if err != nil {
 		return nil, err
@@ -118,7 +123,7 @@ func (r *releases) tryInstall(namespace string, c *chart.Chart, set ...string) (
 	return decode(r.t, release.Manifest), nil
 }
 
-// install is `helm install --wait`. It returns what is in the release.
+// install runs `helm install --wait`. It returns the objects of the release.
 func (r *releases) install(namespace string, c *chart.Chart, set ...string) []*unstructured.Unstructured {
 	r.t.Helper()
 	objects, err := r.tryInstall(namespace, c, set...)
@@ -128,8 +133,8 @@ func (r *releases) install(namespace string, c *chart.Chart, set ...string) []*u
 	return objects
 }
 
-// refused wants Helm to install nothing, and to say why.
-func (r *releases) refused(namespace string, c *chart.Chart, want string, set ...string) {
+// checkInstallFails expects Helm to install nothing, with an error that contains want.
+func (r *releases) checkInstallFails(namespace string, c *chart.Chart, want string, set ...string) {
 	r.t.Helper()
 	_, err := r.tryInstall(namespace, c, set...)
 	if err == nil || !strings.Contains(err.Error(), want) {
@@ -137,11 +142,14 @@ func (r *releases) refused(namespace string, c *chart.Chart, want string, set ..
 	}
 }
 
-// upgrade is `helm upgrade --wait --reset-values`.
+// upgrade runs `helm upgrade --wait --reset-values`.
 func (r *releases) upgrade(namespace string, c *chart.Chart, set ...string) []*unstructured.Unstructured {
 	r.t.Helper()
 	upgrade := action.NewUpgrade(r.helm(namespace))
-	upgrade.Namespace, upgrade.Wait, upgrade.Timeout, upgrade.ResetValues = namespace, true, patience, true
+	upgrade.Namespace = namespace
+	upgrade.Wait = true
+	upgrade.Timeout = helmTimeout
+	upgrade.ResetValues = true
 	release, err := upgrade.RunWithContext(r.t.Context(), namespace, c, values(r.t, set...))
 	if err != nil {
 		r.t.Fatalf("helm upgrade %s --set %v: %v", namespace, set, err)
@@ -152,14 +160,15 @@ func (r *releases) upgrade(namespace string, c *chart.Chart, set ...string) []*u
 func (r *releases) uninstall(namespace string) {
 	r.t.Helper()
 	uninstall := action.NewUninstall(r.helm(namespace))
-	uninstall.Wait, uninstall.Timeout = true, patience
+	uninstall.Wait = true
+	uninstall.Timeout = helmTimeout
 	if _, err := uninstall.Run(namespace); err != nil {
 		r.t.Fatalf("helm uninstall %s: %v", namespace, err)
 	}
 }
 
-// ranInOrder wants the pods of a namespace to have been refused nothing, and never to have been started again.
-func (r *releases) ranInOrder(home string) {
+// checkPods expects the pods of a namespace to have had no rejected request and no restart.
+func (r *releases) checkPods(home string) {
 	r.t.Helper()
 	processes := r.processes(home)
 	if len(processes) == 0 {
@@ -173,13 +182,13 @@ func (r *releases) ranInOrder(home string) {
 	}
 }
 
-// processes are those of the pods in a namespace.
+// processes returns the processes of the pods in a namespace.
 func (r *releases) processes(home string) []sandbox.PodProcess {
 	return slices.DeleteFunc(r.pods.Processes(), func(p sandbox.PodProcess) bool { return p.Namespace != home })
 }
 
-// as returns the configuration of a client with the rights of a ServiceAccount.
-func (r *releases) as(namespace, name string) *rest.Config {
+// impersonate returns a client configuration with the permissions of a ServiceAccount.
+func (r *releases) impersonate(namespace, name string) *rest.Config {
 	r.t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	token := &authenticationv1.TokenRequest{}
@@ -191,9 +200,8 @@ func (r *releases) as(namespace, name string) *rest.Config {
 	return cfg
 }
 
-// metricsAreServed wants metrics to be there for a ServiceAccount with the role that the chart brings for that, and for
-// no other.
-func (r *releases) metricsAreServed(home string) {
+// checkMetrics expects metrics to be served to a ServiceAccount with the chart's role for readers, and to no other.
+func (r *releases) checkMetrics(home string) {
 	r.t.Helper()
 	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "reader"}}
 	stranger := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "stranger"}}
@@ -207,19 +215,19 @@ func (r *releases) metricsAreServed(home string) {
 	})
 	address := r.processes(home)[0].MetricsAddress
 	r.k.Wait("metrics", func(ctx context.Context) error {
-		return r.fetch(ctx, address, r.as(home, reader.Name).BearerToken, http.StatusOK)
+		return r.checkMetricsStatus(ctx, address, r.impersonate(home, reader.Name).BearerToken, http.StatusOK)
 	})
 	for token, want := range map[string]int{
-		"": http.StatusUnauthorized, r.as(home, stranger.Name).BearerToken: http.StatusForbidden,
+		"": http.StatusUnauthorized, r.impersonate(home, stranger.Name).BearerToken: http.StatusForbidden,
 	} {
-		if err := r.fetch(r.t.Context(), address, token, want); err != nil {
+		if err := r.checkMetricsStatus(r.t.Context(), address, token, want); err != nil {
 			r.t.Error(err)
 		}
 	}
 }
 
-// fetch wants the metrics to be answered with that status.
-func (r *releases) fetch(ctx context.Context, address, token string, want int) error {
+// checkMetricsStatus expects a request for metrics to return that status.
+func (r *releases) checkMetricsStatus(ctx context.Context, address, token string, want int) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", nil)
 	if err != nil {
 		return err

@@ -19,54 +19,54 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// A release from its first day to its last, in a namespace that admits nothing but restricted pods: for all namespaces,
-// upgraded to work in one, removed, installed again. At each stage the pods of the release run, with their arguments and the
-// rights of their ServiceAccount, and nothing else: Helm waits for them.
+// A release is installed for all namespaces, upgraded to one watched namespace, uninstalled and installed again, in a
+// namespace that admits restricted pods only. At each stage, Helm waits for the pods of the release. They run with their
+// arguments and with the permissions of their ServiceAccount only.
 func TestLife(t *testing.T) {
 	eachChart(t, func(t *testing.T, dir string) {
 		r := newReleases(t, dir)
 		home, elsewhere := r.namespace("home", restricted), r.namespace("elsewhere", restricted)
 		watched, other := r.namespace("watched", nil), r.namespace("other", nil)
 
-		// Two pods become ready: the namespace admits them.
+		// Two pods become ready, so the namespace admits them.
 		first := r.install(home, load(t, dir), "replicas=2")
-		r.works(home, r.namespace("first", nil))
-		r.metricsAreServed(home)
+		r.waitReady(home, r.namespace("first", nil))
+		r.checkMetrics(home)
 
-		// A second release would work on the same objects.
-		r.refused(elsewhere, load(t, dir), "exists and cannot be imported")
-		r.refused(elsewhere, load(t, dir), "ClusterRole", r.withoutCRDs()...)
+		// A second release would reconcile the same objects.
+		r.checkInstallFails(elsewhere, load(t, dir), "exists and cannot be imported")
+		r.checkInstallFails(elsewhere, load(t, dir), "ClusterRole", r.withoutCRDs()...)
 
-		// The next version has another definition, and works in one namespace.
+		// The next version has a changed definition, and watches one namespace.
 		second := r.upgrade(home, withDefinitions(load(t, dir), "second"), "watchNamespaces={"+watched+"}")
-		r.definitionsAre("second")
-		r.gone(missing(first, second))
-		r.hasRightsOnlyIn(home, watched)
-		r.works(home, watched)
+		r.checkDefinitions("second")
+		r.waitGone(missing(first, second))
+		r.checkPermissions(home, watched)
+		r.waitReady(home, watched)
 
-		// Others work in other namespaces, but not in that one.
-		r.refused(elsewhere, load(t, dir), "Role", append(r.withoutCRDs(), "watchNamespaces={"+watched+"}")...)
+		// Other releases may watch other namespaces, but not that one.
+		r.checkInstallFails(elsewhere, load(t, dir), "Role", append(r.withoutCRDs(), "watchNamespaces={"+watched+"}")...)
 		beside := r.install(elsewhere, load(t, dir), append(r.withoutCRDs(), "watchNamespaces={"+other+"}")...)
-		r.works(elsewhere, other)
+		r.waitReady(elsewhere, other)
 		r.uninstall(elsewhere)
-		r.gone(beside)
+		r.waitGone(beside)
 
-		// The definitions stay, and with them the objects, when they are left out and when nothing else stays.
+		// The definitions and the objects stay when the definitions are left out, and when the release is uninstalled.
 		r.upgrade(home, load(t, dir), append(r.withoutCRDs(), "watchNamespaces={"+watched+"}")...)
-		r.definitionsAre("second")
+		r.checkDefinitions("second")
 		r.uninstall(home)
-		r.gone(second)
-		r.definitionsAre("second")
+		r.waitGone(second)
+		r.checkDefinitions("second")
 		r.samplesStay(watched, other)
 
-		// They know to which release they belonged.
+		// Their annotations name their former release.
 		if len(r.definitions) > 0 {
-			r.refused(elsewhere, load(t, dir), "exists and cannot be imported")
+			r.checkInstallFails(elsewhere, load(t, dir), "exists and cannot be imported")
 		}
 		r.takeOwnership = true
 		r.install(elsewhere, withDefinitions(load(t, dir), "third"))
-		r.definitionsAre("third")
-		r.works(elsewhere, r.namespace("last", nil))
+		r.checkDefinitions("third")
+		r.waitReady(elsewhere, r.namespace("last", nil))
 	})
 }
 
@@ -84,7 +84,7 @@ func withDefinitions(c *chart.Chart, name string) *chart.Chart {
 
 var restricted = map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
 
-// namespace makes one, whose name it returns.
+// namespace creates a namespace and returns its name.
 func (r *releases) namespace(suffix string, labels map[string]string) string {
 	r.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.project.Name + "-" + suffix, Labels: labels}}
@@ -94,7 +94,7 @@ func (r *releases) namespace(suffix string, labels map[string]string) string {
 	return ns.Name
 }
 
-// withoutCRDs is the value without which a second release cannot stand beside the first.
+// withoutCRDs returns the value that a second release needs beside the first.
 func (r *releases) withoutCRDs() []string {
 	if len(r.definitions) == 0 {
 		return nil
@@ -102,8 +102,8 @@ func (r *releases) withoutCRDs() []string {
 	return []string{"crds.enabled=false"}
 }
 
-// definitionsAre wants all definitions to be those of that version of the chart.
-func (r *releases) definitionsAre(want string) {
+// checkDefinitions expects all definitions to be of that version of the chart.
+func (r *releases) checkDefinitions(want string) {
 	r.t.Helper()
 	for _, crd := range r.definitions {
 		live := crd.DeepCopy()
@@ -115,7 +115,7 @@ func (r *releases) definitionsAre(want string) {
 	}
 }
 
-// missing are the objects of one release that another does not have.
+// missing returns the objects of one release that another does not have.
 func missing(before, after []*unstructured.Unstructured) []*unstructured.Unstructured {
 	return slices.DeleteFunc(slices.Clone(before), func(o *unstructured.Unstructured) bool {
 		return slices.ContainsFunc(after, func(other *unstructured.Unstructured) bool {
@@ -125,8 +125,8 @@ func missing(before, after []*unstructured.Unstructured) []*unstructured.Unstruc
 	})
 }
 
-// gone waits until there is none of the objects, definitions apart.
-func (r *releases) gone(objects []*unstructured.Unstructured) {
+// waitGone waits until all objects except definitions are deleted.
+func (r *releases) waitGone(objects []*unstructured.Unstructured) {
 	r.t.Helper()
 	for _, o := range objects {
 		if o.GetKind() != "CustomResourceDefinition" {
@@ -135,8 +135,9 @@ func (r *releases) gone(objects []*unstructured.Unstructured) {
 	}
 }
 
-// hasRightsOnlyIn wants the ServiceAccount to have no binding for the cluster, and Roles in its own namespace and one other.
-func (r *releases) hasRightsOnlyIn(home, watched string) {
+// checkPermissions expects the ServiceAccount to have no ClusterRoleBinding, and Roles in its own namespace and one other
+// only.
+func (r *releases) checkPermissions(home, watched string) {
 	r.t.Helper()
 	account := rbacv1.Subject{Kind: "ServiceAccount", Namespace: home, Name: r.account(home)}
 	var everywhere rbacv1.ClusterRoleBindingList
@@ -163,7 +164,7 @@ func (r *releases) hasRightsOnlyIn(home, watched string) {
 	}
 }
 
-// account is the ServiceAccount of the release's pods.
+// account returns the ServiceAccount of the release's pods.
 func (r *releases) account(home string) string {
 	return r.deployment(home).Spec.Template.Spec.ServiceAccountName
 }
@@ -175,8 +176,8 @@ func (r *releases) deployment(home string) *appsv1.Deployment {
 	return deployment
 }
 
-// works waits until the operator of the release in a namespace has made the samples ready in another.
-func (r *releases) works(home, in string) {
+// waitReady waits until the operator of the release in a namespace has made the samples in another namespace ready.
+func (r *releases) waitReady(home, in string) {
 	r.t.Helper()
 	for _, sample := range r.samples(in) {
 		r.k.Apply(sample)
@@ -184,13 +185,13 @@ func (r *releases) works(home, in string) {
 	for _, sample := range r.samples(in) {
 		r.k.Eventually(sample, testkit.Ready())
 	}
-	r.touched(in)
-	r.ranInOrder(home)
+	r.waitWritten(in)
+	r.checkPods(home)
 }
 
-// touched waits until the operator itself has written to each sample of a kind of its own, or to one if it has no kind:
-// they would not be as they are without it.
-func (r *releases) touched(in string) {
+// waitWritten waits until the operator itself has written to each sample of its own kinds, or to one sample if it has no
+// kind. That proves that the operator works.
+func (r *releases) waitWritten(in string) {
 	r.t.Helper()
 	r.k.Wait("the operator to write to the samples", func(ctx context.Context) error {
 		var untouched []string
@@ -205,7 +206,7 @@ func (r *releases) touched(in string) {
 			switch {
 			case written && len(r.definitions) == 0:
 				return nil
-			case !written && (len(r.definitions) == 0 || r.defines(sample)):
+			case !written && (len(r.definitions) == 0 || r.ownsKind(sample)):
 				untouched = append(untouched, sample.GetKind()+" "+sample.GetName())
 			}
 		}
@@ -216,16 +217,16 @@ func (r *releases) touched(in string) {
 	})
 }
 
-// defines says whether the object is of a kind of the operator.
-func (r *releases) defines(o *unstructured.Unstructured) bool {
+// ownsKind reports whether the operator defines the kind of the object.
+func (r *releases) ownsKind(o *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(r.definitions, func(crd *unstructured.Unstructured) bool {
 		kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
 		return kind == o.GetKind()
 	})
 }
 
-// samples are those of the operator, in a namespace, which also takes the place of theirs where they name it. A Namespace
-// among them stands for that one.
+// samples returns the operator's samples in a namespace, which also replaces the namespaces that the samples name. A
+// Namespace among them is replaced by that namespace.
 func (r *releases) samples(in string) []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, sample := range r.project.Samples {
@@ -241,7 +242,7 @@ func (r *releases) samples(in string) []*unstructured.Unstructured {
 	return all
 }
 
-// replace puts a text in the place of another one among the values of an object.
+// replace replaces a text in all values of an object.
 func replace(v any, old, text string) any {
 	switch v := v.(type) {
 	case string:
@@ -272,7 +273,7 @@ func (r *releases) samplesStay(namespaces ...string) {
 	}
 }
 
-// loadProject reads the operator's samples and where its program is.
+// loadProject reads the operator's samples and the location of its program.
 func loadProject(t *testing.T, dir string) *sandbox.Project {
 	t.Helper()
 	project, err := sandbox.Load(t.Context(), dir)

@@ -1,12 +1,13 @@
-// Command charts writes the Helm chart of an operator from its config folder, and packages it.
+// Command charts generates the Helm chart of an operator from its config folder, and packages it.
 //
-// A chart says once more what config says already: the definitions, the rights, how the program is started. What is said
-// twice drifts, so all of a chart is generated, by the templates in the folder template, and `make verify` fails if it is
-// not what config makes of it (docs/adr/0070). The tests install each chart that there is.
+// Most of a chart repeats config: the definitions, the permissions, the Deployment. To prevent drift, all of a chart is
+// generated from the templates in the folder template, and `make verify` fails if it differs from config (docs/adr/0070).
+// The tests install each chart.
 //
-// The umbrella, a chart with those of all operators in it, is made when they are packaged, and is nowhere else.
+// The umbrella chart contains the charts of all operators. It is generated while these are packaged, and is not stored in
+// git.
 //
-// This is a module of its own, outside the workspace, because it needs Helm.
+// This is a module of its own, outside the workspace, because it depends on Helm.
 package main
 
 import (
@@ -61,7 +62,7 @@ func packageAll(args []string, out io.Writer) error {
 		return err
 	}
 	_, err = fmt.Fprintln(out, strings.Join(files, "\n"))
-	return err //nolint:wrapcheck // nobody reads it
+	return err
 }
 
 func pushAll(args []string, out io.Writer) error {

@@ -9,16 +9,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What stands in an object until it is written, and is then replaced by what is for Helm.
+// Placeholders in an object, which are replaced by actions of Helm after the object is written.
 const (
 	releaseNamespace = "<release namespace>"
 	watchedNamespace = "<watched namespace>"
 	accountName      = "<account name>"
-	chartLabels      = "~<chart labels>" // the last of all keys
+	chartLabels      = "~<chart labels>" // sorts last among the keys
 )
 
-// object writes an object as a template of Helm: in the release's namespace, or in the one that the template is at, with the
-// chart's labels and the ServiceAccount that the values name.
+// object writes an object as a template of Helm: in the release's namespace or in the current one of a loop, with the
+// chart's labels and the ServiceAccount of the values.
 func (c *config) object(from *unstructured.Unstructured) (string, error) {
 	o := from.DeepCopy()
 	switch o.GetNamespace() {
@@ -33,7 +33,7 @@ func (c *config) object(from *unstructured.Unstructured) (string, error) {
 		labels = map[string]string{}
 	}
 	for label := range c.Selector {
-		delete(labels, label) // among the chart's
+		delete(labels, label) // part of the chart's labels
 	}
 	labels[chartLabels] = ""
 	o.SetLabels(labels)
@@ -55,7 +55,7 @@ func (c *config) object(from *unstructured.Unstructured) (string, error) {
 	).Replace(text) + tail, nil
 }
 
-// optionalRules writes what a role gets more if an option is on. Rules are the last that an object has.
+// optionalRules writes the additional rules of a role for each option. Rules are the last field of a role.
 func (c *config) optionalRules(role *unstructured.Unstructured) (string, error) {
 	var all strings.Builder
 	for _, option := range c.Options {
@@ -72,7 +72,7 @@ func (c *config) optionalRules(role *unstructured.Unstructured) (string, error) 
 	return all.String(), nil
 }
 
-// setSubjects lets a binding name the release's ServiceAccount.
+// setSubjects binds the release's ServiceAccount.
 func (c *config) setSubjects(o *unstructured.Unstructured) {
 	subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
 	for _, s := range subjects {
@@ -97,7 +97,7 @@ func (c *config) definition(from *unstructured.Unstructured) (string, error) {
 	return c.object(o)
 }
 
-// networkPolicy writes a policy whose rules hold only if metrics are served.
+// networkPolicy writes a policy with rules that apply only if metrics are served.
 func (c *config) networkPolicy(from *unstructured.Unstructured) (string, error) {
 	o := from.DeepCopy()
 	ingress, _, err := unstructured.NestedSlice(o.Object, "spec", "ingress")
@@ -116,7 +116,7 @@ func (c *config) networkPolicy(from *unstructured.Unstructured) (string, error) 
 	return fmt.Sprintf("%s\n  {{- if include %q . }}\n%s\n  {{- end }}", policy, c.Name+".metrics", rules), nil
 }
 
-// indented writes a value as YAML, each line that many spaces to the right, without a last newline.
+// indented writes a value as YAML, indented by that number of spaces, without a trailing newline.
 func indented(value any, spaces int) (string, error) {
 	data, err := yaml.Marshal(value)
 	if err != nil {
@@ -132,7 +132,7 @@ func indented(value any, spaces int) (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-// quote quotes an argument if YAML would read it as something else than a string.
+// quote quotes an argument if YAML would not parse it as a string.
 func quote(arg string) string {
 	if strings.HasPrefix(arg, "--") && !strings.ContainsAny(arg, " #\"'{") {
 		return arg

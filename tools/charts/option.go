@@ -14,15 +14,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// An option is a component of kustomize in a folder of config. In the chart it is a value that is on or off.
+// An option is a kustomize component in a folder of config. In the chart it is a boolean value.
 type option struct {
 	Name string // of the folder and of the value
 	Args []string
-	// rules are what roles get more, by the name that roleKey gives them.
+	// rules are the additional rules of roles, by the result of roleKey.
 	rules map[string][]any
 }
 
-// addOptions finds the components, and what each of them adds to config/default and config/namespaced.
+// addOptions finds the components, and their changes of config/default and config/namespaced.
 func (c *config) addOptions(dir string, parts map[string][]*unstructured.Unstructured) error {
 	names, err := components(dir)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *config) addOptions(dir string, parts map[string][]*unstructured.Unstruc
 	return nil
 }
 
-// components are the folders of config that hold a component of kustomize, sorted.
+// components returns the folders of config that contain a kustomize component, sorted.
 func components(dir string) (names []string, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*", "kustomization.yaml"))
 	if err != nil {
@@ -66,7 +66,7 @@ func components(dir string) (names []string, err error) {
 	return names, nil
 }
 
-// buildWith returns what kustomize makes of an overlay with a component, in a copy of config in memory.
+// buildWith builds an overlay with a component, in a copy of config in memory.
 func buildWith(dir, overlay, component string) ([]*unstructured.Unstructured, error) {
 	files := filesys.MakeFsInMemory()
 	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
@@ -75,9 +75,9 @@ func buildWith(dir, overlay, component string) ([]*unstructured.Unstructured, er
 		}
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return err //nolint:wrapcheck // wrapped below
+			return err
 		}
-		return files.WriteFile(strings.TrimPrefix(name, dir), data) //nolint:wrapcheck // wrapped below
+		return files.WriteFile(strings.TrimPrefix(name, dir), data)
 	})
 	if err == nil {
 		both := fmt.Sprintf("resources: [../%s]\ncomponents: [../%s]\n", overlay, component)
@@ -89,8 +89,8 @@ func buildWith(dir, overlay, component string) ([]*unstructured.Unstructured, er
 	return kustomize(files, "/both")
 }
 
-// add takes what an overlay has more with the option than without it: arguments, and rules of roles. Whatever else
-// differs is an error, because a chart would not have it.
+// add records the additions of the option to an overlay: arguments, and rules of roles. Any other difference is an error,
+// because the chart would lack it.
 func (o *option) add(without, with []*unstructured.Unstructured) error {
 	if len(without) != len(with) {
 		return fmt.Errorf("it has %d objects then, and %d without: a chart can only have more arguments and rules",
@@ -100,14 +100,14 @@ func (o *option) add(without, with []*unstructured.Unstructured) error {
 		after := with[i].DeepCopy()
 		switch after.GetKind() {
 		case "Deployment":
-			had, _, _ := unstructured.NestedStringSlice(first(before), "args")
-			has, _, _ := unstructured.NestedStringSlice(first(after), "args")
-			o.Args = less(has, had)
-			first(after)["args"] = first(before)["args"]
+			had, _, _ := unstructured.NestedStringSlice(firstContainer(before), "args")
+			has, _, _ := unstructured.NestedStringSlice(firstContainer(after), "args")
+			o.Args = subtract(has, had)
+			firstContainer(after)["args"] = firstContainer(before)["args"]
 		case "Role", "ClusterRole":
 			had, _, _ := unstructured.NestedSlice(before.Object, "rules")
 			has, _, _ := unstructured.NestedSlice(after.Object, "rules")
-			if more := less(has, had); len(more) > 0 {
+			if more := subtract(has, had); len(more) > 0 {
 				o.rules[roleKey(after)] = more
 			}
 			after.Object["rules"] = before.Object["rules"]
@@ -120,18 +120,18 @@ func (o *option) add(without, with []*unstructured.Unstructured) error {
 	return nil
 }
 
-// less returns the items that others do not have.
-func less[T any](items, others []T) []T {
+// subtract returns the items that others do not have.
+func subtract[T any](items, others []T) []T {
 	return slices.DeleteFunc(slices.Clone(items), func(item T) bool {
 		return slices.ContainsFunc(others, func(other T) bool { return reflect.DeepEqual(item, other) })
 	})
 }
 
-// first is the first container of a Deployment, in place.
-func first(deployment *unstructured.Unstructured) map[string]any {
+// firstContainer returns the first container of a Deployment, not a copy.
+func firstContainer(deployment *unstructured.Unstructured) map[string]any {
 	value, _, _ := unstructured.NestedFieldNoCopy(deployment.Object, "spec", "template", "spec", "containers")
 	containers, _ := value.([]any)
-	container, _ := containers[0].(map[string]any) // addManager has found it
+	container, _ := containers[0].(map[string]any) // addManager has checked it
 	return container
 }
 

@@ -17,16 +17,16 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// packaging says what archives of charts are to have.
+// packaging configures the archives of charts.
 type packaging struct {
-	folder   string // where they are written; it is made if there is none
-	version  string // of the charts and of the images that they install; empty means what the charts say
-	images   string // what comes before the names of the images, for example registry/team/; empty means what the charts say
-	umbrella string // the name of a chart with all others in it; empty means that there is none
+	folder   string // output folder; it is created if it does not exist
+	version  string // of the charts and of the images that they install; empty means the charts' own
+	images   string // the prefix of the image names, for example registry/team/; empty means the charts' own
+	umbrella string // the name of a chart that contains all others; empty means no such chart
 }
 
-// pack writes the archives of the charts of operators, and that of their umbrella, and returns their names. Nothing in an
-// archive says when it was written.
+// pack writes the archives of the charts of operators, and of their umbrella, and returns their names. The archives contain
+// no time.
 func (p packaging) pack(operators []string) ([]string, error) {
 	if p.version != "" {
 		if _, err := semver.StrictNewVersion(p.version); err != nil {
@@ -56,14 +56,15 @@ func (p packaging) pack(operators []string) ([]string, error) {
 	return append(files, more...), err
 }
 
-// load reads the chart of an operator, and makes it one of the version and the images that are wanted.
+// load reads the chart of an operator, and sets its version and its images.
 func (p packaging) load(dir string) (*chart.Chart, error) {
 	c, err := loader.LoadDir(filepath.Join(dir, "chart"))
 	if err != nil {
 		return nil, fmt.Errorf("reading the chart: %w", err)
 	}
 	if p.version != "" {
-		c.Metadata.Version, c.Metadata.AppVersion = p.version, p.version
+		c.Metadata.Version = p.version
+		c.Metadata.AppVersion = p.version
 	}
 	if p.images == "" {
 		return c, nil
@@ -71,7 +72,7 @@ func (p packaging) load(dir string) (*chart.Chart, error) {
 	image, _ := c.Values["image"].(map[string]any)
 	old, _ := image["repository"].(string)
 	repository := p.images + old[strings.LastIndexByte(old, '/')+1:]
-	for _, file := range c.Raw { // of which Helm archives values.yaml, with its comments
+	for _, file := range c.Raw { // Helm archives values.yaml from Raw, with its comments
 		if file.Name != chartutil.ValuesfileName {
 			continue
 		}
@@ -88,7 +89,7 @@ func (p packaging) save(charts ...*chart.Chart) (files []string, err error) {
 	for _, c := range charts {
 		file, err := chartutil.Save(c, p.folder)
 		if err == nil {
-			err = withoutTimes(file)
+			err = removeTimes(file)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("writing the archive of %s: %w", c.Name(), err)
@@ -98,19 +99,21 @@ func (p packaging) save(charts ...*chart.Chart) (files []string, err error) {
 	return files, nil
 }
 
-// withoutTimes takes from an archive what Helm writes into it of the time, so that two of the same chart are the same.
-func withoutTimes(file string) error {
+// removeTimes removes the times that Helm writes into an archive, so that packaging is reproducible.
+func removeTimes(file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return err //nolint:wrapcheck // save does
+		return err
 	}
 	unzipped, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
-		return err //nolint:wrapcheck // save does
+		return err
 	}
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
-	zipped.Extra, zipped.Comment = unzipped.Extra, unzipped.Comment // by which Helm knows its own
+	// Helm identifies its archives by these.
+	zipped.Extra = unzipped.Extra
+	zipped.Comment = unzipped.Comment
 	w := tar.NewWriter(zipped)
 	for r := tar.NewReader(unzipped); ; {
 		header, err := r.Next()
@@ -118,7 +121,7 @@ func withoutTimes(file string) error {
 			break
 		}
 		if err != nil {
-			return err //nolint:wrapcheck // save does
+			return err
 		}
 		content, err := io.ReadAll(r)
 		if err == nil {
@@ -128,11 +131,11 @@ func withoutTimes(file string) error {
 			_, err = w.Write(content)
 		}
 		if err != nil {
-			return err //nolint:wrapcheck // save does
+			return err
 		}
 	}
 	if err := errors.Join(w.Close(), zipped.Close()); err != nil {
-		return err //nolint:wrapcheck // save does
+		return err
 	}
-	return os.WriteFile(file, out.Bytes(), 0o644) //nolint:wrapcheck // save does
+	return os.WriteFile(file, out.Bytes(), 0o644)
 }

@@ -11,9 +11,8 @@ import (
 	"helm.sh/helm/v3/pkg/registry"
 )
 
-// push gives the archive of a chart to a registry, with the credentials that helm registry login or docker login stored, and
-// returns its name there, with the digest. The manifest has the beginning of time as the time of its creation: then that
-// of the same chart is the same.
+// push pushes the archive of a chart to a registry, with the credentials stored by helm registry login or docker login, and
+// returns its name with the digest. The creation time in the manifest is the zero time, so that pushing is reproducible.
 func push(file, to string) (string, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -35,7 +34,8 @@ func push(file, to string) (string, error) {
 	return name + "@" + result.Manifest.Digest, nil
 }
 
-// newClient returns one that talks to a registry on this machine without TLS, as images does, and to any other with it.
+// newClient returns a client that uses no TLS for a registry on the loopback interface, as images does, and TLS for any
+// other.
 func newClient(to string) (*registry.Client, error) {
 	var options []registry.ClientOption
 	if loopback(to) {

@@ -12,7 +12,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 )
 
-// What a registry gets can be pulled and installed from it, and is the same when it is pushed again.
+// A pushed chart can be pulled and installed, and pushing it again gives the same digest.
 func TestPush(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
@@ -45,7 +45,7 @@ func TestPush(t *testing.T) {
 		if !strings.Contains(string(pulled.Manifest.Data), `"org.opencontainers.image.created":"1970-01-01T00:00:00Z"`) {
 			t.Errorf("%s says when it was pushed: %s", want.Name(), pulled.Manifest.Data)
 		}
-		installs(t, pulled.Chart.Data)
+		checkInstall(t, pulled.Chart.Data)
 	}
 	server.Close()
 	for file, want := range map[string]string{files[0]: "pushing to " + to, "main.go": "reading the archive"} {
@@ -55,8 +55,8 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// installs wants a chart to install the operator of its version.
-func installs(t *testing.T, pulled []byte) {
+// checkInstall expects a chart to install the operator of its version.
+func checkInstall(t *testing.T, pulled []byte) {
 	t.Helper()
 	c, err := loader.LoadArchive(bytes.NewReader(pulled))
 	if err != nil {
@@ -75,7 +75,7 @@ func installs(t *testing.T, pulled []byte) {
 	}
 }
 
-// Nothing but a registry on this machine is talked to without TLS.
+// Only a registry on the loopback interface is used without TLS.
 func TestLoopback(t *testing.T) {
 	t.Parallel()
 	for to, want := range map[string]bool{

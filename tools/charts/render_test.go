@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// A chart is what config makes of it, here as in `make generate`.
+// A stored chart equals the generated one, as `make generate` writes it.
 func TestGenerated(t *testing.T) {
 	eachChart(t, func(t *testing.T, dir string) {
 		again := filepath.Join(t.TempDir(), filepath.Base(dir))
@@ -33,7 +33,7 @@ func TestGenerated(t *testing.T) {
 	})
 }
 
-// A component of kustomize is a value of the chart, with which the chart has what config has with the component.
+// A kustomize component becomes a value of the chart. With the value, the chart equals config with the component.
 func TestComponents(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "myapp")
@@ -72,7 +72,7 @@ patches:
 			if slices.Contains(args, "--secrets") != (on == "true") {
 				t.Errorf("secrets.enabled=%s: the arguments are %q", on, args)
 			}
-			if diff := gocmp.Diff(normal(onlyRights(want)), normal(onlyRights(got))); diff != "" {
+			if diff := gocmp.Diff(normalize(onlyRights(want)), normalize(onlyRights(got))); diff != "" {
 				t.Errorf("config/%s and the chart differ with secrets.enabled=%s, -config +chart:\n%s", overlay, on, diff)
 			}
 		}
@@ -118,7 +118,7 @@ func readAll(t *testing.T, dir string) map[string]string {
 			t.Fatal(err)
 		}
 		for _, name := range names {
-			if content, err := os.ReadFile(name); err == nil { // folders are none
+			if content, err := os.ReadFile(name); err == nil { // skip folders
 				all[strings.TrimPrefix(name, dir)] = string(content)
 			}
 		}
@@ -150,8 +150,8 @@ func TestLint(t *testing.T) {
 	})
 }
 
-// Without any value the chart installs what `kubectl apply -k config/default` does, and with one namespace what
-// config/namespaced grants there.
+// Without values the chart installs the objects of `kubectl apply -k config/default`. With one watched namespace it grants
+// the permissions of config/namespaced.
 func TestSameAsConfig(t *testing.T) {
 	eachChart(t, func(t *testing.T, dir string) {
 		for overlay, set := range map[string][]string{"default": nil, "namespaced": {"watchNamespaces={default}"}} {
@@ -164,20 +164,20 @@ func TestSameAsConfig(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if overlay == "namespaced" { // Service and arguments follow more values than the overlay: TestValues
+			if overlay == "namespaced" { // TestValues covers Service and arguments
 				want, got = onlyRights(want), onlyRights(got)
 			} else {
-				sameArgs(t, find(t, want, "Deployment"), find(t, got, "Deployment"))
+				compareArgs(t, find(t, want, "Deployment"), find(t, got, "Deployment"))
 			}
-			if diff := gocmp.Diff(normal(want), normal(got)); diff != "" {
+			if diff := gocmp.Diff(normalize(want), normalize(got)); diff != "" {
 				t.Errorf("config/%s and the chart differ, -config +chart:\n%s", overlay, diff)
 			}
 		}
 	})
 }
 
-// normal keeps of the objects what config and chart both say, sorted.
-func normal(objects []*unstructured.Unstructured) (all []map[string]any) {
+// normalize reduces objects to the fields that config and the chart have in common, sorted.
+func normalize(objects []*unstructured.Unstructured) (all []map[string]any) {
 	objects = slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == "Namespace"
 	})
@@ -205,8 +205,8 @@ func nilIfEmpty(m map[string]string) map[string]string {
 	return m
 }
 
-// sameArgs wants the arguments and the pull policy of one in the other too, and then takes both out of it.
-func sameArgs(t *testing.T, config, chart *unstructured.Unstructured) {
+// compareArgs expects the arguments and the pull policy of one in the other, and then removes them from it.
+func compareArgs(t *testing.T, config, chart *unstructured.Unstructured) {
 	t.Helper()
 	want, got := container(config), container(chart)
 	for _, arg := range stringsOf(want["args"]) {
@@ -220,7 +220,7 @@ func sameArgs(t *testing.T, config, chart *unstructured.Unstructured) {
 	}
 }
 
-// container is that of a Deployment, in place.
+// container returns the container of a Deployment, not a copy.
 func container(deployment *unstructured.Unstructured) map[string]any {
 	spec, _, _ := unstructured.NestedFieldNoCopy(deployment.Object, "spec", "template", "spec", "containers")
 	return spec.([]any)[0].(map[string]any)
@@ -234,7 +234,7 @@ func stringsOf(list any) (all []string) {
 	return all
 }
 
-// What is in values.yaml is in the schema and the other way round, so that each value can be set and none is a dead letter.
+// values.yaml and the schema have the same values, so that each value can be set and has an effect.
 func TestSchemaHasTheValues(t *testing.T) {
 	eachChart(t, func(t *testing.T, dir string) {
 		c := load(t, dir)

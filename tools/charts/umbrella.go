@@ -15,13 +15,13 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 )
 
-// The templates of the umbrella chart, as those of an operator's.
+// Templates of the umbrella chart, in the syntax of an operator's templates.
 //
 //go:embed all:umbrella
 var umbrellaFiles embed.FS
 
-// umbrella makes a chart with other charts in it, each of which a value NAME.enabled switches on. It is written nowhere but
-// into its archive: whatever it says follows from them.
+// umbrella returns a chart that contains other charts. The value NAME.enabled switches each of them on. The chart follows
+// from the others, so it exists only in its archive.
 func umbrella(name string, charts []*chart.Chart) (*chart.Chart, error) {
 	first := charts[0].Metadata
 	about := struct {
@@ -44,11 +44,11 @@ func umbrella(name string, charts []*chart.Chart) (*chart.Chart, error) {
 		}
 		t, err := template.New(file).Delims("<<", ">>").ParseFS(umbrellaFiles, file)
 		if err != nil {
-			return err //nolint:wrapcheck // says which template
+			return err
 		}
 		var content bytes.Buffer
 		if err := t.ExecuteTemplate(&content, filepath.Base(file), about); err != nil {
-			return err //nolint:wrapcheck // says which template
+			return err
 		}
 		inChart := strings.TrimSuffix(strings.TrimPrefix(file, "umbrella/"), ".tmpl")
 		files = append(files, &loader.BufferedFile{Name: inChart, Data: content.Bytes()})
@@ -65,8 +65,8 @@ func umbrella(name string, charts []*chart.Chart) (*chart.Chart, error) {
 	return c, nil
 }
 
-// makeSwitchable lets the schema of a chart have the value by which an umbrella switches it on, which it otherwise refuses
-// as it does each name that nobody reads.
+// makeSwitchable adds the value that an umbrella switches a chart on with to the chart's schema, which rejects unknown
+// names.
 func makeSwitchable(c *chart.Chart) error {
 	var schema map[string]any
 	if err := json.Unmarshal(c.Schema, &schema); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// packed are the archives of all charts, and last that of the umbrella, as make helm-package writes them.
+// packed returns the archives of all charts and of the umbrella, which is last, as make helm-package writes them.
 func packed(t *testing.T) (files []string) {
 	t.Helper()
 	dirs, err := filepath.Glob(operators + "/*/chart")
@@ -46,35 +46,35 @@ func archive(t *testing.T, file string) *chart.Chart {
 	return c
 }
 
-// A release from the umbrella, with two operators that work side by side in one namespace, of which one is switched off
-// again. It is not parallel, and leaves no definition: the tests of each chart alone come after it, on the same cluster.
-func TestUmbrellaLife(t *testing.T) { //nolint:paralleltest // see above
+// A release of the umbrella runs two operators in one namespace, and switches one off again. The test is not parallel, and
+// removes all definitions, because the tests of the single charts run after it on the same cluster.
+func TestUmbrellaLife(t *testing.T) {
 	files := packed(t)
 	all := files[len(files)-1]
 	stays, goes := newReleases(t, operators+"/immortalcontainer"), newReleases(t, operators+"/myapp")
 	home := stays.namespace("umbrella", restricted)
-	stays.refused(home, archive(t, all), "No operator is enabled: switch on what you need")
+	stays.checkInstallFails(home, archive(t, all), "No operator is enabled: switch on what you need")
 	stay := "immortalcontainer.enabled=true,immortalcontainer.replicas=2"
 	both := stays.install(home, archive(t, all), stay, "myapp.enabled=true")
 	work := stays.namespace("work", nil)
-	stays.works(home, work)
-	goes.works(home, work) // with a lease of its own, or it would wait for the other one to end
+	stays.waitReady(home, work)
+	goes.waitReady(home, work) // it has a lease of its own, or it would wait for the other operator to end
 
 	one := stays.upgrade(home, archive(t, all), stay)
 	removed := missing(both, one)
 	if find(t, removed, "Deployment").GetName() != goes.controller {
 		t.Errorf("an upgrade without myapp removes %v", names(removed))
 	}
-	stays.gone(removed)
+	stays.waitGone(removed)
 	for _, r := range []*releases{stays, goes} {
 		r.samplesStay(work)
-		r.definitionsAre("")
+		r.checkDefinitions("")
 	}
 	stays.uninstall(home)
-	stays.gone(one)
-	for _, r := range []*releases{stays, goes} { // while nobody holds their finalizers, their operators would not let them go
+	stays.waitGone(one)
+	for _, r := range []*releases{stays, goes} { // while their operators run, because these remove the finalizers
 		for _, sample := range r.samples(work) {
-			r.forget(sample)
+			r.deleteObject(sample)
 		}
 		for _, crd := range r.definitions {
 			r.k.Delete(crd.DeepCopy())
@@ -83,8 +83,8 @@ func TestUmbrellaLife(t *testing.T) { //nolint:paralleltest // see above
 	}
 }
 
-// forget deletes an object, whose operator does not run any more.
-func (r *releases) forget(o *unstructured.Unstructured) {
+// deleteObject deletes an object of an operator that no longer runs.
+func (r *releases) deleteObject(o *unstructured.Unstructured) {
 	r.t.Helper()
 	if o.GetKind() == "Namespace" {
 		return
@@ -105,8 +105,8 @@ func names(objects []*unstructured.Unstructured) (all []string) {
 	return all
 }
 
-// All operators together are what each of them is alone: no name is there twice, and no Deployment, Service or policy
-// is about the pods of another operator.
+// All operators together equal the single charts: no name occurs twice, and no Deployment, Service or policy selects pods of
+// another operator.
 func TestUmbrellaHasTheCharts(t *testing.T) {
 	t.Parallel()
 	files := packed(t)
@@ -158,7 +158,7 @@ func imageOf(o *unstructured.Unstructured) (string, bool) {
 	return image, true
 }
 
-// podSelector is by which labels an object knows pods, or nil.
+// podSelector returns the labels by which an object selects pods, or nil.
 func podSelector(o *unstructured.Unstructured) map[string]string {
 	for kind, path := range map[string][]string{
 		"Deployment": {"spec", "selector", "matchLabels"}, "Service": {"spec", "selector"},
@@ -172,7 +172,7 @@ func podSelector(o *unstructured.Unstructured) map[string]string {
 	return nil
 }
 
-// selected are the Deployments whose pods have these labels.
+// selected returns the Deployments with pods that have these labels.
 func selected(objects []*unstructured.Unstructured, selector map[string]string) (all []string) {
 	for _, o := range objects {
 		pod, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
@@ -183,8 +183,8 @@ func selected(objects []*unstructured.Unstructured, selector map[string]string) 
 	return all
 }
 
-// The versions of charts, images and dependencies are one, and the archives have no time in them.
-func TestVersionsInStep(t *testing.T) {
+// Charts, images and dependencies have one version, and the archives contain no time.
+func TestVersionsAgree(t *testing.T) {
 	t.Parallel()
 	first, second := packed(t), packed(t)
 	all := archive(t, first[len(first)-1])

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// What each value does to what is installed.
+// Each value has its documented effect on the installed objects.
 func TestValues(t *testing.T) {
 	cases := map[string]struct {
 		set   []string
@@ -116,23 +116,27 @@ func TestValues(t *testing.T) {
 			[]any{[]string(nil), false},
 		},
 		"metrics": {
-			nil, func(o rendered) any { return []any{o.has("Service"), o.has("ServiceMonitor"), o.ingress()} }, []any{true, false, 1},
+			nil, func(o rendered) any { return []any{o.has("Service"), o.has("ServiceMonitor"), o.ingressRules()} }, []any{true, false, 1},
 		},
 		"no metrics, and nobody gets in": {
 			[]string{"metrics.enabled=false"},
-			func(o rendered) any { return []any{o.has("Service"), o.ingress(), o.arg("--metrics-bind-address=0")} },
+			func(o rendered) any {
+				return []any{o.has("Service"), o.ingressRules(), o.arg("--metrics-bind-address=0")}
+			},
 			[]any{false, 0, true},
 		},
 		"no metrics if that would take a right in the whole cluster": {
 			[]string{"watchNamespaces={a}"},
-			func(o rendered) any { return []any{o.has("Service"), o.ingress(), o.arg("--metrics-bind-address=0")} },
+			func(o rendered) any {
+				return []any{o.has("Service"), o.ingressRules(), o.arg("--metrics-bind-address=0")}
+			},
 			[]any{false, 0, true},
 		},
 		"metrics without authorization": {
 			[]string{"watchNamespaces={a}", "metrics.secure=false", "metrics.serviceMonitor.enabled=true"},
 			func(o rendered) any {
 				return []any{
-					o.has("Service"), o.ingress(), o.arg("--metrics-secure=false"), o.has("ClusterRole"),
+					o.has("Service"), o.ingressRules(), o.arg("--metrics-secure=false"), o.has("ClusterRole"),
 					o.endpoint()["scheme"],
 				}
 			},
@@ -177,7 +181,7 @@ func TestValues(t *testing.T) {
 	})
 }
 
-// rendered is what Helm makes of a chart.
+// rendered is the output of `helm template`.
 type rendered struct {
 	t       *testing.T
 	objects []*unstructured.Unstructured
@@ -219,8 +223,8 @@ func lastArgs(r rendered, n int) []string {
 	return args[len(args)-n:]
 }
 
-// ingress is how many rules let somebody in.
-func (r rendered) ingress() int {
+// ingressRules returns the number of rules that allow ingress.
+func (r rendered) ingressRules() int {
 	rules, _ := r.field("NetworkPolicy", "spec", "ingress").([]any)
 	return len(rules)
 }
@@ -229,7 +233,7 @@ func (r rendered) endpoint() map[string]any {
 	return r.field("ServiceMonitor", "spec", "endpoints").([]any)[0].(map[string]any)
 }
 
-// monitored says whether the ServiceMonitor selects the Service, by labels and port.
+// monitored reports whether the ServiceMonitor selects the Service, by labels and port.
 func (r rendered) monitored() bool {
 	selector := r.field("ServiceMonitor", "spec", "selector", "matchLabels").(map[string]any)
 	labels := r.field("Service", "metadata", "labels").(map[string]any)
@@ -242,7 +246,7 @@ func (r rendered) monitored() bool {
 	return len(selector) > 0 && port["name"] == r.endpoint()["port"]
 }
 
-// subjects are the names to which roles are bound, each once.
+// subjects returns the names of the subjects of all bindings, each once.
 func (r rendered) subjects() (all []string) {
 	for _, o := range r.objects {
 		subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")

@@ -18,9 +18,9 @@ import (
 	"github.com/homeostat-dev/homeostat/tools/images/oci"
 )
 
-// What an image is, and the Dockerfile says, too.
+// Contents of an image, as in the Dockerfile.
 const (
-	repository   = "homeostat/" // without a registry, which whoever pushes chooses
+	repository   = "homeostat/" // without a registry, which the push adds
 	source       = "https://github.com/homeostat-dev/homeostat"
 	user         = "65532:65532"
 	program      = "/operator"
@@ -28,10 +28,10 @@ const (
 	licenses     = "Apache-2.0"
 )
 
-// architectures are those that an image is for.
+// architectures are the architectures of an image.
 var architectures = []string{"amd64", "arm64"}
 
-// build makes the image of the operator in a folder, for all architectures.
+// build builds the image of the operator in a folder, for all architectures.
 func build(ctx context.Context, dir, version string) (v1.ImageIndex, error) {
 	name := filepath.Base(filepath.Clean(dir))
 	annotations := map[string]string{
@@ -40,7 +40,7 @@ func build(ctx context.Context, dir, version string) (v1.ImageIndex, error) {
 		"org.opencontainers.image.source":   source,
 		"org.opencontainers.image.licenses": licenses,
 	}
-	roots, err := oci.Layer(oci.File{Name: certificates, Mode: 0o644, Data: authorities()})
+	roots, err := oci.Layer(oci.File{Name: certificates, Mode: 0o644, Data: rootCertificates()})
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func build(ctx context.Context, dir, version string) (v1.ImageIndex, error) {
 			Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
 		})
 	}
-	return mutate.Annotations(index, annotations).(v1.ImageIndex), nil //nolint:forcetypeassert // it returns what it is given
+	return mutate.Annotations(index, annotations).(v1.ImageIndex), nil //nolint:forcetypeassert // it returns the type of its argument
 }
 
 // compile returns the program of the operator.
@@ -76,7 +76,7 @@ func compile(ctx context.Context, dir, arch, version string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, flags(version)...), "-o", file, "./cmd")...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=linux", "GOARCH="+arch,
-		// What somebody prefers for programs of their own would make it another one. These are the defaults:
+		// The user's own settings would change the image. These are the defaults:
 		"GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("compiling for %s: %w\n%s", arch, err, bytes.TrimSpace(out))
@@ -88,28 +88,28 @@ func compile(ctx context.Context, dir, arch, version string) ([]byte, error) {
 	return data, nil
 }
 
-// flags are those of the compiler.
+// flags returns the compiler's flags.
 func flags(version string) []string {
-	return []string{"-trimpath", "-buildvcs=false", "-ldflags=-s -w -X " + linked + "=" + version}
+	return []string{"-trimpath", "-buildvcs=false", "-ldflags=-s -w -X " + versionVariable + "=" + version}
 }
 
-// linked is the variable that has the version.
-const linked = "github.com/homeostat-dev/homeostat/sdk.linkedVersion"
+// versionVariable is the variable that the linker sets to the version.
+const versionVariable = "github.com/homeostat-dev/homeostat/sdk.linkedVersion"
 
-// authorities are the certificates by which an operator knows servers of others.
-func authorities() []byte {
+// rootCertificates returns the certificates that operators verify servers with.
+func rootCertificates() []byte {
 	var b bytes.Buffer
 	for root := range bundle.Roots() {
-		_ = pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a bytes.Buffer takes all
+		_ = pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a bytes.Buffer returns no error
 	}
 	return b.Bytes()
 }
 
-// assemble makes the image for one architecture.
+// assemble assembles the image for one architecture.
 func assemble(arch string, labels map[string]string, layers ...v1.Layer) (v1.Image, error) {
 	image, err := oci.Image(arch, v1.Config{User: user, Entrypoint: []string{program}, Labels: labels}, layers...)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what
+		return nil, err
 	}
-	return mutate.Annotations(image, labels).(v1.Image), nil //nolint:forcetypeassert // it returns what it is given
+	return mutate.Annotations(image, labels).(v1.Image), nil //nolint:forcetypeassert // it returns the type of its argument
 }

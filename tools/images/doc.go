@@ -1,17 +1,17 @@
-// Command images builds the image of an operator without Docker: for amd64 and arm64, as a folder in the layout of OCI and
-// as one archive of that, and pushes it to a registry if it is asked to.
+// Command images builds the image of an operator without Docker, for amd64 and arm64, as a folder in the OCI layout and as
+// an archive of it. On request it pushes the image to a registry.
 //
 //	images build -o FOLDER [-version V] OPERATOR...
 //	images push -o FOLDER -to REGISTRY/PREFIX/ [-version V] OPERATOR...
 //
-// An image has two layers, the certificates and the program, which are one file each. It has no other file and no shell. The
-// same source and the same Go make the same image: nothing in it has a time, an owner or an order that comes from the
-// machine that built it.
+// An image has two layers with one file each, the certificates and the program. It has no other file and no shell. Builds
+// are reproducible: the same source and the same Go give the same image, without times, owners or an order of the build
+// machine.
 //
-// The Dockerfile of an operator makes the same image, but for the certificates: those are Debian's there, and Mozilla's
-// as golang.org/x/crypto/x509roots has them here. A test holds the two to each other.
+// The Dockerfile of an operator builds the same image except for the certificates: they are Debian's there, and Mozilla's as
+// in golang.org/x/crypto/x509roots here. A test compares the two.
 //
-// The package oci, which knows no operator, is also what tools/release makes the images of bundles and of the catalog with.
+// The package oci does not depend on operators. tools/release uses it for the images of bundles and of the catalog.
 //
 // This is a module of its own, outside the workspace.
 package main

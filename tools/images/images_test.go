@@ -25,13 +25,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// root is that of the repository.
+// root is the root of the repository.
 const root = "../.."
 
-// operator is the one whose image is built: one that is compiled in a moment.
+// operator is a small operator that compiles quickly.
 const operator = "testdata/operators/tiny"
 
-// built is the folder with the image that all tests look at, and what the command printed.
+// built returns the folder with the image that all tests share, and the output of the command.
 func built(t *testing.T) (folder, printed string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -42,7 +42,7 @@ func built(t *testing.T) (folder, printed string) {
 	return folder, out.String()
 }
 
-// indexIn is the image in a layout, which has one.
+// indexIn returns the only image in a layout.
 func indexIn(t *testing.T, folder string) v1.ImageIndex {
 	t.Helper()
 	all, err := layout.ImageIndexFromPath(folder)
@@ -66,7 +66,7 @@ func indexIn(t *testing.T, folder string) v1.ImageIndex {
 	return index
 }
 
-// files are what a file system of these layers has.
+// files returns the files in the layers of an image.
 func files(t *testing.T, image v1.Image) map[string][]byte {
 	t.Helper()
 	layers, err := image.Layers()
@@ -100,7 +100,7 @@ func files(t *testing.T, image v1.Image) map[string][]byte {
 	return all
 }
 
-// What is in an image runs for the architecture that it says, as nobody, and knows the servers of others.
+// An image runs on its architecture, as an unprivileged user, and has root certificates.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	folder, _ := built(t)
@@ -173,7 +173,7 @@ func checkProgram(t *testing.T, data []byte, arch string, machine elf.Machine) {
 	}
 }
 
-// The archive has what the folder has.
+// The archive has the files of the folder.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	folder, _ := built(t)
@@ -210,8 +210,8 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// Two builds are one image, wherever the source is.
-func TestReproducible(t *testing.T) { //nolint:paralleltest // it sets variables of the environment
+// Two builds from different folders give one image.
+func TestReproducible(t *testing.T) {
 	_, here := built(t)
 	for name, value := range map[string]string{
 		"GOAMD64": "v3", "GOARM64": "v9.0", "GOEXPERIMENT": "arenas", "GOFLAGS": "-tags=other", "GOFIPS140": "latest",
@@ -232,7 +232,7 @@ func TestReproducible(t *testing.T) { //nolint:paralleltest // it sets variables
 	}
 }
 
-// A registry gets all that there is, under the name that is asked for.
+// The registry has the complete image, under the requested name.
 func TestPush(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(registry.New())
@@ -270,8 +270,8 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// What cannot be done is said in a sentence, and leaves nothing.
-func TestRefusals(t *testing.T) {
+// Invalid arguments give a message that names the cause, and leave no files.
+func TestErrors(t *testing.T) {
 	t.Parallel()
 	empty := t.TempDir()
 	for want, args := range map[string][]string{
@@ -301,7 +301,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A Dockerfile makes the same image.
+// A Dockerfile builds the same image.
 func TestDockerfiles(t *testing.T) {
 	t.Parallel()
 	dirs, err := fs.Glob(os.DirFS(root), "operators/*/Dockerfile")
@@ -331,11 +331,11 @@ func TestDockerfiles(t *testing.T) {
 	}
 }
 
-// The variable that the linker sets is one of the SDK's: the linker says nothing of one that there is not.
+// The linker's variable exists in the SDK: the linker does not report unknown variables.
 func TestLinkedVersion(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join(root, "sdk/main.go"))
-	if _, name, _ := strings.Cut(linked, "sdk."); err != nil || !strings.Contains(string(data), "\nvar "+name+" string\n") {
+	if _, name, _ := strings.Cut(versionVariable, "sdk."); err != nil || !strings.Contains(string(data), "\nvar "+name+" string\n") {
 		t.Errorf("sdk/main.go has no %s, %v", name, err)
 	}
 }

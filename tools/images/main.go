@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return errors.Join(err, errors.New(usage))
 	}
 	for _, dir := range flags.Args() {
-		ref, err := ship(ctx, dir, *folder, *version, registry)
+		ref, err := buildAndPush(ctx, dir, *folder, *version, registry)
 		if err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
@@ -57,9 +57,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// ship builds the image of the operator in dir, writes it below folder and, if a registry is given, pushes it there. It
+// buildAndPush builds the image of the operator in dir, writes it below folder and pushes it if a registry is given. It
 // returns the image's name, with the digest.
-func ship(ctx context.Context, dir, folder, version string, registry *string) (string, error) {
+func buildAndPush(ctx context.Context, dir, folder, version string, registry *string) (string, error) {
 	name := filepath.Base(filepath.Clean(dir))
 	index, err := build(ctx, dir, version)
 	if err != nil {

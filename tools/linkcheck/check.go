@@ -18,13 +18,13 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// document is what linkcheck needs to know of one Markdown file.
+// document is the part of a Markdown file that linkcheck needs.
 type document struct {
 	links   []string
 	anchors map[string]bool
 }
 
-// check returns a sentence for each link that leads nowhere, and an error if the files cannot be read.
+// check returns a sentence for each broken link, and an error if the files cannot be read.
 func check(fsys fs.FS) ([]string, error) {
 	docs, err := read(fsys)
 	if err != nil {
@@ -41,7 +41,7 @@ func check(fsys fs.FS) ([]string, error) {
 	return faults, nil
 }
 
-// read parses the Markdown files, by name. What is built is not read, nor fixtures, which may be broken on purpose.
+// read parses the Markdown files, by name. It skips build output, and test fixtures with intentionally broken links.
 func read(fsys fs.FS) (map[string]*document, error) {
 	docs := map[string]*document{}
 	err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -62,7 +62,7 @@ func read(fsys fs.FS) (map[string]*document, error) {
 	return docs, err
 }
 
-// follow says why the link leads nowhere, or nil.
+// follow returns the reason why the link is broken, or nil.
 func follow(fsys fs.FS, docs map[string]*document, from, link string) error {
 	target, err := url.Parse(link)
 	if err != nil {

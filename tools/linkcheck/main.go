@@ -1,8 +1,8 @@
-// Command linkcheck finds relative links in Markdown files that lead nowhere.
+// Command linkcheck finds broken relative links in Markdown files.
 //
-// Documentation rots where it points: a file is moved, a heading reworded, and the map leads to a place that is gone.
-// linkcheck reads each Markdown file under a folder and fails when a relative link names no file of the repository,
-// or no heading of the Markdown file it names. It never opens a network connection: links with a scheme are not judged.
+// Links break when a file is moved or a heading is changed. linkcheck reads each Markdown file under a folder and fails when
+// a relative link names no file of the repository, or no heading of a Markdown file. It opens no network connection and
+// ignores links with a scheme.
 package main
 
 import (

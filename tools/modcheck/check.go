@@ -14,11 +14,11 @@ import (
 
 // module is one go.mod of the workspace.
 type module struct {
-	dir  string // as go.work has it, cleaned and with slashes: "operators/database"
+	dir  string // as in go.work, cleaned and with slashes: "operators/database"
 	file *modfile.File
 }
 
-// forbidden lists the arrows that no go.mod may draw. A side is read by within.
+// forbidden lists the dependencies that no go.mod may have. within interprets both sides.
 var forbidden = []struct{ from, to, why string }{
 	{"sdk", "", "whoever imports the sdk must get nothing else of ours"},
 	{"testkit", "operators/", "testkit serves every operator, so it knows none"},
@@ -61,7 +61,7 @@ func load(fsys fs.FS) ([]module, error) {
 	return mods, nil
 }
 
-// goLines wants the same go line in each module, and a toolchain line in none.
+// goLines requires the same go line in each module, and no toolchain line.
 func goLines(mods []module) (faults []string) {
 	for _, m := range mods {
 		if first := mods[0]; m.file.Go.Version != first.file.Go.Version {
@@ -76,7 +76,7 @@ func goLines(mods []module) (faults []string) {
 	return faults
 }
 
-// versions wants each dependency, direct or not, at one version in all modules.
+// versions requires each dependency, direct or not, to have one version in all modules.
 func versions(mods []module) (faults []string) {
 	wantedBy := map[string]map[string][]string{} // dependency, version, folders
 	for _, m := range mods {
@@ -100,7 +100,7 @@ func versions(mods []module) (faults []string) {
 	return faults
 }
 
-// siblings judges each arrow from one module of the workspace to another.
+// siblings checks each dependency between modules of the workspace.
 func siblings(mods []module) (faults []string) {
 	for _, from := range mods {
 		for _, to := range mods {
@@ -112,7 +112,7 @@ func siblings(mods []module) (faults []string) {
 	return faults
 }
 
-// arrow wants the require paired with a replace by the sibling's folder, and not forbidden.
+// arrow requires a replace with the sibling's folder for the require, and that the dependency is not forbidden.
 func arrow(from, to module) (faults []string) {
 	rel, err := filepath.Rel(from.dir, to.dir)
 	if rel = filepath.ToSlash(rel); err != nil || !replaces(from, to, rel) {
@@ -139,7 +139,8 @@ func replaces(m, sibling module, rel string) bool {
 	})
 }
 
-// within reads a side of an arrow: a folder, every folder under one that ends in a slash, or, empty, any.
+// within reports whether a folder matches one side of a rule: a folder, a folder and all below it if the pattern ends in a
+// slash, or any folder if it is empty.
 func within(pattern, dir string) bool {
 	return pattern == "" || dir == pattern || strings.HasSuffix(pattern, "/") && strings.HasPrefix(dir, pattern)
 }

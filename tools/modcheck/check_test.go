@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// workspace is a healthy one; a case replaces the files it is about.
+// workspace returns a valid workspace. Each case replaces some of its files.
 func workspace() map[string]string {
 	return map[string]string{
 		"go.work":    "go 1.26.0\nuse (\n./sdk\n./testkit\n./operators/a\n./operators/b\n)\n",

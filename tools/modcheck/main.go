@@ -1,9 +1,9 @@
-// Command modcheck holds the go.mod files of the workspace to one another.
+// Command modcheck checks the go.mod files of the workspace against each other.
 //
-// A workspace hides drift: under go.work the go command builds with the highest version that any module asks for, so a
-// module that would build with something else alone, or not at all, looks healthy until somebody imports it. modcheck
-// fails and names file, fault and repair when a rule below is broken. It is not a replacement for `go mod tidy -diff`,
-// which judges a module by its imports, nor for `GOWORK=off go build`, which judges it by the compiler.
+// A workspace hides drift: under go.work the go command builds with the highest version that any module requires. A module
+// that builds with another version alone, or not at all, looks correct until another repository imports it. modcheck fails
+// and names file, fault and repair when a rule below is broken. It does not replace `go mod tidy -diff`, which checks a
+// module against its imports, nor `GOWORK=off go build`, which compiles it.
 package main
 
 import (

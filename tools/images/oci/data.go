@@ -13,14 +13,14 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// A Recipe says what is in an image that has no program: folders, and labels.
+// A Recipe is the content of an image without a program: folders, and labels.
 type Recipe struct {
-	// Folders are where folders go in the image, by where they are below the one that the image is made of.
+	// Folders maps folders below the source folder to folders in the image.
 	Folders map[string]string
 	Labels  map[string]string
 }
 
-// ReadRecipe reads it from a Dockerfile that has FROM scratch, LABEL and COPY, and nothing else.
+// ReadRecipe reads a Recipe from a Dockerfile. It accepts FROM scratch, LABEL and COPY only.
 func ReadRecipe(file string) (Recipe, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -49,12 +49,12 @@ func ReadRecipe(file string) (Recipe, error) {
 	return r, nil
 }
 
-// Make makes the image of what is below a folder. It has one layer, and says that it is for linux/amd64, which has no
-// meaning: nothing in it runs, and nodes of all architectures take it.
+// Make builds the image from the files below a folder. It has one layer. Its platform is linux/amd64, which has no effect:
+// nothing in it runs, and nodes of all architectures accept it.
 func (r Recipe) Make(dir string) (v1.Image, error) {
 	var files []File
 	for from, to := range r.Folders {
-		found, err := below(filepath.Join(dir, filepath.FromSlash(from)), strings.Trim(path.Clean(to), "/"))
+		found, err := filesBelow(filepath.Join(dir, filepath.FromSlash(from)), strings.Trim(path.Clean(to), "/"))
 		if err != nil {
 			return nil, fmt.Errorf("reading what is in an image: %w", err)
 		}
@@ -71,8 +71,8 @@ func (r Recipe) Make(dir string) (v1.Image, error) {
 	return Image("amd64", v1.Config{Labels: r.Labels}, layer)
 }
 
-// below are the files of a folder, as they are in another one.
-func below(dir, to string) (files []File, err error) {
+// filesBelow returns the files of a folder, with their paths below another one.
+func filesBelow(dir, to string) (files []File, err error) {
 	err = filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -82,14 +82,14 @@ func below(dir, to string) (files []File, err error) {
 		}
 		relative, err := filepath.Rel(dir, file)
 		if err != nil {
-			return err //nolint:wrapcheck // says both
+			return err
 		}
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return err //nolint:wrapcheck // says which
+			return err
 		}
 		files = append(files, File{Name: path.Join(to, filepath.ToSlash(relative)), Mode: 0o644, Data: data})
 		return nil
 	})
-	return files, err //nolint:wrapcheck // Make does
+	return files, err
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat-dev/homeostat/tools/images/oci"
 )
 
-// An image of data is what a Dockerfile says that copies and labels, and nothing else can be said.
+// A Recipe equals its Dockerfile, and rejects all other instructions.
 func TestRecipe(t *testing.T) {
 	t.Parallel()
 	const good = "FROM scratch\n\n# it has\nLABEL a.b=c/\nCOPY manifests /manifests/\n"

@@ -1,5 +1,5 @@
-// Package oci makes images of files, and keeps them in folders, archives and registries. The same files make the same image:
-// nothing in it has a time, an owner or an order that comes from the machine.
+// Package oci builds images from files, and stores them in folders, archives and registries. Images are reproducible: they
+// contain no times, owners or order of the build machine.
 package oci
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// A File is one in an image.
+// A File is a file of an image.
 type File struct {
-	Name string // with all folders
+	Name string // with its folders
 	Mode int64
 	Data []byte
 }
 
-// Layer has files in the given order, each after the folders that it is in.
+// Layer returns a layer with the files in the given order, each after its parent folders.
 func Layer(files ...File) (v1.Layer, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -61,7 +61,7 @@ func Layer(files ...File) (v1.Layer, error) {
 	return l, nil
 }
 
-// Image makes an image of layers, for Linux.
+// Image builds an image of layers, for Linux.
 func Image(arch string, config v1.Config, layers ...v1.Layer) (v1.Image, error) {
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	image, err := mutate.AppendLayers(image, layers...)
@@ -73,7 +73,9 @@ func Image(arch string, config v1.Config, layers ...v1.Layer) (v1.Image, error) 
 		return nil, fmt.Errorf("reading the configuration: %w", err)
 	}
 	file = file.DeepCopy()
-	file.OS, file.Architecture, file.Config = "linux", arch, config
+	file.OS = "linux"
+	file.Architecture = arch
+	file.Config = config
 	if image, err = mutate.ConfigFile(image, file); err != nil {
 		return nil, fmt.Errorf("writing the configuration: %w", err)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// Write puts an image, or one for several architectures, into a folder, in the layout of OCI, and the same into an archive
-// beside it, whose name has .tar at its end. What was there is replaced when all is written.
+// Write writes an image, or an index for several architectures, into a folder in the OCI layout, and into an archive beside
+// it with the suffix .tar. Old content is replaced when everything is written.
 func Write(image partial.WithRawManifest, ref, into string) error {
 	unfinished := into + ".partial"
 	if err := os.RemoveAll(unfinished); err != nil {
@@ -88,26 +88,26 @@ func Archive(dir, file string) (err error) {
 func addFile(w *tar.Writer, dir, path string) error {
 	in, err := os.Open(path)
 	if err != nil {
-		return err //nolint:wrapcheck // Archive does
+		return err
 	}
 	defer func() { _ = in.Close() }()
 	info, err := in.Stat()
 	if err != nil {
-		return err //nolint:wrapcheck // Archive does
+		return err
 	}
 	relative, err := filepath.Rel(dir, path)
 	if err != nil {
-		return err //nolint:wrapcheck // Archive does
+		return err
 	}
 	header := &tar.Header{Typeflag: tar.TypeReg, Name: filepath.ToSlash(relative), Mode: 0o644, Size: info.Size()}
 	if err := w.WriteHeader(header); err != nil {
-		return err //nolint:wrapcheck // Archive does
+		return err
 	}
 	_, err = io.Copy(w, in)
-	return err //nolint:wrapcheck // Archive does
+	return err
 }
 
-// Read returns the image in a folder that Write made: a [v1.Image] or a [v1.ImageIndex], whichever was written.
+// Read returns the image in a folder that Write has written: a [v1.Image] or a [v1.ImageIndex].
 func Read(folder string) (remote.Taggable, error) {
 	all, err := layout.ImageIndexFromPath(folder)
 	if err != nil {
@@ -133,7 +133,7 @@ func Read(folder string) (remote.Taggable, error) {
 	return image, nil
 }
 
-// Push gives an image to a registry, with the credentials that docker login or podman login stored, and returns the name of
+// Push pushes an image to a registry, with the credentials stored by docker login or podman login, and returns the name of
 // the repository.
 func Push(ctx context.Context, image remote.Taggable, to string) (string, error) {
 	ref, err := name.NewTag(to)
