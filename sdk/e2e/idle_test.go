@@ -145,7 +145,10 @@ func TestChildStatusCausesOneStatusPatch(t *testing.T) {
 	for ready := range int32(3) {
 		waitIdle(k, running, quietPeriod)
 		running.Recorder().Reset()
-		k.UpdateStatus(d, func() { d.Status.Replicas, d.Status.ReadyReplicas = 5, ready+1 })
+		k.UpdateStatus(d, func() {
+			d.Status.Replicas = 5
+			d.Status.ReadyReplicas = ready + 1
+		})
 		k.Eventually(s, testkit.Match("seen", func(s *site.Site) bool { return s.Status.Seen == int64(ready+1) }))
 		want := []string{"patch sites.e2e.homeostat.dev/status a -> 200"}
 		if diff := cmp.Diff(want, sent(k, running)); diff != "" {

@@ -108,7 +108,10 @@ func TestChildrenAreKeptWhileThePlanIsIncomplete(t *testing.T) {
 			k.Apply(s)
 			converged(k, running, s)
 			running.Recorder().Reset()
-			k.Update(s, func() { s.Spec.Extra, s.Spec.Text = false, "fail" })
+			k.Update(s, func() {
+				s.Spec.Extra = false
+				s.Spec.Text = "fail"
+			})
 			k.Eventually(s, testkit.Match("reported", func(client.Object) bool {
 				return s.Status.ObservedGeneration == s.Generation
 			}))
@@ -183,7 +186,10 @@ func TestReplacedChildIsNotDeleted(t *testing.T) {
 	s.Spec.Extra = true
 	k.Apply(s)
 	converged(k, running, s)
-	k.Update(s, func() { s.Spec.Extra, s.Spec.Text = false, "less" })
+	k.Update(s, func() {
+		s.Spec.Extra = false
+		s.Spec.Text = "less"
+	})
 	g.waitReached(k)
 	c := named(&corev1.ConfigMap{}, "second")
 	k.Delete(c)
