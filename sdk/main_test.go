@@ -111,7 +111,8 @@ func TestStartupErrors(t *testing.T) {
 			says: "no cluster to work on: FILE names none: correct --kubeconfig or KUBECONFIG",
 		},
 		"a kubeconfig that contradicts itself": {
-			reason: "the message has the contradiction", kubeconfig: "{apiVersion: v1, kind: Config, current-context: c}", usage: true,
+			reason: "the message has the contradiction", usage: true,
+			kubeconfig: "{apiVersion: v1, kind: Config, current-context: c}",
 			says: "no cluster to work on: reading FILE: invalid configuration: " +
 				"[context was not found for specified context: c, cluster has no server defined] (set --kubeconfig or KUBECONFIG)",
 		},

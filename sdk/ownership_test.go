@@ -99,14 +99,15 @@ func TestCrossNamespaceChildren(t *testing.T) {
 				t.Fatal(err)
 			}
 			if st.key.Namespace != test.want || st.crossNamespace != test.crossNamespace {
-				t.Errorf("namespace %q and cross-namespace %t, want %q and %t", st.key.Namespace, st.crossNamespace, test.want, test.crossNamespace)
+				t.Errorf("namespace %q and cross-namespace %t, want %q and %t", st.key.Namespace, st.crossNamespace, test.want,
+					test.crossNamespace)
 			}
 		})
 	}
 }
 
-// TestRequestsOfUnwatchedParents covers cluster-scoped children, and children in a shared namespace, of an object that another
-// instance of the operator reconciles.
+// TestRequestsOfUnwatchedParents covers cluster-scoped children, and children in a shared namespace, of an object that
+// another instance of the operator reconciles.
 func TestRequestsOfUnwatchedParents(t *testing.T) {
 	t.Parallel()
 	mapper := meta.NewDefaultRESTMapper(nil)

@@ -124,10 +124,13 @@ func TestInvalidSettingsNameTheirSource(t *testing.T) {
 			env:  map[string]string{"WORKERS": "many"},
 			says: `environment variable WORKERS="many": it must be a whole number`,
 		},
-		"no workers":               {args: []string{"--workers=0"}, says: `--workers="0": it must be at least 1`},
-		"variable with no workers": {env: map[string]string{"WORKERS": "0"}, says: `environment variable WORKERS="0": it must be at least 1`},
-		"number":                   {args: []string{"--ratio", "half"}, says: `--ratio="half": it must be a number`},
-		"switch":                   {args: []string{"--secrets=maybe"}, says: `--secrets="maybe": it must be true or false`},
+		"no workers": {args: []string{"--workers=0"}, says: `--workers="0": it must be at least 1`},
+		"variable with no workers": {
+			env:  map[string]string{"WORKERS": "0"},
+			says: `environment variable WORKERS="0": it must be at least 1`,
+		},
+		"number": {args: []string{"--ratio", "half"}, says: `--ratio="half": it must be a number`},
+		"switch": {args: []string{"--secrets=maybe"}, says: `--secrets="maybe": it must be true or false`},
 		"variable of a switch": {
 			env:  map[string]string{"SECRETS": "maybe"},
 			says: `environment variable SECRETS="maybe": it must be true or false`,

@@ -105,7 +105,8 @@ func ExampleGone() {
 	// exists: not yet, the object does not exist
 }
 
-// A check of one's own returns what is missing, so that a failed test explains itself.
+// A check of one's own returns what is missing, so that a failed test explains itself. In a test it is an
+// argument of Eventually.
 func ExampleCheck() {
 	inZone := testkit.Check{Name: "has a zone", Missing: func(obj client.Object) string {
 		if obj == nil {
@@ -120,7 +121,6 @@ func ExampleCheck() {
 	evaluate(node, inZone)
 	node.Labels = map[string]string{corev1.LabelTopologyZone: "a"}
 	evaluate(node, inZone)
-	// k.Eventually(node, inZone)
 	// Output:
 	// has a zone: not yet, node-1 has no label topology.kubernetes.io/zone
 	// has a zone: met

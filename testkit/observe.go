@@ -30,7 +30,7 @@ type observation struct {
 	began     time.Time
 	user      *intercept.Interceptor // the test's requests to the API server
 	operators *intercept.Interceptor // the operators' requests, with the responses they received
-	upstream  *intercept.Interceptor // the same as they reach the API server, for operators with a transport of the test's in between
+	upstream  *intercept.Interceptor // the same at the API server, for operators with a transport of the test
 
 	mu         sync.Mutex
 	entries    []report.Entry
@@ -67,7 +67,8 @@ func observe(t testing.TB) *observation {
 		return o
 	}
 	o := &observation{
-		t: t, began: time.Now(), user: intercept.Record(), operators: intercept.Record(), upstream: intercept.Record(), proxied: map[int]bool{},
+		t: t, began: time.Now(), proxied: map[int]bool{},
+		user: intercept.Record(), operators: intercept.Record(), upstream: intercept.Record(),
 		internal: map[types.UID]bool{}, without: map[string]bool{},
 	}
 	if observations.byTest == nil {

@@ -24,7 +24,8 @@ func waitCatalogReady(k *testkit.K, source *v1alpha1.CatalogSource) {
 
 // waitSubscriptions waits until all Subscriptions have these versions, by package, and OLM has nothing left to do.
 func waitSubscriptions(k *testkit.K, want map[string]string) {
-	eventuallyStable(k, fmt.Sprintf("OLM to settle at %v", want), func(ctx context.Context) error { return checkSubscriptions(ctx, k.Client, want) })
+	eventuallyStable(k, fmt.Sprintf("OLM to settle at %v", want),
+		func(ctx context.Context) error { return checkSubscriptions(ctx, k.Client, want) })
 }
 
 // eventuallyStable waits for a condition that OLM causes, and that still holds two seconds later. OLM passes through

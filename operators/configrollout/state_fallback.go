@@ -102,7 +102,7 @@ func (f *stateFallback) markRestored(key limiter.Key) {
 	if time.Since(k.last) > lastRestore {
 		k.restored = 0
 	}
-	k.restored = k.restored + 1
+	k.restored++
 	k.last = time.Now()
 	k.reported = false
 }

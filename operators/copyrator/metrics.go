@@ -81,11 +81,11 @@ func (g *ruleGauges) Collect(out chan<- prometheus.Metric) {
 	sums := map[string]counts{}
 	for _, c := range g.rules {
 		s := sums[c.namespace]
-		s.desired = s.desired + c.desired
-		s.synced = s.synced + c.synced
-		s.failed = s.failed + c.failed
-		s.conflicts = s.conflicts + c.conflicts
-		s.sources = s.sources + c.sources
+		s.desired += c.desired
+		s.synced += c.synced
+		s.failed += c.failed
+		s.conflicts += c.conflicts
+		s.sources += c.sources
 		sums[c.namespace] = s
 	}
 	g.mu.Unlock()

@@ -26,8 +26,8 @@ func widget(spec map[string]any, owned string) *unstructured.Unstructured {
 	return u
 }
 
-// TestConvergedWithAmbiguousRecord covers maps and lists that are recorded without fields below them: they are atomic and ours,
-// or other managers own everything below. The values decide.
+// TestConvergedWithAmbiguousRecord covers maps and lists that are recorded without fields below them: they are atomic and
+// ours, or other managers own everything below. The values decide.
 func TestConvergedWithAmbiguousRecord(t *testing.T) {
 	t.Parallel()
 	wanted := map[string]any{"map": map[string]any{"text": "hello", "size": "1024Mi", "n": int64(0)}, "list": []any{"x"}}

@@ -135,8 +135,8 @@ func MarkSuspended(o Object, reason, message string) {
 	summarize(o, metav1.ConditionFalse, metav1.ConditionFalse, metav1.ConditionFalse, reason, message)
 }
 
-// summarize writes the three kstatus conditions at once. Ready has the reason and the message, and so has the other condition
-// that is True, so that each condition explains itself.
+// summarize writes the three kstatus conditions at once. Ready has the reason and the message, and so has the other
+// condition that is True, so that each condition explains itself.
 func summarize(o Object, ready, reconciling, stalled metav1.ConditionStatus, reason, message string) {
 	o.CommonStatus().ObservedGeneration = o.GetGeneration()
 	Set(o, Ready, ready, reason, message)

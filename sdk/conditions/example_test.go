@@ -8,8 +8,8 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// A kind embeds conditions.Status inline in its status and returns it from CommonStatus, as type thing in this package's tests
-// does. The reconciler sets the conditions before it writes the status.
+// A kind embeds conditions.Status inline in its status and returns it from CommonStatus, as type thing in this package's
+// tests does. The reconciler sets the conditions before it writes the status.
 func Example() {
 	website := &thing{ObjectMeta: metav1.ObjectMeta{Name: "shop", Generation: 2}}
 

@@ -53,9 +53,9 @@ func TestPrint(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
-			print := tc.printTo(&b)
+			printProgress := tc.printTo(&b)
 			for _, p := range events {
-				print(p)
+				printProgress(p)
 			}
 			if diff := cmp.Diff(tc.want, b.String()); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)

@@ -335,7 +335,8 @@ func TestDockerfiles(t *testing.T) {
 func TestLinkedVersion(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join(root, "sdk/main.go"))
-	if _, name, _ := strings.Cut(versionVariable, "sdk."); err != nil || !strings.Contains(string(data), "\nvar "+name+" string\n") {
+	if _, name, _ := strings.Cut(versionVariable, "sdk."); err != nil || !strings.Contains(string(data),
+		"\nvar "+name+" string\n") {
 		t.Errorf("sdk/main.go has no %s, %v", name, err)
 	}
 }

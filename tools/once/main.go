@@ -36,57 +36,97 @@ func main() {
 
 const exitUsage = 2
 
-// run returns the exit code: that of the command, 0 if it need not run, or 2 with an error.
-func run(args []string, stdout, stderr io.Writer) (int, error) {
+// options are the arguments.
+type options struct {
+	name    string
+	stamp   string // the file that holds the digest of the last success
+	tests   string
+	sources []string
+	command []string
+}
+
+func parse(args []string, output io.Writer) (options, error) {
+	var o options
 	flags := flag.NewFlagSet("once", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	name := flags.String("name", "", "what the command tests; it names the stamp")
+	flags.SetOutput(output)
+	flags.StringVar(&o.name, "name", "", "what the command tests; it names the stamp")
 	stamps := flags.String("stamps", "", "the folder of stamps")
-	tests := flags.String("tests", "", "the folder of the tests")
-	own, command := args, []string(nil)
+	flags.StringVar(&o.tests, "tests", "", "the folder of the tests")
+	own := args
 	if i := slices.Index(args, "--"); i >= 0 {
-		own, command = args[:i], args[i+1:]
+		own = args[:i]
+		o.command = args[i+1:]
 	}
 	if err := flags.Parse(own); err != nil {
+		return o, err
+	}
+	if o.name == "" || *stamps == "" || o.tests == "" || len(o.command) == 0 {
+		return o, errors.New("usage: once -name NAME -stamps FOLDER -tests FOLDER [FILE_OR_FOLDER ...] -- " +
+			"COMMAND [ARGUMENT ...]")
+	}
+	o.stamp = filepath.Join(*stamps, o.name)
+	o.sources = flags.Args()
+	return o, nil
+}
+
+// run returns the exit code: that of the command, 0 if it need not run, or 2 with an error.
+func run(args []string, stdout, stderr io.Writer) (int, error) {
+	o, err := parse(args, stderr)
+	if err != nil {
 		return exitUsage, err
 	}
-	if *name == "" || *stamps == "" || *tests == "" || len(command) == 0 {
-		return exitUsage, errors.New("usage: once -name NAME -stamps FOLDER -tests FOLDER [FILE_OR_FOLDER ...] -- COMMAND [ARGUMENT ...]")
-	}
-	sum, err := digest(*tests, flags.Args())
+	sum, err := digest(o.tests, o.sources)
 	if err != nil {
 		return exitUsage, fmt.Errorf("reading the files: %w", err)
 	}
-	stamp := filepath.Join(*stamps, *name)
-	if before, err := os.ReadFile(stamp); err == nil && string(before) == sum {
-		fmt.Fprintf(stdout, "%s: passed before with the same files (rm %s runs it again)\n", *name, stamp)
+	if before, err := os.ReadFile(o.stamp); err == nil && string(before) == sum {
+		fmt.Fprintf(stdout, "%s: passed before with the same files (rm %s runs it again)\n", o.name, o.stamp)
 		return 0, nil
 	}
 	// A run that is interrupted leaves no stamp of an earlier one, which may have had other programs.
-	if err := os.Remove(stamp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(o.stamp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return exitUsage, fmt.Errorf("removing the stamp: %w", err)
 	}
+	if code, err := execute(o.command, stdout, stderr); code != 0 || err != nil {
+		return code, err
+	}
+	after, err := digest(o.tests, o.sources)
+	if err != nil {
+		return exitUsage, fmt.Errorf("reading the files: %w", err)
+	}
+	if after != sum { // files that changed during the run were not tested as they are now
+		fmt.Fprintf(stdout, "%s: passed; files changed meanwhile, so that it runs again next time\n", o.name)
+		return 0, nil
+	}
+	if err := write(o.stamp, sum); err != nil {
+		return exitUsage, err
+	}
+	return 0, nil
+}
+
+// execute runs the command and returns its exit code, or 2 with an error if it has none.
+func execute(command []string, stdout, stderr io.Writer) (int, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout = stdout
 	cmd.Stderr = stderr
-	if err := cmd.Run(); err != nil {
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
-			return exit.ExitCode(), nil
-		}
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
+		return exit.ExitCode(), nil
+	}
+	if err != nil {
 		return exitUsage, fmt.Errorf("running %s: %w", command[0], err)
 	}
-	// Files that changed during the run were not tested as they are now.
-	if after, err := digest(*tests, flags.Args()); err != nil || after != sum {
-		fmt.Fprintf(stdout, "%s: passed; files changed meanwhile, so that it runs again next time\n", *name)
-		return 0, nil
-	}
-	if err := os.MkdirAll(*stamps, 0o755); err != nil {
-		return exitUsage, fmt.Errorf("writing the stamp: %w", err)
+	return 0, nil
+}
+
+func write(stamp, sum string) error {
+	if err := os.MkdirAll(filepath.Dir(stamp), 0o755); err != nil {
+		return fmt.Errorf("writing the stamp: %w", err)
 	}
 	if err := os.WriteFile(stamp, []byte(sum), 0o644); err != nil {
-		return exitUsage, fmt.Errorf("writing the stamp: %w", err)
+		return fmt.Errorf("writing the stamp: %w", err)
 	}
-	return 0, nil
+	return nil
 }
 
 // digest identifies the names and contents of the files, and the Go version. A file or folder that does not exist is an

@@ -120,7 +120,7 @@ text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill
 .t { fill: #8b949e } .h { font-weight: bold; fill: #79c0ff }
 `
 
-// isHeading reports whether the line begins a step: "1. Create a database."
+// isHeading reports whether the line begins a step, for example "1. Create a database.".
 func isHeading(text string) bool {
 	number, _, found := strings.Cut(text, ". ")
 	return found && number != "" && strings.Trim(number, "0123456789") == ""

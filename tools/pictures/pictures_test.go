@@ -42,7 +42,8 @@ func texts(t *testing.T, svg []byte) []string {
 func TestCast(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "cast.svg")
-	if err := run([]string{"cast", "-o", file, "-title", "a <b>", "--", "sh", "-c", `echo "1. Create <x> & y."; echo done >&2`}); err != nil {
+	if err := run([]string{"cast", "-o", file, "-title", "a <b>", "--", "sh", "-c",
+		`echo "1. Create <x> & y."; echo done >&2`}); err != nil {
 		t.Fatal(err)
 	}
 	svg, err := os.ReadFile(file)
@@ -82,10 +83,12 @@ func TestPausesAreCompressed(t *testing.T) {
 	}
 }
 
-const report = `{"runs": [{"name": "none#1"}, {"name": "crash/x", "what": "It was killed.", "outcome": "failed", "timeline": [
+const report = `{"runs": [{"name": "none#1"}, {"name": "crash/x", "what": "It was killed.", "outcome": "failed",
+	"timeline": [
 	{"at": 1000000, "lane": "scenario", "text": "step create"},
 	{"at": 2000000, "lane": "log", "text": "not drawn"},
-	{"at": 3000000, "lane": "operator", "text": "create deployments <ns>/web -> 201, and a text that is much too long for its column"},
+	{"at": 3000000, "lane": "operator",
+		"text": "create deployments <ns>/web -> 201, and a text that is much too long for its column"},
 	{"at": 4000000, "lane": "cluster", "text": "Deployment was created twice", "bad": true}]}]}`
 
 func TestTimeline(t *testing.T) {

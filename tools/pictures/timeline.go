@@ -114,6 +114,7 @@ text { font: 12px system-ui, sans-serif; fill: #1f2328 } .n { font-weight: 600 }
 .fault { fill: #bc4c00 } .bad { fill: #cf222e } text.bad { font-weight: 600 }
 @media (prefers-color-scheme: dark) {
   .p { fill: #0d1117; stroke: #30363d } text { fill: #e6edf3 } .m { fill: #8b949e } .s { stroke: #30363d }
-  .scenario { fill: #e6edf3 } .operator { fill: #58a6ff } .cluster { fill: #3fb950 } .fault { fill: #db6d28 } .bad { fill: #f85149 }
+  .scenario { fill: #e6edf3 } .operator { fill: #58a6ff } .cluster { fill: #3fb950 }
+  .fault { fill: #db6d28 } .bad { fill: #f85149 }
 }
 `

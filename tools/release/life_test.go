@@ -27,7 +27,8 @@ func TestLife(t *testing.T) {
 	t.Cleanup(server.Close)
 	to := strings.TrimPrefix(server.URL, "http://") + "/team/"
 	f := newFixture(t)
-	f.checkRejected("other images", "bundle/images.txt has sha256:0 of configrollout, and its image of version 0.2.0 is sha256:")
+	f.checkRejected("other images",
+		"bundle/images.txt has sha256:0 of configrollout, and its image of version 0.2.0 is sha256:")
 	f.withBundle("0.2.0")
 
 	folder := filepath.Join(t.TempDir(), "release")
@@ -66,16 +67,19 @@ func TestLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	tampered := []string{"publish", "-o", again, "-root", f.root, "-tools", tools, "-to", to}
-	checkError(t, "a file of others", run(t.Context(), tampered, io.Discard), "is not as the rehearsal left it (charts/more.tgz)")
+	checkError(t, "a file of others", run(t.Context(), tampered, io.Discard),
+		"is not as the rehearsal left it (charts/more.tgz)")
 	checkConflictsRejected(f, append(publish, to), p)
 	f.git("tag", "--annotate", "--message", "The workflow starts here", "v0.2.0")
 	f.git("push", "--quiet", "origin", "v0.2.0")
 	checkPublish(f, append(publish, to), p)
 	f.git("fetch", "--quiet", "--tags", "origin")
-	f.checkRejected("once more", "version 0.2.0 is not greater than 0.2.0, which the tag operators/configrollout/v0.2.0 has released")
+	f.checkRejected("once more",
+		"version 0.2.0 is not greater than 0.2.0, which the tag operators/configrollout/v0.2.0 has released")
 	f.write("new", "")
 	f.commit()
-	checkError(t, "another commit", run(t.Context(), append(publish, to), io.Discard), "check that one out, or rehearse this one")
+	checkError(t, "another commit", run(t.Context(), append(publish, to), io.Discard),
+		"check that one out, or rehearse this one")
 	secondRelease(f, to)
 }
 

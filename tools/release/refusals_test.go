@@ -95,7 +95,8 @@ func TestUsage(t *testing.T) {
 	} {
 		checkError(t, strings.Join(args, " "), run(t.Context(), args, io.Discard), "usage: release rehearse")
 	}
-	checkError(t, "nowhere", run(t.Context(), []string{"publish", "-o", t.TempDir()}, io.Discard), "it is not said where to: PUSH=")
+	checkError(t, "nowhere", run(t.Context(), []string{"publish", "-o", t.TempDir()}, io.Discard),
+		"it is not said where to: PUSH=")
 	err := run(t.Context(), []string{"publish", "-o", t.TempDir(), "-to", "registry/"}, io.Discard)
 	checkError(t, "nothing rehearsed", err, "run make release-dry-run first")
 	if !errors.Is(err, os.ErrNotExist) {

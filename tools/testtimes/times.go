@@ -17,11 +17,11 @@ type times map[string]float64
 
 // event is a line of go test -json, as far as it is needed here.
 type event struct {
-	Action  string
-	Package string
-	Test    string
-	Elapsed float64 // seconds
-	Output  string
+	Action  string  `json:"Action"`
+	Package string  `json:"Package"`
+	Test    string  `json:"Test"`
+	Elapsed float64 `json:"Elapsed"` // seconds
+	Output  string  `json:"Output"`
 }
 
 // measure returns the time of each package that ran. Results from the cache of the go command are left out, because they
@@ -74,8 +74,9 @@ func compare(expected, measured times) []string {
 				name, measured[name]))
 			continue
 		}
-		faults = append(faults, fmt.Sprintf("%s: takes %.0f s; the table allows %.0f s (%.0f s on a machine %.1f times as slow, plus %.0f %%): "+
-			"shorten its tests, or run make test-times", name, measured[name], limit, expected[name], scale, tolerance*100))
+		faults = append(faults, fmt.Sprintf("%s: takes %.0f s, and the table allows %.0f s: %.0f s on a machine "+
+			"%.1f times as slow, plus %.0f %%: shorten its tests, or run make test-times",
+			name, measured[name], limit, expected[name], scale, tolerance*100))
 	}
 	return faults
 }

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -131,7 +131,7 @@ func TestShare(t *testing.T) {
 		return b.String()
 	}
 	for n, fails := range map[int]bool{8: false, 9: true} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			t.Parallel()
 			got, err := checkFiles(fstest.MapFS{".golangci.yml": {Data: []byte(config)}, "a.go": {Data: []byte(comments(n))}})
 			if err != nil {

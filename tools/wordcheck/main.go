@@ -32,7 +32,7 @@ func main() {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "wordcheck:", err)
-		os.Exit(2) //nolint:revive // the exit code of an unusable argument
+		os.Exit(2)
 	}
 	for _, fault := range faults {
 		fmt.Fprintln(os.Stderr, fault)

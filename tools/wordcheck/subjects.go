@@ -12,8 +12,7 @@ import (
 // checkHistory returns a sentence for each commit after since whose subject violates a rule. A shallow clone may lack
 // since: the order of its commits is unknown then, and no subject is checked.
 func checkHistory(root, since string) ([]string, error) {
-	known := exec.Command("git", "-C", root, "cat-file", "-e", since+"^{commit}")
-	if known.Run() != nil {
+	if !hasCommit(root, since) {
 		return nil, nil
 	}
 	log := exec.Command("git", "-C", root, "log", "--no-merges", "--format=%h %s", since+"..HEAD")
@@ -29,6 +28,11 @@ func checkHistory(root, since string) ([]string, error) {
 		}
 	}
 	return faults, nil
+}
+
+// hasCommit reports whether the clone has the commit.
+func hasCommit(root, commit string) bool {
+	return exec.Command("git", "-C", root, "cat-file", "-e", commit+"^{commit}").Run() == nil
 }
 
 // maxSubject is the length of a subject, in characters, that git and the forges show in full.
@@ -57,11 +61,11 @@ func checkSubject(subject string) string {
 
 // Words that begin a noun phrase or a clause, and endings that an imperative has only in these exceptions.
 var (
-	beginnings = strings.Fields("a an the what who which whose when where why how every each all no nothing none some any one two three " +
-		"it its this that these those there more less only also not after before if as for in on of with without and or but")
+	beginnings = strings.Fields("a an the what who which whose when where why how every each all no nothing none some any one " +
+		"two three it its this that these those there more less only also not after before if as for in on of with without and or but")
 	endings    = []string{"ed", "ing", "s"}
-	exceptions = strings.Fields("embed need feed exceed proceed succeed speed seed shed bring ping ring string pass process focus " +
-		"access address bypass compress cross discuss dismiss express guess miss press suppress toss")
+	exceptions = strings.Fields("embed need feed exceed proceed succeed speed seed shed bring ping ring string pass process " +
+		"focus access address bypass compress cross discuss dismiss express guess miss press suppress toss")
 )
 
 // isImperative reports whether the word can be an imperative. It knows no dictionary: it refuses only words that cannot.

@@ -16,7 +16,8 @@ func TestInstall(t *testing.T) {
 	lifecycle := startOLM(t, k)
 	catalogs := map[string]*declcfg.DeclarativeConfig{}
 	for _, name := range names(t) {
-		catalog, err := olm.Render(t.Context(), filepath.Join(templates, name+".yaml"), olm.BundlesIn(released, bundles), olm.Published)
+		catalog, err := olm.Render(t.Context(), filepath.Join(templates, name+".yaml"), olm.BundlesIn(released, bundles),
+			olm.Published)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -362,7 +362,7 @@ func (p *nondeterministic) password(ctx context.Context, proxy *v1.Proxy) error 
 	case err != nil && !apierrors.IsNotFound(err) && p.bugs:
 		panic("nothing was read")
 	case err == nil && p.bugs && len(proxy.Status.Conditions) == 0:
-		// Bug: the existing password counts as that of a predecessor.
+		// The defect: the existing password counts as that of a predecessor.
 		child.Data["password"] = []byte(rand.Text())
 		return p.live.Update(ctx, child)
 	case !apierrors.IsNotFound(err):

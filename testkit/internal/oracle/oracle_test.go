@@ -153,7 +153,8 @@ func TestStatuses(t *testing.T) {
 		},
 		"NoType": {
 			"it is required",
-			[]map[string]any{{"conditions": []any{map[string]any{"status": "True"}}}}, []string{oracle.Status},
+			[]map[string]any{{"conditions": []any{map[string]any{"status": "True"}}}},
+			[]string{oracle.Status},
 		},
 		"Future": {"no such generation", []map[string]any{{"observedGeneration": int64(2)}}, []string{oracle.Status}},
 	}

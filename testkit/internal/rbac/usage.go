@@ -64,7 +64,8 @@ func (u *Usage) add(r recorder.Request, streamed bool) {
 	case streamed: // such an informer lists if the server does not stream
 		one.verb = "list"
 		u.put(one)
-	case one.verb != "create" && r.Subresource == "" && r.Code == http.StatusCreated: // an apply that creates needs both permissions
+	// An apply that creates needs both permissions.
+	case one.verb != "create" && r.Subresource == "" && r.Code == http.StatusCreated:
 		one.verb = "create"
 		one.name = ""
 		u.put(one)

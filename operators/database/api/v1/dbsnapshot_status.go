@@ -105,8 +105,8 @@ const (
 	ResultFailed    = "Failed"
 )
 
-// HoldLabel with the value "true" excludes a VolumeSnapshot from retention. For a dump, a file beside it with its name and the
-// suffix ".hold" has the same effect.
+// HoldLabel with the value "true" excludes a VolumeSnapshot from retention. For a dump, a file beside it with its name and
+// the suffix ".hold" has the same effect.
 const HoldLabel = "techoral.com/hold"
 
 // Condition types of a DBSnapshot, beside Ready, Reconciling and Stalled.

@@ -2,8 +2,8 @@
 // of a database.
 //
 // The markers define the validation rules of the API server. The package has no behavior: internal/desired derives objects
-// from a specification. It depends on the API types of Kubernetes and on the SDK's conditions alone, so a Go program can import
-// it to create objects of these kinds.
+// from a specification. It depends on the API types of Kubernetes and on the SDK's conditions alone, so a Go program can
+// import it to create objects of these kinds.
 //
 // +kubebuilder:object:generate=true
 // +groupName=techoral.com

@@ -86,7 +86,7 @@ func (m *member) dumpTo(name, location string) result {
 	return got
 }
 
-// restores restores the named dump and compares the checksum of the data.
+// restores runs a restore of the named dump and compares the checksum of the data.
 func (m *member) restores(name, checksum, want string) {
 	m.t.Helper()
 	if done := m.runForResult("restore.sh"); done.Name != name || done.Seconds == nil {

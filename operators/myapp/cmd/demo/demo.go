@@ -102,7 +102,8 @@ func (s *scene) repairDeployment(ctx context.Context) error {
 	if err := s.Client.Patch(ctx, broken, client.MergeFrom(before.deployment)); err != nil {
 		return fmt.Errorf("changing the Deployment: %w", err)
 	}
-	s.Printf("generation %d of the Deployment has the image %s", broken.Generation, broken.Spec.Template.Spec.Containers[0].Image)
+	s.Printf("generation %d of the Deployment has the image %s", broken.Generation,
+		broken.Spec.Template.Spec.Containers[0].Image)
 	healed, err := s.await(ctx, func(v observation) bool {
 		return v.ready() && v.image() == before.image() && v.deployment.Generation > broken.Generation
 	})
