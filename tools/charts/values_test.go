@@ -116,8 +116,10 @@ func TestValues(t *testing.T) {
 			[]any{[]string(nil), false},
 		},
 		"metrics": {
-			nil, func(o rendered) any { return []any{o.has("Service"), o.has("ServiceMonitor"), o.ingressRules()} }, []any{true,
-				false, 1},
+			nil, func(o rendered) any { return []any{o.has("Service"), o.has("ServiceMonitor"), o.ingressRules()} }, []any{
+				true,
+				false, 1,
+			},
 		},
 		"no metrics, and nobody gets in": {
 			[]string{"metrics.enabled=false"},

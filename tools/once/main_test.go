@@ -38,9 +38,11 @@ func (f *fixture) write(name, data string) {
 // once runs a shell script under the command and returns the exit code.
 func (f *fixture) once(script string) int {
 	f.t.Helper()
-	code, err := run([]string{"-name", "x", "-stamps", filepath.Join(f.dir, "stamps"),
+	code, err := run([]string{
+		"-name", "x", "-stamps", filepath.Join(f.dir, "stamps"),
 		"-tests", filepath.Join(f.dir, "in"), filepath.Join(f.dir, "other"), filepath.Join(f.dir,
-			"doc.md"), "--", "sh", "-c", "cd " + f.dir + "; " + script}, &f.output, &f.output)
+			"doc.md"), "--", "sh", "-c", "cd " + f.dir + "; " + script,
+	}, &f.output, &f.output)
 	if err != nil {
 		f.t.Fatal(err)
 	}

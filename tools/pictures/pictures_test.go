@@ -42,8 +42,10 @@ func texts(t *testing.T, svg []byte) []string {
 func TestCast(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "cast.svg")
-	if err := run([]string{"cast", "-o", file, "-title", "a <b>", "--", "sh", "-c",
-		`echo "1. Create <x> & y."; echo done >&2`}); err != nil {
+	if err := run([]string{
+		"cast", "-o", file, "-title", "a <b>", "--", "sh", "-c",
+		`echo "1. Create <x> & y."; echo done >&2`,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	svg, err := os.ReadFile(file)

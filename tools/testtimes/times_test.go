@@ -47,12 +47,18 @@ func TestCompare(t *testing.T) {
 		want     []string // the packages that are reported
 	}{
 		"Same": {"The run of the table has no fault.", times{"x/a": 100, "x/b": 100, "x/c": 2}, nil},
-		"SlowHost": {"A machine that is three times as slow is no fault of a package.", times{"x/a": 300, "x/b": 300, "x/c": 6},
-			nil},
+		"SlowHost": {
+			"A machine that is three times as slow is no fault of a package.",
+			times{"x/a": 300, "x/b": 300, "x/c": 6},
+			nil,
+		},
 		"Longer": {"One package takes much more than its share.", times{"x/a": 100, "x/b": 400, "x/c": 2}, []string{"x/b"}},
 		"Short":  {"A few seconds are noise.", times{"x/a": 100, "x/b": 100, "x/c": 11}, nil},
-		"New": {"A new package with long tests has to be written into the table.", times{"x/a": 100, "x/new": 30},
-			[]string{"x/new"}},
+		"New": {
+			"A new package with long tests has to be written into the table.",
+			times{"x/a": 100, "x/new": 30},
+			[]string{"x/new"},
+		},
 		"NewShort":  {"A new package with short tests needs no entry.", times{"x/a": 100, "x/new": 9}, nil},
 		"OnlyNew":   {"Without a common package nothing is scaled.", times{"x/new": 30}, []string{"x/new"}},
 		"Shortened": {"A package may become faster.", times{"x/a": 100, "x/b": 80}, nil},

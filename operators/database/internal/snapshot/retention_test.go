@@ -47,7 +47,8 @@ func TestRetention(t *testing.T) {
 		},
 		"failures do not count": {
 			2, 0, func(s *simulation) { s.makeCopies(1, done); s.makeCopies(3, broken); s.makeCopies(1, done) },
-			[]string{"06", "02"}, "True/Enforced",
+			[]string{"06", "02"},
+			"True/Enforced",
 		},
 		"the first success lets the old ones go": {
 			2, 36 * time.Hour, func(s *simulation) { s.makeCopies(2, done); s.makeCopies(10, broken); s.makeCopies(1, done) },

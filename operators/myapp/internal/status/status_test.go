@@ -188,15 +188,21 @@ func TestPhase(t *testing.T) {
 			"", v1.PhaseProgressing, "Deployment a: Replicas: 0/1",
 		},
 		"too late": {
-			withRollout("False", "ProgressDeadlineExceeded"), []conditions.Child{progressing}, "",
+			withRollout("False", "ProgressDeadlineExceeded"),
+			[]conditions.Child{progressing},
+			"",
 			v1.PhaseDegraded, "Deployment a: Replicas: 0/1",
 		},
 		"a pod was lost": {
-			withRollout("True", "NewReplicaSetAvailable"), []conditions.Child{progressing}, "",
+			withRollout("True", "NewReplicaSetAvailable"),
+			[]conditions.Child{progressing},
+			"",
 			v1.PhaseDegraded, "Deployment a: Replicas: 0/1",
 		},
 		"a pod cannot run": {
-			withRollout("True", "ReplicaSetUpdated"), []conditions.Child{progressing}, "pod p: no image",
+			withRollout("True", "ReplicaSetUpdated"),
+			[]conditions.Child{progressing},
+			"pod p: no image",
 			v1.PhaseProgressing, "pod p: no image",
 		},
 		"a predecessor terminates": {
