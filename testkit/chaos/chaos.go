@@ -33,12 +33,16 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
+	"github.com/homeostat-dev/homeostat/testkit/internal/explorekit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/seed"
 )
 
 // Step is one step of a scenario: an action of a user. It need not wait for the outcome.
-type Step = explore.Step
+type Step struct {
+	Name string
+	Do   func(k *testkit.K)
+}
 
 // Scenario is a list of steps in order. Their names must differ.
 type Scenario []Step
@@ -114,7 +118,9 @@ func Invariant(name string, holds func(objects []client.Object) string) Option {
 }
 
 // Before runs in each run before the operator starts, and creates prerequisites of the scenario.
-func Before(setup func(k *testkit.K)) Option { return func(c *config) { c.Setup = setup } }
+func Before(setup func(k *testkit.K)) Option {
+	return func(c *config) { c.Setup = explorekit.Action(setup) }
+}
 
 // QuietPeriod sets the time without a write after which the operator counts as idle in a baseline run. The default is 1
 // s. An operator that writes periodically must be idle between two writes: lower the period if they come faster. A
@@ -147,14 +153,17 @@ const shortPlans = 20
 // tries 20 plans selected by the seed, unless -run names a plan.
 func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ...Option) {
 	t.Helper()
-	c := &config{Options: explore.Options{Name: t.Name(), Steps: s, Faults: faults, Seed: seed.Or(0)}}
+	c := &config{Options: explore.Options{Name: t.Name(), Opener: explorekit.Open, Faults: faults, Seed: seed.Or(0)}}
 	for _, opt := range opts {
 		opt(c)
 	}
 	if err := validate(s, c); err != nil {
 		t.Fatal(err)
 	}
-	c.Subject = explore.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
+	for _, step := range s {
+		c.Steps = append(c.Steps, explorekit.Step(step.Name, step.Do))
+	}
+	c.Subject = explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 		return k.Run(op, slices.Concat(c.start, opts)...)
 	})
 	c.Replay = func(plan string) string { return replay(t.Name(), plan) }

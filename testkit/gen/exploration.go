@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
+	"github.com/homeostat-dev/homeostat/testkit/internal/explorekit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/schema"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
@@ -51,20 +53,18 @@ func newExploration(
 		mask:  cfg.ignored, references: map[string]*entry{},
 	}
 	cfg.Options.Name = s.Kind.Kind
-	cfg.Options.Subject = subject{c}
+	cfg.Options.Subject = c.subject()
 	return c, nil
 }
 
-// subject starts the operator.
-type subject struct{ c *exploration }
-
-// Start implements explore.Subject.
-func (s subject) Start(k *testkit.K, how explore.Start) (explore.Process, error) {
-	opts := []testkit.StartOption{testkit.WithTransport(how.Transport)}
-	if s.c.account != "" {
-		opts = append(opts, testkit.WithConfig(k.ServiceAccount(s.c.account)))
-	}
-	return k.Run(s.c.op, append(append([]testkit.StartOption{}, s.c.start...), opts...)...), nil
+// subject returns the operator for the explorer.
+func (ex *exploration) subject() explore.Subject {
+	return explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
+		if ex.account != "" {
+			opts = append(opts, testkit.WithConfig(k.ServiceAccount(ex.account)))
+		}
+		return k.Run(ex.op, slices.Concat(ex.start, opts)...)
+	})
 }
 
 // checkSample runs the operator on the sample, which must succeed.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
+	"github.com/homeostat-dev/homeostat/testkit/internal/explorekit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
@@ -58,6 +59,7 @@ const (
 
 func configure(opts []Option) (*config, error) {
 	c := &config{steps: defaultSteps, sequences: defaultSequences, shrink: defaultShrink, ignored: state.Mask{}}
+	c.Options.Opener = explorekit.Open
 	c.Options.Patience = defaultTimeout
 	c.Options.Rest = time.Second
 	for _, opt := range opts {
@@ -124,7 +126,9 @@ func Invariant(name string, holds func(objects []client.Object) string) Option {
 }
 
 // Before runs in each namespace before the operator starts, and creates objects that custom resources refer to.
-func Before(setup func(k *testkit.K)) Option { return func(c *config) { c.Options.Setup = setup } }
+func Before(setup func(k *testkit.K)) Option {
+	return func(c *config) { c.Options.Setup = explorekit.Action(setup) }
+}
 
 // QuietPeriod sets the time without a write after which the operator counts as idle when the outcome of a step is in
 // doubt. A difference must persist three times as long. The default is 1 s. Raise it for an operator that requeues

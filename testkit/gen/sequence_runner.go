@@ -112,7 +112,7 @@ func (sr *sequenceRunner) run(ctx context.Context) (f *finding, err error) {
 	if err != nil {
 		return nil, err
 	}
-	sr.where.Namespace = sr.session.inner.K().Namespace
+	sr.where.Namespace = sr.session.inner.Space().Namespace
 	for sr.stepsMade < sr.c.steps && (sr.until.IsZero() || time.Now().Before(sr.until)) {
 		step, err := sr.generator.Next(ctx)
 		var none *sequence.StuckError

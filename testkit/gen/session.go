@@ -9,12 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/sequence"
+	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 	"github.com/homeostat-dev/homeostat/testkit/internal/validity"
 )
@@ -59,8 +59,9 @@ func (s *session) apply(m *unstructured.Unstructured, name string) (refused stri
 	}
 	var verdict validity.Verdict
 	var err error
-	broken := s.inner.Do(name, func(k *testkit.K) {
-		verdict, err = validity.Store{Client: k.Client, Namespace: k.Namespace}.Judge(k.Context(), last, m)
+	broken := s.inner.Do(name, func(in *space.Space) error {
+		verdict, err = validity.Store{Client: in.Client, Namespace: in.Namespace}.Judge(in.Context(), last, m)
+		return nil
 	})
 	switch {
 	case broken != nil:

@@ -22,8 +22,10 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
+	"github.com/homeostat-dev/homeostat/testkit/internal/explorekit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
+	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 )
 
 // exitBroken means that an exploration failed for a reason that is neither the operator's fault nor a mistake in the
@@ -297,18 +299,18 @@ func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Repo
 		subject.Everywhere = e.input.policy.allowedInAllNamespaces
 	}
 	options := explore.Options{
-		Name: filepath.Base(o.command[0]), Subject: subject, Faults: o.faults, Without: o.without, Keeps: o.keeps,
-		Leaves: o.leaves, Unique: o.unique,
+		Name: filepath.Base(o.command[0]), Opener: explorekit.Open, Subject: subject, Faults: o.faults, Without: o.without,
+		Keeps: o.keeps, Leaves: o.leaves, Unique: o.unique,
 		Rest: o.rest, Patience: o.patience, Guard: programQuietPeriod, Parallel: parallel, Seed: o.seed, Replay: o.replay,
 		Only: o.isWanted, Progress: e.bar.step,
 	}
 	options.Script(e.input.scenario)
 	setup := options.Setup
-	options.Setup = func(k *testkit.K) {
-		if err := e.owner.mark(k.Context(), k.Client, k.Namespace); err != nil {
-			explore.Fail(k, err)
+	options.Setup = func(s *space.Space) error {
+		if err := e.owner.mark(s.Context(), s.Client, s.Namespace); err != nil {
+			return err
 		}
-		setup(k)
+		return setup(s)
 	}
 	x, err := explore.New(ctx, e.config, options)
 	if err != nil {
@@ -344,11 +346,11 @@ func (o *exploreOptions) inconclusive(r *report.Report, effects int) error {
 const fault = "none"
 
 // target returns a configuration for the operator's ServiceAccount if it ships roles.
-func (e *exploration) target(k *testkit.K) (*rest.Config, error) {
+func (e *exploration) target(s *space.Space) (*rest.Config, error) {
 	if e.input.policy == nil {
 		return rest.CopyConfig(e.config), nil
 	}
-	return k.ServiceAccount(e.input.policy.account), nil
+	return explorekit.ServiceAccount(s, e.input.policy.account)
 }
 
 // writeReports prints the report, and writes the requested files.

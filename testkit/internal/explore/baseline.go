@@ -251,7 +251,7 @@ func restartWhenIdle(r *run, _ int) {
 		}
 	}
 	switch {
-	case deadline != nil && r.k.Context().Err() == nil:
+	case deadline != nil && r.space.Context().Err() == nil:
 		r.addViolation(oracleAtRest, "after a restart the operator does not come to rest", r.lastWrites(8))
 	case len(wrote) > 0:
 		r.addViolation(oracleRestart, "after a restart the operator changed something although nothing was to be done",

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/operatorproc"
 	"github.com/homeostat-dev/homeostat/testkit/internal/proxy"
+	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 )
 
 // Command is an operator that is a program in any language: a [Subject] with operating system processes, each behind a
@@ -33,8 +32,8 @@ type Command struct {
 	// Folder is an existing directory. Each run has a subdirectory for kubeconfigs and, as TMPDIR, for temporary files that
 	// a killed program leaves.
 	Folder string
-	// Target returns the client configuration that the proxy uses for the program in k's namespace.
-	Target func(k *testkit.K) (*rest.Config, error)
+	// Target returns the client configuration that the proxy uses for the program in the namespace of s.
+	Target func(s *space.Space) (*rest.Config, error)
 	// Everywhere reports whether the program has a permission in all namespaces. Without it, a request is not narrowed, and
 	// the API server rejects it. Nil means that the program has every permission.
 	Everywhere func(verb string, resource schema.GroupResource) bool
@@ -72,36 +71,36 @@ func (c *Command) Narrowed() []string {
 
 // Start implements [Subject]. It returns when the program has exited, or has sent its first request, which takes an
 // interpreter about a second. If no process of the program has ever sent one, the error is a [StartError].
-func (c *Command) Start(k *testkit.K, how Start) (Process, error) {
+func (c *Command) Start(s *space.Space, how Start) (Process, error) {
 	if how.Elect {
 		return nil, ErrNoElection
 	}
 	p := &program{
-		tb: recordingTBOf(k), firstRequest: make(chan struct{}), done: make(chan struct{}), number: how.Number, grace: c.Grace,
+		space: s, firstRequest: make(chan struct{}), done: make(chan struct{}), number: how.Number, grace: c.Grace,
 	}
 	if p.grace == 0 {
 		p.grace = defaultGrace
 	}
-	target, err := c.Target(k)
+	target, err := c.Target(s)
 	if err != nil {
 		return nil, fmt.Errorf("choosing whom the operator acts as: %w", err)
 	}
-	p.proxy, err = proxy.Start(k.Context(), proxy.Options{
-		Target: target, Namespace: k.Namespace,
+	p.proxy, err = proxy.Start(s.Context(), proxy.Options{
+		Target: target, Namespace: s.Namespace,
 		Wrap: func(next http.RoundTripper) http.RoundTripper {
-			return &scope{command: c, program: p, mapper: k.Client.RESTMapper(), namespace: k.Namespace, next: how.Transport(next)}
+			return &scope{command: c, program: p, mapper: s.Client.RESTMapper(), namespace: s.Namespace, next: how.Transport(next)}
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	p.tb.Cleanup(p.Kill) // for every outcome of the run
-	dir := filepath.Join(c.Folder, k.Namespace)
+	p.space.Cleanup(p.Kill) // for every outcome of the run
+	dir := filepath.Join(c.Folder, s.Namespace)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making a folder for the operator: %w", err)
 	}
 	cmd := operatorproc.Command{
-		Args: c.Args, Env: append([]string{"TMPDIR=" + dir}, c.Env...), Namespace: k.Namespace,
+		Args: c.Args, Env: append([]string{"TMPDIR=" + dir}, c.Env...), Namespace: s.Namespace,
 		Kubeconfig: filepath.Join(dir, fmt.Sprintf("kubeconfig-%d", how.Number)),
 	}
 	if err := p.proxy.WriteKubeconfig(cmd.Kubeconfig, fmt.Sprintf("operator-%d", how.Number)); err != nil {
@@ -112,7 +111,7 @@ func (c *Command) Start(k *testkit.K, how Start) (Process, error) {
 		return nil, &StartError{Err: err}
 	}
 	p.watchProcess(i)
-	return p, c.await(k.Context(), p)
+	return p, c.await(s.Context(), p)
 }
 
 // await waits for the program's first request and for its watches.
@@ -174,7 +173,7 @@ func (p *program) waitStartup(ctx context.Context) {
 
 // program is one process.
 type program struct {
-	tb           *recordingTB
+	space        *space.Space
 	proxy        *proxy.Proxy
 	number       int
 	grace        time.Duration
@@ -216,7 +215,7 @@ func (p *program) log(at time.Time, text string) {
 	if p.number > 1 {
 		text = fmt.Sprintf("[process %d] %s", p.number, text)
 	}
-	p.tb.addLine(at, text)
+	p.space.Log(at, text)
 }
 
 func (p *program) end(how func(i *operatorproc.Process) error) {
@@ -225,7 +224,7 @@ func (p *program) end(how func(i *operatorproc.Process) error) {
 	p.mu.Unlock()
 	if i != nil {
 		if err := how(i); err != nil {
-			p.tb.Errorf("ending the operator: %v", err)
+			p.space.Fail(fmt.Sprintf("ending the operator: %v", err))
 		}
 		<-p.done
 	}
@@ -249,15 +248,6 @@ func (p *program) Stop() {
 // Done implements [Process].
 func (p *program) Done() <-chan struct{} { return p.done }
 
-// recordingTBKey is the context key of a run's recordingTB.
-type recordingTBKey struct{}
-
-// recordingTBOf returns the recordingTB that k was made for.
-func recordingTBOf(k *testkit.K) *recordingTB {
-	p, _ := k.Context().Value(recordingTBKey{}).(*recordingTB)
-	return p
-}
-
 // Effects returns the number of the operator's requests that had an effect in every baseline run. It is 0 before Learn.
 func (x *Explorer) Effects() int {
 	if x.baseline == nil {
@@ -270,12 +260,4 @@ func (x *Explorer) Effects() int {
 		}
 	}
 	return n
-}
-
-// Fail ends a step, or the setup, of a scenario with an error. It is no failure if the run has ended meanwhile.
-func Fail(k *testkit.K, err error) {
-	if p := recordingTBOf(k); k.Context().Err() == nil {
-		p.fail(err.Error())
-	}
-	runtime.Goexit()
 }

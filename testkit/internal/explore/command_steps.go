@@ -1,28 +1,20 @@
 package explore
 
 import (
-	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
+	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 )
 
 // Script sets the setup and the steps of an exploration to those of a scenario file.
 func (o *Options) Script(s *scenario.Scenario) {
-	o.Setup = func(k *testkit.K) {
-		if err := s.SetUp(k.Context(), k.Client, k.Namespace); err != nil {
-			Fail(k, err)
-		}
-	}
+	o.Setup = func(in *space.Space) error { return s.SetUp(in.Context(), in.Client, in.Namespace) }
 	for i := range s.Steps {
 		step := &s.Steps[i]
-		o.Steps = append(o.Steps, Step{Name: step.Name, Do: func(k *testkit.K) {
-			if err := step.Act(k.Context(), k.Client, k.Namespace); err != nil {
-				Fail(k, err)
-			}
+		o.Steps = append(o.Steps, Step{Name: step.Name, Do: func(in *space.Space) error {
+			return step.Act(in.Context(), in.Client, in.Namespace)
 		}})
 	}
-	o.Await = func(k *testkit.K, step int) {
-		if err := s.Steps[step].Await(k.Context(), k.Client, k.Namespace); err != nil {
-			Fail(k, err)
-		}
+	o.Await = func(in *space.Space, step int) error {
+		return s.Steps[step].Await(in.Context(), in.Client, in.Namespace)
 	}
 }

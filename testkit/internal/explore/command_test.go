@@ -15,8 +15,10 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
+	"github.com/homeostat-dev/homeostat/testkit/internal/explorekit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
+	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 )
 
 // python is the interpreter of Debian's packages. Another one may precede it in PATH.
@@ -35,8 +37,8 @@ func needPython(t *testing.T) {
 }
 
 // actAs returns a target with the permissions of a ServiceAccount from this package's files.
-func actAs(account string) func(k *testkit.K) (*rest.Config, error) {
-	return func(k *testkit.K) (*rest.Config, error) { return k.ServiceAccount(account), nil }
+func actAs(account string) func(s *space.Space) (*rest.Config, error) {
+	return func(s *space.Space) (*rest.Config, error) { return explorekit.ServiceAccount(s, account) }
 }
 
 // pythonOptions returns options for the operator in this folder and these plans only.
@@ -58,7 +60,7 @@ func pythonOptions(t *testing.T, folder string, plans ...string) explore.Options
 		}
 	}
 	o := explore.Options{
-		Name: folder, Patience: testkit.DefaultTimeout, Guard: 300 * time.Millisecond, Parallel: 3, Seed: 1,
+		Opener: explorekit.Open, Name: folder, Patience: testkit.DefaultTimeout, Guard: 300 * time.Millisecond, Parallel: 3, Seed: 1,
 		Subject: &explore.Command{Args: []string{python, program}, Folder: t.TempDir(), Target: actAs("pages-" + folder)},
 		Only:    func(plan string) bool { return slices.Contains(plans, plan) },
 	}
@@ -231,7 +233,7 @@ func TestStartErrors(t *testing.T) {
 			o := mutantOptions(t, "drift/correct")
 			o.Subject = &explore.Command{
 				Args: test.args, Folder: t.TempDir(), Patience: 300 * time.Millisecond,
-				Target: func(*testkit.K) (*rest.Config, error) { return cfg, nil },
+				Target: func(*space.Space) (*rest.Config, error) { return cfg, nil },
 			}
 			x, err := explore.New(t.Context(), cfg, o)
 			if err != nil {

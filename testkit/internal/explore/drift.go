@@ -95,7 +95,7 @@ func (r *run) deleteChild(c child) {
 		return
 	}
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground) // as kubectl does
-	if err := r.k.Client.Delete(r.k.Context(), live.Object.DeepCopy(), background); err != nil {
+	if err := r.space.Client.Delete(r.space.Context(), live.Object.DeepCopy(), background); err != nil {
 		return // the object was deleted before
 	}
 	r.logFault(fmt.Sprintf("somebody deletes %s", r.name(live)))
@@ -110,7 +110,7 @@ func (r *run) deleteChild(c child) {
 // lag behind.
 func (r *run) isMounted(claim string) bool {
 	var pods corev1.PodList
-	if err := r.k.Client.List(r.k.Context(), &pods, client.InNamespace(r.k.Namespace)); err != nil {
+	if err := r.space.Client.List(r.space.Context(), &pods, client.InNamespace(r.space.Namespace)); err != nil {
 		return false
 	}
 	return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool {
@@ -129,7 +129,7 @@ func (r *run) await(done func() bool) {
 		}
 		select {
 		case <-changed:
-		case <-r.k.Context().Done():
+		case <-r.space.Context().Done():
 			return
 		}
 	}

@@ -20,17 +20,17 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
 // Subject is an operator that can be started any number of times.
 type Subject interface {
-	// Start starts a process that works in k's namespace, and returns when the process is running. All its requests must
+	// Start starts a process that works in the namespace of s, and returns when the process is running. All its requests must
 	// pass transport.
-	Start(k *testkit.K, how Start) (Process, error)
+	Start(s *space.Space, how Start) (Process, error)
 }
 
 // Start holds the parameters of one process.
@@ -59,7 +59,8 @@ type Process interface {
 // Step is one step of a scenario.
 type Step struct {
 	Name string
-	Do   func(k *testkit.K)
+	// Do performs the step. It may report failures with Space.Fail, or return one.
+	Do func(s *space.Space) error
 }
 
 // Options configures an exploration.
@@ -68,11 +69,13 @@ type Options struct {
 	Name    string
 	Subject Subject
 	Steps   []Step
+	// Opener creates the namespace of each run.
+	Opener space.Opener
 	// Setup runs before the operator starts, for prerequisites of the scenario. Optional.
-	Setup func(k *testkit.K)
+	Setup func(s *space.Space) error
 	// Await runs after each step, when the operator can reconcile it, and returns when a user would consider the step done.
 	// Steps count from 0. Optional: the state after each step is compared in any case.
-	Await func(k *testkit.K, step int)
+	Await func(s *space.Space, step int) error
 	// Faults names the kinds of faults to try; nil means all.
 	Faults []string
 	// Only restricts the exploration to plans with these names. Nil means all.

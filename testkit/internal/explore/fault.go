@@ -79,7 +79,7 @@ func (r *run) annotate(u *unstructured.Unstructured, key, value string) error {
 
 func (r *run) patch(u *unstructured.Unstructured, kind types.PatchType, patch string, opts ...client.PatchOption) error {
 	opts = append(opts, client.FieldOwner("somebody-else"))
-	return r.k.Client.Patch(r.k.Context(), u.DeepCopy(), client.RawPatch(kind, []byte(patch)), opts...)
+	return r.space.Client.Patch(r.space.Context(), u.DeepCopy(), client.RawPatch(kind, []byte(patch)), opts...)
 }
 
 func (r *run) find(is func(history.Change) bool) (history.Change, bool) {
@@ -307,19 +307,19 @@ func namespaceDeleted(step int, name string) *plan {
 
 // isBlockedByTermination reports whether a request would create an object in the terminating namespace.
 func (r *run) isBlockedByTermination(ctx context.Context, c *intercept.Call) bool {
-	if !r.terminating.Load() || c.Namespace != r.k.Namespace || c.Subresource != "" {
+	if !r.terminating.Load() || c.Namespace != r.space.Namespace || c.Subresource != "" {
 		return false
 	}
 	if c.Verb != "patch" {
 		return c.Verb == "create"
 	}
-	gvk, err := r.k.Client.RESTMapper().KindFor(schema.GroupVersionResource{Group: c.Group, Resource: c.Resource})
+	gvk, err := r.space.Client.RESTMapper().KindFor(schema.GroupVersionResource{Group: c.Group, Resource: c.Resource})
 	if err != nil {
 		return false
 	}
 	there := &metav1.PartialObjectMetadata{}
 	there.SetGroupVersionKind(gvk)
-	return apierrors.IsNotFound(r.k.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: c.Name}, there))
+	return apierrors.IsNotFound(r.space.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: c.Name}, there))
 }
 
 // terminatingResponse returns the API server's response to such a request.

@@ -27,6 +27,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
+	"github.com/homeostat-dev/homeostat/testkit/internal/explorekit"
 	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
 )
 
@@ -148,21 +149,21 @@ func nondeterministicOptions(bugs bool) explore.Options {
 		patience /= 3 // two of the bugs are found by a timeout
 	}
 	return explore.Options{
-		Name: "nondeterministic", Patience: patience, Seed: 1,
-		Subject: explore.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
+		Opener: explorekit.Open, Name: "nondeterministic", Patience: patience, Seed: 1,
+		Subject: explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(setupNondeterministic(k.Namespace, bugs), append(opts, testkit.WithConfig(k.Config))...)
 		}),
-		Setup: func(k *testkit.K) {
+		Setup: explorekit.Action(func(k *testkit.K) {
 			k.Apply(&corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Name: "credentials"}, Data: map[string][]byte{"token": []byte("t")},
 			})
-		},
+		}),
 		Steps: []explore.Step{
-			{Name: "create", Do: settings("nginx")},
-			{Name: "change", Do: settings("apache")},
-			{Name: "delete", Do: func(k *testkit.K) { k.Delete(&v1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}) }},
-			{Name: "create again", Do: settings("caddy")},
-			{Name: "delete again", Do: func(k *testkit.K) { k.Delete(&v1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}) }},
+			explorekit.Step("create", settings("nginx")),
+			explorekit.Step("change", settings("apache")),
+			explorekit.Step("delete", func(k *testkit.K) { k.Delete(&v1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}) }),
+			explorekit.Step("create again", settings("caddy")),
+			explorekit.Step("delete again", func(k *testkit.K) { k.Delete(&v1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}) }),
 		},
 	}
 }

@@ -40,13 +40,13 @@ func (r *run) historyShowsWrites() bool {
 func (r *run) shouldAppear(c intercept.Call) bool {
 	return c.UID != "" && c.Version != "" && c.Writes() && c.Code < http.StatusMultipleChoices &&
 		(c.Subresource == "" || c.Subresource == "status") &&
-		c.Namespace == r.k.Namespace && r.x.recorder.Follows(c.Group, c.Resource)
+		c.Namespace == r.space.Namespace && r.x.recorder.Follows(c.Group, c.Resource)
 }
 
 // isBehind reports whether the history lags behind the API server. Writes of the last moment need not be in it: an
 // operator may write all the time.
 func (r *run) isBehind() bool {
-	behind, err := r.log.Behind(r.k.Context())
+	behind, err := r.log.Behind(r.space.Context())
 	return err == nil && behind
 }
 
@@ -123,7 +123,7 @@ func written(calls []intercept.Call) map[types.UID]bool {
 }
 
 func (r *run) names(changes []history.Change) *state.Names {
-	return state.NamesOf(r.k.Namespace, changes, r.x.generated)
+	return state.NamesOf(r.space.Namespace, changes, r.x.generated)
 }
 
 // state returns the state of the namespace.

@@ -217,7 +217,7 @@ func (r *run) checkInvariants() {
 
 // typed converts an object to the Go type in the client's scheme, if there is one.
 func (r *run) typed(u *unstructured.Unstructured) client.Object {
-	typed, err := r.k.Client.Scheme().New(u.GroupVersionKind())
+	typed, err := r.space.Client.Scheme().New(u.GroupVersionKind())
 	if err != nil {
 		return u
 	}
@@ -305,14 +305,14 @@ func (r *run) residue() []history.Change {
 
 // checkClusterScoped finds a cluster-scoped object that the operator left, and deletes it.
 func (r *run) checkClusterScoped(c intercept.Call) {
-	gvk, err := r.k.Client.RESTMapper().KindFor(schema.GroupVersionResource{Group: c.Group, Resource: c.Resource})
+	gvk, err := r.space.Client.RESTMapper().KindFor(schema.GroupVersionResource{Group: c.Group, Resource: c.Resource})
 	if err != nil || c.UID == "" {
 		return // a kind that is not stored, such as SubjectAccessReview
 	}
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(gvk)
-	if err := r.k.Client.Get(r.k.Context(), client.ObjectKey{Name: c.Name}, u); err != nil {
-		if !apierrors.IsNotFound(err) && r.k.Context().Err() == nil {
+	if err := r.space.Client.Get(r.space.Context(), client.ObjectKey{Name: c.Name}, u); err != nil {
+		if !apierrors.IsNotFound(err) && r.space.Context().Err() == nil {
 			r.infraErr = fmt.Errorf("looking for what is left: %w", err)
 		}
 		return
@@ -320,6 +320,6 @@ func (r *run) checkClusterScoped(c intercept.Call) {
 	if string(u.GetUID()) == c.UID {
 		r.addViolation(oracleResidue, fmt.Sprintf("%s %s, of the whole cluster, is left after the custom resources were deleted",
 			u.GetKind(), u.GetName()), describe(u))
-		_ = r.k.Client.Delete(r.k.Context(), u) // for later runs
+		_ = r.space.Client.Delete(r.space.Context(), u) // for later runs
 	}
 }

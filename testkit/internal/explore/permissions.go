@@ -81,7 +81,7 @@ func (r *run) checkPermissions() {
 	if r.baseline != nil || who == nil || !r.x.oracleEnabled(oracleRights) {
 		return
 	}
-	ctx := r.k.Context()
+	ctx := r.space.Context()
 	self := &authenticationv1.SelfSubjectReview{}
 	if err := who.createReview(ctx, authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews"), self); err != nil {
 		return // the API server does not support the review, or does not allow it
@@ -90,7 +90,7 @@ func (r *run) checkPermissions() {
 		return
 	}
 	rules := &authorizationv1.SelfSubjectRulesReview{
-		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: r.k.Namespace},
+		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: r.space.Namespace},
 	}
 	resource := authorizationv1.SchemeGroupVersion.WithResource("selfsubjectrulesreviews")
 	if err := who.createReview(ctx, resource, rules); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
+	"github.com/homeostat-dev/homeostat/testkit/internal/explorekit"
 )
 
 // A baseline step of a polling operator is over only after the operator has listed again. This operator lists every 2.5 s
@@ -21,13 +22,13 @@ import (
 func TestPollingOperator(t *testing.T) {
 	t.Parallel()
 	write := func(text string) explore.Step {
-		return explore.Step{Name: "write " + text, Do: func(k *testkit.K) {
+		return explorekit.Step("write "+text, func(k *testkit.K) {
 			k.Apply(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "letter"}, Data: map[string]string{"text": text}})
-		}}
+		})
 	}
 	r := run(t, explore.Options{
-		Name: "polls", Patience: testkit.DefaultTimeout, Seed: 1, Faults: []string{"down", "crash-after"},
-		Subject: explore.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
+		Opener: explorekit.Open, Name: "polls", Patience: testkit.DefaultTimeout, Seed: 1, Faults: []string{"down", "crash-after"},
+		Subject: explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(setupPolling(k.Namespace), append(opts, testkit.WithConfig(k.Config))...)
 		}),
 		Steps: []explore.Step{write("hello"), write("goodbye")},
@@ -45,17 +46,17 @@ func TestBlockedStepIsUntried(t *testing.T) {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "letter"}, Data: map[string]string{"text": text}}
 	}
 	r := run(t, explore.Options{
-		Name: "waits", Patience: testkit.DefaultTimeout, Seed: 1,
+		Opener: explorekit.Open, Name: "waits", Patience: testkit.DefaultTimeout, Seed: 1,
 		Only: func(plan string) bool { return plan == "down@write+write-again" },
-		Subject: explore.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
+		Subject: explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(setupPolling(k.Namespace), append(opts, testkit.WithConfig(k.Config))...)
 		}),
 		Steps: []explore.Step{
-			{Name: "write", Do: func(k *testkit.K) {
+			explorekit.Step("write", func(k *testkit.K) {
 				k.Apply(letter("hello"))
 				k.Eventually(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "sealed-letter"}}, testkit.Exists())
-			}},
-			{Name: "write again", Do: func(k *testkit.K) { k.Apply(letter("goodbye")) }},
+			}),
+			explorekit.Step("write again", func(k *testkit.K) { k.Apply(letter("goodbye")) }),
 		},
 	})
 	last := r.Runs[len(r.Runs)-1]

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 )
 
 // This file manages the operator's processes in a run: start, end and restart.
@@ -19,7 +20,7 @@ func (r *run) start() bool {
 	number := r.started
 	r.mu.Unlock()
 	r.logStep(fmt.Sprintf("the operator starts (process %d)", number))
-	p, err := r.x.Subject.Start(r.k, Start{
+	p, err := r.x.Subject.Start(r.space, Start{
 		Number: number, Elect: r.plan.elect,
 		Transport: func(next http.RoundTripper) http.RoundTripper {
 			return r.captureIdentity(next, r.operator.Transport(number, next))
@@ -28,9 +29,12 @@ func (r *run) start() bool {
 	if err != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if errors.Is(err, ErrNoElection) {
+		switch {
+		case errors.Is(err, ErrNoElection):
 			r.plan.untriedReason = err.Error()
-		} else {
+		case errors.Is(err, space.ErrFailed):
+			r.startFailed.Store(true)
+		default:
 			r.infraErr = fmt.Errorf("starting the operator: %w", err)
 		}
 		return false
@@ -51,7 +55,7 @@ const toleratedExits = 3
 func (r *run) superviseProcess(number int, p Process) {
 	select {
 	case <-p.Done():
-	case <-r.tb.ctx.Done():
+	case <-r.space.Context().Done():
 		return
 	}
 	r.mu.Lock()
@@ -63,7 +67,7 @@ func (r *run) superviseProcess(number int, p Process) {
 	}
 	exits := r.exits
 	r.mu.Unlock()
-	if meant || r.tb.ctx.Err() != nil {
+	if meant || r.space.Context().Err() != nil {
 		return
 	}
 	defer func() {
@@ -75,10 +79,10 @@ func (r *run) superviseProcess(number int, p Process) {
 	r.removeProcess(number)
 	if r.x.oracleEnabled(oracleExit) && (r.plan.fault == "none" || exits > toleratedExits) {
 		r.addViolation(oracleExit, "the operator ended by itself", "")
-		r.tb.cancel() // without an operator, the scenario would wait in vain
+		r.space.Cancel() // without an operator, the scenario would wait in vain
 		return
 	}
-	r.tb.runIsolated(func() { r.start() })
+	r.start()
 }
 
 // crash kills a process from within one of its requests, and starts the next one. The process sends no further request.
@@ -94,31 +98,35 @@ func (r *run) crash(number int) {
 	r.mu.Unlock()
 	r.logFault("the operator is killed")
 	r.wg.Go(func() {
-		r.tb.runIsolated(func() {
-			for r.process(number) == nil { // the process is killed during its start
-				select {
-				case <-time.After(time.Millisecond):
-				case <-r.tb.ctx.Done():
-					return
-				}
-			}
-			r.process(number).Kill()
-			r.removeProcess(number)
-			switch {
-			case r.plan.elect: // the other replica takes over
-			case r.plan.deletesEarly && !r.isTornDown():
-				r.mu.Lock()
-				r.deletedWhileDown = true
-				r.mu.Unlock()
-			default:
-				r.start()
-			}
-		})
+		r.replaceProcess(number)
 		r.mu.Lock()
 		r.restarting--
 		r.mu.Unlock()
 		r.operator.Touch()
 	})
+}
+
+// replaceProcess kills a severed process and starts the next one, unless another replica takes over or the start is due after
+// the deletion of the custom resources.
+func (r *run) replaceProcess(number int) {
+	for r.process(number) == nil { // the process is killed during its start
+		select {
+		case <-time.After(time.Millisecond):
+		case <-r.space.Context().Done():
+			return
+		}
+	}
+	r.process(number).Kill()
+	r.removeProcess(number)
+	switch {
+	case r.plan.elect: // the other replica takes over
+	case r.plan.deletesEarly && !r.isTornDown():
+		r.mu.Lock()
+		r.deletedWhileDown = true
+		r.mu.Unlock()
+	default:
+		r.start()
+	}
 }
 
 func (r *run) process(number int) Process {
@@ -143,7 +151,7 @@ func (r *run) endProcess(number int, how func()) {
 	r.mu.Lock()
 	r.killed[number] = true
 	r.mu.Unlock()
-	r.tb.runIsolated(how)
+	how()
 	r.removeProcess(number)
 }
 

@@ -43,7 +43,7 @@ func (r *run) hasBeenIdle(ctx context.Context, quiet time.Duration, idle func() 
 // measureLatency returns the duration of one request.
 func (r *run) measureLatency(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
-	err := r.k.Client.Get(ctx, client.ObjectKey{Name: r.k.Namespace}, &corev1.Namespace{})
+	err := r.space.Client.Get(ctx, client.ObjectKey{Name: r.space.Namespace}, &corev1.Namespace{})
 	pace := time.Since(began)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +68,7 @@ func (r *run) isConvergedAndIdle(step int) bool {
 // isStarved reports whether the machine is so busy that a slow operator proves nothing.
 func (r *run) isStarved() bool {
 	const much = 100 * time.Millisecond
-	pace, err := r.measureLatency(r.k.Context())
+	pace, err := r.measureLatency(r.space.Context())
 	return err == nil && pace > much
 }
 
@@ -87,7 +87,7 @@ func (r *run) withTimeout() (context.Context, context.CancelFunc) {
 	r.mu.Lock()
 	times := min(max(r.requestLatency/ordinary, 1), most)
 	r.mu.Unlock()
-	return context.WithTimeout(r.k.Context(), r.x.Patience*times) //nolint:durationcheck // times has no unit
+	return context.WithTimeout(r.space.Context(), r.x.Patience*times) //nolint:durationcheck // times has no unit
 }
 
 // waitOperatorIdle waits until the operator has sent nothing for the quiet period, or returns the error of ctx.
@@ -201,7 +201,7 @@ func (r *run) waitConverged(step int) (over, goesOn bool) {
 func (r *run) reportTimeout(step int) {
 	diff, undead, falseStatus := r.diff(r.baseline.checkpoints[step], r.state()), r.notDeleted(step), r.checkStatus(step)
 	switch busy, idle := r.operator.Busy(); {
-	case r.k.Context().Err() != nil:
+	case r.space.Context().Err() != nil:
 	case undead != nil:
 		r.addViolation(undead.Oracle, undead.Message, undead.Detail)
 	case diff != "":
@@ -268,12 +268,12 @@ func (r *run) reportBaselineTimeout(step int) {
 	rests, over := !r.x.oracleEnabled(oracleAtRest) || still && idle >= r.x.Rest, step >= len(r.x.Steps)
 	undead := r.notDeleted(step)
 	switch falseStatus := cmp.Or(undead, r.checkStatus(step)); {
-	case r.k.Context().Err() != nil:
+	case r.space.Context().Err() != nil:
 	case undead != nil, rests && falseStatus != nil:
 		r.addViolation(falseStatus.Oracle, falseStatus.Message, falseStatus.Detail)
 	case rests && over && r.hasResidue(): // checkResidue reports it
 	case rests:
-		pace, _ := r.measureLatency(r.k.Context()) // for the message only
+		pace, _ := r.measureLatency(r.space.Context()) // for the message only
 		r.infraErr = fmt.Errorf("%s nothing happens any more, but the machine is too busy to be sure of that: a request takes %v",
 			r.after(step), pace)
 	default:

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -13,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
@@ -25,10 +26,9 @@ type run struct {
 	x        *Explorer
 	plan     *plan
 	baseline *baseline // nil in a baseline run
-	tb       *recordingTB
+	space    *space.Space
 	began    time.Time
 
-	k        *testkit.K
 	log      *history.Log
 	user     *intercept.Interceptor // requests of the scenario
 	operator *intercept.Interceptor // requests of the operator
@@ -48,6 +48,7 @@ type run struct {
 	stepBlocked bool           // the current step waits for the operator
 	wg          sync.WaitGroup // restarts in progress
 	terminating atomic.Bool    // creations are rejected, as in a terminating namespace
+	startFailed atomic.Bool    // a failed start ends the scenario
 
 	mu                sync.Mutex
 	processes         map[int]Process
@@ -70,9 +71,10 @@ type run struct {
 
 func (x *Explorer) newRun(ctx context.Context, p *plan, known *baseline) *run {
 	r := &run{
-		x: x, plan: p, baseline: known, tb: newRecordingTB(ctx, p.name), began: time.Now(),
+		x: x, plan: p, baseline: known, space: space.New(ctx, p.name), began: time.Now(),
 		processes: map[int]Process{}, killed: map[int]bool{}, targetCounts: map[string]int{}, generatedNames: map[string]string{},
 	}
+	r.space.Timeout = x.Patience
 	r.user = intercept.New(nil)
 	r.operator = intercept.New(&hook{r})
 	r.operator.Foreign = r.isForeign
@@ -82,7 +84,7 @@ func (x *Explorer) newRun(ctx context.Context, p *plan, known *baseline) *run {
 // isForeign reports whether an event is about an object of another run. Runs are concurrent, so cluster-scoped objects of
 // others are visible. An object in no namespace is foreign if neither the operator nor the scenario has written it.
 func (r *run) isForeign(f intercept.Frame) bool {
-	if f.Namespace != "" || f.Name == r.k.Namespace {
+	if f.Namespace != "" || f.Name == r.space.Namespace {
 		return false
 	}
 	ours := func(c intercept.Call) bool {
@@ -94,14 +96,14 @@ func (r *run) isForeign(f intercept.Frame) bool {
 // execute performs the run. The findings are in r afterwards.
 func (r *run) execute() {
 	defer func() { r.duration = time.Since(r.began) }()
-	defer r.tb.close()
-	r.tb.runIsolated(r.runScenario)
+	defer r.space.Close()
+	r.runScenario()
 	r.wg.Wait()
 	r.changes = r.snapshot()
-	for _, failure := range r.tb.reportedFailures() {
+	for _, failure := range r.space.Failures() {
 		r.addViolation(oracleScenario, "the scenario did not get what it waits for", failure)
 	}
-	if r.infraErr == nil && r.k != nil {
+	if r.infraErr == nil && r.space.IsOpen() {
 		r.checkAll()
 	}
 	for number, p := range r.running() {
@@ -123,18 +125,31 @@ func (r *run) snapshot() []history.Change {
 	return r.log.Changes()
 }
 
-// runScenario performs the steps and the deletion of the custom resources.
-func (r *run) runScenario() {
-	r.k = testkit.New(r.tb, testkit.WithClientTransport(func(next http.RoundTripper) http.RoundTripper {
-		return r.user.Transport(0, next)
-	}))
-	r.k.Timeout = r.x.Patience
-	r.log = r.x.recorder.Follow(r.k.Namespace)
+// open opens the space, begins the history and runs the setup. It reports success.
+func (r *run) open() bool {
+	err := r.x.Opener(r.space, func(next http.RoundTripper) http.RoundTripper { return r.user.Transport(0, next) })
+	if err != nil {
+		if !errors.Is(err, space.ErrFailed) {
+			r.infraErr = fmt.Errorf("opening a namespace: %w", err)
+		}
+		return false
+	}
+	r.log = r.x.recorder.Follow(r.space.Namespace)
 	if r.x.Setup != nil {
-		r.x.Setup(r.k)
+		if !r.space.Check(r.x.Setup(r.space)) {
+			return false
+		}
 		r.await(r.historyShowsWrites)
 	}
 	r.initial = r.log.Changes()
+	return true
+}
+
+// runScenario performs the steps and the deletion of the custom resources.
+func (r *run) runScenario() {
+	if !r.open() {
+		return
+	}
 	r.setupCalls = len(r.user.Calls())
 	r.operator.Enter(0)
 	for range max(1, r.plan.replicas) {
@@ -144,7 +159,9 @@ func (r *run) runScenario() {
 	}
 	for i, step := range r.x.Steps {
 		r.operator.Enter(i + 1)
-		r.callHook(r.plan.before, i)
+		if !r.callHook(r.plan.before, i) {
+			return
+		}
 		r.logStep(step.Name)
 		if !r.perform(i, step) {
 			return
@@ -158,13 +175,13 @@ func (r *run) runScenario() {
 		if !r.awaitConvergence(i) {
 			return
 		}
-		r.callHook(r.plan.afterIdle, i)
-		if r.isTornDown() {
+		if !r.callHook(r.plan.afterIdle, i) || r.isTornDown() {
 			return
 		}
 	}
-	r.callHook(r.plan.atEnd, len(r.x.Steps))
-	r.tearDown()
+	if r.callHook(r.plan.atEnd, len(r.x.Steps)) {
+		r.tearDown()
+	}
 }
 
 // blockedAfter is the time without a write after which a step in progress counts as blocked.
@@ -175,12 +192,12 @@ const blockedAfter = 200 * time.Millisecond
 func (r *run) perform(i int, step Step) bool {
 	done := make(chan struct{})
 	r.user.Touch()
-	go func() { // ended by a failure
+	go func() {
 		defer close(done)
-		step.Do(r.k)
+		r.space.Check(step.Do(r.space))
 	}()
 	waits := func() bool {
-		return !r.plan.deletesEarly && r.hasBeenIdle(r.k.Context(), blockedAfter, func() (time.Duration, bool) {
+		return !r.plan.deletesEarly && r.hasBeenIdle(r.space.Context(), blockedAfter, func() (time.Duration, bool) {
 			busy, idle := r.user.Busy()
 			return idle, !busy
 		})
@@ -195,11 +212,10 @@ func (r *run) perform(i int, step Step) bool {
 	default:
 		r.stepBlocked = true
 	}
-	r.callHook(r.plan.during, i)
-	if !r.waitStep(done, func() bool { return false }) {
+	if !r.callHook(r.plan.during, i) || !r.waitStep(done, func() bool { return false }) {
 		return false
 	}
-	return !r.isTornDown() && !r.tb.Failed()
+	return !r.isTornDown() && !r.space.Failed()
 }
 
 // awaitStep runs Options.Await for the step, if it is set. It reports whether the scenario continues.
@@ -208,11 +224,11 @@ func (r *run) awaitStep(i int) bool {
 		return true
 	}
 	done := make(chan struct{})
-	go func() { // ended by a failure
+	go func() {
 		defer close(done)
-		r.x.Await(r.k, i)
+		r.space.Check(r.x.Await(r.space, i))
 	}()
-	return r.waitStep(done, func() bool { return false }) && !r.isTornDown() && !r.tb.Failed()
+	return r.waitStep(done, func() bool { return false }) && !r.isTornDown() && !r.space.Failed()
 }
 
 // waitStep waits until the step has ended or enough returns true. It reports whether the scenario continues. If the
@@ -223,12 +239,12 @@ func (r *run) waitStep(done <-chan struct{}, enough func() bool) bool {
 		case <-done:
 			return true
 		case <-time.After(stepQuietPeriod / 3):
-		case <-r.k.Context().Done():
+		case <-r.space.Context().Done():
 			<-done
 			return false
 		}
 		if r.isDeletedWhileDown() {
-			r.tb.mute()
+			r.space.Mute()
 			r.tearDown()
 			return false
 		}
@@ -238,10 +254,12 @@ func (r *run) waitStep(done <-chan struct{}, enough func() bool) bool {
 	}
 }
 
-func (r *run) callHook(f func(*run, int), step int) {
+// callHook calls a hook of the plan and reports whether the scenario continues: the start of an operator may have failed.
+func (r *run) callHook(f func(*run, int), step int) bool {
 	if f != nil {
 		f(r, step)
 	}
+	return !r.startFailed.Load()
 }
 
 // tearDown deletes the objects that the scenario made and the operator reconciles, and waits until the operator has
@@ -257,21 +275,24 @@ func (r *run) tearDown() {
 	if r.terminating.Load() {
 		doomed = slices.Concat(r.residue(), r.otherObjects(), doomed)
 	}
-	r.callHook(r.plan.before, len(r.x.Steps))
+	if !r.callHook(r.plan.before, len(r.x.Steps)) {
+		return
+	}
 	r.recordSurvivors()
 	r.logStep("delete the custom resources")
 	for _, c := range doomed {
 		o := c.Object.DeepCopy()
 		r.logStep("delete " + r.name(c))
-		err := r.k.Client.Delete(r.k.Context(), o, client.PropagationPolicy("Background"))
-		if client.IgnoreNotFound(err) != nil && r.k.Context().Err() == nil {
+		err := r.space.Client.Delete(r.space.Context(), o, client.PropagationPolicy("Background"))
+		if client.IgnoreNotFound(err) != nil && r.space.Context().Err() == nil {
 			r.infraErr = fmt.Errorf("deleting %s %s: %w", o.GetKind(), o.GetName(), err)
 			return
 		}
 	}
 	r.operator.Touch()
-	r.callHook(r.plan.during, len(r.x.Steps))
-	r.awaitConvergence(len(r.x.Steps))
+	if r.callHook(r.plan.during, len(r.x.Steps)) {
+		r.awaitConvergence(len(r.x.Steps))
+	}
 }
 
 // recordSurvivors stores the state of the objects that may outlive the custom resources.

@@ -15,11 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
@@ -44,20 +44,10 @@ func (x *Explorer) Open(ctx context.Context, name string) (*Session, error) {
 	s := &Session{x: &own, allowed: map[string]bool{}}
 	s.run = own.newRun(ctx, &plan{name: name, fault: "none", alwaysApplies: true, skipCounts: true, gracefulStop: true}, nil)
 	r := s.run
-	r.tb.runIsolated(func() {
-		r.k = testkit.New(r.tb, testkit.WithClientTransport(func(next http.RoundTripper) http.RoundTripper {
-			return r.user.Transport(0, next)
-		}))
-		r.k.Timeout = own.Patience
-		r.log = own.recorder.Follow(r.k.Namespace)
-		if own.Setup != nil {
-			own.Setup(r.k)
-			r.await(r.historyShowsWrites)
-		}
-		r.initial = r.log.Changes()
+	if r.open() {
 		r.operator.Enter(0)
 		r.start()
-	})
+	}
 	return s, s.err()
 }
 
@@ -66,25 +56,24 @@ func (s *Session) err() error {
 	if s.run.infraErr != nil {
 		return s.run.infraErr
 	}
-	if failures := s.run.tb.reportedFailures(); len(failures) > 0 {
+	if failures := s.run.space.Failures(); len(failures) > 0 {
 		return fmt.Errorf("in the namespace for %s: %s", s.run.plan.name, failures[0])
 	}
-	if err := s.run.tb.ctx.Err(); err != nil {
+	if err := s.run.space.Context().Err(); err != nil {
 		return fmt.Errorf("in the namespace for %s: %w", s.run.plan.name, err)
 	}
 	return nil
 }
 
-// K returns the test client of the session's namespace, which acts as the user. Its methods that fail a test must only be
-// called within Do.
-func (s *Session) K() *testkit.K { return s.run.k }
+// Space returns the space of the session.
+func (s *Session) Space() *space.Space { return s.run.space }
 
 // Do makes a step.
-func (s *Session) Do(name string, step func(k *testkit.K)) error {
+func (s *Session) Do(name string, step func(s *space.Space) error) error {
 	s.x.Steps = append(s.x.Steps, Step{Name: name, Do: step})
 	s.run.operator.Enter(len(s.x.Steps))
 	s.run.logStep(name)
-	s.run.tb.runIsolated(func() { step(s.run.k) })
+	s.run.space.Check(step(s.run.space))
 	s.run.operator.Touch()
 	return s.err()
 }
@@ -125,7 +114,7 @@ func (s *Session) waitIdle(quiet time.Duration, done func() bool) (*report.Viola
 func (s *Session) pollDelay() {
 	select {
 	case <-time.After(stepQuietPeriod / 3):
-	case <-s.run.tb.ctx.Done():
+	case <-s.run.space.Context().Done():
 	}
 }
 
@@ -138,7 +127,7 @@ func (s *Session) isIdle(quiet time.Duration, trouble bool) (bool, *report.Viola
 	if trouble && quiet <= finalQuietPeriod {
 		quiet, idle = stepQuietPeriod, s.quietFor
 	}
-	if !s.run.hasBeenIdle(s.run.k.Context(), quiet, idle) {
+	if !s.run.hasBeenIdle(s.run.space.Context(), quiet, idle) {
 		return false, nil
 	}
 	return true, s.run.checkStatus(len(s.x.Steps) - 1)
@@ -262,7 +251,7 @@ func (s *Session) isAllowed(c intercept.Call) bool {
 		},
 	}}
 	reviews := authorizationv1.SchemeGroupVersion.WithResource("selfsubjectaccessreviews")
-	if who == nil || who.createReview(s.run.k.Context(), reviews, review) != nil {
+	if who == nil || who.createReview(s.run.space.Context(), reviews, review) != nil {
 		return false // without a review, the response of the API server counts
 	}
 	s.allowed[id] = review.Status.Allowed
@@ -290,14 +279,15 @@ func (s *Session) End() error {
 	r := s.run
 	primaries := r.primaries()
 	r.tornDown = true
-	err := s.Do("delete the custom resources", func(k *testkit.K) {
+	err := s.Do("delete the custom resources", func(s *space.Space) error {
 		for _, c := range primaries {
 			o := c.Object.DeepCopy()
-			err := k.Client.Delete(k.Context(), o, client.PropagationPolicy("Background"))
+			err := s.Client.Delete(s.Context(), o, client.PropagationPolicy("Background"))
 			if client.IgnoreNotFound(err) != nil {
 				r.infraErr = fmt.Errorf("deleting %s %s: %w", o.GetKind(), o.GetName(), err)
 			}
 		}
+		return nil
 	})
 	if err != nil {
 		return err
@@ -316,7 +306,7 @@ func (s *Session) End() error {
 // see Rejected. Omitted empty fields are excluded as well: programs in Go drop or add them when they write an object.
 func (s *Session) Violations() []report.Violation {
 	r := s.run
-	if r.k == nil || r.log == nil {
+	if !r.space.IsOpen() || r.log == nil {
 		return nil
 	}
 	r.changes = r.snapshot()
@@ -382,7 +372,7 @@ func withoutEmpty(v any) any {
 // Close stops the operator and returns the timeline.
 func (s *Session) Close() []report.Entry {
 	r := s.run
-	defer r.tb.close()
+	defer r.space.Close()
 	for number, p := range r.running() {
 		r.endProcess(number, p.Stop)
 	}

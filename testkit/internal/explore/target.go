@@ -122,7 +122,7 @@ func (r *run) withoutGenerated(name string, owners []metav1.OwnerReference) stri
 			name = state.ReplaceUID(name, c.Object.GetUID(), "$UID")
 		}
 	}
-	return strings.ReplaceAll(name, r.k.Namespace, "$NAMESPACE")
+	return strings.ReplaceAll(name, r.space.Namespace, "$NAMESPACE")
 }
 
 // isVersioned reports whether the request contains a resourceVersion (optimistic concurrency).

@@ -41,8 +41,8 @@ func (r *run) timeline() []report.Entry {
 	entries := slices.Clone(r.entries)
 	entries = append(entries, timeline.Requests(r.operator.Calls(), r.operator.Began().Sub(r.began))...)
 	entries = append(entries, timeline.Changes(r.changes, r.began)...)
-	for _, l := range r.tb.log() {
-		entries = append(entries, report.Entry{At: l.at.Sub(r.began), Lane: report.Log, Text: l.text})
+	for _, l := range r.space.Lines() {
+		entries = append(entries, report.Entry{At: l.At.Sub(r.began), Lane: report.Log, Text: l.Text})
 	}
 	timeline.Sort(entries)
 	return entries
