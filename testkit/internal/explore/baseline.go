@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
+	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
@@ -23,32 +25,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
 )
 
-// baseline holds what the runs without a fault establish.
-type baseline struct {
-	checkpoints    []state.State // after each step, and after the deletion of the custom resources
-	mask           state.Mask    // where two baseline runs differ
-	counts         state.Counts
-	unstableCounts map[string]bool  // groups with different counts in two baseline runs
-	opened         []intercept.Kind // kinds that the operator lists or watches
-	status         map[intercept.Kind]bool
-	calls          []target // every request of the operator except watches and leader election, in order
-	children       [][]child
-	userObjects    map[string]bool        // canonical names of objects that the scenario created or changed
-	restored       map[string]bool        // see [run.restored]
-	watchEvents    map[intercept.Kind]int // number of watch events that the operator received, by kind
-	secretChanges  map[string]int         // how often a value of a Secret changed, at most, by its path in a state
-}
-
-// child is an object that the operator created, by a name that is the same in every run.
-type child struct {
-	name  string // canonical
-	kind  intercept.Kind
-	parts []string // parts with fields that the operator set, see parts
-}
-
 // baselineRuns is the number of baseline runs. maxBaselineRuns is the number if these disagree on creations and
 // deletions.
-const baselineRuns, maxBaselineRuns = 3, 5
+const baselineRuns, maxBaselineRuns = 3, baseline.ManyRuns
 
 // Learn performs the baseline runs. If one of them fails, there is nothing to compare faults with, and no plan can be
 // tried.
@@ -99,10 +78,11 @@ func (x *Explorer) runBaselines(ctx context.Context, from, to int) ([]*run, erro
 	group.SetLimit(x.Parallel)
 	all := make([]*run, 0, to-from)
 	for i := from; i < to; i++ {
-		r := x.newRun(ctx, &plan{
-			name: fmt.Sprintf("none/%d", i+1), fault: "none", summary: "nothing was done to the operator", gracefulStop: true,
-			alwaysApplies: true, atEnd: restartWhenIdle,
+		r := x.newRun(ctx, &fault.Plan{
+			Name: fmt.Sprintf("none/%d", i+1), Fault: "none", Summary: "nothing was done to the operator", GracefulStop: true,
+			AlwaysApplies: true,
 		}, nil)
+		r.atEnd = r.restartWhenIdle
 		all = append(all, r)
 		group.Go(func() error {
 			r.execute()
@@ -122,47 +102,51 @@ func countsAgree(runs []*run) bool {
 }
 
 // newBaseline derives the baseline from the runs. All states are compared with those of the first run.
-func newBaseline(runs []*run) *baseline {
+func newBaseline(runs []*run) *baseline.Baseline {
 	a := runs[0]
-	base := &baseline{
-		checkpoints: a.checkpoints, mask: state.Mask{}, counts: state.Counts{}, unstableCounts: map[string]bool{},
-		status: map[intercept.Kind]bool{}, opened: a.operator.Opened(1), children: a.children,
-		watchEvents: map[intercept.Kind]int{},
+	base := &baseline.Baseline{
+		Checkpoints: a.checkpoints, Mask: state.Mask{}, Counts: state.Counts{}, UnstableCounts: map[string]bool{},
+		Status: map[intercept.Kind]bool{}, Opened: a.operator.Opened(1), Children: a.children,
+		WatchEvents: map[intercept.Kind]int{},
 	}
-	base.calls = a.targets()
-	base.userObjects = a.userObjects()
-	base.restored = a.restored()
+	base.Calls = a.targets()
+	base.UserObjects = a.userObjects()
+	base.Restored = a.restored()
 	for _, b := range runs[1:] {
 		for i := range a.checkpoints {
-			for _, key := range base.mask.Learn(a.checkpoints[i], b.checkpoints[i]) {
-				base.mask[key] = true
+			for _, key := range base.Mask.Learn(a.checkpoints[i], b.checkpoints[i]) {
+				base.Mask[key] = true
 			}
 		}
 		common := map[string]bool{}
 		for _, t := range b.targets() {
-			common[t.id()] = true
+			common[t.ID()] = true
 		}
-		base.calls = slices.DeleteFunc(base.calls, func(t target) bool { return !common[t.id()] })
+		base.Calls = slices.DeleteFunc(base.Calls, func(t baseline.Target) bool { return !common[t.ID()] })
 	}
-	base.mergeCounts(runs)
-	base.secretChanges = map[string]int{}
+	var counts []state.Counts
+	for _, r := range runs {
+		counts = append(counts, r.counts())
+	}
+	base.MergeCounts(counts)
+	base.SecretChanges = map[string]int{}
 	for _, r := range runs {
 		for place, n := range r.secretChanges() {
-			base.secretChanges[place] = max(base.secretChanges[place], n)
+			base.SecretChanges[place] = max(base.SecretChanges[place], n)
 		}
 	}
 	for _, c := range a.operator.Calls() {
 		if c.Subresource == "status" && c.Writes() {
-			base.status[intercept.KindOf(c.Request)] = true
+			base.Status[intercept.KindOf(c.Request)] = true
 		}
 	}
 	for _, f := range a.operator.Frames() {
-		base.watchEvents[f.Kind]++
+		base.WatchEvents[f.Kind]++
 	}
 	return base
 }
 
-// restored returns the canonical names of objects that existed before the operator started, that the scenario never
+// Restored returns the canonical names of objects that existed before the operator started, that the scenario never
 // changed, and that have their initial content at the end. The operator leaves no trace in them. Custom resources are
 // excluded.
 func (r *run) restored() map[string]bool {
@@ -183,56 +167,14 @@ func (r *run) restored() map[string]bool {
 	return all
 }
 
-// Notes lists everything that no run is compared by, because the baseline runs disagree about it. It is empty before
-// Learn.
-func (x *Explorer) Notes() []string {
-	var notes []string
-	tell := func(what string, all []string) {
-		const most = 8
-		if rest := len(all) - most; rest > 0 {
-			all = append(all[:most], fmt.Sprintf("and %d more", rest))
-		}
-		if len(all) > 0 {
-			notes = append(notes, fmt.Sprintf("%s differs between runs without a fault, and is not compared: %s",
-				what, strings.Join(all, ", ")))
-		}
-	}
-	if x.baseline != nil {
-		tell("what is there", slices.Sorted(maps.Keys(x.baseline.mask)))
-		tell("how often this is made and deleted", slices.Sorted(maps.Keys(x.baseline.unstableCounts)))
-	}
-	return notes
-}
+// Notes lists everything that no run is compared by, because the baseline runs disagree about it. It is empty before Learn.
+func (x *Explorer) Notes() []string { return x.baseline.Notes() }
 
-// mergeCounts takes the counts on which all runs agree. With at least five runs, one may deviate: an operator with a rare
-// error has it in a baseline run, too.
-func (b *baseline) mergeCounts(runs []*run) {
-	tally := map[string]map[state.Count]int{}
-	all := make([]state.Counts, 0, len(runs))
-	for _, r := range runs {
-		counts := r.counts()
-		all = append(all, counts)
-		for group := range counts {
-			tally[group] = map[state.Count]int{}
-		}
-	}
-	for group, votes := range tally {
-		for _, counts := range all {
-			votes[counts[group]]++
-		}
-		for count, n := range votes {
-			if n == len(runs) || len(runs) >= maxBaselineRuns && n == len(runs)-1 {
-				b.counts[group] = count
-			}
-		}
-		if _, known := b.counts[group]; !known {
-			b.unstableCounts[group] = true
-		}
-	}
-}
+// Effects returns the number of the operator's requests that had an effect in every baseline run. It is 0 before Learn.
+func (x *Explorer) Effects() int { return x.baseline.Effects() }
 
 // restartWhenIdle restarts the operator in the converged state. The new process must not write anything.
-func restartWhenIdle(r *run, _ int) {
+func (r *run) restartWhenIdle() {
 	before := r.started
 	if !r.restart() {
 		return
@@ -287,7 +229,7 @@ func (r *run) awaitWatches(number int) {
 	}
 }
 
-// effective returns the indices of the calls that changed something: the object has a version that it did not have
+// Effective returns the indices of the calls that changed something: the object has a version that it did not have
 // before.
 func (r *run) effective() map[int]bool {
 	known := map[types.UID]map[string]bool{}
@@ -333,7 +275,7 @@ func (r *run) effective() map[int]bool {
 	return all
 }
 
-// secretChanges counts the changes of values in Secrets. The count of a Secret ends with its deletion.
+// SecretChanges counts the changes of values in Secrets. The count of a Secret ends with its deletion.
 func (r *run) secretChanges() map[string]int {
 	names, times, last := r.names(r.changes), map[string]int{}, map[types.UID]map[string]any{}
 	for _, c := range r.changes {
@@ -352,7 +294,7 @@ func (r *run) secretChanges() map[string]int {
 	return times
 }
 
-// counts returns the creations and deletions of objects that the operator created.
+// Counts returns the creations and deletions of objects that the operator created.
 func (r *run) counts() state.Counts {
 	made := created(r.operator.Calls())
 	return state.CountOf(r.names(r.changesBeforeTeardown), r.changesBeforeTeardown, func(c history.Change) bool {

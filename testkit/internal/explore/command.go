@@ -247,17 +247,3 @@ func (p *program) Stop() {
 
 // Done implements [Process].
 func (p *program) Done() <-chan struct{} { return p.done }
-
-// Effects returns the number of the operator's requests that had an effect in every baseline run. It is 0 before Learn.
-func (x *Explorer) Effects() int {
-	if x.baseline == nil {
-		return 0
-	}
-	n := 0
-	for _, t := range x.baseline.calls {
-		if t.effective {
-			n++
-		}
-	}
-	return n
-}

@@ -1,24 +1,9 @@
 package explore
 
-import (
-	"slices"
-	"strings"
-)
+import "github.com/homeostat-dev/homeostat/testkit/internal/fault"
 
 // Faults returns the names of all faults. The part before a hyphen is a group.
-func Faults() []string {
-	return []string{
-		"crash-before", "crash-after", "crash-deleted", "error-500", "error-503", "error-429", "lost-answer", "conflict", "lag",
-		"missed", "down", "watch-closed", "watch-broken", "watch-expired", "drift-deleted", "drift-edited", "drift-unseen",
-		"deleted", "namespace-deleted", "failover",
-	}
-}
+func Faults() []string { return fault.Names() }
 
 // IsFault reports whether name is a fault or a group of faults.
-func IsFault(name string) bool {
-	return slices.ContainsFunc(Faults(), func(f string) bool { return includesFault(name, f) })
-}
-
-func includesFault(name, fault string) bool {
-	return name == fault || strings.HasPrefix(fault, name+"-")
-}
+func IsFault(name string) bool { return fault.Is(name) }

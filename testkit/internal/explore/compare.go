@@ -13,7 +13,7 @@ import (
 // matchesBaseline reports whether the state after a step equals the baseline's, even if oracle end-state is off. If it
 // does not, only a longer quiet period shows that the operator is done.
 func (r *run) matchesBaseline(step int) bool {
-	return r.x.oracleEnabled(oracleEndState) || r.compare(r.baseline.checkpoints[step], r.state()) == ""
+	return r.x.oracleEnabled(oracleEndState) || r.compare(r.baseline.Checkpoints[step], r.state()) == ""
 }
 
 // diff compares a state with the baseline's. It returns "" if oracle end-state is off.
@@ -27,25 +27,25 @@ func (r *run) diff(want, got state.State) string {
 // compare returns the difference between a state and the baseline's, or "". After faults that change the cluster
 // themselves, only the conditions of a status are compared: other fields may record history.
 func (r *run) compare(want, got state.State) string {
-	if r.plan.skipCounts {
+	if r.plan.SkipCounts {
 		want = want.WithConditionsOnly()
 	}
-	if r.plan.noWaitAfter > 0 { // a Job for the skipped state does not exist
+	if r.noWaitAfter > 0 { // a Job for the skipped state does not exist
 		isJob := func(name string, _ any) bool { return strings.HasPrefix(name, "jobs.batch/") }
 		want, got = maps.Clone(want), maps.Clone(got)
 		maps.DeleteFunc(want, isJob)
 		maps.DeleteFunc(got, isJob)
 	}
-	if r.plan.deletesEarly { // the scenario created less, and undid less
+	if r.plan.DeletesEarly { // the scenario created less, and undid less
 		users := r.userObjects()
-		maps.Copy(users, r.baseline.userObjects)
+		maps.Copy(users, r.baseline.UserObjects)
 		if !r.terminating.Load() {
-			maps.DeleteFunc(users, func(name string, _ bool) bool { return r.baseline.restored[name] })
+			maps.DeleteFunc(users, func(name string, _ bool) bool { return r.baseline.Restored[name] })
 		}
 		want, got = without(want, users), without(got, users)
 		want, got = r.adjustSurvivors(want, got)
 	}
-	return r.baseline.mask.Diff(want, got)
+	return r.baseline.Mask.Diff(want, got)
 }
 
 // adjustSurvivors restricts the comparison of objects that may outlive the custom resources, after an early deletion.
@@ -89,7 +89,7 @@ func without(s state.State, names map[string]bool) state.State {
 	return s
 }
 
-// userObjects returns the canonical names of objects that the scenario created or changed.
+// UserObjects returns the canonical names of objects that the scenario created or changed.
 func (r *run) userObjects() map[string]bool {
 	names, all := r.names(r.log.Changes()), map[string]bool{}
 	calls := r.user.Calls()

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/space"
@@ -132,7 +133,7 @@ type Explorer struct {
 	Options
 
 	recorder  *history.Recorder
-	baseline  *baseline
+	baseline  *baseline.Baseline
 	generated state.GeneratedNames // set by the baseline runs
 }
 
@@ -225,8 +226,7 @@ func (x *Explorer) tryAll(ctx context.Context, plans []Plan) ([]report.Run, erro
 // Try performs the run of one plan. A fault that could not be injected is tried a second time.
 func (x *Explorer) Try(ctx context.Context, p Plan) (report.Run, error) {
 	for chance := 1; ; chance++ {
-		again := *p.plan
-		r := x.newRun(ctx, &again, x.baseline)
+		r := x.newRun(ctx, p.plan, x.baseline)
 		r.execute()
 		out := r.report()
 		if err := ctx.Err(); err != nil {
@@ -241,14 +241,4 @@ func (x *Explorer) Try(ctx context.Context, p Plan) (report.Run, error) {
 	}
 }
 
-// Plan is one fault at one place of one run.
-type Plan struct{ plan *plan }
-
-// Name returns the name of the plan. It is unique and the same in each exploration of the operator and the scenario.
-func (p Plan) Name() string { return p.plan.name }
-
 func (x *Explorer) oracleEnabled(oracle string) bool { return !slices.Contains(x.Without, oracle) }
-
-func (x *Explorer) wantsFault(fault string) bool {
-	return x.Faults == nil || slices.ContainsFunc(x.Faults, func(f string) bool { return includesFault(f, fault) })
-}

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
+	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
@@ -76,7 +78,7 @@ func (r *run) primaries() []history.Change {
 		opened = append(opened, r.operator.Opened(number)...)
 	}
 	if r.baseline != nil {
-		opened = append(opened, r.baseline.opened...)
+		opened = append(opened, r.baseline.Opened...)
 	}
 	var all []history.Change
 	for _, c := range r.log.Current() {
@@ -94,6 +96,17 @@ func (r *run) otherObjects() []history.Change {
 		delete(made, c.Object.GetUID())
 	}
 	return slices.DeleteFunc(r.log.Current(), func(c history.Change) bool { return !made[c.Object.GetUID()] })
+}
+
+// isPrimary reports whether the scenario creates objects of the kind.
+func (r *run) isPrimary(kind intercept.Kind) bool {
+	made := created(r.user.Calls())
+	for _, c := range r.log.Changes() {
+		if kindOf(c) == kind && made[c.Object.GetUID()] {
+			return true
+		}
+	}
+	return len(r.user.Calls()) == 0
 }
 
 func kindOf(c history.Change) intercept.Kind {
@@ -144,14 +157,14 @@ func (r *run) detail() func(history.Change) state.Detail {
 		}
 	}
 	if r.baseline != nil {
-		status = r.baseline.status
+		status = r.baseline.Status
 	}
 	return func(c history.Change) state.Detail {
 		uid := c.Object.GetUID()
 		switch {
 		case c.Resource.Resource == "events", !theirs[uid] && !ours[uid]:
 			return state.None
-		case status[kindOf(c)] && r.plan.skipCounts:
+		case status[kindOf(c)] && r.plan.SkipCounts:
 			return state.ConditionsOnly
 		case status[kindOf(c)]:
 			return state.Whole
@@ -161,19 +174,22 @@ func (r *run) detail() func(history.Change) state.Detail {
 	}
 }
 
-// name returns the name of an object in messages.
+// Name returns the name of an object in messages.
 func (r *run) name(c history.Change) string {
 	return fmt.Sprintf("%s %s", c.Object.GetKind(), c.Object.GetName())
 }
 
 // currentChildren returns the existing objects that the operator created, oldest first.
-func (r *run) currentChildren() []child {
+func (r *run) currentChildren() []baseline.Child {
 	made := created(r.operator.Calls())
 	names := r.names(r.log.Changes())
-	var all []child
+	var all []baseline.Child
 	for _, c := range r.log.Current() {
 		if made[c.Object.GetUID()] && c.Resource.Resource != "events" && c.Object.GetDeletionTimestamp() == nil {
-			all = append(all, child{names.Of(c.Object.GetUID()), kindOf(c), parts(r.ownedFields(c.Object))})
+			all = append(all, baseline.Child{
+				Name: names.Of(c.Object.GetUID()), Kind: kindOf(c),
+				Parts: fault.Parts(fault.OwnedFields(c.Object, r.operator.Calls(), r.log.Changes())),
+			})
 		}
 	}
 	return all

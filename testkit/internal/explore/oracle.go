@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
@@ -108,7 +109,7 @@ func (r *run) checkSpecWrites() {
 func (r *run) statusKinds() map[intercept.Kind]bool {
 	kinds := oracle.StatusKinds(r.operator.Calls())
 	if r.baseline != nil {
-		maps.Copy(kinds, r.baseline.status)
+		maps.Copy(kinds, r.baseline.Status)
 	}
 	return kinds
 }
@@ -176,7 +177,7 @@ func (r *run) checkLostUpdate() {
 		if c.Object.GetUID() != r.externallyChanged || c.Type == watch.Deleted {
 			continue
 		}
-		_, is := c.Object.GetAnnotations()[touchedAnnotation]
+		_, is := c.Object.GetAnnotations()[fault.ChangedAnnotation]
 		if was && !is {
 			r.addViolation(oracleLost, fmt.Sprintf(
 				"the operator undid somebody else's change of %s: an annotation that is not its own is gone", r.name(c)),
@@ -229,18 +230,18 @@ func (r *run) typed(u *unstructured.Unstructured) client.Object {
 }
 
 func (r *run) checkCounts() {
-	if r.baseline == nil || r.plan.skipCounts || !r.tornDown {
+	if r.baseline == nil || r.plan.SkipCounts || !r.tornDown {
 		return
 	}
 	got := r.counts()
-	for group, want := range r.baseline.counts {
-		if n := got[group]; n != want && !r.baseline.unstableCounts[group] {
+	for group, want := range r.baseline.Counts {
+		if n := got[group]; n != want && !r.baseline.UnstableCounts[group] {
 			r.addViolation(oracleCounts, fmt.Sprintf("%s was created %s and deleted %s, and without the fault %s and %s",
 				group, times(n.Created), times(n.Deleted), times(want.Created), times(want.Deleted)), "")
 		}
 	}
 	for group, n := range got {
-		if _, known := r.baseline.counts[group]; !known && !r.baseline.unstableCounts[group] {
+		if _, known := r.baseline.Counts[group]; !known && !r.baseline.UnstableCounts[group] {
 			r.addViolation(oracleCounts, fmt.Sprintf("%s was created %s, and without the fault never", group, times(n.Created)), "")
 		}
 	}
@@ -249,11 +250,11 @@ func (r *run) checkCounts() {
 // checkSecretChanges finds generated values, such as passwords, that were replaced although the baseline keeps them. A
 // comparison of states cannot find this, because generated values are masked.
 func (r *run) checkSecretChanges() {
-	if r.baseline == nil || r.plan.skipCounts {
+	if r.baseline == nil || r.plan.SkipCounts {
 		return
 	}
 	for place, n := range r.secretChanges() {
-		if want := r.baseline.secretChanges[place]; n > want && r.baseline.mask[place] {
+		if want := r.baseline.SecretChanges[place]; n > want && r.baseline.Mask[place] {
 			r.addViolation(oracleEndState, fmt.Sprintf("%s was made up and was replaced %s, and without the fault %s: "+
 				"who has read it has the wrong one", place, times(n), times(want)), "")
 		}

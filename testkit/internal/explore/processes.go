@@ -21,7 +21,7 @@ func (r *run) start() bool {
 	r.mu.Unlock()
 	r.logStep(fmt.Sprintf("the operator starts (process %d)", number))
 	p, err := r.x.Subject.Start(r.space, Start{
-		Number: number, Elect: r.plan.elect,
+		Number: number, Elect: r.plan.Elect,
 		Transport: func(next http.RoundTripper) http.RoundTripper {
 			return r.captureIdentity(next, r.operator.Transport(number, next))
 		},
@@ -31,7 +31,7 @@ func (r *run) start() bool {
 		defer r.mu.Unlock()
 		switch {
 		case errors.Is(err, ErrNoElection):
-			r.plan.untriedReason = err.Error()
+			r.untriedReason = err.Error()
 		case errors.Is(err, space.ErrFailed):
 			r.startFailed.Store(true)
 		default:
@@ -77,7 +77,7 @@ func (r *run) superviseProcess(number int, p Process) {
 	}()
 	r.addEntry(report.Entry{Lane: report.Operator, Text: fmt.Sprintf("process %d ends by itself", number), Bad: true})
 	r.removeProcess(number)
-	if r.x.oracleEnabled(oracleExit) && (r.plan.fault == "none" || exits > toleratedExits) {
+	if r.x.oracleEnabled(oracleExit) && (r.plan.Fault == "none" || exits > toleratedExits) {
 		r.addViolation(oracleExit, "the operator ended by itself", "")
 		r.space.Cancel() // without an operator, the scenario would wait in vain
 		return
@@ -119,8 +119,8 @@ func (r *run) replaceProcess(number int) {
 	r.process(number).Kill()
 	r.removeProcess(number)
 	switch {
-	case r.plan.elect: // the other replica takes over
-	case r.plan.deletesEarly && !r.isTornDown():
+	case r.plan.Elect: // the other replica takes over
+	case r.plan.DeletesEarly && !r.isTornDown():
 		r.mu.Lock()
 		r.deletedWhileDown = true
 		r.mu.Unlock()
@@ -162,4 +162,12 @@ func (r *run) restart() bool {
 		r.endProcess(number, p.Stop)
 	}
 	return r.start()
+}
+
+// killAll kills all processes.
+func (r *run) killAll() {
+	for number, p := range r.running() {
+		r.operator.Sever(number)
+		r.endProcess(number, p.Kill)
+	}
 }

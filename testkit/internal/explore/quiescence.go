@@ -60,7 +60,7 @@ func (r *run) isConvergedAndIdle(step int) bool {
 	}
 	right := step < len(r.x.Steps) || !r.hasResidue()
 	if r.baseline != nil {
-		right = r.notDeleted(step) == nil && r.diff(r.baseline.checkpoints[step], r.state()) == ""
+		right = r.notDeleted(step) == nil && r.diff(r.baseline.Checkpoints[step], r.state()) == ""
 	}
 	return right && r.checkStatus(step) == nil
 }
@@ -171,7 +171,7 @@ func (r *run) waitConverged(step int) (over, goesOn bool) {
 	ctx, cancel := r.withTimeout()
 	defer cancel()
 	quiet := max(stepQuietPeriod, r.x.Guard)
-	if step >= len(r.x.Steps)-1 || r.plan.extraQuiet {
+	if step >= len(r.x.Steps)-1 || r.plan.ExtraQuiet {
 		quiet = max(finalQuietPeriod, r.x.Guard)
 	}
 	idle := r.operatorIdle()
@@ -185,7 +185,7 @@ func (r *run) waitConverged(step int) (over, goesOn bool) {
 		if !r.watchesEstablished() || !r.matchesBaseline(step) {
 			enough = max(quiet, r.x.Rest)
 		}
-		if r.isRunning() && r.hasBeenIdle(ctx, enough, idle) && r.diff(r.baseline.checkpoints[step], r.state()) == "" &&
+		if r.isRunning() && r.hasBeenIdle(ctx, enough, idle) && r.diff(r.baseline.Checkpoints[step], r.state()) == "" &&
 			cmp.Or(r.checkStatus(step), r.notDeleted(step)) == nil {
 			return true, true
 		}
@@ -199,7 +199,7 @@ func (r *run) waitConverged(step int) (over, goesOn bool) {
 }
 
 func (r *run) reportTimeout(step int) {
-	diff, undead, falseStatus := r.diff(r.baseline.checkpoints[step], r.state()), r.notDeleted(step), r.checkStatus(step)
+	diff, undead, falseStatus := r.diff(r.baseline.Checkpoints[step], r.state()), r.notDeleted(step), r.checkStatus(step)
 	switch busy, idle := r.operator.Busy(); {
 	case r.space.Context().Err() != nil:
 	case undead != nil:
@@ -344,11 +344,11 @@ func (r *run) isRunning() bool {
 func (r *run) watchesEstablished() bool {
 	running, seeing := r.running(), 0
 	for number := range running {
-		if containsAll(r.operator.Opened(number), r.baseline.opened) {
+		if containsAll(r.operator.Opened(number), r.baseline.Opened) {
 			seeing++
 		}
 	}
-	return seeing == len(running) || r.plan.elect && seeing > 0
+	return seeing == len(running) || r.plan.Elect && seeing > 0
 }
 
 func containsAll(have, want []intercept.Kind) bool {
@@ -358,4 +358,26 @@ func containsAll(have, want []intercept.Kind) bool {
 		}
 	}
 	return true
+}
+
+// waitQuiet waits until the operator is idle with the events that it has received.
+func (r *run) waitQuiet() {
+	ctx, cancel := r.withTimeout()
+	defer cancel()
+	_ = r.waitOperatorIdle(ctx, max(finalQuietPeriod, r.x.Guard)) // a timeout is reported at the end of the step
+}
+
+// await waits until the history satisfies done. The limit is the timeout of the run.
+func (r *run) await(done func() bool) {
+	for {
+		changed := r.log.Changed()
+		if done() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-r.space.Context().Done():
+			return
+		}
+	}
 }

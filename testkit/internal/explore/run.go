@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
+	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
@@ -24,8 +26,8 @@ import (
 // run is one execution of the scenario in a namespace of its own.
 type run struct {
 	x        *Explorer
-	plan     *plan
-	baseline *baseline // nil in a baseline run
+	plan     *fault.Plan
+	baseline *baseline.Baseline // nil in a baseline run
 	space    *space.Space
 	began    time.Time
 
@@ -38,17 +40,20 @@ type run struct {
 	duration time.Duration
 
 	checkpoints           []state.State
-	survivors             state.State      // objects that may outlive the custom resources, as they were before the deletion
-	children              [][]child        // at each checkpoint
-	initial               []history.Change // the history before the operator started
-	setupCalls            int              // number of requests of the setup
-	changesBeforeTeardown []history.Change // the history up to the deletion: after it, all deletions race
-	changes               []history.Change // the whole history, set at the end of the run
+	survivors             state.State        // objects that may outlive the custom resources, as they were before the deletion
+	children              [][]baseline.Child // at each checkpoint
+	initial               []history.Change   // the history before the operator started
+	setupCalls            int                // number of requests of the setup
+	changesBeforeTeardown []history.Change   // the history up to the deletion: after it, all deletions race
+	changes               []history.Change   // the whole history, set at the end of the run
 
-	stepBlocked bool           // the current step waits for the operator
-	wg          sync.WaitGroup // restarts in progress
-	terminating atomic.Bool    // creations are rejected, as in a terminating namespace
-	startFailed atomic.Bool    // a failed start ends the scenario
+	stepBlocked   bool           // the current step waits for the operator
+	noWaitAfter   int            // see fault.Plan
+	untriedReason string         // why the fault could not be injected
+	atEnd         func()         // called before the custom resources are deleted; optional
+	wg            sync.WaitGroup // restarts in progress
+	terminating   atomic.Bool    // creations are rejected, as in a terminating namespace
+	startFailed   atomic.Bool    // a failed start ends the scenario
 
 	mu                sync.Mutex
 	processes         map[int]Process
@@ -69,12 +74,13 @@ type run struct {
 	deletedWhileDown  bool // the operator was killed, and is restarted only after the custom resources were deleted
 }
 
-func (x *Explorer) newRun(ctx context.Context, p *plan, known *baseline) *run {
+func (x *Explorer) newRun(ctx context.Context, p *fault.Plan, known *baseline.Baseline) *run {
 	r := &run{
-		x: x, plan: p, baseline: known, space: space.New(ctx, p.name), began: time.Now(),
+		x: x, plan: p, baseline: known, space: space.New(ctx, p.Name), began: time.Now(),
 		processes: map[int]Process{}, killed: map[int]bool{}, targetCounts: map[string]int{}, generatedNames: map[string]string{},
 	}
 	r.space.Timeout = x.Patience
+	r.noWaitAfter = p.NoWaitAfter
 	r.user = intercept.New(nil)
 	r.operator = intercept.New(&hook{r})
 	r.operator.Foreign = r.isForeign
@@ -107,7 +113,7 @@ func (r *run) execute() {
 		r.checkAll()
 	}
 	for number, p := range r.running() {
-		if r.plan.gracefulStop {
+		if r.plan.GracefulStop {
 			r.endProcess(number, p.Stop)
 		} else {
 			r.endProcess(number, p.Kill)
@@ -152,21 +158,21 @@ func (r *run) runScenario() {
 	}
 	r.setupCalls = len(r.user.Calls())
 	r.operator.Enter(0)
-	for range max(1, r.plan.replicas) {
+	for range max(1, r.plan.Replicas) {
 		if !r.start() {
 			return
 		}
 	}
 	for i, step := range r.x.Steps {
 		r.operator.Enter(i + 1)
-		if !r.callHook(r.plan.before, i) {
+		if !r.callHook(r.plan.Before, i) {
 			return
 		}
 		r.logStep(step.Name)
 		if !r.perform(i, step) {
 			return
 		}
-		if r.plan.noWaitAfter == i+1 {
+		if r.noWaitAfter == i+1 {
 			continue // the next step starts before the operator has reconciled this one
 		}
 		if !r.awaitStep(i) {
@@ -175,11 +181,14 @@ func (r *run) runScenario() {
 		if !r.awaitConvergence(i) {
 			return
 		}
-		if !r.callHook(r.plan.afterIdle, i) || r.isTornDown() {
+		if !r.callHook(r.plan.AfterIdle, i) || r.isTornDown() {
 			return
 		}
 	}
-	if r.callHook(r.plan.atEnd, len(r.x.Steps)) {
+	if r.atEnd != nil {
+		r.atEnd()
+	}
+	if !r.startFailed.Load() {
 		r.tearDown()
 	}
 }
@@ -197,7 +206,7 @@ func (r *run) perform(i int, step Step) bool {
 		r.space.Check(step.Do(r.space))
 	}()
 	waits := func() bool {
-		return !r.plan.deletesEarly && r.hasBeenIdle(r.space.Context(), blockedAfter, func() (time.Duration, bool) {
+		return !r.plan.DeletesEarly && r.hasBeenIdle(r.space.Context(), blockedAfter, func() (time.Duration, bool) {
 			busy, idle := r.user.Busy()
 			return idle, !busy
 		})
@@ -212,7 +221,7 @@ func (r *run) perform(i int, step Step) bool {
 	default:
 		r.stepBlocked = true
 	}
-	if !r.callHook(r.plan.during, i) || !r.waitStep(done, func() bool { return false }) {
+	if !r.callHook(r.plan.During, i) || !r.waitStep(done, func() bool { return false }) {
 		return false
 	}
 	return !r.isTornDown() && !r.space.Failed()
@@ -255,9 +264,9 @@ func (r *run) waitStep(done <-chan struct{}, enough func() bool) bool {
 }
 
 // callHook calls a hook of the plan and reports whether the scenario continues: the start of an operator may have failed.
-func (r *run) callHook(f func(*run, int), step int) bool {
+func (r *run) callHook(f func(fault.Run, int), step int) bool {
 	if f != nil {
-		f(r, step)
+		f(controls{r}, step)
 	}
 	return !r.startFailed.Load()
 }
@@ -275,7 +284,7 @@ func (r *run) tearDown() {
 	if r.terminating.Load() {
 		doomed = slices.Concat(r.residue(), r.otherObjects(), doomed)
 	}
-	if !r.callHook(r.plan.before, len(r.x.Steps)) {
+	if !r.callHook(r.plan.Before, len(r.x.Steps)) {
 		return
 	}
 	r.recordSurvivors()
@@ -290,7 +299,7 @@ func (r *run) tearDown() {
 		}
 	}
 	r.operator.Touch()
-	if r.callHook(r.plan.during, len(r.x.Steps)) {
+	if r.callHook(r.plan.During, len(r.x.Steps)) {
 		r.awaitConvergence(len(r.x.Steps))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
@@ -42,7 +43,7 @@ func (x *Explorer) Open(ctx context.Context, name string) (*Session, error) {
 	own.Steps = nil
 	own.Without = append(slices.Clone(own.Without), oracleRights) // excessive permissions are the same each time
 	s := &Session{x: &own, allowed: map[string]bool{}}
-	s.run = own.newRun(ctx, &plan{name: name, fault: "none", alwaysApplies: true, skipCounts: true, gracefulStop: true}, nil)
+	s.run = own.newRun(ctx, &fault.Plan{Name: name, Fault: "none", AlwaysApplies: true, SkipCounts: true, GracefulStop: true}, nil)
 	r := s.run
 	if r.open() {
 		r.operator.Enter(0)
@@ -57,10 +58,10 @@ func (s *Session) err() error {
 		return s.run.infraErr
 	}
 	if failures := s.run.space.Failures(); len(failures) > 0 {
-		return fmt.Errorf("in the namespace for %s: %s", s.run.plan.name, failures[0])
+		return fmt.Errorf("in the namespace for %s: %s", s.run.plan.Name, failures[0])
 	}
 	if err := s.run.space.Context().Err(); err != nil {
-		return fmt.Errorf("in the namespace for %s: %w", s.run.plan.name, err)
+		return fmt.Errorf("in the namespace for %s: %w", s.run.plan.Name, err)
 	}
 	return nil
 }

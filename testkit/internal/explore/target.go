@@ -1,70 +1,21 @@
 package explore
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
-// target identifies one request of the operator across runs.
-type target struct {
-	verb        string
-	kind        intercept.Kind
-	subresource string
-	object      string // canonical group of the object's name; "" for a collection
-	number      int    // number of the request in its group, from 1
-	step        int
-
-	effective bool // the request changed something
-	creates   bool // the request created an object
-	versioned bool // the request fails if the object has changed meanwhile
-	writes    bool
-}
-
-// id returns an identifier that is the same in every run.
-func (t target) id() string { return fmt.Sprintf("%s#%d", t.group(), t.number) }
-
-func (t target) group() string {
-	kind := t.kind.Resource
-	if t.subresource != "" {
-		kind += "." + t.subresource
-	}
-	return strings.TrimSuffix(t.verb+"-"+kind+"-"+t.object, "-")
-}
-
-// String returns a text like "the 2nd create of pods web".
-func (t target) String() string {
-	kind := t.kind.String()
-	if t.subresource != "" {
-		kind += "/" + t.subresource
-	}
-	return strings.TrimSpace(fmt.Sprintf("%s %s of %s %s", ordinal(t.number), t.verb, kind, t.object))
-}
-
-func ordinal(n int) string {
-	suffix := "th"
-	switch {
-	case n%100/10 == 1:
-	case n%10 == 1:
-		suffix = "st"
-	case n%10 == 2:
-		suffix = "nd"
-	case n%10 == 3:
-		suffix = "rd"
-	}
-	return fmt.Sprintf("%d%s", n, suffix)
-}
-
 // targets returns the operator's requests in the order of sending.
-func (r *run) targets() []target {
+func (r *run) targets() []baseline.Target {
 	effective := r.effective()
 	count := map[string]int{}
-	var all []target
+	var all []baseline.Target
 	for i, c := range r.operator.Calls() {
 		// A baseline run has a second process after the final restart. Its requests have no counterpart in other runs, except
 		// for those of the deletion.
@@ -73,21 +24,21 @@ func (r *run) targets() []target {
 			continue
 		}
 		t := r.targetOf(&c)
-		count[t.group()]++
-		t.number = count[t.group()]
-		t.step = c.Step
-		t.effective = effective[i]
-		t.creates = t.effective && c.Code == http.StatusCreated
+		count[t.Group()]++
+		t.Number = count[t.Group()]
+		t.Step = c.Step
+		t.Effective = effective[i]
+		t.Creates = t.Effective && c.Code == http.StatusCreated
 		all = append(all, t)
 	}
 	return all
 }
 
 // targetOf returns the target of a request, without its number.
-func (r *run) targetOf(c *intercept.Call) target {
-	return target{
-		verb: c.Verb, kind: intercept.KindOf(c.Request), subresource: c.Subresource, object: r.groupOf(c), writes: c.Writes(),
-		versioned: isVersioned(c),
+func (r *run) targetOf(c *intercept.Call) baseline.Target {
+	return baseline.Target{
+		Verb: c.Verb, Kind: intercept.KindOf(c.Request), Subresource: c.Subresource, Object: r.groupOf(c), Writes: c.Writes(),
+		Versioned: isVersioned(c),
 	}
 }
 

@@ -16,17 +16,17 @@ import (
 // report returns the report of the run.
 func (r *run) report() report.Run {
 	out := report.Run{
-		Name: r.plan.name, Fault: r.plan.fault, What: r.plan.summary, Outcome: report.Passed, Duration: r.duration,
-		Violations: r.violations, Replay: r.x.Replay(r.plan.name),
+		Name: r.plan.Name, Fault: r.plan.Fault, What: r.plan.Summary, Outcome: report.Passed, Duration: r.duration,
+		Violations: r.violations, Replay: r.x.Replay(r.plan.Name),
 	}
 	switch {
 	case len(out.Violations) > 0:
 		out.Outcome = report.Failed
 		out.Timeline = r.timeline()
-	case r.plan.untriedReason != "":
+	case r.untriedReason != "":
 		out.Outcome = report.Untried
-		out.Why = r.plan.untriedReason
-	case !r.plan.alwaysApplies && !r.isInjected():
+		out.Why = r.untriedReason
+	case !r.plan.AlwaysApplies && !r.isInjected():
 		out.Outcome = report.Untried
 		out.Why = "the moment for it did not come"
 	case !r.isTornDown():

@@ -1,0 +1,126 @@
+// Package baseline holds what the runs without a fault establish: the expected states, the requests and the children of an
+// operator, and everything that differs from run to run.
+package baseline
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+)
+
+// Baseline holds what the runs without a fault establish.
+type Baseline struct {
+	// Checkpoints are the states after each step, and after the deletion of the custom resources.
+	Checkpoints []state.State
+	// Mask contains the paths at which two baseline runs differ.
+	Mask state.Mask
+	// Counts are the creations and deletions on which the runs agree.
+	Counts state.Counts
+	// UnstableCounts are the groups with different counts in two baseline runs.
+	UnstableCounts map[string]bool
+	// Opened are the kinds that the operator lists or watches.
+	Opened []intercept.Kind
+	// Status are the kinds whose status the operator writes.
+	Status map[intercept.Kind]bool
+	// Calls are the requests of the operator except watches and leader election, in order.
+	Calls []Target
+	// Children are the operator's objects at each checkpoint.
+	Children [][]Child
+	// UserObjects are the canonical names of objects that the scenario created or changed.
+	UserObjects map[string]bool
+	// Restored are the canonical names of objects in which the operator leaves no trace: they existed before it started,
+	// the scenario never changed them, and they have their initial content at the end.
+	Restored map[string]bool
+	// WatchEvents counts the watch events that the operator received, by kind.
+	WatchEvents map[intercept.Kind]int
+	// SecretChanges counts the changes of values in Secrets, at most, by path.
+	SecretChanges map[string]int
+}
+
+// Child is an object that the operator created, by a name that is the same in every run.
+type Child struct {
+	// Name is canonical.
+	Name string
+	Kind intercept.Kind
+	// Parts are the parts of the object with fields that the operator set.
+	Parts []string
+}
+
+// ManyRuns is the number of runs from which on one may deviate in its counts.
+const ManyRuns = 5
+
+// MergeCounts takes the counts on which all runs agree. With at least [ManyRuns] runs, one may deviate: an operator with a
+// rare error has it in a baseline run, too.
+func (b *Baseline) MergeCounts(all []state.Counts) {
+	tally := map[string]map[state.Count]int{}
+	for _, counts := range all {
+		for group := range counts {
+			tally[group] = map[state.Count]int{}
+		}
+	}
+	for group, votes := range tally {
+		for _, counts := range all {
+			votes[counts[group]]++
+		}
+		for count, n := range votes {
+			if n == len(all) || len(all) >= ManyRuns && n == len(all)-1 {
+				b.Counts[group] = count
+			}
+		}
+		if _, known := b.Counts[group]; !known {
+			b.UnstableCounts[group] = true
+		}
+	}
+}
+
+// Notes lists everything that no run is compared by, because the baseline runs disagree about it. A nil baseline has none.
+func (b *Baseline) Notes() []string {
+	if b == nil {
+		return nil
+	}
+	var notes []string
+	tell := func(what string, all []string) {
+		const most = 8
+		if rest := len(all) - most; rest > 0 {
+			all = append(all[:most], fmt.Sprintf("and %d more", rest))
+		}
+		if len(all) > 0 {
+			notes = append(notes, fmt.Sprintf("%s differs between runs without a fault, and is not compared: %s",
+				what, strings.Join(all, ", ")))
+		}
+	}
+	tell("what is there", slices.Sorted(maps.Keys(b.Mask)))
+	tell("how often this is made and deleted", slices.Sorted(maps.Keys(b.UnstableCounts)))
+	return notes
+}
+
+// HasGeneratedData reports whether the operator generates values of a Secret: they differ between two baseline runs.
+func (b *Baseline) HasGeneratedData(c Child) bool {
+	if c.Kind.String() != "secrets" {
+		return false
+	}
+	for path := range b.Mask {
+		if strings.HasPrefix(path, c.Name+".data.") {
+			return true
+		}
+	}
+	return false
+}
+
+// Effects returns the number of requests that changed something. A nil baseline has none.
+func (b *Baseline) Effects() int {
+	if b == nil {
+		return 0
+	}
+	n := 0
+	for _, t := range b.Calls {
+		if t.Effective {
+			n++
+		}
+	}
+	return n
+}

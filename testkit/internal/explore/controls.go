@@ -1,0 +1,65 @@
+package explore
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
+	"github.com/homeostat-dev/homeostat/testkit/internal/space"
+)
+
+// controls implements fault.Run.
+type controls struct{ r *run }
+
+func (c controls) Space() *space.Space              { return c.r.space }
+func (c controls) Current() []history.Change        { return c.r.log.Current() }
+func (c controls) Changes() []history.Change        { return c.r.log.Changes() }
+func (c controls) Operator() *intercept.Interceptor { return c.r.operator }
+func (c controls) LogFault(text string)             { c.r.logFault(text) }
+func (c controls) IsStepBlocked() bool              { return c.r.stepBlocked }
+func (c controls) WaitAfterStep()                   { c.r.noWaitAfter = 0 }
+
+func (c controls) Untry(reason string) {
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
+	c.r.untriedReason = reason
+}
+
+func (c controls) IsUntried() bool {
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
+	return c.r.untriedReason != ""
+}
+
+func (c controls) Start() bool       { return c.r.start() }
+func (c controls) Crash(process int) { c.r.crash(process) }
+func (c controls) KillAll()          { c.r.killAll() }
+func (c controls) Running() int      { return len(c.r.running()) }
+
+func (c controls) WaitIdle()              { c.r.waitQuiet() }
+func (c controls) Converge(step int)      { c.r.awaitConvergence(step) }
+func (c controls) Await(done func() bool) { c.r.await(done) }
+func (c controls) AwaitWrites()           { c.r.await(c.r.historyShowsWrites) }
+func (c controls) TearDown()              { c.r.tearDown() }
+func (c controls) Terminate()             { c.r.terminating.Store(true) }
+
+func (c controls) Primaries() []history.Change        { return c.r.primaries() }
+func (c controls) CreatedByUser() map[types.UID]bool  { return created(c.r.user.Calls()) }
+func (c controls) IsPrimary(kind intercept.Kind) bool { return c.r.isPrimary(kind) }
+
+func (c controls) Child(child baseline.Child) (history.Change, bool) {
+	names := c.r.names(c.r.log.Changes())
+	for _, h := range c.r.log.Current() {
+		if names.Of(h.Object.GetUID()) == child.Name {
+			return h, true
+		}
+	}
+	return history.Change{}, false
+}
+
+func (c controls) NoteChange(uid types.UID) {
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
+	c.r.externallyChanged = uid
+}

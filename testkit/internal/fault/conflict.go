@@ -1,0 +1,63 @@
+package fault
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+)
+
+var conflict = Fault{
+	Name: "conflict",
+	Doc:  "Another manager changes an annotation of the object right before a write.",
+	Plan: func(in *Input) []Plan {
+		var plans []Plan
+		for i, t := range in.Calls {
+			if t.Writes {
+				plans = append(plans, planConflict(i, t))
+			}
+		}
+		return plans
+	},
+}
+
+func planConflict(i int, t baseline.Target) Plan {
+	why := skipReason(t)
+	switch {
+	case why != "":
+		return skipped("conflict", t.ID(), why, i)
+	case t.Verb == "create", t.Object == "":
+		return skipped("conflict", t.ID(), "there is nothing yet that somebody else could change", i)
+	case t.Verb == "delete":
+		return skipped("conflict", t.ID(), "a deletion is not computed from a version", i)
+	}
+	return Plan{
+		Name: "conflict/" + t.ID(), Fault: "conflict", Target: t.ID(), place: i, ExtraQuiet: true,
+		Summary: fmt.Sprintf("somebody else changed an annotation of the object right before the %s", t),
+		Request: func(r Run, _ *http.Request, c *intercept.Call) (*http.Response, error) {
+			mutateExternally(r, c)
+			return nil, nil //nolint:nilnil // the request passes
+		},
+	}
+}
+
+// ChangedAnnotation is the annotation that another manager sets in fault "conflict".
+const ChangedAnnotation = state.Mark + "touched"
+
+// mutateExternally changes the object of a request in the role of another manager.
+func mutateExternally(r Run, c *intercept.Call) {
+	current, ok := find(r, func(h history.Change) bool {
+		return kindOf(h) == intercept.KindOf(c.Request) && h.Object.GetName() == c.Name
+	})
+	if !ok {
+		return
+	}
+	if err := annotate(r, current.Object, ChangedAnnotation, "by somebody else"); err != nil {
+		return // the object was deleted
+	}
+	r.NoteChange(current.Object.GetUID())
+	r.LogFault("somebody else sets annotation " + ChangedAnnotation + " of " + nameOf(current) + ", right before the request")
+}

@@ -1,0 +1,34 @@
+package fault
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
+)
+
+var driftUnseen = Fault{
+	Name: "drift-unseen",
+	Doc:  "A child is deleted while the operator's watch of its kind is interrupted.",
+	Plan: func(in *Input) []Plan {
+		return atChildren(in, func(place, step int, c baseline.Child) []Plan {
+			if isJob(c) || slices.Contains(in.Irreplaceable, c.Name) {
+				return nil // skipped by drift-deleted
+			}
+			return []Plan{{
+				Name: "drift-unseen/" + c.Name, Fault: "drift-unseen", place: place, ExtraQuiet: true, SkipCounts: true,
+				Summary: fmt.Sprintf("%s was deleted by hand while the operator's watch of %s was interrupted", c.Name, c.Kind),
+				AfterIdle: func(r Run, at int) {
+					if at != step {
+						return
+					}
+					r.Operator().Hold(c.Kind, 0)
+					deleteChild(r, c)
+					r.WaitIdle()
+					r.Operator().Expire(c.Kind)
+					r.Converge(step)
+				},
+			}}
+		})
+	},
+}

@@ -1,0 +1,190 @@
+// Package fault is the catalogue of faults that the explorer injects.
+//
+// A [Fault] is a value: a name, a sentence, and a function that derives plans from a baseline. A [Plan] is one fault at one
+// place of one run. Its hooks act on a [Run]. Each fault has a file of its own.
+package fault
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
+	"github.com/homeostat-dev/homeostat/testkit/internal/space"
+)
+
+// Fault is a kind of failure.
+type Fault struct {
+	// Name is the name in plans, reports and options.
+	Name string
+	// Doc describes the failure in one sentence.
+	Doc string
+	// Plan returns the plans for a baseline, also those that are not worth a run.
+	Plan func(in *Input) []Plan
+}
+
+// Input is what plans are derived from.
+type Input struct {
+	*baseline.Baseline
+
+	// Steps are the names of the scenario's steps.
+	Steps []string
+	// Irreplaceable are objects that the operator cannot recreate with the same content.
+	Irreplaceable []string
+	// ExternallyManaged are objects, and fields of objects, that the operator does not manage after their creation.
+	ExternallyManaged []string
+}
+
+// A Plan is one fault at one place of a run.
+type Plan struct {
+	// Name is unique and the same in each exploration.
+	Name string
+	// Fault is the name of the fault.
+	Fault string
+	// Summary is a sentence for the report.
+	Summary string
+	// Skip is why the plan is not worth a run, or "".
+	Skip string
+
+	// AlwaysApplies means that the run counts even if nothing is injected.
+	AlwaysApplies bool
+	// SkipCounts means that creations and deletions may differ from the baseline's.
+	SkipCounts bool
+	// ExtraQuiet gives the operator a longer quiet period.
+	ExtraQuiet bool
+	// GracefulStop means that the operator is stopped gracefully at the end.
+	GracefulStop bool
+	// Elect runs the operator with leader election.
+	Elect bool
+	// DeletesEarly means that the custom resources are deleted before the end of the scenario.
+	DeletesEarly bool
+	// Replicas is the number of concurrent processes; 0 means 1.
+	Replicas int
+	// NoWaitAfter is the step, from 1, after which the next one follows at once; 0 means none.
+	NoWaitAfter int
+
+	// Hooks, all optional. Before is called before a step, During right after it, and AfterIdle when the operator is idle
+	// again. Steps count from 0. For Before and During, the deletion of the custom resources is one more step at the end.
+	Before, During, AfterIdle func(r Run, step int)
+
+	// Target is the request that Request and Answer apply to. They have the contracts of the methods of [intercept.Hook].
+	Target  string
+	Request func(r Run, req *http.Request, c *intercept.Call) (*http.Response, error)
+	Answer  func(r Run, c *intercept.Call, resp *http.Response) (*http.Response, error)
+
+	place int // orders the plans of one group
+}
+
+// Run is the run that a plan acts on.
+type Run interface {
+	// Space returns the namespace, with the client of the user.
+	Space() *space.Space
+	// Current returns the existing objects.
+	Current() []history.Change
+	// Changes returns the history so far.
+	Changes() []history.Change
+	// Operator returns the interceptor of the operator's requests.
+	Operator() *intercept.Interceptor
+	// LogFault records that a fault is injected.
+	LogFault(text string)
+	// Untry records why the fault cannot be injected. The run does not count then.
+	Untry(reason string)
+	// IsUntried reports whether there is such a reason.
+	IsUntried() bool
+	// WaitAfterStep revokes Plan.NoWaitAfter.
+	WaitAfterStep()
+	// IsStepBlocked reports whether the current step waits for the operator.
+	IsStepBlocked() bool
+
+	// Start starts a process of the operator.
+	Start() bool
+	// Crash kills a process from within one of its requests, and starts the next one.
+	Crash(process int)
+	// KillAll kills all processes.
+	KillAll()
+	// Running returns the number of running processes.
+	Running() int
+	// WaitIdle waits until the operator is idle with the events that it has received.
+	WaitIdle()
+	// Converge waits until the state equals the baseline's, and reports a violation otherwise.
+	Converge(step int)
+	// Await waits until the history satisfies done, or the run ends.
+	Await(done func() bool)
+	// AwaitWrites waits until the history shows every write.
+	AwaitWrites()
+	// TearDown deletes the custom resources and waits for the cleanup.
+	TearDown()
+	// Terminate rejects creations from now on, as in a terminating namespace.
+	Terminate()
+
+	// Primaries returns the custom resources.
+	Primaries() []history.Change
+	// CreatedByUser returns the UIDs of objects that the scenario created.
+	CreatedByUser() map[types.UID]bool
+	// IsPrimary reports whether the scenario creates objects of the kind.
+	IsPrimary(kind intercept.Kind) bool
+	// Child finds an object by its canonical name.
+	Child(c baseline.Child) (history.Change, bool)
+	// NoteChange records that another manager has annotated the object.
+	NoteChange(uid types.UID)
+}
+
+// catalogue lists the faults in groups. Within a group, plans are ordered by place first.
+var catalogue = [][]Fault{
+	{crashBefore, crashAfter, crashDeleted},
+	{error500, error503, error429, lostAnswer, conflict},
+	{lag, missed},
+	{watchClosed, watchBroken, watchExpired},
+	{driftDeleted, driftUnseen, driftEdited},
+	{deleted, namespaceDeleted, failover, down},
+}
+
+// names is the order of the faults in messages.
+var names = []string{
+	"crash-before", "crash-after", "crash-deleted", "error-500", "error-503", "error-429", "lost-answer", "conflict", "lag",
+	"missed", "down", "watch-closed", "watch-broken", "watch-expired", "drift-deleted", "drift-edited", "drift-unseen",
+	"deleted", "namespace-deleted", "failover",
+}
+
+// All returns the catalogue.
+func All() []Fault { return slices.Concat(catalogue...) }
+
+// Names returns the names of all faults. The part before a hyphen is a group.
+func Names() []string { return slices.Clone(names) }
+
+// Plans returns the plans of all faults, also those that are not worth a run.
+func Plans(in *Input) []Plan {
+	var all []Plan
+	for _, group := range catalogue {
+		var plans []Plan
+		for _, f := range group {
+			plans = append(plans, f.Plan(in)...)
+		}
+		slices.SortStableFunc(plans, func(a, b Plan) int { return a.place - b.place })
+		all = append(all, plans...)
+	}
+	return all
+}
+
+// Is reports whether name is a fault or a group of faults.
+func Is(name string) bool {
+	return slices.ContainsFunc(names, func(f string) bool { return Includes(name, f) })
+}
+
+// Includes reports whether name is the fault, or a group that contains it.
+func Includes(name, fault string) bool { return name == fault || strings.HasPrefix(fault, name+"-") }
+
+// maxRepeats is the number of identical requests about one object at which faults are injected.
+const maxRepeats = 3
+
+// skipped returns a plan that is not worth a run.
+func skipped(fault, what, reason string, place int) Plan {
+	return Plan{Name: fault + "/" + what, Fault: fault, Skip: reason, place: place}
+}
+
+// slug turns a step's name into a part of a plan's name.
+func slug(name string) string { return strings.Join(strings.Fields(name), "-") }

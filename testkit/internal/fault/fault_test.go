@@ -1,0 +1,78 @@
+package fault_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
+	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
+)
+
+func TestCatalogue(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, f := range fault.All() {
+		names = append(names, f.Name)
+		if f.Doc == "" || f.Plan == nil {
+			t.Errorf("fault %s is incomplete", f.Name)
+		}
+	}
+	if diff := cmp.Diff(slices.Sorted(slices.Values(fault.Names())), slices.Sorted(slices.Values(names))); diff != "" {
+		t.Errorf("the catalogue differs from the names in messages (-names +catalogue):\n%s", diff)
+	}
+}
+
+// The order of plans determines which ones a seed selects, so it must not change.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	cm := intercept.Kind{Resource: "configmaps"}
+	job := intercept.Kind{Group: "batch", Resource: "jobs"}
+	in := &fault.Input{
+		Steps: []string{"create", "scale up"},
+		Baseline: &baseline.Baseline{
+			Opened:      []intercept.Kind{cm, job},
+			WatchEvents: map[intercept.Kind]int{cm: 1},
+			Calls: []baseline.Target{
+				{Verb: "get", Kind: cm, Object: "a", Number: 1},
+				{Verb: "create", Kind: cm, Object: "a", Number: 1, Writes: true, Effective: true, Creates: true},
+				{Verb: "update", Kind: cm, Object: "a", Number: 1, Writes: true, Effective: true},
+				{Verb: "update", Kind: cm, Object: "a", Number: 2, Writes: true},
+			},
+			Children: [][]baseline.Child{{{Name: "configmaps/a", Kind: cm, Parts: []string{"data.x", "data.y"}}, {Name: "jobs.batch/j", Kind: job}}},
+		},
+	}
+	var got []string
+	for _, p := range fault.Plans(in) {
+		if p.Skip != "" {
+			p.Name = "(" + p.Name + ")"
+		}
+		got = append(got, p.Name)
+	}
+	want := []string{
+		"crash-before/create-configmaps-a#1", "crash-after/create-configmaps-a#1", "crash-deleted/create-configmaps-a#1",
+		"(crash-lost/create-configmaps-a#1)",
+		"(crash-before/update-configmaps-a#1)", "crash-after/update-configmaps-a#1", "(crash-lost/update-configmaps-a#1)",
+		"(crash/update-configmaps-a#2)",
+		"error-500/get-configmaps-a#1", "(error-503/get-configmaps-a#1)", "(error-429/get-configmaps-a#1)",
+		"error-500/create-configmaps-a#1", "error-503/create-configmaps-a#1", "error-429/create-configmaps-a#1",
+		"lost-answer/create-configmaps-a#1", "(conflict/create-configmaps-a#1)",
+		"error-500/update-configmaps-a#1", "error-503/update-configmaps-a#1", "error-429/update-configmaps-a#1",
+		"lost-answer/update-configmaps-a#1", "conflict/update-configmaps-a#1",
+		"(error-500/update-configmaps-a#2)", "(error-503/update-configmaps-a#2)", "(error-429/update-configmaps-a#2)",
+		"(lost-answer/update-configmaps-a#2)", "(conflict/update-configmaps-a#2)",
+		"lag/configmaps@create", "lag/configmaps@scale-up", "missed/configmaps@create+scale-up", "(lag/jobs.batch)",
+		"watch-closed@create", "watch-broken@create", "watch-expired@create",
+		"watch-closed@scale-up", "watch-broken@scale-up", "watch-expired@scale-up",
+		"drift-deleted/configmaps/a", "drift-unseen/configmaps/a", "drift-edited/configmaps/a", "drift-edited/configmaps/a/data.y",
+		"(drift/jobs.batch/j)",
+		"deleted@create", "namespace-deleted@create", "failover@create", "down@create",
+		"deleted@scale-up", "namespace-deleted@scale-up", "failover@scale-up", "down@scale-up", "down@create+scale-up",
+		"down@deletion",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("plans (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,53 @@
+package fault
+
+import (
+	"fmt"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
+)
+
+var lag = Fault{
+	Name: "lag",
+	Doc:  "The watch events of a kind are delayed during a step, with a reconcile meanwhile.",
+	Plan: func(in *Input) []Plan {
+		var plans []Plan
+		for i, kind := range in.Opened {
+			if in.WatchEvents[kind] == 0 {
+				plans = append(plans, skipped("lag", kind.String(), "the operator is never told of an object of that kind", i))
+				continue
+			}
+			for step, name := range in.Steps {
+				plans = append(plans, planLag(i, kind, step, name))
+			}
+		}
+		return plans
+	},
+}
+
+func planLag(place int, kind intercept.Kind, step int, name string) Plan {
+	return Plan{
+		Name: fmt.Sprintf("lag/%s@%s", kind, slug(name)), Fault: "lag", place: place, ExtraQuiet: true,
+		Summary: fmt.Sprintf("during step %q the operator learned of changes of %s late", name, kind),
+		Before: func(r Run, at int) {
+			if at != step {
+				return
+			}
+			allow := 0
+			if r.IsPrimary(kind) {
+				allow = 1 // the event of the step's own change: without it, the operator does nothing
+			}
+			r.Operator().Hold(kind, allow)
+			r.LogFault("news of " + kind.String() + " are held back")
+		},
+		During: func(r Run, at int) {
+			if at != step {
+				return
+			}
+			r.WaitIdle()
+			triggerReconcile(r)
+			r.WaitIdle()
+			r.Operator().Release(kind)
+			r.LogFault("news of " + kind.String() + " arrive")
+		},
+	}
+}
