@@ -5,24 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
 	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
-	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
-	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
+	"github.com/homeostat-dev/homeostat/testkit/internal/quiescence"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
-	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
 )
 
 // baselineRuns is the number of baseline runs. maxBaselineRuns is the number if these disagree on creations and
@@ -86,7 +79,7 @@ func (x *Explorer) runBaselines(ctx context.Context, from, to int) ([]*run, erro
 		all = append(all, r)
 		group.Go(func() error {
 			r.execute()
-			return r.infraErr
+			return r.infraError()
 		})
 	}
 	return all, group.Wait()
@@ -111,7 +104,7 @@ func newBaseline(runs []*run) *baseline.Baseline {
 	}
 	base.Calls = a.targets()
 	base.UserObjects = a.userObjects()
-	base.Restored = a.restored()
+	base.Restored = a.restored(a.checkpoints[len(a.checkpoints)-1])
 	for _, b := range runs[1:] {
 		for i := range a.checkpoints {
 			for _, key := range base.Mask.Learn(a.checkpoints[i], b.checkpoints[i]) {
@@ -146,27 +139,6 @@ func newBaseline(runs []*run) *baseline.Baseline {
 	return base
 }
 
-// Restored returns the canonical names of objects that existed before the operator started, that the scenario never
-// changed, and that have their initial content at the end. The operator leaves no trace in them. Custom resources are
-// excluded.
-func (r *run) restored() map[string]bool {
-	all, end := map[string]bool{}, r.checkpoints[len(r.checkpoints)-1]
-	names := r.names(r.log.Changes())
-	last := map[types.UID]history.Change{}
-	for _, c := range r.initial {
-		last[c.Object.GetUID()] = c
-	}
-	begin := state.Renumber(state.Snapshot(names, slices.Collect(maps.Values(last)), r.detail()))
-	for uid, c := range last {
-		name := names.Of(uid)
-		all[name] = !readiness.IsCustom(c.Object) && begin[name] != nil && reflect.DeepEqual(begin[name], end[name])
-	}
-	for uid := range written(r.user.Calls()[r.setupCalls:]) {
-		delete(all, names.Of(uid))
-	}
-	return all
-}
-
 // Notes lists everything that no run is compared by, because the baseline runs disagree about it. It is empty before Learn.
 func (x *Explorer) Notes() []string { return x.baseline.Notes() }
 
@@ -175,48 +147,35 @@ func (x *Explorer) Effects() int { return x.baseline.Effects() }
 
 // restartWhenIdle restarts the operator in the converged state. The new process must not write anything.
 func (r *run) restartWhenIdle() {
-	before := r.started
-	if !r.restart() {
+	before := r.procs.count()
+	if !r.procs.restart() {
 		return
 	}
 	r.awaitWatches(before + 1)
-	ctx, cancel := r.withTimeout()
+	ctx, cancel := r.idle.WithTimeout()
 	defer cancel()
-	deadline := r.waitOperatorIdle(ctx, r.x.Rest)
-	r.sinceLastChange() // update r.tracker.ticks
+	deadline := r.idle.WaitOperatorIdle(ctx, r.x.Rest)
 	var wrote []string
 	effective := r.effective()
 	for i, c := range r.operator.Calls() {
 		if c.Process > before && effective[i] && c.Resource != "events" && !intercept.IsLease(c.Request) &&
-			!r.tracker.ticks[c.Version] {
-			wrote = append(wrote, c.String()+r.writeEffect(c))
+			!r.idle.IsTick(c.Version) {
+			wrote = append(wrote, c.String()+r.writeEffect(c, r.began))
 		}
 	}
 	switch {
 	case deadline != nil && r.space.Context().Err() == nil:
-		r.addViolation(oracleAtRest, "after a restart the operator does not come to rest", r.lastWrites(8))
+		r.addViolation(oracleAtRest, "after a restart the operator does not come to rest", r.lastWrites(8, r.began))
 	case len(wrote) > 0:
 		r.addViolation(oracleRestart, "after a restart the operator changed something although nothing was to be done",
 			strings.Join(wrote, "\n"))
 	}
 }
 
-// writeEffect returns the change that a write made to its object, in a line of its own, or "" if the history does not
-// show it.
-func (r *run) writeEffect(c intercept.Call) string {
-	changes := r.log.Changes()
-	for i, change := range timeline.Changes(changes, r.began) {
-		if u := changes[i].Object; string(u.GetUID()) == c.UID && u.GetResourceVersion() == c.Version {
-			return "\n    " + change.Text
-		}
-	}
-	return ""
-}
-
 // awaitWatches waits until a process watches every kind that the first process watched. Kinds that the first process only
 // listed are not required: it may have needed them once.
 func (r *run) awaitWatches(number int) {
-	ctx, cancel := r.withTimeout()
+	ctx, cancel := r.idle.WithTimeout()
 	defer cancel()
 	watched := r.operator.Watched(1)
 	for ctx.Err() == nil {
@@ -225,79 +184,6 @@ func (r *run) awaitWatches(number int) {
 			return
 		}
 		r.operator.Touch()
-		_ = r.operator.Idle(ctx, stepQuietPeriod) // the error is that of ctx
+		_ = r.operator.Idle(ctx, quiescence.StepQuietPeriod) // the error is that of ctx
 	}
-}
-
-// Effective returns the indices of the calls that changed something: the object has a version that it did not have
-// before.
-func (r *run) effective() map[int]bool {
-	known := map[types.UID]map[string]bool{}
-	all := map[int]bool{}
-	// versions written by others, and earlier ones
-	calls := r.operator.Calls()
-	order := make([]int, 0, len(calls))
-	for i := range calls {
-		order = append(order, i)
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return int(calls[a].Ended - calls[b].Ended) })
-	ours := map[string]bool{}
-	for _, c := range calls {
-		ours[c.UID+"@"+c.Version] = true
-	}
-	for _, c := range r.log.Changes() {
-		uid, version := c.Object.GetUID(), c.Object.GetResourceVersion()
-		if !ours[string(uid)+"@"+version] {
-			if known[uid] == nil {
-				known[uid] = map[string]bool{}
-			}
-			known[uid][version] = true
-		}
-	}
-	for _, i := range order {
-		c := calls[i]
-		if !c.Writes() || !c.Reached || c.Code >= http.StatusMultipleChoices {
-			continue
-		}
-		if c.Verb == "delete" || c.Verb == "deletecollection" {
-			all[i] = true
-			continue
-		}
-		uid := types.UID(c.UID)
-		if c.UID == "" || !known[uid][c.Version] {
-			all[i] = true
-		}
-		if known[uid] == nil {
-			known[uid] = map[string]bool{}
-		}
-		known[uid][c.Version] = true
-	}
-	return all
-}
-
-// SecretChanges counts the changes of values in Secrets. The count of a Secret ends with its deletion.
-func (r *run) secretChanges() map[string]int {
-	names, times, last := r.names(r.changes), map[string]int{}, map[types.UID]map[string]any{}
-	for _, c := range r.changes {
-		if kindOf(c).String() != "secrets" {
-			continue
-		}
-		data, _, _ := unstructured.NestedMap(c.Object.Object, "data")
-		uid := c.Object.GetUID()
-		for key, v := range data {
-			if before, ok := last[uid][key]; ok && before != v {
-				times[names.Of(uid)+".data."+key]++
-			}
-		}
-		last[uid] = data
-	}
-	return times
-}
-
-// Counts returns the creations and deletions of objects that the operator created.
-func (r *run) counts() state.Counts {
-	made := created(r.operator.Calls())
-	return state.CountOf(r.names(r.changesBeforeTeardown), r.changesBeforeTeardown, func(c history.Change) bool {
-		return made[c.Object.GetUID()] && c.Resource.Resource != "events" && c.Type != watch.Modified
-	})
 }

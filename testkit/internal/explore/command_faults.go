@@ -1,6 +1,8 @@
 package explore
 
-import "github.com/homeostat-dev/homeostat/testkit/internal/fault"
+import (
+	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
+)
 
 // Faults returns the names of all faults. The part before a hyphen is a group.
 func Faults() []string { return fault.Names() }

@@ -88,13 +88,3 @@ func without(s state.State, names map[string]bool) state.State {
 	maps.DeleteFunc(s, func(name string, _ any) bool { return names[name] })
 	return s
 }
-
-// UserObjects returns the canonical names of objects that the scenario created or changed.
-func (r *run) userObjects() map[string]bool {
-	names, all := r.names(r.log.Changes()), map[string]bool{}
-	calls := r.user.Calls()
-	for uid := range written(calls) {
-		all[names.Of(uid)] = true
-	}
-	return all
-}

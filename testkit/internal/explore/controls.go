@@ -20,24 +20,15 @@ func (c controls) LogFault(text string)             { c.r.logFault(text) }
 func (c controls) IsStepBlocked() bool              { return c.r.stepBlocked }
 func (c controls) WaitAfterStep()                   { c.r.noWaitAfter = 0 }
 
-func (c controls) Untry(reason string) {
-	c.r.mu.Lock()
-	defer c.r.mu.Unlock()
-	c.r.untriedReason = reason
-}
+func (c controls) Untry(reason string) { c.r.untry(reason) }
+func (c controls) IsUntried() bool     { return c.r.isUntried() }
 
-func (c controls) IsUntried() bool {
-	c.r.mu.Lock()
-	defer c.r.mu.Unlock()
-	return c.r.untriedReason != ""
-}
+func (c controls) Start() bool       { return c.r.procs.start() }
+func (c controls) Crash(process int) { c.r.procs.crash(process) }
+func (c controls) KillAll()          { c.r.procs.killAll() }
+func (c controls) Running() int      { return len(c.r.procs.running()) }
 
-func (c controls) Start() bool       { return c.r.start() }
-func (c controls) Crash(process int) { c.r.crash(process) }
-func (c controls) KillAll()          { c.r.killAll() }
-func (c controls) Running() int      { return len(c.r.running()) }
-
-func (c controls) WaitIdle()              { c.r.waitQuiet() }
+func (c controls) WaitIdle()              { c.r.idle.WaitIdle() }
 func (c controls) Converge(step int)      { c.r.awaitConvergence(step) }
 func (c controls) Await(done func() bool) { c.r.await(done) }
 func (c controls) AwaitWrites()           { c.r.await(c.r.historyShowsWrites) }
@@ -59,7 +50,7 @@ func (c controls) Child(child baseline.Child) (history.Change, bool) {
 }
 
 func (c controls) NoteChange(uid types.UID) {
-	c.r.mu.Lock()
-	defer c.r.mu.Unlock()
+	c.r.view.mu.Lock()
+	defer c.r.view.mu.Unlock()
 	c.r.externallyChanged = uid
 }

@@ -232,8 +232,8 @@ func (x *Explorer) Try(ctx context.Context, p Plan) (report.Run, error) {
 		if err := ctx.Err(); err != nil {
 			return report.Run{}, fmt.Errorf("trying %s: %w", p.Name(), err) // the run was interrupted, so its result means nothing
 		}
-		if r.infraErr != nil {
-			return out, fmt.Errorf("trying %s: %w", p.Name(), r.infraErr)
+		if r.infraError() != nil {
+			return out, fmt.Errorf("trying %s: %w", p.Name(), r.infraError())
 		}
 		if out.Outcome != report.Untried || chance == 2 {
 			return out, nil

@@ -1,13 +1,7 @@
 package explore
 
 import (
-	"context"
 	"net/http"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
@@ -22,10 +16,7 @@ func (h *hook) Before(req *http.Request, c *intercept.Call) (*http.Response, err
 		return nil, nil //nolint:nilnil // the request passes
 	}
 	t := h.run.targetOf(c)
-	h.run.mu.Lock()
-	h.run.targetCounts[t.Group()]++
-	t.Number = h.run.targetCounts[t.Group()]
-	h.run.mu.Unlock()
+	t.Number = h.run.countTarget(t)
 	if h.run.isBlockedByTermination(req.Context(), c) {
 		return fault.RejectCreation(req, c), nil
 	}
@@ -48,21 +39,4 @@ func (h *hook) After(_ *http.Request, c *intercept.Call, resp *http.Response) (*
 		return resp, nil
 	}
 	return h.run.plan.Answer(controls{h.run}, c, resp)
-}
-
-// isBlockedByTermination reports whether a request would create an object in the terminating namespace.
-func (r *run) isBlockedByTermination(ctx context.Context, c *intercept.Call) bool {
-	if !r.terminating.Load() || c.Namespace != r.space.Namespace || c.Subresource != "" {
-		return false
-	}
-	if c.Verb != "patch" {
-		return c.Verb == "create"
-	}
-	gvk, err := r.space.Client.RESTMapper().KindFor(schema.GroupVersionResource{Group: c.Group, Resource: c.Resource})
-	if err != nil {
-		return false
-	}
-	there := &metav1.PartialObjectMetadata{}
-	there.SetGroupVersionKind(gvk)
-	return apierrors.IsNotFound(r.space.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: c.Name}, there))
 }

@@ -2,21 +2,11 @@ package explore
 
 import (
 	"fmt"
-	"maps"
-	"net/http"
 	"slices"
-	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
-	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
@@ -51,77 +41,7 @@ func Oracles() []string {
 	}
 }
 
-// checkAll runs all oracles on the records of the run.
-func (r *run) checkAll() {
-	r.checkCalls()
-	r.checkSpecWrites()
-	r.checkStatusHistory()
-	r.checkLostUpdate()
-	r.checkInvariants()
-	r.checkCounts()
-	r.checkSecretChanges()
-	r.checkResidue()
-	r.checkPermissions()
-	r.checkPanics()
-}
-
-// checkPanics reports panics of operators in this process. Package sdk recovers from its own, and reports them as a
-// reason.
-func (r *run) checkPanics() {
-	r.mu.Lock()
-	everyone := slices.Clone(r.allProcesses)
-	r.mu.Unlock()
-	for _, p := range everyone {
-		if p, ok := p.(interface{ Panics() []string }); ok {
-			for _, text := range p.Panics() {
-				value, stack, _ := strings.Cut(text, "\n")
-				r.addViolation(oraclePanic, "the operator panicked: "+value, stack)
-			}
-		}
-	}
-	for _, c := range r.changes {
-		for _, condition := range readiness.Conditions(c.Object) {
-			if condition.Reason == "Panic" && r.statusKind(kindOf(c)) {
-				r.addViolation(oraclePanic, "the operator panicked: "+condition.Message, describe(c.Object))
-			}
-		}
-	}
-}
-
-// addViolations reports violations that hold for every operator (package oracle).
-func (r *run) addViolations(violations []report.Violation) {
-	for _, v := range violations {
-		r.addViolation(v.Oracle, v.Message, v.Detail)
-	}
-}
-
-func (r *run) checkCalls() { r.addViolations(oracle.Calls(r.operator.Calls())) }
-
-func (r *run) isStale(c intercept.Call) bool { return oracle.IsStale(c) }
-
 func rule(c intercept.Call) string { return oracle.Rule(c) }
-
-func (r *run) checkSpecWrites() {
-	r.addViolations(oracle.SpecWrites(r.operator.Calls(), r.user.Calls(), r.changes, r.statusKinds()))
-}
-
-// statusKinds returns the kinds whose status the operator writes.
-func (r *run) statusKinds() map[intercept.Kind]bool {
-	kinds := oracle.StatusKinds(r.operator.Calls())
-	if r.baseline != nil {
-		maps.Copy(kinds, r.baseline.Status)
-	}
-	return kinds
-}
-
-// statusKind reports whether the operator writes the status of this kind.
-func (r *run) statusKind(kind intercept.Kind) bool { return r.statusKinds()[kind] }
-
-func (r *run) checkStatusHistory() {
-	all := func(history.Change) bool { return true }
-	r.addViolations(oracle.Statuses(r.changes, r.statusKinds(), all))
-	r.addViolations(oracle.PrematureConditions(r.changes, r.statusKinds(), all))
-}
 
 // checkStatus checks the statements of the status while the operator is idle. It returns nil if they are true.
 func (r *run) checkStatus(step int) *report.Violation {
@@ -167,100 +87,6 @@ func isReported(u *unstructured.Unstructured) bool {
 	})
 }
 
-// checkLostUpdate checks that the annotation of another manager survived.
-func (r *run) checkLostUpdate() {
-	if r.externallyChanged == "" {
-		return
-	}
-	was := false
-	for _, c := range r.changes {
-		if c.Object.GetUID() != r.externallyChanged || c.Type == watch.Deleted {
-			continue
-		}
-		_, is := c.Object.GetAnnotations()[fault.ChangedAnnotation]
-		if was && !is {
-			r.addViolation(oracleLost, fmt.Sprintf(
-				"the operator undid somebody else's change of %s: an annotation that is not its own is gone", r.name(c)),
-				r.writerOf(c))
-			return
-		}
-		was = is
-	}
-}
-
-// writerOf returns the operator's request that led to a state, or "".
-func (r *run) writerOf(c history.Change) string {
-	for _, call := range r.operator.Calls() {
-		if call.UID == string(c.Object.GetUID()) && call.Version == c.Object.GetResourceVersion() {
-			return call.String()
-		}
-	}
-	return ""
-}
-
-func (r *run) checkInvariants() {
-	if len(r.x.Never) == 0 {
-		return
-	}
-	var now []client.Object
-	for _, c := range r.changes {
-		now = slices.DeleteFunc(now, func(o client.Object) bool { return o.GetUID() == c.Object.GetUID() })
-		if c.Type != watch.Deleted {
-			now = append(now, r.typed(c.Object))
-		}
-		for _, n := range r.x.Never {
-			if wrong := n.Holds(now); wrong != "" {
-				r.addViolation(oracleInvariant, n.Name+": "+wrong, "")
-			}
-		}
-	}
-}
-
-// typed converts an object to the Go type in the client's scheme, if there is one.
-func (r *run) typed(u *unstructured.Unstructured) client.Object {
-	typed, err := r.space.Client.Scheme().New(u.GroupVersionKind())
-	if err != nil {
-		return u
-	}
-	o, ok := typed.(client.Object)
-	if !ok || runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o) != nil {
-		return u
-	}
-	return o
-}
-
-func (r *run) checkCounts() {
-	if r.baseline == nil || r.plan.SkipCounts || !r.tornDown {
-		return
-	}
-	got := r.counts()
-	for group, want := range r.baseline.Counts {
-		if n := got[group]; n != want && !r.baseline.UnstableCounts[group] {
-			r.addViolation(oracleCounts, fmt.Sprintf("%s was created %s and deleted %s, and without the fault %s and %s",
-				group, times(n.Created), times(n.Deleted), times(want.Created), times(want.Deleted)), "")
-		}
-	}
-	for group, n := range got {
-		if _, known := r.baseline.Counts[group]; !known && !r.baseline.UnstableCounts[group] {
-			r.addViolation(oracleCounts, fmt.Sprintf("%s was created %s, and without the fault never", group, times(n.Created)), "")
-		}
-	}
-}
-
-// checkSecretChanges finds generated values, such as passwords, that were replaced although the baseline keeps them. A
-// comparison of states cannot find this, because generated values are masked.
-func (r *run) checkSecretChanges() {
-	if r.baseline == nil || r.plan.SkipCounts {
-		return
-	}
-	for place, n := range r.secretChanges() {
-		if want := r.baseline.SecretChanges[place]; n > want && r.baseline.Mask[place] {
-			r.addViolation(oracleEndState, fmt.Sprintf("%s was made up and was replaced %s, and without the fault %s: "+
-				"who has read it has the wrong one", place, times(n), times(want)), "")
-		}
-	}
-}
-
 func times(n int) string {
 	switch n {
 	case 0:
@@ -271,56 +97,5 @@ func times(n int) string {
 		return "twice"
 	default:
 		return fmt.Sprintf("%d times", n)
-	}
-}
-
-// checkResidue finds objects of the operator that are left after the custom resources were deleted.
-func (r *run) checkResidue() {
-	if !r.tornDown {
-		return
-	}
-	if r.baseline == nil && len(r.primaries()) == 0 {
-		for _, c := range r.residue() {
-			r.addViolation(oracleResidue, fmt.Sprintf("%s is left after the custom resources were deleted", r.name(c)),
-				describe(c.Object))
-		}
-	}
-	for _, c := range r.operator.Calls() {
-		if c.Code == http.StatusCreated && c.Subresource == "" && c.Namespace == "" && !slices.Contains(r.x.Keeps, c.Resource) {
-			r.checkClusterScoped(c)
-		}
-	}
-}
-
-// residue returns existing objects that the operator created and that must be deleted with the custom resources.
-func (r *run) residue() []history.Change {
-	made := created(r.operator.Calls())
-	var left []history.Change
-	for _, c := range r.log.Current() {
-		if made[c.Object.GetUID()] && c.Resource.Resource != "events" && !slices.Contains(r.x.Keeps, c.Resource.Resource) {
-			left = append(left, c)
-		}
-	}
-	return left
-}
-
-// checkClusterScoped finds a cluster-scoped object that the operator left, and deletes it.
-func (r *run) checkClusterScoped(c intercept.Call) {
-	gvk, err := r.space.Client.RESTMapper().KindFor(schema.GroupVersionResource{Group: c.Group, Resource: c.Resource})
-	if err != nil || c.UID == "" {
-		return // a kind that is not stored, such as SubjectAccessReview
-	}
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(gvk)
-	if err := r.space.Client.Get(r.space.Context(), client.ObjectKey{Name: c.Name}, u); err != nil {
-		if !apierrors.IsNotFound(err) && r.space.Context().Err() == nil {
-			r.infraErr = fmt.Errorf("looking for what is left: %w", err)
-		}
-		return
-	}
-	if string(u.GetUID()) == c.UID {
-		r.addViolation(oracleResidue, fmt.Sprintf("%s %s, of the whole cluster, is left after the custom resources were deleted",
-			u.GetKind(), u.GetName()), describe(u))
-		_ = r.space.Client.Delete(r.space.Context(), u) // for later runs
 	}
 }

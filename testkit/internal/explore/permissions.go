@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,24 +20,6 @@ type identity struct {
 	next   http.RoundTripper
 	server url.URL
 	header http.Header
-}
-
-// captureIdentity stores the identity of the first request.
-func (r *run) captureIdentity(next, observed http.RoundTripper) http.RoundTripper {
-	return roundTrip(func(req *http.Request) (*http.Response, error) {
-		r.mu.Lock()
-		if r.identity == nil {
-			header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
-			for name, values := range req.Header {
-				if name == "Authorization" || strings.HasPrefix(name, "Impersonate-") {
-					header[name] = slices.Clone(values)
-				}
-			}
-			r.identity = &identity{next: next, server: url.URL{Scheme: req.URL.Scheme, Host: req.URL.Host}, header: header}
-		}
-		r.mu.Unlock()
-		return observed.RoundTrip(req)
-	})
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)
@@ -71,37 +52,6 @@ func (i *identity) createReview(ctx context.Context, resource schema.GroupVersio
 		return fmt.Errorf("reading a review: %w", err)
 	}
 	return nil
-}
-
-// checkPermissions finds rules with wildcards. An operator without a ServiceAccount of its own has no roles to check.
-func (r *run) checkPermissions() {
-	r.mu.Lock()
-	who := r.identity
-	r.mu.Unlock()
-	if r.baseline != nil || who == nil || !r.x.oracleEnabled(oracleRights) {
-		return
-	}
-	ctx := r.space.Context()
-	self := &authenticationv1.SelfSubjectReview{}
-	if err := who.createReview(ctx, authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews"), self); err != nil {
-		return // the API server does not support the review, or does not allow it
-	}
-	if slices.Contains(self.Status.UserInfo.Groups, "system:masters") {
-		return
-	}
-	rules := &authorizationv1.SelfSubjectRulesReview{
-		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: r.space.Namespace},
-	}
-	resource := authorizationv1.SchemeGroupVersion.WithResource("selfsubjectrulesreviews")
-	if err := who.createReview(ctx, resource, rules); err != nil {
-		return
-	}
-	for _, rule := range rules.Status.ResourceRules {
-		if wide := wildcard(rule); wide != "" {
-			message := fmt.Sprintf("the operator's roles grant %s: name what it needs", wide)
-			r.addViolation(oracleRights, message, usedPermissions(r, rule))
-		}
-	}
 }
 
 // wildcard returns the excessive part of a rule, or "".

@@ -5,169 +5,265 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 )
 
-// This file manages the operator's processes in a run: start, end and restart.
+// processes manages the operator's processes in a run: start, end and restart. It is safe for concurrent use.
+type processes struct {
+	subject  Subject
+	plan     *fault.Plan
+	space    *space.Space
+	operator *intercept.Interceptor
+	out      *outcome
+	restarts sync.WaitGroup
 
-// start starts one more process and reports success.
-func (r *run) start() bool {
-	r.mu.Lock()
-	r.started++
-	number := r.started
-	r.mu.Unlock()
-	r.logStep(fmt.Sprintf("the operator starts (process %d)", number))
-	p, err := r.x.Subject.Start(r.space, Start{
-		Number: number, Elect: r.plan.Elect,
-		Transport: func(next http.RoundTripper) http.RoundTripper {
-			return r.captureIdentity(next, r.operator.Transport(number, next))
-		},
-	})
-	if err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		switch {
-		case errors.Is(err, ErrNoElection):
-			r.untriedReason = err.Error()
-		case errors.Is(err, space.ErrFailed):
-			r.startFailed.Store(true)
-		default:
-			r.infraErr = fmt.Errorf("starting the operator: %w", err)
-		}
-		return false
-	}
-	r.mu.Lock()
-	r.processes[number] = p
-	r.allProcesses = append(r.allProcesses, p)
-	r.mu.Unlock()
-	r.operator.Touch()
-	go r.superviseProcess(number, p)
-	return true
+	mu               sync.Mutex
+	byNumber         map[int]Process
+	all              []Process // every process that was started
+	killed           map[int]bool
+	started          int
+	restarting       int
+	exits            int
+	startFailed      bool // ends the scenario
+	deletedWhileDown bool // the operator was killed, and is restarted only after the custom resources were deleted
+	identity         *identity
 }
 
 // toleratedExits is the number of exits that an operator may have in a run with a fault. A real cluster restarts it, too.
 const toleratedExits = 3
 
+// start starts one more process and reports success.
+func (ps *processes) start() bool {
+	ps.mu.Lock()
+	ps.started++
+	number := ps.started
+	ps.mu.Unlock()
+	ps.out.logStep(fmt.Sprintf("the operator starts (process %d)", number))
+	p, err := ps.subject.Start(ps.space, Start{
+		Number: number, Elect: ps.plan.Elect,
+		Transport: func(next http.RoundTripper) http.RoundTripper {
+			return ps.captureIdentity(next, ps.operator.Transport(number, next))
+		},
+	})
+	if err != nil {
+		switch {
+		case errors.Is(err, ErrNoElection):
+			ps.out.untry(err.Error())
+		case errors.Is(err, space.ErrFailed):
+			ps.mu.Lock()
+			ps.startFailed = true
+			ps.mu.Unlock()
+		default:
+			ps.out.abort(fmt.Errorf("starting the operator: %w", err))
+		}
+		return false
+	}
+	ps.mu.Lock()
+	ps.byNumber[number] = p
+	ps.all = append(ps.all, p)
+	ps.mu.Unlock()
+	ps.operator.Touch()
+	go ps.superviseProcess(number, p)
+	return true
+}
+
 // superviseProcess starts another process when one exits by itself.
-func (r *run) superviseProcess(number int, p Process) {
+func (ps *processes) superviseProcess(number int, p Process) {
 	select {
 	case <-p.Done():
-	case <-r.space.Context().Done():
+	case <-ps.space.Context().Done():
 		return
 	}
-	r.mu.Lock()
-	meant := r.killed[number]
-	r.killed[number] = true
+	ps.mu.Lock()
+	meant := ps.killed[number]
+	ps.killed[number] = true
 	if !meant {
-		r.exits++
-		r.restarting++
+		ps.exits++
+		ps.restarting++
 	}
-	exits := r.exits
-	r.mu.Unlock()
-	if meant || r.space.Context().Err() != nil {
+	exits := ps.exits
+	ps.mu.Unlock()
+	if meant || ps.space.Context().Err() != nil {
 		return
 	}
 	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.restarting--
+		ps.mu.Lock()
+		defer ps.mu.Unlock()
+		ps.restarting--
 	}()
-	r.addEntry(report.Entry{Lane: report.Operator, Text: fmt.Sprintf("process %d ends by itself", number), Bad: true})
-	r.removeProcess(number)
-	if r.x.oracleEnabled(oracleExit) && (r.plan.Fault == "none" || exits > toleratedExits) {
-		r.addViolation(oracleExit, "the operator ended by itself", "")
-		r.space.Cancel() // without an operator, the scenario would wait in vain
+	ps.out.addEntry(report.Entry{Lane: report.Operator, Text: fmt.Sprintf("process %d ends by itself", number), Bad: true})
+	ps.removeProcess(number)
+	if ps.out.enabled(oracleExit) && (ps.plan.Fault == "none" || exits > toleratedExits) {
+		ps.out.addViolation(oracleExit, "the operator ended by itself", "")
+		ps.space.Cancel() // without an operator, the scenario would wait in vain
 		return
 	}
-	r.start()
+	ps.start()
 }
 
 // crash kills a process from within one of its requests, and starts the next one. The process sends no further request.
-func (r *run) crash(number int) {
-	r.operator.Sever(number)
-	r.mu.Lock()
-	if r.killed[number] {
-		r.mu.Unlock()
+func (ps *processes) crash(number int) {
+	ps.operator.Sever(number)
+	ps.mu.Lock()
+	if ps.killed[number] {
+		ps.mu.Unlock()
 		return
 	}
-	r.killed[number] = true
-	r.restarting++
-	r.mu.Unlock()
-	r.logFault("the operator is killed")
-	r.wg.Go(func() {
-		r.replaceProcess(number)
-		r.mu.Lock()
-		r.restarting--
-		r.mu.Unlock()
-		r.operator.Touch()
+	ps.killed[number] = true
+	ps.restarting++
+	ps.mu.Unlock()
+	ps.out.logFault("the operator is killed")
+	ps.restarts.Go(func() {
+		ps.replaceProcess(number)
+		ps.mu.Lock()
+		ps.restarting--
+		ps.mu.Unlock()
+		ps.operator.Touch()
 	})
 }
 
 // replaceProcess kills a severed process and starts the next one, unless another replica takes over or the start is due after
 // the deletion of the custom resources.
-func (r *run) replaceProcess(number int) {
-	for r.process(number) == nil { // the process is killed during its start
+func (ps *processes) replaceProcess(number int) {
+	for ps.process(number) == nil { // the process is killed during its start
 		select {
 		case <-time.After(time.Millisecond):
-		case <-r.space.Context().Done():
+		case <-ps.space.Context().Done():
 			return
 		}
 	}
-	r.process(number).Kill()
-	r.removeProcess(number)
+	ps.process(number).Kill()
+	ps.removeProcess(number)
 	switch {
-	case r.plan.Elect: // the other replica takes over
-	case r.plan.DeletesEarly && !r.isTornDown():
-		r.mu.Lock()
-		r.deletedWhileDown = true
-		r.mu.Unlock()
+	case ps.plan.Elect: // the other replica takes over
+	case ps.plan.DeletesEarly && !ps.out.isTornDown():
+		ps.mu.Lock()
+		ps.deletedWhileDown = true
+		ps.mu.Unlock()
 	default:
-		r.start()
+		ps.start()
 	}
 }
 
-func (r *run) process(number int) Process {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.processes[number]
+func (ps *processes) process(number int) Process {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.byNumber[number]
 }
 
-func (r *run) removeProcess(number int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.processes, number)
+func (ps *processes) removeProcess(number int) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	delete(ps.byNumber, number)
 }
 
-func (r *run) running() map[int]Process {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.processes)
+func (ps *processes) running() map[int]Process {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return maps.Clone(ps.byNumber)
 }
 
-func (r *run) endProcess(number int, how func()) {
-	r.mu.Lock()
-	r.killed[number] = true
-	r.mu.Unlock()
+func (ps *processes) endProcess(number int, how func()) {
+	ps.mu.Lock()
+	ps.killed[number] = true
+	ps.mu.Unlock()
 	how()
-	r.removeProcess(number)
+	ps.removeProcess(number)
 }
 
 // restart stops all processes gracefully and starts one.
-func (r *run) restart() bool {
-	for number, p := range r.running() {
-		r.logStep(fmt.Sprintf("the operator is stopped (process %d)", number))
-		r.endProcess(number, p.Stop)
+func (ps *processes) restart() bool {
+	for number, p := range ps.running() {
+		ps.out.logStep(fmt.Sprintf("the operator is stopped (process %d)", number))
+		ps.endProcess(number, p.Stop)
 	}
-	return r.start()
+	return ps.start()
 }
 
 // killAll kills all processes.
-func (r *run) killAll() {
-	for number, p := range r.running() {
-		r.operator.Sever(number)
-		r.endProcess(number, p.Kill)
+func (ps *processes) killAll() {
+	for number, p := range ps.running() {
+		ps.operator.Sever(number)
+		ps.endProcess(number, p.Kill)
 	}
+}
+
+// isRunning reports whether the operator has a process and none has ended.
+func (ps *processes) isRunning() bool {
+	ps.mu.Lock()
+	restarting := ps.restarting
+	ps.mu.Unlock()
+	if restarting > 0 {
+		return false
+	}
+	running := ps.running()
+	for _, p := range running {
+		select {
+		case <-p.Done():
+			return false
+		default:
+		}
+	}
+	return len(running) > 0
+}
+
+func (ps *processes) isDeletedWhileDown() bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.deletedWhileDown && !ps.out.isTornDown()
+}
+
+// captureIdentity stores the identity of the first request.
+func (ps *processes) captureIdentity(next, observed http.RoundTripper) http.RoundTripper {
+	return roundTrip(func(req *http.Request) (*http.Response, error) {
+		ps.mu.Lock()
+		if ps.identity == nil {
+			header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
+			for name, values := range req.Header {
+				if name == "Authorization" || strings.HasPrefix(name, "Impersonate-") {
+					header[name] = slices.Clone(values)
+				}
+			}
+			ps.identity = &identity{next: next, server: url.URL{Scheme: req.URL.Scheme, Host: req.URL.Host}, header: header}
+		}
+		ps.mu.Unlock()
+		return observed.RoundTrip(req)
+	})
+}
+
+// hasFailedStart reports whether a start failed the scenario.
+func (ps *processes) hasFailedStart() bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.startFailed
+}
+
+// count returns the number of processes that were started.
+func (ps *processes) count() int {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.started
+}
+
+// ever returns all processes that were started.
+func (ps *processes) ever() []Process {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return slices.Clone(ps.all)
+}
+
+// credentials returns the identity of the operator, or nil before its first request.
+func (ps *processes) credentials() *identity {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.identity
 }

@@ -7,8 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -16,87 +14,54 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
 	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
-	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
-	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/quiescence"
 	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
 // run is one execution of the scenario in a namespace of its own.
 type run struct {
-	x        *Explorer
-	plan     *fault.Plan
-	baseline *baseline.Baseline // nil in a baseline run
-	space    *space.Space
-	began    time.Time
+	*view
+	*outcome
 
-	log      *history.Log
-	user     *intercept.Interceptor // requests of the scenario
-	operator *intercept.Interceptor // requests of the operator
-
-	infraErr error // an error of the test infrastructure
-	tornDown bool  // the custom resources were deleted
+	procs    *processes
+	idle     *quiescence.Detector
 	duration time.Duration
 
-	checkpoints           []state.State
-	survivors             state.State        // objects that may outlive the custom resources, as they were before the deletion
-	children              [][]baseline.Child // at each checkpoint
-	initial               []history.Change   // the history before the operator started
-	setupCalls            int                // number of requests of the setup
-	changesBeforeTeardown []history.Change   // the history up to the deletion: after it, all deletions race
-	changes               []history.Change   // the whole history, set at the end of the run
+	checkpoints       []state.State
+	survivors         state.State        // objects that may outlive the custom resources, as they were before the deletion
+	children          [][]baseline.Child // at each checkpoint
+	externallyChanged types.UID          // UID of the object that was changed by another manager
 
-	stepBlocked   bool           // the current step waits for the operator
-	noWaitAfter   int            // see fault.Plan
-	untriedReason string         // why the fault could not be injected
-	atEnd         func()         // called before the custom resources are deleted; optional
-	wg            sync.WaitGroup // restarts in progress
-	terminating   atomic.Bool    // creations are rejected, as in a terminating namespace
-	startFailed   atomic.Bool    // a failed start ends the scenario
-
-	mu                sync.Mutex
-	processes         map[int]Process
-	allProcesses      []Process // every process that was started
-	killed            map[int]bool
-	started           int
-	restarting        int
-	exits             int
-	injected          bool
-	entries           []report.Entry
-	violations        []report.Violation
-	targetCounts      map[string]int    // requests of each target so far
-	externallyChanged types.UID         // UID of the object that was changed by another manager
-	generatedNames    map[string]string // generated name -> name with a placeholder
-	requestLatency    time.Duration     // duration of the last measured request
-	identity          *identity
-	tracker           changeTracker
-	deletedWhileDown  bool // the operator was killed, and is restarted only after the custom resources were deleted
+	stepBlocked bool   // the current step waits for the operator
+	noWaitAfter int    // see fault.Plan
+	atEnd       func() // called before the custom resources are deleted; optional
 }
 
 func (x *Explorer) newRun(ctx context.Context, p *fault.Plan, known *baseline.Baseline) *run {
+	in := space.New(ctx, p.Name)
+	in.Timeout = x.Patience
 	r := &run{
-		x: x, plan: p, baseline: known, space: space.New(ctx, p.Name), began: time.Now(),
-		processes: map[int]Process{}, killed: map[int]bool{}, targetCounts: map[string]int{}, generatedNames: map[string]string{},
+		outcome: &outcome{began: time.Now(), enabled: x.oracleEnabled},
+		view: &view{
+			x: x, plan: p, baseline: known, space: in, user: intercept.New(nil),
+			targetCounts: map[string]int{}, generatedNames: map[string]string{},
+		},
+		noWaitAfter: p.NoWaitAfter,
 	}
-	r.space.Timeout = x.Patience
-	r.noWaitAfter = p.NoWaitAfter
-	r.user = intercept.New(nil)
 	r.operator = intercept.New(&hook{r})
 	r.operator.Foreign = r.isForeign
+	r.procs = &processes{
+		subject: x.Subject, plan: p, space: in, operator: r.operator, out: r.outcome,
+		byNumber: map[int]Process{}, killed: map[int]bool{},
+	}
+	r.running = r.procs.running
+	r.idle = &quiescence.Detector{
+		Space: in, Operator: r.operator, QuietPeriod: x.Rest, StepQuietPeriod: x.Guard, Timeout: x.Patience,
+		IgnoreWrites: !x.oracleEnabled(oracleAtRest), HistoryShowsWrites: r.historyShowsWrites,
+	}
 	return r
-}
-
-// isForeign reports whether an event is about an object of another run. Runs are concurrent, so cluster-scoped objects of
-// others are visible. An object in no namespace is foreign if neither the operator nor the scenario has written it.
-func (r *run) isForeign(f intercept.Frame) bool {
-	if f.Namespace != "" || f.Name == r.space.Namespace {
-		return false
-	}
-	ours := func(c intercept.Call) bool {
-		return c.Name == f.Name && c.Writes() && intercept.KindOf(c.Request) == f.Kind
-	}
-	return !slices.ContainsFunc(r.operator.Calls(), ours) && !slices.ContainsFunc(r.user.Calls(), ours)
 }
 
 // execute performs the run. The findings are in r afterwards.
@@ -104,19 +69,19 @@ func (r *run) execute() {
 	defer func() { r.duration = time.Since(r.began) }()
 	defer r.space.Close()
 	r.runScenario()
-	r.wg.Wait()
+	r.procs.restarts.Wait()
 	r.changes = r.snapshot()
 	for _, failure := range r.space.Failures() {
 		r.addViolation(oracleScenario, "the scenario did not get what it waits for", failure)
 	}
-	if r.infraErr == nil && r.space.IsOpen() {
-		r.checkAll()
+	if r.infraError() == nil && r.space.IsOpen() {
+		checks{r}.checkAll()
 	}
-	for number, p := range r.running() {
+	for number, p := range r.procs.running() {
 		if r.plan.GracefulStop {
-			r.endProcess(number, p.Stop)
+			r.procs.endProcess(number, p.Stop)
 		} else {
-			r.endProcess(number, p.Kill)
+			r.procs.endProcess(number, p.Kill)
 		}
 	}
 	if r.log != nil {
@@ -124,23 +89,17 @@ func (r *run) execute() {
 	}
 }
 
-func (r *run) snapshot() []history.Change {
-	if r.log == nil {
-		return nil
-	}
-	return r.log.Changes()
-}
-
 // open opens the space, begins the history and runs the setup. It reports success.
 func (r *run) open() bool {
 	err := r.x.Opener(r.space, func(next http.RoundTripper) http.RoundTripper { return r.user.Transport(0, next) })
 	if err != nil {
 		if !errors.Is(err, space.ErrFailed) {
-			r.infraErr = fmt.Errorf("opening a namespace: %w", err)
+			r.abort(fmt.Errorf("opening a namespace: %w", err))
 		}
 		return false
 	}
 	r.log = r.x.recorder.Follow(r.space.Namespace)
+	r.idle.Log = r.log
 	if r.x.Setup != nil {
 		if !r.space.Check(r.x.Setup(r.space)) {
 			return false
@@ -159,7 +118,7 @@ func (r *run) runScenario() {
 	r.setupCalls = len(r.user.Calls())
 	r.operator.Enter(0)
 	for range max(1, r.plan.Replicas) {
-		if !r.start() {
+		if !r.procs.start() {
 			return
 		}
 	}
@@ -188,7 +147,7 @@ func (r *run) runScenario() {
 	if r.atEnd != nil {
 		r.atEnd()
 	}
-	if !r.startFailed.Load() {
+	if !r.procs.hasFailedStart() {
 		r.tearDown()
 	}
 }
@@ -206,7 +165,7 @@ func (r *run) perform(i int, step Step) bool {
 		r.space.Check(step.Do(r.space))
 	}()
 	waits := func() bool {
-		return !r.plan.DeletesEarly && r.hasBeenIdle(r.space.Context(), blockedAfter, func() (time.Duration, bool) {
+		return !r.plan.DeletesEarly && r.idle.HasBeenIdle(r.space.Context(), blockedAfter, func() (time.Duration, bool) {
 			busy, idle := r.user.Busy()
 			return idle, !busy
 		})
@@ -247,12 +206,12 @@ func (r *run) waitStep(done <-chan struct{}, enough func() bool) bool {
 		select {
 		case <-done:
 			return true
-		case <-time.After(stepQuietPeriod / 3):
+		case <-time.After(quiescence.StepQuietPeriod / 3):
 		case <-r.space.Context().Done():
 			<-done
 			return false
 		}
-		if r.isDeletedWhileDown() {
+		if r.procs.isDeletedWhileDown() {
 			r.space.Mute()
 			r.tearDown()
 			return false
@@ -268,15 +227,13 @@ func (r *run) callHook(f func(fault.Run, int), step int) bool {
 	if f != nil {
 		f(controls{r}, step)
 	}
-	return !r.startFailed.Load()
+	return !r.procs.hasFailedStart()
 }
 
 // tearDown deletes the objects that the scenario made and the operator reconciles, and waits until the operator has
 // cleaned up.
 func (r *run) tearDown() {
-	r.mu.Lock()
-	r.tornDown = true
-	r.mu.Unlock()
+	r.setTornDown()
 	r.operator.Enter(len(r.x.Steps) + 1)
 	r.await(r.historyShowsWrites)
 	r.changesBeforeTeardown = r.log.Changes()
@@ -294,7 +251,7 @@ func (r *run) tearDown() {
 		r.logStep("delete " + r.name(c))
 		err := r.space.Client.Delete(r.space.Context(), o, client.PropagationPolicy("Background"))
 		if client.IgnoreNotFound(err) != nil && r.space.Context().Err() == nil {
-			r.infraErr = fmt.Errorf("deleting %s %s: %w", o.GetKind(), o.GetName(), err)
+			r.abort(fmt.Errorf("deleting %s %s: %w", o.GetKind(), o.GetName(), err))
 			return
 		}
 	}
@@ -308,54 +265,4 @@ func (r *run) tearDown() {
 func (r *run) recordSurvivors() {
 	r.survivors = r.state()
 	maps.DeleteFunc(r.survivors, func(name string, _ any) bool { return !r.mayRemain(name) })
-}
-
-// logStep adds a step of the scenario to the timeline. logFault adds an injected fault.
-func (r *run) logStep(text string) { r.addEntry(report.Entry{Lane: report.Scenario, Text: text}) }
-
-func (r *run) logFault(text string) {
-	r.mu.Lock()
-	r.injected = true
-	r.mu.Unlock()
-	r.addEntry(report.Entry{Lane: report.Fault, Text: text})
-}
-
-func (r *run) addEntry(e report.Entry) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e.At = time.Since(r.began)
-	r.entries = append(r.entries, e)
-}
-
-// addViolation reports a violation, unless its oracle is switched off. Duplicates are dropped.
-func (r *run) addViolation(oracle, message, detail string) {
-	if !r.x.oracleEnabled(oracle) {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, v := range r.violations {
-		if v.Oracle == oracle && v.Message == message {
-			return
-		}
-	}
-	r.violations = append(r.violations, report.Violation{Oracle: oracle, Message: message, Detail: detail})
-}
-
-func (r *run) isTornDown() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.tornDown
-}
-
-func (r *run) isDeletedWhileDown() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.deletedWhileDown && !r.tornDown
-}
-
-func (r *run) isInjected() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.injected
 }

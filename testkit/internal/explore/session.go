@@ -19,6 +19,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
+	"github.com/homeostat-dev/homeostat/testkit/internal/quiescence"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
@@ -47,15 +48,15 @@ func (x *Explorer) Open(ctx context.Context, name string) (*Session, error) {
 	r := s.run
 	if r.open() {
 		r.operator.Enter(0)
-		r.start()
+		r.procs.start()
 	}
 	return s, s.err()
 }
 
 // err returns the error that ends the session, or nil.
 func (s *Session) err() error {
-	if s.run.infraErr != nil {
-		return s.run.infraErr
+	if s.run.infraError() != nil {
+		return s.run.infraError()
 	}
 	if failures := s.run.space.Failures(); len(failures) > 0 {
 		return fmt.Errorf("in the namespace for %s: %s", s.run.plan.Name, failures[0])
@@ -114,7 +115,7 @@ func (s *Session) waitIdle(quiet time.Duration, done func() bool) (*report.Viola
 // pollDelay waits between two polls.
 func (s *Session) pollDelay() {
 	select {
-	case <-time.After(stepQuietPeriod / 3):
+	case <-time.After(quiescence.StepQuietPeriod / 3):
 	case <-s.run.space.Context().Done():
 	}
 }
@@ -125,10 +126,10 @@ const maxTimeouts = 6
 // isIdle reports whether there was no activity for the quiet period and, if so, a false statement of the status.
 func (s *Session) isIdle(quiet time.Duration, trouble bool) (bool, *report.Violation) {
 	idle := s.idleFor
-	if trouble && quiet <= finalQuietPeriod {
-		quiet, idle = stepQuietPeriod, s.quietFor
+	if trouble && quiet <= quiescence.FinalQuietPeriod {
+		quiet, idle = quiescence.StepQuietPeriod, s.quietFor
 	}
-	if !s.run.hasBeenIdle(s.run.space.Context(), quiet, idle) {
+	if !s.run.idle.HasBeenIdle(s.run.space.Context(), quiet, idle) {
 		return false, nil
 	}
 	return true, s.run.checkStatus(len(s.x.Steps) - 1)
@@ -137,7 +138,7 @@ func (s *Session) isIdle(quiet time.Duration, trouble bool) (bool, *report.Viola
 // neverIdle returns the violation of an operator that keeps writing.
 func (s *Session) neverIdle() *report.Violation {
 	return &report.Violation{
-		Oracle: oracleAtRest, Detail: s.run.lastWrites(8),
+		Oracle: oracleAtRest, Detail: s.run.lastWrites(8, s.run.began),
 		Message: fmt.Sprintf("%s the operator still writes, %v later: it never comes to rest",
 			s.run.after(len(s.x.Steps)-1), s.x.Patience),
 	}
@@ -171,7 +172,7 @@ func (s *Session) rejections() (refused, forbidden bool) {
 // quietFor returns the time without activity, and false while a request is in progress.
 func (s *Session) quietFor() (time.Duration, bool) {
 	busy, idle := s.run.operator.Busy()
-	return min(idle, s.run.sinceLastChange()), !busy
+	return min(idle, s.run.idle.SinceLastChange()), !busy
 }
 
 // idleFor returns the time without activity. While the operator has not received all events, or has not observed the last
@@ -191,7 +192,7 @@ func (s *Session) observedLatest() bool {
 	for _, f := range r.operator.Frames() {
 		told[intercept.Frame{Kind: f.Kind, Name: f.Name, Version: f.Version}] = true
 	}
-	for number := range r.running() {
+	for number := range r.procs.running() {
 		for _, kind := range r.operator.Opened(number) {
 			kinds[kind] = true
 		}
@@ -239,9 +240,7 @@ func (s *Session) isAllowed(c intercept.Call) bool {
 	if known, ok := s.allowed[id]; ok {
 		return known
 	}
-	s.run.mu.Lock()
-	who := s.run.identity
-	s.run.mu.Unlock()
+	who := s.run.procs.credentials()
 	verb := c.Verb
 	if verb == "apply" {
 		verb = "patch"
@@ -279,13 +278,13 @@ func (s *Session) Changed() <-chan struct{} { return s.run.log.Changed() }
 func (s *Session) End() error {
 	r := s.run
 	primaries := r.primaries()
-	r.tornDown = true
+	r.setTornDown()
 	err := s.Do("delete the custom resources", func(s *space.Space) error {
 		for _, c := range primaries {
 			o := c.Object.DeepCopy()
 			err := s.Client.Delete(s.Context(), o, client.PropagationPolicy("Background"))
 			if client.IgnoreNotFound(err) != nil {
-				r.infraErr = fmt.Errorf("deleting %s %s: %w", o.GetKind(), o.GetName(), err)
+				r.abort(fmt.Errorf("deleting %s %s: %w", o.GetKind(), o.GetName(), err))
 			}
 		}
 		return nil
@@ -293,7 +292,7 @@ func (s *Session) End() error {
 	if err != nil {
 		return err
 	}
-	wrong, err := s.waitIdle(stepQuietPeriod, func() bool { return len(r.primaries())+len(r.residue()) == 0 })
+	wrong, err := s.waitIdle(quiescence.StepQuietPeriod, func() bool { return len(r.primaries())+len(r.residue()) == 0 })
 	if err == nil && wrong == nil {
 		wrong = r.notDeleted(len(s.x.Steps))
 	}
@@ -311,34 +310,14 @@ func (s *Session) Violations() []report.Violation {
 		return nil
 	}
 	r.changes = r.snapshot()
-	r.checkAll()
-	r.mu.Lock()
+	checks{r}.checkAll()
+	r.outcome.mu.Lock()
 	all := slices.Clone(r.violations)
-	r.mu.Unlock()
+	r.outcome.mu.Unlock()
 	return slices.DeleteFunc(all, func(v report.Violation) bool {
 		return v.Oracle == oracleRefused || v.Oracle == oracleSpec && !r.rewroteUserSpec() ||
 			v.Oracle == oracleForbidden && !s.lacksPermission(v)
 	})
-}
-
-// rewroteUserSpec reports whether the operator has changed the desired state of a user's object.
-func (r *run) rewroteUserSpec() bool {
-	theirs, wrote := created(r.user.Calls()), map[string]bool{}
-	for _, c := range r.operator.Calls() {
-		if c.Subresource == "" && c.Writes() && c.Verb != "delete" {
-			wrote[c.UID+"@"+c.Version] = true
-		}
-	}
-	last := map[types.UID]any{}
-	for _, c := range r.changes {
-		uid, asks := c.Object.GetUID(), desiredContent(c.Object)
-		if was, known := last[uid]; known && theirs[uid] && wrote[string(uid)+"@"+c.Object.GetResourceVersion()] &&
-			!reflect.DeepEqual(was, asks) {
-			return true
-		}
-		last[uid] = asks
-	}
-	return false
 }
 
 // desiredContent returns an object's content without metadata, status and empty fields.
@@ -374,8 +353,8 @@ func withoutEmpty(v any) any {
 func (s *Session) Close() []report.Entry {
 	r := s.run
 	defer r.space.Close()
-	for number, p := range r.running() {
-		r.endProcess(number, p.Stop)
+	for number, p := range r.procs.running() {
+		r.procs.endProcess(number, p.Stop)
 	}
 	r.changes = r.snapshot()
 	if r.log != nil {

@@ -3,12 +3,10 @@ package explore
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
 )
@@ -50,26 +48,6 @@ func (r *run) timeline() []report.Entry {
 
 // describe prints an object as YAML without its managed fields.
 func describe(u *unstructured.Unstructured) string { return timeline.Describe(u) }
-
-// lastWrites lists the operator's last writes.
-func (r *run) lastWrites(n int) string {
-	var writes []int
-	calls, effective := r.operator.Calls(), r.effective()
-	for i, c := range calls {
-		if c.Writes() && !intercept.IsLease(c.Request) {
-			writes = append(writes, i)
-		}
-	}
-	var lines []string
-	for _, i := range writes[max(0, len(writes)-n):] {
-		if effective[i] {
-			lines = append(lines, calls[i].String()+r.writeEffect(calls[i]))
-		} else {
-			lines = append(lines, calls[i].String()+", which changed nothing")
-		}
-	}
-	return strings.Join(lines, "\n")
-}
 
 type metadata struct {
 	Name            string `json:"name"`

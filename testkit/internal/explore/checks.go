@@ -1,0 +1,224 @@
+package explore
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
+	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
+	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
+)
+
+// checks runs the oracles on the records of a run.
+type checks struct{ *run }
+
+// checkAll runs all oracles on the records of the run.
+func (ch checks) checkAll() {
+	ch.checkCalls()
+	ch.checkSpecWrites()
+	ch.checkStatusHistory()
+	ch.checkLostUpdate()
+	ch.checkInvariants()
+	ch.checkCounts()
+	ch.checkSecretChanges()
+	ch.checkResidue()
+	ch.checkPermissions()
+	ch.checkPanics()
+}
+
+// checkPanics reports panics of operators in this process. Package sdk recovers from its own, and reports them as a
+// reason.
+func (ch checks) checkPanics() {
+	for _, p := range ch.procs.ever() {
+		if p, ok := p.(interface{ Panics() []string }); ok {
+			for _, text := range p.Panics() {
+				value, stack, _ := strings.Cut(text, "\n")
+				ch.addViolation(oraclePanic, "the operator panicked: "+value, stack)
+			}
+		}
+	}
+	for _, c := range ch.changes {
+		for _, condition := range readiness.Conditions(c.Object) {
+			if condition.Reason == "Panic" && ch.statusKind(kindOf(c)) {
+				ch.addViolation(oraclePanic, "the operator panicked: "+condition.Message, describe(c.Object))
+			}
+		}
+	}
+}
+
+func (ch checks) checkCalls() { ch.addViolations(oracle.Calls(ch.operator.Calls())) }
+
+func (ch checks) checkSpecWrites() {
+	ch.addViolations(oracle.SpecWrites(ch.operator.Calls(), ch.user.Calls(), ch.changes, ch.statusKinds()))
+}
+
+func (ch checks) checkStatusHistory() {
+	all := func(history.Change) bool { return true }
+	ch.addViolations(oracle.Statuses(ch.changes, ch.statusKinds(), all))
+	ch.addViolations(oracle.PrematureConditions(ch.changes, ch.statusKinds(), all))
+}
+
+// checkLostUpdate checks that the annotation of another manager survived.
+func (ch checks) checkLostUpdate() {
+	if ch.externallyChanged == "" {
+		return
+	}
+	was := false
+	for _, c := range ch.changes {
+		if c.Object.GetUID() != ch.externallyChanged || c.Type == watch.Deleted {
+			continue
+		}
+		_, is := c.Object.GetAnnotations()[fault.ChangedAnnotation]
+		if was && !is {
+			ch.addViolation(oracleLost, fmt.Sprintf(
+				"the operator undid somebody else's change of %s: an annotation that is not its own is gone", ch.name(c)),
+				ch.writerOf(c))
+			return
+		}
+		was = is
+	}
+}
+
+func (ch checks) checkInvariants() {
+	if len(ch.x.Never) == 0 {
+		return
+	}
+	var now []client.Object
+	for _, c := range ch.changes {
+		now = slices.DeleteFunc(now, func(o client.Object) bool { return o.GetUID() == c.Object.GetUID() })
+		if c.Type != watch.Deleted {
+			now = append(now, ch.typed(c.Object))
+		}
+		for _, n := range ch.x.Never {
+			if wrong := n.Holds(now); wrong != "" {
+				ch.addViolation(oracleInvariant, n.Name+": "+wrong, "")
+			}
+		}
+	}
+}
+
+// typed converts an object to the Go type in the client's scheme, if there is one.
+func (ch checks) typed(u *unstructured.Unstructured) client.Object {
+	typed, err := ch.space.Client.Scheme().New(u.GroupVersionKind())
+	if err != nil {
+		return u
+	}
+	o, ok := typed.(client.Object)
+	if !ok || runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o) != nil {
+		return u
+	}
+	return o
+}
+
+func (ch checks) checkCounts() {
+	if ch.baseline == nil || ch.plan.SkipCounts || !ch.tornDown {
+		return
+	}
+	got := ch.counts()
+	for group, want := range ch.baseline.Counts {
+		if n := got[group]; n != want && !ch.baseline.UnstableCounts[group] {
+			ch.addViolation(oracleCounts, fmt.Sprintf("%s was created %s and deleted %s, and without the fault %s and %s",
+				group, times(n.Created), times(n.Deleted), times(want.Created), times(want.Deleted)), "")
+		}
+	}
+	for group, n := range got {
+		if _, known := ch.baseline.Counts[group]; !known && !ch.baseline.UnstableCounts[group] {
+			ch.addViolation(oracleCounts, fmt.Sprintf("%s was created %s, and without the fault never", group, times(n.Created)), "")
+		}
+	}
+}
+
+// checkSecretChanges finds generated values, such as passwords, that were replaced although the baseline keeps them. A
+// comparison of states cannot find this, because generated values are masked.
+func (ch checks) checkSecretChanges() {
+	if ch.baseline == nil || ch.plan.SkipCounts {
+		return
+	}
+	for place, n := range ch.secretChanges() {
+		if want := ch.baseline.SecretChanges[place]; n > want && ch.baseline.Mask[place] {
+			ch.addViolation(oracleEndState, fmt.Sprintf("%s was made up and was replaced %s, and without the fault %s: "+
+				"who has read it has the wrong one", place, times(n), times(want)), "")
+		}
+	}
+}
+
+// checkResidue finds objects of the operator that are left after the custom resources were deleted.
+func (ch checks) checkResidue() {
+	if !ch.tornDown {
+		return
+	}
+	if ch.baseline == nil && len(ch.primaries()) == 0 {
+		for _, c := range ch.residue() {
+			ch.addViolation(oracleResidue, fmt.Sprintf("%s is left after the custom resources were deleted", ch.name(c)),
+				describe(c.Object))
+		}
+	}
+	for _, c := range ch.operator.Calls() {
+		if c.Code == http.StatusCreated && c.Subresource == "" && c.Namespace == "" && !slices.Contains(ch.x.Keeps, c.Resource) {
+			ch.checkClusterScoped(c)
+		}
+	}
+}
+
+// checkClusterScoped finds a cluster-scoped object that the operator left, and deletes it.
+func (ch checks) checkClusterScoped(c intercept.Call) {
+	gvk, err := ch.space.Client.RESTMapper().KindFor(schema.GroupVersionResource{Group: c.Group, Resource: c.Resource})
+	if err != nil || c.UID == "" {
+		return // a kind that is not stored, such as SubjectAccessReview
+	}
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(gvk)
+	if err := ch.space.Client.Get(ch.space.Context(), client.ObjectKey{Name: c.Name}, u); err != nil {
+		if !apierrors.IsNotFound(err) && ch.space.Context().Err() == nil {
+			ch.abort(fmt.Errorf("looking for what is left: %w", err))
+		}
+		return
+	}
+	if string(u.GetUID()) == c.UID {
+		ch.addViolation(oracleResidue, fmt.Sprintf("%s %s, of the whole cluster, is left after the custom resources were deleted",
+			u.GetKind(), u.GetName()), describe(u))
+		_ = ch.space.Client.Delete(ch.space.Context(), u) // for later runs
+	}
+}
+
+// checkPermissions finds rules with wildcards. An operator without a ServiceAccount of its own has no roles to check.
+func (ch checks) checkPermissions() {
+	who := ch.procs.credentials()
+	if ch.baseline != nil || who == nil || !ch.x.oracleEnabled(oracleRights) {
+		return
+	}
+	ctx := ch.space.Context()
+	self := &authenticationv1.SelfSubjectReview{}
+	if err := who.createReview(ctx, authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews"), self); err != nil {
+		return // the API server does not support the review, or does not allow it
+	}
+	if slices.Contains(self.Status.UserInfo.Groups, "system:masters") {
+		return
+	}
+	rules := &authorizationv1.SelfSubjectRulesReview{
+		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: ch.space.Namespace},
+	}
+	resource := authorizationv1.SchemeGroupVersion.WithResource("selfsubjectrulesreviews")
+	if err := who.createReview(ctx, resource, rules); err != nil {
+		return
+	}
+	for _, rule := range rules.Status.ResourceRules {
+		if wide := wildcard(rule); wide != "" {
+			message := fmt.Sprintf("the operator's roles grant %s: name what it needs", wide)
+			ch.addViolation(oracleRights, message, usedPermissions(ch.run, rule))
+		}
+	}
+}

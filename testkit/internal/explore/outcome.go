@@ -1,0 +1,105 @@
+package explore
+
+import (
+	"sync"
+	"time"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+)
+
+// outcome collects the timeline of a run, its violations, and why it does not count. It is safe for concurrent use.
+type outcome struct {
+	began   time.Time
+	enabled func(oracle string) bool
+
+	mu            sync.Mutex
+	entries       []report.Entry
+	violations    []report.Violation
+	injected      bool
+	untriedReason string // why the fault could not be injected
+	infraErr      error  // an error of the test infrastructure
+	tornDown      bool   // the custom resources were deleted
+}
+
+// logStep adds a step of the scenario to the timeline. logFault adds an injected fault.
+func (o *outcome) logStep(text string) { o.addEntry(report.Entry{Lane: report.Scenario, Text: text}) }
+
+func (o *outcome) logFault(text string) {
+	o.mu.Lock()
+	o.injected = true
+	o.mu.Unlock()
+	o.addEntry(report.Entry{Lane: report.Fault, Text: text})
+}
+
+func (o *outcome) addEntry(e report.Entry) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	e.At = time.Since(o.began)
+	o.entries = append(o.entries, e)
+}
+
+// addViolation reports a violation, unless its oracle is switched off. Duplicates are dropped.
+func (o *outcome) addViolation(oracle, message, detail string) {
+	if !o.enabled(oracle) {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, v := range o.violations {
+		if v.Oracle == oracle && v.Message == message {
+			return
+		}
+	}
+	o.violations = append(o.violations, report.Violation{Oracle: oracle, Message: message, Detail: detail})
+}
+
+// addViolations reports violations that hold for every operator (package oracle).
+func (o *outcome) addViolations(violations []report.Violation) {
+	for _, v := range violations {
+		o.addViolation(v.Oracle, v.Message, v.Detail)
+	}
+}
+
+func (o *outcome) isInjected() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.injected
+}
+
+func (o *outcome) isTornDown() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.tornDown
+}
+
+func (o *outcome) setTornDown() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tornDown = true
+}
+
+// abort records an error of the test infrastructure.
+func (o *outcome) abort(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.infraErr = err
+}
+
+func (o *outcome) infraError() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.infraErr
+}
+
+// untry records why the fault cannot be injected.
+func (o *outcome) untry(reason string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.untriedReason = reason
+}
+
+func (o *outcome) isUntried() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.untriedReason != ""
+}
