@@ -1,5 +1,5 @@
-// Package baseline holds what the runs without a fault establish: the expected states, the requests and the children of an
-// operator, and everything that differs from run to run.
+// Package baseline holds the results of the runs without a fault: the expected states, the requests and the children of an
+// operator, and all differences between the runs.
 package baseline
 
 import (
@@ -12,13 +12,13 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
-// Baseline holds what the runs without a fault establish.
+// Baseline holds the results of the runs without a fault.
 type Baseline struct {
 	// Checkpoints are the states after each step, and after the deletion of the custom resources.
 	Checkpoints []state.State
-	// Mask contains the paths at which two baseline runs differ.
+	// Mask contains the paths of differences between two baseline runs.
 	Mask state.Mask
-	// Counts are the creations and deletions on which the runs agree.
+	// Counts are the creations and deletions, as far as the runs agree.
 	Counts state.Counts
 	// UnstableCounts are the groups with different counts in two baseline runs.
 	UnstableCounts map[string]bool
@@ -32,8 +32,8 @@ type Baseline struct {
 	Children [][]Child
 	// UserObjects are the canonical names of objects that the scenario created or changed.
 	UserObjects map[string]bool
-	// Restored are the canonical names of objects in which the operator leaves no trace: they existed before it started,
-	// the scenario never changed them, and they have their initial content at the end.
+	// Restored are the canonical names of objects without a trace of the operator: they existed before it started, the
+	// scenario never changed them, and they have their initial content at the end.
 	Restored map[string]bool
 	// WatchEvents counts the watch events that the operator received, by kind.
 	WatchEvents map[intercept.Kind]int
@@ -50,10 +50,10 @@ type Child struct {
 	Parts []string
 }
 
-// ManyRuns is the number of runs from which on one may deviate in its counts.
+// ManyRuns is the minimum number of runs for MergeCounts to accept a deviating one.
 const ManyRuns = 5
 
-// MergeCounts takes the counts on which all runs agree. With at least [ManyRuns] runs, one may deviate: an operator with a
+// MergeCounts takes the counts that all runs have in common. With at least [ManyRuns] runs, one may deviate: an operator with a
 // rare error has it in a baseline run, too.
 func (b *Baseline) MergeCounts(all []state.Counts) {
 	tally := map[string]map[state.Count]int{}

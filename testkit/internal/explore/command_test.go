@@ -60,7 +60,8 @@ func pythonOptions(t *testing.T, folder string, plans ...string) explore.Options
 		}
 	}
 	o := explore.Options{
-		Opener: explorekit.Open, Name: folder, Patience: testkit.DefaultTimeout, Guard: 300 * time.Millisecond, Parallel: 3, Seed: 1,
+		Opener: explorekit.Open, Name: folder,
+		Patience: testkit.DefaultTimeout, Guard: 300 * time.Millisecond, Parallel: 3, Seed: 1,
 		Subject: &explore.Command{Args: []string{python, program}, Folder: t.TempDir(), Target: actAs("pages-" + folder)},
 		Only:    func(plan string) bool { return slices.Contains(plans, plan) },
 	}

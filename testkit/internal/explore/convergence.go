@@ -16,7 +16,8 @@ import (
 // long as an unloaded machine requires.
 func (r *run) isConvergedAndIdle(step int) bool {
 	busy, idle := r.operator.Busy()
-	if !r.x.oracleEnabled(oracleAtRest) || busy || idle < r.x.Rest || r.idle.SinceLastChange() < r.x.Rest || !r.procs.isRunning() {
+	if !r.x.oracleEnabled(oracleAtRest) || busy || idle < r.x.Rest || r.idle.SinceLastChange() < r.x.Rest ||
+		!r.procs.isRunning() {
 		return false
 	}
 	right := step < len(r.x.Steps) || !r.hasResidue()

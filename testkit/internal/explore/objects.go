@@ -2,26 +2,12 @@ package explore
 
 import (
 	"net/http"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 )
-
-// This file determines the objects of a run, their canonical names, and the parts of them that are compared.
-
-// CatchUp waits until the history shows the current objects. On a busy machine the API server ends the watch of a slow
-// client, and the next watch may begin half a minute later.
-func (s *Session) CatchUp() error {
-	for began := time.Now(); s.run.isBehind(); s.pollDelay() {
-		if time.Since(began) > maxTimeouts*s.x.Patience {
-			return errBehind
-		}
-	}
-	return s.err()
-}
 
 func kindOf(c history.Change) intercept.Kind {
 	return intercept.Kind{Group: c.Resource.Group, Resource: c.Resource.Resource}

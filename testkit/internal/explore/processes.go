@@ -131,8 +131,8 @@ func (ps *processes) crash(number int) {
 	})
 }
 
-// replaceProcess kills a severed process and starts the next one, unless another replica takes over or the start is due after
-// the deletion of the custom resources.
+// replaceProcess kills a severed process and starts the next one, unless another replica takes over or the start is due
+// after the deletion of the custom resources.
 func (ps *processes) replaceProcess(number int) {
 	for ps.process(number) == nil { // the process is killed during its start
 		select {

@@ -44,7 +44,8 @@ func (x *Explorer) Open(ctx context.Context, name string) (*Session, error) {
 	own.Steps = nil
 	own.Without = append(slices.Clone(own.Without), oracleRights) // excessive permissions are the same each time
 	s := &Session{x: &own, allowed: map[string]bool{}}
-	s.run = own.newRun(ctx, &fault.Plan{Name: name, Fault: "none", AlwaysApplies: true, SkipCounts: true, GracefulStop: true}, nil)
+	plan := &fault.Plan{Name: name, Fault: "none", AlwaysApplies: true, SkipCounts: true, GracefulStop: true}
+	s.run = own.newRun(ctx, plan, nil)
 	r := s.run
 	if r.open() {
 		r.operator.Enter(0)
@@ -110,6 +111,17 @@ func (s *Session) waitIdle(quiet time.Duration, done func() bool) (*report.Viola
 		}
 		s.pollDelay()
 	}
+}
+
+// CatchUp waits until the history shows the current objects. On a busy machine the API server ends the watch of a slow
+// client, and the next watch may begin half a minute later.
+func (s *Session) CatchUp() error {
+	for began := time.Now(); s.run.isBehind(); s.pollDelay() {
+		if time.Since(began) > maxTimeouts*s.x.Patience {
+			return errBehind
+		}
+	}
+	return s.err()
 }
 
 // pollDelay waits between two polls.

@@ -86,7 +86,7 @@ func (f inProcess) Start(s *space.Space, how explore.Start) (explore.Process, er
 	return process{p}, nil
 }
 
-// process isolates the methods of a process, which may fail the test.
+// process isolates the methods of a process, because they may fail the test.
 type process struct{ explore.Process }
 
 // Kill implements explore.Process.

@@ -27,7 +27,7 @@ type Fault struct {
 	Plan func(in *Input) []Plan
 }
 
-// Input is what plans are derived from.
+// Input holds the data for the derivation of plans.
 type Input struct {
 	*baseline.Baseline
 

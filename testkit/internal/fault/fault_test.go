@@ -41,7 +41,9 @@ func TestPlans(t *testing.T) {
 				{Verb: "update", Kind: cm, Object: "a", Number: 1, Writes: true, Effective: true},
 				{Verb: "update", Kind: cm, Object: "a", Number: 2, Writes: true},
 			},
-			Children: [][]baseline.Child{{{Name: "configmaps/a", Kind: cm, Parts: []string{"data.x", "data.y"}}, {Name: "jobs.batch/j", Kind: job}}},
+			Children: [][]baseline.Child{{
+				{Name: "configmaps/a", Kind: cm, Parts: []string{"data.x", "data.y"}}, {Name: "jobs.batch/j", Kind: job},
+			}},
 		},
 	}
 	var got []string

@@ -25,11 +25,11 @@ type Detector struct {
 	Space    *space.Space
 	Log      *history.Log
 	Operator *intercept.Interceptor
-	// QuietPeriod is the time without a write after which an operator counts as idle in a baseline run.
+	// QuietPeriod is the minimum time without a write for an idle operator in a baseline run.
 	QuietPeriod time.Duration
 	// StepQuietPeriod extends the constant of the same name.
 	StepQuietPeriod time.Duration
-	// Timeout is the time within which the operator must become idle.
+	// Timeout is the maximum time until the operator is idle.
 	Timeout time.Duration
 	// IgnoreWrites allows writes of an idle operator.
 	IgnoreWrites bool
