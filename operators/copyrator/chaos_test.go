@@ -15,7 +15,6 @@ import (
 
 	"github.com/homeostat-dev/homeostat/operators/copyrator"
 	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
-	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/chaos"
 	"github.com/homeostat-dev/homeostat/testkit/gen"
@@ -28,9 +27,9 @@ const sourcesNamespace = "copyrator-sources"
 // withSourcesNamespace restricts the operator to the namespace of a run and that of the sources.
 type withSourcesNamespace struct{ testkit.Runnable }
 
-// SetupWithManager implements testkit.Runnable.
-func (o withSourcesNamespace) SetupWithManager(mgr manager.Manager, opts ...sdk.SetupOption) error {
-	return o.Runnable.SetupWithManager(mgr, append(opts, sdk.InNamespaces(sourcesNamespace))...)
+// SetupInNamespaces implements testkit.Runnable.
+func (o withSourcesNamespace) SetupInNamespaces(mgr manager.Manager, namespaces ...string) error {
+	return o.Runnable.SetupInNamespaces(mgr, append(namespaces, sourcesNamespace)...)
 }
 
 func exploredOperator() testkit.Runnable {

@@ -19,7 +19,6 @@ import (
 
 	"github.com/homeostat-dev/homeostat/operators/copyrator"
 	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
-	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
@@ -227,9 +226,9 @@ type inNamespaces struct {
 	namespaces []string
 }
 
-// SetupWithManager implements testkit.Runnable.
-func (o inNamespaces) SetupWithManager(mgr manager.Manager, opts ...sdk.SetupOption) error {
-	return o.Runnable.SetupWithManager(mgr, append(opts, sdk.InNamespaces(o.namespaces...))...)
+// SetupInNamespaces implements testkit.Runnable.
+func (o inNamespaces) SetupInNamespaces(mgr manager.Manager, namespaces ...string) error {
+	return o.Runnable.SetupInNamespaces(mgr, append(namespaces, o.namespaces...)...)
 }
 
 // A watched namespace that does not exist is reported and does not block the others. It gets its copies when it is

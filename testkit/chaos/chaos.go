@@ -30,7 +30,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explorekit"
@@ -141,8 +140,8 @@ func Setup(setup testkit.SetupFunc) testkit.Runnable { return setupOperator(setu
 
 type setupOperator testkit.SetupFunc
 
-// SetupWithManager implements testkit.Runnable. The cache of the manager is limited to the test's namespace.
-func (p setupOperator) SetupWithManager(mgr manager.Manager, _ ...sdk.SetupOption) error {
+// SetupInNamespaces implements testkit.Runnable. The cache of the manager is limited to the test's namespace.
+func (p setupOperator) SetupInNamespaces(mgr manager.Manager, _ ...string) error {
 	return p(mgr)
 }
 

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/mutants"
 )
@@ -24,8 +23,8 @@ func TestMain(m *testing.M) {
 // operator is a mutant or its correct twin.
 type operator struct{ mutants.Mutant }
 
-// SetupWithManager implements testkit.Runnable. The cache of the manager is limited to the test's namespace.
-func (o operator) SetupWithManager(mgr manager.Manager, _ ...sdk.SetupOption) error {
+// SetupInNamespaces implements testkit.Runnable. The cache of the manager is limited to the test's namespace.
+func (o operator) SetupInNamespaces(mgr manager.Manager, _ ...string) error {
 	return o.Setup(mgr)
 }
 

@@ -18,15 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/homeostat-dev/homeostat/sdk"
 	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
 )
 
 // setup is an operator given as a function.
 type setup func(mgr manager.Manager) error
 
-// SetupWithManager implements testkit.Runnable. The cache of the manager is limited to the test's namespace.
-func (s setup) SetupWithManager(mgr manager.Manager, _ ...sdk.SetupOption) error { return s(mgr) }
+// SetupInNamespaces implements testkit.Runnable. The cache of the manager is limited to the test's namespace.
+func (s setup) SetupInNamespaces(mgr manager.Manager, _ ...string) error { return s(mgr) }
 
 // panicky panics on frozen objects.
 func panicky(mgr manager.Manager) error {
