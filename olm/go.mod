@@ -7,7 +7,8 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.22.1
 	github.com/homeostat-dev/homeostat/bundle v0.0.0
-	github.com/homeostat-dev/homeostat/testkit v0.0.0-00010101000000-000000000000
+	github.com/homeostat-dev/homeostat/testkit v0.0.0
+	github.com/homeostat-dev/homeostat/testkit/sandbox v0.0.0
 	github.com/operator-framework/api v0.45.0
 	github.com/operator-framework/operator-registry v1.73.0
 	github.com/sirupsen/logrus v1.9.4
@@ -94,7 +95,6 @@ require (
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect
 	github.com/h2non/filetype v1.1.3 // indirect
 	github.com/h2non/go-is-svg v0.0.0-20160927212452-35e8c4b0612c // indirect
-	github.com/homeostat-dev/homeostat/sdk v0.0.0 // indirect
 	github.com/homeostat-dev/homeostat/tools/images v0.0.0
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jbenet/go-context v0.0.0-20150711004518-d14ea06fba99 // indirect
@@ -185,7 +185,6 @@ require (
 	k8s.io/component-base v0.37.2 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260821135717-be32def86098 // indirect
-	k8s.io/streaming v0.37.2 // indirect
 	k8s.io/utils v0.0.0-20260707023825-cf1189d6abe3 // indirect
 	oras.land/oras-go/v2 v2.6.2 // indirect
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.36.0 // indirect
@@ -205,3 +204,5 @@ replace github.com/homeostat-dev/homeostat/testkit => ../testkit
 replace github.com/homeostat-dev/homeostat/sdk => ../sdk
 
 replace github.com/homeostat-dev/homeostat/tools/images => ../tools/images
+
+replace github.com/homeostat-dev/homeostat/testkit/sandbox => ../testkit/sandbox

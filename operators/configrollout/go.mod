@@ -6,6 +6,7 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/homeostat-dev/homeostat/sdk v0.0.0
 	github.com/homeostat-dev/homeostat/testkit v0.0.0
+	github.com/homeostat-dev/homeostat/testkit/sandbox v0.0.0
 	github.com/prometheus/client_golang v1.24.1
 	github.com/robfig/cron/v3 v3.0.1
 	golang.org/x/sync v0.22.0
@@ -110,4 +111,5 @@ require (
 replace (
 	github.com/homeostat-dev/homeostat/sdk => ../../sdk
 	github.com/homeostat-dev/homeostat/testkit => ../../testkit
+	github.com/homeostat-dev/homeostat/testkit/sandbox => ../../testkit/sandbox
 )

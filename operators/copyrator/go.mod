@@ -6,6 +6,7 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/homeostat-dev/homeostat/sdk v0.0.0
 	github.com/homeostat-dev/homeostat/testkit v0.0.0
+	github.com/homeostat-dev/homeostat/testkit/sandbox v0.0.0
 	github.com/prometheus/client_golang v1.24.1
 	k8s.io/api v0.37.2
 	k8s.io/apiextensions-apiserver v0.37.2
@@ -109,4 +110,5 @@ require (
 replace (
 	github.com/homeostat-dev/homeostat/sdk => ../../sdk
 	github.com/homeostat-dev/homeostat/testkit => ../../testkit
+	github.com/homeostat-dev/homeostat/testkit/sandbox => ../../testkit/sandbox
 )

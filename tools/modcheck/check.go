@@ -22,6 +22,9 @@ type module struct {
 var forbidden = []struct{ from, to, why string }{
 	{"sdk", "", "whoever imports the sdk must get nothing else of ours"},
 	{"testkit", "operators/", "testkit serves every operator, so it knows none"},
+	{"testkit/", "operators/", "testkit serves every operator, so it knows none"},
+	{"testkit", "", "importers of testkit must get nothing else of ours"},
+	{"testkit/", "sdk", "testkit serves operators of every library, so it requires none"},
 	{"operators/", "operators/", "operators ship one by one"},
 }
 

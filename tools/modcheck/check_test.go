@@ -12,9 +12,8 @@ import (
 func workspace() map[string]string {
 	return map[string]string{
 		"go.work":    "go 1.26.0\nuse (\n./sdk\n./testkit\n./operators/a\n./operators/b\n)\n",
-		"sdk/go.mod": "module x/sdk\ngo 1.26.0\nrequire k8s.io/api v0.37.2\n",
-		"testkit/go.mod": "module x/testkit\ngo 1.26.0\nrequire (\nk8s.io/api v0.37.2\nx/sdk v0.0.0\n)\n" +
-			"replace x/sdk => ../sdk\n",
+		"sdk/go.mod":         "module x/sdk\ngo 1.26.0\nrequire k8s.io/api v0.37.2\n",
+		"testkit/go.mod":     "module x/testkit\ngo 1.26.0\nrequire k8s.io/api v0.37.2\n",
 		"operators/a/go.mod": "module x/operators/a\ngo 1.26.0\nrequire x/sdk v0.0.0\nreplace x/sdk => ../../sdk\n",
 		"operators/b/go.mod": "module x/operators/b\ngo 1.26.0\n",
 	}
@@ -88,6 +87,16 @@ func TestCheck(t *testing.T) {
 			},
 			want: []string{
 				"testkit/go.mod: must not require operators/b: testkit serves every operator, so it knows none",
+				"testkit/go.mod: must not require operators/b: importers of testkit must get nothing else of ours",
+			},
+		},
+		"TestkitRequiresSDK": {
+			reason: "Operators of other libraries must not get the sdk with testkit.",
+			files: map[string]string{
+				"testkit/go.mod": "module x/testkit\ngo 1.26.0\nrequire x/sdk v0.0.0\nreplace x/sdk => ../sdk\n",
+			},
+			want: []string{
+				"testkit/go.mod: must not require sdk: importers of testkit must get nothing else of ours",
 			},
 		},
 		"OperatorRequiresOperator": {

@@ -28,7 +28,7 @@ func TestGuideToTesting(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := t.TempDir()
-	goCommand(t, "../../../testkit", "build", "-o", filepath.Join(tools, "testkit"), "./cmd/testkit")
+	goCommand(t, "../../../testkit/cmd/testkit", "build", "-o", filepath.Join(tools, "testkit"), ".")
 	env := append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod",
 		"PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
 	ran := 0

@@ -38,6 +38,9 @@ func newModule(t *testing.T, name string) (dir string) {
 	for _, sibling := range []string{"sdk", "testkit"} {
 		mod = fmt.Appendf(mod, "\nrequire %s v0.0.0\n\nreplace %[1]s => %s\n", ours+sibling, filepath.Join(root, sibling))
 	}
+	for _, nested := range []string{"testkit/cmd/testkit", "testkit/sandbox"} { // for the commands of the guide
+		mod = fmt.Appendf(mod, "\nreplace %s => %s\n", ours+nested, filepath.Join(root, nested))
+	}
 	// Checksums are copied from this module, which has the same requirements: a test must not depend on a checksum database.
 	sums, err := os.ReadFile("../go.sum")
 	if err != nil {

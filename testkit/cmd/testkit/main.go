@@ -4,7 +4,7 @@ package main
 import (
 	"os"
 
-	"github.com/homeostat-dev/homeostat/testkit/internal/cli"
+	"github.com/homeostat-dev/homeostat/testkit/cmd/testkit/internal/cli"
 	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
 )
 

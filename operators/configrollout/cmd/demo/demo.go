@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
-	"github.com/homeostat-dev/homeostat/testkit/demo"
+	"github.com/homeostat-dev/homeostat/testkit/sandbox/demo"
 )
 
 const (

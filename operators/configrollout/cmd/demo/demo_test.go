@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/homeostat-dev/homeostat/testkit/demo"
+	"github.com/homeostat-dev/homeostat/testkit/sandbox/demo"
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 

@@ -2,6 +2,6 @@
 // configuration changes, and only then. It prints each result and exits with code 1 if one is wrong.
 package main
 
-import "github.com/homeostat-dev/homeostat/testkit/demo"
+import "github.com/homeostat-dev/homeostat/testkit/sandbox/demo"
 
 func main() { demo.Main(rolloutDemo) }

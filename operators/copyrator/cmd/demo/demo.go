@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
-	"github.com/homeostat-dev/homeostat/testkit/demo"
+	"github.com/homeostat-dev/homeostat/testkit/sandbox/demo"
 )
 
 // home is the namespace of the source, and settings is its name.

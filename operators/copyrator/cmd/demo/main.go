@@ -2,6 +2,6 @@
 // source, modified copies, and a name conflict. It prints each result and exits with code 1 if one is wrong.
 package main
 
-import "github.com/homeostat-dev/homeostat/testkit/demo"
+import "github.com/homeostat-dev/homeostat/testkit/sandbox/demo"
 
 func main() { demo.Main(copyDemo) }

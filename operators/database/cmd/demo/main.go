@@ -3,6 +3,6 @@
 // of that cluster are simulated, so no server runs. The exit code is 1 if the result is not the promised one.
 package main
 
-import "github.com/homeostat-dev/homeostat/testkit/demo"
+import "github.com/homeostat-dev/homeostat/testkit/sandbox/demo"
 
 func main() { demo.Main(databaseDemo) }

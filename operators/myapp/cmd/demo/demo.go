@@ -17,7 +17,7 @@ import (
 
 	v1 "github.com/homeostat-dev/homeostat/operators/myapp/api/v1"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
-	"github.com/homeostat-dev/homeostat/testkit/demo"
+	"github.com/homeostat-dev/homeostat/testkit/sandbox/demo"
 )
 
 const name = "my-web-app"

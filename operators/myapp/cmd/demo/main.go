@@ -3,6 +3,6 @@
 // wrong.
 package main
 
-import "github.com/homeostat-dev/homeostat/testkit/demo"
+import "github.com/homeostat-dev/homeostat/testkit/sandbox/demo"
 
 func main() { demo.Main(appDemo) }

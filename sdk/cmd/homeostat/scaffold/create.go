@@ -76,7 +76,7 @@ func (at *location) checksums() ([]byte, error) {
 		return nil, nil
 	}
 	hashes := map[module.Version]string{}
-	for _, library := range []string{"sdk", "testkit"} {
+	for _, library := range []string{"sdk", "testkit", "testkit/cmd/testkit"} {
 		sums, err := os.ReadFile(filepath.Join(at.homeostat, library, "go.sum"))
 		if err != nil {
 			return nil, fmt.Errorf("reading the checksums of the SDK: %w", err)

@@ -16,7 +16,7 @@ import (
 const python = "/usr/bin/python3"
 
 // operators is the folder of the operators in Python.
-const operators = "../explore/testdata/python"
+const operators = "../../../../internal/explore/testdata/python"
 
 func needPython(t *testing.T) {
 	t.Helper()

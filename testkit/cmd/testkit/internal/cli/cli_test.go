@@ -16,7 +16,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/homeostat-dev/homeostat/testkit/internal/cli"
+	"github.com/homeostat-dev/homeostat/testkit/cmd/testkit/internal/cli"
 	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const widget = "../../sandbox/testdata/widget"
+const widget = "../../../../sandbox/testdata/widget"
 
 // timeout far exceeds the duration of any action on an idle machine.
 const timeout = 2 * time.Minute
