@@ -19,29 +19,61 @@
 //		return nil
 //	}
 //
-//	func main() { sdk.Main(Operator) }
+//	func main() { program.Main(Operator) }
 //
 // The function only records. After it returns nil, the engine creates or updates the children with server-side apply,
 // computes the conditions, stores the status in one request and prunes the children that were not applied. The process can
 // stop at any point: the next reconcile starts again from the observed state. Drift of an applied field is always detected,
 // also right after a restart.
 //
-// # Contents
+// # Declaring children
 //
-//   - [Operator], [Pass], [Apply] and its options: the parts of an operator.
-//   - [Wait], [Invalid]: the errors that postpone a reconcile or reject a spec. Any other error is retried with backoff.
-//   - [Ref]: an object that the custom resource refers to, watched while the reference exists.
-//   - [Observed]: the objects that children create, such as the pods of a Deployment. [Pass.Report]: the result of each
+//   - [Operator] defines how objects of one kind are reconciled. [Object] is such an object, [Pass] one reconcile of it.
+//   - [Apply] records the desired state of a child and returns a [Child]; [ApplyOption] values configure it.
+//   - [After], [AfterCreated] and [HoldBack] postpone a child; any [Planned] child can be waited for. [CreateOnly] never
+//     updates it.
+//   - [Unmanaged] leaves a field to other managers, [Zero] enforces a zero value.
+//   - [OnImmutable] selects an [ImmutablePolicy] for immutable fields: [Stall], [Recreate] or [RecreateOrphan].
+//   - [ReadyWhen] replaces the readiness check.
+//
+// # Reading
+//
+//   - [Child.Live] and [Live] return children as they were before the reconcile.
+//   - [Observed] returns the objects that children create, such as pods; [ManagedByLabel] and [InstanceLabel] select them.
+//   - [Ref] and [Find] read other objects, by name or by labels, and watch them while a reconcile asks for them.
+//   - [Installed] reports whether the API server knows an optional owned kind.
+//
+// # Deletion and ownership
+//
+//   - [Adopt] and [AdoptIf] take over existing objects. [ConflictReason] names the reason of a conflict.
+//   - [HoldUntil] adds a tracking finalizer to a child. [Retain] makes a child outlive the object.
+//   - [Pass.OrphanChildren] orphans children, [ForceDelete] deletes one without waiting.
+//   - [Operator.Finalize] is the clean-up of an object; [ReleaseAnnotation] skips it.
+//
+// # Errors and conditions
+//
+//   - [Wait], [WaitFor] and [Invalid] postpone a reconcile or reject a spec. Any other error is retried with backoff.
+//     [Reason] returns the reason of such an error.
+//   - [Pass.SetCondition], [Pass.NotReady] and [Pass.Suspended] write conditions. [Pass.Report] reads the result of each
 //     child.
-//   - [Installed]: whether the API server knows an optional owned kind.
-//   - [Dry]: the plan of a reconcile as a value, without a cluster. The flag --dry-run of a program prints it for each
-//     object.
-//   - [Main]: a program with flags, environment, probes, metrics and leader election. [Operator.SetupWithManager]: the
+//   - [Pass.Event], [Pass.Warn] and [Pass.OnStatusUpdated] follow a stored status; [Pass.RequeueAfter] is a timer.
 //
-// same operator in an existing manager. [Program]: a program with additional flags. [Custom]: a controller of another shape.
-//   - Package apply: one object to a desired state, with any controller-runtime client.
-//   - Package conditions: the conditions of a status, with any reconciler.
-//   - Package finalizer: adding and removing one finalizer without losing those of other controllers.
+// # Large content
+//
+//   - [MetadataOnly] caches only the metadata of an owned kind. [ContentFrom] loads the content of a child when it is sent.
+//   - [Derive] caches a value that is computed from the content of an object; [GetLive] reads an object in full.
+//   - [ExclusiveMaps] removes entries of other managers, for example from data.
+//
+// # Running
+//
+//   - Package program: a program with flags, environment, probes, metrics and leader election.
+//   - [Operator.SetupWithManager]: the same operator in an existing manager, with [SetupOption] values such as
+//     [InNamespaces] and [Workers].
+//   - [Dry] returns the [Plan] of a reconcile without a cluster, as a list of [Action] values. [Operator.PrintPlans] prints
+//     the plans for a cluster, as the flag --dry-run of a program does.
+//   - [PausedAnnotation] and [DryRunAnnotation] stop the operator for one object.
+//
+// Packages apply, conditions and finalizer are usable without this one, from any controller-runtime reconciler.
 //
 // # Limits
 //

@@ -7,8 +7,3 @@ import "sigs.k8s.io/controller-runtime/pkg/manager"
 func (op *Operator[T]) SetupInNamespaces(mgr manager.Manager, namespaces ...string) error {
 	return op.SetupWithManager(mgr, InNamespaces(namespaces...))
 }
-
-// SetupInNamespaces is SetupWithManager with [InNamespaces]: see [Operator.SetupInNamespaces].
-func (c *Custom) SetupInNamespaces(mgr manager.Manager, namespaces ...string) error {
-	return c.SetupWithManager(mgr, InNamespaces(namespaces...))
-}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
@@ -25,7 +24,7 @@ type Object interface {
 
 var _ conditions.Object = Object(nil)
 
-// Operator defines how objects of kind T are reconciled. It is a plain value without state: [Main], an existing manager
+// Operator defines how objects of kind T are reconciled. It is a plain value without state: a program, an existing manager
 // ([Operator.SetupWithManager]) and tests use the same value. Its fields must not change after the first use.
 type Operator[T Object] struct {
 	// Name identifies the operator. It is the field manager of all applied objects, the value of the managed-by label of
@@ -119,18 +118,8 @@ const ManagedByLabel = "app.kubernetes.io/managed-by"
 // InstanceLabel is a label of observed objects; its value is the name of the object of kind T that they belong to.
 const InstanceLabel = "app.kubernetes.io/instance"
 
-const (
-	defaultWorkers         = 8
-	defaultResync          = 10 * time.Minute
-	defaultFinalizeTimeout = 10 * time.Minute
-)
-
 func (op *Operator[T]) finalizerName() string {
 	return cmp.Or(op.FinalizerName, "homeostat.dev/"+op.Name)
-}
-
-func (op *Operator[T]) needsFinalizer(o T) bool {
-	return op.Finalize != nil && (op.NeedsFinalizer == nil || op.NeedsFinalizer(o))
 }
 
 // validate returns an error that lists every invalid field of the operator.
@@ -155,49 +144,4 @@ func (op *Operator[T]) validate() error {
 		return fmt.Errorf("operator %q is not usable: %w", op.Name, err)
 	}
 	return nil
-}
-
-// SetupOption configures one use of an operator.
-type SetupOption func(*setup)
-
-type setup struct {
-	namespaces []string
-	workers    int
-}
-
-func newSetup(opts []SetupOption) setup {
-	s := setup{workers: defaultWorkers}
-	for _, opt := range opts {
-		opt(&s)
-	}
-	return s
-}
-
-// InNamespaces restricts the operator to objects in these namespaces. The default, none, means all.
-func InNamespaces(names ...string) SetupOption {
-	return func(s *setup) { s.namespaces = append(s.namespaces, names...) }
-}
-
-// Workers sets the number of objects that are reconciled concurrently. The default is 8.
-func Workers(n int) SetupOption {
-	return func(s *setup) { s.workers = n }
-}
-
-// SetupWithManager adds the operator to a manager. The operator brings its own caches, because they hold less than a general
-// cache would. It uses the manager's configuration, scheme, leader election and metrics. If T is not installed in the
-// cluster, the operator is not ready and waits for the CRD without a limit. The error names every invalid field of the
-// operator.
-func (op *Operator[T]) SetupWithManager(mgr manager.Manager, opts ...SetupOption) error {
-	s := newSetup(opts)
-	if err := op.validate(); err != nil {
-		return err
-	}
-	if err := op.AddToScheme(mgr.GetScheme()); err != nil {
-		return fmt.Errorf("registering the types of operator %s: %w", op.Name, err)
-	}
-	mgr, err := op.waitForCRD(mgr)
-	if err != nil {
-		return err
-	}
-	return newEngine(op, mgr, s)
 }

@@ -14,18 +14,18 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/program"
 )
 
 // Name is the name of the operator, its controller, its leader election and its field manager.
 const Name = "configrollout"
 
 // New returns the operator. The error names an invalid option.
-func New(o Options) (*sdk.Custom, error) {
+func New(o Options) (*program.Custom, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &sdk.Custom{
+	return &program.Custom{
 		Name: Name,
 		Setup: func(mgr manager.Manager, namespaces []string, workers int) error {
 			return setUp(mgr, o, namespaces, workers)
@@ -37,18 +37,18 @@ func New(o Options) (*sdk.Custom, error) {
 }
 
 // Program returns the operator as a program with flags for its options.
-func Program() *sdk.Program {
+func Program() *program.Program {
 	o := DefaultOptions()
-	return &sdk.Program{
+	return &program.Program{
 		Name:  Name,
 		Doc:   "The configrollout operator replaces pods when what they use of ConfigMaps and Secrets changes.",
 		Flags: o.Flags,
-		Operators: func() ([]sdk.Runnable, error) {
+		Operators: func() ([]program.Runnable, error) {
 			op, err := New(o)
 			if err != nil {
 				return nil, fmt.Errorf("wrong options: %w", err)
 			}
-			return []sdk.Runnable{op}, nil
+			return []program.Runnable{op}, nil
 		},
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout"
-	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/program"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
@@ -39,7 +39,7 @@ const prefix = "rollout.homeostat.dev/"
 const quiet = 300 * time.Millisecond
 
 // newOperator returns the operator with a short quiet period and changed options.
-func newOperator(t *testing.T, change ...func(*configrollout.Options)) *sdk.Custom {
+func newOperator(t *testing.T, change ...func(*configrollout.Options)) *program.Custom {
 	t.Helper()
 	o := configrollout.DefaultOptions()
 	o.QuietPeriod = quiet

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/program"
 )
 
 // Options are the operator's own settings, set by flags.
@@ -30,14 +30,14 @@ type Options struct {
 }
 
 // Program returns the operator as a program.
-func Program() *sdk.Program {
+func Program() *program.Program {
 	var options Options
-	return &sdk.Program{
+	return &program.Program{
 		Name:  name,
 		Doc:   "The copyrator keeps copies of ConfigMaps and Secrets in other namespaces, as CopyratorRules say.",
 		Flags: options.Define,
-		Operators: func() ([]sdk.Runnable, error) {
-			return []sdk.Runnable{New(options)}, options.Validate()
+		Operators: func() ([]program.Runnable, error) {
+			return []program.Runnable{New(options)}, options.Validate()
 		},
 	}
 }

@@ -21,15 +21,15 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
-	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/program"
 )
 
 // NewMetrics returns the runnable that serves metrics of Databases and DBSnapshots. Their labels have the names of the
 // objects, because alerts have to name the affected object. The values are read from the statuses at each scrape, so a
 // deleted object has no metrics.
-func NewMetrics() *sdk.Custom {
-	return &sdk.Custom{
+func NewMetrics() *program.Custom {
+	return &program.Custom{
 		Name: "database-metrics",
 		Setup: func(mgr manager.Manager, namespaces []string, _ int) error {
 			return addMetrics(mgr, namespaces)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/program"
 )
 
 // Options has the settings of the operators that have flags of their own.
@@ -30,18 +30,18 @@ type Options struct {
 const DefaultImageTemplate = `{{if eq .Engine "postgresql"}}postgres{{else}}{{.Engine}}{{end}}:{{.Version}}`
 
 // Program returns the program of the operators.
-func Program() *sdk.Program {
+func Program() *program.Program {
 	var options Options
-	return &sdk.Program{
+	return &program.Program{
 		Name: "database",
 		Doc: "The database operator runs PostgreSQL, MariaDB and MySQL servers whose data outlive whatever happens to them, and " +
 			"makes copies of databases on time.",
 		Flags: options.Define,
-		Operators: func() ([]sdk.Runnable, error) {
+		Operators: func() ([]program.Runnable, error) {
 			if err := options.Validate(); err != nil {
 				return nil, err
 			}
-			return []sdk.Runnable{New(options), NewSnapshots(options), NewMetrics(), NewRoles()}, nil
+			return []program.Runnable{New(options), NewSnapshots(options), NewMetrics(), NewRoles()}, nil
 		},
 	}
 }

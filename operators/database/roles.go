@@ -20,13 +20,14 @@ import (
 
 	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
 	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/program"
 )
 
 // NewRoles returns the controller that labels each pod of a database as primary or replica with [desired.RoleLabel]. The
 // Service for reading selects replicas with it, because a selector cannot exclude a pod. The label cannot be in the pod
 // template, because the StatefulSet creates all pods from one.
-func NewRoles() *sdk.Custom {
-	return &sdk.Custom{
+func NewRoles() *program.Custom {
+	return &program.Custom{
 		Name:  "database-roles",
 		Doc:   "The database-roles controller labels the pods of databases as primary or replica.",
 		Setup: setUpRoles,

@@ -198,7 +198,7 @@ func TestPlanWithoutACluster(t *testing.T) {
 	app.Spec.Storage.Size = "1Gi"
 	plan := sdk.Dry(t.Context(), myapp.Operator, app)
 	var steps []string
-	for _, s := range plan.Steps {
+	for _, s := range plan.Actions {
 		steps = append(steps, s.String())
 	}
 	want := []string{"create PersistentVolumeClaim a-data", "create Deployment a"}

@@ -160,7 +160,7 @@ func TestDryFails(t *testing.T) {
 	} {
 		plan := sdk.Dry(t.Context(), operator(c.reconcile), s, c.live...)
 		if plan.Err == nil || !plan.Empty() {
-			t.Errorf("%s: error %v, steps %v", name, plan.Err, plan.Steps)
+			t.Errorf("%s: error %v, steps %v", name, plan.Err, plan.Actions)
 		}
 		if diff := cmp.Diff("Site a"+c.want, plan.String()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -206,7 +206,7 @@ func TestPausedBySpec(t *testing.T) {
 	}
 	c := named(&corev1.ConfigMap{}, s.Name)
 	k.Consistently(c, observationPeriod, text("hello"))
-	if plan := sdk.Dry(t.Context(), op, s); len(plan.Steps) != 1 || plan.Steps[0].Why != "its spec asks for a pause" {
+	if plan := sdk.Dry(t.Context(), op, s); len(plan.Actions) != 1 || plan.Actions[0].Why != "its spec asks for a pause" {
 		t.Errorf("the plan is\n%s", plan)
 	}
 	k.Update(s, func() { s.Spec.Text = "go" })

@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/program"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 )
@@ -52,11 +52,11 @@ func runOperatorIfAsked() {
 	if gv, err := schema.ParseGroupVersion(version); err == nil && gv.Group != "" {
 		op.AddToScheme = siteOf(gv)
 	}
-	sdk.Main(op)
+	program.Main(op)
 }
 
-// A program is an operator in a process of its own.
-type program struct {
+// A programProcess is an operator in a process of its own.
+type programProcess struct {
 	t   *testing.T
 	cmd *exec.Cmd
 
@@ -67,13 +67,13 @@ type program struct {
 }
 
 // run starts the program. The program is killed after the test if it still runs.
-func run(t *testing.T, env []string, args ...string) *program {
+func run(t *testing.T, env []string, args ...string) *programProcess {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{t: t, cmd: exec.CommandContext(t.Context(), self, args...), read: make(chan struct{})}
+	p := &programProcess{t: t, cmd: exec.CommandContext(t.Context(), self, args...), read: make(chan struct{})}
 	p.cmd.Env = append([]string{operatorVariable + "=1", "HOME=" + t.TempDir()}, env...)
 	p.cmd.Stderr = &lockedWriter{mu: &p.mu, to: &p.stderr}
 	out, err := p.cmd.StdoutPipe()
@@ -95,7 +95,7 @@ func run(t *testing.T, env []string, args ...string) *program {
 }
 
 // runOn starts the program for the test's namespace.
-func runOn(t *testing.T, k *testkit.K, args ...string) *program {
+func runOn(t *testing.T, k *testkit.K, args ...string) *programProcess {
 	t.Helper()
 	return run(t, nil, append([]string{"--kubeconfig=" + kubeconfig(t, k), "--watch-namespaces=" + k.Namespace}, args...)...)
 }
@@ -127,13 +127,13 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 }
 
 // message reports whether the program has printed this line.
-func (p *program) printed(line string) bool {
+func (p *programProcess) printed(line string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Contains(p.lines, line)
 }
 
-func (p *program) waitFor(k *testkit.K, line string) {
+func (p *programProcess) waitFor(k *testkit.K, line string) {
 	p.t.Helper()
 	k.Wait(fmt.Sprintf("the program prints %q", line), func(context.Context) error {
 		if p.printed(line) {
@@ -144,14 +144,14 @@ func (p *program) waitFor(k *testkit.K, line string) {
 }
 
 // errors returns what the program wrote to the standard error.
-func (p *program) errors() string {
+func (p *programProcess) errors() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stderr.String()
 }
 
 // exit waits until the program ends by itself and returns its exit code.
-func (p *program) exit() int {
+func (p *programProcess) exit() int {
 	p.t.Helper()
 	<-p.read
 	var failure *exec.ExitError

@@ -94,7 +94,7 @@ func flags(version string) []string {
 }
 
 // versionVariable is the variable that the linker sets to the version.
-const versionVariable = "github.com/homeostat-dev/homeostat/sdk.linkedVersion"
+const versionVariable = "github.com/homeostat-dev/homeostat/sdk/program.linkedVersion"
 
 // rootCertificates returns the certificates that operators verify servers with.
 func rootCertificates() []byte {

@@ -334,10 +334,10 @@ func TestDockerfiles(t *testing.T) {
 // The linker's variable exists in the SDK: the linker does not report unknown variables.
 func TestLinkedVersion(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(filepath.Join(root, "sdk/main.go"))
-	if _, name, _ := strings.Cut(versionVariable, "sdk."); err != nil || !strings.Contains(string(data),
+	data, err := os.ReadFile(filepath.Join(root, "sdk/program/version.go"))
+	if _, name, _ := strings.Cut(versionVariable, "program."); err != nil || !strings.Contains(string(data),
 		"\nvar "+name+" string\n") {
-		t.Errorf("sdk/main.go has no %s, %v", name, err)
+		t.Errorf("sdk/program/version.go has no %s, %v", name, err)
 	}
 }
 

@@ -38,8 +38,8 @@ func newFixture(t *testing.T) *fixture {
 	module := f.read(filepath.Join(images, "operators", "tiny", "go.mod"))
 	f.write("operators/configrollout/go.mod", strings.ReplaceAll(module, "operators/tiny", "operators/configrollout"))
 	f.write("operators/configrollout/about.go", "// Package configrollout is what others import.\npackage configrollout\n\n"+
-		"import \"github.com/homeostat-dev/homeostat/sdk\"\n\n// Version is that of the SDK.\n"+
-		"func Version() string { return sdk.Version() }\n")
+		"import \"github.com/homeostat-dev/homeostat/sdk/program\"\n\n// Version is that of the SDK.\n"+
+		"func Version() string { return program.Version() }\n")
 	f.write("olm/templates/configrollout.yaml", f.read(filepath.Join(tools, "olm", "templates", "configrollout.yaml")))
 	f.write("LICENSE", f.read(filepath.Join(tools, "LICENSE")))
 	f.write("CHANGELOG.md", "# Changelog\n\n## [0.2.0] - 2026-11-23\n\nIt is there.\n")

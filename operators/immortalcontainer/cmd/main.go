@@ -3,7 +3,7 @@ package main
 
 import (
 	"github.com/homeostat-dev/homeostat/operators/immortalcontainer"
-	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/program"
 )
 
-func main() { sdk.Main(immortalcontainer.Operator) }
+func main() { program.Main(immortalcontainer.Operator) }

@@ -3,7 +3,7 @@ package main
 
 import (
 	"github.com/homeostat-dev/homeostat/operators/myapp"
-	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/program"
 )
 
-func main() { sdk.Main(myapp.Operator) }
+func main() { program.Main(myapp.Operator) }

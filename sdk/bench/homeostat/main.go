@@ -11,11 +11,12 @@ import (
 
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/bench/work"
+	"github.com/homeostat-dev/homeostat/sdk/program"
 )
 
 func main() {
 	work.Profile()
-	sdk.Main(&sdk.Operator[*work.Database]{
+	program.Main(&sdk.Operator[*work.Database]{
 		Name:        "bench",
 		AddToScheme: work.AddToScheme,
 		Owns: []client.Object{

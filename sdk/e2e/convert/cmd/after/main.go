@@ -2,8 +2,8 @@
 package main
 
 import (
-	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/e2e/convert/after"
+	"github.com/homeostat-dev/homeostat/sdk/program"
 )
 
-func main() { sdk.Main(after.New("monitoring")) }
+func main() { program.Main(after.New("monitoring")) }

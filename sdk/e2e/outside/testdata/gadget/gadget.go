@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/program"
 )
 
 var operator = &sdk.Operator[*Gadget]{
@@ -20,7 +21,7 @@ var operator = &sdk.Operator[*Gadget]{
 	Finalize:    finalize,
 }
 
-func main() { sdk.Main(operator) }
+func main() { program.Main(operator) }
 
 func reconcile(_ context.Context, p *sdk.Pass[*Gadget]) error {
 	if p.Object.Spec.Image == "" {

@@ -4,7 +4,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/program"
 )
 
-func main() { fmt.Println("tiny", sdk.Version()) }
+func main() { fmt.Println("tiny", program.Version()) }

@@ -1,0 +1,194 @@
+package planner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/homeostat-dev/homeostat/sdk/apply"
+	"github.com/homeostat-dev/homeostat/sdk/internal/desired"
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
+	"github.com/homeostat-dev/homeostat/sdk/internal/observed"
+	"github.com/homeostat-dev/homeostat/sdk/internal/reference"
+	"github.com/homeostat-dev/homeostat/sdk/internal/retry"
+	"github.com/homeostat-dev/homeostat/sdk/internal/status"
+)
+
+// Planner plans reconciles.
+type Planner struct {
+	op         *desired.Definition
+	kinds      *observed.Kinds
+	owner      *apply.Manager // nil if convergence is judged by values alone
+	namespaces []string
+	// Read returns an object that is not a child, or nil if it does not exist. Nil if no object can be read.
+	read func(id object.ID, like client.Object) (client.Object, error)
+	// list returns the objects of a target without a name.
+	list func(t reference.Target, like client.Object) ([]client.Object, error)
+}
+
+// plan plans the reconcile of o with these children, and carries nothing out.
+func (d *Planner) plan(ctx context.Context, o desired.Object, seen *observed.Snapshot) *Plan {
+	p := &desired.Pass{Object: object.Copy(o), Log: logr.FromContextOrDiscard(ctx), Now: time.Now(), Record: desired.Record{
+		Snapshot: seen, Retries: retry.Tracker{}, ReadinessCache: desired.ReadinessCache{}, Derived: &reference.DerivedCache{},
+		References: reference.Reader{Key: client.ObjectKeyFromObject(o), Lookup: d.find, Read: d.full},
+	}}
+	p.Namespaces = d.namespaces
+	plan := &Plan{Object: o, Name: d.kinds.Primary.Kind + " " + strings.TrimPrefix(p.References.Key.String(), "/")}
+	guarded := controllerutil.ContainsFinalizer(o, d.op.FinalizerName)
+	switch {
+	case d.op.PausedBy(o) != "":
+		plan.Actions = []Action{{Verb: holdBack, Object: plan.Name, Why: d.op.PausedBy(o)}}
+		return plan
+	case !o.GetDeletionTimestamp().IsZero():
+		if guarded {
+			plan.Actions = []Action{{Verb: "clean up", Object: plan.Name}}
+		}
+		return plan
+	}
+	if plan.Err = desired.Compute(ctx, o, p, d.op.Reconcile); plan.Err == nil {
+		switch needed := d.op.NeedsFinalizer(o) || p.HasCrossNamespace(); {
+		case needed && !guarded:
+			plan.Actions = append(plan.Actions, Action{Verb: "add the finalizer to", Object: plan.Name})
+		case !needed && guarded:
+			plan.Actions = append(plan.Actions, Action{Verb: "remove the finalizer from", Object: plan.Name})
+		}
+		plan.Err = d.children(ctx, p, plan)
+	}
+	if plan.Err == nil || retry.Classify(plan.Err) >= retry.ClassWait {
+		if err := p.RunReportFuncs(ctx); err != nil {
+			plan.Err = err
+		}
+	}
+	status.Summarize(ctx, d.op, p, plan.Err, 0)
+	plan.Object = p.Object
+	return plan
+}
+
+// children plans the writes of the children as if each was carried out. It returns the failures of children.
+func (d *Planner) children(ctx context.Context, p *desired.Pass, plan *Plan) (err error) {
+	defer retry.RecoverPanic(ctx, &err) // of a ReadyWhen function
+	var failures []error
+	for _, s := range p.Plan {
+		s.Stored = s.Live
+		if s.Err = s.HeldBack; s.Err != nil {
+			plan.Actions = append(plan.Actions, Action{Verb: holdBack, Object: s.String(), Why: s.Err.Error()})
+			continue
+		}
+		if other := s.Blocked(); other != nil {
+			s.Waits = fmt.Sprintf("%s waits for %s", s, other)
+			plan.Actions = append(plan.Actions, Action{Verb: holdBack, Object: s.String(), Why: "it waits for " + other.String()})
+			continue
+		}
+		if step := d.planChild(ctx, p, s); step.Verb != "" {
+			plan.Actions = append(plan.Actions, step)
+		}
+		failures = append(failures, s.Err)
+		s.AssessReadiness()
+	}
+	for _, id := range p.Unplanned() {
+		if child := p.Snapshot.Children[id]; !child.Terminating && !child.Retained {
+			plan.Actions = append(plan.Actions, Action{Verb: "delete", Object: id.String()})
+		}
+	}
+	return cmp.Or(desired.WorstChildError(p.Plan), errors.Join(failures...))
+}
+
+// planChild returns the action for one child. An empty verb means none.
+func (d *Planner) planChild(ctx context.Context, p *desired.Pass, s *desired.Child) Action {
+	step := Action{Object: s.String()}
+	intent, err := s.Intent(ctx, d.kinds, p.Object)
+	if err == nil && s.Live == nil {
+		err = d.creationBlocked(s, intent)
+	}
+	if err != nil {
+		s.Err = err
+		step.Verb = holdBack
+		step.Why = retry.Describe(err)
+		return step
+	}
+	if s.Terminating {
+		step.Verb = holdBack
+		step.Why = "it is being deleted"
+		return step
+	}
+	if step.Fields, s.Err = intent.Diff(s.Live, d.op.Name); s.Err != nil {
+		return step
+	}
+	finalizer := d.op.FinalizerName
+	switch {
+	case s.Live == nil:
+		step.Verb = "create"
+		s.Stored = s.Desired
+	case s.LacksFinalizer(finalizer), !s.CreateOnly && !d.converged(intent, s.Live, step.Fields):
+		step.Verb = "update"
+	case s.Releasable(finalizer):
+		step.Verb = "release"
+		step.Fields = nil
+	}
+	return step
+}
+
+func (d *Planner) converged(intent *apply.Intent, live client.Object, differences []string) bool {
+	if d.owner == nil {
+		return len(differences) == 0
+	}
+	return d.owner.Converged(intent, live)
+}
+
+// creationBlocked returns the error that prevents the creation of a child, or nil.
+func (d *Planner) creationBlocked(s *desired.Child, intent *apply.Intent) error {
+	if err := d.kinds.NotInstalledError(s.GVK); err != nil || d.read == nil {
+		return err
+	}
+	other, err := d.read(s.ID(), s.Desired)
+	if err != nil || other == nil || s.Adoptable(other) {
+		return err
+	}
+	return s.Conflict(intent.CheckOwnership(other))
+}
+
+func (d *Planner) find(_ types.NamespacedName, t reference.Target, like client.Object) ([]client.Object, error) {
+	if t.Key.Name == "" {
+		return d.list(t, like)
+	}
+	o, err := d.read(t.ID, like)
+	if err != nil || o == nil {
+		return nil, err
+	}
+	return []client.Object{o}, nil
+}
+
+func (d *Planner) full(_ context.Context, id object.ID, into client.Object) (bool, error) {
+	o, err := d.read(id, into)
+	if err != nil || o == nil {
+		return false, err
+	}
+	object.Assign(into, o)
+	return true, nil
+}
+
+// Describe returns the planned writes of the children in one sentence, with one phrase for each child that is not converged.
+// Conflicting objects are not detected, because only an attempt finds them.
+func Describe(ctx context.Context, op *desired.Definition, k *observed.Kinds, m *apply.Manager, p *desired.Pass) string {
+	var plan Plan
+	d := Planner{op: op, kinds: k, owner: m}
+	if err := d.children(ctx, p, &plan); err != nil && retry.Classify(err) == retry.ClassPanic {
+		return "would do nothing: " + retry.Describe(err)
+	}
+	if len(plan.Actions) == 0 {
+		return "nothing would be done"
+	}
+	phrases := make([]string, len(plan.Actions))
+	for i, s := range plan.Actions {
+		phrases[i] = s.String()
+	}
+	return "would " + strings.Join(phrases, "; ")
+}

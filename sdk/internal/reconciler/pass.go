@@ -1,0 +1,107 @@
+package reconciler
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/homeostat-dev/homeostat/sdk/internal/desired"
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
+	"github.com/homeostat-dev/homeostat/sdk/internal/observed"
+	"github.com/homeostat-dev/homeostat/sdk/internal/reference"
+	"github.com/homeostat-dev/homeostat/sdk/internal/retry"
+	"github.com/homeostat-dev/homeostat/sdk/internal/status"
+)
+
+// outcome is the result of one reconcile.
+type outcome struct {
+	wrote       bool
+	err         error
+	requeue     time.Duration
+	version     string // resourceVersion of the object after the reconcile
+	budgetSpent bool   // it ended because the write budget was exhausted
+	executed    bool   // the plan was carried out, except for children with a transient failure
+}
+
+// runPass reconciles the object once: it calls the operator's function, carries out its record and stores the status.
+func (e *Reconciler) runPass(ctx context.Context, st *objectState, o desired.Object, seen *observed.Snapshot) outcome {
+	p := e.newPass(ctx, st, o, seen)
+	defer func() { e.references.RetainOnly(p.References.Key, p.References.Used) }()
+	switch {
+	case e.op.PausedBy(o) != "":
+		return e.paused(ctx, o, p)
+	case e.op.IsDryRun(o):
+		return e.dryRun(ctx, o, p)
+	case !o.GetDeletionTimestamp().IsZero():
+		return e.finalize(ctx, o, p)
+	}
+	if e.op.NeedsFinalizer(o) { // Reconcile may rely on it
+		if added, err := e.syncFinalizer(ctx, p, true); added || err != nil {
+			return outcome{wrote: added, err: err}
+		}
+	}
+	out := outcome{err: desired.Compute(ctx, o, p, e.op.Reconcile)}
+	if out.err == nil {
+		if wrote, err := e.syncFinalizer(ctx, p, e.op.NeedsFinalizer(o) || p.HasCrossNamespace()); wrote || err != nil {
+			return outcome{wrote: wrote, err: err}
+		}
+		out.wrote, out.err = e.execute(ctx, p)
+		out.executed = retry.Classify(out.err) == retry.ClassTransient
+	}
+	return e.conclude(ctx, st, o, p, out)
+}
+
+// conclude stores the status of a reconcile and prunes: completely if the plan was complete, else outside of the namespaces
+// of failed children.
+func (e *Reconciler) conclude(ctx context.Context, st *objectState, o desired.Object, p *desired.Pass, out outcome) outcome {
+	complete, tried := out.err == nil, out.executed
+	if complete {
+		out.err = desired.WorstChildError(p.Plan)
+	}
+	if retry.Classify(out.err) == retry.ClassStale {
+		return out // the result was computed from an outdated or partial state and is discarded
+	}
+	if complete {
+		if err := p.RunReportFuncs(ctx); err != nil {
+			complete = false
+			out.err = err
+		}
+	}
+	status.Summarize(ctx, e.op, p, out.err, st.failures)
+	wrote, err := e.writeStatus(ctx, o, p)
+	out.wrote = out.wrote || wrote
+	out.requeue = p.Requeue
+	out.version = p.Object.GetResourceVersion()
+	if err != nil {
+		return outcome{wrote: out.wrote, err: err, version: out.version}
+	}
+	defer func() { out.budgetSpent = p.Budget.Spent }()
+	if complete || tried {
+		pruned, err := e.prune(ctx, p, tried)
+		out.wrote = out.wrote || pruned
+		if err != nil && !tried {
+			out.err = err
+		}
+	}
+	if err := e.collectPredecessors(ctx, p.References.Key, p.Snapshot.Predecessors); err != nil && out.err == nil {
+		out.err = err
+	}
+	return out
+}
+
+func (e *Reconciler) newPass(ctx context.Context, st *objectState, o desired.Object, seen *observed.Snapshot) *desired.Pass {
+	key := client.ObjectKeyFromObject(o)
+	if len(st.readinessCache) > 2*len(seen.Children) { // most of the children no longer exist
+		clear(st.readinessCache)
+	}
+	return &desired.Pass{
+		Object: object.Copy(o), Log: log.FromContext(ctx), Now: time.Now(), Namespaces: e.namespaces,
+		Record: desired.Record{
+			Snapshot: seen, Retries: st.retries, ReadinessCache: st.readinessCache, FailedLast: st.failedLast,
+			Derived:    &e.derived,
+			References: reference.Reader{Lookup: e.references.Get, Read: reference.ReadFull(e.client), Key: key},
+		},
+	}
+}

@@ -1,7 +1,0 @@
-// Package sdk has the variable that the linker sets, as the real one does.
-package sdk
-
-var linkedVersion string
-
-// Version is the one that the linker was told.
-func Version() string { return linkedVersion }
