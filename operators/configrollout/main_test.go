@@ -23,13 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{
-		RBAC: "config/rbac", Workloads: true, NoUnusedRules: true,
-		Unexercised: map[string]string{
-			"create subjectaccessreviews.authorization.k8s.io": "metrics, which no test serves: what may a client do",
-			"create tokenreviews.authentication.k8s.io":        "metrics, which no test serves: who is a client",
-			"patch events":               "an event that repeats itself within minutes is counted up",
-			"patch events.events.k8s.io": "an event that repeats itself within minutes is counted up",
-		},
+		RBAC: "config/rbac", Workloads: true, NoUnusedRules: true, Unexercised: testkit.ProgramRules(),
 	})
 }
 

@@ -37,15 +37,8 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	testkit.Main(m, testkit.Env{
-		FS: shipped, CRDs: "config/crd", RBAC: "config/rbac", AddToScheme: v1.AddToScheme, NoUnusedRules: true,
-		Unexercised: map[string]string{
-			"create subjectaccessreviews.authorization.k8s.io": "metrics, which no test serves: what may a client do",
-			"create tokenreviews.authentication.k8s.io":        "metrics, which no test serves: who is a client",
-			"patch events":               "an event that repeats itself within minutes is counted up",
-			"patch events.events.k8s.io": "an event that repeats itself within minutes is counted up",
-			"update copyrators.flant.com/finalizers": "OwnerReferencesPermissionEnforcement asks for it; " +
-				"the API server of the tests does not have that plugin on",
-		},
+		FS: shipped, CRDs: "config/crd", RBAC: "config/rbac", AddToScheme: v1.AddToScheme,
+		NoUnusedRules: true, Unexercised: testkit.ProgramRules("copyrators.flant.com"),
 	})
 }
 

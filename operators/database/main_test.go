@@ -17,16 +17,7 @@ import (
 func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{
 		CRDs: "config/crd", RBAC: "config/rbac", AddToScheme: v1.AddToScheme, Workloads: true,
-		NoUnusedRules: true,
-		Unexercised: map[string]string{
-			"create subjectaccessreviews.authorization.k8s.io": "metrics server, not tested: authorization of clients",
-			"create tokenreviews.authentication.k8s.io":        "metrics server, not tested: authentication of clients",
-			"patch events":               "an event that repeats itself within minutes is counted up",
-			"patch events.events.k8s.io": "an event that repeats itself within minutes is counted up",
-			"update databases.techoral.com/finalizers": "OwnerReferencesPermissionEnforcement asks for it; " +
-				"the API server of the tests does not have that plugin on",
-			"update dbsnapshots.techoral.com/finalizers": "the same",
-		},
+		NoUnusedRules: true, Unexercised: testkit.ProgramRules("databases.techoral.com", "dbsnapshots.techoral.com"),
 	})
 }
 

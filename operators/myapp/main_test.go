@@ -22,15 +22,7 @@ import (
 func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{
 		CRDs: "config/crd", RBAC: "config/rbac", AddToScheme: v1.AddToScheme, Workloads: true,
-		NoUnusedRules: true,
-		Unexercised: map[string]string{
-			"create subjectaccessreviews.authorization.k8s.io": "metrics, which no test serves: what may a client do",
-			"create tokenreviews.authentication.k8s.io":        "metrics, which no test serves: who is a client",
-			"patch events":               "an event that repeats itself within minutes is counted up",
-			"patch events.events.k8s.io": "an event that repeats itself within minutes is counted up",
-			"update myapps.mycompany.com/finalizers": "OwnerReferencesPermissionEnforcement asks for it; " +
-				"the API server of the tests does not have that plugin on",
-		},
+		NoUnusedRules: true, Unexercised: testkit.ProgramRules("myapps.mycompany.com"),
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -20,7 +21,17 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 )
 
-const root = "../../.."
+const (
+	root      = "../../.."
+	namespace = "immortalcontainers-operator"
+	crd       = "immortalcontainers.immortalcontainer.flugel.it"
+)
+
+// waitEstablished waits until the API server serves ImmortalContainers; kubectl wait fails if the CRD has no conditions yet.
+func waitEstablished(k *testkit.K) {
+	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd}}
+	k.Eventually(definition, testkit.Condition("Established", metav1.ConditionTrue))
+}
 
 // `make deploy` installs everything, `make undeploy` removes everything but the CRD and its objects, and `make
 // undeploy-all` removes those too. No operator runs here, so no finalizer blocks the deletion of the objects.

@@ -1,0 +1,55 @@
+// Package config_test checks the manifests in its subfolders on an API server.
+package config_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/homeostat-dev/homeostat/operators/copyrator"
+	"github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/conformance"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{}) }
+
+const namespace = "copyrator-operator"
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	err := conformance.Check(t.Context(), conformance.Operator{
+		Setup: func(mgr manager.Manager, namespaces ...string) error {
+			op := copyrator.New(copyrator.Options{Namespace: namespace})
+			return op.SetupWithManager(mgr, sdk.InNamespaces(namespaces...))
+		},
+		AddToScheme: v1.AddToScheme,
+		Overlays: []conformance.Overlay{
+			{Dir: "default"}, {Dir: "with-secrets", Secrets: true}, {Dir: "namespaced", Watches: []string{namespace, "default"}},
+		},
+		Samples:          "samples",
+		Columns:          map[string]string{"copyrators.flant.com": "NAME TYPE SOURCES NAMESPACES SYNCED DESIRED CONFLICTS READY AGE"},
+		Example:          example,
+		LeaderElectionID: "copyrator.homeostat.dev",
+		Quick:            testing.Short(),
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// example returns a source and a rule that copies it to the operator's namespace.
+func example(inNamespace, name string) []client.Object {
+	labels := map[string]string{"example": name}
+	meta := metav1.ObjectMeta{Namespace: inNamespace, Name: name, Labels: labels}
+	return []client.Object{
+		&corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"key": "value"}},
+		&v1.CopyratorRule{ObjectMeta: meta, Rule: v1.Rule{
+			RuleType: "configmap", Selector: v1.Selector{Labels: labels}, TargetNamespaces: []string{namespace},
+		}},
+	}
+}

@@ -1,0 +1,27 @@
+package testkit
+
+import "maps"
+
+// ProgramRules returns entries for [Env.Unexercised]: the permissions that the program of an operator needs and that no
+// test with [K.Start] uses. They are for serving metrics, for leader election, for repeated events, and for owner references
+// to the named resources, such as "myapps.mycompany.com", which the admission plugin
+// OwnerReferencesPermissionEnforcement checks. Package conformance exercises leader election.
+func ProgramRules(owners ...string) map[string]string {
+	rules := maps.Clone(programRules)
+	for _, owner := range owners {
+		rules["update "+owner+"/finalizers"] = "OwnerReferencesPermissionEnforcement requires it; " +
+			"the API server of the tests does not enable that plugin"
+	}
+	return rules
+}
+
+var programRules = map[string]string{
+	"create subjectaccessreviews.authorization.k8s.io": "the metrics server authorizes its clients; no test serves metrics",
+	"create tokenreviews.authentication.k8s.io":        "the metrics server authenticates its clients; no test serves metrics",
+	"create leases.coordination.k8s.io":                "leader election",
+	"get leases.coordination.k8s.io":                   "leader election",
+	"update leases.coordination.k8s.io":                "leader election",
+	"create events":                                    "leader election records an event",
+	"patch events":                                     "an event that repeats within minutes is counted up",
+	"patch events.events.k8s.io":                       "an event that repeats within minutes is counted up",
+}
