@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/desired"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/digest"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/limiter"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/policy"
@@ -52,7 +53,7 @@ func dryRun(ctx context.Context, cfg *rest.Config, options Options, namespaces [
 			seen.Slot = false
 			d = policy.Decide(seen)
 		}
-		if patchOf(o, d) == nil && d.Action != policy.Wait {
+		if desired.Patch(o, d.Record, d.Template) == nil && d.Action != policy.Wait {
 			continue
 		}
 		busy++

@@ -2,7 +2,6 @@ package configrollout
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/desired"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/digest"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/limiter"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/policy"
@@ -75,7 +75,7 @@ func (r *reconciler) decide(ctx context.Context, key limiter.Key, o client.Objec
 		return policy.Decision{}, err
 	}
 	d := policy.Decide(observation)
-	if patchOf(o, d) == nil {
+	if desired.Patch(o, d.Record, d.Template) == nil {
 		return d, nil
 	}
 	mode := digest.VerifyAbsence
@@ -103,7 +103,7 @@ func (r *reconciler) apply(
 	if d.Action == policy.Release {
 		r.fallback.forget(key)
 	}
-	patch := patchOf(o, d)
+	patch := desired.Patch(o, d.Record, d.Template)
 	if patch == nil {
 		return d.RequeueAfter, nil
 	}
@@ -171,35 +171,6 @@ func readinessOf(d policy.Decision) limiter.Readiness {
 	default:
 		return limiter.Unknown
 	}
-}
-
-// patchOf returns the merge patch for the decision, or nil if nothing changes. The patch has the observed resourceVersion,
-// so that a concurrent change is a conflict. Server-side apply is not used, because it could not remove annotations
-// restored by `kubectl rollout undo`.
-func patchOf(o client.Object, d policy.Decision) []byte {
-	metadata := map[string]any{}
-	patch := map[string]any{"metadata": metadata}
-	changes := d.Record.Changes(o.GetAnnotations())
-	if len(changes) > 0 {
-		metadata["annotations"] = changes
-	}
-	if now := workload.Digest(o); now != d.Template {
-		var value any
-		if d.Template != "" {
-			value = d.Template
-		}
-		patch["spec"] = map[string]any{"template": map[string]any{
-			"metadata": map[string]any{"annotations": map[string]any{annotation.Digest: value}},
-		}}
-	} else if len(changes) == 0 {
-		return nil
-	}
-	metadata["resourceVersion"] = o.GetResourceVersion()
-	text, err := json.Marshal(patch)
-	if err != nil { // maps of strings
-		panic(err)
-	}
-	return text
 }
 
 // maxNote is the maximal length of an event's note.

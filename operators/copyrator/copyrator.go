@@ -1,7 +1,7 @@
 // Package copyrator reconciles CopyratorRules: it keeps copies of ConfigMaps and Secrets in other namespaces.
 //
-// This file is the whole operator. Package internal/desired evaluates rules and builds copies, report.go writes the
-// status, and the SDK sends the requests.
+// This file is the whole operator. Package internal/policy evaluates rules, package internal/desired builds copies, package
+// internal/status writes the status, and the SDK sends the requests.
 package copyrator
 
 import (
@@ -19,18 +19,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/desired"
+	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/policy"
+	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/status"
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
 // name is the operator's name, the field manager of every copy and the value of its managed-by label.
 const name = "copyrator"
 
-type pass = sdk.Pass[*v1.CopyratorRule]
+type pass = status.Pass
 
 // New returns the operator with these options.
 func New(o Options) *sdk.Operator[*v1.CopyratorRule] {
-	c := &copyrator{Options: o, settings: desired.Settings{
+	c := &copyrator{Options: o, settings: policy.Settings{
 		Namespace: o.Namespace, Exclude: o.ExcludeNamespaces, AllowSources: o.AllowSourceNamespaces, Consent: o.Consent,
 		ManagedBy: name,
 	}}
@@ -54,7 +55,7 @@ func New(o Options) *sdk.Operator[*v1.CopyratorRule] {
 type copyrator struct {
 	Options
 
-	settings desired.Settings
+	settings policy.Settings
 }
 
 func (c *copyrator) selects(rule types.NamespacedName) bool {
@@ -87,22 +88,25 @@ func (c *copyrator) reconcile(ctx context.Context, p *pass) error {
 	if p.Object.OrphanPolicy == v1.OrphanKeep {
 		p.OrphanChildren()
 	}
-	r := report{rule: rule, sources: len(found.Sources), shadowed: shadowed, unreadable: unreadable}
+	r := status.Report{
+		Rule: rule, Sources: len(found.Sources), Shadowed: shadowed, Unreadable: unreadable,
+		Stored: func(before string) { gauges.record(before, p.Object) },
+	}
 	for _, n := range namespaces {
 		if rule.Reaches(n) {
-			r.namespaces++
+			r.Namespaces++
 		}
 	}
 	if err := c.apply(ctx, p, rule, peers, copies, &r); err != nil {
 		return err
 	}
-	r.writeStatus(p)
+	r.Write(p)
 	return nil
 }
 
 // parse parses the rule and checks its permissions.
-func (c *copyrator) parse(p *pass) (*desired.Rule, error) {
-	rule, err := desired.Parse(p.Object, c.settings)
+func (c *copyrator) parse(p *pass) (*policy.Rule, error) {
+	rule, err := policy.Parse(p.Object, c.settings)
 	if err != nil {
 		return nil, sdk.Invalid("InvalidRule", "%v", err)
 	}
@@ -114,7 +118,7 @@ func (c *copyrator) parse(p *pass) (*desired.Rule, error) {
 }
 
 // reject returns an error for a valid rule that must have no copies, otherwise nil.
-func (c *copyrator) reject(p *pass, rule *desired.Rule, o *v1.CopyratorRule) error {
+func (c *copyrator) reject(p *pass, rule *policy.Rule, o *v1.CopyratorRule) error {
 	switch {
 	case rule.Kind == "Secret" && !c.Secrets:
 		return sdk.Invalid("SecretsDisabled", "this Copyrator copies no Secrets: run it with --secrets and the rights")
@@ -130,7 +134,7 @@ func (c *copyrator) reject(p *pass, rule *desired.Rule, o *v1.CopyratorRule) err
 }
 
 // overwriteDenied reports whether a rule asks to overwrite existing objects without the permission to do so.
-func (c *copyrator) overwriteDenied(rule *desired.Rule, o *v1.CopyratorRule) bool {
+func (c *copyrator) overwriteDenied(rule *policy.Rule, o *v1.CopyratorRule) bool {
 	return !rule.Trusted() && o.ConflictPolicy != v1.ConflictSkip && o.ConflictPolicy != ""
 }
 
@@ -159,8 +163,8 @@ func metadataOf(kind string) *metav1.PartialObjectMetadata {
 // findSources returns the sources of a rule, and the named namespaces that it must not read. The second result does not
 // depend on the content of those namespaces, so that it discloses nothing.
 func (c *copyrator) findSources(
-	p *pass, rule *desired.Rule, namespaces []*metav1.PartialObjectMetadata,
-) (found desired.RuleSources, unreadable []string, err error) {
+	p *pass, rule *policy.Rule, namespaces []*metav1.PartialObjectMetadata,
+) (found policy.RuleSources, unreadable []string, err error) {
 	found.Rule = rule
 	for _, name := range rule.Sources {
 		i := slices.IndexFunc(namespaces, func(n *metav1.PartialObjectMetadata) bool { return n.Name == name })
@@ -178,7 +182,7 @@ func (c *copyrator) findSources(
 		}
 		whole, granted := rule.MayRead(name, namespaces[i].Annotations), false
 		for _, o := range all {
-			copied := o.DeletionTimestamp == nil && o.Name != rootCertificates && !desired.IsCopy(o)
+			copied := o.DeletionTimestamp == nil && o.Name != rootCertificates && !policy.IsCopy(o)
 			if copied && (whole || rule.Granted(o.Annotations)) {
 				found.Sources = append(found.Sources, o)
 				granted = true
@@ -196,13 +200,13 @@ const rootCertificates = "kube-root-ca.crt"
 
 // peer is another valid rule for the same kind of objects.
 type peer struct {
-	*desired.Rule
+	*policy.Rule
 
 	object *v1.CopyratorRule
 }
 
 // peers returns the other rules for the same kind of objects, active or not.
-func (c *copyrator) peers(p *pass, rule *desired.Rule) ([]peer, error) {
+func (c *copyrator) peers(p *pass, rule *policy.Rule) ([]peer, error) {
 	in := p.Namespaces
 	if len(in) == 0 {
 		in = []string{metav1.NamespaceAll}
@@ -214,7 +218,7 @@ func (c *copyrator) peers(p *pass, rule *desired.Rule) ([]peer, error) {
 			return nil, err
 		}
 		for _, o := range found {
-			if r, err := desired.Parse(o, c.settings); err == nil && r.Kind == rule.Kind && o.UID != p.Object.UID {
+			if r, err := policy.Parse(o, c.settings); err == nil && r.Kind == rule.Kind && o.UID != p.Object.UID {
 				all = append(all, peer{r, o})
 			}
 		}
@@ -224,9 +228,9 @@ func (c *copyrator) peers(p *pass, rule *desired.Rule) ([]peer, error) {
 
 // precedingRules returns the rules that have precedence over this one in some namespace, with their sources.
 func (c *copyrator) precedingRules(
-	p *pass, rule *desired.Rule, peers []peer, namespaces []*metav1.PartialObjectMetadata,
-) ([]desired.RuleSources, error) {
-	var all []desired.RuleSources
+	p *pass, rule *policy.Rule, peers []peer, namespaces []*metav1.PartialObjectMetadata,
+) ([]policy.RuleSources, error) {
+	var all []policy.RuleSources
 	for _, other := range peers {
 		if !c.isActive(other.object) || !other.MayComeBefore(rule) || c.reject(p, other.Rule, other.object) != nil {
 			continue
@@ -249,7 +253,7 @@ func (c *copyrator) isActive(rule *v1.CopyratorRule) bool {
 
 // apply records the copies, grouped by source.
 func (c *copyrator) apply(
-	ctx context.Context, p *pass, rule *desired.Rule, peers []peer, copies []desired.Copy, r *report,
+	ctx context.Context, p *pass, rule *policy.Rule, peers []peer, copies []policy.Copy, r *status.Report,
 ) error {
 	sum, last := sha256.New(), &contentSlot{}
 	var s *source
@@ -261,7 +265,7 @@ func (c *copyrator) apply(
 			}
 			fmt.Fprintln(sum, s.meta.Namespace, s.meta.Name, s.digest.Sum)
 			if s.digest.NeverReason != "" {
-				r.failures = append(r.failures, failure(s.meta, "NotCopied", s.digest.NeverReason))
+				r.Failures = append(r.Failures, status.Failure(s.meta, "NotCopied", s.digest.NeverReason))
 			}
 		}
 		if s.digest.NeverReason != "" {
@@ -269,9 +273,9 @@ func (c *copyrator) apply(
 		}
 		fmt.Fprintln(sum, copied.Namespace)
 		s.apply(p, copied.Namespace)
-		r.desired++
+		r.Desired++
 	}
-	r.digest = hex.EncodeToString(sum.Sum(nil)[:8])
+	r.Digest = hex.EncodeToString(sum.Sum(nil)[:8])
 	return nil
 }
 

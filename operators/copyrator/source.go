@@ -11,6 +11,8 @@ import (
 
 	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
 	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/desired"
+	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/policy"
+	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/status"
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/apply"
 )
@@ -24,7 +26,7 @@ type contentSlot struct {
 
 // source is a source object during one reconcile.
 type source struct {
-	rule   *desired.Rule
+	rule   *policy.Rule
 	peers  []peer
 	meta   *metav1.PartialObjectMetadata
 	digest desired.ContentDigest
@@ -34,7 +36,7 @@ type source struct {
 
 // openSource returns a source with the digest of its content. The full object is read only if it has changed.
 func openSource(
-	ctx context.Context, p *pass, rule *desired.Rule, peers []peer, meta *metav1.PartialObjectMetadata, last *contentSlot,
+	ctx context.Context, p *pass, rule *policy.Rule, peers []peer, meta *metav1.PartialObjectMetadata, last *contentSlot,
 ) (*source, error) {
 	s := &source{rule: rule, peers: peers, meta: meta, slot: last}
 	if rule.Kind == "Secret" {
@@ -46,7 +48,7 @@ func openSource(
 func deriveDigest[C client.Object](ctx context.Context, p *pass, s *source) (err error) {
 	s.read = func(ctx context.Context) (client.Object, error) { return sdk.GetLive[C](ctx, p, s.meta) }
 	s.digest, err = sdk.Derive(ctx, p, s.meta, func(full C) desired.ContentDigest {
-		return desired.NewContentDigest(s.rule.Content(full))
+		return desired.NewContentDigest(desired.Content(s.rule, full))
 	})
 	return err
 }
@@ -60,7 +62,7 @@ func (s *source) content(ctx context.Context) (client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	content := s.rule.Content(full)
+	content := desired.Content(s.rule, full)
 	if desired.NewContentDigest(content).Sum != s.digest.Sum {
 		return nil, fmt.Errorf("reading source %s/%s: %w", s.meta.Namespace, s.meta.Name, apply.ErrStale)
 	}
@@ -70,12 +72,12 @@ func (s *source) content(ctx context.Context) (client.Object, error) {
 
 // apply records the copy in one namespace.
 func (s *source) apply(p *pass, namespace string) {
-	policy := sdk.Recreate
+	strategy := sdk.Recreate
 	if p.Object.ImmutableStrategy == v1.ImmutableFail {
-		policy = sdk.Stall
+		strategy = sdk.Stall
 	}
-	sdk.Apply(p, desired.Placeholder(s.digest.Content, s.rule.Metadata(s.meta, namespace)), sdk.ContentFrom(s.content),
-		sdk.OnImmutable(policy), sdk.ConflictReason(reasonConflict), sdk.AdoptIf(s.adoptionPolicy(p.Object)))
+	sdk.Apply(p, desired.Placeholder(s.digest.Content, desired.Metadata(s.rule, s.meta, namespace)), sdk.ContentFrom(s.content),
+		sdk.OnImmutable(strategy), sdk.ConflictReason(status.ReasonConflict), sdk.AdoptIf(s.adoptionPolicy(p.Object)))
 }
 
 // adoptionPolicy returns the predicate for objects that the rule adopts: its own copies that lost their labels, and what

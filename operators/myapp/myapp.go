@@ -1,8 +1,8 @@
 // Package myapp reconciles MyApps: a Deployment with a volume and, on request, a Service, an Ingress and a
 // HorizontalPodAutoscaler.
 //
-// This file is the whole operator. Package internal/desired builds the children, package internal/status reports, and the
-// SDK sends the requests.
+// This file is the whole operator. Package internal/desired builds the children, package internal/policy decides, package
+// internal/status reports, and the SDK sends the requests.
 package myapp
 
 import (
@@ -18,6 +18,7 @@ import (
 
 	v1 "github.com/homeostat-dev/homeostat/operators/myapp/api/v1"
 	"github.com/homeostat-dev/homeostat/operators/myapp/internal/desired"
+	"github.com/homeostat-dev/homeostat/operators/myapp/internal/policy"
 	"github.com/homeostat-dev/homeostat/operators/myapp/internal/status"
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
@@ -130,7 +131,7 @@ func applyVolume(p *sdk.Pass[*v1.MyApp]) (volumeState, error) {
 	options := append([]sdk.ApplyOption{sdk.AdoptIf(isRetained)}, adoptOptions(p.Object)...)
 	modes := storage.AccessModes
 	if exists {
-		desired.KeepSize(want, live)
+		policy.KeepSize(want, live)
 		modes = live.Spec.AccessModes
 	} else { // a retained claim is read after its adoption
 		options = append(options, sdk.CreateOnly())
@@ -141,7 +142,7 @@ func applyVolume(p *sdk.Pass[*v1.MyApp]) (volumeState, error) {
 	child := sdk.Apply(p, want, options...)
 	claim := child.Live()
 	claim.Name = want.Name
-	return volumeState{claim, storage.IsEnabled() && desired.SingleNode(modes), []sdk.Planned{child}}, nil
+	return volumeState{claim, storage.IsEnabled() && policy.SingleNode(modes), []sdk.Planned{child}}, nil
 }
 
 // existingClaim reads a claim that the operator does not own. The access modes in spec.storage do not apply to it.
@@ -153,8 +154,8 @@ func existingClaim(p *sdk.Pass[*v1.MyApp], storage *v1.Storage) (volumeState, er
 	if err != nil {
 		return volumeState{}, err
 	}
-	singleNode := desired.SingleNode(claim.Spec.AccessModes)
-	if singleNode && desired.MultiplePods(p.Object) {
+	singleNode := policy.SingleNode(claim.Spec.AccessModes)
+	if singleNode && policy.MultiplePods(p.Object) {
 		status.Volume(p.Object, claim)
 		return volumeState{}, sdk.Invalid("VolumeNotShared", "claim %s has access modes %v and cannot back several replicas: "+
 			"run one replica, or name a claim with ReadWriteMany in a new MyApp", claim.Name, claim.Spec.AccessModes)

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/homeostat-dev/homeostat/operators/database"
-	"github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/conformance"

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/status"
 )
 
 // conclude records the result of the last rollout.
@@ -34,7 +35,7 @@ func (d *decider) conclude() {
 		return
 	}
 	d.addMessage("RolloutFailed", "the pods do not become available with the present content of %s",
-		d.sourceNames(r.Last.Sources))
+		status.Sources(r.Last.Sources))
 }
 
 // reportStuck reports a StatefulSet that needs a manual deletion of a pod.
@@ -50,7 +51,7 @@ func (d *decider) reportRolledBack() {
 	d.reportStuck()
 	d.addMessage("RolledBack", "the pods did not become available with the present content of %s: "+
 		"the pod template is what it was, and pods that were not replaced yet stay as they are",
-		d.sourceNames(d.decision.Record.Last.Sources))
+		status.Sources(d.decision.Record.Last.Sources))
 }
 
 // checkResult checks whether the last rollout has ended. If not, it returns the time until the next check.
@@ -62,8 +63,8 @@ func (d *decider) checkResult() (after time.Duration) {
 	case d.Status.Complete:
 		last.Result = annotation.Completed
 		if d.decision.Record.Observed == last.To {
-			message := "all pods run with " + shortDigest(last.To)
-			d.decision.Events = append(d.decision.Events, Event{Reason: "RolloutCompleted", Message: message})
+			message := "all pods run with " + status.ShortDigest(last.To)
+			d.decision.Events = append(d.decision.Events, status.Event{Reason: "RolloutCompleted", Message: message})
 		}
 	case d.Status.DeadlineExceeded, was.Result == annotation.Failed:
 		last.Result = annotation.Failed

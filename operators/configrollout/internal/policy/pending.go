@@ -6,6 +6,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/digest"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/status"
 )
 
 // whileBehind decides about a workload that is not up to date. The result of its last rollout matters to other workloads
@@ -25,7 +26,7 @@ func (d *decider) whileBehind(decide func()) {
 func (d *decider) decideRollout() {
 	if d.Settings.DryRun {
 		d.clearPending()
-		d.wait("DryRun", "it would roll to %s because of %s", shortDigest(d.current), d.changedNames())
+		d.wait("DryRun", "it would roll to %s because of %s", status.ShortDigest(d.current), status.Sources(d.decision.Changed))
 		return
 	}
 	if !d.recordPending() {
@@ -65,9 +66,9 @@ func (d *decider) recordPending() (goOn bool) {
 	switch {
 	case r.Pending == "" || r.Since.IsZero() || r.Changed.IsZero():
 		r.Since = d.Now
-		event := Event{Reason: "RolloutPending", Message: d.changedNames() + " changed"}
+		event := status.Event{Reason: "RolloutPending", Message: status.Sources(d.decision.Changed) + " changed"}
 		if d.reverted() {
-			event = Event{
+			event = status.Event{
 				Warning: true, Reason: "RolloutReverted",
 				Message: "somebody took the digest of the last rollout out of the pod template",
 			}
@@ -180,11 +181,11 @@ func (d *decider) roll() {
 		r.Last.Result = annotation.Completed
 		d.decision.Template = ""
 	}
-	started := fmt.Sprintf("rolling to %s because of %s", shortDigest(d.current), d.changedNames())
-	d.decision.Events = append(d.decision.Events, Event{Reason: "RolloutStarted", Message: started})
+	started := fmt.Sprintf("rolling to %s because of %s", status.ShortDigest(d.current), status.Sources(d.decision.Changed))
+	d.decision.Events = append(d.decision.Events, status.Event{Reason: "RolloutStarted", Message: started})
 	if d.Status.Manual {
 		r.Last.Result = annotation.Completed
-		d.decision.Events = append(d.decision.Events, Event{
+		d.decision.Events = append(d.decision.Events, status.Event{
 			Warning: true, Reason: restartNeeded,
 			Message: "the update strategy is OnDelete: the pod template is up to date, and a pod is when somebody deletes it",
 		})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/digest"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/status"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/workload"
 )
 
@@ -71,7 +72,7 @@ type Decision struct {
 	// WaitReason is the reason for Wait in one word; otherwise empty.
 	WaitReason string
 	// Events are recorded after the decision has been written.
-	Events []Event
+	Events []status.Event
 	// Ready means that only the limiter delays the rollout.
 	Ready bool
 	// Changed are the sources that cause the rollout.
@@ -87,20 +88,9 @@ type Decision struct {
 
 // The reasons that the program uses as well.
 const (
-	InvalidAnnotation = "InvalidAnnotation"
-	RolloutHeld       = "RolloutHeld"
-	restartNeeded     = "RestartNeeded"
+	RolloutHeld   = "RolloutHeld"
+	restartNeeded = "RestartNeeded"
 )
-
-// Event is an event for the user.
-type Event struct {
-	Warning         bool
-	Reason, Message string
-	// Detail is not part of the stored state, because it may change without a new event.
-	Detail string
-
-	annotation string // the annotation it is about; may be empty
-}
 
 // Decide returns the decision for an observation.
 func Decide(o Observation) Decision {
@@ -117,7 +107,7 @@ type decider struct {
 
 	decision Decision
 	current  string
-	messages []Event // the messages of State
+	messages []status.Event // the messages of State
 }
 
 func (d *decider) decide() {
@@ -127,14 +117,14 @@ func (d *decider) decide() {
 		d.Invalid = slices.DeleteFunc(d.Invalid, func(i annotation.Invalid) bool { return !i.AffectsEnabled })
 	}
 	for _, i := range d.Invalid {
-		d.addInvalid(i)
+		d.messages = append(d.messages, status.Invalid(i))
 	}
 	if !d.Enabled {
 		return
 	}
 	if missing := d.missing(); len(missing) > 0 {
 		d.whileBehind(func() {
-			d.wait("ConfigMissing", "%s: without it no pod can start; nothing is rolled until it is there", summarize(missing))
+			d.wait("ConfigMissing", "%s: without it no pod can start; nothing is rolled until it is there", status.Names(missing))
 		})
 		return
 	}

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/policy"
 )
 
 // ContentDigest represents the copied content of a source without its values.
@@ -23,9 +25,9 @@ type ContentDigest struct {
 
 // Content returns the copied part of a ConfigMap or Secret: no metadata, and the entries selected by the rule. The entries
 // are shared with the source.
-func (r *Rule) Content(source client.Object) client.Object {
+func Content(r *policy.Rule, source client.Object) client.Object {
 	return content(source, func(key string) bool {
-		return (len(r.keys.Include) == 0 || matches(r.keys.Include, key)) && !matches(r.keys.Exclude, key)
+		return (len(r.Keys.Include) == 0 || policy.Matches(r.Keys.Include, key)) && !policy.Matches(r.Keys.Exclude, key)
 	})
 }
 
@@ -116,15 +118,17 @@ func Placeholder(content client.Object, metadata metav1.ObjectMeta) client.Objec
 }
 
 // Metadata returns the metadata of the copy of a source in a namespace.
-func (r *Rule) Metadata(source *metav1.PartialObjectMetadata, namespace string) metav1.ObjectMeta {
+func Metadata(r *policy.Rule, source *metav1.PartialObjectMetadata, namespace string) metav1.ObjectMeta {
 	labels := maps.Clone(source.Labels)
-	maps.DeleteFunc(labels, func(key, _ string) bool { return key == managedByLabel || matches(r.labels.Strip, key) })
+	maps.DeleteFunc(labels, func(key, _ string) bool {
+		return key == policy.ManagedByLabel || policy.Matches(r.Labels.Strip, key)
+	})
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	maps.Copy(labels, r.labels.Add)
+	maps.Copy(labels, r.Labels.Add)
 	return metav1.ObjectMeta{
 		Name: source.Name, Namespace: namespace, Labels: labels,
-		Annotations: map[string]string{SourceAnnotation: source.Namespace + "/" + source.Name},
+		Annotations: map[string]string{policy.SourceAnnotation: source.Namespace + "/" + source.Name},
 	}
 }

@@ -1,3 +1,4 @@
-// Package desired evaluates CopyratorRules: the namespaces that a rule reads and writes, the content of a copy, and the
-// precedence among sources of one name. It is pure: it sends no request.
+// Package desired builds the copies of a source: their content, or a digest of it, and their metadata.
+//
+// It is pure: it sends no request. Package internal/policy decides which copies should exist.
 package desired

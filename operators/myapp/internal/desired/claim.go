@@ -29,25 +29,5 @@ func Claim(app *v1.MyApp) (*corev1.PersistentVolumeClaim, error) {
 	}, nil
 }
 
-// KeepSize raises the request of want to the granted size, because a claim cannot shrink. This concerns claims that a
-// predecessor retained and claims that were expanded by hand. An unbound claim keeps its request, because only a bound
-// claim can be expanded. A request below an expansion that was not granted is left as it is: the API server accepts it if
-// it exceeds the capacity.
-func KeepSize(want, live *corev1.PersistentVolumeClaim) {
-	asked, capacity := live.Spec.Resources.Requests[corev1.ResourceStorage], live.Status.Capacity[corev1.ResourceStorage]
-	size := want.Spec.Resources.Requests[corev1.ResourceStorage]
-	granted := size.Cmp(asked) < 0 && asked.Cmp(capacity) <= 0
-	if granted || live.Status.Phase != corev1.ClaimBound {
-		want.Spec.Resources.Requests[corev1.ResourceStorage] = asked
-	}
-}
-
 // ClaimName returns the name of [Claim].
 func ClaimName(app *v1.MyApp) string { return app.Name + "-data" }
-
-// SingleNode reports whether only one node at a time can mount a volume with these access modes.
-func SingleNode(modes []corev1.PersistentVolumeAccessMode) bool {
-	return !slices.ContainsFunc(modes, func(m corev1.PersistentVolumeAccessMode) bool {
-		return m == corev1.ReadWriteMany || m == corev1.ReadOnlyMany
-	})
-}

@@ -66,12 +66,6 @@ func replicas(app *v1.MyApp) *int32 {
 	}
 }
 
-// MultiplePods reports whether the specification asks for more than one pod.
-func MultiplePods(app *v1.MyApp) bool {
-	scaling := app.Spec.Autoscaling
-	return app.Spec.Replicas != nil && *app.Spec.Replicas > 1 || scaling != nil && scaling.MaxReplicas > 1
-}
-
 // strategy sets both fields of a rolling update. The field manager has to own them, so that they are removed when the
 // strategy becomes Recreate.
 func strategy(app *v1.MyApp, singleNode bool) appsv1.DeploymentStrategy {

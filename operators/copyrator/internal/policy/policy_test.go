@@ -1,19 +1,17 @@
-package desired_test
+package policy_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/desired"
+	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/policy"
 )
 
 func rule(change func(*v1.CopyratorRule)) *v1.CopyratorRule {
@@ -25,10 +23,10 @@ func rule(change func(*v1.CopyratorRule)) *v1.CopyratorRule {
 	return r
 }
 
-func read(t *testing.T, settings desired.Settings, change func(*v1.CopyratorRule)) *desired.Rule {
+func read(t *testing.T, settings policy.Settings, change func(*v1.CopyratorRule)) *policy.Rule {
 	t.Helper()
 	settings.ManagedBy = "copyrator"
-	r, err := desired.Parse(rule(change), settings)
+	r, err := policy.Parse(rule(change), settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +49,7 @@ func TestReaches(t *testing.T) {
 	terminating := namespace("going")
 	terminating.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)}
 	for name, tc := range map[string]struct {
-		settings  desired.Settings
+		settings  policy.Settings
 		change    func(*v1.CopyratorRule)
 		namespace *metav1.PartialObjectMetadata
 		want      bool
@@ -74,25 +72,25 @@ func TestReaches(t *testing.T) {
 			},
 			namespace: namespace("team"),
 		},
-		"the operator's exclusion": {settings: desired.Settings{Exclude: []string{"kube-*"}}, namespace: namespace("kube-system")},
+		"the operator's exclusion": {settings: policy.Settings{Exclude: []string{"kube-*"}}, namespace: namespace("kube-system")},
 		"the operator's exclusion is for rules without targets": {
-			settings:  desired.Settings{Exclude: []string{"kube-*"}},
+			settings:  policy.Settings{Exclude: []string{"kube-*"}},
 			change:    func(r *v1.CopyratorRule) { r.TargetNamespaces = []string{"kube-system"} },
 			namespace: namespace("kube-system"), want: true,
 		},
 		"selected":        {change: selecting("team"), namespace: namespace("team"), want: true},
 		"not selected":    {change: selecting("team"), namespace: namespace("other")},
-		"without consent": {settings: desired.Settings{Consent: true}, namespace: namespace("other")},
+		"without consent": {settings: policy.Settings{Consent: true}, namespace: namespace("other")},
 		"with consent": {
-			settings:  desired.Settings{Consent: true},
+			settings:  policy.Settings{Consent: true},
 			namespace: namespace("other", "copyrator.flant.com/accept-from", "a, ten*"), want: true,
 		},
-		"its own needs no consent": {settings: desired.Settings{Consent: true}, namespace: namespace("tenant"), want: true},
+		"its own needs no consent": {settings: policy.Settings{Consent: true}, namespace: namespace("tenant"), want: true},
 		"the operator's needs none": {
-			settings: desired.Settings{Consent: true, Namespace: "tenant"}, namespace: namespace("a"), want: true,
+			settings: policy.Settings{Consent: true, Namespace: "tenant"}, namespace: namespace("a"), want: true,
 		},
 		"consent to no pattern": {
-			settings: desired.Settings{Consent: true}, namespace: namespace("other", "copyrator.flant.com/accept-from", "["),
+			settings: policy.Settings{Consent: true}, namespace: namespace("other", "copyrator.flant.com/accept-from", "["),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +124,7 @@ func TestMayRead(t *testing.T) {
 		"another that allows others":  {"operators", "other", "tenants, a", false},
 		"any, as one of the operator": {"tenant", "other", "", true},
 	} {
-		r := read(t, desired.Settings{Namespace: tc.operators}, func(*v1.CopyratorRule) {})
+		r := read(t, policy.Settings{Namespace: tc.operators}, func(*v1.CopyratorRule) {})
 		if got := r.MayRead(tc.source, map[string]string{"copyrator.flant.com/allow-from": tc.allows}); got != tc.want {
 			t.Errorf("%s: got %v, want %v", name, got, tc.want)
 		}
@@ -139,7 +137,7 @@ func TestSelectorExcludesCopies(t *testing.T) {
 	for _, s := range []v1.Selector{
 		{Labels: map[string]string{"a": "b"}}, {Text: "a"}, {Text: "app.kubernetes.io/managed-by=copyrator"},
 	} {
-		r := read(t, desired.Settings{}, func(r *v1.CopyratorRule) { r.Selector = s })
+		r := read(t, policy.Settings{}, func(r *v1.CopyratorRule) { r.Selector = s })
 		if r.Selector.Matches(labels.Set{"a": "b", "app.kubernetes.io/managed-by": "copyrator"}) {
 			t.Errorf("%v selects a copy", s)
 		}
@@ -156,8 +154,8 @@ func TestCopies(t *testing.T) {
 	t.Parallel()
 	namespaces := []*metav1.PartialObjectMetadata{namespace("a"), namespace("b"), namespace("c")}
 	later := func(r *v1.CopyratorRule) { r.CreationTimestamp = metav1.Unix(9, 0) }
-	earlier := desired.RuleSources{
-		Rule: read(t, desired.Settings{}, func(r *v1.CopyratorRule) {
+	earlier := policy.RuleSources{
+		Rule: read(t, policy.Settings{}, func(r *v1.CopyratorRule) {
 			r.Name = "first"
 			r.TargetNamespaces = []string{"c"}
 		}),
@@ -193,8 +191,8 @@ func TestCopies(t *testing.T) {
 			t.Parallel()
 			before := earlier
 			before.Sources = tc.earlier
-			copies, shadowed := desired.RuleSources{Rule: read(t, desired.Settings{}, later), Sources: tc.sources}.
-				Copies(namespaces, []desired.RuleSources{before})
+			copies, shadowed := policy.RuleSources{Rule: read(t, policy.Settings{}, later), Sources: tc.sources}.
+				Copies(namespaces, []policy.RuleSources{before})
 			var got []string
 			for _, c := range copies {
 				got = append(got, fmt.Sprintf("%s/%s -> %s", c.Source.Namespace, c.Source.Name, c.Namespace))
@@ -209,41 +207,18 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// The digest has the keys of the content and none of its values, and differs if a value differs.
-func TestContentDigest(t *testing.T) {
-	t.Parallel()
-	of := func(value string) desired.ContentDigest {
-		return desired.NewContentDigest(&corev1.Secret{Type: "Opaque", Data: map[string][]byte{"password": []byte(value)}})
-	}
-	a, b := of("one"), of("two")
-	standIn, ok := a.Content.(*corev1.Secret)
-	if !ok || len(standIn.Data) != 1 || standIn.Type != "Opaque" || len(standIn.Data["password"]) != 64 {
-		t.Errorf("the stand-in is %v", a.Content)
-	}
-	if a.Sum == b.Sum || a.Sum != of("one").Sum {
-		t.Errorf("the sums are %s, %s and %s", a.Sum, b.Sum, of("one").Sum)
-	}
-	for _, secretType := range []corev1.SecretType{
-		"kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1",
-	} {
-		if x := desired.NewContentDigest(&corev1.Secret{Type: secretType}); !strings.Contains(x.NeverReason, string(secretType)) {
-			t.Errorf("Secrets of type %s are copied", secretType)
-		}
-	}
-}
-
 // Precedence does not depend on age alone: no tenant displaces a rule of the operator's namespace, nor a rule in its own
 // namespace.
 func TestRulePrecedence(t *testing.T) {
 	t.Parallel()
-	made := func(namespace string, at int64) *desired.Rule {
-		return read(t, desired.Settings{Namespace: "operators"}, func(r *v1.CopyratorRule) {
+	made := func(namespace string, at int64) *policy.Rule {
+		return read(t, policy.Settings{Namespace: "operators"}, func(r *v1.CopyratorRule) {
 			r.Namespace = namespace
 			r.CreationTimestamp = metav1.Unix(at, 0)
 		})
 	}
 	for name, tc := range map[string]struct {
-		first, second *desired.Rule
+		first, second *policy.Rule
 		in            string
 		reason        string
 	}{
@@ -268,7 +243,7 @@ func TestRulePrecedence(t *testing.T) {
 
 func TestIsCopyByAnyMark(t *testing.T) {
 	t.Parallel()
-	rules := read(t, desired.Settings{}, func(*v1.CopyratorRule) {})
+	rules := read(t, policy.Settings{}, func(*v1.CopyratorRule) {})
 	for name, change := range map[string]func(*metav1.PartialObjectMetadata){
 		"label":      func(o *metav1.PartialObjectMetadata) { o.Labels["homeostat.dev/owner-uid"] = "1" },
 		"annotation": func(o *metav1.PartialObjectMetadata) { o.Annotations = map[string]string{"homeostat.dev/owner": "a/b"} },
@@ -278,11 +253,11 @@ func TestIsCopyByAnyMark(t *testing.T) {
 	} {
 		o := source("tenant", "x", 1, "1")
 		o.Labels = map[string]string{"a": "b"}
-		if desired.IsCopy(o) || !rules.Selects(o) {
+		if policy.IsCopy(o) || !rules.Selects(o) {
 			t.Errorf("%s: without it, it is no source", name)
 		}
 		change(o)
-		if !desired.IsCopy(o) || rules.Selects(o) {
+		if !policy.IsCopy(o) || rules.Selects(o) {
 			t.Errorf("%s: with it, it is a source", name)
 		}
 	}

@@ -1,4 +1,4 @@
-package desired
+package policy
 
 import (
 	"errors"
@@ -55,21 +55,22 @@ type Rule struct {
 	Sources []string
 	// Selector selects the sources in them, and excludes copies.
 	Selector labels.Selector
+	// Keys selects the copied entries of a source, and Labels the labels of its copies.
+	Keys   v1.DataKeys
+	Labels v1.Labels
 
 	object   metav1.Object // for creation time and UID
 	settings Settings
 	targets  []string
 	exclude  []string
 	selector labels.Selector // nil for all namespaces
-	keys     v1.DataKeys
-	labels   v1.Labels
 }
 
 // Parse parses a rule. The error is for the author of the rule and has one sentence for each mistake.
 func Parse(o *v1.CopyratorRule, settings Settings) (*Rule, error) {
 	r := &Rule{
 		Name: o.Name, Namespace: o.Namespace, Kind: "ConfigMap", object: o, settings: settings, targets: o.TargetNamespaces,
-		exclude: o.ExcludeNamespaces, keys: o.DataKeys, labels: o.CopyLabels,
+		exclude: o.ExcludeNamespaces, Keys: o.DataKeys, Labels: o.CopyLabels,
 	}
 	if strings.EqualFold(string(o.RuleType), "secret") {
 		r.Kind = "Secret"
@@ -85,8 +86,8 @@ func Parse(o *v1.CopyratorRule, settings Settings) (*Rule, error) {
 			errs[2] = fmt.Errorf("targetNamespaceSelector: %w", errs[2])
 		}
 	}
-	errs[3] = checkPatterns(slices.Concat(r.targets, r.exclude, r.keys.Include, r.keys.Exclude, r.labels.Strip))
-	errs[4] = checkLabels(r.labels.Add)
+	errs[3] = checkPatterns(slices.Concat(r.targets, r.exclude, r.Keys.Include, r.Keys.Exclude, r.Labels.Strip))
+	errs[4] = checkLabels(r.Labels.Add)
 	return r, errors.Join(errs[:]...)
 }
 
@@ -126,14 +127,15 @@ func sourceSelector(s v1.Selector, managedBy string) (labels.Selector, error) {
 	case selector.Empty():
 		return nil, errors.New("selector is empty and would copy everything: name at least one label")
 	}
-	notACopy, err := labels.NewRequirement(managedByLabel, selection.NotEquals, []string{managedBy})
+	notACopy, err := labels.NewRequirement(ManagedByLabel, selection.NotEquals, []string{managedBy})
 	if err != nil {
 		return nil, fmt.Errorf("excluding copies: %w", err)
 	}
 	return selector.Add(*notACopy), nil
 }
 
-const managedByLabel = "app.kubernetes.io/managed-by"
+// ManagedByLabel is the label of all copies.
+const ManagedByLabel = "app.kubernetes.io/managed-by"
 
 func checkPatterns(all []string) error {
 	for _, p := range all {
@@ -155,8 +157,8 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-// matches reports whether a name matches one of the patterns.
-func matches(patterns []string, name string) bool {
+// Matches reports whether a name matches one of the patterns.
+func Matches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		ok, _ := path.Match(p, name) // the rule's patterns are valid, and an invalid one in an annotation matches nothing
 		return ok
@@ -181,12 +183,12 @@ func (r *Rule) Trusted() bool { return r.Namespace == r.settings.Namespace }
 
 // MayRead reports whether the rule may read a whole namespace with these annotations.
 func (r *Rule) MayRead(namespace string, annotations map[string]string) bool {
-	return r.Trusted() || namespace == r.Namespace || matches(r.settings.AllowSources, namespace) || r.Granted(annotations)
+	return r.Trusted() || namespace == r.Namespace || Matches(r.settings.AllowSources, namespace) || r.Granted(annotations)
 }
 
 // Granted reports whether the annotations of a namespace or a source permit the rule to read it.
 func (r *Rule) Granted(annotations map[string]string) bool {
-	return matches(splitList(annotations[AllowFromAnnotation]), r.Namespace)
+	return Matches(splitList(annotations[AllowFromAnnotation]), r.Namespace)
 }
 
 func splitList(value string) []string {
@@ -203,12 +205,12 @@ func splitList(value string) []string {
 func (r *Rule) Reaches(namespace *metav1.PartialObjectMetadata) bool {
 	name, annotations := namespace.Name, namespace.Annotations
 	switch {
-	case namespace.DeletionTimestamp != nil, annotations[DenyAnnotation] == "true", matches(r.exclude, name):
+	case namespace.DeletionTimestamp != nil, annotations[DenyAnnotation] == "true", Matches(r.exclude, name):
 		return false
 	case r.settings.Consent && !r.Trusted() && name != r.Namespace &&
-		!matches(splitList(annotations[AcceptFromAnnotation]), r.Namespace):
+		!Matches(splitList(annotations[AcceptFromAnnotation]), r.Namespace):
 		return false
-	case len(r.targets) > 0 && !matches(r.targets, name):
+	case len(r.targets) > 0 && !Matches(r.targets, name):
 		return false
 	}
 	return r.selector == nil || r.selector.Matches(labels.Set(namespace.Labels))
