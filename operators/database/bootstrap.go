@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/desired"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
 	"github.com/homeostat-dev/homeostat/sdk"
 )
@@ -137,7 +137,7 @@ func (r *reconciliation) restoreSucceeded(job *batchv1.Job) bool {
 	db := r.Object
 	if hasCondition(job, batchv1.JobComplete) {
 		db.Status.Restored = fmt.Sprintf("Job %s", job.Name)
-		if what := report.Restored(r.pods); what != "" {
+		if what := status.Restored(r.pods); what != "" {
 			db.Status.Restored = what
 		}
 		return true
@@ -148,8 +148,8 @@ func (r *reconciliation) restoreSucceeded(job *batchv1.Job) bool {
 		r.NotReady("Restoring", "the data are being restored by Job %s", job.Name)
 		return false
 	}
-	r.NotReady(report.ReasonRestoreFailed, "%s: correct the cause, and delete Job %s to have it tried again",
-		report.RestoreFailure(r.pods, job), job.Name)
+	r.NotReady(status.ReasonRestoreFailed, "%s: correct the cause, and delete Job %s to have it tried again",
+		status.RestoreFailure(r.pods, job), job.Name)
 	return false
 }
 

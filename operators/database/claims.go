@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/desired"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/storage"
 	"github.com/homeostat-dev/homeostat/sdk"
 )
@@ -44,7 +44,7 @@ func (r *reconciliation) applyClaims(secret []sdk.Planned) ([]sdk.Planned, resou
 		}
 	}
 	progress := storage.Assess(size, all, int(db.Members()), func(name string) bool { return grows[name] })
-	report.Storage(db, all, progress)
+	status.Storage(db, all, progress)
 	if set := r.server.Set; !progress.Done() && set.UID != "" && len(set.Spec.VolumeClaimTemplates) > 0 {
 		size = storage.Requested(&set.Spec.VolumeClaimTemplates[0])
 	}

@@ -1,8 +1,8 @@
 // Package database runs a database server with its data for each Database, and makes scheduled copies of databases for each
 // DBSnapshot.
 //
-// This file is the reconciler of Databases. Package internal/desired builds the children, internal/storage sizes the claims,
-// internal/report writes the status, and the SDK sends the requests.
+// This file is the reconciler of Databases. Package internal/database/desired builds the children, internal/storage sizes the claims,
+// internal/database/status writes the status, and the SDK sends the requests.
 package database
 
 import (
@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/desired"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/schedule"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/scripts"
 	"github.com/homeostat-dev/homeostat/sdk"
@@ -42,7 +42,7 @@ func New(options Options) *sdk.Operator[*v1.Database] {
 		},
 		Observes:  []client.Object{&corev1.Pod{}},
 		Reconcile: options.reconcile,
-		Summarize: report.State,
+		Summarize: status.State,
 		Finalize:  options.finalize,
 		NeedsFinalizer: func(db *v1.Database) bool {
 			return db.Spec.DeletionProtection || db.Spec.DeletionPolicy == v1.DeletionSnapshot
@@ -55,7 +55,7 @@ func New(options Options) *sdk.Operator[*v1.Database] {
 type reconciliation struct {
 	*sdk.Pass[*v1.Database]
 
-	server   report.Server
+	server   status.Server
 	pods     []*corev1.Pod     // of members, dumps and restores
 	settings *corev1.ConfigMap // live ConfigMap; empty if there is none
 	hasData  bool              // the database has data
@@ -71,7 +71,7 @@ func (o *Options) reconcile(_ context.Context, p *sdk.Pass[*v1.Database]) error 
 	if err != nil {
 		return err
 	}
-	report.Addresses(db, o.clusterDomain())
+	status.Addresses(db, o.clusterDomain())
 	secret, err := is.applyCredentials(o.clusterDomain())
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (o *Options) reconcile(_ context.Context, p *sdk.Pass[*v1.Database]) error 
 		sdk.Apply(p, desired.DisruptionBudget(db), adopt(db))
 	}
 	is.applyBackups(slices.Concat(secret, config))
-	if reason, message := report.Pods(db, &is.server); db.Spec.Hibernate {
+	if reason, message := status.Pods(db, &is.server); db.Spec.Hibernate {
 		p.Suspended(reason, "%s", message)
 	} else if reason != "" {
 		p.NotReady(reason, "%s", message)
@@ -121,7 +121,7 @@ func (o *Options) newReconciliation(p *sdk.Pass[*v1.Database]) (*reconciliation,
 	}
 	is.pods = sdk.Observed(p, &corev1.Pod{})
 	set, _ := sdk.Live(p, &appsv1.StatefulSet{ObjectMeta: named(desired.SetName(db))})
-	is.server = report.Members(db, set, is.pods)
+	is.server = status.Members(db, set, is.pods)
 	is.settings, _ = sdk.Live(p, &corev1.ConfigMap{ObjectMeta: named(desired.ConfigName(db))})
 	is.pinned = desired.ReadPinned(is.server.Set, is.settings)
 	is.hasData = is.settings.Data[desired.BegunKey] != "" || is.server.PrimaryReady()
@@ -260,19 +260,19 @@ func (r *reconciliation) applyBackups(need []sdk.Planned) {
 	enabled := db.Spec.BackupEnabled == nil || *db.Spec.BackupEnabled
 	claim, small := r.applyBackupClaim(enabled || db.Spec.DeletionPolicy == v1.DeletionSnapshot)
 	if !enabled || claim == nil {
-		report.Backups(db, report.Dumps{Pods: r.pods})
+		status.Backups(db, status.Dumps{Pods: r.pods})
 		return
 	}
 	cron := sdk.Apply(r.Pass, desired.BackupCronJob(db, r.image, desired.ScriptsName(db, r.scripts)),
 		sdk.AfterCreated(append(need, claim)...), adopt(db))
-	dumps := report.Dumps{Schedule: cron.Live(), Pods: r.pods, SizeNote: small, Now: r.now}
+	dumps := status.Dumps{Schedule: cron.Live(), Pods: r.pods, SizeNote: small, Now: r.now}
 	times, err := schedule.Parse(db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone)
 	if err == nil && !db.Spec.Backup.Suspend && !db.Spec.Hibernate { // applying the CronJob reports an error
 		dumps.Next = times.Next(r.now)
 		dumps.After = times.Next
 		r.RequeueAfter(dumps.Next.Add(time.Second).Sub(r.now)) // for the status only; the CronJob controller has its own clock
 	}
-	report.Backups(db, dumps)
+	status.Backups(db, dumps)
 }
 
 // retainOptions lets a child outlive the Database, unless spec.deletionPolicy is Delete.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/operators/database"
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
@@ -171,7 +171,7 @@ func TestScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.Eventually(db, testkit.Ready(), members(3), state(v1.Ready),
-		testkit.Reason(report.ReplicationHealthy, metav1.ConditionTrue, "Streaming"))
+		testkit.Reason(status.ReplicationHealthy, metav1.ConditionTrue, "Streaming"))
 	k.Eventually(budget, testkit.Exists())
 	theirs := set("a-db")
 	k.Update(theirs, func() { theirs.Spec.Replicas = new(int32(1)) })

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/desired"
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 

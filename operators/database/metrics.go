@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 	"github.com/homeostat-dev/homeostat/sdk/program"
@@ -131,7 +131,7 @@ func newDatabaseCollector() *collector[*v1.Database] {
 		backup(func(b *v1.BackupStatus) *metav1.Time { return b.LastFailureTime }))
 	c.add("backup_succeeded", "1 if the last dump that was due succeeded, 0 if it failed or never came.",
 		func(db *v1.Database, emit emitFunc) {
-			if c := conditions.Get(db, report.LastBackupSucceeded); c != nil {
+			if c := conditions.Get(db, status.LastBackupSucceeded); c != nil {
 				emit(boolFloat(c.Status == metav1.ConditionTrue))
 			}
 		})

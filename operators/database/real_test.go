@@ -17,7 +17,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/operators/database"
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/desired"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/runner"
 	"github.com/homeostat-dev/homeostat/testkit"
 )

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/scripts"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
 	"github.com/homeostat-dev/homeostat/sdk"
@@ -90,7 +90,7 @@ func databaseSource(p *snapshotPass, name string) (source, error) {
 // available reports whether there is a primary to copy from. Lagging replicas do not matter, and a terminating Database is
 // copied as well.
 func available(db *v1.Database) bool {
-	return conditions.IsTrue(db, report.Available) || db.DeletionTimestamp != nil // its status is outdated
+	return conditions.IsTrue(db, status.Available) || db.DeletionTimestamp != nil // its status is outdated
 }
 
 func (s *snapshotReconciler) serverSource(o *v1.DBSnapshot) (source, error) {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
@@ -34,9 +34,9 @@ func reported(k *testkit.K, db *v1.Database, available bool) {
 		db.Status.SecretName = db.Name + "-db-credentials"
 		db.Status.Image = "postgres:16"
 		if conditions.MarkReconciling(db, "MembersNotReady", "a replica is down"); available {
-			conditions.Set(db, report.Available, metav1.ConditionTrue, "DatabaseAvailable", "")
+			conditions.Set(db, status.Available, metav1.ConditionTrue, "DatabaseAvailable", "")
 		} else {
-			conditions.Set(db, report.Available, metav1.ConditionFalse, "Provisioning", "it is being made")
+			conditions.Set(db, status.Available, metav1.ConditionFalse, "Provisioning", "it is being made")
 		}
 	})
 }

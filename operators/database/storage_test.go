@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
@@ -89,7 +89,7 @@ func TestStorageGrows(t *testing.T) {
 
 	k.Update(db, func() { db.Spec.Storage = "2Gi" })
 	k.Eventually(db, testkit.Ready(), granted("2Gi"), pending(""),
-		testkit.Reason(report.StorageResized, metav1.ConditionTrue, "Satisfied"))
+		testkit.Reason(status.StorageResized, metav1.ConditionTrue, "Satisfied"))
 	for member := range 3 {
 		k.Eventually(claim(fmt.Sprintf("data-a-db-%d", member)), asks("2Gi"))
 	}
@@ -139,11 +139,11 @@ func TestStorageWithoutExpansion(t *testing.T) {
 	k.Eventually(db, testkit.Ready(), granted("1Gi"))
 	k.Update(db, func() { db.Spec.Storage = "20Gi" })
 	k.Eventually(db, testkit.Ready(), granted("1Gi"), pending("Resize storage to 20Gi"),
-		testkit.Reason(report.StorageResized, metav1.ConditionFalse, "ExpansionNotSupported"))
+		testkit.Reason(status.StorageResized, metav1.ConditionFalse, "ExpansionNotSupported"))
 	k.Eventually(claim("data-a-db-0"), asks("1Gi"))
 	k.Eventually(set("a-db"), template("1Gi"))
 	k.Eventually(db, testkit.Match("the dumps stay, too", func(db *v1.Database) bool {
-		c := conditions.Get(db, report.BackupScheduled)
+		c := conditions.Get(db, status.BackupScheduled)
 		return strings.HasSuffix(c.Message, "; claim a-db-backup stays at 1Gi: its class does not allow expansion")
 	}))
 
@@ -151,13 +151,13 @@ func TestStorageWithoutExpansion(t *testing.T) {
 	k.Update(class, func() { class.AllowVolumeExpansion = new(true) })
 	k.Eventually(claim("data-a-db-0"), asks("20Gi"))
 	k.Eventually(claim("a-db-backup"), asks("20Gi"))
-	k.Eventually(db, pending(""), testkit.Reason(report.StorageResized, metav1.ConditionFalse, "Resizing"))
+	k.Eventually(db, pending(""), testkit.Reason(status.StorageResized, metav1.ConditionFalse, "Resizing"))
 
 	// There is no driver. An expansion that was not granted may be undone.
 	k.Update(db, func() { db.Spec.Storage = "15Gi" })
 	k.Eventually(claim("data-a-db-1"), asks("15Gi"))
 	k.Update(db, func() { db.Spec.Storage = "1Gi" })
-	k.Eventually(db, testkit.Ready(), granted("1Gi"), testkit.Reason(report.StorageResized, metav1.ConditionTrue, "Satisfied"))
+	k.Eventually(db, testkit.Ready(), granted("1Gi"), testkit.Reason(status.StorageResized, metav1.ConditionTrue, "Satisfied"))
 }
 
 func storageSize(amount string) *resource.Quantity { return new(resource.MustParse(amount)) }

@@ -1,4 +1,4 @@
-package report
+package status
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/desired"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/storage"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )

@@ -1,4 +1,4 @@
-package report_test
+package status_test
 
 import (
 	"strings"
@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/report"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/desired"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
@@ -50,7 +50,7 @@ func TestFirstProblem(t *testing.T) {
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no node fits",
 		}}}}, "no node fits"},
 	} {
-		got := report.FirstProblem([]*corev1.Pod{c.pod})
+		got := status.FirstProblem([]*corev1.Pod{c.pod})
 		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
@@ -69,7 +69,7 @@ func TestState(t *testing.T) {
 		err    string
 	}{
 		"at first": {
-			func(db *v1.Database) { conditions.MarkReconciling(db, report.ReasonProvisioning, "soon") }, false, v1.Provisioning,
+			func(db *v1.Database) { conditions.MarkReconciling(db, status.ReasonProvisioning, "soon") }, false, v1.Provisioning,
 			"Provisioning", "",
 		},
 		"works": {func(db *v1.Database) { conditions.MarkReady(db, "") }, true, v1.Ready, "DatabaseReady", ""},
@@ -90,7 +90,7 @@ func TestState(t *testing.T) {
 			func(db *v1.Database) { conditions.MarkStalled(db, "Refused", "why") }, true, v1.Failed, "Refused", "why",
 		},
 		"no restore": {
-			func(db *v1.Database) { conditions.MarkReconciling(db, report.ReasonRestoreFailed, "why") }, false, v1.Failed,
+			func(db *v1.Database) { conditions.MarkReconciling(db, status.ReasonRestoreFailed, "why") }, false, v1.Failed,
 			"RestoreFailed", "why",
 		},
 		"hibernates": {func(db *v1.Database) {
@@ -104,7 +104,7 @@ func TestState(t *testing.T) {
 			db.Status.CurrentVersion = "16"
 		}
 		c.mark(db)
-		report.State(db)
+		status.State(db)
 		is := conditions.Get(db, conditions.Ready)
 		if db.Status.State != c.want || is.Reason != c.reason || db.Status.Error != c.err {
 			t.Errorf("%s: %s, Ready %s, error %q; want %s, %s, %q",
@@ -130,35 +130,35 @@ func TestBackups(t *testing.T) {
 	db := &v1.Database{}
 	monday := time.Date(2026, 11, 23, 2, 0, 0, 0, time.UTC)
 	cron := &batchv1.CronJob{}
-	report.Backups(db, report.Dumps{Schedule: cron})
-	if db.Status.Backup != nil || conditions.Get(db, report.LastBackupSucceeded) != nil {
+	status.Backups(db, status.Dumps{Schedule: cron})
+	if db.Status.Backup != nil || conditions.Get(db, status.LastBackupSucceeded) != nil {
 		t.Errorf("there was no dump: %+v", db.Status)
 	}
-	report.Backups(db, report.Dumps{Schedule: cron, Pods: []*corev1.Pod{
+	status.Backups(db, status.Dumps{Schedule: cron, Pods: []*corev1.Pod{
 		failed(monday, "older"), failed(monday.Add(time.Hour), "disk full"),
 	}})
-	c := conditions.Get(db, report.LastBackupSucceeded)
+	c := conditions.Get(db, status.LastBackupSucceeded)
 	if c.Status != metav1.ConditionFalse || c.Message != "disk full" ||
 		!db.Status.Backup.LastFailureTime.Time.Equal(monday.Add(time.Hour)) {
 		t.Errorf("%+v, %+v", c, db.Status.Backup)
 	}
-	report.Backups(db, report.Dumps{Schedule: cron}) // the pods were deleted
-	c = conditions.Get(db, report.LastBackupSucceeded)
+	status.Backups(db, status.Dumps{Schedule: cron}) // the pods were deleted
+	c = conditions.Get(db, status.LastBackupSucceeded)
 	if c.Status != metav1.ConditionFalse || db.Status.Backup.LastFailureTime == nil {
 		t.Errorf("the failure is forgotten with its pod: %+v", c)
 	}
 	cron.Status.LastSuccessfulTime = new(metav1.NewTime(monday.Add(2 * time.Hour)))
-	report.Backups(db, report.Dumps{Schedule: cron, Pods: []*corev1.Pod{failed(monday, "older")}})
-	if c := conditions.Get(db, report.LastBackupSucceeded); c.Status != metav1.ConditionTrue {
+	status.Backups(db, status.Dumps{Schedule: cron, Pods: []*corev1.Pod{failed(monday, "older")}})
+	if c := conditions.Get(db, status.LastBackupSucceeded); c.Status != metav1.ConditionTrue {
 		t.Errorf("%+v", c)
 	}
-	report.Backups(db, report.Dumps{Schedule: cron, Next: monday.Add(time.Hour)})
+	status.Backups(db, status.Dumps{Schedule: cron, Next: monday.Add(time.Hour)})
 	if next := db.Status.Backup.NextScheduleTime; next == nil || !next.Time.Equal(monday.Add(time.Hour)) {
 		t.Errorf("the next one is due at %s", next)
 	}
-	report.Backups(db, report.Dumps{})
+	status.Backups(db, status.Dumps{})
 	if b := db.Status.Backup; b.LastSuccessfulTime == nil || b.NextScheduleTime != nil ||
-		conditions.IsTrue(db, report.BackupScheduled) {
+		conditions.IsTrue(db, status.BackupScheduled) {
 		t.Errorf("%+v", db.Status)
 	}
 }
@@ -177,13 +177,13 @@ func TestMembers(t *testing.T) {
 			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 		}
 	}
-	if s := report.Members(db, set, []*corev1.Pod{pod("former")}); s.PrimaryReady() || len(s.Pods) > 0 {
+	if s := status.Members(db, set, []*corev1.Pod{pod("former")}); s.PrimaryReady() || len(s.Pods) > 0 {
 		t.Error("a foreign pod is the primary")
 	}
-	if s := report.Members(db, set, []*corev1.Pod{pod("now")}); !s.PrimaryReady() {
+	if s := status.Members(db, set, []*corev1.Pod{pod("now")}); !s.PrimaryReady() {
 		t.Error("the primary is not seen")
 	}
-	if s := report.Members(db, &appsv1.StatefulSet{}, []*corev1.Pod{pod("now")}); !s.PrimaryReady() {
+	if s := status.Members(db, &appsv1.StatefulSet{}, []*corev1.Pod{pod("now")}); !s.PrimaryReady() {
 		t.Error("the primary is not seen while its StatefulSet is made anew")
 	}
 }
@@ -207,9 +207,9 @@ func TestOverdueBackups(t *testing.T) {
 		"one, and no more": {once, 51 * time.Hour, "Overdue"},
 	} {
 		db := &v1.Database{}
-		report.Backups(db, report.Dumps{Schedule: c.cron, After: daily, Now: monday.Add(c.after)})
+		status.Backups(db, status.Dumps{Schedule: c.cron, After: daily, Now: monday.Add(c.after)})
 		got := ""
-		if condition := conditions.Get(db, report.LastBackupSucceeded); condition != nil {
+		if condition := conditions.Get(db, status.LastBackupSucceeded); condition != nil {
 			got = condition.Reason
 		}
 		if got != c.want {

@@ -1,4 +1,4 @@
-package report
+package status
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/desired"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 

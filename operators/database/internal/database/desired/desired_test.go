@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/desired"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/desired"
 )
 
 func database(engine v1.Engine) *v1.Database {

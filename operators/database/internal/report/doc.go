@@ -1,3 +1,0 @@
-// Package report writes the status of Databases. Its functions depend on their arguments alone and change nothing but the
-// status.
-package report
