@@ -20,6 +20,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/operators/database"
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	databasemetrics "github.com/homeostat-dev/homeostat/operators/database/internal/metrics"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
@@ -196,7 +197,7 @@ func TestAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	described := make(chan *prometheus.Desc, 100)
-	for _, c := range database.Collectors {
+	for _, c := range databasemetrics.Collectors() {
 		c.Describe(described)
 	}
 	close(described)

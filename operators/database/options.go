@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/sdk/program"
 )
 
 // Options has the settings of the operators that have flags of their own.
@@ -28,23 +27,6 @@ type Options struct {
 
 // DefaultImageTemplate returns the official image of each engine by its short name.
 const DefaultImageTemplate = `{{if eq .Engine "postgresql"}}postgres{{else}}{{.Engine}}{{end}}:{{.Version}}`
-
-// Program returns the program of the operators.
-func Program() *program.Program {
-	var options Options
-	return &program.Program{
-		Name: "database",
-		Doc: "The database operator runs PostgreSQL, MariaDB and MySQL servers whose data outlive whatever happens to them, and " +
-			"makes copies of databases on time.",
-		Flags: options.Define,
-		Operators: func() ([]program.Runnable, error) {
-			if err := options.Validate(); err != nil {
-				return nil, err
-			}
-			return []program.Runnable{New(options), NewSnapshots(options), NewMetrics(), NewRoles()}, nil
-		},
-	}
-}
 
 // Define adds the flags of the options to a flag set.
 func (o *Options) Define(flags *flag.FlagSet) {

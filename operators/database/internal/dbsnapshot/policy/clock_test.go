@@ -1,4 +1,4 @@
-package snapshot_test
+package policy_test
 
 import (
 	"testing"
@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/desired"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/policy"
 )
 
 // A clock that was years ahead for some time neither stops copies nor expires existing ones.
@@ -20,12 +21,12 @@ func TestClockFarAhead(t *testing.T) {
 	right := s.now
 	s.o.Status.LastScheduleTime = new(metav1.NewTime(right.AddDate(14, 0, 0)))
 	s.o.Status.LastSuccessfulTime = s.o.Status.LastScheduleTime
-	if got := snapshot.Prunable(s.o, right); len(got) > 0 {
+	if got := policy.Prunable(s.o, right); len(got) > 0 {
 		t.Errorf("copies of these days go: %v", got)
 	}
 	s.reconcile(0, none)
 	s.reconcile(24*time.Hour, none)
-	if want := snapshot.RunName(s.o, right.Truncate(24*time.Hour).Add(24*time.Hour)); s.active() != want {
+	if want := desired.RunName(s.o, right.Truncate(24*time.Hour).Add(24*time.Hour)); s.active() != want {
 		t.Errorf("%q is being made, want %s", s.active(), want)
 	}
 }
@@ -65,7 +66,7 @@ func TestLostResult(t *testing.T) {
 	t.Parallel()
 	s := newSimulation(t, "0 0 * * *")
 	s.reconcile(24*time.Hour, none)
-	lost := snapshot.Attempt{State: snapshot.ResultLost, Message: "gone"}
+	lost := policy.Attempt{State: policy.ResultLost, Message: "gone"}
 	s.reconcile(time.Minute, lost)
 	if s.active() == "" || s.o.Status.ConsecutiveFailures > 0 {
 		t.Fatalf("it failed: %+v", s.o.Status.History)

@@ -1,4 +1,4 @@
-package snapshot_test
+package policy_test
 
 import (
 	"strings"
@@ -9,11 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/policy"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/status"
 )
 
 // makeCopies makes n copies, one a day.
-func (s *simulation) makeCopies(n int, end snapshot.Attempt) {
+func (s *simulation) makeCopies(n int, end policy.Attempt) {
 	s.t.Helper()
 	for range n {
 		s.reconcile(24*time.Hour, none)
@@ -92,7 +93,7 @@ func TestRetentionKeepsLastCopy(t *testing.T) {
 	s.makeCopies(2, done)
 	s.o.Spec.Retention = v1.SnapshotRetention{MaxAge: &metav1.Duration{Duration: time.Hour}}
 	s.o.Status.LastSuccessfulTime.Time = s.now.Add(240 * time.Hour)
-	if diff := cmp.Diff([]string{"a-202601020000"}, snapshot.Prunable(s.o, s.now)); diff != "" {
+	if diff := cmp.Diff([]string{"a-202601020000"}, policy.Prunable(s.o, s.now)); diff != "" {
 		t.Errorf("the wrong copies go, -want +got:\n%s", diff)
 	}
 }
@@ -105,18 +106,18 @@ func TestHeldCopies(t *testing.T) {
 	s.reconcile(24*time.Hour, none)
 	l := s.tracker()
 	l.Observe(done)
-	if diff := cmp.Diff([]string{"a-202601020000"}, snapshot.Prunable(s.o, s.now)); diff != "" {
+	if diff := cmp.Diff([]string{"a-202601020000"}, policy.Prunable(s.o, s.now)); diff != "" {
 		t.Fatalf("the wrong copies go, -want +got:\n%s", diff)
 	}
-	l.RecordRetention(nil, snapshot.Prunable(s.o, s.now))
-	l.SetConditions()
-	if got := s.reason(v1.ConditionRetention); got != "True/Held" || len(s.names()) != 3 || snapshot.RetentionPending(s.o) {
-		t.Errorf("RetentionEnforced is %s, copies %s, pruning %t", got, s.names(), snapshot.RetentionPending(s.o))
+	l.RecordRetention(nil, policy.Prunable(s.o, s.now))
+	status.Set(l)
+	if got := s.reason(v1.ConditionRetention); got != "True/Held" || len(s.names()) != 3 || policy.RetentionPending(s.o) {
+		t.Errorf("RetentionEnforced is %s, copies %s, pruning %t", got, s.names(), policy.RetentionPending(s.o))
 	}
 	s.reconcile(24*time.Hour, none)
 	l = s.tracker()
 	l.Observe(done)
-	if diff := cmp.Diff([]string{"a-202601020000", "a-202601030000"}, snapshot.Prunable(s.o, s.now)); diff != "" {
+	if diff := cmp.Diff([]string{"a-202601020000", "a-202601030000"}, policy.Prunable(s.o, s.now)); diff != "" {
 		t.Errorf("the wrong copies go, -want +got:\n%s", diff)
 	}
 }
@@ -125,28 +126,28 @@ func TestRecordPrune(t *testing.T) {
 	t.Parallel()
 	asked := []string{"a-202601020000"}
 	for reason, c := range map[string]struct {
-		p      snapshot.PruneResult
+		p      policy.PruneResult
 		left   int
 		reason string
 	}{
-		"all are gone": {snapshot.PruneResult{
-			Attempt: snapshot.Attempt{State: snapshot.Succeeded}, Requested: asked,
+		"all are gone": {policy.PruneResult{
+			Attempt: policy.Attempt{State: policy.Succeeded}, Requested: asked,
 			Left: []string{"a-202601040000", "a-202601030000"},
 		}, 2, "True/Enforced"},
-		"one is held": {snapshot.PruneResult{
-			Attempt: snapshot.Attempt{State: snapshot.Succeeded}, Requested: asked,
+		"one is held": {policy.PruneResult{
+			Attempt: policy.Attempt{State: policy.Succeeded}, Requested: asked,
 			Left: []string{"a-202601040000", "a-202601020000"},
 		}, 3, "True/Held"},
-		"it failed": {snapshot.PruneResult{
-			Attempt: snapshot.Attempt{State: snapshot.Failed, Message: "read-only"},
+		"it failed": {policy.PruneResult{
+			Attempt: policy.Attempt{State: policy.Failed, Message: "read-only"},
 		}, 3, "False/PruneFailed"},
-		"the last copy is not there": {snapshot.PruneResult{
-			Attempt: snapshot.Attempt{State: snapshot.Succeeded}, Requested: asked, Left: []string{"a-202601030000"},
+		"the last copy is not there": {policy.PruneResult{
+			Attempt: policy.Attempt{State: policy.Succeeded}, Requested: asked, Left: []string{"a-202601030000"},
 		}, 3, "False/CopyMissing"},
-		"it is not said whether the last copy is there": {snapshot.PruneResult{
-			Attempt: snapshot.Attempt{State: snapshot.Succeeded}, Requested: asked, Left: []string{"b-202601030000"}, More: 1,
+		"it is not said whether the last copy is there": {policy.PruneResult{
+			Attempt: policy.Attempt{State: policy.Succeeded}, Requested: asked, Left: []string{"b-202601030000"}, More: 1,
 		}, 2, "True/Enforced"},
-		"it runs": {snapshot.PruneResult{Attempt: running}, 3, "False/Pruning"},
+		"it runs": {policy.PruneResult{Attempt: running}, 3, "False/Pruning"},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
@@ -158,10 +159,10 @@ func TestRecordPrune(t *testing.T) {
 				if s.o.Status.Active != nil {
 					l.Observe(done)
 				}
-				if snapshot.RetentionPending(s.o) {
+				if policy.RetentionPending(s.o) {
 					l.RecordPrune(c.p)
 				}
-				l.SetConditions()
+				status.Set(l)
 			}
 			if got := s.reason(v1.ConditionRetention); got != c.reason || len(s.names()) != c.left {
 				t.Errorf("RetentionEnforced is %s with copies %s, want %s with %d", got, s.names(), c.reason, c.left)

@@ -1,4 +1,8 @@
-package database
+// Package dbsnapshot reconciles DBSnapshots.
+//
+// This file lists the steps of a reconcile. Package policy decides, package desired builds the children, package status
+// writes the conditions, and the SDK sends the requests.
+package dbsnapshot
 
 import (
 	"context"
@@ -11,34 +15,44 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/desired"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/policy"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/status"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/schedule"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-type snapshotPass = sdk.Pass[*v1.DBSnapshot]
+type pass = sdk.Pass[*v1.DBSnapshot]
 
-// NewSnapshots returns the operator of DBSnapshots.
-func NewSnapshots(options Options) *sdk.Operator[*v1.DBSnapshot] {
-	s := &snapshotReconciler{options}
+// Options are the settings of the operator.
+type Options struct {
+	// Image returns the image of a server.
+	Image func(engine v1.Engine, version string) (string, error)
+	// Now is the clock of the schedules. Nil means the time of the reconcile.
+	Now func() time.Time
+}
+
+// New returns the operator of DBSnapshots.
+func New(options Options) *sdk.Operator[*v1.DBSnapshot] {
+	s := &reconciler{options}
 	return &sdk.Operator[*v1.DBSnapshot]{
-		Name:        snapshot.Manager,
+		Name:        desired.Manager,
 		Doc:         "The dbsnapshot operator makes copies of databases on time, and tells when there is none.",
 		AddToScheme: v1.AddToScheme,
 		Owns: []client.Object{
-			&corev1.ConfigMap{}, &corev1.PersistentVolumeClaim{}, &batchv1.Job{}, snapshot.VolumeSnapshotNamed(""),
+			&corev1.ConfigMap{}, &corev1.PersistentVolumeClaim{}, &batchv1.Job{}, desired.VolumeSnapshotNamed(""),
 		},
 		Observes:       []client.Object{&corev1.Pod{}},
 		Reconcile:      s.reconcile,
 		Finalize:       s.finalize,
-		NeedsFinalizer: snapshot.DeletesDumps,
+		NeedsFinalizer: policy.DeletesDumps,
 	}
 }
 
-type snapshotReconciler struct{ options Options }
+type reconciler struct{ options Options }
 
-func (s *snapshotReconciler) reconcile(_ context.Context, p *snapshotPass) error {
+func (s *reconciler) reconcile(_ context.Context, p *pass) error {
 	l, err := s.newTracker(p)
 	if err != nil {
 		return err
@@ -48,8 +62,8 @@ func (s *snapshotReconciler) reconcile(_ context.Context, p *snapshotPass) error
 		return err
 	}
 	state := &passState{
-		snapshotPass: p, tracker: l, source: from, planned: map[string]bool{},
-		retentionPending: snapshot.RetentionPending(p.Object),
+		pass: p, tracker: l, source: from, planned: map[string]bool{},
+		retentionPending: policy.RetentionPending(p.Object),
 	}
 	state.applyStorage()
 	state.followActive()
@@ -61,8 +75,8 @@ func (s *snapshotReconciler) reconcile(_ context.Context, p *snapshotPass) error
 }
 
 // newTracker parses the schedule and returns a tracker of the status.
-func (s *snapshotReconciler) newTracker(p *snapshotPass) (*snapshot.Tracker, error) {
-	l := &snapshot.Tracker{Object: p.Object, Now: p.Now}
+func (s *reconciler) newTracker(p *pass) (*policy.Tracker, error) {
+	l := &policy.Tracker{Object: p.Object, Now: p.Now}
 	if s.options.Now != nil {
 		l.Now = s.options.Now()
 	}
@@ -71,9 +85,9 @@ func (s *snapshotReconciler) newTracker(p *snapshotPass) (*snapshot.Tracker, err
 	}
 	parsed, err := schedule.Parse(p.Object.Spec.Schedule, p.Object.Spec.TimeZone)
 	if err != nil {
-		l.SetInvalidSchedule(err)
+		status.SetInvalidSchedule(l, err)
 		sendEvents(p, l)
-		return nil, sdk.Invalid(snapshot.ReasonInvalid, "%v", err)
+		return nil, sdk.Invalid(policy.ReasonInvalid, "%v", err)
 	}
 	l.Schedule = parsed
 	return l, nil
@@ -81,9 +95,9 @@ func (s *snapshotReconciler) newTracker(p *snapshotPass) (*snapshot.Tracker, err
 
 // passState is the state of one reconcile of a DBSnapshot.
 type passState struct {
-	*snapshotPass
+	*pass
 
-	tracker          *snapshot.Tracker
+	tracker          *policy.Tracker
 	source           source
 	retentionPending bool            // the stored status requires retention
 	claim            []sdk.Planned   // the claim that the DBSnapshot creates, if any
@@ -102,26 +116,26 @@ func (s *passState) applyStorage() {
 	if s.Object.Spec.Method == v1.MethodVolumeSnapshot {
 		return
 	}
-	like := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: snapshot.OwnClaimName(s.Object)}}
-	live, exists := sdk.Live(s.snapshotPass, like)
+	like := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: desired.OwnClaimName(s.Object)}}
+	live, exists := sdk.Live(s.pass, like)
 	if !exists {
 		live = nil
 	}
-	claim, err := snapshot.OwnClaim(s.Object, live)
+	claim, err := desired.OwnClaim(s.Object, live)
 	switch {
 	case err != nil:
 		s.source.block("InvalidSize", err.Error())
 	case claim != nil:
 		options := []sdk.ApplyOption{
-			sdk.AdoptIf(snapshot.FromPredecessor(s.Object)), sdk.ReadyWhen(alwaysReady[*corev1.PersistentVolumeClaim]),
+			sdk.AdoptIf(desired.FromPredecessor(s.Object)), sdk.ReadyWhen(alwaysReady[*corev1.PersistentVolumeClaim]),
 		}
 		if !exists { // the size of a predecessor's claim is read after adoption
 			options = append(options, sdk.CreateOnly())
 		}
-		s.claim = []sdk.Planned{sdk.Apply(s.snapshotPass, claim, append(options, s.retainOptions()...)...)}
+		s.claim = []sdk.Planned{sdk.Apply(s.pass, claim, append(options, s.retainOptions()...)...)}
 	}
 	if s.source.scripts != nil {
-		s.scripts = sdk.Apply(s.snapshotPass, snapshot.ScriptsConfigMap(s.Object, s.source.scripts))
+		s.scripts = sdk.Apply(s.pass, desired.ScriptsConfigMap(s.Object, s.source.scripts))
 	}
 }
 
@@ -145,18 +159,18 @@ func (s *passState) followActive() {
 		return
 	}
 	job := s.liveJob(name)
-	a := snapshot.ReadDump(job, sdk.Observed(s.snapshotPass, &corev1.Pod{}), s.Now)
+	a := policy.ReadDump(job, sdk.Observed(s.pass, &corev1.Pod{}), s.Now)
 	s.requeueAfter = a.RequeueAfter
 	s.tracker.Observe(a)
 	switch {
 	case s.Object.Status.Active == nil:
-	case job != nil && a.State == snapshot.ResultLost: // it is pruned and created again
+	case job != nil && a.State == policy.ResultLost: // it is pruned and created again
 	case job != nil:
 		s.keepJob(job)
 	case s.blockedReason() != "":
 		s.tracker.SetWaitReason(s.blockedReason())
 	default:
-		s.createJob(snapshot.DumpJob(s.Object, s.source.Source, snapshot.ScriptsName(s.Object, s.source.scripts), name))
+		s.createJob(desired.DumpJob(s.Object, s.source.Source, desired.ScriptsName(s.Object, s.source.scripts), name))
 	}
 }
 
@@ -165,9 +179,9 @@ func (s *passState) blockedReason() string {
 	switch {
 	case s.source.reason != "":
 		return s.source.message
-	case len(snapshot.Copies(s.Object)) >= snapshot.MaxCopies:
+	case len(policy.Copies(s.Object)) >= policy.MaxCopies:
 		return "there are as many copies as there can be, because they are held: let some of them go"
-	case s.Object.Spec.Method != v1.MethodVolumeSnapshot && snapshot.RetentionPending(s.Object):
+	case s.Object.Spec.Method != v1.MethodVolumeSnapshot && policy.RetentionPending(s.Object):
 		return "old copies are being deleted"
 	}
 	return ""
@@ -185,15 +199,15 @@ func (s *passState) report(children []conditions.Child) {
 		switch {
 		case c.UID != "":
 			l.MarkStarted()
-		case c.Reason == snapshot.ReasonNameTaken:
+		case c.Reason == policy.ReasonNameTaken:
 			l.ConflictingObject = c.Kind + " " + c.Name
 			active.Message = c.Message
 		default:
 			active.Message = c.Message
 		}
 	}
-	l.SetConditions()
-	sendEvents(s.snapshotPass, l)
+	status.Set(l)
+	sendEvents(s.pass, l)
 	s.setReadiness()
 	s.RequeueAfter(l.RequeueAfter())
 	s.RequeueAfter(s.requeueAfter)
@@ -201,15 +215,15 @@ func (s *passState) report(children []conditions.Child) {
 
 // setReadiness sets the reason of an unready DBSnapshot. Without a schedule it is ready after its copy was made.
 func (s *passState) setReadiness() {
-	o, status := s.Object, &s.Object.Status
+	o, current := s.Object, &s.Object.Status
 	overdue, last := conditions.Get(o, v1.ConditionOverdue), conditions.Get(o, v1.ConditionLastSucceeded)
 	switch {
-	case o.Spec.Schedule == "" && status.LastSuccessfulTime != nil:
+	case o.Spec.Schedule == "" && current.LastSuccessfulTime != nil:
 	case o.Spec.Suspend:
-		s.Suspended(snapshot.ReasonSuspended, "spec.suspend is true: no copies are made")
-	case snapshot.OneShotDone(o):
+		s.Suspended(policy.ReasonSuspended, "spec.suspend is true: no copies are made")
+	case policy.OneShotDone(o):
 		s.Suspended(last.Reason, "%s", last.Message)
-	case s.source.reason != "" && (status.Active != nil || s.source.reportWhenIdle):
+	case s.source.reason != "" && (current.Active != nil || s.source.reportWhenIdle):
 		s.NotReady(s.source.reason, "%s", s.source.message)
 	case o.Spec.Schedule == "":
 		s.NotReady("Running", "the copy is being made")
@@ -221,7 +235,7 @@ func (s *passState) setReadiness() {
 }
 
 // sendEvents sends the events of the tracker.
-func sendEvents(p *snapshotPass, l *snapshot.Tracker) {
+func sendEvents(p *pass, l *policy.Tracker) {
 	for _, e := range l.Events {
 		if e.Warning {
 			p.Warn(e.Reason, "%s", e.Message)
@@ -233,7 +247,7 @@ func sendEvents(p *snapshotPass, l *snapshot.Tracker) {
 
 // liveJob returns the live Job, nil if there is none.
 func (s *passState) liveJob(name string) *batchv1.Job {
-	live, ok := sdk.Live(s.snapshotPass, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	live, ok := sdk.Live(s.pass, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	if !ok {
 		return nil
 	}
@@ -243,8 +257,8 @@ func (s *passState) liveJob(name string) *batchv1.Job {
 // createJob adds a new Job to the plan.
 func (s *passState) createJob(job *batchv1.Job) {
 	s.planned[job.Name] = true
-	sdk.Apply(s.snapshotPass, job, sdk.CreateOnly(), sdk.AfterCreated(append(s.claim, s.scripts)...),
-		sdk.ReadyWhen(alwaysReady[*batchv1.Job]), sdk.ConflictReason(snapshot.ReasonNameTaken))
+	sdk.Apply(s.pass, job, sdk.CreateOnly(), sdk.AfterCreated(append(s.claim, s.scripts)...),
+		sdk.ReadyWhen(alwaysReady[*batchv1.Job]), sdk.ConflictReason(policy.ReasonNameTaken))
 }
 
 // keepJob keeps an existing Job and its scripts in the plan, unchanged.
@@ -253,39 +267,39 @@ func (s *passState) keepJob(job *batchv1.Job) {
 		return
 	}
 	s.planned[job.Name] = true
-	sdk.Apply(s.snapshotPass, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: job.Name}}, sdk.CreateOnly(),
+	sdk.Apply(s.pass, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: job.Name}}, sdk.CreateOnly(),
 		sdk.ReadyWhen(alwaysReady[*batchv1.Job]))
-	like := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: snapshot.ScriptsOf(job)}}
-	if s.scripts != nil && like.Name == snapshot.ScriptsName(s.Object, s.source.scripts) || s.planned[like.Name] {
+	like := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: desired.ScriptsOf(job)}}
+	if s.scripts != nil && like.Name == desired.ScriptsName(s.Object, s.source.scripts) || s.planned[like.Name] {
 		return
 	}
-	if _, exists := sdk.Live(s.snapshotPass, like.DeepCopy()); exists {
+	if _, exists := sdk.Live(s.pass, like.DeepCopy()); exists {
 		s.planned[like.Name] = true
-		sdk.Apply(s.snapshotPass, like, sdk.CreateOnly())
+		sdk.Apply(s.pass, like, sdk.CreateOnly())
 	}
 }
 
 // followVolume is followActive for a VolumeSnapshot. An unfinished or failed one is deleted with the DBSnapshot.
 func (s *passState) followVolume(name string) {
-	live, exists := sdk.Live(s.snapshotPass, snapshot.VolumeSnapshotNamed(name))
+	live, exists := sdk.Live(s.pass, desired.VolumeSnapshotNamed(name))
 	if !exists {
 		live = nil
 	}
-	a := snapshot.ReadVolumeSnapshot(live)
+	a := policy.ReadVolumeSnapshot(live)
 	s.tracker.Observe(a)
 	options := []sdk.ApplyOption{
-		sdk.CreateOnly(), sdk.ReadyWhen(alwaysReady[*unstructured.Unstructured]), sdk.ConflictReason(snapshot.ReasonNameTaken),
+		sdk.CreateOnly(), sdk.ReadyWhen(alwaysReady[*unstructured.Unstructured]), sdk.ConflictReason(policy.ReasonNameTaken),
 	}
 	switch {
-	case a.State == snapshot.Succeeded:
+	case a.State == policy.Succeeded:
 		s.retained = name
-		sdk.Apply(s.snapshotPass, snapshot.VolumeSnapshotNamed(name), append(options, s.retainOptions()...)...)
+		sdk.Apply(s.pass, desired.VolumeSnapshotNamed(name), append(options, s.retainOptions()...)...)
 	case s.Object.Status.Active == nil:
 	case exists:
-		sdk.Apply(s.snapshotPass, snapshot.VolumeSnapshotNamed(name), options...)
+		sdk.Apply(s.pass, desired.VolumeSnapshotNamed(name), options...)
 	case s.blockedReason() != "":
 		s.tracker.SetWaitReason(s.blockedReason())
 	default:
-		sdk.Apply(s.snapshotPass, snapshot.VolumeSnapshot(s.Object, s.source.Claim, name), options...)
+		sdk.Apply(s.pass, desired.VolumeSnapshot(s.Object, s.source.Claim, name), options...)
 	}
 }

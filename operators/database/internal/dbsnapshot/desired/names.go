@@ -1,4 +1,4 @@
-package snapshot
+package desired
 
 import (
 	"crypto/sha256"

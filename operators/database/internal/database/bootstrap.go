@@ -10,7 +10,7 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/database/desired"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
+	dbsnapshot "github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/desired"
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
@@ -40,7 +40,7 @@ func (r *reconciliation) findBootstrapSource() (bootstrapSource, error) {
 	}
 	claim := copies.Spec.Storage.PersistentVolumeClaim.ClaimName
 	if claim == "" {
-		claim = snapshot.OwnClaimName(copies)
+		claim = dbsnapshot.OwnClaimName(copies)
 	}
 	return bootstrapSource{claim: claim, dump: copied}, nil
 }

@@ -1,4 +1,4 @@
-package database
+package dbsnapshot
 
 import (
 	"context"
@@ -9,17 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/desired"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/policy"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/scripts"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
 // applyRetention deletes old copies after the last success is stored in the status.
 func (s *passState) applyRetention() {
-	if !snapshot.RetentionPending(s.Object) {
+	if !policy.RetentionPending(s.Object) {
 		return
 	}
-	prunable := snapshot.Prunable(s.Object, s.tracker.Now)
+	prunable := policy.Prunable(s.Object, s.tracker.Now)
 	switch {
 	case len(prunable) == 0:
 		s.tracker.RecordRetention(nil, nil)
@@ -32,17 +33,17 @@ func (s *passState) applyRetention() {
 }
 
 func (s *passState) pruneDumps(prunable []string) {
-	name := snapshot.PruneName(s.Object.Status.LastSnapshot.Name)
+	name := desired.PruneName(s.Object.Status.LastSnapshot.Name)
 	job := s.liveJob(name)
 	switch {
 	case job != nil:
-		p := snapshot.ReadPrune(job, sdk.Observed(s.snapshotPass, &corev1.Pod{}), s.Now)
+		p := policy.ReadPrune(job, sdk.Observed(s.pass, &corev1.Pod{}), s.Now)
 		s.requeueAfter = p.RequeueAfter
-		if s.tracker.RecordPrune(p); snapshot.RetentionPending(s.Object) {
+		if s.tracker.RecordPrune(p); policy.RetentionPending(s.Object) {
 			s.keepJob(job)
 		}
 	case s.source.Source != nil && s.source.Image != "":
-		s.createJob(snapshot.PruneJob(s.Object, s.source.Source, snapshot.ScriptsName(s.Object, s.source.scripts), name, prunable))
+		s.createJob(desired.PruneJob(s.Object, s.source.Source, desired.ScriptsName(s.Object, s.source.scripts), name, prunable))
 	}
 }
 
@@ -50,11 +51,11 @@ func (s *passState) pruneDumps(prunable []string) {
 func (s *passState) pruneVolumes(prunable []string) {
 	var gone, held []string
 	for _, name := range prunable {
-		live, exists := sdk.Live(s.snapshotPass, snapshot.VolumeSnapshotNamed(name))
+		live, exists := sdk.Live(s.pass, desired.VolumeSnapshotNamed(name))
 		switch {
 		case !exists:
 			gone = append(gone, name)
-		case snapshot.Held(live):
+		case policy.Held(live):
 			held = append(held, name)
 		default:
 			s.pruning = name
@@ -68,7 +69,7 @@ func (s *passState) pruneVolumes(prunable []string) {
 }
 
 func (s *passState) keepVolume(name string, options ...sdk.ApplyOption) {
-	sdk.Apply(s.snapshotPass, snapshot.VolumeSnapshotNamed(name), append(options, sdk.CreateOnly(),
+	sdk.Apply(s.pass, desired.VolumeSnapshotNamed(name), append(options, sdk.CreateOnly(),
 		sdk.ReadyWhen(alwaysReady[*unstructured.Unstructured]))...)
 }
 
@@ -77,7 +78,7 @@ func (s *passState) keepVolume(name string, options ...sdk.ApplyOption) {
 func (s *passState) keepFinished() {
 	for i, r := range s.Object.Status.History {
 		if s.Object.Spec.Method == v1.MethodVolumeSnapshot {
-			_, exists := sdk.Live(s.snapshotPass, snapshot.VolumeSnapshotNamed(r.Name))
+			_, exists := sdk.Live(s.pass, desired.VolumeSnapshotNamed(r.Name))
 			if exists && r.Result == v1.ResultSucceeded && r.Name != s.pruning && r.Name != s.retained {
 				s.keepVolume(r.Name, s.retainOptions()...)
 			}
@@ -90,18 +91,18 @@ func (s *passState) keepFinished() {
 }
 
 // finalize deletes the dumps in a claim of the user.
-func (s *snapshotReconciler) finalize(_ context.Context, p *snapshotPass) error {
+func (s *reconciler) finalize(_ context.Context, p *pass) error {
 	var names []string
-	for _, r := range snapshot.Copies(p.Object) {
+	for _, r := range policy.Copies(p.Object) {
 		names = append(names, r.Name)
 	}
-	state := &passState{snapshotPass: p}
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: named(snapshot.DumpClaimName(p.Object))}
+	state := &passState{pass: p}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: desired.DumpClaimName(p.Object)}}
 	if _, err := sdk.Ref(p, claim); sdk.Reason(err) != "" {
 		return nil // the dumps were deleted with the claim
 	}
 	if active := p.Object.Status.Active; active != nil {
-		if job := state.liveJob(active.Name); job != nil && !snapshot.JobEnded(job) {
+		if job := state.liveJob(active.Name); job != nil && !policy.JobEnded(job) {
 			return sdk.Wait("CopyRunning", "copy %s is still being made", active.Name)
 		}
 		names = append(names, active.Name)
@@ -115,12 +116,12 @@ func (s *snapshotReconciler) finalize(_ context.Context, p *snapshotPass) error 
 	}
 	if (state.source.Source == nil || state.source.Image == "") && !state.useLastJobSource() {
 		return sdk.Wait("DumpsLeft", "dumps are left in claim %s, and the image to delete them with is not known: %s",
-			snapshot.DumpClaimName(p.Object), state.source.message)
+			desired.DumpClaimName(p.Object), state.source.message)
 	}
 	slices.Sort(names)
-	scripts := sdk.Apply(p, snapshot.ScriptsConfigMap(p.Object, state.source.scripts))
-	sdk.Apply(p, snapshot.PruneJob(p.Object, state.source.Source, snapshot.ScriptsName(p.Object, state.source.scripts),
-		snapshot.FinalPruneName(p.Object), names), sdk.CreateOnly(), sdk.After(scripts), sdk.ReadyWhen(snapshot.JobSucceeded))
+	scripts := sdk.Apply(p, desired.ScriptsConfigMap(p.Object, state.source.scripts))
+	sdk.Apply(p, desired.PruneJob(p.Object, state.source.Source, desired.ScriptsName(p.Object, state.source.scripts),
+		desired.FinalPruneName(p.Object), names), sdk.CreateOnly(), sdk.After(scripts), sdk.ReadyWhen(policy.JobSucceeded))
 	return nil
 }
 
@@ -129,7 +130,7 @@ func (s *snapshotReconciler) finalize(_ context.Context, p *snapshotPass) error 
 func (s *passState) useLastJobSource() bool {
 	for _, r := range s.Object.Status.History {
 		if job := s.liveJob(r.Name); job != nil {
-			s.source.Source = &snapshot.Source{Image: snapshot.ImageOf(job)}
+			s.source.Source = &desired.Source{Image: desired.ImageOf(job)}
 			var err error
 			s.source.scripts, err = scripts.Of(string(v1.PostgreSQL)) // pruning is the same for all engines
 			return err == nil

@@ -1,6 +1,8 @@
-// Package snapshot has the logic of DBSnapshots: schedule, evaluation of Jobs and VolumeSnapshots, retention, and the
-// objects that make copies. Its functions depend on their arguments alone and send no requests.
-package snapshot
+// Package policy decides for a DBSnapshot when a copy starts, how it ended, and which copies to delete.
+//
+// Its functions depend on their arguments alone and send no requests. A copy starts only after its name is in the stored
+// status, so a crash at any point leads to no second copy.
+package policy
 
 import (
 	"fmt"
@@ -10,8 +12,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/desired"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/schedule"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
+)
+
+// Reasons of the condition Scheduled, and of Ready where it follows from that condition.
+const (
+	ReasonScheduled  = "Scheduled"
+	ReasonSuspended  = "Suspended"
+	ReasonNoSchedule = "NoSchedule"
+	ReasonInvalid    = "InvalidSchedule"
+	ReasonNameTaken  = "NameTaken"
 )
 
 // Tracker updates the status of one DBSnapshot: scheduled times, the running copy and the history.
@@ -32,7 +44,8 @@ type Event struct {
 	Reason, Message string
 }
 
-func (t *Tracker) addEvent(warning bool, reason, format string, args ...any) {
+// AddEvent adds an event to the reconcile.
+func (t *Tracker) AddEvent(warning bool, reason, format string, args ...any) {
 	t.Events = append(t.Events, Event{warning, reason, fmt.Sprintf(format, args...)})
 }
 
@@ -56,7 +69,7 @@ func (t *Tracker) TakeDue() {
 		t.dropUnstarted()
 	case t.Schedule == nil:
 		if s.Active == nil && !OneShotDone(t.Object) {
-			t.setActive(ImmediateName(t.Object), t.now())
+			t.setActive(desired.ImmediateName(t.Object), t.now())
 		}
 	case t.scheduleChanged():
 		if last, _ := t.Schedule.Between(t.lastHandled(), t.Now); !last.IsZero() && s.Active == nil {
@@ -123,7 +136,7 @@ func (t *Tracker) takeScheduled() {
 	due, count := t.Schedule.Between(t.lastHandled(), t.Now)
 	if count == 0 {
 		if t.Object.Spec.Immediate && s.LastScheduleTime == nil && s.Active == nil {
-			t.setActive(ImmediateName(t.Object), t.now())
+			t.setActive(desired.ImmediateName(t.Object), t.now())
 		}
 		return
 	}
@@ -134,14 +147,14 @@ func (t *Tracker) takeScheduled() {
 	case s.Active != nil:
 		t.RecordFailure("the next copy was due before it could begin" + reasonSuffix(s.Active.Message))
 	}
-	if late := t.Now.Sub(due); late > t.startingDeadline() {
+	if late := t.Now.Sub(due); late > t.StartingDeadline() {
 		t.recordMissed(count, due, "nobody was there to make a copy until it was too late")
 		return
 	}
 	if count > 1 {
 		t.recordMissed(count-1, time.Time{}, "nobody was there to make a copy")
 	}
-	t.setActive(RunName(t.Object, due), metav1.NewTime(due))
+	t.setActive(desired.RunName(t.Object, due), metav1.NewTime(due))
 }
 
 func (t *Tracker) setActive(name string, at metav1.Time) {
@@ -158,10 +171,11 @@ func (t *Tracker) recordMissed(count int64, last time.Time, why string) {
 	if !last.IsZero() {
 		t.status().LastScheduleTime = new(metav1.NewTime(last))
 	}
-	t.addEvent(true, "Missed", "%d times of the schedule passed without a copy: %s", count, why)
+	t.AddEvent(true, "Missed", "%d times of the schedule passed without a copy: %s", count, why)
 }
 
-func (t *Tracker) startingDeadline() time.Duration {
+// StartingDeadline returns the time by which a copy may start late.
+func (t *Tracker) StartingDeadline() time.Duration {
 	return time.Duration(t.Object.Spec.StartingDeadlineSeconds) * time.Second
 }
 
@@ -190,7 +204,7 @@ func (t *Tracker) MarkStarted() {
 	if t.Schedule != nil {
 		s.LastScheduleTime = new(s.Active.ScheduleTime)
 	}
-	t.addEvent(false, "SnapshotStarted", "Copy %s is being made", s.Active.Name)
+	t.AddEvent(false, "SnapshotStarted", "Copy %s is being made", s.Active.Name)
 }
 
 // Observe records the state of the running copy.
@@ -199,8 +213,8 @@ func (t *Tracker) Observe(a Attempt) {
 	switch a.State {
 	case Missing: // it is created again: the cache may lag, and deleting the Job does not cancel the copy
 		switch {
-		case active.StartTime == nil && t.Now.After(active.ScheduleTime.Add(t.startingDeadline())):
-			t.RecordFailure(fmt.Sprintf("it could not begin within %s%s", t.startingDeadline(), reasonSuffix(active.Message)))
+		case active.StartTime == nil && t.Now.After(active.ScheduleTime.Add(t.StartingDeadline())):
+			t.RecordFailure(fmt.Sprintf("it could not begin within %s%s", t.StartingDeadline(), reasonSuffix(active.Message)))
 		case active.StartTime != nil && t.pastDeadline():
 			t.RecordFailure("what made it is gone" + reasonSuffix(active.Message))
 		}
@@ -255,7 +269,7 @@ func (t *Tracker) recordSuccess(r Result, ended time.Time) {
 		Name: active.Name, StartedAt: *active.StartTime, FinishedAt: new(at), Result: v1.ResultSucceeded,
 		Location: r.Location, SizeBytes: r.SizeBytes,
 	})
-	t.addEvent(false, "SnapshotSucceeded", "Copy %s is finished: %d bytes at %s", active.Name, r.SizeBytes, r.Location)
+	t.AddEvent(false, "SnapshotSucceeded", "Copy %s is finished: %d bytes at %s", active.Name, r.SizeBytes, r.Location)
 }
 
 // maxMessage limits the message of a record, in runes.
@@ -278,7 +292,7 @@ func (t *Tracker) RecordFailure(why string) {
 	t.addRecord(v1.SnapshotRecord{
 		Name: active.Name, StartedAt: began, FinishedAt: new(t.now()), Result: v1.ResultFailed, Message: truncate(why),
 	})
-	t.addEvent(true, "SnapshotFailed", "Copy %s failed: %s", active.Name, truncate(why))
+	t.AddEvent(true, "SnapshotFailed", "Copy %s failed: %s", active.Name, truncate(why))
 }
 
 func truncate(text string) string {
@@ -333,14 +347,14 @@ func (t *Tracker) RequeueAfter() time.Duration {
 		at(s.NextScheduleTime.Time)
 	}
 	if active := s.Active; active != nil {
-		deadline := active.ScheduleTime.Add(t.startingDeadline())
+		deadline := active.ScheduleTime.Add(t.StartingDeadline())
 		if active.StartTime != nil {
 			deadline = active.StartTime.Add(t.activeDeadline())
 		}
 		at(deadline.Add(time.Second)) // after the deadline
 	}
 	if t.Schedule != nil && !t.Object.Spec.Suspend {
-		at(t.overdueAt().Add(time.Second))
+		at(t.OverdueAt().Add(time.Second))
 	}
 	if age := t.Object.Spec.Retention.MaxAge; age != nil {
 		for _, r := range Copies(t.Object) {
@@ -348,4 +362,23 @@ func (t *Tracker) RequeueAfter() time.Duration {
 		}
 	}
 	return soon
+}
+
+// OverdueAt returns the time at which a newer copy than the last is expected: the second scheduled time since then, or the
+// starting deadline of the first if that is earlier and no copy is running.
+func (t *Tracker) OverdueAt() time.Time {
+	since := t.Object.CreationTimestamp.Time
+	if last := t.status().LastSuccessfulTime; last != nil {
+		since = last.Time
+	}
+	if c := conditions.Get(t.Object, v1.ConditionScheduled); c != nil && c.LastTransitionTime.After(since) {
+		since = c.LastTransitionTime.Time // it was suspended before
+	}
+	first := t.Schedule.Next(since)
+	second := t.Schedule.Next(first)
+	late := first.Add(t.StartingDeadline())
+	if active := t.status().Active; late.After(second) || active != nil && active.StartTime != nil {
+		return second
+	}
+	return late
 }

@@ -1,4 +1,4 @@
-package database
+package dbsnapshot
 
 import (
 	"fmt"
@@ -7,16 +7,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
+	databasestatus "github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/desired"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/scripts"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
 // source is the source of copies, as far as it is known.
 type source struct {
-	*snapshot.Source // nil while it is unknown
+	*desired.Source // nil while it is unknown
 
 	scripts map[string]string // of its engine
 	// reason and message explain why no copy can start now; "" if one can.
@@ -34,7 +34,7 @@ func (s *source) block(reason, message string) {
 }
 
 // source reads the source of the copies. A missing object is waited for. An error means that the read has to be retried.
-func (s *snapshotReconciler) source(p *snapshotPass) (source, error) {
+func (s *reconciler) source(p *pass) (source, error) {
 	spec := &p.Object.Spec
 	var from source
 	var err error
@@ -44,7 +44,7 @@ func (s *snapshotReconciler) source(p *snapshotPass) (source, error) {
 	case spec.Source.Postgres != nil:
 		from, err = s.serverSource(p.Object)
 	default:
-		from = source{Source: &snapshot.Source{Claim: spec.Source.PersistentVolumeClaimName}}
+		from = source{Source: &desired.Source{Claim: spec.Source.PersistentVolumeClaimName}}
 	}
 	if err != nil {
 		return from, err
@@ -57,7 +57,7 @@ func (s *snapshotReconciler) source(p *snapshotPass) (source, error) {
 	return from, err
 }
 
-func databaseSource(p *snapshotPass, name string) (source, error) {
+func databaseSource(p *pass, name string) (source, error) {
 	db, err := sdk.Ref(p, &v1.Database{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	if reason := sdk.Reason(err); reason != "" {
 		return source{reason: reason, message: fmt.Sprintf("Database %s does not exist", name), reportWhenIdle: true}, nil
@@ -65,7 +65,7 @@ func databaseSource(p *snapshotPass, name string) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	from := source{Source: &snapshot.Source{
+	from := source{Source: &desired.Source{
 		Engine: db.Spec.Engine, Image: db.Status.Image, Host: name + "-db." + db.Namespace + ".svc", Port: 3306,
 		Database: db.Spec.DatabaseName, User: db.Spec.Username,
 		Password: corev1.SecretKeySelector{
@@ -90,23 +90,23 @@ func databaseSource(p *snapshotPass, name string) (source, error) {
 // available reports whether there is a primary to copy from. Lagging replicas do not matter, and a terminating Database is
 // copied as well.
 func available(db *v1.Database) bool {
-	return conditions.IsTrue(db, status.Available) || db.DeletionTimestamp != nil // its status is outdated
+	return conditions.IsTrue(db, databasestatus.Available) || db.DeletionTimestamp != nil // its status is outdated
 }
 
-func (s *snapshotReconciler) serverSource(o *v1.DBSnapshot) (source, error) {
+func (s *reconciler) serverSource(o *v1.DBSnapshot) (source, error) {
 	server := o.Spec.Source.Postgres
 	image, err := s.options.Image(v1.PostgreSQL, server.Version)
 	if err != nil {
 		return source{}, fmt.Errorf("making the image: %w", err)
 	}
-	return source{Source: &snapshot.Source{
+	return source{Source: &desired.Source{
 		Engine: v1.PostgreSQL, Image: image, Host: server.Host, Port: server.Port, Database: server.Database, User: server.User,
 		SSLMode: server.SSLMode, Password: server.PasswordSecretRef,
 	}}, nil
 }
 
 // dumpSource adds the image and the scripts of a dump.
-func dumpSource(p *snapshotPass, from *source) error {
+func dumpSource(p *pass, from *source) error {
 	spec := &p.Object.Spec
 	if from.Source != nil {
 		if spec.PgDump != nil && spec.PgDump.Image != "" {
@@ -127,11 +127,11 @@ func dumpSource(p *snapshotPass, from *source) error {
 }
 
 // volumeSource checks the requirements of a VolumeSnapshot.
-func volumeSource(p *snapshotPass, from *source) error {
-	if !sdk.Installed(p, snapshot.VolumeSnapshotNamed("")) {
+func volumeSource(p *pass, from *source) error {
+	if !sdk.Installed(p, desired.VolumeSnapshotNamed("")) {
 		from.reason = "KindNotInstalled"
 		from.message = fmt.Sprintf("kind %s of %s is missing: install the CSI snapshotter with its CRDs",
-			snapshot.VolumeSnapshotKind.Kind, snapshot.VolumeSnapshotKind.GroupVersion())
+			desired.VolumeSnapshotKind.Kind, desired.VolumeSnapshotKind.GroupVersion())
 		from.reportWhenIdle = true
 	}
 	if from.Source == nil {
@@ -140,7 +140,7 @@ func volumeSource(p *snapshotPass, from *source) error {
 	return claimExists(p, from, from.Claim)
 }
 
-func claimExists(p *snapshotPass, from *source, name string) error {
+func claimExists(p *pass, from *source, name string) error {
 	claim, err := sdk.Ref(p, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	switch {
 	case sdk.Reason(err) != "":

@@ -1,4 +1,5 @@
-package database
+// Package metrics serves metrics of Databases and DBSnapshots. It reads them from the statuses.
+package metrics
 
 import (
 	"context"
@@ -16,19 +17,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/policy"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 	"github.com/homeostat-dev/homeostat/sdk/program"
 )
 
-// NewMetrics returns the runnable that serves metrics of Databases and DBSnapshots. Their labels have the names of the
+// New returns the runnable that serves metrics of Databases and DBSnapshots. Their labels have the names of the
 // objects, because alerts have to name the affected object. The values are read from the statuses at each scrape, so a
 // deleted object has no metrics.
-func NewMetrics() *program.Custom {
+func New() *program.Custom {
 	return &program.Custom{
 		Name: "database-metrics",
 		Setup: func(mgr manager.Manager, namespaces []string, _ int) error {
@@ -89,7 +90,12 @@ var (
 	snapshotMetrics = newSnapshotCollector()
 )
 
-func init() { metrics.Registry.MustRegister(databaseMetrics, snapshotMetrics) } //nolint:gochecknoinits // the registry is global.
+// Collectors returns the collectors of all metrics.
+func Collectors() []prometheus.Collector {
+	return []prometheus.Collector{databaseMetrics, snapshotMetrics}
+}
+
+func init() { registry.Registry.MustRegister(databaseMetrics, snapshotMetrics) } //nolint:gochecknoinits // the registry is global.
 
 func newDatabaseCollector() *collector[*v1.Database] {
 	c := newCollector("database_", func(ctx context.Context, r client.Reader) (all []*v1.Database, err error) {
@@ -179,7 +185,7 @@ func newSnapshotCollector() *collector[*v1.DBSnapshot] {
 	c.add("overdue", "1 if there should be a newer copy, else 0.",
 		func(o *v1.DBSnapshot, emit emitFunc) { emit(boolFloat(conditions.IsTrue(o, v1.ConditionOverdue))) })
 	c.add("artifacts", "How many copies there are.",
-		func(o *v1.DBSnapshot, emit emitFunc) { emit(float64(len(snapshot.Copies(o)))) })
+		func(o *v1.DBSnapshot, emit emitFunc) { emit(float64(len(policy.Copies(o)))) })
 	c.add("missed_total", "Times of the schedule that passed without an attempt.",
 		func(o *v1.DBSnapshot, emit emitFunc) { emit(float64(o.Status.Missed)) })
 	return c

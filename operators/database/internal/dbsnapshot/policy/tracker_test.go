@@ -1,4 +1,4 @@
-package snapshot_test
+package policy_test
 
 import (
 	"strings"
@@ -9,8 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/policy"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/status"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/schedule"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
@@ -36,7 +37,7 @@ func newSimulation(t *testing.T, text string) *simulation {
 }
 
 // reconcile simulates a reconcile after some time, with this state of the running copy.
-func (s *simulation) reconcile(after time.Duration, a snapshot.Attempt) *snapshot.Tracker {
+func (s *simulation) reconcile(after time.Duration, a policy.Attempt) *policy.Tracker {
 	s.t.Helper()
 	s.now = s.now.Add(after)
 	l := s.tracker()
@@ -44,19 +45,19 @@ func (s *simulation) reconcile(after time.Duration, a snapshot.Attempt) *snapsho
 		l.Observe(a)
 	}
 	l.TakeDue()
-	if snapshot.RetentionPending(s.o) {
-		l.RecordRetention(snapshot.Prunable(s.o, s.now), nil)
+	if policy.RetentionPending(s.o) {
+		l.RecordRetention(policy.Prunable(s.o, s.now), nil)
 	}
-	l.SetConditions()
+	status.Set(l)
 	for i := range s.o.Status.Conditions { // conditions have the system time
 		s.o.Status.Conditions[i].LastTransitionTime = metav1.NewTime(made)
 	}
 	return l
 }
 
-func (s *simulation) tracker() *snapshot.Tracker {
+func (s *simulation) tracker() *policy.Tracker {
 	s.t.Helper()
-	l := &snapshot.Tracker{Object: s.o, Now: s.now}
+	l := &policy.Tracker{Object: s.o, Now: s.now}
 	if s.o.Spec.Schedule != "" {
 		var err error
 		if l.Schedule, err = schedule.Parse(s.o.Spec.Schedule, s.o.Spec.TimeZone); err != nil {
@@ -74,7 +75,7 @@ func (s *simulation) active() string {
 }
 
 func (s *simulation) names() (all []string) {
-	for _, r := range snapshot.Copies(s.o) {
+	for _, r := range policy.Copies(s.o) {
 		all = append(all, r.Name)
 	}
 	return all
@@ -86,10 +87,10 @@ func (s *simulation) reason(kind string) string {
 }
 
 var (
-	none    = snapshot.Attempt{}
-	running = snapshot.Attempt{State: snapshot.Running}
-	done    = snapshot.Attempt{State: snapshot.Succeeded, Result: snapshot.Result{Location: "x", SizeBytes: 1}}
-	broken  = snapshot.Attempt{State: snapshot.Failed, Message: "broken"}
+	none    = policy.Attempt{}
+	running = policy.Attempt{State: policy.Running}
+	done    = policy.Attempt{State: policy.Succeeded, Result: policy.Result{Location: "x", SizeBytes: 1}}
+	broken  = policy.Attempt{State: policy.Failed, Message: "broken"}
 )
 
 func TestMissedTimes(t *testing.T) {
@@ -263,7 +264,7 @@ func TestImmediateCopy(t *testing.T) {
 	for reason, c := range map[string]struct {
 		text  string
 		phase v1.SnapshotPhase
-		end   snapshot.Attempt
+		end   policy.Attempt
 		kept  int
 	}{
 		"without a schedule":            {"", v1.SnapshotSucceeded, done, 1},
@@ -291,67 +292,26 @@ func TestImmediateCopy(t *testing.T) {
 	}
 }
 
-func TestOverdue(t *testing.T) {
-	t.Parallel()
-	s := newSimulation(t, "0 */6 * * *") // first time 06:00
-	for _, step := range []struct {
-		reason string
-		after  time.Duration
-		what   snapshot.Attempt
-		want   string
-	}{
-		{"none is due yet", 0, none, "False/OnTime"},
-		{"one that never succeeded is late", 7*time.Hour + time.Minute, none, "True/NoRecentCopy"},
-		{"the second is due", 5 * time.Hour, none, "True/NoRecentCopy"},
-		{"it succeeded", time.Minute, done, "False/OnTime"},
-		{"the next is due", 6 * time.Hour, none, "False/OnTime"},
-		{"it is being made for long", 90 * time.Minute, running, "False/OnTime"},
-		{"it failed, and may not begin again", time.Minute, broken, "True/NoRecentCopy"},
-	} {
-		s.reconcile(step.after, step.what)
-		if got := s.reason(v1.ConditionOverdue); got != step.want {
-			t.Errorf("%s: at %s Overdue is %s, want %s", step.reason, s.now, got, step.want)
-		}
-	}
-	if s.o.Status.Phase != v1.SnapshotOverdue {
-		t.Errorf("phase %s", s.o.Status.Phase)
-	}
-}
-
-func TestOverdueAfterTwoTimes(t *testing.T) {
-	t.Parallel()
-	s := newSimulation(t, "*/5 * * * *")
-	s.reconcile(9*time.Minute, none)
-	s.reconcile(0, broken)
-	if got := s.reason(v1.ConditionOverdue); got != "False/OnTime" {
-		t.Errorf("after one time Overdue is %s", got)
-	}
-	s.reconcile(time.Minute, none)
-	if got := s.reason(v1.ConditionOverdue); got != "True/NoRecentCopy" {
-		t.Errorf("after two times Overdue is %s", got)
-	}
-}
-
 // A copy fails after its deadline if no result was observed.
 func TestUnreportedJobEnd(t *testing.T) {
 	t.Parallel()
-	waiting := snapshot.Attempt{State: snapshot.Running, Message: "ErrImagePull: not found"}
+	waiting := policy.Attempt{State: policy.Running, Message: "ErrImagePull: not found"}
 	for reason, c := range map[string]struct {
 		after time.Duration
-		end   snapshot.Attempt
+		end   policy.Attempt
 		want  string // "" if it continues
 	}{
 		"what made it is gone, and made again": {119 * time.Minute, none, ""},
 		"what made it is gone for too long":    {121 * time.Minute, none, "what made it is gone: ErrImagePull: not found"},
 		"nothing ends it": {
 			121 * time.Minute,
-			snapshot.Attempt{State: snapshot.Running, NoDeadline: true, Message: "busy"},
+			policy.Attempt{State: policy.Running, NoDeadline: true, Message: "busy"},
 			"it took longer than 2h0m0s: busy",
 		},
 		"something else ends it": {121 * time.Minute, running, ""},
 		"Kubernetes ended it": {
 			0,
-			snapshot.Attempt{State: snapshot.Failed, Message: "DeadlineExceeded", IndirectMessage: true},
+			policy.Attempt{State: policy.Failed, Message: "DeadlineExceeded", IndirectMessage: true},
 			"DeadlineExceeded: ErrImagePull: not found",
 		},
 		"it says why": {0, broken, "broken"},

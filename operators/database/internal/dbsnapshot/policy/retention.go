@@ -1,12 +1,12 @@
-package snapshot
+package policy
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
@@ -29,12 +29,12 @@ func Prunable(o *v1.DBSnapshot, now time.Time) []string {
 	if last := o.Status.LastSuccessfulTime.Time; last.Before(now) {
 		now = last
 	}
-	expired := expiredCopies(o, now)
+	expired := Expired(o, now)
 	return slices.DeleteFunc(expired, func(name string) bool { return name == Copies(o)[0].Name })
 }
 
-// expiredCopies returns the copies that retention does not keep at that time, oldest first.
-func expiredCopies(o *v1.DBSnapshot, now time.Time) []string {
+// Expired returns the copies that retention does not keep at that time, oldest first.
+func Expired(o *v1.DBSnapshot, now time.Time) []string {
 	keep := o.Spec.Retention
 	var expired []string
 	for i, r := range Copies(o) {
@@ -57,7 +57,7 @@ func (t *Tracker) RecordRetention(gone, held []string) {
 	}
 	s.RetentionAppliedAfter = s.LastSnapshot.Name
 	if len(gone) > 0 {
-		t.addEvent(false, "Pruned", "Old copies were deleted: %s", strings.Join(gone, ", "))
+		t.AddEvent(false, "Pruned", "Old copies were deleted: %s", strings.Join(gone, ", "))
 	}
 }
 
@@ -86,35 +86,15 @@ func (t *Tracker) RecordPrune(p PruneResult) {
 func (t *Tracker) skipRetention(reason, message string) {
 	s := t.status()
 	s.RetentionAppliedAfter = s.LastSnapshot.Name
-	t.setCondition(v1.ConditionRetention, metav1.ConditionFalse, reason, message)
-	t.addEvent(true, reason, "%s", message)
+	conditions.Set(t.Object, v1.ConditionRetention, metav1.ConditionFalse, reason, message)
+	t.AddEvent(true, reason, "%s", message)
 }
 
-// setRetention sets the condition RetentionEnforced.
-func (t *Tracker) setRetention() {
-	o := t.Object
-	const kind = v1.ConditionRetention
-	was := conditions.Get(o, kind)
-	switch old := expiredCopies(o, t.Now); {
-	case RetentionPending(o):
-		t.setCondition(kind, metav1.ConditionFalse, "Pruning", "retention is applied after the last copy")
-	case was != nil && (was.Reason == "PruneFailed" || was.Reason == "CopyMissing"):
-	case len(old) > len(heldCopies(o)):
-		t.setCondition(kind, metav1.ConditionFalse, "ProtectedLastGood",
-			"copies that are older than spec.retention says are kept, because there is no newer one that succeeded")
-	case len(heldCopies(o)) > 0:
-		t.setCondition(kind, metav1.ConditionTrue, "Held", fmt.Sprintf("%d copies stay because they are held", len(heldCopies(o))))
-	default:
-		t.setCondition(kind, metav1.ConditionTrue, "Enforced", "there are no copies but those to be kept")
-	}
-}
+// Held reports whether a VolumeSnapshot has the hold label.
+func Held(u *unstructured.Unstructured) bool { return u.GetLabels()[v1.HoldLabel] == "true" }
 
-func heldCopies(o *v1.DBSnapshot) []string {
-	var all []string
-	for _, r := range o.Status.History {
-		if r.Held {
-			all = append(all, r.Name)
-		}
-	}
-	return all
+// DeletesDumps reports whether dumps in a claim of the user have to be deleted with the DBSnapshot.
+func DeletesDumps(o *v1.DBSnapshot) bool {
+	return o.Spec.DeletionPolicy == v1.CopiesDeleted && o.Spec.Method != v1.MethodVolumeSnapshot && o.Spec.Storage != nil &&
+		o.Spec.Storage.PersistentVolumeClaim.ClaimName != ""
 }

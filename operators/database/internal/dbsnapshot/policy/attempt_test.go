@@ -1,4 +1,4 @@
-package snapshot_test
+package policy_test
 
 import (
 	"fmt"
@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
-	"github.com/homeostat-dev/homeostat/operators/database/internal/snapshot"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/desired"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/policy"
 )
 
 // said returns a report of dump.sh with one replacement.
@@ -25,7 +26,7 @@ func said(old, with string) string {
 
 func dumpJob(condition batchv1.JobConditionType) *batchv1.Job {
 	o := &v1.DBSnapshot{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1.DBSnapshotSpec{Verify: "list"}}
-	job := snapshot.DumpJob(o, &snapshot.Source{}, "scripts", "a-1")
+	job := desired.DumpJob(o, &desired.Source{}, "scripts", "a-1")
 	job.UID = "job"
 	if condition != "" {
 		job.Status.Conditions = []batchv1.JobCondition{
@@ -69,90 +70,90 @@ func TestReadDump(t *testing.T) {
 		job   *batchv1.Job
 		pods  []*corev1.Pod
 		after time.Duration
-		state snapshot.State
+		state policy.State
 		want  string
 	}{
-		"there is no Job": {nil, nil, 0, snapshot.Missing, ""},
-		"it begins":       {dumpJob(""), nil, 0, snapshot.Running, ""},
-		"a pod has ended": {dumpJob(""), []*corev1.Pod{pod("Succeeded", said("", ""), nil)}, 0, snapshot.Running, ""},
+		"there is no Job": {nil, nil, 0, policy.Missing, ""},
+		"it begins":       {dumpJob(""), nil, 0, policy.Running, ""},
+		"a pod has ended": {dumpJob(""), []*corev1.Pod{pod("Succeeded", said("", ""), nil)}, 0, policy.Running, ""},
 		"another one's pod": {
 			dumpJob("Complete"),
 			[]*corev1.Pod{pod("Succeeded", said("", ""), func(p *corev1.Pod) { p.OwnerReferences[0].UID = "x" })},
 			time.Minute,
-			snapshot.ResultLost, "is gone",
+			policy.ResultLost, "is gone",
 		},
 		"it cannot be pulled": {dumpJob(""), []*corev1.Pod{pod("Pending", "", func(p *corev1.Pod) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
 				Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"},
 			}}}
-		})}, 0, snapshot.Running, "ErrImagePull: not found"},
+		})}, 0, policy.Running, "ErrImagePull: not found"},
 		"it has no place": {dumpJob(""), []*corev1.Pod{pod("Pending", "", func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{
 				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "no nodes"},
 			}
-		})}, 0, snapshot.Running, "Unschedulable: no nodes"},
+		})}, 0, policy.Running, "Unschedulable: no nodes"},
 		"it is complete": {
-			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("", ""), nil)}, 0, snapshot.Succeeded, "",
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("", ""), nil)}, 0, policy.Succeeded, "",
 		},
 		"the second try": {
 			dumpJob("Complete"),
 			[]*corev1.Pod{pod("Failed", "no", older), pod("Succeeded", said("", ""), nil)},
 			0,
-			snapshot.Succeeded, "",
+			policy.Succeeded, "",
 		},
-		"its pod is not in sight yet": {dumpJob("Complete"), nil, 29 * time.Second, snapshot.Running, "not there yet"},
+		"its pod is not in sight yet": {dumpJob("Complete"), nil, 29 * time.Second, policy.Running, "not there yet"},
 		"its pod is gone": {
-			dumpJob("Complete"), nil, 31 * time.Second, snapshot.ResultLost, "another one says it again",
+			dumpJob("Complete"), nil, 31 * time.Second, policy.ResultLost, "another one says it again",
 		},
 		"it said nothing": {
-			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", " ", nil)}, time.Hour, snapshot.Failed, "did not say what it made",
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", " ", nil)}, time.Hour, policy.Failed, "did not say what it made",
 		},
 		"no JSON": {
-			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", "done", nil)}, 0, snapshot.Failed, `no result: "done"`,
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", "done", nil)}, 0, policy.Failed, `no result: "done"`,
 		},
 		"half of it": {
-			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("", "")[:40], nil)}, 0, snapshot.Failed, "no result",
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("", "")[:40], nil)}, 0, policy.Failed, "no result",
 		},
 		"another name": {
-			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("a-1", "a-2"), nil)}, 0, snapshot.Failed, `copy "a-2"`,
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("a-1", "a-2"), nil)}, 0, policy.Failed, `copy "a-2"`,
 		},
 		"empty": {
-			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said(":10", ":0"), nil)}, 0, snapshot.Failed, "the dump is empty",
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said(":10", ":0"), nil)}, 0, policy.Failed, "the dump is empty",
 		},
 		"nowhere": {
-			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("a-1/app.dump", ""), nil)}, 0, snapshot.Failed, "is empty",
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("a-1/app.dump", ""), nil)}, 0, policy.Failed, "is empty",
 		},
 		"no checksum": {
-			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("aaaa", "zz"), nil)}, 0, snapshot.Failed, "no checksum",
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("aaaa", "zz"), nil)}, 0, policy.Failed, "no checksum",
 		},
 		"not verified": {
-			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("list", "none"), nil)}, 0, snapshot.Failed, "verified by list",
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("list", "none"), nil)}, 0, policy.Failed, "verified by list",
 		},
 		"verified more": {
-			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("list", "restore"), nil)}, 0, snapshot.Succeeded, "",
+			dumpJob("Complete"), []*corev1.Pod{pod("Succeeded", said("list", "restore"), nil)}, 0, policy.Succeeded, "",
 		},
 		"it failed": {
 			dumpJob("Failed"),
 			[]*corev1.Pod{pod("Failed", "no", older), pod("Failed", "disk full", nil)},
 			0,
-			snapshot.Failed, "disk full",
+			policy.Failed, "disk full",
 		},
 		"it was killed": {
-			dumpJob("Failed"), []*corev1.Pod{pod("Failed", "", nil)}, 0, snapshot.Failed, "exit code 137 (OOMKilled)",
+			dumpJob("Failed"), []*corev1.Pod{pod("Failed", "", nil)}, 0, policy.Failed, "exit code 137 (OOMKilled)",
 		},
 		"it was evicted": {dumpJob("Failed"), []*corev1.Pod{pod("Failed", "", func(p *corev1.Pod) {
 			p.Status.Reason = "Evicted"
 			p.Status.Message = "The node was low on resource"
-		})}, 0, snapshot.Failed, "Evicted: The node was low"},
-		"it took too long": {dumpJob("Failed"), nil, 0, snapshot.Failed, "DeadlineExceeded: Job was active too long"},
+		})}, 0, policy.Failed, "Evicted: The node was low"},
+		"it took too long": {dumpJob("Failed"), nil, 0, policy.Failed, "DeadlineExceeded: Job was active too long"},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
-			a := snapshot.ReadDump(c.job, c.pods, made.Add(c.after))
+			a := policy.ReadDump(c.job, c.pods, made.Add(c.after))
 			if a.State != c.state || !strings.Contains(a.Message, c.want) {
 				t.Errorf("state %d, message %q; want %d and %q", a.State, a.Message, c.state, c.want)
 			}
-			if a.State == snapshot.Succeeded && (a.Result.SizeBytes != 10 || a.Result.Duration != 2*time.Second) {
+			if a.State == policy.Succeeded && (a.Result.SizeBytes != 10 || a.Result.Duration != 2*time.Second) {
 				t.Errorf("the result is %+v", a.Result)
 			}
 			if waits := strings.Contains(c.want, "not there yet"); waits != (a.RequeueAfter > 0) {
@@ -165,20 +166,20 @@ func TestReadDump(t *testing.T) {
 func TestReadPrune(t *testing.T) {
 	t.Parallel()
 	job := func() *batchv1.Job {
-		job := snapshot.PruneJob(&v1.DBSnapshot{}, &snapshot.Source{}, "scripts", "a-1-prune", []string{"x", "y"})
+		job := desired.PruneJob(&v1.DBSnapshot{}, &desired.Source{}, "scripts", "a-1-prune", []string{"x", "y"})
 		job.UID = "job"
 		job.Status = dumpJob("Complete").Status
 		return job
 	}
-	p := snapshot.ReadPrune(job(), []*corev1.Pod{pod("Succeeded", `{"left":["z","y"],"held":["y"],"more":1}`, nil)}, made)
+	p := policy.ReadPrune(job(), []*corev1.Pod{pod("Succeeded", `{"left":["z","y"],"held":["y"],"more":1}`, nil)}, made)
 	diff := cmp.Diff([]string{"x", "y"}, p.Requested)
-	if diff != "" || p.State != snapshot.Succeeded || p.More != 1 || len(p.Left) != 2 {
+	if diff != "" || p.State != policy.Succeeded || p.More != 1 || len(p.Left) != 2 {
 		t.Errorf("it is read as %+v\n%s", p, diff)
 	}
-	if p := snapshot.ReadPrune(job(), []*corev1.Pod{pod("Succeeded", "x is gone", nil)}, made); p.State != snapshot.Failed {
+	if p := policy.ReadPrune(job(), []*corev1.Pod{pod("Succeeded", "x is gone", nil)}, made); p.State != policy.Failed {
 		t.Errorf("what is no list is read as %+v", p)
 	}
-	if p := snapshot.ReadPrune(nil, nil, made); p.State != snapshot.Missing {
+	if p := policy.ReadPrune(nil, nil, made); p.State != policy.Missing {
 		t.Errorf("no Job is read as %+v", p)
 	}
 }
@@ -187,36 +188,36 @@ func TestReadVolumeSnapshot(t *testing.T) {
 	t.Parallel()
 	for reason, c := range map[string]struct {
 		status map[string]any
-		state  snapshot.State
+		state  policy.State
 		want   string
 	}{
-		"it begins":        {nil, snapshot.Running, ""},
-		"it is being made": {map[string]any{"readyToUse": false}, snapshot.Running, ""},
+		"it begins":        {nil, policy.Running, ""},
+		"it is being made": {map[string]any{"readyToUse": false}, policy.Running, ""},
 		"the driver has failed": {
-			map[string]any{"readyToUse": false, "error": map[string]any{"message": "full"}}, snapshot.Running, "full",
+			map[string]any{"readyToUse": false, "error": map[string]any{"message": "full"}}, policy.Running, "full",
 		},
-		"it is ready": {map[string]any{"readyToUse": true, "restoreSize": "1Gi"}, snapshot.Succeeded, ""},
+		"it is ready": {map[string]any{"readyToUse": true, "restoreSize": "1Gi"}, policy.Succeeded, ""},
 		"an error of before": {
-			map[string]any{"readyToUse": true, "restoreSize": "1Gi", "error": map[string]any{"message": "x"}}, snapshot.Succeeded, "",
+			map[string]any{"readyToUse": true, "restoreSize": "1Gi", "error": map[string]any{"message": "x"}}, policy.Succeeded, "",
 		},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
-			u := snapshot.VolumeSnapshotNamed("a-1")
+			u := desired.VolumeSnapshotNamed("a-1")
 			if c.status != nil {
 				u.Object["status"] = c.status
 			}
-			a := snapshot.ReadVolumeSnapshot(u)
+			a := policy.ReadVolumeSnapshot(u)
 			if a.State != c.state || a.Message != c.want {
 				t.Errorf("it is read as %+v", a)
 			}
-			if a.State == snapshot.Succeeded && a.Result.SizeBytes != 1<<30 {
+			if a.State == policy.Succeeded && a.Result.SizeBytes != 1<<30 {
 				t.Errorf("the result is %+v", a.Result)
 			}
 		})
 	}
 	var gone *unstructured.Unstructured
-	if a := snapshot.ReadVolumeSnapshot(gone); a.State != snapshot.Missing {
+	if a := policy.ReadVolumeSnapshot(gone); a.State != policy.Missing {
 		t.Errorf("none is read as %+v", a)
 	}
 }

@@ -1,4 +1,4 @@
-package snapshot
+package desired
 
 import (
 	"fmt"
@@ -39,9 +39,6 @@ func VolumeSnapshot(o *v1.DBSnapshot, claim, name string) *unstructured.Unstruct
 	u.Object["spec"] = spec
 	return u
 }
-
-// Held reports whether a VolumeSnapshot has the hold label.
-func Held(u *unstructured.Unstructured) bool { return u.GetLabels()[v1.HoldLabel] == "true" }
 
 // ScriptsConfigMap returns the immutable ConfigMap with the scripts.
 func ScriptsConfigMap(o *v1.DBSnapshot, scripts map[string]string) *corev1.ConfigMap {
@@ -94,10 +91,4 @@ func OwnClaim(o *v1.DBSnapshot, live *corev1.PersistentVolumeClaim) (*corev1.Per
 // FromPredecessor reports whether a claim belongs to a predecessor of the same name.
 func FromPredecessor(o *v1.DBSnapshot) func(client.Object) bool {
 	return func(claim client.Object) bool { return claim.GetLabels()[OwnerLabel] == o.Name }
-}
-
-// DeletesDumps reports whether dumps in a claim of the user have to be deleted with the DBSnapshot.
-func DeletesDumps(o *v1.DBSnapshot) bool {
-	return o.Spec.DeletionPolicy == v1.CopiesDeleted && o.Spec.Method != v1.MethodVolumeSnapshot && o.Spec.Storage != nil &&
-		o.Spec.Storage.PersistentVolumeClaim.ClaimName != ""
 }

@@ -1,4 +1,4 @@
-package snapshot
+package policy
 
 import (
 	"cmp"
@@ -267,4 +267,27 @@ func ReadPrune(job *batchv1.Job, pods []*corev1.Pod, now time.Time) PruneResult 
 		return PruneResult{Attempt: Attempt{State: Failed, Message: fmt.Sprintf("what it said is no list: %q", a.Message)}}
 	}
 	return PruneResult{Attempt: a, Requested: strings.Fields(envValue(job, "NAMES")), Left: said.Left, More: said.More}
+}
+
+// JobEnded reports whether a Job has succeeded or failed.
+func JobEnded(job *batchv1.Job) bool {
+	for _, c := range job.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
+			return true
+		}
+	}
+	return false
+}
+
+// JobSucceeded is the readiness of a Job: true if it succeeded, otherwise with a message.
+func JobSucceeded(job *batchv1.Job) (bool, string) {
+	for _, c := range job.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && c.Type == batchv1.JobComplete {
+			return true, ""
+		}
+		if c.Status == corev1.ConditionTrue && c.Type == batchv1.JobFailed {
+			return false, "it failed: " + c.Message
+		}
+	}
+	return false, "it is not complete"
 }

@@ -1,4 +1,4 @@
-package snapshot
+package desired
 
 import (
 	"maps"
@@ -214,27 +214,4 @@ func ImageOf(job *batchv1.Job) string {
 		return c.Image
 	}
 	return ""
-}
-
-// JobEnded reports whether a Job has succeeded or failed.
-func JobEnded(job *batchv1.Job) bool {
-	for _, c := range job.Status.Conditions {
-		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
-			return true
-		}
-	}
-	return false
-}
-
-// JobSucceeded is the readiness of a Job: true if it succeeded, otherwise with a message.
-func JobSucceeded(job *batchv1.Job) (bool, string) {
-	for _, c := range job.Status.Conditions {
-		if c.Status == corev1.ConditionTrue && c.Type == batchv1.JobComplete {
-			return true, ""
-		}
-		if c.Status == corev1.ConditionTrue && c.Type == batchv1.JobFailed {
-			return false, "it failed: " + c.Message
-		}
-	}
-	return false, "it is not complete"
 }
