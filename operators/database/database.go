@@ -9,6 +9,7 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/database/internal/database"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/metrics"
+	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/program"
 )
 
