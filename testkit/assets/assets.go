@@ -14,7 +14,7 @@ import (
 
 // KubernetesVersion is the version of all built or downloaded programs. Programs in KUBEBUILDER_ASSETS may have
 // another.
-const KubernetesVersion = "v1.37.0"
+const KubernetesVersion = "v1.37.2"
 
 // The names of the programs.
 const (

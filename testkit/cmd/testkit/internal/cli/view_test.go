@@ -34,7 +34,7 @@ func TestLayout(t *testing.T) {
 	t.Parallel()
 	exports := []string{
 		"  export KUBECONFIG=/run/user/1000/homeostat/" + strings.Repeat("x", 40) + "/kubeconfig",
-		"  export PATH=/home/somebody/.cache/homeostat/assets/built-v1.37.0-linux-amd64-0123456789ab:$PATH",
+		"  export PATH=/home/somebody/.cache/homeostat/assets/built-v1.37.2-linux-amd64-0123456789ab:$PATH",
 	}
 	kept := []string{
 		"Everything is ready. To use it:\n\n" + strings.Join(exports, "\n"), "To stop it: Ctrl-C here",
