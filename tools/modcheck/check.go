@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -20,7 +21,7 @@ type module struct {
 
 // forbidden lists the dependencies that no go.mod may have. within interprets both sides.
 var forbidden = []struct{ from, to, why string }{
-	{"sdk", "", "whoever imports the sdk must get nothing else of ours"},
+	{"sdk", "", "importers of sdk must get nothing else of ours"},
 	{"testkit", "operators/", "testkit serves every operator, so it knows none"},
 	{"testkit/", "operators/", "testkit serves every operator, so it knows none"},
 	{"testkit", "", "importers of testkit must get nothing else of ours"},
@@ -34,7 +35,11 @@ func check(fsys fs.FS) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(goLines(mods), versions(mods), siblings(mods)), nil
+	plane, err := loadControlPlane(fsys)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(goLines(mods), versions(mods), siblings(mods), sharing(mods, plane)), nil
 }
 
 func load(fsys fs.FS) ([]module, error) {
@@ -62,6 +67,55 @@ func load(fsys fs.FS) ([]module, error) {
 		mods = append(mods, m)
 	}
 	return mods, nil
+}
+
+// controlPlane is the go.mod file of the control plane, a module outside the workspace.
+const controlPlane = "testkit/assets/controlplane/go.mod.txt"
+
+// loadControlPlane returns nil if the repository has no control plane.
+func loadControlPlane(fsys fs.FS) (*modfile.File, error) {
+	data, err := fs.ReadFile(fsys, controlPlane)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the module of the control plane: %w", err)
+	}
+	file, err := modfile.Parse(controlPlane, data, nil)
+	if err != nil {
+		return nil, fmt.Errorf("parsing the module of the control plane: %w", err)
+	}
+	return file, nil
+}
+
+// sharing requires the control plane to have the versions of the workspace: the go command compiles a package once for each
+// version.
+func sharing(mods []module, plane *modfile.File) (faults []string) {
+	if plane == nil {
+		return nil
+	}
+	workspace := map[string]string{}
+	for _, m := range mods {
+		for _, r := range m.file.Require {
+			workspace[r.Mod.Path] = r.Mod.Version
+		}
+	}
+	built := map[string]string{}
+	for _, r := range plane.Require {
+		built[r.Mod.Path] = r.Mod.Version
+	}
+	for _, r := range plane.Replace {
+		if built[r.Old.Path] != "" && r.New.Version != "" {
+			built[r.Old.Path] = r.New.Version
+		}
+	}
+	for _, dependency := range slices.Sorted(maps.Keys(built)) {
+		if want := workspace[dependency]; want != "" && built[dependency] != want {
+			faults = append(faults, fmt.Sprintf("%s: builds %s %s, but the workspace has %s: write the same version in both, so that "+
+				"its packages are compiled once", controlPlane, dependency, built[dependency], want))
+		}
+	}
+	return faults
 }
 
 // goLines requires the same go line in each module, and no toolchain line.
@@ -96,7 +150,7 @@ func versions(mods []module) (faults []string) {
 			wishes = append(wishes, version+" in "+strings.Join(dirs, ", "))
 		}
 		if slices.Sort(wishes); len(wishes) > 1 {
-			faults = append(faults, fmt.Sprintf("%s: required at %s: run `make tidy` to settle on one",
+			faults = append(faults, fmt.Sprintf("%s: required at %s: run `make tidy` to select one",
 				dependency, strings.Join(wishes, " and at ")))
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // workspace returns a valid workspace. Each case replaces some of its files.
 func workspace() map[string]string {
 	return map[string]string{
-		"go.work":    "go 1.26.0\nuse (\n./sdk\n./testkit\n./operators/a\n./operators/b\n)\n",
+		"go.work":            "go 1.26.0\nuse (\n./sdk\n./testkit\n./operators/a\n./operators/b\n)\n",
 		"sdk/go.mod":         "module x/sdk\ngo 1.26.0\nrequire k8s.io/api v0.37.2\n",
 		"testkit/go.mod":     "module x/testkit\ngo 1.26.0\nrequire k8s.io/api v0.37.2\n",
 		"operators/a/go.mod": "module x/operators/a\ngo 1.26.0\nrequire x/sdk v0.0.0\nreplace x/sdk => ../../sdk\n",
@@ -33,7 +33,21 @@ func TestCheck(t *testing.T) {
 			reason: "Alone, sdk would be built with another version than in the workspace.",
 			files:  map[string]string{"sdk/go.mod": "module x/sdk\ngo 1.26.0\nrequire k8s.io/api v0.36.0\n"},
 			want: []string{
-				"k8s.io/api: required at v0.36.0 in sdk and at v0.37.2 in testkit: run `make tidy` to settle on one",
+				"k8s.io/api: required at v0.36.0 in sdk and at v0.37.2 in testkit: run `make tidy` to select one",
+			},
+		},
+		"ControlPlaneDiffers": {
+			reason: "Packages that the control plane shares with the workspace are compiled once.",
+			files:  map[string]string{controlPlane: "module x\ngo 1.26.0\nrequire k8s.io/api v0.37.0\nrequire other.io/x v1.0.0\n"},
+			want: []string{
+				controlPlane + ": builds k8s.io/api v0.37.0, but the workspace has v0.37.2: write the same version in both, so " +
+					"that its packages are compiled once",
+			},
+		},
+		"ControlPlaneReplaces": {
+			reason: "A replacement is the version that is compiled.",
+			files: map[string]string{
+				controlPlane: "module x\ngo 1.26.0\nrequire k8s.io/api v0.0.0\nreplace k8s.io/api => k8s.io/api v0.37.2\n",
 			},
 		},
 		"GoLineDiffers": {
@@ -44,7 +58,7 @@ func TestCheck(t *testing.T) {
 			},
 		},
 		"ToolchainLine": {
-			reason: "A toolchain line makes the go command fetch a compiler nobody asked for.",
+			reason: "A toolchain line makes the go command download another compiler.",
 			files:  map[string]string{"operators/b/go.mod": "module x/operators/b\ngo 1.26.0\ntoolchain go1.26.3\n"},
 			want: []string{
 				"operators/b/go.mod: has toolchain go1.26.3: delete it, the go line is enough",
@@ -76,7 +90,7 @@ func TestCheck(t *testing.T) {
 					"replace x/operators/b => ../operators/b\n",
 			},
 			want: []string{
-				"sdk/go.mod: must not require operators/b: whoever imports the sdk must get nothing else of ours",
+				"sdk/go.mod: must not require operators/b: importers of sdk must get nothing else of ours",
 			},
 		},
 		"TestkitRequiresOperator": {
