@@ -83,16 +83,19 @@ check: vet unit ## Vet, lint, run the tests that need no API server, check gener
 vet:
 	@echo 'go vet' && go vet work
 
-# Packages whose tests import testkit start a control plane.
+# Packages whose tests import testkit start a control plane. The tests of REAL_SERVERS start database servers.
+REAL_SERVERS = operators/database/internal/scripts
 unit:
-	@go test -short $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' work | grep -v 'homeostat/testkit[] /]' | cut -d' ' -f1) | grep -v 'no test files'
+	@go test -short $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' work | grep -v 'homeostat/testkit[] /]' | cut -d' ' -f1 | \
+		grep -v '/$(REAL_SERVERS)$$') | grep -v 'no test files'
 
 test: test/tools $(TESTKIT) ## Test each property once on two shared control planes: 5 minutes, 12 the first time (ARGS='-run Name')
 	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
-	@$(shared-test) -short -timeout 20m $(ARGS) work
+	@$(shared-test) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$$($(call tool,tiers) . tools/tiers/test-all.txt)") $(ARGS) \
+		$$(go list work | grep -v '/$(REAL_SERVERS)$$')
 	@$(packaging)
 
-test-all: test/tools $(TESTKIT) ## make test with -race and 20 faults for each operator; no package may take longer than its share: 25 minutes
+test-all: test/tools $(TESTKIT) ## All tests with -race, also those of tools/tiers/test-all.txt; no package may take longer than its share: 25 minutes
 	$(run-tests)
 	@$(if $(ARGS)$(LONG)$(if $(wildcard tools/testtimes/table.txt),,none),true,$(call tool,testtimes) -table tools/testtimes/table.txt build/test.json)
 	@$(packaging)

@@ -155,6 +155,7 @@ func setupBusy(namespace string, writes int) testkit.SetupFunc {
 func TestFailingWithLongTimeline(t *testing.T) {
 	onlyToFail(t)
 	k := testkit.New(t)
+	k.Timeout = 2 * time.Minute // for 300 objects beside other tests
 	k.Start(setupBusy(k.Namespace, 300))
 	k.Eventually(newConfigMap("child-299"), testkit.Exists())
 	t.Error("it is enough")

@@ -10,6 +10,7 @@ tool (
 	github.com/homeostat-dev/homeostat/tools/once
 	github.com/homeostat-dev/homeostat/tools/pictures
 	github.com/homeostat-dev/homeostat/tools/testtimes
+	github.com/homeostat-dev/homeostat/tools/tiers
 	github.com/homeostat-dev/homeostat/tools/wordcheck
 	github.com/rhysd/actionlint/cmd/actionlint
 	gotest.tools/gotestsum

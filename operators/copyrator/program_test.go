@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
 	"github.com/homeostat-dev/homeostat/testkit"
@@ -140,6 +141,7 @@ func TestMemoryDoesNotGrowWithTheContent(t *testing.T) {
 func peakMemory(t *testing.T, sources, namespaces int) int {
 	t.Helper()
 	c := clusterOn(t, testkit.New(t, testkit.Private()))
+	c.Timeout = 2 * time.Minute // for writes of up to 300 MB
 	c.op.Stop()
 	for i := range sources {
 		c.Apply(configMap(c.Namespace, fmt.Sprintf("source-%02d", i), strings.Repeat("x", 1000*1000)))

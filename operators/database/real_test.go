@@ -67,7 +67,7 @@ func forEngines(t *testing.T, test func(w *world)) {
 		t.Run(string(e.name), func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
-			k.Timeout = 90 * time.Second
+			k.Timeout = 5 * time.Minute // three servers share the processors with other tests
 			w := &world{K: k, t: t, engine: e, runner: runner.Start(t, k, e.programs...)}
 			start(k)
 			k.Run(database.NewRoles())

@@ -77,7 +77,7 @@ func (m *member) start() *server {
 func (m *member) becomes(s *server, probe string, want bool) {
 	m.t.Helper()
 	var out []byte
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
 		var err error
 		if out, err = m.script(m.t.Context(), "probe.sh", probe).CombinedOutput(); (err == nil) == want {
 			return
