@@ -24,8 +24,9 @@ type Plan[T Object] struct {
 
 // Action is one planned write, or the reason for not writing.
 type Action struct {
-	// Verb is "create", "update", "release" (remove the tracking finalizer), "delete", "hold back" (with the reason in Why),
-	// or, for the object itself, "add the finalizer to", "remove the finalizer from" and "clean up".
+	// Verb is "create", "update", "release" (remove the tracking finalizer), "delete", "orphan" (see
+	// [Pass.OrphanChildren]), "hold back" (with the reason in Why), or, for the object itself, "add the finalizer to",
+	// "remove the finalizer from" and "clean up".
 	Verb string
 	// Object is "Kind name", or "Kind namespace/name" for the object itself and for a child in another namespace.
 	Object string

@@ -31,8 +31,8 @@ type Plan struct {
 
 // Action is one planned action on one object.
 type Action struct {
-	// Verb is "create", "update", "release" (remove the tracking finalizer), "delete", "hold back" (with the reason in Why),
-	// or, for the object itself, "add the finalizer to", "remove the finalizer from" and "clean up".
+	// Verb is "create", "update", "release" (remove the tracking finalizer), "delete", "orphan", "hold back" (with the reason
+	// in Why), or, for the object itself, "add the finalizer to", "remove the finalizer from" and "clean up".
 	Verb string
 	// Object is "Kind name", or "Kind namespace/name" for the object itself and for a child in another namespace.
 	Object string

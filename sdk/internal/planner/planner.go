@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,7 +96,11 @@ func (d *Planner) children(ctx context.Context, p *desired.Pass, plan *Plan) (er
 	}
 	for _, id := range p.Unplanned() {
 		if child := p.Snapshot.Children[id]; !child.Terminating && !child.Retained {
-			plan.Actions = append(plan.Actions, Action{Verb: "delete", Object: id.String()})
+			verb := "delete"
+			if slices.Contains(p.OrphanKinds, id.GVK) {
+				verb = "orphan"
+			}
+			plan.Actions = append(plan.Actions, Action{Verb: verb, Object: id.String()})
 		}
 	}
 	return cmp.Or(desired.WorstChildError(p.Plan), errors.Join(failures...))
