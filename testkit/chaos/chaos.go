@@ -149,7 +149,7 @@ func (p setupOperator) SetupInNamespaces(mgr manager.Manager, _ ...string) error
 const shortPlans = 20
 
 // Sweep tries every fault. Each run is a subtest with the name of its plan, so that -run can select it. With -short, it
-// tries 20 plans selected by the seed, unless -run names a plan.
+// tries 20 plans selected by the seed, with as many faults as possible, unless -run names a plan.
 func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ...Option) {
 	t.Helper()
 	c := &config{Options: explore.Options{Name: t.Name(), Opener: explorekit.Open, Faults: faults, Seed: seed.Or(0)}}
@@ -185,7 +185,7 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 		return
 	}
 	plans, skipped := x.Plans()
-	if few := plans[:min(len(plans), shortPlans)]; testing.Short() && only == "" {
+	if few := explore.Sample(plans, shortPlans); testing.Short() && only == "" {
 		t.Logf("%d of %d plans are tried, because of -short", len(few), len(plans))
 		plans = few
 	}

@@ -15,6 +15,20 @@ type Plan struct{ plan *fault.Plan }
 // Name returns the name of the plan. It is unique and the same in each exploration of the operator and the scenario.
 func (p Plan) Name() string { return p.plan.Name }
 
+// Sample returns at most n plans, in their order: the first plan of each fault, then the second ones, and so on. A sample
+// of plans that were shuffled alone would lack some faults.
+func Sample(plans []Plan, n int) []Plan {
+	rank := make(map[string]int, len(plans)) // by the name of the plan
+	seen := map[string]int{}                 // by fault
+	for _, p := range plans {
+		rank[p.Name()] = seen[p.plan.Fault]
+		seen[p.plan.Fault]++
+	}
+	sample := slices.Clone(plans)
+	slices.SortStableFunc(sample, func(a, b Plan) int { return rank[a.Name()] - rank[b.Name()] })
+	return sample[:min(n, len(sample))]
+}
+
 // Plans returns the plans in an order determined by the seed, and those that are skipped, by reason. It requires the
 // baseline.
 func (x *Explorer) Plans() ([]Plan, []report.Skipped) {

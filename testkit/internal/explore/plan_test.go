@@ -1,0 +1,32 @@
+package explore
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
+)
+
+func TestSampleHasEachFault(t *testing.T) {
+	t.Parallel()
+	var plans []Plan
+	for _, f := range []string{"lag", "lag", "lag", "crash-before", "lag", "crash-before", "drift-deleted"} {
+		plans = append(plans, Plan{&fault.Plan{Fault: f, Name: fmt.Sprintf("%s/%d", f, len(plans))}})
+	}
+	for n, want := range map[int][]string{
+		0: nil,
+		3: {"lag/0", "crash-before/3", "drift-deleted/6"},
+		5: {"lag/0", "crash-before/3", "drift-deleted/6", "lag/1", "crash-before/5"},
+		9: {"lag/0", "crash-before/3", "drift-deleted/6", "lag/1", "crash-before/5", "lag/2", "lag/4"},
+	} {
+		var got []string
+		for _, p := range Sample(plans, n) {
+			got = append(got, p.Name())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%d plans: -want +got:\n%s", n, diff)
+		}
+	}
+}
