@@ -70,7 +70,7 @@ DEMOS = $(if $(filter file,$(origin OPERATOR)),$(STORIES),$(or $(filter $(OPERAT
 
 ##@ Build and test
 
-.PHONY: build check test test-all test-long test-times $(MODULES:%=test/%) test/tools test/tools/charts test/tools/images test/tools/release test/bundle test/olm olm-test mutants bench cross control-plane
+.PHONY: build check test test-all test-rest test-long test-times $(MODULES:%=test/%) test/tools test/tools/charts test/tools/images test/tools/release test/bundle test/olm olm-test mutants bench cross control-plane
 build: ## Compile every package
 	go build work
 
@@ -91,17 +91,27 @@ unit:
 
 test: test/tools $(TESTKIT) ## Test each property once on two shared control planes: 5 minutes, 12 the first time (ARGS='-run Name')
 	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
-	@$(shared-test) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$$($(call tool,tiers) . tools/tiers/test-all.txt)") $(ARGS) \
+	@$(call shared-test,test) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS) \
 		$$(go list work | grep -v '/$(REAL_SERVERS)$$')
 	@$(packaging)
 
-test-all: test/tools $(TESTKIT) ## All tests with -race, also those of tools/tiers/test-all.txt; no package may take longer than its share: 25 minutes
-	$(run-tests)
-	@$(if $(ARGS)$(LONG)$(if $(wildcard tools/testtimes/table.txt),,none),true,$(call tool,testtimes) -table tools/testtimes/table.txt build/test.json)
-	@$(packaging)
+test-all: test test-rest ## make test, the tests that it leaves out, and the SDK and testkit with -race: 25 minutes
+
+# What test-all adds to test.
+test-rest: $(TESTKIT)
+	@$(if $(wildcard tools/testtimes/table.txt),$(call tool,testtimes) -table tools/testtimes/table.txt build/test.json,true)
+	@echo 'The tests that make test leaves out' >&2
+	@$(call shared-test,left-out) -short -timeout 20m -run "$(LEFT_OUT)" work
+	@$(call gotestsum,real-servers) -short -timeout 20m ./$(REAL_SERVERS)
+	@$(MAKE) --no-print-directory $(RACED:%=test/%)
+
+# The modules whose own code has goroutines. The operators' code runs in those of the SDK.
+RACED = sdk sdk/e2e testkit
+LEFT_OUT = $$($(call tool,tiers) . tools/tiers/test-all.txt)
 
 test-long: ## make test-all with every fault, fuzzing, and the mutants with 3 seeds: hours
-	@$(MAKE) --no-print-directory test-all LONG=1
+	@$(MAKE) --no-print-directory $(MODULES:%=test/%) LONG=1
+	@$(packaging)
 	@$(MAKE) --no-print-directory fuzz mutants SEEDS=3
 
 .PHONY: fuzz
@@ -120,12 +130,12 @@ $(MODULES:%=test/%): $(TESTKIT)
 
 # Both kinds of control plane are started first, by a program built without -race, which would slow it down. GOGC=400 uses more
 # memory, and saves a tenth of the time of the tests and a quarter of the time of linking them.
-shared-test = GOGC="$${GOGC:-400}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads -- $(call tool,gotestsum) \
-	--format pkgname --format-hide-empty-pkg --jsonfile build/test.json -- -ldflags=-w
+shared-test = GOGC="$${GOGC:-400}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads -- $(gotestsum)
+gotestsum = $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg --jsonfile build/$(1).json -- -ldflags=-w
 
 # The race detector needs C. Programs with -race wait a second before they exit unless GORACE disables that.
 run-tests = @echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2 && \
-	unset CGO_ENABLED; GORACE="$${GORACE:-atexit_sleep_ms=0}" $(shared-test) -race -timeout $(if $(LONG),90m,20m) $(if $(LONG),,-short) $(ARGS) $(or $(PACKAGES),work)
+	unset CGO_ENABLED; GORACE="$${GORACE:-atexit_sleep_ms=0}" $(call shared-test,race) -race -timeout $(if $(LONG),90m,20m) $(if $(LONG),,-short) $(ARGS) $(or $(PACKAGES),work)
 
 # Packaging tests read other modules. They run if their inputs changed, in a clean clone therefore always.
 packaging = $(foreach t,$(PACKAGING),$(call tool,once) -name $(subst /,-,$(t)) -stamps build/passed -tests $(t) $(inputs/$(t)) -- \
