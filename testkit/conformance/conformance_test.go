@@ -154,7 +154,9 @@ func TestNamespacedScope(t *testing.T) {
 	if got := violated(t, err); !slices.Equal(got, []string{"namespaced-scope"}) {
 		t.Errorf("violated are %v", got)
 	}
-	for _, part := range []string{"ClusterRole thing-operator", "ClusterRoleBinding thing-operator", "--watch-namespaces=default"} {
+	for _, part := range []string{
+		"ClusterRole thing-operator", "ClusterRoleBinding thing-operator", "--watch-namespaces=default",
+	} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("the error does not name %s: %v", part, err)
 		}

@@ -46,7 +46,8 @@ func newManifests(overlay Overlay, objects []unstructured.Unstructured) (*manife
 	case m.deployment == nil:
 		return nil, fmt.Errorf("overlay %s has no Deployment", overlay.Dir)
 	case m.namespace() == "" || m.account() == "" || len(m.deployment.Spec.Template.Spec.Containers) == 0:
-		return nil, errors.New("the Deployment of overlay " + overlay.Dir + " needs a namespace, a serviceAccountName and a container")
+		return nil, errors.New("the Deployment of overlay " + overlay.Dir +
+			" needs a namespace, a serviceAccountName and a container")
 	}
 	return m, nil
 }
@@ -108,7 +109,9 @@ func mistakeOf(rule rbacv1.PolicyRule, kind string, secrets bool) string {
 		return fmt.Sprintf("the rule %v has a wildcard", rule)
 	case slices.Contains(rule.Resources, "secrets") && !secrets:
 		return fmt.Sprintf("the rule %v is about Secrets", rule)
-	case kind == "Role" && slices.ContainsFunc(rule.Resources, func(r string) bool { return slices.Contains(clusterScoped, r) }):
+	case kind == "Role" && slices.ContainsFunc(rule.Resources, func(resource string) bool {
+		return slices.Contains(clusterScoped, resource)
+	}):
 		return fmt.Sprintf("a Role cannot grant the rule %v, which is about cluster-scoped objects", rule)
 	default:
 		return ""

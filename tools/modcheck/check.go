@@ -111,8 +111,8 @@ func sharing(mods []module, plane *modfile.File) (faults []string) {
 	}
 	for _, dependency := range slices.Sorted(maps.Keys(built)) {
 		if want := workspace[dependency]; want != "" && built[dependency] != want {
-			faults = append(faults, fmt.Sprintf("%s: builds %s %s, but the workspace has %s: write the same version in both, so that "+
-				"its packages are compiled once", controlPlane, dependency, built[dependency], want))
+			faults = append(faults, fmt.Sprintf("%s: builds %s %s, but the workspace has %s: write the same version in both, "+
+				"so that its packages are compiled once", controlPlane, dependency, built[dependency], want))
 		}
 	}
 	return faults

@@ -2,9 +2,9 @@
 //
 //	go test -skip "$(tiers DIR FILE)"
 //
-// Each line of FILE has the name of a test or of a subtest, and after two spaces the reason. Empty lines and lines that begin
-// with # are ignored. A test that no file in DIR declares is an error: a renamed test would otherwise run again, or a test that
-// was replaced would be left out in silence.
+// Each line of FILE has the name of a test or of a subtest, and after two spaces the reason. Empty lines and lines that
+// begin with # are ignored. A test that no file in DIR declares is an error: a renamed test would otherwise run again, or a
+// test that was replaced would be left out in silence.
 package main
 
 import (

@@ -42,7 +42,8 @@ func TestGoUnderstandsThePattern(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-v", "-run", "^TestSkipPattern$|^TestSubtests$", "-skip", pattern, ".")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-v", "-run", "^TestSkipPattern$|^TestSubtests$", "-skip", pattern,
+		".")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestSubtests/kept") ||
 		strings.Contains(string(out), "left_out") || strings.Contains(string(out), "TestSkipPattern") {

@@ -61,8 +61,9 @@ func checkSubject(subject string) string {
 
 // Words that begin a noun phrase or a clause, and endings that an imperative has only in these exceptions.
 var (
-	beginnings = strings.Fields("a an the what who which whose when where why how every each all no nothing none some any one " +
-		"two three it its this that these those there more less only also not after before if as for in on of with without and or but")
+	beginnings = strings.Fields("a an the what who which whose when where why how every each all no nothing none some any " +
+		"one two three it its this that these those there more less only also not after before if as for in on of with without " +
+		"and or but")
 	endings    = []string{"ed", "ing", "s"}
 	exceptions = strings.Fields("embed need feed exceed proceed succeed speed seed shed bring ping ring string pass process " +
 		"focus access address bypass compress cross discuss dismiss express guess miss press suppress toss")

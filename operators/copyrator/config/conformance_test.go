@@ -31,8 +31,10 @@ func TestConformance(t *testing.T) {
 		Overlays: []conformance.Overlay{
 			{Dir: "default"}, {Dir: "with-secrets", Secrets: true}, {Dir: "namespaced", Watches: []string{namespace, "default"}},
 		},
-		Samples:          "samples",
-		Columns:          map[string]string{"copyrators.flant.com": "NAME TYPE SOURCES NAMESPACES SYNCED DESIRED CONFLICTS READY AGE"},
+		Samples: "samples",
+		Columns: map[string]string{
+			"copyrators.flant.com": "NAME TYPE SOURCES NAMESPACES SYNCED DESIRED CONFLICTS READY AGE",
+		},
 		Example:          example,
 		LeaderElectionID: "copyrator.homeostat.dev",
 		Quick:            testing.Short(),

@@ -53,8 +53,8 @@ type Child struct {
 // ManyRuns is the minimum number of runs for MergeCounts to accept a deviating one.
 const ManyRuns = 5
 
-// MergeCounts takes the counts that all runs have in common. With at least [ManyRuns] runs, one may deviate: an operator with a
-// rare error has it in a baseline run, too.
+// MergeCounts takes the counts that all runs have in common. With at least [ManyRuns] runs, one may deviate: an operator
+// with a rare error has it in a baseline run, too.
 func (b *Baseline) MergeCounts(all []state.Counts) {
 	tally := map[string]map[state.Count]int{}
 	for _, counts := range all {

@@ -4,8 +4,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/homeostat-dev/homeostat/testkit/sandbox/demo"
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
+	"github.com/homeostat-dev/homeostat/testkit/sandbox/demo"
 )
 
 func TestMain(m *testing.M) {

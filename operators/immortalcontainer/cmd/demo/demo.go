@@ -12,8 +12,8 @@ import (
 
 	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/api/v1alpha1"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
-	"github.com/homeostat-dev/homeostat/testkit/sandbox/demo"
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
+	"github.com/homeostat-dev/homeostat/testkit/sandbox/demo"
 )
 
 const (
