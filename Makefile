@@ -83,16 +83,15 @@ check: vet unit ## Vet, lint, run the tests that need no API server, check gener
 vet:
 	@echo 'go vet' && go vet work
 
-# Packages whose tests import testkit start a control plane. The tests of REAL_SERVERS start database servers.
-REAL_SERVERS = operators/database/internal/scripts
+# Packages whose tests import testkit start a control plane. Those of operators/database/internal/scripts start database servers.
 unit:
 	@go test -short $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' work | grep -v 'homeostat/testkit[] /]' | cut -d' ' -f1 | \
-		grep -v '/$(REAL_SERVERS)$$') | grep -v 'no test files'
+		grep -v 'database/internal/scripts$$') | grep -v 'no test files'
 
 test: test/tools $(TESTKIT) ## Test each property once on two shared control planes: 5 minutes, 12 the first time (ARGS='-run Name')
 	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
 	@$(call shared-test,test) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS) \
-		$$(go list work | grep -v '/$(REAL_SERVERS)$$')
+		$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW)))$$')
 	@$(packaging)
 
 test-all: test test-rest ## make test, the tests that it leaves out, and the SDK and testkit with -race: 25 minutes
@@ -101,13 +100,15 @@ test-all: test test-rest ## make test, the tests that it leaves out, and the SDK
 test-rest: $(TESTKIT)
 	@$(if $(wildcard tools/testtimes/table.txt),$(call tool,testtimes) -table tools/testtimes/table.txt build/test.json,true)
 	@echo 'The tests that make test leaves out' >&2
-	@$(call shared-test,left-out) -short -timeout 20m -run "$(LEFT_OUT)" work
-	@$(call gotestsum,real-servers) -short -timeout 20m ./$(REAL_SERVERS)
-	@$(MAKE) --no-print-directory $(RACED:%=test/%)
+	@$(call shared-test,left-out) -short -timeout 20m -run "$(LEFT_OUT)" $(patsubst %,./%/...,$(filter-out $(RACED),$(MODULES)))
+	@$(call shared-test,slow) -short -timeout 20m $(patsubst %,./%,$(filter-out sdk/e2e/%,$(SLOW)))
+	@$(MAKE) --no-print-directory $(RACED:%=test/%) # with sdk/e2e/scaffold
 
+# What make test leaves out: packages that start real servers, compile programs or run operators, and a list of tests.
+SLOW = operators/database/internal/scripts sdk/e2e/scaffold testkit/sandbox testkit/cmd/testkit/internal/cli
+LEFT_OUT = $$($(call tool,tiers) . tools/tiers/test-all.txt)
 # The modules whose own code has goroutines. The operators' code runs in those of the SDK.
 RACED = sdk sdk/e2e testkit
-LEFT_OUT = $$($(call tool,tiers) . tools/tiers/test-all.txt)
 
 test-long: ## make test-all with every fault, fuzzing, and the mutants with 3 seeds: hours
 	@$(MAKE) --no-print-directory $(MODULES:%=test/%) LONG=1
@@ -131,7 +132,8 @@ $(MODULES:%=test/%): $(TESTKIT)
 # Both kinds of control plane are started first, by a program built without -race, which would slow it down. GOGC=400 uses more
 # memory, and saves a tenth of the time of the tests and a quarter of the time of linking them.
 shared-test = GOGC="$${GOGC:-400}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads -- $(gotestsum)
-gotestsum = $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg --jsonfile build/$(1).json -- -ldflags=-w
+# The linters vet; to vet again in each build mode takes minutes the first time.
+gotestsum = $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg --jsonfile build/$(1).json -- -vet=off -ldflags=-w
 
 # The race detector needs C. Programs with -race wait a second before they exit unless GORACE disables that.
 run-tests = @echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2 && \
