@@ -15,7 +15,7 @@ func ProgramRules(owners ...string) map[string]string {
 	return rules
 }
 
-var programRules = map[string]string{
+var programRules = map[string]string{ //nolint:gosec // these are no credentials
 	"create subjectaccessreviews.authorization.k8s.io": "the metrics server authorizes its clients; no test serves metrics",
 	"create tokenreviews.authentication.k8s.io":        "the metrics server authenticates its clients; no test serves metrics",
 	"create leases.coordination.k8s.io":                "leader election",

@@ -184,23 +184,8 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 	if t.Failed() {
 		return
 	}
-	plans, skipped := x.Plans()
-	if few := explore.Sample(plans, shortPlans); testing.Short() && only == "" {
-		t.Logf("%d of %d plans are tried, because of -short", len(few), len(plans))
-		plans = few
-	}
-	t.Logf("%d plans to try, in the order of seed %d; learned in %v",
-		len(plans), c.Seed, time.Since(began).Round(time.Millisecond))
-	for _, note := range x.Notes() {
-		t.Log(note)
-	}
-	for _, s := range skipped {
-		t.Logf("not run because %s: %d", s.Reason, len(s.Plans))
-	}
-	if len(plans) == 0 && only == "" {
-		t.Error("nothing is tried: none of the faults fits what the operator did during the scenario")
-	}
-	for _, p := range plans {
+	t.Logf("learned in %v", time.Since(began).Round(time.Millisecond))
+	for _, p := range selectPlans(t, x, only) {
 		t.Run(p.Name(), func(t *testing.T) {
 			t.Parallel()
 			run, err := x.Try(t.Context(), p)
@@ -210,6 +195,27 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 			reportRun(t, run)
 		})
 	}
+}
+
+// selectPlans returns the plans to try. only is the part of the flag -run that selects subtests.
+func selectPlans(t *testing.T, x *explore.Explorer, only string) []explore.Plan {
+	t.Helper()
+	plans, skipped := x.Plans()
+	if few := explore.Sample(plans, shortPlans); testing.Short() && only == "" {
+		t.Logf("%d of %d plans are tried, because of -short", len(few), len(plans))
+		plans = few
+	}
+	t.Logf("%d plans to try, in the order of seed %d", len(plans), x.Seed)
+	for _, note := range x.Notes() {
+		t.Log(note)
+	}
+	for _, s := range skipped {
+		t.Logf("not run because %s: %d", s.Reason, len(s.Plans))
+	}
+	if len(plans) == 0 && only == "" {
+		t.Error("nothing is tried: none of the faults fits what the operator did during the scenario")
+	}
+	return plans
 }
 
 func validate(s Scenario, c *config) error {

@@ -42,11 +42,13 @@ type operator struct {
 	unelected bool // it runs in each replica
 }
 
-func (o operator) setup(mgr manager.Manager, _ ...string) error {
-	o.client = mgr.GetClient()
+// setup starts a copy, because each replica has a client of its own.
+func (o *operator) setup(mgr manager.Manager, _ ...string) error {
+	replica := *o
+	replica.client = mgr.GetClient()
 	return builder.ControllerManagedBy(mgr).Named("thing").For(thing("", "")).
 		WithOptions(controller.Options{NeedLeaderElection: new(!o.unelected)}).
-		Complete(&o)
+		Complete(&replica)
 }
 
 func (o *operator) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {

@@ -24,7 +24,7 @@ type Rule struct {
 type finding struct{ where, what string }
 
 // Violation is one violation of a rule.
-type Violation struct {
+type Violation struct { //nolint:errname // the error of Check is a list of violations
 	// Rule is the name of the rule.
 	Rule string
 	// Where is the overlay and the object or request.

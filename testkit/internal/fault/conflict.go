@@ -39,7 +39,7 @@ func planConflict(i int, t baseline.Target) Plan {
 		Summary: fmt.Sprintf("somebody else changed an annotation of the object right before the %s", t),
 		Request: func(r Run, _ *http.Request, c *intercept.Call) (*http.Response, error) {
 			mutateExternally(r, c)
-			return nil, nil //nolint:nilnil // the request passes
+			return nil, nil
 		},
 	}
 }

@@ -81,25 +81,42 @@ type Plan struct {
 
 // Run is the run that a plan acts on.
 type Run interface {
+	History
+	Processes
+	Steps
+
 	// Space returns the namespace, with the client of the user.
 	Space() *space.Space
-	// Current returns the existing objects.
-	Current() []history.Change
-	// Changes returns the history so far.
-	Changes() []history.Change
-	// Operator returns the interceptor of the operator's requests.
-	Operator() *intercept.Interceptor
 	// LogFault records that a fault is injected.
 	LogFault(text string)
 	// Untry records why the fault cannot be injected. The run does not count then.
 	Untry(reason string)
 	// IsUntried reports whether there is such a reason.
 	IsUntried() bool
-	// WaitAfterStep revokes Plan.NoWaitAfter.
-	WaitAfterStep()
-	// IsStepBlocked reports whether the current step waits for the operator.
-	IsStepBlocked() bool
+	// NoteChange records that another manager has annotated the object.
+	NoteChange(uid types.UID)
+}
 
+// History is what a run knows of the objects.
+type History interface {
+	// Current returns the existing objects.
+	Current() []history.Change
+	// Changes returns the history so far.
+	Changes() []history.Change
+	// Primaries returns the custom resources.
+	Primaries() []history.Change
+	// CreatedByUser returns the UIDs of objects that the scenario created.
+	CreatedByUser() map[types.UID]bool
+	// IsPrimary reports whether the scenario creates objects of the kind.
+	IsPrimary(kind intercept.Kind) bool
+	// Child finds an object by its canonical name.
+	Child(c baseline.Child) (history.Change, bool)
+}
+
+// Processes are the processes of the operator.
+type Processes interface {
+	// Operator returns the interceptor of their requests.
+	Operator() *intercept.Interceptor
 	// Start starts a process of the operator.
 	Start() bool
 	// Crash kills a process from within one of its requests, and starts the next one.
@@ -108,6 +125,14 @@ type Run interface {
 	KillAll()
 	// Running returns the number of running processes.
 	Running() int
+}
+
+// Steps controls how a run continues.
+type Steps interface {
+	// WaitAfterStep revokes Plan.NoWaitAfter.
+	WaitAfterStep()
+	// IsStepBlocked reports whether the current step waits for the operator.
+	IsStepBlocked() bool
 	// WaitIdle waits until the operator is idle with the events that it has received.
 	WaitIdle()
 	// Converge waits until the state equals the baseline's, and reports a violation otherwise.
@@ -120,17 +145,6 @@ type Run interface {
 	TearDown()
 	// Terminate rejects creations from now on, as in a terminating namespace.
 	Terminate()
-
-	// Primaries returns the custom resources.
-	Primaries() []history.Change
-	// CreatedByUser returns the UIDs of objects that the scenario created.
-	CreatedByUser() map[types.UID]bool
-	// IsPrimary reports whether the scenario creates objects of the kind.
-	IsPrimary(kind intercept.Kind) bool
-	// Child finds an object by its canonical name.
-	Child(c baseline.Child) (history.Change, bool)
-	// NoteChange records that another manager has annotated the object.
-	NoteChange(uid types.UID)
 }
 
 // catalogue lists the faults in groups. Within a group, plans are ordered by place first.

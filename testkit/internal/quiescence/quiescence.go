@@ -16,9 +16,14 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 )
 
-// StepQuietPeriod is the time without activity after which the state counts as the outcome of a step. The longer
-// FinalQuietPeriod applies after the last step and after most faults. A reaction that comes later falls into the next step.
-const StepQuietPeriod, FinalQuietPeriod = 30 * time.Millisecond, 120 * time.Millisecond
+// The times without activity after which the state counts as the outcome of a step. A later reaction falls into the next
+// step.
+const (
+	// StepQuietPeriod applies after a step.
+	StepQuietPeriod = 30 * time.Millisecond
+	// FinalQuietPeriod applies after the last step and after most faults.
+	FinalQuietPeriod = 120 * time.Millisecond
+)
 
 // Detector observes the operator of one run. Its fields are set before the first call. It is safe for concurrent use.
 type Detector struct {
