@@ -72,11 +72,11 @@ func load(fsys fs.FS) ([]module, error) {
 // controlPlane is the go.mod file of the control plane, a module outside the workspace.
 const controlPlane = "testkit/assets/controlplane/go.mod.txt"
 
-// loadControlPlane returns nil if the repository has no control plane.
+// loadControlPlane returns an empty file if the repository has no control plane.
 func loadControlPlane(fsys fs.FS) (*modfile.File, error) {
 	data, err := fs.ReadFile(fsys, controlPlane)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return &modfile.File{}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the module of the control plane: %w", err)
@@ -91,9 +91,6 @@ func loadControlPlane(fsys fs.FS) (*modfile.File, error) {
 // sharing requires the control plane to have the versions of the workspace: the go command compiles a package once for each
 // version.
 func sharing(mods []module, plane *modfile.File) (faults []string) {
-	if plane == nil {
-		return nil
-	}
 	workspace := map[string]string{}
 	for _, m := range mods {
 		for _, r := range m.file.Require {

@@ -162,7 +162,7 @@ func addFolder(sum io.Writer, root string, wanted func(name string) bool) error 
 		case !entry.Type().IsRegular() || !wanted(name):
 			return nil
 		}
-		data, err := os.ReadFile(name)
+		data, err := os.ReadFile(name) //nolint:gosec // the tree is the developer's own
 		if err == nil {
 			fmt.Fprintf(sum, "%s %d %x\n", name, len(data), sha256.Sum256(data))
 		}

@@ -48,13 +48,13 @@ func run(args []string) error {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(*out, drawCast(*title, lines), 0o644)
+		return os.WriteFile(*out, drawCast(*title, lines), 0o644) //nolint:gosec // the file is an argument
 	case "timeline":
 		r, err := readRun(flags.Arg(0), *name)
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(*out, drawTimeline(r), 0o644)
+		return os.WriteFile(*out, drawTimeline(r), 0o644) //nolint:gosec // the file is an argument
 	default:
 		return errUsage
 	}

@@ -17,11 +17,11 @@ type times map[string]float64
 
 // event is a line of go test -json, as far as it is needed here.
 type event struct {
-	Action  string  `json:"Action"`
-	Package string  `json:"Package"`
-	Test    string  `json:"Test"`
-	Elapsed float64 `json:"Elapsed"` // seconds
-	Output  string  `json:"Output"`
+	Action  string  `json:"Action"`  //nolint:tagliatelle // go test -json writes it
+	Package string  `json:"Package"` //nolint:tagliatelle // go test -json writes it
+	Test    string  `json:"Test"`    //nolint:tagliatelle // go test -json writes it
+	Elapsed float64 `json:"Elapsed"` //nolint:tagliatelle // as above, in seconds
+	Output  string  `json:"Output"`  //nolint:tagliatelle // go test -json writes it
 }
 
 // measure returns the time of each package that ran. Results from the cache of the go command are left out, because they
