@@ -261,9 +261,8 @@ verify-generated: # fails if make generate changes a file
 	@before=$$(git diff | sha256sum) && $(MAKE) --no-print-directory generate && [ "$$before" = "$$(git diff | sha256sum)" ] || \
 		{ echo 'Generated files were out of date; they are written now' >&2; exit 1; }
 
-verify-gowork-off: ## Compile and vet each module alone, as its importers do
-	@for m in $(MODULES); do echo "GOWORK=off $$m" && GOWORK=off go -C $$m build ./... && \
-		GOWORK=off go -C $$m vet ./... || exit; done
+verify-gowork-off: ## Compile each module alone, as its importers do
+	@for m in $(MODULES); do echo "GOWORK=off $$m" && GOWORK=off go -C $$m build ./... || exit; done
 
 ##@ Ship it (OPERATOR=immortalcontainer, CONFIG=default, IMAGE=homeostat/immortalcontainer:dev)
 
