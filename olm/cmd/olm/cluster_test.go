@@ -26,8 +26,10 @@ func TestRealClusterIsRefused(t *testing.T) {
 		"Remote":  {"simulated clusters are on this machine", "https://cluster.example.com", "is not on this machine"},
 		"Silent":  {"nobody can say what it is", closed.URL, "does not say which nodes it has"},
 		"Real":    {"those of kind are here, too", startNodeServer(t, "containerd://2.1.0"), "node node-0 of the cluster at "},
-		"OneIsReal": {"a real node would run what is installed", startNodeServer(t, "kwok://v1", "containerd://2.1.0"),
-			"node node-1 of"},
+		"OneIsReal": {
+			"a real node would run what is installed", startNodeServer(t, "kwok://v1", "containerd://2.1.0"),
+			"node node-1 of",
+		},
 		"NoNodes": {"whose it is nobody can say", startNodeServer(t), "has no nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
