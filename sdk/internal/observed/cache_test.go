@@ -89,3 +89,15 @@ func TestUnconfirmedEntriesExpire(t *testing.T) {
 		}
 	})
 }
+
+// TestForceDeletionIsRememberedAfterTheEvent covers a reconcile that still has the object in its snapshot when the event of
+// the deletion arrives.
+func TestForceDeletionIsRememberedAfterTheEvent(t *testing.T) {
+	t.Parallel()
+	v := cacheOf(t)
+	v.RecordForceDeletion("u1")
+	v.changePredicate().Delete(ctrlevent.DeleteEvent{Object: atVersion("5")})
+	if !v.IsForceDeleted("u1") {
+		t.Error("the object would be deleted a second time")
+	}
+}

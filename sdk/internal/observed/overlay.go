@@ -88,6 +88,7 @@ func (v *Cache) RecordForceDeletion(uid types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.forceDeleted[uid] = time.Now()
+	v.expireLocked()
 }
 
 // IsForceDeleted reports whether we force deleted the object and the informer does not show it yet.
@@ -123,13 +124,13 @@ func (v *Cache) dropLocked(uid types.UID) {
 	}
 }
 
-// Forget drops all entries of a deleted object.
+// Forget drops the entries of a deleted object. The record of a force deletion expires instead: a reconcile may still work
+// with a snapshot that has the object, and would delete it again.
 func (v *Cache) Forget(uid types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.dropLocked(uid)
 	delete(v.deleted, uid)
-	delete(v.forceDeleted, uid)
 }
 
 // changePredicate evicts overlay entries that the informer has caught up with and filters resyncs. Events of our own writes
