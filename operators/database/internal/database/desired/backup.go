@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/podsecurity"
 )
 
 // Components of the pods that are not members.
@@ -90,7 +91,7 @@ func job(db *v1.Database, c corev1.Container, scripts, component, claim string, 
 					}},
 				}),
 				ImagePullSecrets:             db.Spec.ImagePullSecrets,
-				SecurityContext:              podSecurityContext(more.SecurityContext),
+				SecurityContext:              podsecurity.Context(more.SecurityContext),
 				AutomountServiceAccountToken: new(false),
 				EnableServiceLinks:           new(false),
 				NodeSelector:                 more.NodeSelector,

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/podsecurity"
 )
 
 // Containers and volumes of the pods.
@@ -40,9 +41,6 @@ const (
 	backupsPath     = "/backups"
 )
 
-// debianUser is the user of the servers in the official images based on Debian, Ubuntu and Oracle Linux.
-const debianUser = 999
-
 // Template returns the pod template of the members.
 func Template(db *v1.Database, image, scripts string) corev1.PodTemplateSpec {
 	more := db.Spec.PodTemplate
@@ -74,7 +72,7 @@ func Template(db *v1.Database, image, scripts string) corev1.PodTemplateSpec {
 			Containers:                    []corev1.Container{server},
 			Volumes:                       memberVolumes(db, scripts),
 			ImagePullSecrets:              db.Spec.ImagePullSecrets,
-			SecurityContext:               podSecurityContext(more.SecurityContext),
+			SecurityContext:               podsecurity.Context(more.SecurityContext),
 			AutomountServiceAccountToken:  new(false),
 			EnableServiceLinks:            new(false),
 			TerminationGracePeriodSeconds: grace,
@@ -186,29 +184,6 @@ func volumesOf(db *v1.Database, scripts string, own []corev1.KeyToPath) []corev1
 		}}},
 		{Name: socketsVolume, VolumeSource: empty},
 		{Name: tmpVolume, VolumeSource: empty},
-	}
-}
-
-// podSecurityContext sets the fields that the restricted profile requires, unless the user sets them.
-func podSecurityContext(given *corev1.PodSecurityContext) *corev1.PodSecurityContext {
-	s := given.DeepCopy()
-	if s == nil {
-		s = &corev1.PodSecurityContext{}
-	}
-	setDefault(&s.RunAsNonRoot, true)
-	setDefault(&s.RunAsUser, debianUser)
-	setDefault(&s.RunAsGroup, *s.RunAsUser)
-	setDefault(&s.FSGroup, *s.RunAsUser)
-	setDefault(&s.FSGroupChangePolicy, corev1.FSGroupChangeOnRootMismatch)
-	if s.SeccompProfile == nil {
-		s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
-	}
-	return s
-}
-
-func setDefault[T any](p **T, value T) {
-	if *p == nil {
-		*p = &value
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/podsecurity"
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
@@ -40,9 +41,6 @@ const (
 	socketsPath     = "/run/database"
 	backupsPath     = "/backups"
 )
-
-// debianUser is the user of the servers in the official images based on Debian, Ubuntu and Oracle Linux.
-const debianUser = 999
 
 // pruneSeconds limits the duration of a prune Job. No dump starts meanwhile.
 const pruneSeconds = 600
@@ -163,7 +161,7 @@ func job(o *v1.DBSnapshot, s *Source, scripts string, c corev1.Container) batchv
 					{Name: "tmp", VolumeSource: empty},
 				},
 				ImagePullSecrets:             slices.Clone(s.ImagePullSecrets),
-				SecurityContext:              podSecurityContext(more.SecurityContext),
+				SecurityContext:              podsecurity.Context(more.SecurityContext),
 				AutomountServiceAccountToken: new(false),
 				EnableServiceLinks:           new(false),
 				NodeSelector:                 maps.Clone(more.NodeSelector),
@@ -172,29 +170,6 @@ func job(o *v1.DBSnapshot, s *Source, scripts string, c corev1.Container) batchv
 				PriorityClassName:            more.PriorityClassName,
 			},
 		},
-	}
-}
-
-// podSecurityContext sets the fields that the restricted profile requires, unless the user sets them.
-func podSecurityContext(given *corev1.PodSecurityContext) *corev1.PodSecurityContext {
-	s := given.DeepCopy()
-	if s == nil {
-		s = &corev1.PodSecurityContext{}
-	}
-	setDefault(&s.RunAsNonRoot, true)
-	setDefault(&s.RunAsUser, debianUser)
-	setDefault(&s.RunAsGroup, *s.RunAsUser)
-	setDefault(&s.FSGroup, *s.RunAsUser)
-	setDefault(&s.FSGroupChangePolicy, corev1.FSGroupChangeOnRootMismatch)
-	if s.SeccompProfile == nil {
-		s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
-	}
-	return s
-}
-
-func setDefault[T any](p **T, value T) {
-	if *p == nil {
-		*p = &value
 	}
 }
 
