@@ -72,7 +72,7 @@ const (
 	NamespaceDeleted = "namespace-deleted" // everything is deleted at once, and creations are rejected
 )
 
-// Oracles returns the names of the checks that apply to every operator, for reports and [Without].
+// Oracles returns the names of the checks that apply to every operator, for reports and [DisabledOracles].
 func Oracles() []string { return explore.Oracles() }
 
 // An Option configures a sweep.
@@ -84,36 +84,36 @@ type config struct {
 	start []testkit.StartOption
 }
 
-// Without switches oracles off. The reason is for readers of the test.
+// DisabledOracles switches oracles off. The reason is for readers of the test.
 func Without(reason string, oracles ...string) Option {
 	return func(c *config) {
 		_ = reason
-		c.Without = append(c.Without, oracles...)
+		c.DisabledOracles = append(c.DisabledOracles, oracles...)
 	}
 }
 
 // AllowResidue names resources, such as "persistentvolumeclaims", that may outlive the custom resource.
 func AllowResidue(resources ...string) Option {
-	return func(c *config) { c.Keeps = append(c.Keeps, resources...) }
+	return func(c *config) { c.AllowResidue = append(c.AllowResidue, resources...) }
 }
 
 // ExternallyManaged names objects, such as "secrets/web", and fields, such as "deployments.apps/web.spec.replicas", that
 // the operator sets on creation and does not manage afterwards. No fault changes them.
 func ExternallyManaged(places ...string) Option {
-	return func(c *config) { c.Leaves = append(c.Leaves, places...) }
+	return func(c *config) { c.ExternallyManaged = append(c.ExternallyManaged, places...) }
 }
 
 // Irreplaceable names objects, such as "secrets/web", that the operator cannot recreate with the same content. No fault
 // deletes them.
 func Irreplaceable(objects ...string) Option {
-	return func(c *config) { c.Unique = append(c.Unique, objects...) }
+	return func(c *config) { c.Irreplaceable = append(c.Irreplaceable, objects...) }
 }
 
 // Invariant checks every state of the run's namespace. The function receives the existing objects and returns a
 // description of the violation, or "". Objects have the Go types of testkit.Env's scheme, such as *corev1.Pod; others are
 // unstructured.
 func Invariant(name string, holds func(objects []client.Object) string) Option {
-	return func(c *config) { c.Never = append(c.Never, explore.Invariant{Name: name, Holds: holds}) }
+	return func(c *config) { c.Invariants = append(c.Invariants, explore.Invariant{Name: name, Holds: holds}) }
 }
 
 // Before runs in each run before the operator starts, and creates prerequisites of the scenario.
@@ -124,11 +124,11 @@ func Before(setup func(k *testkit.K)) Option {
 // QuietPeriod sets the time without a write after which the operator counts as idle in a baseline run. The default is 1
 // s. An operator that writes periodically must be idle between two writes: lower the period if they come faster. A
 // polling operator has five periods to list after a change: raise the period if it polls less often.
-func QuietPeriod(d time.Duration) Option { return func(c *config) { c.Rest = d } }
+func QuietPeriod(d time.Duration) Option { return func(c *config) { c.QuietPeriod = d } }
 
 // Timeout sets the time within which the operator must reach the baseline's state. The default is 30 s. Runs that pass do
 // not wait for it.
-func Timeout(d time.Duration) Option { return func(c *config) { c.Patience = d } }
+func Timeout(d time.Duration) Option { return func(c *config) { c.Timeout = d } }
 
 // StartWith adds options for the start of each process.
 func StartWith(opts ...testkit.StartOption) Option {
@@ -174,7 +174,7 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 	}
 	t.Cleanup(x.Close)
 	began := time.Now()
-	runs, err := x.Learn(t.Context())
+	runs, err := x.RunBaseline(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,11 +184,11 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 	if t.Failed() {
 		return
 	}
-	t.Logf("learned in %v", time.Since(began).Round(time.Millisecond))
+	t.Logf("the baseline runs took %v", time.Since(began).Round(time.Millisecond))
 	for _, p := range selectPlans(t, x, only) {
 		t.Run(p.Name(), func(t *testing.T) {
 			t.Parallel()
-			run, err := x.Try(t.Context(), p)
+			run, err := x.RunPlan(t.Context(), p)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -234,7 +234,7 @@ func validate(s Scenario, c *config) error {
 			return fmt.Errorf("there is no fault %q to be tried: the faults are %s", fault, strings.Join(explore.Faults(), ", "))
 		}
 	}
-	for _, oracle := range c.Without {
+	for _, oracle := range c.DisabledOracles {
 		if !slices.Contains(Oracles(), oracle) {
 			return fmt.Errorf("there is no oracle %q to be switched off: the oracles are %s", oracle, strings.Join(Oracles(), ", "))
 		}

@@ -126,7 +126,7 @@ func (ex *exploration) shrink(ctx context.Context, f *finding) (*finding, string
 		if len(failed) == 1 && len(s) == len(f.sequence) && s.String() == f.sequence.String() {
 			return true // the original finding
 		}
-		g, err := ex.try(limited, s, f.deleted, recheck{precision: thorough, pause: ex.Options.Rest})
+		g, err := ex.try(limited, s, f.deleted, recheck{precision: thorough, pause: ex.Options.QuietPeriod})
 		if err != nil || !f.sameBug(g) {
 			return false
 		}
@@ -163,7 +163,7 @@ func (ex *exploration) confirm(ctx context.Context, f *finding, failed []sequenc
 
 // thoroughRecheck returns the recheck for findings that are reported.
 func (ex *exploration) thoroughRecheck() recheck {
-	return recheck{precision: thorough, pause: ex.Options.Rest, timeout: 3 * ex.Options.Rest} // once is no proof
+	return recheck{precision: thorough, pause: ex.Options.QuietPeriod, timeout: 3 * ex.Options.QuietPeriod} // once is no proof
 }
 
 func equal(a, b *unstructured.Unstructured) bool { return render(a) == render(b) }

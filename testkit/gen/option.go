@@ -21,7 +21,7 @@ const (
 	oracleRefused  = "refused"  // the API server rejects a request of the operator
 )
 
-// Oracles returns the names of the checks that apply to every operator, for reports and [Without].
+// Oracles returns the names of the checks that apply to every operator, for reports and [DisabledOracles].
 func Oracles() []string {
 	all := []string{oracleFresh, oracleRecovery}
 	for _, name := range explore.Oracles() {
@@ -60,12 +60,12 @@ const (
 func configure(opts []Option) (*config, error) {
 	c := &config{steps: defaultSteps, sequences: defaultSequences, shrink: defaultShrink, ignored: state.Mask{}}
 	c.Options.Opener = explorekit.Open
-	c.Options.Patience = defaultTimeout
-	c.Options.Rest = time.Second
+	c.Options.Timeout = defaultTimeout
+	c.Options.QuietPeriod = time.Second
 	for _, opt := range opts {
 		opt(c)
 	}
-	for _, oracle := range c.Options.Without {
+	for _, oracle := range c.Options.DisabledOracles {
 		if !slices.Contains(Oracles(), oracle) {
 			return nil, fmt.Errorf("there is no oracle %q to be switched off: the oracles are %s",
 				oracle, strings.Join(Oracles(), ", "))
@@ -77,7 +77,7 @@ func configure(opts []Option) (*config, error) {
 	return c, nil
 }
 
-func (c *config) has(oracle string) bool { return !slices.Contains(c.Options.Without, oracle) }
+func (c *config) has(oracle string) bool { return !slices.Contains(c.Options.DisabledOracles, oracle) }
 
 // Steps sets the number of steps in a sequence. The sample is the first, and returns to an earlier manifest count. The
 // default is 20. A step takes about half a second.
@@ -92,11 +92,11 @@ func Seed(n int64) Option { return func(c *config) { c.seed = n } }
 // Shrink sets the time for shrinking a failure. The default is 30 s. 0 reports it unshrunk.
 func Shrink(d time.Duration) Option { return func(c *config) { c.shrink = d } }
 
-// Without switches oracles off. The reason is for readers of the test.
+// DisabledOracles switches oracles off. The reason is for readers of the test.
 func Without(reason string, oracles ...string) Option {
 	return func(c *config) {
 		_ = reason
-		c.Options.Without = append(c.Options.Without, oracles...)
+		c.Options.DisabledOracles = append(c.Options.DisabledOracles, oracles...)
 	}
 }
 
@@ -114,14 +114,14 @@ func IgnorePaths(reason string, places ...string) Option {
 
 // AllowResidue names resources, such as "persistentvolumeclaims", that may outlive the custom resource.
 func AllowResidue(resources ...string) Option {
-	return func(c *config) { c.Options.Keeps = append(c.Options.Keeps, resources...) }
+	return func(c *config) { c.Options.AllowResidue = append(c.Options.AllowResidue, resources...) }
 }
 
 // Invariant checks every state of a namespace. The function receives the existing objects and returns a description of
 // the violation, or "". Objects have the Go types of testkit.Env's scheme, such as *corev1.Pod; others are unstructured.
 func Invariant(name string, holds func(objects []client.Object) string) Option {
 	return func(c *config) {
-		c.Options.Never = append(c.Options.Never, explore.Invariant{Name: name, Holds: holds})
+		c.Options.Invariants = append(c.Options.Invariants, explore.Invariant{Name: name, Holds: holds})
 	}
 }
 
@@ -133,11 +133,11 @@ func Before(setup func(k *testkit.K)) Option {
 // QuietPeriod sets the time without a write after which the operator counts as idle when the outcome of a step is in
 // doubt. A difference must persist three times as long. The default is 1 s. Raise it for an operator that requeues
 // periodically.
-func QuietPeriod(d time.Duration) Option { return func(c *config) { c.Options.Rest = d } }
+func QuietPeriod(d time.Duration) Option { return func(c *config) { c.Options.QuietPeriod = d } }
 
 // Timeout sets the time within which the operator must become idle. The default is 30 s. Steps that pass do not wait for
 // it.
-func Timeout(d time.Duration) Option { return func(c *config) { c.Options.Patience = d } }
+func Timeout(d time.Duration) Option { return func(c *config) { c.Options.Timeout = d } }
 
 // ServiceAccount names the ServiceAccount that the operator runs as. It is required if the files of testkit.Env contain
 // several.

@@ -28,7 +28,7 @@ func (ex *exploration) quietPeriod(p precision) time.Duration {
 	if p == quick {
 		return quickQuietPeriod
 	}
-	return ex.Options.Rest
+	return ex.Options.QuietPeriod
 }
 
 // reference is the result of a manifest in an empty namespace.
@@ -160,7 +160,7 @@ func (ex *exploration) waitAgreement(one, other *freshRun) error {
 	}
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
-	for _, key := range ex.mask.Learn(one.ref.state, other.ref.state) {
+	for _, key := range ex.mask.AddDifferences(one.ref.state, other.ref.state) {
 		ex.mask[key] = true
 	}
 	return nil

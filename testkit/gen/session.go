@@ -60,7 +60,7 @@ func (s *session) apply(m *unstructured.Unstructured, name string) (refused stri
 	var verdict validity.Verdict
 	var err error
 	broken := s.inner.Do(name, func(in *space.Space) error {
-		verdict, err = validity.Store{Client: in.Client, Namespace: in.Namespace}.Judge(in.Context(), last, m)
+		verdict, err = validity.Store{Client: in.Client, Namespace: in.Namespace}.Validate(in.Context(), last, m)
 		return nil
 	})
 	switch {

@@ -1,7 +1,7 @@
 // Package mutants is a benchmark of tools that find bugs in operators. It has eight small correct operators, the twins,
 // one for each class of operator bugs. Each has three mutants that differ by a few lines and have exactly one known bug.
 //
-// A tool is judged by the number of the 24 mutants that it finds, and by its findings about the eight twins, which are
+// The measure of a tool is the number of the 24 mutants that it finds, and its findings about the eight twins, which are
 // false alarms. A twin withstands a crash at any moment, late or lost watch events, rejected and lost requests, drift
 // of its children, deletion at any time, a restart and a second replica.
 //

@@ -168,7 +168,7 @@ func try(ctx context.Context, m mutants.Mutant, o options) (verdict, error) {
 	}
 	x, err := explore.New(ctx, cfg, explore.Options{
 		Name: m.Name, Opener: explorekit.Open, Steps: steps, StopAtFailure: !m.Correct(),
-		Only: func(plan string) bool { return strings.Contains(plan, o.plan) },
+		SelectPlan: func(plan string) bool { return strings.Contains(plan, o.plan) },
 		Subject: explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(m.Setup, append(opts, testkit.WithConfig(k.ServiceAccount(m.ServiceAccount)))...)
 		}),
@@ -181,7 +181,7 @@ func try(ctx context.Context, m mutants.Mutant, o options) (verdict, error) {
 	for seed := 1; seed == 1 || m.Correct() && seed <= o.seeds; seed++ {
 		x.Seed = int64(seed)
 		if seed > 1 {
-			x.Most = o.sample
+			x.MaxPlans = o.sample
 		}
 		r, err := x.Run(ctx)
 		if err != nil {

@@ -22,32 +22,32 @@ import (
 // deletions.
 const baselineRuns, maxBaselineRuns = 3, baseline.ManyRuns
 
-// Learn performs the baseline runs. If one of them fails, there is nothing to compare faults with, and no plan can be
+// RunBaseline performs the baseline runs. If one of them fails, there is nothing to compare faults with, and no plan can be
 // tried.
-func (x *Explorer) Learn(ctx context.Context) ([]report.Run, error) {
-	learned, err := x.runBaselines(ctx, 0, baselineRuns)
-	if err == nil && !failed(learned) && x.findGeneratedNames(learned) { // needed from the first state on
-		learned, err = x.runBaselines(ctx, 0, baselineRuns)
+func (x *Explorer) RunBaseline(ctx context.Context) ([]report.Run, error) {
+	runs, err := x.runBaselines(ctx, 0, baselineRuns)
+	if err == nil && !failed(runs) && x.findGeneratedNames(runs) { // needed from the first state on
+		runs, err = x.runBaselines(ctx, 0, baselineRuns)
 	}
-	if err == nil && !failed(learned) && !countsAgree(learned) {
+	if err == nil && !failed(runs) && !countsAgree(runs) {
 		var more []*run
 		more, err = x.runBaselines(ctx, baselineRuns, maxBaselineRuns)
-		learned = append(learned, more...)
+		runs = append(runs, more...)
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("learning what happens without a fault: %w", ctx.Err())
 	}
-	reports := make([]report.Run, 0, len(learned))
-	for _, r := range learned {
+	reports := make([]report.Run, 0, len(runs))
+	for _, r := range runs {
 		reports = append(reports, r.report())
 	}
 	switch {
-	case err != nil || failed(learned):
-	case slices.ContainsFunc(learned, func(r *run) bool { return !r.isTornDown() }):
+	case err != nil || failed(runs):
+	case slices.ContainsFunc(runs, func(r *run) bool { return !r.isTornDown() }):
 		err = errors.New("learning what happens without a fault: what ended a run early is not held against the operator, " +
 			"so that there is nothing to compare with: switch fewer oracles off")
 	default:
-		x.baseline = newBaseline(learned)
+		x.baseline = newBaseline(runs)
 	}
 	return reports, err
 }
@@ -58,7 +58,7 @@ func (x *Explorer) findGeneratedNames(runs []*run) (found bool) {
 	for _, b := range runs[1:] {
 		for i, a := range runs[0].checkpoints {
 			if i < len(b.checkpoints) {
-				found = x.generated.Learn(a, b.checkpoints[i]) || found
+				found = x.generated.AddDifferences(a, b.checkpoints[i]) || found
 			}
 		}
 	}
@@ -107,7 +107,7 @@ func newBaseline(runs []*run) *baseline.Baseline {
 	base.Restored = a.restored(a.checkpoints[len(a.checkpoints)-1])
 	for _, b := range runs[1:] {
 		for i := range a.checkpoints {
-			for _, key := range base.Mask.Learn(a.checkpoints[i], b.checkpoints[i]) {
+			for _, key := range base.Mask.AddDifferences(a.checkpoints[i], b.checkpoints[i]) {
 				base.Mask[key] = true
 			}
 		}
@@ -139,10 +139,11 @@ func newBaseline(runs []*run) *baseline.Baseline {
 	return base
 }
 
-// Notes lists everything that no run is compared by, because the baseline runs disagree about it. It is empty before Learn.
+// Notes lists everything that no run is compared by, because the baseline runs disagree about it. It is empty before
+// RunBaseline.
 func (x *Explorer) Notes() []string { return x.baseline.Notes() }
 
-// Effects returns the number of the operator's requests that had an effect in every baseline run. It is 0 before Learn.
+// Effects returns the number of the operator's requests that had an effect in every baseline run. It is 0 before RunBaseline.
 func (x *Explorer) Effects() int { return x.baseline.Effects() }
 
 // restartWhenIdle restarts the operator in the converged state. The new process must not write anything.
@@ -154,7 +155,7 @@ func (r *run) restartWhenIdle() {
 	r.awaitWatches(before + 1)
 	ctx, cancel := r.idle.WithTimeout()
 	defer cancel()
-	deadline := r.idle.WaitOperatorIdle(ctx, r.x.Rest)
+	deadline := r.idle.WaitOperatorIdle(ctx, r.x.QuietPeriod)
 	var wrote []string
 	effective := r.effective()
 	for i, c := range r.operator.Calls() {

@@ -93,7 +93,7 @@ func (ch checks) checkLostUpdate() {
 }
 
 func (ch checks) checkInvariants() {
-	if len(ch.x.Never) == 0 {
+	if len(ch.x.Invariants) == 0 {
 		return
 	}
 	var now []client.Object
@@ -102,7 +102,7 @@ func (ch checks) checkInvariants() {
 		if c.Type != watch.Deleted {
 			now = append(now, ch.typed(c.Object))
 		}
-		for _, n := range ch.x.Never {
+		for _, n := range ch.x.Invariants {
 			if wrong := n.Holds(now); wrong != "" {
 				ch.addViolation(oracleInvariant, n.Name+": "+wrong, "")
 			}
@@ -167,7 +167,8 @@ func (ch checks) checkResidue() {
 		}
 	}
 	for _, c := range ch.operator.Calls() {
-		if c.Code == http.StatusCreated && c.Subresource == "" && c.Namespace == "" && !slices.Contains(ch.x.Keeps, c.Resource) {
+		created := c.Code == http.StatusCreated && c.Subresource == ""
+		if created && c.Namespace == "" && !slices.Contains(ch.x.AllowResidue, c.Resource) {
 			ch.checkClusterScoped(c)
 		}
 	}

@@ -37,8 +37,8 @@ type Command struct {
 	// Everywhere reports whether the program has a permission in all namespaces. Without it, a request is not narrowed, and
 	// the API server rejects it. Nil means that the program has every permission.
 	Everywhere func(verb string, resource schema.GroupResource) bool
-	// Patience is the time until the first request of a program. Zero means 30 s.
-	Patience time.Duration
+	// Timeout is the time until the first request of a program. Zero means 30 s.
+	Timeout time.Duration
 	// Grace is the time for a graceful stop. Zero means 10 s.
 	Grace time.Duration
 
@@ -72,7 +72,7 @@ func (c *Command) Narrowed() []string {
 // Start implements [Subject]. It returns when the program has exited, or has sent its first request, which takes an
 // interpreter about a second. If no process of the program has ever sent one, the error is a [StartError].
 func (c *Command) Start(s *space.Space, how Start) (Process, error) {
-	if how.Elect {
+	if how.LeaderElection {
 		return nil, ErrNoElection
 	}
 	p := &program{
@@ -116,11 +116,11 @@ func (c *Command) Start(s *space.Space, how Start) (Process, error) {
 
 // await waits for the program's first request and for its watches.
 func (c *Command) await(ctx context.Context, p *program) error {
-	patience := c.Patience
-	if patience == 0 {
-		patience = defaultTimeout
+	limit := c.Timeout
+	if limit == 0 {
+		limit = defaultTimeout
 	}
-	timeout := time.NewTimer(patience)
+	timeout := time.NewTimer(limit)
 	defer timeout.Stop()
 	select {
 	case <-p.firstRequest:
@@ -136,7 +136,7 @@ func (c *Command) await(ctx context.Context, p *program) error {
 			return nil // the oracles report it
 		}
 		return &StartError{Err: fmt.Errorf("the operator has asked the API server for nothing within %v: make it use the "+
-			"kubeconfig in KUBECONFIG, or write {kubeconfig} where its arguments take one", patience)}
+			"kubeconfig in KUBECONFIG, or write {kubeconfig} where its arguments take one", limit)}
 	case <-ctx.Done():
 		return nil // the run is over
 	}

@@ -61,9 +61,9 @@ func pythonOptions(t *testing.T, folder string, plans ...string) explore.Options
 	}
 	o := explore.Options{
 		Opener: explorekit.Open, Name: folder,
-		Patience: testkit.DefaultTimeout, Guard: 300 * time.Millisecond, Parallel: 3, Seed: 1,
-		Subject: &explore.Command{Args: []string{python, program}, Folder: t.TempDir(), Target: actAs("pages-" + folder)},
-		Only:    func(plan string) bool { return slices.Contains(plans, plan) },
+		Timeout: testkit.DefaultTimeout, StepQuietPeriod: 300 * time.Millisecond, Parallel: 3, Seed: 1,
+		Subject:    &explore.Command{Args: []string{python, program}, Folder: t.TempDir(), Target: actAs("pages-" + folder)},
+		SelectPlan: func(plan string) bool { return slices.Contains(plans, plan) },
 	}
 	o.Script(s)
 	return o
@@ -172,7 +172,7 @@ func TestSameVerdict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			verdict := func(subject explore.Subject) []string {
 				o := mutantOptions(t, name)
-				o.Only = func(p string) bool { return p == plan }
+				o.SelectPlan = func(p string) bool { return p == plan }
 				if subject != nil {
 					o.Subject = subject
 				}
@@ -233,7 +233,7 @@ func TestStartErrors(t *testing.T) {
 			}
 			o := mutantOptions(t, "drift/correct")
 			o.Subject = &explore.Command{
-				Args: test.args, Folder: t.TempDir(), Patience: 300 * time.Millisecond,
+				Args: test.args, Folder: t.TempDir(), Timeout: 300 * time.Millisecond,
 				Target: func(*space.Space) (*rest.Config, error) { return cfg, nil },
 			}
 			x, err := explore.New(t.Context(), cfg, o)

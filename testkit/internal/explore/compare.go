@@ -53,7 +53,7 @@ func (r *run) compare(want, got state.State) string {
 // of the run, so it is not compared. Objects that this run never created are not required. A deleted namespace leaves
 // none.
 func (r *run) adjustSurvivors(want, got state.State) (state.State, state.State) {
-	if !r.isTornDown() || len(r.x.Keeps) == 0 {
+	if !r.isTornDown() || len(r.x.AllowResidue) == 0 {
 		return want, got
 	}
 	want, got = maps.Clone(want), maps.Clone(got)
@@ -80,7 +80,7 @@ func (r *run) adjustSurvivors(want, got state.State) (state.State, state.State) 
 func (r *run) mayRemain(name string) bool {
 	resource, _, _ := strings.Cut(name, "/")
 	resource, _, _ = strings.Cut(resource, ".")
-	return slices.Contains(r.x.Keeps, resource)
+	return slices.Contains(r.x.AllowResidue, resource)
 }
 
 func without(s state.State, names map[string]bool) state.State {

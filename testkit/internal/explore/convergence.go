@@ -16,7 +16,7 @@ import (
 // long as an unloaded machine requires.
 func (r *run) isConvergedAndIdle(step int) bool {
 	busy, idle := r.operator.Busy()
-	if !r.x.oracleEnabled(oracleAtRest) || busy || idle < r.x.Rest || r.idle.SinceLastChange() < r.x.Rest ||
+	if !r.x.oracleEnabled(oracleAtRest) || busy || idle < r.x.QuietPeriod || r.idle.SinceLastChange() < r.x.QuietPeriod ||
 		!r.procs.isRunning() {
 		return false
 	}
@@ -59,9 +59,9 @@ func (r *run) awaitConvergence(step int) bool {
 func (r *run) waitConverged(step int) (over, goesOn bool) {
 	ctx, cancel := r.idle.WithTimeout()
 	defer cancel()
-	quiet := max(quiescence.StepQuietPeriod, r.x.Guard)
+	quiet := max(quiescence.StepQuietPeriod, r.x.StepQuietPeriod)
 	if step >= len(r.x.Steps)-1 || r.plan.ExtraQuiet {
-		quiet = max(quiescence.FinalQuietPeriod, r.x.Guard)
+		quiet = max(quiescence.FinalQuietPeriod, r.x.StepQuietPeriod)
 	}
 	idle := r.idle.OperatorIdle()
 	for {
@@ -72,7 +72,7 @@ func (r *run) waitConverged(step int) (over, goesOn bool) {
 		changed := r.log.Changed()
 		enough := quiet
 		if !r.watchesEstablished() || !r.matchesBaseline(step) {
-			enough = max(quiet, r.x.Rest)
+			enough = max(quiet, r.x.QuietPeriod)
 		}
 		if r.procs.isRunning() && r.idle.HasBeenIdle(ctx, enough, idle) && r.diff(r.baseline.Checkpoints[step], r.state()) == "" &&
 			cmp.Or(r.checkStatus(step), r.notDeleted(step)) == nil {
@@ -96,7 +96,7 @@ func (r *run) reportTimeout(step int) {
 	case diff != "":
 		r.addViolation(oracleEndState, fmt.Sprintf(
 			"%s the cluster is not what it is without the fault, %v later (-: without the fault, +: now)",
-			r.after(step), r.x.Patience), diff)
+			r.after(step), r.x.Timeout), diff)
 	case falseStatus != nil:
 		r.addViolation(falseStatus.Oracle, falseStatus.Message, falseStatus.Detail)
 	case r.procs.isRunning() || busy || idle < quiescence.StepQuietPeriod:
@@ -120,7 +120,7 @@ func (r *run) waitBaselineIdle(step int) (over, goesOn bool) {
 	defer cancel()
 	idle := r.idle.AllIdle()
 	for {
-		rests := r.idle.HasBeenIdle(ctx, r.x.Rest, idle) && r.hasPolled()
+		rests := r.idle.HasBeenIdle(ctx, r.x.QuietPeriod, idle) && r.hasPolled()
 		if rests && r.checkStatus(step) == nil && (step < len(r.x.Steps) || !r.hasResidue()) && !r.isBehind() {
 			r.checkpoints = append(r.checkpoints, r.state())
 			r.children = append(r.children, r.currentChildren())
@@ -142,7 +142,7 @@ func (r *run) notDeleted(step int) *report.Violation {
 	for _, c := range r.primaries() {
 		return &report.Violation{
 			Oracle: oracleResidue, Detail: describe(c.Object),
-			Message: fmt.Sprintf("%s is still there %v after it was deleted", r.name(c), r.x.Patience),
+			Message: fmt.Sprintf("%s is still there %v after it was deleted", r.name(c), r.x.Timeout),
 		}
 	}
 	return nil
@@ -154,7 +154,7 @@ func (r *run) hasResidue() bool { return len(r.primaries())+len(r.residue()) > 0
 // reportBaselineTimeout reports why a step of a baseline run was not over in time.
 func (r *run) reportBaselineTimeout(step int) {
 	idle, still := r.idle.AllIdle()()
-	rests, over := !r.x.oracleEnabled(oracleAtRest) || still && idle >= r.x.Rest, step >= len(r.x.Steps)
+	rests, over := !r.x.oracleEnabled(oracleAtRest) || still && idle >= r.x.QuietPeriod, step >= len(r.x.Steps)
 	undead := r.notDeleted(step)
 	switch falseStatus := cmp.Or(undead, r.checkStatus(step)); {
 	case r.space.Context().Err() != nil:
@@ -167,7 +167,7 @@ func (r *run) reportBaselineTimeout(step int) {
 			r.after(step), pace))
 	default:
 		r.addViolation(oracleAtRest, fmt.Sprintf("%s the operator still writes, %v later: it never comes to rest",
-			r.after(step), r.x.Patience), r.lastWrites(8, r.began))
+			r.after(step), r.x.Timeout), r.lastWrites(8, r.began))
 	}
 }
 
@@ -177,7 +177,7 @@ func (r *run) reportBaselineTimeout(step int) {
 func (r *run) hasPolled() bool {
 	const long = 5
 	since := r.idle.SinceLastChange()
-	if since > long*r.x.Rest {
+	if since > long*r.x.QuietPeriod {
 		return true
 	}
 	polled := map[intercept.Kind]bool{}
@@ -191,7 +191,7 @@ func (r *run) hasPolled() bool {
 	}
 	now := time.Since(r.operator.Began())
 	for _, c := range r.operator.Calls() {
-		if c.Verb == "list" && c.Ended > 0 && now-c.Began < since && now-c.Ended >= r.x.Rest {
+		if c.Verb == "list" && c.Ended > 0 && now-c.Began < since && now-c.Ended >= r.x.QuietPeriod {
 			delete(polled, intercept.KindOf(c.Request))
 		}
 	}

@@ -40,8 +40,8 @@ type Start struct {
 	Number int
 	// Transport wraps the transport between the operator and the API server.
 	Transport func(http.RoundTripper) http.RoundTripper
-	// Elect requests leader election with short periods.
-	Elect bool
+	// LeaderElection requests leader election with short periods.
+	LeaderElection bool
 }
 
 // ErrNoElection is returned by Start if the subject does not support leader election on request.
@@ -79,35 +79,35 @@ type Options struct {
 	Await func(s *space.Space, step int) error
 	// Faults names the kinds of faults to try; nil means all.
 	Faults []string
-	// Only restricts the exploration to plans with these names. Nil means all.
-	Only func(name string) bool
-	// Without names the oracles that are switched off.
-	Without []string
-	// Keeps lists resources, such as "persistentvolumeclaims", that may outlive the custom resource.
-	Keeps []string
-	// Leaves lists objects, such as "secrets/web", and fields, such as "deployments.apps/web.spec.replicas", that the
+	// SelectPlan restricts the exploration to plans with these names. Nil means all.
+	SelectPlan func(name string) bool
+	// DisabledOracles names the oracles that are switched off.
+	DisabledOracles []string
+	// AllowResidue lists resources, such as "persistentvolumeclaims", that may outlive the custom resource.
+	AllowResidue []string
+	// ExternallyManaged lists objects, such as "secrets/web", and fields, such as "deployments.apps/web.spec.replicas", that the
 	// operator sets on creation and does not manage afterwards.
-	Leaves []string
-	// Unique lists objects, such as "secrets/web", that the operator cannot recreate with the same content. No fault deletes
-	// them.
-	Unique []string
-	// Never lists invariants. They are checked on each state of the namespace.
-	Never []Invariant
-	// Rest is the time without a write after which an operator counts as idle in a baseline run. Zero means 1 s.
-	Rest time.Duration
-	// Patience is the time within which an operator must reach the state of the baseline. Zero means 30 s.
-	Patience time.Duration
-	// Guard is the time without activity after which the state counts as the outcome of a step. Zero means 30 ms, and 120 ms
-	// after a fault or the last step. An interpreter needs more time to react.
-	Guard time.Duration
+	ExternallyManaged []string
+	// Irreplaceable lists objects, such as "secrets/web", that the operator cannot recreate with the same content. No fault
+	// deletes them.
+	Irreplaceable []string
+	// Invariants lists invariants. They are checked on each state of the namespace.
+	Invariants []Invariant
+	// QuietPeriod is the time without a write after which an operator counts as idle in a baseline run. Zero means 1 s.
+	QuietPeriod time.Duration
+	// Timeout is the time within which an operator must reach the state of the baseline. Zero means 30 s.
+	Timeout time.Duration
+	// StepQuietPeriod is the time without activity after which the state counts as the outcome of a step. Zero means 30 ms,
+	// and 120 ms after a fault or the last step. An interpreter needs more time to react.
+	StepQuietPeriod time.Duration
 	// Parallel is the number of concurrent runs. Zero means three for each processor: runs wait more than they compute.
 	Parallel int
 	// StopAtFailure ends the exploration with the first failed run.
 	StopAtFailure bool
 	// Seed determines the order of the runs. The verdict does not depend on it, unless Most omits plans.
 	Seed int64
-	// Most is the maximum number of plans, taken in the order of the seed. Zero means all.
-	Most int
+	// MaxPlans is the maximum number of plans, taken in the order of the seed. Zero means all.
+	MaxPlans int
 	// Replay returns the command that repeats one plan, for the report.
 	Replay func(plan string) string
 	// Progress is called after each run, by one goroutine at a time. Optional.
@@ -128,7 +128,7 @@ const (
 	runsPerProcessor = 3
 )
 
-// Explorer explores one operator. Learn must be called first. Then Try may be called concurrently.
+// Explorer explores one operator. RunBaseline must be called first. Then RunPlan may be called concurrently.
 type Explorer struct {
 	Options
 
@@ -140,11 +140,11 @@ type Explorer struct {
 // New returns an explorer on the API server of cfg, which needs all permissions. The caller must close it.
 func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 	x := &Explorer{Options: o}
-	if x.Rest == 0 {
-		x.Rest = defaultQuietPeriod
+	if x.QuietPeriod == 0 {
+		x.QuietPeriod = defaultQuietPeriod
 	}
-	if x.Patience == 0 {
-		x.Patience = defaultTimeout
+	if x.Timeout == 0 {
+		x.Timeout = defaultTimeout
 	}
 	if x.Parallel == 0 {
 		x.Parallel = runsPerProcessor * runtime.GOMAXPROCS(0)
@@ -160,7 +160,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 // Close ends the explorer's watches.
 func (x *Explorer) Close() { x.recorder.Release() }
 
-// Run performs the baseline runs, unless Learn was called before, tries every plan and returns the report. Errors are
+// Run performs the baseline runs, unless RunBaseline was called before, tries every plan and returns the report. Errors are
 // those of the test infrastructure. Mistakes of the operator are in the report, which is complete up to an error.
 func (x *Explorer) Run(ctx context.Context) (*report.Report, error) {
 	began := time.Now()
@@ -170,7 +170,7 @@ func (x *Explorer) Run(ctx context.Context) (*report.Report, error) {
 		r.Steps = append(r.Steps, s.Name)
 	}
 	if x.baseline == nil {
-		runs, err := x.Learn(ctx)
+		runs, err := x.RunBaseline(ctx)
 		r.Runs = append(r.Runs, runs...)
 		if err != nil || x.baseline == nil {
 			return r, err
@@ -179,8 +179,8 @@ func (x *Explorer) Run(ctx context.Context) (*report.Report, error) {
 	r.Notes = append(r.Notes, x.Notes()...)
 	plans, skipped := x.Plans()
 	r.Skipped = skipped
-	if x.Most > 0 {
-		plans = plans[:min(x.Most, len(plans))]
+	if x.MaxPlans > 0 {
+		plans = plans[:min(x.MaxPlans, len(plans))]
 	}
 	runs, err := x.tryAll(ctx, plans)
 	r.Runs = append(r.Runs, runs...)
@@ -208,7 +208,7 @@ func (x *Explorer) tryAll(ctx context.Context, plans []Plan) ([]report.Run, erro
 			if over {
 				return nil
 			}
-			run, err := x.Try(ctx, p)
+			run, err := x.RunPlan(ctx, p)
 			mu.Lock()
 			defer mu.Unlock()
 			stop = stop || x.StopAtFailure && run.Outcome == report.Failed
@@ -223,8 +223,8 @@ func (x *Explorer) tryAll(ctx context.Context, plans []Plan) ([]report.Run, erro
 	return slices.DeleteFunc(runs, func(r report.Run) bool { return r.Name == "" }), err
 }
 
-// Try performs the run of one plan. A fault that could not be injected is tried a second time.
-func (x *Explorer) Try(ctx context.Context, p Plan) (report.Run, error) {
+// RunPlan performs the run of one plan. A fault that could not be injected is tried a second time.
+func (x *Explorer) RunPlan(ctx context.Context, p Plan) (report.Run, error) {
 	for chance := 1; ; chance++ {
 		r := x.newRun(ctx, p.plan, x.baseline)
 		r.execute()
@@ -241,4 +241,6 @@ func (x *Explorer) Try(ctx context.Context, p Plan) (report.Run, error) {
 	}
 }
 
-func (x *Explorer) oracleEnabled(oracle string) bool { return !slices.Contains(x.Without, oracle) }
+func (x *Explorer) oracleEnabled(oracle string) bool {
+	return !slices.Contains(x.DisabledOracles, oracle)
+}

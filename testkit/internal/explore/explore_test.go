@@ -32,14 +32,14 @@ func TestMutantsFailAndTwinsPass(t *testing.T) {
 			class, _, _ := strings.Cut(mutant, "/")
 			only := func(plan string) bool { return plan == test.plan }
 			o := mutantOptions(t, mutant)
-			o.Only = only
+			o.SelectPlan = only
 			bad := run(t, o)
 			wanted := func(f string) bool { return strings.HasSuffix(f, ": "+test.want) }
 			if got := violationsOf(bad); !slices.ContainsFunc(got, wanted) {
 				t.Errorf("%s: found %v, want %s", test.reason, got, test.want)
 			}
 			o = mutantOptions(t, class+"/correct")
-			o.Only = only
+			o.SelectPlan = only
 			good := run(t, o)
 			if got := violationsOf(good); len(got) > 0 {
 				t.Errorf("violations of the correct twin: %v\n%s", got, text(t, good))

@@ -127,7 +127,7 @@ func mutantOptions(t *testing.T, name string) explore.Options {
 	t.Helper()
 	m := mutant(t, name)
 	o := explore.Options{
-		Opener: explorekit.Open, Name: name, StopAtFailure: true, Patience: testkit.DefaultTimeout, Parallel: 2, Seed: 1,
+		Opener: explorekit.Open, Name: name, StopAtFailure: true, Timeout: testkit.DefaultTimeout, Parallel: 2, Seed: 1,
 		Subject: explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(m.Setup, append(opts, testkit.WithConfig(k.ServiceAccount(m.ServiceAccount)))...)
 		}),

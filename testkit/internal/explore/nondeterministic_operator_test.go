@@ -55,7 +55,7 @@ func TestNondeterministicOperator(t *testing.T) {
 			"down@delete+create-again":                   true,
 			"crash-after/create-secrets-edge-password#1": true,
 		}
-		o.Only = func(plan string) bool { return drift[plan] }
+		o.SelectPlan = func(plan string) bool { return drift[plan] }
 	}
 	r := run(t, o)
 	if got := violationsOf(r); len(got) > 0 {
@@ -90,7 +90,7 @@ func TestNondeterministicOperatorWithBugs(t *testing.T) {
 	}
 	o := nondeterministicOptions(true)
 	o.Steps = o.Steps[:2] // so that the custom resource is deleted only at the end
-	o.Only = func(plan string) bool {
+	o.SelectPlan = func(plan string) bool {
 		return slices.ContainsFunc(slices.Sorted(maps.Keys(bugs)), func(w string) bool { return strings.HasPrefix(w, plan+":") })
 	}
 	r := run(t, o)
@@ -112,9 +112,9 @@ func TestExternallyManagedAndIrreplaceable(t *testing.T) {
 	const unique = "drift-deleted/statefulsets.apps/"
 	o := nondeterministicOptions(true)
 	o.Steps = o.Steps[:2]
-	o.Leaves = []string{"statefulsets.apps/edge.spec.template", "configmaps/ed"}
-	o.Unique = []string{"statefulsets.apps/edge"}
-	o.Only = func(plan string) bool { return plan == left || plan == other || strings.HasPrefix(plan, unique) }
+	o.ExternallyManaged = []string{"statefulsets.apps/edge.spec.template", "configmaps/ed"}
+	o.Irreplaceable = []string{"statefulsets.apps/edge"}
+	o.SelectPlan = func(plan string) bool { return plan == left || plan == other || strings.HasPrefix(plan, unique) }
 	r := run(t, o)
 	if got := violationsOf(r); len(got) > 0 {
 		t.Errorf("found %v", got)
@@ -144,12 +144,12 @@ func nondeterministicOptions(bugs bool) explore.Options {
 			})
 		}
 	}
-	patience := testkit.DefaultTimeout
+	timeout := testkit.DefaultTimeout
 	if bugs {
-		patience /= 3 // two of the bugs are found by a timeout
+		timeout /= 3 // two of the bugs are found by a timeout
 	}
 	return explore.Options{
-		Opener: explorekit.Open, Name: "nondeterministic", Patience: patience, Seed: 1,
+		Opener: explorekit.Open, Name: "nondeterministic", Timeout: timeout, Seed: 1,
 		Subject: explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(setupNondeterministic(k.Namespace, bugs), append(opts, testkit.WithConfig(k.Config))...)
 		}),

@@ -32,7 +32,7 @@ func Sample(plans []Plan, n int) []Plan {
 // Plans returns the plans in an order determined by the seed, and those that are skipped, by reason. It requires the
 // baseline.
 func (x *Explorer) Plans() ([]Plan, []report.Skipped) {
-	in := &fault.Input{Baseline: x.baseline, Irreplaceable: x.Unique, ExternallyManaged: x.Leaves}
+	in := &fault.Input{Baseline: x.baseline, Irreplaceable: x.Irreplaceable, ExternallyManaged: x.ExternallyManaged}
 	for _, step := range x.Steps {
 		in.Steps = append(in.Steps, step.Name)
 	}
@@ -43,7 +43,7 @@ func (x *Explorer) Plans() ([]Plan, []report.Skipped) {
 		case !x.wantsFault(p.Fault):
 		case p.Skip != "":
 			reasons[p.Skip] = append(reasons[p.Skip], p.Name)
-		case x.Only == nil || x.Only(p.Name):
+		case x.SelectPlan == nil || x.SelectPlan(p.Name):
 			plans = append(plans, Plan{&p})
 		}
 	}

@@ -27,7 +27,7 @@ func TestPollingOperator(t *testing.T) {
 		})
 	}
 	r := run(t, explore.Options{
-		Opener: explorekit.Open, Name: "polls", Patience: testkit.DefaultTimeout, Seed: 1, Faults: []string{"down", "crash-after"},
+		Opener: explorekit.Open, Name: "polls", Timeout: testkit.DefaultTimeout, Seed: 1, Faults: []string{"down", "crash-after"},
 		Subject: explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(setupPolling(k.Namespace), append(opts, testkit.WithConfig(k.Config))...)
 		}),
@@ -46,8 +46,8 @@ func TestBlockedStepIsUntried(t *testing.T) {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "letter"}, Data: map[string]string{"text": text}}
 	}
 	r := run(t, explore.Options{
-		Opener: explorekit.Open, Name: "waits", Patience: testkit.DefaultTimeout, Seed: 1,
-		Only: func(plan string) bool { return plan == "down@write+write-again" },
+		Opener: explorekit.Open, Name: "waits", Timeout: testkit.DefaultTimeout, Seed: 1,
+		SelectPlan: func(plan string) bool { return plan == "down@write+write-again" },
 		Subject: explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(setupPolling(k.Namespace), append(opts, testkit.WithConfig(k.Config))...)
 		}),

@@ -49,7 +49,7 @@ func (ps *processes) start() bool {
 	ps.mu.Unlock()
 	ps.out.logStep(fmt.Sprintf("the operator starts (process %d)", number))
 	p, err := ps.subject.Start(ps.space, Start{
-		Number: number, Elect: ps.plan.Elect,
+		Number: number, LeaderElection: ps.plan.Elect,
 		Transport: func(next http.RoundTripper) http.RoundTripper {
 			return ps.captureIdentity(next, ps.operator.Transport(number, next))
 		},

@@ -41,7 +41,7 @@ type run struct {
 
 func (x *Explorer) newRun(ctx context.Context, p *fault.Plan, known *baseline.Baseline) *run {
 	in := space.New(ctx, p.Name)
-	in.Timeout = x.Patience
+	in.Timeout = x.Timeout
 	r := &run{
 		outcome: &outcome{began: time.Now(), enabled: x.oracleEnabled},
 		view: &view{
@@ -58,7 +58,7 @@ func (x *Explorer) newRun(ctx context.Context, p *fault.Plan, known *baseline.Ba
 	}
 	r.running = r.procs.running
 	r.idle = &quiescence.Detector{
-		Space: in, Operator: r.operator, QuietPeriod: x.Rest, StepQuietPeriod: x.Guard, Timeout: x.Patience,
+		Space: in, Operator: r.operator, QuietPeriod: x.QuietPeriod, StepQuietPeriod: x.StepQuietPeriod, Timeout: x.Timeout,
 		IgnoreWrites: !x.oracleEnabled(oracleAtRest), HistoryShowsWrites: r.historyShowsWrites,
 	}
 	return r

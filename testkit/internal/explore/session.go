@@ -42,7 +42,7 @@ type Session struct {
 func (x *Explorer) Open(ctx context.Context, name string) (*Session, error) {
 	own := *x
 	own.Steps = nil
-	own.Without = append(slices.Clone(own.Without), oracleRights) // excessive permissions are the same each time
+	own.DisabledOracles = append(slices.Clone(own.DisabledOracles), oracleRights) // excessive permissions are the same each time
 	s := &Session{x: &own, allowed: map[string]bool{}}
 	plan := &fault.Plan{Name: name, Fault: "none", AlwaysApplies: true, SkipCounts: true, GracefulStop: true}
 	s.run = own.newRun(ctx, plan, nil)
@@ -103,10 +103,10 @@ func (s *Session) waitIdle(quiet time.Duration, done func() bool) (*report.Viola
 		switch waited := time.Since(began); {
 		case falseStatus != nil && len(s.Violations()) > 0:
 			return nil, nil //nolint:nilnil // a worse violation is known already
-		case waited < s.x.Patience:
+		case waited < s.x.Timeout:
 		case refused || rests: // the caller decides whether retries and pending work are violations
 			return falseStatus, nil
-		case waited > maxTimeouts*s.x.Patience, s.repeatsWrites():
+		case waited > maxTimeouts*s.x.Timeout, s.repeatsWrites():
 			return s.neverIdle(), nil
 		}
 		s.pollDelay()
@@ -117,7 +117,7 @@ func (s *Session) waitIdle(quiet time.Duration, done func() bool) (*report.Viola
 // client, and the next watch may begin half a minute later.
 func (s *Session) CatchUp() error {
 	for began := time.Now(); s.run.isBehind(); s.pollDelay() {
-		if time.Since(began) > maxTimeouts*s.x.Patience {
+		if time.Since(began) > maxTimeouts*s.x.Timeout {
 			return errBehind
 		}
 	}
@@ -152,7 +152,7 @@ func (s *Session) neverIdle() *report.Violation {
 	return &report.Violation{
 		Oracle: oracleAtRest, Detail: s.run.lastWrites(8, s.run.began),
 		Message: fmt.Sprintf("%s the operator still writes, %v later: it never comes to rest",
-			s.run.after(len(s.x.Steps)-1), s.x.Patience),
+			s.run.after(len(s.x.Steps)-1), s.x.Timeout),
 	}
 }
 
@@ -170,7 +170,7 @@ func (s *Session) repeatsWrites() bool {
 		}
 	}
 	ago := time.Since(s.run.operator.Began()) - last
-	return most >= often && ago < s.x.Patience/2
+	return most >= often && ago < s.x.Timeout/2
 }
 
 // rejections reports whether requests of the last step were rejected for their content, or for lack of a permission.

@@ -163,7 +163,7 @@ func (v *view) residue() []history.Change {
 	made := created(v.operator.Calls())
 	var left []history.Change
 	for _, c := range v.log.Current() {
-		if made[c.Object.GetUID()] && c.Resource.Resource != "events" && !slices.Contains(v.x.Keeps, c.Resource.Resource) {
+		if made[c.Object.GetUID()] && c.Resource.Resource != "events" && !slices.Contains(v.x.AllowResidue, c.Resource.Resource) {
 			left = append(left, c)
 		}
 	}

@@ -76,7 +76,7 @@ type inProcess func(k *testkit.K, opts ...testkit.StartOption) explore.Process
 func (f inProcess) Start(s *space.Space, how explore.Start) (explore.Process, error) {
 	k := Kit(s)
 	opts := []testkit.StartOption{testkit.WithTransport(how.Transport)}
-	if how.Elect {
+	if how.LeaderElection {
 		opts = append(opts, testkit.WithManagerOptions(elect(k, how.Transport)))
 	}
 	var p explore.Process

@@ -1,6 +1,6 @@
 // Package readiness determines why an object is not ready, and reads conditions.
 //
-// It judges one object by its own status. Owned objects are not considered.
+// It evaluates one object by its own status. Owned objects are not considered.
 package readiness
 
 import (

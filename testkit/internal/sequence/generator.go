@@ -111,7 +111,7 @@ func (g *Generator) Next(ctx context.Context) (Step, error) {
 			last = "nothing changes"
 			continue
 		}
-		verdict, err := g.oracle.Judge(ctx, g.current, step.Object)
+		verdict, err := g.oracle.Validate(ctx, g.current, step.Object)
 		if err != nil {
 			return Step{}, fmt.Errorf("making a step: %w", err)
 		}
@@ -126,7 +126,7 @@ func (g *Generator) Next(ctx context.Context) (Step, error) {
 }
 
 func (g *Generator) first(ctx context.Context) (Step, error) {
-	verdict, err := g.oracle.Judge(ctx, nil, g.sample)
+	verdict, err := g.oracle.Validate(ctx, nil, g.sample)
 	if err != nil {
 		return Step{}, fmt.Errorf("making the first step: %w", err)
 	}

@@ -266,7 +266,7 @@ func oracle(valid func(from, to *unstructured.Unstructured) bool) validity.Valid
 
 type answer func(from, to *unstructured.Unstructured) (validity.Verdict, error)
 
-func (a answer) Judge(_ context.Context, from, to *unstructured.Unstructured) (validity.Verdict, error) {
+func (a answer) Validate(_ context.Context, from, to *unstructured.Unstructured) (validity.Verdict, error) {
 	return a(from, to)
 }
 

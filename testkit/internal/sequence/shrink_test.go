@@ -293,7 +293,7 @@ func valid(t *testing.T, rules *validity.Rules, fails func(sequence.Sequence) bo
 	return func(s sequence.Sequence) bool {
 		var from *unstructured.Unstructured
 		for _, to := range s {
-			verdict, err := rules.Judge(t.Context(), from, to)
+			verdict, err := rules.Validate(t.Context(), from, to)
 			if err != nil || !verdict.Valid {
 				return false
 			}

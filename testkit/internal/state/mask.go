@@ -11,18 +11,18 @@ import (
 // Mask is the set of paths at which states of the same scenario differ without a fault.
 type Mask map[string]bool
 
-// Learn adds the paths at which two states differ. It returns the keys that only one state has, because a mask does not
-// cover them.
-func (m Mask) Learn(a, b State) (unsteady []string) {
+// AddDifferences adds the paths at which two states differ. It returns the keys that only one state has, because a mask does
+// not cover them.
+func (m Mask) AddDifferences(a, b State) (unsteady []string) {
 	for key, v := range a {
 		if other, ok := b[key]; ok {
-			m.learn(key, v, other)
+			m.add(key, v, other)
 		}
 	}
 	return append(keysOnlyIn(a, b), keysOnlyIn(b, a)...)
 }
 
-func (m Mask) learn(path string, a, b any) {
+func (m Mask) add(path string, a, b any) {
 	x, xMap := a.(map[string]any)
 	y, yMap := b.(map[string]any)
 	p, pList := a.([]any)
@@ -30,11 +30,11 @@ func (m Mask) learn(path string, a, b any) {
 	switch {
 	case xMap && yMap:
 		for _, k := range slices.Concat(slices.Collect(maps.Keys(x)), slices.Collect(maps.Keys(y))) {
-			m.learn(path+"."+k, x[k], y[k])
+			m.add(path+"."+k, x[k], y[k])
 		}
 	case pList && qList && len(p) == len(q):
 		for i := range p {
-			m.learn(fmt.Sprintf("%s[%d]", path, i), p[i], q[i])
+			m.add(fmt.Sprintf("%s[%d]", path, i), p[i], q[i])
 		}
 	case !cmp.Equal(a, b):
 		m[path] = true

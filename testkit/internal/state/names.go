@@ -35,9 +35,9 @@ func (g GeneratedNames) Prefix(kind, name string) (string, bool) {
 	return "", false
 }
 
-// Learn compares two states that should be equal, and stores the prefixes of names that only one of them has. The common
-// part up to a separator is the prefix. Learn reports whether it found any.
-func (g GeneratedNames) Learn(a, b State) (found bool) {
+// AddDifferences compares two states that should be equal, and stores the prefixes of names that only one of them has. The
+// common part up to a separator is the prefix. AddDifferences reports whether it found any.
+func (g GeneratedNames) AddDifferences(a, b State) (found bool) {
 	others := keysOnlyIn(b, a)
 	for _, x := range keysOnlyIn(a, b) {
 		kind, name, _ := strings.Cut(x, "/")

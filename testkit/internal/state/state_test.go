@@ -108,7 +108,7 @@ func TestMask(t *testing.T) {
 		return out
 	}
 	m := state.Mask{}
-	if unsteady := m.Learn(s("abc", 1), s("def", 1, "pods/extra")); !cmp.Equal(unsteady, []string{"pods/extra"}) {
+	if unsteady := m.AddDifferences(s("abc", 1), s("def", 1, "pods/extra")); !cmp.Equal(unsteady, []string{"pods/extra"}) {
 		t.Errorf("unsteady: %v", unsteady)
 	}
 	if diff := m.Diff(s("ghi", 1), s("jkl", 1)); diff != "" {
@@ -166,10 +166,10 @@ func TestGeneratedNames(t *testing.T) {
 		return state.Snapshot(state.NamesOf("n", changes, generated), changes, whole)
 	}
 	generated := state.GeneratedNames{}
-	if !generated.Learn(one("111", nil), one("122", nil)) {
+	if !generated.AddDifferences(one("111", nil), one("122", nil)) {
 		t.Fatal("no generated name was found")
 	}
-	if generated.Learn(one("111", generated), one("122", generated)) {
+	if generated.AddDifferences(one("111", generated), one("122", generated)) {
 		t.Error("a known generated name was reported as new")
 	}
 	want := []string{"jobs/backup-2026-~1", "jobs/backup-2027-~1", "jobs/restore"}

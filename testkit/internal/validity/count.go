@@ -40,9 +40,9 @@ type rejectionKey struct{ field, reason string }
 // items matches list indexes, which differ from object to object.
 var items = regexp.MustCompile(`\[\d+\]`)
 
-// Judge delegates and counts. An error of the validator is not counted.
-func (c *Count) Judge(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
-	verdict, err := c.Validator.Judge(ctx, from, to)
+// Validate delegates and counts. An error of the validator is not counted.
+func (c *Count) Validate(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
+	verdict, err := c.Validator.Validate(ctx, from, to)
 	if err != nil {
 		return verdict, err
 	}

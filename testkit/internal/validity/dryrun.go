@@ -27,10 +27,10 @@ type DryRun struct {
 	Namespace string
 }
 
-// Judge sends a create, or an update if from is given. For an update the stored object has to equal from, because rules
+// Validate sends a create, or an update if from is given. For an update the stored object has to equal from, because rules
 // that compare with the old object see the stored one.
-func (d DryRun) Judge(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
-	return server{d.Client, d.Namespace, true}.judge(ctx, from, to)
+func (d DryRun) Validate(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
+	return server{d.Client, d.Namespace, true}.validate(ctx, from, to)
 }
 
 // Store is the validator that stores valid objects. It sends the requests of DryRun, and has the same limits.
@@ -41,10 +41,10 @@ type Store struct {
 	Namespace string
 }
 
-// Judge sends a create, or an update if from is given. In that case from has to be the last stored object. Metadata
+// Validate sends a create, or an update if from is given. In that case from has to be the last stored object. Metadata
 // that other actors added to the stored object is kept.
-func (s Store) Judge(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
-	return server{s.Client, s.Namespace, false}.judge(ctx, from, to)
+func (s Store) Validate(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
+	return server{s.Client, s.Namespace, false}.validate(ctx, from, to)
 }
 
 // server sends requests to the API server.
@@ -54,7 +54,7 @@ type server struct {
 	dry       bool
 }
 
-func (s server) judge(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
+func (s server) validate(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
 	to = to.DeepCopy()
 	if to.GetNamespace() == "" {
 		to.SetNamespace(s.namespace)

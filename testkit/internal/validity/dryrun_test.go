@@ -46,14 +46,14 @@ func agreesWithCreate(t *testing.T, s *schema.Schema, sample *unstructured.Unstr
 		}
 		count++
 		obj, _ := c.Apply(sample)
-		said, err := dry.Judge(t.Context(), nil, obj)
+		said, err := dry.Validate(t.Context(), nil, obj)
 		if err != nil {
 			t.Fatalf("%s: %v", c.ID, err)
 		}
 		if !said.Valid && (said.Sentence == "" || len(said.Causes) == 0) {
 			t.Errorf("%s is rejected without a reason: %+v", c.ID, said)
 		}
-		if offline, err := rules.Judge(t.Context(), nil, obj); err != nil || offline.Valid != said.Valid {
+		if offline, err := rules.Validate(t.Context(), nil, obj); err != nil || offline.Valid != said.Valid {
 			t.Errorf("%s: without a server valid %v (%s, error %v), with one %v (%s)",
 				c.ID, offline.Valid, offline.Sentence, err, said.Valid, said.Sentence)
 		}
@@ -133,7 +133,7 @@ func TestDryRunRejects(t *testing.T) {
 	k.Apply(sample.DeepCopy())
 	for name, tc := range tests {
 		changed, _ := schema.Change{Path: tc.path, To: tc.value}.Apply(sample)
-		verdict, err := dry.Judge(t.Context(), sample, changed)
+		verdict, err := dry.Validate(t.Context(), sample, changed)
 		if err != nil || verdict.Valid || !strings.Contains(verdict.Sentence, tc.want) {
 			t.Errorf("%s: %s: error %v, verdict %+v", name, tc.reason, err, verdict)
 		}
@@ -144,7 +144,7 @@ func TestDryRunStoresNothing(t *testing.T) {
 	t.Parallel()
 	k, sample := testkit.New(t), sample(t)
 	dry := validity.DryRun{Client: k.Client, Namespace: k.Namespace}
-	if verdict, err := dry.Judge(t.Context(), nil, sample); err != nil || !verdict.Valid {
+	if verdict, err := dry.Validate(t.Context(), nil, sample); err != nil || !verdict.Valid {
 		t.Fatalf("error %v, verdict %+v", err, verdict)
 	}
 	stored := sample.DeepCopy()
@@ -153,13 +153,13 @@ func TestDryRunStoresNothing(t *testing.T) {
 		t.Errorf("the dry run created an object: %v", err)
 	}
 	changed, _ := schema.Change{Path: schema.At("spec", "members"), To: int64(5)}.Apply(sample)
-	if _, err := dry.Judge(t.Context(), sample, changed); !apierrors.IsNotFound(err) {
+	if _, err := dry.Validate(t.Context(), sample, changed); !apierrors.IsNotFound(err) {
 		t.Errorf("an update of a missing object has a verdict: %v", err)
 	}
 	k.Apply(stored)
 	version := stored.GetResourceVersion()
 	for from, to := range map[*unstructured.Unstructured]*unstructured.Unstructured{nil: sample, sample: changed} {
-		if verdict, err := dry.Judge(t.Context(), from, to); err != nil || !verdict.Valid {
+		if verdict, err := dry.Validate(t.Context(), from, to); err != nil || !verdict.Valid {
 			t.Errorf("error %v, verdict %+v: a name in use does not make the object invalid", err, verdict)
 		}
 	}
@@ -175,7 +175,7 @@ func TestDryRunOfANameInUse(t *testing.T) {
 	dry := validity.DryRun{Client: k.Client, Namespace: k.Namespace}
 	k.Apply(sample.DeepCopy())
 	bad, _ := schema.Change{Path: schema.At("spec", "exposure"), To: map[string]any{}}.Apply(sample)
-	if verdict, err := dry.Judge(t.Context(), nil, bad); err != nil || verdict.Valid {
+	if verdict, err := dry.Validate(t.Context(), nil, bad); err != nil || verdict.Valid {
 		t.Errorf("error %v, verdict %+v", err, verdict)
 	}
 }
@@ -214,7 +214,7 @@ func TestDryRunObeysPolicies(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), k.Timeout)
 	defer cancel()
 	for { // until the policy is in effect
-		verdict, err := dry.Judge(ctx, nil, sample)
+		verdict, err := dry.Validate(ctx, nil, sample)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,12 +231,12 @@ func TestDryRunWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	k, sample := testkit.New(t), sample(t)
 	dry := validity.DryRun{Client: k.Client, Namespace: "no-such-namespace"}
-	if verdict, err := dry.Judge(t.Context(), nil, sample); err == nil {
+	if verdict, err := dry.Validate(t.Context(), nil, sample); err == nil {
 		t.Errorf("a missing namespace is reported as a mistake of the object: %+v", verdict)
 	}
 	sample.SetAPIVersion("testkit.homeostat.dev/v2")
 	dry.Namespace = k.Namespace
-	if verdict, err := dry.Judge(t.Context(), nil, sample); err == nil {
+	if verdict, err := dry.Validate(t.Context(), nil, sample); err == nil {
 		t.Errorf("a kind that is not installed is reported as a mistake of the object: %+v", verdict)
 	}
 }

@@ -22,12 +22,12 @@ type both struct {
 	first, then validity.Validator
 }
 
-func (b both) Judge(ctx context.Context, from, to *unstructured.Unstructured) (validity.Verdict, error) {
-	verdict, err := b.first.Judge(ctx, from, to)
+func (b both) Validate(ctx context.Context, from, to *unstructured.Unstructured) (validity.Verdict, error) {
+	verdict, err := b.first.Validate(ctx, from, to)
 	if err != nil {
 		return verdict, err
 	}
-	if other, err := b.then.Judge(ctx, from, to); err != nil || other.Valid != verdict.Valid {
+	if other, err := b.then.Validate(ctx, from, to); err != nil || other.Valid != verdict.Valid {
 		b.t.Errorf("one returns %v (%s), the other %v (%s), error %v, for\n%v",
 			verdict.Valid, verdict.Sentence, other.Valid, other.Sentence, err, schema.Diff(from, to))
 	}

@@ -26,8 +26,8 @@ func NewRules(s *schema.Schema) *Rules {
 	return &Rules{schema: s, cel: cel.NewValidator(s.Structural(), true, celconfig.PerCallLimit)}
 }
 
-// Judge evaluates the schema and the rules. Transition rules see from as the old object.
-func (r *Rules) Judge(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
+// Validate evaluates the schema and the rules. Transition rules see from as the old object.
+func (r *Rules) Validate(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
 	violations, err := r.schema.Violations(to)
 	if err != nil {
 		return Verdict{}, fmt.Errorf("judging an object: %w", err)

@@ -17,27 +17,27 @@ func TestStore(t *testing.T) {
 	k := testkit.New(t)
 	store := validity.Store{Client: k.Client, Namespace: k.Namespace}
 	first := sample(t)
-	judge := func(valid bool, verdict validity.Verdict, err error) {
+	check := func(valid bool, verdict validity.Verdict, err error) {
 		t.Helper()
 		if err != nil || verdict.Valid != valid {
 			t.Fatalf("valid is %v, want %v: %s, error %v", verdict.Valid, valid, verdict.Sentence, err)
 		}
 	}
-	verdict, err := store.Judge(t.Context(), nil, first)
-	judge(true, verdict, err)
+	verdict, err := store.Validate(t.Context(), nil, first)
+	check(true, verdict, err)
 
 	stored := first.DeepCopy()
 	k.Update(stored, func() { stored.SetFinalizers([]string{"example.com/theirs"}) })
 	second := first.DeepCopy()
 	second.SetLabels(map[string]string{"example.com/other": "yes"})
 	second.Object["spec"].(map[string]any)["members"] = int64(5)
-	verdict, err = store.Judge(t.Context(), first, second)
-	judge(true, verdict, err)
+	verdict, err = store.Validate(t.Context(), first, second)
+	check(true, verdict, err)
 
 	bad := second.DeepCopy()
 	bad.Object["spec"].(map[string]any)["members"] = "many"
-	verdict, err = store.Judge(t.Context(), second, bad)
-	judge(false, verdict, err)
+	verdict, err = store.Validate(t.Context(), second, bad)
+	check(false, verdict, err)
 
 	k.Get(stored)
 	got := map[string]any{

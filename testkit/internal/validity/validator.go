@@ -17,9 +17,9 @@ import (
 
 // A Validator determines whether the API server would accept an object. It is safe for concurrent use.
 type Validator interface {
-	// Judge reports whether to may replace from, or may be created if from is nil. Neither is modified. An error means that
+	// Validate reports whether to may replace from, or may be created if from is nil. Neither is modified. An error means that
 	// there is no answer, for example because the API server does not respond.
-	Judge(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error)
+	Validate(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error)
 }
 
 // A Verdict is a validator's answer about one object.
@@ -45,7 +45,7 @@ type Cause struct {
 // AcceptAll is a validator that accepts every object.
 type AcceptAll struct{}
 
-// Judge accepts the object.
-func (AcceptAll) Judge(context.Context, *unstructured.Unstructured, *unstructured.Unstructured) (Verdict, error) {
+// Validate accepts the object.
+func (AcceptAll) Validate(context.Context, *unstructured.Unstructured, *unstructured.Unstructured) (Verdict, error) {
 	return Verdict{Valid: true}, nil
 }

@@ -122,7 +122,7 @@ func TestCount(t *testing.T) {
 		"denied": {Sentence: "the webhook says no", Causes: []Cause{{"", "Forbidden", "no"}}},
 	}
 	away := errors.New("away")
-	c := &Count{Validator: judge(func(to *unstructured.Unstructured) (Verdict, error) {
+	c := &Count{Validator: validatorFunc(func(to *unstructured.Unstructured) (Verdict, error) {
 		if verdict, ok := verdicts[to.GetName()]; ok {
 			return verdict, nil
 		}
@@ -132,7 +132,7 @@ func TestCount(t *testing.T) {
 	for _, name := range []string{"two", "fine", "denied", "one", "fine", "away"} {
 		obj := &unstructured.Unstructured{Object: map[string]any{}}
 		obj.SetName(name)
-		verdict, err := c.Judge(t.Context(), nil, obj)
+		verdict, err := c.Validate(t.Context(), nil, obj)
 		if diff := cmp.Diff(verdicts[name], verdict); diff != "" || (name == "away") != errors.Is(err, away) {
 			t.Errorf("%s: error %v, -want +got:\n%s", name, err, diff)
 		}
@@ -184,7 +184,7 @@ func TestRules(t *testing.T) {
 			to := sample(t)
 			if tc.to == nil {
 				to.SetKind("Other")
-				if _, err := rules.Judge(t.Context(), nil, to); err == nil {
+				if _, err := rules.Validate(t.Context(), nil, to); err == nil {
 					t.Error("no error")
 				}
 				return
@@ -195,7 +195,7 @@ func TestRules(t *testing.T) {
 				from = sample(t)
 				tc.from(spec(from))
 			}
-			verdict, err := rules.Judge(t.Context(), from, to)
+			verdict, err := rules.Validate(t.Context(), from, to)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -209,10 +209,10 @@ func TestRules(t *testing.T) {
 	}
 }
 
-type judge func(to *unstructured.Unstructured) (Verdict, error)
+type validatorFunc func(to *unstructured.Unstructured) (Verdict, error)
 
-func (j judge) Judge(_ context.Context, _, to *unstructured.Unstructured) (Verdict, error) {
-	return j(to)
+func (f validatorFunc) Validate(_ context.Context, _, to *unstructured.Unstructured) (Verdict, error) {
+	return f(to)
 }
 
 // put sets fields. Names and values alternate.

@@ -294,15 +294,15 @@ func endedByItself(r *report.Report, err error) bool {
 // attempt explores with a given number of parallel runs.
 func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Report, note string, err error) {
 	o := e.options
-	subject := &explore.Command{Args: o.command, Folder: e.folder, Target: e.target, Patience: o.patience}
+	subject := &explore.Command{Args: o.command, Folder: e.folder, Target: e.target, Timeout: o.timeout}
 	if e.input.policy != nil {
 		subject.Everywhere = e.input.policy.allowedInAllNamespaces
 	}
 	options := explore.Options{
-		Name: filepath.Base(o.command[0]), Opener: explorekit.Open, Subject: subject, Faults: o.faults, Without: o.without,
-		Keeps: o.keeps, Leaves: o.leaves, Unique: o.unique,
-		Rest: o.rest, Patience: o.patience, Guard: programQuietPeriod, Parallel: parallel, Seed: o.seed, Replay: o.replay,
-		Only: o.isWanted, Progress: e.bar.step,
+		Name: filepath.Base(o.command[0]), Opener: explorekit.Open, Subject: subject, Faults: o.faults, DisabledOracles: o.without,
+		AllowResidue: o.keeps, ExternallyManaged: o.leaves, Irreplaceable: o.unique,
+		QuietPeriod: o.quietPeriod, Timeout: o.timeout, StepQuietPeriod: programQuietPeriod, Parallel: parallel, Seed: o.seed, Replay: o.replay,
+		SelectPlan: o.isWanted, Progress: e.bar.step,
 	}
 	options.Script(e.input.scenario)
 	setup := options.Setup

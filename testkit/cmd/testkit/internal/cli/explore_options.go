@@ -21,7 +21,7 @@ import (
 type exploreOptions struct {
 	crds, rbac, faults, only, without, keeps, leaves, unique, reports list
 	account, scenario                                                 string
-	rest, patience                                                    time.Duration
+	quietPeriod, timeout                                              time.Duration
 	parallel                                                          int
 	seed                                                              int64
 	workloads                                                         bool
@@ -66,8 +66,8 @@ var reportWriters = map[string]func(io.Writer, *report.Report) error{
 const (
 	exploreSynopsis = "testkit explore [--crd FILE] --scenario FILE -- COMMAND [ARGUMENT ...]"
 
-	defaultRest     = time.Second
-	defaultPatience = 30 * time.Second
+	defaultRest    = time.Second
+	defaultTimeout = 30 * time.Second
 )
 
 func (o *exploreOptions) define(f *flag.FlagSet) {
@@ -80,8 +80,8 @@ func (o *exploreOptions) define(f *flag.FlagSet) {
 	}
 	f.StringVar(&o.scenario, "scenario", "", "")
 	f.StringVar(&o.account, "service-account", "", "")
-	f.DurationVar(&o.rest, "rest", defaultRest, "")
-	f.DurationVar(&o.patience, "patience", defaultPatience, "")
+	f.DurationVar(&o.quietPeriod, "rest", defaultRest, "")
+	f.DurationVar(&o.timeout, "patience", defaultTimeout, "")
 	f.IntVar(&o.parallel, "parallel", 0, "")
 	f.Int64Var(&o.seed, "seed", 1, "")
 	f.BoolVar(&o.workloads, "workloads", false, "")
@@ -116,10 +116,10 @@ func (o *exploreOptions) checkRequired() error {
 
 func (o *exploreOptions) checkNumbers() error {
 	switch {
-	case o.rest <= 0:
-		return fmt.Errorf("--rest=%v: give a time that is longer than nothing, for example 1s", o.rest)
-	case o.patience <= o.rest:
-		return fmt.Errorf("--patience=%v: give a time that is longer than --rest, which is %v", o.patience, o.rest)
+	case o.quietPeriod <= 0:
+		return fmt.Errorf("--rest=%v: give a time that is longer than nothing, for example 1s", o.quietPeriod)
+	case o.timeout <= o.quietPeriod:
+		return fmt.Errorf("--patience=%v: give a time that is longer than --rest, which is %v", o.timeout, o.quietPeriod)
 	case o.parallel < 0:
 		return fmt.Errorf("--parallel=%d: give a number of runs, or 0 for as many as fit the machine", o.parallel)
 	default:
@@ -195,8 +195,8 @@ func (o *exploreOptions) replay(plan string) string {
 	}
 	add(true, "scenario", o.scenario)
 	add(o.account != "", "service-account", o.account)
-	add(o.rest != defaultRest, "rest", o.rest.String())
-	add(o.patience != defaultPatience, "patience", o.patience.String())
+	add(o.quietPeriod != defaultRest, "rest", o.quietPeriod.String())
+	add(o.timeout != defaultTimeout, "patience", o.timeout.String())
 	add(o.parallel != 0, "parallel", strconv.Itoa(o.parallel))
 	if o.workloads {
 		words = append(words, "--workloads")
