@@ -48,10 +48,13 @@ type Project struct {
 	Deployment *appsv1.Deployment
 	// Samples are sample objects. There may be none.
 	Samples []*unstructured.Unstructured
+	// NeedRealNodes are the samples that config/simulated-nodes leaves out, because their containers have to run.
+	NeedRealNodes []*unstructured.Unstructured
 }
 
 // Load reads the operator in a folder: config/default, or else config/crd, config/rbac and config/manager, with
-// kustomize, and config/samples. Errors are of type *ProjectError.
+// kustomize, and config/samples. If config/simulated-nodes exists, it has the samples that work without containers.
+// Errors are of type *ProjectError.
 func Load(ctx context.Context, dir string) (*Project, error) {
 	p, err := load(ctx, dir)
 	if err != nil {
@@ -76,13 +79,33 @@ func load(ctx context.Context, dir string) (*Project, error) {
 	if err := p.sort(objects); err != nil {
 		return nil, err
 	}
-	if samples := filepath.Join(absolute, "config", "samples"); exists(samples) {
-		if p.Samples, err = render(samples); err != nil {
-			return nil, err
-		}
+	if err := p.loadSamples(); err != nil {
+		return nil, err
 	}
 	p.Package, err = p.findMain(ctx)
 	return p, err
+}
+
+func (p *Project) loadSamples() (err error) {
+	all, simulated := filepath.Join(p.Dir, "config", "samples"), filepath.Join(p.Dir, "config", "simulated-nodes")
+	if exists(all) {
+		p.Samples, err = render(all)
+	}
+	if err != nil || !exists(simulated) {
+		return err
+	}
+	kept, err := render(simulated)
+	for _, sample := range p.Samples {
+		if !slices.ContainsFunc(kept, func(u *unstructured.Unstructured) bool { return idOf(u) == idOf(sample) }) {
+			p.NeedRealNodes = append(p.NeedRealNodes, sample)
+		}
+	}
+	return err
+}
+
+// idOf identifies an object within the manifests of a project.
+func idOf(u *unstructured.Unstructured) string {
+	return fmt.Sprintf("%s %s/%s", u.GroupVersionKind().GroupKind(), u.GetNamespace(), u.GetName())
 }
 
 func (p *Project) manifests() ([]*unstructured.Unstructured, error) {

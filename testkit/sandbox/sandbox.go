@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -213,7 +214,11 @@ func (s *Sandbox) refuseDeployed(ctx context.Context, p *Project) error {
 }
 
 // ApplySamples applies the samples of all operators. Samples without a namespace are created in the namespace default.
+// On simulated nodes, samples that need real nodes are left out.
 func (s *Sandbox) ApplySamples(ctx context.Context) error {
+	for _, u := range s.leftOut() {
+		s.report("leaving out sample %s %s, because the containers of simulated nodes do not run", u.GetKind(), u.GetName())
+	}
 	for _, u := range s.Samples() {
 		namespaced, err := s.client.IsObjectNamespaced(u)
 		if err != nil {
@@ -284,7 +289,7 @@ func (s *Sandbox) missing(ctx context.Context) string {
 	return ""
 }
 
-// Samples returns the samples of all operators, or none if the sandbox is bare.
+// Samples returns the samples of all operators for this cluster, or none if the sandbox is bare.
 func (s *Sandbox) Samples() []*unstructured.Unstructured {
 	if s.opts.Bare {
 		return nil
@@ -292,6 +297,19 @@ func (s *Sandbox) Samples() []*unstructured.Unstructured {
 	var samples []*unstructured.Unstructured
 	for _, p := range s.opts.Projects {
 		samples = append(samples, p.Samples...)
+	}
+	leftOut := s.leftOut()
+	return slices.DeleteFunc(samples, func(u *unstructured.Unstructured) bool { return slices.Contains(leftOut, u) })
+}
+
+// leftOut returns the samples that the nodes of this cluster cannot serve.
+func (s *Sandbox) leftOut() []*unstructured.Unstructured {
+	if s.opts.Bare || s.opts.Existing != nil {
+		return nil
+	}
+	var samples []*unstructured.Unstructured
+	for _, p := range s.opts.Projects {
+		samples = append(samples, p.NeedRealNodes...)
 	}
 	return samples
 }
