@@ -70,7 +70,7 @@ DEMOS = $(if $(filter file,$(origin OPERATOR)),$(STORIES),$(or $(filter $(OPERAT
 
 ##@ Build and test
 
-.PHONY: build check test test-all test-rest test-long test-times $(MODULES:%=test/%) test/tools test/tools/charts test/tools/images test/tools/release test/bundle test/olm olm-test mutants bench cross control-plane
+.PHONY: build check test test-all test-rest test-long test-times $(MODULES:%=test/%) test/tools test/tools/charts test/tools/images test/tools/release test/bundle test/olm olm-test mutants mutants-guard bench cross control-plane
 build: ## Compile every package
 	go build work
 
@@ -101,8 +101,8 @@ test-rest: $(TESTKIT)
 	@$(if $(wildcard tools/testtimes/table.txt),$(call tool,testtimes) -table tools/testtimes/table.txt build/test.json,true)
 	@echo 'The tests that make test leaves out' >&2
 	@$(call shared-test,left-out) -short -timeout 20m -run "$(LEFT_OUT)" $(patsubst %,./%/...,$(filter-out $(RACED),$(MODULES)))
-	@$(call shared-test,slow) -short -timeout 20m $(patsubst %,./%,$(filter-out sdk/e2e/%,$(SLOW)))
-	@$(MAKE) --no-print-directory $(RACED:%=test/%) # with sdk/e2e/scaffold
+	@$(call shared-test,slow) -short -timeout 20m $(patsubst %,./%,$(if $(filter sdk/e2e,$(RACED)),$(filter-out sdk/e2e/%,$(SLOW)),$(SLOW)))
+	@$(MAKE) --no-print-directory mutants-guard $(RACED:%=test/%) # with sdk/e2e/scaffold
 
 # What make test leaves out: packages that start real servers, compile programs or run operators, and a list of tests.
 SLOW = operators/database/internal/scripts sdk/e2e/scaffold testkit/sandbox testkit/cmd/testkit/internal/cli
@@ -131,7 +131,8 @@ $(MODULES:%=test/%): $(TESTKIT)
 
 # Both kinds of control plane are started first, by a program built without -race, which would slow it down. GOGC=400 uses more
 # memory, and saves a tenth of the time of the tests and a quarter of the time of linking them.
-shared-test = GOGC="$${GOGC:-400}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads -- $(gotestsum)
+shared = GOGC="$${GOGC:-400}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads --
+shared-test = $(shared) $(gotestsum)
 # The linters vet; to vet again in each build mode takes minutes the first time.
 gotestsum = $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg --jsonfile build/$(1).json -- -vet=off -ldflags=-w
 
@@ -174,6 +175,9 @@ olm-test: ## Install, upgrade and remove every operator with a real OLM, v0 and 
 
 mutants: ## Count how many of 24 operators with a known bug testkit finds, and its false alarms (SEEDS=1)
 	@go run ./testkit/cmd/mutants -seeds $(or $(SEEDS),1) -o build/mutants.json $(ARGS)
+
+mutants-guard: $(TESTKIT) # fails if the plans of make test find less than all plans do
+	@echo 'Exploring operators with a known bug, with the plans of make test' && $(shared) go run ./testkit/cmd/mutants -guard
 
 bench: ## Compare the cost of the SDK with common alternatives (N=300 ROUNDS=1 LARGE=1)
 	@go run ./sdk/bench -n $(SIZES) -rounds $(or $(ROUNDS),1) -o build/bench.json -svg build/bench.svg $(ARGS)

@@ -145,9 +145,6 @@ func (p setupOperator) SetupInNamespaces(mgr manager.Manager, _ ...string) error
 	return p(mgr)
 }
 
-// shortPlans is the number of plans with -short.
-const shortPlans = 20
-
 // Sweep tries every fault. Each run is a subtest with the name of its plan, so that -run can select it. With -short, it
 // tries 20 plans selected by the seed, with as many faults as possible, unless -run names a plan.
 func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ...Option) {
@@ -201,7 +198,7 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 func selectPlans(t *testing.T, x *explore.Explorer, only string) []explore.Plan {
 	t.Helper()
 	plans, skipped := x.Plans()
-	if few := explore.Sample(plans, shortPlans); testing.Short() && only == "" {
+	if few := explore.Sample(plans, explore.ShortPlans); testing.Short() && only == "" {
 		t.Logf("%d of %d plans are tried, because of -short", len(few), len(plans))
 		plans = few
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -53,6 +54,8 @@ func main() {
 	flag.IntVar(&o.seeds, "seeds", 1, "how many seeds to explore each correct operator with; the first tries every plan")
 	flag.IntVar(&o.sample, "sample", 10, "how many plans each further seed tries; 0 means all")
 	flag.IntVar(&o.again, "again", 0, "how many further times to explore each operator, to see whether the verdict stays")
+	flag.BoolVar(&o.guard, "guard", false,
+		"try the plans of go test -short alone, and fail if they miss a mutant or report a correct operator")
 	flag.StringVar(&o.only, "only", "", "part of the names of the operators to explore")
 	flag.StringVar(&o.plan, "plan", "", "part of the names of the plans to try")
 	flag.StringVar(&o.out, "o", "", "file to write the result to, as JSON")
@@ -71,7 +74,7 @@ type options struct {
 	seeds, sample   int
 	again           int
 	only, plan, out string
-	verbose         bool
+	guard, verbose  bool
 }
 
 func run(ctx context.Context, o options) error {
@@ -109,6 +112,9 @@ func run(ctx context.Context, o options) error {
 	}
 	fmt.Printf("%d of %d mutants detected, %d by plain tests; %d false alarms over %d seeds\n",
 		res.Detected, res.Mutants, res.PlainEnvtest, res.FalseAlarms, o.seeds)
+	if o.guard && (res.Detected < res.Mutants || res.FalseAlarms > 0) {
+		return errors.New("the plans of go test -short find less than all plans do: see MISSED and ALARM above")
+	}
 	return write(o.out, res)
 }
 
@@ -177,6 +183,9 @@ func try(ctx context.Context, m mutants.Mutant, o options) (verdict, error) {
 		return verdict{}, err
 	}
 	defer x.Close()
+	if o.guard {
+		x.MaxPlans = explore.ShortPlans
+	}
 	v := verdict{Name: m.Name, Class: m.Class, Correct: m.Correct()}
 	for seed := 1; seed == 1 || m.Correct() && seed <= o.seeds; seed++ {
 		x.Seed = int64(seed)

@@ -111,6 +111,18 @@ func (b *Baseline) HasGeneratedData(c Child) bool {
 	return false
 }
 
+// EffectiveWrites returns the number of writes that changed an object of the kind during a step, which is numbered as in
+// [Target].
+func (b *Baseline) EffectiveWrites(kind intercept.Kind, step int) int {
+	n := 0
+	for _, t := range b.Calls {
+		if t.Effective && t.Writes && t.Kind == kind && t.Step == step {
+			n++
+		}
+	}
+	return n
+}
+
 // Effects returns the number of requests that changed something. A nil baseline has none.
 func (b *Baseline) Effects() int {
 	if b == nil {

@@ -14,7 +14,7 @@ type Target struct {
 	Subresource string
 	Object      string // canonical group of the object's name; "" for a collection
 	Number      int    // number of the request in its group, from 1
-	Step        int
+	Step        int    // step of the scenario, from 1; 0 is the time before, and a number beyond the last step the deletion
 
 	Effective bool // the request changed something
 	Creates   bool // the request created an object

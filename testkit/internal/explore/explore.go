@@ -106,7 +106,7 @@ type Options struct {
 	StopAtFailure bool
 	// Seed determines the order of the runs. The verdict does not depend on it, unless Most omits plans.
 	Seed int64
-	// MaxPlans is the maximum number of plans, taken in the order of the seed. Zero means all.
+	// MaxPlans is the maximum number of plans, selected by Sample. Zero means all.
 	MaxPlans int
 	// Replay returns the command that repeats one plan, for the report.
 	Replay func(plan string) string
@@ -180,7 +180,7 @@ func (x *Explorer) Run(ctx context.Context) (*report.Report, error) {
 	plans, skipped := x.Plans()
 	r.Skipped = skipped
 	if x.MaxPlans > 0 {
-		plans = plans[:min(x.MaxPlans, len(plans))]
+		plans = Sample(plans, x.MaxPlans)
 	}
 	runs, err := x.tryAll(ctx, plans)
 	r.Runs = append(r.Runs, runs...)

@@ -15,12 +15,17 @@ type Plan struct{ plan *fault.Plan }
 // Name returns the name of the plan. It is unique and the same in each exploration of the operator and the scenario.
 func (p Plan) Name() string { return p.plan.Name }
 
-// Sample returns at most n plans, in their order: the first plan of each fault, then the second ones, and so on. A sample
-// of plans that were shuffled alone would lack some faults.
+// ShortPlans is the number of plans that tests with -short try: one of each fault, where each fits. Guard mode of the command
+// mutants shows that they find the bugs that all plans find.
+const ShortPlans = 20
+
+// Sample returns at most n plans, in their order: the first plan of each fault, then the second ones, and so on. The plans
+// of a fault are ranked by weight, and in their order if it is equal. A sample of plans that were shuffled alone would lack
+// some faults.
 func Sample(plans []Plan, n int) []Plan {
 	rank := make(map[string]int, len(plans)) // by the name of the plan
 	seen := map[string]int{}                 // by fault
-	for _, p := range plans {
+	for _, p := range slices.SortedStableFunc(slices.Values(plans), func(a, b Plan) int { return b.plan.Weight - a.plan.Weight }) {
 		rank[p.Name()] = seen[p.plan.Fault]
 		seen[p.plan.Fault]++
 	}

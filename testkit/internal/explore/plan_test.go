@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +15,10 @@ func TestSampleHasEachFault(t *testing.T) {
 	var plans []Plan
 	for _, f := range []string{"lag", "lag", "lag", "crash-before", "lag", "crash-before", "drift-deleted"} {
 		plans = append(plans, Plan{&fault.Plan{Fault: f, Name: fmt.Sprintf("%s/%d", f, len(plans))}})
+	}
+	heavy := Plan{&fault.Plan{Fault: "lag", Name: "lag/heavy", Weight: 1}}
+	if sample := Sample(append(plans, heavy), 3); !slices.Contains(sample, heavy) {
+		t.Errorf("the sample %v lacks the plan with the highest weight of its fault", sample)
 	}
 	for n, want := range map[int][]string{
 		0: nil,

@@ -49,6 +49,9 @@ type Plan struct {
 	Summary string
 	// Skip is why the plan is not worth a run, or "".
 	Skip string
+	// Weight is the number of writes that the fault can affect. Of the plans of a fault, a short exploration tries those with
+	// the highest weight.
+	Weight int
 
 	// AlwaysApplies means that the run counts even if nothing is injected.
 	AlwaysApplies bool

@@ -17,7 +17,9 @@ var lag = Fault{
 				continue
 			}
 			for step, name := range in.Steps {
-				plans = append(plans, planLag(i, kind, step, name))
+				p := planLag(i, kind, step, name)
+				p.Weight = in.EffectiveWrites(kind, step+1)
+				plans = append(plans, p)
 			}
 		}
 		return plans
