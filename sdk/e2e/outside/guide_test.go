@@ -29,7 +29,7 @@ func TestGuideToTesting(t *testing.T) {
 	}
 	tools := t.TempDir()
 	goCommand(t, "../../../testkit/cmd/testkit", "build", "-o", filepath.Join(tools, "testkit"), ".")
-	env := append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod",
+	env := append(os.Environ(), "GOWORK=off", "GOFLAGS="+flags,
 		"PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
 	ran := 0
 	for _, s := range snippets(string(text)) {

@@ -31,7 +31,6 @@ func TestFromKopf(t *testing.T) {
 	if files == 0 {
 		t.Fatalf("%s has no file", fromKopf)
 	}
-	goCommand(t, dir, "vet", "./...")
 	goCommand(t, dir, "test", "./...")
 }
 

@@ -16,7 +16,7 @@ import (
 func TestOutsideModule(t *testing.T) {
 	t.Parallel()
 	dir := newModule(t, "gadget")
-	for _, args := range [][]string{{"build", "./..."}, {"vet", "./..."}, {"test", "./..."}} {
+	for _, args := range [][]string{{"build", "./..."}, {"test", "./..."}} {
 		goCommand(t, dir, args...)
 	}
 }
@@ -54,11 +54,14 @@ func newModule(t *testing.T, name string) (dir string) {
 	return dir
 }
 
+// flags disable vet, which would first vet each package of Kubernetes.
+const flags = "-mod=mod -vet=off"
+
 func goCommand(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS="+flags)
 	start := time.Now()
 	out, err := cmd.CombinedOutput()
 	t.Logf("go %s: %v", args[0], time.Since(start).Round(time.Millisecond))
