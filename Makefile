@@ -100,13 +100,16 @@ test-all: test test-rest ## make test, the tests that it leaves out, and the SDK
 test-rest: $(TESTKIT)
 	@$(if $(wildcard tools/testtimes/table.txt),$(call tool,testtimes) -table tools/testtimes/table.txt build/test.json,true)
 	@echo 'The tests that make test leaves out' >&2
-	@$(call shared-test,left-out) -short -timeout 20m -run "$(LEFT_OUT)" $(patsubst %,./%/...,$(filter-out $(RACED),$(MODULES)))
+	@$(call shared-test,left-out) -short -timeout 20m -run "$(LEFT_OUT)" \
+		$$($(call tool,tiers) -packages . $(LEFT_OUT_LIST) | grep -vE '^\./($(subst $() ,|,$(RACED) $(SLOW)))(/|$$)')
 	@$(call shared-test,slow) -short -timeout 20m $(patsubst %,./%,$(if $(filter sdk/e2e,$(RACED)),$(filter-out sdk/e2e/%,$(SLOW)),$(SLOW)))
 	@$(MAKE) --no-print-directory mutants-guard $(RACED:%=test/%) # with sdk/e2e/scaffold
 
 # What make test leaves out: packages that start real servers, compile programs or run operators, and a list of tests.
-SLOW = operators/database/internal/scripts sdk/e2e/scaffold testkit/sandbox testkit/cmd/testkit/internal/cli
-LEFT_OUT = $$($(call tool,tiers) . tools/tiers/test-all.txt)
+SLOW = $(wildcard operators/*/cmd/demo) operators/database/internal/scripts sdk/e2e/scaffold testkit/sandbox \
+	testkit/cmd/testkit/internal/cli
+LEFT_OUT = $$($(call tool,tiers) . $(LEFT_OUT_LIST))
+LEFT_OUT_LIST = tools/tiers/test-all.txt
 # The modules whose own code has goroutines. The operators' code runs in those of the SDK.
 RACED = sdk sdk/e2e testkit
 

@@ -7,7 +7,7 @@ import (
 	"testing/fstest"
 )
 
-func TestSkipPattern(t *testing.T) {
+func TestPattern(t *testing.T) {
 	t.Parallel()
 	fsys := fstest.MapFS{
 		"a/a_test.go":     {Data: []byte("package a\n\nfunc TestDemo(t *testing.T) {}\nfunc TestReal(t *testing.T) {}\n")},
@@ -25,28 +25,41 @@ func TestSkipPattern(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := skipPattern(fsys, test.list)
-			if got != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-				t.Errorf("%q, %v, want %q, %q", got, err, test.want, test.err)
+			got, err := selectTests(fsys, test.list)
+			if got.pattern != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Errorf("%q, %v, want %q, %q", got.pattern, err, test.want, test.err)
 			}
 		})
+	}
+}
+
+func TestPackages(t *testing.T) {
+	t.Parallel()
+	selected, err := selectTests(fstest.MapFS{
+		"b/a_test.go":          {Data: []byte("func TestOne(t *testing.T) {}\nfunc TestTwo(t *testing.T) {}\n")},
+		"a/c/a_test.go":        {Data: []byte("func TestOne(t *testing.T) {}\n")},
+		"a/testdata/x_test.go": {Data: []byte("func TestOne(t *testing.T) {}\n")},
+		"d/a_test.go":          {Data: []byte("func TestThree(t *testing.T) {}\n")},
+	}, "TestOne  slow\nTestTwo/x  slow\n")
+	if got := strings.Join(selected.packages, " "); err != nil || got != "./a/c ./b" {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 
 // TestGoUnderstandsThePattern checks that go test leaves out what the pattern names, and nothing else.
 func TestGoUnderstandsThePattern(t *testing.T) {
 	t.Parallel()
-	pattern, err := skipPattern(fstest.MapFS{
-		"a_test.go": {Data: []byte("func TestSkipPattern(t *testing.T) {}\nfunc TestSubtests(t *testing.T) {}\n")},
-	}, "TestSkipPattern  slow\nTestSubtests/left_out  slow\n")
+	selected, err := selectTests(fstest.MapFS{
+		"a_test.go": {Data: []byte("func TestPattern(t *testing.T) {}\nfunc TestSubtests(t *testing.T) {}\n")},
+	}, "TestPattern  slow\nTestSubtests/left_out  slow\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-v", "-run", "^TestSkipPattern$|^TestSubtests$", "-skip", pattern,
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-v", "-run", "^TestPattern$|^TestSubtests$", "-skip", selected.pattern,
 		".")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestSubtests/kept") ||
-		strings.Contains(string(out), "left_out") || strings.Contains(string(out), "TestSkipPattern") {
+		strings.Contains(string(out), "left_out") || strings.Contains(string(out), "TestPattern") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
