@@ -146,7 +146,8 @@ func (p setupOperator) SetupInNamespaces(mgr manager.Manager, _ ...string) error
 }
 
 // Sweep tries every fault. Each run is a subtest with the name of its plan, so that -run can select it. With -short, it
-// tries 20 plans selected by the seed, with as many faults as possible, unless -run names a plan.
+// tries at least 20 plans, unless -run names a plan: one of each fault, a conflict and a lag for each kind of child, each pair
+// of steps with the operator down, and others selected by the seed.
 func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ...Option) {
 	t.Helper()
 	c := &config{Options: explore.Options{Name: t.Name(), Opener: explorekit.Open, Faults: faults, Seed: seed.Or(0)}}
@@ -198,7 +199,7 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 func selectPlans(t *testing.T, x *explore.Explorer, only string) []explore.Plan {
 	t.Helper()
 	plans, skipped := x.Plans()
-	if few := explore.Sample(plans, explore.ShortPlans); testing.Short() && only == "" {
+	if few := explore.Short(plans); testing.Short() && only == "" {
 		t.Logf("%d of %d plans are tried, because of -short", len(few), len(plans))
 		plans = few
 	}

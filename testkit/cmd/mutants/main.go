@@ -173,7 +173,7 @@ func try(ctx context.Context, m mutants.Mutant, o options) (verdict, error) {
 		return verdict{}, err
 	}
 	x, err := explore.New(ctx, cfg, explore.Options{
-		Name: m.Name, Opener: explorekit.Open, Steps: steps, StopAtFailure: !m.Correct(),
+		Name: m.Name, Opener: explorekit.Open, Steps: steps, StopAtFailure: !m.Correct(), Short: o.guard,
 		SelectPlan: func(plan string) bool { return strings.Contains(plan, o.plan) },
 		Subject: explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(m.Setup, append(opts, testkit.WithConfig(k.ServiceAccount(m.ServiceAccount)))...)
@@ -183,9 +183,6 @@ func try(ctx context.Context, m mutants.Mutant, o options) (verdict, error) {
 		return verdict{}, err
 	}
 	defer x.Close()
-	if o.guard {
-		x.MaxPlans = explore.ShortPlans
-	}
 	v := verdict{Name: m.Name, Class: m.Class, Correct: m.Correct()}
 	for seed := 1; seed == 1 || m.Correct() && seed <= o.seeds; seed++ {
 		x.Seed = int64(seed)

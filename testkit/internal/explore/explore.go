@@ -106,6 +106,8 @@ type Options struct {
 	StopAtFailure bool
 	// Seed determines the order of the runs. The verdict does not depend on it, unless Most omits plans.
 	Seed int64
+	// Short tries the plans of a short exploration alone.
+	Short bool
 	// MaxPlans is the maximum number of plans, selected by Sample. Zero means all.
 	MaxPlans int
 	// Replay returns the command that repeats one plan, for the report.
@@ -179,6 +181,9 @@ func (x *Explorer) Run(ctx context.Context) (*report.Report, error) {
 	r.Notes = append(r.Notes, x.Notes()...)
 	plans, skipped := x.Plans()
 	r.Skipped = skipped
+	if x.Short {
+		plans = Short(plans)
+	}
 	if x.MaxPlans > 0 {
 		plans = Sample(plans, x.MaxPlans)
 	}

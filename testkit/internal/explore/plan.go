@@ -15,23 +15,45 @@ type Plan struct{ plan *fault.Plan }
 // Name returns the name of the plan. It is unique and the same in each exploration of the operator and the scenario.
 func (p Plan) Name() string { return p.plan.Name }
 
-// ShortPlans is the number of plans that tests with -short try: one of each fault, where each fits. Guard mode of the command
-// mutants shows that they find the bugs that all plans find.
-const ShortPlans = 20
+// minShortPlans is the minimum number of plans of a short exploration, if there are as many.
+const minShortPlans = 20
 
-// Sample returns at most n plans, in their order: the first plan of each fault, then the second ones, and so on. The plans
-// of a fault are ranked by weight, and in their order if it is equal. A sample of plans that were shuffled alone would lack
-// some faults.
-func Sample(plans []Plan, n int) []Plan {
-	rank := make(map[string]int, len(plans)) // by the name of the plan
-	seen := map[string]int{}                 // by fault
-	for _, p := range slices.SortedStableFunc(slices.Values(plans), func(a, b Plan) int { return b.plan.Weight - a.plan.Weight }) {
-		rank[p.Name()] = seen[p.plan.Fault]
-		seen[p.plan.Fault]++
+// Short returns the plans of a short exploration: the first plan of each fault, all required ones, and others up to 20. Guard
+// mode of the command mutants shows that these find the bugs that all plans find.
+func Short(plans []Plan) []Plan {
+	first := 0
+	rank := ranks(plans)
+	for _, p := range plans {
+		if rank[p.Name()] == 0 {
+			first++
+		}
 	}
+	return Sample(plans, max(minShortPlans, first))
+}
+
+// Sample returns at most n plans: the first plan of each fault and all required ones, then the second plans, and so on. A
+// sample of plans that were shuffled alone would lack some faults.
+func Sample(plans []Plan, n int) []Plan {
+	rank := ranks(plans)
 	sample := slices.Clone(plans)
 	slices.SortStableFunc(sample, func(a, b Plan) int { return rank[a.Name()] - rank[b.Name()] })
 	return sample[:min(n, len(sample))]
+}
+
+// ranks returns the rank of each plan among those of its fault, by its name. Plans are ranked by weight, and in their order
+// if it is equal. Required plans have rank 0.
+func ranks(plans []Plan) map[string]int {
+	heavyFirst := slices.Clone(plans)
+	slices.SortStableFunc(heavyFirst, func(a, b Plan) int { return b.plan.Weight - a.plan.Weight })
+	rank := make(map[string]int, len(plans))
+	seen := map[string]int{} // by fault
+	for _, p := range heavyFirst {
+		if !p.plan.Required {
+			rank[p.Name()] = seen[p.plan.Fault]
+			seen[p.plan.Fault]++
+		}
+	}
+	return rank
 }
 
 // Plans returns the plans in an order determined by the seed, and those that are skipped, by reason. It requires the

@@ -16,6 +16,10 @@ func TestSampleHasEachFault(t *testing.T) {
 	for _, f := range []string{"lag", "lag", "lag", "crash-before", "lag", "crash-before", "drift-deleted"} {
 		plans = append(plans, Plan{&fault.Plan{Fault: f, Name: fmt.Sprintf("%s/%d", f, len(plans))}})
 	}
+	required := Plan{&fault.Plan{Fault: "lag", Name: "lag/required", Required: true}}
+	if sample := Sample(append(plans, required), 4); !slices.Contains(sample, required) || !slices.Contains(sample, plans[0]) {
+		t.Errorf("the sample %v lacks a required plan, or another one of its fault", sample)
+	}
 	heavy := Plan{&fault.Plan{Fault: "lag", Name: "lag/heavy", Weight: 1}}
 	if sample := Sample(append(plans, heavy), 3); !slices.Contains(sample, heavy) {
 		t.Errorf("the sample %v lacks the plan with the highest weight of its fault", sample)

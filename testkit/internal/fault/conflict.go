@@ -15,10 +15,18 @@ var conflict = Fault{
 	Doc:  "Another manager changes an annotation of the object right before a write.",
 	Plan: func(in *Input) []Plan {
 		var plans []Plan
+		seen := map[intercept.Kind]bool{}
 		for i, t := range in.Calls {
-			if t.Writes {
-				plans = append(plans, planConflict(i, t))
+			if !t.Writes {
+				continue
 			}
+			p := planConflict(i, t)
+			isChild := t.Subresource == "" && !in.UserObjects[t.Kind.String()+"/"+t.Object]
+			if p.Skip == "" && isChild && !seen[t.Kind] {
+				p.Required = true // operators write each kind of child by code of its own
+				seen[t.Kind] = true
+			}
+			plans = append(plans, p)
 		}
 		return plans
 	},

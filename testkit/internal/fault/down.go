@@ -40,7 +40,7 @@ func planDownTwoSteps(place int, from, to string) Plan {
 	step := place - 1
 	return Plan{
 		Name: fmt.Sprintf("down@%s+%s", slug(from), slug(to)), Fault: "down", place: place,
-		ExtraQuiet: true, SkipCounts: true, NoWaitAfter: step + 1,
+		ExtraQuiet: true, SkipCounts: true, NoWaitAfter: step + 1, Required: true,
 		Summary: fmt.Sprintf("the operator did not run during steps %q and %q, and was started after them", from, to),
 		Before: func(r Run, at int) {
 			if at == step {

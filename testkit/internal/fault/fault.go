@@ -52,6 +52,8 @@ type Plan struct {
 	// Weight is the number of writes that the fault can affect. Of the plans of a fault, a short exploration tries those with
 	// the highest weight.
 	Weight int
+	// Required means that a short exploration tries the plan, beside the first of its fault.
+	Required bool
 
 	// AlwaysApplies means that the run counts even if nothing is injected.
 	AlwaysApplies bool

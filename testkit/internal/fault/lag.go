@@ -16,11 +16,17 @@ var lag = Fault{
 				plans = append(plans, skipped("lag", kind.String(), "the operator is never told of an object of that kind", i))
 				continue
 			}
+			ofKind := make([]Plan, len(in.Steps))
+			busiest := 0 // the step with most writes; of equal ones the last, which finds a filled cache
 			for step, name := range in.Steps {
-				p := planLag(i, kind, step, name)
-				p.Weight = in.EffectiveWrites(kind, step+1)
-				plans = append(plans, p)
+				ofKind[step] = planLag(i, kind, step, name)
+				ofKind[step].Weight = in.EffectiveWrites(kind, step+1)
+				if ofKind[step].Weight >= ofKind[busiest].Weight {
+					busiest = step
+				}
 			}
+			ofKind[busiest].Required = ofKind[busiest].Weight > 0
+			plans = append(plans, ofKind...)
 		}
 		return plans
 	},
