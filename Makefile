@@ -208,6 +208,15 @@ generate: ## Generate deep copies, CRDs, roles and reference pages from the Go t
 	@$(CHARTS) generate $(OPERATORS:%=$(CURDIR)/%)
 	@$(MAKE) --no-print-directory bundle catalog
 
+PYTHON_OPERATORS = testkit/internal/explore/testdata/python
+.PHONY: pictures
+pictures: $(TESTKIT) ## Draw the pictures of the READMEs from runs on this machine (needs python3-kubernetes)
+	@$(call tool,pictures) cast -o docs/images/demo.svg -title 'make demo OPERATOR=immortalcontainer' -- \
+		go run ./operators/immortalcontainer/cmd/demo
+	@$(TESTKIT) explore --rbac $(PYTHON_OPERATORS)/already-exists/rbac.yaml --scenario $(PYTHON_OPERATORS)/already-exists/scenario.yaml \
+		--only down@edit --report build/fault.json -- /usr/bin/python3 $(PYTHON_OPERATORS)/already-exists/already_exists.py; test $$? = 1
+	@$(call tool,pictures) timeline -o docs/images/fault.svg -run down@edit build/fault.json
+
 bundle: ## Generate and check the bundle of each operator for OLM; bundle/images.txt names its image
 	@$(BUNDLE) render -o $(CURDIR)/bundle -images $(CURDIR)/bundle/images.txt $(BUNDLES:%=$(CURDIR)/%)
 	@$(BUNDLE) check $(BUNDLES:operators/%=$(CURDIR)/bundle/%)

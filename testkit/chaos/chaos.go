@@ -72,7 +72,7 @@ const (
 	NamespaceDeleted = "namespace-deleted" // everything is deleted at once, and creations are rejected
 )
 
-// Oracles returns the names of the checks that apply to every operator, for reports and [DisabledOracles].
+// Oracles returns the names of the checks that apply to every operator, for reports and [Without].
 func Oracles() []string { return explore.Oracles() }
 
 // An Option configures a sweep.
@@ -84,7 +84,7 @@ type config struct {
 	start []testkit.StartOption
 }
 
-// DisabledOracles switches oracles off. The reason is for readers of the test.
+// Without switches oracles off. The reason is for readers of the test.
 func Without(reason string, oracles ...string) Option {
 	return func(c *config) {
 		_ = reason
@@ -146,8 +146,8 @@ func (p setupOperator) SetupInNamespaces(mgr manager.Manager, _ ...string) error
 }
 
 // Sweep tries every fault. Each run is a subtest with the name of its plan, so that -run can select it. With -short, it
-// tries at least 20 plans, unless -run names a plan: one of each fault, a conflict and a lag for each kind of child, each pair
-// of steps with the operator down, and others selected by the seed.
+// tries at least 20 plans, unless -run names a plan: one of each fault, a conflict and a lag for each kind of child, each
+// pair of steps with the operator down, and others selected by the seed.
 func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ...Option) {
 	t.Helper()
 	c := &config{Options: explore.Options{Name: t.Name(), Opener: explorekit.Open, Faults: faults, Seed: seed.Or(0)}}

@@ -21,7 +21,7 @@ const (
 	oracleRefused  = "refused"  // the API server rejects a request of the operator
 )
 
-// Oracles returns the names of the checks that apply to every operator, for reports and [DisabledOracles].
+// Oracles returns the names of the checks that apply to every operator, for reports and [Without].
 func Oracles() []string {
 	all := []string{oracleFresh, oracleRecovery}
 	for _, name := range explore.Oracles() {
@@ -92,7 +92,7 @@ func Seed(n int64) Option { return func(c *config) { c.seed = n } }
 // Shrink sets the time for shrinking a failure. The default is 30 s. 0 reports it unshrunk.
 func Shrink(d time.Duration) Option { return func(c *config) { c.shrink = d } }
 
-// DisabledOracles switches oracles off. The reason is for readers of the test.
+// Without switches oracles off. The reason is for readers of the test.
 func Without(reason string, oracles ...string) Option {
 	return func(c *config) {
 		_ = reason

@@ -1,5 +1,5 @@
-// Command tiers prints the argument of go test's flags -skip and -run for the tests that a tier leaves out, or the packages that
-// declare them.
+// Command tiers prints the argument of go test's flags -skip and -run for the tests that a tier leaves out, or the packages
+// that declare them.
 //
 //	go test -skip "$(tiers DIR FILE)"
 //	go test -run "$(tiers DIR FILE)" $(tiers -packages DIR FILE)

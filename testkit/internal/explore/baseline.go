@@ -143,7 +143,8 @@ func newBaseline(runs []*run) *baseline.Baseline {
 // RunBaseline.
 func (x *Explorer) Notes() []string { return x.baseline.Notes() }
 
-// Effects returns the number of the operator's requests that had an effect in every baseline run. It is 0 before RunBaseline.
+// Effects returns the number of the operator's requests that had an effect in every baseline run. It is 0 before
+// RunBaseline.
 func (x *Explorer) Effects() int { return x.baseline.Effects() }
 
 // restartWhenIdle restarts the operator in the converged state. The new process must not write anything.

@@ -85,8 +85,8 @@ type Options struct {
 	DisabledOracles []string
 	// AllowResidue lists resources, such as "persistentvolumeclaims", that may outlive the custom resource.
 	AllowResidue []string
-	// ExternallyManaged lists objects, such as "secrets/web", and fields, such as "deployments.apps/web.spec.replicas", that the
-	// operator sets on creation and does not manage afterwards.
+	// ExternallyManaged lists objects, such as "secrets/web", and fields, such as "deployments.apps/web.spec.replicas", that
+	// the operator sets on creation and does not manage afterwards.
 	ExternallyManaged []string
 	// Irreplaceable lists objects, such as "secrets/web", that the operator cannot recreate with the same content. No fault
 	// deletes them.

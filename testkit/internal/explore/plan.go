@@ -18,8 +18,8 @@ func (p Plan) Name() string { return p.plan.Name }
 // minShortPlans is the minimum number of plans of a short exploration, if there are as many.
 const minShortPlans = 20
 
-// Short returns the plans of a short exploration: the first plan of each fault, all required ones, and others up to 20. Guard
-// mode of the command mutants shows that these find the bugs that all plans find.
+// Short returns the plans of a short exploration: the first plan of each fault, all required ones, and others up to 20.
+// Guard mode of the command mutants shows that these find the bugs that all plans find.
 func Short(plans []Plan) []Plan {
 	first := 0
 	rank := ranks(plans)

@@ -42,7 +42,7 @@ type Session struct {
 func (x *Explorer) Open(ctx context.Context, name string) (*Session, error) {
 	own := *x
 	own.Steps = nil
-	own.DisabledOracles = append(slices.Clone(own.DisabledOracles), oracleRights) // excessive permissions are the same each time
+	own.DisabledOracles = append(slices.Clone(own.DisabledOracles), oracleRights) // they are the same each time
 	s := &Session{x: &own, allowed: map[string]bool{}}
 	plan := &fault.Plan{Name: name, Fault: "none", AlwaysApplies: true, SkipCounts: true, GracefulStop: true}
 	s.run = own.newRun(ctx, plan, nil)
