@@ -94,7 +94,7 @@ test: test/tools $(TESTKIT) ## Test each property once on two shared control pla
 		$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW)))$$')
 	@$(packaging)
 
-test-all: test test-rest ## make test, the tests that it leaves out, and the SDK and testkit with -race: 25 minutes
+test-all: test test-rest mutants-guard ## make test, the tests that it leaves out, and the SDK and testkit with -race: 25 minutes
 
 # What test-all adds to test.
 test-rest: $(TESTKIT)
@@ -103,7 +103,7 @@ test-rest: $(TESTKIT)
 	@$(call shared-test,left-out) -short -timeout 20m -run "$(LEFT_OUT)" \
 		$$($(call tool,tiers) -packages . $(LEFT_OUT_LIST) | grep -vE '^\./($(subst $() ,|,$(RACED) $(SLOW)))(/|$$)')
 	@$(call shared-test,slow) -short -timeout 20m $(patsubst %,./%,$(if $(filter sdk/e2e,$(RACED)),$(filter-out sdk/e2e/%,$(SLOW)),$(SLOW)))
-	@$(MAKE) --no-print-directory mutants-guard $(RACED:%=test/%) # with sdk/e2e/scaffold
+	@$(if $(RACED),$(MAKE) --no-print-directory $(RACED:%=test/%)) # with sdk/e2e/scaffold
 
 # What make test leaves out: packages that start real servers, compile programs or run operators, and a list of tests.
 SLOW = $(wildcard operators/*/cmd/demo) operators/database/internal/scripts sdk/e2e/scaffold testkit/sandbox \
