@@ -27,8 +27,10 @@ import (
 type Flavour int
 
 const (
-	Published Flavour = iota // the image of each bundle, and the texts of a console
-	Inline                   // the content of each bundle, for tests
+	// Published has the image of each bundle, and the texts of a console.
+	Published Flavour = iota
+	// Inline has the content of each bundle, for tests.
+	Inline
 )
 
 // Bundles returns the folder of the bundle that an image in a template names.
