@@ -31,6 +31,7 @@ func TestFromKopf(t *testing.T) {
 	if files == 0 {
 		t.Fatalf("%s has no file", fromKopf)
 	}
+	vet(t, dir)
 	goCommand(t, dir, "test", "./...")
 }
 

@@ -19,6 +19,7 @@ func TestOutsideModule(t *testing.T) {
 	for _, args := range [][]string{{"build", "./..."}, {"test", "./..."}} {
 		goCommand(t, dir, args...)
 	}
+	vet(t, dir)
 }
 
 // newModule creates a module of that name outside the repository. It requires both libraries by their folders, as for the
@@ -54,7 +55,15 @@ func newModule(t *testing.T, name string) (dir string) {
 	return dir
 }
 
-// flags disable vet, which would first vet each package of Kubernetes.
+// vet vets the module, but not with -short: the go command first vets each package of Kubernetes.
+func vet(t *testing.T, dir string) {
+	t.Helper()
+	if !testing.Short() {
+		goCommand(t, dir, "vet", "./...")
+	}
+}
+
+// flags disable the vet of go test, see vet.
 const flags = "-mod=mod -vet=off"
 
 func goCommand(t *testing.T, dir string, args ...string) {
