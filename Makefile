@@ -88,13 +88,13 @@ unit:
 	@go test -short $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' work | grep -v 'homeostat/testkit[] /]' | cut -d' ' -f1 | \
 		grep -v 'database/internal/scripts$$') | grep -v 'no test files'
 
-test: test/tools $(TESTKIT) ## Test each property once on two shared control planes: 5 minutes, 12 the first time (ARGS='-run Name')
+test: test/tools $(TESTKIT) ## Test each property once on two shared control planes: 27 minutes on 2 shared cores, more the first time (ARGS='-run Name')
 	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
 	@$(call shared-test,test) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS) \
 		$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW)))$$')
 	@$(packaging)
 
-test-all: test test-rest mutants-guard ## make test, the tests that it leaves out, and the SDK and testkit with -race: 25 minutes
+test-all: test test-rest mutants-guard ## make test, the tests that it leaves out, and the SDK and testkit with -race
 
 # What test-all adds to test.
 test-rest: $(TESTKIT)
@@ -208,15 +208,6 @@ generate: ## Generate deep copies, CRDs, roles and reference pages from the Go t
 	@$(CHARTS) generate $(OPERATORS:%=$(CURDIR)/%)
 	@$(MAKE) --no-print-directory bundle catalog
 
-PYTHON_OPERATORS = testkit/internal/explore/testdata/python
-.PHONY: pictures
-pictures: $(TESTKIT) ## Draw the pictures of the READMEs from runs on this machine (needs python3-kubernetes)
-	@$(call tool,pictures) cast -o docs/images/demo.svg -title 'make demo OPERATOR=immortalcontainer' -- \
-		go run ./operators/immortalcontainer/cmd/demo
-	@$(TESTKIT) explore --rbac $(PYTHON_OPERATORS)/already-exists/rbac.yaml --scenario $(PYTHON_OPERATORS)/already-exists/scenario.yaml \
-		--only down@edit --report build/fault.json -- /usr/bin/python3 $(PYTHON_OPERATORS)/already-exists/already_exists.py; test $$? = 1
-	@$(call tool,pictures) timeline -o docs/images/fault.svg -run down@edit build/fault.json
-
 bundle: ## Generate and check the bundle of each operator for OLM; bundle/images.txt names its image
 	@$(BUNDLE) render -o $(CURDIR)/bundle -images $(CURDIR)/bundle/images.txt $(BUNDLES:%=$(CURDIR)/%)
 	@$(BUNDLE) check $(BUNDLES:operators/%=$(CURDIR)/bundle/%)
@@ -245,7 +236,7 @@ verify: generate fmt verify-modules verify-links lint ## Run all checks except t
 lint: ## Lint every module and the workflows
 	@$(MAKE) --no-print-directory --keep-going lint/work $(filter-out lint/tools/lint,$(TOOLS:%=lint/%)) lint/scaffold lint/workflows lint/words
 
-lint/work: # one run for the modules of go.work: to load their common dependencies once for each module takes 5 times as long
+lint/work: # one run for the modules of go.work: one run for each module analyses their common dependencies again
 	@echo 'golangci-lint work' && $(GOLANGCI_LINT) run $(MODULES:%=./%/...)
 	@lint=$(GOLANGCI_LINT) && for m in $(MODULES); do \
 		(cd $$m && GOWORK=off $$lint run --enable-only gomoddirectives --show-stats=false .) || exit; done # it ignores go.work

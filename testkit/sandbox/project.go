@@ -53,7 +53,7 @@ type Project struct {
 }
 
 // Load reads the operator in a folder: config/default, or else config/crd, config/rbac and config/manager, with
-// kustomize, and config/samples. If config/simulated-nodes exists, it has the samples that work without containers.
+// kustomize, and config/samples. If config/simulated-nodes exists, samples that it lacks need real nodes.
 // Errors are of type *ProjectError.
 func Load(ctx context.Context, dir string) (*Project, error) {
 	p, err := load(ctx, dir)
@@ -86,6 +86,7 @@ func load(ctx context.Context, dir string) (*Project, error) {
 	return p, err
 }
 
+// loadSamples reads config/samples, and compares it with config/simulated-nodes if that exists.
 func (p *Project) loadSamples() (err error) {
 	all, simulated := filepath.Join(p.Dir, "config", "samples"), filepath.Join(p.Dir, "config", "simulated-nodes")
 	if exists(all) {

@@ -69,8 +69,8 @@ takes some minutes; after that it takes seconds.
         Find or build the programs of the control plane and print their folder.
 
 A folder DIR has a Go program in cmd and manifests in config/default, or in config/crd, config/rbac and
-config/manager, and may have samples in config/samples. If it has config/simulated-nodes too, a cluster with
-simulated nodes gets the samples of that kustomization instead.
+config/manager, and may have samples in config/samples. Of these, a cluster with simulated nodes gets only those
+that the kustomization in config/simulated-nodes has, too, if there is one.
 
 A SCENARIO is a YAML file. After each step the operator comes to rest, and what has come of it is compared:
 
