@@ -144,20 +144,35 @@ func (l *Limiter) Acquire(key Key, since time.Time) bool {
 	return false
 }
 
-// Release ends a reservation by Acquire, after a successful or failed write.
+// Release ends a reservation by Acquire, after a successful or failed write. It does not enqueue the workload itself, which
+// is reconciled again after the delay that its reconcile returned: while the cache is stale, each attempt is a conflict.
 func (l *Limiter) Release(key Key) {
-	l.change(key, func(s *state) *state {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, next := range l.affected(key, func(s *state) *state {
 		if s != nil {
 			s.reserved = false
 		}
 		return s
-	})
+	}) {
+		if next != key {
+			l.enqueue(next)
+		}
+	}
 }
 
 // change changes the state of a workload and enqueues the affected workloads.
 func (l *Limiter) change(key Key, f func(*state) *state) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, next := range l.affected(key, f) {
+		l.enqueue(next)
+	}
+}
+
+// affected changes the state of a workload and returns the workloads that may start a rollout now, or that its failure no
+// longer holds. The lock must be held.
+func (l *Limiter) affected(key Key, f func(*state) *state) []Key {
 	before := l.entries[key]
 	was := before.summary()
 	after := f(before)
@@ -168,19 +183,19 @@ func (l *Limiter) change(key Key, f func(*state) *state) {
 	}
 	now := after.summary()
 	l.count(key, was, now)
+	var all []Key
 	if was.failed && !now.failed {
 		for other, s := range l.entries {
 			if s.readiness == Held && other.Namespace == key.Namespace {
 				l.update(other, s, func() { s.readiness = Unknown }) // the one that has waited longest is rolled first
-				l.enqueue(other)
+				all = append(all, other)
 			}
 		}
 	}
 	if was.busy && !now.busy || was.waiting && !now.waiting {
-		for _, next := range l.startable() {
-			l.enqueue(next)
-		}
+		all = append(all, l.startable()...)
 	}
+	return all
 }
 
 func (l *Limiter) update(key Key, s *state, f func()) {

@@ -127,6 +127,20 @@ func TestReleaseAndForget(t *testing.T) {
 	f.acquire(t, false, key("x", "a"), 0) // it is not known
 }
 
+// After a failed write, the delay of the reconcile applies. Without it, a stale cache causes hundreds of conflicts a second.
+func TestReleaseEnqueuesOthersOnly(t *testing.T) {
+	t.Parallel()
+	f := newFixture(2, 2)
+	f.Observe(key("x", "a"), pendingEntry(0))
+	f.Observe(key("x", "b"), pendingEntry(1))
+	f.acquire(t, true, key("x", "a"), 0)
+	f.enqueued = nil
+	f.Release(key("x", "a"))
+	if diff := cmp.Diff([]string{"b"}, f.enqueued); diff != "" {
+		t.Errorf("enqueued after the release of a, -want +got:\n%s", diff)
+	}
+}
+
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	f := newFixture(2, 2)
