@@ -37,7 +37,7 @@ func planConflict(i int, t baseline.Target) Plan {
 	switch {
 	case why != "":
 		return skipped("conflict", t.ID(), why, i)
-	case t.Verb == "create", t.Object == "":
+	case t.Creates, t.Verb == "create", t.Object == "":
 		return skipped("conflict", t.ID(), "there is nothing yet that somebody else could change", i)
 	case t.Verb == "delete":
 		return skipped("conflict", t.ID(), "a deletion is not computed from a version", i)

@@ -78,3 +78,22 @@ func TestPlans(t *testing.T) {
 		t.Errorf("plans (-want +got):\n%s", diff)
 	}
 }
+
+// A write that creates its object has no version that another manager could make stale, with server-side apply neither.
+func TestConflictNeedsAnExistingObject(t *testing.T) {
+	t.Parallel()
+	cm := intercept.Kind{Resource: "configmaps"}
+	apply := baseline.Target{Verb: "apply", Kind: cm, Object: "a", Number: 1, Writes: true, Effective: true, Creates: true}
+	update := baseline.Target{Verb: "apply", Kind: cm, Object: "a", Number: 2, Writes: true, Effective: true}
+	in := &fault.Input{Baseline: &baseline.Baseline{Calls: []baseline.Target{apply, update}}}
+	tried := map[string]bool{}
+	for _, p := range fault.Plans(in) {
+		if p.Fault == "conflict" {
+			tried[p.Name] = p.Skip == "" && p.Required
+		}
+	}
+	want := map[string]bool{"conflict/apply-configmaps-a#1": false, "conflict/apply-configmaps-a#2": true}
+	if diff := cmp.Diff(want, tried); diff != "" {
+		t.Errorf("plans that are tried and required (-want +got):\n%s", diff)
+	}
+}

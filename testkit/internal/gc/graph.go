@@ -54,7 +54,8 @@ func (n *node) matches(ref metav1.OwnerReference, namespace string) bool {
 type graph struct {
 	mu         sync.RWMutex
 	nodes      map[types.UID]*node
-	dependents map[types.UID]map[types.UID]bool // by the UID of the owner, existing or not
+	dependents map[types.UID]map[types.UID]bool        // by the UID of the owner, existing or not
+	contents   map[string]map[schema.GroupResource]int // number of objects, by namespace
 	// gone holds deleted owners by UID. After the removal of a kind, this is the only proof that its objects are gone.
 	gone *lru.Cache
 }
@@ -64,7 +65,8 @@ const maxGone = 10_000
 
 func newGraph() *graph {
 	return &graph{
-		nodes: map[types.UID]*node{}, dependents: map[types.UID]map[types.UID]bool{}, gone: lru.New(maxGone),
+		nodes: map[types.UID]*node{}, dependents: map[types.UID]map[types.UID]bool{},
+		contents: map[string]map[schema.GroupResource]int{}, gone: lru.New(maxGone),
 	}
 }
 
@@ -75,6 +77,8 @@ func (g *graph) put(n *node) (before *node) {
 	before = g.nodes[n.uid]
 	if before != nil {
 		g.unlink(before)
+	} else {
+		g.count(n, 1)
 	}
 	g.nodes[n.uid] = n
 	for _, ref := range n.owners {
@@ -93,6 +97,7 @@ func (g *graph) remove(uid types.UID) (before *node) {
 	before = g.nodes[uid]
 	if before != nil {
 		g.unlink(before)
+		g.count(before, -1)
 		delete(g.nodes, uid)
 		if len(g.dependents[uid]) > 0 {
 			g.gone.Add(uid, before)
@@ -114,6 +119,32 @@ func (g *graph) unlink(n *node) {
 			delete(g.dependents, ref.UID)
 		}
 	}
+}
+
+// count changes the number of objects of the node's kind in its namespace.
+func (g *graph) count(n *node, by int) {
+	if g.contents[n.namespace] == nil {
+		g.contents[n.namespace] = map[schema.GroupResource]int{}
+	}
+	resource := n.kind.gvr.GroupResource()
+	g.contents[n.namespace][resource] += by
+	if g.contents[n.namespace][resource] == 0 {
+		delete(g.contents[n.namespace], resource)
+	}
+	if len(g.contents[n.namespace]) == 0 {
+		delete(g.contents, n.namespace)
+	}
+}
+
+// kindsIn returns the kinds of the objects in a namespace.
+func (g *graph) kindsIn(namespace string) map[schema.GroupResource]bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	kinds := map[schema.GroupResource]bool{}
+	for resource := range g.contents[namespace] {
+		kinds[resource] = true
+	}
+	return kinds
 }
 
 func (g *graph) get(uid types.UID) *node {

@@ -122,23 +122,28 @@ type remnant struct {
 }
 
 // empty deletes all objects in a namespace and returns the remaining ones. It deletes pods first, because they may need
-// other objects to end.
+// other objects to end. Then it deletes the objects that the graph has. Only if none of them remains, it lists the other
+// kinds, because the graph may lag behind: a namespace is emptied in several attempts, and there are dozens of kinds.
 func (c *Collector) empty(ctx context.Context, ns *corev1.Namespace) ([]remnant, error) {
-	var first, rest []kind
+	var first, observed, rest []kind
+	contains := c.graph.kindsIn(ns.Name)
 	for _, k := range c.known() {
 		switch {
 		case !k.namespaced:
 		case k.gvr.GroupResource() == pods:
 			first = append(first, k)
+		case contains[k.gvr.GroupResource()]:
+			observed = append(observed, k)
 		default:
 			rest = append(rest, k)
 		}
 	}
-	left, err := c.emptyKinds(ctx, ns, first)
-	if err != nil || len(left) > 0 {
-		return left, err
+	for _, kinds := range [][]kind{first, observed, rest} {
+		if left, err := c.emptyKinds(ctx, ns, kinds); err != nil || len(left) > 0 {
+			return left, err
+		}
 	}
-	return c.emptyKinds(ctx, ns, rest)
+	return nil, nil
 }
 
 func (c *Collector) emptyKinds(ctx context.Context, ns *corev1.Namespace, kinds []kind) ([]remnant, error) {
