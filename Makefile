@@ -92,7 +92,7 @@ test: test/tools $(TESTKIT) ## Test each property once on two shared control pla
 	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
 	@$(call shared-test,test) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS) \
 		$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW)))$$')
-	@$(packaging)
+	@$(call packaging,-tested origin/HEAD)
 
 test-all: test test-rest mutants-guard ## make test, the tests that it leaves out, and the SDK and testkit with -race
 
@@ -104,6 +104,7 @@ test-rest: $(TESTKIT)
 		$$($(call tool,tiers) -packages . $(LEFT_OUT_LIST) | grep -vE '^\./($(subst $() ,|,$(RACED) $(SLOW)))(/|$$)')
 	@$(call shared-test,slow) -short -timeout 20m $(patsubst %,./%,$(if $(filter sdk/e2e,$(RACED)),$(filter-out sdk/e2e/%,$(SLOW)),$(SLOW)))
 	@$(if $(RACED),$(MAKE) --no-print-directory $(RACED:%=test/%)) # with sdk/e2e/scaffold
+	@$(call packaging)
 
 # What make test leaves out: packages that start real servers, compile programs or run operators, and a list of tests.
 SLOW = $(wildcard operators/*/cmd/demo) operators/database/internal/scripts sdk/e2e/scaffold testkit/sandbox \
@@ -115,7 +116,7 @@ RACED = sdk sdk/e2e testkit
 
 test-long: ## make test-all with every fault, fuzzing, and the mutants with 3 seeds: hours
 	@$(MAKE) --no-print-directory $(MODULES:%=test/%) LONG=1
-	@$(packaging)
+	@$(call packaging)
 	@$(MAKE) --no-print-directory fuzz mutants SEEDS=3
 
 .PHONY: fuzz
@@ -143,8 +144,9 @@ gotestsum = $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg --js
 run-tests = @echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2 && \
 	unset CGO_ENABLED; GORACE="$${GORACE:-atexit_sleep_ms=0}" $(call shared-test,race) -race -timeout $(if $(LONG),90m,20m) $(if $(LONG),,-short) $(ARGS) $(or $(PACKAGES),work)
 
-# Packaging tests read other modules. They run if their inputs changed, in a clean clone therefore always.
-packaging = $(foreach t,$(PACKAGING),$(call tool,once) -name $(subst /,-,$(t)) -stamps build/passed -tests $(t) $(inputs/$(t)) -- \
+# Packaging tests read other modules. They run if their inputs have changed since they passed here; in make test only if these
+# have also changed since the last commit of the main branch, which CI has tested.
+packaging = $(foreach t,$(PACKAGING),$(call tool,once) -name $(subst /,-,$(t)) -stamps build/passed $(1) -tests $(t) $(inputs/$(t)) -- \
 	$(MAKE) --no-print-directory test/$(t) &&) true
 PACKAGING = bundle tools/images tools/charts tools/release olm
 inputs/bundle = operators

@@ -6,6 +6,9 @@
 // covers the Go version and the names and contents of all files in the folder of the tests and in the folders that they
 // read. In the latter it leaves out Go tests, Markdown and testdata. Folders called build and .git are left out everywhere.
 //
+// With -tested BRANCH, the command does not run if its files are those of the last common commit with that branch: CI has
+// tested that commit.
+//
 // The result of a command that failed is not kept. The command may depend on more, such as programs on the PATH: delete the
 // folder of stamps to run everything again.
 package main
@@ -41,6 +44,7 @@ type options struct {
 	name    string
 	stamp   string // the file that holds the digest of the last success
 	tests   string
+	tested  string // a branch that CI has tested, or ""
 	sources []string
 	command []string
 }
@@ -52,6 +56,7 @@ func parse(args []string, output io.Writer) (options, error) {
 	flags.StringVar(&o.name, "name", "", "what the command tests; it names the stamp")
 	stamps := flags.String("stamps", "", "the folder of stamps")
 	flags.StringVar(&o.tests, "tests", "", "the folder of the tests")
+	flags.StringVar(&o.tested, "tested", "", "a branch, such as origin/HEAD, that CI has tested with this command")
 	own := args
 	if i := slices.Index(args, "--"); i >= 0 {
 		own = args[:i]
@@ -81,6 +86,9 @@ func run(args []string, stdout, stderr io.Writer) (int, error) {
 	}
 	if before, err := os.ReadFile(o.stamp); err == nil && string(before) == sum {
 		fmt.Fprintf(stdout, "%s: passed before with the same files (rm %s runs it again)\n", o.name, o.stamp)
+		return 0, nil
+	}
+	if o.skip(stdout) {
 		return 0, nil
 	}
 	// A run that is interrupted leaves no stamp of an earlier one, which may have had other programs.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -52,6 +53,15 @@ func (f *fixture) once(script string) int {
 func (f *fixture) runs() int {
 	data, _ := os.ReadFile(filepath.Join(f.dir, "runs")) // there is none before the first run
 	return len(data)
+}
+
+// git runs git with an identity of its own.
+func (f *fixture) git(args ...string) {
+	f.t.Helper()
+	args = append([]string{"-C", f.dir, "-c", "user.name=test", "-c", "user.email=test@localhost"}, args...)
+	if out, err := exec.Command("git", args...).CombinedOutput(); err != nil { //nolint:gosec // arguments of this test
+		f.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
 }
 
 const count = "printf . >>runs; "
@@ -126,6 +136,45 @@ func TestChangeDuringTheRun(t *testing.T) {
 	f.once(count)
 	if f.runs() != 2 {
 		t.Errorf("ran %d times, want 2: the files of the first run are gone", f.runs())
+	}
+}
+
+// The files of a branch that CI has tested are not tested again.
+func TestTestedBranch(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(f *fixture)
+		runs   int
+	}{
+		"Clone":        {func(*fixture) {}, 0},
+		"Committed":    {func(f *fixture) { f.write("in/a.txt", "b"); f.git("commit", "--quiet", "--all", "--message", "b") }, 1},
+		"NotCommitted": {func(f *fixture) { f.write("in/a.txt", "b") }, 1},
+		"NewFile":      {func(f *fixture) { f.write("in/sub/new file_test.go", "b") }, 1},
+		"OtherFolder":  {func(f *fixture) { f.write("out/b.txt", "b") }, 0},
+		"OtherTest":    {func(f *fixture) { f.write("other/a_test.go", "b") }, 0},
+		"NamedText":    {func(f *fixture) { f.write("doc.md", "b") }, 1},
+		"NoBranch":     {func(f *fixture) { f.git("branch", "--quiet", "--delete", "tested") }, 1},
+		"OldBranch": {func(f *fixture) {
+			f.git("commit", "--quiet", "--allow-empty", "--message", "b")
+			f.git("branch", "--force", "tested")
+			f.git("reset", "--quiet", "--hard", "HEAD^")
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			t.Chdir(f.dir)
+			f.git("init", "--quiet", "--initial-branch", "main")
+			f.git("add", ".")
+			f.git("commit", "--quiet", "--message", "a")
+			f.git("branch", "tested")
+			c.change(f)
+			args := []string{"-name", "x", "-stamps", "stamps", "-tests", "in", "-tested", "tested", "other", "doc.md", "--", "sh", "-c", count}
+			if code, err := run(args, &f.output, &f.output); code != 0 || err != nil {
+				t.Fatalf("exit code %d, %v", code, err)
+			}
+			if f.runs() != c.runs {
+				t.Errorf("ran %d times, want %d\n%s", f.runs(), c.runs, &f.output)
+			}
+		})
 	}
 }
 
