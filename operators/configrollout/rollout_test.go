@@ -337,16 +337,18 @@ func TestUndo(t *testing.T) {
 		before := templates(t, o)
 		testkit.Kubectl(t, k.Config)("rollout", "undo", kind+o.GetName(), "--namespace", k.Namespace)
 		k.Eventually(o, rolledFrom(""), result("Completed"), testkit.Ready(), testkit.Match("undone and redone",
-			func(o client.Object) bool { return templates(t, o) >= before+2 }))
+			func(o client.Object) bool { return lastRollout(t, o).Reverts == 1 }))
 		waitIdle(k, op)
 		k.Get(o)
-		if n := templates(t, o) - before; n != 2 || digestOf(o) != present {
-			t.Errorf("%s had %d templates after that and has digest %s, want %s", o.GetName(), n, digestOf(o), present)
+		if n := templates(t, o) - before; n > 2 || lastRollout(t, o).Reverts != 1 || digestOf(o) != present {
+			t.Errorf("%s had %d templates after that, %d reverts, and has digest %s, want %s", o.GetName(), n,
+				lastRollout(t, o).Reverts, digestOf(o), present)
 		}
 	}
 }
 
-// templates returns the number of template changes; a change of a Deployment's annotations increments its generation too.
+// templates returns the number of template changes. A change of a Deployment's annotations increments its generation too, so
+// that its revision is used. It lacks the templates that the deployment controller was too slow to see.
 func templates(t *testing.T, o client.Object) int64 {
 	t.Helper()
 	if _, ok := o.(*appsv1.Deployment); !ok {
