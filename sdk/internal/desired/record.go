@@ -167,5 +167,6 @@ func (r *Record) RequeueAfter(d time.Duration) {
 	}
 }
 
-// Unplanned returns the observed children that are not in the plan, in the order of their deletion.
+// Unplanned returns the observed children that are not in the plan, in the order of their deletion: see
+// [observed.Snapshot.Unplanned].
 func (r *Record) Unplanned() []object.ID { return r.Snapshot.Unplanned(r.planned) }

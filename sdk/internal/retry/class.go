@@ -14,7 +14,7 @@ type Class int
 // The classes, in the order of severity. From ClassWait on they are classes of a [ReconcileError].
 const (
 	ClassNone      Class = iota
-	ClassStale           // the read state was outdated: retry at once, uncounted
+	ClassStale           // the read state was outdated: retry soon, uncounted
 	ClassOutdated        // the read version of the object itself was outdated: retry when the cache shows a newer one
 	ClassTransient       // a retry may succeed
 	ClassWait            // an external condition must be met first

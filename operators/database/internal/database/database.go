@@ -1,7 +1,8 @@
 // Package database reconciles Databases.
 //
 // This file lists the children that a reconcile applies. Package desired builds the children, internal/storage sizes the
-// claims, package status writes the status, and the SDK sends the requests.
+// claims, package status writes the status and its phase, and the SDK sends the requests. Roles, a second reconciler, labels
+// the primary and the replicas.
 package database
 
 import (
