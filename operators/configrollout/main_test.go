@@ -183,6 +183,13 @@ func lastRollout(t *testing.T, o client.Object) rollout {
 	return r
 }
 
+func rolledAfter(last time.Time) testkit.Check {
+	return testkit.Match("rolled after "+last.String(), func(o client.Object) bool {
+		var r rollout
+		return json.Unmarshal([]byte(o.GetAnnotations()[prefix+"last-rollout"]), &r) == nil && r.Time.After(last)
+	})
+}
+
 func result(want string) testkit.Check {
 	return testkit.Match("last rollout "+want, func(o client.Object) bool {
 		var r rollout
