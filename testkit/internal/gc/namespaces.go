@@ -197,6 +197,14 @@ func (c *Collector) deleteAll(
 	if abandoned {
 		options.GracePeriodSeconds = new(int64(0))
 	}
+	protected := func(m metav1.PartialObjectMetadata) bool { return len(m.Finalizers) > 0 }
+	if k.gvr.GroupResource() == events && !slices.ContainsFunc(items, protected) { // they are numerous
+		err := c.content.Resource(k.gvr).Namespace(ns.Name).DeleteCollection(ctx, options, metav1.ListOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting %s: %w", k.gvr.Resource, err)
+		}
+		return nil
+	}
 	for i := range items {
 		n := newNode(k, &items[i])
 		if abandoned && len(n.finalizers) > 0 {
