@@ -90,16 +90,20 @@ unit:
 
 test: test/tools $(TESTKIT) ## Test each property once on two shared control planes: 27 minutes on 2 shared cores, more the first time (ARGS='-run Name')
 	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
-	@$(call shared-test,test) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS) \
+	@TESTKIT_PLANS=10 $(call shared-test,test) -p $(PACKAGES_AT_ONCE) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS) \
 		$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW)))$$')
 	@$(call packaging,-tested origin/HEAD)
 
 test-all: test test-rest mutants-guard ## make test, the tests that it leaves out, and the SDK and testkit with -race
 
+# Most packages wait more than they compute.
+PACKAGES_AT_ONCE = $$((2 * $$(getconf _NPROCESSORS_ONLN)))
+
 # What test-all adds to test.
 test-rest: $(TESTKIT)
 	@$(if $(wildcard tools/testtimes/table.txt),$(call tool,testtimes) -table tools/testtimes/table.txt build/test.json,true)
 	@echo 'The tests that make test leaves out' >&2
+	@$(call shared-test,faults) -short -timeout 20m -run '^TestFaults$$' $(FAULTS)
 	@$(call shared-test,left-out) -short -timeout 20m -run "$(LEFT_OUT)" \
 		$$($(call tool,tiers) -packages . $(LEFT_OUT_LIST) | grep -vE '^\./($(subst $() ,|,$(RACED) $(SLOW)))(/|$$)')
 	@$(call shared-test,slow) -short -timeout 20m $(patsubst %,./%,$(if $(filter sdk/e2e,$(RACED)),$(filter-out sdk/e2e/%,$(SLOW)),$(SLOW)))
@@ -107,10 +111,13 @@ test-rest: $(TESTKIT)
 	@$(call packaging)
 
 # What make test leaves out: packages that start real servers, compile programs or run operators, and a list of tests.
-SLOW = $(wildcard operators/*/cmd/demo) operators/database/internal/scripts sdk/e2e/scaffold testkit/sandbox \
-	testkit/cmd/testkit/internal/cli
+SLOW = $(wildcard operators/*/cmd/demo operators/*/config) operators/database/internal/scripts sdk/e2e/outside \
+	sdk/e2e/scaffold testkit/sandbox testkit/cmd/testkit/internal/cli testkit/cluster testkit/internal/environment \
+	testkit/mutants/plain
 LEFT_OUT = $$($(call tool,tiers) . $(LEFT_OUT_LIST))
 LEFT_OUT_LIST = tools/tiers/test-all.txt
+# The packages with fault plans of an operator. make test tries ten of each, selected at random; test-rest tries the sample of -short.
+FAULTS = $(OPERATORS:%=./%) ./sdk/e2e
 # The modules whose own code has goroutines. The operators' code runs in those of the SDK.
 RACED = sdk sdk/e2e testkit
 

@@ -20,8 +20,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -147,7 +149,8 @@ func (p setupOperator) SetupInNamespaces(mgr manager.Manager, _ ...string) error
 
 // Sweep tries every fault. Each run is a subtest with the name of its plan, so that -run can select it. With -short, it
 // tries at least 20 plans, unless -run names a plan: one of each fault, a conflict and a lag for each kind of child, each
-// pair of steps with the operator down, and others selected by the seed.
+// pair of steps with the operator down, and others selected by the seed. The environment variable TESTKIT_PLANS limits
+// their number; the seed selects them then.
 func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ...Option) {
 	t.Helper()
 	c := &config{Options: explore.Options{Name: t.Name(), Opener: explorekit.Open, Faults: faults, Seed: seed.Or(0)}}
@@ -199,7 +202,15 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 func selectPlans(t *testing.T, x *explore.Explorer, only string) []explore.Plan {
 	t.Helper()
 	plans, skipped := x.Plans()
-	if few := explore.Short(plans); testing.Short() && only == "" {
+	if testing.Short() && only == "" {
+		few := explore.Short(plans)
+		most, err := maxShortPlans()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if most > 0 {
+			few = explore.Sample(plans, most)
+		}
 		t.Logf("%d of %d plans are tried, because of -short", len(few), len(plans))
 		plans = few
 	}
@@ -214,6 +225,22 @@ func selectPlans(t *testing.T, x *explore.Explorer, only string) []explore.Plan 
 		t.Error("nothing is tried: none of the faults fits what the operator did during the scenario")
 	}
 	return plans
+}
+
+// plansVariable is the environment variable that limits the plans of each Sweep with -short.
+const plansVariable = "TESTKIT_PLANS"
+
+// maxShortPlans returns the limit, 0 if there is none.
+func maxShortPlans() (int, error) {
+	text := os.Getenv(plansVariable)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%s is %q: set it to the number of plans that each Sweep tries with -short, at least 1", plansVariable, text)
+	}
+	return n, nil
 }
 
 func validate(s Scenario, c *config) error {
