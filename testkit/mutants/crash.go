@@ -29,9 +29,9 @@ func crash() class {
 	return class{
 		name: "crash", setup: setupSnapshots, account: constantAccount("snapshot"),
 		flaws: []flaw{
-			{idLater, "The server makes up the copy's name, which is stored afterwards: a crash in between loses it."},
-			{finalizerLater, "The finalizer is added when there is a copy: if the Snapshot goes before that, the copy stays."},
-			{observedFirst, "The generation is stored as observed before the work: after a crash in between it is never done."},
+			{idLater, "The server generates the copy's name, and the operator stores it later. A crash in between loses it."},
+			{finalizerLater, "The finalizer is added after the copy. If the Snapshot is deleted in between, the copy remains."},
+			{observedFirst, "The observed generation is stored before the work. After a crash in between, the work is never done."},
 		},
 		steps: []Step{
 			{"create", func(k *testkit.K) { k.Apply(newSnapshot("daily", "data")) }},

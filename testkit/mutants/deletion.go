@@ -33,9 +33,9 @@ func deletion() class {
 	return class{
 		name: "deletion", setup: setupArchives, account: constantAccount("archive"),
 		flaws: []flaw{
-			{needsCredentials, "The clean-up begins by reading credentials: if they are deleted first, the Archive never goes."},
-			{bySpec, "As many copies are deleted as the spec says, and not those that exist."},
-			{notFound, "The clean-up fails if the index is gone already, for example because it was interrupted before."},
+			{needsCredentials, "The cleanup first reads the credentials. If they are already deleted, the Archive is never removed."},
+			{bySpec, "The cleanup deletes the number of copies in the spec. It ignores the copies that exist."},
+			{notFound, "The cleanup fails if the index is already deleted, for example by an interrupted cleanup."},
 		},
 		steps: []Step{
 			{"create", func(k *testkit.K) {

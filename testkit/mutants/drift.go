@@ -31,9 +31,9 @@ func drift() class {
 	return class{
 		name: "drift", setup: setupWebsites, account: constantAccount("website"),
 		flaws: []flaw{
-			{noOwns, "Children are not watched: what somebody does to them is repaired when the spec changes, if ever."},
-			{swallowedError, "An error in writing a child is logged and forgotten, and the status says Ready."},
-			{clobber, "Annotations that somebody else has put on a child are removed."},
+			{noOwns, "Children are not watched. Changes by other clients are repaired only after a change of the spec."},
+			{swallowedError, "An error in writing a child is only logged, and the status reports Ready."},
+			{clobber, "Annotations of other clients are removed from a child."},
 		},
 		steps: websiteSteps(),
 	}

@@ -30,9 +30,9 @@ func hotLoop() class {
 	return class{
 		name: "hot-loop", setup: setupBackups, account: constantAccount("backup"),
 		flaws: []flaw{
-			{progressing, "Each pass begins by saying Ready=Unknown, and that event starts the next pass."},
-			{lastSyncTime, "Each pass stores the time at which it ran, and that event starts the next pass."},
-			{mapOrder, "Lists are made by ranging over maps, so that each pass finds its children in the wrong order."},
+			{progressing, "Each reconcile first writes Ready=Unknown. The event of this write starts the next reconcile."},
+			{lastSyncTime, "Each reconcile stores its own time in the status. The event of this write starts the next reconcile."},
+			{mapOrder, "Lists have the random order of a map. Each reconcile therefore finds a difference and writes it."},
 		},
 		steps: []Step{
 			{"create", func(k *testkit.K) { k.Apply(newBackup("daily", 9, 9)) }},

@@ -36,9 +36,9 @@ func missedState() class {
 	return class{
 		name: "missed-state", setup: setupRoutes, account: constantAccount("route"),
 		flaws: []flaw{
-			{memory, "A host is removed if the operator remembers having added it, and a restart forgets that."},
-			{onDelete, "The hosts of a deleted Route are removed on the event of its deletion, which comes once or never."},
-			{skipReady, "What is Ready is left out when the operator starts, although it may have changed meanwhile."},
+			{memory, "A host is removed only if the same process has added it. After a restart, old hosts remain."},
+			{onDelete, "The hosts of a deleted Route are removed only on its deletion event. If the event is missed, they remain."},
+			{skipReady, "After a start, the operator skips Ready objects, although they may have changed while it was down."},
 		},
 		steps: []Step{
 			{"create", func(k *testkit.K) { k.Apply(newRoute("shop", "shop.example", "www.shop.example")) }},

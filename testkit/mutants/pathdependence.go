@@ -27,9 +27,9 @@ func pathDependence() class {
 	return class{
 		name: "path-dependence", setup: setupProxies, account: constantAccount("proxy"),
 		flaws: []flaw{
-			{merge, "Settings are merged into the ConfigMap: one that is removed from the spec stays there."},
-			{keepOptional, "The second Service is made on request, and not deleted when it is not requested any more."},
-			{frozenOnce, "An immutable ConfigMap is taken as it is, whatever the spec says by now."},
+			{merge, "Settings are merged into the ConfigMap. A setting that is removed from the spec remains there."},
+			{keepOptional, "The second Service is created on request. It is not deleted when the spec no longer requests it."},
+			{frozenOnce, "An immutable ConfigMap is never replaced, even if the spec has changed."},
 		},
 		steps: []Step{
 			{"create", func(k *testkit.K) {

@@ -20,9 +20,9 @@ func rbac() class {
 			return "website-" + string(b)
 		},
 		flaws: []flaw{
-			{noDelete, "It may not delete Services, which it does when a Website is hidden."},
-			{noStatus, "It may update Websites, and not their status."},
-			{wildcard, "It may do everything with everything of Kubernetes's core, which it does not need."},
+			{noDelete, "The role lacks the permission to delete Services, which the operator needs to hide a Website."},
+			{noStatus, "The role permits updates of Websites, but not of their status."},
+			{wildcard, "The role permits every verb on every resource of the core group. The operator does not need that."},
 		},
 		steps: websiteSteps(),
 	}

@@ -33,9 +33,9 @@ func staleCache() class {
 	return class{
 		name: "stale-cache", setup: setupCaches, account: constantAccount("cache"),
 		flaws: []flaw{
-			{generatedName, "A shard that the cache does not show yet is made again, because the server makes up its name."},
-			{deleteByName, "A shard is replaced by name: while the cache shows the old one, the new one is replaced again."},
-			{overwrite, "A token that the cache does not show yet is replaced by another one, and with it every shard."},
+			{generatedName, "A shard that is not yet in the cache is created again, because the server generates its name."},
+			{deleteByName, "A shard is replaced by name. While the cache has the old shard, the new one is replaced again."},
+			{overwrite, "A token that is not yet in the cache is replaced by a new one. Every shard is then replaced, too."},
 		},
 		steps: []Step{
 			{"create", func(k *testkit.K) { k.Apply(newCache("sessions", 2, "size=1")) }},
