@@ -148,9 +148,9 @@ func (p setupOperator) SetupInNamespaces(mgr manager.Manager, _ ...string) error
 }
 
 // Sweep tries every fault. Each run is a subtest with the name of its plan, so that -run can select it. With -short, it
-// tries at least 20 plans, unless -run names a plan: one of each fault, a conflict and a lag for each kind of child, each
-// pair of steps with the operator down, and others selected by the seed. The environment variable TESTKIT_PLANS limits
-// their number; the seed selects them then.
+// tries at least 20 plans, unless -run names a plan: one of each fault; a conflict and a lag for up to three kinds of
+// children; up to three pairs of steps with the operator down; and others selected by the seed. The environment variable
+// TESTKIT_PLANS limits their number; the seed selects them then.
 func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ...Option) {
 	t.Helper()
 	c := &config{Options: explore.Options{Name: t.Name(), Opener: explorekit.Open, Faults: faults, Seed: seed.Or(0)}}

@@ -20,6 +20,14 @@ func TestSampleHasEachFault(t *testing.T) {
 	if sample := Sample(append(plans, required), 4); !slices.Contains(sample, required) || !slices.Contains(sample, plans[0]) {
 		t.Errorf("the sample %v lacks a required plan, or another one of its fault", sample)
 	}
+	many := append(slices.Clone(plans), required)
+	for i := range 2 * maxRequired {
+		many = append(many, Plan{&fault.Plan{Fault: "down", Name: fmt.Sprintf("down/%d", i), Required: true}})
+	}
+	down := func(p Plan) bool { return p.plan.Fault != "down" }
+	if n := len(slices.DeleteFunc(Sample(many, 5+maxRequired), down)); n != maxRequired+1 {
+		t.Errorf("%d plans of a fault with many required ones are in the sample, want %d and the first other one", n, maxRequired)
+	}
 	heavy := Plan{&fault.Plan{Fault: "lag", Name: "lag/heavy", Weight: 1}}
 	if sample := Sample(append(plans, heavy), 3); !slices.Contains(sample, heavy) {
 		t.Errorf("the sample %v lacks the plan with the highest weight of its fault", sample)
