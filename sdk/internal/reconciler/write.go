@@ -101,5 +101,5 @@ func (e *Reconciler) checkContention(ctx context.Context, p *desired.Pass, s *de
 		}
 	}
 	message := fmt.Sprintf("%s is changed back again and again by %s: let one of the two manage it", s, managers)
-	return p.Retries.Contend(s.RetryKey(i), message, wait, p.Now)
+	return p.Retries.RecordContention(s.RetryKey(i), message, wait, p.Now)
 }

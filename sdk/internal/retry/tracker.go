@@ -129,8 +129,8 @@ func (p Tracker) RecentlyContended(a Key, now time.Time) error {
 	return t.contention.within(remaining)
 }
 
-// Contend records a contention with other managers and returns the error to report until the next attempt.
-func (p Tracker) Contend(a Key, message string, wait time.Duration, now time.Time) error {
+// RecordContention records a contention with other managers and returns the error to report until the next attempt.
+func (p Tracker) RecordContention(a Key, message string, wait time.Duration, now time.Time) error {
 	t := p.entry(a)
 	t.contention = &ReconcileError{Class: ClassContended, Reason: "Contended", Message: message, After: wait}
 	t.notBefore = now.Add(wait)
