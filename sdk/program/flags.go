@@ -16,7 +16,7 @@ func parse(
 ) error {
 	var invalid error
 	fs.VisitAll(func(f *flag.Flag) {
-		f.Value = checked{Value: f.Value, name: f.Name, check: checks[f.Name], rejected: &invalid}
+		f.Value = validatedValue{Value: f.Value, name: f.Name, check: checks[f.Name], rejected: &invalid}
 	})
 	if err := fromEnvironment(fs, lookup); err != nil {
 		return err
@@ -35,8 +35,8 @@ func parse(
 	return nil
 }
 
-// checked is the value of a flag with a validation function.
-type checked struct {
+// validatedValue is the value of a flag with a validation function.
+type validatedValue struct {
 	flag.Value
 	name     string
 	check    func() error // validates the value that was set; nil accepts all
@@ -44,7 +44,7 @@ type checked struct {
 }
 
 // Set implements flag.Value.
-func (c checked) Set(text string) error {
+func (c validatedValue) Set(text string) error {
 	err := c.Value.Set(text)
 	if err != nil {
 		if says := expected(c.Value); says != "" {
@@ -60,7 +60,7 @@ func (c checked) Set(text string) error {
 }
 
 // IsBoolFlag reports to package flag whether the flag can stand without a value.
-func (c checked) IsBoolFlag() bool {
+func (c validatedValue) IsBoolFlag() bool {
 	b, ok := c.Value.(interface{ IsBoolFlag() bool })
 	return ok && b.IsBoolFlag()
 }
