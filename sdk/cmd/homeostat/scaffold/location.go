@@ -14,8 +14,8 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// ours is the prefix of the paths of all modules of this repository.
-const ours = "github.com/homeostat-dev/homeostat/"
+// modulePrefix is the prefix of the paths of all modules of this repository.
+const modulePrefix = "github.com/homeostat-dev/homeostat/"
 
 // location is the folder of the new module, and the source of its SDK.
 type location struct {
@@ -76,7 +76,7 @@ func (at *location) checkInside(r request) error {
 			"leave out --dir, or choose a folder outside", at.display, r.name)
 	case r.homeostat != "":
 		return badInput("--homeostat is for operators outside of a checkout: leave it out, or choose a --dir outside of it")
-	case r.module != "" && r.module != ours+"operators/"+r.name:
+	case r.module != "" && r.module != modulePrefix+"operators/"+r.name:
 		return badInput("--module is for operators outside of a checkout: leave it out, or choose a --dir outside of it")
 	}
 	at.homeostat = at.root
@@ -138,7 +138,7 @@ func isCheckout(dir string) bool {
 	for _, library := range []string{"sdk", "testkit"} {
 		used := slices.ContainsFunc(work.Use, func(u *modfile.Use) bool { return path.Clean(u.Path) == library })
 		mod, err := os.ReadFile(filepath.Join(dir, library, "go.mod"))
-		if err != nil || !used || modfile.ModulePath(mod) != ours+library {
+		if err != nil || !used || modfile.ModulePath(mod) != modulePrefix+library {
 			return false
 		}
 	}

@@ -30,7 +30,7 @@ func (op *operator) setLocation(at location) {
 		op.SDKVersion = "v0.0.0"
 	}
 	if op.Inside {
-		op.Module = ours + "operators/" + op.Name
+		op.Module = modulePrefix + "operators/" + op.Name
 		op.Image = "homeostat/" + op.Name + ":dev"
 		op.Homeostat = "../.."
 	}
