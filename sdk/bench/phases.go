@@ -75,8 +75,8 @@ func (m *measurement) complete(ctx context.Context) error {
 	return nil
 }
 
-// steady counts the contender's requests without any change.
-func (m *measurement) steady(ctx context.Context, r *result) error {
+// countIdleRequests counts the contender's requests without any change.
+func (m *measurement) countIdleRequests(ctx context.Context, r *result) error {
 	made, err := m.during(ctx, func() error { return sleep(ctx, m.window) })
 	r.SteadyRequests = new(made.sum())
 	m.logf("    at rest for %v: %v", m.window, made)

@@ -34,8 +34,8 @@ type result struct {
 	DriftP99Millis *float64 `json:"driftP99Millis"`
 }
 
-// figures returns the measured values of a result, in the same order for all results.
-func (r *result) figures() []*float64 {
+// measuredValues returns the measured values of a result, in the same order for all results.
+func (r *result) measuredValues() []*float64 {
 	return []*float64{
 		&r.RequestsPerObject, &r.WallSeconds, &r.OperatorCPUSeconds, &r.APIServerCPUSeconds, &r.RSSBytes,
 		r.SteadyRequests, r.ChurnRequests, r.RestartRequests, r.DriftP50Millis, r.DriftP99Millis,
@@ -78,9 +78,9 @@ func median(group []result) result {
 		}
 		middle.RequestsByVerb[verb] = quantile(values, 0.5)
 	}
-	columns := make([][]float64, len(middle.figures()))
+	columns := make([][]float64, len(middle.measuredValues()))
 	for _, r := range group {
-		for i, f := range r.figures() {
+		for i, f := range r.measuredValues() {
 			if f != nil {
 				columns[i] = append(columns[i], *f)
 			}
@@ -93,7 +93,7 @@ func median(group []result) result {
 			*f = new(**f) // not shared with the result of the round
 		}
 	}
-	for i, f := range middle.figures() {
+	for i, f := range middle.measuredValues() {
 		if f != nil {
 			*f = quantile(columns[i], 0.5)
 		}

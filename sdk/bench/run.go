@@ -99,7 +99,7 @@ func (m *measurement) run(ctx context.Context) (_ result, err error) {
 	if err := m.converge(ctx, &r); err != nil || m.singlePass {
 		return r, err
 	}
-	for _, phase := range []func(context.Context, *result) error{m.steady, m.churn, m.drift, m.restart} {
+	for _, phase := range []func(context.Context, *result) error{m.countIdleRequests, m.churn, m.drift, m.restart} {
 		if err := phase(ctx, &r); err != nil {
 			return r, err
 		}

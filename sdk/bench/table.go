@@ -21,22 +21,22 @@ func printTable(out io.Writer, d document) {
 			if r.N == n {
 				fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t%s\t%s\t%s\t%s\t%s\t\n", r.Contender,
 					r.RequestsPerObject, r.WallSeconds, r.OperatorCPUSeconds, r.APIServerCPUSeconds, r.RSSBytes/mib,
-					whole(r.SteadyRequests), whole(r.ChurnRequests), whole(r.RestartRequests),
-					tenth(r.DriftP50Millis), tenth(r.DriftP99Millis))
+					formatInteger(r.SteadyRequests), formatInteger(r.ChurnRequests), formatInteger(r.RestartRequests),
+					formatDecimal(r.DriftP50Millis), formatDecimal(r.DriftP99Millis))
 			}
 		}
 		_ = w.Flush() // an error on standard output cannot be reported there
 	}
 }
 
-func whole(f *float64) string {
+func formatInteger(f *float64) string {
 	if f == nil {
 		return "-"
 	}
 	return fmt.Sprintf("%.0f", *f)
 }
 
-func tenth(f *float64) string {
+func formatDecimal(f *float64) string {
 	if f == nil {
 		return "-"
 	}
