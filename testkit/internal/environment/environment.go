@@ -137,7 +137,7 @@ func connect(ctx context.Context, root socketdir.Root, p socketdir.Dir, req Requ
 	if conn, err := p.Dial(); err == nil {
 		return conn, nil
 	}
-	root.Sweep()
+	root.RemoveStale()
 	if err := p.Clean(); err != nil {
 		return nil, err
 	}

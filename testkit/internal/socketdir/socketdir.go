@@ -86,8 +86,8 @@ func (r Root) Dir(key string) Dir { return Dir{root: r, key: key} }
 // At returns the directory at this path, as returned by Dir.Dir.
 func At(dir string) Dir { return Dir{root: Root(filepath.Dir(dir)), key: filepath.Base(dir)} }
 
-// Sweep cleans up all directories of killed processes. Failures are left to the next call.
-func (r Root) Sweep() {
+// RemoveStale cleans up all directories of killed processes. Failures are left to the next call.
+func (r Root) RemoveStale() {
 	locks, err := filepath.Glob(filepath.Join(string(r), "*.lock"))
 	if err != nil {
 		return

@@ -108,7 +108,7 @@ func TestSweep(t *testing.T) {
 			unlock()
 		}
 	}
-	root.Sweep()
+	root.RemoveStale()
 	for p, want := range map[Dir]bool{alive: true, dead: false, dying: false, starting: true} {
 		for _, name := range []string{p.Path(), filepath.Join(filepath.Dir(string(root)), p.key), p.lockFile()} {
 			if _, err := os.Stat(name); (err == nil) != want {
