@@ -9,8 +9,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// A known is a part of the Kubernetes API, or a convention of operators, that can be recognized in a schema.
-type recognition struct {
+// A knownSchema is a part of the Kubernetes API, or a convention of operators, that can be recognized in a schema.
+type knownSchema struct {
 	matches func(n *node) bool
 	// scalar replaces the variants that the type suggests.
 	scalar func(n *node, current any) []variant
@@ -29,8 +29,8 @@ var (
 	portName = regexp.MustCompile(`(^p|P)ort$`)
 )
 
-// recognitions is ordered: the first match decides.
-var recognitions = []*recognition{
+// knownSchemas is ordered: the first match decides.
+var knownSchemas = []*knownSchema{
 	{matches: hasProperties(object, "limits", "requests"), whole: literals(resources)},
 	{matches: hasProperties(object, "failureThreshold", "periodSeconds"), whole: literals(probes)},
 	{matches: hasProperties(object, "nodeAffinity", "podAntiAffinity"), whole: literals(affinities)},
@@ -54,12 +54,12 @@ var recognitions = []*recognition{
 }
 
 var (
-	recognizedCount = &recognition{
+	recognizedCount = &knownSchema{
 		matches: func(n *node) bool { return n.kind() == integer && countName.MatchString(n.name) },
 		scalar:  counts,
 	}
 	// recognizedMetadata describes the labels and annotations of the object itself.
-	recognizedMetadata = &recognition{whole: func(n *node, current any) []variant {
+	recognizedMetadata = &knownSchema{whole: func(n *node, current any) []variant {
 		all := entry("testkit.example.com/"+strings.TrimSuffix(n.name, "s"), newKey)(n, current)
 		if now, ok := current.(map[string]any); ok && len(now) > 0 {
 			all = append(all, variant{kind: "unset", value: Absent, semantic: true})
@@ -68,8 +68,8 @@ var (
 	}}
 )
 
-func recognize(n *node) *recognition {
-	for _, k := range recognitions {
+func recognize(n *node) *knownSchema {
+	for _, k := range knownSchemas {
 		if k.matches(n) {
 			return k
 		}

@@ -105,47 +105,48 @@ func ports(n *node, _ any) []variant {
 }
 
 func schedules(*node, any) []variant {
-	return markSemantic(named("often", "*/5 * * * *", "hourly", "@hourly", "never", "0 0 31 2 *", "zone", "TZ=UTC 0 3 * * 1-5",
-		"nonsense", "every day", "empty", "")...)
+	return markSemantic(namedVariants("often", "*/5 * * * *", "hourly", "@hourly", "never", "0 0 31 2 *",
+		"zone", "TZ=UTC 0 3 * * 1-5", "nonsense", "every day", "empty", "")...)
 }
 
 func images(_ *node, current any) []variant {
 	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	now, _ := current.(string)
-	all := named("unknown", "testkit.invalid/absent:1", "empty", "")
+	all := namedVariants("unknown", "testkit.invalid/absent:1", "empty", "")
 	if now == "" {
-		return markSemantic(append(named("some", "busybox:1"), all...)...)
+		return markSemantic(append(namedVariants("some", "busybox:1"), all...)...)
 	}
 	name, _, _ := strings.Cut(now, "@")
 	if colon := strings.LastIndex(name, ":"); colon > strings.LastIndex(name, "/") {
 		name = name[:colon]
 	}
-	return markSemantic(append(named("other-tag", name+":testkit", "no-tag", name, "digest", name+"@"+digest), all...)...)
+	tags := namedVariants("other-tag", name+":testkit", "no-tag", name, "digest", name+"@"+digest)
+	return markSemantic(append(tags, all...)...)
 }
 
 func periods(n *node, current any) []variant {
 	all := append([]variant(nil), durations...)
 	if now, ok := current.(string); ok {
 		if d, err := time.ParseDuration(now); err == nil {
-			all = append(named("longer", (2*d+time.Second).String()), all...)
+			all = append(namedVariants("longer", (2*d+time.Second).String()), all...)
 		}
 	}
 	all = markSemantic(all...)
 	if len(n.limits.patterns) > 0 {
 		all = append(all, n.limits.samples()...)
 	}
-	return append(all, named("nonsense", "soon", "empty", "")...)
+	return append(all, namedVariants("nonsense", "soon", "empty", "")...)
 }
 
 func quantities(n *node, current any) []variant {
-	all := named("gibibyte", "1Gi", "milli", "500m", "zero", "0", "plain", "1", "exponent", "2e3")
+	all := namedVariants("gibibyte", "1Gi", "milli", "500m", "zero", "0", "plain", "1", "exponent", "2e3")
 	now, ok := current.(string)
 	q, err := resource.ParseQuantity(now)
 	switch {
 	case ok && err != nil: // it is called a size, but is not a quantity
-		return n.strings(current)
+		return n.stringVariants(current)
 	case ok:
-		all = append(append(named("double", double(q)), otherNotation(q)...), all...)
+		all = append(append(namedVariants("double", double(q)), otherNotation(q)...), all...)
 	case n.kind() == intOrString:
 		all = append(all, variant{kind: "number", value: int64(1)})
 	}
@@ -163,10 +164,10 @@ func otherNotation(q resource.Quantity) []variant {
 	if value, ok := q.AsInt64(); ok && value > 0 {
 		plain := resource.NewQuantity(value, resource.DecimalSI).AsDec().String()
 		half := resource.NewQuantity((value+1)/2, q.Format).String()
-		return named("same-in-other-notation", plain, "half", half)
+		return namedVariants("same-in-other-notation", plain, "half", half)
 	}
 	if milli := q.MilliValue(); milli > 0 {
-		return named("same-in-other-notation", q.AsDec().String())
+		return namedVariants("same-in-other-notation", q.AsDec().String())
 	}
 	return nil
 }

@@ -91,23 +91,23 @@ func (n *node) newItem(list []any) any {
 	if item == Absent {
 		return Absent
 	}
-	return n.distinct(item, list)
+	return n.makeUnique(item, list)
 }
 
-// distinct changes the item so that it can be added to list. It returns Absent if that is impossible.
-func (n *node) distinct(item any, list []any) any {
+// makeUnique changes the item so that it can be added to list. It returns Absent if that is impossible.
+func (n *node) makeUnique(item any, list []any) any {
 	keys := n.keys()
 	if len(keys) == 0 {
 		if !n.unique() {
 			return item
 		}
-		return n.element.other(item, list)
+		return n.element.differentValue(item, list)
 	}
 	content, ok := item.(map[string]any)
 	if !ok {
 		return Absent
 	}
-	if !clashes(content, list, keys) {
+	if !hasSameKeys(content, list, keys) {
 		return content
 	}
 	for _, key := range keys {
@@ -119,7 +119,7 @@ func (n *node) distinct(item any, list []any) any {
 		for _, i := range list {
 			taken = append(taken, child.keyOf(i, key))
 		}
-		if value := child.other(child.keyOf(content, key), taken); value != Absent {
+		if value := child.differentValue(child.keyOf(content, key), taken); value != Absent {
 			content[key] = value
 			return content
 		}
@@ -136,7 +136,7 @@ func (n *node) keyOf(item any, key string) any {
 	return value
 }
 
-func clashes(content map[string]any, list []any, keys []string) bool {
+func hasSameKeys(content map[string]any, list []any, keys []string) bool {
 	for _, item := range list {
 		same := true
 		for _, key := range keys {
@@ -149,8 +149,8 @@ func clashes(content map[string]any, list []any, keys []string) bool {
 	return false
 }
 
-// other returns a value like the given one that is not among the taken ones, or Absent.
-func (n *node) other(value any, taken []any) any {
+// differentValue returns a value like the given one that is not among the taken ones, or Absent.
+func (n *node) differentValue(value any, taken []any) any {
 	free := func(v any) bool {
 		return v != Absent && n.fits(v) && !slices.ContainsFunc(taken, func(t any) bool { return reflect.DeepEqual(v, t) })
 	}

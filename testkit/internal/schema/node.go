@@ -18,7 +18,7 @@ type node struct {
 	// nested holds the validations of this place from the allOf, oneOf and anyOf of its ancestors.
 	nested []*structural.NestedValueValidation
 	limits limits
-	known  *recognition // nil if nothing is recognized
+	known  *knownSchema // nil if nothing is recognized
 
 	name     string // of the property; in an item or entry, of the list or map
 	property string // as in Change.Property

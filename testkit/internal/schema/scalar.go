@@ -56,13 +56,13 @@ func (n *node) generic(current any) []variant {
 	case boolean:
 		return []variant{{kind: "true", value: true}, {kind: "false", value: false}}
 	case integer:
-		return n.integers(current)
+		return n.integerVariants(current)
 	case number:
-		return n.numbers(current)
+		return n.numberVariants(current)
 	case text:
-		return n.strings(current)
+		return n.stringVariants(current)
 	case intOrString:
-		return n.intsOrStrings(current)
+		return n.intOrStringVariants(current)
 	default:
 		return nil
 	}
@@ -71,7 +71,7 @@ func (n *node) generic(current any) []variant {
 // largeInteger is the largest number that every integer type of the Kubernetes API can hold.
 const largeInteger = math.MaxInt32
 
-func (n *node) integers(current any) []variant {
+func (n *node) integerVariants(current any) []variant {
 	l := n.limits
 	all := []variant{{kind: "one", value: int64(1)}}
 	if !math.IsInf(l.minimum, -1) {
@@ -108,7 +108,7 @@ func integral(f float64) any {
 	}
 }
 
-func (n *node) numbers(current any) []variant {
+func (n *node) numberVariants(current any) []variant {
 	l := n.limits
 	all := []variant{
 		{kind: "one", value: int64(1)},
@@ -138,10 +138,10 @@ func (n *node) numbers(current any) []variant {
 	return all
 }
 
-func (n *node) intsOrStrings(current any) []variant {
+func (n *node) intOrStringVariants(current any) []variant {
 	if len(n.limits.patterns) > 0 {
 		ints := variant{kind: "one", value: int64(1)}
-		return append([]variant{ints}, n.strings(current)...)
+		return append([]variant{ints}, n.stringVariants(current)...)
 	}
 	all := []variant{
 		{kind: "one", value: int64(1)},
@@ -204,7 +204,7 @@ func (l *limits) holdsText(s string) bool {
 // longLength exceeds the limits of a label's value, of a Service's name and of any object's name.
 const longLength = 300
 
-func (n *node) strings(current any) []variant {
+func (n *node) stringVariants(current any) []variant {
 	l := n.limits
 	if samples := formats[l.format]; len(samples) > 0 && len(l.patterns) == 0 {
 		return samples

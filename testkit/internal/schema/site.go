@@ -25,15 +25,15 @@ type site struct {
 // missing returns the number of ancestors of the property that the object lacks.
 func (s *site) missing() int { return len(s.target) - len(s.at) }
 
-// A walk collects the sites of one property.
-type walk struct {
+// A siteCollector collects the sites of one property.
+type siteCollector struct {
 	steps Path
 	found []site
 }
 
 // sitesOf returns the places of n in an object.
 func (s *Schema) sitesOf(n *node, content map[string]any) []site {
-	w := &walk{steps: n.steps}
+	w := &siteCollector{steps: n.steps}
 	if n.steps[0].Name == "metadata" { // not described by the schema of the custom resource
 		value := n.steps.Get(content)
 		return []site{{node: n, target: n.steps, at: n.steps, value: value}}
@@ -43,7 +43,7 @@ func (s *Schema) sitesOf(n *node, content map[string]any) []site {
 }
 
 // visit follows the remaining steps from a node with a value at `at`.
-func (w *walk) visit(n *node, value any, at Path) {
+func (w *siteCollector) visit(n *node, value any, at Path) {
 	if value == nil && !n.Nullable {
 		value = Absent
 	}
@@ -83,20 +83,20 @@ func (w *walk) visit(n *node, value any, at Path) {
 }
 
 // alternative sets the fallback of the last site, if that is below n and absent: a new value of n.
-func (w *walk) alternative(n *node, at Path) {
+func (w *siteCollector) alternative(n *node, at Path) {
 	last := &w.found[len(w.found)-1]
 	if last.value != Absent || last.fallback != nil || len(last.at) != len(at)+1 || len(at) == 0 {
 		return
 	}
-	instead := *last
-	instead.at = at
+	replacement := *last
+	replacement.at = at
 	rest := w.steps[len(at):]
-	instead.wrap = func(v any) (any, bool) { return n.enclose(rest, v) }
-	last.fallback = &instead
+	replacement.wrap = func(v any) (any, bool) { return n.wrapInParents(rest, v) }
+	last.fallback = &replacement
 }
 
 // absent records a site of a property that needs new ancestors at `at`.
-func (w *walk) absent(n *node, at Path) {
+func (w *siteCollector) absent(n *node, at Path) {
 	found := site{node: n, target: at, at: at, value: Absent}
 	rest := w.steps[len(at):]
 	for _, step := range rest {
@@ -113,18 +113,18 @@ func (w *walk) absent(n *node, at Path) {
 		found.target = found.target.Then(step)
 	}
 	if len(rest) > 0 {
-		found.wrap = func(v any) (any, bool) { return n.enclose(rest, v) }
+		found.wrap = func(v any) (any, bool) { return n.wrapInParents(rest, v) }
 	}
 	w.found = append(w.found, found)
 }
 
-// enclose returns the smallest value of the node that has v at the end of the steps.
-func (n *node) enclose(steps Path, v any) (any, bool) {
+// wrapInParents returns the smallest value of the node that has v at the end of the steps.
+func (n *node) wrapInParents(steps Path, v any) (any, bool) {
 	if len(steps) == 0 {
 		return v, true
 	}
 	if step := steps[0]; step != anyElement {
-		inner, ok := n.fields[step.Name].enclose(steps[1:], v)
+		inner, ok := n.fields[step.Name].wrapInParents(steps[1:], v)
 		content, made := n.minimal(step.Name).(map[string]any)
 		if !ok || !made {
 			return nil, false
@@ -132,7 +132,7 @@ func (n *node) enclose(steps Path, v any) (any, bool) {
 		content[step.Name] = inner
 		return content, true
 	}
-	inner, ok := n.element.enclose(steps[1:], v)
+	inner, ok := n.element.wrapInParents(steps[1:], v)
 	if !ok {
 		return nil, false
 	}

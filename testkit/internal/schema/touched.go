@@ -12,7 +12,7 @@ import (
 // removed, scalars with another value, lists and maps with another number of items. Everything below an added or
 // removed property counts. Its ancestors do not.
 func (s *Schema) Touched(from, to *unstructured.Unstructured) []string {
-	t := &touch{touched: map[string]bool{}}
+	t := &changeCollector{touched: map[string]bool{}}
 	for _, n := range s.properties {
 		if len(n.steps) == 1 || n.steps[0].Name == "metadata" {
 			t.compare(n, n.steps.Get(from.Object), n.steps.Get(to.Object))
@@ -27,9 +27,9 @@ func (s *Schema) Touched(from, to *unstructured.Unstructured) []string {
 	return names
 }
 
-type touch struct{ touched map[string]bool }
+type changeCollector struct{ touched map[string]bool }
 
-func (t *touch) compare(n *node, from, to any) {
+func (t *changeCollector) compare(n *node, from, to any) {
 	if reflect.DeepEqual(from, to) {
 		return
 	}
@@ -58,7 +58,7 @@ func (t *touch) compare(n *node, from, to any) {
 	}
 }
 
-func (t *touch) compareMaps(n *node, from, to map[string]any) {
+func (t *changeCollector) compareMaps(n *node, from, to map[string]any) {
 	keys := slices.Collect(maps.Keys(from))
 	for key := range to {
 		if _, ok := from[key]; !ok {

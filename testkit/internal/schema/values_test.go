@@ -191,7 +191,7 @@ func TestListsStayShort(t *testing.T) {
 // TestKnownValues checks that every value for a part of the Kubernetes API is JSON and has a unique name.
 func TestKnownValues(t *testing.T) {
 	t.Parallel()
-	for i, k := range recognitions {
+	for i, k := range knownSchemas {
 		if k.whole == nil {
 			continue
 		}

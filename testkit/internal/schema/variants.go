@@ -166,7 +166,7 @@ func (n *node) pushed(now []any) []variant {
 		return all
 	}
 	like := copied(now[len(now)-1])
-	if like = n.distinct(like, now); like != Absent {
+	if like = n.makeUnique(like, now); like != Absent {
 		all = append(all, variant{kind: "duplicate", value: append(slices.Clip(now), like)})
 	}
 	return all
