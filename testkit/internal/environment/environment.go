@@ -76,12 +76,12 @@ func Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	hello, err := newHello(req)
+	request, err := newLeaseRequest(req)
 	if err != nil {
 		return nil, err
 	}
 	for slot := range maxSlots {
-		lease, err := leaseAt(ctx, root, root.Dir(key(req, slot)), req, hello)
+		lease, err := acquireLease(ctx, root, root.Dir(key(req, slot)), req, request)
 		if errors.Is(err, errConflict) {
 			continue
 		}
@@ -105,8 +105,8 @@ func key(req Request, slot int) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// leaseAt joins the environment in this socket directory, or starts one there.
-func leaseAt(ctx context.Context, root socketdir.Root, p socketdir.Dir, req Request, h hello) (*Lease, error) {
+// acquireLease joins the environment in this socket directory, or starts one there.
+func acquireLease(ctx context.Context, root socketdir.Root, p socketdir.Dir, req Request, h leaseRequest) (*Lease, error) {
 	var last error
 	for range maxAttempts {
 		conn, err := connect(ctx, root, p, req)
@@ -144,8 +144,8 @@ func connect(ctx context.Context, root socketdir.Root, p socketdir.Dir, req Requ
 	return spawn(ctx, p, req)
 }
 
-// attach sends the hello message and waits until the environment is ready.
-func attach(ctx context.Context, conn *net.UnixConn, h hello, progress func(string)) (*Lease, error) {
+// attach sends the request and waits until the environment is ready.
+func attach(ctx context.Context, conn *net.UnixConn, h leaseRequest, progress func(string)) (*Lease, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	s := newStream(conn)
@@ -230,12 +230,12 @@ func (l *Lease) ReleaseAndWait(ctx context.Context) error {
 	}
 }
 
-func newHello(req Request) (hello, error) {
-	h := hello{Nodes: req.Nodes}
+func newLeaseRequest(req Request) (leaseRequest, error) {
+	h := leaseRequest{Nodes: req.Nodes}
 	for _, object := range req.Objects {
 		data, err := json.Marshal(object.Object)
 		if err != nil {
-			return hello{}, fmt.Errorf("encoding %s %s: %w", object.GetKind(), object.GetName(), err)
+			return leaseRequest{}, fmt.Errorf("encoding %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 		h.Objects = append(h.Objects, data)
 	}

@@ -18,8 +18,8 @@ var (
 	errEnded = errors.New("the environment has ended")
 )
 
-// hello is the only message of a client.
-type hello struct {
+// leaseRequest is the only message of a client.
+type leaseRequest struct {
 	Nodes   int               `json:"nodes,omitempty"`
 	Objects []json.RawMessage `json:"objects,omitempty"`
 	// Until is a process whose end ends the lease, if it is later than the end of the connection.

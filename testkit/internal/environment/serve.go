@@ -115,11 +115,11 @@ func (s *server) start(ctx context.Context) error {
 		return err
 	}
 	s.cluster = c
-	return s.equip(ctx, c)
+	return s.startServices(ctx, c)
 }
 
-// equip starts the garbage collector and writes the kubeconfig.
-func (s *server) equip(ctx context.Context, c *cluster.Cluster) error {
+// startServices starts the garbage collector and writes the kubeconfig.
+func (s *server) startServices(ctx context.Context, c *cluster.Cluster) error {
 	if _, err := gc.Start(ctx, c.Config()); err != nil {
 		return fmt.Errorf("starting the janitor: %w", err)
 	}

@@ -24,8 +24,8 @@ import (
 // holderInterval is the polling interval for the end of a process that extends a lease.
 const holderInterval = 50 * time.Millisecond
 
-// equipTimeout bounds the installation of new objects and nodes.
-const equipTimeout = time.Minute
+// setupTimeout bounds the installation of new objects and nodes.
+const setupTimeout = time.Minute
 
 // A server grants leases on one control plane.
 type server struct {
@@ -42,12 +42,12 @@ type server struct {
 	closed chan struct{} // closed when no more leases are granted
 	unused chan struct{} // has a value when the last lease may have ended
 
-	mu       sync.Mutex
-	cause    error // reason of the failure
-	state    socketdir.State
-	leases   int
-	departed []*net.UnixConn // connections of clients that have left
-	holders  map[process.ID]bool
+	mu          sync.Mutex
+	cause       error // reason of the failure
+	state       socketdir.State
+	leases      int
+	closedConns []*net.UnixConn // connections of clients that have left
+	holders     map[process.ID]bool
 
 	installing sync.Mutex
 	objects    map[string]string // hash of the content by identity of the object
@@ -66,7 +66,7 @@ func (s *server) accept() {
 // handle serves one client until it leaves.
 func (s *server) handle(conn *net.UnixConn) {
 	stream := newStream(conn)
-	var h hello
+	var h leaseRequest
 	if stream.receive(&h) != nil || !s.lease() {
 		_ = conn.Close() // it sent no request, or the server is closed
 		return
@@ -84,7 +84,7 @@ func (s *server) handle(conn *net.UnixConn) {
 		}
 	}
 	s.hold(h.Until)
-	s.dismiss() // check the holders now, because the reply depends on whether this is the last lease
+	s.releaseEndedLeases() // check the holders now, because the reply depends on whether this is the last lease
 	// The last client waits for the end of its connection, which proves the end of this process. Others need not wait.
 	if s.release(conn) > 0 {
 		_ = stream.send(reply{Shared: true})
@@ -93,7 +93,7 @@ func (s *server) handle(conn *net.UnixConn) {
 }
 
 // prepare sends progress until the client can use the control plane. It returns false if that fails.
-func (s *server) prepare(stream *stream, h hello, left <-chan struct{}) bool {
+func (s *server) prepare(stream *stream, h leaseRequest, left <-chan struct{}) bool {
 	for {
 		text, changed := s.progress.latest()
 		if text != "" && stream.send(reply{Progress: text}) != nil {
@@ -101,7 +101,7 @@ func (s *server) prepare(stream *stream, h hello, left <-chan struct{}) bool {
 		}
 		select {
 		case <-s.ready:
-			answer := s.equipClient(h)
+			answer := s.installClientObjects(h)
 			return stream.send(answer) == nil && answer.Ready != nil
 		case <-s.failed:
 			_ = stream.send(reply{Failure: s.reason()})
@@ -113,8 +113,8 @@ func (s *server) prepare(stream *stream, h hello, left <-chan struct{}) bool {
 	}
 }
 
-func (s *server) equipClient(h hello) reply {
-	ctx, cancel := context.WithTimeout(context.Background(), equipTimeout)
+func (s *server) installClientObjects(h leaseRequest) reply {
+	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	defer cancel()
 	err := s.install(ctx, h.Objects)
 	if err == nil && s.spec.Tier == cluster.Workloads {
@@ -180,7 +180,7 @@ func (s *server) release(conn *net.UnixConn) int {
 	s.mu.Lock()
 	s.leases--
 	left := s.leases
-	s.departed = append(s.departed, conn)
+	s.closedConns = append(s.closedConns, conn)
 	s.mu.Unlock()
 	s.checkUnused()
 	return left
@@ -204,12 +204,12 @@ func (s *server) hold(id *process.ID) {
 				break
 			}
 		}
-		s.dismiss()
+		s.releaseEndedLeases()
 	}()
 }
 
-// dismiss ends the leases of processes that have ended.
-func (s *server) dismiss() {
+// releaseEndedLeases ends the leases of processes that have ended.
+func (s *server) releaseEndedLeases() {
 	s.mu.Lock()
 	for id := range s.holders {
 		if !id.Alive() {
