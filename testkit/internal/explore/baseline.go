@@ -185,7 +185,7 @@ func (r *run) awaitWatches(number int) {
 		if containsAll(r.operator.Watched(number), watched) && (len(opened) > 0 || len(r.operator.Opened(1)) == 0) {
 			return
 		}
-		r.operator.Touch()
+		r.operator.ResetIdleTime()
 		_ = r.operator.Idle(ctx, quiescence.StepQuietPeriod) // the error is that of ctx
 	}
 }

@@ -35,7 +35,7 @@ func (s *scope) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.URL.RawPath = ""
 	}
 	resp, err := s.next.RoundTrip(req)
-	if errors.Is(err, intercept.ErrSevered) {
+	if errors.Is(err, intercept.ErrDisconnected) {
 		s.program.isSevered.Store(true)
 	}
 	if err == nil && resp.StatusCode == http.StatusOK {

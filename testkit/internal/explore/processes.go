@@ -71,7 +71,7 @@ func (ps *processes) start() bool {
 	ps.byNumber[number] = p
 	ps.all = append(ps.all, p)
 	ps.mu.Unlock()
-	ps.operator.Touch()
+	ps.operator.ResetIdleTime()
 	go ps.superviseProcess(number, p)
 	return true
 }
@@ -112,7 +112,7 @@ func (ps *processes) superviseProcess(number int, p Process) {
 
 // crash kills a process from within one of its requests, and starts the next one. The process sends no further request.
 func (ps *processes) crash(number int) {
-	ps.operator.Sever(number)
+	ps.operator.Disconnect(number)
 	ps.mu.Lock()
 	if ps.killed[number] {
 		ps.mu.Unlock()
@@ -127,11 +127,11 @@ func (ps *processes) crash(number int) {
 		ps.mu.Lock()
 		ps.restarting--
 		ps.mu.Unlock()
-		ps.operator.Touch()
+		ps.operator.ResetIdleTime()
 	})
 }
 
-// replaceProcess kills a severed process and starts the next one, unless another replica takes over or the start is due
+// replaceProcess kills a disconnected process and starts the next one, unless another replica takes over or the start is due
 // after the deletion of the custom resources.
 func (ps *processes) replaceProcess(number int) {
 	for ps.process(number) == nil { // the process is killed during its start
@@ -192,7 +192,7 @@ func (ps *processes) restart() bool {
 // killAll kills all processes.
 func (ps *processes) killAll() {
 	for number, p := range ps.running() {
-		ps.operator.Sever(number)
+		ps.operator.Disconnect(number)
 		ps.endProcess(number, p.Kill)
 	}
 }

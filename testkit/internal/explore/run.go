@@ -159,7 +159,7 @@ const blockedAfter = 200 * time.Millisecond
 // wait. perform reports whether the scenario continues.
 func (r *run) perform(i int, step Step) bool {
 	done := make(chan struct{})
-	r.user.Touch()
+	r.user.ResetIdleTime()
 	go func() {
 		defer close(done)
 		r.space.Check(step.Do(r.space))
@@ -173,7 +173,7 @@ func (r *run) perform(i int, step Step) bool {
 	if !r.waitStep(done, waits) {
 		return false
 	}
-	r.operator.Touch()
+	r.operator.ResetIdleTime()
 	select {
 	case <-done:
 		r.stepBlocked = false
@@ -255,7 +255,7 @@ func (r *run) tearDown() {
 			return
 		}
 	}
-	r.operator.Touch()
+	r.operator.ResetIdleTime()
 	if r.callHook(r.plan.During, len(r.x.Steps)) {
 		r.awaitConvergence(len(r.x.Steps))
 	}

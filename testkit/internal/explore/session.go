@@ -77,7 +77,7 @@ func (s *Session) Do(name string, step func(s *space.Space) error) error {
 	s.run.operator.Enter(len(s.x.Steps))
 	s.run.logStep(name)
 	s.run.space.Check(step(s.run.space))
-	s.run.operator.Touch()
+	s.run.operator.ResetIdleTime()
 	return s.err()
 }
 

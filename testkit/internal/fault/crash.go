@@ -31,7 +31,7 @@ var crashBefore = Fault{
 					Summary: fmt.Sprintf("the operator was killed right before the %s, and started again", t),
 					Request: func(r Run, _ *http.Request, c *intercept.Call) (*http.Response, error) {
 						r.Crash(c.Process)
-						return nil, intercept.ErrSevered
+						return nil, intercept.ErrDisconnected
 					},
 				})
 			}
@@ -100,5 +100,5 @@ func atWrites(in *Input, plan func(i int, t baseline.Target) []Plan) []Plan {
 func crash(r Run, c *intercept.Call, resp *http.Response) (*http.Response, error) {
 	_ = resp.Body.Close()
 	r.Crash(c.Process)
-	return nil, intercept.ErrSevered
+	return nil, intercept.ErrDisconnected
 }

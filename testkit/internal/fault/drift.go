@@ -45,7 +45,7 @@ func deleteChild(r Run, c baseline.Child) {
 		return // the object was deleted before
 	}
 	r.LogFault(fmt.Sprintf("somebody deletes %s", nameOf(live)))
-	r.Operator().Touch()
+	r.Operator().ResetIdleTime()
 	r.Await(func() bool {
 		again, ok := r.Child(c)
 		return !ok || again.Object.GetDeletionTimestamp() != nil || again.Object.GetUID() != live.Object.GetUID()

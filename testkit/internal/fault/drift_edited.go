@@ -83,7 +83,7 @@ func editChild(in *Input, r Run, c baseline.Child, part string) bool {
 			continue
 		}
 		r.LogFault(fmt.Sprintf("somebody changes %s of %s to %s", f, nameOf(live), f.other))
-		r.Operator().Touch()
+		r.Operator().ResetIdleTime()
 		r.Await(func() bool {
 			again, ok := r.Child(c)
 			return !ok || again.Object.GetResourceVersion() != live.Object.GetResourceVersion()

@@ -45,7 +45,7 @@ func triggerReconcile(r Run) {
 	for i, c := range r.Primaries() {
 		_ = annotate(r, c.Object, state.Mark+"poke", strconv.Itoa(i)+time.Now().String()) // the object may have been deleted
 	}
-	r.Operator().Touch()
+	r.Operator().ResetIdleTime()
 }
 
 func kindOf(c history.Change) intercept.Kind {

@@ -67,8 +67,8 @@ type Interceptor struct {
 	running      int // pending requests except watches and leader election
 	lastActivity time.Time
 	step         int
-	severed      map[int]bool // processes that may not send requests
-	gates        map[Kind]*gate
+	disconnected map[int]bool // processes that may not send requests
+	holds        map[Kind]*eventHold
 	streams      map[*stream]struct{}
 	frames       []Frame
 }
@@ -92,7 +92,7 @@ func New(hook Hook) *Interceptor {
 	now := time.Now()
 	return &Interceptor{
 		began: now, lastActivity: now, hook: hook,
-		severed: map[int]bool{}, gates: map[Kind]*gate{}, streams: map[*stream]struct{}{},
+		disconnected: map[int]bool{}, holds: map[Kind]*eventHold{}, streams: map[*stream]struct{}{},
 	}
 }
 
@@ -113,13 +113,13 @@ func (ic *Interceptor) Transport(process int, next http.RoundTripper) http.Round
 	return &transport{interceptor: ic, process: process, next: next}
 }
 
-// ErrSevered is the error of each request of a killed process.
-var ErrSevered = errors.New("the operator was killed")
+// ErrDisconnected is the error of each request of a killed process.
+var ErrDisconnected = errors.New("the operator was killed")
 
-// Sever rejects further requests of a process and ends its watches. The server completes pending requests.
-func (ic *Interceptor) Sever(process int) {
+// Disconnect rejects further requests of a process and ends its watches. The server completes pending requests.
+func (ic *Interceptor) Disconnect(process int) {
 	ic.mu.Lock()
-	ic.severed[process] = true
+	ic.disconnected[process] = true
 	var broken []*stream
 	for s := range ic.streams {
 		if s.process == process {
@@ -132,11 +132,11 @@ func (ic *Interceptor) Sever(process int) {
 	}
 }
 
-// IsSevered reports whether Sever was called for a process.
-func (ic *Interceptor) IsSevered(process int) bool {
+// IsDisconnected reports whether Disconnect was called for a process.
+func (ic *Interceptor) IsDisconnected(process int) bool {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
-	return ic.severed[process]
+	return ic.disconnected[process]
 }
 
 // Enter sets the current step of the scenario.
@@ -166,8 +166,8 @@ func (ic *Interceptor) Busy() (running bool, idle time.Duration) {
 	return ic.running > 0, time.Since(ic.lastActivity)
 }
 
-// Touch resets the idle time, before an event that the operator will receive.
-func (ic *Interceptor) Touch() {
+// ResetIdleTime resets the idle time, before an event that the operator will receive.
+func (ic *Interceptor) ResetIdleTime() {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
 	ic.lastActivity = time.Now()
@@ -193,8 +193,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Context().Value(intercepted{}) != nil {
 		return t.next.RoundTrip(req)
 	}
-	if w.IsSevered(t.process) {
-		return nil, ErrSevered
+	if w.IsDisconnected(t.process) {
+		return nil, ErrDisconnected
 	}
 	req = req.Clone(context.WithValue(req.Context(), intercepted{}, true))
 	AskForJSON(req.Header) // metadata clients accept protobuf regardless of their configuration
@@ -207,11 +207,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	kept := w.begin(call)
 	resp, err := w.send(req, call, t.next)
 	w.end(call, kept, resp)
-	if w.IsSevered(t.process) { // severed while the request was pending
+	if w.IsDisconnected(t.process) { // disconnected while the request was pending
 		if resp != nil {
 			_ = resp.Body.Close()
 		}
-		return nil, ErrSevered
+		return nil, ErrDisconnected
 	}
 	if err == nil && call.Verb == "watch" && resp.StatusCode == http.StatusOK && !w.recordOnly {
 		resp.Body = w.stream(call, resp.Body)

@@ -244,18 +244,18 @@ func TestClosedWatchReleasesInterceptor(t *testing.T) {
 	}
 }
 
-func TestSever(t *testing.T) {
+func TestDisconnect(t *testing.T) {
 	t.Parallel()
 	url, _ := server(t)
 	w := intercept.New(nil)
 	resp := send(t, client(w, 1), http.MethodGet, url+pods+"?watch=1", "")
 	defer func() { _ = resp.Body.Close() }()
-	w.Sever(1)
+	w.Disconnect(1)
 	if data, err := io.ReadAll(resp.Body); len(data) > 0 || err != nil {
-		t.Errorf("the watch of a severed process returns %q, %v", data, err)
+		t.Errorf("the watch of a disconnected process returns %q, %v", data, err)
 	}
-	if err := sendWrite(t, client(w, 1), url+pods); !errors.Is(err, intercept.ErrSevered) {
-		t.Errorf("a request of a severed process: %v", err)
+	if err := sendWrite(t, client(w, 1), url+pods); !errors.Is(err, intercept.ErrDisconnected) {
+		t.Errorf("a request of a disconnected process: %v", err)
 	}
 	if err := sendWrite(t, client(w, 2), url+pods); err != nil {
 		t.Errorf("a request of the next process: %v", err)

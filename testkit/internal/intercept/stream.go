@@ -30,30 +30,30 @@ func (ic *Interceptor) Frames() []Frame {
 	return append([]Frame(nil), ic.frames...)
 }
 
-// gate delays the events of one kind while it is closed. It preserves the order within a stream.
-type gate struct {
-	opened chan struct{} // closed when the gate opens
-	allow  int           // number of events that pass the closed gate
+// eventHold delays the events of one kind until Release. It preserves the order within a stream.
+type eventHold struct {
+	released chan struct{} // closed by Release
+	allow    int           // number of events that are forwarded nevertheless
 }
 
 // Hold delays all further events of a kind, except the next allow ones. Events in transit may still arrive.
 func (ic *Interceptor) Hold(kind Kind, allow int) {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
-	if g, ok := ic.gates[kind]; ok {
+	if g, ok := ic.holds[kind]; ok {
 		g.allow = allow
 		return
 	}
-	ic.gates[kind] = &gate{opened: make(chan struct{}), allow: allow}
+	ic.holds[kind] = &eventHold{released: make(chan struct{}), allow: allow}
 }
 
 // Release forwards the delayed events of a kind.
 func (ic *Interceptor) Release(kind Kind) {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
-	if g, ok := ic.gates[kind]; ok {
-		close(g.opened)
-		delete(ic.gates, kind)
+	if g, ok := ic.holds[kind]; ok {
+		close(g.released)
+		delete(ic.holds, kind)
 		ic.lastActivity = time.Now()
 	}
 }
@@ -91,11 +91,11 @@ func (ic *Interceptor) breakAll(kind Kind, last []byte, cause error) int {
 	return len(broken)
 }
 
-// waitGate waits until an event may be forwarded. It returns false if the stream was broken meanwhile.
-func (ic *Interceptor) waitGate(s *stream, foreign bool) bool {
+// waitReleased waits until an event may be forwarded. It returns false if the stream was broken meanwhile.
+func (ic *Interceptor) waitReleased(s *stream, foreign bool) bool {
 	for {
 		ic.mu.Lock()
-		g, held := ic.gates[s.kind]
+		g, held := ic.holds[s.kind]
 		if held && g.allow > 0 {
 			if !foreign {
 				g.allow--
@@ -112,7 +112,7 @@ func (ic *Interceptor) waitGate(s *stream, foreign bool) bool {
 			}
 		}
 		select {
-		case <-g.opened:
+		case <-g.released:
 		case <-s.broken:
 			return false
 		}
@@ -181,7 +181,7 @@ func (s *stream) forward() {
 		}
 		frame := s.frame(line)
 		foreign := frame.Type != bookmark && s.interceptor.Foreign != nil && s.interceptor.Foreign(frame)
-		if !s.interceptor.waitGate(s, foreign) {
+		if !s.interceptor.waitReleased(s, foreign) {
 			return
 		}
 		if !foreign {
