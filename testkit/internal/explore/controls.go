@@ -20,8 +20,8 @@ func (c controls) LogFault(text string)             { c.r.logFault(text) }
 func (c controls) IsStepBlocked() bool              { return c.r.stepBlocked }
 func (c controls) WaitAfterStep()                   { c.r.noWaitAfter = 0 }
 
-func (c controls) Untry(reason string) { c.r.untry(reason) }
-func (c controls) IsUntried() bool     { return c.r.isUntried() }
+func (c controls) MarkUntried(reason string) { c.r.setUntriedReason(reason) }
+func (c controls) IsUntried() bool           { return c.r.isUntried() }
 
 func (c controls) Start() bool       { return c.r.procs.start() }
 func (c controls) Crash(process int) { c.r.procs.crash(process) }

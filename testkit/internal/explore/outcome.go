@@ -91,8 +91,8 @@ func (o *outcome) infraError() error {
 	return o.infraErr
 }
 
-// untry records why the fault cannot be injected.
-func (o *outcome) untry(reason string) {
+// setUntriedReason records why the fault cannot be injected.
+func (o *outcome) setUntriedReason(reason string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.untriedReason = reason

@@ -57,7 +57,7 @@ func (ps *processes) start() bool {
 	if err != nil {
 		switch {
 		case errors.Is(err, ErrNoElection):
-			ps.out.untry(err.Error())
+			ps.out.setUntriedReason(err.Error())
 		case errors.Is(err, space.ErrFailed):
 			ps.mu.Lock()
 			ps.startFailed = true

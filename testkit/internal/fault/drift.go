@@ -36,7 +36,7 @@ func deleteChild(r Run, c baseline.Child) {
 		return
 	}
 	if c.Kind.String() == "persistentvolumeclaims" && isMounted(r, live.Object.GetName()) {
-		r.Untry("a claim that is deleted stays for as long as a pod uses it")
+		r.MarkUntried("a claim that is deleted stays for as long as a pod uses it")
 		return
 	}
 	s := r.Space()

@@ -90,6 +90,6 @@ func editChild(in *Input, r Run, c baseline.Child, part string) bool {
 		})
 		return true
 	}
-	r.Untry("the API server lets nobody change a field that the operator set")
+	r.MarkUntried("the API server lets nobody change a field that the operator set")
 	return false
 }

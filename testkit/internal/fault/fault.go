@@ -94,8 +94,8 @@ type Run interface {
 	Space() *space.Space
 	// LogFault records that a fault is injected.
 	LogFault(text string)
-	// Untry records why the fault cannot be injected. The run does not count then.
-	Untry(reason string)
+	// MarkUntried records why the fault cannot be injected. The run does not count then.
+	MarkUntried(reason string)
 	// IsUntried reports whether there is such a reason.
 	IsUntried() bool
 	// NoteChange records that another manager has annotated the object.

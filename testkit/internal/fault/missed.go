@@ -65,7 +65,7 @@ func separates(r Run) bool {
 	if reason == "" {
 		return true
 	}
-	r.Untry(reason)
+	r.MarkUntried(reason)
 	r.WaitAfterStep()
 	return false
 }
