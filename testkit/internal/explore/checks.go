@@ -103,8 +103,8 @@ func (ch checks) checkInvariants() {
 			now = append(now, ch.typed(c.Object))
 		}
 		for _, n := range ch.x.Invariants {
-			if wrong := n.Holds(now); wrong != "" {
-				ch.addViolation(oracleInvariant, n.Name+": "+wrong, "")
+			if violation := n.Holds(now); violation != "" {
+				ch.addViolation(oracleInvariant, n.Name+": "+violation, "")
 			}
 		}
 	}

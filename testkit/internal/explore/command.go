@@ -173,13 +173,13 @@ func (p *program) waitStartup(ctx context.Context) {
 
 // program is one process.
 type program struct {
-	space        *space.Space
-	proxy        *proxy.Proxy
-	number       int
-	grace        time.Duration
-	firstRequest chan struct{} // closed by the first request
-	once         sync.Once     // closes firstRequest
-	isSevered    atomic.Bool   // the process is about to be killed, so its requests do not count
+	space          *space.Space
+	proxy          *proxy.Proxy
+	number         int
+	grace          time.Duration
+	firstRequest   chan struct{} // closed by the first request
+	once           sync.Once     // closes firstRequest
+	isDisconnected atomic.Bool   // the process is about to be killed, so its requests do not count
 
 	mu          sync.Mutex
 	process     *operatorproc.Process

@@ -26,7 +26,7 @@ type scope struct {
 // RoundTrip implements http.RoundTripper.
 func (s *scope) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.command.sentRequest.Store(true)
-	if !s.program.isSevered.Load() {
+	if !s.program.isDisconnected.Load() {
 		s.program.noteRequest()
 	}
 	if path, narrower := s.narrow(req); narrower {
@@ -36,7 +36,7 @@ func (s *scope) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := s.next.RoundTrip(req)
 	if errors.Is(err, intercept.ErrDisconnected) {
-		s.program.isSevered.Store(true)
+		s.program.isDisconnected.Store(true)
 	}
 	if err == nil && resp.StatusCode == http.StatusOK {
 		// Watch events may be delayed when the program exits. Without this, a reader of the body would wait forever.

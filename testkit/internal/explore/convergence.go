@@ -27,19 +27,19 @@ func (r *run) isConvergedAndIdle(step int) bool {
 	return right && r.checkStatus(step) == nil
 }
 
-// errBehind is returned if the history lags so far behind that nothing can be concluded.
-var errBehind = errors.New("the machine is too busy to see what happens")
+// errHistoryLags is returned if the history lags so far behind that nothing can be concluded.
+var errHistoryLags = errors.New("the machine is too busy to see what happens")
 
 // awaitConvergence waits until the operator is idle after a step and the state equals the baseline's, if there is one. It
 // reports whether the scenario continues.
 func (r *run) awaitConvergence(step int) bool {
-	settles, wrong := r.waitConverged, r.reportTimeout
+	waitStepEnd, reportTimeout := r.waitConverged, r.reportTimeout
 	if r.baseline == nil {
-		settles, wrong = r.waitBaselineIdle, r.reportBaselineTimeout
+		waitStepEnd, reportTimeout = r.waitBaselineIdle, r.reportBaselineTimeout
 	}
 	behind := false
 	for range 4 {
-		if over, goesOn := settles(step); over {
+		if over, goesOn := waitStepEnd(step); over {
 			return goesOn
 		}
 		if behind = r.isBehind(); !behind && !r.idle.IsStarved() && !r.isConvergedAndIdle(step) {
@@ -47,10 +47,10 @@ func (r *run) awaitConvergence(step int) bool {
 		}
 	}
 	if behind {
-		r.abort(fmt.Errorf("%s %w", r.after(step), errBehind))
+		r.abort(fmt.Errorf("%s %w", r.after(step), errHistoryLags))
 		return false
 	}
-	wrong(step)
+	reportTimeout(step)
 	return false
 }
 
@@ -88,11 +88,11 @@ func (r *run) waitConverged(step int) (over, goesOn bool) {
 }
 
 func (r *run) reportTimeout(step int) {
-	diff, undead, falseStatus := r.diff(r.baseline.Checkpoints[step], r.state()), r.notDeleted(step), r.checkStatus(step)
+	diff, notDeleted, falseStatus := r.diff(r.baseline.Checkpoints[step], r.state()), r.notDeleted(step), r.checkStatus(step)
 	switch busy, idle := r.operator.Busy(); {
 	case r.space.Context().Err() != nil:
-	case undead != nil:
-		r.addViolation(undead.Oracle, undead.Message, undead.Detail)
+	case notDeleted != nil:
+		r.addViolation(notDeleted.Oracle, notDeleted.Message, notDeleted.Detail)
 	case diff != "":
 		r.addViolation(oracleEndState, fmt.Sprintf(
 			"%s the cluster is not what it is without the fault, %v later (-: without the fault, +: now)",
@@ -155,10 +155,10 @@ func (r *run) hasResidue() bool { return len(r.primaries())+len(r.residue()) > 0
 func (r *run) reportBaselineTimeout(step int) {
 	idle, still := r.idle.AllIdle()()
 	rests, over := !r.x.oracleEnabled(oracleAtRest) || still && idle >= r.x.QuietPeriod, step >= len(r.x.Steps)
-	undead := r.notDeleted(step)
-	switch falseStatus := cmp.Or(undead, r.checkStatus(step)); {
+	notDeleted := r.notDeleted(step)
+	switch falseStatus := cmp.Or(notDeleted, r.checkStatus(step)); {
 	case r.space.Context().Err() != nil:
-	case undead != nil, rests && falseStatus != nil:
+	case notDeleted != nil, rests && falseStatus != nil:
 		r.addViolation(falseStatus.Oracle, falseStatus.Message, falseStatus.Detail)
 	case rests && over && r.hasResidue(): // checkResidue reports it
 	case rests:

@@ -237,16 +237,16 @@ func (r *run) tearDown() {
 	r.operator.Enter(len(r.x.Steps) + 1)
 	r.await(r.historyShowsWrites)
 	r.changesBeforeTeardown = r.log.Changes()
-	doomed := r.primaries()
+	toDelete := r.primaries()
 	if r.terminating.Load() {
-		doomed = slices.Concat(r.residue(), r.otherObjects(), doomed)
+		toDelete = slices.Concat(r.residue(), r.otherObjects(), toDelete)
 	}
 	if !r.callHook(r.plan.Before, len(r.x.Steps)) {
 		return
 	}
 	r.recordSurvivors()
 	r.logStep("delete the custom resources")
-	for _, c := range doomed {
+	for _, c := range toDelete {
 		o := c.Object.DeepCopy()
 		r.logStep("delete " + r.name(c))
 		err := r.space.Client.Delete(r.space.Context(), o, client.PropagationPolicy("Background"))

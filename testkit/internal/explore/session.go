@@ -118,7 +118,7 @@ func (s *Session) waitIdle(quiet time.Duration, done func() bool) (*report.Viola
 func (s *Session) CatchUp() error {
 	for began := time.Now(); s.run.isBehind(); s.pollDelay() {
 		if time.Since(began) > maxTimeouts*s.x.Timeout {
-			return errBehind
+			return errHistoryLags
 		}
 	}
 	return s.err()
@@ -190,9 +190,9 @@ func (s *Session) quietFor() (time.Duration, bool) {
 // idleFor returns the time without activity. While the operator has not received all events, or has not observed the last
 // generation, a minimum applies: its watch may select some objects of a kind only.
 func (s *Session) idleFor() (time.Duration, bool) {
-	const deaf = time.Second
+	const minIdle = time.Second
 	idle, ok := s.quietFor()
-	return idle, ok && (idle >= deaf || s.observedLatest() && (s.StatusObserved == nil || s.StatusObserved()))
+	return idle, ok && (idle >= minIdle || s.observedLatest() && (s.StatusObserved == nil || s.StatusObserved()))
 }
 
 // observedLatest reports whether the operator has received the last version of each changed object, as far as it watches
@@ -304,12 +304,12 @@ func (s *Session) End() error {
 	if err != nil {
 		return err
 	}
-	wrong, err := s.waitIdle(quiescence.StepQuietPeriod, func() bool { return len(r.primaries())+len(r.residue()) == 0 })
-	if err == nil && wrong == nil {
-		wrong = r.notDeleted(len(s.x.Steps))
+	violation, err := s.waitIdle(quiescence.StepQuietPeriod, func() bool { return len(r.primaries())+len(r.residue()) == 0 })
+	if err == nil && violation == nil {
+		violation = r.notDeleted(len(s.x.Steps))
 	}
-	if wrong != nil {
-		r.addViolation(wrong.Oracle, wrong.Message, wrong.Detail)
+	if violation != nil {
+		r.addViolation(violation.Oracle, violation.Message, violation.Detail)
 	}
 	return err
 }
