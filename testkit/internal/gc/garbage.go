@@ -75,7 +75,7 @@ func (c *Collector) processObject(ctx context.Context, uid types.UID) error {
 		return c.orphanDependents(ctx, n)
 	case n.waitsForDependents():
 		return c.deleteDependents(ctx, n)
-	case n.deleting || len(n.owners) == 0 || c.allSolid(n):
+	case n.deleting || len(n.owners) == 0 || c.allOwnersExist(n):
 		return nil
 	default:
 		return c.collect(ctx, n)
@@ -110,9 +110,9 @@ func (c *Collector) deleteDependents(ctx context.Context, n *node) error {
 	return c.dropFinalizer(ctx, n, metav1.FinalizerDeleteDependents)
 }
 
-// allSolid reports whether the graph contains every owner and none is being deleted. If the graph is stale, an event of
-// the owner will follow.
-func (c *Collector) allSolid(n *node) bool {
+// allOwnersExist reports whether the graph contains every owner and none is being deleted. If the graph is stale, an
+// event of the owner will follow.
+func (c *Collector) allOwnersExist(n *node) bool {
 	return !slices.ContainsFunc(n.owners, func(ref metav1.OwnerReference) bool {
 		owner := c.graph.get(ref.UID)
 		return owner == nil || !owner.matches(ref, n.namespace) || owner.waitsForDependents()
@@ -121,20 +121,20 @@ func (c *Collector) allSolid(n *node) bool {
 
 // owners classifies an object's references by the state of the owner.
 type owners struct {
-	solid   int
-	unseen  bool // one of the solid ones has had no event yet
-	absent  []types.UID
-	waiting []types.UID // being deleted in the foreground
+	existing    int
+	notObserved bool // one of the existing ones has had no event yet
+	absent      []types.UID
+	waiting     []types.UID // being deleted in the foreground
 }
 
-// errUnseen requeues an object. Its owner exists on the server, but may be deleted before the watch of its kind starts,
-// for example after a new custom resource definition. Then no event would report the deletion.
-var errUnseen = errors.New("no event has told of the owner yet")
+// errOwnerNotObserved requeues an object. Its owner exists on the server, but may be deleted before the watch of its kind
+// starts, for example after a new custom resource definition. Then no event would report the deletion.
+var errOwnerNotObserved = errors.New("no event has told of the owner yet")
 
-// known returns nil if the graph will get an event for the deletion of every solid owner.
+// known returns nil if the graph will get an event for the deletion of every existing owner.
 func (o owners) known() error {
-	if o.unseen {
-		return errUnseen
+	if o.notObserved {
+		return errOwnerNotObserved
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (c *Collector) collect(ctx context.Context, n *node) error {
 		return ignorePermanent(err)
 	case len(o.absent)+len(o.waiting) == 0:
 		return o.known()
-	case o.solid > 0:
+	case o.existing > 0:
 		return c.dropOwners(ctx, n, slices.Concat(o.absent, o.waiting)...)
 	case len(o.waiting) > 0 && len(c.graph.dependentsOf(n.uid)) > 0:
 		if err := c.breakCycle(ctx, n, live); err != nil {
@@ -182,8 +182,8 @@ func (c *Collector) classify(ctx context.Context, live *metav1.PartialObjectMeta
 		case owner.DeletionTimestamp != nil && slices.Contains(owner.Finalizers, metav1.FinalizerDeleteDependents):
 			o.waiting = append(o.waiting, ref.UID)
 		default:
-			o.solid++
-			o.unseen = o.unseen || c.graph.get(ref.UID) == nil
+			o.existing++
+			o.notObserved = o.notObserved || c.graph.get(ref.UID) == nil
 		}
 	}
 	return o, nil

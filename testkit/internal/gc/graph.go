@@ -106,8 +106,8 @@ func (g *graph) remove(uid types.UID) (before *node) {
 	return before
 }
 
-// sawEnd reports whether the owner of a dependent in the given namespace existed and has been deleted.
-func (g *graph) sawEnd(ref metav1.OwnerReference, namespace string) bool {
+// ownerWasDeleted reports whether the owner of a dependent in the given namespace existed and has been deleted.
+func (g *graph) ownerWasDeleted(ref metav1.OwnerReference, namespace string) bool {
 	n, ok := g.gone.Get(ref.UID)
 	return ok && n.(*node).matches(ref, namespace) //nolint:forcetypeassert // only nodes are added
 }

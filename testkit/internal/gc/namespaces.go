@@ -114,8 +114,8 @@ func (c *Collector) finalize(ctx context.Context, ns *corev1.Namespace) error {
 	return nil
 }
 
-// A remnant describes the remaining objects of one kind.
-type remnant struct {
+// remainingObjects describes the remaining objects of one kind.
+type remainingObjects struct {
 	kind       kind
 	count      int
 	finalizers map[string]int
@@ -124,7 +124,7 @@ type remnant struct {
 // empty deletes all objects in a namespace and returns the remaining ones. It deletes pods first, because they may need
 // other objects to end. Then it deletes the objects that the graph has. Only if none of them remains, it lists the other
 // kinds, because the graph may lag behind: a namespace is emptied in several attempts, and there are dozens of kinds.
-func (c *Collector) empty(ctx context.Context, ns *corev1.Namespace) ([]remnant, error) {
+func (c *Collector) empty(ctx context.Context, ns *corev1.Namespace) ([]remainingObjects, error) {
 	var first, observed, rest []kind
 	contains := c.graph.kindsIn(ns.Name)
 	for _, k := range c.known() {
@@ -146,9 +146,9 @@ func (c *Collector) empty(ctx context.Context, ns *corev1.Namespace) ([]remnant,
 	return nil, nil
 }
 
-func (c *Collector) emptyKinds(ctx context.Context, ns *corev1.Namespace, kinds []kind) ([]remnant, error) {
+func (c *Collector) emptyKinds(ctx context.Context, ns *corev1.Namespace, kinds []kind) ([]remainingObjects, error) {
 	var mu sync.Mutex
-	var left []remnant
+	var left []remainingObjects
 	err := c.forKinds(ctx, kinds, func(ctx context.Context, k kind) error {
 		r, err := c.emptyKind(ctx, ns, k)
 		if err == nil && r.count > 0 {
@@ -162,25 +162,25 @@ func (c *Collector) emptyKinds(ctx context.Context, ns *corev1.Namespace, kinds 
 }
 
 // emptyKind deletes the objects of one kind. Those without finalizers are gone when it returns.
-func (c *Collector) emptyKind(ctx context.Context, ns *corev1.Namespace, k kind) (remnant, error) {
+func (c *Collector) emptyKind(ctx context.Context, ns *corev1.Namespace, k kind) (remainingObjects, error) {
 	objects := c.content.Resource(k.gvr).Namespace(ns.Name)
 	list, err := objects.List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) { // the definition is being removed as well
-		return remnant{}, nil
+		return remainingObjects{}, nil
 	}
 	if err != nil {
-		return remnant{}, fmt.Errorf("listing %s: %w", k.gvr.Resource, err)
+		return remainingObjects{}, fmt.Errorf("listing %s: %w", k.gvr.Resource, err)
 	}
 	if len(list.Items) == 0 {
-		return remnant{}, nil
+		return remainingObjects{}, nil
 	}
 	if err := c.deleteAll(ctx, ns, k, list.Items); err != nil {
-		return remnant{}, err
+		return remainingObjects{}, err
 	}
 	if list, err = objects.List(ctx, metav1.ListOptions{}); err != nil {
-		return remnant{}, fmt.Errorf("listing %s: %w", k.gvr.Resource, err)
+		return remainingObjects{}, fmt.Errorf("listing %s: %w", k.gvr.Resource, err)
 	}
-	r := remnant{kind: k, count: len(list.Items), finalizers: map[string]int{}}
+	r := remainingObjects{kind: k, count: len(list.Items), finalizers: map[string]int{}}
 	for i := range list.Items {
 		for _, f := range list.Items[i].Finalizers {
 			r.finalizers[f]++

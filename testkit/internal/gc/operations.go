@@ -46,7 +46,7 @@ func (c *Collector) get(ctx context.Context, n *node) (*metav1.PartialObjectMeta
 func (c *Collector) findOwner(
 	ctx context.Context, ref metav1.OwnerReference, namespace string,
 ) (*metav1.PartialObjectMetadata, error) {
-	if c.graph.sawEnd(ref, namespace) {
+	if c.graph.ownerWasDeleted(ref, namespace) {
 		return nil, nil //nolint:nilnil // absence is a valid result
 	}
 	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)

@@ -13,8 +13,8 @@ import (
 )
 
 // report writes the remaining contents to the namespace's status, with the messages of the Kubernetes controller.
-func (c *Collector) report(ctx context.Context, ns *corev1.Namespace, left []remnant) error {
-	slices.SortFunc(left, func(a, b remnant) int {
+func (c *Collector) report(ctx context.Context, ns *corev1.Namespace, left []remainingObjects) error {
+	slices.SortFunc(left, func(a, b remainingObjects) int {
 		return strings.Compare(a.kind.gvr.GroupResource().String(), b.kind.gvr.GroupResource().String())
 	})
 	var content []string
