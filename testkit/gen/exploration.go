@@ -78,8 +78,8 @@ func (ex *exploration) checkSample(ctx context.Context) error {
 	case ref.stuck != "":
 		return fmt.Errorf("the operator cannot carry out the sample (%s): give one that it can, "+
 			"and what that refers to with gen.Before", ref.stuck)
-	case ref.wrong != nil:
-		return errors.New(ref.wrong.text("", "the sample, without any change"))
+	case ref.violation != nil:
+		return errors.New(ref.violation.text("", "the sample, without any change"))
 	}
 	ex.ready = ref.ready
 	ex.reportsGeneration = ref.reportsGeneration

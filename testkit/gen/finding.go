@@ -78,13 +78,13 @@ func (f *finding) role(i int) string {
 func (ex *exploration) try(ctx context.Context, s sequence.Sequence, deleted bool, second recheck) (f *finding, _ error) {
 	if len(s) == 1 && !deleted {
 		ref, err := ex.reference(ctx, s[0], quick)
-		if err == nil && ref.wrong != nil {
+		if err == nil && ref.violation != nil {
 			ref, err = ex.reference(ctx, s[0], second.precision)
 		}
-		if err != nil || ref.wrong == nil {
+		if err != nil || ref.violation == nil {
 			return nil, err
 		}
-		return new(*ref.wrong), nil
+		return new(*ref.violation), nil
 	}
 	t, err := ex.open(ctx, "shrinking")
 	defer func() {
@@ -100,7 +100,7 @@ func (ex *exploration) try(ctx context.Context, s sequence.Sequence, deleted boo
 	for i, m := range s {
 		if i == len(s)-1 && !deleted {
 			r, err := t.advance(ctx, m, second)
-			return r.wrong, err
+			return r.violation, err
 		}
 		refused, err := t.apply(m, fmt.Sprintf("apply manifest %d", i+1))
 		if err != nil || refused != "" {

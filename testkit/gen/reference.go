@@ -36,7 +36,7 @@ type reference struct {
 	invalid           string   // why the API server rejects the manifest
 	stuck             string   // why the operator cannot realize it, according to its status
 	final             bool     // the status does not announce further attempts
-	wrong             *finding // the operator's violation
+	violation         *finding // the operator's violation
 	ready             bool     // condition Ready is True
 	reportsGeneration bool     // the status has an observed generation
 	state             state.State
@@ -47,8 +47,8 @@ func (r *reference) unusable() result {
 	switch {
 	case r == nil:
 		return result{}
-	case r.wrong != nil:
-		return result{wrong: new(*r.wrong)} // a copy: each caller completes its own
+	case r.violation != nil:
+		return result{violation: new(*r.violation)} // a copy: each caller completes its own
 	case r.invalid != "":
 		return result{stuck: r.invalid} // valid as an update, not as a creation
 	default:
@@ -132,8 +132,8 @@ func (ex *exploration) computeReference(ctx context.Context, m *unstructured.Uns
 	if err := ex.waitAgreement(one, other); err != nil {
 		return one.ref, err
 	}
-	if one.ref.wrong == nil {
-		one.ref.wrong = other.ref.wrong
+	if one.ref.violation == nil {
+		one.ref.violation = other.ref.violation
 	}
 	if one.ref.stuck == "" {
 		one.ref.stuck = other.ref.stuck
@@ -149,7 +149,7 @@ func (ex *exploration) waitAgreement(one, other *freshRun) error {
 		ex.mu.Lock()
 		diff := state.Difference(ex.mask.Apply(one.ref.state), ex.mask.Apply(other.ref.state))
 		ex.mu.Unlock()
-		if diff == "" || one.ref.wrong != nil || other.ref.wrong != nil {
+		if diff == "" || one.ref.violation != nil || other.ref.violation != nil {
 			return nil
 		}
 		for _, a := range []*freshRun{one, other} {
@@ -197,8 +197,8 @@ func (fr *freshRun) observe(c *exploration, p precision) error {
 	fr.ref.ready = s.isReady()
 	fr.ref.stuck, fr.ref.final = s.stuck()
 	fr.ref.reportsGeneration = s.isObserved() && observed(s.custom()) > 0
-	if fr.ref.wrong = s.wrong(falseStatus); fr.ref.wrong != nil {
-		fr.ref.wrong.sequence = sequence.Sequence{fr.m}
+	if fr.ref.violation = s.violation(falseStatus); fr.ref.violation != nil {
+		fr.ref.violation.sequence = sequence.Sequence{fr.m}
 	}
 	return nil
 }
@@ -208,8 +208,8 @@ func (fr *freshRun) close() {
 		return
 	}
 	entries := fr.session.inner.Close()
-	if fr.ref.wrong != nil {
-		fr.ref.wrong.timeline = entries
+	if fr.ref.violation != nil {
+		fr.ref.violation.timeline = entries
 	}
 }
 

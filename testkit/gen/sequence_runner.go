@@ -133,15 +133,15 @@ func (sr *sequenceRunner) run(ctx context.Context) (f *finding, err error) {
 func (sr *sequenceRunner) step(ctx context.Context, step sequence.Step) (*finding, error) {
 	r, err := sr.advance(ctx, step.Object, step.String())
 	switch {
-	case err != nil || r.wrong != nil:
-		return r.wrong, err
+	case err != nil || r.violation != nil:
+		return r.violation, err
 	case r.invalid != "":
 		sr.generator.TakeBack()
 		return nil, nil //nolint:nilnil // no finding
 	case r.stuck != "":
 		sr.stuck++
 		sr.generator.TakeBack()
-		return sr.goBack(ctx)
+		return sr.restoreLastGood(ctx)
 	case sr.lastGood == nil:
 		sr.lastGood = step.Object
 		return nil, nil //nolint:nilnil // no finding
@@ -149,28 +149,28 @@ func (sr *sequenceRunner) step(ctx context.Context, step sequence.Step) (*findin
 	sr.good++
 	if sr.stepsMade < sr.c.steps && sr.undo() {
 		sr.generator.TakeBack()
-		return sr.goBack(ctx)
+		return sr.restoreLastGood(ctx)
 	}
 	sr.lastGood = step.Object
 	return nil, nil //nolint:nilnil // no finding
 }
 
-// goBack returns to the last good manifest.
-func (sr *sequenceRunner) goBack(ctx context.Context) (*finding, error) {
+// restoreLastGood returns to the last good manifest.
+func (sr *sequenceRunner) restoreLastGood(ctx context.Context) (*finding, error) {
 	if sr.lastGood == nil || equal(sr.lastGood, sr.session.applied[len(sr.session.applied)-1]) {
 		return nil, nil //nolint:nilnil // no finding
 	}
 	r, err := sr.advance(ctx, sr.lastGood, "back to where it was good")
-	if err == nil && r.wrong == nil && r.invalid != "" {
+	if err == nil && r.violation == nil && r.invalid != "" {
 		sr.lastGood = sr.session.applied[len(sr.session.applied)-1] // the change cannot be undone
 	}
-	return r.wrong, err
+	return r.violation, err
 }
 
 // finish returns to the sample and deletes the custom resource.
 func (sr *sequenceRunner) finish(ctx context.Context) (*finding, error) {
 	sr.lastGood = sr.c.sample
-	if f, err := sr.goBack(ctx); f != nil || err != nil {
+	if f, err := sr.restoreLastGood(ctx); f != nil || err != nil {
 		return f, err
 	}
 	return sr.session.end()
@@ -188,8 +188,8 @@ func (sr *sequenceRunner) advance(ctx context.Context, m *unstructured.Unstructu
 		line += "\n   refused by the API server: " + r.invalid
 	case r.stuck != "":
 		line += "\n   not carried out, and undone: " + r.stuck
-	case r.wrong != nil:
-		line += "\n   " + r.wrong.oracle + ": " + r.wrong.message
+	case r.violation != nil:
+		line += "\n   " + r.violation.oracle + ": " + r.violation.message
 	}
 	sr.steps = append(sr.steps, line)
 	return r, err

@@ -77,9 +77,9 @@ func (s *session) apply(m *unstructured.Unstructured, name string) (refused stri
 
 // result is the outcome of one step. It is empty on success.
 type result struct {
-	invalid string   // the API server rejects the manifest: the step was not made
-	stuck   string   // the operator cannot realize the manifest, not even in an empty namespace
-	wrong   *finding // the operator's violation
+	invalid   string   // the API server rejects the manifest: the step was not made
+	stuck     string   // the operator cannot realize the manifest, not even in an empty namespace
+	violation *finding // the operator's violation
 }
 
 // isBad reports whether the step did not succeed.
@@ -118,13 +118,14 @@ func (s *session) advance(ctx context.Context, m *unstructured.Unstructured, sec
 	case a.ref.unusable().isBad():
 		return a.ref.unusable(), nil
 	}
-	if wrong := s.wrong(falseStatus); wrong != nil && wrong.oracle == oracleRefused { // the operator may try another request
+	// After a rejection the operator may try another request.
+	if violation := s.violation(falseStatus); violation != nil && violation.oracle == oracleRefused {
 		if falseStatus, err = s.inner.WaitIdle(second.pause); err != nil {
 			return result{}, err
 		}
 	}
-	if wrong := s.wrong(falseStatus); wrong != nil {
-		return result{wrong: wrong}, nil
+	if violation := s.violation(falseStatus); violation != nil {
+		return result{violation: violation}, nil
 	}
 	return s.compare(ctx, m, a.ref, second, back)
 }
@@ -157,9 +158,9 @@ func (s *session) compare(
 	if err != nil || ref.unusable().isBad() {
 		return ref.unusable(), err
 	}
-	diff, wrong, err := s.persistentDifference(ctx, ref, second)
-	if err != nil || wrong != nil || diff == "" {
-		return result{wrong: wrong}, err
+	diff, violation, err := s.persistentDifference(ctx, ref, second)
+	if err != nil || violation != nil || diff == "" {
+		return result{violation: violation}, err
 	}
 	oracle, message := oracleFresh, "what came of the last manifest depends on the ones before it (-alone +after the others)"
 	if back {
@@ -168,20 +169,20 @@ func (s *session) compare(
 	if !s.c.has(oracle) {
 		return result{}, nil
 	}
-	return result{wrong: &finding{oracle: oracle, message: message, detail: diff}}, nil
+	return result{violation: &finding{oracle: oracle, message: message, detail: diff}}, nil
 }
 
 // persistentDifference returns a difference that persists, or "", or another finding.
 func (s *session) persistentDifference(
 	ctx context.Context, ref *reference, second recheck,
-) (diff string, wrong *finding, err error) {
+) (diff string, violation *finding, err error) {
 	for began := time.Now(); ; {
 		falseStatus, err := s.inner.WaitIdle(second.pause)
 		if err != nil {
 			return "", nil, err
 		}
-		if wrong := s.wrong(falseStatus); wrong != nil {
-			return "", wrong, nil
+		if violation := s.violation(falseStatus); violation != nil {
+			return "", violation, nil
 		}
 		changed := s.inner.Changed()
 		if diff = s.c.difference(ref, s.state()); diff == "" {
@@ -209,15 +210,15 @@ func (s *session) end() (*finding, error) {
 	if err := s.inner.End(); err != nil {
 		return nil, err
 	}
-	f := s.wrong(nil)
+	f := s.violation(nil)
 	if f != nil {
 		f.deleted = true
 	}
 	return f, nil
 }
 
-// wrong returns the first violation of the session, or the current one, or nil.
-func (s *session) wrong(now *report.Violation) *finding {
+// violation returns the first violation of the session, or the current one, or nil.
+func (s *session) violation(now *report.Violation) *finding {
 	violations := s.inner.Violations()
 	if now != nil && len(s.rejections()) == 0 {
 		violations = append(violations, *now)
