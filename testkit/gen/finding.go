@@ -132,7 +132,7 @@ func (ex *exploration) shrink(ctx context.Context, f *finding) (*finding, string
 		}
 		failed = append(failed, s)
 		return true
-	}, sequence.Shrinking{})
+	}, sequence.ShrinkOptions{})
 	if err != nil {
 		return f, "not shrunk: " + err.Error()
 	}

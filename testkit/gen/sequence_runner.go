@@ -136,11 +136,11 @@ func (sr *sequenceRunner) step(ctx context.Context, step sequence.Step) (*findin
 	case err != nil || r.violation != nil:
 		return r.violation, err
 	case r.invalid != "":
-		sr.generator.TakeBack()
+		sr.generator.UndoStep()
 		return nil, nil //nolint:nilnil // no finding
 	case r.stuck != "":
 		sr.stuck++
-		sr.generator.TakeBack()
+		sr.generator.UndoStep()
 		return sr.restoreLastGood(ctx)
 	case sr.lastGood == nil:
 		sr.lastGood = step.Object
@@ -148,7 +148,7 @@ func (sr *sequenceRunner) step(ctx context.Context, step sequence.Step) (*findin
 	}
 	sr.good++
 	if sr.stepsMade < sr.c.steps && sr.undo() {
-		sr.generator.TakeBack()
+		sr.generator.UndoStep()
 		return sr.restoreLastGood(ctx)
 	}
 	sr.lastGood = step.Object

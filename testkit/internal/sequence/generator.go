@@ -58,7 +58,7 @@ type Generator struct {
 	chooser chooser
 
 	current  *unstructured.Unstructured // nil before the first step
-	before   *unstructured.Unstructured // restored by TakeBack
+	before   *unstructured.Unstructured // restored by UndoStep
 	cover    *cover
 	tried    map[string]int // number of times a change was made, by its key
 	rejected map[string]int // number of times a change was rejected
@@ -156,9 +156,9 @@ func (g *Generator) reject(step Step) {
 // changeKey identifies the effect of a change, independent of the index in a list.
 func changeKey(c schema.Change) string { return c.Property + "/" + c.Kind }
 
-// TakeBack undoes the last step: the next one starts from the previous object. It is for objects that were rejected
+// UndoStep undoes the last step: the next one starts from the previous object. It is for objects that were rejected
 // later. Only one step can be undone.
-func (g *Generator) TakeBack() {
+func (g *Generator) UndoStep() {
 	if g.before != nil {
 		g.current = g.before
 		g.before = nil

@@ -223,8 +223,8 @@ func TestTakeBack(t *testing.T) {
 		return true
 	}), 6)
 	steps := take(t, g, 3)
-	g.TakeBack()
-	g.TakeBack() // there is nothing to undo
+	g.UndoStep()
+	g.UndoStep() // there is nothing to undo
 	if _, err := g.Next(t.Context()); err != nil {
 		t.Fatal(err)
 	}

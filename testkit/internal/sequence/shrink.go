@@ -13,11 +13,11 @@ import (
 // ErrPasses is returned by Shrink for a sequence that does not fail.
 var ErrPasses = errors.New("the sequence does not fail, so there is nothing to shrink")
 
-// DefaultCalls is the number of sequences that Shrink tries if Shrinking.Calls is 0.
+// DefaultCalls is the number of sequences that Shrink tries if ShrinkOptions.Calls is 0.
 const DefaultCalls = 500
 
-// Shrinking configures Shrink.
-type Shrinking struct {
+// ShrinkOptions are the options of Shrink.
+type ShrinkOptions struct {
 	// Calls bounds the number of sequences tried, the first one included. Zero means DefaultCalls.
 	Calls int
 }
@@ -43,7 +43,7 @@ type Shrunk struct {
 // The error is ErrPasses if the sequence passes, or the context's error if that ends before the first answer. If the
 // context ends later, Shrink returns the best result so far.
 func Shrink(
-	ctx context.Context, sequence Sequence, fails func(Sequence) bool, how Shrinking,
+	ctx context.Context, sequence Sequence, fails func(Sequence) bool, how ShrinkOptions,
 ) (Shrunk, error) {
 	s := &shrinker{ctx: ctx, fails: fails, left: how.Calls, best: sequence.clone(), answers: map[string]bool{}}
 	if how.Calls == 0 {

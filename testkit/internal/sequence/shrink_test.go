@@ -102,7 +102,7 @@ func TestShrink(t *testing.T) {
 				long := sequence.Objects(take(t, generator(t, s, rules, seed), 40))
 				plant(long, tc.plant)
 				before := fmt.Sprint(long)
-				got, err := sequence.Shrink(t.Context(), long, tc.fails, sequence.Shrinking{})
+				got, err := sequence.Shrink(t.Context(), long, tc.fails, sequence.ShrinkOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -127,7 +127,7 @@ func TestShrinkIsDeterministic(t *testing.T) {
 		_, err := sequence.Shrink(t.Context(), long, func(s sequence.Sequence) bool {
 			asked = append(asked, s.String())
 			return fails(s)
-		}, sequence.Shrinking{})
+		}, sequence.ShrinkOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestShrinkObeysCallLimit(t *testing.T) {
 func TestShrinkOfPassingSequence(t *testing.T) {
 	t.Parallel()
 	long := sequence.Sequence{sample(t)}
-	got, err := sequence.Shrink(t.Context(), long, func(sequence.Sequence) bool { return false }, sequence.Shrinking{})
+	got, err := sequence.Shrink(t.Context(), long, func(sequence.Sequence) bool { return false }, sequence.ShrinkOptions{})
 	if !errors.Is(err, sequence.ErrPasses) || got.Calls != 1 {
 		t.Errorf("%d calls, error %v", got.Calls, err)
 	}
@@ -188,11 +188,11 @@ func TestShrinkIsInterrupted(t *testing.T) {
 			cancel()
 		}
 		return len(s) > 2
-	}, sequence.Shrinking{})
+	}, sequence.ShrinkOptions{})
 	if err != nil || got.Complete || calls != 5 || len(got.Sequence) <= 2 {
 		t.Errorf("%d calls, %d manifests, complete %v, error %v", calls, len(got.Sequence), got.Complete, err)
 	}
-	_, err = sequence.Shrink(ctx, long, func(sequence.Sequence) bool { return true }, sequence.Shrinking{})
+	_, err = sequence.Shrink(ctx, long, func(sequence.Sequence) bool { return true }, sequence.ShrinkOptions{})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
@@ -217,7 +217,7 @@ func FuzzShrink(f *testing.F) {
 			}
 			return sum%5 != 0
 		}
-		got, err := sequence.Shrink(t.Context(), long, fails, sequence.Shrinking{Calls: 300})
+		got, err := sequence.Shrink(t.Context(), long, fails, sequence.ShrinkOptions{Calls: 300})
 		switch {
 		case errors.Is(err, sequence.ErrPasses) && !fails(long):
 		case err != nil:
@@ -243,7 +243,7 @@ func plant(long sequence.Sequence, changes []func(map[string]any)) {
 
 func shrink(t *testing.T, s sequence.Sequence, fails func(sequence.Sequence) bool, calls int) sequence.Shrunk {
 	t.Helper()
-	got, err := sequence.Shrink(t.Context(), s, fails, sequence.Shrinking{Calls: calls})
+	got, err := sequence.Shrink(t.Context(), s, fails, sequence.ShrinkOptions{Calls: calls})
 	if err != nil {
 		t.Fatal(err)
 	}
