@@ -110,7 +110,7 @@ func draw(timeline []Entry, end time.Duration) *drawing {
 	}
 	d.Axis = top
 	d.Height = top + axisHeight
-	for _, s := range axis.stretches {
+	for _, s := range axis.segments {
 		if s.cut {
 			d.Cuts = append(d.Cuts, cutBand{percent(s.x), percent(s.x + s.width/2), percent(s.width), seconds(s.to - s.from)})
 		}

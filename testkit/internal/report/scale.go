@@ -9,11 +9,11 @@ import (
 // A scale maps times to an axis of 0 to 100. It is linear between cuts. An operator acts for milliseconds and then
 // waits for seconds, so that a linear axis would show nothing but the waiting.
 type scale struct {
-	stretches []stretch
-	rate      float64 // units of the axis per nanosecond, equal between all cuts
+	segments []axisSegment
+	rate     float64 // units of the axis per nanosecond, equal between all cuts
 }
 
-type stretch struct {
+type axisSegment struct {
 	from, to time.Duration
 	x, width float64
 	cut      bool
@@ -23,12 +23,12 @@ type stretch struct {
 const maxDuration = time.Duration(1) << 60
 
 const (
-	axisStart = 2.5 // half a label must fit beside the first and the last mark
-	axisEnd   = 97.5
-	cutWidth  = 5.0
-	mostCuts  = 6
-	worthCut  = 12.0 // a gap is cut if it would be wider than this,
-	muchAbove = 8    // and so many times longer than the median gap
+	axisStart   = 2.5 // half a label must fit beside the first and the last mark
+	axisEnd     = 97.5
+	cutWidth    = 5.0
+	maxCuts     = 6
+	minCutWidth = 12.0 // a gap is cut if it would be wider than this,
+	minGapRatio = 8    // and so many times longer than the median gap
 )
 
 // newScale returns an axis for some times. It begins at 0.
@@ -68,7 +68,7 @@ func longGaps(times []time.Duration) []int {
 	var cuts []int
 	for _, i := range order {
 		width := float64(gap(i)) / float64(rest) * (axisEnd - axisStart - cutWidth*float64(len(cuts)))
-		if len(cuts) == mostCuts || width < worthCut || gap(i) < muchAbove*typical {
+		if len(cuts) == maxCuts || width < minCutWidth || gap(i) < minGapRatio*typical {
 			break
 		}
 		cuts = append(cuts, i)
@@ -85,7 +85,7 @@ func (s *scale) build(times []time.Duration, cuts []int) {
 		if cut {
 			width = cutWidth
 		}
-		s.stretches = append(s.stretches, stretch{from: from, to: to, x: x, width: width, cut: cut})
+		s.segments = append(s.segments, axisSegment{from: from, to: to, x: x, width: width, cut: cut})
 		x, from = x+width, to
 	}
 	for _, i := range cuts {
@@ -98,7 +98,7 @@ func (s *scale) build(times []time.Duration, cuts []int) {
 // at returns the position of a time on the axis.
 func (s *scale) at(t time.Duration) float64 {
 	t = min(max(t, 0), maxDuration)
-	for _, st := range s.stretches {
+	for _, st := range s.segments {
 		if t <= st.to {
 			if st.to == st.from || t < st.from {
 				return st.x
@@ -106,7 +106,7 @@ func (s *scale) at(t time.Duration) float64 {
 			return st.x + st.width*float64(t-st.from)/float64(st.to-st.from)
 		}
 	}
-	last := s.stretches[len(s.stretches)-1]
+	last := s.segments[len(s.segments)-1]
 	return last.x + last.width
 }
 
@@ -125,7 +125,7 @@ const (
 func (s *scale) ticks() []tick {
 	step := s.step()
 	var ticks []tick
-	for _, st := range s.stretches {
+	for _, st := range s.segments {
 		if st.cut {
 			continue
 		}

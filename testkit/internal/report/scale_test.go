@@ -29,7 +29,7 @@ func TestScaleIsCutInGaps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var cuts []string
-			for _, st := range newScale(tc.times).stretches {
+			for _, st := range newScale(tc.times).segments {
 				if st.cut {
 					cuts = append(cuts, fmt.Sprintf("%v-%v", st.from, st.to))
 				}
@@ -59,7 +59,7 @@ func TestScaleKeepsTheOrder(t *testing.T) {
 				t.Fatalf("seed %d: %v is at %v and %v at %v", seed, a, x, b, y)
 			}
 		}
-		for _, st := range s.stretches {
+		for _, st := range s.segments {
 			if got, want := st.width, float64(st.to-st.from)*s.rate; !st.cut && math.Abs(got-want) > 1e-6 {
 				t.Fatalf("seed %d: a section of %v is %v wide, want %v", seed, st.to-st.from, got, want)
 			}

@@ -19,7 +19,7 @@ const (
 // WriteTimeline writes a single timeline, for the log of a test. It is limited to some 100 entries and describes the
 // omitted ones.
 func WriteTimeline(w io.Writer, timeline []Entry) error {
-	printable := fold(Run{Timeline: timeline}.printable().Timeline)
+	printable := mergeRepeated(Run{Timeline: timeline}.printable().Timeline)
 	t := text{details: testDetail}
 	t.spans(printable, headAndTail(printable), "")
 	if _, err := w.Write(t.Bytes()); err != nil {
@@ -45,8 +45,8 @@ func headAndTail(timeline []Entry) []span {
 	return spans(timeline, show)
 }
 
-// fold merges consecutive equal entries into one.
-func fold(timeline []Entry) []Entry {
+// mergeRepeated merges consecutive equal entries into one.
+func mergeRepeated(timeline []Entry) []Entry {
 	folded := make([]Entry, 0, len(timeline))
 	for len(timeline) > 0 {
 		first := timeline[0]
