@@ -14,8 +14,8 @@ import (
 
 // This file determines canonical names and states.
 
-func (v *view) names(changes []history.Change) *state.Names {
-	return state.NamesOf(v.space.Namespace, changes, v.x.generated)
+func (v *view) names(changes []history.Change) *state.NameMap {
+	return state.NewNameMap(v.space.Namespace, changes, v.x.generated)
 }
 
 // state returns the state of the namespace.

@@ -12,7 +12,7 @@ import (
 // Document returns the canonical form of an object as a readable manifest. It contains the fields that have a manager,
 // without generated values, and the status if requested. Conditions keep their reasons and messages, unlike in a [State],
 // but not their times.
-func (n *Names) Document(u *unstructured.Unstructured, status bool) map[string]any {
+func (n *NameMap) Document(u *unstructured.Unstructured, status bool) map[string]any {
 	o := runtime.DeepCopyJSON(u.Object)
 	for _, path := range clusterFields {
 		unstructured.RemoveNestedField(o, path...)
@@ -53,7 +53,7 @@ func (n *Names) Document(u *unstructured.Unstructured, status bool) map[string]a
 }
 
 // nameOf returns the object's name with placeholders for generated parts.
-func (n *Names) nameOf(u *unstructured.Unstructured) string {
+func (n *NameMap) nameOf(u *unstructured.Unstructured) string {
 	_, name, found := strings.Cut(n.Of(u.GetUID()), "/")
 	if !found {
 		return u.GetName()

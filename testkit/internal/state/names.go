@@ -13,8 +13,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 )
 
-// Names maps the generated names of one run to names that are equal in all runs.
-type Names struct {
+// NameMap maps the generated names of one run to names that are equal in all runs.
+type NameMap struct {
 	namespace string
 	byUID     map[types.UID]string
 	generated map[string]string // generated names, for example "web-x7k2p" -> "web-~1"
@@ -75,9 +75,9 @@ func keysOnlyIn(a, b State) []string {
 	return keys
 }
 
-// NamesOf derives the names of a run from its history.
-func NamesOf(namespace string, changes []history.Change, prefixes GeneratedNames) *Names {
-	n := &Names{
+// NewNameMap derives the names of a run from its history.
+func NewNameMap(namespace string, changes []history.Change, prefixes GeneratedNames) *NameMap {
+	n := &NameMap{
 		namespace: namespace, byUID: map[types.UID]string{}, generated: map[string]string{}, chosen: map[string]string{},
 	}
 	count := map[string]int{}
@@ -127,10 +127,10 @@ func ReplaceUID(name string, uid types.UID, instead string) string {
 }
 
 // Of returns the canonical name of an object.
-func (n *Names) Of(uid types.UID) string { return n.byUID[uid] }
+func (n *NameMap) Of(uid types.UID) string { return n.byUID[uid] }
 
 // Group returns the canonical name of an object without the number of a generated name. Objects are counted by group.
-func (n *Names) Group(uid types.UID) string {
+func (n *NameMap) Group(uid types.UID) string {
 	name := n.byUID[uid]
 	if i := strings.LastIndex(name, "~"); i >= 0 {
 		return name[:i+1]
@@ -139,7 +139,7 @@ func (n *Names) Group(uid types.UID) string {
 }
 
 // Text replaces generated names and values in a text.
-func (n *Names) Text(text string) string {
+func (n *NameMap) Text(text string) string {
 	text = strings.ReplaceAll(text, n.namespace, "$NAMESPACE")
 	for _, name := range n.longest {
 		text = strings.ReplaceAll(text, name, n.generated[name])

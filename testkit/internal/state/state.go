@@ -36,7 +36,7 @@ const (
 )
 
 // Snapshot returns the state of a namespace.
-func Snapshot(n *Names, current []history.Change, detail func(history.Change) Detail) State {
+func Snapshot(n *NameMap, current []history.Change, detail func(history.Change) Detail) State {
 	s := State{}
 	for _, c := range current {
 		key := n.Of(c.Object.GetUID())
@@ -72,7 +72,7 @@ var clusterFields = [][]string{
 	{"spec", "healthCheckNodePort"},
 }
 
-func (n *Names) content(u *unstructured.Unstructured, detail Detail) any {
+func (n *NameMap) content(u *unstructured.Unstructured, detail Detail) any {
 	o := runtime.DeepCopyJSON(u.Object)
 	for _, path := range clusterFields {
 		unstructured.RemoveNestedField(o, path...)
@@ -190,7 +190,7 @@ func stringsOf(list []string) []any {
 }
 
 // value makes one value canonical. An observed generation becomes $CURRENT or $OLD.
-func (n *Names) value(v any, generation int64) any {
+func (n *NameMap) value(v any, generation int64) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, x := range v {
@@ -233,7 +233,7 @@ type Counts map[string]Count
 type Count struct{ Created, Deleted int }
 
 // CountOf counts the creations and deletions of the objects that the predicate selects.
-func CountOf(n *Names, changes []history.Change, counts func(history.Change) bool) Counts {
+func CountOf(n *NameMap, changes []history.Change, counts func(history.Change) bool) Counts {
 	all := Counts{}
 	for _, c := range changes {
 		if !counts(c) {

@@ -35,7 +35,7 @@ func object(name, uid string, more map[string]any) map[string]any {
 }
 
 func snapshot(namespace string, changes ...history.Change) state.State {
-	return state.Snapshot(state.NamesOf(namespace, changes, nil), changes,
+	return state.Snapshot(state.NewNameMap(namespace, changes, nil), changes,
 		func(history.Change) state.Detail { return state.Whole })
 }
 
@@ -146,7 +146,7 @@ func TestRenumber(t *testing.T) {
 	}
 	first, second, third := shard("1", "a"), shard("2", "b"), shard("3", "a")
 	whole := func(history.Change) state.Detail { return state.Whole }
-	names := state.NamesOf("n", []history.Change{first, second, third}, nil)
+	names := state.NewNameMap("n", []history.Change{first, second, third}, nil)
 	before := state.Renumber(state.Snapshot(names, []history.Change{first, second}, whole))
 	after := state.Renumber(state.Snapshot(names, []history.Change{second, third}, whole))
 	if diff := cmp.Diff(before, after); diff != "" || len(after) != 2 {
@@ -163,7 +163,7 @@ func TestGeneratedNames(t *testing.T) {
 			change("jobs", object("backup-2026-"+made, made, nil)), change("jobs", object("restore", "r"+made, nil)),
 			change("jobs", object("backup-2027-"+made, made+"7", nil)),
 		}
-		return state.Snapshot(state.NamesOf("n", changes, generated), changes, whole)
+		return state.Snapshot(state.NewNameMap("n", changes, generated), changes, whole)
 	}
 	generated := state.GeneratedNames{}
 	if !generated.AddDifferences(one("111", nil), one("122", nil)) {
