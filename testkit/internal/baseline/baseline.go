@@ -46,8 +46,8 @@ type Child struct {
 	// Name is canonical.
 	Name string
 	Kind intercept.Kind
-	// Parts are the parts of the object with fields that the operator set.
-	Parts []string
+	// ManagedParts are the parts of the object with fields that the operator set.
+	ManagedParts []string
 }
 
 // ManyRuns is the minimum number of runs for MergeCounts to accept a deviating one.

@@ -120,7 +120,7 @@ func (v *view) currentChildren() []baseline.Child {
 		if made[c.Object.GetUID()] && c.Resource.Resource != "events" && c.Object.GetDeletionTimestamp() == nil {
 			all = append(all, baseline.Child{
 				Name: names.Of(c.Object.GetUID()), Kind: kindOf(c),
-				Parts: fault.Parts(fault.OwnedFields(c.Object, v.operator.Calls(), v.log.Changes())),
+				ManagedParts: fault.Parts(fault.OwnedFields(c.Object, v.operator.Calls(), v.log.Changes())),
 			})
 		}
 	}

@@ -29,7 +29,7 @@ var driftEdited = Fault{
 				return []Plan{skipped("drift-edited", c.Name, "the operator leaves it to others", place)}
 			}
 			plans := []Plan{planEdit(in, place, step, c, "")}
-			for i, part := range c.Parts {
+			for i, part := range c.ManagedParts {
 				if i > 0 && i < maxEdits { // the first part is that of the first field
 					plans = append(plans, planEdit(in, place, step, c, part))
 				}

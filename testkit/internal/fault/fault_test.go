@@ -42,7 +42,7 @@ func TestPlans(t *testing.T) {
 				{Verb: "update", Kind: cm, Object: "a", Number: 2, Writes: true},
 			},
 			Children: [][]baseline.Child{{
-				{Name: "configmaps/a", Kind: cm, Parts: []string{"data.x", "data.y"}}, {Name: "jobs.batch/j", Kind: job},
+				{Name: "configmaps/a", Kind: cm, ManagedParts: []string{"data.x", "data.y"}}, {Name: "jobs.batch/j", Kind: job},
 			}},
 		},
 	}
