@@ -31,8 +31,8 @@ const provisioner = "testkit.homeostat.dev"
 // provisionedBy is the annotation with the provisioner that deletes a volume.
 const provisionedBy = "pv.kubernetes.io/provisioned-by"
 
-// handedTo is the annotation with the provisioner that Kubernetes expects to serve a claim.
-const handedTo = "volume.kubernetes.io/storage-provisioner"
+// storageProvisionerAnnotation is the annotation with the provisioner that Kubernetes expects to serve a claim.
+const storageProvisionerAnnotation = "volume.kubernetes.io/storage-provisioner"
 
 // Start creates the class and serves its claims until ctx ends.
 func Start(ctx context.Context, client kubernetes.Interface) error {
@@ -126,7 +126,7 @@ func (s *server) provide(ctx context.Context, claim *corev1.PersistentVolumeClai
 	if claim.Spec.VolumeName != "" {
 		return s.expand(ctx, claim)
 	}
-	if claim.Annotations[handedTo] != provisioner {
+	if claim.Annotations[storageProvisionerAnnotation] != provisioner {
 		return nil
 	}
 	volume := &corev1.PersistentVolume{
