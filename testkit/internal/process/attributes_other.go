@@ -6,6 +6,6 @@ import "syscall"
 
 // Without a parent-death signal, children outlive a killed parent. The next start kills them by their recorded
 // identity.
-func attributes() *syscall.SysProcAttr {
+func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

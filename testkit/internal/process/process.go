@@ -48,7 +48,7 @@ func Start(name string, cmd *exec.Cmd, logFile string) (*Process, error) {
 
 // Launch is Start without a log: it uses cmd's Stdout and Stderr unchanged, and errors contain no log.
 func Launch(name string, cmd *exec.Cmd) (*Process, error) {
-	cmd.SysProcAttr = attributes()
+	cmd.SysProcAttr = sysProcAttr()
 	p := &Process{Name: name, cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
