@@ -45,7 +45,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				"give it a token of that user as its target")
 		return
 	}
-	ctx, cancel := u.bind(r.Context())
+	ctx, cancel := u.requestContext(r.Context())
 	defer cancel()
 	r = r.WithContext(ctx)
 	if err := bufferBody(r); err != nil {

@@ -27,8 +27,8 @@ func (u *user) end() {
 	u.requests.Wait()
 }
 
-// bind makes a request's context end with the user, and adds the user's name to it.
-func (u *user) bind(ctx context.Context) (context.Context, context.CancelFunc) {
+// requestContext makes a request's context end with the user, and adds the user's name to it.
+func (u *user) requestContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithValue(ctx, userKey{}, u.name))
 	stop := context.AfterFunc(u.ctx, cancel)
 	return ctx, func() {
