@@ -42,9 +42,9 @@ type output struct {
 
 	calls sync.Mutex // serializes the calls of onLine
 
-	mu   sync.Mutex
-	last []Line
-	errs []error
+	mu        sync.Mutex
+	lastLines []Line
+	errs      []error
 }
 
 // newOutput connects the output of a command that has not been started.
@@ -129,10 +129,10 @@ func (o *output) report(line Line) {
 	o.calls.Lock()
 	defer o.calls.Unlock()
 	o.mu.Lock()
-	if len(o.last) == tailLines {
-		o.last = slices.Delete(o.last, 0, 1)
+	if len(o.lastLines) == tailLines {
+		o.lastLines = slices.Delete(o.lastLines, 0, 1)
 	}
-	o.last = append(o.last, line)
+	o.lastLines = append(o.lastLines, line)
 	o.mu.Unlock()
 	if o.onLine != nil {
 		o.onLine(line)
@@ -142,5 +142,5 @@ func (o *output) report(line Line) {
 func (o *output) tail() []Line {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.Clone(o.last)
+	return slices.Clone(o.lastLines)
 }
