@@ -28,12 +28,12 @@ const absent = "the object does not exist"
 // Ready passes for an object that is up to date with its spec and usable. A custom resource needs the condition Ready.
 // Built-in kinds follow the rules of kstatus: for example, all replicas of a Deployment have to be available.
 func Ready() Check {
-	return Check{Name: "ready", Missing: fromFields(readiness.Missing)}
+	return Check{Name: "ready", Missing: unstructuredCheck(readiness.Missing)}
 }
 
 // Condition passes for an object with this status condition, set for the current generation of its spec.
 func Condition(kind string, want metav1.ConditionStatus) Check {
-	return Check{Name: fmt.Sprintf("%s=%s", kind, want), Missing: fromFields(func(u *unstructured.Unstructured) string {
+	return Check{Name: fmt.Sprintf("%s=%s", kind, want), Missing: unstructuredCheck(func(u *unstructured.Unstructured) string {
 		return readiness.MissingCondition(u, kind, want)
 	})}
 }
@@ -41,7 +41,7 @@ func Condition(kind string, want metav1.ConditionStatus) Check {
 // Reason passes for an object with this status condition and reason, set for the current generation of its spec.
 func Reason(kind string, want metav1.ConditionStatus, reason string) Check {
 	name := fmt.Sprintf("%s=%s/%s", kind, want, reason)
-	return Check{Name: name, Missing: fromFields(func(u *unstructured.Unstructured) string {
+	return Check{Name: name, Missing: unstructuredCheck(func(u *unstructured.Unstructured) string {
 		if missing := readiness.MissingCondition(u, kind, want); missing != "" {
 			return missing
 		}
@@ -92,8 +92,8 @@ func Match[T client.Object](name string, f func(T) bool) Check {
 	}}
 }
 
-// fromFields adapts a function of unstructured objects to objects of any type.
-func fromFields(missing func(*unstructured.Unstructured) string) func(client.Object) string {
+// unstructuredCheck adapts a function of unstructured objects to objects of any type.
+func unstructuredCheck(missing func(*unstructured.Unstructured) string) func(client.Object) string {
 	return func(obj client.Object) string {
 		if obj == nil {
 			return absent

@@ -86,7 +86,7 @@ const (
 )
 
 // An objectWatch follows one object.
-type sighting struct {
+type objectWatch struct {
 	k        *K
 	obj      client.Object // the test's object, overwritten with each state
 	list     *unstructured.UnstructuredList
@@ -97,8 +97,8 @@ type sighting struct {
 	unmet    string // the unmet part of the checks in the last state
 }
 
-func (k *K) watch(obj client.Object, checks []Check) (*sighting, error) {
-	s := &sighting{k: k, obj: obj, checks: checks, uid: string(obj.GetUID())}
+func (k *K) watch(obj client.Object, checks []Check) (*objectWatch, error) {
+	s := &objectWatch{k: k, obj: obj, checks: checks, uid: string(obj.GetUID())}
 	if _, err := k.locate(obj); err != nil {
 		return s, err
 	}
@@ -112,7 +112,7 @@ func (k *K) watch(obj client.Object, checks []Check) (*sighting, error) {
 }
 
 // follow evaluates each state of the object until done returns true or ctx ends.
-func (s *sighting) follow(ctx context.Context, done func() bool) error {
+func (s *objectWatch) follow(ctx context.Context, done func() bool) error {
 	key := client.ObjectKeyFromObject(s.obj)
 	opts := &client.ListOptions{
 		Namespace:     key.Namespace,
@@ -130,7 +130,7 @@ func (s *sighting) follow(ctx context.Context, done func() bool) error {
 }
 
 // round lists and then watches. It returns when the server ends the watch, which may happen at any time.
-func (s *sighting) round(ctx context.Context, opts *client.ListOptions, done func() bool) (bool, error) {
+func (s *objectWatch) round(ctx context.Context, opts *client.ListOptions, done func() bool) (bool, error) {
 	opts.Raw = nil
 	if err := s.k.Client.List(ctx, s.list, opts); err != nil {
 		return false, fmt.Errorf("listing: %w", err)
@@ -164,7 +164,7 @@ func (s *sighting) round(ctx context.Context, opts *client.ListOptions, done fun
 }
 
 // evaluate runs the checks on one state. Nil means that the object does not exist.
-func (s *sighting) evaluate(u *unstructured.Unstructured) error {
+func (s *objectWatch) evaluate(u *unstructured.Unstructured) error {
 	s.presence = missing
 	if u != nil {
 		s.presence = present
@@ -187,17 +187,17 @@ func (s *sighting) evaluate(u *unstructured.Unstructured) error {
 	return nil
 }
 
-func (s *sighting) kind() string {
+func (s *objectWatch) kind() string {
 	if s.list == nil {
 		return fmt.Sprintf("%T", s.obj)
 	}
 	return strings.TrimSuffix(s.list.GetKind(), "List")
 }
 
-func (s *sighting) name() string { return client.ObjectKeyFromObject(s.obj).String() }
+func (s *objectWatch) name() string { return client.ObjectKeyFromObject(s.obj).String() }
 
 // describe returns the unmet checks and the object.
-func (s *sighting) describe() string {
+func (s *objectWatch) describe() string {
 	var b strings.Builder
 	if s.unmet != "" {
 		fmt.Fprintf(&b, "\n  %s", s.unmet)

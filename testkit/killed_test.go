@@ -22,7 +22,7 @@ func TestKilledOperatorsEventsAreRejected(t *testing.T) {
 	cut := &atomic.Bool{}
 	cut.Store(true)
 	cfg := &rest.Config{Host: "http://127.0.0.1:1", WrapTransport: func(next http.RoundTripper) http.RoundTripper {
-		return &severable{next: next, severed: cut}
+		return &disconnectable{next: next, disconnected: cut}
 	}}
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -37,7 +37,7 @@ func TestKilledOperatorsEventsAreRejected(t *testing.T) {
 			t.Errorf("the response to an event is %v", err)
 		}
 	}
-	if _, err := client.CoreV1().Pods("a").Get(ctx, "b", metav1.GetOptions{}); !errors.Is(err, errSevered) {
+	if _, err := client.CoreV1().Pods("a").Get(ctx, "b", metav1.GetOptions{}); !errors.Is(err, errDisconnected) {
 		t.Errorf("the response to a pod is %v", err)
 	}
 }

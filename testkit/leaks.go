@@ -16,8 +16,8 @@ const operatorLabel = "testkit-operator"
 // leakTimeout bounds the wait for goroutines that are about to end.
 const leakTimeout = 5 * time.Second
 
-// leaked returns the stacks of the remaining goroutines with the label, after waiting for goroutines that are ending.
-func leaked(label string) []string {
+// leakedStacks returns the stacks of the remaining goroutines with the label, after waiting for goroutines that are ending.
+func leakedStacks(label string) []string {
 	deadline := time.Now().Add(leakTimeout)
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		left := labelled(label)

@@ -47,8 +47,8 @@ type logSink struct {
 	values []any
 }
 
-// familiar are keys that controller-runtime adds to each line, with values that are constant within a test.
-var familiar = []string{"controllerGroup", "controllerKind", "namespace", "reconcileID"}
+// constantKeys are keys that controller-runtime adds to each line, with values that are constant within a test.
+var constantKeys = []string{"controllerGroup", "controllerKind", "namespace", "reconcileID"}
 
 func (*logSink) Init(logr.RuntimeInfo) {}
 
@@ -77,7 +77,7 @@ func (s *logSink) pairs(more []any) string {
 	var b strings.Builder
 	for i := 0; i+1 < len(all); i += 2 {
 		key := fmt.Sprint(all[i])
-		if slices.Contains(familiar, key) || isObject(key, s.values, i) {
+		if slices.Contains(constantKeys, key) || isObject(key, s.values, i) {
 			continue
 		}
 		if b.Len() > 0 {

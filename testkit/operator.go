@@ -64,18 +64,18 @@ func WithManagerOptions(change func(*manager.Options)) StartOption {
 
 // An Instance is an operator that runs in the test's process.
 type Instance struct {
-	t        testing.TB
-	recorder *recorder.Recorder
-	severed  *atomic.Bool // no request leaves while true
-	cancel   context.CancelFunc
-	done     chan struct{}
-	err      error // set before done is closed
-	killed   bool
-	log      *testLog
-	obs      *observation
-	process  int // the operator's number in the test, from 1
-	label    string
-	panics   *panics
+	t            testing.TB
+	recorder     *recorder.Recorder
+	disconnected *atomic.Bool // no request leaves while true
+	cancel       context.CancelFunc
+	done         chan struct{}
+	err          error // set before done is closed
+	killed       bool
+	log          *testLog
+	obs          *observation
+	process      int // the operator's number in the test, from 1
+	label        string
+	panics       *panics
 }
 
 // Panics returns the panics of the operator so far, each with its stack. It includes panics that controller-runtime and
@@ -108,7 +108,7 @@ func (k *K) start(setup SetupFunc, o startOptions) (*Instance, error) {
 		}
 	}
 	op := &Instance{
-		t: k.t, recorder: recorder.New(), severed: &atomic.Bool{}, done: make(chan struct{}),
+		t: k.t, recorder: recorder.New(), disconnected: &atomic.Bool{}, done: make(chan struct{}),
 		obs: k.obs, process: k.obs.process(), panics: &panics{},
 	}
 	op.label = fmt.Sprintf("%s/%d", k.Namespace, op.process)
@@ -124,7 +124,9 @@ func (k *K) start(setup SetupFunc, o startOptions) (*Instance, error) {
 	}
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return k.obs.outer(op.process, next) })
 	cfg = op.recorder.Wrap(cfg)
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &severable{next: next, severed: op.severed} })
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &disconnectable{next: next, disconnected: op.disconnected}
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	op.cancel = cancel
 	var mgr manager.Manager
@@ -258,7 +260,7 @@ func (op *Instance) Stop() {
 func (op *Instance) Kill() {
 	op.t.Helper()
 	op.obs.record("%s is killed", op)
-	op.severed.Store(true)
+	op.disconnected.Store(true)
 	op.killed = true
 	op.cancel()
 	op.wait()
@@ -284,30 +286,30 @@ func (op *Instance) ended() bool {
 	}
 }
 
-// errSevered is the error of each request of a killed operator.
-var errSevered = errors.New("the operator was killed")
+// errDisconnected is the error of each request of a killed operator.
+var errDisconnected = errors.New("the operator was killed")
 
-// severable stops requests from leaving.
-type severable struct {
-	next    http.RoundTripper
-	severed *atomic.Bool
+// disconnectable stops requests from leaving.
+type disconnectable struct {
+	next         http.RoundTripper
+	disconnected *atomic.Bool
 }
 
-func (c *severable) RoundTrip(req *http.Request) (*http.Response, error) {
+func (c *disconnectable) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
-	case !c.severed.Load():
+	case !c.disconnected.Load():
 		return c.next.RoundTrip(req)
 	case recorder.Describe(req).Resource == "events":
 		return rejection(req), nil
 	default:
-		return nil, errSevered
+		return nil, errDisconnected
 	}
 }
 
 // rejection is the response to an Event of a killed operator. Without a response client-go would retry the Event for
 // two minutes and keep the operator's memory alive for as long.
 func rejection(req *http.Request) *http.Response {
-	status := apierrors.NewForbidden(corev1.Resource("events"), "", errSevered).Status()
+	status := apierrors.NewForbidden(corev1.Resource("events"), "", errDisconnected).Status()
 	body, err := json.Marshal(status)
 	if err != nil {
 		panic(err) // it has only strings

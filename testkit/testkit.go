@@ -113,11 +113,11 @@ func (k *K) connect(o options) (err error) {
 	}
 	cfg := rest.CopyConfig(k.Config)
 	if k.obs != nil {
-		historian, err := k.conn.recorder()
+		historyRecorder, err := k.conn.recorder()
 		if err != nil {
 			return err
 		}
-		k.obs.follow(k.Namespace, historian)
+		k.obs.follow(k.Namespace, historyRecorder)
 		// The interceptor reads JSON only.
 		cfg.ContentType = runtime.ContentTypeJSON
 		cfg.AcceptContentTypes = runtime.ContentTypeJSON
@@ -182,13 +182,13 @@ func (k *K) close() {
 	if k.conn.existing {
 		k.closeExisting(ctx)
 	} else {
-		k.closeOwn(ctx)
+		k.closeNamespace(ctx)
 	}
 	k.obs.reportViolations(append(found, k.checkAfterStop()...))
 }
 
-// closeOwn leaves the contents of the namespace to the garbage collector.
-func (k *K) closeOwn(ctx context.Context) {
+// closeNamespace leaves the contents of the namespace to the garbage collector.
+func (k *K) closeNamespace(ctx context.Context) {
 	k.stopOperators()
 	// The operators that would remove finalizers from the contents have been stopped. The test does not wait for the
 	// deletion.
@@ -230,7 +230,7 @@ func (k *K) checkAfterStop() []report.Violation {
 		if !op.ended() || k.obs.tolerates(Leaked) {
 			continue
 		}
-		for _, stack := range leaked(op.label) {
+		for _, stack := range leakedStacks(op.label) {
 			found = append(found, report.Violation{
 				Oracle: string(Leaked), Detail: stack,
 				Message: fmt.Sprintf("%s has ended, and %v later a goroutine of its is still there", op, leakTimeout),
