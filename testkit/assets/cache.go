@@ -168,7 +168,7 @@ func store(temp, dir, source string, programs map[string]string) error {
 		if _, ok := m.Files[file]; ok {
 			continue
 		}
-		d, err := finalizeFile(filepath.Join(temp, file))
+		d, err := syncExecutable(filepath.Join(temp, file))
 		if err != nil {
 			return err
 		}
@@ -186,8 +186,8 @@ func store(temp, dir, source string, programs map[string]string) error {
 	return syncDir(filepath.Dir(dir))
 }
 
-// finalizeFile makes a file executable, syncs it to disk and returns its digest.
-func finalizeFile(file string) (digest, error) {
+// syncExecutable makes a file executable, syncs it to disk and returns its digest.
+func syncExecutable(file string) (digest, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return digest{}, fmt.Errorf("opening a program: %w", err)
