@@ -20,16 +20,16 @@ import (
 // gateInterval is the polling interval for the admission policy. It takes effect after some tenths of a second.
 const gateInterval = 20 * time.Millisecond
 
-// A gate adds a readiness gate to each new pod of some images, so that it is not Ready before its process is. Without
-// it, a simulated pod would be Ready before the sandbox sees it.
-type gate struct {
+// A readinessGatePolicy adds a readiness gate to each new pod of some images, so that it is not Ready before its process
+// is. Without it, a simulated pod would be Ready before the sandbox sees it.
+type readinessGatePolicy struct {
 	client client.Client
 	name   string
 	images []string // names without registry and tag
 }
 
-// open installs the policy and returns when it applies to new pods.
-func (g *gate) open(ctx context.Context) error {
+// install installs the policy and returns when it applies to new pods.
+func (g *readinessGatePolicy) install(ctx context.Context) error {
 	g.name = "testkit-pods-" + strings.ToLower(rand.Text())
 	for _, object := range g.objects() {
 		if err := g.client.Create(ctx, object); err != nil {
@@ -50,7 +50,7 @@ func (g *gate) open(ctx context.Context) error {
 }
 
 // works reports whether the API server adds the gate to a pod, by a dry run.
-func (g *gate) works(ctx context.Context) (bool, error) {
+func (g *readinessGatePolicy) works(ctx context.Context) (bool, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: g.name},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: g.images[len(g.images)-1]}}},
@@ -70,8 +70,8 @@ func isGated(pod *corev1.Pod) bool {
 	return false
 }
 
-// close removes the policy.
-func (g *gate) close(ctx context.Context) error {
+// remove removes the policy.
+func (g *readinessGatePolicy) remove(ctx context.Context) error {
 	var errs []error
 	for _, object := range g.objects() {
 		if err := client.IgnoreNotFound(g.client.Delete(ctx, object)); err != nil {
@@ -81,7 +81,7 @@ func (g *gate) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (g *gate) objects() []client.Object {
+func (g *readinessGatePolicy) objects() []client.Object {
 	quoted := make([]string, len(g.images))
 	for i, image := range g.images {
 		quoted[i] = regexp.QuoteMeta(image)

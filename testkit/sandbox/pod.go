@@ -63,12 +63,12 @@ func newPodProcess(pods *Pods, pod *corev1.Pod, container *corev1.Container) *po
 	return e
 }
 
-// live runs the process for the life of the pod. It returns when the process and its files are gone.
-func (e *podProcess) live() {
+// runProcess runs the process for the life of the pod. It returns when the process and its files are gone.
+func (e *podProcess) runProcess() {
 	var helpers sync.WaitGroup
 	defer func() {
 		helpers.Wait()
-		e.leave()
+		e.removeFiles()
 	}()
 	p, ok := e.start(&helpers)
 	if !ok {
@@ -328,8 +328,8 @@ func (e *podProcess) logFile() string {
 	return filepath.Join(e.pods.dir, e.pod.Namespace+"_"+e.pod.Name+".log")
 }
 
-// leave removes the files of the process except its log.
-func (e *podProcess) leave() {
+// removeFiles removes the files of the process except its log.
+func (e *podProcess) removeFiles() {
 	e.updateStatus(func(s *kubelet.Process) {
 		s.Ready = false
 		s.Message = "nobody runs its process any more"

@@ -45,13 +45,13 @@ type PodsOptions struct {
 
 // Pods runs the pods of some operators as processes on this machine. It is safe for concurrent use.
 type Pods struct {
-	opts    PodsOptions
-	dir     string
-	ownsDir bool
-	config  *rest.Config
-	client  client.Client
-	kubelet *kubelet.Kubelet
-	gate    *gate
+	opts       PodsOptions
+	dir        string
+	ownsDir    bool
+	config     *rest.Config
+	client     client.Client
+	kubelet    *kubelet.Kubelet
+	gatePolicy *readinessGatePolicy
 
 	projects map[string]*Project    // by image name
 	building map[string]*sync.Mutex // by image name
@@ -87,7 +87,7 @@ func RunPods(ctx context.Context, cfg *rest.Config, projects []*Project, opts Po
 		return nil, fmt.Errorf("running pods: %w", err)
 	}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	err = p.gate.open(ctx)
+	err = p.gatePolicy.install(ctx)
 	if err == nil {
 		err = p.watch(ctx)
 	}
@@ -130,7 +130,7 @@ func newPods(cfg *rest.Config, projects []*Project, opts PodsOptions) (*Pods, er
 	if p.kubelet, err = kubelet.New(p.config); err != nil {
 		return nil, err
 	}
-	p.gate = &gate{client: p.client, images: slices.Sorted(maps.Keys(p.projects))}
+	p.gatePolicy = &readinessGatePolicy{client: p.client, images: slices.Sorted(maps.Keys(p.projects))}
 	if p.dir == "" {
 		p.ownsDir = true
 		if p.dir, err = os.MkdirTemp("", "testkit-"); err != nil {
@@ -205,7 +205,7 @@ func (p *Pods) handle(pod *corev1.Pod) {
 	e := newPodProcess(p, pod, &pod.Spec.Containers[i])
 	p.running[pod.UID] = e
 	p.wg.Go(func() {
-		e.live()
+		e.runProcess()
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		delete(p.running, pod.UID)
@@ -310,7 +310,7 @@ func (p *Pods) Stop() error {
 		p.wg.Wait()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), shutdownTimeout)
 		defer cancel()
-		errs = append(errs, p.gate.close(ctx))
+		errs = append(errs, p.gatePolicy.remove(ctx))
 		if p.ownsDir {
 			errs = append(errs, os.RemoveAll(p.dir))
 		}
