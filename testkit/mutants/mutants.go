@@ -61,12 +61,12 @@ func (m Mutant) Env() testkit.Env {
 
 // All returns the mutants, three of each class.
 func All() []Mutant {
-	return slices.DeleteFunc(every(), Mutant.Correct)
+	return slices.DeleteFunc(allMutants(), Mutant.Correct)
 }
 
 // Correct returns the twins, one of each class.
 func Correct() []Mutant {
-	return slices.DeleteFunc(every(), func(m Mutant) bool { return !m.Correct() })
+	return slices.DeleteFunc(allMutants(), func(m Mutant) bool { return !m.Correct() })
 }
 
 // A bug names a bug of an operator. The zero value means none.
@@ -91,7 +91,7 @@ type class struct {
 // constantAccount gives each mutant of a class the permissions of its twin.
 func constantAccount(account string) func(bug) string { return func(bug) string { return account } }
 
-func every() []Mutant {
+func allMutants() []Mutant {
 	var all []Mutant
 	for _, c := range []class{
 		hotLoop(), crash(), staleCache(), missedState(), pathDependence(), deletion(), rbac(), drift(),
