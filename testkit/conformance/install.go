@@ -192,7 +192,7 @@ func restrictedPods(ctx context.Context, i *installation) ([]finding, error) {
 	return found, nil
 }
 
-func samplesAccepted(ctx context.Context, i *installation) ([]finding, error) {
+func checkSamplesAccepted(ctx context.Context, i *installation) ([]finding, error) {
 	if i.operator.Samples == "" {
 		return nil, nil
 	}

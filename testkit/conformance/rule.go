@@ -95,7 +95,7 @@ var rules = []Rule{
 		Name:      "samples",
 		Doc:       "The API server accepts the samples.",
 		Fix:       "correct the sample or the schema",
-		installed: samplesAccepted,
+		installed: checkSamplesAccepted,
 	},
 	{
 		Name:      "columns",
