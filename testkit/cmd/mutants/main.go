@@ -53,7 +53,7 @@ func main() {
 	var o options
 	flag.IntVar(&o.seeds, "seeds", 1, "how many seeds to explore each correct operator with; the first tries every plan")
 	flag.IntVar(&o.sample, "sample", 10, "how many plans each further seed tries; 0 means all")
-	flag.IntVar(&o.again, "again", 0, "how many further times to explore each operator, to see whether the verdict stays")
+	flag.IntVar(&o.repetitions, "again", 0, "how many further times to explore each operator, to see whether the verdict stays")
 	flag.BoolVar(&o.guard, "guard", false,
 		"try the plans of go test -short alone, and fail if they miss a mutant or report a correct operator")
 	flag.StringVar(&o.only, "only", "", "part of the names of the operators to explore")
@@ -72,7 +72,7 @@ func main() {
 
 type options struct {
 	seeds, sample   int
-	again           int
+	repetitions     int
 	only, plan, out string
 	guard, verbose  bool
 }
@@ -105,9 +105,9 @@ func run(ctx context.Context, o options) error {
 		}
 		res.ByMutant = append(res.ByMutant, v)
 		fmt.Printf("%-33s %-9s %-17s %s (%d runs, %d untried, %.1f s)\n",
-			v.Name, word(v), v.Oracle, v.Plan, v.Runs, v.Untried, v.Seconds)
-		if o.again > 0 {
-			fmt.Printf("%-33s the same verdict %d times of %d\n", "", v.Agreed, o.again)
+			v.Name, verdictText(v), v.Oracle, v.Plan, v.Runs, v.Untried, v.Seconds)
+		if o.repetitions > 0 {
+			fmt.Printf("%-33s the same verdict %d times of %d\n", "", v.Agreed, o.repetitions)
 		}
 	}
 	fmt.Printf("%d of %d mutants detected, %d by plain tests; %d false alarms over %d seeds\n",
@@ -120,21 +120,21 @@ func run(ctx context.Context, o options) error {
 
 // repeat explores an operator again with the same seeds, and counts the equal verdicts.
 func repeat(ctx context.Context, m mutants.Mutant, o options, first *verdict) error {
-	for range o.again {
+	for range o.repetitions {
 		v, err := try(ctx, m, o)
 		if err != nil {
 			return err
 		}
-		if word(v) == word(*first) && v.Oracle == first.Oracle {
+		if verdictText(v) == verdictText(*first) && v.Oracle == first.Oracle {
 			first.Agreed++
 		} else {
-			fmt.Printf("%-33s %-9s %-17s %s\n", v.Name, word(v), v.Oracle, v.Plan)
+			fmt.Printf("%-33s %-9s %-17s %s\n", v.Name, verdictText(v), v.Oracle, v.Plan)
 		}
 	}
 	return nil
 }
 
-func word(v verdict) string {
+func verdictText(v verdict) string {
 	switch {
 	case v.Correct && v.Detected:
 		return "ALARM"
