@@ -256,18 +256,18 @@ type operatorLine struct {
 
 // takeSnapshot reads the state of a sandbox.
 func takeSnapshot(ctx context.Context, s *sandbox.Sandbox) snapshot {
-	var shot snapshot
+	var current snapshot
 	for _, op := range s.Operators() {
-		shot.Operators = append(shot.Operators, operatorLine{Name: op.Name, Status: op.Status()})
+		current.Operators = append(current.Operators, operatorLine{Name: op.Name, Status: op.Status()})
 	}
 	for _, p := range s.Processes() {
 		name := fmt.Sprintf("%s (pod %s/%s)", p.Project, p.Namespace, p.Name)
-		shot.Operators = append(shot.Operators, operatorLine{Name: name, Status: p.Status})
+		current.Operators = append(current.Operators, operatorLine{Name: name, Status: p.Status})
 	}
 	tables, err := s.Tables(ctx)
 	if err != nil && ctx.Err() == nil { // an interruption is not an error
-		shot.Problem = err.Error()
+		current.Problem = err.Error()
 	}
-	shot.Tables = tables
-	return shot
+	current.Tables = tables
+	return current
 }

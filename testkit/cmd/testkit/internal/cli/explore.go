@@ -120,7 +120,7 @@ type exploration struct {
 	options exploreOptions
 	input   input
 	config  *rest.Config // with all permissions
-	owner   owner
+	creator creator
 	folder  string
 	bar     *progress
 }
@@ -128,7 +128,7 @@ type exploration struct {
 // exploreInput starts a control plane and explores.
 func (c *command) exploreInput(ctx context.Context, o exploreOptions, in input) (err error) {
 	e := &exploration{command: c, options: o, input: in, bar: newProgress(c.err)}
-	if e.owner, err = newOwner(); err != nil {
+	if e.creator, err = newCreator(); err != nil {
 		return err
 	}
 	env := testkit.Env{Workloads: o.workloads}
@@ -210,7 +210,7 @@ func (e *exploration) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	if err := e.owner.sweep(ctx, admin); err != nil {
+	if err := e.creator.sweep(ctx, admin); err != nil {
 		return err
 	}
 	if err := e.rehearse(ctx, admin); err != nil {
@@ -241,7 +241,7 @@ func (e *exploration) run(ctx context.Context) error {
 
 // rehearse checks that the API server accepts the scenario's objects, in a namespace without an operator.
 func (e *exploration) rehearse(ctx context.Context, admin kube.Client) (err error) {
-	namespace, err := e.owner.namespace(ctx, admin)
+	namespace, err := e.creator.namespace(ctx, admin)
 	if err != nil {
 		return err
 	}
@@ -308,7 +308,7 @@ func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Repo
 	options.Script(e.input.scenario)
 	setup := options.Setup
 	options.Setup = func(s *space.Space) error {
-		if err := e.owner.mark(s.Context(), s.Client, s.Namespace); err != nil {
+		if err := e.creator.mark(s.Context(), s.Client, s.Namespace); err != nil {
 			return err
 		}
 		return setup(s)

@@ -23,26 +23,26 @@ const (
 	exploredBy = "testkit.homeostat.dev/explored-by"
 )
 
-// An owner is the process that created a namespace. The namespaces of a killed process are deleted by the next one on
+// A creator is the process that created a namespace. The namespaces of a killed process are deleted by the next one on
 // the same machine.
-type owner struct {
+type creator struct {
 	Host string `json:"host"`
 	process.ID
 }
 
-func newOwner() (owner, error) {
+func newCreator() (creator, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return owner{}, fmt.Errorf("finding the name of this machine: %w", err)
+		return creator{}, fmt.Errorf("finding the name of this machine: %w", err)
 	}
 	id, err := process.Self()
 	if err != nil {
-		return owner{}, fmt.Errorf("finding the number of this process: %w", err)
+		return creator{}, fmt.Errorf("finding the number of this process: %w", err)
 	}
-	return owner{host, id}, nil
+	return creator{host, id}, nil
 }
 
-func (o owner) metadata() (metav1.ObjectMeta, error) {
+func (o creator) metadata() (metav1.ObjectMeta, error) {
 	data, err := json.Marshal(o)
 	if err != nil {
 		return metav1.ObjectMeta{}, fmt.Errorf("encoding the owner of a namespace: %w", err)
@@ -53,7 +53,7 @@ func (o owner) metadata() (metav1.ObjectMeta, error) {
 }
 
 // namespace creates a namespace.
-func (o owner) namespace(ctx context.Context, c kube.Client) (*corev1.Namespace, error) {
+func (o creator) namespace(ctx context.Context, c kube.Client) (*corev1.Namespace, error) {
 	meta, err := o.metadata()
 	if err != nil {
 		return nil, err
@@ -66,8 +66,8 @@ func (o owner) namespace(ctx context.Context, c kube.Client) (*corev1.Namespace,
 	return namespace, nil
 }
 
-// mark makes the owner the owner of an existing namespace.
-func (o owner) mark(ctx context.Context, c kube.Client, name string) error {
+// mark records the creator of an existing namespace.
+func (o creator) mark(ctx context.Context, c kube.Client, name string) error {
 	meta, err := o.metadata()
 	if err != nil {
 		return err
@@ -86,13 +86,13 @@ func (o owner) mark(ctx context.Context, c kube.Client, name string) error {
 }
 
 // sweep deletes the namespaces of killed processes.
-func (o owner) sweep(ctx context.Context, c kube.Client) error {
+func (o creator) sweep(ctx context.Context, c kube.Client) error {
 	var all corev1.NamespaceList
 	if err := c.List(ctx, &all, kube.HasLabels{exploredLabel}); err != nil {
 		return fmt.Errorf("looking for what a killed exploration left behind: %w", err)
 	}
 	for i := range all.Items {
-		var other owner
+		var other creator
 		namespace := &all.Items[i]
 		if json.Unmarshal([]byte(namespace.Annotations[exploredBy]), &other) != nil || other.Host != o.Host || other.Alive() {
 			continue

@@ -102,11 +102,11 @@ func describe(columns []string, row sandbox.Row) string {
 
 // liveView redraws a table in place, with the kept text below it.
 type liveView struct {
-	mu    sync.Mutex
-	file  *os.File
-	shot  *snapshot // nil before the first snapshot
-	kept  []string
-	drawn int // lines on the screen
+	mu       sync.Mutex
+	file     *os.File
+	snapshot *snapshot // nil before the first snapshot
+	kept     []string
+	drawn    int // lines on the screen
 }
 
 const (
@@ -134,7 +134,7 @@ func (v *liveView) show(s snapshot) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.erase()
-	v.shot = &s
+	v.snapshot = &s
 	v.draw()
 }
 
@@ -142,7 +142,7 @@ func (v *liveView) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.erase()
-	v.shot = nil
+	v.snapshot = nil
 	v.kept = nil
 }
 
@@ -155,7 +155,7 @@ func (v *liveView) erase() {
 
 func (v *liveView) draw() {
 	width, height := sizeOf(v.file)
-	lines := layout(v.shot, v.kept, width, height)
+	lines := layout(v.snapshot, v.kept, width, height)
 	if len(lines) == 0 {
 		return
 	}
@@ -175,10 +175,10 @@ func sizeOf(terminal *os.File) (width, height int) {
 // layout fits a table, and the kept text below it, to the size of a terminal, so that it can be redrawn in place. If
 // there is not room for all, the table leaves half of it to the parts of the text that fit. The first part is always
 // shown.
-func layout(shot *snapshot, kept []string, width, height int) []string {
+func layout(current *snapshot, kept []string, width, height int) []string {
 	var table, below []string
-	if shot != nil {
-		table = strings.Split(strings.TrimRight(render(*shot, width), "\n"), "\n")
+	if current != nil {
+		table = strings.Split(strings.TrimRight(render(*current, width), "\n"), "\n")
 	}
 	room := max(height-1, 1)
 	free := max(room-len(table), room/2)

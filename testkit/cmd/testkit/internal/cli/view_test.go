@@ -14,12 +14,12 @@ import (
 
 // exampleSnapshot returns a sandbox like that of make up.
 func exampleSnapshot() snapshot {
-	var shot snapshot
+	var current snapshot
 	for _, name := range []string{"configrollout", "copyrator", "immortalcontainer", "myapp"} {
-		shot.Operators = append(shot.Operators, operatorLine{Name: name, Status: sandbox.Status{PID: 4711}})
+		current.Operators = append(current.Operators, operatorLine{Name: name, Status: sandbox.Status{PID: 4711}})
 	}
 	for _, kind := range []string{"CopyratorRule", "ImmortalContainer", "MyApp", "Deployment"} {
-		shot.Tables = append(shot.Tables, sandbox.Table{
+		current.Tables = append(current.Tables, sandbox.Table{
 			Kind: kind, Columns: []string{"NAMESPACE", "NAME", "IMAGE", "AGE", "CONDITIONS"},
 			Rows: []sandbox.Row{
 				{Cells: []string{"default", "first-" + strings.ToLower(kind), "nginx:latest", "7s", "Ready !Reconciling !Stalled"}},
@@ -27,7 +27,7 @@ func exampleSnapshot() snapshot {
 			},
 		})
 	}
-	return shot
+	return current
 }
 
 func TestLayout(t *testing.T) {
@@ -58,8 +58,8 @@ func TestLayout(t *testing.T) {
 		},
 		"tiny": {"the commands to paste are removed last", 80, 9, exports, []string{"To stop it"}},
 	} {
-		shot := exampleSnapshot()
-		lines := layout(&shot, kept, test.width, test.height)
+		current := exampleSnapshot()
+		lines := layout(&current, kept, test.width, test.height)
 		text := strings.Join(lines, "\n")
 		onScreen := 0
 		for _, line := range lines {
@@ -116,11 +116,11 @@ func TestColumnsShrink(t *testing.T) {
 	if diff := cmp.Diff(want, table); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	shot := snapshot{Tables: []sandbox.Table{{
+	current := snapshot{Tables: []sandbox.Table{{
 		Kind: "K", Columns: rows[0], Rows: []sandbox.Row{{Namespace: "default", Cells: rows[1]}},
 	}}}
 	for width, want := range map[int]bool{100: true, 49: false} {
-		if got := strings.Contains(render(shot, width), "NAMESPACE"); got != want {
+		if got := strings.Contains(render(current, width), "NAMESPACE"); got != want {
 			t.Errorf("width %d: with the namespace: %t, although it is default everywhere and the table has room for it: %t",
 				width, got, want)
 		}
