@@ -15,8 +15,8 @@ import (
 // so that no day is left out. If the clock shows a time twice, only the first occurrence counts. A schedule that applies to
 // every hour follows elapsed time instead.
 type Schedule struct {
-	spec *cron.SpecSchedule
-	wall *cron.SpecSchedule // the same schedule in UTC
+	spec    *cron.SpecSchedule
+	utcSpec *cron.SpecSchedule // the same schedule in UTC
 }
 
 // Parse parses a cron schedule: five fields, or a macro such as @hourly. The zone is the name of a time zone such as
@@ -37,17 +37,17 @@ func Parse(text, zone string) (*Schedule, error) {
 	if !ok { // for example @every, without wall clock times
 		return nil, fmt.Errorf("schedule %q: use five fields or a macro such as @hourly", text)
 	}
-	wall := *spec
+	utcSpec := *spec
 	spec.Location = location
-	wall.Location = time.UTC
-	s := &Schedule{spec: spec, wall: &wall}
+	utcSpec.Location = time.UTC
+	s := &Schedule{spec: spec, utcSpec: &utcSpec}
 	if s.Next(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() { // includes February 29
-		return nil, fmt.Errorf("schedule %q: %w", text, errNever)
+		return nil, fmt.Errorf("schedule %q: %w", text, errNoSuchDay)
 	}
 	return s, nil
 }
 
-var errNever = errors.New("there is no such day")
+var errNoSuchDay = errors.New("there is no such day")
 
 // everyHour is the bit mask of a schedule that applies to every hour.
 const everyHour = 1<<24 - 1
@@ -75,7 +75,7 @@ func (s *Schedule) skippedByGap(from, to time.Time) time.Time {
 	for _, end := from.ZoneBounds(); !end.IsZero() && end.Before(to); _, end = end.ZoneBounds() {
 		before := offset(end.Add(-time.Second))
 		gap, begin := offset(end)-before, end.Add(before).UTC() // wall clock time, as if in UTC
-		if gap > 0 && s.wall.Next(begin.Add(-time.Second)).Before(begin.Add(gap)) {
+		if gap > 0 && s.utcSpec.Next(begin.Add(-time.Second)).Before(begin.Add(gap)) {
 			return end
 		}
 	}
