@@ -121,7 +121,7 @@ func (s *passState) applyStorage() {
 	if !exists {
 		live = nil
 	}
-	claim, err := desired.OwnClaim(s.Object, live)
+	claim, err := desired.DumpClaim(s.Object, live)
 	switch {
 	case err != nil:
 		s.source.block("InvalidSize", err.Error())

@@ -37,7 +37,7 @@ func (s *passState) pruneDumps(prunable []string) {
 	job := s.liveJob(name)
 	switch {
 	case job != nil:
-		p := policy.ReadPrune(job, sdk.Observed(s.pass, &corev1.Pod{}), s.Now)
+		p := policy.ReadPruneJob(job, sdk.Observed(s.pass, &corev1.Pod{}), s.Now)
 		s.requeueAfter = p.RequeueAfter
 		if s.tracker.RecordPrune(p); policy.RetentionPending(s.Object) {
 			s.keepJob(job)

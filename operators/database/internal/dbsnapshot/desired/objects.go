@@ -59,10 +59,10 @@ func DumpClaimName(o *v1.DBSnapshot) string {
 	}
 }
 
-// OwnClaim returns the claim that the DBSnapshot creates, nil if there is none. The argument live is the existing claim or
+// DumpClaim returns the claim that the DBSnapshot creates, nil if there is none. The argument live is the existing claim or
 // nil: its class is kept, and its size never shrinks. The error reports an invalid size, which the API server rejects as
 // well.
-func OwnClaim(o *v1.DBSnapshot, live *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+func DumpClaim(o *v1.DBSnapshot, live *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
 	if o.Spec.Storage == nil || o.Spec.Storage.PersistentVolumeClaim.Template == nil {
 		return nil, nil //nolint:nilnil // that there is none is no error.
 	}

@@ -250,8 +250,8 @@ type PruneResult struct {
 	More int
 }
 
-// ReadPrune evaluates a prune Job, which may be nil.
-func ReadPrune(job *batchv1.Job, pods []*corev1.Pod, now time.Time) PruneResult {
+// ReadPruneJob evaluates a prune Job, which may be nil.
+func ReadPruneJob(job *batchv1.Job, pods []*corev1.Pod, now time.Time) PruneResult {
 	a := readJob(job, pods, now)
 	if a.State == ResultLost {
 		a.State = Failed

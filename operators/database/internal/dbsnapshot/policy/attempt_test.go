@@ -171,15 +171,15 @@ func TestReadPrune(t *testing.T) {
 		job.Status = dumpJob("Complete").Status
 		return job
 	}
-	p := policy.ReadPrune(job(), []*corev1.Pod{pod("Succeeded", `{"left":["z","y"],"held":["y"],"more":1}`, nil)}, made)
+	p := policy.ReadPruneJob(job(), []*corev1.Pod{pod("Succeeded", `{"left":["z","y"],"held":["y"],"more":1}`, nil)}, made)
 	diff := cmp.Diff([]string{"x", "y"}, p.Requested)
 	if diff != "" || p.State != policy.Succeeded || p.More != 1 || len(p.Left) != 2 {
 		t.Errorf("it is read as %+v\n%s", p, diff)
 	}
-	if p := policy.ReadPrune(job(), []*corev1.Pod{pod("Succeeded", "x is gone", nil)}, made); p.State != policy.Failed {
+	if p := policy.ReadPruneJob(job(), []*corev1.Pod{pod("Succeeded", "x is gone", nil)}, made); p.State != policy.Failed {
 		t.Errorf("what is no list is read as %+v", p)
 	}
-	if p := policy.ReadPrune(nil, nil, made); p.State != policy.Missing {
+	if p := policy.ReadPruneJob(nil, nil, made); p.State != policy.Missing {
 		t.Errorf("no Job is read as %+v", p)
 	}
 }
