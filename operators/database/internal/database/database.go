@@ -136,7 +136,7 @@ func (o *Options) newReconciliation(p *sdk.Pass[*v1.Database]) (*reconciliation,
 	is.server = status.Members(db, set, is.pods)
 	is.settings, _ = sdk.Live(p, &corev1.ConfigMap{ObjectMeta: named(desired.ConfigName(db))})
 	is.pinned = desired.ReadPinned(is.server.Set, is.settings)
-	is.hasData = is.settings.Data[desired.BegunKey] != "" || is.server.PrimaryReady()
+	is.hasData = is.settings.Data[desired.HasDataKey] != "" || is.server.PrimaryReady()
 	return is, is.inheritRestored()
 }
 

@@ -13,9 +13,9 @@ import (
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 )
 
-// BegunKey is a key of the ConfigMap. Its presence means that the database has data: the primary does not start with an
+// HasDataKey is a key of the ConfigMap. Its presence means that the database has data: the primary does not start with an
 // empty volume any more.
-const BegunKey = "begun"
+const HasDataKey = "begun"
 
 // digest returns 12 hexadecimal digits of a SHA-256 hash. They are enough for the few contents of one object.
 func digest(parts ...string) string {
@@ -61,7 +61,7 @@ func ConfigMap(db *v1.Database, keep map[string]string, begun bool, pin PinnedTe
 	}
 	data[settingsKey(db)] = Settings(db)
 	if begun {
-		data[BegunKey] = "true"
+		data[HasDataKey] = "true"
 	}
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: ConfigName(db), Labels: labels(db), Annotations: pin.Annotations}, Data: data,

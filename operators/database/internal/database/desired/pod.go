@@ -96,7 +96,7 @@ func member(db *v1.Database, image, name, script string) corev1.Container {
 		corev1.EnvVar{Name: "PRIMARY_HOST", Value: SetName(db) + "." + db.Namespace + ".svc"},
 		corev1.EnvVar{Name: "PRIMARY_PORT", Value: strconv.Itoa(int(Port(db.Spec.Engine)))},
 		corev1.EnvVar{Name: "CONFIG", Value: configPath},
-		corev1.EnvVar{Name: "BEGUN", Value: begunPath + "/" + BegunKey})
+		corev1.EnvVar{Name: "BEGUN", Value: begunPath + "/" + HasDataKey})
 	c.VolumeMounts = append(c.VolumeMounts,
 		corev1.VolumeMount{Name: DataVolume, MountPath: dataPath},
 		corev1.VolumeMount{Name: configVolume, MountPath: configPath, ReadOnly: true},
@@ -150,7 +150,7 @@ func memberVolumes(db *v1.Database, scripts string) []corev1.Volume {
 		}}},
 		{Name: begunVolume, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 			LocalObjectReference: corev1.LocalObjectReference{Name: ConfigName(db)}, Optional: new(true),
-			Items: []corev1.KeyToPath{{Key: BegunKey, Path: BegunKey}},
+			Items: []corev1.KeyToPath{{Key: HasDataKey, Path: HasDataKey}},
 		}}},
 	}
 	volumes = append(volumes, volumesOf(db, scripts, own)...)
