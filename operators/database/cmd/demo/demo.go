@@ -28,7 +28,7 @@ var databaseDemo = demo.Demo{
 		s := &steps{env}
 		return []demo.Step{
 			{Title: "The article's manifest is applied", Play: s.applied},
-			{Title: "The volumes are to be larger, and then smaller", Play: s.grown},
+			{Title: "The volumes are to be larger, and then smaller", Play: s.expandStorage},
 			{Title: "The server gets a setting", Play: s.configured},
 			{Title: "The next major version is asked for", Play: s.upgraded},
 			{Title: "It is deleted, and made again", Play: s.deleted},
@@ -54,7 +54,7 @@ func (s *steps) applied(ctx context.Context) error {
 	return nil
 }
 
-func (s *steps) grown(ctx context.Context) error {
+func (s *steps) expandStorage(ctx context.Context) error {
 	before, err := s.observe(ctx)
 	if err != nil {
 		return err
