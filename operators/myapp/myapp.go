@@ -91,7 +91,7 @@ func reportBlocked(p *sdk.Pass[*v1.MyApp], err error) error {
 	set, _ := sdk.Live(p, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: p.Object.Name}})
 	countPhase(p)
 	reportPods(p, set)
-	status.Blocked(p.Object, set, reason, strings.TrimPrefix(err.Error(), reason+": "))
+	status.ReportBlocked(p.Object, set, reason, strings.TrimPrefix(err.Error(), reason+": "))
 	return err
 }
 

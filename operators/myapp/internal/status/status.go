@@ -151,8 +151,8 @@ func Volume(app *v1.MyApp, claim *corev1.PersistentVolumeClaim) {
 
 func less(a, b resource.Quantity) bool { return a.Cmp(b) < 0 }
 
-// Blocked reports an error that prevents a plan. The status of the children stays as it was.
-func Blocked(app *v1.MyApp, set *appsv1.Deployment, reason, message string) {
+// ReportBlocked reports an error that prevents a plan. The status of the children stays as it was.
+func ReportBlocked(app *v1.MyApp, set *appsv1.Deployment, reason, message string) {
 	s := &app.Status
 	conditions.Set(app, ResourcesApplied, metav1.ConditionFalse, reason, message)
 	s.Phase = v1.PhaseFailed
