@@ -81,8 +81,8 @@ func terminationOf(pod *corev1.Pod, now time.Time) (termination, bool) {
 	case pod.Status.Reason != "":
 		e.reason = nodeReason(pod.Status.Reason)
 		e.message = pod.Status.Message
-	case condition != nil && disruptions[condition.Reason] != "":
-		e.reason = disruptions[condition.Reason]
+	case condition != nil && disruptionReasons[condition.Reason] != "":
+		e.reason = disruptionReasons[condition.Reason]
 		e.message = condition.Message
 	case pod.DeletionTimestamp != nil:
 		e.reason = ReasonDeleted
@@ -131,8 +131,8 @@ func (e *termination) fromContainer(pod *corev1.Pod, last *corev1.ContainerState
 	}
 }
 
-// disruptions maps the reasons of the condition DisruptionTarget to ours.
-var disruptions = map[string]string{
+// disruptionReasons maps the reasons of the condition DisruptionTarget to ours.
+var disruptionReasons = map[string]string{
 	corev1.PodReasonPreemptionByScheduler: ReasonPreempted,
 	"EvictionByEvictionAPI":               ReasonDrained,
 	"DeletionByTaintManager":              ReasonNodeLost,
@@ -153,7 +153,7 @@ func disruption(pod *corev1.Pod) *corev1.PodCondition {
 // takenFromNode reports whether the control plane removed the pod from its node.
 func takenFromNode(pod *corev1.Pod) bool {
 	c := disruption(pod)
-	return c != nil && disruptions[c.Reason] == ReasonNodeLost
+	return c != nil && disruptionReasons[c.Reason] == ReasonNodeLost
 }
 
 // nodeReason maps the reason given by a kubelet.
