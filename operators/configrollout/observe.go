@@ -126,7 +126,7 @@ func (ob *observer) failures(ctx context.Context, self limiter.Key, sources []di
 			return nil, err
 		}
 		last := ob.record(other).Last
-		shared := func(s digest.Source) bool { return last.Suspects(s.Name) }
+		shared := func(s digest.Source) bool { return last.MayHaveCaused(s.Name) }
 		if last == nil || !slices.ContainsFunc(sources, shared) {
 			continue
 		}
@@ -148,7 +148,7 @@ func (ob *observer) addFailedSources(
 		return err
 	}
 	for _, s := range theirs {
-		if record.Last.Suspects(s.Name) && record.Sources[s.ID] == s.Sum && failures[s.Name] == "" {
+		if record.Last.MayHaveCaused(s.Name) && record.Sources[s.ID] == s.Sum && failures[s.Name] == "" {
 			failures[s.Name] = key.Kind + " " + key.Name
 		}
 	}

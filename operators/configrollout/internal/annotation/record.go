@@ -73,8 +73,8 @@ type Rollout struct {
 	Unready bool `json:"unreadyBefore,omitempty"`
 }
 
-// Suspects reports whether that source caused the rollout, or may have.
-func (l *Rollout) Suspects(source string) bool {
+// MayHaveCaused reports whether that source caused the rollout, or may have.
+func (l *Rollout) MayHaveCaused(source string) bool {
 	return l.More > 0 || slices.Contains(l.Sources, source)
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/status"
 )
 
-// whileBehind decides about a workload that is not up to date. The result of its last rollout matters to other workloads
+// decidePending decides about a workload that is not up to date. The result of its last rollout matters to other workloads
 // until then.
-func (d *decider) whileBehind(decide func()) {
+func (d *decider) decidePending(decide func()) {
 	last, deadline := d.decision.Record.Last, time.Duration(0)
 	if last != nil && last.Result == "" && d.Template == last.To {
 		deadline = d.checkResult()
@@ -49,7 +49,7 @@ func (d *decider) decideRollout() {
 		d.decision.WaitReason = "Slot"
 		return
 	}
-	d.roll()
+	d.startRollout()
 }
 
 // clearPending takes back that something is pending.
@@ -155,7 +155,7 @@ func (d *decider) heldByFailure() bool {
 	return false
 }
 
-func (d *decider) roll() {
+func (d *decider) startRollout() {
 	r := &d.decision.Record
 	d.decision.Since = r.Since
 	d.decision.Lag = d.Now.Sub(r.Since)

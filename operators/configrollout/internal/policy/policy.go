@@ -123,7 +123,7 @@ func (d *decider) decide() {
 		return
 	}
 	if missing := d.missing(); len(missing) > 0 {
-		d.whileBehind(func() {
+		d.decidePending(func() {
 			d.wait("ConfigMissing", "%s: without it no pod can start; nothing is rolled until it is there", status.Names(missing))
 		})
 		return
@@ -138,7 +138,7 @@ func (d *decider) decide() {
 	case d.Template == d.current && !d.isRolledBack(), d.templateAsRecorded() && (d.Renewed || d.unchanged()):
 		d.markConverged(Merge)
 	default:
-		d.whileBehind(d.decideRollout)
+		d.decidePending(d.decideRollout)
 	}
 }
 
@@ -167,8 +167,8 @@ func (d *decider) changed() []string {
 
 // unchanged reports whether the digest differs only because other keys are used.
 func (d *decider) unchanged() bool {
-	spoiled := d.Record.Sources == nil && d.Record.Observed != digest.Total(nil)
-	return len(d.decision.Changed) == 0 && !spoiled
+	recordLost := d.Record.Sources == nil && d.Record.Observed != digest.Total(nil)
+	return len(d.decision.Changed) == 0 && !recordLost
 }
 
 // isNew reports whether the workload has no record.
