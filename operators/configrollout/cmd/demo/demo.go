@@ -27,7 +27,7 @@ const (
 var rolloutDemo = demo.Demo{
 	Dir: "operators/configrollout", AddToScheme: func(*runtime.Scheme) error { return nil },
 	Steps: func(env *demo.Env) []demo.Step {
-		s := &scene{Env: env}
+		s := &steps{Env: env}
 		return []demo.Step{
 			{Title: "The article's nginx is applied, with its configuration in a ConfigMap", Play: s.applyManifest},
 			{Title: "The ConfigMap gets an annotation", Play: s.annotateConfigMap},
@@ -38,8 +38,8 @@ var rolloutDemo = demo.Demo{
 	},
 }
 
-// scene holds the state that the steps share.
-type scene struct {
+// steps holds the state that the steps share.
+type steps struct {
 	*demo.Env
 
 	template string // the last observed digest in the pod template
@@ -76,7 +76,7 @@ func (v observation) upToDate() bool {
 }
 
 // await polls until good accepts the Deployment.
-func (s *scene) await(ctx context.Context, good func(observation) bool) (observation, error) {
+func (s *steps) await(ctx context.Context, good func(observation) bool) (observation, error) {
 	return demo.Await(ctx, func(ctx context.Context) (observation, bool, error) {
 		v := observation{deployment: &appsv1.Deployment{}}
 		if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: workload}, v.deployment); err != nil {
@@ -91,7 +91,7 @@ func (s *scene) await(ctx context.Context, good func(observation) bool) (observa
 	})
 }
 
-func (s *scene) applyManifest(ctx context.Context) error {
+func (s *steps) applyManifest(ctx context.Context) error {
 	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	patch := client.RawPatch(types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"`+annotation.DefaultLabel+`":"enabled"}}}`))
@@ -142,7 +142,7 @@ func deployment() *appsv1.Deployment {
 	}
 }
 
-func (s *scene) annotateConfigMap(ctx context.Context) error {
+func (s *steps) annotateConfigMap(ctx context.Context) error {
 	o := configMap("one")
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"note":"of no concern"}}}`))
 	if err := s.Client.Patch(ctx, o, patch); err != nil {
@@ -166,7 +166,7 @@ func (s *scene) annotateConfigMap(ctx context.Context) error {
 }
 
 // write changes the ConfigMap.
-func (s *scene) write(ctx context.Context, says string) error {
+func (s *steps) write(ctx context.Context, says string) error {
 	if err := s.Client.Update(ctx, configMap(says)); err != nil {
 		return fmt.Errorf("changing the ConfigMap: %w", err)
 	}
@@ -174,7 +174,7 @@ func (s *scene) write(ctx context.Context, says string) error {
 }
 
 // awaitRollout waits for the next rollout and prints it.
-func (s *scene) awaitRollout(ctx context.Context, began time.Time, what string) error {
+func (s *steps) awaitRollout(ctx context.Context, began time.Time, what string) error {
 	seen, err := s.await(ctx, func(v observation) bool { return v.upToDate() && v.digest() != "" && v.digest() != s.template })
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (s *scene) awaitRollout(ctx context.Context, began time.Time, what string) 
 	return nil
 }
 
-func (s *scene) changeConfigMap(ctx context.Context) error {
+func (s *steps) changeConfigMap(ctx context.Context) error {
 	began := time.Now()
 	if err := s.write(ctx, "two"); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (s *scene) changeConfigMap(ctx context.Context) error {
 	return s.awaitRollout(ctx, began, "after a quiet period")
 }
 
-func (s *scene) burst(ctx context.Context) error {
+func (s *steps) burst(ctx context.Context) error {
 	began := time.Now()
 	for _, says := range []string{"a", "b", "c", "d", "three"} {
 		if err := s.write(ctx, says); err != nil {
@@ -211,7 +211,7 @@ func (s *scene) burst(ctx context.Context) error {
 	return s.awaitRollout(ctx, began, "one rollout for 5 changes")
 }
 
-func (s *scene) removeDigest(ctx context.Context) error {
+func (s *steps) removeDigest(ctx context.Context) error {
 	before, err := s.await(ctx, observation.upToDate)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ const (
 var copyDemo = demo.Demo{
 	Dir: "operators/copyrator", AddToScheme: v1.AddToScheme,
 	Steps: func(env *demo.Env) []demo.Step {
-		s := &scene{env}
+		s := &steps{env}
 		return []demo.Step{
 			{Title: "The article's rule is applied, and a ConfigMap gets its label", Play: s.applyRule},
 			{Title: "A namespace comes", Play: s.createNamespace},
@@ -37,8 +37,8 @@ var copyDemo = demo.Demo{
 	},
 }
 
-// scene holds the state that the steps share.
-type scene struct{ *demo.Env }
+// steps holds the state that the steps share.
+type steps struct{ *demo.Env }
 
 // copies is the content of the copy in each namespace except the source's, as one line of text.
 type copies map[string]string
@@ -62,7 +62,7 @@ func (c copies) all(data string) bool {
 	return len(c) > 0
 }
 
-func (s *scene) observe(ctx context.Context) (copies, error) {
+func (s *steps) observe(ctx context.Context) (copies, error) {
 	namespaces := &corev1.NamespaceList{}
 	if err := s.Client.List(ctx, namespaces); err != nil {
 		return nil, fmt.Errorf("listing namespaces: %w", err)
@@ -86,7 +86,7 @@ func (s *scene) observe(ctx context.Context) (copies, error) {
 }
 
 // await polls until good accepts the copies, and prints them.
-func (s *scene) await(ctx context.Context, what string, good func(copies) bool) error {
+func (s *steps) await(ctx context.Context, what string, good func(copies) bool) error {
 	began := time.Now()
 	seen, err := demo.Await(ctx, func(ctx context.Context) (copies, bool, error) {
 		seen, err := s.observe(ctx)
@@ -104,7 +104,7 @@ func at(namespace string) *corev1.ConfigMap {
 }
 
 // update updates the ConfigMap in a namespace.
-func (s *scene) update(ctx context.Context, namespace string, change func(*corev1.ConfigMap)) error {
+func (s *steps) update(ctx context.Context, namespace string, change func(*corev1.ConfigMap)) error {
 	o := at(namespace)
 	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 		return fmt.Errorf("reading the ConfigMap in %s: %w", namespace, err)
@@ -116,7 +116,7 @@ func (s *scene) update(ctx context.Context, namespace string, change func(*corev
 	return nil
 }
 
-func (s *scene) create(ctx context.Context, objects ...client.Object) error {
+func (s *steps) create(ctx context.Context, objects ...client.Object) error {
 	for _, o := range objects {
 		if err := s.Client.Create(ctx, o); err != nil {
 			return fmt.Errorf("creating %s: %w", o.GetName(), err)
@@ -125,7 +125,7 @@ func (s *scene) create(ctx context.Context, objects ...client.Object) error {
 	return nil
 }
 
-func (s *scene) applyRule(ctx context.Context) error {
+func (s *steps) applyRule(ctx context.Context) error {
 	source := at(home)
 	source.Labels = map[string]string{"copyrator": "true"}
 	source.Data = map[string]string{"color": "blue"}
@@ -146,21 +146,21 @@ func rule() *v1.CopyratorRule {
 	}
 }
 
-func (s *scene) createNamespace(ctx context.Context) error {
+func (s *steps) createNamespace(ctx context.Context) error {
 	if err := s.create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}); err != nil {
 		return err
 	}
 	return s.await(ctx, "it has it, too", func(c copies) bool { return c["team-a"] == "[color:blue]" })
 }
 
-func (s *scene) changeSource(ctx context.Context) error {
+func (s *steps) changeSource(ctx context.Context) error {
 	if err := s.update(ctx, home, func(o *corev1.ConfigMap) { o.Data["color"] = "green" }); err != nil {
 		return err
 	}
 	return s.await(ctx, "all follow", func(c copies) bool { return c.all("[color:green]") })
 }
 
-func (s *scene) repairCopies(ctx context.Context) error {
+func (s *steps) repairCopies(ctx context.Context) error {
 	if err := s.update(ctx, "team-a", func(o *corev1.ConfigMap) { o.Data["color"] = "red" }); err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (s *scene) repairCopies(ctx context.Context) error {
 	return s.await(ctx, "all is restored", func(c copies) bool { return c.all("[color:green]") })
 }
 
-func (s *scene) conflict(ctx context.Context) error {
+func (s *steps) conflict(ctx context.Context) error {
 	const namespace = "team-b"
 	denies := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: namespace, Annotations: map[string]string{"copyrator.flant.com/deny": "true"},
@@ -215,7 +215,7 @@ func (s *scene) conflict(ctx context.Context) error {
 }
 
 // status polls until good accepts the rule, and returns its status.
-func (s *scene) status(ctx context.Context, good func(*v1.CopyratorRule) bool) (v1.CopyratorRuleStatus, error) {
+func (s *steps) status(ctx context.Context, good func(*v1.CopyratorRule) bool) (v1.CopyratorRuleStatus, error) {
 	seen, err := demo.Await(ctx, func(ctx context.Context) (*v1.CopyratorRule, bool, error) {
 		r := rule()
 		err := s.Client.Get(ctx, client.ObjectKeyFromObject(r), r)
@@ -227,7 +227,7 @@ func (s *scene) status(ctx context.Context, good func(*v1.CopyratorRule) bool) (
 	return seen.Status, nil
 }
 
-func (s *scene) deleteRule(ctx context.Context) error {
+func (s *steps) deleteRule(ctx context.Context) error {
 	if err := s.Client.Delete(ctx, rule()); err != nil {
 		return fmt.Errorf("deleting the rule: %w", err)
 	}

@@ -25,7 +25,7 @@ const (
 var immortalDemo = demo.Demo{
 	Dir: "operators/immortalcontainer", AddToScheme: v1alpha1.AddToScheme,
 	Steps: func(env *demo.Env) []demo.Step {
-		s := &scene{env}
+		s := &steps{env}
 		return []demo.Step{
 			{Title: "The article's manifest is applied", Play: s.applySample},
 			{Title: "Somebody deletes the pod", Play: s.deletePod},
@@ -34,10 +34,10 @@ var immortalDemo = demo.Demo{
 	},
 }
 
-// scene holds the state that the steps share.
-type scene struct{ *demo.Env }
+// steps holds the state that the steps share.
+type steps struct{ *demo.Env }
 
-func (s *scene) applySample(ctx context.Context) error {
+func (s *steps) applySample(ctx context.Context) error {
 	began := time.Now()
 	if err := s.ApplySamples(ctx); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (s *scene) applySample(ctx context.Context) error {
 	return err
 }
 
-func (s *scene) deletePod(ctx context.Context) error {
+func (s *steps) deletePod(ctx context.Context) error {
 	before, err := s.observe(ctx)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (s *scene) deletePod(ctx context.Context) error {
 	return err
 }
 
-func (s *scene) killOperator(ctx context.Context) error {
+func (s *steps) killOperator(ctx context.Context) error {
 	before, err := s.observe(ctx)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (v observation) String() string {
 	return fmt.Sprintf("Ready %t, startTimes %d, pod %s", v.ready, v.starts, v.pod)
 }
 
-func (s *scene) observe(ctx context.Context) (observation, error) {
+func (s *steps) observe(ctx context.Context) (observation, error) {
 	ic := &v1alpha1.ImmortalContainer{}
 	if err := s.Client.Get(ctx, types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: name}, ic); err != nil {
 		return observation{}, fmt.Errorf("looking at the ImmortalContainer: %w", err)
@@ -131,7 +131,7 @@ func (s *scene) observe(ctx context.Context) (observation, error) {
 }
 
 // await polls until good accepts the observation, and returns the last one.
-func (s *scene) await(ctx context.Context, good func(observation) bool) (observation, error) {
+func (s *steps) await(ctx context.Context, good func(observation) bool) (observation, error) {
 	return demo.Await(ctx, func(ctx context.Context) (observation, bool, error) {
 		v, err := s.observe(ctx)
 		return v, err == nil && good(v), err
@@ -139,7 +139,7 @@ func (s *scene) await(ctx context.Context, good func(observation) bool) (observa
 }
 
 // watchPods counts the pods created and deleted within quietPeriod, and returns the observation at its end.
-func (s *scene) watchPods(ctx context.Context) (observation, int, error) {
+func (s *steps) watchPods(ctx context.Context) (observation, int, error) {
 	w, err := s.Client.Watch(ctx, &corev1.PodList{}, client.InNamespace(metav1.NamespaceDefault))
 	if err != nil {
 		return observation{}, 0, fmt.Errorf("watching pods: %w", err)

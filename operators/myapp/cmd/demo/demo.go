@@ -25,7 +25,7 @@ const name = "my-web-app"
 var appDemo = demo.Demo{
 	Dir: "operators/myapp", AddToScheme: v1.AddToScheme,
 	Steps: func(env *demo.Env) []demo.Step {
-		s := &scene{env}
+		s := &steps{env}
 		return []demo.Step{
 			{Title: "The article's manifest is applied", Play: s.applySample},
 			{Title: "Three pods are asked for", Play: s.scale},
@@ -36,10 +36,10 @@ var appDemo = demo.Demo{
 	},
 }
 
-// scene holds the state that the steps share.
-type scene struct{ *demo.Env }
+// steps holds the state that the steps share.
+type steps struct{ *demo.Env }
 
-func (s *scene) applySample(ctx context.Context) error {
+func (s *steps) applySample(ctx context.Context) error {
 	began := time.Now()
 	if err := s.create(ctx, "1Gi"); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (s *scene) applySample(ctx context.Context) error {
 	return nil
 }
 
-func (s *scene) scale(ctx context.Context) error {
+func (s *steps) scale(ctx context.Context) error {
 	before, err := s.observe(ctx)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (s *scene) scale(ctx context.Context) error {
 	return nil
 }
 
-func (s *scene) repairDeployment(ctx context.Context) error {
+func (s *steps) repairDeployment(ctx context.Context) error {
 	before, err := s.observe(ctx)
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (s *scene) repairDeployment(ctx context.Context) error {
 	return nil
 }
 
-func (s *scene) resizeVolume(ctx context.Context) error {
+func (s *steps) resizeVolume(ctx context.Context) error {
 	began := time.Now()
 	if err := s.change(ctx, func(spec *v1.MyAppSpec) { spec.Storage.Size = "2Gi" }); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (s *scene) resizeVolume(ctx context.Context) error {
 	return s.expectRejection(ctx, func(spec *v1.MyAppSpec) { spec.Storage.Size = "1Gi" })
 }
 
-func (s *scene) deleteAndRecreate(ctx context.Context) error {
+func (s *steps) deleteAndRecreate(ctx context.Context) error {
 	if err := s.change(ctx, func(spec *v1.MyAppSpec) { spec.DeletionPolicy = v1.DeletionRetainData }); err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (s *scene) deleteAndRecreate(ctx context.Context) error {
 }
 
 // create applies the article's manifest. The manifest sets no size; the default is 1Gi.
-func (s *scene) create(ctx context.Context, size string) error {
+func (s *steps) create(ctx context.Context, size string) error {
 	for _, sample := range s.Samples() {
 		if sample.GetName() != name {
 			continue
@@ -198,7 +198,7 @@ func (s *scene) create(ctx context.Context, size string) error {
 }
 
 // change updates the specification, and retries on conflict.
-func (s *scene) change(ctx context.Context, change func(*v1.MyAppSpec)) error {
+func (s *steps) change(ctx context.Context, change func(*v1.MyAppSpec)) error {
 	for {
 		app := &v1.MyApp{}
 		if err := s.Client.Get(ctx, key(name), app); err != nil {
@@ -212,7 +212,7 @@ func (s *scene) change(ctx context.Context, change func(*v1.MyAppSpec)) error {
 }
 
 // expectRejection fails unless the API server rejects the change, and prints the message.
-func (s *scene) expectRejection(ctx context.Context, change func(*v1.MyAppSpec)) error {
+func (s *steps) expectRejection(ctx context.Context, change func(*v1.MyAppSpec)) error {
 	err := s.change(ctx, change)
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || len(status.Status().Details.Causes) == 0 {
@@ -278,7 +278,7 @@ func (v observation) left() string {
 	return strings.Join(left, ", ")
 }
 
-func (s *scene) observe(ctx context.Context) (v observation, err error) {
+func (s *steps) observe(ctx context.Context) (v observation, err error) {
 	app, deployment, claim := &v1.MyApp{}, &appsv1.Deployment{}, &corev1.PersistentVolumeClaim{}
 	found := func(object client.Object, name string) bool {
 		getErr := s.Client.Get(ctx, key(name), object)
@@ -305,7 +305,7 @@ func (s *scene) observe(ctx context.Context) (v observation, err error) {
 }
 
 // await polls until good accepts the observation, and returns the last one.
-func (s *scene) await(ctx context.Context, good func(observation) bool) (observation, error) {
+func (s *steps) await(ctx context.Context, good func(observation) bool) (observation, error) {
 	return demo.Await(ctx, func(ctx context.Context) (observation, bool, error) {
 		v, err := s.observe(ctx)
 		return v, err == nil && good(v), err
