@@ -80,11 +80,11 @@ func (c *copyrator) reconcile(ctx context.Context, p *pass) error {
 	if err != nil {
 		return err
 	}
-	rivals, err := c.precedingRules(p, rule, peers, namespaces)
+	precedingRules, err := c.precedingRules(p, rule, peers, namespaces)
 	if err != nil {
 		return err
 	}
-	copies, shadowed := found.Copies(namespaces, rivals)
+	copies, shadowed := found.Copies(namespaces, precedingRules)
 	if p.Object.OrphanPolicy == v1.OrphanKeep {
 		p.OrphanChildren()
 	}

@@ -72,7 +72,7 @@ func (s *steps) observe(ctx context.Context) (copies, error) {
 		if n.Name == home || n.Status.Phase != corev1.NamespaceActive {
 			continue
 		}
-		o := at(n.Name)
+		o := settingsIn(n.Name)
 		switch err := s.Client.Get(ctx, client.ObjectKeyFromObject(o), o); {
 		case apierrors.IsNotFound(err):
 			found[n.Name] = "none"
@@ -99,13 +99,13 @@ func (s *steps) await(ctx context.Context, what string, good func(copies) bool) 
 	return nil
 }
 
-func at(namespace string) *corev1.ConfigMap {
+func settingsIn(namespace string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: settings}}
 }
 
 // update updates the ConfigMap in a namespace.
 func (s *steps) update(ctx context.Context, namespace string, change func(*corev1.ConfigMap)) error {
-	o := at(namespace)
+	o := settingsIn(namespace)
 	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 		return fmt.Errorf("reading the ConfigMap in %s: %w", namespace, err)
 	}
@@ -126,7 +126,7 @@ func (s *steps) create(ctx context.Context, objects ...client.Object) error {
 }
 
 func (s *steps) applyRule(ctx context.Context) error {
-	source := at(home)
+	source := settingsIn(home)
 	source.Labels = map[string]string{"copyrator": "true"}
 	source.Data = map[string]string{"color": "blue"}
 	if err := s.create(ctx, rule(), source); err != nil {
@@ -167,7 +167,7 @@ func (s *steps) repairCopies(ctx context.Context) error {
 	if err := s.update(ctx, "kube-public", func(o *corev1.ConfigMap) { o.Data["size"] = "large" }); err != nil {
 		return err
 	}
-	if err := s.Client.Delete(ctx, at("kube-system")); err != nil {
+	if err := s.Client.Delete(ctx, settingsIn("kube-system")); err != nil {
 		return fmt.Errorf("deleting a copy: %w", err)
 	}
 	return s.await(ctx, "all is restored", func(c copies) bool { return c.all("[color:green]") })
@@ -178,7 +178,7 @@ func (s *steps) conflict(ctx context.Context) error {
 	denies := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: namespace, Annotations: map[string]string{"copyrator.flant.com/deny": "true"},
 	}}
-	theirs := at(namespace)
+	theirs := settingsIn(namespace)
 	theirs.Data = map[string]string{"color": "black"}
 	if err := s.create(ctx, denies, theirs); err != nil {
 		return err
@@ -234,7 +234,7 @@ func (s *steps) deleteRule(ctx context.Context) error {
 	if err := s.await(ctx, "the copies are gone", func(c copies) bool { return c.all("none") }); err != nil {
 		return err
 	}
-	source := at(home)
+	source := settingsIn(home)
 	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(source), source); err != nil {
 		return fmt.Errorf("reading the source: %w", err)
 	}
