@@ -30,15 +30,15 @@ func check(fsys fs.FS) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the Markdown files: %w", err)
 	}
-	var faults []string
+	var problems []string
 	for _, name := range slices.Sorted(maps.Keys(docs)) {
 		for _, link := range docs[name].links {
 			if err := follow(fsys, docs, name, link); err != nil {
-				faults = append(faults, fmt.Sprintf("%s: link to %s: %v", name, link, err))
+				problems = append(problems, fmt.Sprintf("%s: link to %s: %v", name, link, err))
 			}
 		}
 	}
-	return faults, nil
+	return problems, nil
 }
 
 // read parses the Markdown files, by name. It skips build output, and test fixtures with intentionally broken links.

@@ -15,15 +15,15 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: linkcheck DIR, where DIR is the root of the repository")
 		os.Exit(2)
 	}
-	faults, err := check(os.DirFS(os.Args[1]))
+	problems, err := check(os.DirFS(os.Args[1]))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "linkcheck:", err)
 		os.Exit(2)
 	}
-	for _, fault := range faults {
-		fmt.Fprintln(os.Stderr, fault)
+	for _, problem := range problems {
+		fmt.Fprintln(os.Stderr, problem)
 	}
-	if len(faults) > 0 {
+	if len(problems) > 0 {
 		os.Exit(1)
 	}
 }

@@ -29,7 +29,7 @@ var forbidden = []struct{ from, to, why string }{
 	{"operators/", "operators/", "operators ship one by one"},
 }
 
-// check returns a sentence for each fault of the workspace in fsys, and an error if it cannot be read.
+// check returns a sentence for each problem of the workspace in fsys, and an error if it cannot be read.
 func check(fsys fs.FS) ([]string, error) {
 	mods, err := load(fsys)
 	if err != nil {
@@ -90,7 +90,7 @@ func loadControlPlane(fsys fs.FS) (*modfile.File, error) {
 
 // sharing requires the control plane to have the versions of the workspace: the go command compiles a package once for each
 // version.
-func sharing(mods []module, plane *modfile.File) (faults []string) {
+func sharing(mods []module, plane *modfile.File) (problems []string) {
 	workspace := map[string]string{}
 	for _, m := range mods {
 		for _, r := range m.file.Require {
@@ -108,30 +108,30 @@ func sharing(mods []module, plane *modfile.File) (faults []string) {
 	}
 	for _, dependency := range slices.Sorted(maps.Keys(built)) {
 		if want := workspace[dependency]; want != "" && built[dependency] != want {
-			faults = append(faults, fmt.Sprintf("%s: builds %s %s, but the workspace has %s: write the same version in both, "+
+			problems = append(problems, fmt.Sprintf("%s: builds %s %s, but the workspace has %s: write the same version in both, "+
 				"so that its packages are compiled once", controlPlane, dependency, built[dependency], want))
 		}
 	}
-	return faults
+	return problems
 }
 
 // goLines requires the same go line in each module, and no toolchain line.
-func goLines(mods []module) (faults []string) {
+func goLines(mods []module) (problems []string) {
 	for _, m := range mods {
 		if first := mods[0]; m.file.Go.Version != first.file.Go.Version {
-			faults = append(faults, fmt.Sprintf("%s/go.mod: has go %s, but %s/go.mod has go %s: write the same in both",
+			problems = append(problems, fmt.Sprintf("%s/go.mod: has go %s, but %s/go.mod has go %s: write the same in both",
 				m.dir, m.file.Go.Version, first.dir, first.file.Go.Version))
 		}
 		if m.file.Toolchain != nil {
-			faults = append(faults, fmt.Sprintf("%s/go.mod: has toolchain %s: delete it, the go line is enough",
+			problems = append(problems, fmt.Sprintf("%s/go.mod: has toolchain %s: delete it, the go line is enough",
 				m.dir, m.file.Toolchain.Name))
 		}
 	}
-	return faults
+	return problems
 }
 
 // versions requires each dependency, direct or not, to have one version in all modules.
-func versions(mods []module) (faults []string) {
+func versions(mods []module) (problems []string) {
 	wantedBy := map[string]map[string][]string{} // dependency, version, folders
 	for _, m := range mods {
 		for _, r := range m.file.Require {
@@ -147,38 +147,38 @@ func versions(mods []module) (faults []string) {
 			wishes = append(wishes, version+" in "+strings.Join(dirs, ", "))
 		}
 		if slices.Sort(wishes); len(wishes) > 1 {
-			faults = append(faults, fmt.Sprintf("%s: required at %s: run `make tidy` to select one",
+			problems = append(problems, fmt.Sprintf("%s: required at %s: run `make tidy` to select one",
 				dependency, strings.Join(wishes, " and at ")))
 		}
 	}
-	return faults
+	return problems
 }
 
 // siblings checks each dependency between modules of the workspace.
-func siblings(mods []module) (faults []string) {
+func siblings(mods []module) (problems []string) {
 	for _, from := range mods {
 		for _, to := range mods {
 			if requires(from, to) {
-				faults = append(faults, arrow(from, to)...)
+				problems = append(problems, checkRequire(from, to)...)
 			}
 		}
 	}
-	return faults
+	return problems
 }
 
-// arrow requires a replace with the sibling's folder for the require, and that the dependency is not forbidden.
-func arrow(from, to module) (faults []string) {
+// checkRequire requires a replace with the sibling's folder for the require, and that the dependency is not forbidden.
+func checkRequire(from, to module) (problems []string) {
 	rel, err := filepath.Rel(from.dir, to.dir)
 	if rel = filepath.ToSlash(rel); err != nil || !replaces(from, to, rel) {
-		faults = append(faults, fmt.Sprintf("%s/go.mod: requires %s without its replace: add `replace %s => %s`",
+		problems = append(problems, fmt.Sprintf("%s/go.mod: requires %s without its replace: add `replace %s => %s`",
 			from.dir, to.dir, to.path(), rel))
 	}
 	for _, f := range forbidden {
 		if within(f.from, from.dir) && within(f.to, to.dir) {
-			faults = append(faults, fmt.Sprintf("%s/go.mod: must not require %s: %s", from.dir, to.dir, f.why))
+			problems = append(problems, fmt.Sprintf("%s/go.mod: must not require %s: %s", from.dir, to.dir, f.why))
 		}
 	}
-	return faults
+	return problems
 }
 
 func (m module) path() string { return m.file.Module.Mod.Path }

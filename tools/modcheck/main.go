@@ -2,7 +2,7 @@
 //
 // A workspace hides drift: under go.work the go command builds with the highest version that any module requires. A module
 // that builds with another version alone, or not at all, looks correct until another repository imports it. modcheck fails
-// and names file, fault and repair when a rule below is broken. It does not replace `go mod tidy -diff`, which checks a
+// and names file, problem and repair when a rule below is broken. It does not replace `go mod tidy -diff`, which checks a
 // module against its imports, nor `GOWORK=off go build`, which compiles it.
 package main
 
@@ -16,15 +16,15 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: modcheck DIR, where DIR holds go.work")
 		os.Exit(2)
 	}
-	faults, err := check(os.DirFS(os.Args[1]))
+	problems, err := check(os.DirFS(os.Args[1]))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "modcheck:", err)
 		os.Exit(2)
 	}
-	for _, fault := range faults {
-		fmt.Fprintln(os.Stderr, fault)
+	for _, problem := range problems {
+		fmt.Fprintln(os.Stderr, problem)
 	}
-	if len(faults) > 0 {
+	if len(problems) > 0 {
 		os.Exit(1)
 	}
 }

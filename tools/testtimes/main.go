@@ -23,15 +23,15 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	faults, err := run(*table, flag.Arg(0), *write)
+	problems, err := run(*table, flag.Arg(0), *write)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testtimes:", err)
 		os.Exit(2)
 	}
-	for _, fault := range faults {
-		fmt.Fprintln(os.Stderr, fault)
+	for _, problem := range problems {
+		fmt.Fprintln(os.Stderr, problem)
 	}
-	if len(faults) > 0 {
+	if len(problems) > 0 {
 		os.Exit(1)
 	}
 }

@@ -63,22 +63,23 @@ const (
 // the table may take the slack.
 func compare(expected, measured times) []string {
 	scale := expected.scale(measured)
-	var faults []string
+	var problems []string
 	for _, name := range slices.Sorted(maps.Keys(measured)) {
 		limit := expected[name]*scale*(1+tolerance) + slack
 		if measured[name] <= limit {
 			continue
 		}
 		if _, known := expected[name]; !known {
-			faults = append(faults, fmt.Sprintf("%s: takes %.0f s and is not in the table: shorten its tests, or run make test-times",
+			problems = append(problems, fmt.Sprintf(
+				"%s: takes %.0f s and is not in the table: shorten its tests, or run make test-times",
 				name, measured[name]))
 			continue
 		}
-		faults = append(faults, fmt.Sprintf("%s: takes %.0f s, and the table allows %.0f s: %.0f s on a machine "+
+		problems = append(problems, fmt.Sprintf("%s: takes %.0f s, and the table allows %.0f s: %.0f s on a machine "+
 			"%.1f times as slow, plus %.0f %%: shorten its tests, or run make test-times",
 			name, measured[name], limit, expected[name], scale, tolerance*100))
 	}
-	return faults
+	return problems
 }
 
 // scale is how much slower this machine was than that of the table, by the packages that both have.

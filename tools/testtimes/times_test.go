@@ -67,8 +67,8 @@ func TestCompare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, fault := range compare(table, c.measured) {
-				pkg, _, _ := strings.Cut(fault, ":")
+			for _, problem := range compare(table, c.measured) {
+				pkg, _, _ := strings.Cut(problem, ":")
 				got = append(got, pkg)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
@@ -89,15 +89,15 @@ func TestTable(t *testing.T) {
 	if _, err := run(table, run1, true); err != nil {
 		t.Fatal(err)
 	}
-	if faults, err := run(table, run1, false); err != nil || faults != nil {
-		t.Errorf("a run compared with its own table: %q, %v", faults, err)
+	if problems, err := run(table, run1, false); err != nil || problems != nil {
+		t.Errorf("a run compared with its own table: %q, %v", problems, err)
 	}
 	slower := strings.Replace(events, `"x/failed","Elapsed":2`, `"x/failed","Elapsed":90`, 1)
 	if err := os.WriteFile(run1, []byte(slower), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if faults, err := run(table, run1, false); err != nil || len(faults) != 1 {
-		t.Errorf("one package takes 45 times as long: %q, %v", faults, err)
+	if problems, err := run(table, run1, false); err != nil || len(problems) != 1 {
+		t.Errorf("one package takes 45 times as long: %q, %v", problems, err)
 	}
 	if err := os.WriteFile(table, []byte("x/slow sixty\n"), 0o600); err != nil {
 		t.Fatal(err)

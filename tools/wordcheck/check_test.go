@@ -105,11 +105,11 @@ func TestFiles(t *testing.T) {
 }
 
 // withoutShare drops the violation that concerns all files together: a case of one sentence has a share of 100 %.
-func withoutShare(faults []string) []string {
+func withoutShare(problems []string) []string {
 	var rest []string
-	for _, fault := range faults {
-		if !strings.Contains(fault, "sentences in comments contain") {
-			rest = append(rest, fault)
+	for _, problem := range problems {
+		if !strings.Contains(problem, "sentences in comments contain") {
+			rest = append(rest, problem)
 		}
 	}
 	return rest
@@ -181,8 +181,8 @@ func TestSubject(t *testing.T) {
 	} {
 		t.Run(subject, func(t *testing.T) {
 			t.Parallel()
-			if fault := checkSubject(subject); (fault == "") != valid {
-				t.Errorf("got %q", fault)
+			if problem := checkSubject(subject); (problem == "") != valid {
+				t.Errorf("got %q", problem)
 			}
 		})
 	}
@@ -208,14 +208,14 @@ func TestHistory(t *testing.T) {
 	git("commit", "-q", "--allow-empty", "-m", "sdk: add a cache")
 	git("commit", "-q", "--allow-empty", "-m", "sdk: a cache of its own")
 
-	faults, err := checkHistory(dir, since)
+	problems, err := checkHistory(dir, since)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(faults) != 1 || !strings.Contains(faults[0], `"sdk: a cache of its own": "a" is no imperative`) {
-		t.Errorf("one of two commits after the rule violates it, got %q", faults)
+	if len(problems) != 1 || !strings.Contains(problems[0], `"sdk: a cache of its own": "a" is no imperative`) {
+		t.Errorf("one of two commits after the rule violates it, got %q", problems)
 	}
-	if faults, err := checkHistory(dir, strings.Repeat("0", 40)); err != nil || faults != nil {
-		t.Errorf("a clone without the commit: got %q, %v", faults, err)
+	if problems, err := checkHistory(dir, strings.Repeat("0", 40)); err != nil || problems != nil {
+		t.Errorf("a clone without the commit: got %q, %v", problems, err)
 	}
 }

@@ -34,17 +34,17 @@ func checkFiles(fsys fs.FS) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the Go files: %w", err)
 	}
-	if fault := c.share(); fault != "" {
-		c.faults = append(c.faults, fault)
+	if problem := c.share(); problem != "" {
+		c.problems = append(c.problems, problem)
 	}
-	return c.faults, nil
+	return c.problems, nil
 }
 
 // checker collects the violations of all files.
 type checker struct {
 	fset     *token.FileSet
 	disabled map[string]bool // the linters that are off
-	faults   []string
+	problems []string
 
 	sentences int            // in comments, tests left out
 	pronouns  map[string]int // how many of them have a relative or interrogative pronoun, by file
@@ -87,8 +87,8 @@ func describesSchema(name string) bool {
 	return err == nil && ok
 }
 
-func (c *checker) report(pos token.Pos, fault string) {
-	c.faults = append(c.faults, fmt.Sprintf("%s: %s", c.fset.Position(pos), fault))
+func (c *checker) report(pos token.Pos, problem string) {
+	c.problems = append(c.problems, fmt.Sprintf("%s: %s", c.fset.Position(pos), problem))
 }
 
 // assignsFields reports whether the statement assigns values to several operands of which one is a field. A swap and the

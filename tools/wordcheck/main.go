@@ -24,20 +24,20 @@ func main() {
 	if root == "" {
 		root = "."
 	}
-	faults, err := checkFiles(os.DirFS(root))
+	problems, err := checkFiles(os.DirFS(root))
 	if err == nil && *since != "" {
 		var more []string
 		more, err = checkHistory(root, *since)
-		faults = append(faults, more...)
+		problems = append(problems, more...)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "wordcheck:", err)
 		os.Exit(2)
 	}
-	for _, fault := range faults {
-		fmt.Fprintln(os.Stderr, fault)
+	for _, problem := range problems {
+		fmt.Fprintln(os.Stderr, problem)
 	}
-	if len(faults) > 0 {
+	if len(problems) > 0 {
 		os.Exit(1)
 	}
 }

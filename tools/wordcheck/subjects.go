@@ -20,14 +20,14 @@ func checkHistory(root, since string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the commit subjects: %w", err)
 	}
-	var faults []string
+	var problems []string
 	for line := range strings.Lines(string(out)) {
 		hash, subject, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if fault := checkSubject(subject); fault != "" {
-			faults = append(faults, fmt.Sprintf("commit %s %q: %s", hash, subject, fault))
+		if problem := checkSubject(subject); problem != "" {
+			problems = append(problems, fmt.Sprintf("commit %s %q: %s", hash, subject, problem))
 		}
 	}
-	return faults, nil
+	return problems, nil
 }
 
 // hasCommit reports whether the clone has the commit.
