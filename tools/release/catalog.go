@@ -108,8 +108,8 @@ func publishedTemplate(data []byte, prefix, version string, before map[string]bo
 	return out, nil
 }
 
-// unplacedImage matches image names without a registry, as in the committed bundles.
-var unplacedImage = regexp.MustCompile(`(?m)(^|[^\w./-])homeostat/([\w.-]+@sha256:)`)
+// imageWithoutRegistry matches image names without a registry, as in the committed bundles.
+var imageWithoutRegistry = regexp.MustCompile(`(?m)(^|[^\w./-])homeostat/([\w.-]+@sha256:)`)
 
 // copyReleased copies the bundles of published versions, with the names of their images in the registry.
 func (r *rehearsal) copyReleased(operator string) error {
@@ -125,7 +125,7 @@ func (r *rehearsal) copyReleased(operator string) error {
 		for _, name := range names {
 			to := r.temp(filepath.Join("released", operator, "v"+version, name))
 			data, err := os.ReadFile(filepath.Join(from, name))
-			data = unplacedImage.ReplaceAll(data, []byte("${1}"+r.prefix+"${2}"))
+			data = imageWithoutRegistry.ReplaceAll(data, []byte("${1}"+r.prefix+"${2}"))
 			err = errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, data, 0o644))
 			if err != nil {
 				return fmt.Errorf("copying the bundles of former versions: %w", err)

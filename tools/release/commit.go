@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// A scratch is a repository for the commit and the tags of a release. It shares the objects of the released repository,
-// which gets none of its own.
-type scratch struct {
+// A scratchRepository is a repository for the commit and the tags of a release. It shares the objects of the released
+// repository, which gets none of its own.
+type scratchRepository struct {
 	dir  string
 	base string // the commit being released
 	git  command
 }
 
-// newScratch creates a scratch in an existing folder.
-func newScratch(ctx context.Context, root, dir string) (*scratch, error) {
+// newScratchRepository creates a repository in an existing folder.
+func newScratchRepository(ctx context.Context, root, dir string) (*scratchRepository, error) {
 	at := command{dir: root}
 	base, err := at.run(ctx, "git", "rev-parse", "HEAD")
 	if err != nil {
@@ -36,7 +36,7 @@ func newScratch(ctx context.Context, root, dir string) (*scratch, error) {
 	if len(who) != 3 {
 		return nil, fmt.Errorf("the commit %s has no committer", base)
 	}
-	s := &scratch{dir: dir, base: base, git: command{dir: dir, env: []string{
+	s := &scratchRepository{dir: dir, base: base, git: command{dir: dir, env: []string{
 		// Author and date are those of the released commit, so that the same release is the same commit on any machine.
 		"GIT_AUTHOR_NAME=" + who[0], "GIT_AUTHOR_EMAIL=" + who[1], "GIT_AUTHOR_DATE=" + who[2],
 		"GIT_COMMITTER_NAME=" + who[0], "GIT_COMMITTER_EMAIL=" + who[1], "GIT_COMMITTER_DATE=" + who[2],
@@ -53,7 +53,7 @@ func newScratch(ctx context.Context, root, dir string) (*scratch, error) {
 }
 
 // put changes a file of the next commit.
-func (s *scratch) put(ctx context.Context, name string, data []byte) error {
+func (s *scratchRepository) put(ctx context.Context, name string, data []byte) error {
 	blob, err := s.git.runWith(ctx, string(data), "git", "hash-object", "-w", "--stdin")
 	if err == nil {
 		_, err = s.git.run(ctx, "git", "update-index", "--add", "--cacheinfo", "100644,"+blob+","+name)
@@ -62,7 +62,7 @@ func (s *scratch) put(ctx context.Context, name string, data []byte) error {
 }
 
 // commit creates the commit of a release.
-func (s *scratch) commit(ctx context.Context, version string) (string, error) {
+func (s *scratchRepository) commit(ctx context.Context, version string) (string, error) {
 	tree, err := s.git.run(ctx, "git", "write-tree")
 	if err != nil {
 		return "", err
@@ -71,13 +71,13 @@ func (s *scratch) commit(ctx context.Context, version string) (string, error) {
 	return s.git.runWith(ctx, message, "git", "commit-tree", "-p", s.base, tree)
 }
 
-func (s *scratch) tag(ctx context.Context, name, commit string) error {
+func (s *scratchRepository) tag(ctx context.Context, name, commit string) error {
 	_, err := s.git.run(ctx, "git", "update-ref", "refs/tags/"+name, commit)
 	return err
 }
 
 // commitModules creates the commit of a release from the go.mod and go.sum files in a folder.
-func (s *scratch) commitModules(ctx context.Context, folder, version string, dirs []string) (string, error) {
+func (s *scratchRepository) commitModules(ctx context.Context, folder, version string, dirs []string) (string, error) {
 	for _, dir := range dirs {
 		for _, name := range []string{"go.mod", "go.sum"} {
 			data, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(dir), name))
@@ -96,7 +96,7 @@ func (s *scratch) commitModules(ctx context.Context, folder, version string, dir
 }
 
 // push pushes tags, by their names, to another repository that has none of them. It is atomic.
-func (s *scratch) push(ctx context.Context, root, remote string, tags []tag) error {
+func (s *scratchRepository) push(ctx context.Context, root, remote string, tags []tag) error {
 	if len(tags) == 0 {
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 // go.sum. They contain the checksums of the modules before it, computed by the go command, which fetches them by their tags.
 // tagModules stores the files in a folder, and the modules in the folder proxy for the go command. It returns the commit of
 // all tags.
-func (r *rehearsal) tagModules(ctx context.Context, s *scratch) (string, error) {
+func (r *rehearsal) tagModules(ctx context.Context, s *scratchRepository) (string, error) {
 	known := map[string]sums{}
 	var dirs []string
 	for _, m := range r.modules {
@@ -66,7 +66,7 @@ func (r *rehearsal) writeModule(m *goModule, known map[string]sums) error {
 }
 
 // fetchAgain fetches all modules by the published tags, and compares their checksums with the known ones.
-func (r *rehearsal) fetchAgain(ctx context.Context, s *scratch, known map[string]sums) error {
+func (r *rehearsal) fetchAgain(ctx context.Context, s *scratchRepository, known map[string]sums) error {
 	for _, m := range r.modules {
 		again, err := r.fetch(ctx, s, m, r.temp("cache"))
 		if err == nil && again != known[m.path()] {
@@ -85,7 +85,7 @@ func (r *rehearsal) fetchAgain(ctx context.Context, s *scratch, known map[string
 
 // fetch lets the go command fetch a module by its tag, as if from the repository's address. It uses a separate module cache,
 // because a rehearsed module in the user's cache would be taken for the released one.
-func (r *rehearsal) fetch(ctx context.Context, s *scratch, m *goModule, cache string) (sums, error) {
+func (r *rehearsal) fetch(ctx context.Context, s *scratchRepository, m *goModule, cache string) (sums, error) {
 	outside := command{dir: r.temp("outside"), env: []string{
 		"GOWORK=off", "GOFLAGS=-modcacherw", "GOMODCACHE=" + cache, "GOPROXY=direct", "GONOSUMDB=" + r.repository, "GOSUMDB=off",
 		"GOVCS=" + r.repository + ":git",

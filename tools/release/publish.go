@@ -68,12 +68,12 @@ func (p *publication) publish(ctx context.Context) error {
 func (p *publication) say(format string, args ...any) { fmt.Fprintf(p.out, format+"\n", args...) }
 
 // tags creates the commit of the release again, and expects it to equal the rehearsed one.
-func (p *publication) tags(ctx context.Context, plan *plan) (*scratch, string, error) {
+func (p *publication) tags(ctx context.Context, plan *plan) (*scratchRepository, string, error) {
 	dir, err := os.MkdirTemp("", "release")
 	if err != nil {
 		return nil, "", fmt.Errorf("making a folder: %w", err)
 	}
-	s, err := newScratch(ctx, p.root, dir)
+	s, err := newScratchRepository(ctx, p.root, dir)
 	if err != nil {
 		return nil, dir, err
 	}

@@ -173,7 +173,7 @@ func (r *rehearsal) file(name string) (file, error) {
 }
 
 func (r *rehearsal) makeModules(ctx context.Context) error {
-	s, err := newScratch(ctx, r.root, r.temp("git"))
+	s, err := newScratchRepository(ctx, r.root, r.temp("git"))
 	if err != nil {
 		return err
 	}
