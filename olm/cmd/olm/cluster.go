@@ -28,26 +28,26 @@ const (
 	pollInterval       = 50 * time.Millisecond
 )
 
-// remedy is the end of error messages about an unsuitable cluster.
-const remedy = "make up BARE=1 starts one that will do, and prints which KUBECONFIG to export"
+// clusterHint is the end of error messages about an unsuitable cluster.
+const clusterHint = "make up BARE=1 starts one that will do, and prints which KUBECONFIG to export"
 
 // connect reads the kubeconfig, and rejects a cluster that is not simulated: OLM would be a second instance there, and the
 // operators that it installs would run with its permissions.
 func (s *session) connect(ctx context.Context) error {
 	if s.file == "" {
-		return errors.New("there is no KUBECONFIG: " + remedy)
+		return errors.New("there is no KUBECONFIG: " + clusterHint)
 	}
 	rules := &clientcmd.ClientConfigLoadingRules{Precedence: filepath.SplitList(s.file)}
 	var err error
 	s.config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return fmt.Errorf("KUBECONFIG %s names no cluster: %s", s.file, remedy)
+		return fmt.Errorf("KUBECONFIG %s names no cluster: %s", s.file, clusterHint)
 	}
 	if err != nil {
-		return fmt.Errorf("reading KUBECONFIG %s: %w; %s", s.file, err, remedy)
+		return fmt.Errorf("reading KUBECONFIG %s: %w; %s", s.file, err, clusterHint)
 	}
 	if !local(s.config.Host) {
-		return fmt.Errorf("the cluster at %s is not on this machine, and simulated ones are: %s", s.config.Host, remedy)
+		return fmt.Errorf("the cluster at %s is not on this machine, and simulated ones are: %s", s.config.Host, clusterHint)
 	}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
@@ -61,14 +61,14 @@ func (s *session) connect(ctx context.Context) error {
 		err = s.client.List(ctx, &nodes)
 	}
 	if err != nil {
-		return fmt.Errorf("the cluster at %s does not say which nodes it has (%w): %s", s.config.Host, err, remedy)
+		return fmt.Errorf("the cluster at %s does not say which nodes it has (%w): %s", s.config.Host, err, clusterHint)
 	}
 	if len(nodes.Items) == 0 {
-		return fmt.Errorf("the cluster at %s has no nodes: %s", s.config.Host, remedy)
+		return fmt.Errorf("the cluster at %s has no nodes: %s", s.config.Host, clusterHint)
 	}
 	for _, node := range nodes.Items {
 		if !strings.HasPrefix(node.Status.NodeInfo.ContainerRuntimeVersion, "kwok://") {
-			return fmt.Errorf("node %s of the cluster at %s is not simulated: %s", node.Name, s.config.Host, remedy)
+			return fmt.Errorf("node %s of the cluster at %s is not simulated: %s", node.Name, s.config.Host, clusterHint)
 		}
 	}
 	return nil

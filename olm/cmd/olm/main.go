@@ -115,7 +115,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			return fmt.Errorf("%w; all that was said is in %s", failed, s.dir)
 		}
 	}
-	return fmt.Errorf("the cluster at %s has ended, and OLM with it: %s", s.config.Host, remedy)
+	return fmt.Errorf("the cluster at %s has ended, and OLM with it: %s", s.config.Host, clusterHint)
 }
 
 // path returns the path of a file of the repository.
