@@ -86,26 +86,26 @@ func withoutObject(message string) string {
 // checkScorecard does the checks of operator-sdk's six tests, which need a cluster to run in.
 func checkScorecard(b *manifests.Bundle) []Problem {
 	var all []Problem
-	bad := func(format string, args ...any) {
+	addError := func(format string, args ...any) {
 		all = append(all, Problem{"scorecard", fmt.Sprintf(format, args...)})
 	}
 	examples, err := examplesOf(b)
 	if err != nil {
-		bad("olm-bundle-validation: alm-examples: %v", err)
+		addError("olm-bundle-validation: alm-examples: %v", err)
 	}
 	for _, crd := range b.V1CRDs {
-		checkSchemas(crd, examples[crd.Spec.Names.Kind], bad)
+		checkSchemas(crd, examples[crd.Spec.Names.Kind], addError)
 	}
 	for _, owned := range b.CSV.Spec.CustomResourceDefinitions.Owned {
 		if len(owned.Resources) == 0 {
-			bad("olm-crds-have-resources: %s names no resources", owned.Name)
+			addError("olm-crds-have-resources: %s names no resources", owned.Name)
 		}
 		for _, e := range examples[owned.Kind] {
 			for part, described := range descriptions(&owned) {
 				fields, _, _ := unstructured.NestedMap(e.Object, part)
 				for field := range fields {
 					if !described[field] {
-						bad("olm-%s-descriptors: %s of %s is not described", part, field, owned.Name)
+						addError("olm-%s-descriptors: %s of %s is not described", part, field, owned.Name)
 					}
 				}
 			}
@@ -116,17 +116,18 @@ func checkScorecard(b *manifests.Bundle) []Problem {
 
 // checkSchemas reports definitions without a schema, and examples without a spec if their kind has one.
 func checkSchemas(
-	crd *apiextensionsv1.CustomResourceDefinition, examples []unstructured.Unstructured, bad func(format string, args ...any),
+	crd *apiextensionsv1.CustomResourceDefinition, examples []unstructured.Unstructured,
+	addError func(format string, args ...any),
 ) {
 	for _, version := range crd.Spec.Versions {
 		if version.Schema == nil || version.Schema.OpenAPIV3Schema == nil || len(version.Schema.OpenAPIV3Schema.Properties) == 0 {
-			bad("olm-crds-have-validation: %s %s has no schema", crd.Name, version.Name)
+			addError("olm-crds-have-validation: %s %s has no schema", crd.Name, version.Name)
 			continue
 		}
 		_, hasSpec := version.Schema.OpenAPIV3Schema.Properties["spec"]
 		for _, e := range examples {
 			if hasSpec && e.Object["spec"] == nil {
-				bad("basic-check-spec: the example %s has no spec", e.GetName())
+				addError("basic-check-spec: the example %s has no spec", e.GetName())
 			}
 		}
 	}
@@ -171,27 +172,27 @@ var supported = []string{
 // checkV1 reports violations of the restrictions of OLM v1. OLM itself reports them only in the cluster.
 func checkV1(b *manifests.Bundle) []Problem {
 	var all []Problem
-	bad := func(format string, args ...any) { all = append(all, Problem{"olm-v1", fmt.Sprintf(format, args...)}) }
+	addError := func(format string, args ...any) { all = append(all, Problem{"olm-v1", fmt.Sprintf(format, args...)}) }
 	spec := &b.CSV.Spec
 	everywhere := slices.ContainsFunc(spec.InstallModes, func(m v1alpha1.InstallMode) bool {
 		return m.Type == v1alpha1.InstallModeTypeAllNamespaces && m.Supported
 	})
 	if !everywhere {
-		bad("the install mode AllNamespaces is not supported")
+		addError("the install mode AllNamespaces is not supported")
 	}
 	if len(spec.APIServiceDefinitions.Owned)+len(spec.APIServiceDefinitions.Required) > 0 {
-		bad("it has an API service")
+		addError("it has an API service")
 	}
 	if len(spec.CustomResourceDefinitions.Required) > 0 || len(b.Dependencies) > 0 {
-		bad("it depends on another package")
+		addError("it depends on another package")
 	}
 	if len(spec.WebhookDefinitions) > 0 {
-		bad("it has webhooks, whose certificates each version of OLM makes in another way")
+		addError("it has webhooks, whose certificates each version of OLM makes in another way")
 	}
 	names := map[string]bool{}
 	for _, d := range spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 		if names[d.Name] || d.Name == "" {
-			bad("two Deployments have the name %q", d.Name)
+			addError("two Deployments have the name %q", d.Name)
 		}
 		names[d.Name] = true
 	}
@@ -201,12 +202,12 @@ func checkV1(b *manifests.Bundle) []Problem {
 	}
 	for _, owned := range spec.CustomResourceDefinitions.Owned {
 		if !definitions[owned.Name] {
-			bad("the definition of %s is missing, which it owns", owned.Name)
+			addError("the definition of %s is missing, which it owns", owned.Name)
 		}
 	}
 	for _, o := range b.Objects {
 		if !slices.Contains(supported, o.GetKind()) {
-			bad("%s %s is of a kind that not every version of OLM installs", o.GetKind(), o.GetName())
+			addError("%s %s is of a kind that not every version of OLM installs", o.GetKind(), o.GetName())
 		}
 	}
 	return all

@@ -68,17 +68,17 @@ func read(dir string) (*config, error) {
 func (c *config) check(file string) error {
 	spec := &c.base.Spec
 	var errs []error
-	bad := func(wrong bool, what string) {
+	addError := func(wrong bool, what string) {
 		if wrong {
 			errs = append(errs, fmt.Errorf("%s: %s", file, what))
 		}
 	}
-	bad(spec.Version.String() == "0.0.0", "spec.version is missing")
-	bad(spec.DisplayName == "", "spec.displayName is missing")
-	bad(spec.Description == "", "spec.description is missing")
-	bad(len(spec.InstallStrategy.StrategySpec.DeploymentSpecs) > 0, "remove spec.install: config says it")
-	bad(len(spec.CustomResourceDefinitions.Owned) > 0, "remove spec.customresourcedefinitions: config says it")
-	bad(spec.Replaces != "", "remove spec.replaces: the catalog says it")
+	addError(spec.Version.String() == "0.0.0", "spec.version is missing")
+	addError(spec.DisplayName == "", "spec.displayName is missing")
+	addError(spec.Description == "", "spec.description is missing")
+	addError(len(spec.InstallStrategy.StrategySpec.DeploymentSpecs) > 0, "remove spec.install: config says it")
+	addError(len(spec.CustomResourceDefinitions.Owned) > 0, "remove spec.customresourcedefinitions: config says it")
+	addError(spec.Replaces != "", "remove spec.replaces: the catalog says it")
 	return errors.Join(errs...)
 }
 
@@ -114,7 +114,7 @@ func convert(from *unstructured.Unstructured, to any) error {
 	return nil
 }
 
-// words splits a name such as maxAge into Max Age.
+// splitWords splits a name such as maxAge into Max Age.
 func splitWords(name string) string {
 	var b strings.Builder
 	runes := []rune(name)
