@@ -106,12 +106,22 @@ func readJob(job *batchv1.Job, pods []*corev1.Pod, now time.Time) Attempt {
 			if words := terminationMessage(own, corev1.PodFailed); words != "" {
 				return Attempt{State: Failed, Message: words}
 			}
+			if c.Reason == batchv1.JobReasonBackoffLimitExceeded && slices.ContainsFunc(own, isActive) {
+				return Attempt{State: Running, Message: pendingReason(own)}
+			}
 			return Attempt{State: Failed, Message: c.Reason + ": " + c.Message, IndirectMessage: true}
 		case c.Type == batchv1.JobComplete:
 			return readCompleted(own, c.LastTransitionTime.Time, now)
 		}
 	}
 	return Attempt{State: Running, Message: pendingReason(own)}
+}
+
+// isActive reports whether the pod has neither ended nor been deleted. A Job fails after all its pods: an active one comes
+// from a stale cache, and its next event follows.
+func isActive(p *corev1.Pod) bool {
+	ended := p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
+	return !ended && p.DeletionTimestamp == nil
 }
 
 // readCompleted reads the termination message of a completed Job. The pod's status may arrive shortly after the Job's.

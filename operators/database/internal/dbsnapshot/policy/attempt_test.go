@@ -40,6 +40,13 @@ func dumpJob(condition batchv1.JobConditionType) *batchv1.Job {
 	return job
 }
 
+// failedPods returns a Job whose pods have failed.
+func failedPods() *batchv1.Job {
+	job := dumpJob("Failed")
+	job.Status.Conditions[1].Reason = batchv1.JobReasonBackoffLimitExceeded
+	return job
+}
+
 func pod(phase corev1.PodPhase, message string, change func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -100,6 +107,15 @@ func TestReadDump(t *testing.T) {
 			[]*corev1.Pod{pod("Failed", "no", older), pod("Succeeded", said("", ""), nil)},
 			0,
 			policy.Succeeded, "",
+		},
+		"its failed pod is still active in the cache": {
+			failedPods(), []*corev1.Pod{pod("Running", "", nil)}, 0, policy.Running, "",
+		},
+		"its failed pod is deleted": {
+			failedPods(),
+			[]*corev1.Pod{pod("Running", "", func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(made)) })},
+			0,
+			policy.Failed, "BackoffLimitExceeded",
 		},
 		"its pod is not in sight yet": {dumpJob("Complete"), nil, 29 * time.Second, policy.Running, "not there yet"},
 		"its pod is gone": {
