@@ -27,7 +27,9 @@ type use struct {
 	path                  string // of a request without a resource; the other fields are empty
 }
 
-// Transport records the permissions of the requests that pass through it, unless they are denied.
+// Transport records the permissions of the requests that pass through it, unless they are denied. It also records those of
+// requests without a response because their context ended: at the end of a test, an operator may have a request in progress
+// whose effect the test has observed.
 func (u *Usage) Transport(next http.RoundTripper) http.RoundTripper { return &userTransport{next, u} }
 
 type userTransport struct {
@@ -40,6 +42,9 @@ func (t *userTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	described := recorder.Describe(req)
 	streamed := req.URL.Query().Has("sendInitialEvents")
 	resp, err := t.next.RoundTrip(req)
+	if err != nil && req.Context().Err() != nil {
+		t.usage.add(described, streamed)
+	}
 	if err == nil && resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusUnauthorized {
 		described.Code = resp.StatusCode
 		t.usage.add(described, streamed)

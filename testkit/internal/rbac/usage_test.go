@@ -1,6 +1,8 @@
 package rbac_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -142,4 +144,34 @@ func TestUnused(t *testing.T) {
 			t.Errorf("%s, because %s (-want +got):\n%s", name, tt.reason, diff)
 		}
 	}
+}
+
+// A request without a response is used if its context ended, because the operator was stopped. It is not used if the
+// connection broke.
+func TestRequestWithoutResponse(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"Stopped": true, "Broken": false} {
+		usage := &rbac.Usage{}
+		ctx, cancel := context.WithCancel(t.Context())
+		if name == "Stopped" {
+			cancel()
+		}
+		req := httptest.NewRequestWithContext(ctx, http.MethodDelete, "http://server/api/v1/namespaces/x/pods/a", http.NoBody)
+		resp, err := usage.Transport(noResponse{}).RoundTrip(req)
+		cancel()
+		if err == nil {
+			_ = resp.Body.Close()
+			t.Fatal("the error is lost")
+		}
+		policy := parse(t, policyHead+`  [{apiGroups: [""], resources: [pods], verbs: [delete]}]`)
+		if used := len(policy.Unused(usage)) == 0; used != want {
+			t.Errorf("%s: the permission counts as used: %v, want %v", name, used, want)
+		}
+	}
+}
+
+type noResponse struct{}
+
+func (noResponse) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("no response")
 }
