@@ -41,7 +41,7 @@ help: ## List the targets
 
 .PHONY: up down kubeconfig olm demo $(TESTKIT)
 $(TESTKIT): # always: the go command decides if there is something to build
-	@test -e $@ || echo 'Compiling testkit and what it builds on: 3 to 4 minutes on 2 cores, once' >&2
+	@test -e $@ || echo 'Compiling testkit and what it builds on: 2 to 4 minutes on 2 cores, once' >&2
 	@go build -o $@ ./testkit/cmd/testkit
 
 # CONTEXT has to be on the command line: a variable in the environment is no consent to use a cluster.
@@ -90,14 +90,14 @@ unit:
 
 test: test/tools $(TESTKIT) ## Test each property once on two shared control planes: 27 minutes on 2 shared cores, more the first time (ARGS='-run Name')
 	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
-	@TESTKIT_PLANS=10 $(call shared-test,test) -p $(PACKAGES_AT_ONCE) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS) \
+	@$(call shared-test,test) -p $(PACKAGES_AT_ONCE) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS) \
 		$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW)))$$')
 	@$(call packaging,-tested origin/HEAD)
 
 test-all: test test-rest mutants-guard ## make test, the tests that it leaves out, and the SDK and testkit with -race
 
 # Most packages wait more than they compute.
-PACKAGES_AT_ONCE = $$((2 * $$(getconf _NPROCESSORS_ONLN)))
+PACKAGES_AT_ONCE = $$((1 + $$(getconf _NPROCESSORS_ONLN)))
 
 # What test-all adds to test.
 test-rest: $(TESTKIT)
@@ -244,6 +244,15 @@ verify: generate fmt verify-modules verify-links lint ## Run all checks except t
 
 lint: ## Lint every module and the workflows
 	@$(MAKE) --no-print-directory --keep-going lint/work $(filter-out lint/tools/lint,$(TOOLS:%=lint/%)) lint/scaffold lint/workflows lint/words
+
+PYTHON_OPERATORS = testkit/internal/explore/testdata/python
+.PHONY: pictures
+pictures: $(TESTKIT) ## Draw the pictures of a demo and of a fault from runs on this machine (needs python3-kubernetes)
+	@$(call tool,pictures) cast -o docs/images/demo.svg -title 'make demo OPERATOR=immortalcontainer' -- \
+		go run ./operators/immortalcontainer/cmd/demo
+	@$(TESTKIT) explore --rbac $(PYTHON_OPERATORS)/already-exists/rbac.yaml --scenario $(PYTHON_OPERATORS)/already-exists/scenario.yaml \
+		--only down@edit --report build/fault.json -- /usr/bin/python3 $(PYTHON_OPERATORS)/already-exists/already_exists.py; test $$? = 1
+	@$(call tool,pictures) timeline -o docs/images/fault.svg -run down@edit build/fault.json
 
 lint/work: # one run for the modules of go.work: one run for each module analyses their common dependencies again
 	@echo 'golangci-lint work' && $(GOLANGCI_LINT) run $(MODULES:%=./%/...)
