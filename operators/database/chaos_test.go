@@ -32,7 +32,8 @@ func TestFaults(t *testing.T) {
 	}
 	if testing.Short() {
 		life = chaos.Scenario{
-			created(v1.DeletionRetain), change("scale up and grow", scaleUp, grow), change("scale down and configure", scaleDown, configure),
+			created(v1.DeletionRetain), change("scale up and grow", scaleUp, grow),
+			change("scale down and configure", scaleDown, configure),
 		}
 	}
 	chaos.Sweep(t, database.New(database.Options{Now: fixedClock}), life, chaos.All,

@@ -238,7 +238,8 @@ func maxShortPlans() (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%s is %q: set it to the number of plans that each Sweep tries with -short, at least 1", plansVariable, text)
+		return 0, fmt.Errorf("%s is %q: set it to the number of plans that each Sweep tries with -short, at least 1",
+			plansVariable, text)
 	}
 	return n, nil
 }

@@ -59,7 +59,7 @@ func (f *fixture) runs() int {
 func (f *fixture) git(args ...string) {
 	f.t.Helper()
 	args = append([]string{"-C", f.dir, "-c", "user.name=test", "-c", "user.email=test@localhost"}, args...)
-	if out, err := exec.Command("git", args...).CombinedOutput(); err != nil { //nolint:gosec // arguments of this test
+	if out, err := exec.Command("git", args...).CombinedOutput(); err != nil {
 		f.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
@@ -167,7 +167,8 @@ func TestTestedBranch(t *testing.T) {
 			f.git("commit", "--quiet", "--message", "a")
 			f.git("branch", "tested")
 			c.change(f)
-			args := []string{"-name", "x", "-stamps", "stamps", "-tests", "in", "-tested", "tested", "other", "doc.md", "--", "sh", "-c", count}
+			args := strings.Fields("-name x -stamps stamps -tests in -tested tested other doc.md -- sh -c")
+			args = append(args, count)
 			if code, err := run(args, &f.output, &f.output); code != 0 || err != nil {
 				t.Fatalf("exit code %d, %v", code, err)
 			}

@@ -9,8 +9,8 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/retry"
 )
 
-// syncFinalizer adds the finalizer, or removes it if it is no longer needed. If it writes, runPass ends the reconcile, so that
-// the finalizer is stored before the first effect that needs it.
+// syncFinalizer adds the finalizer, or removes it if it is no longer needed. If it writes, runPass ends the reconcile: the
+// finalizer is stored before the first effect that needs it.
 func (e *Reconciler) syncFinalizer(ctx context.Context, p *desired.Pass, needed bool) (wrote bool, err error) {
 	change := finalizer.Remove
 	if needed {

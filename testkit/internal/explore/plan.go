@@ -18,8 +18,8 @@ func (p Plan) Name() string { return p.plan.Name }
 // minShortPlans is the minimum number of plans of a short exploration, if there are as many.
 const minShortPlans = 20
 
-// maxRequired is the number of required plans of one fault. Operators with more kinds of children or steps have more of them,
-// which test the same code of the framework.
+// maxRequired is the number of required plans of one fault. An operator with many kinds of children and steps has more.
+// They test the same code of its framework.
 const maxRequired = 3
 
 // Short returns the plans of a short exploration: the first plan of each fault, three required ones, and others up to 20.

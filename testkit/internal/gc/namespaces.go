@@ -197,13 +197,8 @@ func (c *Collector) deleteAll(
 	if abandoned {
 		options.GracePeriodSeconds = new(int64(0))
 	}
-	protected := func(m metav1.PartialObjectMetadata) bool { return len(m.Finalizers) > 0 }
-	if k.gvr.GroupResource() == events && !slices.ContainsFunc(items, protected) { // they are numerous
-		err := c.content.Resource(k.gvr).Namespace(ns.Name).DeleteCollection(ctx, options, metav1.ListOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("deleting %s: %w", k.gvr.Resource, err)
-		}
-		return nil
+	if k.gvr.GroupResource() == events && !slices.ContainsFunc(items, hasFinalizer) {
+		return c.deleteEvents(ctx, ns.Name, k, options)
 	}
 	for i := range items {
 		n := newNode(k, &items[i])
@@ -225,6 +220,17 @@ func (c *Collector) deleteAll(
 	}
 	if k.gvr.GroupResource() == pods && !abandoned {
 		return c.deleteLostPods(ctx, ns.Name)
+	}
+	return nil
+}
+
+func hasFinalizer(m metav1.PartialObjectMetadata) bool { return len(m.Finalizers) > 0 }
+
+// deleteEvents deletes the Events of a namespace in one request, because they are numerous.
+func (c *Collector) deleteEvents(ctx context.Context, namespace string, k kind, options metav1.DeleteOptions) error {
+	err := c.content.Resource(k.gvr).Namespace(namespace).DeleteCollection(ctx, options, metav1.ListOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting events: %w", err)
 	}
 	return nil
 }
