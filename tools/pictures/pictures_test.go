@@ -91,7 +91,11 @@ const report = `{"runs": [{"name": "none#1"}, {"name": "crash/x", "what": "It wa
 	{"at": 2000000, "lane": "log", "text": "not drawn"},
 	{"at": 3000000, "lane": "operator",
 		"text": "create deployments <ns>/web -> 201, and a text that is much too long for its column"},
-	{"at": 4000000, "lane": "cluster", "text": "Deployment was created twice", "bad": true}]}]}`
+	{"at": 4000000, "lane": "cluster", "text": "Deployment was created twice", "bad": true},
+	{"at": 5000000, "lane": "operator", "text": "create configmaps crash-x-0123abcd/web -> 409"}],
+	"violations": [
+	{"oracle": "scenario", "detail": "dir/scenario.yaml:10: step edit: waiting for Pod x: not within 30s\nmore"},
+	{"oracle": "end-state", "detail": "it differs"}]}]}`
 
 func TestTimeline(t *testing.T) {
 	t.Parallel()
@@ -109,7 +113,8 @@ func TestTimeline(t *testing.T) {
 	}
 	got := strings.Join(texts(t, svg), "|")
 	want := "crash/x: failed|It was killed.|scenario|fault|operator|cluster|1 ms|step create|" +
-		"3 ms|create deployments <ns>/web -> 201, and a t…|4 ms|Deployment was created twice"
+		"3 ms|create deployments <ns>/web -> 201, and a t…|4 ms|Deployment was created twice|" +
+		"5 ms|create configmaps web -> 409|scenario: waiting for Pod x: not within 30s|end-state: it differs"
 	if got != want {
 		t.Errorf("the picture says\n%s\nwant\n%s", got, want)
 	}

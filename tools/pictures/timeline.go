@@ -5,16 +5,33 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 )
 
 // runReport is a run of a JSON report of testkit explore, as far as it is drawn.
 type runReport struct {
-	Name     string  `json:"name"`
-	What     string  `json:"what"`
-	Outcome  string  `json:"outcome"`
-	Timeline []entry `json:"timeline"`
+	Name       string      `json:"name"`
+	What       string      `json:"what"`
+	Outcome    string      `json:"outcome"`
+	Timeline   []entry     `json:"timeline"`
+	Violations []violation `json:"violations"`
+}
+
+// violation is the reason why a run failed.
+type violation struct {
+	Oracle string `json:"oracle"`
+	Detail string `json:"detail"`
+}
+
+// String returns the oracle with the last part of the detail: before it are the file and the step, if any.
+func (v violation) String() string {
+	detail, _, _ := strings.Cut(v.Detail, "\n")
+	if i := strings.LastIndex(detail, ": waiting for "); i >= 0 {
+		detail = detail[i+2:]
+	}
+	return v.Oracle + ": " + detail
 }
 
 type entry struct {
@@ -50,7 +67,7 @@ func readRun(file, name string) (runReport, error) {
 var lanes = []string{"scenario", "fault", "operator", "cluster"}
 
 const (
-	timeWidth = 70
+	timeWidth = 84
 	laneWidth = 300
 	rowHeight = 22
 	headRows  = 3
@@ -70,7 +87,8 @@ func drawTimeline(r runReport) []byte {
 		}
 	}
 	width := timeWidth + len(lanes)*laneWidth
-	height := (headRows+len(rows)+1)*rowHeight + margin
+	end := (headRows + len(rows) + 1) * rowHeight // of the columns
+	height := end + len(r.Violations)*rowHeight + margin
 
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+"\n",
@@ -83,7 +101,7 @@ func drawTimeline(r runReport) []byte {
 		x := timeWidth + i*laneWidth
 		fmt.Fprintf(&b, `<text class="n" x="%d" y="%d">%s</text>`+"\n", x, headRows*rowHeight+4, lane)
 		fmt.Fprintf(&b, `<line class="s" x1="%d" y1="%d" x2="%d" y2="%d"/>`+"\n",
-			x-10, headRows*rowHeight+10, x-10, height-margin)
+			x-10, headRows*rowHeight+10, x-10, end)
 	}
 	for i, e := range rows {
 		x, y := timeWidth+column[e.Lane]*laneWidth, (headRows+i+1)*rowHeight+6
@@ -95,15 +113,21 @@ func drawTimeline(r runReport) []byte {
 		fmt.Fprintf(&b, `<circle class="%s" cx="%d" cy="%d" r="4"/>`+"\n", class, x-10, y-4)
 		fmt.Fprintf(&b, `<text class="%s" x="%d" y="%d">%s</text>`+"\n", class, x, y, escape(shorten(e.Text)))
 	}
+	for i, v := range r.Violations {
+		fmt.Fprintf(&b, `<text class="bad" x="%d" y="%d">%s</text>`+"\n", margin, end+(i+1)*rowHeight, escape(v.String()))
+	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()
 }
 
-// shorten cuts a text that does not fit into its column.
+// runNamespace matches the namespace of a run before the name of an object.
+var runNamespace = regexp.MustCompile(`[a-z0-9-]+-[0-9a-f]{8}/`)
+
+// shorten leaves out the namespace, which is the same in all entries, and cuts a text that does not fit into its column.
 func shorten(text string) string {
-	runes := []rune(text)
+	runes := []rune(runNamespace.ReplaceAllString(text, ""))
 	if len(runes) <= maxText {
-		return text
+		return string(runes)
 	}
 	return string(runes[:maxText-1]) + "…"
 }
