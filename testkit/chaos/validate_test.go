@@ -25,7 +25,9 @@ func TestValidate(t *testing.T) {
 		"UnknownFault":  {Scenario{step("create")}, Faults{"crsh"}, nil, `there is no fault "crsh" to be tried: the faults are`},
 		"UnknownOracle": {Scenario{step("create")}, All, []string{"end"}, `there is no oracle "end"`},
 	} {
-		c := &config{Options: explore.Options{Faults: test.faults, DisabledOracles: test.without}}
+		c := &config{Options: explore.Options{
+			Faults: test.faults, Exceptions: explore.Exceptions{DisabledOracles: test.without},
+		}}
 		err := validate(test.scenario, c)
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)

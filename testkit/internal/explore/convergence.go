@@ -207,7 +207,7 @@ func (r *run) watchesEstablished() bool {
 			seeing++
 		}
 	}
-	return seeing == len(running) || r.plan.Elect && seeing > 0
+	return seeing == len(running) || r.plan.HasLeaderElection() && seeing > 0
 }
 
 func containsAll(have, want []intercept.Kind) bool {

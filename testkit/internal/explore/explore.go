@@ -81,16 +81,7 @@ type Options struct {
 	Faults []string
 	// SelectPlan restricts the exploration to plans with these names. Nil means all.
 	SelectPlan func(name string) bool
-	// DisabledOracles names the oracles that are switched off.
-	DisabledOracles []string
-	// AllowResidue lists resources, such as "persistentvolumeclaims", that may outlive the custom resource.
-	AllowResidue []string
-	// ExternallyManaged lists objects, such as "secrets/web", and fields, such as "deployments.apps/web.spec.replicas", that
-	// the operator sets on creation and does not manage afterwards.
-	ExternallyManaged []string
-	// Irreplaceable lists objects, such as "secrets/web", that the operator cannot recreate with the same content. No fault
-	// deletes them.
-	Irreplaceable []string
+	Exceptions
 	// Invariants lists invariants. They are checked on each state of the namespace.
 	Invariants []Invariant
 	// QuietPeriod is the time without a write after which an operator counts as idle in a baseline run. Zero means 1 s.
@@ -114,6 +105,20 @@ type Options struct {
 	Replay func(plan string) string
 	// Progress is called after each run, by one goroutine at a time. Optional.
 	Progress func(done, total int, run report.Run)
+}
+
+// Exceptions lists the intended deviations of an operator from the rules for all operators.
+type Exceptions struct {
+	// DisabledOracles names the oracles that are switched off.
+	DisabledOracles []string
+	// AllowResidue lists resources, such as "persistentvolumeclaims", that may outlive the custom resource.
+	AllowResidue []string
+	// ExternallyManaged lists objects, such as "secrets/web", and fields, such as "deployments.apps/web.spec.replicas", that
+	// the operator sets on creation and does not manage afterwards.
+	ExternallyManaged []string
+	// Irreplaceable lists objects, such as "secrets/web", that the operator cannot recreate with the same content. No fault
+	// deletes them.
+	Irreplaceable []string
 }
 
 // Invariant is a rule that every state of the namespace must satisfy.

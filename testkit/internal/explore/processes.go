@@ -49,7 +49,7 @@ func (ps *processes) start() bool {
 	ps.mu.Unlock()
 	ps.out.logStep(fmt.Sprintf("the operator starts (process %d)", number))
 	p, err := ps.subject.Start(ps.space, Start{
-		Number: number, LeaderElection: ps.plan.Elect,
+		Number: number, LeaderElection: ps.plan.HasLeaderElection(),
 		Transport: func(next http.RoundTripper) http.RoundTripper {
 			return ps.captureIdentity(next, ps.operator.Transport(number, next))
 		},
@@ -144,7 +144,7 @@ func (ps *processes) replaceProcess(number int) {
 	ps.process(number).Kill()
 	ps.removeProcess(number)
 	switch {
-	case ps.plan.Elect: // the other replica takes over
+	case ps.plan.HasLeaderElection(): // the other replica takes over
 	case ps.plan.DeletesEarly && !ps.out.isTornDown():
 		ps.mu.Lock()
 		ps.deletedWhileDown = true

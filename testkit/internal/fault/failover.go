@@ -14,7 +14,7 @@ var failover = Fault{
 		var plans []Plan
 		for step, name := range in.Steps {
 			plans = append(plans, Plan{
-				Name: "failover@" + slug(name), Fault: "failover", place: step, ExtraQuiet: true, Elect: true, Replicas: 2,
+				Name: "failover@" + slug(name), Fault: "failover", place: step, ExtraQuiet: true, Replicas: 2,
 				Summary: fmt.Sprintf("two replicas ran, and the leader was killed right after step %q", name),
 				During: func(r Run, at int) {
 					if at != step {

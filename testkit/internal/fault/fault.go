@@ -52,7 +52,7 @@ type Plan struct {
 	// Weight is the number of writes that the fault can affect. Of the plans of a fault, a short exploration tries those with
 	// the highest weight.
 	Weight int
-	// Required means that a short exploration tries the plan, beside the first of its fault.
+	// Required means that a short exploration tries the plan beside the first of its fault: up to three of each fault.
 	Required bool
 
 	// AlwaysApplies means that the run counts even if nothing is injected.
@@ -63,11 +63,9 @@ type Plan struct {
 	ExtraQuiet bool
 	// GracefulStop means that the operator is stopped gracefully at the end.
 	GracefulStop bool
-	// Elect runs the operator with leader election.
-	Elect bool
 	// DeletesEarly means that the custom resources are deleted before the end of the scenario.
 	DeletesEarly bool
-	// Replicas is the number of concurrent processes; 0 means 1.
+	// Replicas is the number of concurrent processes; 0 means 1. Several have leader election.
 	Replicas int
 	// NoWaitAfter is the step, from 1, after which the next one follows at once; 0 means none.
 	NoWaitAfter int
@@ -83,6 +81,9 @@ type Plan struct {
 
 	place int // orders the plans of one group
 }
+
+// HasLeaderElection reports whether the operator runs with leader election.
+func (p *Plan) HasLeaderElection() bool { return p.Replicas > 1 }
 
 // Run is the run that a plan acts on.
 type Run interface {

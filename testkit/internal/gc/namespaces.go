@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/retry"
 )
 
@@ -198,7 +199,7 @@ func (c *Collector) deleteAll(
 		options.GracePeriodSeconds = new(int64(0))
 	}
 	if k.gvr.GroupResource() == events && !slices.ContainsFunc(items, hasFinalizer) {
-		return c.deleteEvents(ctx, ns.Name, k, options)
+		return deleteEvents(ctx, c.content.Resource(k.gvr).Namespace(ns.Name), options)
 	}
 	for i := range items {
 		n := newNode(k, &items[i])
@@ -227,8 +228,8 @@ func (c *Collector) deleteAll(
 func hasFinalizer(m metav1.PartialObjectMetadata) bool { return len(m.Finalizers) > 0 }
 
 // deleteEvents deletes the Events of a namespace in one request, because they are numerous.
-func (c *Collector) deleteEvents(ctx context.Context, namespace string, k kind, options metav1.DeleteOptions) error {
-	err := c.content.Resource(k.gvr).Namespace(namespace).DeleteCollection(ctx, options, metav1.ListOptions{})
+func deleteEvents(ctx context.Context, all metadata.ResourceInterface, options metav1.DeleteOptions) error {
+	err := all.DeleteCollection(ctx, options, metav1.ListOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting events: %w", err)
 	}

@@ -299,8 +299,10 @@ func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Repo
 		subject.Everywhere = e.input.policy.allowedInAllNamespaces
 	}
 	options := explore.Options{
-		Name: filepath.Base(o.command[0]), Opener: explorekit.Open, Subject: subject, Faults: o.faults, DisabledOracles: o.without,
-		AllowResidue: o.keeps, ExternallyManaged: o.leaves, Irreplaceable: o.unique,
+		Name: filepath.Base(o.command[0]), Opener: explorekit.Open, Subject: subject, Faults: o.faults,
+		Exceptions: explore.Exceptions{
+			DisabledOracles: o.without, AllowResidue: o.keeps, ExternallyManaged: o.leaves, Irreplaceable: o.unique,
+		},
 		QuietPeriod: o.quietPeriod, Timeout: o.timeout, StepQuietPeriod: programQuietPeriod,
 		Parallel: parallel, Seed: o.seed, Replay: o.replay,
 		SelectPlan: o.isWanted, Progress: e.bar.step,
