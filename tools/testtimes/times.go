@@ -24,6 +24,8 @@ type event struct {
 	Output  string  `json:"Output"`  //nolint:tagliatelle // go test -json writes it
 }
 
+var errNothingRan = errors.New("it has no package that ran: all results are from the cache, or it is no test run")
+
 // measure returns the time of each package that ran. Results from the cache of the go command are left out, because they
 // took no time.
 func measure(events io.Reader) (times, error) {
@@ -36,7 +38,7 @@ func measure(events io.Reader) (times, error) {
 		case errors.Is(err, io.EOF):
 			maps.DeleteFunc(measured, func(name string, _ float64) bool { return cached[name] })
 			if len(measured) == 0 {
-				return nil, errors.New("it has no package that ran: all results are from the cache, or it is no test run")
+				return nil, errNothingRan
 			}
 			return measured, nil
 		case err != nil:

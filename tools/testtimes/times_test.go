@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,5 +105,27 @@ func TestTable(t *testing.T) {
 	}
 	if _, err := run(table, run1, false); err == nil {
 		t.Error("a table that cannot be read was used")
+	}
+}
+
+// After a run whose results are all cached there is nothing to compare, and no table to write.
+func TestCachedRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	table, cached := filepath.Join(dir, "table.txt"), filepath.Join(dir, "test.json")
+	for file, text := range map[string]string{
+		table: "example.com/a 30\n",
+		cached: `{"Action":"output","Package":"example.com/a","Output":"ok  \texample.com/a\t(cached)\n"}` + "\n" +
+			`{"Action":"pass","Package":"example.com/a","Elapsed":99}` + "\n",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if problems, err := run(table, cached, false); len(problems) > 0 || err != nil {
+		t.Errorf("compared: %v, %v", problems, err)
+	}
+	if _, err := run(table, cached, true); !errors.Is(err, errNothingRan) {
+		t.Errorf("written: %v, want %v", err, errNothingRan)
 	}
 }
