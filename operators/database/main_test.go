@@ -27,11 +27,16 @@ func start(k *testkit.K, opts ...testkit.StartOption) *testkit.Instance {
 }
 
 // newDatabase returns the article's Database with another name.
+// rareSchedule is February 29. The CronJob controller has the real time, so that a daily schedule would make a dump in the
+// tests that run at its time of day.
+const rareSchedule = "0 0 29 2 *"
+
 func newDatabase(name string) *v1.Database {
 	return &v1.Database{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1.DatabaseSpec{
 			Engine: v1.PostgreSQL, Version: "16", Storage: "1Gi", Replicas: new(int32(2)), BackupEnabled: new(true),
+			Backup: v1.Backup{Schedule: rareSchedule},
 		},
 	}
 }
