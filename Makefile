@@ -88,7 +88,7 @@ unit:
 	@go test -short $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' work | grep -v 'homeostat/testkit[] /]' | cut -d' ' -f1 | \
 		grep -v 'database/internal/scripts$$') | grep -v 'no test files'
 
-test: test/tools $(TESTKIT) ## Test each property once on two shared control planes: 10 minutes on 2 cores, 13 the first time (ARGS='-run Name')
+test: test/tools $(TESTKIT) ## Test each property once on two shared control planes: 10 minutes on 2 cores, more the first time (ARGS='-run Name')
 	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
 	@$(call shared-test,test) -p $(PACKAGES_AT_ONCE) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS) \
 		$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW)))$$')
@@ -102,7 +102,6 @@ PACKAGES_AT_ONCE = $$((1 + $$(getconf _NPROCESSORS_ONLN)))
 # What test-all adds to test.
 test-rest: $(TESTKIT)
 	@echo 'The tests that make test leaves out' >&2
-	@$(call shared-test,faults) -short -timeout 20m -run '^TestFaults$$' $(FAULTS)
 	@$(call shared-test,left-out) -short -timeout 20m -run "$(LEFT_OUT)" \
 		$$($(call tool,tiers) -packages . $(LEFT_OUT_LIST) | grep -vE '^\./($(subst $() ,|,$(RACED) $(SLOW)))(/|$$)')
 	@$(call shared-test,slow) -short -timeout 20m $(patsubst %,./%,$(if $(filter sdk/e2e,$(RACED)),$(filter-out sdk/e2e/%,$(SLOW)),$(SLOW)))
@@ -115,8 +114,6 @@ SLOW = $(wildcard operators/*/cmd/demo operators/*/config) operators/database/in
 	testkit/mutants/plain
 LEFT_OUT = $$($(call tool,tiers) . $(LEFT_OUT_LIST))
 LEFT_OUT_LIST = tools/tiers/test-all.txt
-# The packages with fault plans of an operator. make test tries ten of each, selected at random; test-rest tries the sample of -short.
-FAULTS = $(OPERATORS:%=./%) ./sdk/e2e
 # The modules whose own code has goroutines. The operators' code runs in those of the SDK.
 RACED = sdk sdk/e2e testkit
 

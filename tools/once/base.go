@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// hasTestedFiles reports whether the files are those of the commit in which the branch of ref and HEAD have last been
-// equal. Without git or the branch it returns false.
+// hasTestedFiles reports whether the files are those of the last common commit of HEAD and the tested branch. Without git or
+// the branch it returns false.
 func (o options) hasTestedFiles() bool {
 	if o.tested == "" {
 		return false
