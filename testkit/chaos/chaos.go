@@ -149,8 +149,9 @@ func (p setupOperator) SetupInNamespaces(mgr manager.Manager, _ ...string) error
 
 // Sweep tries every fault. Each run is a subtest with the name of its plan, so that -run can select it. With -short, it
 // tries at least 20 plans, unless -run names a plan: one of each fault; a conflict and a lag for up to three kinds of
-// children; up to three pairs of steps with the operator down; and others selected by the seed. The environment variable
-// TESTKIT_PLANS limits their number; the seed selects them then.
+// children; up to three pairs of steps with the operator down; and others selected by the seed. It injects faults of several
+// steps in one run, and each fault alone if that run fails: the subtests are named run-1, run-2 and so on, and have the plans
+// as subtests. The environment variable TESTKIT_PLANS limits the number of plans; the seed selects them then.
 func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ...Option) {
 	t.Helper()
 	c := &config{Options: explore.Options{Name: t.Name(), Opener: explorekit.Open, Faults: faults, Seed: seed.Or(0)}}
@@ -186,14 +187,30 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 		return
 	}
 	t.Logf("the baseline runs took %v", time.Since(began).Round(time.Millisecond))
-	for _, p := range selectPlans(t, x, only) {
-		t.Run(p.Name(), func(t *testing.T) {
+	plans := selectPlans(t, x, only)
+	if !testing.Short() || only != "" {
+		for _, p := range plans {
+			t.Run(p.Name(), func(t *testing.T) {
+				t.Parallel()
+				run, err := x.RunPlan(t.Context(), p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				reportRun(t, run)
+			})
+		}
+		return
+	}
+	for i, group := range explore.Group(plans) {
+		t.Run(fmt.Sprintf("run-%d", i+1), func(t *testing.T) {
 			t.Parallel()
-			run, err := x.RunPlan(t.Context(), p)
+			runs, err := x.RunGroup(t.Context(), group)
+			for _, run := range runs {
+				t.Run(run.Name, func(t *testing.T) { reportRun(t, run) }) //nolint:paralleltest // it is over already
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			reportRun(t, run)
 		})
 	}
 }

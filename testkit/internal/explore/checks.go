@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -73,22 +74,20 @@ func (ch checks) checkStatusHistory() {
 
 // checkLostUpdate checks that the annotation of another manager survived.
 func (ch checks) checkLostUpdate() {
-	if ch.externallyChanged == "" {
-		return
-	}
-	was := false
+	was := map[types.UID]bool{}
 	for _, c := range ch.changes {
-		if c.Object.GetUID() != ch.externallyChanged || c.Type == watch.Deleted {
+		uid := c.Object.GetUID()
+		if !ch.externallyChanged[uid] || c.Type == watch.Deleted {
 			continue
 		}
 		_, is := c.Object.GetAnnotations()[fault.ChangedAnnotation]
-		if was && !is {
+		if was[uid] && !is {
 			ch.addViolation(oracleLost, fmt.Sprintf(
 				"the operator undid somebody else's change of %s: an annotation that is not its own is gone", ch.name(c)),
 				ch.writerOf(c))
 			return
 		}
-		was = is
+		was[uid] = is
 	}
 }
 

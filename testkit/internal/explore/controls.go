@@ -4,27 +4,31 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
+	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 )
 
-// controls implements fault.Run.
-type controls struct{ r *run }
+// controls implements fault.Run for one plan, which may be a part of the run's plan.
+type controls struct {
+	r    *run
+	plan *fault.Plan
+}
 
 func (c controls) Space() *space.Space              { return c.r.space }
 func (c controls) Current() []history.Change        { return c.r.log.Current() }
 func (c controls) Changes() []history.Change        { return c.r.log.Changes() }
 func (c controls) Operator() *intercept.Interceptor { return c.r.operator }
-func (c controls) LogFault(text string)             { c.r.logFault(text) }
+func (c controls) LogFault(text string)             { c.r.logFault(c.plan, text) }
 func (c controls) IsStepBlocked() bool              { return c.r.stepBlocked }
 func (c controls) WaitAfterStep()                   { c.r.noWaitAfter = 0 }
 
-func (c controls) MarkUntried(reason string) { c.r.setUntriedReason(reason) }
-func (c controls) IsUntried() bool           { return c.r.isUntried() }
+func (c controls) MarkUntried(reason string) { c.r.setUntriedReason(c.plan, reason) }
+func (c controls) IsUntried() bool           { return c.r.whyUntried(c.plan) != "" }
 
 func (c controls) Start() bool       { return c.r.procs.start() }
-func (c controls) Crash(process int) { c.r.procs.crash(process) }
+func (c controls) Crash(process int) { c.r.procs.crash(process, c.plan) }
 func (c controls) KillAll()          { c.r.procs.killAll() }
 func (c controls) Running() int      { return len(c.r.procs.running()) }
 
@@ -52,5 +56,5 @@ func (c controls) Child(child baseline.Child) (history.Change, bool) {
 func (c controls) NoteChange(uid types.UID) {
 	c.r.view.mu.Lock()
 	defer c.r.view.mu.Unlock()
-	c.r.externallyChanged = uid
+	c.r.externallyChanged[uid] = true
 }

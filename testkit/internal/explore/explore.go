@@ -7,6 +7,7 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
+	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/space"
@@ -192,25 +194,35 @@ func (x *Explorer) Run(ctx context.Context) (*report.Report, error) {
 	if x.MaxPlans > 0 {
 		plans = Sample(plans, x.MaxPlans)
 	}
-	runs, err := x.tryAll(ctx, plans)
+	groups := make([][]Plan, 0, len(plans))
+	for _, p := range plans {
+		groups = append(groups, []Plan{p})
+	}
+	if x.Short {
+		groups = Group(plans)
+	}
+	runs, err := x.tryAll(ctx, groups)
 	r.Runs = append(r.Runs, runs...)
 	return r, err
 }
 
-// tryAll tries x.Parallel plans at a time and returns the runs in the order of the plans.
-func (x *Explorer) tryAll(ctx context.Context, plans []Plan) ([]report.Run, error) {
+// tryAll tries x.Parallel groups at a time and returns the runs in the order of the plans.
+func (x *Explorer) tryAll(ctx context.Context, groups [][]Plan) ([]report.Run, error) {
 	var (
-		runs  = make([]report.Run, len(plans))
-		group errgroup.Group
-		mu    sync.Mutex
-		done  int
-		stop  bool
+		runs        = make([][]report.Run, len(groups))
+		parallel    errgroup.Group
+		mu          sync.Mutex
+		total, done int
+		stop        bool
 	)
-	group.SetLimit(x.Parallel)
-	for i, p := range plans {
-		group.Go(func() error {
+	for _, group := range groups {
+		total += len(group)
+	}
+	parallel.SetLimit(x.Parallel)
+	for i, group := range groups {
+		parallel.Go(func() error {
 			if err := ctx.Err(); err != nil {
-				return fmt.Errorf("trying %s: %w", p.Name(), err)
+				return fmt.Errorf("trying %s: %w", group[0].Name(), err)
 			}
 			mu.Lock()
 			over := stop
@@ -218,19 +230,74 @@ func (x *Explorer) tryAll(ctx context.Context, plans []Plan) ([]report.Run, erro
 			if over {
 				return nil
 			}
-			run, err := x.RunPlan(ctx, p)
+			of, err := x.RunGroup(ctx, group)
 			mu.Lock()
 			defer mu.Unlock()
-			stop = stop || x.StopAtFailure && run.Outcome == report.Failed
-			runs[i], done = run, done+1
-			if err == nil && x.Progress != nil {
-				x.Progress(done, len(plans), run)
+			stop = stop || x.StopAtFailure && slices.ContainsFunc(of, func(r report.Run) bool { return r.Outcome == report.Failed })
+			runs[i] = of
+			for _, run := range of {
+				done = min(done+1, total) // there is one run more if only the combination of faults failed
+				if err == nil && x.Progress != nil {
+					x.Progress(done, total, run)
+				}
 			}
 			return err
 		})
 	}
-	err := group.Wait()
-	return slices.DeleteFunc(runs, func(r report.Run) bool { return r.Name == "" }), err
+	err := parallel.Wait()
+	return slices.Concat(runs...), err
+}
+
+// RunGroup tries the plans of a group and returns a run for each. It injects all faults in one run first. If that run has no
+// violation, it is the run of each plan whose fault was injected. The other plans are tried alone. If the run has violations
+// and no plan alone has one, the combined run is returned as well.
+func (x *Explorer) RunGroup(ctx context.Context, group []Plan) ([]report.Run, error) {
+	if len(group) == 1 {
+		return x.runEach(ctx, group)
+	}
+	plans := make([]*fault.Plan, 0, len(group))
+	for _, p := range group {
+		plans = append(plans, p.plan)
+	}
+	r := x.newRun(ctx, fault.Combine(plans), x.baseline)
+	r.execute()
+	if err := cmp.Or(ctx.Err(), r.infraError()); err != nil {
+		return nil, fmt.Errorf("trying %s: %w", r.plan.Name, err)
+	}
+	combined := r.report()
+	if combined.Outcome == report.Failed {
+		runs, err := x.runEach(ctx, group)
+		if err == nil && !slices.ContainsFunc(runs, func(r report.Run) bool { return r.Outcome == report.Failed }) {
+			runs = append(runs, combined)
+		}
+		return runs, err
+	}
+	var runs []report.Run
+	for _, p := range group {
+		run := r.reportPart(p.plan)
+		if run.Outcome == report.Untried {
+			alone, err := x.RunPlan(ctx, p)
+			if err != nil {
+				return runs, err
+			}
+			run = alone
+		}
+		runs = append(runs, run)
+	}
+	return runs, nil
+}
+
+// runEach tries each plan in a run of its own.
+func (x *Explorer) runEach(ctx context.Context, plans []Plan) ([]report.Run, error) {
+	var runs []report.Run
+	for _, p := range plans {
+		run, err := x.RunPlan(ctx, p)
+		if err != nil {
+			return runs, err
+		}
+		runs = append(runs, run)
+	}
+	return runs, nil
 }
 
 // RunPlan performs the run of one plan. A fault that could not be injected is tried a second time.

@@ -7,7 +7,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 )
 
-// hook numbers the operator's requests and injects the plan's fault at one of them.
+// hook numbers the operator's requests and injects the plan's fault at one of them. A combined plan has several.
 type hook struct{ run *run }
 
 // Before implements intercept.Hook.
@@ -20,14 +20,15 @@ func (h *hook) Before(req *http.Request, c *intercept.Call) (*http.Response, err
 	if h.run.isBlockedByTermination(req.Context(), c) {
 		return fault.RejectCreation(req, c), nil
 	}
-	if t.ID() != h.run.plan.Target {
+	p := h.run.plan.ForTarget(t.ID())
+	if p == nil {
 		return nil, nil //nolint:nilnil // the request passes
 	}
-	c.Chosen = true
-	if h.run.plan.Request == nil {
+	c.Target = t.ID()
+	if p.Request == nil {
 		return nil, nil //nolint:nilnil // the request passes
 	}
-	return h.run.plan.Request(controls{h.run}, req, c)
+	return p.Request(controls{h.run, p}, req, c)
 }
 
 // After implements intercept.Hook.
@@ -35,8 +36,12 @@ func (h *hook) After(_ *http.Request, c *intercept.Call, resp *http.Response) (*
 	if c.Verb == "create" {
 		h.run.groupOf(c) // stores the generated name
 	}
-	if !c.Chosen || h.run.plan.Answer == nil {
+	if c.Target == "" {
 		return resp, nil
 	}
-	return h.run.plan.Answer(controls{h.run}, c, resp)
+	p := h.run.plan.ForTarget(c.Target)
+	if p == nil || p.Answer == nil {
+		return resp, nil
+	}
+	return p.Answer(controls{h.run, p}, c, resp)
 }

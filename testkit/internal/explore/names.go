@@ -100,6 +100,22 @@ func (v *view) withoutGenerated(name string, owners []metav1.OwnerReference) str
 	return strings.ReplaceAll(name, v.space.Namespace, "$NAMESPACE")
 }
 
+// alignTargets sets the number of requests of each target to the baseline's before a step, because the faults of a combined
+// plan cause more requests. The state is that of the baseline.
+func (v *view) alignTargets(step int) {
+	if !v.plan.IsCombined() {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	clear(v.targetCounts)
+	for _, t := range v.baseline.Calls {
+		if t.Step <= step {
+			v.targetCounts[t.Group()] = max(v.targetCounts[t.Group()], t.Number)
+		}
+	}
+}
+
 // countTarget returns the number of the request in its group.
 func (v *view) countTarget(t baseline.Target) int {
 	v.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 )
 
@@ -15,18 +16,18 @@ type outcome struct {
 	mu            sync.Mutex
 	entries       []report.Entry
 	violations    []report.Violation
-	injected      bool
-	untriedReason string // why the fault could not be injected
-	infraErr      error  // an error of the test infrastructure
-	tornDown      bool   // the custom resources were deleted
+	injected      map[string]bool   // by the name of the plan
+	untriedReason map[string]string // why a fault could not be injected, by the name of the plan
+	infraErr      error             // an error of the test infrastructure
+	tornDown      bool              // the custom resources were deleted
 }
 
 // logStep adds a step of the scenario to the timeline. logFault adds an injected fault.
 func (o *outcome) logStep(text string) { o.addEntry(report.Entry{Lane: report.Scenario, Text: text}) }
 
-func (o *outcome) logFault(text string) {
+func (o *outcome) logFault(p *fault.Plan, text string) {
 	o.mu.Lock()
-	o.injected = true
+	o.injected[p.Name] = true
 	o.mu.Unlock()
 	o.addEntry(report.Entry{Lane: report.Fault, Text: text})
 }
@@ -60,10 +61,10 @@ func (o *outcome) addViolations(violations []report.Violation) {
 	}
 }
 
-func (o *outcome) isInjected() bool {
+func (o *outcome) isInjected(p *fault.Plan) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.injected
+	return o.injected[p.Name]
 }
 
 func (o *outcome) isTornDown() bool {
@@ -92,14 +93,15 @@ func (o *outcome) infraError() error {
 }
 
 // setUntriedReason records why the fault cannot be injected.
-func (o *outcome) setUntriedReason(reason string) {
+func (o *outcome) setUntriedReason(p *fault.Plan, reason string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.untriedReason = reason
+	o.untriedReason[p.Name] = reason
 }
 
-func (o *outcome) isUntried() bool {
+// whyUntried returns the reason, or "" if there is none.
+func (o *outcome) whyUntried(p *fault.Plan) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.untriedReason != ""
+	return o.untriedReason[p.Name]
 }

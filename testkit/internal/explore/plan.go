@@ -35,6 +35,23 @@ func Short(plans []Plan) []Plan {
 	return Sample(plans, max(minShortPlans, first))
 }
 
+// Group divides the plans of a short exploration into groups for [Explorer.RunGroup]. Each group costs one run.
+func Group(plans []Plan) [][]Plan {
+	all := make([]*fault.Plan, 0, len(plans))
+	for _, p := range plans {
+		all = append(all, p.plan)
+	}
+	var groups [][]Plan
+	for _, group := range fault.Groups(all) {
+		var of []Plan
+		for _, p := range group {
+			of = append(of, Plan{p})
+		}
+		groups = append(groups, of)
+	}
+	return groups
+}
+
 // Sample returns at most n plans: the first plan of each fault and three required ones, then the second plans, and so on. A
 // sample of plans that were shuffled alone would lack some faults.
 func Sample(plans []Plan, n int) []Plan {

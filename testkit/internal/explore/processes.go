@@ -57,7 +57,7 @@ func (ps *processes) start() bool {
 	if err != nil {
 		switch {
 		case errors.Is(err, ErrNoElection):
-			ps.out.setUntriedReason(err.Error())
+			ps.out.setUntriedReason(ps.plan, err.Error())
 		case errors.Is(err, space.ErrFailed):
 			ps.mu.Lock()
 			ps.startFailed = true
@@ -111,7 +111,7 @@ func (ps *processes) superviseProcess(number int, p Process) {
 }
 
 // crash kills a process from within one of its requests, and starts the next one. The process sends no further request.
-func (ps *processes) crash(number int) {
+func (ps *processes) crash(number int, p *fault.Plan) {
 	ps.operator.Disconnect(number)
 	ps.mu.Lock()
 	if ps.killed[number] {
@@ -121,7 +121,7 @@ func (ps *processes) crash(number int) {
 	ps.killed[number] = true
 	ps.restarting++
 	ps.mu.Unlock()
-	ps.out.logFault("the operator is killed")
+	ps.out.logFault(p, "the operator is killed")
 	ps.restarts.Go(func() {
 		ps.replaceProcess(number)
 		ps.mu.Lock()

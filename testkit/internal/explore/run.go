@@ -32,7 +32,7 @@ type run struct {
 	checkpoints       []state.State
 	survivors         state.State        // objects that may outlive the custom resources, as they were before the deletion
 	children          [][]baseline.Child // at each checkpoint
-	externallyChanged types.UID          // UID of the object that was changed by another manager
+	externallyChanged map[types.UID]bool // UIDs of the objects that were changed by another manager
 
 	stepBlocked bool   // the current step waits for the operator
 	noWaitAfter int    // see fault.Plan
@@ -43,7 +43,10 @@ func (x *Explorer) newRun(ctx context.Context, p *fault.Plan, known *baseline.Ba
 	in := space.New(ctx, p.Name)
 	in.Timeout = x.Timeout
 	r := &run{
-		outcome: &outcome{began: time.Now(), enabled: x.oracleEnabled},
+		outcome: &outcome{
+			began: time.Now(), enabled: x.oracleEnabled, injected: map[string]bool{}, untriedReason: map[string]string{},
+		},
+		externallyChanged: map[types.UID]bool{},
 		view: &view{
 			x: x, plan: p, baseline: known, space: in, user: intercept.New(nil),
 			targetCounts: map[string]int{}, generatedNames: map[string]string{},
@@ -124,7 +127,8 @@ func (r *run) runScenario() {
 	}
 	for i, step := range r.x.Steps {
 		r.operator.Enter(i + 1)
-		if !r.callHook(r.plan.Before, i) {
+		r.alignTargets(i)
+		if !r.callHook(beforeStep, i) {
 			return
 		}
 		r.logStep(step.Name)
@@ -140,7 +144,7 @@ func (r *run) runScenario() {
 		if !r.awaitConvergence(i) {
 			return
 		}
-		if !r.callHook(r.plan.AfterIdle, i) || r.isTornDown() {
+		if !r.callHook(afterIdle, i) || r.isTornDown() {
 			return
 		}
 	}
@@ -180,7 +184,7 @@ func (r *run) perform(i int, step Step) bool {
 	default:
 		r.stepBlocked = true
 	}
-	if !r.callHook(r.plan.During, i) || !r.waitStep(done, func() bool { return false }) {
+	if !r.callHook(duringStep, i) || !r.waitStep(done, func() bool { return false }) {
 		return false
 	}
 	return !r.isTornDown() && !r.space.Failed()
@@ -222,10 +226,20 @@ func (r *run) waitStep(done <-chan struct{}, enough func() bool) bool {
 	}
 }
 
-// callHook calls a hook of the plan and reports whether the scenario continues: the start of an operator may have failed.
-func (r *run) callHook(f func(fault.Run, int), step int) bool {
-	if f != nil {
-		f(controls{r}, step)
+// hookOf returns a hook of a plan, or nil.
+type hookOf func(p *fault.Plan) func(fault.Run, int)
+
+func beforeStep(p *fault.Plan) func(fault.Run, int) { return p.Before }
+func duringStep(p *fault.Plan) func(fault.Run, int) { return p.During }
+func afterIdle(p *fault.Plan) func(fault.Run, int)  { return p.AfterIdle }
+
+// callHook calls a hook of each part of the plan and reports whether the scenario continues: the start of an operator may
+// have failed.
+func (r *run) callHook(hook hookOf, step int) bool {
+	for _, p := range r.plan.Parts() {
+		if f := hook(p); f != nil {
+			f(controls{r, p}, step)
+		}
 	}
 	return !r.procs.hasFailedStart()
 }
@@ -235,13 +249,14 @@ func (r *run) callHook(f func(fault.Run, int), step int) bool {
 func (r *run) tearDown() {
 	r.setTornDown()
 	r.operator.Enter(len(r.x.Steps) + 1)
+	r.alignTargets(len(r.x.Steps))
 	r.await(r.historyShowsWrites)
 	r.changesBeforeTeardown = r.log.Changes()
 	toDelete := r.primaries()
 	if r.terminating.Load() {
 		toDelete = slices.Concat(r.residue(), r.otherObjects(), toDelete)
 	}
-	if !r.callHook(r.plan.Before, len(r.x.Steps)) {
+	if !r.callHook(beforeStep, len(r.x.Steps)) {
 		return
 	}
 	r.recordSurvivors()
@@ -256,7 +271,7 @@ func (r *run) tearDown() {
 		}
 	}
 	r.operator.ResetIdleTime()
-	if r.callHook(r.plan.During, len(r.x.Steps)) {
+	if r.callHook(duringStep, len(r.x.Steps)) {
 		r.awaitConvergence(len(r.x.Steps))
 	}
 }

@@ -1,30 +1,36 @@
 package explore
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
 )
 
 // report returns the report of the run.
-func (r *run) report() report.Run {
+func (r *run) report() report.Run { return r.reportPart(r.plan) }
+
+// reportPart returns the report of the run as one about a part of its plan.
+func (r *run) reportPart(p *fault.Plan) report.Run {
 	out := report.Run{
-		Name: r.plan.Name, Fault: r.plan.Fault, What: r.plan.Summary, Outcome: report.Passed, Duration: r.duration,
-		Violations: r.violations, Replay: r.x.Replay(r.plan.Name),
+		Name: p.Name, Fault: p.Fault, What: p.Summary, Outcome: report.Passed, Duration: r.duration,
+		Violations: r.violations, Replay: r.x.Replay(p.Name),
 	}
+	why := cmp.Or(r.whyUntried(p), r.whyUntried(r.plan))
 	switch {
 	case len(out.Violations) > 0:
 		out.Outcome = report.Failed
 		out.Timeline = r.timeline()
-	case r.untriedReason != "":
+	case why != "":
 		out.Outcome = report.Untried
-		out.Why = r.untriedReason
-	case !r.plan.AlwaysApplies && !r.isInjected():
+		out.Why = why
+	case !p.AlwaysApplies && !r.isInjected(p):
 		out.Outcome = report.Untried
 		out.Why = "the moment for it did not come"
 	case !r.isTornDown():

@@ -43,10 +43,10 @@ func planConflict(i int, t baseline.Target) Plan {
 		return skipped("conflict", t.ID(), "a deletion is not computed from a version", i)
 	}
 	return Plan{
-		Name: "conflict/" + t.ID(), Fault: "conflict", Target: t.ID(), place: i, ExtraQuiet: true,
+		Name: "conflict/" + t.ID(), Fault: "conflict", Target: t.ID(), Step: t.Step, place: i, ExtraQuiet: true,
 		Summary: fmt.Sprintf("somebody else changed an annotation of the object right before the %s", t),
 		Request: func(r Run, _ *http.Request, c *intercept.Call) (*http.Response, error) {
-			mutateExternally(r, c)
+			mutateExternally(r, c, t.ID())
 			return nil, nil
 		},
 	}
@@ -55,15 +55,16 @@ func planConflict(i int, t baseline.Target) Plan {
 // ChangedAnnotation is the annotation that another manager sets in fault "conflict".
 const ChangedAnnotation = state.Mark + "touched"
 
-// mutateExternally changes the object of a request in the role of another manager.
-func mutateExternally(r Run, c *intercept.Call) {
+// mutateExternally changes the object of a request in the role of another manager. The value differs for each target, so
+// that the object gets a new version each time.
+func mutateExternally(r Run, c *intercept.Call, target string) {
 	current, ok := find(r, func(h history.Change) bool {
 		return kindOf(h) == intercept.KindOf(c.Request) && h.Object.GetName() == c.Name
 	})
 	if !ok {
 		return
 	}
-	if err := annotate(r, current.Object, ChangedAnnotation, "by somebody else"); err != nil {
+	if err := annotate(r, current.Object, ChangedAnnotation, "before "+target); err != nil {
 		return // the object was deleted
 	}
 	r.NoteChange(current.Object.GetUID())

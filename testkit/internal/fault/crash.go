@@ -27,7 +27,7 @@ var crashBefore = Fault{
 					skipped("crash-before", t.ID(), "it is the same moment as right after the write before", i))
 			} else {
 				plans = append(plans, Plan{
-					Name: "crash-before/" + t.ID(), Fault: "crash-before", Target: t.ID(), place: i,
+					Name: "crash-before/" + t.ID(), Fault: "crash-before", Target: t.ID(), Step: t.Step, place: i,
 					Summary: fmt.Sprintf("the operator was killed right before the %s, and started again", t),
 					Request: func(r Run, _ *http.Request, c *intercept.Call) (*http.Response, error) {
 						r.Crash(c.Process)
@@ -47,7 +47,7 @@ var crashAfter = Fault{
 	Plan: func(in *Input) []Plan {
 		return atWrites(in, func(i int, t baseline.Target) []Plan {
 			return []Plan{{
-				Name: "crash-after/" + t.ID(), Fault: "crash-after", Target: t.ID(), place: i,
+				Name: "crash-after/" + t.ID(), Fault: "crash-after", Target: t.ID(), Step: t.Step, place: i,
 				Summary: fmt.Sprintf("the operator was killed right after the %s, and started again", t),
 				Answer:  crash,
 			}}

@@ -20,7 +20,8 @@ var driftDeleted = Fault{
 				return []Plan{skipped("drift-deleted", c.Name, "the operator cannot make it again as it was", place)}
 			}
 			return []Plan{{
-				Name: "drift-deleted/" + c.Name, Fault: "drift-deleted", place: place, ExtraQuiet: true, SkipCounts: true,
+				Name: "drift-deleted/" + c.Name, Fault: "drift-deleted", Step: step + 1, place: place,
+				ExtraQuiet: true, SkipCounts: true,
 				Summary: fmt.Sprintf("%s was deleted by hand", c.Name),
 				AfterIdle: func(r Run, at int) {
 					if at == step {

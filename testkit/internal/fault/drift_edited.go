@@ -46,7 +46,7 @@ func planEdit(in *Input, place, step int, c baseline.Child, part string) Plan {
 		name += "/" + part
 	}
 	return Plan{
-		Name: name, Fault: "drift-edited", place: place, ExtraQuiet: true, SkipCounts: true,
+		Name: name, Fault: "drift-edited", Step: step + 1, place: place, ExtraQuiet: true, SkipCounts: true,
 		Summary: fmt.Sprintf("a field of %s that the operator had set was changed by hand", c.Name),
 		AfterIdle: func(r Run, at int) {
 			if at == step && editChild(in, r, c, part) {

@@ -16,7 +16,8 @@ var driftUnseen = Fault{
 				return nil // skipped by drift-deleted
 			}
 			return []Plan{{
-				Name: "drift-unseen/" + c.Name, Fault: "drift-unseen", place: place, ExtraQuiet: true, SkipCounts: true,
+				Name: "drift-unseen/" + c.Name, Fault: "drift-unseen", Step: step + 1, place: place,
+				ExtraQuiet: true, SkipCounts: true,
 				Summary: fmt.Sprintf("%s was deleted by hand while the operator's watch of %s was interrupted", c.Name, c.Kind),
 				AfterIdle: func(r Run, at int) {
 					if at != step {

@@ -46,7 +46,7 @@ func (f failure) plan(in *Input) []Plan {
 			plans = append(plans, skipped(f.name, t.ID(), "a read that fails is repeated, whatever the error", i))
 		default:
 			plans = append(plans, Plan{
-				Name: f.name + "/" + t.ID(), Fault: f.name, Target: t.ID(), place: i, ExtraQuiet: true,
+				Name: f.name + "/" + t.ID(), Fault: f.name, Target: t.ID(), Step: t.Step, place: i, ExtraQuiet: true,
 				Summary: fmt.Sprintf("the %s was answered with %s and not carried out", t, f.text),
 				Request: func(r Run, req *http.Request, _ *intercept.Call) (*http.Response, error) {
 					r.LogFault("the API server answers " + f.text)

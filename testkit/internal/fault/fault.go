@@ -54,6 +54,9 @@ type Plan struct {
 	Weight int
 	// Required means that a short exploration tries the plan beside the first of its fault: up to three of each fault.
 	Required bool
+	// Step is the step, from 1, at which the fault is injected, if the run continues after that step like a run without a
+	// fault. Plans with different steps can be combined. 0 means that the plan needs a run of its own.
+	Step int
 
 	// AlwaysApplies means that the run counts even if nothing is injected.
 	AlwaysApplies bool
@@ -79,7 +82,8 @@ type Plan struct {
 	Request func(r Run, req *http.Request, c *intercept.Call) (*http.Response, error)
 	Answer  func(r Run, c *intercept.Call, resp *http.Response) (*http.Response, error)
 
-	place int // orders the plans of one group
+	place int     // orders the plans of one group
+	parts []*Plan // see Combine
 }
 
 // HasLeaderElection reports whether the operator runs with leader election.

@@ -34,8 +34,9 @@ var lag = Fault{
 
 func planLag(place int, kind intercept.Kind, step int, name string) Plan {
 	return Plan{
-		Name: fmt.Sprintf("lag/%s@%s", kind, slug(name)), Fault: "lag", place: place, ExtraQuiet: true,
-		Summary: fmt.Sprintf("during step %q the operator learned of changes of %s late", name, kind),
+		Name: fmt.Sprintf("lag/%s@%s", kind, slug(name)), Fault: "lag", Step: step + 1, place: place,
+		ExtraQuiet: true,
+		Summary:    fmt.Sprintf("during step %q the operator learned of changes of %s late", name, kind),
 		Before: func(r Run, at int) {
 			if at != step {
 				return

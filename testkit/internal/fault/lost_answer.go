@@ -21,8 +21,9 @@ var lostAnswer = Fault{
 				continue
 			}
 			plans = append(plans, Plan{
-				Name: "lost-answer/" + t.ID(), Fault: "lost-answer", Target: t.ID(), place: i, ExtraQuiet: true,
-				Summary: fmt.Sprintf("the %s was carried out, but its answer never arrived", t),
+				Name: "lost-answer/" + t.ID(), Fault: "lost-answer", Target: t.ID(), Step: t.Step, place: i,
+				ExtraQuiet: true,
+				Summary:    fmt.Sprintf("the %s was carried out, but its answer never arrived", t),
 				Answer: func(r Run, _ *intercept.Call, resp *http.Response) (*http.Response, error) {
 					_ = resp.Body.Close()
 					r.LogFault("the answer is lost")

@@ -30,7 +30,7 @@ func planWatch(fault, text string, end func(*intercept.Interceptor, intercept.Ki
 		var plans []Plan
 		for step, name := range in.Steps {
 			plans = append(plans, Plan{
-				Name: fault + "@" + slug(name), Fault: fault, place: step, ExtraQuiet: true,
+				Name: fault + "@" + slug(name), Fault: fault, Step: step + 1, place: step, ExtraQuiet: true,
 				Summary: fmt.Sprintf("right after step %q %s", name, text),
 				During: func(r Run, at int) {
 					if at != step {

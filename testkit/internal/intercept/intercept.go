@@ -37,8 +37,8 @@ type Call struct {
 	Causes          []string
 	// Lost describes why the sender got no response, or none from the server, if a fault was injected.
 	Lost string
-	// Chosen is set by a hook in Before, to recognize the call in After.
-	Chosen bool
+	// Target is set by a hook in Before, to recognize the call in After.
+	Target string
 	// Reached is true if the response is that of the API server.
 	Reached bool
 }
