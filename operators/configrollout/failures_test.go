@@ -24,6 +24,7 @@ func TestRepairedAfterAFailure(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
+			k.Timeout = 2 * time.Minute // the deployment controller reports an exceeded deadline late if it has many conflicts
 			op := start(t, k)
 			k.Apply(configMap("conf", "a", "1"))
 			d := deployment("a", "conf", "on-failure", policy)

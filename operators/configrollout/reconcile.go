@@ -54,7 +54,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key limiter.Key) (reconcile.
 	}
 	d, err := r.decide(context.WithoutCancel(ctx), key, o)
 	if err != nil {
-		r.limiter.SetReadiness(key, limiter.Blocked)
+		r.limiter.SetReadiness(key, limiter.Blocked, "")
 		return reconcile.Result{}, err
 	}
 	after, err := r.apply(context.WithoutCancel(ctx), key, o, d)
@@ -96,7 +96,7 @@ func (r *reconciler) decide(ctx context.Context, key limiter.Key, o client.Objec
 func (r *reconciler) apply(
 	ctx context.Context, key limiter.Key, o client.Object, d policy.Decision,
 ) (after time.Duration, err error) {
-	if r.limiter.SetReadiness(key, readinessOf(d)) && d.WaitReason != "" {
+	if r.limiter.SetReadiness(key, readinessOf(d), d.WaitReason) && d.WaitReason != "" {
 		skipped.WithLabelValues(key.Namespace, d.WaitReason).Inc()
 	}
 	defer r.limiter.Release(key)
@@ -154,7 +154,7 @@ func (r *reconciler) recordWriteFailure(key limiter.Key, o client.Object, err er
 	if apierrors.IsConflict(err) {
 		return
 	}
-	r.limiter.SetReadiness(key, limiter.Blocked)
+	r.limiter.SetReadiness(key, limiter.Blocked, "")
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 		r.event(o, true, "WriteRefused", "the API server refuses what the operator writes to it: "+err.Error())
 	}

@@ -61,7 +61,8 @@ type state struct {
 	Entry
 
 	readiness Readiness
-	reserved  bool // a rollout is about to be written
+	reason    string // why the rollout waits
+	reserved  bool   // a rollout is about to be written
 }
 
 // New returns a limiter for so many concurrent rollouts in all and in one namespace. It calls enqueue for a workload that
@@ -88,12 +89,14 @@ func (l *Limiter) Observe(key Key, e Entry) {
 // Remove removes a deleted workload.
 func (l *Limiter) Remove(key Key) { l.change(key, func(*state) *state { return nil }) }
 
-// SetReadiness records the result of a reconcile, and reports whether it differs from the last one.
-func (l *Limiter) SetReadiness(key Key, v Readiness) (changed bool) {
+// SetReadiness records the result of a reconcile, with the reason for the wait, and reports whether they differ from the last
+// ones.
+func (l *Limiter) SetReadiness(key Key, v Readiness, reason string) (changed bool) {
 	l.change(key, func(s *state) *state {
 		if s != nil {
-			changed = s.readiness != v
+			changed = s.readiness != v || s.reason != reason
 			s.readiness = v
+			s.reason = reason
 		}
 		return s
 	})

@@ -79,7 +79,7 @@ func TestOldestFirst(t *testing.T) {
 	f.Observe(key("x", "important"), important)
 	f.acquire(t, false, key("x", "young"), 5)
 	f.acquire(t, false, key("x", "old"), 1)
-	f.SetReadiness(key("x", "important"), limiter.Blocked) // by its window
+	f.SetReadiness(key("x", "important"), limiter.Blocked, "OutsideWindow")
 	f.acquire(t, true, key("x", "old"), 1)
 	f.Observe(key("x", "old"), limiter.Entry{Version: "2", Rolling: true})
 	f.Release(key("x", "old"))
@@ -151,8 +151,17 @@ func TestHeld(t *testing.T) {
 	if diff := cmp.Diff([]limiter.Key{key("x", "bad")}, f.Failed("x")); diff != "" {
 		t.Errorf("failed, -want +got:\n%s", diff)
 	}
-	if !f.SetReadiness(key("x", "next"), limiter.Held) || f.SetReadiness(key("x", "next"), limiter.Held) {
-		t.Error("SetReadiness does not report a change correctly")
+	for _, test := range []struct {
+		readiness limiter.Readiness
+		reason    string
+		changed   bool
+	}{
+		{limiter.Held, "RolloutHeld", true}, {limiter.Held, "RolloutHeld", false},
+		{limiter.Blocked, "QuietPeriod", true}, {limiter.Blocked, "Paused", true}, {limiter.Held, "RolloutHeld", true},
+	} {
+		if got := f.SetReadiness(key("x", "next"), test.readiness, test.reason); got != test.changed {
+			t.Errorf("SetReadiness reports %v for %s, want %v", got, test.reason, test.changed)
+		}
 	}
 	if f.pending != 1 || f.held != 1 {
 		t.Errorf("%d are pending and %d held, want one", f.pending, f.held)

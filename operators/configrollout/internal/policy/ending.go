@@ -74,7 +74,9 @@ func (d *decider) checkResult() (after time.Duration) {
 			last.Updated = d.Status.Updated
 			last.Progressed = d.Now
 		}
-	case d.Status.HasDeadline, d.Status.Manual, d.Status.Paused:
+	case d.Status.Manual, d.Status.Paused:
+	case d.Status.Deadline > 0:
+		after = d.checkReport(&last)
 	default:
 		after = d.checkDeadline(&last)
 	}
@@ -85,6 +87,27 @@ func (d *decider) checkResult() (after time.Duration) {
 		d.decision.Action = Conclude
 	}
 	return after
+}
+
+// maxReportDelay limits the delay of Kubernetes' report of an exceeded deadline. The delay is also at most the deadline
+// itself. The deployment controller retries a conflicting status update, and all its retries share a rate limit of ten a
+// second: after a thousand conflicts, a report comes minutes late.
+const maxReportDelay = time.Minute
+
+// checkReport ends a rollout of a Deployment whose exceeded deadline is not reported in time, because other workloads wait
+// for its slot.
+func (d *decider) checkReport(last *annotation.Rollout) (after time.Duration) {
+	since := last.Time
+	if d.Status.Progressed.After(since) {
+		since = d.Status.Progressed
+	}
+	if rest := since.Add(d.Status.Deadline + min(d.Status.Deadline, maxReportDelay)).Sub(d.Now); rest > 0 {
+		return rest
+	}
+	if d.Status.Observed { // otherwise the deployment controller is down, and the content is not to blame
+		last.Result = annotation.Failed
+	}
+	return 0
 }
 
 // checkDeadline applies the deadline for kinds without one in Kubernetes. The rollout continues while there are more

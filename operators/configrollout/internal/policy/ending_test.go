@@ -13,13 +13,33 @@ import (
 func TestRolloutResults(t *testing.T) {
 	t.Parallel()
 	sources := []digest.Source{two}
-	deployment := workload.Status{Observed: true, HasDeadline: true}
-	exceeded, set := workload.Status{Observed: true, HasDeadline: true, DeadlineExceeded: true}, workload.Status{Observed: true}
+	deployment := workload.Status{Observed: true, Deadline: 10 * time.Minute}
+	exceeded := workload.Status{Observed: true, Deadline: 10 * time.Minute, DeadlineExceeded: true}
+	set := workload.Status{Observed: true}
 	running := func(ago time.Duration) annotation.Record { return rolled(one, two, ago, "") }
 	run(t, map[string]testCase{
 		"under way": {
-			given:  policy.Observation{Sources: sources, Record: running(time.Hour), Template: total(two), Status: deployment},
-			action: policy.Nothing, template: total(two), reason: "Kubernetes has a deadline",
+			given:  policy.Observation{Sources: sources, Record: running(4 * time.Minute), Template: total(two), Status: deployment},
+			action: policy.Nothing, after: 7 * time.Minute, template: total(two),
+			reason: "Kubernetes has a deadline, and reports it within a minute",
+		},
+		"under way, with progress": {
+			given: policy.Observation{
+				Sources: sources, Record: running(time.Hour), Template: total(two),
+				Status: workload.Status{Observed: true, Deadline: 10 * time.Minute, Progressed: now.Add(-time.Minute)},
+			},
+			action: policy.Nothing, after: 10 * time.Minute, template: total(two), reason: "each progress extends the deadline",
+		},
+		"a deadline that nothing reports": {
+			given:  policy.Observation{Sources: sources, Record: running(11 * time.Minute), Template: total(two), Status: deployment},
+			action: policy.Conclude, template: total(two), events: []string{"RolloutFailed"}, state: "RolloutFailed",
+			check: recordIs(rolled(one, two, 11*time.Minute, annotation.Failed)), reason: "other workloads wait for its slot",
+		},
+		"a template that Kubernetes has not observed": {
+			given: policy.Observation{
+				Sources: sources, Record: running(time.Hour), Template: total(two), Status: workload.Status{Deadline: time.Minute},
+			},
+			action: policy.Nothing, template: total(two), reason: "the content is not to blame",
 		},
 		"complete": {
 			given: policy.Observation{

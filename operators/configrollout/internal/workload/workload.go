@@ -74,8 +74,10 @@ type Status struct {
 	// which may concern an earlier template.
 	DeadlineExceeded bool
 	ExceededAt       time.Time
-	// HasDeadline means that Kubernetes checks a deadline; otherwise the operator has to.
-	HasDeadline bool
+	// Deadline is the progress deadline that Kubernetes checks. Zero means that the operator has to check one. Progressed is
+	// the time of the last progress that Kubernetes reports.
+	Deadline   time.Duration
+	Progressed time.Time
 	// Paused means that the user paused the rollout.
 	Paused bool
 	// Manual means that pods are replaced only when they are deleted manually.
@@ -94,7 +96,7 @@ func StatusOf(o client.Object, last *annotation.Rollout) Status {
 		s := deployment(o)
 		if last != nil && !s.ExceededAt.IsZero() && s.ExceededAt.Equal(last.ExceededBefore) {
 			s.DeadlineExceeded = false
-			s.HasDeadline = false
+			s.Deadline = 0
 		}
 		return s
 	case *appsv1.StatefulSet:
@@ -110,11 +112,17 @@ func deployment(d *appsv1.Deployment) Status {
 	want, status := valueOr(d.Spec.Replicas, 1), d.Status
 	s := Status{
 		Observed: status.ObservedGeneration >= d.Generation, Paused: d.Spec.Paused, Updated: status.UpdatedReplicas,
-		HasDeadline: d.Spec.ProgressDeadlineSeconds != nil && *d.Spec.ProgressDeadlineSeconds != math.MaxInt32,
+	}
+	if seconds := d.Spec.ProgressDeadlineSeconds; seconds != nil && *seconds != math.MaxInt32 {
+		s.Deadline = time.Duration(*seconds) * time.Second
 	}
 	s.Complete = s.Observed && status.UpdatedReplicas == want && status.Replicas == want && status.AvailableReplicas == want
 	for _, c := range status.Conditions {
-		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded" {
+		switch {
+		case c.Type != appsv1.DeploymentProgressing:
+		case c.Status == corev1.ConditionTrue:
+			s.Progressed = c.LastUpdateTime.UTC()
+		case c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded":
 			s.DeadlineExceeded = s.Observed
 			s.ExceededAt = c.LastUpdateTime.UTC()
 		}

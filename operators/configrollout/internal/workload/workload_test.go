@@ -53,26 +53,26 @@ func TestStatusOf(t *testing.T) {
 	}{
 		"a Deployment": {
 			deployment(3, appsv1.DeploymentStatus{ObservedGeneration: 3, UpdatedReplicas: 2, Replicas: 2, AvailableReplicas: 2}),
-			workload.Status{Observed: true, Complete: true, HasDeadline: true, Updated: 2},
+			workload.Status{Observed: true, Complete: true, Deadline: 10 * time.Minute, Updated: 2},
 			"all pods are new and available",
 		},
 		"a Deployment with an old pod": {
 			deployment(3, appsv1.DeploymentStatus{ObservedGeneration: 3, UpdatedReplicas: 2, Replicas: 3, AvailableReplicas: 2}),
-			workload.Status{Observed: true, HasDeadline: true, Updated: 2},
+			workload.Status{Observed: true, Deadline: 10 * time.Minute, Updated: 2},
 			"an old pod must be deleted first",
 		},
 		"a Deployment that was changed": {
 			deployment(4, appsv1.DeploymentStatus{ObservedGeneration: 3, UpdatedReplicas: 2, Replicas: 2, AvailableReplicas: 2}),
-			workload.Status{HasDeadline: true, Updated: 2},
+			workload.Status{Deadline: 10 * time.Minute, Updated: 2},
 			"its status concerns the old template",
 		},
 		"a Deployment that failed": {
 			exceeded(3),
-			workload.Status{Observed: true, DeadlineExceeded: true, ExceededAt: exceededAt.UTC(), HasDeadline: true, Updated: 1},
+			workload.Status{Observed: true, DeadlineExceeded: true, ExceededAt: exceededAt.UTC(), Deadline: 10 * time.Minute, Updated: 1},
 			"Kubernetes says so",
 		},
 		"a Deployment that failed and was changed": {
-			exceeded(4), workload.Status{ExceededAt: exceededAt.UTC(), HasDeadline: true, Updated: 1}, "that was before",
+			exceeded(4), workload.Status{ExceededAt: exceededAt.UTC(), Deadline: 10 * time.Minute, Updated: 1}, "that was before",
 		},
 		"a paused Deployment without a deadline": {paused, workload.Status{Observed: true, Paused: true}, "it has no deadline"},
 		"a StatefulSet": {
@@ -116,7 +116,7 @@ func TestEarlierDeadlineExceeded(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	last.ExceededBefore = last.ExceededBefore.Add(-time.Minute)
-	if s := workload.StatusOf(exceeded(3), last); !s.DeadlineExceeded || !s.HasDeadline {
+	if s := workload.StatusOf(exceeded(3), last); !s.DeadlineExceeded || s.Deadline == 0 {
 		t.Errorf("the deadline was exceeded again, and the status is %+v", s)
 	}
 }
