@@ -42,7 +42,7 @@ func Program() *program.Program {
 	return &program.Program{
 		Name:  Name,
 		Doc:   "The configrollout operator replaces pods when what they use of ConfigMaps and Secrets changes.",
-		Flags: o.Flags,
+		Flags: o.BindFlags,
 		Operators: func() ([]program.Runnable, error) {
 			op, err := New(o)
 			if err != nil {

@@ -28,8 +28,8 @@ func DefaultOptions() Options {
 	}
 }
 
-// Flags adds the flags to a flag set.
-func (o *Options) Flags(fs *flag.FlagSet) {
+// BindFlags adds the flags to a flag set.
+func (o *Options) BindFlags(fs *flag.FlagSet) {
 	fs.BoolVar(&o.Secrets, "secrets", o.Secrets, "let Secrets count as ConfigMaps do; it needs the rights of config/secrets")
 	fs.BoolVar(&o.AllWorkloads, "all-workloads", o.AllWorkloads,
 		"let each workload take part that neither itself nor by its namespace says otherwise")

@@ -106,16 +106,16 @@ func trimObject(o any) (any, error) {
 // usedBy is the index of workloads by used object.
 const usedBy = "usedBy"
 
-// The minimal and the maximal backoff after an error.
+// The initial and the maximal backoff after an error.
 const (
-	firstRetry = 20 * time.Millisecond
-	lastRetry  = 30 * time.Second
+	initialRetryBackoff = 20 * time.Millisecond
+	maxRetryBackoff     = 30 * time.Second
 )
 
 func (op *operator) watch(mgr manager.Manager, workers int) error {
 	c, err := controller.NewTyped(Name, mgr, controller.TypedOptions[limiter.Key]{
 		Reconciler: op.reconciler, MaxConcurrentReconciles: workers, EnableWarmup: new(true),
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[limiter.Key](firstRetry, lastRetry),
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[limiter.Key](initialRetryBackoff, maxRetryBackoff),
 	})
 	if err != nil {
 		return fmt.Errorf("creating the controller: %w", err)

@@ -31,8 +31,8 @@ type savedState struct {
 
 // Annotations that another manager removes are restored at once the first time, and then with a growing backoff.
 const (
-	firstRestore = time.Minute
-	lastRestore  = 6 * time.Hour
+	initialRestoreBackoff = time.Minute
+	maxRestoreBackoff     = 6 * time.Hour
 )
 
 // observe saves the record of a version of a workload.
@@ -82,7 +82,7 @@ func (f *stateFallback) hold(o client.Object, record annotation.Record) (rest ti
 	if k == nil || k.restored == 0 {
 		return 0, false
 	}
-	if rest = min(firstRestore<<min(k.restored-1, 16), lastRestore) - time.Since(k.last); rest <= 0 {
+	if rest = min(initialRestoreBackoff<<min(k.restored-1, 16), maxRestoreBackoff) - time.Since(k.last); rest <= 0 {
 		return 0, false
 	}
 	firstTime = !k.reported
@@ -99,7 +99,7 @@ func (f *stateFallback) markRestored(key limiter.Key) {
 	if k == nil {
 		return
 	}
-	if time.Since(k.last) > lastRestore {
+	if time.Since(k.last) > maxRestoreBackoff {
 		k.restored = 0
 	}
 	k.restored++

@@ -265,7 +265,7 @@ func (c *copyrator) apply(
 			}
 			fmt.Fprintln(sum, s.meta.Namespace, s.meta.Name, s.digest.Sum)
 			if s.digest.NeverReason != "" {
-				r.Failures = append(r.Failures, status.Failure(s.meta, "NotCopied", s.digest.NeverReason))
+				r.Failures = append(r.Failures, status.NewFailure(s.meta, "NotCopied", s.digest.NeverReason))
 			}
 		}
 		if s.digest.NeverReason != "" {

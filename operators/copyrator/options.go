@@ -35,15 +35,15 @@ func Program() *program.Program {
 	return &program.Program{
 		Name:  name,
 		Doc:   "The copyrator keeps copies of ConfigMaps and Secrets in other namespaces, as CopyratorRules say.",
-		Flags: options.Define,
+		Flags: options.BindFlags,
 		Operators: func() ([]program.Runnable, error) {
 			return []program.Runnable{New(options)}, options.Validate()
 		},
 	}
 }
 
-// Define adds the flags to a flag set.
-func (o *Options) Define(flags *flag.FlagSet) {
+// BindFlags adds the flags to a flag set.
+func (o *Options) BindFlags(flags *flag.FlagSet) {
 	flags.StringVar(&o.Namespace, "namespace", "default",
 		"namespace of the operator: rules in it may read all namespaces and write over what is there")
 	flags.StringVar(&o.RuleName, "rule-name", "", "name of the rules to follow, with * and ?; default: all")

@@ -20,7 +20,7 @@ func Program() *program.Program {
 		Name: "database",
 		Doc: "The database operator runs PostgreSQL, MariaDB and MySQL servers whose data outlive whatever happens to them, and " +
 			"makes copies of databases on time.",
-		Flags: options.Define,
+		Flags: options.BindFlags,
 		Operators: func() ([]program.Runnable, error) {
 			if err := options.Validate(); err != nil {
 				return nil, err

@@ -28,8 +28,8 @@ type Options struct {
 // DefaultImageTemplate returns the official image of each engine by its short name.
 const DefaultImageTemplate = `{{if eq .Engine "postgresql"}}postgres{{else}}{{.Engine}}{{end}}:{{.Version}}`
 
-// Define adds the flags of the options to a flag set.
-func (o *Options) Define(flags *flag.FlagSet) {
+// BindFlags adds the flags of the options to a flag set.
+func (o *Options) BindFlags(flags *flag.FlagSet) {
 	flags.StringVar(&o.ImageTemplate, "image-template", DefaultImageTemplate,
 		"image of a server, made from {{.Engine}} and {{.Version}}, for databases without spec.image")
 	flags.StringVar(&o.ClusterDomain, "cluster-domain", "cluster.local", "domain of the cluster's Services")

@@ -91,10 +91,10 @@ func ReadRecord(annotations map[string]string) Record {
 	r := Record{
 		Observed: annotations[ObservedDigest],
 		Template: annotations[ObservedTemplate], Pending: annotations[PendingDigest],
-		Since: readTime(annotations[PendingSince]), Changed: readTime(annotations[PendingChanged]),
+		Since: parseTime(annotations[PendingSince]), Changed: parseTime(annotations[PendingChanged]),
 		State: annotations[State],
 	}
-	r.References, r.Sources = readSources(annotations[ObservedSources])
+	r.References, r.Sources = parseSources(annotations[ObservedSources])
 	if last := (&Rollout{}); json.Unmarshal([]byte(annotations[LastRollout]), last) == nil && last.To != "" {
 		r.Last = last
 	}
@@ -104,8 +104,8 @@ func ReadRecord(annotations map[string]string) Record {
 // Annotations returns the record as annotations. An empty value means that the annotation must not exist.
 func (r Record) Annotations() map[string]string {
 	return map[string]string{
-		ObservedDigest: r.Observed, ObservedSources: r.writeSources(), ObservedTemplate: r.Template,
-		PendingDigest: r.Pending, PendingSince: writeTime(r.Since), PendingChanged: writeTime(r.Changed),
+		ObservedDigest: r.Observed, ObservedSources: r.formatSources(), ObservedTemplate: r.Template,
+		PendingDigest: r.Pending, PendingSince: formatTime(r.Since), PendingChanged: formatTime(r.Changed),
 		LastRollout: r.Last.encode(), State: r.State,
 	}
 }
@@ -161,14 +161,14 @@ func (l *Rollout) encode() string {
 	}
 }
 
-func writeTime(t time.Time) string {
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return t.UTC().Format(timeLayout)
 }
 
-func readTime(v string) time.Time {
+func parseTime(v string) time.Time {
 	t, err := time.Parse(timeLayout, v)
 	if err != nil {
 		return time.Time{}
@@ -176,8 +176,8 @@ func readTime(v string) time.Time {
 	return t.UTC()
 }
 
-// writeSources formats the references, followed by id=sum for each source.
-func (r Record) writeSources() string {
+// formatSources formats the references, followed by id=sum for each source.
+func (r Record) formatSources() string {
 	if r.References == "" {
 		return ""
 	}
@@ -188,7 +188,7 @@ func (r Record) writeSources() string {
 	return strings.Join(parts, ",")
 }
 
-func readSources(v string) (references string, sources map[string]string) {
+func parseSources(v string) (references string, sources map[string]string) {
 	references, rest, _ := strings.Cut(v, ",")
 	for part := range strings.SplitSeq(rest, ",") {
 		if id, sum, ok := strings.Cut(part, "="); ok {

@@ -119,8 +119,8 @@ func (d *decider) reverted() bool {
 // A digest that was removed for the first time is restored at once: that was a manual undo. Then the backoff grows,
 // because another manager keeps writing the template.
 const (
-	firstBackoff = time.Minute
-	lastBackoff  = 6 * time.Hour
+	initialBackoff = time.Minute
+	maxBackoff     = 6 * time.Hour
 )
 
 func (d *decider) revertBackoffOver() bool {
@@ -128,7 +128,7 @@ func (d *decider) revertBackoffOver() bool {
 	if !d.reverted() || last.Reverts == 0 {
 		return true
 	}
-	pause := min(firstBackoff<<min(last.Reverts-1, 16), lastBackoff)
+	pause := min(initialBackoff<<min(last.Reverts-1, 16), maxBackoff)
 	rest := last.Time.Add(pause).Sub(d.Now)
 	if rest <= 0 {
 		return true

@@ -43,8 +43,8 @@ type Report struct {
 	Stored func(before string)
 }
 
-// Failure returns a failure of a source.
-func Failure(o metav1.Object, reason, message string) v1.Failure {
+// NewFailure returns a failure of a source.
+func NewFailure(o metav1.Object, reason, message string) v1.Failure {
 	return v1.Failure{Namespace: o.GetNamespace(), Name: o.GetName(), Reason: reason, Message: message}
 }
 
@@ -57,7 +57,7 @@ func (r *Report) Write(p *Pass) {
 	r.setAuthorized(p)
 	for _, s := range r.Shadowed {
 		message := fmt.Sprintf("%s has the same name and comes first: rename one of them", s.By)
-		r.Failures = append(r.Failures, Failure(s.Source, ReasonConflict, message))
+		r.Failures = append(r.Failures, NewFailure(s.Source, ReasonConflict, message))
 	}
 	p.Report(func(children []conditions.Child) { r.countCopies(p, children) })
 	if before := status.Digest; r.Stored != nil {

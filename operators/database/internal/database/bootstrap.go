@@ -27,7 +27,7 @@ func (r *reconciliation) findBootstrapSource() (bootstrapSource, error) {
 	if from.BackupRef != nil {
 		return bootstrapSource{claim: from.BackupRef.ClaimName, dump: from.BackupRef.Name}, nil
 	}
-	copies, err := sdk.Ref(r.Pass, &v1.DBSnapshot{ObjectMeta: named(from.SnapshotRef.Name)})
+	copies, err := sdk.Ref(r.Pass, &v1.DBSnapshot{ObjectMeta: objectMeta(from.SnapshotRef.Name)})
 	if err != nil {
 		return bootstrapSource{}, err
 	}
@@ -103,11 +103,11 @@ func (r *reconciliation) applyRestore(need []sdk.Planned) (bool, error) {
 	if !r.restoring() {
 		return true, nil
 	}
-	live, exists := sdk.Live(r.Pass, &batchv1.Job{ObjectMeta: named(desired.RestoreName(db))})
+	live, exists := sdk.Live(r.Pass, &batchv1.Job{ObjectMeta: objectMeta(desired.RestoreName(db))})
 	if exists {
 		return r.restoreSucceeded(live), nil
 	}
-	data, _ := sdk.Live(r.Pass, &corev1.PersistentVolumeClaim{ObjectMeta: named(desired.ClaimName(db, 0))})
+	data, _ := sdk.Live(r.Pass, &corev1.PersistentVolumeClaim{ObjectMeta: objectMeta(desired.ClaimName(db, 0))})
 	if source := data.Spec.DataSource; source != nil && source.Kind == volumeSnapshot { // even if it was deleted
 		if r.server.PrimaryReady() {
 			db.Status.Restored = source.Name
@@ -142,7 +142,7 @@ func (r *reconciliation) restoreSucceeded(job *batchv1.Job) bool {
 		}
 		return true
 	}
-	sdk.Apply(r.Pass, &batchv1.Job{ObjectMeta: named(job.Name)}, sdk.CreateOnly(), sdk.ReadyWhen(
+	sdk.Apply(r.Pass, &batchv1.Job{ObjectMeta: objectMeta(job.Name)}, sdk.CreateOnly(), sdk.ReadyWhen(
 		func(*batchv1.Job) (bool, string) { return true, "" })) // NotReady reports it
 	if !hasCondition(job, batchv1.JobFailed) {
 		r.NotReady("Restoring", "the data are being restored by Job %s", job.Name)

@@ -101,7 +101,7 @@ func (r *reconciliation) expandable(claim *corev1.PersistentVolumeClaim, size re
 	if name == "" {
 		return false, nil
 	}
-	class, err := sdk.Ref(r.Pass, &storagev1.StorageClass{ObjectMeta: named(name)})
+	class, err := sdk.Ref(r.Pass, &storagev1.StorageClass{ObjectMeta: objectMeta(name)})
 	switch {
 	case sdk.Reason(err) != "": // the class was deleted, its volumes were not
 		return false, nil

@@ -132,9 +132,9 @@ func (o *Options) newReconciliation(p *sdk.Pass[*v1.Database]) (*reconciliation,
 		return nil, err
 	}
 	is.pods = sdk.Observed(p, &corev1.Pod{})
-	set, _ := sdk.Live(p, &appsv1.StatefulSet{ObjectMeta: named(desired.SetName(db))})
+	set, _ := sdk.Live(p, &appsv1.StatefulSet{ObjectMeta: objectMeta(desired.SetName(db))})
 	is.server = status.Members(db, set, is.pods)
-	is.settings, _ = sdk.Live(p, &corev1.ConfigMap{ObjectMeta: named(desired.ConfigName(db))})
+	is.settings, _ = sdk.Live(p, &corev1.ConfigMap{ObjectMeta: objectMeta(desired.ConfigName(db))})
 	is.pinned = desired.ReadPinned(is.server.Set, is.settings)
 	is.hasData = is.settings.Data[desired.HasDataKey] != "" || is.server.PrimaryReady()
 	return is, is.inheritRestored()
@@ -152,7 +152,7 @@ func (r *reconciliation) applyCredentials(clusterDomain string) ([]sdk.Planned, 
 			return nil, err
 		}
 	}
-	like := &corev1.Secret{ObjectMeta: named(desired.CredentialsName(db))}
+	like := &corev1.Secret{ObjectMeta: objectMeta(desired.CredentialsName(db))}
 	if _, exists := sdk.Live(r.Pass, like); !exists {
 		lost, err := r.credentialsLost()
 		if err != nil {
@@ -230,7 +230,7 @@ func (r *reconciliation) applyConfig() []sdk.Planned {
 		sdk.Apply(r.Pass, current, adopt(db)),
 	}
 	for name, other := range former {
-		was := &corev1.ConfigMap{ObjectMeta: named(name)}
+		was := &corev1.ConfigMap{ObjectMeta: objectMeta(name)}
 		if _, exists := sdk.Live(r.Pass, was); other && exists {
 			sdk.Apply(r.Pass, was, sdk.CreateOnly())
 		}
@@ -259,7 +259,7 @@ func (r *reconciliation) pinnedUsable() bool {
 		}
 	}
 	for _, name := range names {
-		if _, ok := sdk.Live(r.Pass, &corev1.ConfigMap{ObjectMeta: named(name)}); !ok {
+		if _, ok := sdk.Live(r.Pass, &corev1.ConfigMap{ObjectMeta: objectMeta(name)}); !ok {
 			return false
 		}
 	}
@@ -304,9 +304,9 @@ func hasInstanceLabel(db *v1.Database) func(client.Object) bool {
 }
 
 func secretMetadata(name string) *metav1.PartialObjectMetadata {
-	secret := &metav1.PartialObjectMetadata{ObjectMeta: named(name)}
+	secret := &metav1.PartialObjectMetadata{ObjectMeta: objectMeta(name)}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	return secret
 }
 
-func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+func objectMeta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
