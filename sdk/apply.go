@@ -30,8 +30,8 @@ func (c *Child[C]) Exists() bool { return c.entry.Live != nil && !c.entry.Termin
 
 func (c *Child[C]) planned() *desired.Child { return c.entry }
 
-// Planned is any [Child].
-type Planned interface{ planned() *desired.Child }
+// AnyChild is any [Child].
+type AnyChild interface{ planned() *desired.Child }
 
 // Apply records the desired state of a child. Fields that are set are enforced, other fields are not (the rules are those of
 // [apply.NewIntent]). The pass owns the object afterwards. Its namespace defaults to that of p.Object if its kind is

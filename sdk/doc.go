@@ -30,7 +30,7 @@
 //
 //   - [Operator] defines how objects of one kind are reconciled. [Object] is such an object, [Pass] one reconcile of it.
 //   - [Apply] records the desired state of a child and returns a [Child]; [ApplyOption] values configure it.
-//   - [After], [AfterCreated] and [HoldBack] postpone a child; any [Planned] child can be waited for. [CreateOnly] never
+//   - [After], [AfterCreated] and [HoldBack] postpone a child; any child ([AnyChild]) can be waited for. [CreateOnly] never
 //     updates it.
 //   - [Unmanaged] leaves a field to other managers, [Zero] enforces a zero value.
 //   - [OnImmutable] selects an [ImmutablePolicy] for immutable fields: [Stall], [Recreate] or [RecreateOrphan].
@@ -54,8 +54,8 @@
 //
 //   - [Wait], [WaitFor] and [Invalid] postpone a reconcile or reject a spec. Any other error is retried with backoff.
 //     [Reason] returns the reason of such an error.
-//   - [Pass.SetCondition], [Pass.NotReady] and [Pass.Suspended] write conditions. [Pass.Report] reads the result of each
-//     child.
+//   - [Pass.SetCondition], [Pass.SetNotReady] and [Pass.SetSuspended] write conditions. [Pass.OnPlanExecuted] reads the
+//     result of each child.
 //   - [Pass.Event], [Pass.Warn] and [Pass.OnStatusUpdated] follow a stored status; [Pass.RequeueAfter] is a timer.
 //
 // # Large content

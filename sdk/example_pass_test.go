@@ -138,10 +138,10 @@ func ExampleReason() {
 	// ""
 }
 
-func ExamplePass_NotReady() {
+func ExamplePass_SetNotReady() {
 	printPlan(func(_ context.Context, p *sdk.Pass[*Site]) error {
 		sdk.Apply(p, configMap("shop", "value"))
-		p.NotReady("WarmingUp", "the cache is empty")
+		p.SetNotReady("WarmingUp", "the cache is empty")
 		return nil
 	})
 	// Output:
@@ -152,9 +152,9 @@ func ExamplePass_NotReady() {
 	//   Ready=False (WarmingUp): the cache is empty
 }
 
-func ExamplePass_Suspended() {
+func ExamplePass_SetSuspended() {
 	printPlan(func(_ context.Context, p *sdk.Pass[*Site]) error {
-		p.Suspended("Hibernated", "spec.hibernate is true")
+		p.SetSuspended("Hibernated", "spec.hibernate is true")
 		return nil
 	})
 	// Output:
@@ -175,11 +175,11 @@ func ExamplePass_SetCondition() {
 	// True ReplicaMissing 1 of 2 replicas works
 }
 
-func ExamplePass_Report() {
+func ExamplePass_OnPlanExecuted() {
 	printPlan(func(_ context.Context, p *sdk.Pass[*Site]) error {
 		sdk.Apply(p, configMap("shop", "value"))
 		sdk.Apply(p, deployment("shop", 2))
-		p.Report(func(children []conditions.Child) {
+		p.OnPlanExecuted(func(children []conditions.Child) {
 			for _, c := range children {
 				fmt.Printf("%s: ready %t\n", c.Name, c.Ready)
 			}

@@ -20,7 +20,7 @@ func HoldBack(reason error) ApplyOption { return func(s *desired.Child) { s.Held
 func CreateOnly() ApplyOption { return func(s *desired.Child) { s.CreateOnly = true } }
 
 // After holds the child back, neither creating nor updating it, until these children are ready.
-func After(children ...Planned) ApplyOption {
+func After(children ...AnyChild) ApplyOption {
 	return func(s *desired.Child) {
 		for _, c := range children {
 			s.After = append(s.After, c.planned())
@@ -31,7 +31,7 @@ func After(children ...Planned) ApplyOption {
 // AfterCreated holds the child back, neither creating nor updating it, until each of these exists as a child of p.Object. A
 // child does not exist if its creation failed or if a conflicting object has its name. Use it for a child that refers to
 // another by name. Unlike [After] it does not wait for readiness.
-func AfterCreated(children ...Planned) ApplyOption {
+func AfterCreated(children ...AnyChild) ApplyOption {
 	return func(s *desired.Child) {
 		for _, c := range children {
 			s.AfterCreated = append(s.AfterCreated, c.planned())
@@ -69,8 +69,8 @@ func ReadyWhen[C client.Object](ready func(live C) (ok bool, message string)) Ap
 // the operator has recorded the child's existence or its end in p.Object.Status. The finalizer is removed by one request
 // that changes nothing else. If the child leaves the plan, the finalizer is removed after the status of that reconcile was
 // stored. The Job controller of Kubernetes counts its pods in the same way.
-func HoldUntil(counted bool) ApplyOption {
-	return func(s *desired.Child) { s.Hold = !counted }
+func HoldUntil(recorded bool) ApplyOption {
+	return func(s *desired.Child) { s.Hold = !recorded }
 }
 
 // Retain makes the child outlive p.Object, however p.Object is deleted and whether or not the operator is running. The child

@@ -38,24 +38,24 @@ func (p *Pass[T]) SetCondition(
 ) {
 	switch conditionType {
 	case conditions.Ready, conditions.Reconciling, conditions.Stalled, conditions.Deleting:
-		p.record.Fail(fmt.Errorf("condition %s is computed by the SDK: use NotReady, Suspended, Wait or Invalid", conditionType))
+		p.record.Fail(fmt.Errorf("condition %s is computed by the SDK: use SetNotReady, SetSuspended, Wait or Invalid", conditionType))
 	default:
 		conditions.Set(p.Object, conditionType, status, reason, fmt.Sprintf(format, args...))
 	}
 }
 
-// NotReady sets Ready=False and Reconciling=True with this reason, even if all children are ready. The plan is still carried
+// SetNotReady sets Ready=False and Reconciling=True with this reason, even if all children are ready. The plan is still carried
 // out. The first call in a reconcile wins.
-func (p *Pass[T]) NotReady(reason, format string, args ...any) {
+func (p *Pass[T]) SetNotReady(reason, format string, args ...any) {
 	if p.record.Override == nil {
 		p.record.Override = &desired.ReadyOverride{Reason: reason, Message: fmt.Sprintf(format, args...)}
 	}
 }
 
-// Suspended sets Ready=False, and neither Reconciling nor Stalled: the object is deliberately not working. The plan is still
+// SetSuspended sets Ready=False, and neither Reconciling nor Stalled: the object is deliberately not working. The plan is still
 // carried out.
-func (p *Pass[T]) Suspended(reason, format string, args ...any) {
-	p.NotReady(reason, format, args...)
+func (p *Pass[T]) SetSuspended(reason, format string, args ...any) {
+	p.SetNotReady(reason, format, args...)
 	p.record.IsSuspended = true
 }
 
@@ -86,10 +86,10 @@ func (p *Pass[T]) OnStatusUpdated(f func()) {
 	p.record.StatusUpdatedFuncs = append(p.record.StatusUpdatedFuncs, f)
 }
 
-// Report calls f after the plan was carried out and before the status is stored, with the result of each child in the order
-// of the plan. f may write p.Object.Status. It is not called if the whole reconcile fails.
-func (p *Pass[T]) Report(f func(children []conditions.Child)) {
-	p.record.ReportFuncs = append(p.record.ReportFuncs, f)
+// OnPlanExecuted calls f after the plan was carried out and before the status is stored, with the result of each child in the
+// order of the plan. f may write p.Object.Status. It is not called if the whole reconcile fails.
+func (p *Pass[T]) OnPlanExecuted(f func(children []conditions.Child)) {
+	p.record.PlanExecutedFuncs = append(p.record.PlanExecutedFuncs, f)
 }
 
 // OrphanChildren makes Finalize orphan children instead of leaving them to garbage collection: children of these kinds, or

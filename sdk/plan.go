@@ -19,21 +19,21 @@ type Plan[T Object] struct {
 	// Err is the error of Reconcile, or the failure of a child. Nil if there is none.
 	Err error
 
-	name string
+	objectName string
 }
 
 // Action is one planned write, or the reason for not writing.
 type Action struct {
 	// Verb is "create", "update", "release" (remove the tracking finalizer), "delete", "orphan" (see
-	// [Pass.OrphanChildren]), "hold back" (with the reason in Why), or, for the object itself, "add the finalizer to",
+	// [Pass.OrphanChildren]), "hold back" (with the reason in Reason), or, for the object itself, "add the finalizer to",
 	// "remove the finalizer from" and "clean up".
 	Verb string
 	// Object is "Kind name", or "Kind namespace/name" for the object itself and for a child in another namespace.
 	Object string
 	// Fields are the lines of [apply.Intent.Diff].
 	Fields []string
-	// Why is the reason of a held-back action.
-	Why string
+	// Reason is the reason of a held-back action.
+	Reason string
 }
 
 // String returns the action in one line, without its fields.
@@ -46,7 +46,7 @@ func (p *Plan[T]) Empty() bool { return p.untyped().Empty() }
 func (p *Plan[T]) String() string { return p.untyped().String() }
 
 func (p *Plan[T]) untyped() *planner.Plan {
-	plan := &planner.Plan{Object: p.Object, Err: p.Err, Name: p.name}
+	plan := &planner.Plan{Object: p.Object, Err: p.Err, ObjectName: p.objectName}
 	for _, a := range p.Actions {
 		plan.Actions = append(plan.Actions, planner.Action(a))
 	}
@@ -59,7 +59,7 @@ func (p *Plan[T]) untyped() *planner.Plan {
 // and the scope of kinds outside of client-go are unknown; such kinds count as namespaced.
 func Dry[T Object](ctx context.Context, op *Operator[T], o T, live ...client.Object) *Plan[T] {
 	planned := planner.Offline(ctx, op.definition(), o, live...)
-	plan := &Plan[T]{Object: as[T](planned.Object), Err: planned.Err, name: planned.Name}
+	plan := &Plan[T]{Object: as[T](planned.Object), Err: planned.Err, objectName: planned.ObjectName}
 	for _, a := range planned.Actions {
 		plan.Actions = append(plan.Actions, Action(a))
 	}

@@ -34,7 +34,7 @@ func TestFunctionsShareTheObject(t *testing.T) {
 	var seen string
 	op := &Operator[*storedObject]{Reconcile: func(_ context.Context, p *Pass[*storedObject]) error {
 		p.Object.Name = "changed"
-		p.Report(func([]conditions.Child) { p.Object.Status.ObservedGeneration = 7 })
+		p.OnPlanExecuted(func([]conditions.Child) { p.Object.Status.ObservedGeneration = 7 })
 		p.OnStatusUpdated(func() { seen = p.Object.Name })
 		return nil
 	}}
@@ -44,7 +44,7 @@ func TestFunctionsShareTheObject(t *testing.T) {
 	if err := desired.Compute(t.Context(), o, p, op.definition().Reconcile); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.RunReportFuncs(t.Context()); err != nil {
+	if err := p.RunPlanExecutedFuncs(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.Object.CommonStatus().ObservedGeneration; got != 7 || p.Object.GetName() != "stored" {

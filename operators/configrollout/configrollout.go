@@ -21,11 +21,11 @@ import (
 const Name = "configrollout"
 
 // New returns the operator. The error names an invalid option.
-func New(o Options) (*program.Custom, error) {
+func New(o Options) (*program.CustomController, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &program.Custom{
+	return &program.CustomController{
 		Name: Name,
 		Setup: func(mgr manager.Manager, namespaces []string, workers int) error {
 			return setUp(mgr, o, namespaces, workers)

@@ -33,7 +33,7 @@ const prefix = "rollout.homeostat.dev/"
 const quiet = 300 * time.Millisecond
 
 // newOperator returns the operator with a short quiet period and changed options.
-func newOperator(t *testing.T, change ...func(*configrollout.Options)) *program.Custom {
+func newOperator(t *testing.T, change ...func(*configrollout.Options)) *program.CustomController {
 	t.Helper()
 	o := configrollout.DefaultOptions()
 	o.QuietPeriod = quiet

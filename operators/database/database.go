@@ -43,7 +43,7 @@ func NewSnapshots(o Options) *sdk.Operator[*v1.DBSnapshot] {
 }
 
 // NewRoles returns the controller that labels each pod of a database as primary or replica.
-func NewRoles() *program.Custom { return database.NewRoles() }
+func NewRoles() *program.CustomController { return database.NewRoles() }
 
 // NewMetrics returns the runnable that serves metrics of Databases and DBSnapshots.
-func NewMetrics() *program.Custom { return metrics.New() }
+func NewMetrics() *program.CustomController { return metrics.New() }

@@ -59,9 +59,9 @@ func livePod(p *sdk.Pass[*v1alpha1.ImmortalContainer], pod *corev1.Pod) *corev1.
 func report(p *sdk.Pass[*v1alpha1.ImmortalContainer], decision policy.Decision) {
 	switch {
 	case p.Object.Spec.Suspend:
-		p.Suspended(decision.Reason, "%s", decision.Message)
+		p.SetSuspended(decision.Reason, "%s", decision.Message)
 	case decision.Reason != "":
-		p.NotReady(decision.Reason, "%s", decision.Message)
+		p.SetNotReady(decision.Reason, "%s", decision.Message)
 	}
 	if decision.Started {
 		p.Event("Started", "Pod %s was created: start %d", p.Object.Status.CurrentPod, p.Object.Status.StartTimes)

@@ -67,10 +67,10 @@ func reconcile(_ context.Context, p *sdk.Pass[*v1.MyApp]) error {
 	set := child.Live()
 	reason, podFailure := reportPods(p, set)
 	if reason != "" {
-		p.NotReady(reason, "%s", podFailure)
+		p.SetNotReady(reason, "%s", podFailure)
 	}
 	app.Status.URL = desired.URL(app, applyTraffic(p, child))
-	p.Report(func(children []conditions.Child) { status.Children(p.Object, set, children, podFailure) })
+	p.OnPlanExecuted(func(children []conditions.Child) { status.Children(p.Object, set, children, podFailure) })
 	countPhase(p)
 	return nil
 }
@@ -110,7 +110,7 @@ func reportPods(p *sdk.Pass[*v1.MyApp], set *appsv1.Deployment) (reason, message
 type volumeState struct {
 	claim      *corev1.PersistentVolumeClaim // the live claim, or nil
 	singleNode bool                          // only one node at a time can mount it
-	planned    []sdk.Planned                 // our own claim, if any: a foreign claim of that name must not be mounted
+	planned    []sdk.AnyChild                // our own claim, if any: a foreign claim of that name must not be mounted
 }
 
 // applyVolume applies the claim. Our own claim stays when the storage is disabled: only the deletion of the MyApp deletes
@@ -142,7 +142,7 @@ func applyVolume(p *sdk.Pass[*v1.MyApp]) (volumeState, error) {
 	child := sdk.Apply(p, want, options...)
 	claim := child.Live()
 	claim.Name = want.Name
-	return volumeState{claim, storage.IsEnabled() && policy.SingleNode(modes), []sdk.Planned{child}}, nil
+	return volumeState{claim, storage.IsEnabled() && policy.SingleNode(modes), []sdk.AnyChild{child}}, nil
 }
 
 // existingClaim reads a claim that the operator does not own. The access modes in spec.storage do not apply to it.
@@ -188,7 +188,7 @@ func deploymentOptions(app *v1.MyApp) []sdk.ApplyOption {
 // applyTraffic applies the Service, the Ingress and the autoscaler. It returns the live Service, or nil if none is
 // requested. The Ingress waits for our Service, and the autoscaler for our Deployment, so that neither refers to a foreign
 // object of that name.
-func applyTraffic(p *sdk.Pass[*v1.MyApp], deployment sdk.Planned) *corev1.Service {
+func applyTraffic(p *sdk.Pass[*v1.MyApp], deployment sdk.AnyChild) *corev1.Service {
 	app, adopt := p.Object, adoptOptions(p.Object)
 	var service *corev1.Service
 	if app.Spec.Service.Enabled && len(app.Spec.Ports) > 0 {

@@ -56,9 +56,9 @@ const (
 	Updated   Result = "updated"
 )
 
-// Manager applies objects as one field manager. It is safe for concurrent use. The zero value is not usable; see
-// [NewManager].
-type Manager struct {
+// FieldManager applies objects as one field manager. It is safe for concurrent use. The zero value is not usable; see
+// [NewFieldManager].
+type FieldManager struct {
 	name       string
 	seed       maphash.Seed
 	mu         sync.Mutex
@@ -78,20 +78,20 @@ type memo struct {
 // evaluation of the managedFields entry, as after a restart.
 const memoTTL = time.Hour
 
-// NewManager returns the field manager of that name. One operator has one name, and keeps it between versions.
-func NewManager(name string) *Manager {
-	return &Manager{name: name, seed: maphash.MakeSeed(), memos: map[types.UID]memo{}, lastExpiry: time.Now()}
+// NewFieldManager returns the field manager of that name. One operator has one name, and keeps it between versions.
+func NewFieldManager(name string) *FieldManager {
+	return &FieldManager{name: name, seed: maphash.MakeSeed(), memos: map[types.UID]memo{}, lastExpiry: time.Now()}
 }
 
 // Name returns the name of the field manager, as in metadata.managedFields.
-func (mgr *Manager) Name() string { return mgr.name }
+func (mgr *FieldManager) Name() string { return mgr.name }
 
 // Apply creates or updates the object and stores the API server's response in desired. It reads the present object through
 // the client, usually from a cache, and makes no request if the object is converged. With [ControlledBy] or [LabeledBy], an
 // object of that name without this owner is never written; Apply returns an [OwnershipError].
 //
 // Errors: [ErrStale] if the read was outdated, and the errors of the API server.
-func (mgr *Manager) Apply(ctx context.Context, c client.Client, desired client.Object, opts ...Option) (Result, error) {
+func (mgr *FieldManager) Apply(ctx context.Context, c client.Client, desired client.Object, opts ...Option) (Result, error) {
 	intent, err := NewIntent(desired, c.Scheme(), opts...)
 	if err != nil {
 		return "", err
@@ -104,7 +104,7 @@ func (mgr *Manager) Apply(ctx context.Context, c client.Client, desired client.O
 	return result, nil
 }
 
-func (mgr *Manager) applyTo(
+func (mgr *FieldManager) applyTo(
 	ctx context.Context, c client.Client, i *Intent, live client.Object,
 ) (Result, client.Object, error) {
 	stored := object.Empty(live)
@@ -146,7 +146,7 @@ func (i *Intent) CheckOwnership(live client.Object) error {
 
 // Converged reports whether live has the state of the intent, so that no request is needed. It makes no request. The object
 // may come from a cache that drops the managedFields of other managers (see [TrimManagedFields]).
-func (mgr *Manager) Converged(i *Intent, live client.Object) bool {
+func (mgr *FieldManager) Converged(i *Intent, live client.Object) bool {
 	if live.GetAnnotations()[DigestAnnotation] != i.digest || !i.hasFinalizers(live) {
 		return false
 	}
@@ -165,7 +165,7 @@ func (mgr *Manager) Converged(i *Intent, live client.Object) bool {
 
 // ownsIntent reports whether the ownership record covers the intent. For atomic fields of an object with metadata alone the
 // record is inconclusive and trust is the answer: certainty would cost one apply.
-func (mgr *Manager) ownsIntent(i *Intent, live client.Object, trust bool) bool {
+func (mgr *FieldManager) ownsIntent(i *Intent, live client.Object, trust bool) bool {
 	_, partial := live.(*metav1.PartialObjectMetadata)
 	whole := func(at fieldpath.Path, v any) bool {
 		if partial {
@@ -193,13 +193,15 @@ func (i *Intent) isOwner(r metav1.OwnerReference) bool { return r.UID == i.owner
 
 // MarkConverged records that a converged object is still converged after another write of the caller that changed no field
 // of the intent, such as one of package finalizer. stored is the response to that write. The write must have been limited to
-// the version that [Manager.Converged] or an update confirmed.
-func (mgr *Manager) MarkConverged(i *Intent, stored client.Object) { mgr.rememberStored(i, stored) }
+// the version that [FieldManager.Converged] or an update confirmed.
+func (mgr *FieldManager) MarkConverged(i *Intent, stored client.Object) {
+	mgr.rememberStored(i, stored)
+}
 
 // Create applies the intent to an object that does not exist and stores the response in into. into must have the type of the
 // object and should be new, because the response is decoded into it. It returns [ErrStale] if the object exists: nothing was
 // written then.
-func (mgr *Manager) Create(ctx context.Context, c client.Client, i *Intent, into client.Object) error {
+func (mgr *FieldManager) Create(ctx context.Context, c client.Client, i *Intent, into client.Object) error {
 	body, err := i.forCreation()
 	if err != nil {
 		return err
@@ -210,7 +212,7 @@ func (mgr *Manager) Create(ctx context.Context, c client.Client, i *Intent, into
 // Update applies the intent to exactly the live object and stores the response in into. It returns [ErrStale] if that object
 // was deleted: it is not created again. It does not check the ownership (see [Intent.CheckOwnership]), but it writes an
 // object without this owner only in the version of live, and returns [ErrStale] for a later one.
-func (mgr *Manager) Update(ctx context.Context, c client.Client, i *Intent, live, into client.Object) error {
+func (mgr *FieldManager) Update(ctx context.Context, c client.Client, i *Intent, live, into client.Object) error {
 	body, err := i.forUpdate(live, OwnedFields(live, mgr.name))
 	if err != nil {
 		return err
@@ -224,7 +226,7 @@ func (mgr *Manager) Update(ctx context.Context, c client.Client, i *Intent, live
 // SetOwnership adds the labels, annotations, finalizers and the owner of the intent to exactly the live object, and changes
 // nothing else. Fields that the manager applied earlier remain; an apply of the metadata alone would remove them. The
 // response is stored in into. It returns [ErrStale] if the object has changed.
-func (mgr *Manager) SetOwnership(ctx context.Context, c client.Client, i *Intent, live, into client.Object) error {
+func (mgr *FieldManager) SetOwnership(ctx context.Context, c client.Client, i *Intent, live, into client.Object) error {
 	if OwnedFields(live, mgr.name).String() == "" { // an apply would remove nothing
 		return mgr.Update(ctx, c, i, live, into)
 	}
@@ -260,7 +262,7 @@ func (mgr *Manager) SetOwnership(ctx context.Context, c client.Client, i *Intent
 
 // removeForeign removes the foreign keys in exclusive maps of this very version, and the owner reference if the intent has
 // an owner label. An apply cannot remove fields of other managers.
-func (mgr *Manager) removeForeign(ctx context.Context, c client.Client, i *Intent, live client.Object) error {
+func (mgr *FieldManager) removeForeign(ctx context.Context, c client.Client, i *Intent, live client.Object) error {
 	foreign := i.foreignKeys(live, mgr.name)
 	ours := i.CheckOwnership(live) == nil // an unowned object must keep the version that was checked
 	if len(foreign) == 0 && !i.hasOwnerReference(live) || !ours {
@@ -298,7 +300,7 @@ func staleError(i *Intent, err error) error {
 	}
 }
 
-func (mgr *Manager) send(ctx context.Context, c client.Client, i *Intent, body []byte, into client.Object) error {
+func (mgr *FieldManager) send(ctx context.Context, c client.Client, i *Intent, body []byte, into client.Object) error {
 	into.SetName(i.Key.Name)
 	into.SetNamespace(i.Key.Namespace)
 	patch := client.RawPatch(types.ApplyPatchType, body)
@@ -311,14 +313,14 @@ func (mgr *Manager) send(ctx context.Context, c client.Client, i *Intent, body [
 }
 
 // rememberStored records that the stored object is converged.
-func (mgr *Manager) rememberStored(i *Intent, stored client.Object) {
+func (mgr *FieldManager) rememberStored(i *Intent, stored client.Object) {
 	if len(i.foreignKeys(stored, mgr.name)) > 0 {
 		return
 	}
 	mgr.storeMemo(stored.GetUID(), memo{digest: i.digest, version: stored.GetResourceVersion(), owned: mgr.hash(i, stored)})
 }
 
-func (mgr *Manager) hash(i *Intent, live client.Object) uint64 {
+func (mgr *FieldManager) hash(i *Intent, live client.Object) uint64 {
 	return maphash.String(mgr.seed, i.ownershipRecord(live, mgr.name))
 }
 
@@ -333,7 +335,7 @@ func isReplaced(err error) bool {
 	})
 }
 
-func (mgr *Manager) lookupMemo(uid types.UID) (memo, bool) {
+func (mgr *FieldManager) lookupMemo(uid types.UID) (memo, bool) {
 	mgr.mu.Lock()
 	defer mgr.mu.Unlock()
 	m, ok := mgr.memos[uid]
@@ -344,7 +346,7 @@ func (mgr *Manager) lookupMemo(uid types.UID) (memo, bool) {
 	return m, ok
 }
 
-func (mgr *Manager) storeMemo(uid types.UID, m memo) {
+func (mgr *FieldManager) storeMemo(uid types.UID, m memo) {
 	mgr.mu.Lock()
 	defer mgr.mu.Unlock()
 	m.used = time.Now()

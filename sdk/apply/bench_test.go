@@ -67,13 +67,13 @@ func BenchmarkConverged(b *testing.B) {
 		Manager: "us", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(string(owned)),
 	}}
 	versions := [2]string{"1", "2"}
-	for name, manager := range map[string]func(n int, m *Manager) *Manager{
-		"unchanged":       func(_ int, m *Manager) *Manager { return m },
-		"status changed":  func(n int, m *Manager) *Manager { live.ResourceVersion = versions[n%2]; return m },
-		"after a restart": func(int, *Manager) *Manager { return NewManager("us") },
+	for name, manager := range map[string]func(n int, m *FieldManager) *FieldManager{
+		"unchanged":       func(_ int, m *FieldManager) *FieldManager { return m },
+		"status changed":  func(n int, m *FieldManager) *FieldManager { live.ResourceVersion = versions[n%2]; return m },
+		"after a restart": func(int, *FieldManager) *FieldManager { return NewFieldManager("us") },
 	} {
 		b.Run(name, func(b *testing.B) {
-			m := NewManager("us")
+			m := NewFieldManager("us")
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				if m = manager(n, m); !m.Converged(i, live) {

@@ -64,7 +64,7 @@ func TestConvergedWithAmbiguousRecord(t *testing.T) {
 			}
 			live := widget(test.spec, test.owned)
 			live.SetAnnotations(map[string]string{DigestAnnotation: i.Digest()})
-			if got := NewManager("us").Converged(i, live); got != test.want {
+			if got := NewFieldManager("us").Converged(i, live); got != test.want {
 				t.Errorf("converged: %t, want %t", got, test.want)
 			}
 		})
@@ -96,7 +96,7 @@ func TestItemsWithDefaultedKeys(t *testing.T) {
 		}
 		live := widget(ports, `{`+digest+`,"f:spec":{"f:ports":{`+test.owned+`}}}`)
 		live.SetAnnotations(map[string]string{DigestAnnotation: i.Digest()})
-		if got := NewManager("us").Converged(i, live); got != test.want {
+		if got := NewFieldManager("us").Converged(i, live); got != test.want {
 			t.Errorf("%s: converged: %t, want %t", name, got, test.want)
 		}
 	}
@@ -121,7 +121,7 @@ func TestConvergedByMetadata(t *testing.T) {
 		}}
 	}
 	const digest = `"f:metadata":{"f:annotations":{"f:homeostat.dev/applied":{}}}`
-	m := NewManager("us")
+	m := NewFieldManager("us")
 	for _, read := range []struct {
 		version, owned string
 		want           bool

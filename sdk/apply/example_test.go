@@ -40,8 +40,8 @@ func ExampleNewIntent() {
 }
 
 // A reconciler of controller-runtime creates or updates its child with one call. It makes no request if nothing differs.
-func ExampleManager_Apply() {
-	ctx, owner := context.Background(), apply.NewManager("shop-operator")
+func ExampleFieldManager_Apply() {
+	ctx, owner := context.Background(), apply.NewFieldManager("shop-operator")
 	c, shop := server()
 	for _, image := range []string{"web:1", "web:1", "web:2"} {
 		web := &corev1.Pod{

@@ -46,7 +46,7 @@ func TestWithFinalizer(t *testing.T) {
 			t.Errorf("in an update (-want +got):\n%s", diff)
 		}
 	}
-	manager := NewManager("me")
+	manager := NewFieldManager("me")
 	manager.MarkConverged(with, live)
 	if manager.Converged(with, live) || !manager.Converged(without, live) {
 		t.Error("an object is converged with a finalizer missing, or not although none is")

@@ -27,7 +27,7 @@ func TestUnusedMemosExpire(t *testing.T) {
 				UID: uid, Annotations: map[string]string{DigestAnnotation: i.Digest()},
 			}}
 		}
-		manager := NewManager("us")
+		manager := NewFieldManager("us")
 		manager.MarkConverged(i, stored("used"))
 		manager.MarkConverged(i, stored("gone"))
 		for range 4 {

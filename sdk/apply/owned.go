@@ -26,7 +26,7 @@ func OwnedFields(o metav1.Object, manager string) FieldSet {
 }
 
 // TrimManagedFields returns a transform for an informer that drops metadata.managedFields except the manager's own entry,
-// which [Manager.Converged] needs. The other entries are most of the size of a small object. Entries of other managers are
+// which [FieldManager.Converged] needs. The other entries are most of the size of a small object. Entries of other managers are
 // kept if they have a field in one of the exclusive maps (see [ExclusiveMaps]).
 func TrimManagedFields(manager string, exact ...string) cache.TransformFunc {
 	return func(x any) (any, error) {
@@ -102,7 +102,7 @@ func (s FieldSet) keysOf(field string) []string {
 	return keys
 }
 
-// ownershipRecord returns the managedFields entries that [Manager.Converged] depends on.
+// ownershipRecord returns the managedFields entries that [FieldManager.Converged] depends on.
 func (i *Intent) ownershipRecord(live metav1.Object, manager string) string {
 	own := OwnedFields(live, manager).raw
 	if len(i.exclusive) == 0 {

@@ -275,10 +275,10 @@ func TestNotReadyAndSuspended(t *testing.T) {
 	start(k, operator(func(ctx context.Context, p *pass) error {
 		switch p.Object.Spec.Text {
 		case "not-ready":
-			p.NotReady("Warming", "the cache is %s", "cold")
-			p.NotReady("Second", "does not count")
+			p.SetNotReady("Warming", "the cache is %s", "cold")
+			p.SetNotReady("Second", "does not count")
 		case "idle":
-			p.Suspended("Suspended", "spec.text says so")
+			p.SetSuspended("Suspended", "spec.text says so")
 		}
 		return oneChild(ctx, p)
 	}))

@@ -4,7 +4,7 @@
 // A test has value only if it fails when its property is broken. Each row was verified by a change of one line of the SDK:
 //
 //	a mutation of the SDK                                        fails the test
-//	apply.Manager.Converged always returns false                 TestIdleOperatorSendsNoRequests
+//	apply.FieldManager.Converged always returns false                 TestIdleOperatorSendsNoRequests
 //	... ignores values of owned fields after a restart           TestIdleOperatorSendsNoRequests/restart_after_a_kill
 //	... assumes that applied fields are still owned              TestDriftIsRepairedWithOneRequest
 //	... ignores the digest of the intent                         TestFieldOfPreviousVersionIsRemoved

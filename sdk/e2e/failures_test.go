@@ -61,7 +61,7 @@ func TestFailingChildrenAreWrittenLast(t *testing.T) {
 		return nil, nil //nolint:nilnil // no response: the request goes to the server
 	}}
 	running := start(k, operator(func(_ context.Context, p *pass) error {
-		var bad []sdk.Planned
+		var bad []sdk.AnyChild
 		for _, name := range []string{"bad-1", "bad-2", "bad-3", "bad-4"} {
 			bad = append(bad, sdk.Apply(p, configMap(p.Object, name)))
 		}

@@ -122,7 +122,7 @@ func TestReport(t *testing.T) {
 		web := sdk.Apply(p, deployment(p.Object))
 		sdk.Apply(p, configMap(p.Object, "taken"))
 		sdk.Apply(p, configMap(p.Object, "later"), sdk.After(web, mine))
-		p.Report(func(children []conditions.Child) {
+		p.OnPlanExecuted(func(children []conditions.Child) {
 			ready := int64(0)
 			for i, c := range children {
 				if c.Ready {
@@ -175,7 +175,7 @@ func TestReportMayPanic(t *testing.T) {
 	k := testkit.New(t)
 	start(k, operator(func(ctx context.Context, p *pass) error {
 		text := p.Object.Spec.Text
-		p.Report(func([]conditions.Child) {
+		p.OnPlanExecuted(func([]conditions.Child) {
 			if text != "mended" {
 				panic("oh no")
 			}
@@ -206,7 +206,7 @@ func TestPausedBySpec(t *testing.T) {
 	}
 	c := named(&corev1.ConfigMap{}, s.Name)
 	k.Consistently(c, observationPeriod, text("hello"))
-	if plan := sdk.Dry(t.Context(), op, s); len(plan.Actions) != 1 || plan.Actions[0].Why != "its spec asks for a pause" {
+	if plan := sdk.Dry(t.Context(), op, s); len(plan.Actions) != 1 || plan.Actions[0].Reason != "its spec asks for a pause" {
 		t.Errorf("the plan is\n%s", plan)
 	}
 	k.Update(s, func() { s.Spec.Text = "go" })

@@ -61,7 +61,7 @@ func TestTransitionTimeChangesWithStatusOnly(t *testing.T) {
 	k := testkit.New(t)
 	op := operator(func(_ context.Context, p *pass) error {
 		if text := p.Object.Spec.Text; text == "hello" || text == "other" {
-			p.NotReady("Text"+strings.ToUpper(text[:1]), "the text is %s", text)
+			p.SetNotReady("Text"+strings.ToUpper(text[:1]), "the text is %s", text)
 		}
 		return nil
 	})

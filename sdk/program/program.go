@@ -28,7 +28,7 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/setup"
 )
 
-// Runnable is any [sdk.Operator] or [Custom] controller.
+// Runnable is any [sdk.Operator] or [CustomController].
 type Runnable interface {
 	SetupWithManager(mgr manager.Manager, opts ...sdk.SetupOption) error
 	// Describe returns the name, a DNS label, and one sentence for --help, or "".
@@ -38,9 +38,9 @@ type Runnable interface {
 	PrintPlans(ctx context.Context, cfg *rest.Config, namespaces []string, out io.Writer) error
 }
 
-// Custom is a controller that does not reconcile objects of a kind of its own, and so is no [sdk.Operator], but runs in the
-// same kind of program.
-type Custom struct {
+// CustomController is a controller that does not reconcile objects of a kind of its own, and so is no [sdk.Operator], but
+// runs in the same kind of program.
+type CustomController struct {
 	// Name identifies the controller in messages and in the program's leader election. It must be a DNS label. Required.
 	Name string
 	// Doc describes the controller in one sentence, like that of an [sdk.Operator]. Optional.
@@ -53,21 +53,21 @@ type Custom struct {
 }
 
 // SetupWithManager adds the controller to a manager.
-func (c *Custom) SetupWithManager(mgr manager.Manager, opts ...sdk.SetupOption) error {
+func (c *CustomController) SetupWithManager(mgr manager.Manager, opts ...sdk.SetupOption) error {
 	s := setup.New(opts)
 	return c.Setup(mgr, s.Namespaces, s.Workers)
 }
 
 // SetupInNamespaces is SetupWithManager with [sdk.InNamespaces]: see [sdk.Operator.SetupInNamespaces].
-func (c *Custom) SetupInNamespaces(mgr manager.Manager, namespaces ...string) error {
+func (c *CustomController) SetupInNamespaces(mgr manager.Manager, namespaces ...string) error {
 	return c.SetupWithManager(mgr, sdk.InNamespaces(namespaces...))
 }
 
 // Describe returns the name and the description of the controller.
-func (c *Custom) Describe() (name, doc string) { return c.Name, c.Doc }
+func (c *CustomController) Describe() (name, doc string) { return c.Name, c.Doc }
 
 // PrintPlans calls DryRun.
-func (c *Custom) PrintPlans(ctx context.Context, cfg *rest.Config, namespaces []string, out io.Writer) error {
+func (c *CustomController) PrintPlans(ctx context.Context, cfg *rest.Config, namespaces []string, out io.Writer) error {
 	if c.DryRun == nil {
 		return &usageError{fmt.Errorf("--dry-run: %s cannot tell what it would do", c.Name)}
 	}

@@ -67,7 +67,7 @@ func TestProgramFlags(t *testing.T) {
 func TestCustomDryRun(t *testing.T) {
 	t.Parallel()
 	kubeconfig := kubeconfigFile(t, unreachable)
-	custom := &Custom{Name: "roll"}
+	custom := &CustomController{Name: "roll"}
 	program := &Program{Name: "roll", Operators: func() ([]Runnable, error) { return []Runnable{custom}, nil }}
 	args := []string{"--dry-run", "--kubeconfig=" + kubeconfig}
 	var out strings.Builder

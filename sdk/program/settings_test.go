@@ -198,8 +198,8 @@ func TestHelpNamesFlagsAndVariables(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	program := programOf([]Runnable{
-		&sdk.Operator[*testObject]{Name: "web", Doc: "Web keeps sites online."}, &Custom{Name: "plain"},
-		&Custom{Name: "roll", Doc: "Roll replaces pods."},
+		&sdk.Operator[*testObject]{Name: "web", Doc: "Web keeps sites online."}, &CustomController{Name: "plain"},
+		&CustomController{Name: "roll", Doc: "Roll replaces pods."},
 	})
 	if _, err := parseSettings(program, []string{"--help"}, lookupIn(nil), &out); !errors.Is(err, flag.ErrHelp) {
 		t.Fatalf("got %v", err)

@@ -60,17 +60,17 @@ var forms = []form{
 		return r.SetupWithManager(mgr)
 	}},
 	{"step1", func(e env, mgr manager.Manager) error {
-		owner := apply.NewManager(fieldOwner)
+		owner := apply.NewFieldManager(fieldOwner)
 		r := &step1.Reconciler{Client: e.client(mgr), Manager: owner, Monitoring: e.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},
 	{"step2", func(e env, mgr manager.Manager) error {
-		owner := apply.NewManager(fieldOwner)
+		owner := apply.NewFieldManager(fieldOwner)
 		r := &step2.Reconciler{Client: e.client(mgr), Manager: owner, Monitoring: e.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},
 	{"step3", func(e env, mgr manager.Manager) error {
-		owner := apply.NewManager(fieldOwner)
+		owner := apply.NewFieldManager(fieldOwner)
 		r := &step3.Reconciler{Client: e.client(mgr), Manager: owner, Monitoring: e.monitoring.Namespace}
 		return r.SetupWithManager(mgr)
 	}},

@@ -124,7 +124,7 @@ func TestFieldNoLongerSet(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			owner := apply.NewManager(fieldOwner)
+			owner := apply.NewFieldManager(fieldOwner)
 			for _, env := range [][]corev1.EnvVar{{{Name: "PORT", Value: "8080"}}, nil} {
 				d = desired.Deployment(app)
 				d.Spec.Template.Spec.Containers[0].Env = env

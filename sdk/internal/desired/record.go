@@ -37,23 +37,23 @@ type Record struct {
 	ReadinessCache     ReadinessCache
 	FailedLast         map[object.ID]bool
 	OrphanKinds        []schema.GroupVersionKind // kinds of children to orphan in a clean-up
-	ReportFuncs        []func([]conditions.Child)
+	PlanExecutedFuncs  []func([]conditions.Child)
 }
 
 // Event is an event about the object, to be sent after the status was stored.
 type Event struct{ Type, Reason, Message string }
 
-// RunReportFuncs calls the functions of sdk.Pass.Report.
-func (r *Record) RunReportFuncs(ctx context.Context) (err error) {
+// RunPlanExecutedFuncs calls the functions of sdk.Pass.OnPlanExecuted.
+func (r *Record) RunPlanExecutedFuncs(ctx context.Context) (err error) {
 	defer retry.RecoverPanic(ctx, &err)
-	if len(r.ReportFuncs) == 0 {
+	if len(r.PlanExecutedFuncs) == 0 {
 		return nil
 	}
 	children := make([]conditions.Child, len(r.Plan))
 	for i, s := range r.Plan {
 		children[i] = s.Status()
 	}
-	for _, f := range r.ReportFuncs {
+	for _, f := range r.PlanExecutedFuncs {
 		f(slices.Clone(children))
 	}
 	return nil

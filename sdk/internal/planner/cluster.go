@@ -51,7 +51,7 @@ func Print(
 	if err != nil {
 		return err
 	}
-	d := Planner{op: op, kinds: k, owner: apply.NewManager(op.Name), read: reader(ctx, c), namespaces: namespaces}
+	d := Planner{op: op, kinds: k, owner: apply.NewFieldManager(op.Name), read: reader(ctx, c), namespaces: namespaces}
 	d.list = func(t reference.Target, like client.Object) ([]client.Object, error) {
 		opts, err := t.Options()
 		if err != nil {

@@ -26,26 +26,26 @@ type Plan struct {
 	// Err is the error of Reconcile, or the failure of a child. Nil if there is none.
 	Err error
 
-	Name string // "Kind namespace/name"
+	ObjectName string // "Kind namespace/name"
 }
 
 // Action is one planned action on one object.
 type Action struct {
 	// Verb is "create", "update", "release" (remove the tracking finalizer), "delete", "orphan", "hold back" (with the reason
-	// in Why), or, for the object itself, "add the finalizer to", "remove the finalizer from" and "clean up".
+	// in Reason), or, for the object itself, "add the finalizer to", "remove the finalizer from" and "clean up".
 	Verb string
 	// Object is "Kind name", or "Kind namespace/name" for the object itself and for a child in another namespace.
 	Object string
 	// Fields are the lines of [apply.Intent.Diff].
 	Fields []string
-	// Why is the reason of a held-back step.
-	Why string
+	// Reason is the reason of a held-back action.
+	Reason string
 }
 
 // String returns the step in one line, without its fields.
 func (s Action) String() string {
-	if s.Why != "" {
-		return s.Verb + " " + s.Object + ": " + s.Why
+	if s.Reason != "" {
+		return s.Verb + " " + s.Object + ": " + s.Reason
 	}
 	return s.Verb + " " + s.Object
 }
@@ -58,7 +58,7 @@ func (p *Plan) Empty() bool {
 // String returns the text of the plan: the object, a line for each step with its fields below, and the Ready condition.
 func (p *Plan) String() string {
 	var b strings.Builder
-	fmt.Fprintln(&b, p.Name)
+	fmt.Fprintln(&b, p.ObjectName)
 	for _, s := range p.Actions {
 		fmt.Fprintf(&b, "  %s\n", s)
 		for _, field := range s.Fields {

@@ -27,7 +27,7 @@ import (
 type Planner struct {
 	op         *desired.Definition
 	kinds      *observed.Kinds
-	owner      *apply.Manager // nil if convergence is judged by values alone
+	owner      *apply.FieldManager // nil if convergence is judged by values alone
 	namespaces []string
 	// Read returns an object that is not a child, or nil if it does not exist. Nil if no object can be read.
 	read func(id object.ID, like client.Object) (client.Object, error)
@@ -42,29 +42,29 @@ func (d *Planner) plan(ctx context.Context, o desired.Object, seen *observed.Sna
 		References: reference.Reader{Key: client.ObjectKeyFromObject(o), Lookup: d.find, Read: d.full},
 	}}
 	p.Namespaces = d.namespaces
-	plan := &Plan{Object: o, Name: d.kinds.Primary.Kind + " " + strings.TrimPrefix(p.References.Key.String(), "/")}
+	plan := &Plan{Object: o, ObjectName: d.kinds.Primary.Kind + " " + strings.TrimPrefix(p.References.Key.String(), "/")}
 	guarded := controllerutil.ContainsFinalizer(o, d.op.FinalizerName)
 	switch {
 	case d.op.PausedBy(o) != "":
-		plan.Actions = []Action{{Verb: holdBack, Object: plan.Name, Why: d.op.PausedBy(o)}}
+		plan.Actions = []Action{{Verb: holdBack, Object: plan.ObjectName, Reason: d.op.PausedBy(o)}}
 		return plan
 	case !o.GetDeletionTimestamp().IsZero():
 		if guarded {
-			plan.Actions = []Action{{Verb: "clean up", Object: plan.Name}}
+			plan.Actions = []Action{{Verb: "clean up", Object: plan.ObjectName}}
 		}
 		return plan
 	}
 	if plan.Err = desired.Compute(ctx, o, p, d.op.Reconcile); plan.Err == nil {
 		switch needed := d.op.NeedsFinalizer(o) || p.HasCrossNamespace(); {
 		case needed && !guarded:
-			plan.Actions = append(plan.Actions, Action{Verb: "add the finalizer to", Object: plan.Name})
+			plan.Actions = append(plan.Actions, Action{Verb: "add the finalizer to", Object: plan.ObjectName})
 		case !needed && guarded:
-			plan.Actions = append(plan.Actions, Action{Verb: "remove the finalizer from", Object: plan.Name})
+			plan.Actions = append(plan.Actions, Action{Verb: "remove the finalizer from", Object: plan.ObjectName})
 		}
 		plan.Err = d.children(ctx, p, plan)
 	}
 	if plan.Err == nil || retry.Classify(plan.Err) >= retry.ClassWait {
-		if err := p.RunReportFuncs(ctx); err != nil {
+		if err := p.RunPlanExecutedFuncs(ctx); err != nil {
 			plan.Err = err
 		}
 	}
@@ -80,12 +80,12 @@ func (d *Planner) children(ctx context.Context, p *desired.Pass, plan *Plan) (er
 	for _, s := range p.Plan {
 		s.Stored = s.Live
 		if s.Err = s.HeldBack; s.Err != nil {
-			plan.Actions = append(plan.Actions, Action{Verb: holdBack, Object: s.String(), Why: s.Err.Error()})
+			plan.Actions = append(plan.Actions, Action{Verb: holdBack, Object: s.String(), Reason: s.Err.Error()})
 			continue
 		}
 		if other := s.Blocked(); other != nil {
 			s.Waits = fmt.Sprintf("%s waits for %s", s, other)
-			plan.Actions = append(plan.Actions, Action{Verb: holdBack, Object: s.String(), Why: "it waits for " + other.String()})
+			plan.Actions = append(plan.Actions, Action{Verb: holdBack, Object: s.String(), Reason: "it waits for " + other.String()})
 			continue
 		}
 		if step := d.planChild(ctx, p, s); step.Verb != "" {
@@ -116,12 +116,12 @@ func (d *Planner) planChild(ctx context.Context, p *desired.Pass, s *desired.Chi
 	if err != nil {
 		s.Err = err
 		step.Verb = holdBack
-		step.Why = retry.Describe(err)
+		step.Reason = retry.Describe(err)
 		return step
 	}
 	if s.Terminating {
 		step.Verb = holdBack
-		step.Why = "it is being deleted"
+		step.Reason = "it is being deleted"
 		return step
 	}
 	if step.Fields, s.Err = intent.Diff(s.Live, d.op.Name); s.Err != nil {
@@ -182,7 +182,7 @@ func (d *Planner) full(_ context.Context, id object.ID, into client.Object) (boo
 
 // Describe returns the planned writes of the children in one sentence, with one phrase for each child that is not converged.
 // Conflicting objects are not detected, because only an attempt finds them.
-func Describe(ctx context.Context, op *desired.Definition, k *observed.Kinds, m *apply.Manager, p *desired.Pass) string {
+func Describe(ctx context.Context, op *desired.Definition, k *observed.Kinds, m *apply.FieldManager, p *desired.Pass) string {
 	var plan Plan
 	d := Planner{op: op, kinds: k, owner: m}
 	if err := d.children(ctx, p, &plan); err != nil && retry.Classify(err) == retry.ClassPanic {

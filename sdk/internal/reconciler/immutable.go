@@ -26,7 +26,7 @@ func (e *Reconciler) immutable(
 	if len(fields) == 0 {
 		return false, e.rejected(p, s, intent, rejection)
 	}
-	sent, err := intent.Sent()
+	sent, err := intent.Payload()
 	if err != nil {
 		return false, err
 	}

@@ -64,7 +64,7 @@ func (e *Reconciler) conclude(ctx context.Context, st *objectState, o desired.Ob
 		return out // the result was computed from an outdated or partial state and is discarded
 	}
 	if complete {
-		if err := p.RunReportFuncs(ctx); err != nil {
+		if err := p.RunPlanExecutedFuncs(ctx); err != nil {
 			complete = false
 			out.err = err
 		}

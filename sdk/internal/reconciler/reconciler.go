@@ -33,7 +33,7 @@ type Reconciler struct {
 	op         *desired.Definition
 	client     client.Client // writes and uncached reads; cached reads come from cache
 	cache      *observed.Cache
-	owner      *apply.Manager
+	owner      *apply.FieldManager
 	recorder   events.EventRecorder
 	references *reference.Watches
 	namespaces []string // none means all
@@ -68,7 +68,7 @@ func New(op *desired.Definition, mgr manager.Manager, namespaces []string, worke
 		return err
 	}
 	e := &Reconciler{
-		op: op, client: direct, cache: v, owner: apply.NewManager(op.Name), recorder: mgr.GetEventRecorder(op.Name),
+		op: op, client: direct, cache: v, owner: apply.NewFieldManager(op.Name), recorder: mgr.GetEventRecorder(op.Name),
 		states: map[types.NamespacedName]*objectState{}, namespaces: namespaces,
 	}
 	c, err := controller.New(op.Name, mgr, controller.Options{

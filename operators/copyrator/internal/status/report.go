@@ -59,7 +59,7 @@ func (r *Report) Write(p *Pass) {
 		message := fmt.Sprintf("%s has the same name and comes first: rename one of them", s.By)
 		r.Failures = append(r.Failures, NewFailure(s.Source, ReasonConflict, message))
 	}
-	p.Report(func(children []conditions.Child) { r.countCopies(p, children) })
+	p.OnPlanExecuted(func(children []conditions.Child) { r.countCopies(p, children) })
 	if before := status.Digest; r.Stored != nil {
 		p.OnStatusUpdated(func() { r.Stored(before) })
 	}
@@ -79,7 +79,7 @@ func (r *Report) setAuthorized(p *Pass) {
 		message += "; this Copyrator is restricted to namespaces " + strings.Join(p.Namespaces, ", ")
 	}
 	p.SetCondition(v1.ConditionAuthorized, metav1.ConditionFalse, "NotGranted", "%s", message)
-	p.NotReady("NotAuthorized", "%s", message)
+	p.SetNotReady("NotAuthorized", "%s", message)
 }
 
 // countCopies counts the copies by state.

@@ -98,7 +98,7 @@ func (r *reconciliation) setDataSource(member int, claim *corev1.PersistentVolum
 
 // applyRestore creates the Job that restores a dump as soon as the primary is ready. It reports whether the Database has its
 // initial data. Until then the Services select no pod.
-func (r *reconciliation) applyRestore(need []sdk.Planned) (bool, error) {
+func (r *reconciliation) applyRestore(need []sdk.AnyChild) (bool, error) {
 	db := r.Object
 	if !r.restoring() {
 		return true, nil
@@ -127,7 +127,7 @@ func (r *reconciliation) applyRestore(need []sdk.Planned) (bool, error) {
 	}
 	job := desired.RestoreJob(db, r.image, desired.ScriptsName(db, r.scripts), from.claim, from.dump)
 	sdk.Apply(r.Pass, job, sdk.CreateOnly(), sdk.AfterCreated(need...))
-	r.NotReady("Restoring", "the data are being restored from %s", describeSource(from))
+	r.SetNotReady("Restoring", "the data are being restored from %s", describeSource(from))
 	return false, nil
 }
 
@@ -143,12 +143,12 @@ func (r *reconciliation) restoreSucceeded(job *batchv1.Job) bool {
 		return true
 	}
 	sdk.Apply(r.Pass, &batchv1.Job{ObjectMeta: objectMeta(job.Name)}, sdk.CreateOnly(), sdk.ReadyWhen(
-		func(*batchv1.Job) (bool, string) { return true, "" })) // NotReady reports it
+		func(*batchv1.Job) (bool, string) { return true, "" })) // SetNotReady reports it
 	if !hasCondition(job, batchv1.JobFailed) {
-		r.NotReady("Restoring", "the data are being restored by Job %s", job.Name)
+		r.SetNotReady("Restoring", "the data are being restored by Job %s", job.Name)
 		return false
 	}
-	r.NotReady(status.ReasonRestoreFailed, "%s: correct the cause, and delete Job %s to have it tried again",
+	r.SetNotReady(status.ReasonRestoreFailed, "%s: correct the cause, and delete Job %s to have it tried again",
 		status.RestoreFailure(r.pods, job), job.Name)
 	return false
 }

@@ -22,13 +22,13 @@ import (
 //
 // The operator creates the claims itself, because their size may differ from the template. The template is updated last: it
 // is immutable, so the StatefulSet has to be recreated for it. No claim is created before the Secret exists.
-func (r *reconciliation) applyClaims(secret []sdk.Planned) ([]sdk.Planned, resource.Quantity, error) {
+func (r *reconciliation) applyClaims(secret []sdk.AnyChild) ([]sdk.AnyChild, resource.Quantity, error) {
 	db := r.Object
 	size, err := resource.ParseQuantity(db.Spec.Storage)
 	if err != nil {
 		return nil, size, sdk.Invalid("InvalidSize", "spec.storage: %v", err)
 	}
-	var need []sdk.Planned
+	var need []sdk.AnyChild
 	var all []*corev1.PersistentVolumeClaim
 	grows := map[string]bool{}
 	for member := range desired.MaxMembers {
@@ -53,8 +53,8 @@ func (r *reconciliation) applyClaims(secret []sdk.Planned) ([]sdk.Planned, resou
 
 // applyClaim applies the claim of one current or former member. It returns the planned and the live claim, nil where there
 // is none, and whether the claim can be expanded.
-func (r *reconciliation) applyClaim(member int, size resource.Quantity, secret []sdk.Planned) (
-	planned sdk.Planned, live *corev1.PersistentVolumeClaim, grows bool, err error,
+func (r *reconciliation) applyClaim(member int, size resource.Quantity, secret []sdk.AnyChild) (
+	planned sdk.AnyChild, live *corev1.PersistentVolumeClaim, grows bool, err error,
 ) {
 	db := r.Object
 	want := desired.DataClaim(db, member, size)
@@ -137,7 +137,7 @@ func readable(db *v1.Database) func(client.Object) bool {
 
 // applyBackupClaim applies the claim of the dumps. It returns nil if there is no claim and none is wanted. The string
 // explains why the claim stays too small, if it does.
-func (r *reconciliation) applyBackupClaim(wanted bool) (planned sdk.Planned, small string) {
+func (r *reconciliation) applyBackupClaim(wanted bool) (planned sdk.AnyChild, small string) {
 	db := r.Object
 	text := db.Spec.Backup.Storage.Size
 	if text == "" {

@@ -109,9 +109,9 @@ func (o *Options) reconcile(_ context.Context, p *sdk.Pass[*v1.Database]) error 
 	}
 	is.applyBackups(slices.Concat(secret, config))
 	if reason, message := status.Pods(db, &is.server); db.Spec.Hibernate {
-		p.Suspended(reason, "%s", message)
+		p.SetSuspended(reason, "%s", message)
 	} else if reason != "" {
-		p.NotReady(reason, "%s", message)
+		p.SetNotReady(reason, "%s", message)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (o *Options) newReconciliation(p *sdk.Pass[*v1.Database]) (*reconciliation,
 
 // applyCredentials creates the Secret together with the Database, and never again: the passwords are stored in the data and
 // cannot be regenerated.
-func (r *reconciliation) applyCredentials(clusterDomain string) ([]sdk.Planned, error) {
+func (r *reconciliation) applyCredentials(clusterDomain string) ([]sdk.AnyChild, error) {
 	db := r.Object
 	options := append(r.retainOptions(), sdk.CreateOnly(), adopt(db))
 	if ref := db.Spec.CredentialsSecretRef; ref != nil {
@@ -165,7 +165,7 @@ func (r *reconciliation) applyCredentials(clusterDomain string) ([]sdk.Planned, 
 					"members take over when they start", like.Name, sdk.InstanceLabel, db.Name)))
 		}
 	}
-	return []sdk.Planned{sdk.Apply(r.Pass, desired.CredentialsSecret(db, clusterDomain), options...)}, nil
+	return []sdk.AnyChild{sdk.Apply(r.Pass, desired.CredentialsSecret(db, clusterDomain), options...)}, nil
 }
 
 // credentialsLost reports whether claims of this Database exist and the Secret does not.
@@ -204,7 +204,7 @@ func (r *reconciliation) existingPrimaryClaim() (*metav1.PartialObjectMetadata, 
 }
 
 // applyConfig applies the ConfigMaps with settings and scripts: the current ones and those that running pods still mount.
-func (r *reconciliation) applyConfig() []sdk.Planned {
+func (r *reconciliation) applyConfig() []sdk.AnyChild {
 	db := r.Object
 	keep := map[string]string{}
 	current := desired.ScriptsConfigMap(db, r.scripts)
@@ -225,7 +225,7 @@ func (r *reconciliation) applyConfig() []sdk.Planned {
 		}
 	}
 	begun := r.hasData && db.Annotations[BeginAnewAnnotation] != "true"
-	planned := []sdk.Planned{
+	planned := []sdk.AnyChild{
 		sdk.Apply(r.Pass, desired.ConfigMap(db, keep, begun, r.pinned), adopt(db)),
 		sdk.Apply(r.Pass, current, adopt(db)),
 	}
@@ -238,7 +238,7 @@ func (r *reconciliation) applyConfig() []sdk.Planned {
 	return planned
 }
 
-func (r *reconciliation) applyStatefulSet(size resource.Quantity, upgrade bool, need []sdk.Planned) error {
+func (r *reconciliation) applyStatefulSet(size resource.Quantity, upgrade bool, need []sdk.AnyChild) error {
 	db := r.Object
 	fresh := desired.Template(db, r.image, desired.ScriptsName(db, r.scripts))
 	want, err := desired.StatefulSet(db, r.pinned, fresh, size, upgrade || !r.pinnedUsable())
@@ -267,7 +267,7 @@ func (r *reconciliation) pinnedUsable() bool {
 }
 
 // applyBackups applies the CronJob of the dumps and their claim. The claim stays when backups are disabled.
-func (r *reconciliation) applyBackups(need []sdk.Planned) {
+func (r *reconciliation) applyBackups(need []sdk.AnyChild) {
 	db := r.Object
 	enabled := db.Spec.BackupEnabled == nil || *db.Spec.BackupEnabled
 	claim, small := r.applyBackupClaim(enabled || db.Spec.DeletionPolicy == v1.DeletionSnapshot)

@@ -26,8 +26,8 @@ import (
 // NewRoles returns the controller that labels each pod of a database as primary or replica with [desired.RoleLabel]. The
 // Service for reading selects replicas with it, because a selector cannot exclude a pod. The label cannot be in the pod
 // template, because the StatefulSet creates all pods from one.
-func NewRoles() *program.Custom {
-	return &program.Custom{
+func NewRoles() *program.CustomController {
+	return &program.CustomController{
 		Name:  "database-roles",
 		Doc:   "The database-roles controller labels the pods of databases as primary or replica.",
 		Setup: setUpRoles,

@@ -70,7 +70,7 @@ func (s *reconciler) reconcile(_ context.Context, p *pass) error {
 	l.TakeDue()
 	state.applyRetention()
 	state.keepFinished()
-	p.Report(state.report)
+	p.OnPlanExecuted(state.report)
 	return nil
 }
 
@@ -100,8 +100,8 @@ type passState struct {
 	tracker          *policy.Tracker
 	source           source
 	retentionPending bool            // the stored status requires retention
-	claim            []sdk.Planned   // the claim that the DBSnapshot creates, if any
-	scripts          sdk.Planned     // ConfigMap for new Jobs; nil if none can be created
+	claim            []sdk.AnyChild  // the claim that the DBSnapshot creates, if any
+	scripts          sdk.AnyChild    // ConfigMap for new Jobs; nil if none can be created
 	planned          map[string]bool // Jobs and ConfigMaps in the plan
 	pruning          string          // VolumeSnapshot that is being deleted
 	retained         string          // VolumeSnapshot in the plan already
@@ -132,7 +132,7 @@ func (s *passState) applyStorage() {
 		if !exists { // the size of a predecessor's claim is read after adoption
 			options = append(options, sdk.CreateOnly())
 		}
-		s.claim = []sdk.Planned{sdk.Apply(s.pass, claim, append(options, s.retainOptions()...)...)}
+		s.claim = []sdk.AnyChild{sdk.Apply(s.pass, claim, append(options, s.retainOptions()...)...)}
 	}
 	if s.source.scripts != nil {
 		s.scripts = sdk.Apply(s.pass, desired.ScriptsConfigMap(s.Object, s.source.scripts))
@@ -220,17 +220,17 @@ func (s *passState) setReadiness() {
 	switch {
 	case o.Spec.Schedule == "" && current.LastSuccessfulTime != nil:
 	case o.Spec.Suspend:
-		s.Suspended(policy.ReasonSuspended, "spec.suspend is true: no copies are made")
+		s.SetSuspended(policy.ReasonSuspended, "spec.suspend is true: no copies are made")
 	case policy.OneShotDone(o):
-		s.Suspended(last.Reason, "%s", last.Message)
+		s.SetSuspended(last.Reason, "%s", last.Message)
 	case s.source.reason != "" && (current.Active != nil || s.source.reportWhenIdle):
-		s.NotReady(s.source.reason, "%s", s.source.message)
+		s.SetNotReady(s.source.reason, "%s", s.source.message)
 	case o.Spec.Schedule == "":
-		s.NotReady("Running", "the copy is being made")
+		s.SetNotReady("Running", "the copy is being made")
 	case overdue.Status == metav1.ConditionTrue:
-		s.NotReady(v1.ConditionOverdue, "%s", overdue.Message)
+		s.SetNotReady(v1.ConditionOverdue, "%s", overdue.Message)
 	case last.Status == metav1.ConditionFalse:
-		s.NotReady(last.Reason, "%s", last.Message)
+		s.SetNotReady(last.Reason, "%s", last.Message)
 	}
 }
 

@@ -29,8 +29,8 @@ import (
 // New returns the runnable that serves metrics of Databases and DBSnapshots. Their labels have the names of the
 // objects, because alerts have to name the affected object. The values are read from the statuses at each scrape, so a
 // deleted object has no metrics.
-func New() *program.Custom {
-	return &program.Custom{
+func New() *program.CustomController {
+	return &program.CustomController{
 		Name: "database-metrics",
 		Setup: func(mgr manager.Manager, namespaces []string, _ int) error {
 			return addMetrics(mgr, namespaces)

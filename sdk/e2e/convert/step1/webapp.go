@@ -29,7 +29,7 @@ const finalizerName = "convert.homeostat.dev/target"
 // Reconciler reconciles Webapps.
 type Reconciler struct {
 	client.Client
-	Manager    *apply.Manager
+	Manager    *apply.FieldManager
 	Monitoring string // the namespace of the scrape targets
 }
 
