@@ -54,13 +54,13 @@ type Child struct {
 	Terminating    bool
 	readinessCache ReadinessCache
 
-	Executed bool          // it was carried out, or failed with an error of its own
-	Stored   client.Object // the present object, nil if it does not exist
-	IsReady  bool
-	Waits    string // the missing condition for readiness
-	message  string // the same without the child's name
-	Failed   bool   // it will not become ready by itself
-	Err      error  // a failure that concerns this child alone
+	Executed        bool          // it was carried out, or failed with an error of its own
+	Stored          client.Object // the present object, nil if it does not exist
+	IsReady         bool
+	NotReadyMessage string // the missing condition for readiness; set if IsReady is false
+	message         string // the same without the child's name
+	Failed          bool   // it will not become ready by itself
+	Err             error  // a failure that concerns this child alone
 }
 
 // ID returns the identity of the child.
@@ -83,8 +83,8 @@ func (s *Child) String() string {
 	return s.ID().String()
 }
 
-// Blocked returns the first child that this one waits for, or nil.
-func (s *Child) Blocked() *Child {
+// BlockingChild returns the first child that this one waits for, or nil.
+func (s *Child) BlockingChild() *Child {
 	for _, other := range s.After {
 		if !other.IsReady {
 			return other
@@ -104,10 +104,10 @@ func (s *Child) AssessReadiness() {
 	case s.Err != nil:
 		return
 	case s.Terminating:
-		s.Waits = fmt.Sprintf("%s is being deleted", s)
+		s.NotReadyMessage = fmt.Sprintf("%s is being deleted", s)
 		return
 	case s.Stored == nil:
-		s.Waits = fmt.Sprintf("%s does not exist yet", s)
+		s.NotReadyMessage = fmt.Sprintf("%s does not exist yet", s)
 		return
 	}
 	ready := s.Ready
@@ -115,7 +115,7 @@ func (s *Child) AssessReadiness() {
 		ready = s.kstatusReadiness
 	}
 	if s.IsReady, s.message = ready(s.Stored); !s.IsReady {
-		s.Waits = fmt.Sprintf("%s: %s", s, s.message)
+		s.NotReadyMessage = fmt.Sprintf("%s: %s", s, s.message)
 	}
 }
 
@@ -123,7 +123,7 @@ func (s *Child) AssessReadiness() {
 func (s *Child) Status() conditions.Child {
 	c := conditions.Child{
 		Kind: s.GVK.Kind, Namespace: s.Key.Namespace, Name: s.Key.Name, Ready: s.IsReady, Reason: "Progressing",
-		Message: cmp.Or(s.message, s.Waits),
+		Message: cmp.Or(s.message, s.NotReadyMessage),
 	}
 	if s.Stored != nil {
 		c.UID = s.Stored.GetUID()

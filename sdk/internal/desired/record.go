@@ -35,7 +35,7 @@ type Record struct {
 	References         reference.Reader
 	Retries            retry.Tracker
 	ReadinessCache     ReadinessCache
-	FailedLast         map[object.ID]bool
+	PreviouslyFailed   map[object.ID]bool
 	OrphanKinds        []schema.GroupVersionKind // kinds of children to orphan in a clean-up
 	PlanExecutedFuncs  []func([]conditions.Child)
 }
@@ -125,14 +125,14 @@ func identify(kinds *observed.Kinds, c *Child, home string) error {
 // ExecutionOrder returns the plan in its order, with the children that failed in the last reconcile, and those that wait for
 // them, moved to the end.
 func (r *Record) ExecutionOrder() []*Child {
-	maps.DeleteFunc(r.FailedLast, func(id object.ID, _ bool) bool { return !r.planned[id] })
-	if len(r.FailedLast) == 0 {
+	maps.DeleteFunc(r.PreviouslyFailed, func(id object.ID, _ bool) bool { return !r.planned[id] })
+	if len(r.PreviouslyFailed) == 0 {
 		return r.Plan
 	}
 	var first, last []*Child
 	isLast := map[*Child]bool{}
 	for _, s := range r.Plan {
-		isLast[s] = r.FailedLast[s.ID()] || slices.ContainsFunc(s.After, func(other *Child) bool { return isLast[other] })
+		isLast[s] = r.PreviouslyFailed[s.ID()] || slices.ContainsFunc(s.After, func(other *Child) bool { return isLast[other] })
 		if isLast[s] {
 			last = append(last, s)
 		} else {

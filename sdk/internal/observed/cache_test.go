@@ -77,12 +77,12 @@ func TestUnconfirmedEntriesExpire(t *testing.T) {
 		v := cacheOf(t)
 		v.RecordWrite(v.Primary, "owner", atVersion("5"))
 		v.RecordDeletion("u2")
-		time.Sleep(overlayLimit / 2) //nolint:forbidigo // fake time of synctest
+		time.Sleep(overlayMaxAge / 2) //nolint:forbidigo // fake time of synctest
 		v.RecordDeletion("u3")
 		if len(v.overlay) != 1 || len(v.deleted) != 2 {
 			t.Fatalf("too early: %v %v", v.overlay, v.deleted)
 		}
-		time.Sleep(overlayLimit/2 + time.Second) //nolint:forbidigo // fake time of synctest
+		time.Sleep(overlayMaxAge/2 + time.Second) //nolint:forbidigo // fake time of synctest
 		v.RecordDeletion("u4")
 		if _, young := v.deleted["u3"]; len(v.overlay)+len(v.byOwner) > 0 || len(v.deleted) != 2 || !young {
 			t.Errorf("there are left %v %v %v", v.overlay, v.byOwner, v.deleted)

@@ -34,7 +34,7 @@ func (s Fingerprint) Add(g ObjectVersion) Fingerprint {
 func (s *Snapshot) Fingerprint(o client.Object) Fingerprint {
 	all := Fingerprint(0).Add(ObjectVersion{Version: strconv.FormatInt(s.installedKinds, 10)})
 	all = all.Add(ObjectVersion{UID: o.GetUID(), Version: o.GetResourceVersion()})
-	for _, objects := range []map[object.ID]Child{s.Children, s.Predecessors} {
+	for _, objects := range []map[object.ID]Child{s.Children, s.PredecessorChildren} {
 		for id, seen := range objects {
 			all = all.Add(ObjectVersion{id, seen.Object.GetUID(), seen.Object.GetResourceVersion(), seen.Terminating})
 		}

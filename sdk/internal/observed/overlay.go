@@ -19,15 +19,15 @@ type overlayEntry struct {
 	at     time.Time
 }
 
-// overlayLimit is the age at which an entry is dropped that no informer confirmed. The object may have lost the label that
+// overlayMaxAge is the age at which an entry is dropped that no informer confirmed. The object may have lost the label that
 // selects it, or the event may have arrived before the response. It is far beyond the lag of a working informer.
-const overlayLimit = time.Minute
+const overlayMaxAge = time.Minute
 
 // pendingLocked returns the overlay entries that the informers do not show yet.
 func (v *Cache) pendingLocked(owner types.UID) []overlayEntry {
 	var all []overlayEntry
 	for child := range v.byOwner[owner] {
-		if w := v.overlay[child]; time.Since(w.at) < overlayLimit && !v.caughtUp(w) {
+		if w := v.overlay[child]; time.Since(w.at) < overlayMaxAge && !v.caughtUp(w) {
 			all = append(all, w)
 		}
 	}
@@ -99,18 +99,18 @@ func (v *Cache) IsForceDeleted(uid types.UID) bool {
 	return ok
 }
 
-// expireLocked drops entries that no informer will ever confirm. It runs at most once per overlayLimit.
+// expireLocked drops entries that no informer will ever confirm. It runs at most once per overlayMaxAge.
 func (v *Cache) expireLocked() {
-	if time.Since(v.lastExpiry) < overlayLimit {
+	if time.Since(v.lastExpiry) < overlayMaxAge {
 		return
 	}
 	v.lastExpiry = time.Now()
 	for uid, w := range v.overlay {
-		if time.Since(w.at) > overlayLimit {
+		if time.Since(w.at) > overlayMaxAge {
 			v.dropLocked(uid)
 		}
 	}
-	expired := func(_ types.UID, at time.Time) bool { return time.Since(at) > overlayLimit }
+	expired := func(_ types.UID, at time.Time) bool { return time.Since(at) > overlayMaxAge }
 	maps.DeleteFunc(v.deleted, expired)
 	maps.DeleteFunc(v.forceDeleted, expired)
 }

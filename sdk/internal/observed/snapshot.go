@@ -26,8 +26,8 @@ type Snapshot struct {
 	pending        bool  // an informer does not show our own write yet
 	installedKinds int64 // the value of kinds.installedLater
 	Children       map[object.ID]Child
-	// Predecessors are the children of an earlier object of the same name with another UID.
-	Predecessors map[object.ID]Child
+	// PredecessorChildren are the children of an earlier object of the same name with another UID.
+	PredecessorChildren map[object.ID]Child
 	// Observed are the objects of observed kinds.
 	Observed map[schema.GroupVersionKind][]client.Object
 }
@@ -36,7 +36,7 @@ type Snapshot struct {
 func NewSnapshot(k *Kinds) *Snapshot {
 	return &Snapshot{
 		Kinds: k, installedKinds: k.installedLater.Load(),
-		Children: map[object.ID]Child{}, Predecessors: map[object.ID]Child{},
+		Children: map[object.ID]Child{}, PredecessorChildren: map[object.ID]Child{},
 		Observed: map[schema.GroupVersionKind][]client.Object{},
 	}
 }
@@ -61,7 +61,7 @@ func (s *Snapshot) Add(gvk schema.GroupVersionKind, o client.Object, of Parent, 
 	}
 	if of.UID != uid {
 		if !child.Retained { // a retained child of a deleted object is unowned
-			s.Predecessors[id] = child
+			s.PredecessorChildren[id] = child
 		}
 		return
 	}

@@ -83,8 +83,8 @@ func (d *Planner) children(ctx context.Context, p *desired.Pass, plan *Plan) (er
 			plan.Actions = append(plan.Actions, Action{Verb: holdBack, Object: s.String(), Reason: s.Err.Error()})
 			continue
 		}
-		if other := s.Blocked(); other != nil {
-			s.Waits = fmt.Sprintf("%s waits for %s", s, other)
+		if other := s.BlockingChild(); other != nil {
+			s.NotReadyMessage = fmt.Sprintf("%s waits for %s", s, other)
 			plan.Actions = append(plan.Actions, Action{Verb: holdBack, Object: s.String(), Reason: "it waits for " + other.String()})
 			continue
 		}

@@ -25,16 +25,16 @@ func (e *Reconciler) execute(ctx context.Context, p *desired.Pass) (wrote bool, 
 	failures := 0
 	for _, s := range p.ExecutionOrder() {
 		s.Stored = s.Live
-		switch other := s.Blocked(); {
+		switch other := s.BlockingChild(); {
 		case s.HeldBack != nil:
 			s.Err = s.HeldBack
 			s.Executed = true
 			continue
 		case other != nil:
-			s.Waits = fmt.Sprintf("%s waits for %s", s, other)
+			s.NotReadyMessage = fmt.Sprintf("%s waits for %s", s, other)
 			continue
 		case p.Budget.Exhausted():
-			s.Waits = s.String() + " is not written yet"
+			s.NotReadyMessage = s.String() + " is not written yet"
 			continue
 		}
 		did, err := e.applyChild(ctx, p, s)
@@ -42,18 +42,18 @@ func (e *Reconciler) execute(ctx context.Context, p *desired.Pass) (wrote bool, 
 		if did {
 			failures = 0
 		}
-		delete(p.FailedLast, s.ID())
+		delete(p.PreviouslyFailed, s.ID())
 		switch retry.Classify(err) {
 		case retry.ClassNone:
 		case retry.ClassWait, retry.ClassConflict, retry.ClassContended, retry.ClassRejected, retry.ClassInvalid:
 			s.Err = err
 		case retry.ClassTransient:
-			p.FailedLast[s.ID()] = true
+			p.PreviouslyFailed[s.ID()] = true
 			if failures++; failures == maxConsecutiveFailures {
 				return wrote, err
 			}
 			failed = cmp.Or(failed, err)
-			s.Waits = fmt.Sprintf("%s could not be written", s)
+			s.NotReadyMessage = fmt.Sprintf("%s could not be written", s)
 			continue
 		default:
 			return wrote, err
@@ -89,7 +89,7 @@ func (e *Reconciler) applyChild(ctx context.Context, p *desired.Pass, s *desired
 		if wrote, err := e.releaseFinalizer(ctx, p, s, intent); wrote || err != nil {
 			return wrote, err
 		}
-		return false, p.Retries.RecentlyContended(s.RetryKey(intent), p.Now)
+		return false, p.Retries.RecentContention(s.RetryKey(intent), p.Now)
 	default:
 		return e.update(ctx, p, s, intent)
 	}
@@ -102,7 +102,7 @@ func (e *Reconciler) recordStored(
 	s.Stored = e.cache.AsCached(s.GVK, stored)
 	e.cache.RecordWrite(s.GVK, p.Object.GetUID(), stored)
 	if from != "" {
-		p.Retries.Applied(s.RetryKey(i), time.Now())
+		p.Retries.RecordApply(s.RetryKey(i), time.Now())
 	}
 }
 
@@ -114,7 +114,7 @@ func (e *Reconciler) rejected(p *desired.Pass, s *desired.Child, i *apply.Intent
 	err = retry.Rejection(s.GVK.Kind, s.String(), err)
 	problem := retry.MostSevere(err)
 	if problem != nil && (problem.Class == retry.ClassRejected || retry.IsPolled(problem.Reason)) {
-		return p.Retries.Rejected(s.RetryKey(i), problem, time.Now())
+		return p.Retries.RecordRejection(s.RetryKey(i), problem, time.Now())
 	}
 	return err
 }

@@ -115,7 +115,7 @@ func (e *Reconciler) writeFinalStatus(ctx context.Context, o desired.Object, p *
 func waitForCleanUpChildren(plan []*desired.Child) error {
 	for _, s := range plan {
 		if !s.IsReady {
-			return retry.Wait("CleaningUp", "%s", s.Waits)
+			return retry.Wait("CleaningUp", "%s", s.NotReadyMessage)
 		}
 	}
 	return nil
@@ -157,7 +157,7 @@ func (e *Reconciler) releaseTerminating(ctx context.Context, p *desired.Pass) er
 	if err := e.releasePredecessors(ctx, p.Snapshot.Children); err != nil {
 		return err
 	}
-	return e.releasePredecessors(ctx, p.Snapshot.Predecessors)
+	return e.releasePredecessors(ctx, p.Snapshot.PredecessorChildren)
 }
 
 // deleteCrossNamespace deletes the cross-namespace children of an object that is being deleted, and waits for their

@@ -34,14 +34,14 @@ func (e *Reconciler) immutable(
 	dryRun.SetName("")
 	dryRun.SetGenerateName(strings.TrimRight(s.Key.Name[:min(len(s.Key.Name), 40)], "-.") + "-")
 	if err := e.client.Create(ctx, dryRun, client.DryRunAll); err != nil {
-		return false, retry.WithQuotaHint(e.rejected(p, s, intent, retry.WithRealName(err, s.Key.Name)))
+		return false, retry.WithQuotaHint(e.rejected(p, s, intent, retry.ReplaceGeneratedName(err, s.Key.Name)))
 	}
 	if s.Immutable == desired.Stall {
 		slices.Sort(fields)
 		message := fmt.Sprintf("%s cannot be changed in place: the API server does not allow a change of %s",
 			s, strings.Join(slices.Compact(fields), ", "))
 		report := &retry.ReconcileError{Class: retry.ClassRejected, Reason: "ImmutableField", Message: message}
-		return false, p.Retries.Rejected(s.RetryKey(intent), report, time.Now())
+		return false, p.Retries.RecordRejection(s.RetryKey(intent), report, time.Now())
 	}
 	propagation := metav1.DeletePropagationBackground
 	if s.Immutable == desired.RecreateOrphan {

@@ -62,7 +62,7 @@ func (e *Reconciler) reconcileGone(ctx context.Context, key types.NamespacedName
 	}
 	e.mu.Unlock()
 	e.references.RetainOnly(key, nil)
-	err := e.collectPredecessors(ctx, key, e.cache.Snapshot(key, "").Predecessors)
+	err := e.collectPredecessors(ctx, key, e.cache.Snapshot(key, "").PredecessorChildren)
 	if apierrors.IsConflict(err) {
 		return nil // the object changed since it was read; its event is pending
 	}

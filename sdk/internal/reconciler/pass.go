@@ -85,7 +85,7 @@ func (e *Reconciler) conclude(ctx context.Context, st *objectState, o desired.Ob
 			out.err = err
 		}
 	}
-	if err := e.collectPredecessors(ctx, p.References.Key, p.Snapshot.Predecessors); err != nil && out.err == nil {
+	if err := e.collectPredecessors(ctx, p.References.Key, p.Snapshot.PredecessorChildren); err != nil && out.err == nil {
 		out.err = err
 	}
 	return out
@@ -99,7 +99,7 @@ func (e *Reconciler) newPass(ctx context.Context, st *objectState, o desired.Obj
 	return &desired.Pass{
 		Object: object.Copy(o), Log: log.FromContext(ctx), Now: time.Now(), Namespaces: e.namespaces,
 		Record: desired.Record{
-			Snapshot: seen, Retries: st.retries, ReadinessCache: st.readinessCache, FailedLast: st.failedLast,
+			Snapshot: seen, Retries: st.retries, ReadinessCache: st.readinessCache, PreviouslyFailed: st.previouslyFailed,
 			Derived:    &e.derived,
 			References: reference.Reader{Lookup: e.references.Get, Read: reference.ReadFull(e.client), Key: key},
 		},

@@ -14,16 +14,16 @@ import (
 // objectState is the state that the reconciler keeps of one object between reconciles. Losing it on restart only resets
 // backoff.
 type objectState struct {
-	uid            types.UID
-	generation     int64
-	failures       int // consecutive transient failures
-	staleReads     staleReads
-	notBefore      time.Time  // no reconcile before then, unless the object itself changes
-	version        string     // resourceVersion at the last failure
-	idle           *idleState // nil if there is work to do
-	retries        retry.Tracker
-	readinessCache desired.ReadinessCache // of children
-	failedLast     map[object.ID]bool     // children with a transient failure in the last reconcile
+	uid              types.UID
+	generation       int64
+	failures         int // consecutive transient failures
+	staleReads       staleReads
+	notBefore        time.Time  // no reconcile before then, unless the object itself changes
+	version          string     // resourceVersion at the last failure
+	idle             *idleState // nil if there is work to do
+	retries          retry.Tracker
+	readinessCache   desired.ReadinessCache // of children
+	previouslyFailed map[object.ID]bool     // children with a transient failure in the last reconcile
 }
 
 func (e *Reconciler) objectState(key types.NamespacedName, o desired.Object) *objectState {
@@ -32,7 +32,7 @@ func (e *Reconciler) objectState(key types.NamespacedName, o desired.Object) *ob
 	st, ok := e.states[key]
 	if !ok || st.uid != o.GetUID() {
 		st = &objectState{
-			uid: o.GetUID(), retries: retry.Tracker{}, readinessCache: desired.ReadinessCache{}, failedLast: map[object.ID]bool{},
+			uid: o.GetUID(), retries: retry.Tracker{}, readinessCache: desired.ReadinessCache{}, previouslyFailed: map[object.ID]bool{},
 		}
 		e.states[key] = st
 	}

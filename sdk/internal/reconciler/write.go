@@ -19,7 +19,7 @@ import (
 // create creates a child that is missing in the cache. An object that exists nevertheless is a child that the cache does not
 // show yet, or a conflicting object.
 func (e *Reconciler) create(ctx context.Context, p *desired.Pass, s *desired.Child, intent *apply.Intent) (bool, error) {
-	if predecessor, ok := p.Snapshot.Predecessors[s.ID()]; ok {
+	if predecessor, ok := p.Snapshot.PredecessorChildren[s.ID()]; ok {
 		return false, predecessorError(s, predecessor)
 	}
 	if !e.cache.Watches(s.Key.Namespace) {
@@ -78,7 +78,7 @@ func (e *Reconciler) update(ctx context.Context, p *desired.Pass, s *desired.Chi
 	err := e.owner.Update(ctx, e.client, intent, s.Live, stored)
 	if err == nil {
 		e.recordStored(p, s, s.Live.GetResourceVersion(), intent, stored)
-		return true, p.Retries.RecentlyContended(s.RetryKey(intent), p.Now)
+		return true, p.Retries.RecentContention(s.RetryKey(intent), p.Now)
 	}
 	if !apierrors.IsInvalid(err) || errors.Is(err, apply.ErrStale) {
 		return false, e.rejected(p, s, intent, err)
@@ -88,7 +88,7 @@ func (e *Reconciler) update(ctx context.Context, p *desired.Pass, s *desired.Chi
 
 // checkContention checks for a contention before an update and names the conflicting managers.
 func (e *Reconciler) checkContention(ctx context.Context, p *desired.Pass, s *desired.Child, i *apply.Intent) error {
-	wait, contended := p.Retries.Contended(s.RetryKey(i), p.Now)
+	wait, contended := p.Retries.ContentionDelay(s.RetryKey(i), p.Now)
 	if !contended {
 		return nil
 	}

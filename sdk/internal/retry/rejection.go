@@ -77,8 +77,8 @@ func statusMessage(err error) string {
 	return JoinMessages(messages)
 }
 
-// WithRealName replaces the random name of a dry-run object in a rejection by the name of the child.
-func WithRealName(err error, name string) error {
+// ReplaceGeneratedName replaces the random name of a dry-run object in a rejection by the name of the child.
+func ReplaceGeneratedName(err error, name string) error {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) || status.ErrStatus.Details == nil || status.ErrStatus.Details.Name == "" {
 		return err

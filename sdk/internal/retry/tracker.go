@@ -65,8 +65,8 @@ func (p Tracker) entry(a Key) *childRetry {
 	return t
 }
 
-// Rejected records a rejection and returns the error to report: it carries the time of the next attempt.
-func (p Tracker) Rejected(a Key, err *ReconcileError, now time.Time) error {
+// RecordRejection records a rejection and returns the error to report: it carries the time of the next attempt.
+func (p Tracker) RecordRejection(a Key, err *ReconcileError, now time.Time) error {
 	t := p.entry(a)
 	t.rejections++
 	// The first retry comes after 0.8 s: a rejection rarely ends within milliseconds.
@@ -76,8 +76,8 @@ func (p Tracker) Rejected(a Key, err *ReconcileError, now time.Time) error {
 	return err
 }
 
-// Applied records that an intent was applied.
-func (p Tracker) Applied(a Key, now time.Time) {
+// RecordApply records that an intent was applied.
+func (p Tracker) RecordApply(a Key, now time.Time) {
 	t := p.entry(a)
 	t.rejections = 0
 	t.err = nil
@@ -88,9 +88,9 @@ func (p Tracker) Applied(a Key, now time.Time) {
 	}
 }
 
-// Contended reports whether the same intent was applied so often that another manager must be reverting it, and the delay
-// until the next attempt.
-func (p Tracker) Contended(a Key, now time.Time) (time.Duration, bool) {
+// ContentionDelay returns the delay until the next attempt, and whether the same intent was applied so often that another
+// manager must be reverting it.
+func (p Tracker) ContentionDelay(a Key, now time.Time) (time.Duration, bool) {
 	t, ok := p.lookup(a)
 	if !ok || len(t.applied) == 0 {
 		return 0, false
@@ -114,10 +114,10 @@ func (p Tracker) Contended(a Key, now time.Time) (time.Duration, bool) {
 	return wait, true
 }
 
-// RecentlyContended returns the error to report for a converged child during a contention. It keeps an attempt from making
+// RecentContention returns the error to report for a converged child during a contention. It keeps an attempt from making
 // the object ready for the short time until the next revert. It lasts as long as the delay before the attempt, and
 // contentionHold at most.
-func (p Tracker) RecentlyContended(a Key, now time.Time) error {
+func (p Tracker) RecentContention(a Key, now time.Time) error {
 	t, ok := p.lookup(a)
 	if !ok || t.contention == nil || len(t.applied) == 0 {
 		return nil

@@ -16,7 +16,7 @@ func TestRejectedIntentBacksOff(t *testing.T) {
 	var last time.Duration
 	for range 12 {
 		rejection := rejected("ThingRejected", "")
-		if err := p.Rejected(Key{Digest: "d1"}, rejection, now); !errors.Is(err, rejection) {
+		if err := p.RecordRejection(Key{Digest: "d1"}, rejection, now); !errors.Is(err, rejection) {
 			t.Fatalf("reported %v", err)
 		}
 		if rejection.After < last || rejection.After < 800*time.Millisecond {
@@ -36,9 +36,9 @@ func TestRejectedIntentBacksOff(t *testing.T) {
 	if last != 5*time.Minute {
 		t.Errorf("in the end it waits %s, want 5m0s", last)
 	}
-	p.Applied(Key{Digest: "d1"}, now)
+	p.RecordApply(Key{Digest: "d1"}, now)
 	rejection := rejected("", "")
-	if _ = p.Rejected(Key{Digest: "d1"}, rejection, now); rejection.After != 800*time.Millisecond {
+	if _ = p.RecordRejection(Key{Digest: "d1"}, rejection, now); rejection.After != 800*time.Millisecond {
 		t.Errorf("after a success the wait starts with %s", rejection.After)
 	}
 }
@@ -48,7 +48,7 @@ func TestRejectionIsPerInstance(t *testing.T) {
 	t.Parallel()
 	p, now := Tracker{}, time.Now()
 	one, other, none := Key{UID: "u1", Digest: "d1"}, Key{UID: "u2", Digest: "d1"}, Key{Digest: "d1"}
-	_ = p.Rejected(one, rejected("ImmutableField", "no"), now)
+	_ = p.RecordRejection(one, rejected("ImmutableField", "no"), now)
 	if p.Check(one, now) == nil || p.Check(other, now) != nil || p.Check(none, now) != nil {
 		t.Error("the rejection is not reported for its own object, or is reported for another one")
 	}
@@ -56,7 +56,7 @@ func TestRejectionIsPerInstance(t *testing.T) {
 	if Classify(err) != ClassRejected || err.Error() != "no" || RequestedDelay(err) != 300*time.Millisecond {
 		t.Errorf("after 500 of 800 ms it reports %v, and a retry after %s", err, RequestedDelay(err))
 	}
-	_ = p.Rejected(none, rejected("", ""), now)
+	_ = p.RecordRejection(none, rejected("", ""), now)
 	if p.Check(one, now) != nil {
 		t.Error("the predecessor's rejection is remembered")
 	}
@@ -74,9 +74,9 @@ func TestContention(t *testing.T) {
 		p, now, last := Tracker{}, time.Now(), ""
 		for i := range contendedApplies {
 			now, last = now.Add(every), digests[i%len(digests)]
-			p.Applied(Key{Digest: last}, now)
+			p.RecordApply(Key{Digest: last}, now)
 		}
-		_, contended := p.Contended(Key{Digest: last}, now)
+		_, contended := p.ContentionDelay(Key{Digest: last}, now)
 		return p, now, contended
 	}
 	if _, _, contended := applyEvery(time.Second, "d1"); !contended {
@@ -93,7 +93,7 @@ func TestContention(t *testing.T) {
 	p, now, _ := applyEvery(time.Second, "d1")
 	var last time.Duration
 	for range 6 {
-		wait, contended := p.Contended(Key{Digest: "d1"}, now)
+		wait, contended := p.ContentionDelay(Key{Digest: "d1"}, now)
 		if !contended {
 			t.Fatal("the contention is over")
 		}
@@ -101,12 +101,12 @@ func TestContention(t *testing.T) {
 			t.Errorf("the wait went from %s to %s", last, wait)
 		}
 		now, last = now.Add(wait), wait
-		if _, contended := p.Contended(Key{Digest: "d1"}, now); contended {
+		if _, contended := p.ContentionDelay(Key{Digest: "d1"}, now); contended {
 			t.Fatal("no attempt may be made when its time has come")
 		}
-		p.Applied(Key{Digest: "d1"}, now)
+		p.RecordApply(Key{Digest: "d1"}, now)
 	}
-	if _, contended := p.Contended(Key{Digest: "d1"}, now.Add(contentionCooldown+1)); contended {
+	if _, contended := p.ContentionDelay(Key{Digest: "d1"}, now.Add(contentionCooldown+1)); contended {
 		t.Error("it is still a contention after the cooldown")
 	}
 }
@@ -116,26 +116,26 @@ func TestRecentContention(t *testing.T) {
 	t.Parallel()
 	p, now := Tracker{}, time.Now()
 	for range contendedApplies {
-		p.Applied(Key{Digest: "d1"}, now)
-		if err := p.RecentlyContended(Key{Digest: "d1"}, now); err != nil {
+		p.RecordApply(Key{Digest: "d1"}, now)
+		if err := p.RecentContention(Key{Digest: "d1"}, now); err != nil {
 			t.Fatalf("an apply alone is reported: %v", err)
 		}
 	}
-	wait, _ := p.Contended(Key{Digest: "d1"}, now)
+	wait, _ := p.ContentionDelay(Key{Digest: "d1"}, now)
 	p.entry(Key{Digest: "d1"}).contention = &ReconcileError{Class: ClassContended}
 	now = now.Add(wait)
-	if _, contended := p.Contended(Key{Digest: "d1"}, now); contended {
+	if _, contended := p.ContentionDelay(Key{Digest: "d1"}, now); contended {
 		t.Fatal("no attempt may be made when its time has come")
 	}
-	p.Applied(Key{Digest: "d1"}, now)
-	err := p.RecentlyContended(Key{Digest: "d1"}, now.Add(wait-1))
+	p.RecordApply(Key{Digest: "d1"}, now)
+	err := p.RecentContention(Key{Digest: "d1"}, now.Add(wait-1))
 	if Classify(err) != ClassContended || RequestedDelay(err) != 1 {
 		t.Errorf("just before its end the report is %v, for another %s", err, RequestedDelay(err))
 	}
-	if err := p.RecentlyContended(Key{Digest: "d2"}, now); err != nil {
+	if err := p.RecentContention(Key{Digest: "d2"}, now); err != nil {
 		t.Errorf("a new intent starts with %v", err)
 	}
-	if err := p.RecentlyContended(Key{Digest: "d1"}, now.Add(wait)); err != nil {
+	if err := p.RecentContention(Key{Digest: "d1"}, now.Add(wait)); err != nil {
 		t.Errorf("after %s without a revert it is still %v", wait, err)
 	}
 }

@@ -84,7 +84,7 @@ func summarizePlan(p *desired.Pass) {
 		if s.Failed {
 			reason = "ChildFailed"
 		}
-		missing = append(missing, s.Waits)
+		missing = append(missing, s.NotReadyMessage)
 	}
 	switch {
 	case p.Override != nil && p.IsSuspended:
