@@ -137,7 +137,7 @@ func child(v any, pe fieldpath.PathElement) any {
 		}
 	case []any:
 		for i, item := range v {
-			if identifies(pe, item, i) {
+			if matchesItem(pe, item, i) {
 				return item
 			}
 		}

@@ -127,7 +127,7 @@ func (e *encoder) target(v reflect.Value, path string) bool {
 
 func (e *encoder) write(v reflect.Value, path string) {
 	switch kind := v.Kind(); {
-	case marshals(v.Type()):
+	case hasMarshaler(v.Type()):
 		e.marshaled(v)
 	case kind == reflect.Struct:
 		e.structure(v, path, nil)
@@ -295,7 +295,7 @@ var (
 	marshalTypes sync.Map // reflect.Type -> bool
 )
 
-func marshals(t reflect.Type) bool {
+func hasMarshaler(t reflect.Type) bool {
 	if known, ok := marshalTypes.Load(t); ok {
 		return known.(bool) //nolint:forcetypeassert // only this function fills the map.
 	}

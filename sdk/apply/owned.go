@@ -153,7 +153,7 @@ func elementOf(
 	item any, index int, set *fieldpath.Set, may func(fieldpath.PathElement) bool,
 ) (found fieldpath.PathElement, ok bool) {
 	keep := func(pe fieldpath.PathElement) {
-		if !ok && identifies(pe, item, index) && may(pe) {
+		if !ok && matchesItem(pe, item, index) && may(pe) {
 			found, ok = pe, true
 		}
 	}
@@ -162,7 +162,7 @@ func elementOf(
 	return found, ok
 }
 
-func identifies(pe fieldpath.PathElement, item any, index int) bool {
+func matchesItem(pe fieldpath.PathElement, item any, index int) bool {
 	switch {
 	case pe.Key != nil:
 		fields, ok := item.(map[string]any)
