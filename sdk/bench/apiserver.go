@@ -20,7 +20,7 @@ import (
 // "PATCH databases/status". Watches are not counted, because they are long-running.
 type requests map[string]float64
 
-// isCounted reports whether contenders write the resource. Events are included, because a contender may create some.
+// isCounted reports whether candidates write the resource. Events are included, because a candidate may create some.
 func isCounted(resource string) bool {
 	switch resource {
 	case "databases", "statefulsets", "services", "persistentvolumeclaims", "cronjobs", "events":

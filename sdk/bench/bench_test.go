@@ -46,15 +46,15 @@ func TestMedians(t *testing.T) {
 	t.Parallel()
 	one := func(n int, wall, cpu, p50 float64) result {
 		return result{
-			Contender: "sdk", N: n, WallSeconds: wall, OperatorCPUSeconds: cpu, DriftP50Millis: &p50,
+			Candidate: "sdk", N: n, WallSeconds: wall, OperatorCPUSeconds: cpu, DriftP50Millis: &p50,
 			RequestsByVerb: map[string]float64{"POST services": wall},
 		}
 	}
 	rounds := []result{
-		one(10, 1, 30, 5), {Contender: "floor", N: 10, WallSeconds: 9}, one(1, 7, 7, 7), one(10, 3, 10, 4), one(10, 2, 20, 6),
+		one(10, 1, 30, 5), {Candidate: "floor", N: 10, WallSeconds: 9}, one(1, 7, 7, 7), one(10, 3, 10, 4), one(10, 2, 20, 6),
 	}
 	got := medians(rounds)
-	want := []result{one(1, 7, 7, 7), {Contender: "floor", N: 10, WallSeconds: 9}, one(10, 2, 20, 5)}
+	want := []result{one(1, 7, 7, 7), {Candidate: "floor", N: 10, WallSeconds: 9}, one(10, 2, 20, 5)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("medians (-want +got):\n%s", diff)
 	}
@@ -100,15 +100,15 @@ apiserver_request_total_other{code="200",resource="services",verb="PATCH"} 8
 
 func results() []result {
 	return []result{
-		{Contender: "floor", N: 300, RequestsPerObject: 5, OperatorCPUSeconds: 1, WallSeconds: 3},
-		{Contender: "apply-floor", N: 300, RequestsPerObject: 5, OperatorCPUSeconds: 1, WallSeconds: 4},
-		{Contender: "kubebuilder", N: 300, RequestsPerObject: 9, OperatorCPUSeconds: 1.4, WallSeconds: 4, RSSBytes: 50 * mib},
+		{Candidate: "floor", N: 300, RequestsPerObject: 5, OperatorCPUSeconds: 1, WallSeconds: 3},
+		{Candidate: "apply-floor", N: 300, RequestsPerObject: 5, OperatorCPUSeconds: 1, WallSeconds: 4},
+		{Candidate: "kubebuilder", N: 300, RequestsPerObject: 9, OperatorCPUSeconds: 1.4, WallSeconds: 4, RSSBytes: 50 * mib},
 		{
-			Contender: "sdk", N: 300, RequestsPerObject: 5, OperatorCPUSeconds: 1.4, WallSeconds: 4.4, RSSBytes: 60 * mib,
+			Candidate: "sdk", N: 300, RequestsPerObject: 5, OperatorCPUSeconds: 1.4, WallSeconds: 4.4, RSSBytes: 60 * mib,
 			SteadyRequests: new(0.0), ChurnRequests: new(1.0), RestartRequests: new(0.0),
 			DriftP50Millis: new(5.0), DriftP99Millis: new(50.0),
 		},
-		{Contender: "sdk", N: 600, RequestsPerObject: 5, OperatorCPUSeconds: 3.5, WallSeconds: 8.8},
+		{Candidate: "sdk", N: 600, RequestsPerObject: 5, OperatorCPUSeconds: 3.5, WallSeconds: 8.8},
 	}
 }
 
@@ -180,7 +180,7 @@ func TestInvalidArguments(t *testing.T) {
 	}
 }
 
-// Every contender creates all children, and the goals of the SDK hold for a few objects too.
+// Every candidate creates all children, and the goals of the SDK hold for a few objects too.
 func TestMeasure(t *testing.T) {
 	if testing.Short() {
 		t.Skip("four control planes are started, which takes most of a minute")
@@ -191,12 +191,12 @@ func TestMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	programs := t.TempDir()
-	if err := build(t.Context(), programs, contenders()); err != nil {
+	if err := build(t.Context(), programs, candidates()); err != nil {
 		t.Fatal(err)
 	}
 	b := &bench{binaries: set.Dir, programs: programs, window: 3 * time.Second, logf: t.Logf}
 	perObject := map[string]float64{}
-	for _, c := range contenders() {
+	for _, c := range candidates() {
 		const n = 20
 		r, err := b.measure(t.Context(), c, n)
 		if err != nil {
@@ -216,7 +216,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-func checkResult(t *testing.T, c contender, r *result) {
+func checkResult(t *testing.T, c candidate, r *result) {
 	t.Helper()
 	if r.WallSeconds <= 0 || r.OperatorCPUSeconds < 0 || r.APIServerCPUSeconds <= 0 || r.RSSBytes < mib {
 		t.Errorf("%s: implausible result %+v", c.name, r)
@@ -232,15 +232,15 @@ func checkResult(t *testing.T, c contender, r *result) {
 	}
 }
 
-// The error about a contender that ends contains its exit status and its output.
-func TestContenderExitIsReported(t *testing.T) {
+// The error about a candidate that ends contains its exit status and its output.
+func TestCandidateExitIsReported(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	program := "#!/bin/sh\necho this is why; exit 3\n"
 	if err := os.WriteFile(filepath.Join(dir, "bad"), []byte(program), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p, err := contender{name: "bad", pkg: "bad"}.start(dir, "", filepath.Join(dir, "log"), "")
+	p, err := candidate{name: "bad", pkg: "bad"}.start(dir, "", filepath.Join(dir, "log"), "")
 	if err != nil {
 		t.Fatal(err)
 	}

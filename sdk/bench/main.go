@@ -48,7 +48,7 @@ func (e *usageError) Unwrap() error { return e.error }
 // settings are the parsed arguments.
 type settings struct {
 	sizes  []int
-	which  []contender
+	which  []candidate
 	rounds int
 	window time.Duration
 	json   string
@@ -58,7 +58,7 @@ type settings struct {
 }
 
 func parseArgs(args []string) (*settings, error) {
-	s := &settings{sizes: []int{300, 1000, 3000}, which: contenders()}
+	s := &settings{sizes: []int{300, 1000, 3000}, which: candidates()}
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.Func("n", "numbers of objects, separated by commas; default: 300,1000,3000", func(v string) error {
@@ -81,7 +81,7 @@ func parseArgs(args []string) (*settings, error) {
 				if i < 0 {
 					return fmt.Errorf("there is no contender %q", word)
 				}
-				s.which = append(s.which, contenders()[i])
+				s.which = append(s.which, candidates()[i])
 			}
 			return nil
 		})
@@ -150,8 +150,8 @@ func run(ctx context.Context, args []string) error {
 	return errors.Join(err, s.write(d))
 }
 
-// measureAll measures all contenders with all sizes. It rotates the order of the contenders in each round, so that a
-// contender does not always follow the same other one.
+// measureAll measures all candidates with all sizes. It rotates the order of the candidates in each round, so that a
+// candidate does not always follow the same other one.
 func (b *bench) measureAll(ctx context.Context, s *settings) ([]result, error) {
 	var all []result
 	for round := range s.rounds {

@@ -57,7 +57,7 @@ func (m *measurement) converge(ctx context.Context, r *result) error {
 	return m.complete(ctx)
 }
 
-// complete checks that the contender has created all children.
+// complete checks that the candidate has created all children.
 func (m *measurement) complete(ctx context.Context) error {
 	for _, kind := range []schema.GroupVersionKind{
 		appsv1.SchemeGroupVersion.WithKind("StatefulSetList"), corev1.SchemeGroupVersion.WithKind("ServiceList"),
@@ -75,7 +75,7 @@ func (m *measurement) complete(ctx context.Context) error {
 	return nil
 }
 
-// countIdleRequests counts the contender's requests without any change.
+// countIdleRequests counts the candidate's requests without any change.
 func (m *measurement) countIdleRequests(ctx context.Context, r *result) error {
 	made, err := m.during(ctx, func() error { return sleep(ctx, m.window) })
 	r.SteadyRequests = new(made.sum())
@@ -83,7 +83,7 @@ func (m *measurement) countIdleRequests(ctx context.Context, r *result) error {
 	return err
 }
 
-// churn counts the contender's requests during irrelevant status changes of children.
+// churn counts the candidate's requests during irrelevant status changes of children.
 func (m *measurement) churn(ctx context.Context, r *result) error {
 	const most = 50
 	round := 0
@@ -175,14 +175,14 @@ func (m *measurement) repair(ctx context.Context, name string, events <-chan wat
 	}
 }
 
-// restart counts the contender's requests after a restart, without those that fill its cache.
+// restart counts the candidate's requests after a restart, without those that fill its cache.
 func (m *measurement) restart(ctx context.Context, r *result) error {
 	before, _, err := m.usageWhenIdle(ctx)
 	if err != nil {
 		return err
 	}
 	m.process.stop()
-	if err := m.startContender(); err != nil {
+	if err := m.startCandidate(); err != nil {
 		return err
 	}
 	after, _, err := m.usageWhenIdle(ctx)

@@ -64,10 +64,10 @@ func (p panel) plot(results []result, legend bool) (*plot.Plot, error) {
 	drawn.Y.Min = 0
 	drawn.X.Scale = plot.LogScale{}
 	drawn.X.Tick.Marker = ticks(sizes(results))
-	for i, c := range contenders() {
+	for i, c := range candidates() {
 		var points plotter.XYs
 		for _, r := range results {
-			if r.Contender == c.name {
+			if r.Candidate == c.name {
 				points = append(points, plotter.XY{X: float64(r.N), Y: p.value(r)})
 			}
 		}

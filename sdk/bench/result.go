@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// result holds the measured values of one contender for one number of objects. Values after the first reconcile of an object
-// are nil for contenders that process each object once.
+// result holds the measured values of one candidate for one number of objects. Values after the first reconcile of an object
+// are nil for candidates that process each object once.
 type result struct {
-	Contender string `json:"contender"`
+	Candidate string `json:"contender"`
 	N         int    `json:"n"`
 
-	// Requests of the contender from the first object to the last write, in total and by verb and resource.
+	// Requests of the candidate from the first object to the last write, in total and by verb and resource.
 	RequestsPerObject float64            `json:"requestsPerObject"`
 	RequestsByVerb    map[string]float64 `json:"requestsByVerb"`
 
@@ -20,7 +20,7 @@ type result struct {
 	WallSeconds         float64 `json:"wallSeconds"`
 	OperatorCPUSeconds  float64 `json:"operatorCPUSeconds"`
 	APIServerCPUSeconds float64 `json:"apiserverCPUSeconds"`
-	// RSSBytes is the contender's resident memory when idle.
+	// RSSBytes is the candidate's resident memory when idle.
 	RSSBytes float64 `json:"rssBytes"`
 
 	// Requests within the window without changes, during status changes of children, and after a restart without those that
@@ -46,20 +46,20 @@ func (r *result) measuredValues() []*float64 {
 // is the lower of the two middle values.
 func medians(rounds []result) []result {
 	type key struct {
-		contender string
+		candidate string
 		n         int
 	}
 	groups := map[key][]result{}
 	var order []key
 	for _, r := range rounds {
-		k := key{r.Contender, r.N}
+		k := key{r.Candidate, r.N}
 		if groups[k] == nil {
 			order = append(order, k)
 		}
 		groups[k] = append(groups[k], r)
 	}
 	slices.SortStableFunc(order, func(a, b key) int {
-		return cmp.Or(cmp.Compare(a.n, b.n), cmp.Compare(rank(a.contender), rank(b.contender)))
+		return cmp.Or(cmp.Compare(a.n, b.n), cmp.Compare(rank(a.candidate), rank(b.candidate)))
 	})
 	all := make([]result, 0, len(order))
 	for _, k := range order {

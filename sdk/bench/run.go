@@ -31,16 +31,16 @@ import (
 // bench is the configuration of all measurements.
 type bench struct {
 	binaries string        // folder with the programs of the control plane
-	programs string        // folder with the programs of the contenders
+	programs string        // folder with the programs of the candidates
 	profiles string        // folder for profiles; "" for none
 	window   time.Duration // time in which unwanted requests are counted
 	logf     func(format string, args ...any)
 }
 
-// measurement is one contender with one number of objects on a control plane of its own.
+// measurement is one candidate with one number of objects on a control plane of its own.
 type measurement struct {
 	*bench
-	contender
+	candidate
 	n int
 
 	dir       string
@@ -56,11 +56,11 @@ const (
 	parallelCreates = 8                // goroutines that create objects
 )
 
-// measure runs one contender with n objects and returns the measured values.
-func (b *bench) measure(ctx context.Context, c contender, n int) (result, error) {
+// measure runs one candidate with n objects and returns the measured values.
+func (b *bench) measure(ctx context.Context, c candidate, n int) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	m := &measurement{bench: b, contender: c, n: n}
+	m := &measurement{bench: b, candidate: c, n: n}
 	r, err := m.run(ctx)
 	if err != nil {
 		return r, fmt.Errorf("measuring %s with %d objects: %w", c.name, n, err)
@@ -88,14 +88,14 @@ func (m *measurement) run(ctx context.Context) (_ result, err error) {
 	if err := m.connect(ctx, plane.Config()); err != nil {
 		return result{}, err
 	}
-	if err := m.startContender(); err != nil {
+	if err := m.startCandidate(); err != nil {
 		return result{}, err
 	}
 	defer func() { m.process.stop() }()
 	if err := m.warmUp(ctx); err != nil {
 		return result{}, err
 	}
-	r := result{Contender: m.name, N: m.n}
+	r := result{Candidate: m.name, N: m.n}
 	if err := m.converge(ctx, &r); err != nil || m.singlePass {
 		return r, err
 	}
@@ -142,12 +142,12 @@ func (m *measurement) connect(ctx context.Context, cfg *rest.Config) error {
 
 func (m *measurement) kubeconfig() string { return filepath.Join(m.dir, "kubeconfig") }
 
-func (m *measurement) startContender() (err error) {
+func (m *measurement) startCandidate() (err error) {
 	m.process, err = m.start(m.programs, m.kubeconfig(), filepath.Join(m.dir, "log"), m.profile())
 	return err
 }
 
-// profile returns the file for the contender's profile, or "" for none.
+// profile returns the file for the candidate's profile, or "" for none.
 func (m *measurement) profile() string {
 	if m.profiles == "" {
 		return ""
@@ -155,7 +155,7 @@ func (m *measurement) profile() string {
 	return filepath.Join(m.profiles, fmt.Sprintf("%s-%d.pprof", m.name, m.n))
 }
 
-// profiled makes the contender profile itself while f runs.
+// profiled makes the candidate profile itself while f runs.
 func (m *measurement) profiled(f func() error) error {
 	if m.profiles == "" {
 		return f()
@@ -171,7 +171,7 @@ func database(name string) *work.Database {
 	}
 }
 
-// warmUp creates one object and waits for it, so that the contender runs with filled caches before the measurement.
+// warmUp creates one object and waits for it, so that the candidate runs with filled caches before the measurement.
 func (m *measurement) warmUp(ctx context.Context) error {
 	// Floor processes only objects that are created after its watch began.
 	for watching := false; !watching; {
@@ -246,7 +246,7 @@ func (m *measurement) watch(ctx context.Context) (watch.Interface, error) {
 	})
 }
 
-// usageWhenIdle waits until the contender is idle. It returns the API server's counts and the contender's usage.
+// usageWhenIdle waits until the candidate is idle. It returns the API server's counts and the candidate's usage.
 func (m *measurement) usageWhenIdle(ctx context.Context) (requests, usage, error) {
 	if err := m.process.waitIdle(ctx); err != nil {
 		return nil, usage{}, errors.Join(m.process.check(), err)

@@ -19,7 +19,7 @@ func printTable(out io.Writer, d document) {
 			"at rest\tchurn\trestart\trepair p50 ms\tp99 ms\t")
 		for _, r := range d.Results {
 			if r.N == n {
-				fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t%s\t%s\t%s\t%s\t%s\t\n", r.Contender,
+				fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t%s\t%s\t%s\t%s\t%s\t\n", r.Candidate,
 					r.RequestsPerObject, r.WallSeconds, r.OperatorCPUSeconds, r.APIServerCPUSeconds, r.RSSBytes/mib,
 					formatInteger(r.SteadyRequests), formatInteger(r.ChurnRequests), formatInteger(r.RestartRequests),
 					formatDecimal(r.DriftP50Millis), formatDecimal(r.DriftP99Millis))
@@ -65,7 +65,7 @@ type goal struct {
 
 func (g goal) met() bool { return g.got < g.limit || !g.below && g.got <= g.limit }
 
-// goals compares the SDK with the other contenders, for each number of objects that was measured.
+// goals compares the SDK with the other candidates, for each number of objects that was measured.
 func goals(results []result) []goal {
 	var all []goal
 	var first *result
@@ -86,14 +86,14 @@ func goals(results []result) []goal {
 }
 
 func find(results []result, name string, n int) *result {
-	i := slices.IndexFunc(results, func(r result) bool { return r.Contender == name && r.N == n })
+	i := slices.IndexFunc(results, func(r result) bool { return r.Candidate == name && r.N == n })
 	if i < 0 {
 		return nil
 	}
 	return &results[i]
 }
 
-// relativeGoals returns the goals that are relative to other contenders.
+// relativeGoals returns the goals that are relative to other candidates.
 func relativeGoals(results []result, ours *result) []goal {
 	n := ours.N
 	var all []goal

@@ -1,4 +1,4 @@
-// Command floor is the contender with the minimum of work: for each new Database it creates the four children with plain
+// Command floor is the candidate with the minimum of work: for each new Database it creates the four children with plain
 // clients and writes a status. It repairs no drift, observes no change and keeps no state.
 //
 // With --apply it uses server-side apply in place of POST for the children, which is more expensive for the API server: the
@@ -35,7 +35,7 @@ import (
 )
 
 func main() {
-	work.Profile()
+	work.EnableProfiling()
 	apply := flag.Bool("apply", false, "use server-side apply")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -49,7 +49,7 @@ func main() {
 // worker holds the clients that all goroutines share.
 type worker struct {
 	databases       dynamic.NamespaceableResourceInterface
-	children        kubernetes.Interface
+	childClient     kubernetes.Interface
 	serverSideApply bool
 }
 
@@ -69,7 +69,7 @@ func run(ctx context.Context, kubeconfig string, apply bool) error {
 	w.databases = custom.Resource(work.Resource)
 	protobuf := rest.CopyConfig(cfg)
 	protobuf.ContentType = runtime.ContentTypeProtobuf
-	if w.children, err = kubernetes.NewForConfig(protobuf); err != nil {
+	if w.childClient, err = kubernetes.NewForConfig(protobuf); err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
 	events, err := w.databases.Watch(ctx, metav1.ListOptions{})
@@ -131,10 +131,10 @@ func (w *worker) createObjects(ctx context.Context, u *unstructured.Unstructured
 			w.apply(ctx, batchv1.SchemeGroupVersion.WithResource("cronjobs"), "CronJob", backup))
 	} else {
 		create := metav1.CreateOptions{}
-		_, err1 := w.children.AppsV1().StatefulSets(d.Namespace).Create(ctx, set, create)
-		_, err2 := w.children.CoreV1().Services(d.Namespace).Create(ctx, service, create)
-		_, err3 := w.children.CoreV1().PersistentVolumeClaims(d.Namespace).Create(ctx, claim, create)
-		_, err4 := w.children.BatchV1().CronJobs(d.Namespace).Create(ctx, backup, create)
+		_, err1 := w.childClient.AppsV1().StatefulSets(d.Namespace).Create(ctx, set, create)
+		_, err2 := w.childClient.CoreV1().Services(d.Namespace).Create(ctx, service, create)
+		_, err3 := w.childClient.CoreV1().PersistentVolumeClaims(d.Namespace).Create(ctx, claim, create)
+		_, err4 := w.childClient.BatchV1().CronJobs(d.Namespace).Create(ctx, backup, create)
 		err = errors.Join(err1, err2, err3, err4)
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -169,7 +169,7 @@ func (w *worker) apply(ctx context.Context, r schema.GroupVersionResource, kind 
 	if r.Group == "" {
 		root = "/api/" + r.Version
 	}
-	return w.children.CoreV1().RESTClient().Patch(types.ApplyPatchType).
+	return w.childClient.CoreV1().RESTClient().Patch(types.ApplyPatchType).
 		AbsPath(root, "namespaces", o.GetNamespace(), r.Resource, o.GetName()).
 		Param("fieldManager", "floor").Param("force", "true").Body(raw).Do(ctx).Error()
 }

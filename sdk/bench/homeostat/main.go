@@ -1,4 +1,4 @@
-// Command homeostat is the contender that uses the SDK.
+// Command homeostat is the candidate that uses the SDK.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	work.Profile()
+	work.EnableProfiling()
 	program.Main(&sdk.Operator[*work.Database]{
 		Name:        "bench",
 		AddToScheme: work.AddToScheme,

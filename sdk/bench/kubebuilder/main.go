@@ -1,4 +1,4 @@
-// Command kubebuilder is the contender on kubebuilder's scaffold, written with care: typed, cached, CreateOrUpdate for each
+// Command kubebuilder is the candidate on kubebuilder's scaffold, written with care: typed, cached, CreateOrUpdate for each
 // child, owner references, conditions, and no write of an unchanged status.
 package main
 
@@ -30,7 +30,7 @@ import (
 )
 
 func main() {
-	work.Profile()
+	work.EnableProfiling()
 	flag.Parse()
 	ctrl.SetLogger(zap.New())
 	if err := run(); err != nil {
@@ -47,7 +47,7 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	cfg.QPS = -1 // as for every contender
+	cfg.QPS = -1 // as for every candidate
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: scheme, HealthProbeBindAddress: "0",
 		Metrics: metricsserver.Options{

@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// ProfileVariable names the environment variable with the file for a profile of the contender's CPU time.
+// ProfileVariable names the environment variable with the file for a profile of the candidate's CPU time.
 const ProfileVariable = "BENCH_CPU_PROFILE"
 
-// Profile enables CPU profiling by the benchmark if ProfileVariable is set: the first SIGUSR1 begins the profile, the second
-// ends it.
-func Profile() {
+// EnableProfiling enables CPU profiling by the benchmark if ProfileVariable is set: the first SIGUSR1 begins the
+// profile, the second ends it.
+func EnableProfiling() {
 	name := os.Getenv(ProfileVariable)
 	if name == "" {
 		return

@@ -54,7 +54,7 @@ type DatabaseStatus struct {
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
 }
 
-// StateProvisioned is the final State, which every contender writes.
+// StateProvisioned is the final State, which every candidate writes.
 const StateProvisioned = "Provisioned"
 
 // CommonStatus implements conditions.Object.

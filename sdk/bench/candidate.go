@@ -16,17 +16,17 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/bench/work"
 )
 
-// contender is a program that is measured.
-type contender struct {
+// candidate is a program that is measured.
+type candidate struct {
 	name       string
 	pkg        string // path below the benchmark's package
 	args       []string
 	singlePass bool // it processes each object once
 }
 
-// contenders returns all contenders, in the order of the report.
-func contenders() []contender {
-	return []contender{
+// candidates returns all candidates, in the order of the report.
+func candidates() []candidate {
+	return []candidate{
 		{name: "floor", pkg: "floor", singlePass: true},
 		{name: "apply-floor", pkg: "floor", args: []string{"--apply"}, singlePass: true},
 		{name: "kubebuilder", pkg: "kubebuilder"},
@@ -35,13 +35,13 @@ func contenders() []contender {
 }
 
 func rank(name string) int {
-	return slices.IndexFunc(contenders(), func(c contender) bool { return c.name == name })
+	return slices.IndexFunc(candidates(), func(c candidate) bool { return c.name == name })
 }
 
 const module = "github.com/homeostat-dev/homeostat/sdk/bench"
 
-// build compiles the contenders' programs into a folder.
-func build(ctx context.Context, dir string, which []contender) error {
+// build compiles the candidates' programs into a folder.
+func build(ctx context.Context, dir string, which []candidate) error {
 	args := []string{"build", "-o", dir + string(filepath.Separator)}
 	for _, c := range which {
 		if pkg := module + "/" + c.pkg; !slices.Contains(args, pkg) {
@@ -57,7 +57,7 @@ func build(ctx context.Context, dir string, which []contender) error {
 	return nil
 }
 
-// process is a running contender.
+// process is a running candidate.
 type process struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
@@ -65,8 +65,8 @@ type process struct {
 	log   string
 }
 
-// start runs a contender. Its output goes to the log.
-func (c contender) start(dir, kubeconfig, log, profile string) (*process, error) {
+// start runs a candidate. Its output goes to the log.
+func (c candidate) start(dir, kubeconfig, log, profile string) (*process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // the folder is ours
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", c.name, err)
