@@ -33,7 +33,7 @@ operators/NAME, anywhere else to ./NAME. Nothing that exists is overwritten.
 // usageError is an error in the user's input.
 type usageError struct{ error }
 
-func badInput(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+func usageErrorf(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // Main runs the command line and returns the exit code: 0 for success, 1 for a failure, 2 for wrong usage.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -55,7 +55,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if len(args) == 0 {
-		return badInput("what is to be done? `homeostat --help` tells what can be")
+		return usageErrorf("what is to be done? `homeostat --help` tells what can be")
 	}
 	switch args[0] {
 	case "help", "-h", "-help", "--help":
@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		}
 		return writeModule(ctx, r, stdout)
 	default:
-		return badInput("there is no command %q: the only one is new, and `homeostat --help` tells how to use it", args[0])
+		return usageErrorf("there is no command %q: the only one is new, and `homeostat --help` tells how to use it", args[0])
 	}
 }
 
@@ -90,14 +90,14 @@ func parse(args []string) (request, error) {
 		if err := flags.Parse(rest); errors.Is(err, flag.ErrHelp) {
 			return r, err
 		} else if err != nil {
-			return r, badInput("%w: `homeostat new --help` lists the flags", err)
+			return r, usageErrorf("%w: `homeostat new --help` lists the flags", err)
 		}
 		if rest = flags.Args(); len(rest) > 0 {
 			names, rest = append(names, rest[0]), rest[1:]
 		}
 	}
 	if len(names) > 1 {
-		return r, badInput("there is more than one NAME (%s): give one, such as %s", strings.Join(names, ", "), names[0])
+		return r, usageErrorf("there is more than one NAME (%s): give one, such as %s", strings.Join(names, ", "), names[0])
 	}
 	if len(names) == 1 {
 		r.name = names[0]
@@ -116,7 +116,7 @@ func (r *request) checkRequired() error {
 		}
 	}
 	if len(missing) > 0 {
-		return badInput("give %s, for example `homeostat new web-shop --group shop.example.com --kind WebShop`",
+		return usageErrorf("give %s, for example `homeostat new web-shop --group shop.example.com --kind WebShop`",
 			strings.Join(missing, " and "))
 	}
 	return nil

@@ -56,13 +56,13 @@ func locate(r request, cwd string) (location, error) {
 func (at *location) checkVacant() error {
 	switch _, err := os.Lstat(at.dir); {
 	case err == nil:
-		return badInput("%s exists, and nothing is overwritten: choose another NAME or --dir, or remove it", at.display)
+		return usageErrorf("%s exists, and nothing is overwritten: choose another NAME or --dir, or remove it", at.display)
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("looking for %s: %w", at.display, err)
 	}
 	parent := filepath.Dir(at.dir)
 	if info, err := os.Stat(parent); err != nil || !info.IsDir() {
-		return badInput("there is no folder %s to write %s to: make it, or choose another --dir", parent, filepath.Base(at.dir))
+		return usageErrorf("there is no folder %s to write %s to: make it, or choose another --dir", parent, filepath.Base(at.dir))
 	}
 	return nil
 }
@@ -72,12 +72,12 @@ func (at *location) checkInside(r request) error {
 	want := filepath.Join(at.root, "operators", r.name)
 	switch {
 	case at.dir != want:
-		return badInput("%s is in a checkout of Homeostat, where this operator belongs into operators/%s: "+
+		return usageErrorf("%s is in a checkout of Homeostat, where this operator belongs into operators/%s: "+
 			"leave out --dir, or choose a folder outside", at.display, r.name)
 	case r.homeostat != "":
-		return badInput("--homeostat is for operators outside of a checkout: leave it out, or choose a --dir outside of it")
+		return usageErrorf("--homeostat is for operators outside of a checkout: leave it out, or choose a --dir outside of it")
 	case r.module != "" && r.module != modulePrefix+"operators/"+r.name:
-		return badInput("--module is for operators outside of a checkout: leave it out, or choose a --dir outside of it")
+		return usageErrorf("--module is for operators outside of a checkout: leave it out, or choose a --dir outside of it")
 	}
 	at.homeostat = at.root
 	return nil
@@ -92,7 +92,7 @@ func (at *location) findSDK(r request, cwd string) error {
 			dir = filepath.Join(cwd, dir)
 		}
 		if at.homeostat = checkout(dir); at.homeostat == "" {
-			return badInput("--homeostat %s is no checkout of Homeostat: name a folder whose go.work uses ./sdk and ./testkit",
+			return usageErrorf("--homeostat %s is no checkout of Homeostat: name a folder whose go.work uses ./sdk and ./testkit",
 				r.homeostat)
 		}
 		return nil
@@ -109,7 +109,7 @@ func (at *location) findSDK(r request, cwd string) error {
 		at.version = info.Main.Version
 		return nil
 	}
-	return badInput("the SDK to build with is not found: name a checkout of Homeostat by --homeostat")
+	return usageErrorf("the SDK to build with is not found: name a checkout of Homeostat by --homeostat")
 }
 
 // checkout returns the root of the checkout of Homeostat that contains the folder, or "".

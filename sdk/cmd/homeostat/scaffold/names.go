@@ -90,10 +90,10 @@ func unusedName(used map[string]bool, name, suffix string) string {
 func checkName(op *operator) error {
 	switch {
 	case !nameForm.MatchString(op.Name) || len(op.Name) > maxName:
-		return badInput("NAME %q will not do: choose at most %d lower-case letters, digits and dashes, "+
+		return usageErrorf("NAME %q will not do: choose at most %d lower-case letters, digits and dashes, "+
 			"beginning with a letter and not ending with a dash", op.Name, maxName)
 	case isYAMLWord(op.Name) || slices.Contains([]string{"internal", "testdata", "vendor"}, op.Name):
-		return badInput("NAME %q will not do, because it means something else in YAML or to the go command: choose another one, "+
+		return usageErrorf("NAME %q will not do, because it means something else in YAML or to the go command: choose another one, "+
 			"such as %[1]s-operator", op.Name)
 	}
 	return nil
@@ -102,11 +102,11 @@ func checkName(op *operator) error {
 func checkGroup(op *operator) error {
 	switch {
 	case !groupForm.MatchString(op.Group) || len(op.Plural+"."+op.Group) > 253:
-		return badInput("--group %q will not do: choose a domain of yours with at least one dot, in lower case, "+
+		return usageErrorf("--group %q will not do: choose a domain of yours with at least one dot, in lower case, "+
 			"for example shop.example.com", op.Group)
 	case op.Group == "k8s.io" || op.Group == "kubernetes.io" ||
 		strings.HasSuffix(op.Group, ".k8s.io") || strings.HasSuffix(op.Group, ".kubernetes.io"):
-		return badInput("--group %q will not do, because it belongs to Kubernetes, whose API server asks for its approval: "+
+		return usageErrorf("--group %q will not do, because it belongs to Kubernetes, whose API server asks for its approval: "+
 			"choose a domain of yours, for example shop.example.com", op.Group)
 	}
 	return nil
@@ -115,13 +115,13 @@ func checkGroup(op *operator) error {
 func checkKind(op *operator) error {
 	switch {
 	case !kindForm.MatchString(op.Kind) || len(op.Kind) > maxKind:
-		return badInput("--kind %q will not do: choose at most %d letters and digits, beginning with an upper-case letter, "+
+		return usageErrorf("--kind %q will not do: choose at most %d letters and digits, beginning with an upper-case letter, "+
 			"for example WebShop", op.Kind, maxKind)
 	case strings.HasSuffix(op.Kind, "List"):
-		return badInput("--kind %q will not do, because it is what a list of objects is called: choose the name of one object",
+		return usageErrorf("--kind %q will not do, because it is what a list of objects is called: choose the name of one object",
 			op.Kind)
 	case slices.Contains(takenKinds, op.Kind) || isYAMLWord(op.Kind):
-		return badInput("--kind %q will not do, because every API package has something else of that name: choose another one, "+
+		return usageErrorf("--kind %q will not do, because every API package has something else of that name: choose another one, "+
 			"such as My%[1]s", op.Kind)
 	}
 	return nil
@@ -129,7 +129,7 @@ func checkKind(op *operator) error {
 
 func checkVersion(op *operator) error {
 	if !versionForm.MatchString(op.Version) {
-		return badInput("--version %q will not do: choose a version of Kubernetes' kind, for example v1alpha1, v1beta1 or v1",
+		return usageErrorf("--version %q will not do: choose a version of Kubernetes' kind, for example v1alpha1, v1beta1 or v1",
 			op.Version)
 	}
 	return nil
@@ -137,10 +137,10 @@ func checkVersion(op *operator) error {
 
 func checkModule(op *operator) error {
 	if err := module.CheckImportPath(op.Module); err != nil {
-		return badInput("--module will not do: %w: choose a path such as github.com/you/%s", err, op.Name)
+		return usageErrorf("--module will not do: %w: choose a path such as github.com/you/%s", err, op.Name)
 	}
 	if _, _, ok := module.SplitPathVersion(op.Module); !ok {
-		return badInput("--module %q will not do, because it ends like a version: choose a path such as github.com/you/%s",
+		return usageErrorf("--module %q will not do, because it ends like a version: choose a path such as github.com/you/%s",
 			op.Module, op.Name)
 	}
 	return nil
