@@ -41,9 +41,9 @@ type Env struct {
 	// permission with a wildcard fails it always, because its use cannot be determined. The check needs all tests of
 	// the package to pass. It has no effect with -run, -skip or -short.
 	NoUnusedRules bool
-	// Unexercised are permissions that NoUnusedRules leaves out, with the reason for shipping them untested. The keys
+	// AllowedUnusedRules are permissions that NoUnusedRules leaves out, with the reason for shipping them untested. The keys
 	// are the names that NoUnusedRules reports, such as "update leases.coordination.k8s.io".
-	Unexercised map[string]string
+	AllowedUnusedRules map[string]string
 	// FS holds CRDs and RBAC, for example an embed.FS. Nil means the package's folder on disk.
 	FS fs.FS
 	// Objects are further cluster-wide objects to install, for example CustomResourceDefinitions as Go values.
@@ -80,7 +80,7 @@ func Main(m *testing.M, env Env) {
 	shared.env = &env
 	watchPanics()
 	defineUpdate()
-	if err := overlap(); err != nil {
+	if err := raiseParallelism(); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "testkit:", err)
 		os.Exit(exitUsage)
 	}
@@ -97,12 +97,12 @@ func Main(m *testing.M, env Env) {
 const (
 	exitFailure = 1
 	exitUsage   = 2
-	// overlapping is the number of parallel tests per processor.
-	overlapping = 3
+	// testsPerProcessor is the number of parallel tests per processor.
+	testsPerProcessor = 3
 )
 
-// overlap raises the number of parallel tests, unless the user has set it.
-func overlap() error {
+// raiseParallelism raises the number of parallel tests, unless the user has set it.
+func raiseParallelism() error {
 	if !flag.Parsed() {
 		flag.Parse()
 	}
@@ -111,7 +111,7 @@ func overlap() error {
 	if given {
 		return nil
 	}
-	if err := flag.Set("test.parallel", strconv.Itoa(overlapping*goruntime.GOMAXPROCS(0))); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(testsPerProcessor*goruntime.GOMAXPROCS(0))); err != nil {
 		return fmt.Errorf("running more tests at once: %w", err)
 	}
 	return nil

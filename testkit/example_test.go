@@ -126,9 +126,9 @@ func ExampleCheck() {
 	// has a zone: met
 }
 
-// The oracles are checked at the end of each test. Without disables one, with a reason for the reader:
+// The oracles are checked at the end of each test. WithoutOracles disables one, with a reason for the reader:
 //
-//	k := testkit.New(t, testkit.Without("the operator has no role for Secrets on purpose", testkit.Forbidden))
+//	k := testkit.New(t, testkit.WithoutOracles("the operator has no role for Secrets on purpose", testkit.Forbidden))
 func ExampleOracles() {
 	for _, oracle := range testkit.Oracles() {
 		fmt.Println(oracle)

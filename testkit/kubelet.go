@@ -21,21 +21,21 @@ func (s *NamespacedKubelet) Fail(selector string, mode kubelet.Mode) {
 	})
 }
 
-// Heal reverts Fail and HoldReady for the pods that match the selector.
+// Heal reverts Fail and DelayReadiness for the pods that match the selector.
 func (s *NamespacedKubelet) Heal(selector string) {
 	s.k.t.Helper()
 	s.k.obs.record("heals the pods with %s", selector)
 	s.do(func(ctx context.Context, sim *kubelet.Kubelet) error { return sim.Heal(ctx, s.k.Namespace, selector) })
 }
 
-// HoldReady keeps matching pods of the test's namespace, including future ones, from being Ready until release is
+// DelayReadiness keeps matching pods of the test's namespace, including future ones, from being Ready until release is
 // called.
-func (s *NamespacedKubelet) HoldReady(selector string) (release func()) {
+func (s *NamespacedKubelet) DelayReadiness(selector string) (release func()) {
 	s.k.t.Helper()
 	s.k.obs.record("keeps the pods with %s from being ready", selector)
 	var let func(context.Context) error
 	s.do(func(ctx context.Context, sim *kubelet.Kubelet) (err error) {
-		let, err = sim.HoldReady(ctx, s.k.Namespace, selector)
+		let, err = sim.DelayReadiness(ctx, s.k.Namespace, selector)
 		return err
 	})
 	return func() {
@@ -45,20 +45,20 @@ func (s *NamespacedKubelet) HoldReady(selector string) (release func()) {
 	}
 }
 
-// NodeLost removes a node. It affects all tests of a shared control plane, so it needs Private.
-func (s *NamespacedKubelet) NodeLost(node string) {
+// DisconnectNode removes a node. It affects all tests of a shared control plane, so it needs Private.
+func (s *NamespacedKubelet) DisconnectNode(node string) {
 	s.k.t.Helper()
 	s.needPrivate()
 	s.k.obs.record("has node %s vanish", node)
-	s.do(func(ctx context.Context, sim *kubelet.Kubelet) error { return sim.NodeLost(ctx, node) })
+	s.do(func(ctx context.Context, sim *kubelet.Kubelet) error { return sim.DisconnectNode(ctx, node) })
 }
 
-// NodeBack reverts NodeLost.
-func (s *NamespacedKubelet) NodeBack(node string) {
+// ReconnectNode reverts DisconnectNode.
+func (s *NamespacedKubelet) ReconnectNode(node string) {
 	s.k.t.Helper()
 	s.needPrivate()
 	s.k.obs.record("brings node %s back", node)
-	s.do(func(ctx context.Context, sim *kubelet.Kubelet) error { return sim.NodeBack(ctx, node) })
+	s.do(func(ctx context.Context, sim *kubelet.Kubelet) error { return sim.ReconnectNode(ctx, node) })
 }
 
 func (s *NamespacedKubelet) needPrivate() {

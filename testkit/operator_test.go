@@ -185,7 +185,7 @@ func TestStartFails(t *testing.T) {
 
 func TestForbiddenRequestsAreRecorded(t *testing.T) {
 	t.Parallel()
-	k := testkit.New(t, testkit.Without("the operator asks for what it may not have", testkit.Forbidden))
+	k := testkit.New(t, testkit.WithoutOracles("the operator asks for what it may not have", testkit.Forbidden))
 	op := k.Start(func(mgr manager.Manager) error {
 		return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 			var secrets corev1.SecretList

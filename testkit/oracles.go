@@ -36,22 +36,23 @@ const (
 	// SpecWritten finds changes to the spec of objects that the test created, in kinds whose status the operator
 	// writes. The spec belongs to the user.
 	SpecWritten Oracle = oracle.Spec
-	// Panicked finds panics, including those that controller-runtime recovers from.
-	Panicked Oracle = "panic"
-	// Leaked finds goroutines of an operator that still run some seconds after it was stopped or killed.
-	Leaked Oracle = "goroutine-leak"
+	// Panic finds panics, including those that controller-runtime recovers from.
+	Panic Oracle = "panic"
+	// GoroutineLeak finds goroutines of an operator that still run some seconds after it was stopped or killed.
+	GoroutineLeak Oracle = "goroutine-leak"
 )
 
 // Oracles returns all oracles.
 func Oracles() []Oracle {
-	return []Oracle{Forbidden, Refused, InvalidStatus, SpecWritten, Panicked, Leaked}
+	return []Oracle{Forbidden, Refused, InvalidStatus, SpecWritten, Panic, GoroutineLeak}
 }
 
-var errNoReason = errors.New("testkit.Without: the first argument says to the reader why the rules do not hold; it is empty")
+var errNoReason = errors.New(
+	"testkit.WithoutOracles: the first argument says to the reader why the rules do not hold; it is empty")
 
-// Without switches oracles off for a test that breaks these rules on purpose. The reason documents it and must not be
+// WithoutOracles switches oracles off for a test that breaks these rules on purpose. The reason documents it and must not be
 // empty.
-func Without(reason string, oracles ...Oracle) Option {
+func WithoutOracles(reason string, oracles ...Oracle) Option {
 	return func(o *options) {
 		o.reasons = append(o.reasons, reason)
 		o.without = append(o.without, oracles...)
@@ -67,7 +68,7 @@ func (o *observation) exempt(opts options) error {
 	}
 	for _, one := range opts.without {
 		if !slices.Contains(Oracles(), one) {
-			return fmt.Errorf("testkit.Without: there is no oracle %q; there are %q", one, Oracles())
+			return fmt.Errorf("testkit.WithoutOracles: there is no oracle %q; there are %q", one, Oracles())
 		}
 	}
 	if o == nil {
@@ -181,7 +182,7 @@ func (o *observation) reportViolations(found []report.Violation) {
 		if v.Detail != "" {
 			detail = "\n" + v.Detail
 		}
-		o.t.Errorf("%s: %s%s\nA test that means to break this rule says why: testkit.New(t, testkit.Without(\"...\", %q))",
+		o.t.Errorf("%s: %s%s\nA test that means to break this rule says why: testkit.New(t, testkit.WithoutOracles(\"...\", %q))",
 			v.Oracle, v.Message, detail, v.Oracle)
 	}
 }
@@ -228,7 +229,7 @@ func (p *panics) violations(op *Instance) []report.Violation {
 	found := make([]report.Violation, 0, len(p.all))
 	for _, one := range p.all {
 		found = append(found, report.Violation{
-			Oracle: string(Panicked), Message: fmt.Sprintf("%s panicked: %v", op, one.value), Detail: one.stack,
+			Oracle: string(Panic), Message: fmt.Sprintf("%s panicked: %v", op, one.value), Detail: one.stack,
 		})
 	}
 	return found

@@ -55,7 +55,7 @@ var violations = map[testkit.Oracle]violation{
 		_ = unstructured.SetNestedField(w.Object, int64(7), "spec", "size")
 		return c.Patch(ctx, w, client.MergeFrom(before))
 	},
-	testkit.Panicked: func() violation {
+	testkit.Panic: func() violation {
 		panicked := false
 		return func(context.Context, client.Client, *unstructured.Unstructured) error {
 			if !panicked {
@@ -65,7 +65,7 @@ var violations = map[testkit.Oracle]violation{
 			return nil
 		}
 	}(),
-	testkit.Leaked: func(context.Context, client.Client, *unstructured.Unstructured) error {
+	testkit.GoroutineLeak: func(context.Context, client.Client, *unstructured.Unstructured) error {
 		go leakGoroutine(make(chan struct{}))
 		return nil
 	},
@@ -107,7 +107,7 @@ func TestFailingOracle(t *testing.T) {
 	which := testkit.Oracle(os.Getenv(whichSin))
 	var opts []testkit.Option
 	if os.Getenv(confession) != "" {
-		opts = append(opts, testkit.Without("it is the point of the test", which))
+		opts = append(opts, testkit.WithoutOracles("it is the point of the test", which))
 	}
 	k := testkit.New(t, opts...)
 	op := k.Start(setupViolator(violations[which]))
@@ -126,9 +126,9 @@ func TestOracles(t *testing.T) {
 		testkit.InvalidStatus: {
 			"the lastTransitionTime of condition Sinned moved although its status stayed True", "Widget orders",
 		},
-		testkit.SpecWritten: {"the operator changed the spec of Widget orders, which is the user's", "patch widgets"},
-		testkit.Panicked:    {"the operator panicked: a bug", "oracles_test.go"},
-		testkit.Leaked:      {"a goroutine of its is still there", "testkit_test.leakGoroutine", "oracles_test.go"},
+		testkit.SpecWritten:   {"the operator changed the spec of Widget orders, which is the user's", "patch widgets"},
+		testkit.Panic:         {"the operator panicked: a bug", "oracles_test.go"},
+		testkit.GoroutineLeak: {"a goroutine of its is still there", "testkit_test.leakGoroutine", "oracles_test.go"},
 	}
 	for _, which := range testkit.Oracles() {
 		t.Run(string(which), func(t *testing.T) {
@@ -159,9 +159,9 @@ func TestWithout(t *testing.T) {
 		option testkit.Option
 		want   string
 	}{
-		"NoReason": {"a reason is required", testkit.Without(" ", testkit.Forbidden), "says to the reader why"},
+		"NoReason": {"a reason is required", testkit.WithoutOracles(" ", testkit.Forbidden), "says to the reader why"},
 		"Unknown": {
-			"a typing mistake", testkit.Without("so that", "forbid"), `there is no oracle "forbid"; there are ["forbidden"`,
+			"a typing mistake", testkit.WithoutOracles("so that", "forbid"), `there is no oracle "forbid"; there are ["forbidden"`,
 		},
 	}
 	for name, tt := range tests {

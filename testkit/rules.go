@@ -15,14 +15,14 @@ import (
 )
 
 // NoUnusedRules fails the test if Env.RBAC grants a permission that the operators started so far have not used, apart
-// from those in Env.Unexercised. It always reports wildcards. Env.NoUnusedRules does the same for all tests of a
+// from those in Env.AllowedUnusedRules. It always reports wildcards. Env.NoUnusedRules does the same for all tests of a
 // package together.
 func (k *K) NoUnusedRules() {
 	k.t.Helper()
 	if k.conn.policy == nil {
 		k.t.Fatal("looking for unused rules: Env.RBAC is empty")
 	}
-	if message := unusedRules(k.conn.policy, &k.usage, k.conn.env.Unexercised, "this test"); message != "" {
+	if message := unusedRules(k.conn.policy, &k.usage, k.conn.env.AllowedUnusedRules, "this test"); message != "" {
 		k.t.Error(message)
 	}
 }
@@ -42,7 +42,7 @@ func (e *Env) checkRules(w io.Writer) bool {
 	case err != nil:
 		message = err.Error()
 	case policy != nil:
-		message = unusedRules(policy, &shared.usage, e.Unexercised, "this package's tests")
+		message = unusedRules(policy, &shared.usage, e.AllowedUnusedRules, "this package's tests")
 	}
 	if message != "" {
 		_, _ = fmt.Fprintln(w, "testkit:", message)
@@ -61,15 +61,15 @@ func unusedRules(policy *rbac.Policy, usage *rbac.Usage, excused map[string]stri
 	message := ""
 	if len(lines) > 0 {
 		message = fmt.Sprintf("Env.RBAC grants rights that the operators of %s do not need:\n%s\nRemove them, test what needs "+
-			"them, or say in Env.Unexercised, by these names, why they are shipped.", by, strings.Join(lines, "\n"))
+			"them, or say in Env.AllowedUnusedRules, by these names, why they are shipped.", by, strings.Join(lines, "\n"))
 	}
 	rights := policy.Rights()
 	for _, right := range slices.Sorted(maps.Keys(excused)) {
 		switch {
 		case !slices.Contains(rights, right):
-			message += fmt.Sprintf("\nEnv.Unexercised excuses %q, which Env.RBAC does not grant: remove it.", right)
+			message += fmt.Sprintf("\nEnv.AllowedUnusedRules excuses %q, which Env.RBAC does not grant: remove it.", right)
 		case strings.TrimSpace(excused[right]) == "":
-			message += fmt.Sprintf("\nEnv.Unexercised excuses %q without a reason: say why it is shipped.", right)
+			message += fmt.Sprintf("\nEnv.AllowedUnusedRules excuses %q without a reason: say why it is shipped.", right)
 		}
 	}
 	return strings.TrimSpace(message)

@@ -227,12 +227,12 @@ func (k *K) checkAfterStop() []report.Violation {
 	var found []report.Violation
 	for _, op := range k.running {
 		found = append(found, op.panics.violations(op)...)
-		if !op.ended() || k.obs.tolerates(Leaked) {
+		if !op.ended() || k.obs.tolerates(GoroutineLeak) {
 			continue
 		}
 		for _, stack := range leakedStacks(op.label) {
 			found = append(found, report.Violation{
-				Oracle: string(Leaked), Detail: stack,
+				Oracle: string(GoroutineLeak), Detail: stack,
 				Message: fmt.Sprintf("%s has ended, and %v later a goroutine of its is still there", op, leakTimeout),
 			})
 		}

@@ -31,7 +31,7 @@ func TestRepairedAfterAFailure(t *testing.T) {
 			d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
 			withShortDeadline(d)
 			adopt(k, d)
-			release := k.Kubelet.HoldReady("app=a")
+			release := k.Kubelet.DelayReadiness("app=a")
 			change(k, "conf", "a", "fatal")
 			k.Eventually(d, result(map[string]string{"Hold": "Failed", "Rollback": "RolledBack"}[policy]))
 			k.Eventually(d, testkit.Match("given up", func(d *appsv1.Deployment) bool {
@@ -93,7 +93,7 @@ func TestHeldByOneOfManySources(t *testing.T) {
 	}
 	user := deployment(strings.Repeat("u", 63), names[7], "quiet-period", "4s")
 	adopt(k, bad, user)
-	k.Kubelet.HoldReady("app=bad")
+	k.Kubelet.DelayReadiness("app=bad")
 	for _, name := range names {
 		change(k, name, "a", "2")
 	}
@@ -116,7 +116,7 @@ func TestBrokenPodOfAStatefulSet(t *testing.T) {
 			k.Apply(configMap("conf", "a", "1"))
 			set, d := statefulSet("set", "conf", "on-failure", policy), deployment("d", "conf", "quiet-period", "2s")
 			adopt(k, set, d)
-			release := k.Kubelet.HoldReady("app=set,controller-revision-hash!=" + set.Status.CurrentRevision)
+			release := k.Kubelet.DelayReadiness("app=set,controller-revision-hash!=" + set.Status.CurrentRevision)
 			change(k, "conf", "a", "fatal")
 			k.Eventually(set, result(want))
 			if policy == "Rollback" {

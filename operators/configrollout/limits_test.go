@@ -44,7 +44,7 @@ func TestConcurrencyLimit(t *testing.T) {
 	k := testkit.New(t)
 	start(t, k)
 	all := deployMany(k, 8)
-	release := k.Kubelet.HoldReady("of=fleet")
+	release := k.Kubelet.DelayReadiness("of=fleet")
 	change(k, "conf", "a", "2")
 	k.Wait("two rollouts", func(context.Context) error {
 		if n := rolled(k, 0); n != 2 {
@@ -102,7 +102,7 @@ func TestOrder(t *testing.T) {
 	urgent := deployment("urgent", "urgent", "priority", "10")
 	first, second, third := deployment("a-first", "first"), deployment("c-second", "second"), deployment("b-third", "third")
 	adopt(k, first, second, third, urgent)
-	release := k.Kubelet.HoldReady("app=a-first")
+	release := k.Kubelet.DelayReadiness("app=a-first")
 	change(k, "first", "a", "2")
 	k.Eventually(first, rolledFrom(""))
 	for _, d := range []*appsv1.Deployment{second, third, urgent} {
@@ -136,7 +136,7 @@ func TestBadConfigStopsRollouts(t *testing.T) {
 	k.Timeout = 2 * time.Minute
 	op := start(t, k)
 	all := deployMany(k, n, withShortDeadline)
-	release := k.Kubelet.HoldReady("of=fleet")
+	release := k.Kubelet.DelayReadiness("of=fleet")
 	change(k, "conf", "a", "fatal")
 	var broken, held []*appsv1.Deployment
 	k.Wait("all but two to be held", func(context.Context) error {
@@ -197,7 +197,7 @@ func TestContinueOnFailure(t *testing.T) {
 		withShortDeadline(d)
 	}
 	adopt(k, bad, cautious, bold)
-	k.Kubelet.HoldReady("app=bad")
+	k.Kubelet.DelayReadiness("app=bad")
 	change(k, "conf", "a", "2")
 	k.Eventually(bad, result("Failed"))
 	k.Eventually(bold, rolledFrom(""), result("Completed"))
@@ -215,8 +215,8 @@ func TestHeldUntilRecovery(t *testing.T) {
 		d.Annotations[prefix+"quiet-period"] = map[string]string{"d00": "10ms", "d01": "1s", "d02": "2s"}[d.Name]
 		d.Annotations[prefix+"priority"] = map[string]string{"d00": "3", "d01": "2", "d02": "1"}[d.Name]
 	})
-	recovers := k.Kubelet.HoldReady("app=d00")
-	k.Kubelet.HoldReady("app=d01")
+	recovers := k.Kubelet.DelayReadiness("app=d00")
+	k.Kubelet.DelayReadiness("app=d01")
 	change(k, "conf", "a", "2")
 	k.Eventually(all[0], result("Failed"))
 	k.Eventually(all[1], state("RolloutHeld"))
@@ -237,7 +237,7 @@ func TestDeadlineOfOtherKinds(t *testing.T) {
 	k.Apply(configMap("conf", "a", "1"))
 	set := statefulSet("set", "conf")
 	adopt(k, set)
-	release := k.Kubelet.HoldReady("app=set")
+	release := k.Kubelet.DelayReadiness("app=set")
 	change(k, "conf", "a", "2")
 	k.Eventually(set, rolledFrom(""), result("Failed"), state("RolloutFailed"))
 	release()
@@ -256,7 +256,7 @@ func TestRollbackOnFailure(t *testing.T) {
 	change(k, "conf", "a", "2")
 	k.Eventually(d, rolledFrom(""), result("Completed"))
 	good := digestOf(d)
-	release := k.Kubelet.HoldReady("app=a")
+	release := k.Kubelet.DelayReadiness("app=a")
 	change(k, "conf", "a", "fatal")
 	k.Eventually(d, rolledFrom(good))
 	k.Eventually(d, result("RolledBack"), state("RolledBack"))

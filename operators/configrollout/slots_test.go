@@ -29,7 +29,7 @@ func TestTerminatingTakesNoSlot(t *testing.T) {
 		d.Finalizers = []string{"example.com/slow"}
 	}
 	adopt(k, rolling, waiting, last)
-	k.Kubelet.HoldReady("app=a-rolling")
+	k.Kubelet.DelayReadiness("app=a-rolling")
 	change(k, "conf", "a", "2")
 	k.Eventually(rolling, rolledFrom(""))
 	k.Eventually(waiting, isPending())
@@ -97,7 +97,7 @@ func TestConfigMapDeletedDuringARollout(t *testing.T) {
 	k.Apply(configMap("other", "a", "1"))
 	set, d := statefulSet("set", "conf"), deployment("b", "other")
 	adopt(k, set, d)
-	k.Kubelet.HoldReady("app=set")
+	k.Kubelet.DelayReadiness("app=set")
 	change(k, "conf", "a", "2")
 	k.Eventually(set, rolledFrom(""))
 	k.Delete(conf)

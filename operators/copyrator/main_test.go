@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	}
 	testkit.Main(m, testkit.Env{
 		FS: shipped, CRDs: "config/crd", RBAC: "config/rbac", AddToScheme: v1.AddToScheme,
-		NoUnusedRules: true, Unexercised: testkit.ProgramRules("copyrators.flant.com"),
+		NoUnusedRules: true, AllowedUnusedRules: testkit.ProgramUnusedRules("copyrators.flant.com"),
 	})
 }
 

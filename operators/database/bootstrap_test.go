@@ -43,7 +43,7 @@ func TestBootstrapFromBackup(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
-	release := k.Kubelet.HoldReady("app=a-db")
+	release := k.Kubelet.DelayReadiness("app=a-db")
 	db := newDatabase("a")
 	db.Spec.BootstrapFrom = &v1.BootstrapFrom{BackupRef: &v1.BackupReference{ClaimName: "former-db-backup", Name: "monday"}}
 	k.Apply(claimOf("former-db-backup"))
@@ -97,7 +97,7 @@ func TestFailedBootstrap(t *testing.T) {
 	k := testkit.New(t)
 	k.Timeout = 2 * time.Minute // Kubernetes retries twice, after 10 and 20 s
 	start(k)
-	hold := k.Kubelet.HoldReady("app.kubernetes.io/component=restore")
+	hold := k.Kubelet.DelayReadiness("app.kubernetes.io/component=restore")
 	db := newDatabase("a")
 	db.Spec.BootstrapFrom = &v1.BootstrapFrom{BackupRef: &v1.BackupReference{ClaimName: "former-db-backup"}}
 	k.Apply(claimOf("former-db-backup"))
@@ -132,7 +132,7 @@ func TestBootstrapFromSnapshot(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
-	restored := k.Kubelet.HoldReady("app.kubernetes.io/component=restore") // keeps the Jobs for inspection
+	restored := k.Kubelet.DelayReadiness("app.kubernetes.io/component=restore") // keeps the Jobs for inspection
 	dumps := &v1.DBSnapshot{ObjectMeta: metav1.ObjectMeta{Name: "dumps"}, Spec: v1.DBSnapshotSpec{
 		Source:  v1.SnapshotSource{DatabaseRef: &v1.DatabaseReference{Name: "former"}},
 		Storage: &v1.SnapshotStorage{PersistentVolumeClaim: v1.SnapshotClaim{Template: &v1.ClaimTemplate{Size: "1Gi"}}},

@@ -65,7 +65,7 @@ func sample(t *testing.T, name string) *v1.Database {
 func TestArticle(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	release := k.Kubelet.HoldReady("app=orders-db-db")
+	release := k.Kubelet.DelayReadiness("app=orders-db-db")
 	start(k)
 	db := sample(t, "example")
 	k.Apply(db)

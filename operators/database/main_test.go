@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{
 		CRDs: "config/crd", RBAC: "config/rbac", AddToScheme: v1.AddToScheme, Workloads: true,
-		NoUnusedRules: true, Unexercised: testkit.ProgramRules("databases.techoral.com", "dbsnapshots.techoral.com"),
+		NoUnusedRules: true, AllowedUnusedRules: testkit.ProgramUnusedRules("databases.techoral.com", "dbsnapshots.techoral.com"),
 	})
 }
 

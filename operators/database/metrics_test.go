@@ -59,7 +59,7 @@ func gatherMetrics(t *testing.T, namespace, prefix string) map[string]float64 {
 func TestSnapshotMetricsAndEvents(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	k.Kubelet.HoldReady(dumpPods)
+	k.Kubelet.DelayReadiness(dumpPods)
 	c := newYear()
 	startSnapshots(k, c)
 	k.Run(database.NewMetrics())

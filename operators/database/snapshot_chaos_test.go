@@ -18,7 +18,7 @@ import (
 
 // completePods completes the pods of the namespace one after the other, until the test ends.
 func completePods(k *testkit.K) {
-	k.Kubelet.HoldReady(dumpPods)
+	k.Kubelet.DelayReadiness(dumpPods)
 	w, err := k.Client.Watch(k.Context(), &corev1.PodList{}, client.InNamespace(k.Namespace))
 	if err != nil {
 		panic(err)

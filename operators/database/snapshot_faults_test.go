@@ -87,7 +87,7 @@ func jobsMade(t *testing.T, k *testkit.K) func(last string) []string {
 func TestMissedTimesAndCrashes(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	k.Kubelet.HoldReady(dumpPods)
+	k.Kubelet.DelayReadiness(dumpPods)
 	o := yearly("a")
 	o.Spec.Schedule = "* * * * *"
 	k.Apply(o)
@@ -151,13 +151,13 @@ func TestCorruptDump(t *testing.T) {
 		"it does not say what it is": {say(`{"name":"a-203301010000"}`, 0), "the dump is empty"},
 		"its pod is evicted": {func(k *testkit.K, job string) {
 			k.Wait("its pod runs", func(ctx context.Context) error { return running(ctx, k, job) })
-			k.Kubelet.Fail("job-name="+job, kubelet.Evict)
+			k.Kubelet.Fail("job-name="+job, kubelet.Evicted)
 		}, "Evicted: The node was low on resource"},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
-			k.Kubelet.HoldReady(dumpPods)
+			k.Kubelet.DelayReadiness(dumpPods)
 			made := jobsMade(t, k)
 			clock := newYear()
 			startSnapshots(k, clock)
@@ -205,7 +205,7 @@ func enforced(reason string, status metav1.ConditionStatus) testkit.Check {
 func TestRetentionKeepsLastGoodCopies(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	k.Kubelet.HoldReady(dumpPods)
+	k.Kubelet.DelayReadiness(dumpPods)
 	c := newYear()
 	op := startSnapshots(k, c)
 	o := yearly("a")
@@ -253,7 +253,7 @@ func TestRetentionKeepsLastGoodCopies(t *testing.T) {
 func TestLostJobResult(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	k.Kubelet.HoldReady(dumpPods)
+	k.Kubelet.DelayReadiness(dumpPods)
 	c := newYear()
 	op := startSnapshots(k, c)
 	o := yearly("a")

@@ -57,7 +57,7 @@ func variables(job *batchv1.Job) map[string]string {
 func TestSnapshotWaitsForDatabase(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	k.Kubelet.HoldReady(dumpPods)
+	k.Kubelet.DelayReadiness(dumpPods)
 	c := newYear()
 	op := startSnapshots(k, c)
 	o := ofDatabase("a", "shop")
@@ -109,7 +109,7 @@ func TestSnapshotWaitsForDatabase(t *testing.T) {
 func TestSnapshotOfTerminatingDatabase(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	k.Kubelet.HoldReady(dumpPods)
+	k.Kubelet.DelayReadiness(dumpPods)
 	startSnapshots(k, newYear())
 	db := newDatabase("shop")
 	db.Finalizers = []string{"example.com/last-copy"}
@@ -135,7 +135,7 @@ func TestSnapshotOfTerminatingDatabase(t *testing.T) {
 func TestPodsAreRestricted(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	k.Kubelet.HoldReady(dumpPods)
+	k.Kubelet.DelayReadiness(dumpPods)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace}}
 	k.Update(namespace, func() {
 		metav1.SetMetaDataLabel(&namespace.ObjectMeta, "pod-security.kubernetes.io/enforce", "restricted")
@@ -158,7 +158,7 @@ func TestPodsAreRestricted(t *testing.T) {
 func TestJobNameConflict(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	k.Kubelet.HoldReady(dumpPods)
+	k.Kubelet.DelayReadiness(dumpPods)
 	foreign := jobNamed(k, "a-203201010000")
 	foreign.Spec = batchv1.JobSpec{Suspend: new(true), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "x", Image: "x"}},
@@ -223,7 +223,7 @@ func TestSnapshotWithoutSchedule(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
-			k.Kubelet.HoldReady(dumpPods)
+			k.Kubelet.DelayReadiness(dumpPods)
 			clock := newYear()
 			op := startSnapshots(k, clock)
 			o := yearly("a")
@@ -245,7 +245,7 @@ func TestSnapshotWithoutSchedule(t *testing.T) {
 func TestSuspendedSnapshot(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	k.Kubelet.HoldReady(dumpPods)
+	k.Kubelet.DelayReadiness(dumpPods)
 	c := today()
 	op := startSnapshots(k, c)
 	o := yearly("a")
@@ -310,7 +310,7 @@ func TestOwnClaim(t *testing.T) {
 func TestDumpsAreDeletedFromUserClaim(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	k.Kubelet.HoldReady(dumpPods)
+	k.Kubelet.DelayReadiness(dumpPods)
 	startSnapshots(k, newYear())
 	o := yearly("a")
 	o.Spec.DeletionPolicy = v1.CopiesDeleted

@@ -150,7 +150,7 @@ func jobNamed(k *testkit.K, name string) *batchv1.Job {
 func TestScheduledCopy(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
-	k.Kubelet.HoldReady(dumpPods)
+	k.Kubelet.DelayReadiness(dumpPods)
 	c := newYear()
 	op := startSnapshots(k, c)
 	o := yearly("a")

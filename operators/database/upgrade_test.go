@@ -89,7 +89,7 @@ func TestConfiguration(t *testing.T) {
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a-db-config"}}
 	k.Get(config)
 	first := uids(k, "a-db-0", "a-db-1", "a-db-2")
-	release := k.Kubelet.HoldReady("app=a-db,apps.kubernetes.io/pod-index=2")
+	release := k.Kubelet.DelayReadiness("app=a-db,apps.kubernetes.io/pod-index=2")
 	k.Update(db, func() { db.Spec.Configuration = map[string]v1.Setting{"work_mem": "8MB", "log_line_prefix": "it's "} })
 	k.Eventually(pod("a-db-2"), testkit.Match("replaced", func(p *corev1.Pod) bool { return p.UID != first[2] }))
 	k.Eventually(db, state(v1.Degraded), testkit.Condition("Progressing", metav1.ConditionTrue))

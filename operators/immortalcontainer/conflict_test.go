@@ -62,7 +62,7 @@ func TestRecreateWhileOldPodTerminates(t *testing.T) {
 // A rejected pod is reported with the API server's message, and retried.
 func TestRejectedPod(t *testing.T) {
 	t.Parallel()
-	k := testkit.New(t, testkit.Without("a quota refuses the pod", testkit.Forbidden))
+	k := testkit.New(t, testkit.WithoutOracles("a quota refuses the pod", testkit.Forbidden))
 	start(k)
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}}
 	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}

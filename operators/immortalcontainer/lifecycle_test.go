@@ -98,7 +98,7 @@ func TestOtherChangesReplacePod(t *testing.T) {
 // A specification that the API server rejects for a new pod does not end the running one.
 func TestRejectedSpecKeepsPod(t *testing.T) {
 	t.Parallel()
-	k := testkit.New(t, testkit.Without("the API server is asked whether it would take the pod", testkit.Refused))
+	k := testkit.New(t, testkit.WithoutOracles("the API server is asked whether it would take the pod", testkit.Refused))
 	start(k)
 	ic := newContainer("a")
 	pod := ready(k, ic)

@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{
 		CRDs: "config/crd", RBAC: "config/rbac", AddToScheme: v1alpha1.AddToScheme, Workloads: true, Nodes: 4,
-		NoUnusedRules: true, Unexercised: testkit.ProgramRules("immortalcontainers.immortalcontainer.flugel.it"),
+		NoUnusedRules: true, AllowedUnusedRules: testkit.ProgramUnusedRules("immortalcontainers.immortalcontainer.flugel.it"),
 	})
 }
 

@@ -58,7 +58,7 @@ func TestEveryTermination(t *testing.T) {
 		}, "Drained"},
 		"ended with success":    {fail(kubelet.Succeeded), "Completed"},
 		"ended with an error":   {fail(kubelet.Failed), "Error"},
-		"evicted by its node":   {fail(kubelet.Evict), "Evicted"},
+		"evicted by its node":   {fail(kubelet.Evicted), "Evicted"},
 		"killed, exit code 137": {fail(kubelet.FailedWith(137)), "Error"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestNodeLost(t *testing.T) {
 	ic := newContainer("a")
 	pod := ready(k, ic)
 	nodes := kubeletOf(t, k)
-	if err := nodes.NodeLost(k.Context(), pod.Spec.NodeName); err != nil {
+	if err := nodes.DisconnectNode(k.Context(), pod.Spec.NodeName); err != nil {
 		t.Fatal(err)
 	}
 	k.Eventually(ic, testkit.Condition("Ready", metav1.ConditionFalse), starts(1))
@@ -181,7 +181,7 @@ func TestNodeLostReplace(t *testing.T) {
 		TolerationSeconds: new(int64(0)),
 	}}
 	pod := ready(k, ic)
-	k.Kubelet.NodeLost(pod.Spec.NodeName)
+	k.Kubelet.DisconnectNode(pod.Spec.NodeName)
 	k.Eventually(ic, lastTermination("NodeLost"), testkit.Condition("Ready", metav1.ConditionFalse), starts(1))
 	k.Consistently(pod, 300*time.Millisecond, testkit.Exists())
 

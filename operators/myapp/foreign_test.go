@@ -59,7 +59,7 @@ func TestForeignClaimIsNotMounted(t *testing.T) {
 // Pods do not start without their volume. The article names this pitfall.
 func TestQuotaOfClaims(t *testing.T) {
 	t.Parallel()
-	k := testkit.New(t, testkit.Without("a quota refuses the claim", testkit.Forbidden))
+	k := testkit.New(t, testkit.WithoutOracles("a quota refuses the claim", testkit.Forbidden))
 	start(k)
 	none := quota(k, "persistentvolumeclaims")
 	app := newMyApp("a")

@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{
 		CRDs: "config/crd", RBAC: "config/rbac", AddToScheme: v1.AddToScheme, Workloads: true,
-		NoUnusedRules: true, Unexercised: testkit.ProgramRules("myapps.mycompany.com"),
+		NoUnusedRules: true, AllowedUnusedRules: testkit.ProgramUnusedRules("myapps.mycompany.com"),
 	})
 }
 

@@ -21,7 +21,7 @@ import (
 // A child that the API server rejects does not block its siblings, and is retried.
 func TestRejectedChild(t *testing.T) {
 	t.Parallel()
-	k := testkit.New(t, testkit.Without("a child is forbidden", testkit.Forbidden))
+	k := testkit.New(t, testkit.WithoutOracles("a child is forbidden", testkit.Forbidden))
 	var rejections atomic.Int64
 	rejections.Store(2)
 	f := &faults{

@@ -158,7 +158,7 @@ func TestBadValueNeverDeletesTheChild(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := testkit.New(t, testkit.Without("the value is bad", testkit.Refused))
+			k := testkit.New(t, testkit.WithoutOracles("the value is bad", testkit.Refused))
 			running := start(k, operator(func(_ context.Context, p *pass) error {
 				d := deployment(p.Object)
 				if p.Object.Spec.Text == "bad" {
@@ -194,7 +194,7 @@ func TestBadValueNeverDeletesTheChild(t *testing.T) {
 // The quota has room for the existing child but not for a second one. The child is kept, and the message names the remedy.
 func TestReplacementOverQuotaIsExplained(t *testing.T) {
 	t.Parallel()
-	k := testkit.New(t, testkit.Without("the quota is used up", testkit.Forbidden))
+	k := testkit.New(t, testkit.WithoutOracles("the quota is used up", testkit.Forbidden))
 	running := start(k, operator(withImmutableChild(sdk.OnImmutable(sdk.Recreate))))
 	s := newSite("a")
 	k.Apply(s)

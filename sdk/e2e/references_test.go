@@ -206,7 +206,7 @@ func TestWatchOfUnusedReferenceEnds(t *testing.T) {
 
 func TestReferenceWithoutPermission(t *testing.T) {
 	t.Parallel()
-	k := testkit.New(t, testkit.Without("a right is missing", testkit.Forbidden))
+	k := testkit.New(t, testkit.WithoutOracles("a right is missing", testkit.Forbidden))
 	var passes passTimes
 	running := start(k, referenceReader(&passes), withoutPermission(k, "secrets"))
 	k.Apply(secret("key", "one"))

@@ -217,7 +217,7 @@ func TestSecretValuesAreNotReported(t *testing.T) {
 	for _, code := range []int32{http.StatusUnprocessableEntity, http.StatusForbidden, http.StatusBadRequest} {
 		t.Run(http.StatusText(int(code)), func(t *testing.T) {
 			t.Parallel()
-			k := testkit.New(t, testkit.Without("the Secret is rejected", testkit.Refused, testkit.Forbidden))
+			k := testkit.New(t, testkit.WithoutOracles("the Secret is rejected", testkit.Refused, testkit.Forbidden))
 			reasons := map[int32]metav1.StatusReason{
 				http.StatusUnprocessableEntity: metav1.StatusReasonInvalid, http.StatusForbidden: metav1.StatusReasonForbidden,
 				http.StatusBadRequest: metav1.StatusReasonBadRequest,

@@ -13,7 +13,7 @@ import (
 // A mode has a name, so that a table of modes gives a subtest for each way in which pods fail.
 func ExampleMode() {
 	for _, mode := range []kubelet.Mode{
-		kubelet.Failed, kubelet.FailedWith(137), kubelet.ExitedWith(3), kubelet.CrashLoop, kubelet.Evict,
+		kubelet.Failed, kubelet.FailedWith(137), kubelet.ExitedWith(3), kubelet.CrashLoop, kubelet.Evicted,
 	} {
 		// t.Run(mode.String(), func(t *testing.T) { k.Kubelet.Fail("app=web", mode) })
 		fmt.Println(mode)

@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// HoldReady keeps the pods of a namespace that match the label selector from being Ready, like a failing readiness
+// DelayReadiness keeps the pods of a namespace that match the label selector from being Ready, like a failing readiness
 // probe: their containers run. Unlike Fail it also applies to future pods, from their creation, until release is
 // called. Calling release more than once is allowed, and Heal releases as well. Ready pods lose their readiness. Pods
 // of a Job keep running while they are held.
-func (k *Kubelet) HoldReady(
+func (k *Kubelet) DelayReadiness(
 	ctx context.Context, namespace, selector string,
 ) (release func(context.Context) error, err error) {
 	if _, err := labels.Parse(selector); err != nil {

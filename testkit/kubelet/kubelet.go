@@ -55,7 +55,7 @@ func (k *Kubelet) Fail(ctx context.Context, namespace, selector string, mode Mod
 	return nil
 }
 
-// Heal reverts Fail and HoldReady for the pods of a namespace that match the label selector. Containers in a crash loop
+// Heal reverts Fail and DelayReadiness for the pods of a namespace that match the label selector. Containers in a crash loop
 // run again, and every hold with exactly this selector is released. Ended pods stay as they are, since no kubelet
 // restarts them.
 func (k *Kubelet) Heal(ctx context.Context, namespace, selector string) error {

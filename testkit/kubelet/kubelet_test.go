@@ -74,7 +74,7 @@ func TestFail(t *testing.T) {
 		},
 		"evicted": {
 			reason: "an evicted pod has the reason and names the disruption",
-			mode:   kubelet.Evict, policy: corev1.RestartPolicyAlways,
+			mode:   kubelet.Evicted, policy: corev1.RestartPolicyAlways,
 			want: outcome{
 				Phase: "Failed", Reason: "Evicted", ReadyReason: "PodFailed", State: "Terminated/Error", ExitCode: 137,
 				Disruption: "TerminationByKubelet",
@@ -221,16 +221,16 @@ func (w world) becameReady(name string) (stop func() bool) {
 	}
 }
 
-func TestHoldReady(t *testing.T) {
+func TestDelayReadiness(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	old := w.runningPod("old", "web:1")
-	release, err := simulator.HoldReady(t.Context(), w.namespace, "app in (old, new)")
+	release, err := simulator.DelayReadiness(t.Context(), w.namespace, "app in (old, new)")
 	w.check(err)
 	pod, err := client.CoreV1().Pods(w.namespace).Get(t.Context(), "old", metav1.GetOptions{})
 	w.check(err)
 	if ready(pod) != corev1.ConditionFalse || pod.Status.ContainerStatuses[0].Ready {
-		t.Errorf("a pod that was Ready still is when HoldReady returns: %s", show(pod.Status))
+		t.Errorf("a pod that was Ready still is when DelayReadiness returns: %s", show(pod.Status))
 	}
 	if diff := cmp.Diff(old.Status.ContainerStatuses[0].State, pod.Status.ContainerStatuses[0].State); diff != "" {
 		t.Errorf("its container does not just run on (-before +after):\n%s", diff)
@@ -256,9 +256,9 @@ func TestHoldsOverlap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.runningPod("p", "web:1")
-	releaseAll, err := simulator.HoldReady(t.Context(), w.namespace, "")
+	releaseAll, err := simulator.DelayReadiness(t.Context(), w.namespace, "")
 	w.check(err)
-	releaseOne, err := simulator.HoldReady(t.Context(), w.namespace, "app=p")
+	releaseOne, err := simulator.DelayReadiness(t.Context(), w.namespace, "app=p")
 	w.check(err)
 	w.check(releaseAll(t.Context()))
 	w.sync()
@@ -273,7 +273,7 @@ func TestHoldsOverlap(t *testing.T) {
 func TestHealReleases(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, err := simulator.HoldReady(t.Context(), w.namespace, "app=p")
+	_, err := simulator.DelayReadiness(t.Context(), w.namespace, "app=p")
 	w.check(err)
 	w.pod("p", "web:1")
 	w.waitPod("p", "it runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
@@ -284,7 +284,7 @@ func TestHealReleases(t *testing.T) {
 func TestHeldPodOfJobKeepsRunning(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	release, err := simulator.HoldReady(t.Context(), w.namespace, "app=p")
+	release, err := simulator.DelayReadiness(t.Context(), w.namespace, "app=p")
 	w.check(err)
 	w.pod("p", "work:1", ofJob(w))
 	w.waitPod("p", "it runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
@@ -296,13 +296,13 @@ func TestHeldPodOfJobKeepsRunning(t *testing.T) {
 	w.waitReady("q")
 }
 
-func TestHoldReadyErrors(t *testing.T) {
+func TestDelayReadinessErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if _, err := simulator.HoldReady(t.Context(), w.namespace, "="); err == nil {
+	if _, err := simulator.DelayReadiness(t.Context(), w.namespace, "="); err == nil {
 		t.Error("an invalid selector was accepted")
 	}
-	if _, err := simulator.HoldReady(t.Context(), "no-such-namespace", "app=p"); err == nil {
+	if _, err := simulator.DelayReadiness(t.Context(), "no-such-namespace", "app=p"); err == nil {
 		t.Error("a missing namespace was accepted")
 	}
 }

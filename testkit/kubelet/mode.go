@@ -25,9 +25,9 @@ var (
 	// CrashLoop leaves all containers waiting with reason CrashLoopBackOff. Their restart count rises after 1 s, then
 	// at growing intervals, until the container gets another image, the pod is deleted, or Heal is called.
 	CrashLoop = Mode{name: "CrashLoop", apply: enterCrashLoop}
-	// Evict emulates the eviction from a node that runs out of memory: phase Failed with reason Evicted, and the
+	// Evicted emulates the eviction from a node that runs out of memory: phase Failed with reason Evicted, and the
 	// condition DisruptionTarget.
-	Evict = Mode{name: "Evict", apply: evict}
+	Evicted = Mode{name: "Evict", apply: evict}
 )
 
 // FailedWith is Failed with another exit code. 137 is the code of a killed container, for example after it ran out of

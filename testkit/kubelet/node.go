@@ -13,15 +13,15 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// recoveryTimeout bounds the wait of NodeBack for the node. It takes milliseconds if kwok runs.
+// recoveryTimeout bounds the wait of ReconnectNode for the node. It takes milliseconds if kwok runs.
 const recoveryTimeout = 30 * time.Second
 
 const pollInterval = 5 * time.Millisecond
 
-// NodeLost simulates a node that loses power or network. Its conditions become Unknown, it gets the unreachable taint,
-// and its pods are not Ready. From then on its pods have no kubelet: deleting one takes until NodeBack, until a client
+// DisconnectNode simulates a node that loses power or network. Its conditions become Unknown, it gets the unreachable taint,
+// and its pods are not Ready. From then on its pods have no kubelet: deleting one takes until ReconnectNode, until a client
 // deletes it with grace period 0, or until the node itself is deleted and its pods are collected.
-func (k *Kubelet) NodeLost(ctx context.Context, node string) error {
+func (k *Kubelet) DisconnectNode(ctx context.Context, node string) error {
 	err := k.updateNode(ctx, node, func(n *corev1.Node, now metav1.Time) {
 		if n.Labels == nil {
 			n.Labels = map[string]string{}
@@ -58,9 +58,9 @@ func (k *Kubelet) NodeLost(ctx context.Context, node string) error {
 	return nil
 }
 
-// NodeBack reverts NodeLost. It returns when the node is Ready. Its pods follow: those deleted meanwhile are removed,
+// ReconnectNode reverts DisconnectNode. It returns when the node is Ready. Its pods follow: those deleted meanwhile are removed,
 // the others become Ready.
-func (k *Kubelet) NodeBack(ctx context.Context, node string) error {
+func (k *Kubelet) ReconnectNode(ctx context.Context, node string) error {
 	err := k.updateNode(ctx, node, func(n *corev1.Node, _ metav1.Time) {
 		delete(n.Labels, lostLabel)
 	})

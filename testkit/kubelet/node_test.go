@@ -10,13 +10,13 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-func TestNodeLostAndBack(t *testing.T) {
+func TestDisconnectAndReconnectNode(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	before := w.runningPod("stays", "web:1")
 	goes := w.runningPod("goes", "web:1")
 	forced := w.runningPod("forced", "web:1")
-	w.check(simulator.NodeLost(t.Context(), w.node))
+	w.check(simulator.DisconnectNode(t.Context(), w.node))
 
 	node, err := client.CoreV1().Nodes().Get(t.Context(), w.node, metav1.GetOptions{})
 	w.check(err)
@@ -56,7 +56,7 @@ func TestNodeLostAndBack(t *testing.T) {
 		t.Error("a pod was started on a lost node")
 	}
 
-	w.check(simulator.NodeBack(t.Context(), w.node))
+	w.check(simulator.ReconnectNode(t.Context(), w.node))
 	w.waitGone("goes", goes.UID)
 	w.waitReady("stays")
 	w.waitReady("late")
@@ -75,10 +75,10 @@ func (w world) syncOnOtherNode() {
 func TestUnknownNode(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if err := simulator.NodeLost(t.Context(), "nowhere"); err == nil {
+	if err := simulator.DisconnectNode(t.Context(), "nowhere"); err == nil {
 		t.Error("a node that does not exist was lost")
 	}
-	if err := simulator.NodeBack(w.Context(), "nowhere"); err == nil {
+	if err := simulator.ReconnectNode(w.Context(), "nowhere"); err == nil {
 		t.Error("a node that does not exist came back")
 	}
 }

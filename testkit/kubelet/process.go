@@ -12,8 +12,8 @@ import (
 // and reports its state by Report. Such a pod is not Ready before the process is.
 const ProcessGate corev1.PodConditionType = "testkit.homeostat.dev/process"
 
-// A Process is the state of the process that runs for a container of a pod.
-type Process struct {
+// A ProcessState is the state of the process that runs for a container of a pod.
+type ProcessState struct {
 	// Container is the container's name.
 	Container string
 	// Ready means that the process runs and its readiness probe succeeds.
@@ -30,7 +30,7 @@ type Process struct {
 
 // Report writes the status that a kubelet would report for such a process to a pod with a ProcessGate. It skips a pod
 // that has ended or no longer exists.
-func (k *Kubelet) Report(ctx context.Context, pod *corev1.Pod, p Process) error {
+func (k *Kubelet) Report(ctx context.Context, pod *corev1.Pod, p ProcessState) error {
 	return k.updateOne(ctx, pod, func(pod *corev1.Pod, now metav1.Time) {
 		for i := range pod.Status.ContainerStatuses {
 			if pod.Status.ContainerStatuses[i].Name == p.Container {
@@ -51,7 +51,7 @@ func (k *Kubelet) Report(ctx context.Context, pod *corev1.Pod, p Process) error 
 	})
 }
 
-func (p *Process) write(status *corev1.ContainerStatus, now metav1.Time) {
+func (p *ProcessState) write(status *corev1.ContainerStatus, now metav1.Time) {
 	if p.Restarts > status.RestartCount {
 		status.LastTerminationState = corev1.ContainerState{Terminated: terminated(status, p.ExitCode, now)}
 		status.ContainerID = fmt.Sprintf("%s-%d", status.ContainerID, p.Restarts)

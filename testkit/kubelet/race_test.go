@@ -125,7 +125,7 @@ func TestDeletionRightAfterNodeLost(t *testing.T) {
 	for range rounds {
 		pod := w.runningPod("p", "web:1")
 		w.whileStopped(func() {
-			w.check(simulator.NodeLost(t.Context(), w.node))
+			w.check(simulator.DisconnectNode(t.Context(), w.node))
 			w.delete("p")
 		})
 		elsewhere.sync()
@@ -133,19 +133,19 @@ func TestDeletionRightAfterNodeLost(t *testing.T) {
 		if now.UID != pod.UID || now.Status.Phase != corev1.PodRunning {
 			t.Fatalf("the pod has phase %s, want Running: its node has no kubelet", now.Status.Phase)
 		}
-		w.check(simulator.NodeBack(t.Context(), w.node))
+		w.check(simulator.ReconnectNode(t.Context(), w.node))
 		w.waitGone("p", pod.UID)
 	}
 }
 
 // kwok may have decided that a pod is Ready just before it is held back, and write it just after.
-func TestHoldReadyOfPodThatStarts(t *testing.T) {
+func TestDelayReadinessOfPodThatStarts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i := range 3 * rounds {
 		pod := w.pod("p", "web:1")
 		<-time.After(time.Duration(i) * 300 * time.Microsecond) // at every stage of its start
-		release, err := simulator.HoldReady(t.Context(), w.namespace, "app=p")
+		release, err := simulator.DelayReadiness(t.Context(), w.namespace, "app=p")
 		w.check(err)
 		w.sync()
 		now := w.waitPod("p", "it runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })

@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
-// NodeLost must be compatible with the reactions of the controllers of a real control plane.
+// DisconnectNode must be compatible with the reactions of the controllers of a real control plane.
 func TestNodeLostUnderControllers(t *testing.T) {
 	t.Parallel()
 	w, sim := startWorkloads(t)
@@ -25,7 +25,7 @@ func TestNodeLostUnderControllers(t *testing.T) {
 		return len(pods) == 1 && ready(&pods[0]) == corev1.ConditionTrue
 	})[0]
 
-	if err := sim.NodeLost(t.Context(), old.Spec.NodeName); err != nil {
+	if err := sim.DisconnectNode(t.Context(), old.Spec.NodeName); err != nil {
 		t.Fatal(err)
 	}
 	w.wait("another pod is Ready on the other node, and the old one hangs", func(pods []corev1.Pod) bool {
@@ -37,7 +37,7 @@ func TestNodeLostUnderControllers(t *testing.T) {
 		return hangs && moved
 	})
 
-	if err := sim.NodeBack(t.Context(), old.Spec.NodeName); err != nil {
+	if err := sim.ReconnectNode(t.Context(), old.Spec.NodeName); err != nil {
 		t.Fatal(err)
 	}
 	w.wait("the old pod is gone", func(pods []corev1.Pod) bool {

@@ -39,7 +39,7 @@ type run struct {
 func begin(t *testing.T, m mutants.Mutant) *run {
 	var opts []testkit.Option
 	if m.Class == "rbac" && !m.Correct() {
-		opts = append(opts, testkit.Without("it lacks a permission on purpose: the witness reports it", testkit.Forbidden))
+		opts = append(opts, testkit.WithoutOracles("it lacks a permission on purpose: the witness reports it", testkit.Forbidden))
 	}
 	k := testkit.New(t, opts...)
 	r := &run{K: k, t: t, m: m, cfg: k.ServiceAccount(m.ServiceAccount), timeout: 3 * time.Second}

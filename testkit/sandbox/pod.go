@@ -48,7 +48,7 @@ type podProcess struct {
 	gone      atomic.Bool // the pod has ended and needs no status
 
 	mu      sync.Mutex // also orders the status updates
-	state   kubelet.Process
+	state   kubelet.ProcessState
 	run     int // counts the runs of the process
 	launch  launch
 	process *supervised // nil before it has been started
@@ -57,7 +57,7 @@ type podProcess struct {
 func newPodProcess(pods *Pods, pod *corev1.Pod, container *corev1.Container) *podProcess {
 	e := &podProcess{
 		pods: pods, pod: pod, container: container, name: fmt.Sprintf("pod %s/%s", pod.Namespace, pod.Name),
-		stop: make(chan struct{}), state: kubelet.Process{Container: container.Name},
+		stop: make(chan struct{}), state: kubelet.ProcessState{Container: container.Name},
 	}
 	e.end = sync.OnceFunc(func() { close(e.stop) })
 	return e
@@ -97,7 +97,7 @@ func (e *podProcess) start(helpers *sync.WaitGroup) (*supervised, bool) {
 			last = err.Error()
 			e.pods.report("%s cannot start: %s", e.name, last)
 		}
-		e.updateStatus(func(s *kubelet.Process) {
+		e.updateStatus(func(s *kubelet.ProcessState) {
 			s.Waiting = createFailed
 			s.Message = last
 		})
@@ -111,7 +111,7 @@ func (e *podProcess) start(helpers *sync.WaitGroup) (*supervised, bool) {
 
 func (e *podProcess) tryStart(helpers *sync.WaitGroup) (*supervised, error) {
 	project := e.project()
-	e.updateStatus(func(s *kubelet.Process) {
+	e.updateStatus(func(s *kubelet.ProcessState) {
 		if s.Waiting == "" { // a previous error stays visible during the next attempt
 			s.Waiting = creating
 			s.Message = "building operator " + project.Name
@@ -221,7 +221,7 @@ func subscript(path, of string) (string, bool) {
 
 // began and ended are called for each run of the process, alternately.
 func (e *podProcess) began() {
-	e.updateStatus(func(s *kubelet.Process) {
+	e.updateStatus(func(s *kubelet.ProcessState) {
 		e.run++
 		s.Waiting = ""
 		s.Message = "the process is not ready yet"
@@ -235,7 +235,7 @@ func (e *podProcess) ended(how *os.ProcessState, pause time.Duration) {
 	if status, ok := how.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		code = bySignal + int(status.Signal())
 	}
-	e.updateStatus(func(s *kubelet.Process) {
+	e.updateStatus(func(s *kubelet.ProcessState) {
 		s.Waiting = crashLoop
 		s.Ready = false
 		s.ExitCode = int32(code) //nolint:gosec // a byte
@@ -271,7 +271,7 @@ func (e *podProcess) probe() {
 			interval = startInterval
 		}
 		ready := interval == probeInterval
-		e.updateStatus(func(s *kubelet.Process) {
+		e.updateStatus(func(s *kubelet.ProcessState) {
 			if e.run == run && s.Waiting == "" { // otherwise it is about an earlier run
 				s.Ready = ready
 			}
@@ -304,7 +304,7 @@ func (e *podProcess) probeOnce() bool {
 }
 
 // updateStatus changes the state of the process and writes it to the status of the pod.
-func (e *podProcess) updateStatus(change func(*kubelet.Process)) {
+func (e *podProcess) updateStatus(change func(*kubelet.ProcessState)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before := e.state
@@ -330,7 +330,7 @@ func (e *podProcess) logFile() string {
 
 // removeFiles removes the files of the process except its log.
 func (e *podProcess) removeFiles() {
-	e.updateStatus(func(s *kubelet.Process) {
+	e.updateStatus(func(s *kubelet.ProcessState) {
 		s.Ready = false
 		s.Message = "nobody runs its process any more"
 	})

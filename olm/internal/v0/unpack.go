@@ -46,7 +46,7 @@ func (u *unpacker) start(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	release, err := u.kubelet.HoldReady(ctx, Namespace, unpacking)
+	release, err := u.kubelet.DelayReadiness(ctx, Namespace, unpacking)
 	if err != nil {
 		return nil, err
 	}

@@ -177,7 +177,7 @@ func TestRejectedImage(t *testing.T) {
 	t.Parallel()
 	compare(t, "what kstatus says when the API server refuses a child", func(t *testing.T, f form) any {
 		t.Helper()
-		e := newEnv(t, testkit.Without("a Webapp without an image", testkit.Refused))
+		e := newEnv(t, testkit.WithoutOracles("a Webapp without an image", testkit.Refused))
 		e.start(f)
 		app := newWebapp()
 		app.Spec.Image = ""
@@ -269,7 +269,7 @@ func TestFieldOfTheNextVersion(t *testing.T) {
 	t.Parallel()
 	compare(t, "a field of the spec that the program does not know", func(t *testing.T, f form) any {
 		t.Helper()
-		e := newEnv(t, testkit.Without("the forms differ in that", testkit.SpecWritten))
+		e := newEnv(t, testkit.WithoutOracles("the forms differ in that", testkit.SpecWritten))
 		seen := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 			"image": "shop:1", "replicas": int64(2), "port": int64(8080), "team": "red",
 		}}}

@@ -40,9 +40,9 @@ func TestMain(m *testing.M) {
 		rules = loose
 	case "excused":
 		rules = strings.Replace(loose, "configmaps, secrets", "configmaps", 1)
-		env.Unexercised = map[string]string{"get *.apps": "to show that it can be said"}
+		env.AllowedUnusedRules = map[string]string{"get *.apps": "to show that it can be said"}
 	case "superfluous excuse":
-		env.Unexercised = map[string]string{"get oranges": "by mistake"}
+		env.AllowedUnusedRules = map[string]string{"get oranges": "by mistake"}
 	case "no policy":
 		env.RBAC = ""
 	}
@@ -99,7 +99,7 @@ func TestPackageUnusedRules(t *testing.T) {
 		"Excused":               {"there is a reason", "excused", nil, 0, nil},
 		"SuperfluousExcuse": {
 			"it would outlive its reason", "superfluous excuse", nil, 1,
-			[]string{`Env.Unexercised excuses "get oranges", which Env.RBAC does not grant: remove it.`},
+			[]string{`Env.AllowedUnusedRules excuses "get oranges", which Env.RBAC does not grant: remove it.`},
 		},
 		"NoPolicy": {"it is a mistake", "no policy", nil, 1, []string{"Env.NoUnusedRules needs Env.RBAC"}},
 	}
