@@ -177,7 +177,7 @@ func (k *K) operated(ctx context.Context, calls []intercept.Call, status map[int
 	known := map[string]bool{}
 	for _, c := range calls {
 		created := c.Code == http.StatusCreated && c.Subresource == ""
-		reported := c.Subresource == "status" && c.Writes() && c.Code < http.StatusMultipleChoices &&
+		reported := c.Subresource == "status" && c.IsWrite() && c.Code < http.StatusMultipleChoices &&
 			status[intercept.KindOf(c.Request)]
 		if c.UID == "" || known[c.UID] || c.Resource == "events" || intercept.IsLease(c.Request) || (!created && !reported) {
 			continue

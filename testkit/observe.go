@@ -32,17 +32,17 @@ type observation struct {
 	operators *intercept.Interceptor // the operators' requests, with the responses they received
 	upstream  *intercept.Interceptor // the same at the API server, for operators with a transport of the test
 
-	mu         sync.Mutex
-	entries    []report.Entry
-	histories  []*history.Log
-	namespaces []string // the namespaces
-	proxied    map[int]bool
-	internal   map[types.UID]bool // objects created by testkit
-	without    map[string]bool    // oracles that are switched off
-	checked    bool
-	processes  int
-	ended      time.Time // end of the test; zero before
-	changes    []history.Change
+	mu              sync.Mutex
+	entries         []report.Entry
+	histories       []*history.Log
+	namespaces      []string // the namespaces
+	proxied         map[int]bool
+	internal        map[types.UID]bool // objects created by testkit
+	disabledOracles map[string]bool    // oracles that are switched off
+	checked         bool
+	processes       int
+	ended           time.Time // end of the test; zero before
+	changes         []history.Change
 }
 
 // observations holds the observation of each running test.
@@ -69,7 +69,7 @@ func observe(t testing.TB) *observation {
 	o := &observation{
 		t: t, began: time.Now(), proxied: map[int]bool{},
 		user: intercept.Record(), operators: intercept.Record(), upstream: intercept.Record(),
-		internal: map[types.UID]bool{}, without: map[string]bool{},
+		internal: map[types.UID]bool{}, disabledOracles: map[string]bool{},
 	}
 	if observations.byTest == nil {
 		observations.byTest = map[testing.TB]*observation{}
@@ -255,7 +255,7 @@ func (o *observation) timeline() []report.Entry {
 	defer o.mu.Unlock()
 	entries := slices.Clone(o.entries)
 	entries = append(entries, timeline.Requests(o.until(o.operators), o.operators.Began().Sub(o.began))...)
-	writes := slices.DeleteFunc(o.until(o.user), func(c intercept.Call) bool { return !c.Writes() })
+	writes := slices.DeleteFunc(o.until(o.user), func(c intercept.Call) bool { return !c.IsWrite() })
 	for _, e := range timeline.Requests(writes, o.user.Began().Sub(o.began)) {
 		e.Lane = laneTest
 		e.Bad = false // a rejected request may be the purpose of the test

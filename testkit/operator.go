@@ -299,7 +299,7 @@ func (c *disconnectable) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case !c.disconnected.Load():
 		return c.next.RoundTrip(req)
-	case recorder.Describe(req).Resource == "events":
+	case recorder.ParseRequest(req).Resource == "events":
 		return rejection(req), nil
 	default:
 		return nil, errDisconnected

@@ -55,7 +55,7 @@ var errNoReason = errors.New(
 func WithoutOracles(reason string, oracles ...Oracle) Option {
 	return func(o *options) {
 		o.reasons = append(o.reasons, reason)
-		o.without = append(o.without, oracles...)
+		o.disabledOracles = append(o.disabledOracles, oracles...)
 	}
 }
 
@@ -66,7 +66,7 @@ func (o *observation) exempt(opts options) error {
 			return errNoReason
 		}
 	}
-	for _, one := range opts.without {
+	for _, one := range opts.disabledOracles {
 		if !slices.Contains(Oracles(), one) {
 			return fmt.Errorf("testkit.WithoutOracles: there is no oracle %q; there are %q", one, Oracles())
 		}
@@ -76,8 +76,8 @@ func (o *observation) exempt(opts options) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, one := range opts.without {
-		o.without[string(one)] = true
+	for _, one := range opts.disabledOracles {
+		o.disabledOracles[string(one)] = true
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (o *observation) exempt(opts options) error {
 func (o *observation) tolerates(one Oracle) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.without[string(one)]
+	return o.disabledOracles[string(one)]
 }
 
 // checkOracles checks the oracles against the observation, at the end of the test and before its operators are stopped.

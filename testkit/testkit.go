@@ -55,10 +55,10 @@ type K struct {
 type Option func(*options)
 
 type options struct {
-	private   bool
-	transport func(http.RoundTripper) http.RoundTripper
-	without   []Oracle
-	reasons   []string
+	private         bool
+	transport       func(http.RoundTripper) http.RoundTripper
+	disabledOracles []Oracle
+	reasons         []string
 }
 
 // Private gives the test a control plane of its own, which takes some seconds. It is for changes that all tests of a

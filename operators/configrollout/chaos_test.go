@@ -18,7 +18,7 @@ func TestFaults(t *testing.T) {
 			d := deploymentRef("a")
 			k.Update(d, func() { delete(d.Annotations, prefix+"enabled") })
 		}},
-	}, chaos.All, chaos.Before(func(k *testkit.K) {
+	}, chaos.All, chaos.BeforeRun(func(k *testkit.K) {
 		k.Apply(configMap("conf", "a", "1"))
 		d := deployment("a", "conf", "configmaps", "extra")
 		d.Spec.RevisionHistoryLimit = new(int32(0)) // the number of rollouts may differ

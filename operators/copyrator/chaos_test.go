@@ -118,7 +118,7 @@ func TestFaults(t *testing.T) {
 		{Name: "copy less", Do: func(k *testkit.K) {
 			change(k, func(r *v1.CopyratorRule) { r.Selector.Labels["more"] = "yes" })
 		}},
-	}, chaos.All, chaos.Before(createSources))
+	}, chaos.All, chaos.BeforeRun(createSources))
 }
 
 // The final state depends on the last rule only. The seed makes the test deterministic; the flag -testkit.seed tries
@@ -130,5 +130,5 @@ func TestPathIndependence(t *testing.T) {
 		steps = 10
 	}
 	gen.Explore(t, exploredOperator(), gen.From("config/crd/flant.com_copyrators.yaml", "testdata/explored.yaml"),
-		gen.Before(createSources), gen.Seed(1), gen.Sequences(1), gen.Steps(steps))
+		gen.BeforeRun(createSources), gen.Seed(1), gen.Sequences(1), gen.Steps(steps))
 }

@@ -56,7 +56,7 @@ func TestFaultsWithDeletionPolicyDelete(t *testing.T) {
 func TestFaultsWithDeletionPolicySnapshot(t *testing.T) {
 	t.Parallel()
 	chaos.Sweep(t, database.New(database.Options{Now: fixedClock}), chaos.Scenario{created(v1.DeletionSnapshot)},
-		chaos.All, chaos.Before(completeSnapshots),
+		chaos.All, chaos.BeforeRun(completeSnapshots),
 		chaos.AllowResidue("dbsnapshots", "persistentvolumeclaims", "secrets"), keepCredentials,
 		onePrimary, chaos.Invariant("data that are gone before there is a copy", copiedBefore))
 }

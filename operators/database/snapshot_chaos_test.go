@@ -65,7 +65,7 @@ func TestSnapshotFaults(t *testing.T) {
 			o := object()
 			k.Update(o, func() { o.Spec.Suspend = false })
 		}},
-	}, chaos.All, chaos.Before(completePods),
+	}, chaos.All, chaos.BeforeRun(completePods),
 		// A finished Job is not recreated after a user deletes it.
 		chaos.ExternallyManaged("jobs.batch/a-203201010000"),
 		chaos.Invariant("a second Job of one copy", oneJobEach))

@@ -59,7 +59,7 @@ var All = Faults(nil)
 const (
 	Crash        = "crash"         // killed before or after a write; or after it, with a deletion during the downtime
 	Error        = "error"         // a request fails with 500, 503 or 429
-	LostAnswer   = "lost-answer"   // a write succeeds and its response is lost
+	LostResponse = "lost-answer"   // a write succeeds and its response is lost
 	Conflict     = "conflict"      // another manager changes the object right before a write
 	Lag          = "lag"           // watch events of a kind are delayed
 	Down         = "down"          // the operator does not run during a step
@@ -74,7 +74,7 @@ const (
 	NamespaceDeleted = "namespace-deleted" // everything is deleted at once, and creations are rejected
 )
 
-// Oracles returns the names of the checks that apply to every operator, for reports and [Without].
+// Oracles returns the names of the checks that apply to every operator, for reports and [WithoutOracles].
 func Oracles() []string { return explore.Oracles() }
 
 // An Option configures a sweep.
@@ -86,8 +86,8 @@ type config struct {
 	start []testkit.StartOption
 }
 
-// Without switches oracles off. The reason is for readers of the test.
-func Without(reason string, oracles ...string) Option {
+// WithoutOracles switches oracles off. The reason is for readers of the test.
+func WithoutOracles(reason string, oracles ...string) Option {
 	return func(c *config) {
 		_ = reason
 		c.DisabledOracles = append(c.DisabledOracles, oracles...)
@@ -118,8 +118,8 @@ func Invariant(name string, holds func(objects []client.Object) string) Option {
 	return func(c *config) { c.Invariants = append(c.Invariants, explore.Invariant{Name: name, Holds: holds}) }
 }
 
-// Before runs in each run before the operator starts, and creates prerequisites of the scenario.
-func Before(setup func(k *testkit.K)) Option {
+// BeforeRun calls setup in each run before the operator starts. It creates prerequisites of the scenario.
+func BeforeRun(setup func(k *testkit.K)) Option {
 	return func(c *config) { c.Setup = explorekit.Action(setup) }
 }
 
@@ -132,13 +132,13 @@ func QuietPeriod(d time.Duration) Option { return func(c *config) { c.QuietPerio
 // not wait for it.
 func Timeout(d time.Duration) Option { return func(c *config) { c.Timeout = d } }
 
-// StartWith adds options for the start of each process.
-func StartWith(opts ...testkit.StartOption) Option {
+// WithStartOptions adds options for the start of each process.
+func WithStartOptions(opts ...testkit.StartOption) Option {
 	return func(c *config) { c.start = append(c.start, opts...) }
 }
 
-// Setup returns an operator from a function that registers controllers with a manager.
-func Setup(setup testkit.SetupFunc) testkit.Runnable { return setupOperator(setup) }
+// FromSetup returns an operator from a function that registers controllers with a manager.
+func FromSetup(setup testkit.SetupFunc) testkit.Runnable { return setupOperator(setup) }
 
 type setupOperator testkit.SetupFunc
 

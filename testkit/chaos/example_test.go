@@ -15,14 +15,14 @@ import (
 // A sweep can be limited to some kinds of faults. Each fault plan is a subtest that begins with the name of its kind,
 // so the kinds select subtests as well.
 func ExampleFaults() {
-	faults := chaos.Faults{chaos.Crash, chaos.LostAnswer, chaos.Failover}
+	faults := chaos.Faults{chaos.Crash, chaos.LostResponse, chaos.Failover}
 	// chaos.Sweep(t, database.Operator, scenario, faults)
 	fmt.Printf("go test -run 'TestFaults/(%s)'\n", strings.Join(faults, "|"))
 	// Output:
 	// go test -run 'TestFaults/(crash|lost-answer|failover)'
 }
 
-// The oracles are checked in every run. Without disables one that an operator violates on purpose.
+// The oracles are checked in every run. WithoutOracles disables one that an operator violates on purpose.
 func ExampleOracles() {
 	for _, oracle := range chaos.Oracles() {
 		fmt.Println(oracle)

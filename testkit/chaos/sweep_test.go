@@ -68,9 +68,9 @@ func TestSweepSetupFunction(t *testing.T) {
 	scenario := chaos.Scenario{writing("hello"), writing("goodbye"), {Name: "read", Do: func(k *testkit.K) {
 		k.Eventually(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "sealed-letter"}}, testkit.Exists())
 	}}}
-	chaos.Sweep(t, chaos.Setup(sealer(false, 0)), scenario, chaos.All,
-		chaos.Before(key), // required by the Secret
-		chaos.StartWith(testkit.WithManagerOptions(func(*manager.Options) { started.Add(1) })),
+	chaos.Sweep(t, chaos.FromSetup(sealer(false, 0)), scenario, chaos.All,
+		chaos.BeforeRun(key), // required by the Secret
+		chaos.WithStartOptions(testkit.WithManagerOptions(func(*manager.Options) { started.Add(1) })),
 		chaos.Invariant("an empty Secret", func(objects []client.Object) string {
 			for _, o := range objects {
 				if s, ok := o.(*corev1.Secret); ok && len(s.Data) == 0 {
@@ -91,7 +91,7 @@ func TestFailingSweep(t *testing.T) {
 	const fails = "TESTKIT_CHAOS_FAILING_SWEEP"
 	scenario := chaos.Scenario{writing("hello")}
 	options := map[string][]chaos.Option{
-		"never": {chaos.Before(key), chaos.Invariant("a hello that can be read", func(objects []client.Object) string {
+		"never": {chaos.BeforeRun(key), chaos.Invariant("a hello that can be read", func(objects []client.Object) string {
 			for _, o := range objects {
 				if cm, ok := o.(*corev1.ConfigMap); ok && cm.Data["text"] == "hello" {
 					return "ConfigMap " + cm.Name
@@ -99,13 +99,13 @@ func TestFailingSweep(t *testing.T) {
 			}
 			return ""
 		})},
-		"without": {chaos.Before(key), chaos.Without("not what this is about", "end-state"), chaos.Timeout(9 * time.Second)},
-		"drift":   {chaos.Before(key), chaos.Timeout(10 * time.Second)}, // a timeout finds it
+		"without": {chaos.BeforeRun(key), chaos.WithoutOracles("not what this is about", "end-state"), chaos.Timeout(9 * time.Second)},
+		"drift":   {chaos.BeforeRun(key), chaos.Timeout(10 * time.Second)}, // a timeout finds it
 	}
 	if what := os.Getenv(fails); what != "" {
 		// With end-state off, nothing shows that a slow operator is done.
 		takes := map[string]time.Duration{"without": 200 * time.Millisecond}
-		chaos.Sweep(t, chaos.Setup(sealer(true, takes[what])), scenario, chaos.Faults{"drift-deleted"}, options[what]...)
+		chaos.Sweep(t, chaos.FromSetup(sealer(true, takes[what])), scenario, chaos.Faults{"drift-deleted"}, options[what]...)
 		return
 	}
 	for what, want := range map[string][]string{

@@ -34,7 +34,7 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	for _, fault := range []string{
-		Crash, Error, LostAnswer, Conflict, Lag, Down, Missed, WatchClosed, WatchBroken, WatchExpired, Drift, Deleted, Failover,
+		Crash, Error, LostResponse, Conflict, Lag, Down, Missed, WatchClosed, WatchBroken, WatchExpired, Drift, Deleted, Failover,
 		NamespaceDeleted,
 	} {
 		if !explore.IsFault(fault) {

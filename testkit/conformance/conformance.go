@@ -40,12 +40,12 @@ type Operator struct {
 
 	// LeaderElectionID is the name of the Lease that the operator's program uses. Empty means the name in the roles.
 	LeaderElectionID string
-	// Secrets permits rules for Secrets in all overlays.
-	Secrets bool
+	// AllowSecrets permits rules for Secrets in all overlays.
+	AllowSecrets bool
 	// Skip disables rules by name. The values are the reasons.
 	Skip map[string]string
-	// Quick installs the first overlay only. The others are rendered and checked without an API server.
-	Quick bool
+	// FirstOverlayOnly installs the first overlay only. The others are rendered and checked without an API server.
+	FirstOverlayOnly bool
 	// Timeout bounds each wait. Zero means one minute.
 	Timeout time.Duration
 }
@@ -54,11 +54,11 @@ type Operator struct {
 type Overlay struct {
 	// Dir is the folder.
 	Dir string
-	// Watches are the namespaces of the argument --watch-namespaces. Such an overlay must have no cluster-wide
+	// WatchNamespaces are the namespaces of the argument --watch-namespaces. Such an overlay must have no cluster-wide
 	// permissions. Empty means the whole cluster.
-	Watches []string
-	// Secrets permits rules for Secrets.
-	Secrets bool
+	WatchNamespaces []string
+	// AllowSecrets permits rules for Secrets.
+	AllowSecrets bool
 }
 
 // Check checks an operator against all rules. A violation is in the error as a [Violation]; other errors mean that a rule
@@ -83,7 +83,7 @@ func Check(ctx context.Context, o Operator) error {
 			continue
 		}
 		errs = append(errs, o.checkRendered(m)...)
-		if i == 0 || !o.Quick {
+		if i == 0 || !o.FirstOverlayOnly {
 			errs = append(errs, o.checkInstalled(ctx, kubectl, m)...)
 		}
 	}

@@ -93,7 +93,7 @@ func violated(t *testing.T, err error) []string {
 		if !errors.As(one, &v) {
 			t.Fatalf("the error is no violation: %v", one)
 		}
-		if v.What == "" || v.Fix == "" || !strings.HasPrefix(v.Where, "overlay ") {
+		if v.Message == "" || v.Fix == "" || !strings.HasPrefix(v.Location, "overlay ") {
 			t.Errorf("the violation has no explanation: %+v", v)
 		}
 		t.Log(v)
@@ -106,7 +106,7 @@ func TestCorrectOperator(t *testing.T) {
 	t.Parallel()
 	o := describe(operator{},
 		conformance.Overlay{Dir: "testdata/default"},
-		conformance.Overlay{Dir: "testdata/namespaced", Watches: []string{metav1.NamespaceDefault}})
+		conformance.Overlay{Dir: "testdata/namespaced", WatchNamespaces: []string{metav1.NamespaceDefault}})
 	o.Categories = []string{"all"}
 	if err := conformance.Check(t.Context(), o); err != nil {
 		t.Error(err)
@@ -145,7 +145,7 @@ func TestMissingPermission(t *testing.T) {
 // An overlay for the whole cluster is no overlay for one namespace. Nothing is installed for that.
 func TestNamespacedScope(t *testing.T) {
 	t.Parallel()
-	o := describe(operator{}, conformance.Overlay{Dir: "testdata/default", Watches: []string{metav1.NamespaceDefault}})
+	o := describe(operator{}, conformance.Overlay{Dir: "testdata/default", WatchNamespaces: []string{metav1.NamespaceDefault}})
 	o.Skip = map[string]string{}
 	for _, r := range conformance.Rules() {
 		if r.Name != "namespaced-scope" {

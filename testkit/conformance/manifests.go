@@ -69,7 +69,7 @@ func (m *manifests) account() string { return m.deployment.Spec.Template.Spec.Se
 
 // target returns the namespace for custom resources: a watched one, or "" for any.
 func (m *manifests) target() string {
-	for _, namespace := range m.overlay.Watches {
+	for _, namespace := range m.overlay.WatchNamespaces {
 		if namespace != m.namespace() {
 			return namespace
 		}
@@ -93,7 +93,7 @@ func leastPrivilege(o *Operator, m *manifests) []finding {
 			continue
 		}
 		for _, rule := range role.Rules {
-			if mistake := mistakeOf(rule, object.GetKind(), o.Secrets || m.overlay.Secrets); mistake != "" {
+			if mistake := mistakeOf(rule, object.GetKind(), o.AllowSecrets || m.overlay.AllowSecrets); mistake != "" {
 				found = append(found, finding{describe(object), mistake})
 			}
 		}
@@ -119,7 +119,7 @@ func mistakeOf(rule rbacv1.PolicyRule, kind string, secrets bool) string {
 }
 
 func namespacedScope(_ *Operator, m *manifests) []finding {
-	if len(m.overlay.Watches) == 0 {
+	if len(m.overlay.WatchNamespaces) == 0 {
 		return nil
 	}
 	var found []finding
@@ -141,7 +141,7 @@ func namespacedScope(_ *Operator, m *manifests) []finding {
 		}
 	}
 	arguments := m.deployment.Spec.Template.Spec.Containers[0].Args
-	if want := "--watch-namespaces=" + strings.Join(m.overlay.Watches, ","); !slices.Contains(arguments, want) {
+	if want := "--watch-namespaces=" + strings.Join(m.overlay.WatchNamespaces, ","); !slices.Contains(arguments, want) {
 		found = append(found, finding{"Deployment " + m.deployment.Name, fmt.Sprintf("its arguments %q lack %s", arguments, want)})
 	}
 	return found

@@ -57,7 +57,7 @@ func (i *installation) start(ctx context.Context) (*replica, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a manager: %w", err)
 	}
-	if err := i.operator.Setup(mgr, i.overlay.Watches...); err != nil {
+	if err := i.operator.Setup(mgr, i.overlay.WatchNamespaces...); err != nil {
 		return nil, fmt.Errorf("setting up the operator: %w", err)
 	}
 	// Not a child of ctx: the graceful shutdown needs the API server.
@@ -84,9 +84,9 @@ func (i *installation) managerOptions(scheme *runtime.Scheme, log *errorLog) man
 		LeaderElectionNamespace:       i.namespace(),
 		LeaderElectionReleaseOnCancel: true,
 	}
-	if len(i.overlay.Watches) > 0 {
+	if len(i.overlay.WatchNamespaces) > 0 {
 		options.Cache.DefaultNamespaces = map[string]cache.Config{}
-		for _, namespace := range i.overlay.Watches {
+		for _, namespace := range i.overlay.WatchNamespaces {
 			options.Cache.DefaultNamespaces[namespace] = cache.Config{}
 		}
 	}

@@ -21,23 +21,23 @@ type Rule struct {
 }
 
 // finding is one violation of a rule: the object or request, and the mistake.
-type finding struct{ where, what string }
+type finding struct{ location, message string }
 
 // Violation is one violation of a rule.
 type Violation struct { //nolint:errname // the error of Check is a list of violations
 	// Rule is the name of the rule.
 	Rule string
-	// Where is the overlay and the object or request.
-	Where string
-	// What is the mistake.
-	What string
+	// Location is the overlay and the object or request.
+	Location string
+	// Message is the mistake.
+	Message string
 	// Fix is the usual correction.
 	Fix string
 }
 
 // Error returns the violation in one line.
 func (v *Violation) Error() string {
-	return fmt.Sprintf("%s: %s: %s; %s", v.Rule, v.Where, v.What, v.Fix)
+	return fmt.Sprintf("%s: %s: %s; %s", v.Rule, v.Location, v.Message, v.Fix)
 }
 
 // rules are in the order in which an installation is checked: the later rules depend on the state left by earlier ones.
@@ -121,7 +121,9 @@ func isRule(name string) bool {
 func (r Rule) violations(overlay Overlay, found []finding) []error {
 	var errs []error
 	for _, f := range found {
-		errs = append(errs, &Violation{Rule: r.Name, Where: "overlay " + overlay.Dir + ": " + f.where, What: f.what, Fix: r.Fix})
+		errs = append(errs, &Violation{
+			Rule: r.Name, Location: "overlay " + overlay.Dir + ": " + f.location, Message: f.message, Fix: r.Fix,
+		})
 	}
 	return errs
 }

@@ -80,7 +80,7 @@ func leaderElection(ctx context.Context, i *installation) ([]finding, error) {
 		return found, err
 	}
 	if err := i.waitFor(ctx, "the second replica to ask for the Lease", func(context.Context) (string, error) {
-		if len(second.requests.Leases()) == 0 {
+		if len(second.requests.LeaseRequests()) == 0 {
 			return "it has sent no request about it", nil
 		}
 		return "", nil

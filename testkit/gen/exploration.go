@@ -77,7 +77,7 @@ func (ex *exploration) checkSample(ctx context.Context) error {
 		return fmt.Errorf("the API server refuses the sample: %s", ref.invalid)
 	case ref.stuck != "":
 		return fmt.Errorf("the operator cannot carry out the sample (%s): give one that it can, "+
-			"and what that refers to with gen.Before", ref.stuck)
+			"and what that refers to with gen.BeforeRun", ref.stuck)
 	case ref.violation != nil:
 		return errors.New(ref.violation.text("", "the sample, without any change"))
 	}

@@ -136,7 +136,7 @@ spec: unset -> {}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := mustPrepare(t, test.op, source(test.plural), []Option{
-				ServiceAccount(test.as), QuietPeriod(300 * time.Millisecond), Shrink(5 * time.Minute),
+				ServiceAccount(test.as), QuietPeriod(300 * time.Millisecond), ShrinkTimeout(5 * time.Minute),
 			})
 			f, how, err := c.explore(t, c.bySeed(t, 1, 0))
 			if err != nil {
@@ -199,7 +199,7 @@ func TestCorrectTwinsPass(t *testing.T) {
 			t.Parallel()
 			op := mutantNamed(t, class+"/correct")
 			Explore(t, op, source(test.plural), Seed(1), Sequences(test.seeds), Steps(8), ServiceAccount(op.ServiceAccount),
-				Before(credentials))
+				BeforeRun(credentials))
 		})
 	}
 }

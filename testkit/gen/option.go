@@ -21,7 +21,7 @@ const (
 	oracleRefused  = "refused"  // the API server rejects a request of the operator
 )
 
-// Oracles returns the names of the checks that apply to every operator, for reports and [Without].
+// Oracles returns the names of the checks that apply to every operator, for reports and [WithoutOracles].
 func Oracles() []string {
 	all := []string{oracleFresh, oracleRecovery}
 	for _, name := range explore.Oracles() {
@@ -89,11 +89,11 @@ func Sequences(n int) Option { return func(c *config) { c.sequences = n } }
 // Seed sets the seed of all choices, unless flag -testkit.seed is given. The default, 0, means a random seed.
 func Seed(n int64) Option { return func(c *config) { c.seed = n } }
 
-// Shrink sets the time for shrinking a failure. The default is 30 s. 0 reports it unshrunk.
-func Shrink(d time.Duration) Option { return func(c *config) { c.shrink = d } }
+// ShrinkTimeout sets the time for shrinking a failure. The default is 30 s. 0 reports it unshrunk.
+func ShrinkTimeout(d time.Duration) Option { return func(c *config) { c.shrink = d } }
 
-// Without switches oracles off. The reason is for readers of the test.
-func Without(reason string, oracles ...string) Option {
+// WithoutOracles switches oracles off. The reason is for readers of the test.
+func WithoutOracles(reason string, oracles ...string) Option {
 	return func(c *config) {
 		_ = reason
 		c.Options.DisabledOracles = append(c.Options.DisabledOracles, oracles...)
@@ -125,8 +125,8 @@ func Invariant(name string, holds func(objects []client.Object) string) Option {
 	}
 }
 
-// Before runs in each namespace before the operator starts, and creates objects that custom resources refer to.
-func Before(setup func(k *testkit.K)) Option {
+// BeforeRun calls setup in each namespace before the operator starts. It creates objects that custom resources refer to.
+func BeforeRun(setup func(k *testkit.K)) Option {
 	return func(c *config) { c.Options.Setup = explorekit.Action(setup) }
 }
 
@@ -145,7 +145,7 @@ func ServiceAccount(serviceAccount string) Option {
 	return func(c *config) { c.account = serviceAccount }
 }
 
-// StartWith adds options for the start of the operator in each namespace.
-func StartWith(opts ...testkit.StartOption) Option {
+// WithStartOptions adds options for the start of the operator in each namespace.
+func WithStartOptions(opts ...testkit.StartOption) Option {
 	return func(c *config) { c.start = append(c.start, opts...) }
 }

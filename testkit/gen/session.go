@@ -246,7 +246,7 @@ func (s *session) rejections() []intercept.Call {
 		made := false
 		for _, c := range s.inner.Calls() {
 			same := intercept.KindOf(c.Request) == intercept.KindOf(r.Request) && c.Name == r.Name && c.Subresource == r.Subresource
-			made = made || same && c.Began >= r.Began && c.Writes() && c.Verb != "delete" && c.Code > 0 &&
+			made = made || same && c.Began >= r.Began && c.IsWrite() && c.Verb != "delete" && c.Code > 0 &&
 				c.Code < http.StatusMultipleChoices
 		}
 		if !made {

@@ -72,8 +72,8 @@ func (f files) source() Source {
 	}}
 }
 
-// Of uses Go values. Without apiVersion and kind in the sample, the version is the stored one.
-func Of(crd *apiextensionsv1.CustomResourceDefinition, sample client.Object) Source {
+// FromObjects is From for Go values. Without apiVersion and kind in the sample, the version is the stored one.
+func FromObjects(crd *apiextensionsv1.CustomResourceDefinition, sample client.Object) Source {
 	return Source{func() (*schema.Schema, *unstructured.Unstructured, error) {
 		s, err := schema.New(crd, sample.GetObjectKind().GroupVersionKind().Version)
 		if err != nil {

@@ -119,17 +119,17 @@ func ExampleRecorder_WaitIdle() {
 	// idle for an hour: false true
 }
 
-// Describe helps a transport that fails certain requests only.
-func ExampleDescribe() {
+// ParseRequest helps a transport that fails certain requests only.
+func ExampleParseRequest() {
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodPut,
 		"https://api.example/apis/apps/v1/namespaces/shop/deployments/web/status?dryRun=All", http.NoBody)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	got := recorder.Describe(req)
+	got := recorder.ParseRequest(req)
 	fmt.Println(got.Verb, got.Group, got.Resource, got.Subresource, got.Namespace, got.Name)
-	fmt.Println("writes:", got.Writes())
+	fmt.Println("writes:", got.IsWrite())
 	// Output:
 	// update apps deployments status shop web
 	// writes: false

@@ -50,8 +50,8 @@ func (r Request) String() string {
 	return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s -> %d", r.Verb, resource, name, r.Code)), " ")
 }
 
-// Writes reports whether the request can change objects on the server.
-func (r Request) Writes() bool {
+// IsWrite reports whether the request can change objects on the server.
+func (r Request) IsWrite() bool {
 	switch r.Verb {
 	case "create", "update", "patch", "apply", "delete", "deletecollection":
 		return !r.DryRun
@@ -108,12 +108,12 @@ func (r *Recorder) Requests() []Request { return r.snapshot(ordinary) }
 // Watches returns the watches in the order of their start.
 func (r *Recorder) Watches() []Request { return r.snapshot(watching) }
 
-// Leases returns the requests on Lease objects, as leader election sends them.
-func (r *Recorder) Leases() []Request { return r.snapshot(electing) }
+// LeaseRequests returns the requests on Lease objects, as leader election sends them.
+func (r *Recorder) LeaseRequests() []Request { return r.snapshot(electing) }
 
 // Writes returns the requests that could change objects, without leader election.
 func (r *Recorder) Writes() []Request {
-	return slices.DeleteFunc(r.Requests(), func(req Request) bool { return !req.Writes() })
+	return slices.DeleteFunc(r.Requests(), func(req Request) bool { return !req.IsWrite() })
 }
 
 // Reset discards all recorded requests.

@@ -141,7 +141,7 @@ func TestRequests(t *testing.T) {
 			if diff := cmp.Diff([]recorder.Request{tt.want}, rec.Requests()); diff != "" {
 				t.Errorf("requests (-want +got), because %s:\n%s", tt.reason, diff)
 			}
-			if got, want := len(rec.Writes()) == 1, tt.want.Writes(); got != want {
+			if got, want := len(rec.Writes()) == 1, tt.want.IsWrite(); got != want {
 				t.Errorf("a write: %v, want %v", got, want)
 			}
 		})
@@ -184,11 +184,11 @@ func TestWatchesAndLeases(t *testing.T) {
 	if got := rec.Watches(); len(got) != 1 || got[0].String() != "watch configmaps "+k.Namespace+"/ -> 200" {
 		t.Errorf("watches: %v", got)
 	}
-	if got := rec.Leases(); len(got) != 1 || got[0].Name != "leader" {
+	if got := rec.LeaseRequests(); len(got) != 1 || got[0].Name != "leader" {
 		t.Errorf("leases: %v", got)
 	}
 	rec.Reset()
-	if n := len(rec.Watches()) + len(rec.Leases()); n != 0 {
+	if n := len(rec.Watches()) + len(rec.LeaseRequests()); n != 0 {
 		t.Errorf("after Reset there are still %d", n)
 	}
 }

@@ -26,7 +26,7 @@ type transport struct {
 
 // RoundTrip sends the request and records it with the status code of the response.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	entry := Describe(req)
+	entry := ParseRequest(req)
 	t.recorder.begin(entry)
 	resp, err := t.next.RoundTrip(req)
 	if err == nil {
@@ -39,9 +39,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Describe returns the request in the terms of the API server. It reads only the path. The name of an object to create
+// ParseRequest returns the request in the terms of the API server. It reads only the path. The name of an object to create
 // is in the body.
-func Describe(req *http.Request) Request {
+func ParseRequest(req *http.Request) Request {
 	info, err := resolver.NewRequestInfo(req)
 	if err != nil || !info.IsResourceRequest {
 		return Request{Verb: strings.ToLower(req.Method), Name: req.URL.Path}

@@ -30,12 +30,12 @@ func TestConformance(t *testing.T) {
 			}
 			return op.SetupWithManager(mgr, sdk.InNamespaces(namespaces...))
 		},
-		Overlays:         []conformance.Overlay{{Dir: "default"}, {Dir: "namespaced", Watches: []string{"default"}}},
+		Overlays:         []conformance.Overlay{{Dir: "default"}, {Dir: "namespaced", WatchNamespaces: []string{"default"}}},
 		Samples:          "samples",
 		Example:          example,
 		Missing:          missing,
 		LeaderElectionID: "configrollout.homeostat.dev",
-		Quick:            testing.Short(),
+		FirstOverlayOnly: testing.Short(),
 	})
 	if err != nil {
 		t.Error(err)

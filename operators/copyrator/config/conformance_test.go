@@ -29,7 +29,8 @@ func TestConformance(t *testing.T) {
 		},
 		AddToScheme: v1.AddToScheme,
 		Overlays: []conformance.Overlay{
-			{Dir: "default"}, {Dir: "with-secrets", Secrets: true}, {Dir: "namespaced", Watches: []string{namespace, "default"}},
+			{Dir: "default"}, {Dir: "with-secrets", AllowSecrets: true},
+			{Dir: "namespaced", WatchNamespaces: []string{namespace, "default"}},
 		},
 		Samples: "samples",
 		Columns: map[string]string{
@@ -37,7 +38,7 @@ func TestConformance(t *testing.T) {
 		},
 		Example:          example,
 		LeaderElectionID: "copyrator.homeostat.dev",
-		Quick:            testing.Short(),
+		FirstOverlayOnly: testing.Short(),
 	})
 	if err != nil {
 		t.Error(err)

@@ -24,13 +24,13 @@ func TestConformance(t *testing.T) {
 			return database.New(database.Options{}).SetupWithManager(mgr, sdk.InNamespaces(namespaces...))
 		},
 		AddToScheme:      v1.AddToScheme,
-		Overlays:         []conformance.Overlay{{Dir: "default"}, {Dir: "namespaced", Watches: []string{"default"}}},
+		Overlays:         []conformance.Overlay{{Dir: "default"}, {Dir: "namespaced", WatchNamespaces: []string{"default"}}},
 		Samples:          "samples",
 		Columns:          map[string]string{"databases.techoral.com": "NAME ENGINE VERSION READY STATE ENDPOINT AGE"},
 		Example:          example,
 		LeaderElectionID: "database.homeostat.dev",
-		Secrets:          true, // a Database has a Secret with its passwords
-		Quick:            testing.Short(),
+		AllowSecrets:     true, // a Database has a Secret with its passwords
+		FirstOverlayOnly: testing.Short(),
 	})
 	if err != nil {
 		t.Error(err)

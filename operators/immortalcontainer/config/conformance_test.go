@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 			return immortalcontainer.Operator.SetupWithManager(mgr, sdk.InNamespaces(namespaces...))
 		},
 		AddToScheme:      v1alpha1.AddToScheme,
-		Overlays:         []conformance.Overlay{{Dir: "default"}, {Dir: "namespaced", Watches: []string{"default"}}},
+		Overlays:         []conformance.Overlay{{Dir: "default"}, {Dir: "namespaced", WatchNamespaces: []string{"default"}}},
 		Samples:          "samples",
 		Columns:          map[string]string{crd: "NAME IMAGE POD STARTS PHASE READY NODE AGE"},
 		Categories:       []string{"all"},

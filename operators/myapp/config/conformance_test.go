@@ -24,12 +24,12 @@ func TestConformance(t *testing.T) {
 			return myapp.Operator.SetupWithManager(mgr, sdk.InNamespaces(namespaces...))
 		},
 		AddToScheme:      v1.AddToScheme,
-		Overlays:         []conformance.Overlay{{Dir: "default"}, {Dir: "namespaced", Watches: []string{"default"}}},
+		Overlays:         []conformance.Overlay{{Dir: "default"}, {Dir: "namespaced", WatchNamespaces: []string{"default"}}},
 		Samples:          "samples",
 		Columns:          map[string]string{"myapps.mycompany.com": "NAME IMAGE READY REPLICAS VOLUME PHASE AGE"},
 		Example:          example,
 		LeaderElectionID: "myapp.homeostat.dev",
-		Quick:            testing.Short(),
+		FirstOverlayOnly: testing.Short(),
 	})
 	if err != nil {
 		t.Error(err)

@@ -129,7 +129,7 @@ func newBaseline(runs []*run) *baseline.Baseline {
 		}
 	}
 	for _, c := range a.operator.Calls() {
-		if c.Subresource == "status" && c.Writes() {
+		if c.Subresource == "status" && c.IsWrite() {
 			base.Status[intercept.KindOf(c.Request)] = true
 		}
 	}

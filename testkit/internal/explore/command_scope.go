@@ -47,7 +47,7 @@ func (s *scope) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // narrow returns the path of a request for all namespaces, restricted to the run's namespace.
 func (s *scope) narrow(req *http.Request) (path string, narrower bool) {
-	r := recorder.Describe(req)
+	r := recorder.ParseRequest(req)
 	if r.Resource == "" || r.Namespace != "" || r.Subresource != "" ||
 		!slices.Contains([]string{"list", "watch", "deletecollection"}, r.Verb) {
 		return "", false

@@ -31,7 +31,7 @@ func (v *view) detail() func(history.Change) state.Detail {
 	theirs, ours := written(v.operator.Calls()), written(v.user.Calls())
 	status := map[intercept.Kind]bool{}
 	for _, c := range v.operator.Calls() {
-		if c.Subresource == "status" && c.Writes() {
+		if c.Subresource == "status" && c.IsWrite() {
 			status[intercept.KindOf(c.Request)] = true
 		}
 	}
@@ -61,7 +61,7 @@ func (v *view) name(c history.Change) string {
 // targetOf returns the target of a request, without its number.
 func (v *view) targetOf(c *intercept.Call) baseline.Target {
 	return baseline.Target{
-		Verb: c.Verb, Kind: intercept.KindOf(c.Request), Subresource: c.Subresource, Object: v.groupOf(c), Writes: c.Writes(),
+		Verb: c.Verb, Kind: intercept.KindOf(c.Request), Subresource: c.Subresource, Object: v.groupOf(c), Writes: c.IsWrite(),
 		Versioned: isVersioned(c),
 	}
 }

@@ -28,7 +28,7 @@ func created(calls []intercept.Call) map[types.UID]bool {
 func written(calls []intercept.Call) map[types.UID]bool {
 	all := map[types.UID]bool{}
 	for _, c := range calls {
-		if c.UID != "" && c.Writes() && c.Reached && c.Code < http.StatusMultipleChoices {
+		if c.UID != "" && c.IsWrite() && c.Reached && c.Code < http.StatusMultipleChoices {
 			all[types.UID(c.UID)] = true
 		}
 	}

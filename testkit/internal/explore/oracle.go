@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 )
 
-// The oracles, by the names that reports use and Options.Without takes.
+// The oracles, by the names that reports use and Options.DisabledOracles takes.
 const (
 	oracleScenario  = "scenario"             // a step waits in vain
 	oracleEndState  = "end-state"            // the state after a step differs from the baseline's

@@ -72,7 +72,7 @@ func (v *view) effective() map[int]bool {
 	}
 	for _, i := range order {
 		c := calls[i]
-		if !c.Writes() || !c.Reached || c.Code >= http.StatusMultipleChoices {
+		if !c.IsWrite() || !c.Reached || c.Code >= http.StatusMultipleChoices {
 			continue
 		}
 		if c.Verb == "delete" || c.Verb == "deletecollection" {
@@ -135,7 +135,7 @@ func (v *view) lastWrites(n int, began time.Time) string {
 	var writes []int
 	calls, effective := v.operator.Calls(), v.effective()
 	for i, c := range calls {
-		if c.Writes() && !intercept.IsLease(c.Request) {
+		if c.IsWrite() && !intercept.IsLease(c.Request) {
 			writes = append(writes, i)
 		}
 	}
@@ -164,7 +164,7 @@ func (v *view) writerOf(c history.Change) string {
 func (v *view) rewroteUserSpec() bool {
 	theirs, wrote := created(v.user.Calls()), map[string]bool{}
 	for _, c := range v.operator.Calls() {
-		if c.Subresource == "" && c.Writes() && c.Verb != "delete" {
+		if c.Subresource == "" && c.IsWrite() && c.Verb != "delete" {
 			wrote[c.UID+"@"+c.Version] = true
 		}
 	}
@@ -204,7 +204,7 @@ func (v *view) historyShowsWrites() bool {
 
 // shouldAppear reports whether a call wrote an object that the history contains.
 func (v *view) shouldAppear(c intercept.Call) bool {
-	return c.UID != "" && c.Version != "" && c.Writes() && c.Code < http.StatusMultipleChoices &&
+	return c.UID != "" && c.Version != "" && c.IsWrite() && c.Code < http.StatusMultipleChoices &&
 		(c.Subresource == "" || c.Subresource == "status") &&
 		c.Namespace == v.space.Namespace && v.x.recorder.Follows(c.Group, c.Resource)
 }
@@ -245,5 +245,5 @@ func (v *view) statusKind(kind intercept.Kind) bool { return v.statusKinds()[kin
 
 // isVersioned reports whether the request contains a resourceVersion (optimistic concurrency).
 func isVersioned(c *intercept.Call) bool {
-	return c.Writes() && c.Verb != "create" && metadataOf(c.Sent).ResourceVersion != ""
+	return c.IsWrite() && c.Verb != "create" && metadataOf(c.Sent).ResourceVersion != ""
 }

@@ -163,7 +163,7 @@ func (s *Session) repeatsWrites() bool {
 	most := 0
 	var last time.Duration
 	for _, c := range s.run.operator.Calls() {
-		if c.Step == len(s.x.Steps) && c.Writes() && c.Resource != "events" && !intercept.IsLease(c.Request) {
+		if c.Step == len(s.x.Steps) && c.IsWrite() && c.Resource != "events" && !intercept.IsLease(c.Request) {
 			what := c.Verb + " " + c.Resource + "/" + c.Subresource + " " + c.Name
 			times[what]++
 			most, last = max(most, times[what]), c.Began
@@ -226,7 +226,7 @@ func (s *Session) observedLatest() bool {
 func (s *Session) Rejected() []intercept.Call {
 	var all []intercept.Call
 	for _, c := range s.run.operator.Calls() {
-		if c.Step != len(s.x.Steps) || !c.Reached || !c.Writes() || s.run.isStale(c) {
+		if c.Step != len(s.x.Steps) || !c.Reached || !c.IsWrite() || s.run.isStale(c) {
 			continue
 		}
 		switch c.Code {

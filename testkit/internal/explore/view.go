@@ -53,7 +53,7 @@ func (v *view) isForeign(f intercept.Frame) bool {
 		return false
 	}
 	ours := func(c intercept.Call) bool {
-		return c.Name == f.Name && c.Writes() && intercept.KindOf(c.Request) == f.Kind
+		return c.Name == f.Name && c.IsWrite() && intercept.KindOf(c.Request) == f.Kind
 	}
 	return !slices.ContainsFunc(v.operator.Calls(), ours) && !slices.ContainsFunc(v.user.Calls(), ours)
 }

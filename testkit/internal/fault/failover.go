@@ -34,7 +34,7 @@ var failover = Fault{
 func leader(calls []intercept.Call) int {
 	leader := 0
 	for _, c := range calls {
-		if intercept.IsLease(c.Request) && c.Writes() && c.Reached && c.Code < http.StatusMultipleChoices {
+		if intercept.IsLease(c.Request) && c.IsWrite() && c.Reached && c.Code < http.StatusMultipleChoices {
 			leader = c.Process
 		}
 	}

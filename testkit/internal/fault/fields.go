@@ -54,7 +54,7 @@ func OwnedFields(live *unstructured.Unstructured, calls []intercept.Call, change
 	var fields []Field
 	seen := map[string]bool{}
 	for _, c := range calls {
-		if types.UID(c.UID) != live.GetUID() || c.Subresource != "" || !c.Writes() || c.Code >= http.StatusMultipleChoices {
+		if types.UID(c.UID) != live.GetUID() || c.Subresource != "" || !c.IsWrite() || c.Code >= http.StatusMultipleChoices {
 			continue
 		}
 		var sent map[string]any

@@ -59,7 +59,7 @@ var fromProtobuf = protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
 func (c *Call) readResponse(resp *http.Response) error {
 	c.Code = resp.StatusCode
 	refused := resp.StatusCode >= http.StatusBadRequest
-	if !refused && !c.Writes() || resp.Body == nil || resp.StatusCode == http.StatusSwitchingProtocols {
+	if !refused && !c.IsWrite() || resp.Body == nil || resp.StatusCode == http.StatusSwitchingProtocols {
 		return nil
 	}
 	data, err := io.ReadAll(resp.Body)

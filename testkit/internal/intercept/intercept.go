@@ -198,8 +198,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	req = req.Clone(context.WithValue(req.Context(), intercepted{}, true))
 	AskForJSON(req.Header) // metadata clients accept protobuf regardless of their configuration
-	call := &Call{Request: recorder.Describe(req), Process: t.process}
-	if call.Writes() || call.DryRun {
+	call := &Call{Request: recorder.ParseRequest(req), Process: t.process}
+	if call.IsWrite() || call.DryRun {
 		if err := call.readBody(req); err != nil {
 			return nil, err
 		}
@@ -281,7 +281,7 @@ func (ic *Interceptor) track(call *Call, delta int) {
 		return
 	}
 	ic.running += delta
-	if call.Writes() {
+	if call.IsWrite() {
 		ic.lastActivity = time.Now()
 	}
 }

@@ -122,7 +122,7 @@ func Rule(c intercept.Call) string {
 func StatusKinds(calls []intercept.Call) map[intercept.Kind]bool {
 	kinds := map[intercept.Kind]bool{}
 	for _, c := range calls {
-		if c.Subresource == "status" && c.Writes() {
+		if c.Subresource == "status" && c.IsWrite() {
 			kinds[intercept.KindOf(c.Request)] = true
 		}
 	}

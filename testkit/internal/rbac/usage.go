@@ -39,7 +39,7 @@ type userTransport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *userTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	described := recorder.Describe(req)
+	described := recorder.ParseRequest(req)
 	streamed := req.URL.Query().Has("sendInitialEvents")
 	resp, err := t.next.RoundTrip(req)
 	if err != nil && req.Context().Err() != nil {
