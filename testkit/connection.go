@@ -98,12 +98,12 @@ func (c *connection) acquire(ctx context.Context, objects []*unstructured.Unstru
 	if c.env.Workloads {
 		tier = cluster.Workloads
 	}
-	set, err := assets.Find(ctx, assets.Options{Need: cluster.Programs(tier), Progress: assets.Print(os.Stderr)})
+	set, err := assets.Find(ctx, assets.Options{Programs: cluster.Programs(tier), Progress: assets.Print(os.Stderr)})
 	if err != nil {
 		return err
 	}
 	lease, err := environment.Acquire(ctx, environment.Request{
-		Tier: tier, Nodes: c.env.Nodes, Binaries: set.Dir, Objects: objects, Private: c.private, Test: true,
+		Tier: tier, Nodes: c.env.Nodes, Binaries: set.Dir, Objects: objects, Private: c.private, UntilGoCommandEnds: true,
 	})
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (c *connection) acquire(ctx context.Context, objects []*unstructured.Unstru
 	go func() {
 		select {
 		case <-done:
-		case <-lease.Lost():
+		case <-lease.Done():
 			fmt.Fprintf(os.Stderr, "testkit: the control plane is gone: %v\n", lease.Err())
 		}
 	}()

@@ -21,7 +21,7 @@ import (
 // and on any output to standard error, where kubectl prints warnings.
 func Kubectl(t testing.TB, cfg *rest.Config) func(args ...string) string {
 	t.Helper()
-	set, err := assets.Find(t.Context(), assets.Options{Need: []string{assets.Kubectl}})
+	set, err := assets.Find(t.Context(), assets.Options{Programs: []string{assets.Kubectl}})
 	if err != nil {
 		t.Fatal(err)
 	}

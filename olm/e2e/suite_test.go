@@ -29,7 +29,7 @@ type suite struct {
 	began    time.Time
 	projects map[string]*sandbox.Project // by the name of the operator
 	versions fixture.Versions
-	pods     *sandbox.Pods
+	pods     *sandbox.PodRunner
 	observer *fixture.Observer
 	olm      *v0.OLM
 	end      func() // stops the catalog that is served

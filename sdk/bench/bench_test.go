@@ -186,7 +186,7 @@ func TestMeasure(t *testing.T) {
 		t.Skip("four control planes are started, which takes most of a minute")
 	}
 	t.Parallel()
-	set, err := assets.Find(t.Context(), assets.Options{Need: cluster.Programs(cluster.API)})
+	set, err := assets.Find(t.Context(), assets.Options{Programs: cluster.Programs(cluster.API)})
 	if err != nil {
 		t.Fatal(err)
 	}

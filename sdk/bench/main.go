@@ -121,7 +121,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	set, err := assets.Find(ctx, assets.Options{Need: cluster.Programs(cluster.API), Progress: assets.Print(os.Stderr)})
+	set, err := assets.Find(ctx, assets.Options{Programs: cluster.Programs(cluster.API), Progress: assets.Print(os.Stderr)})
 	if err != nil {
 		return err
 	}

@@ -53,8 +53,8 @@ var allSources = []Source{Environment, Cache, Download, Build}
 // A Set is a folder with programs.
 type Set struct {
 	Dir string // absolute
-	// Source describes the origin of the programs in a few words, for people to read.
-	Source string
+	// Origin describes the origin of the programs in a few words, for people to read.
+	Origin string
 }
 
 // Path returns the file name of a program. The file need not exist.
@@ -62,8 +62,8 @@ func (s Set) Path(program string) string { return filepath.Join(s.Dir, program) 
 
 // Options configures Find.
 type Options struct {
-	// Need lists the programs that the set must contain; empty means all of them.
-	Need []string
+	// Programs lists the programs that the set must contain; empty means all of them.
+	Programs []string
 	// Sources are searched in this order; empty means the value of EnvSources, or all of them.
 	Sources []Source
 	// Progress receives reports, from one goroutine at a time; nil drops them. It is not called if the programs are
@@ -94,7 +94,7 @@ func Find(ctx context.Context, o Options) (Set, error) {
 
 // finder is one search.
 type finder struct {
-	need     []string
+	required []string
 	sources  []Source
 	cacheDir string
 	env      func(string) string
@@ -106,16 +106,16 @@ type finder struct {
 
 func newFinder(o Options) (*finder, error) {
 	f := &finder{
-		need: o.Need, sources: o.Sources, cacheDir: o.CacheDir, env: o.Env,
+		required: o.Programs, sources: o.Sources, cacheDir: o.CacheDir, env: o.Env,
 		report: newReporter(o.Progress), stallTimeout: stallTimeout,
 	}
 	if f.env == nil {
 		f.env = os.Getenv
 	}
-	if len(f.need) == 0 {
-		f.need = programs
+	if len(f.required) == 0 {
+		f.required = programs
 	}
-	for _, program := range f.need {
+	for _, program := range f.required {
 		if !slices.Contains(programs, program) {
 			return nil, fmt.Errorf("there is no program %q; there are %s", program, strings.Join(programs, ", "))
 		}
@@ -178,7 +178,7 @@ func (f *finder) find(ctx context.Context) (Set, error) {
 		}
 		reasons = append(reasons, fmt.Errorf("%s: %w", source, err))
 	}
-	return Set{}, fmt.Errorf("no source has %s (%w)", strings.Join(f.need, ", "), joinInline(reasons))
+	return Set{}, fmt.Errorf("no source has %s (%w)", strings.Join(f.required, ", "), joinInline(reasons))
 }
 
 // joinInline is errors.Join on one line.
@@ -215,7 +215,7 @@ func (f *finder) fromEnvironment(context.Context) (Set, error) {
 		return Set{}, fmt.Errorf("%s names %s, which is not a folder; %s", EnvDir, value, remedy)
 	}
 	var missing []string
-	for _, program := range f.need {
+	for _, program := range f.required {
 		switch info, err := os.Stat(filepath.Join(dir, program)); {
 		case errors.Is(err, os.ErrNotExist):
 			missing = append(missing, program)
@@ -229,7 +229,7 @@ func (f *finder) fromEnvironment(context.Context) (Set, error) {
 	if len(missing) > 0 {
 		return Set{}, skip("%s names %s, which lacks %s", EnvDir, value, strings.Join(missing, ", "))
 	}
-	return Set{Dir: dir, Source: EnvDir}, nil
+	return Set{Dir: dir, Origin: EnvDir}, nil
 }
 
 // platform returns operating system and architecture of the programs.
@@ -238,7 +238,7 @@ func platform() string { return runtime.GOOS + "-" + runtime.GOARCH }
 // supported reports whether the control plane exists for this operating system.
 func supported(goos string) bool { return goos == "linux" || goos == "darwin" }
 
-// lacking returns the needed programs that are missing.
-func lacking(need, have []string) []string {
-	return slices.DeleteFunc(slices.Clone(need), func(program string) bool { return slices.Contains(have, program) })
+// missingPrograms returns the needed programs that are missing.
+func missingPrograms(required, available []string) []string {
+	return slices.DeleteFunc(slices.Clone(required), func(program string) bool { return slices.Contains(available, program) })
 }

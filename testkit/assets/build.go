@@ -112,7 +112,7 @@ func (f *finder) fromBuild(ctx context.Context) (Set, error) {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
 		return Set{}, skip("there is no Go toolchain on the PATH; install Go 1.26, or name a folder with %s in %s",
-			strings.Join(f.need, ", "), EnvDir)
+			strings.Join(f.required, ", "), EnvDir)
 	}
 	dir := f.buildDir()
 	return f.exclusively(ctx, dir, func(temp string) error {
@@ -156,7 +156,7 @@ func (b *builder) run(ctx context.Context) error {
 
 // list downloads modules that the module cache lacks and returns the number of packages to compile.
 func (b *builder) list(ctx context.Context, source string) (packages int, mainPackage string, err error) {
-	stop := b.report.step("resolving modules", 0)
+	stop := b.report.startPhase("resolving modules", 0)
 	defer stop()
 	modules := 0
 	c := b.command("list", "-deps", "-f", "{{.ImportPath}}", ".")
@@ -166,7 +166,7 @@ func (b *builder) list(ctx context.Context, source string) (packages int, mainPa
 			return
 		}
 		if modules++; modules == 1 {
-			b.report.rename("downloading modules", requiredModules())
+			b.report.renamePhase("downloading modules", requiredModules())
 		}
 		b.report.count(modules)
 	}
@@ -178,7 +178,7 @@ func (b *builder) list(ctx context.Context, source string) (packages int, mainPa
 }
 
 func (b *builder) compile(ctx context.Context, source string, packages int, mainPackage string) error {
-	stop := b.report.step("compiling packages, then linking", packages)
+	stop := b.report.startPhase("compiling packages, then linking", packages)
 	defer stop()
 	args := append([]string{"build", "-v"}, buildFlags()...)
 	c := b.command(append(args, "-o", filepath.Join(b.temp, "out", binary), ".")...)
@@ -186,7 +186,7 @@ func (b *builder) compile(ctx context.Context, source string, packages int, main
 	compiled := 0
 	c.stderr = func(line string) {
 		if compiled++; line == mainPackage { // the last package; linking follows without output and takes long
-			b.report.rename("linking", 0)
+			b.report.renamePhase("linking", 0)
 			return
 		}
 		b.report.count(compiled)

@@ -262,7 +262,7 @@ func TestWaitingIsReportedAndCancelable(t *testing.T) {
 	var n reports
 	_, err := Find(ctx, Options{CacheDir: cache, Sources: []Source{Cache, Build}, Progress: func(p Progress) {
 		n.add(p)
-		if strings.HasPrefix(p.Step, "waiting for another process") {
+		if strings.HasPrefix(p.Phase, "waiting for another process") {
 			cancel()
 		}
 	}})

@@ -86,13 +86,13 @@ func (f *finder) open(dir string) (Set, error) {
 	if err := json.Unmarshal(data, &m); err != nil {
 		return Set{}, fmt.Errorf("%s is damaged: its manifest is not JSON (%w)", dir, err)
 	}
-	if missing := lacking(f.need, slices.Collect(maps.Keys(m.Programs))); len(missing) > 0 {
+	if missing := missingPrograms(f.required, slices.Collect(maps.Keys(m.Programs))); len(missing) > 0 {
 		return Set{}, fmt.Errorf("%s lacks %s", dir, strings.Join(missing, ", "))
 	}
 	if err := m.verify(dir); err != nil {
 		return Set{}, fmt.Errorf("%s is damaged: %w", dir, err)
 	}
-	return Set{Dir: dir, Source: m.Source}, nil
+	return Set{Dir: dir, Origin: m.Source}, nil
 }
 
 // verify returns an error for a folder that differs from its manifest. It records a new stamp on equal content, as
@@ -240,7 +240,7 @@ func (f *finder) exclusively(ctx context.Context, dir string, build func(temp st
 	lock := flock.New(filepath.Join(f.cacheDir, "lock"))
 	locked, err := lock.TryLock()
 	if err == nil && !locked {
-		stop := f.report.step("waiting for another process that provisions a control plane", 0)
+		stop := f.report.startPhase("waiting for another process that provisions a control plane", 0)
 		locked, err = lock.TryLockContext(ctx, lockInterval)
 		stop()
 	}

@@ -32,7 +32,7 @@ var published = []string{Etcd, APIServer, Kubectl}
 
 // fromDownload downloads the archives that the controller-tools project publishes for envtest.
 func (f *finder) fromDownload(ctx context.Context) (Set, error) {
-	if missing := lacking(f.need, published); len(missing) > 0 {
+	if missing := missingPrograms(f.required, published); len(missing) > 0 {
 		return Set{}, skipQuietly("what is published for envtest lacks %s", strings.Join(missing, ", "))
 	}
 	client := &remote.HTTPClient{Log: logr.Discard(), IndexURL: f.indexURL}
@@ -42,7 +42,7 @@ func (f *finder) fromDownload(ctx context.Context) (Set, error) {
 	}
 	dir := f.downloadDir()
 	return f.exclusively(ctx, dir, func(temp string) error {
-		stop := f.report.step(fmt.Sprintf("downloading etcd and kube-apiserver v%s for envtest, in MB", version), 0)
+		stop := f.report.startPhase(fmt.Sprintf("downloading etcd and kube-apiserver v%s for envtest, in MB", version), 0)
 		defer stop()
 		archive, err := f.fetch(ctx, client, version, item)
 		if err != nil {

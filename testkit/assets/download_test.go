@@ -133,7 +133,7 @@ func TestDownload(t *testing.T) {
 				need = []string{Etcd, APIServer}
 			}
 			f, err := newFinder(Options{
-				Need: need, Sources: []Source{Cache, Download}, CacheDir: cache, Env: noEnv, Progress: n.add,
+				Programs: need, Sources: []Source{Cache, Download}, CacheDir: cache, Env: noEnv, Progress: n.add,
 			})
 			check(t, err)
 			f.indexURL = tc.from.start(t)
@@ -148,8 +148,8 @@ func TestDownload(t *testing.T) {
 			}
 			check(t, err)
 			got := output(t, set.Path(Etcd))
-			if got != "etcd was downloaded" || set.Source != "downloaded for envtest" {
-				t.Errorf("%s: etcd prints %q, from %q", tc.reason, got, set.Source)
+			if got != "etcd was downloaded" || set.Origin != "downloaded for envtest" {
+				t.Errorf("%s: etcd prints %q, from %q", tc.reason, got, set.Origin)
 			}
 			if again, err := f.find(t.Context()); err != nil || again != set || tc.from.downloads != 1 {
 				t.Errorf("the second time: got %v, %v after %d downloads, want one", again, err, tc.from.downloads)
@@ -161,13 +161,13 @@ func TestDownload(t *testing.T) {
 func TestDownloadServerUnreachable(t *testing.T) {
 	useFakeGo(t, "")
 	var n reports
-	f, err := newFinder(Options{Need: []string{Etcd}, CacheDir: t.TempDir(), Env: noEnv, Progress: n.add})
+	f, err := newFinder(Options{Programs: []string{Etcd}, CacheDir: t.TempDir(), Env: noEnv, Progress: n.add})
 	check(t, err)
 	server := httptest.NewServer(nil)
 	f.indexURL = server.URL
 	server.Close()
 	set, err := f.find(t.Context())
-	if err != nil || set.Source != "built from source" {
+	if err != nil || set.Origin != "built from source" {
 		t.Errorf("got %v, %v, want a build", set, err)
 	}
 	if !strings.Contains(n.String(), "download: what is published for envtest is out of reach") {

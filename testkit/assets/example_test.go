@@ -28,14 +28,14 @@ func ExampleFind() {
 		}
 	}
 	set, err := assets.Find(context.Background(), assets.Options{
-		Need: need, CacheDir: filepath.Join(dir, "cache"),
+		Programs: need, CacheDir: filepath.Join(dir, "cache"),
 		Env: func(name string) string { return map[string]string{assets.EnvDir: dir}[name] },
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(set.Source, set.Dir == dir)
+	fmt.Println(set.Origin, set.Dir == dir)
 	fmt.Println(filepath.Base(set.Path(assets.APIServer)))
 	// Output:
 	// KUBEBUILDER_ASSETS true
@@ -52,7 +52,7 @@ func ExampleFind_offline() {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	_, err = assets.Find(context.Background(), assets.Options{
-		Need: []string{assets.Kubectl}, CacheDir: dir,
+		Programs: []string{assets.Kubectl}, CacheDir: dir,
 		Env: func(name string) string { return map[string]string{assets.EnvSources: "environment,cache"}[name] },
 	})
 	fmt.Println(strings.ReplaceAll(err.Error(), "; ", "\n"))
@@ -66,7 +66,7 @@ func ExamplePrint() {
 	progress := assets.Print(os.Stdout)
 	for second := range 20 {
 		progress(assets.Progress{
-			Step: "compiling packages", Done: 100 * second, Total: 2500, Elapsed: time.Duration(second) * time.Second,
+			Phase: "compiling packages", Done: 100 * second, Total: 2500, Elapsed: time.Duration(second) * time.Second,
 		})
 	}
 	progress(assets.Progress{Notice: "the control plane is ready", Elapsed: 20 * time.Second, Final: true})

@@ -48,7 +48,7 @@ func TestEnvironment(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			set, err := Find(t.Context(), Options{
-				Need: tc.need, Sources: []Source{Environment}, CacheDir: t.TempDir(),
+				Programs: tc.need, Sources: []Source{Environment}, CacheDir: t.TempDir(),
 				Env: func(name string) string { return map[string]string{EnvDir: tc.value}[name] },
 			})
 			switch {
@@ -65,7 +65,7 @@ func TestRelativeFolderBecomesAbsolute(t *testing.T) {
 	folder := folderWith(t, 0o755, Etcd)
 	t.Chdir(filepath.Dir(folder))
 	set, err := Find(t.Context(), Options{
-		Need: []string{Etcd}, CacheDir: t.TempDir(), Env: func(string) string { return filepath.Base(folder) },
+		Programs: []string{Etcd}, CacheDir: t.TempDir(), Env: func(string) string { return filepath.Base(folder) },
 		Sources: []Source{Environment},
 	})
 	if err != nil || !filepath.IsAbs(set.Dir) {
@@ -85,8 +85,8 @@ func TestIncompleteSourceIsSkipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if set.Source != "built from source" {
-		t.Errorf("the set comes from %q, want a build", set.Source)
+	if set.Origin != "built from source" {
+		t.Errorf("the set comes from %q, want a build", set.Origin)
 	}
 	want := "environment: KUBEBUILDER_ASSETS names " + folder + ", which lacks kube-controller-manager"
 	if !strings.Contains(n.String(), want) {
@@ -132,7 +132,7 @@ func TestSources(t *testing.T) {
 			set, err := Find(t.Context(), Options{
 				CacheDir: t.TempDir(), Sources: tc.sources, Env: func(name string) string { return tc.env[name] },
 			})
-			got := set.Source
+			got := set.Origin
 			if err != nil {
 				got = err.Error()
 			}
@@ -147,7 +147,7 @@ func TestSources(t *testing.T) {
 }
 
 func TestUnknownProgram(t *testing.T) {
-	_, err := Find(t.Context(), Options{Need: []string{"kubelet"}, CacheDir: t.TempDir()})
+	_, err := Find(t.Context(), Options{Programs: []string{"kubelet"}, CacheDir: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), `there is no program "kubelet"; there are etcd, kube-apiserver`) {
 		t.Errorf("error is %v, want one that lists the programs", err)
 	}

@@ -14,10 +14,10 @@ import (
 
 // Progress is one report of a search, a download or a build.
 type Progress struct {
-	// Step is the current step, for example "compiling packages".
-	Step string
-	// Done counts the finished units of the step, for example packages. Total is their maximum: units in Go's build
-	// cache are not counted. Both are 0 for a step without a count.
+	// Phase is the current part of the work, for example "compiling packages".
+	Phase string
+	// Done counts the finished units of the phase, for example packages. Total is their maximum: units in Go's build
+	// cache are not counted. Both are 0 for a phase without a count.
 	Done, Total int
 	// Notice is a sentence worth keeping; if it is set, the other fields except Elapsed are empty.
 	Notice string
@@ -33,16 +33,16 @@ func (p Progress) String() string {
 	switch {
 	case what != "":
 	case p.Total > 0:
-		what = fmt.Sprintf("%s: %d of at most %d", p.Step, p.Done, p.Total)
+		what = fmt.Sprintf("%s: %d of at most %d", p.Phase, p.Done, p.Total)
 	case p.Done > 0:
-		what = fmt.Sprintf("%s: %d", p.Step, p.Done)
+		what = fmt.Sprintf("%s: %d", p.Phase, p.Done)
 	default:
-		what = p.Step
+		what = p.Phase
 	}
 	return fmt.Sprintf("[%6s] %s", p.Elapsed.Round(time.Second), what)
 }
 
-// heartbeat is the interval between reports of a long step.
+// heartbeat is the interval between reports of a long phase.
 const heartbeat = time.Second
 
 // reporter calls the user's function. It is safe for concurrent use.
@@ -75,10 +75,10 @@ func (r *reporter) notice(format string, args ...any) {
 	r.send(Progress{Notice: fmt.Sprintf(format, args...)})
 }
 
-// step starts a step and reports it with its count at each heartbeat until stop is called.
-func (r *reporter) step(name string, total int) (stop func()) {
+// startPhase starts a phase and reports it with its count at each heartbeat until stop is called.
+func (r *reporter) startPhase(name string, total int) (stop func()) {
 	r.mu.Lock()
-	r.current = Progress{Step: name, Total: total}
+	r.current = Progress{Phase: name, Total: total}
 	r.send(r.current)
 	r.mu.Unlock()
 	done := make(chan struct{})
@@ -100,18 +100,18 @@ func (r *reporter) step(name string, total int) (stop func()) {
 	return func() { close(done); wg.Wait() }
 }
 
-// count sets the number of finished units of the current step.
+// count sets the number of finished units of the current phase.
 func (r *reporter) count(done int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.current.Done = done
 }
 
-// rename replaces the current step by another.
-func (r *reporter) rename(name string, total int) {
+// renamePhase replaces the current phase by another.
+func (r *reporter) renamePhase(name string, total int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.current = Progress{Step: name, Total: total}
+	r.current = Progress{Phase: name, Total: total}
 	r.send(r.current)
 }
 
@@ -132,10 +132,10 @@ func (r *reporter) end(set Set, err error) {
 	r.send(Progress{Notice: result, Final: true})
 }
 
-// printInterval is the interval between lines of one step where lines cannot be rewritten, for example in a CI log.
+// printInterval is the interval between lines of one phase where lines cannot be rewritten, for example in a CI log.
 const printInterval = 15 * time.Second
 
-// Print returns a function for Options.Progress that writes lines to w. On a terminal a step rewrites its own line.
+// Print returns a function for Options.Progress that writes lines to w. On a terminal a phase rewrites its own line.
 // Otherwise it is printed when it begins and then four times a minute.
 func Print(w io.Writer) func(Progress) {
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
@@ -156,13 +156,14 @@ func printRewriting(w io.Writer) func(Progress) {
 }
 
 func printLines(w io.Writer) func(Progress) {
-	var step string
+	var phase string
 	var printed time.Duration
 	return func(p Progress) {
-		if p.Notice == "" && p.Step == step && p.Elapsed-printed < printInterval {
+		if p.Notice == "" && p.Phase == phase && p.Elapsed-printed < printInterval {
 			return
 		}
-		step, printed = p.Step, p.Elapsed
+		phase = p.Phase
+		printed = p.Elapsed
 		_, _ = fmt.Fprintln(w, p)
 	}
 }

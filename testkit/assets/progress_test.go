@@ -10,16 +10,16 @@ import (
 
 func TestPrint(t *testing.T) {
 	compiling := func(done int, elapsed time.Duration) Progress {
-		return Progress{Step: "compiling packages", Done: done, Total: 2793, Elapsed: elapsed}
+		return Progress{Phase: "compiling packages", Done: done, Total: 2793, Elapsed: elapsed}
 	}
 	events := []Progress{
 		{Notice: "this takes 7 minutes"},
-		{Step: "downloading modules", Elapsed: time.Second},
-		{Step: "downloading modules", Done: 17, Elapsed: 2 * time.Second},
+		{Phase: "downloading modules", Elapsed: time.Second},
+		{Phase: "downloading modules", Done: 17, Elapsed: 2 * time.Second},
 		compiling(1, 30*time.Second),
 		compiling(2, 31*time.Second),
 		compiling(300, 190*time.Second),
-		{Step: "linking", Elapsed: 191 * time.Second},
+		{Phase: "linking", Elapsed: 191 * time.Second},
 		{Notice: "done", Elapsed: 200 * time.Second, Final: true},
 	}
 	tests := map[string]struct {

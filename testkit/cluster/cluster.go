@@ -75,8 +75,8 @@ type Cluster struct {
 	processes []*process.Process
 	stopping  bool
 
-	failed  chan struct{}
-	failure error // set before failed is closed
+	done chan struct{}
+	err  error // set before done is closed
 }
 
 // Start starts a control plane and returns when it is ready. After an error no process runs and no file remains.
@@ -123,12 +123,12 @@ func prepare(opts Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{opts: opts, token: rand.Text(), cert: cert, failed: make(chan struct{})}
+	c := &Cluster{opts: opts, token: rand.Text(), cert: cert, done: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil
 }
 
-// Programs returns the programs of a tier, for assets.Options.Need.
+// Programs returns the programs of a tier, for assets.Options.Programs.
 func Programs(tier Tier) []string {
 	if tier == Workloads {
 		return []string{assets.Etcd, assets.APIServer, assets.ControllerManager, assets.Scheduler, assets.Kwok}
@@ -174,14 +174,14 @@ func (c *Cluster) Config() *rest.Config {
 // Dir returns the folder that holds the control plane's data and logs.
 func (c *Cluster) Dir() string { return c.opts.Dir }
 
-// Failed is closed when a component ends before Stop. Failure returns the component and the reason.
-func (c *Cluster) Failed() <-chan struct{} { return c.failed }
+// Done is closed when a component ends before Stop. Err returns the component and the reason.
+func (c *Cluster) Done() <-chan struct{} { return c.done }
 
-// Failure returns nil until Failed is closed.
-func (c *Cluster) Failure() error {
+// Err returns the reason, and nil until Done is closed.
+func (c *Cluster) Err() error {
 	select {
-	case <-c.failed:
-		return c.failure
+	case <-c.done:
+		return c.err
 	default:
 		return nil
 	}
@@ -234,9 +234,9 @@ func (c *Cluster) watchProcesses() {
 				return
 			}
 			once.Do(func() {
-				c.failure = fmt.Errorf("%s ended unexpectedly (%s); the end of its log:\n%s",
+				c.err = fmt.Errorf("%s ended unexpectedly (%s); the end of its log:\n%s",
 					p.Name, p.Outcome(), p.Tail())
-				close(c.failed)
+				close(c.done)
 			})
 		}()
 	}

@@ -26,7 +26,7 @@ import (
 
 func start(t *testing.T, opts cluster.Options) *cluster.Cluster {
 	t.Helper()
-	set, err := assets.Find(t.Context(), assets.Options{Need: cluster.Programs(opts.Tier)})
+	set, err := assets.Find(t.Context(), assets.Options{Programs: cluster.Programs(opts.Tier)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestAPI(t *testing.T) {
 	if _, err := os.Stat(c.Dir()); err == nil {
 		t.Errorf("%s still exists", c.Dir())
 	}
-	if err := c.Failure(); err != nil {
+	if err := c.Err(); err != nil {
 		t.Errorf("an orderly stop is not a failure: %v", err)
 	}
 }
@@ -85,14 +85,14 @@ func TestFailure(t *testing.T) {
 			etcd = p
 		}
 	}})
-	if err := c.Failure(); err != nil {
+	if err := c.Err(); err != nil {
 		t.Errorf("it runs, but: %v", err)
 	}
 	if err := etcd.ID.KillGroup(time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	<-c.Failed()
-	if err := c.Failure(); err == nil || !strings.Contains(err.Error(), "etcd ended unexpectedly (signal: killed)") {
+	<-c.Done()
+	if err := c.Err(); err == nil || !strings.Contains(err.Error(), "etcd ended unexpectedly (signal: killed)") {
 		t.Errorf("%v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // prepared returns a control plane whose etcd runs.
 func prepared(t *testing.T) *Cluster {
 	t.Helper()
-	set, err := assets.Find(t.Context(), assets.Options{Need: Programs(API)})
+	set, err := assets.Find(t.Context(), assets.Options{Programs: Programs(API)})
 	if err != nil {
 		t.Fatal(err)
 	}

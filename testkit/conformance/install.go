@@ -43,7 +43,7 @@ type installation struct {
 // install applies the overlay twice and waits until the API server serves its kinds.
 func install(ctx context.Context, o *Operator, k *kubectl, m *manifests) (_ *installation, err error) {
 	lease, err := environment.Acquire(ctx, environment.Request{
-		Tier: cluster.Workloads, Binaries: k.set.Dir, Private: true, Test: true,
+		Tier: cluster.Workloads, Binaries: k.set.Dir, Private: true, UntilGoCommandEnds: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("starting a control plane: %w", err)

@@ -26,7 +26,7 @@ type kubectl struct {
 
 func newKubectl(ctx context.Context) (*kubectl, error) {
 	need := append(cluster.Programs(cluster.Workloads), assets.Kubectl)
-	set, err := assets.Find(ctx, assets.Options{Need: need, Progress: assets.Print(os.Stderr)})
+	set, err := assets.Find(ctx, assets.Options{Programs: need, Progress: assets.Print(os.Stderr)})
 	if err != nil {
 		return nil, fmt.Errorf("finding kubectl and a control plane: %w", err)
 	}

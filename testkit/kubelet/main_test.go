@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) (code int, err error) {
 	ctx := context.Background()
 	set, err := assets.Find(ctx, assets.Options{
-		Need:     []string{assets.Etcd, assets.APIServer, assets.Kwok},
+		Programs: []string{assets.Etcd, assets.APIServer, assets.Kwok},
 		Progress: assets.Print(os.Stderr),
 	})
 	if err != nil {

@@ -54,7 +54,7 @@ type workloads struct {
 // startWorkloads starts a control plane with controllers and two nodes.
 func startWorkloads(t *testing.T) (workloads, *kubelet.Kubelet) {
 	t.Helper()
-	set, err := assets.Find(t.Context(), assets.Options{Need: cluster.Programs(cluster.Workloads)})
+	set, err := assets.Find(t.Context(), assets.Options{Programs: cluster.Programs(cluster.Workloads)})
 	if err != nil {
 		t.Fatal(err)
 	}

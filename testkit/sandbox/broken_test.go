@@ -27,7 +27,7 @@ func writeBroken(t *testing.T) (dir string) {
 }
 
 // A compile error is visible in the pod, and disappears by itself once the program compiles.
-func compileError(b *bare) {
+func compileError(b *emptyCluster) {
 	d := b.deploy("broken", func(d *appsv1.Deployment) {
 		c := &d.Spec.Template.Spec.Containers[0]
 		c.Image = "broken:v1"

@@ -22,7 +22,7 @@ import (
 // A token is replaced before it expires, and clients of the kubeconfig see the new one.
 func TestTokenIsRefreshed(t *testing.T) {
 	t.Parallel()
-	set, err := assets.Find(t.Context(), assets.Options{Need: cluster.Programs(cluster.API)})
+	set, err := assets.Find(t.Context(), assets.Options{Programs: cluster.Programs(cluster.API)})
 	if err != nil {
 		t.Fatal(err)
 	}

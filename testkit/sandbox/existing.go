@@ -19,8 +19,8 @@ import (
 // versionTimeout bounds the version request to an existing cluster.
 const versionTimeout = 10 * time.Second
 
-// An Existing is a cluster that the sandbox did not start. Use [FindExisting] to make one.
-type Existing struct {
+// An ExistingCluster is a cluster that the sandbox did not start. Use [FindExisting] to make one.
+type ExistingCluster struct {
 	// Context is the cluster's name in the user's kubeconfig.
 	Context string
 
@@ -30,7 +30,7 @@ type Existing struct {
 
 // FindExisting reads the context of that name from the files that kubectl reads: the files in KUBECONFIG or, if it is
 // not set, ~/.kube/config. It sends no request to the cluster. An error is one sentence.
-func FindExisting(name string) (*Existing, error) {
+func FindExisting(name string) (*ExistingCluster, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.WarnIfAllMissing = false // reported as an error
 	source := "KUBECONFIG=" + os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
@@ -53,12 +53,12 @@ func FindExisting(name string) (*Existing, error) {
 		return nil, fmt.Errorf("there is no context %s: %s %s", name, source, there)
 	}
 	all.CurrentContext = name
-	return newExisting(all)
+	return newExistingCluster(all)
 }
 
-// newExisting uses the current context.
-func newExisting(all *api.Config) (*Existing, error) {
-	e := &Existing{Context: all.CurrentContext}
+// newExistingCluster uses the current context.
+func newExistingCluster(all *api.Config) (*ExistingCluster, error) {
+	e := &ExistingCluster{Context: all.CurrentContext}
 	err := api.MinifyConfig(all)
 	if err == nil {
 		err = api.FlattenConfig(all) // the file will be written to another folder
@@ -76,7 +76,7 @@ func newExisting(all *api.Config) (*Existing, error) {
 }
 
 // join checks that the cluster responds, and writes a kubeconfig for it.
-func (s *Sandbox) join(ctx context.Context, e *Existing) error {
+func (s *Sandbox) join(ctx context.Context, e *ExistingCluster) error {
 	s.config = e.config
 	asking := rest.CopyConfig(e.config)
 	asking.Timeout = versionTimeout

@@ -99,7 +99,7 @@ func TestLaunch(t *testing.T) {
 func TestImageProgram(t *testing.T) {
 	t.Parallel()
 	wrong := errors.New("not now")
-	p := &Pods{ctx: t.Context(), opts: PodsOptions{Program: func(_ context.Context, image string) (string, error) {
+	p := &PodRunner{ctx: t.Context(), opts: PodsOptions{Program: func(_ context.Context, image string) (string, error) {
 		switch image {
 		case "widget:v1":
 			return "/former/widget", nil

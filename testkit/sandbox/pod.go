@@ -39,7 +39,7 @@ const (
 
 // A podProcess is the process that runs for a pod.
 type podProcess struct {
-	pods      *Pods
+	pods      *PodRunner
 	pod       *corev1.Pod
 	container *corev1.Container
 	name      string // for messages
@@ -54,7 +54,7 @@ type podProcess struct {
 	process *supervised // nil before it has been started
 }
 
-func newPodProcess(pods *Pods, pod *corev1.Pod, container *corev1.Container) *podProcess {
+func newPodProcess(pods *PodRunner, pod *corev1.Pod, container *corev1.Container) *podProcess {
 	e := &podProcess{
 		pods: pods, pod: pod, container: container, name: fmt.Sprintf("pod %s/%s", pod.Namespace, pod.Name),
 		stop: make(chan struct{}), state: kubelet.ProcessState{Container: container.Name},

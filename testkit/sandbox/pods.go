@@ -43,8 +43,8 @@ type PodsOptions struct {
 	Program func(ctx context.Context, image string) (file string, err error)
 }
 
-// Pods runs the pods of some operators as processes on this machine. It is safe for concurrent use.
-type Pods struct {
+// PodRunner runs the pods of some operators as processes on this machine. It is safe for concurrent use.
+type PodRunner struct {
 	opts       PodsOptions
 	dir        string
 	ownsDir    bool
@@ -53,8 +53,8 @@ type Pods struct {
 	kubelet    *kubelet.Kubelet
 	gatePolicy *readinessGatePolicy
 
-	projects map[string]*Project    // by image name
-	building map[string]*sync.Mutex // by image name
+	projects   map[string]*Project    // by image name
+	buildLocks map[string]*sync.Mutex // by image name
 
 	ctx    context.Context //nolint:containedctx // ends with Stop
 	cancel context.CancelFunc
@@ -81,8 +81,8 @@ type Pods struct {
 // as well, and their readiness stays simulated.
 //
 // At most one may run per project and cluster. Stop ends it; the end of ctx does not.
-func RunPods(ctx context.Context, cfg *rest.Config, projects []*Project, opts PodsOptions) (*Pods, error) {
-	p, err := newPods(cfg, projects, opts)
+func RunPods(ctx context.Context, cfg *rest.Config, projects []*Project, opts PodsOptions) (*PodRunner, error) {
+	p, err := newPodRunner(cfg, projects, opts)
 	if err != nil {
 		return nil, fmt.Errorf("running pods: %w", err)
 	}
@@ -97,9 +97,9 @@ func RunPods(ctx context.Context, cfg *rest.Config, projects []*Project, opts Po
 	return p, nil
 }
 
-func newPods(cfg *rest.Config, projects []*Project, opts PodsOptions) (*Pods, error) {
-	p := &Pods{
-		opts: opts, dir: opts.Dir, projects: map[string]*Project{}, building: map[string]*sync.Mutex{},
+func newPodRunner(cfg *rest.Config, projects []*Project, opts PodsOptions) (*PodRunner, error) {
+	p := &PodRunner{
+		opts: opts, dir: opts.Dir, projects: map[string]*Project{}, buildLocks: map[string]*sync.Mutex{},
 		running: map[types.UID]*podProcess{},
 	}
 	if p.opts.Report == nil {
@@ -116,7 +116,7 @@ func newPods(cfg *rest.Config, projects []*Project, opts PodsOptions) (*Pods, er
 		if other := p.projects[name]; other != nil {
 			return nil, fmt.Errorf("operators %s and %s both have the image %q", other.Name, project.Name, name)
 		}
-		p.projects[name], p.building[name] = project, &sync.Mutex{}
+		p.projects[name], p.buildLocks[name] = project, &sync.Mutex{}
 	}
 	if len(projects) == 0 {
 		return nil, errors.New("there is no project")
@@ -151,7 +151,7 @@ func imageName(image string) string {
 }
 
 // watch returns when all existing pods have been handled.
-func (p *Pods) watch(ctx context.Context) error {
+func (p *PodRunner) watch(ctx context.Context) error {
 	clientset, err := kubernetes.NewForConfig(p.config)
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
@@ -166,7 +166,7 @@ func (p *Pods) watch(ctx context.Context) error {
 				o = last.Obj
 			}
 			if pod, ok := o.(*corev1.Pod); ok {
-				p.end(pod)
+				p.stopPod(pod)
 			}
 		},
 	})
@@ -185,9 +185,9 @@ func (p *Pods) watch(ctx context.Context) error {
 }
 
 // handle starts or stops the process of a pod.
-func (p *Pods) handle(pod *corev1.Pod) {
+func (p *PodRunner) handle(pod *corev1.Pod) {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		p.end(pod)
+		p.stopPod(pod)
 		return
 	}
 	if pod.Status.Phase != corev1.PodRunning || pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
@@ -212,7 +212,7 @@ func (p *Pods) handle(pod *corev1.Pod) {
 	})
 }
 
-func (p *Pods) end(pod *corev1.Pod) {
+func (p *PodRunner) stopPod(pod *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e := p.running[pod.UID]; e != nil {
@@ -221,7 +221,7 @@ func (p *Pods) end(pod *corev1.Pod) {
 	}
 }
 
-func (p *Pods) program(project *Project, image string) (string, error) {
+func (p *PodRunner) program(project *Project, image string) (string, error) {
 	if p.opts.Program != nil {
 		if file, err := p.opts.Program(p.ctx, image); file != "" || err != nil {
 			return file, err
@@ -231,11 +231,11 @@ func (p *Pods) program(project *Project, image string) (string, error) {
 }
 
 // build copies the program of an image to a file of the pod, so that later builds do not change it.
-func (p *Pods) build(image, file string) error {
+func (p *PodRunner) build(image, file string) error {
 	name := imageName(image)
 	project := p.projects[name]
-	p.building[name].Lock()
-	defer p.building[name].Unlock()
+	p.buildLocks[name].Lock()
+	defer p.buildLocks[name].Unlock()
 	program, err := p.program(project, image)
 	if err != nil {
 		return err
@@ -282,7 +282,7 @@ type PodProcess struct {
 
 // Processes returns the running and waiting processes, ordered by namespace and name. A pod with a pending build is
 // included without a PID.
-func (p *Pods) Processes() []PodProcess {
+func (p *PodRunner) Processes() []PodProcess {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := make([]PodProcess, 0, len(p.running))
@@ -297,7 +297,7 @@ func (p *Pods) Processes() []PodProcess {
 
 // Stop ends all processes gracefully and returns when they have ended. Their pods are not Ready any more. It may be
 // called more than once.
-func (p *Pods) Stop() error {
+func (p *PodRunner) Stop() error {
 	var errs []error
 	p.once.Do(func() {
 		p.mu.Lock()
@@ -318,4 +318,4 @@ func (p *Pods) Stop() error {
 	return errors.Join(errs...)
 }
 
-func (p *Pods) report(format string, args ...any) { p.opts.Report(fmt.Sprintf(format, args...)) }
+func (p *PodRunner) report(format string, args ...any) { p.opts.Report(fmt.Sprintf(format, args...)) }

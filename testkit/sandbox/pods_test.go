@@ -26,8 +26,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// A bare is a cluster without operators, to install the operator widget in.
-type bare struct {
+// An emptyCluster is a cluster without operators, to install the operator widget in.
+type emptyCluster struct {
 	*testing.T
 	s       *sandbox.Sandbox
 	d       *journal
@@ -37,21 +37,21 @@ type bare struct {
 	stopped bool
 }
 
-func startBare(t *testing.T) *bare {
+func startEmptyCluster(t *testing.T) *emptyCluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	t.Cleanup(cancel)
-	set, err := assets.Find(ctx, assets.Options{Need: cluster.Programs(cluster.Workloads)})
+	set, err := assets.Find(ctx, assets.Options{Programs: cluster.Programs(cluster.Workloads)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bare{T: t, d: &journal{}, project: load(t), broken: writeBroken(t)}
+	b := &emptyCluster{T: t, d: &journal{}, project: load(t), broken: writeBroken(t)}
 	broken, err := sandbox.Load(ctx, b.broken)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.s, err = sandbox.Start(ctx, sandbox.Options{
-		Projects: []*sandbox.Project{b.project, broken}, Assets: set, Bare: true, Report: b.d.report, Started: b.d.started,
+		Projects: []*sandbox.Project{b.project, broken}, Assets: set, WithoutOperators: true, Report: b.d.report, Started: b.d.started,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func startBare(t *testing.T) *bare {
 	return b
 }
 
-func (b *bare) nothingRuns() {
+func (b *emptyCluster) nothingRuns() {
 	b.Helper()
 	ids := b.d.processes()
 	if len(ids) == 0 {
@@ -90,7 +90,7 @@ func (b *bare) nothingRuns() {
 }
 
 // deploy installs the operator.
-func (b *bare) deploy(name string, change func(*appsv1.Deployment)) *appsv1.Deployment {
+func (b *emptyCluster) deploy(name string, change func(*appsv1.Deployment)) *appsv1.Deployment {
 	b.Helper()
 	d := b.project.Deployment.DeepCopy()
 	d.Name = name
@@ -111,26 +111,26 @@ func (b *bare) deploy(name string, change func(*appsv1.Deployment)) *appsv1.Depl
 	return d
 }
 
-func (b *bare) do(err error) {
+func (b *emptyCluster) do(err error) {
 	b.Helper()
 	if err != nil {
 		b.Fatal(err)
 	}
 }
 
-func (b *bare) pods(name string) []corev1.Pod {
+func (b *emptyCluster) pods(name string) []corev1.Pod {
 	b.Helper()
 	var pods corev1.PodList
 	b.do(b.c.List(context.WithoutCancel(b.Context()), &pods, client.MatchingLabels{"app": name}))
 	return pods.Items
 }
 
-func (b *bare) processes(name string) []sandbox.PodProcess {
+func (b *emptyCluster) processes(name string) []sandbox.PodProcess {
 	return slices.DeleteFunc(b.s.Processes(), func(p sandbox.PodProcess) bool { return !strings.HasPrefix(p.Name, name+"-") })
 }
 
 // available waits until the given number of pods of a Deployment are Ready, and all are of its latest revision.
-func (b *bare) available(d *appsv1.Deployment, want int32) {
+func (b *emptyCluster) available(d *appsv1.Deployment, want int32) {
 	b.Helper()
 	until(b.T, fmt.Sprintf("%d replicas of %s are available", want, d.Name), func() bool {
 		b.do(b.c.Get(b.Context(), client.ObjectKeyFromObject(d), d))
@@ -141,7 +141,7 @@ func (b *bare) available(d *appsv1.Deployment, want int32) {
 }
 
 // widget creates a Widget and returns its message and the author.
-func (b *bare) widget(name string) (message, by string) {
+func (b *emptyCluster) widget(name string) (message, by string) {
 	b.Helper()
 	w := b.project.Samples[0].DeepCopy()
 	w.SetName(name)
@@ -168,8 +168,8 @@ func readyCondition(pod *corev1.Pod) corev1.ConditionStatus {
 
 func TestPods(t *testing.T) {
 	t.Parallel()
-	b := startBare(t)
-	for name, test := range map[string]func(*bare){
+	b := startEmptyCluster(t)
+	for name, test := range map[string]func(*emptyCluster){
 		"Permissions":    rights,
 		"Container":      container,
 		"Deletion":       deletion,
@@ -195,7 +195,7 @@ func TestPods(t *testing.T) {
 }
 
 // The operator has the current permissions of its account's roles, by a token that is invalid without its pod.
-func rights(b *bare) {
+func rights(b *emptyCluster) {
 	d := b.deploy("rights", withoutElection)
 	b.available(d, 1)
 	if message, _ := b.widget("no-secrets"); !strings.HasSuffix(message, "secrets forbidden: true") {
@@ -234,7 +234,7 @@ func rights(b *bare) {
 	b.available(d, 1)
 }
 
-func (b *bare) review(token string) authenticationv1.TokenReviewStatus {
+func (b *emptyCluster) review(token string) authenticationv1.TokenReviewStatus {
 	b.Helper()
 	r := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 	b.do(b.c.Create(b.Context(), r))
@@ -246,7 +246,7 @@ func withoutElection(d *appsv1.Deployment) {
 	c.Args = slices.DeleteFunc(c.Args, func(arg string) bool { return arg == "--leader-elect" })
 }
 
-func container(b *bare) {
+func container(b *emptyCluster) {
 	d := b.deploy("container", func(d *appsv1.Deployment) {
 		withoutElection(d)
 		c := &d.Spec.Template.Spec.Containers[0]
@@ -272,7 +272,7 @@ func container(b *bare) {
 	}
 }
 
-func deletion(b *bare) {
+func deletion(b *emptyCluster) {
 	d := b.deploy("deletion", withoutElection)
 	b.available(d, 1)
 	before := b.processes("deletion")[0]
@@ -289,7 +289,7 @@ func deletion(b *bare) {
 	}
 }
 
-func leader(b *bare) {
+func leader(b *emptyCluster) {
 	d := b.deploy("leader", func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2)) })
 	b.available(d, 2)
 	first := map[string]bool{}
@@ -316,7 +316,7 @@ func leader(b *bare) {
 }
 
 // A crashed process is restarted, and its pod reports it.
-func crash(b *bare) {
+func crash(b *emptyCluster) {
 	d := b.deploy("crash", withoutElection)
 	b.available(d, 1)
 	b.do(syscall.Kill(b.processes("crash")[0].PID, syscall.SIGKILL))
@@ -343,7 +343,7 @@ func crash(b *bare) {
 	}
 }
 
-func foreignPods(b *bare) {
+func foreignPods(b *emptyCluster) {
 	for i, image := range []string{"widgets", "widget-proxy:v1", "widget/other", "example.com/a/b@sha256:widget"} {
 		d := b.deploy(fmt.Sprintf("other-%d", i), func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = image })
 		b.available(d, 1)

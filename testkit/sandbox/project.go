@@ -48,8 +48,8 @@ type Project struct {
 	Deployment *appsv1.Deployment
 	// Samples are sample objects. There may be none.
 	Samples []*unstructured.Unstructured
-	// NeedRealNodes are the samples that config/simulated-nodes leaves out, because their containers have to run.
-	NeedRealNodes []*unstructured.Unstructured
+	// RealNodeSamples are the samples that config/simulated-nodes leaves out, because their containers have to run.
+	RealNodeSamples []*unstructured.Unstructured
 }
 
 // Load reads the operator in a folder: config/default, or else config/crd, config/rbac and config/manager, with
@@ -98,7 +98,7 @@ func (p *Project) loadSamples() (err error) {
 	kept, err := render(simulated)
 	for _, sample := range p.Samples {
 		if !slices.ContainsFunc(kept, func(u *unstructured.Unstructured) bool { return idOf(u) == idOf(sample) }) {
-			p.NeedRealNodes = append(p.NeedRealNodes, sample)
+			p.RealNodeSamples = append(p.RealNodeSamples, sample)
 		}
 	}
 	return err

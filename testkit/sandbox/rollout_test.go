@@ -11,7 +11,7 @@ import (
 )
 
 // A new revision takes over only when its process is ready.
-func rollout(b *bare) {
+func rollout(b *emptyCluster) {
 	d := b.deploy("rollout", withoutElection)
 	b.available(d, 1)
 	good := b.processes("rollout")[0]
@@ -43,7 +43,7 @@ func rollout(b *bare) {
 }
 
 // everReady watches pods until the returned function is called, which returns the others that were Ready meanwhile.
-func (b *bare) everReady(but string) func() []string {
+func (b *emptyCluster) everReady(but string) func() []string {
 	b.Helper()
 	c, err := client.NewWithWatch(b.s.Config(), client.Options{})
 	b.do(err)

@@ -36,8 +36,8 @@ func TestSamplesThatNeedRealNodes(t *testing.T) {
 		want  []string
 	}{
 		{"simulated", Options{}, []string{"Web"}},
-		{"of an existing cluster", Options{Existing: &Existing{}}, []string{"Web", "Dump"}},
-		{"without operators", Options{Bare: true}, nil},
+		{"of an existing cluster", Options{Existing: &ExistingCluster{}}, []string{"Web", "Dump"}},
+		{"without operators", Options{WithoutOperators: true}, nil},
 	} {
 		test.opts.Projects = []*Project{p}
 		var kinds []string

@@ -38,11 +38,11 @@ type Options struct {
 	Nodes int
 	// Assets contains the programs of the control plane: at least cluster.Programs(cluster.Workloads).
 	Assets assets.Set
-	// Bare installs nothing and starts no operator: pods of the projects run as processes once they are installed. See
-	// RunPods.
-	Bare bool
+	// WithoutOperators installs nothing and starts no operator: pods of the projects run as processes once they are
+	// installed. See RunPods.
+	WithoutOperators bool
 	// Existing is a cluster to use instead of a control plane of its own. Assets are not needed then.
-	Existing *Existing
+	Existing *ExistingCluster
 	// Dir is an existing empty folder for tokens and logs, removed by Stop. Empty means a new one under os.TempDir.
 	Dir string
 	// Report receives messages, one line at a time, from any goroutine; nil drops them.
@@ -59,7 +59,7 @@ type Sandbox struct {
 	client    client.Client
 	lease     *environment.Lease // nil for an existing cluster
 	operators []*OperatorProcess
-	pods      *Pods // nil unless bare
+	pods      *PodRunner // nil unless opts.WithoutOperators
 
 	stopped chan struct{}
 	once    sync.Once
@@ -90,8 +90,8 @@ func Start(ctx context.Context, opts Options) (*Sandbox, error) {
 }
 
 func (s *Sandbox) start(ctx context.Context) error {
-	if s.opts.Bare {
-		return s.startBare(ctx)
+	if s.opts.WithoutOperators {
+		return s.startWithoutOperators(ctx)
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.connect(groupCtx) })
@@ -133,8 +133,8 @@ func (s *Sandbox) build(ctx context.Context) ([]string, error) {
 	return programs, group.Wait()
 }
 
-// startBare connects to a cluster and runs the projects' pods once they are installed.
-func (s *Sandbox) startBare(ctx context.Context) (err error) {
+// startWithoutOperators connects to a cluster and runs the projects' pods once they are installed.
+func (s *Sandbox) startWithoutOperators(ctx context.Context) (err error) {
 	if err := s.connect(ctx); err != nil || len(s.opts.Projects) == 0 {
 		return err
 	}
@@ -268,7 +268,7 @@ func (s *Sandbox) WaitReady(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the samples to be ready: %w; %s", ctx.Err(), missing)
-		case <-s.Lost():
+		case <-s.Done():
 			return fmt.Errorf("waiting for the samples to be ready: %w", s.lease.Err())
 		case <-time.After(readyInterval):
 		}
@@ -289,9 +289,9 @@ func (s *Sandbox) missing(ctx context.Context) string {
 	return ""
 }
 
-// Samples returns the samples of all operators for this cluster, or none if the sandbox is bare.
+// Samples returns the samples of all operators for this cluster, or none with Options.WithoutOperators.
 func (s *Sandbox) Samples() []*unstructured.Unstructured {
-	if s.opts.Bare {
+	if s.opts.WithoutOperators {
 		return nil
 	}
 	var samples []*unstructured.Unstructured
@@ -304,12 +304,12 @@ func (s *Sandbox) Samples() []*unstructured.Unstructured {
 
 // leftOut returns the samples that the nodes of this cluster cannot serve.
 func (s *Sandbox) leftOut() []*unstructured.Unstructured {
-	if s.opts.Bare || s.opts.Existing != nil {
+	if s.opts.WithoutOperators || s.opts.Existing != nil {
 		return nil
 	}
 	var samples []*unstructured.Unstructured
 	for _, p := range s.opts.Projects {
-		samples = append(samples, p.NeedRealNodes...)
+		samples = append(samples, p.RealNodeSamples...)
 	}
 	return samples
 }
@@ -325,10 +325,10 @@ func (s *Sandbox) Kubeconfig() string {
 	return filepath.Join(s.lease.Dir, "kubeconfig")
 }
 
-// Operators returns the operators in the order of Options.Projects, or none if the sandbox is bare.
+// Operators returns the operators in the order of Options.Projects, or none with Options.WithoutOperators.
 func (s *Sandbox) Operators() []*OperatorProcess { return s.operators }
 
-// Processes returns the processes of pods, if the sandbox is bare.
+// Processes returns the processes of pods, or none without Options.WithoutOperators.
 func (s *Sandbox) Processes() []PodProcess {
 	if s.pods == nil {
 		return nil
@@ -336,15 +336,15 @@ func (s *Sandbox) Processes() []PodProcess {
 	return s.pods.Processes()
 }
 
-// Lost is closed when the control plane ends before Stop. For an existing cluster it is never closed.
-func (s *Sandbox) Lost() <-chan struct{} {
+// Done is closed when the control plane ends before Stop. For an existing cluster it is never closed.
+func (s *Sandbox) Done() <-chan struct{} {
 	if s.lease == nil {
 		return nil
 	}
-	return s.lease.Lost()
+	return s.lease.Done()
 }
 
-// Err returns the reason for the end of the control plane. It may be called only after Lost is closed.
+// Err returns the reason for the end of the control plane. It may be called only after Done is closed.
 func (s *Sandbox) Err() error { return s.lease.Err() }
 
 // Stop ends the operators gracefully, then the control plane, and returns when all have ended. They end even if ctx

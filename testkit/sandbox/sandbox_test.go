@@ -84,11 +84,11 @@ func load(t *testing.T) *sandbox.Project {
 	return p
 }
 
-func start(t *testing.T, existing *sandbox.Existing) (*sandbox.Sandbox, *journal) {
+func start(t *testing.T, existing *sandbox.ExistingCluster) (*sandbox.Sandbox, *journal) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	t.Cleanup(cancel)
-	set, err := assets.Find(ctx, assets.Options{Need: cluster.Programs(cluster.Workloads)})
+	set, err := assets.Find(ctx, assets.Options{Programs: cluster.Programs(cluster.Workloads)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func checkRestart(t *testing.T, s *sandbox.Sandbox, d *journal) {
 }
 
 func TestExistingCluster(t *testing.T) {
-	set, err := assets.Find(t.Context(), assets.Options{Need: cluster.Programs(cluster.API)})
+	set, err := assets.Find(t.Context(), assets.Options{Programs: cluster.Programs(cluster.API)})
 	if err != nil {
 		t.Fatal(err)
 	}

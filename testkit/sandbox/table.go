@@ -67,7 +67,7 @@ func (s *Sandbox) Tables(ctx context.Context) ([]Table, error) {
 	var tables []Table
 	for _, k := range kinds {
 		table, err := fetchTable(ctx, core.RESTClient(), k.mapping)
-		if s.opts.Bare && apierrors.IsNotFound(err) {
+		if s.opts.WithoutOperators && apierrors.IsNotFound(err) {
 			continue // it was installed and removed
 		}
 		if err != nil {
@@ -115,7 +115,7 @@ func (s *Sandbox) kinds() ([]*shownKind, error) {
 				return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", u.GetName(), err)
 			}
 			_, err := find(schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind})
-			if err != nil && (!s.opts.Bare || !meta.IsNoMatchError(err)) { // it may be installed later
+			if err != nil && (!s.opts.WithoutOperators || !meta.IsNoMatchError(err)) { // it may be installed later
 				return nil, err
 			}
 		}
@@ -244,7 +244,7 @@ func (s *Sandbox) Changes(ctx context.Context) (<-chan struct{}, error) {
 		}
 	}
 	begin(kinds)
-	if s.opts.Bare {
+	if s.opts.WithoutOperators {
 		go s.watchNewKinds(ctx, begin)
 	}
 	return changes, nil

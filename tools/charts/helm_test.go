@@ -36,7 +36,7 @@ type releases struct {
 	t           *testing.T
 	k           *testkit.K
 	project     *sandbox.Project
-	pods        *sandbox.Pods
+	pods        *sandbox.PodRunner
 	definitions []*unstructured.Unstructured
 	controller  string // the name of the Deployment
 	kubeconfig  string

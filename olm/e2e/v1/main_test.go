@@ -47,7 +47,7 @@ var lifecycle struct {
 	sync.Mutex
 	users    int
 	olm      *v1.OLM
-	pods     *sandbox.Pods
+	pods     *sandbox.PodRunner
 	projects map[string]*sandbox.Project // by the name of the operator
 	stop     func() error
 }

@@ -136,7 +136,7 @@ func objectNames(t *testing.T, overlay string) []string {
 // shellFor returns a function that runs a script at the root of the repository, with a kubectl for that API server.
 func shellFor(t *testing.T, cfg *rest.Config) func(script string) {
 	t.Helper()
-	set, err := assets.Find(t.Context(), assets.Options{Need: []string{assets.Kubectl}})
+	set, err := assets.Find(t.Context(), assets.Options{Programs: []string{assets.Kubectl}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,8 +45,8 @@ type Request struct {
 	Private bool
 	// Name selects an environment that only requests of the same name share. Empty is the common one.
 	Name string
-	// Test extends the lease until the end of the go command that runs this test binary.
-	Test bool
+	// UntilGoCommandEnds extends the lease until the end of the go command that runs this test binary.
+	UntilGoCommandEnds bool
 	// Progress receives messages while an environment starts; nil drops them.
 	Progress func(string)
 }
@@ -55,15 +55,15 @@ type Request struct {
 type Lease struct {
 	// Config is the client configuration of a cluster administrator.
 	Config *rest.Config
-	// Path contains a file named kubeconfig and the logs of the components. It exists as long as the environment.
+	// Dir contains a file named kubeconfig and the logs of the components. It exists as long as the environment.
 	Dir string
 
 	conn   *net.UnixConn
 	stream *stream
 	owner  process.ID
-	lost   chan struct{}
-	cause  error // set before lost is closed
-	shared bool  // the environment has other leases; set before lost is closed
+	done   chan struct{}
+	err    error // set before done is closed
+	shared bool  // the environment has other leases; set before done is closed
 }
 
 // Acquire joins a matching environment, or starts one.
@@ -186,7 +186,7 @@ func newLease(conn *net.UnixConn, s *stream, r *ready) *Lease {
 			Host: r.Host, BearerToken: r.Token, TLSClientConfig: rest.TLSClientConfig{CAData: r.CA},
 			QPS: -1, UserAgent: filepath.Base(os.Args[0]), DisableCompression: true, // on one machine it only costs time
 		},
-		Dir: r.Dir, conn: conn, stream: s, owner: r.Owner, lost: make(chan struct{}),
+		Dir: r.Dir, conn: conn, stream: s, owner: r.Owner, done: make(chan struct{}),
 	}
 	go l.listen()
 	return l
@@ -194,21 +194,21 @@ func newLease(conn *net.UnixConn, s *stream, r *ready) *Lease {
 
 // listen waits for the end of the environment.
 func (l *Lease) listen() {
-	defer close(l.lost)
+	defer close(l.done)
 	var r reply
 	if err := l.stream.receive(&r); err != nil {
-		l.cause = errEnded
+		l.err = errEnded
 		return
 	}
-	l.shared = r.Shared
-	l.cause = errors.New(r.Failure)
+	l.shared = r.HasOtherLeases
+	l.err = errors.New(r.Failure)
 }
 
-// Lost is closed when the environment has ended, or has confirmed the end of a lease.
-func (l *Lease) Lost() <-chan struct{} { return l.lost }
+// Done is closed when the environment has ended, or has confirmed the end of a lease.
+func (l *Lease) Done() <-chan struct{} { return l.done }
 
-// Err returns the reason for the end of the environment. It may be called only after Lost is closed.
-func (l *Lease) Err() error { return l.cause }
+// Err returns the reason for the end of the environment. It may be called only after Done is closed.
+func (l *Lease) Err() error { return l.err }
 
 // Release ends the lease. It may be called more than once.
 func (l *Lease) Release() { _ = l.conn.Close() }
@@ -220,7 +220,7 @@ func (l *Lease) ReleaseAndWait(ctx context.Context) error {
 	}
 	defer l.Release()
 	select {
-	case <-l.lost:
+	case <-l.done:
 		if l.shared {
 			return nil
 		}
@@ -239,7 +239,7 @@ func newLeaseRequest(req Request) (leaseRequest, error) {
 		}
 		h.Objects = append(h.Objects, data)
 	}
-	if !req.Test || req.Private { // a private environment does not wait for the next package
+	if !req.UntilGoCommandEnds || req.Private { // a private environment does not wait for the next package
 		return h, nil
 	}
 	parent := os.Getppid()

@@ -52,7 +52,7 @@ type report struct {
 func hold() {
 	answer := json.NewEncoder(os.Stdout)
 	req := environment.Request{
-		Tier: cluster.API, Binaries: os.Getenv("BINARIES"), Test: os.Getenv("UNTIL_PARENT") != "",
+		Tier: cluster.API, Binaries: os.Getenv("BINARIES"), UntilGoCommandEnds: os.Getenv("UNTIL_PARENT") != "",
 		Private: os.Getenv("PRIVATE") != "",
 	}
 	if file := os.Getenv("OBJECTS"); file != "" {
@@ -79,7 +79,7 @@ func hold() {
 		if err := lease.ReleaseAndWait(context.Background()); err != nil {
 			log.Fatal(err)
 		}
-	case <-lease.Lost():
+	case <-lease.Done():
 		_ = answer.Encode(report{Error: lease.Err().Error()})
 	}
 }
@@ -111,7 +111,7 @@ type world struct {
 
 func newWorld(t *testing.T, env ...string) *world {
 	t.Helper()
-	set, err := assets.Find(t.Context(), assets.Options{Need: cluster.Programs(cluster.API)})
+	set, err := assets.Find(t.Context(), assets.Options{Programs: cluster.Programs(cluster.API)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,8 +33,8 @@ type reply struct {
 	Ready    *ready `json:"ready,omitempty"`
 	Conflict string `json:"conflict,omitempty"`
 	Failure  string `json:"failure,omitempty"`
-	// Shared confirms the end of a lease while other leases exist.
-	Shared bool `json:"shared,omitempty"`
+	// HasOtherLeases confirms the end of a lease while other leases exist.
+	HasOtherLeases bool `json:"shared,omitempty"`
 }
 
 type ready struct {

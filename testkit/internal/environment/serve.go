@@ -101,8 +101,8 @@ func (s *server) run(ctx context.Context) {
 		return
 	}
 	close(s.ready)
-	<-s.cluster.Failed()
-	s.fail(s.cluster.Failure())
+	<-s.cluster.Done()
+	s.fail(s.cluster.Err())
 }
 
 func (s *server) start(ctx context.Context) error {

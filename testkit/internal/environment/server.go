@@ -87,7 +87,7 @@ func (s *server) handle(conn *net.UnixConn) {
 	s.releaseEndedLeases() // check the holders now, because the reply depends on whether this is the last lease
 	// The last client waits for the end of its connection, which proves the end of this process. Others need not wait.
 	if s.release(conn) > 0 {
-		_ = stream.send(reply{Shared: true})
+		_ = stream.send(reply{HasOtherLeases: true})
 		_ = conn.Close()
 	}
 }

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) (code int, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	set, err := assets.Find(ctx, assets.Options{Need: cluster.Programs(cluster.API)})
+	set, err := assets.Find(ctx, assets.Options{Programs: cluster.Programs(cluster.API)})
 	if err != nil {
 		return 1, err
 	}

@@ -89,7 +89,7 @@ func Run(ctx context.Context, d Demo, out io.Writer) (err error) {
 		return err
 	}
 	set, err := assets.Find(ctx, assets.Options{
-		Need: cluster.Programs(cluster.Workloads), Progress: assets.Print(os.Stderr),
+		Programs: cluster.Programs(cluster.Workloads), Progress: assets.Print(os.Stderr),
 	})
 	if err != nil {
 		return fmt.Errorf("finding a control plane: %w", err)

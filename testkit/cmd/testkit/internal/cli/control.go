@@ -30,16 +30,16 @@ type status struct {
 	Dirs []string `json:"dirs"`
 	// Context is the context of an existing cluster. It is empty if the sandbox owns its cluster.
 	Context string `json:"context,omitempty"`
-	// Bare reports that nothing was installed.
-	Bare bool `json:"bare,omitempty"`
+	// WithoutOperators reports that nothing was installed.
+	WithoutOperators bool `json:"bare,omitempty"`
 	// Kubeconfig and Programs are set when the cluster is usable. Programs is the folder with kubectl.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	Programs   string `json:"programs,omitempty"`
 	// Lines lists all lines reported so far.
 	Lines []string `json:"news,omitempty"`
-	// Ready reports that all samples have been Ready once. Hints are commands to try then.
-	Ready bool     `json:"ready,omitempty"`
-	Hints []string `json:"hints,omitempty"`
+	// Ready reports that all samples have been Ready once. SampleCommands are commands to try then.
+	Ready          bool     `json:"ready,omitempty"`
+	SampleCommands []string `json:"hints,omitempty"`
 	// Failure is the reason why it is about to end.
 	Failure string   `json:"failure,omitempty"`
 	View    snapshot `json:"view"`

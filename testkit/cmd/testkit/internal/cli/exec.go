@@ -100,7 +100,7 @@ func (c *command) runCommand(
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	lost := lease.Lost()
+	lost := lease.Done()
 	for {
 		select {
 		case s := <-signals:

@@ -168,7 +168,7 @@ func (c *command) holdControlPlane(
 	if o.workloads {
 		tier = cluster.Workloads
 	}
-	set, err := assets.Find(ctx, assets.Options{Need: cluster.Programs(tier), Progress: assets.Print(c.err)})
+	set, err := assets.Find(ctx, assets.Options{Programs: cluster.Programs(tier), Progress: assets.Print(c.err)})
 	if err != nil {
 		return nil, "", err
 	}

@@ -52,14 +52,14 @@ func (c *command) runSandbox(ctx context.Context, k *controller, v view, o upOpt
 	k.change(func(s *status) {
 		s.Dirs = o.dirs
 		s.Context = o.context()
-		s.Bare = o.bare
+		s.WithoutOperators = o.bare
 	})
 	set, err := c.upAssets(ctx, o)
 	if err != nil {
 		return err
 	}
 	box, err := sandbox.Start(ctx, sandbox.Options{
-		Projects: o.projects, Nodes: o.nodes, Assets: set, Existing: o.existing, Bare: o.bare, Dir: k.state.Data,
+		Projects: o.projects, Nodes: o.nodes, Assets: set, Existing: o.existing, WithoutOperators: o.bare, Dir: k.state.Data,
 		Report: report, Started: k.started,
 	})
 	if err != nil {
@@ -117,14 +117,14 @@ func (c *command) applyAndWatch(
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-box.Lost():
+		case <-box.Done():
 			return box.Err()
 		case err := <-ready:
 			switch {
 			case err == nil:
 				k.change(func(s *status) {
 					s.Ready = true
-					s.Hints = box.Hints(ctx)
+					s.SampleCommands = box.SampleCommands(ctx)
 				})
 				v.keep(readyText(k.current(), "Ctrl-C here"))
 			case o.background:

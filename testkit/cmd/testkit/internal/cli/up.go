@@ -42,7 +42,7 @@ type upOptions struct {
 	bare       bool
 	dirs       []string // absolute
 	projects   []*sandbox.Project
-	existing   *sandbox.Existing // nil for a cluster of its own
+	existing   *sandbox.ExistingCluster // nil for a cluster of its own
 	background bool
 }
 
@@ -151,9 +151,11 @@ func (c *command) attach(ctx context.Context, box client, s status, o upOptions)
 		}
 		return fmt.Errorf("a sandbox is already running, %s; stop it first: %s", where, stopCommand())
 	}
-	if s.Bare != o.bare {
+	if s.WithoutOperators != o.bare {
 		return fmt.Errorf("a cluster is already running, %s; stop it first: %s",
-			map[bool]string{true: "in which nothing was installed", false: "with its operators installed"}[s.Bare], stopCommand())
+			map[bool]string{
+				true: "in which nothing was installed", false: "with its operators installed",
+			}[s.WithoutOperators], stopCommand())
 	}
 	if !slices.Equal(s.Dirs, o.dirs) {
 		return fmt.Errorf("a cluster is already running, with other operators (%s); stop it first: %s",
@@ -255,13 +257,13 @@ func readyText(s status, stop string) []string {
 		use += "\n  export PATH=" + s.Programs + ":$PATH"
 	}
 	parts := []string{use}
-	if s.Bare && len(s.Dirs) > 0 {
+	if s.WithoutOperators && len(s.Dirs) > 0 {
 		parts = append(parts, "Nothing is installed. As soon as you install an operator, its pods run as processes here: "+
 			installCommand(s.Dirs[0]))
 	}
 	parts = append(parts, "To stop it: "+stop)
-	if len(s.Hints) > 0 {
-		parts = append(parts, "Things to try:\n\n  "+strings.Join(s.Hints, "\n  "))
+	if len(s.SampleCommands) > 0 {
+		parts = append(parts, "Things to try:\n\n  "+strings.Join(s.SampleCommands, "\n  "))
 	}
 	return parts
 }

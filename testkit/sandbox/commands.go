@@ -10,20 +10,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Hints returns commands to try on the samples: commands that list them and, if a sample owns a pod, one that deletes
+// SampleCommands returns commands to try on the samples: commands that list them and, if a sample owns a pod, one that deletes
 // the pod.
-func (s *Sandbox) Hints(ctx context.Context) []string {
+func (s *Sandbox) SampleCommands(ctx context.Context) []string {
 	kinds, err := s.kinds()
 	if err != nil {
 		return nil
 	}
-	var hints []string
+	var commands []string
 	for _, k := range kinds {
-		hints = append(hints, fmt.Sprintf("kubectl get %s --all-namespaces", k.mapping.Resource.Resource))
+		commands = append(commands, fmt.Sprintf("kubectl get %s --all-namespaces", k.mapping.Resource.Resource))
 	}
 	var pods corev1.PodList
 	if s.client.List(ctx, &pods) != nil {
-		return hints
+		return commands
 	}
 	for _, u := range s.Samples() {
 		owner := u.DeepCopy()
@@ -33,9 +33,9 @@ func (s *Sandbox) Hints(ctx context.Context) []string {
 		owned := func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() }
 		for _, pod := range pods.Items {
 			if slices.ContainsFunc(pod.OwnerReferences, owned) {
-				return append(hints, fmt.Sprintf("kubectl delete pod --namespace %s %s", pod.Namespace, pod.Name))
+				return append(commands, fmt.Sprintf("kubectl delete pod --namespace %s %s", pod.Namespace, pod.Name))
 			}
 		}
 	}
-	return hints
+	return commands
 }
