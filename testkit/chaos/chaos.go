@@ -34,7 +34,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
-	"github.com/homeostat-dev/homeostat/testkit/internal/explorekit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/kitadapter"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/seed"
 )
@@ -120,7 +120,7 @@ func Invariant(name string, holds func(objects []client.Object) string) Option {
 
 // BeforeRun calls setup in each run before the operator starts. It creates prerequisites of the scenario.
 func BeforeRun(setup func(k *testkit.K)) Option {
-	return func(c *config) { c.Setup = explorekit.Action(setup) }
+	return func(c *config) { c.Setup = kitadapter.Action(setup) }
 }
 
 // QuietPeriod sets the time without a write after which the operator counts as idle in a baseline run. The default is 1
@@ -154,7 +154,7 @@ func (p setupOperator) SetupInNamespaces(mgr manager.Manager, _ ...string) error
 // as subtests. The environment variable TESTKIT_PLANS limits the number of plans; the seed selects them then.
 func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ...Option) {
 	t.Helper()
-	c := &config{Options: explore.Options{Name: t.Name(), Opener: explorekit.Open, Faults: faults, Seed: seed.Or(0)}}
+	c := &config{Options: explore.Options{Name: t.Name(), Opener: kitadapter.Open, Faults: faults, Seed: seed.Or(0)}}
 	for _, opt := range opts {
 		opt(c)
 	}
@@ -162,9 +162,9 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 		t.Fatal(err)
 	}
 	for _, step := range s {
-		c.Steps = append(c.Steps, explorekit.Step(step.Name, step.Do))
+		c.Steps = append(c.Steps, kitadapter.Step(step.Name, step.Do))
 	}
-	c.Subject = explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
+	c.Subject = kitadapter.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 		return k.Run(op, slices.Concat(c.start, opts)...)
 	})
 	c.Replay = func(plan string) string { return replay(t.Name(), plan) }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
-	"github.com/homeostat-dev/homeostat/testkit/internal/explorekit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/kitadapter"
 	"github.com/homeostat-dev/homeostat/testkit/internal/schema"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
@@ -59,7 +59,7 @@ func newExploration(
 
 // subject returns the operator for the explorer.
 func (ex *exploration) subject() explore.Subject {
-	return explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
+	return kitadapter.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 		if ex.account != "" {
 			opts = append(opts, testkit.WithConfig(k.ServiceAccount(ex.account)))
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
-	"github.com/homeostat-dev/homeostat/testkit/internal/explorekit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/kitadapter"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
@@ -59,7 +59,7 @@ const (
 
 func configure(opts []Option) (*config, error) {
 	c := &config{steps: defaultSteps, sequences: defaultSequences, shrink: defaultShrink, ignored: state.Mask{}}
-	c.Options.Opener = explorekit.Open
+	c.Options.Opener = kitadapter.Open
 	c.Options.Timeout = defaultTimeout
 	c.Options.QuietPeriod = time.Second
 	for _, opt := range opts {
@@ -127,7 +127,7 @@ func Invariant(name string, holds func(objects []client.Object) string) Option {
 
 // BeforeRun calls setup in each namespace before the operator starts. It creates objects that custom resources refer to.
 func BeforeRun(setup func(k *testkit.K)) Option {
-	return func(c *config) { c.Options.Setup = explorekit.Action(setup) }
+	return func(c *config) { c.Options.Setup = kitadapter.Action(setup) }
 }
 
 // QuietPeriod sets the time without a write after which the operator counts as idle when the outcome of a step is in

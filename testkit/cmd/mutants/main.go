@@ -17,7 +17,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
-	"github.com/homeostat-dev/homeostat/testkit/internal/explorekit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/kitadapter"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/mutants"
 	"github.com/homeostat-dev/homeostat/testkit/mutants/plain"
@@ -166,16 +166,16 @@ func try(ctx context.Context, m mutants.Mutant, o options) (verdict, error) {
 	began := time.Now()
 	var steps []explore.Step
 	for _, s := range m.Steps {
-		steps = append(steps, explorekit.Step(s.Name, s.Do))
+		steps = append(steps, kitadapter.Step(s.Name, s.Do))
 	}
 	cfg, err := testkit.Config(ctx)
 	if err != nil {
 		return verdict{}, err
 	}
 	x, err := explore.New(ctx, cfg, explore.Options{
-		Name: m.Name, Opener: explorekit.Open, Steps: steps, StopAtFailure: !m.Correct(), Short: o.guard,
+		Name: m.Name, Opener: kitadapter.Open, Steps: steps, StopAtFailure: !m.Correct(), Short: o.guard,
 		SelectPlan: func(plan string) bool { return strings.Contains(plan, o.plan) },
-		Subject: explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
+		Subject: kitadapter.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(m.Setup, append(opts, testkit.WithConfig(k.ServiceAccount(m.ServiceAccount)))...)
 		}),
 	})

@@ -15,7 +15,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
-	"github.com/homeostat-dev/homeostat/testkit/internal/explorekit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/kitadapter"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
 	"github.com/homeostat-dev/homeostat/testkit/internal/space"
@@ -38,7 +38,7 @@ func needPython(t *testing.T) {
 
 // actAs returns a target with the permissions of a ServiceAccount from this package's files.
 func actAs(account string) func(s *space.Space) (*rest.Config, error) {
-	return func(s *space.Space) (*rest.Config, error) { return explorekit.ServiceAccount(s, account) }
+	return func(s *space.Space) (*rest.Config, error) { return kitadapter.ServiceAccount(s, account) }
 }
 
 // pythonOptions returns options for the operator in this folder and these plans only.
@@ -60,7 +60,7 @@ func pythonOptions(t *testing.T, folder string, plans ...string) explore.Options
 		}
 	}
 	o := explore.Options{
-		Opener: explorekit.Open, Name: folder,
+		Opener: kitadapter.Open, Name: folder,
 		Timeout: testkit.DefaultTimeout, StepQuietPeriod: 300 * time.Millisecond, Parallel: 3, Seed: 1,
 		Subject:    &explore.Command{Args: []string{python, program}, Folder: t.TempDir(), Target: actAs("pages-" + folder)},
 		SelectPlan: func(plan string) bool { return slices.Contains(plans, plan) },

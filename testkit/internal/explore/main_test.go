@@ -21,7 +21,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
-	"github.com/homeostat-dev/homeostat/testkit/internal/explorekit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/kitadapter"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/mutants"
 )
@@ -127,13 +127,13 @@ func mutantOptions(t *testing.T, name string) explore.Options {
 	t.Helper()
 	m := mutant(t, name)
 	o := explore.Options{
-		Opener: explorekit.Open, Name: name, StopAtFailure: true, Timeout: testkit.DefaultTimeout, Parallel: 2, Seed: 1,
-		Subject: explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
+		Opener: kitadapter.Open, Name: name, StopAtFailure: true, Timeout: testkit.DefaultTimeout, Parallel: 2, Seed: 1,
+		Subject: kitadapter.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(m.Setup, append(opts, testkit.WithConfig(k.ServiceAccount(m.ServiceAccount)))...)
 		}),
 	}
 	for _, s := range m.Steps {
-		o.Steps = append(o.Steps, explorekit.Step(s.Name, s.Do))
+		o.Steps = append(o.Steps, kitadapter.Step(s.Name, s.Do))
 	}
 	return o
 }

@@ -27,7 +27,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
-	"github.com/homeostat-dev/homeostat/testkit/internal/explorekit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/kitadapter"
 	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
 )
 
@@ -149,21 +149,21 @@ func nondeterministicOptions(bugs bool) explore.Options {
 		timeout /= 3 // two of the bugs are found by a timeout
 	}
 	return explore.Options{
-		Opener: explorekit.Open, Name: "nondeterministic", Timeout: timeout, Seed: 1,
-		Subject: explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
+		Opener: kitadapter.Open, Name: "nondeterministic", Timeout: timeout, Seed: 1,
+		Subject: kitadapter.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(setupNondeterministic(k.Namespace, bugs), append(opts, testkit.WithConfig(k.Config))...)
 		}),
-		Setup: explorekit.Action(func(k *testkit.K) {
+		Setup: kitadapter.Action(func(k *testkit.K) {
 			k.Apply(&corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Name: "credentials"}, Data: map[string][]byte{"token": []byte("t")},
 			})
 		}),
 		Steps: []explore.Step{
-			explorekit.Step("create", settings("nginx")),
-			explorekit.Step("change", settings("apache")),
-			explorekit.Step("delete", func(k *testkit.K) { k.Delete(&v1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}) }),
-			explorekit.Step("create again", settings("caddy")),
-			explorekit.Step("delete again", func(k *testkit.K) { k.Delete(&v1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}) }),
+			kitadapter.Step("create", settings("nginx")),
+			kitadapter.Step("change", settings("apache")),
+			kitadapter.Step("delete", func(k *testkit.K) { k.Delete(&v1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}) }),
+			kitadapter.Step("create again", settings("caddy")),
+			kitadapter.Step("delete again", func(k *testkit.K) { k.Delete(&v1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}) }),
 		},
 	}
 }

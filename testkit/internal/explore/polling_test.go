@@ -14,7 +14,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
-	"github.com/homeostat-dev/homeostat/testkit/internal/explorekit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/kitadapter"
 )
 
 // A baseline step of a polling operator is over only after the operator has listed again. This operator lists every 2.5 s
@@ -22,13 +22,13 @@ import (
 func TestPollingOperator(t *testing.T) {
 	t.Parallel()
 	write := func(text string) explore.Step {
-		return explorekit.Step("write "+text, func(k *testkit.K) {
+		return kitadapter.Step("write "+text, func(k *testkit.K) {
 			k.Apply(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "letter"}, Data: map[string]string{"text": text}})
 		})
 	}
 	r := run(t, explore.Options{
-		Opener: explorekit.Open, Name: "polls", Timeout: testkit.DefaultTimeout, Seed: 1, Faults: []string{"down", "crash-after"},
-		Subject: explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
+		Opener: kitadapter.Open, Name: "polls", Timeout: testkit.DefaultTimeout, Seed: 1, Faults: []string{"down", "crash-after"},
+		Subject: kitadapter.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(setupPolling(k.Namespace), append(opts, testkit.WithConfig(k.Config))...)
 		}),
 		Steps: []explore.Step{write("hello"), write("goodbye")},
@@ -46,17 +46,17 @@ func TestBlockedStepIsUntried(t *testing.T) {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "letter"}, Data: map[string]string{"text": text}}
 	}
 	r := run(t, explore.Options{
-		Opener: explorekit.Open, Name: "waits", Timeout: testkit.DefaultTimeout, Seed: 1,
+		Opener: kitadapter.Open, Name: "waits", Timeout: testkit.DefaultTimeout, Seed: 1,
 		SelectPlan: func(plan string) bool { return plan == "down@write+write-again" },
-		Subject: explorekit.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
+		Subject: kitadapter.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(setupPolling(k.Namespace), append(opts, testkit.WithConfig(k.Config))...)
 		}),
 		Steps: []explore.Step{
-			explorekit.Step("write", func(k *testkit.K) {
+			kitadapter.Step("write", func(k *testkit.K) {
 				k.Apply(letter("hello"))
 				k.Eventually(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "sealed-letter"}}, testkit.Exists())
 			}),
-			explorekit.Step("write again", func(k *testkit.K) { k.Apply(letter("goodbye")) }),
+			kitadapter.Step("write again", func(k *testkit.K) { k.Apply(letter("goodbye")) }),
 		},
 	})
 	last := r.Runs[len(r.Runs)-1]

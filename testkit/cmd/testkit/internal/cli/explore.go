@@ -22,7 +22,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
-	"github.com/homeostat-dev/homeostat/testkit/internal/explorekit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/kitadapter"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
 	"github.com/homeostat-dev/homeostat/testkit/internal/space"
@@ -299,7 +299,7 @@ func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Repo
 		subject.Everywhere = e.input.policy.allowedInAllNamespaces
 	}
 	options := explore.Options{
-		Name: filepath.Base(o.command[0]), Opener: explorekit.Open, Subject: subject, Faults: o.faults,
+		Name: filepath.Base(o.command[0]), Opener: kitadapter.Open, Subject: subject, Faults: o.faults,
 		Exceptions: explore.Exceptions{
 			DisabledOracles: o.without, AllowResidue: o.keeps, ExternallyManaged: o.leaves, Irreplaceable: o.unique,
 		},
@@ -353,7 +353,7 @@ func (e *exploration) target(s *space.Space) (*rest.Config, error) {
 	if e.input.policy == nil {
 		return rest.CopyConfig(e.config), nil
 	}
-	return explorekit.ServiceAccount(s, e.input.policy.account)
+	return kitadapter.ServiceAccount(s, e.input.policy.account)
 }
 
 // writeReports prints the report, and writes the requested files.

@@ -1,8 +1,8 @@
-// Package explorekit lets the explorer (package explore) run scenarios and operators that use testkit.K.
+// Package kitadapter lets the explorer (package explore) run scenarios and operators that use testkit.K.
 //
 // The explorer knows neither package testkit nor package testing. This package opens the namespaces of its runs with
 // testkit.New, and converts steps and operators.
-package explorekit
+package kitadapter
 
 import (
 	"net/http"

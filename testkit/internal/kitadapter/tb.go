@@ -1,4 +1,4 @@
-package explorekit
+package kitadapter
 
 import (
 	"context"
