@@ -25,7 +25,7 @@ const (
 	observedFirst  bug = "observed-first"
 )
 
-func crash() class {
+func crashMutants() class {
 	return class{
 		name: "crash", setup: setupSnapshots, account: constantAccount("snapshot"),
 		flaws: []flaw{
@@ -103,7 +103,7 @@ func (r *snapshots) reconcile(ctx context.Context, req reconcile.Request) error 
 		}
 	}
 	before := s.DeepCopy()
-	name, err := r.copy(ctx, s)
+	name, err := r.applyCopy(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -111,11 +111,11 @@ func (r *snapshots) reconcile(ctx context.Context, req reconcile.Request) error 
 	return r.updateStatus(ctx, before, s, readyCondition())
 }
 
-// copy creates or updates the copy, and returns its name.
-func (r *snapshots) copy(ctx context.Context, s *v1.Snapshot) (string, error) {
+// applyCopy creates or updates the copy, and returns its name.
+func (r *snapshots) applyCopy(ctx context.Context, s *v1.Snapshot) (string, error) {
 	c := &corev1.ConfigMap{ObjectMeta: childMeta(s, s.Name+"-copy")}
 	set := func() error {
-		label(c, snapshotLabel, s.Name)
+		setLabel(c, snapshotLabel, s.Name)
 		c.Data = map[string]string{"volume": s.Spec.Volume}
 		return nil
 	}

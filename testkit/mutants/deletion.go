@@ -29,7 +29,7 @@ const (
 	notFound         bug = "not-found"
 )
 
-func deletion() class {
+func deletionMutants() class {
 	return class{
 		name: "deletion", setup: setupArchives, account: constantAccount("archive"),
 		flaws: []flaw{
@@ -161,7 +161,7 @@ func (r *archives) applyCopies(ctx context.Context, a *v1.Archive, key []byte) e
 func (r *archives) store(ctx context.Context, a *v1.Archive, name string, data map[string]string) error {
 	cm := &corev1.ConfigMap{ObjectMeta: childMeta(a, name)}
 	return r.applyUnowned(ctx, a, cm, func() error {
-		label(cm, archiveLabel, a.Name)
+		setLabel(cm, archiveLabel, a.Name)
 		cm.Data = data
 		return nil
 	})

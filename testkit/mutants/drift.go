@@ -27,7 +27,7 @@ const (
 	clobber        bug = "clobber"
 )
 
-func drift() class {
+func driftMutants() class {
 	return class{
 		name: "drift", setup: setupWebsites, account: constantAccount("website"),
 		flaws: []flaw{
@@ -80,7 +80,7 @@ func (r *websites) reconcile(ctx context.Context, req reconcile.Request) error {
 		return client.IgnoreNotFound(err)
 	}
 	before := w.DeepCopy()
-	for _, step := range []func(context.Context, *v1.Website) error{r.files, r.expose} {
+	for _, step := range []func(context.Context, *v1.Website) error{r.applyFiles, r.expose} {
 		if err := step(ctx, w); err != nil {
 			if r.bug != swallowedError {
 				return err
@@ -91,7 +91,7 @@ func (r *websites) reconcile(ctx context.Context, req reconcile.Request) error {
 	return r.updateStatus(ctx, before, w, readyCondition())
 }
 
-func (r *websites) files(ctx context.Context, w *v1.Website) error {
+func (r *websites) applyFiles(ctx context.Context, w *v1.Website) error {
 	cm := &corev1.ConfigMap{ObjectMeta: childMeta(w, w.Name)}
 	return r.apply(ctx, w, cm, func() {
 		if r.bug == clobber {
@@ -106,5 +106,5 @@ func (r *websites) expose(ctx context.Context, w *v1.Website) error {
 	if !w.Spec.Exposed {
 		return r.deleteChild(ctx, w, &corev1.Service{ObjectMeta: childMeta(w, w.Name)})
 	}
-	return r.service(ctx, w, w.Name, 80)
+	return r.applyService(ctx, w, w.Name, 80)
 }

@@ -26,7 +26,7 @@ const (
 	mapOrder     bug = "map-order"
 )
 
-func hotLoop() class {
+func hotLoopMutants() class {
 	return class{
 		name: "hot-loop", setup: setupBackups, account: constantAccount("backup"),
 		flaws: []flaw{
@@ -80,10 +80,10 @@ func (r *backups) reconcile(ctx context.Context, req reconcile.Request) error {
 		}
 	}
 	before := b.DeepCopy()
-	if err := r.options(ctx, b); err != nil {
+	if err := r.applyOptions(ctx, b); err != nil {
 		return err
 	}
-	if err := r.cronJob(ctx, b); err != nil {
+	if err := r.applyCronJob(ctx, b); err != nil {
 		return err
 	}
 	if r.bug == lastSyncTime || b.Status.ObservedGeneration != b.Generation {
@@ -92,7 +92,7 @@ func (r *backups) reconcile(ctx context.Context, req reconcile.Request) error {
 	return r.updateStatus(ctx, before, b, readyCondition())
 }
 
-func (r *backups) options(ctx context.Context, b *v1.Backup) error {
+func (r *backups) applyOptions(ctx context.Context, b *v1.Backup) error {
 	var file strings.Builder
 	for _, name := range r.names(b.Spec.Options) {
 		fmt.Fprintf(&file, "%s=%s\n", name, b.Spec.Options[name])
@@ -101,7 +101,7 @@ func (r *backups) options(ctx context.Context, b *v1.Backup) error {
 	return r.apply(ctx, b, cm, func() { cm.Data = map[string]string{"options": file.String()} })
 }
 
-func (r *backups) cronJob(ctx context.Context, b *v1.Backup) error {
+func (r *backups) applyCronJob(ctx context.Context, b *v1.Backup) error {
 	var env []corev1.EnvVar
 	for _, name := range r.names(b.Spec.Env) {
 		env = append(env, corev1.EnvVar{Name: name, Value: b.Spec.Env[name]})

@@ -32,7 +32,7 @@ const (
 	skipReady bug = "skip-ready"
 )
 
-func missedState() class {
+func missedStateMutants() class {
 	return class{
 		name: "missed-state", setup: setupRoutes, account: constantAccount("route"),
 		flaws: []flaw{

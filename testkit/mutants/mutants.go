@@ -31,8 +31,8 @@ type Mutant struct {
 	Name string
 	// Class is the kind of the bug.
 	Class string
-	// What describes the bug in one sentence. It is empty for a twin.
-	What string
+	// Description is the bug in one sentence. It is empty for a twin.
+	Description string
 	// Setup registers the operator's controller with a manager. The manager's scheme has the custom resources.
 	Setup testkit.SetupFunc
 	// RBAC is the file in Files with the permissions that the operator ships, for testkit.Env. They include the ones for
@@ -51,8 +51,8 @@ type Step struct {
 	Do   func(k *testkit.K)
 }
 
-// Correct reports whether the operator has no known bug.
-func (m Mutant) Correct() bool { return m.What == "" }
+// IsCorrect reports whether the operator has no known bug.
+func (m Mutant) IsCorrect() bool { return m.Description == "" }
 
 // Env returns the environment for tests of this operator alone.
 func (m Mutant) Env() testkit.Env {
@@ -61,12 +61,12 @@ func (m Mutant) Env() testkit.Env {
 
 // All returns the mutants, three of each class.
 func All() []Mutant {
-	return slices.DeleteFunc(allMutants(), Mutant.Correct)
+	return slices.DeleteFunc(allMutants(), Mutant.IsCorrect)
 }
 
-// Correct returns the twins, one of each class.
-func Correct() []Mutant {
-	return slices.DeleteFunc(allMutants(), func(m Mutant) bool { return !m.Correct() })
+// CorrectTwins returns the correct twins, one of each class.
+func CorrectTwins() []Mutant {
+	return slices.DeleteFunc(allMutants(), func(m Mutant) bool { return !m.IsCorrect() })
 }
 
 // A bug names a bug of an operator. The zero value means none.
@@ -74,8 +74,8 @@ type bug string
 
 // A flaw is a bug with its description.
 type flaw struct {
-	bug  bug
-	what string
+	bug         bug
+	description string
 }
 
 // A class is an operator and its possible bugs.
@@ -94,7 +94,8 @@ func constantAccount(account string) func(bug) string { return func(bug) string 
 func allMutants() []Mutant {
 	var all []Mutant
 	for _, c := range []class{
-		hotLoop(), crash(), staleCache(), missedState(), pathDependence(), deletion(), rbac(), drift(),
+		hotLoopMutants(), crashMutants(), staleCacheMutants(), missedStateMutants(), pathDependenceMutants(), deletionMutants(),
+		rbacMutants(), driftMutants(),
 	} {
 		for _, f := range append([]flaw{{"", ""}}, c.flaws...) {
 			name := f.bug
@@ -103,7 +104,7 @@ func allMutants() []Mutant {
 			}
 			account := c.account(f.bug)
 			all = append(all, Mutant{
-				Name: c.name + "/" + string(name), Class: c.name, What: f.what, Setup: c.setup(f.bug), Steps: c.steps,
+				Name: c.name + "/" + string(name), Class: c.name, Description: f.description, Setup: c.setup(f.bug), Steps: c.steps,
 				RBAC: RBAC + "/" + account + ".yaml", ServiceAccount: account,
 			})
 		}

@@ -20,9 +20,9 @@ func TestMain(m *testing.M) {
 func TestAll(t *testing.T) {
 	t.Parallel()
 	var classes []string
-	for _, m := range mutants.Correct() {
+	for _, m := range mutants.CorrectTwins() {
 		classes = append(classes, m.Class)
-		if m.Name != m.Class+"/correct" || !m.Correct() {
+		if m.Name != m.Class+"/correct" || !m.IsCorrect() {
 			t.Errorf("twin %+v", m)
 		}
 	}
@@ -36,9 +36,9 @@ func TestAll(t *testing.T) {
 	for _, m := range mutants.All() {
 		count[m.Class]++
 		switch {
-		case m.Correct() || seen[m.Name] || !strings.HasPrefix(m.Name, m.Class+"/"):
+		case m.IsCorrect() || seen[m.Name] || !strings.HasPrefix(m.Name, m.Class+"/"):
 			t.Errorf("mutant %q of class %q", m.Name, m.Class)
-		case !strings.HasSuffix(m.What, ".") || len(m.Steps) == 0 || m.Setup == nil:
+		case !strings.HasSuffix(m.Description, ".") || len(m.Steps) == 0 || m.Setup == nil:
 			t.Errorf("mutant %q is not complete", m.Name)
 		}
 		seen[m.Name] = true
@@ -53,7 +53,7 @@ func TestAll(t *testing.T) {
 // TestEnv checks the environment of a package that tests one operator alone, with its own manifests.
 func TestEnv(t *testing.T) {
 	t.Parallel()
-	for _, m := range append(mutants.Correct(), mutants.All()...) {
+	for _, m := range append(mutants.CorrectTwins(), mutants.All()...) {
 		env := m.Env()
 		if _, err := env.FS.Open(env.RBAC); err != nil {
 			t.Errorf("%s: its roles: %v", m.Name, err)

@@ -123,8 +123,8 @@ func (o *operator) deleteChild(ctx context.Context, owner, child client.Object) 
 	return o.delete(ctx, child)
 }
 
-// service applies a Service for the pods of an app of the same name as owner.
-func (o *operator) service(ctx context.Context, owner client.Object, name string, port int32) error {
+// applyService applies a Service for the pods of an app of the same name as owner.
+func (o *operator) applyService(ctx context.Context, owner client.Object, name string, port int32) error {
 	s := &corev1.Service{ObjectMeta: childMeta(owner, name)}
 	return o.apply(ctx, owner, s, func() {
 		s.Spec.Type = corev1.ServiceTypeClusterIP
@@ -180,8 +180,8 @@ func childMeta(owner client.Object, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: owner.GetNamespace(), Name: name}
 }
 
-// label sets one label and keeps the others.
-func label(obj client.Object, key, value string) {
+// setLabel sets one label and keeps the others.
+func setLabel(obj client.Object, key, value string) {
 	labels := obj.GetLabels()
 	if labels == nil {
 		labels = map[string]string{}

@@ -23,7 +23,7 @@ const (
 	frozenOnce   bug = "frozen-once"
 )
 
-func pathDependence() class {
+func pathDependenceMutants() class {
 	return class{
 		name: "path-dependence", setup: setupProxies, account: constantAccount("proxy"),
 		flaws: []flaw{
@@ -72,19 +72,19 @@ func (r *proxies) reconcile(ctx context.Context, req reconcile.Request) error {
 		return client.IgnoreNotFound(err)
 	}
 	before := p.DeepCopy()
-	if err := r.settings(ctx, p); err != nil {
+	if err := r.applySettings(ctx, p); err != nil {
 		return err
 	}
-	if err := r.service(ctx, p, p.Name, 80); err != nil {
+	if err := r.applyService(ctx, p, p.Name, 80); err != nil {
 		return err
 	}
-	if err := r.metrics(ctx, p); err != nil {
+	if err := r.applyMetrics(ctx, p); err != nil {
 		return err
 	}
 	return r.updateStatus(ctx, before, p, readyCondition())
 }
 
-func (r *proxies) settings(ctx context.Context, p *v1.Proxy) error {
+func (r *proxies) applySettings(ctx context.Context, p *v1.Proxy) error {
 	cm := &corev1.ConfigMap{ObjectMeta: childMeta(p, p.Name)}
 	if err := r.Get(ctx, client.ObjectKeyFromObject(cm), cm); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the settings: %w", err)
@@ -112,11 +112,11 @@ func (r *proxies) settings(ctx context.Context, p *v1.Proxy) error {
 	})
 }
 
-func (r *proxies) metrics(ctx context.Context, p *v1.Proxy) error {
+func (r *proxies) applyMetrics(ctx context.Context, p *v1.Proxy) error {
 	name := p.Name + "-metrics"
 	switch {
 	case p.Spec.Metrics:
-		return r.service(ctx, p, name, 9090)
+		return r.applyService(ctx, p, name, 9090)
 	case r.bug == keepOptional:
 		return nil
 	default:

@@ -9,7 +9,7 @@ const (
 	wildcard bug = "wildcard"
 )
 
-func rbac() class {
+func rbacMutants() class {
 	return class{
 		// The operator has no bug, only its roles. See config/rbac.
 		name: "rbac", setup: func(bug) func(manager.Manager) error { return setupWebsites("") },

@@ -38,12 +38,12 @@ type run struct {
 // to detect its bug.
 func begin(t *testing.T, m mutants.Mutant) *run {
 	var opts []testkit.Option
-	if m.Class == "rbac" && !m.Correct() {
+	if m.Class == "rbac" && !m.IsCorrect() {
 		opts = append(opts, testkit.WithoutOracles("it lacks a permission on purpose: the witness reports it", testkit.Forbidden))
 	}
 	k := testkit.New(t, opts...)
 	r := &run{K: k, t: t, m: m, cfg: k.ServiceAccount(m.ServiceAccount), timeout: 3 * time.Second}
-	if m.Correct() {
+	if m.IsCorrect() {
 		r.timeout = testkit.DefaultTimeout
 	}
 	r.start()

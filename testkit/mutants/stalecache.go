@@ -29,7 +29,7 @@ const (
 	overwrite     bug = "overwrite"
 )
 
-func staleCache() class {
+func staleCacheMutants() class {
 	return class{
 		name: "stale-cache", setup: setupCaches, account: constantAccount("cache"),
 		flaws: []flaw{
@@ -83,7 +83,7 @@ func (r *caches) reconcile(ctx context.Context, req reconcile.Request) error {
 	}
 	fingerprint := sha256.Sum256(token)
 	data := map[string]string{"config": c.Spec.Config, "token": hex.EncodeToString(fingerprint[:4])}
-	if err := r.shards(ctx, c, data); err != nil {
+	if err := r.applyShards(ctx, c, data); err != nil {
 		return err
 	}
 	return r.updateStatus(ctx, before, c, readyCondition())
@@ -105,8 +105,8 @@ func (r *caches) token(ctx context.Context, c *v1.Cache) ([]byte, error) {
 	return secret.Data["token"], err
 }
 
-// shards creates missing shards, replaces the ones with other data, and deletes the rest.
-func (r *caches) shards(ctx context.Context, c *v1.Cache, data map[string]string) error {
+// applyShards creates missing shards, replaces the ones with other data, and deletes the rest.
+func (r *caches) applyShards(ctx context.Context, c *v1.Cache, data map[string]string) error {
 	list := &corev1.ConfigMapList{}
 	if err := r.List(ctx, list, client.InNamespace(c.Namespace)); err != nil {
 		return fmt.Errorf("listing the shards: %w", err)
@@ -118,7 +118,7 @@ func (r *caches) shards(ctx context.Context, c *v1.Cache, data map[string]string
 		switch {
 		case shard.Labels[cacheLabel] != c.Name && !owned:
 			continue // a foreign object
-		case owned && maps.Equal(shard.Data, data) && wanted(c, number) && !kept[number]:
+		case owned && maps.Equal(shard.Data, data) && shouldExist(c, number) && !kept[number]:
 			kept[number] = true
 			continue
 		}
@@ -136,8 +136,8 @@ func (r *caches) shards(ctx context.Context, c *v1.Cache, data map[string]string
 	return nil
 }
 
-// wanted reports whether the shard of this number should exist.
-func wanted(c *v1.Cache, number string) bool {
+// shouldExist reports whether the shard of this number should exist.
+func shouldExist(c *v1.Cache, number string) bool {
 	n, err := strconv.Atoi(number)
 	return err == nil && n >= 0 && n < int(c.Spec.Shards)
 }

@@ -25,7 +25,7 @@ import (
 // restart, repairs each of its children and leaves no residue.
 func TestTwin(t *testing.T) {
 	t.Parallel()
-	for _, m := range mutants.Correct() {
+	for _, m := range mutants.CorrectTwins() {
 		t.Run(m.Class, func(t *testing.T) {
 			t.Parallel()
 			r := begin(t, m)

@@ -83,7 +83,7 @@ func run(ctx context.Context, o options) error {
 	})
 	defer closeEnv()
 	res := result{Seeds: o.seeds, PlainEnvtest: len(plain.Detected())}
-	for _, m := range append(mutants.All(), mutants.Correct()...) {
+	for _, m := range append(mutants.All(), mutants.CorrectTwins()...) {
 		if !strings.Contains(m.Name, o.only) {
 			continue
 		}
@@ -95,7 +95,7 @@ func run(ctx context.Context, o options) error {
 			return fmt.Errorf("exploring %s: %w", m.Name, err)
 		}
 		switch {
-		case m.Correct():
+		case m.IsCorrect():
 			res.FalseAlarms += v.Alarms
 		case v.Detected:
 			res.Detected++
@@ -173,7 +173,7 @@ func try(ctx context.Context, m mutants.Mutant, o options) (verdict, error) {
 		return verdict{}, err
 	}
 	x, err := explore.New(ctx, cfg, explore.Options{
-		Name: m.Name, Opener: kitadapter.Open, Steps: steps, StopAtFailure: !m.Correct(), Short: o.guard,
+		Name: m.Name, Opener: kitadapter.Open, Steps: steps, StopAtFailure: !m.IsCorrect(), Short: o.guard,
 		SelectPlan: func(plan string) bool { return strings.Contains(plan, o.plan) },
 		Subject: kitadapter.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(m.Setup, append(opts, testkit.WithConfig(k.ServiceAccount(m.ServiceAccount)))...)
@@ -183,8 +183,8 @@ func try(ctx context.Context, m mutants.Mutant, o options) (verdict, error) {
 		return verdict{}, err
 	}
 	defer x.Close()
-	v := verdict{Name: m.Name, Class: m.Class, Correct: m.Correct()}
-	for seed := 1; seed == 1 || m.Correct() && seed <= o.seeds; seed++ {
+	v := verdict{Name: m.Name, Class: m.Class, Correct: m.IsCorrect()}
+	for seed := 1; seed == 1 || m.IsCorrect() && seed <= o.seeds; seed++ {
 		x.Seed = int64(seed)
 		if seed > 1 {
 			x.MaxPlans = o.sample

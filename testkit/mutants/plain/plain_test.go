@@ -47,7 +47,7 @@ var suites = map[string][]test{
 
 func TestTwins(t *testing.T) {
 	t.Parallel()
-	for _, m := range mutants.Correct() {
+	for _, m := range mutants.CorrectTwins() {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
 			if failed := runSuite(t, m, testkit.DefaultTimeout); failed != "" {
