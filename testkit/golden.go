@@ -125,7 +125,7 @@ func (k *K) canonical(ctx context.Context, objects []client.Object) (documents, 
 	if len(objects) > 0 {
 		current, err = k.refreshed(ctx, objects)
 	} else {
-		current, err = k.operated(ctx, calls, status)
+		current, err = k.operatedObjects(ctx, calls, status)
 	}
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (k *K) canonical(ctx context.Context, objects []client.Object) (documents, 
 	names := state.NewNameMap(k.Namespace, append(k.obs.history(), current...), nil)
 	docs := documents{}
 	for _, c := range current {
-		document := names.Document(c.Object, status[oracle.KindOf(c)])
+		document := names.Document(c.Object, status[oracle.GroupResourceOf(c)])
 		normal, err := normalized(document)
 		if err != nil {
 			return nil, err
@@ -171,14 +171,16 @@ func (k *K) refreshed(ctx context.Context, objects []client.Object) ([]history.C
 	return all, nil
 }
 
-// operated gets the objects that the operators created or report a status on, in the order of the writes.
-func (k *K) operated(ctx context.Context, calls []intercept.Call, status map[intercept.Kind]bool) ([]history.Change, error) {
+// operatedObjects returns the objects that the operators created or report a status on, in the order of the writes.
+func (k *K) operatedObjects(
+	ctx context.Context, calls []intercept.Call, status map[intercept.GroupResource]bool,
+) ([]history.Change, error) {
 	var all []history.Change
 	known := map[string]bool{}
 	for _, c := range calls {
 		created := c.Code == http.StatusCreated && c.Subresource == ""
 		reported := c.Subresource == "status" && c.IsWrite() && c.Code < http.StatusMultipleChoices &&
-			status[intercept.KindOf(c.Request)]
+			status[intercept.GroupResourceOf(c.Request)]
 		if c.UID == "" || known[c.UID] || c.Resource == "events" || intercept.IsLease(c.Request) || (!created && !reported) {
 			continue
 		}

@@ -150,12 +150,12 @@ func (o *observation) catchUp(calls []intercept.Call) {
 }
 
 // last returns the last write per kind in the namespace, of the writes that the history will include.
-func last(calls []intercept.Call, namespace string) map[intercept.Kind]intercept.Call {
-	writes := map[intercept.Kind]intercept.Call{}
+func last(calls []intercept.Call, namespace string) map[intercept.GroupResource]intercept.Call {
+	writes := map[intercept.GroupResource]intercept.Call{}
 	for _, c := range calls {
 		stored := c.UID != "" && c.Version != "" && c.Code < http.StatusMultipleChoices && !c.DryRun
 		if stored && c.Namespace == namespace && c.Verb != "delete" && c.Resource != "events" && !intercept.IsLease(c.Request) {
-			writes[intercept.KindOf(c.Request)] = c
+			writes[intercept.GroupResourceOf(c.Request)] = c
 		}
 	}
 	return writes

@@ -42,7 +42,7 @@ func (k *K) serviceAccount(name string, clusterWide bool) (*rest.Config, error) 
 	if k.conn.policy == nil {
 		return nil, errors.New("Env.RBAC is empty")
 	}
-	name, err := k.conn.policy.Account(name)
+	name, err := k.conn.policy.ServiceAccountName(name)
 	if err != nil {
 		return nil, err
 	}

@@ -154,7 +154,7 @@ func (p setupOperator) SetupInNamespaces(mgr manager.Manager, _ ...string) error
 // as subtests. The environment variable TESTKIT_PLANS limits the number of plans; the seed selects them then.
 func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ...Option) {
 	t.Helper()
-	c := &config{Options: explore.Options{Name: t.Name(), Opener: kitadapter.Open, Faults: faults, Seed: seed.Or(0)}}
+	c := &config{Options: explore.Options{Name: t.Name(), Opener: kitadapter.Open, Faults: faults, Seed: seed.FlagOr(0)}}
 	for _, opt := range opts {
 		opt(c)
 	}
@@ -226,7 +226,7 @@ func selectPlans(t *testing.T, x *explore.Explorer, only string) []explore.Plan 
 			t.Fatal(err)
 		}
 		if most > 0 {
-			few = explore.Sample(plans, most)
+			few = explore.SelectPlans(plans, most)
 		}
 		t.Logf("%d of %d plans are tried, because of -short", len(few), len(plans))
 		plans = few
@@ -290,7 +290,7 @@ func reportRun(t *testing.T, run report.Run) {
 	t.Helper()
 	switch run.Outcome {
 	case report.Untried:
-		t.Skipf("not tried: %s", run.Why)
+		t.Skipf("not tried: %s", run.UntriedReason)
 	case report.Failed:
 		var b strings.Builder
 		if err := report.WriteText(&b, &report.Report{Runs: []report.Run{run}}, report.OnlyFailures()); err != nil {

@@ -31,7 +31,7 @@ func (o operator) SetupInNamespaces(mgr manager.Manager, _ ...string) error {
 // mutantNamed returns the operator with this name.
 func mutantNamed(t testing.TB, name string) operator {
 	t.Helper()
-	all := slices.Concat(mutants.All(), mutants.Correct())
+	all := slices.Concat(mutants.All(), mutants.CorrectTwins())
 	i := slices.IndexFunc(all, func(m mutants.Mutant) bool { return m.Name == name })
 	if i < 0 {
 		t.Fatalf("there is no operator %s", name)

@@ -24,7 +24,7 @@ import (
 func Fuzz(f *testing.F, op testkit.Runnable, what Source, opts ...Option) {
 	f.Helper()
 	c := mustPrepare(f, op, what, opts)
-	number := seed.Given()
+	number := seed.FlagValue()
 	if number == 0 {
 		number = c.seed // deterministic, because several processes add it
 	}

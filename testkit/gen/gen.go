@@ -37,7 +37,7 @@ import (
 func Explore(t *testing.T, op testkit.Runnable, what Source, opts ...Option) {
 	t.Helper()
 	c := mustPrepare(t, op, what, opts)
-	number := seed.Or(c.seed)
+	number := seed.FlagOr(c.seed)
 	t.Logf("the seed is %d", number)
 	for i := range c.sequences {
 		t.Run(fmt.Sprintf("sequence-%d", i+1), func(t *testing.T) {

@@ -240,12 +240,13 @@ func (s *session) violation(now *report.Violation) *finding {
 
 // rejections returns rejected requests of the last step that no later request replaced.
 func (s *session) rejections() []intercept.Call {
-	refused := s.inner.Rejected()
+	refused := s.inner.RejectedRequests()
 	left := refused[:0]
 	for _, r := range refused {
 		made := false
 		for _, c := range s.inner.Calls() {
-			same := intercept.KindOf(c.Request) == intercept.KindOf(r.Request) && c.Name == r.Name && c.Subresource == r.Subresource
+			same := intercept.GroupResourceOf(c.Request) == intercept.GroupResourceOf(r.Request) &&
+				c.Name == r.Name && c.Subresource == r.Subresource
 			made = made || same && c.Began >= r.Began && c.IsWrite() && c.Verb != "delete" && c.Code > 0 &&
 				c.Code < http.StatusMultipleChoices
 		}
@@ -260,7 +261,7 @@ func (s *session) rejections() []intercept.Call {
 // known, and an oracle covers changes of it.
 func (s *session) state() state.State {
 	all := state.Renumber(s.inner.State())
-	for _, c := range s.inner.Current() {
+	for _, c := range s.inner.CurrentObjects() {
 		if !s.isCustom(c.Object) {
 			continue
 		}
@@ -278,7 +279,7 @@ func (s *session) isCustom(u *unstructured.Unstructured) bool {
 
 // custom returns the stored custom resource, or nil.
 func (s *session) custom() *unstructured.Unstructured {
-	for _, c := range s.inner.Current() {
+	for _, c := range s.inner.CurrentObjects() {
 		if s.isCustom(c.Object) {
 			return c.Object
 		}

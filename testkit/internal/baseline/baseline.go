@@ -23,9 +23,9 @@ type Baseline struct {
 	// UnstableCounts are the groups with different counts in two baseline runs.
 	UnstableCounts map[string]bool
 	// Opened are the kinds that the operator lists or watches.
-	Opened []intercept.Kind
+	Opened []intercept.GroupResource
 	// Status are the kinds whose status the operator writes.
-	Status map[intercept.Kind]bool
+	Status map[intercept.GroupResource]bool
 	// Calls are the requests of the operator except watches and leader election, in order.
 	Calls []Target
 	// Children are the operator's objects at each checkpoint.
@@ -36,7 +36,7 @@ type Baseline struct {
 	// scenario never changed them, and they have their initial content at the end.
 	Restored map[string]bool
 	// WatchEvents counts the watch events that the operator received, by kind.
-	WatchEvents map[intercept.Kind]int
+	WatchEvents map[intercept.GroupResource]int
 	// SecretChanges counts the changes of values in Secrets, at most, by path.
 	SecretChanges map[string]int
 }
@@ -45,7 +45,7 @@ type Baseline struct {
 type Child struct {
 	// Name is canonical.
 	Name string
-	Kind intercept.Kind
+	Kind intercept.GroupResource
 	// ManagedParts are the parts of the object with fields that the operator set.
 	ManagedParts []string
 }
@@ -113,7 +113,7 @@ func (b *Baseline) HasGeneratedData(c Child) bool {
 
 // EffectiveWrites returns the number of writes that changed an object of the kind during a step, which is numbered as in
 // [Target].
-func (b *Baseline) EffectiveWrites(kind intercept.Kind, step int) int {
+func (b *Baseline) EffectiveWrites(kind intercept.GroupResource, step int) int {
 	n := 0
 	for _, t := range b.Calls {
 		if t.Effective && t.Writes && t.Kind == kind && t.Step == step {

@@ -10,7 +10,7 @@ import (
 // Target identifies one request of the operator across runs.
 type Target struct {
 	Verb        string
-	Kind        intercept.Kind
+	Kind        intercept.GroupResource
 	Subresource string
 	Object      string // canonical group of the object's name; "" for a collection
 	Number      int    // number of the request in its group, from 1

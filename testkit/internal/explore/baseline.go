@@ -99,8 +99,8 @@ func newBaseline(runs []*run) *baseline.Baseline {
 	a := runs[0]
 	base := &baseline.Baseline{
 		Checkpoints: a.checkpoints, Mask: state.Mask{}, Counts: state.Counts{}, UnstableCounts: map[string]bool{},
-		Status: map[intercept.Kind]bool{}, Opened: a.operator.Opened(1), Children: a.children,
-		WatchEvents: map[intercept.Kind]int{},
+		Status: map[intercept.GroupResource]bool{}, Opened: a.operator.Opened(1), Children: a.children,
+		WatchEvents: map[intercept.GroupResource]int{},
 	}
 	base.Calls = a.targets()
 	base.UserObjects = a.userObjects()
@@ -130,7 +130,7 @@ func newBaseline(runs []*run) *baseline.Baseline {
 	}
 	for _, c := range a.operator.Calls() {
 		if c.Subresource == "status" && c.IsWrite() {
-			base.Status[intercept.KindOf(c.Request)] = true
+			base.Status[intercept.GroupResourceOf(c.Request)] = true
 		}
 	}
 	for _, f := range a.operator.Frames() {
@@ -161,7 +161,7 @@ func (r *run) restartWhenIdle() {
 	effective := r.effective()
 	for i, c := range r.operator.Calls() {
 		if c.Process > before && effective[i] && c.Resource != "events" && !intercept.IsLease(c.Request) &&
-			!r.idle.IsTick(c.Version) {
+			!r.idle.IsTimestampUpdate(c.Version) {
 			wrote = append(wrote, c.String()+r.writeEffect(c, r.began))
 		}
 	}

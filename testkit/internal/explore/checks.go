@@ -53,7 +53,7 @@ func (ch checks) checkPanics() {
 	}
 	for _, c := range ch.changes {
 		for _, condition := range readiness.Conditions(c.Object) {
-			if condition.Reason == "Panic" && ch.statusKind(kindOf(c)) {
+			if condition.Reason == "Panic" && ch.writesStatusOf(groupResourceOf(c)) {
 				ch.addViolation(oraclePanic, "the operator panicked: "+condition.Message, describe(c.Object))
 			}
 		}

@@ -89,8 +89,8 @@ func TestCorrectOperatorInPython(t *testing.T) {
 		if run.Fault != "none" {
 			got[run.Name] = run.Outcome
 		}
-		if run.Outcome == report.Untried && run.Why != explore.ErrNoElection.Error() {
-			t.Errorf("%s: untried: %s", run.Name, run.Why)
+		if run.Outcome == report.Untried && run.UntriedReason != explore.ErrNoElection.Error() {
+			t.Errorf("%s: untried: %s", run.Name, run.UntriedReason)
 		}
 	}
 	want := map[string]report.Outcome{}

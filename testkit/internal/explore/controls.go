@@ -17,7 +17,7 @@ type controls struct {
 }
 
 func (c controls) Space() *space.Space              { return c.r.space }
-func (c controls) Current() []history.Change        { return c.r.log.Current() }
+func (c controls) CurrentObjects() []history.Change { return c.r.log.CurrentObjects() }
 func (c controls) Changes() []history.Change        { return c.r.log.Changes() }
 func (c controls) Operator() *intercept.Interceptor { return c.r.operator }
 func (c controls) LogFault(text string)             { c.r.logFault(c.plan, text) }
@@ -39,13 +39,13 @@ func (c controls) AwaitWrites()           { c.r.await(c.r.historyShowsWrites) }
 func (c controls) TearDown()              { c.r.tearDown() }
 func (c controls) Terminate()             { c.r.terminating.Store(true) }
 
-func (c controls) Primaries() []history.Change        { return c.r.primaries() }
-func (c controls) CreatedByUser() map[types.UID]bool  { return created(c.r.user.Calls()) }
-func (c controls) IsPrimary(kind intercept.Kind) bool { return c.r.isPrimary(kind) }
+func (c controls) Primaries() []history.Change                 { return c.r.primaries() }
+func (c controls) CreatedByUser() map[types.UID]bool           { return created(c.r.user.Calls()) }
+func (c controls) IsPrimary(kind intercept.GroupResource) bool { return c.r.isPrimary(kind) }
 
 func (c controls) Child(child baseline.Child) (history.Change, bool) {
 	names := c.r.names(c.r.log.Changes())
-	for _, h := range c.r.log.Current() {
+	for _, h := range c.r.log.CurrentObjects() {
 		if names.Of(h.Object.GetUID()) == child.Name {
 			return h, true
 		}

@@ -180,7 +180,7 @@ func (r *run) hasPolled() bool {
 	if since > long*r.x.QuietPeriod {
 		return true
 	}
-	polled := map[intercept.Kind]bool{}
+	polled := map[intercept.GroupResource]bool{}
 	for number := range r.procs.running() {
 		watched := r.operator.Watched(number)
 		for _, kind := range r.operator.Opened(number) {
@@ -192,7 +192,7 @@ func (r *run) hasPolled() bool {
 	now := time.Since(r.operator.Began())
 	for _, c := range r.operator.Calls() {
 		if c.Verb == "list" && c.Ended > 0 && now-c.Began < since && now-c.Ended >= r.x.QuietPeriod {
-			delete(polled, intercept.KindOf(c.Request))
+			delete(polled, intercept.GroupResourceOf(c.Request))
 		}
 	}
 	return len(polled) == 0
@@ -210,7 +210,7 @@ func (r *run) watchesEstablished() bool {
 	return seeing == len(running) || r.plan.HasLeaderElection() && seeing > 0
 }
 
-func containsAll(have, want []intercept.Kind) bool {
+func containsAll(have, want []intercept.GroupResource) bool {
 	for _, k := range want {
 		if !slices.Contains(have, k) {
 			return false

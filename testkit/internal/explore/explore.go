@@ -192,7 +192,7 @@ func (x *Explorer) Run(ctx context.Context) (*report.Report, error) {
 		plans = Short(plans)
 	}
 	if x.MaxPlans > 0 {
-		plans = Sample(plans, x.MaxPlans)
+		plans = SelectPlans(plans, x.MaxPlans)
 	}
 	groups := make([][]Plan, 0, len(plans))
 	for _, p := range plans {

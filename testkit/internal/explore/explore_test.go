@@ -46,7 +46,7 @@ func TestMutantsFailAndTwinsPass(t *testing.T) {
 			}
 			for _, run := range good.Runs {
 				if run.Outcome == report.Untried {
-					t.Errorf("%s was not tried: %s", run.Name, run.Why)
+					t.Errorf("%s was not tried: %s", run.Name, run.UntriedReason)
 				}
 			}
 		})

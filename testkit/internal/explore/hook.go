@@ -25,10 +25,10 @@ func (h *hook) Before(req *http.Request, c *intercept.Call) (*http.Response, err
 		return nil, nil //nolint:nilnil // the request passes
 	}
 	c.Target = t.ID()
-	if p.Request == nil {
+	if p.OnRequest == nil {
 		return nil, nil //nolint:nilnil // the request passes
 	}
-	return p.Request(controls{h.run, p}, req, c)
+	return p.OnRequest(controls{h.run, p}, req, c)
 }
 
 // After implements intercept.Hook.
@@ -40,8 +40,8 @@ func (h *hook) After(_ *http.Request, c *intercept.Call, resp *http.Response) (*
 		return resp, nil
 	}
 	p := h.run.plan.ForTarget(c.Target)
-	if p == nil || p.Answer == nil {
+	if p == nil || p.OnResponse == nil {
 		return resp, nil
 	}
-	return p.Answer(controls{h.run, p}, c, resp)
+	return p.OnResponse(controls{h.run, p}, c, resp)
 }

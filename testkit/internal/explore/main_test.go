@@ -105,7 +105,7 @@ func runMutant(name string) error {
 }
 
 func lookup(name string) (mutants.Mutant, bool) {
-	all := append(mutants.All(), mutants.Correct()...)
+	all := append(mutants.All(), mutants.CorrectTwins()...)
 	i := slices.IndexFunc(all, func(m mutants.Mutant) bool { return m.Name == name })
 	if i < 0 {
 		return mutants.Mutant{}, false

@@ -22,17 +22,17 @@ func (v *view) names(changes []history.Change) *state.NameMap {
 func (v *view) state() state.State {
 	changes := v.log.Changes()
 	names := v.names(changes)
-	return state.Renumber(state.Snapshot(names, v.log.Current(), v.detail()))
+	return state.Renumber(state.Snapshot(names, v.log.CurrentObjects(), v.detail()))
 }
 
 // detail returns the parts of an object that are compared: objects that the operator or the scenario wrote, and their
 // status if the operator writes the status of the kind.
 func (v *view) detail() func(history.Change) state.Detail {
 	theirs, ours := written(v.operator.Calls()), written(v.user.Calls())
-	status := map[intercept.Kind]bool{}
+	status := map[intercept.GroupResource]bool{}
 	for _, c := range v.operator.Calls() {
 		if c.Subresource == "status" && c.IsWrite() {
-			status[intercept.KindOf(c.Request)] = true
+			status[intercept.GroupResourceOf(c.Request)] = true
 		}
 	}
 	if v.baseline != nil {
@@ -43,10 +43,10 @@ func (v *view) detail() func(history.Change) state.Detail {
 		switch {
 		case c.Resource.Resource == "events", !theirs[uid] && !ours[uid]:
 			return state.None
-		case status[kindOf(c)] && v.plan.SkipCounts:
+		case status[groupResourceOf(c)] && v.plan.SkipCounts:
 			return state.ConditionsOnly
-		case status[kindOf(c)]:
-			return state.Whole
+		case status[groupResourceOf(c)]:
+			return state.FullStatus
 		default:
 			return state.Spec
 		}
@@ -61,7 +61,7 @@ func (v *view) name(c history.Change) string {
 // targetOf returns the target of a request, without its number.
 func (v *view) targetOf(c *intercept.Call) baseline.Target {
 	return baseline.Target{
-		Verb: c.Verb, Kind: intercept.KindOf(c.Request), Subresource: c.Subresource, Object: v.groupOf(c), Writes: c.IsWrite(),
+		Verb: c.Verb, Kind: intercept.GroupResourceOf(c.Request), Subresource: c.Subresource, Object: v.groupOf(c), Writes: c.IsWrite(),
 		Versioned: isVersioned(c),
 	}
 }
@@ -80,7 +80,7 @@ func (v *view) groupOf(c *intercept.Call) string {
 		name = made
 	}
 	v.mu.Unlock()
-	if prefix, ok := v.x.generated.Prefix(intercept.KindOf(c.Request).String(), name); ok {
+	if prefix, ok := v.x.generated.Prefix(intercept.GroupResourceOf(c.Request).String(), name); ok {
 		name = prefix + "~"
 	}
 	return v.withoutGenerated(name, m.OwnerReferences)

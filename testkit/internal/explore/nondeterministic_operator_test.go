@@ -66,10 +66,10 @@ func TestNondeterministicOperator(t *testing.T) {
 	}
 	tried := 0
 	for _, run := range r.Runs {
-		if run.Why == "" {
+		if run.UntriedReason == "" {
 			tried++
 		} else {
-			t.Logf("%s was not tried: %s", run.Name, run.Why)
+			t.Logf("%s was not tried: %s", run.Name, run.UntriedReason)
 		}
 	}
 	if tried < 6 {
@@ -121,8 +121,8 @@ func TestExternallyManagedAndIrreplaceable(t *testing.T) {
 	}
 	tried := map[string]string{}
 	for _, run := range r.Runs {
-		tried[run.Name] = run.Why
-		if strings.HasPrefix(run.Name, unique) && run.Why == "" {
+		tried[run.Name] = run.UntriedReason
+		if strings.HasPrefix(run.Name, unique) && run.UntriedReason == "" {
 			t.Errorf("%s was tried", run.Name)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 )
 
-func kindOf(c history.Change) intercept.Kind {
-	return intercept.Kind{Group: c.Resource.Group, Resource: c.Resource.Resource}
+func groupResourceOf(c history.Change) intercept.GroupResource {
+	return intercept.GroupResource{Group: c.Resource.Group, Resource: c.Resource.Resource}
 }
 
 // created returns the UIDs of objects that the calls created. An apply or a patch may create an object, too.

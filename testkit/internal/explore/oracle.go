@@ -48,9 +48,9 @@ func (r *run) checkStatus(step int) *report.Violation {
 	if !r.x.oracleEnabled(oracleStatus) {
 		return nil
 	}
-	current := r.log.Current()
+	current := r.log.CurrentObjects()
 	for _, c := range current {
-		if !r.statusKind(kindOf(c)) || c.Object.GetDeletionTimestamp() != nil {
+		if !r.writesStatusOf(groupResourceOf(c)) || c.Object.GetDeletionTimestamp() != nil {
 			continue
 		}
 		observed, ok, _ := unstructured.NestedInt64(c.Object.Object, "status", "observedGeneration")

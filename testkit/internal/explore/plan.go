@@ -32,7 +32,7 @@ func Short(plans []Plan) []Plan {
 			first++
 		}
 	}
-	return Sample(plans, max(minShortPlans, first))
+	return SelectPlans(plans, max(minShortPlans, first))
 }
 
 // Group divides the plans of a short exploration into groups for [Explorer.RunGroup]. Each group costs one run.
@@ -52,9 +52,9 @@ func Group(plans []Plan) [][]Plan {
 	return groups
 }
 
-// Sample returns at most n plans: the first plan of each fault and three required ones, then the second plans, and so on. A
+// SelectPlans returns at most n plans: the first plan of each fault and three required ones, then the second plans, and so on. A
 // sample of plans that were shuffled alone would lack some faults.
-func Sample(plans []Plan, n int) []Plan {
+func SelectPlans(plans []Plan, n int) []Plan {
 	rank := ranks(plans)
 	sample := slices.Clone(plans)
 	slices.SortStableFunc(sample, func(a, b Plan) int { return rank[a.Name()] - rank[b.Name()] })

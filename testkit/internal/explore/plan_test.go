@@ -17,7 +17,7 @@ func TestSampleHasEachFault(t *testing.T) {
 		plans = append(plans, Plan{&fault.Plan{Fault: f, Name: fmt.Sprintf("%s/%d", f, len(plans))}})
 	}
 	required := Plan{&fault.Plan{Fault: "lag", Name: "lag/required", Required: true}}
-	if sample := Sample(append(plans, required), 4); !slices.Contains(sample, required) || !slices.Contains(sample, plans[0]) {
+	if sample := SelectPlans(append(plans, required), 4); !slices.Contains(sample, required) || !slices.Contains(sample, plans[0]) {
 		t.Errorf("the sample %v lacks a required plan, or another one of its fault", sample)
 	}
 	many := append(slices.Clone(plans), required)
@@ -25,11 +25,11 @@ func TestSampleHasEachFault(t *testing.T) {
 		many = append(many, Plan{&fault.Plan{Fault: "down", Name: fmt.Sprintf("down/%d", i), Required: true}})
 	}
 	down := func(p Plan) bool { return p.plan.Fault != "down" }
-	if n := len(slices.DeleteFunc(Sample(many, 5+maxRequired), down)); n != maxRequired+1 {
+	if n := len(slices.DeleteFunc(SelectPlans(many, 5+maxRequired), down)); n != maxRequired+1 {
 		t.Errorf("%d plans of a fault with many required ones are in the sample, want %d and the first other one", n, maxRequired)
 	}
 	heavy := Plan{&fault.Plan{Fault: "lag", Name: "lag/heavy", Weight: 1}}
-	if sample := Sample(append(plans, heavy), 3); !slices.Contains(sample, heavy) {
+	if sample := SelectPlans(append(plans, heavy), 3); !slices.Contains(sample, heavy) {
 		t.Errorf("the sample %v lacks the plan with the highest weight of its fault", sample)
 	}
 	for n, want := range map[int][]string{
@@ -39,7 +39,7 @@ func TestSampleHasEachFault(t *testing.T) {
 		9: {"lag/0", "crash-before/3", "drift-deleted/6", "lag/1", "crash-before/5", "lag/2", "lag/4"},
 	} {
 		var got []string
-		for _, p := range Sample(plans, n) {
+		for _, p := range SelectPlans(plans, n) {
 			got = append(got, p.Name())
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -60,8 +60,9 @@ func TestBlockedStepIsUntried(t *testing.T) {
 		},
 	})
 	last := r.Runs[len(r.Runs)-1]
-	if got := violationsOf(r); len(got) > 0 || last.Name != "down@write+write-again" || !strings.Contains(last.Why, "waits") {
-		t.Errorf("found %v, and of %s: %q\n%s", got, last.Name, last.Why, text(t, r))
+	got := violationsOf(r)
+	if len(got) > 0 || last.Name != "down@write+write-again" || !strings.Contains(last.UntriedReason, "waits") {
+		t.Errorf("found %v, and of %s: %q\n%s", got, last.Name, last.UntriedReason, text(t, r))
 	}
 }
 

@@ -95,7 +95,7 @@ func (v *view) effective() map[int]bool {
 func (v *view) secretChanges() map[string]int {
 	names, times, last := v.names(v.changes), map[string]int{}, map[types.UID]map[string]any{}
 	for _, c := range v.changes {
-		if kindOf(c).String() != "secrets" {
+		if groupResourceOf(c).String() != "secrets" {
 			continue
 		}
 		data, _, _ := unstructured.NestedMap(c.Object.Object, "data")
@@ -212,7 +212,7 @@ func (v *view) shouldAppear(c intercept.Call) bool {
 // isBehind reports whether the history lags behind the API server. Writes of the last moment need not be in it: an
 // operator may write all the time.
 func (v *view) isBehind() bool {
-	behind, err := v.log.Behind(v.space.Context())
+	behind, err := v.log.IsBehind(v.space.Context())
 	return err == nil && behind
 }
 
@@ -232,7 +232,7 @@ func (v *view) await(done func() bool) {
 }
 
 // statusKinds returns the kinds whose status the operator writes.
-func (v *view) statusKinds() map[intercept.Kind]bool {
+func (v *view) statusKinds() map[intercept.GroupResource]bool {
 	kinds := oracle.StatusKinds(v.operator.Calls())
 	if v.baseline != nil {
 		maps.Copy(kinds, v.baseline.Status)
@@ -240,8 +240,8 @@ func (v *view) statusKinds() map[intercept.Kind]bool {
 	return kinds
 }
 
-// statusKind reports whether the operator writes the status of this kind.
-func (v *view) statusKind(kind intercept.Kind) bool { return v.statusKinds()[kind] }
+// writesStatusOf reports whether the operator writes the status of this kind.
+func (v *view) writesStatusOf(kind intercept.GroupResource) bool { return v.statusKinds()[kind] }
 
 // isVersioned reports whether the request contains a resourceVersion (optimistic concurrency).
 func isVersioned(c *intercept.Call) bool {

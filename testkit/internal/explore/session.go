@@ -178,7 +178,7 @@ func (s *Session) rejections() (refused, forbidden bool) {
 	for _, c := range s.run.operator.Calls() {
 		forbidden = forbidden || c.Step == len(s.x.Steps) && c.Reached && c.Code == http.StatusForbidden
 	}
-	return len(s.Rejected()) > 0, forbidden
+	return len(s.RejectedRequests()) > 0, forbidden
 }
 
 // quietFor returns the time without activity, and false while a request is in progress.
@@ -200,7 +200,7 @@ func (s *Session) idleFor() (time.Duration, bool) {
 func (s *Session) observedLatest() bool {
 	r := s.run
 	told := map[intercept.Frame]bool{}
-	kinds := map[intercept.Kind]bool{}
+	kinds := map[intercept.GroupResource]bool{}
 	for _, f := range r.operator.Frames() {
 		told[intercept.Frame{Kind: f.Kind, Name: f.Name, Version: f.Version}] = true
 	}
@@ -214,7 +214,7 @@ func (s *Session) observedLatest() bool {
 		last[c.Object.GetUID()] = c
 	}
 	for _, c := range last {
-		f := intercept.Frame{Kind: kindOf(c), Name: c.Object.GetName(), Version: c.Object.GetResourceVersion()}
+		f := intercept.Frame{Kind: groupResourceOf(c), Name: c.Object.GetName(), Version: c.Object.GetResourceVersion()}
 		if kinds[f.Kind] && !told[f] {
 			return false
 		}
@@ -222,8 +222,8 @@ func (s *Session) observedLatest() bool {
 	return true
 }
 
-// Rejected returns the operator's requests of the last step that the API server rejected for their content.
-func (s *Session) Rejected() []intercept.Call {
+// RejectedRequests returns the operator's requests of the last step that the API server rejected for their content.
+func (s *Session) RejectedRequests() []intercept.Call {
 	var all []intercept.Call
 	for _, c := range s.run.operator.Calls() {
 		if c.Step != len(s.x.Steps) || !c.Reached || !c.IsWrite() || s.run.isStale(c) {
@@ -280,8 +280,8 @@ func (s *Session) lacksPermission(v report.Violation) bool {
 // State returns the state of the namespace. Of a status it contains the conditions only: other fields may record history.
 func (s *Session) State() state.State { return s.run.state() }
 
-// Current returns the existing objects.
-func (s *Session) Current() []history.Change { return s.run.log.Current() }
+// CurrentObjects returns the existing objects.
+func (s *Session) CurrentObjects() []history.Change { return s.run.log.CurrentObjects() }
 
 // Changed returns a channel that is closed at the next change in the namespace.
 func (s *Session) Changed() <-chan struct{} { return s.run.log.Changed() }
@@ -315,7 +315,7 @@ func (s *Session) End() error {
 }
 
 // Violations returns the violations so far. Rejected requests are excluded, because the user's manifest may be the cause:
-// see Rejected. Omitted empty fields are excluded as well: programs in Go drop or add them when they write an object.
+// see RejectedRequests. Omitted empty fields are excluded as well: programs in Go drop or add them when they write an object.
 func (s *Session) Violations() []report.Violation {
 	r := s.run
 	if !r.space.IsOpen() || r.log == nil {

@@ -19,7 +19,7 @@ func (r *run) report() report.Run { return r.reportPart(r.plan) }
 // reportPart returns the report of the run as one about a part of its plan.
 func (r *run) reportPart(p *fault.Plan) report.Run {
 	out := report.Run{
-		Name: p.Name, Fault: p.Fault, What: p.Summary, Outcome: report.Passed, Duration: r.duration,
+		Name: p.Name, Fault: p.Fault, Summary: p.Summary, Outcome: report.Passed, Duration: r.duration,
 		Violations: r.violations, Replay: r.x.Replay(p.Name),
 	}
 	why := cmp.Or(r.whyUntried(p), r.whyUntried(r.plan))
@@ -29,13 +29,13 @@ func (r *run) reportPart(p *fault.Plan) report.Run {
 		out.Timeline = r.timeline()
 	case why != "":
 		out.Outcome = report.Untried
-		out.Why = why
+		out.UntriedReason = why
 	case !p.AlwaysApplies && !r.isInjected(p):
 		out.Outcome = report.Untried
-		out.Why = "the moment for it did not come"
+		out.UntriedReason = "the moment for it did not come"
 	case !r.isTornDown():
 		out.Outcome = report.Untried
-		out.Why = "what ended the run early is not held against the operator"
+		out.UntriedReason = "what ended the run early is not held against the operator"
 	}
 	return out
 }

@@ -53,7 +53,7 @@ func (v *view) isForeign(f intercept.Frame) bool {
 		return false
 	}
 	ours := func(c intercept.Call) bool {
-		return c.Name == f.Name && c.IsWrite() && intercept.KindOf(c.Request) == f.Kind
+		return c.Name == f.Name && c.IsWrite() && intercept.GroupResourceOf(c.Request) == f.Kind
 	}
 	return !slices.ContainsFunc(v.operator.Calls(), ours) && !slices.ContainsFunc(v.user.Calls(), ours)
 }
@@ -75,7 +75,7 @@ func (v *view) primaries() []history.Change {
 			delete(made, c.Object.GetUID())
 		}
 	}
-	var opened []intercept.Kind
+	var opened []intercept.GroupResource
 	for number := range v.running() {
 		opened = append(opened, v.operator.Opened(number)...)
 	}
@@ -83,8 +83,8 @@ func (v *view) primaries() []history.Change {
 		opened = append(opened, v.baseline.Opened...)
 	}
 	var all []history.Change
-	for _, c := range v.log.Current() {
-		if made[c.Object.GetUID()] && slices.Contains(opened, kindOf(c)) {
+	for _, c := range v.log.CurrentObjects() {
+		if made[c.Object.GetUID()] && slices.Contains(opened, groupResourceOf(c)) {
 			all = append(all, c)
 		}
 	}
@@ -97,14 +97,14 @@ func (v *view) otherObjects() []history.Change {
 	for _, c := range v.primaries() {
 		delete(made, c.Object.GetUID())
 	}
-	return slices.DeleteFunc(v.log.Current(), func(c history.Change) bool { return !made[c.Object.GetUID()] })
+	return slices.DeleteFunc(v.log.CurrentObjects(), func(c history.Change) bool { return !made[c.Object.GetUID()] })
 }
 
 // isPrimary reports whether the scenario creates objects of the kind.
-func (v *view) isPrimary(kind intercept.Kind) bool {
+func (v *view) isPrimary(kind intercept.GroupResource) bool {
 	made := created(v.user.Calls())
 	for _, c := range v.log.Changes() {
-		if kindOf(c) == kind && made[c.Object.GetUID()] {
+		if groupResourceOf(c) == kind && made[c.Object.GetUID()] {
 			return true
 		}
 	}
@@ -116,10 +116,10 @@ func (v *view) currentChildren() []baseline.Child {
 	made := created(v.operator.Calls())
 	names := v.names(v.log.Changes())
 	var all []baseline.Child
-	for _, c := range v.log.Current() {
+	for _, c := range v.log.CurrentObjects() {
 		if made[c.Object.GetUID()] && c.Resource.Resource != "events" && c.Object.GetDeletionTimestamp() == nil {
 			all = append(all, baseline.Child{
-				Name: names.Of(c.Object.GetUID()), Kind: kindOf(c),
+				Name: names.Of(c.Object.GetUID()), Kind: groupResourceOf(c),
 				ManagedParts: fault.Parts(fault.OwnedFields(c.Object, v.operator.Calls(), v.log.Changes())),
 			})
 		}
@@ -162,7 +162,7 @@ func (v *view) restored(end state.State) map[string]bool {
 func (v *view) residue() []history.Change {
 	made := created(v.operator.Calls())
 	var left []history.Change
-	for _, c := range v.log.Current() {
+	for _, c := range v.log.CurrentObjects() {
 		if made[c.Object.GetUID()] && c.Resource.Resource != "events" && !slices.Contains(v.x.AllowResidue, c.Resource.Resource) {
 			left = append(left, c)
 		}

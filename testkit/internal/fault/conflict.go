@@ -15,7 +15,7 @@ var conflict = Fault{
 	Doc:  "Another manager changes an annotation of the object right before a write.",
 	Plan: func(in *Input) []Plan {
 		var plans []Plan
-		seen := map[intercept.Kind]bool{}
+		seen := map[intercept.GroupResource]bool{}
 		for i, t := range in.Calls {
 			if !t.Writes {
 				continue
@@ -45,7 +45,7 @@ func planConflict(i int, t baseline.Target) Plan {
 	return Plan{
 		Name: "conflict/" + t.ID(), Fault: "conflict", Target: t.ID(), Step: t.Step, place: i, ExtraQuiet: true,
 		Summary: fmt.Sprintf("somebody else changed an annotation of the object right before the %s", t),
-		Request: func(r Run, _ *http.Request, c *intercept.Call) (*http.Response, error) {
+		OnRequest: func(r Run, _ *http.Request, c *intercept.Call) (*http.Response, error) {
 			mutateExternally(r, c, t.ID())
 			return nil, nil
 		},
@@ -59,7 +59,7 @@ const ChangedAnnotation = state.Mark + "touched"
 // that the object gets a new version each time.
 func mutateExternally(r Run, c *intercept.Call, target string) {
 	current, ok := find(r, func(h history.Change) bool {
-		return kindOf(h) == intercept.KindOf(c.Request) && h.Object.GetName() == c.Name
+		return groupResourceOf(h) == intercept.GroupResourceOf(c.Request) && h.Object.GetName() == c.Name
 	})
 	if !ok {
 		return

@@ -29,7 +29,7 @@ var crashBefore = Fault{
 				plans = append(plans, Plan{
 					Name: "crash-before/" + t.ID(), Fault: "crash-before", Target: t.ID(), Step: t.Step, place: i,
 					Summary: fmt.Sprintf("the operator was killed right before the %s, and started again", t),
-					Request: func(r Run, _ *http.Request, c *intercept.Call) (*http.Response, error) {
+					OnRequest: func(r Run, _ *http.Request, c *intercept.Call) (*http.Response, error) {
 						r.Crash(c.Process)
 						return nil, intercept.ErrDisconnected
 					},
@@ -48,8 +48,8 @@ var crashAfter = Fault{
 		return atWrites(in, func(i int, t baseline.Target) []Plan {
 			return []Plan{{
 				Name: "crash-after/" + t.ID(), Fault: "crash-after", Target: t.ID(), Step: t.Step, place: i,
-				Summary: fmt.Sprintf("the operator was killed right after the %s, and started again", t),
-				Answer:  crash,
+				Summary:    fmt.Sprintf("the operator was killed right after the %s, and started again", t),
+				OnResponse: crash,
 			}}
 		})
 	},
@@ -76,7 +76,7 @@ func planCrashDeleted(i int, t baseline.Target, steps int) Plan {
 		ExtraQuiet: true, SkipCounts: true, DeletesEarly: true,
 		Summary: fmt.Sprintf(
 			"the operator was killed right after the %s, and the custom resources were deleted before it was started again", t),
-		Answer: crash,
+		OnResponse: crash,
 		During: func(r Run, at int) {
 			if at == steps && r.Running() == 0 {
 				r.Start()

@@ -48,7 +48,7 @@ func (f failure) plan(in *Input) []Plan {
 			plans = append(plans, Plan{
 				Name: f.name + "/" + t.ID(), Fault: f.name, Target: t.ID(), Step: t.Step, place: i, ExtraQuiet: true,
 				Summary: fmt.Sprintf("the %s was answered with %s and not carried out", t, f.text),
-				Request: func(r Run, req *http.Request, _ *intercept.Call) (*http.Response, error) {
+				OnRequest: func(r Run, req *http.Request, _ *intercept.Call) (*http.Response, error) {
 					r.LogFault("the API server answers " + f.text)
 					return reject(req, metav1.Status{Message: "injected by testkit", Reason: f.reason, Code: f.code}), nil
 				},

@@ -77,10 +77,10 @@ type Plan struct {
 	// again. Steps count from 0. For Before and During, the deletion of the custom resources is one more step at the end.
 	Before, During, AfterIdle func(r Run, step int)
 
-	// Target is the request that Request and Answer apply to. They have the contracts of the methods of [intercept.Hook].
-	Target  string
-	Request func(r Run, req *http.Request, c *intercept.Call) (*http.Response, error)
-	Answer  func(r Run, c *intercept.Call, resp *http.Response) (*http.Response, error)
+	// Target is the request that OnRequest and OnResponse apply to. They have the contracts of the methods of [intercept.Hook].
+	Target     string
+	OnRequest  func(r Run, req *http.Request, c *intercept.Call) (*http.Response, error)
+	OnResponse func(r Run, c *intercept.Call, resp *http.Response) (*http.Response, error)
 
 	place int     // orders the plans of one group
 	parts []*Plan // see Combine
@@ -109,8 +109,8 @@ type Run interface {
 
 // History is what a run knows of the objects.
 type History interface {
-	// Current returns the existing objects.
-	Current() []history.Change
+	// CurrentObjects returns the existing objects.
+	CurrentObjects() []history.Change
 	// Changes returns the history so far.
 	Changes() []history.Change
 	// Primaries returns the custom resources.
@@ -118,7 +118,7 @@ type History interface {
 	// CreatedByUser returns the UIDs of objects that the scenario created.
 	CreatedByUser() map[types.UID]bool
 	// IsPrimary reports whether the scenario creates objects of the kind.
-	IsPrimary(kind intercept.Kind) bool
+	IsPrimary(kind intercept.GroupResource) bool
 	// Child finds an object by its canonical name.
 	Child(c baseline.Child) (history.Change, bool)
 }

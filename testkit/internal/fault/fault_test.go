@@ -28,13 +28,13 @@ func TestCatalogue(t *testing.T) {
 // The order of plans determines which ones a seed selects, so it must not change.
 func TestPlans(t *testing.T) {
 	t.Parallel()
-	cm := intercept.Kind{Resource: "configmaps"}
-	job := intercept.Kind{Group: "batch", Resource: "jobs"}
+	cm := intercept.GroupResource{Resource: "configmaps"}
+	job := intercept.GroupResource{Group: "batch", Resource: "jobs"}
 	in := &fault.Input{
 		Steps: []string{"create", "scale up"},
 		Baseline: &baseline.Baseline{
-			Opened:      []intercept.Kind{cm, job},
-			WatchEvents: map[intercept.Kind]int{cm: 1},
+			Opened:      []intercept.GroupResource{cm, job},
+			WatchEvents: map[intercept.GroupResource]int{cm: 1},
 			Calls: []baseline.Target{
 				{Verb: "get", Kind: cm, Object: "a", Number: 1},
 				{Verb: "create", Kind: cm, Object: "a", Number: 1, Writes: true, Effective: true, Creates: true},
@@ -82,7 +82,7 @@ func TestPlans(t *testing.T) {
 // A write that creates its object has no version that another manager could make stale, with server-side apply neither.
 func TestConflictNeedsAnExistingObject(t *testing.T) {
 	t.Parallel()
-	cm := intercept.Kind{Resource: "configmaps"}
+	cm := intercept.GroupResource{Resource: "configmaps"}
 	apply := baseline.Target{Verb: "apply", Kind: cm, Object: "a", Number: 1, Writes: true, Effective: true, Creates: true}
 	update := baseline.Target{Verb: "apply", Kind: cm, Object: "a", Number: 2, Writes: true, Effective: true}
 	in := &fault.Input{Baseline: &baseline.Baseline{Calls: []baseline.Target{apply, update}}}

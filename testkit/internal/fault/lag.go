@@ -32,7 +32,7 @@ var lag = Fault{
 	},
 }
 
-func planLag(place int, kind intercept.Kind, step int, name string) Plan {
+func planLag(place int, kind intercept.GroupResource, step int, name string) Plan {
 	return Plan{
 		Name: fmt.Sprintf("lag/%s@%s", kind, slug(name)), Fault: "lag", Step: step + 1, place: place,
 		ExtraQuiet: true,

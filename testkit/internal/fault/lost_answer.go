@@ -24,7 +24,7 @@ var lostAnswer = Fault{
 				Name: "lost-answer/" + t.ID(), Fault: "lost-answer", Target: t.ID(), Step: t.Step, place: i,
 				ExtraQuiet: true,
 				Summary:    fmt.Sprintf("the %s was carried out, but its answer never arrived", t),
-				Answer: func(r Run, _ *intercept.Call, resp *http.Response) (*http.Response, error) {
+				OnResponse: func(r Run, _ *intercept.Call, resp *http.Response) (*http.Response, error) {
 					_ = resp.Body.Close()
 					r.LogFault("the answer is lost")
 					return nil, errLost

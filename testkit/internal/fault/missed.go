@@ -24,7 +24,7 @@ var missed = Fault{
 	},
 }
 
-func planMissed(place int, kind intercept.Kind, step int, from, to string) Plan {
+func planMissed(place int, kind intercept.GroupResource, step int, from, to string) Plan {
 	return Plan{
 		Name: fmt.Sprintf("missed/%s@%s+%s", kind, slug(from), slug(to)), Fault: "missed", place: place,
 		ExtraQuiet: true, SkipCounts: true, NoWaitAfter: step + 1,

@@ -16,7 +16,7 @@ import (
 
 // find returns an existing object.
 func find(r Run, match func(history.Change) bool) (history.Change, bool) {
-	for _, c := range r.Current() {
+	for _, c := range r.CurrentObjects() {
 		if match(c) {
 			return c, true
 		}
@@ -48,6 +48,6 @@ func triggerReconcile(r Run) {
 	r.Operator().ResetIdleTime()
 }
 
-func kindOf(c history.Change) intercept.Kind {
-	return intercept.Kind{Group: c.Resource.Group, Resource: c.Resource.Resource}
+func groupResourceOf(c history.Change) intercept.GroupResource {
+	return intercept.GroupResource{Group: c.Resource.Group, Resource: c.Resource.Resource}
 }

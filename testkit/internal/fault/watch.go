@@ -25,7 +25,7 @@ var watchExpired = Fault{
 }
 
 // planWatch returns a planner that ends all watches right after each step.
-func planWatch(fault, text string, end func(*intercept.Interceptor, intercept.Kind) int) func(in *Input) []Plan {
+func planWatch(fault, text string, end func(*intercept.Interceptor, intercept.GroupResource) int) func(in *Input) []Plan {
 	return func(in *Input) []Plan {
 		var plans []Plan
 		for step, name := range in.Steps {

@@ -131,8 +131,8 @@ type owners struct {
 // starts, for example after a new custom resource definition. Then no event would report the deletion.
 var errOwnerNotObserved = errors.New("no event has told of the owner yet")
 
-// known returns nil if the graph will get an event for the deletion of every existing owner.
-func (o owners) known() error {
+// checkObserved returns nil if the graph will get an event for the deletion of every existing owner.
+func (o owners) checkObserved() error {
 	if o.notObserved {
 		return errOwnerNotObserved
 	}
@@ -153,7 +153,7 @@ func (c *Collector) collect(ctx context.Context, n *node) error {
 	case err != nil:
 		return ignorePermanent(err)
 	case len(o.absent)+len(o.waiting) == 0:
-		return o.known()
+		return o.checkObserved()
 	case o.existing > 0:
 		return c.dropOwners(ctx, n, slices.Concat(o.absent, o.waiting)...)
 	case len(o.waiting) > 0 && len(c.graph.dependentsOf(n.uid)) > 0:

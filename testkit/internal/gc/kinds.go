@@ -154,8 +154,8 @@ func (c *Collector) synced() []cache.InformerSynced {
 	return synced
 }
 
-// known returns all kinds.
-func (c *Collector) known() []kind {
+// allKinds returns all kinds.
+func (c *Collector) allKinds() []kind {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	kinds := make([]kind, 0, len(c.kinds))

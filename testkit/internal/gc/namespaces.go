@@ -128,7 +128,7 @@ type remainingObjects struct {
 func (c *Collector) empty(ctx context.Context, ns *corev1.Namespace) ([]remainingObjects, error) {
 	var first, observed, rest []kind
 	contains := c.graph.kindsIn(ns.Name)
-	for _, k := range c.known() {
+	for _, k := range c.allKinds() {
 		switch {
 		case !k.namespaced:
 		case k.gvr.GroupResource() == pods:

@@ -140,7 +140,7 @@ func (c *Collector) dropFinalizer(ctx context.Context, n *node, finalizer string
 func (c *Collector) listDependents(ctx context.Context, n *node) ([]*node, error) {
 	var mu sync.Mutex
 	var dependents []*node
-	err := c.forKinds(ctx, c.known(), func(ctx context.Context, k kind) error {
+	err := c.forKinds(ctx, c.allKinds(), func(ctx context.Context, k kind) error {
 		if !k.watchable || n.namespace != "" && !k.namespaced {
 			return nil
 		}

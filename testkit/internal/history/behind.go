@@ -17,8 +17,8 @@ import (
 // maxLag is the maximum latency of a watch event on an unloaded machine.
 const maxLag = time.Second
 
-// Behind reports whether the log lags behind the API server. It lists every kind, so call it only for a suspicion.
-func (l *Log) Behind(ctx context.Context) (bool, error) {
+// IsBehind reports whether the log lags behind the API server. It lists every kind, so call it only for a suspicion.
+func (l *Log) IsBehind(ctx context.Context) (bool, error) {
 	for _, kind := range l.recorder.kinds() {
 		before := l.currentOf(kind)
 		list, err := l.recorder.client.Resource(kind).Namespace(l.namespace).List(ctx, metav1.ListOptions{})
@@ -61,7 +61,7 @@ func (r *Recorder) kinds() []schema.GroupVersionResource {
 // currentOf returns the objects of one kind in the log, with their versions.
 func (l *Log) currentOf(kind schema.GroupVersionResource) map[types.UID]string {
 	all := map[types.UID]string{}
-	for _, c := range l.Current() {
+	for _, c := range l.CurrentObjects() {
 		if c.Resource == kind {
 			all[c.Object.GetUID()] = c.Object.GetResourceVersion()
 		}

@@ -343,9 +343,9 @@ func (l *Log) Changed() <-chan struct{} {
 	return l.changed
 }
 
-// Current returns the existing objects in the order of their first watch event. Within one kind, this is the order of
+// CurrentObjects returns the existing objects in the order of their first watch event. Within one kind, this is the order of
 // creation.
-func (l *Log) Current() []Change {
+func (l *Log) CurrentObjects() []Change {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := make([]Change, 0, len(l.current))

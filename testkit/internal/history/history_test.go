@@ -69,7 +69,7 @@ func TestLog(t *testing.T) {
 	k.Apply(cm)
 	k.Update(cm, func() { cm.Data = map[string]string{"a": "b"} })
 	await(t, log, "cm", 2)
-	if current := log.Current(); current[len(current)-1].Object.GetResourceVersion() != cm.ResourceVersion {
+	if current := log.CurrentObjects(); current[len(current)-1].Object.GetResourceVersion() != cm.ResourceVersion {
 		t.Errorf("the last state is %v, want version %s", current[len(current)-1].Object, cm.ResourceVersion)
 	}
 	k.Delete(cm)
@@ -82,7 +82,7 @@ func TestLog(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range log.Current() {
+	for _, c := range log.CurrentObjects() {
 		if c.Object.GetName() == "cm" {
 			t.Error("a deleted object is current")
 		}
@@ -173,7 +173,7 @@ func newDefinition() *apiextensionsv1.CustomResourceDefinition {
 	return d
 }
 
-// Behind detects each way in which a log can lag.
+// IsBehind detects each way in which a log can lag.
 func TestBehind(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -196,7 +196,7 @@ func TestBehind(t *testing.T) {
 		log.End()                                                                  // the log receives no further events
 		<-time.After(time.Until(log.Began.Truncate(time.Second).Add(time.Second))) // the API server stores times in seconds
 		test.does(cm)
-		got, err := log.Behind(t.Context())
+		got, err := log.IsBehind(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

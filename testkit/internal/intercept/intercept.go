@@ -68,31 +68,31 @@ type Interceptor struct {
 	lastActivity time.Time
 	step         int
 	disconnected map[int]bool // processes that may not send requests
-	holds        map[Kind]*eventHold
+	holds        map[GroupResource]*eventHold
 	streams      map[*stream]struct{}
 	frames       []Frame
 }
 
-// Kind is a resource in a group, for example {"apps", "deployments"}.
-type Kind struct{ Group, Resource string }
+// GroupResource is a resource in a group, for example {"apps", "deployments"}.
+type GroupResource struct{ Group, Resource string }
 
 // String returns, for example, "deployments.apps".
-func (k Kind) String() string {
+func (k GroupResource) String() string {
 	if k.Group == "" {
 		return k.Resource
 	}
 	return k.Resource + "." + k.Group
 }
 
-// KindOf returns the kind of a request.
-func KindOf(r recorder.Request) Kind { return Kind{r.Group, r.Resource} }
+// GroupResourceOf returns the group and the resource of a request.
+func GroupResourceOf(r recorder.Request) GroupResource { return GroupResource{r.Group, r.Resource} }
 
 // New returns an interceptor with a hook, or without one if hook is nil.
 func New(hook Hook) *Interceptor {
 	now := time.Now()
 	return &Interceptor{
 		began: now, lastActivity: now, hook: hook,
-		disconnected: map[int]bool{}, holds: map[Kind]*eventHold{}, streams: map[*stream]struct{}{},
+		disconnected: map[int]bool{}, holds: map[GroupResource]*eventHold{}, streams: map[*stream]struct{}{},
 	}
 }
 
@@ -287,18 +287,22 @@ func (ic *Interceptor) track(call *Call, delta int) {
 }
 
 // Opened returns the kinds that a process has listed or watched.
-func (ic *Interceptor) Opened(process int) []Kind { return ic.requestedKinds(process, "list", "watch") }
+func (ic *Interceptor) Opened(process int) []GroupResource {
+	return ic.requestedKinds(process, "list", "watch")
+}
 
 // Watched returns the kinds that a process has watched.
-func (ic *Interceptor) Watched(process int) []Kind { return ic.requestedKinds(process, "watch") }
+func (ic *Interceptor) Watched(process int) []GroupResource {
+	return ic.requestedKinds(process, "watch")
+}
 
-func (ic *Interceptor) requestedKinds(process int, verbs ...string) []Kind {
+func (ic *Interceptor) requestedKinds(process int, verbs ...string) []GroupResource {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
-	var kinds []Kind
+	var kinds []GroupResource
 	for _, c := range ic.calls {
 		asked := c.Process == process && slices.Contains(verbs, c.Verb) && c.Ended > 0
-		if k := KindOf(c.Request); asked && !slices.Contains(kinds, k) {
+		if k := GroupResourceOf(c.Request); asked && !slices.Contains(kinds, k) {
 			kinds = append(kinds, k)
 		}
 	}

@@ -101,7 +101,7 @@ func TestRecordsProtobuf(t *testing.T) {
 
 const pods = "/api/v1/namespaces/n/pods"
 
-var podKind = intercept.Kind{Resource: "pods"}
+var podKind = intercept.GroupResource{Resource: "pods"}
 
 func event(name string) string {
 	return fmt.Sprintf(`{"type":"ADDED","object":{"metadata":{"namespace":"n","name":%q,"resourceVersion":"1"}}}`, name)

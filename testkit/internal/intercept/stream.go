@@ -11,7 +11,7 @@ import (
 
 // Frame is one watch event as forwarded to the operator.
 type Frame struct {
-	Kind    Kind
+	Kind    GroupResource
 	Process int
 	At      time.Duration
 	// Type is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
@@ -37,7 +37,7 @@ type eventHold struct {
 }
 
 // Hold delays all further events of a kind, except the next allow ones. Events in transit may still arrive.
-func (ic *Interceptor) Hold(kind Kind, allow int) {
+func (ic *Interceptor) Hold(kind GroupResource, allow int) {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
 	if g, ok := ic.holds[kind]; ok {
@@ -48,7 +48,7 @@ func (ic *Interceptor) Hold(kind Kind, allow int) {
 }
 
 // Release forwards the delayed events of a kind.
-func (ic *Interceptor) Release(kind Kind) {
+func (ic *Interceptor) Release(kind GroupResource) {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
 	if g, ok := ic.holds[kind]; ok {
@@ -60,7 +60,7 @@ func (ic *Interceptor) Release(kind Kind) {
 
 // Expire ends all watches of a kind with the error that the API server sends for an expired resourceVersion. The client
 // must list again and never sees the states in between. Delayed events are lost.
-func (ic *Interceptor) Expire(kind Kind) int {
+func (ic *Interceptor) Expire(kind GroupResource) int {
 	const gone = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
 		`"message":"too old resource version","reason":"Expired","code":410}}` + "\n"
 	return ic.breakAll(kind, []byte(gone), nil)
@@ -68,13 +68,15 @@ func (ic *Interceptor) Expire(kind Kind) int {
 
 // Close ends all watches of a kind without an error, as the API server regularly does. The next watch delivers delayed
 // events.
-func (ic *Interceptor) Close(kind Kind) int { return ic.breakAll(kind, nil, nil) }
+func (ic *Interceptor) Close(kind GroupResource) int { return ic.breakAll(kind, nil, nil) }
 
 // Break ends all watches of a kind as a lost connection does: within an event, with a read error. The next watch delivers
 // delayed events.
-func (ic *Interceptor) Break(kind Kind) int { return ic.breakAll(kind, nil, io.ErrUnexpectedEOF) }
+func (ic *Interceptor) Break(kind GroupResource) int {
+	return ic.breakAll(kind, nil, io.ErrUnexpectedEOF)
+}
 
-func (ic *Interceptor) breakAll(kind Kind, last []byte, cause error) int {
+func (ic *Interceptor) breakAll(kind GroupResource, last []byte, cause error) int {
 	ic.mu.Lock()
 	var broken []*stream
 	for s := range ic.streams {
@@ -137,7 +139,7 @@ func (b *body) Close() error {
 // stream is one watch.
 type stream struct {
 	interceptor *Interceptor
-	kind        Kind
+	kind        GroupResource
 	process     int
 	source      io.ReadCloser
 	in          *io.PipeWriter
@@ -149,7 +151,7 @@ type stream struct {
 
 func (ic *Interceptor) stream(call *Call, source io.ReadCloser) io.ReadCloser {
 	s := &stream{
-		interceptor: ic, kind: KindOf(call.Request), process: call.Process, source: source, broken: make(chan struct{}),
+		interceptor: ic, kind: GroupResourceOf(call.Request), process: call.Process, source: source, broken: make(chan struct{}),
 	}
 	b := &body{}
 	b.PipeReader, s.in = io.Pipe()

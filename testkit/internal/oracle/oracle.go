@@ -99,7 +99,7 @@ func IsStale(c intercept.Call) bool {
 // isReplaced reports whether the operator deleted the object after the rejection, to recreate it.
 func isReplaced(refused intercept.Call, later []intercept.Call) bool {
 	return slices.ContainsFunc(later, func(c intercept.Call) bool {
-		kind := intercept.KindOf(c.Request) == intercept.KindOf(refused.Request)
+		kind := intercept.GroupResourceOf(c.Request) == intercept.GroupResourceOf(refused.Request)
 		return kind && c.Namespace == refused.Namespace && c.Name == refused.Name &&
 			c.Verb == "delete" && c.Reached && c.Code < http.StatusMultipleChoices
 	})
@@ -119,25 +119,25 @@ func Rule(c intercept.Call) string {
 }
 
 // StatusKinds returns the kinds whose status the calls write: the operator's custom resources.
-func StatusKinds(calls []intercept.Call) map[intercept.Kind]bool {
-	kinds := map[intercept.Kind]bool{}
+func StatusKinds(calls []intercept.Call) map[intercept.GroupResource]bool {
+	kinds := map[intercept.GroupResource]bool{}
 	for _, c := range calls {
 		if c.Subresource == "status" && c.IsWrite() {
-			kinds[intercept.KindOf(c.Request)] = true
+			kinds[intercept.GroupResourceOf(c.Request)] = true
 		}
 	}
 	return kinds
 }
 
-// KindOf returns the kind of the changed object.
-func KindOf(c history.Change) intercept.Kind {
-	return intercept.Kind{Group: c.Resource.Group, Resource: c.Resource.Resource}
+// GroupResourceOf returns the group and the resource of the changed object.
+func GroupResourceOf(c history.Change) intercept.GroupResource {
+	return intercept.GroupResource{Group: c.Resource.Group, Resource: c.Resource.Resource}
 }
 
 // SpecWrites finds writes of the operator that changed the generation of a user's object, for kinds whose status the
 // operator writes.
 func SpecWrites(
-	operator, user []intercept.Call, changes []history.Change, kinds map[intercept.Kind]bool,
+	operator, user []intercept.Call, changes []history.Change, kinds map[intercept.GroupResource]bool,
 ) []report.Violation {
 	theirs := map[string]bool{}
 	last := map[types.UID]int64{}
@@ -153,7 +153,7 @@ func SpecWrites(
 		uid, generation := c.Object.GetUID(), c.Object.GetGeneration()
 		call, ours := wrote[string(uid)+"@"+c.Object.GetResourceVersion()]
 		going := c.Object.GetDeletionTimestamp() != nil // a deletion increments the generation, too
-		if before, known := last[uid]; ours && known && !going && generation > before && kinds[KindOf(c)] {
+		if before, known := last[uid]; ours && known && !going && generation > before && kinds[GroupResourceOf(c)] {
 			found = append(found, report.Violation{
 				Oracle: Spec, Detail: call.String(),
 				Message: fmt.Sprintf("the operator changed the spec of %s, which is the user's", timeline.Name(c.Object)),
@@ -177,11 +177,13 @@ func writes(calls []intercept.Call, of map[string]bool) map[string]intercept.Cal
 
 // Statuses finds invalid conditions, and transition times that moved without a transition, in the objects of the kinds.
 // ours reports whether a state was written by the operator. States of other writers are not checked.
-func Statuses(changes []history.Change, kinds map[intercept.Kind]bool, ours func(history.Change) bool) []report.Violation {
+func Statuses(
+	changes []history.Change, kinds map[intercept.GroupResource]bool, ours func(history.Change) bool,
+) []report.Violation {
 	var found []report.Violation
 	last := map[types.UID][]metav1.Condition{}
 	for _, c := range changes {
-		if c.Type == watch.Deleted || !kinds[KindOf(c)] {
+		if c.Type == watch.Deleted || !kinds[GroupResourceOf(c)] {
 			continue
 		}
 		conditions, wrong := conditionsOf(c.Object)

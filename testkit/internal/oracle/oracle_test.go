@@ -123,7 +123,7 @@ func TestCalls(t *testing.T) {
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	resource := schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "sites"}
-	kinds := map[intercept.Kind]bool{{Group: "g", Resource: "sites"}: true}
+	kinds := map[intercept.GroupResource]bool{{Group: "g", Resource: "sites"}: true}
 	ready := func(status metav1.ConditionStatus, at string) map[string]any {
 		return map[string]any{"type": "Ready", "status": string(status), "reason": "R", "lastTransitionTime": at}
 	}

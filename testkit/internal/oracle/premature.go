@@ -21,13 +21,13 @@ import (
 // time. The operator cannot have observed its readiness. Checked are controlled Deployments, StatefulSets, DaemonSets,
 // Pods and custom resources. Operators need not wait for other kinds. ours selects the operator's states, see [Statuses].
 func PrematureConditions(
-	changes []history.Change, kinds map[intercept.Kind]bool, ours func(history.Change) bool,
+	changes []history.Change, kinds map[intercept.GroupResource]bool, ours func(history.Change) bool,
 ) []report.Violation {
 	children := workloadsOf(changes)
 	var found []report.Violation
 	last := map[types.UID]bool{}
 	for _, c := range changes {
-		if c.Type == watch.Deleted || !kinds[KindOf(c)] {
+		if c.Type == watch.Deleted || !kinds[GroupResourceOf(c)] {
 			continue
 		}
 		uid := c.Object.GetUID()

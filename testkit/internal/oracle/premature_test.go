@@ -82,7 +82,7 @@ func TestPrematureConditions(t *testing.T) {
 			deployment(added, "2", 0), shop("9", "True"), deployment(modified, "4", 1), deployment(deleted, "6", 1),
 		}, false},
 	} {
-		kinds := map[intercept.Kind]bool{{Group: "x.dev", Resource: "shops"}: true}
+		kinds := map[intercept.GroupResource]bool{{Group: "x.dev", Resource: "shops"}: true}
 		found := oracle.PrematureConditions(test.changes, kinds, func(history.Change) bool { return true })
 		if (len(found) > 0) != test.want {
 			t.Errorf("%s: %v", name, found)

@@ -14,27 +14,27 @@ import (
 // This file recognizes periodic status writes: some operators store the time of their last check every few seconds, and
 // nothing else changes.
 
-// changeTracker separates the changes of a namespace from periodic timestamps (ticks). It is not safe for concurrent use.
+// changeTracker separates the changes of a namespace from periodic timestamps. It is not safe for concurrent use.
 type changeTracker struct {
-	processed  int
-	last       map[types.UID]history.Change
-	lastChange time.Time // time of the last change that is no tick
-	ticks      map[string]bool
+	processed        int
+	last             map[types.UID]history.Change
+	lastChange       time.Time // time of the last change other than a timestamp update
+	timestampUpdates map[string]bool
 }
 
 // update processes the changes since the last call. They are those of one log, in order.
 func (t *changeTracker) update(changes []history.Change) {
 	if t.last == nil {
 		t.last = map[types.UID]history.Change{}
-		t.ticks = map[string]bool{}
+		t.timestampUpdates = map[string]bool{}
 	}
 	for _, c := range changes[t.processed:] {
 		before, known := t.last[c.Object.GetUID()]
 		t.last[c.Object.GetUID()] = c
 		switch {
 		case c.Resource.Resource == "events":
-		case known && c.Type == watch.Modified && isTick(before, c):
-			t.ticks[c.Object.GetResourceVersion()] = true
+		case known && c.Type == watch.Modified && isTimestampUpdate(before, c):
+			t.timestampUpdates[c.Object.GetResourceVersion()] = true
 		default:
 			t.lastChange = c.At
 		}
@@ -42,13 +42,13 @@ func (t *changeTracker) update(changes []history.Change) {
 	t.processed = len(changes)
 }
 
-// isTick reports whether only timestamps differ, and the later ones are current.
-func isTick(before, after history.Change) bool {
-	ticks := 0
-	return onlyTimes("", before.Object.Object, after.Object.Object, after.At, &ticks) && ticks > 0
+// isTimestampUpdate reports whether only timestamps differ, and the later ones are current.
+func isTimestampUpdate(before, after history.Change) bool {
+	updates := 0
+	return differOnlyInTimestamps("", before.Object.Object, after.Object.Object, after.At, &updates) && updates > 0
 }
 
-func onlyTimes(path string, a, b any, now time.Time, ticks *int) bool {
+func differOnlyInTimestamps(path string, a, b any, now time.Time, updates *int) bool {
 	switch path {
 	case ".metadata.resourceVersion", ".metadata.managedFields", ".metadata.generation":
 		return true
@@ -60,25 +60,25 @@ func onlyTimes(path string, a, b any, now time.Time, ticks *int) bool {
 	switch {
 	case aMap && bMap && len(x) == len(y):
 		for key := range x {
-			if !onlyTimes(path+"."+key, x[key], y[key], now, ticks) {
+			if !differOnlyInTimestamps(path+"."+key, x[key], y[key], now, updates) {
 				return false
 			}
 		}
 		return true
 	case aList && bList && len(p) == len(q):
 		for i := range p {
-			if !onlyTimes(path+"[]", p[i], q[i], now, ticks) {
+			if !differOnlyInTimestamps(path+"[]", p[i], q[i], now, updates) {
 				return false
 			}
 		}
 		return true
 	case reflect.DeepEqual(a, b):
 		return true
-	// A new transition time without a new status is not a tick. It is a common bug, reported by an oracle.
+	// A new transition time without a new status is not such an update. It is a common bug, reported by an oracle.
 	case strings.HasSuffix(path, ".lastTransitionTime"), !isTime(a, now), !isTime(b, now):
 		return false
 	}
-	*ticks++
+	*updates++
 	return true
 }
 

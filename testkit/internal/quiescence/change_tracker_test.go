@@ -25,7 +25,7 @@ func TestChangeTracker(t *testing.T) {
 	day, second := 24*time.Hour, time.Second
 	for name, test := range map[string]struct {
 		before, after map[string]any
-		tick          bool
+		isUpdate      bool
 	}{
 		"a text":       {fields{"checked": said(now)}, fields{"checked": said(now.Add(3 * second))}, true},
 		"seconds":      {fields{"checked": now.Unix()}, fields{"checked": now.Unix() + 3}, true},
@@ -57,8 +57,8 @@ func TestChangeTracker(t *testing.T) {
 		changes := []history.Change{change(watch.Added, now, status("1", test.before))}
 		n.update(changes)
 		n.update(append(changes, change(watch.Modified, now.Add(3*time.Second), status("2", test.after))))
-		if n.ticks["2"] != test.tick || n.lastChange.Equal(now) != test.tick {
-			t.Errorf("%s: tick %v, last change at %v; want %v", name, n.ticks["2"], n.lastChange, test.tick)
+		if n.timestampUpdates["2"] != test.isUpdate || n.lastChange.Equal(now) != test.isUpdate {
+			t.Errorf("%s: a timestamp update %v, last change at %v; want %v", name, n.timestampUpdates["2"], n.lastChange, test.isUpdate)
 		}
 	}
 }

@@ -166,10 +166,10 @@ func (d *Detector) SinceLastChange() time.Duration {
 	return time.Since(d.tracker.lastChange)
 }
 
-// IsTick reports whether a version of an object differs from the previous one in periodic timestamps only.
-func (d *Detector) IsTick(version string) bool {
+// IsTimestampUpdate reports whether a version of an object differs from the previous one in periodic timestamps only.
+func (d *Detector) IsTimestampUpdate(version string) bool {
 	d.SinceLastChange() // updates the tracker
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.tracker.ticks[version]
+	return d.tracker.timestampUpdates[version]
 }

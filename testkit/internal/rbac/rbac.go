@@ -95,8 +95,8 @@ func (p *Policy) bind(name string, clusterWide bool, subjects []rbacv1.Subject, 
 	p.bindings = append(p.bindings, b)
 }
 
-// Account returns the name of the only ServiceAccount of the policy, or name if it is one of several.
-func (p *Policy) Account(name string) (string, error) {
+// ServiceAccountName returns the name of the only ServiceAccount of the policy, or name if it is one of several.
+func (p *Policy) ServiceAccountName(name string) (string, error) {
 	switch {
 	case name == "" && len(p.accounts) == 1:
 		return p.accounts[0], nil

@@ -166,7 +166,7 @@ func TestAccount(t *testing.T) {
 		"None":      {"not an operator's files", parse(t, ""), "", "", "the files have none"},
 	}
 	for name, tt := range tests {
-		got, err := tt.policy.Account(tt.name)
+		got, err := tt.policy.ServiceAccountName(tt.name)
 		if got != tt.want || tt.wantErr == "" && err != nil ||
 			tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
 			t.Errorf("%s: %q, %v; want %q, %q, because %s", name, got, err, tt.want, tt.wantErr, tt.reason)

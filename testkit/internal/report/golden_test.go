@@ -56,9 +56,9 @@ func small() *report.Report {
 		Operator: "gadget", Steps: []string{"create", "delete"}, Seed: 3, Duration: 4 * time.Second,
 		Started: time.Date(2026, 11, 21, 14, 2, 11, 0, time.UTC),
 		Runs: []report.Run{
-			{Name: "none#1", Fault: "none", What: "Nothing was done.", Outcome: report.Passed, Duration: time.Second},
+			{Name: "none#1", Fault: "none", Summary: "Nothing was done.", Outcome: report.Passed, Duration: time.Second},
 			{
-				Name: "crash-after/create-pod-web#1", Fault: "crash-after", What: "The operator was killed.",
+				Name: "crash-after/create-pod-web#1", Fault: "crash-after", Summary: "The operator was killed.",
 				Outcome: report.Failed, Duration: 2 * time.Second, Replay: "go test -run 'TestGadget' -chaos.plan x",
 				Violations: []report.Violation{
 					{Oracle: "end-state", Message: "Pod web is missing.", Detail: "  a\n- b\n+ c"},
@@ -73,8 +73,8 @@ func small() *report.Report {
 				},
 			},
 			{
-				Name: "drift/pod-web", Fault: "drift", What: "Somebody deleted Pod web.", Outcome: report.Untried,
-				Why: "There was no Pod web.", Duration: time.Second,
+				Name: "drift/pod-web", Fault: "drift", Summary: "Somebody deleted Pod web.", Outcome: report.Untried,
+				UntriedReason: "There was no Pod web.", Duration: time.Second,
 			},
 		},
 		Skipped: []report.Skipped{{Reason: "time was up", Plans: []string{"error-500/create-pod-web#1"}}},

@@ -19,7 +19,7 @@ func hostile() *report.Report {
 	long := strings.Repeat("word", 20_000)
 	run := func(outcome report.Outcome) report.Run {
 		return report.Run{
-			Outcome: outcome, Name: " ", Fault: " ", What: " ", Why: " ", Duration: -time.Second, Replay: " ",
+			Outcome: outcome, Name: " ", Fault: " ", Summary: " ", UntriedReason: " ", Duration: -time.Second, Replay: " ",
 			Violations: []report.Violation{{Oracle: " ", Message: " ", Detail: " "}, {Message: long, Detail: long}},
 			Timeline: []report.Entry{
 				{Lane: report.Operator, Text: " ", Detail: " "},

@@ -74,13 +74,13 @@ type faultView struct {
 type runView struct {
 	Run
 
-	ID, FaultID string
-	Open        bool
-	Details     []violationView
-	Drawing     *drawing
-	Spans       []spanView
-	Shown       int  // entries in the table before more are requested
-	Whole       bool // the others are in the page
+	ID, FaultID    string
+	Open           bool
+	ViolationViews []violationView
+	Drawing        *drawing
+	Spans          []spanView
+	Shown          int  // entries in the table before more are requested
+	HasAllRows     bool // the others are in the page
 }
 
 type violationView struct {
@@ -161,7 +161,7 @@ func (v runView) Headline() string {
 	if len(v.Violations) > 0 {
 		return v.Violations[0].Message
 	}
-	return cmp.Or(v.Why, v.What)
+	return cmp.Or(v.UntriedReason, v.Summary)
 }
 
 // policy returns a Content-Security-Policy for our style and script only, in case a text of the operator is not
@@ -201,9 +201,9 @@ func (v *pageView) filters() string {
 
 // newRunView takes the rows of its table from the remaining rows of the page.
 func newRunView(run Run, id string, rows *int) runView {
-	v := runView{Run: run, ID: id, Drawing: draw(run.Timeline, run.Duration), Whole: len(run.Timeline) <= *rows}
+	v := runView{Run: run, ID: id, Drawing: draw(run.Timeline, run.Duration), HasAllRows: len(run.Timeline) <= *rows}
 	for _, violation := range run.Violations {
-		v.Details = append(v.Details, violationView{violation, diffLines(violation.Detail)})
+		v.ViolationViews = append(v.ViolationViews, violationView{violation, diffLines(violation.Detail)})
 	}
 	targets := make([]string, len(run.Timeline))
 	for i, s := range pageWindow.excerpt(run.Timeline) {
@@ -214,7 +214,7 @@ func newRunView(run Run, id string, rows *int) runView {
 			v.Shown += len(s.entries)
 		}
 		for j, e := range s.entries {
-			if s.omitted && !v.Whole {
+			if s.omitted && !v.HasAllRows {
 				targets[s.first+j] = view.ID
 				continue
 			}

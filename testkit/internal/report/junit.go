@@ -30,7 +30,7 @@ func WriteJUnit(w io.Writer, r *Report) error {
 		suite.Cases = append(suite.Cases, junitCaseOf(r, run))
 	}
 	var out text
-	if out.omissions(r) {
+	if out.writeOmissions(r) {
 		suite.Output = &junitOutput{Text: "\n" + out.String()}
 	}
 	encoded, err := xml.MarshalIndent(junitSuites{Suites: []junitSuite{suite}}, "", "  ")
@@ -49,7 +49,7 @@ func junitCaseOf(r *Report, run Run) junitCase {
 	case Passed:
 	case Failed:
 		var body text
-		body.run(run, "")
+		body.writeRun(run, "")
 		c.Failure = &junitFailure{Body: "\n" + body.String()}
 		if n := len(run.Violations); n > 0 {
 			c.Failure.Message = run.Violations[0].Message
@@ -59,7 +59,7 @@ func junitCaseOf(r *Report, run Run) junitCase {
 			}
 		}
 	default: // untried, or an undocumented outcome: not known to be good
-		c.Skipped = &junitSkipped{Message: cmp.Or(run.Why, notInjected)}
+		c.Skipped = &junitSkipped{Message: cmp.Or(run.UntriedReason, notInjected)}
 	}
 	return c
 }

@@ -68,8 +68,8 @@ func (r *Report) printable() *Report {
 func (r Run) printable() Run {
 	r.Name = line(r.Name)
 	r.Fault = line(r.Fault)
-	r.What = line(r.What)
-	r.Why = line(r.Why)
+	r.Summary = line(r.Summary)
+	r.UntriedReason = line(r.UntriedReason)
 	r.Replay = line(r.Replay)
 	r.Outcome = Outcome(line(string(r.Outcome)))
 	r.Violations = slices.Clone(r.Violations)

@@ -51,11 +51,11 @@ type Run struct {
 	Name string `json:"name"`
 	// Fault is the kind of fault, for example "crash-after", or "none" for a baseline run.
 	Fault string `json:"fault"`
-	// What describes the fault in one sentence.
-	What string `json:"what"`
-	// Outcome is the result. Why explains an untried run in one sentence.
-	Outcome Outcome `json:"outcome"`
-	Why     string  `json:"why,omitempty"`
+	// Summary is the fault in one sentence.
+	Summary string `json:"what"`
+	// Outcome is the result. UntriedReason explains an untried run in one sentence.
+	Outcome       Outcome `json:"outcome"`
+	UntriedReason string  `json:"why,omitempty"`
 	// Duration is the duration of the whole run.
 	Duration time.Duration `json:"duration"`
 	// Violations lists the violated rules. It is empty unless the outcome is failed.

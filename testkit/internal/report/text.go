@@ -30,7 +30,7 @@ func WriteText(w io.Writer, r *Report, opts ...TextOption) error {
 	for _, opt := range opts {
 		opt(&t)
 	}
-	t.report(r.printable())
+	t.writeReport(r.printable())
 	if _, err := w.Write(t.Bytes()); err != nil {
 		return fmt.Errorf("writing the report as text: %w", err)
 	}
@@ -57,7 +57,7 @@ const (
 	listed        = 8   // names that are listed before only their number is given
 )
 
-func (t *text) report(r *Report) {
+func (t *text) writeReport(r *Report) {
 	if t.verbose {
 		for _, run := range r.Runs {
 			t.printf("%s %s (%s)\n", t.outcome(run.Outcome, "%-7s"), run.Name, seconds(run.Duration))
@@ -73,13 +73,13 @@ func (t *text) report(r *Report) {
 			continue
 		}
 		first[what] = run.Name
-		t.run(run, "  ")
+		t.writeRun(run, "  ")
 		t.printf("\n")
 	}
 	if t.failures {
 		return
 	}
-	if t.omissions(r) {
+	if t.writeOmissions(r) {
 		t.printf("\n")
 	}
 	t.printf("%s\n", t.summary(r))
@@ -94,29 +94,29 @@ func (r Run) findings() string {
 	return b.String()
 }
 
-// run writes the details of a run below its name.
-func (t *text) run(run Run, indent string) {
-	if run.What != "" {
-		t.printf("%s%s\n", indent, clip(run.What))
+// writeRun writes the details of a run below its name.
+func (t *text) writeRun(run Run, indent string) {
+	if run.Summary != "" {
+		t.printf("%s%s\n", indent, clip(run.Summary))
 	}
 	for _, v := range run.Violations {
 		t.printf("\n%s%s: %s\n", indent, t.style(red, v.Oracle), clip(v.Message))
-		t.detail(v.Detail, indent+"    ", longestDetail)
+		t.writeDetail(v.Detail, indent+"    ", longestDetail)
 	}
 	if len(run.Timeline) > 0 {
-		t.timeline(run.Timeline, indent)
+		t.writeTimeline(run.Timeline, indent)
 	}
 	if run.Replay != "" {
 		t.printf("\n%sTo run this alone:\n%s    %s\n", indent, indent, run.Replay)
 	}
 }
 
-func (t *text) timeline(timeline []Entry, indent string) {
+func (t *text) writeTimeline(timeline []Entry, indent string) {
 	t.printf("\n")
-	t.spans(timeline, textWindow.excerpt(timeline), indent)
+	t.writeSpans(timeline, textWindow.excerpt(timeline), indent)
 }
 
-func (t *text) spans(timeline []Entry, spans []span, indent string) {
+func (t *text) writeSpans(timeline []Entry, spans []span, indent string) {
 	shown := 0
 	for _, s := range spans {
 		if !s.omitted {
@@ -136,7 +136,7 @@ func (t *text) spans(timeline []Entry, spans []span, indent string) {
 			continue
 		}
 		for _, e := range s.entries {
-			t.entry(e, indent)
+			t.writeEntry(e, indent)
 		}
 	}
 }
@@ -150,18 +150,18 @@ func (s span) omission() string {
 	return said
 }
 
-func (t *text) entry(e Entry, indent string) {
+func (t *text) writeEntry(e Entry, indent string) {
 	mark, most := " ", t.details
 	written := fmt.Sprintf("%9s  %-8s  %s", offset(e.At), e.Lane, clip(e.Text))
 	if e.Bad {
 		mark, most, written = t.style(red, "!"), badDetail, t.style(bold, written)
 	}
 	t.printf("%s%s %s\n", indent, mark, written)
-	t.detail(e.Detail, indent+strings.Repeat(" ", 25), most)
+	t.writeDetail(e.Detail, indent+strings.Repeat(" ", 25), most)
 }
 
-// detail writes a text of several lines, each with the indent.
-func (t *text) detail(detail, indent string, most int) {
+// writeDetail writes a text of several lines, each with the indent.
+func (t *text) writeDetail(detail, indent string, most int) {
 	if detail == "" {
 		return
 	}
@@ -184,8 +184,8 @@ func (t *text) detail(detail, indent string, most int) {
 	}
 }
 
-// omissions writes the plans that were not tried, and reports whether there are any.
-func (t *text) omissions(r *Report) bool {
+// writeOmissions writes the plans that were not tried, and reports whether there are any.
+func (t *text) writeOmissions(r *Report) bool {
 	start := t.Len()
 	for _, s := range r.Skipped {
 		t.printf("%s not run because %s: %s\n", count(len(s.Plans), "plan", "plans"), s.Reason, names(s.Plans))
@@ -193,10 +193,10 @@ func (t *text) omissions(r *Report) bool {
 	why := map[string][]string{}
 	var order []string
 	for _, run := range r.runs(Untried) {
-		if len(why[run.Why]) == 0 {
-			order = append(order, run.Why)
+		if len(why[run.UntriedReason]) == 0 {
+			order = append(order, run.UntriedReason)
 		}
-		why[run.Why] = append(why[run.Why], run.Name)
+		why[run.UntriedReason] = append(why[run.UntriedReason], run.Name)
 	}
 	for _, reason := range order {
 		said := strings.TrimRight(cmp.Or(reason, notInjected), ".")

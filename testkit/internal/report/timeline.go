@@ -21,7 +21,7 @@ const (
 func WriteTimeline(w io.Writer, timeline []Entry) error {
 	printable := mergeRepeated(Run{Timeline: timeline}.printable().Timeline)
 	t := text{details: testDetail}
-	t.spans(printable, headAndTail(printable), "")
+	t.writeSpans(printable, headAndTail(printable), "")
 	if _, err := w.Write(t.Bytes()); err != nil {
 		return fmt.Errorf("writing the timeline: %w", err)
 	}

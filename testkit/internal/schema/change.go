@@ -16,10 +16,10 @@ type Change struct {
 	Path Path
 	// From and To are the values at Path, or Absent.
 	From, To any
-	// Place is the place of the property that the change is about. It is below Path if the property's parents have to be
+	// PropertyPath is the path of the property that the change is about. It is below Path if the property's parents have to be
 	// created with it, and above Path if only a part of the property's value differs.
-	Place Path
-	// Property is the schema's name of the property at Place, for example spec.ports[*].port; see Schema.Properties. Changes
+	PropertyPath Path
+	// Property is the schema's name of the property at PropertyPath, for example spec.ports[*].port; see Schema.Properties. Changes
 	// returned by Diff have none.
 	Property string
 	// Kind names what happens to the property, for example "zero", "push" or "unset". It is unique among the changes of one
@@ -45,10 +45,10 @@ func (c Change) Apply(obj *unstructured.Unstructured) (*unstructured.Unstructure
 // String formats the change, for example "spec.replicas: 3 -> 0" or "spec.template.paused: unset -> true (with
 // spec.template)".
 func (c Change) String() string {
-	if len(c.Place) <= len(c.Path) || c.From != Absent {
+	if len(c.PropertyPath) <= len(c.Path) || c.From != Absent {
 		return fmt.Sprintf("%s: %s -> %s", c.Path, describe(c.From), describe(c.To))
 	}
-	return fmt.Sprintf("%s: unset -> %s (with %s)", c.Place, describe(c.Place[len(c.Path):].Get(c.To)), c.Path)
+	return fmt.Sprintf("%s: unset -> %s (with %s)", c.PropertyPath, describe(c.PropertyPath[len(c.Path):].Get(c.To)), c.Path)
 }
 
 // longestValue is the number of bytes of a value that a description shows.

@@ -61,5 +61,5 @@ func diffLists(changes []Change, at Path, from, to []any) []Change {
 }
 
 func difference(at Path, from, to any) Change {
-	return Change{Path: at, Place: at, From: from, To: to, ID: at.String()}
+	return Change{Path: at, PropertyPath: at, From: from, To: to, ID: at.String()}
 }

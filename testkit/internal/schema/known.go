@@ -19,48 +19,48 @@ type knownSchema struct {
 }
 
 var (
-	quantityPattern = regexp.MustCompile(`KMGTPE`)
-	sizeName        = regexp.MustCompile(`(?i)(storage|size|capacity|memory)$`)
-	scheduleName    = regexp.MustCompile(`(?i)(schedule|cron)$`)
-	imageName       = regexp.MustCompile(`(^i|I)mage$`)
-	durationName    = regexp.MustCompile(`(?i)(timeout|interval|period|duration|ttl|delay|backoff|after|window|lifetime)$`)
-	countName       = regexp.MustCompile(
+	quantityPattern     = regexp.MustCompile(`KMGTPE`)
+	sizeNamePattern     = regexp.MustCompile(`(?i)(storage|size|capacity|memory)$`)
+	scheduleNamePattern = regexp.MustCompile(`(?i)(schedule|cron)$`)
+	imageNamePattern    = regexp.MustCompile(`(^i|I)mage$`)
+	durationNamePattern = regexp.MustCompile(`(?i)(timeout|interval|period|duration|ttl|delay|backoff|after|window|lifetime)$`)
+	countNamePattern    = regexp.MustCompile(
 		`(?i)(replicas|instances|shards|nodes|members|count|size|parallelism|completions|workers|partitions|backends)$`)
-	portName = regexp.MustCompile(`(^p|P)ort$`)
+	portNamePattern = regexp.MustCompile(`(^p|P)ort$`)
 )
 
 // knownSchemas is ordered: the first match decides.
 var knownSchemas = []*knownSchema{
-	{matches: hasProperties(object, "limits", "requests"), whole: literals(resources)},
-	{matches: hasProperties(object, "failureThreshold", "periodSeconds"), whole: literals(probes)},
-	{matches: hasProperties(object, "nodeAffinity", "podAntiAffinity"), whole: literals(affinities)},
-	{matches: hasProperties(object, "matchLabels", "matchExpressions"), whole: literals(selectors)},
-	{matches: hasProperties(object, "runAsNonRoot", "runAsUser"), whole: literals(securityContexts)},
-	{matches: hasProperties(array, "effect", "key", "operator"), whole: literals(tolerations)},
-	{matches: hasProperties(array, "maxSkew", "topologyKey"), whole: literals(spreads)},
-	{matches: hasProperties(array, "name", "value", "valueFrom"), whole: appended(environment)},
-	{matches: stringMapCalled(`(?i)labels$`), whole: entry("testkit.example.com/label", "testkit")},
-	{matches: stringMapCalled(`(?i)annotations$`), whole: entry("testkit.example.com/annotation", "é \"q\"\nz: -")},
-	{matches: stringMapCalled(`(?i)nodeSelector$`), whole: entry("testkit.example.com/no-such-node", "true")},
+	{matches: hasProperties(typeObject, "limits", "requests"), whole: literalVariants(resources)},
+	{matches: hasProperties(typeObject, "failureThreshold", "periodSeconds"), whole: literalVariants(probes)},
+	{matches: hasProperties(typeObject, "nodeAffinity", "podAntiAffinity"), whole: literalVariants(affinities)},
+	{matches: hasProperties(typeObject, "matchLabels", "matchExpressions"), whole: literalVariants(selectors)},
+	{matches: hasProperties(typeObject, "runAsNonRoot", "runAsUser"), whole: literalVariants(securityContexts)},
+	{matches: hasProperties(typeArray, "effect", "key", "operator"), whole: literalVariants(tolerations)},
+	{matches: hasProperties(typeArray, "maxSkew", "topologyKey"), whole: literalVariants(spreads)},
+	{matches: hasProperties(typeArray, "name", "value", "valueFrom"), whole: appendVariants(environment)},
+	{matches: stringMapCalled(`(?i)labels$`), whole: entryVariants("testkit.example.com/label", "testkit")},
+	{matches: stringMapCalled(`(?i)annotations$`), whole: entryVariants("testkit.example.com/annotation", "é \"q\"\nz: -")},
+	{matches: stringMapCalled(`(?i)nodeSelector$`), whole: entryVariants("testkit.example.com/no-such-node", "true")},
 	{matches: func(n *node) bool {
-		return (n.kind() == intOrString || n.kind() == text) && n.hasPattern(quantityPattern) ||
-			n.plainText() && sizeName.MatchString(n.name)
-	}, scalar: quantities},
-	{matches: func(n *node) bool { return n.plainText() && scheduleName.MatchString(n.name) }, scalar: schedules},
-	{matches: func(n *node) bool { return n.plainText() && imageName.MatchString(n.name) }, scalar: images},
-	{matches: func(n *node) bool { return n.plainText() && durationName.MatchString(n.name) }, scalar: periods},
-	{matches: func(n *node) bool { return n.kind() == integer && portName.MatchString(n.name) }, scalar: ports},
-	recognizedCount,
+		return (n.kind() == typeIntOrString || n.kind() == typeString) && n.hasPattern(quantityPattern) ||
+			n.plainText() && sizeNamePattern.MatchString(n.name)
+	}, scalar: quantityVariants},
+	{matches: func(n *node) bool { return n.plainText() && scheduleNamePattern.MatchString(n.name) }, scalar: scheduleVariants},
+	{matches: func(n *node) bool { return n.plainText() && imageNamePattern.MatchString(n.name) }, scalar: imageVariants},
+	{matches: func(n *node) bool { return n.plainText() && durationNamePattern.MatchString(n.name) }, scalar: durationVariants},
+	{matches: func(n *node) bool { return n.kind() == typeInteger && portNamePattern.MatchString(n.name) }, scalar: portVariants},
+	countSchema,
 }
 
 var (
-	recognizedCount = &knownSchema{
-		matches: func(n *node) bool { return n.kind() == integer && countName.MatchString(n.name) },
-		scalar:  counts,
+	countSchema = &knownSchema{
+		matches: func(n *node) bool { return n.kind() == typeInteger && countNamePattern.MatchString(n.name) },
+		scalar:  countVariants,
 	}
-	// recognizedMetadata describes the labels and annotations of the object itself.
-	recognizedMetadata = &knownSchema{whole: func(n *node, current any) []variant {
-		all := entry("testkit.example.com/"+strings.TrimSuffix(n.name, "s"), newKey)(n, current)
+	// metadataSchema describes the labels and annotations of the object itself.
+	metadataSchema = &knownSchema{whole: func(n *node, current any) []variant {
+		all := entryVariants("testkit.example.com/"+strings.TrimSuffix(n.name, "s"), newKey)(n, current)
 		if now, ok := current.(map[string]any); ok && len(now) > 0 {
 			all = append(all, variant{kind: "unset", value: Absent, semantic: true})
 		}
@@ -81,7 +81,7 @@ func recognize(n *node) *knownSchema {
 func hasProperties(kind string, properties ...string) func(n *node) bool {
 	return func(n *node) bool {
 		s := n.Structural
-		if kind == array && s.Items != nil {
+		if kind == typeArray && s.Items != nil {
 			s = s.Items
 		}
 		for _, p := range properties {
@@ -97,7 +97,7 @@ func stringMapCalled(pattern string) func(n *node) bool {
 	name := regexp.MustCompile(pattern)
 	return func(n *node) bool {
 		a := n.AdditionalProperties
-		return n.kind() == object && name.MatchString(n.name) && a != nil && a.Structural != nil && a.Structural.Type == text
+		return n.kind() == typeObject && name.MatchString(n.name) && a != nil && a.Structural != nil && a.Structural.Type == typeString
 	}
 }
 
@@ -112,7 +112,7 @@ func (n *node) hasPattern(pattern *regexp.Regexp) bool {
 
 // plainText reports whether the name alone indicates the meaning of the string.
 func (n *node) plainText() bool {
-	return n.kind() == text && n.limits.format == "" && len(n.limits.enum) == 0
+	return n.kind() == typeString && n.limits.format == "" && len(n.limits.enum) == 0
 }
 
 // A literal is a named value in JSON.
@@ -126,7 +126,7 @@ func (l literal) value() any {
 	return value
 }
 
-func literals(all []literal) func(n *node, current any) []variant {
+func literalVariants(all []literal) func(n *node, current any) []variant {
 	return func(*node, any) []variant {
 		variants := make([]variant, len(all))
 		for i, l := range all {
@@ -136,8 +136,8 @@ func literals(all []literal) func(n *node, current any) []variant {
 	}
 }
 
-// appended adds each of the items to the list.
-func appended(items []literal) func(n *node, current any) []variant {
+// appendVariants returns variants that add one of the items to the list.
+func appendVariants(items []literal) func(n *node, current any) []variant {
 	return func(_ *node, current any) []variant {
 		now, _ := current.([]any)
 		var variants []variant
@@ -149,8 +149,8 @@ func appended(items []literal) func(n *node, current any) []variant {
 	}
 }
 
-// entry adds a key to a map, or gives it another value.
-func entry(key, value string) func(n *node, current any) []variant {
+// entryVariants returns a variant that adds a key to a map, or gives it another value.
+func entryVariants(key, value string) func(n *node, current any) []variant {
 	return func(_ *node, current any) []variant {
 		now, _ := current.(map[string]any)
 		changed := maps.Clone(now)

@@ -72,7 +72,7 @@ func markSemantic(all ...variant) []variant {
 // maxObjects is the largest number of objects that an operator is asked to create.
 const maxObjects = 10
 
-func counts(n *node, current any) []variant {
+func countVariants(n *node, current any) []variant {
 	all := []variant{{kind: "one", value: int64(1)}, {kind: "three", value: int64(3)}, {kind: "zero", value: int64(0)}}
 	now, ok := current.(int64)
 	if ok {
@@ -94,7 +94,7 @@ func counts(n *node, current any) []variant {
 	return markSemantic(bounded...)
 }
 
-func ports(n *node, _ any) []variant {
+func portVariants(n *node, _ any) []variant {
 	if n.limits.minimum > 1 || n.limits.maximum < 8080 { // a range of its own
 		return markSemantic(variant{kind: "first", value: integral(max(n.limits.minimum, 1))},
 			variant{kind: "last", value: integral(min(n.limits.maximum, 65535))})
@@ -104,12 +104,12 @@ func ports(n *node, _ any) []variant {
 		variant{kind: "zero", value: int64(0)}, variant{kind: "beyond", value: int64(65536)})
 }
 
-func schedules(*node, any) []variant {
+func scheduleVariants(*node, any) []variant {
 	return markSemantic(namedVariants("often", "*/5 * * * *", "hourly", "@hourly", "never", "0 0 31 2 *",
 		"zone", "TZ=UTC 0 3 * * 1-5", "nonsense", "every day", "empty", "")...)
 }
 
-func images(_ *node, current any) []variant {
+func imageVariants(_ *node, current any) []variant {
 	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	now, _ := current.(string)
 	all := namedVariants("unknown", "testkit.invalid/absent:1", "empty", "")
@@ -124,7 +124,7 @@ func images(_ *node, current any) []variant {
 	return markSemantic(append(tags, all...)...)
 }
 
-func periods(n *node, current any) []variant {
+func durationVariants(n *node, current any) []variant {
 	all := append([]variant(nil), durations...)
 	if now, ok := current.(string); ok {
 		if d, err := time.ParseDuration(now); err == nil {
@@ -138,7 +138,7 @@ func periods(n *node, current any) []variant {
 	return append(all, namedVariants("nonsense", "soon", "empty", "")...)
 }
 
-func quantities(n *node, current any) []variant {
+func quantityVariants(n *node, current any) []variant {
 	all := namedVariants("gibibyte", "1Gi", "milli", "500m", "zero", "0", "plain", "1", "exponent", "2e3")
 	now, ok := current.(string)
 	q, err := resource.ParseQuantity(now)
@@ -147,7 +147,7 @@ func quantities(n *node, current any) []variant {
 		return n.stringVariants(current)
 	case ok:
 		all = append(append(namedVariants("double", double(q)), otherNotation(q)...), all...)
-	case n.kind() == intOrString:
+	case n.kind() == typeIntOrString:
 		all = append(all, variant{kind: "number", value: int64(1)})
 	}
 	return markSemantic(all...)

@@ -30,11 +30,11 @@ func (n *node) minimal(want string) any {
 		return runtime.DeepCopyJSONValue(l.enum[0])
 	}
 	switch n.kind() {
-	case object:
+	case typeObject:
 		return n.minimalObject(l)
-	case array:
+	case typeArray:
 		return n.minimalArray(l)
-	case anything:
+	case typeAny:
 		return map[string]any{}
 	default:
 		if values := n.scalars(Absent); len(values) > 0 {

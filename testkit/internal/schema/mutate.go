@@ -106,7 +106,7 @@ func (m *mutator) changesAt(at site) []Change {
 func (m *mutator) change(at site, v variant) (Change, bool) {
 	change := Change{
 		Path: at.at, To: v.value, Kind: v.kind, Semantic: v.semantic,
-		Place: at.target, Property: at.node.property, ID: at.target.String() + "/" + v.kind,
+		PropertyPath: at.target, Property: at.node.property, ID: at.target.String() + "/" + v.kind,
 	}
 	if at.wrap != nil {
 		wrapped, ok := at.wrap(v.value)

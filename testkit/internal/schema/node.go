@@ -32,24 +32,24 @@ var anyElement = Element{item: true}
 
 // Types of values, in the terms of the schema.
 const (
-	object  = "object"
-	array   = "array"
-	text    = "string"
-	integer = "integer"
-	number  = "number"
-	boolean = "boolean"
+	typeObject  = "object"
+	typeArray   = "array"
+	typeString  = "string"
+	typeInteger = "integer"
+	typeNumber  = "number"
+	typeBoolean = "boolean"
 	// These two have no type.
-	intOrString = "int-or-string"
-	anything    = "any"
+	typeIntOrString = "int-or-string"
+	typeAny         = "any"
 )
 
 // kind returns the node's type.
 func (n *node) kind() string {
 	switch {
 	case n.XIntOrString:
-		return intOrString
+		return typeIntOrString
 	case n.Type == "":
-		return anything
+		return typeAny
 	default:
 		return n.Type
 	}

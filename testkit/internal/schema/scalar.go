@@ -53,15 +53,15 @@ func (n *node) fitting(all []variant) []variant {
 
 func (n *node) generic(current any) []variant {
 	switch n.kind() {
-	case boolean:
+	case typeBoolean:
 		return []variant{{kind: "true", value: true}, {kind: "false", value: false}}
-	case integer:
+	case typeInteger:
 		return n.integerVariants(current)
-	case number:
+	case typeNumber:
 		return n.numberVariants(current)
-	case text:
+	case typeString:
 		return n.stringVariants(current)
-	case intOrString:
+	case typeIntOrString:
 		return n.intOrStringVariants(current)
 	default:
 		return nil
@@ -173,19 +173,19 @@ func (n *node) fits(value any) bool {
 	switch v := value.(type) {
 	case int64:
 		small := v >= math.MinInt32 && v <= math.MaxInt32
-		return n.holdsType(integer, number) && l.holds(float64(v)) && (small || l.format != "int32")
+		return n.holdsType(typeInteger, typeNumber) && l.holds(float64(v)) && (small || l.format != "int32")
 	case float64:
-		return n.holdsType(number) && l.holds(v)
+		return n.holdsType(typeNumber) && l.holds(v)
 	case string:
-		return n.holdsType(text) && l.holdsText(v)
+		return n.holdsType(typeString) && l.holdsText(v)
 	default:
 		return true
 	}
 }
 
 func (n *node) holdsType(types ...string) bool {
-	if n.kind() == intOrString {
-		return types[0] != number
+	if n.kind() == typeIntOrString {
+		return types[0] != typeNumber
 	}
 	return n.Type == "" || slices.Contains(types, n.Type)
 }

@@ -132,20 +132,20 @@ func (s *Schema) list(sub *apiextensionsv1.CustomResourceSubresources) {
 	if sub == nil || sub.Scale == nil {
 		return
 	}
-	if n, ok := s.index[strings.TrimPrefix(sub.Scale.SpecReplicasPath, ".")]; ok && n.kind() == integer {
-		n.known = recognizedCount
+	if n, ok := s.index[strings.TrimPrefix(sub.Scale.SpecReplicasPath, ".")]; ok && n.kind() == typeInteger {
+		n.known = countSchema
 	}
 }
 
 // metadata returns the node of labels or annotations. The schema of a custom resource does not describe them.
 func metadata(name string) *node {
-	entries := &structural.Structural{Generic: structural.Generic{Type: text}}
+	entries := &structural.Structural{Generic: structural.Generic{Type: typeString}}
 	s := &structural.Structural{
-		Generic:              structural.Generic{Type: object},
+		Generic:              structural.Generic{Type: typeObject},
 		AdditionalProperties: &structural.StructuralOrBool{Structural: entries, Bool: true},
 	}
 	n := build(s, name, Path{Field("metadata"), Field(name)}, nil)
-	n.known = recognizedMetadata
+	n.known = metadataSchema
 	n.element = nil
 	return n
 }

@@ -106,7 +106,7 @@ func (w *siteCollector) absent(n *node, at Path) {
 			continue
 		}
 		step = Item(0)
-		if found.node.kind() == object {
+		if found.node.kind() == typeObject {
 			step = Field(newKey)
 		}
 		found.node = found.node.element
@@ -136,7 +136,7 @@ func (n *node) wrapInParents(steps Path, v any) (any, bool) {
 	if !ok {
 		return nil, false
 	}
-	if n.kind() == object {
+	if n.kind() == typeObject {
 		return map[string]any{newKey: inner}, true
 	}
 	list, ok := n.minimal("").([]any)

@@ -22,8 +22,8 @@ func schemaWith(t *testing.T, name string, props apiextensionsv1.JSONSchemaProps
 	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{
 		Name: "v1", Storage: true,
 		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-			Type: object, Properties: map[string]apiextensionsv1.JSONSchemaProps{
-				"spec": {Type: object, Properties: map[string]apiextensionsv1.JSONSchemaProps{name: props}},
+			Type: typeObject, Properties: map[string]apiextensionsv1.JSONSchemaProps{
+				"spec": {Type: typeObject, Properties: map[string]apiextensionsv1.JSONSchemaProps{name: props}},
 			},
 		}},
 	}}
@@ -45,7 +45,7 @@ func objectWith(s *Schema, name string, value any) *unstructured.Unstructured {
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	for _, format := range slices.Sorted(maps.Keys(formats)) {
-		s := schemaWith(t, "p", apiextensionsv1.JSONSchemaProps{Type: text, Format: format})
+		s := schemaWith(t, "p", apiextensionsv1.JSONSchemaProps{Type: typeString, Format: format})
 		for _, v := range formats[format] {
 			if errs, err := s.Violations(objectWith(s, "p", v.value)); err != nil || len(errs) > 0 {
 				t.Errorf("%q is no %s: %v %v", v.value, format, err, errs)
@@ -131,7 +131,7 @@ func TestSample(t *testing.T) {
 func TestCountsStaySmall(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"replicas", "maxReplicas", "instances", "shards", "nodeCount"} {
-		s := schemaWith(t, name, apiextensionsv1.JSONSchemaProps{Type: integer})
+		s := schemaWith(t, name, apiextensionsv1.JSONSchemaProps{Type: typeInteger})
 		obj := objectWith(s, name, int64(4))
 		for range 30 {
 			changes, err := s.MutationsOf(obj, "spec."+name)
@@ -151,16 +151,16 @@ func TestCountsStaySmall(t *testing.T) {
 // TestListsStayShort checks that lists and maps do not grow without bound.
 func TestListsStayShort(t *testing.T) {
 	t.Parallel()
-	element := apiextensionsv1.JSONSchemaProps{Type: text}
+	element := apiextensionsv1.JSONSchemaProps{Type: typeString}
 	tests := map[string]struct {
 		reason string
 		props  apiextensionsv1.JSONSchemaProps
 	}{
 		"list": {"it may have any length", apiextensionsv1.JSONSchemaProps{
-			Type: array, Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &element},
+			Type: typeArray, Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &element},
 		}},
 		"map": {"it may have any number of keys", apiextensionsv1.JSONSchemaProps{
-			Type: object, AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &element},
+			Type: typeObject, AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &element},
 		}},
 	}
 	for name, tc := range tests {
@@ -219,12 +219,12 @@ func TestKnownParts(t *testing.T) {
 		return all
 	}
 	list := func(names ...string) apiextensionsv1.JSONSchemaProps {
-		return apiextensionsv1.JSONSchemaProps{Type: array, Items: &apiextensionsv1.JSONSchemaPropsOrArray{
-			Schema: &apiextensionsv1.JSONSchemaProps{Type: object, Properties: props(names...)},
+		return apiextensionsv1.JSONSchemaProps{Type: typeArray, Items: &apiextensionsv1.JSONSchemaPropsOrArray{
+			Schema: &apiextensionsv1.JSONSchemaProps{Type: typeObject, Properties: props(names...)},
 		}}
 	}
 	obj := func(names ...string) apiextensionsv1.JSONSchemaProps {
-		return apiextensionsv1.JSONSchemaProps{Type: object, Properties: props(names...)}
+		return apiextensionsv1.JSONSchemaProps{Type: typeObject, Properties: props(names...)}
 	}
 	tests := map[string]struct {
 		reason string

@@ -12,13 +12,13 @@ func (n *node) variants(current any) []variant {
 	if n.known != nil && n.known.whole != nil {
 		all = n.known.whole(n, current)
 	}
-	if n.known != recognizedMetadata {
+	if n.known != metadataSchema {
 		switch n.kind() {
-		case object:
+		case typeObject:
 			all = append(all, n.objects(current)...)
-		case array:
+		case typeArray:
 			all = append(all, n.arrays(current)...)
-		case anything:
+		case typeAny:
 			all = append(all, variant{kind: "add", value: map[string]any{newKey: newKey}}, variant{kind: "text", value: newKey})
 		default:
 			all = append(all, n.scalars(current)...)

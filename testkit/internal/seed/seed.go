@@ -12,11 +12,11 @@ const Flag = "testkit.seed"
 
 var given = flag.Int64(Flag, 0, "what packages chaos and gen choose by; 0 means by chance")
 
-// Given returns the flag's value, 0 if it was not set.
-func Given() int64 { return *given }
+// FlagValue returns the flag's value, 0 if it was not set.
+func FlagValue() int64 { return *given }
 
-// Or returns the flag's value or, if it was not set, the fallback. If both are 0, it returns a new random number.
-func Or(fallback int64) int64 {
+// FlagOr returns the flag's value or, if it was not set, the fallback. If both are 0, it returns a new random number.
+func FlagOr(fallback int64) int64 {
 	switch {
 	case *given != 0:
 		return *given

@@ -48,7 +48,7 @@ func (n *NameMap) Document(u *unstructured.Unstructured, status bool) map[string
 	o["metadata"] = metadata
 	o["apiVersion"] = u.GetAPIVersion()
 	o["kind"] = u.GetKind()
-	masked, _ := n.value(o, u.GetGeneration()).(map[string]any)
+	masked, _ := n.canonicalValue(o, u.GetGeneration()).(map[string]any)
 	return masked
 }
 

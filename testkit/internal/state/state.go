@@ -32,7 +32,7 @@ const (
 	Existence                    // the existence
 	Spec                         // everything except the status
 	ConditionsOnly               // the conditions of the status
-	Whole                        // the whole status
+	FullStatus                   // the whole status
 )
 
 // Snapshot returns the state of a namespace.
@@ -109,7 +109,7 @@ func (n *NameMap) content(u *unstructured.Unstructured, detail Detail) any {
 			status["conditions"] = conditions(list)
 		}
 	}
-	return n.value(o, generation)
+	return n.canonicalValue(o, generation)
 }
 
 // conditions reduces conditions to type and status. Reasons and messages may depend on history.
@@ -189,8 +189,8 @@ func stringsOf(list []string) []any {
 	return all
 }
 
-// value makes one value canonical. An observed generation becomes $CURRENT or $OLD.
-func (n *NameMap) value(v any, generation int64) any {
+// canonicalValue makes one value canonical. An observed generation becomes $CURRENT or $OLD.
+func (n *NameMap) canonicalValue(v any, generation int64) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, x := range v {
@@ -205,12 +205,12 @@ func (n *NameMap) value(v any, generation int64) any {
 				}
 				continue
 			}
-			v[k] = n.value(x, generation)
+			v[k] = n.canonicalValue(x, generation)
 		}
 		return v
 	case []any:
 		for i, x := range v {
-			v[i] = n.value(x, generation)
+			v[i] = n.canonicalValue(x, generation)
 		}
 		return v
 	case string:

@@ -36,7 +36,7 @@ func object(name, uid string, more map[string]any) map[string]any {
 
 func snapshot(namespace string, changes ...history.Change) state.State {
 	return state.Snapshot(state.NewNameMap(namespace, changes, nil), changes,
-		func(history.Change) state.Detail { return state.Whole })
+		func(history.Change) state.Detail { return state.FullStatus })
 }
 
 // Two runs of a scenario differ in generated values only.
@@ -145,7 +145,7 @@ func TestRenumber(t *testing.T) {
 		return change("pods", object("web-"+uid, uid, map[string]any{"generateName": "web-", "of": of}))
 	}
 	first, second, third := shard("1", "a"), shard("2", "b"), shard("3", "a")
-	whole := func(history.Change) state.Detail { return state.Whole }
+	whole := func(history.Change) state.Detail { return state.FullStatus }
 	names := state.NewNameMap("n", []history.Change{first, second, third}, nil)
 	before := state.Renumber(state.Snapshot(names, []history.Change{first, second}, whole))
 	after := state.Renumber(state.Snapshot(names, []history.Change{second, third}, whole))
@@ -157,7 +157,7 @@ func TestRenumber(t *testing.T) {
 // An operator may generate names itself, such as one with a timestamp.
 func TestGeneratedNames(t *testing.T) {
 	t.Parallel()
-	whole := func(history.Change) state.Detail { return state.Whole }
+	whole := func(history.Change) state.Detail { return state.FullStatus }
 	one := func(made string, generated state.GeneratedNames) state.State {
 		changes := []history.Change{
 			change("jobs", object("backup-2026-"+made, made, nil)), change("jobs", object("restore", "r"+made, nil)),

@@ -43,7 +43,7 @@ func readPolicy(paths []string, account string) (*policy, error) {
 		return nil, fmt.Errorf("%s: %w", strings.Join(paths, ", "), err)
 	}
 	p := &policy{}
-	if p.account, err = parsed.Account(account); err != nil {
+	if p.account, err = parsed.ServiceAccountName(account); err != nil {
 		return nil, fmt.Errorf("%s: %w: name one with --service-account", strings.Join(paths, ", "), err)
 	}
 	var data []byte

@@ -15,8 +15,8 @@ import (
 // progress reports the progress of an exploration: a line for each run or, on a terminal, a bar that is redrawn. It is
 // safe for concurrent use.
 type progress struct {
-	w    io.Writer
-	live *os.File // the terminal, or nil
+	w        io.Writer
+	terminal *os.File // the terminal, or nil
 
 	mu     sync.Mutex
 	drawn  bool
@@ -26,7 +26,7 @@ type progress struct {
 func newProgress(w io.Writer) *progress {
 	p := &progress{w: w}
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
-		p.live = file
+		p.terminal = file
 	}
 	return p
 }
@@ -46,12 +46,12 @@ func (p *progress) step(done, total int, run report.Run) {
 	if run.Outcome == report.Failed {
 		p.failed++
 	}
-	if p.live == nil {
+	if p.terminal == nil {
 		fmt.Fprintf(p.w, "%3d/%d %-7s %s (%.1f s)\n", done, total, run.Outcome, run.Name, run.Duration.Seconds())
 		return
 	}
 	p.erase()
-	width, _ := sizeOf(p.live)
+	width, _ := sizeOf(p.terminal)
 	fmt.Fprint(p.w, bar(width, done, total, p.failed, run.Name))
 	p.drawn = true
 }

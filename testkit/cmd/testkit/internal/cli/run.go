@@ -133,7 +133,7 @@ func (c *command) applyAndWatch(
 				report(err.Error())
 			}
 		case <-changes:
-			<-time.After(redrawPause)
+			<-time.After(redrawDelay)
 		case <-ticker.C:
 		}
 	}

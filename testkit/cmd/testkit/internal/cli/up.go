@@ -31,8 +31,8 @@ const (
 	askInterval = 200 * time.Millisecond
 	// redrawInterval is the interval at which an unchanged table is redrawn, because ages change.
 	redrawInterval = 5 * time.Second
-	// redrawPause merges a burst of changes into one redraw.
-	redrawPause = 100 * time.Millisecond
+	// redrawDelay merges a burst of changes into one redraw.
+	redrawDelay = 100 * time.Millisecond
 )
 
 // upOptions holds the arguments of up.
