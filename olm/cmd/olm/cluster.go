@@ -84,10 +84,10 @@ func local(host string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// clusterGone returns a channel that is closed when the cluster has ended. A cluster started later is another cluster, a
+// clusterDone returns a channel that is closed when the cluster has ended. A cluster started later is another cluster, a
 // slow cluster has not ended.
-func (s *session) clusterGone(ctx context.Context) <-chan struct{} {
-	gone := make(chan struct{})
+func (s *session) clusterDone(ctx context.Context) <-chan struct{} {
+	done := make(chan struct{})
 	go func() {
 		times := 0
 		err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
@@ -97,10 +97,10 @@ func (s *session) clusterGone(ctx context.Context) <-chan struct{} {
 			return times == 3, nil
 		})
 		if err == nil {
-			close(gone)
+			close(done)
 		}
 	}()
-	return gone
+	return done
 }
 
 // connectionRefused reports whether the cluster's address refuses connections.

@@ -46,7 +46,7 @@ func main() {
 
 // A lifecycle is OLM in one of its versions.
 type lifecycle interface {
-	Failed() <-chan struct{}
+	Done() <-chan struct{}
 	Err() error
 	Stop()
 }
@@ -108,8 +108,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	case <-ctx.Done():
 		s.notify("OLM has ended; what it installed stays in the cluster")
 		return nil
-	case <-s.clusterGone(ctx):
-	case <-l.Failed():
+	case <-s.clusterDone(ctx):
+	case <-l.Done():
 		if !s.connectionRefused(ctx) {
 			failed = l.Err()
 			return fmt.Errorf("%w; all that was said is in %s", failed, s.dir)

@@ -15,17 +15,17 @@ import (
 // A Group is a set of programs that run together. It fails if one of them exits by itself. Its methods are safe for
 // concurrent use.
 type Group struct {
-	dir    string
-	failed chan struct{}
+	dir  string
+	done chan struct{}
 
 	mu      sync.Mutex
-	why     error
+	err     error
 	stopped bool
 	stops   []func()
 }
 
 // NewGroup returns a Group without programs. Their output goes to NAME.log in an existing folder.
-func NewGroup(dir string) *Group { return &Group{dir: dir, failed: make(chan struct{})} }
+func NewGroup(dir string) *Group { return &Group{dir: dir, done: make(chan struct{})} }
 
 // Launch starts a program, which Stop ends. If it exits because an address is in use, it is started again with new
 // arguments, at most three times: a port in the arguments was free only when it was chosen.
@@ -83,20 +83,20 @@ func (g *Group) Stop() {
 func (g *Group) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.why == nil { // the first reason is kept
-		g.why = err
-		close(g.failed)
+	if g.err == nil { // the first reason is kept
+		g.err = err
+		close(g.done)
 	}
 }
 
-// Failed returns a channel that is closed when one of the programs has exited by itself.
-func (g *Group) Failed() <-chan struct{} { return g.failed }
+// Done returns a channel that is closed when one of the programs has exited by itself.
+func (g *Group) Done() <-chan struct{} { return g.done }
 
 // Err returns the program that exited by itself, and its last output. It is nil while all programs run.
 func (g *Group) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.why
+	return g.err
 }
 
 // A Test is a *testing.T.
@@ -116,7 +116,7 @@ func (g *Group) Watch(t Test) {
 	go func() {
 		defer close(done)
 		select {
-		case <-g.failed:
+		case <-g.done:
 			t.Error(g.Err())
 		case <-over:
 		}
@@ -125,13 +125,13 @@ func (g *Group) Watch(t Test) {
 		close(over)
 		<-done
 		if t.Failed() {
-			t.Log(g.logs())
+			t.Log(g.logTails())
 		}
 	})
 }
 
-// logs returns the last lines of each log.
-func (g *Group) logs() string {
+// logTails returns the last lines of each log.
+func (g *Group) logTails() string {
 	const enough = 20
 	files, err := filepath.Glob(filepath.Join(g.dir, "*.log"))
 	errs := []error{err}

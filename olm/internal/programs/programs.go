@@ -64,7 +64,7 @@ func Build(ctx context.Context, s Source, notice func(string)) (string, error) {
 		return "", fmt.Errorf("making a folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(copies) }()
-	modfile, err := s.edited(ctx, copies)
+	modfile, err := s.applyEdits(ctx, copies)
 	if err != nil {
 		return "", err
 	}
@@ -95,8 +95,8 @@ func (s Source) command(ctx context.Context, args ...string) (string, error) {
 	return string(bytes.TrimSpace(out)), nil
 }
 
-// edited writes copies of the modules with the edits into a folder, and a go.mod that replaces the originals.
-func (s Source) edited(ctx context.Context, dir string) (modfile string, err error) {
+// applyEdits writes copies of the modules with the edits into a folder, and a go.mod that replaces the originals.
+func (s Source) applyEdits(ctx context.Context, dir string) (modfile string, err error) {
 	copies := map[string]string{} // by the path of the module
 	for _, e := range s.Edits {
 		found, err := s.command(ctx, "list", "-tags="+tags, "-f={{.Module.Path}} {{.Module.Dir}} {{.Dir}}", e.Package)

@@ -62,7 +62,7 @@ func TestLaunch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			<-g.Failed()
+			<-g.Done()
 			if err := g.Err(); starts != c.starts || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%d starts, %v; want %d, %q", starts, err, c.starts, c.want)
 			}
