@@ -23,10 +23,10 @@ type command struct {
 }
 
 func (c command) run(ctx context.Context, name string, args ...string) (string, error) {
-	return c.runWith(ctx, "", name, args...)
+	return c.runWithInput(ctx, "", name, args...)
 }
 
-func (c command) runWith(ctx context.Context, input, name string, args ...string) (string, error) {
+func (c command) runWithInput(ctx context.Context, input, name string, args ...string) (string, error) {
 	var out, problems bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // no shell, and the arguments are those of the user
 	cmd.Dir = c.dir

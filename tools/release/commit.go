@@ -54,7 +54,7 @@ func newScratchRepository(ctx context.Context, root, dir string) (*scratchReposi
 
 // put changes a file of the next commit.
 func (s *scratchRepository) put(ctx context.Context, name string, data []byte) error {
-	blob, err := s.git.runWith(ctx, string(data), "git", "hash-object", "-w", "--stdin")
+	blob, err := s.git.runWithInput(ctx, string(data), "git", "hash-object", "-w", "--stdin")
 	if err == nil {
 		_, err = s.git.run(ctx, "git", "update-index", "--add", "--cacheinfo", "100644,"+blob+","+name)
 	}
@@ -68,7 +68,7 @@ func (s *scratchRepository) commit(ctx context.Context, version string) (string,
 		return "", err
 	}
 	message := "Release " + version + "\n\nThe modules require each other at this version, and are not replaced by folders.\n"
-	return s.git.runWith(ctx, message, "git", "commit-tree", "-p", s.base, tree)
+	return s.git.runWithInput(ctx, message, "git", "commit-tree", "-p", s.base, tree)
 }
 
 func (s *scratchRepository) tag(ctx context.Context, name, commit string) error {

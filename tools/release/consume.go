@@ -50,7 +50,7 @@ func (r *rehearsal) tagModules(ctx context.Context, s *scratchRepository) (strin
 
 // writeModule writes the go.mod and the go.sum of a released module.
 func (r *rehearsal) writeModule(m *goModule, known map[string]sums) error {
-	mod, sum, err := m.release(r.repository, r.version, known)
+	mod, sum, err := m.releasedFiles(r.repository, r.version, known)
 	if err != nil {
 		return err
 	}

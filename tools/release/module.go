@@ -65,9 +65,9 @@ func repositoryOf(modules []*goModule) (string, error) {
 	return root, nil
 }
 
-// inOrder sorts modules by dependency, and then by folder. It rejects cycles, and a module that requires a module of the
-// repository that is not released.
-func inOrder(repository string, modules []*goModule) ([]*goModule, error) {
+// dependencyOrder sorts modules by dependency, and then by folder. It rejects cycles, and a module that requires a module of
+// the repository that is not released.
+func dependencyOrder(repository string, modules []*goModule) ([]*goModule, error) {
 	modules = slices.SortedFunc(slices.Values(modules), func(a, b *goModule) int { return strings.Compare(a.dir, b.dir) })
 	waiting := map[string]map[string]bool{} // by module, the siblings that come before it
 	for _, m := range modules {
@@ -114,9 +114,9 @@ func siblings(repository string, file *modfile.File) (paths []string) {
 // sums are the checksums in go.sum of a module of the repository: of its files, and of its go.mod.
 type sums struct{ zip, mod string }
 
-// release returns the go.mod and the go.sum of the released module. Its siblings are required at the version, with their
-// checksums, and the replace directives are removed, because the folders do not exist outside.
-func (m *goModule) release(repository, version string, known map[string]sums) (mod, sum []byte, err error) {
+// releasedFiles returns the go.mod and the go.sum of the released module. Its siblings are required at the version, with
+// their checksums, and the replace directives are removed, because the folders do not exist outside.
+func (m *goModule) releasedFiles(repository, version string, known map[string]sums) (mod, sum []byte, err error) {
 	file, err := modfile.Parse(m.dir+"/go.mod", modfile.Format(m.file.Syntax), nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading a module: %w", err)

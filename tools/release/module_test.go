@@ -48,7 +48,7 @@ func TestOrder(t *testing.T) {
 			all(parsed(t, "a", "bench")), "a/go.mod requires " + home + "/bench, which is not released", "nobody could import a",
 		},
 	} {
-		sorted, err := inOrder(home, tc.modules)
+		sorted, err := dependencyOrder(home, tc.modules)
 		var got []string
 		for _, m := range sorted {
 			got = append(got, m.dir)
@@ -62,7 +62,7 @@ func TestOrder(t *testing.T) {
 func TestReleasedModule(t *testing.T) {
 	t.Parallel()
 	m := parsed(t, "a", "sdk")
-	mod, sum, err := m.release(home, "1.2.0", map[string]sums{home + "/sdk": {zip: "h1:zip=", mod: "h1:mod="}})
+	mod, sum, err := m.releasedFiles(home, "1.2.0", map[string]sums{home + "/sdk": {zip: "h1:zip=", mod: "h1:mod="}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,14 +76,14 @@ func TestReleasedModule(t *testing.T) {
 	if string(sum) != wantSum {
 		t.Errorf("its go.sum is\n%s\nwant\n%s", sum, wantSum)
 	}
-	if again, _, err := m.release(home, "1.3.0", map[string]sums{home + "/sdk": {}}); err != nil ||
+	if again, _, err := m.releasedFiles(home, "1.3.0", map[string]sums{home + "/sdk": {}}); err != nil ||
 		!strings.Contains(string(again), "sdk v1.3.0") {
 		t.Errorf("the first release has changed the module: %s, %v", again, err)
 	}
 	if err := m.file.AddReplace("example.com/other", "", "example.com/fork", "v1.0.0"); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := m.release(home, "1.2.0", map[string]sums{home + "/sdk": {}}); err == nil ||
+	if _, _, err := m.releasedFiles(home, "1.2.0", map[string]sums{home + "/sdk": {}}); err == nil ||
 		!strings.Contains(err.Error(), "replaces example.com/other, which has no effect for those who import") {
 		t.Errorf("a replacement that nobody outside has: %v", err)
 	}

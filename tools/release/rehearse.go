@@ -133,7 +133,7 @@ func (r *rehearsal) check(ctx context.Context) (notes string, err error) {
 	if r.repository, err = repositoryOf(r.modules); err != nil {
 		return "", err
 	}
-	r.modules, err = inOrder(r.repository, r.modules)
+	r.modules, err = dependencyOrder(r.repository, r.modules)
 	return notes, err
 }
 
