@@ -141,8 +141,8 @@ func (s *Child) Status() conditions.Child {
 	return c
 }
 
-// Adoptable reports whether a conflicting object may be adopted.
-func (s *Child) Adoptable(o client.Object) bool {
+// IsAdoptable reports whether a conflicting object may be adopted.
+func (s *Child) IsAdoptable(o client.Object) bool {
 	return s.MayAdopt != nil && metav1.GetControllerOf(o) == nil && o.GetDeletionTimestamp().IsZero() && s.MayAdopt(o)
 }
 
@@ -155,8 +155,8 @@ func (s *Child) Conflict(err error) error {
 	return &retry.ReconcileError{Class: retry.ClassConflict, Reason: reason, Message: err.Error()}
 }
 
-// Releasable reports whether the child has the tracking finalizer and no longer needs it.
-func (s *Child) Releasable(finalizer string) bool {
+// IsReleasable reports whether the child has the tracking finalizer and no longer needs it.
+func (s *Child) IsReleasable(finalizer string) bool {
 	return !s.Hold && controllerutil.ContainsFinalizer(s.Live, finalizer)
 }
 

@@ -47,7 +47,7 @@ func Compute(
 		return err
 	}
 	if p.Err != nil {
-		return retry.Panicked(p.Err)
+		return retry.NewPanicError(p.Err)
 	}
 	return nil
 }

@@ -134,7 +134,7 @@ func (d *Planner) planChild(ctx context.Context, p *desired.Pass, s *desired.Chi
 		s.Stored = s.Desired
 	case s.LacksFinalizer(finalizer), !s.CreateOnly && !d.converged(intent, s.Live, step.Fields):
 		step.Verb = "update"
-	case s.Releasable(finalizer):
+	case s.IsReleasable(finalizer):
 		step.Verb = "release"
 		step.Fields = nil
 	}
@@ -154,7 +154,7 @@ func (d *Planner) creationBlocked(s *desired.Child, intent *apply.Intent) error 
 		return err
 	}
 	other, err := d.read(s.ID(), s.Desired)
-	if err != nil || other == nil || s.Adoptable(other) {
+	if err != nil || other == nil || s.IsAdoptable(other) {
 		return err
 	}
 	return s.Conflict(intent.CheckOwnership(other))

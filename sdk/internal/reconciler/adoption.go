@@ -83,7 +83,7 @@ func (e *Reconciler) knownConflict(p *desired.Pass, s *desired.Child, i *apply.I
 		return err // it is being read; a failing attempt meanwhile would be polling
 	case err != nil || o == nil:
 		return nil //nolint:nilerr // without the permission to watch the object, the attempt to create it finds the conflict.
-	case s.Adoptable(o):
+	case s.IsAdoptable(o):
 		return nil
 	default:
 		return i.CheckOwnership(o)

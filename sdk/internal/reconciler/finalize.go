@@ -44,7 +44,7 @@ func (e *Reconciler) finalize(ctx context.Context, o desired.Object, p *desired.
 	default:
 		e.cache.RecordDeletion(o.GetUID())
 	}
-	return outcome{wrote: wrote, err: retry.Outdated(err)}
+	return outcome{wrote: wrote, err: retry.MarkOutdated(err)}
 }
 
 // cleanUp calls the operator's Finalize, carries out its record and deletes cross-namespace children. It reports whether the

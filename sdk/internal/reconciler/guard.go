@@ -20,5 +20,5 @@ func (e *Reconciler) syncFinalizer(ctx context.Context, p *desired.Pass, needed 
 	if wrote {
 		e.cache.RecordWrite(e.cache.Primary, "", object.Copy(p.Object))
 	}
-	return wrote, retry.Outdated(err)
+	return wrote, retry.MarkOutdated(err)
 }

@@ -33,7 +33,7 @@ func (e *Reconciler) writeStatus(ctx context.Context, from desired.Object, p *de
 	stored.SetNamespace(p.Object.GetNamespace())
 	stored.SetName(p.Object.GetName())
 	if err := e.client.Status().Patch(ctx, stored, client.RawPatch(types.MergePatchType, body)); err != nil {
-		return false, fmt.Errorf("writing the status of %s: %w", client.ObjectKeyFromObject(from), retry.Outdated(err))
+		return false, fmt.Errorf("writing the status of %s: %w", client.ObjectKeyFromObject(from), retry.MarkOutdated(err))
 	}
 	e.cache.RecordWrite(e.cache.Primary, "", stored)
 	p.Replace(object.Copy(stored))

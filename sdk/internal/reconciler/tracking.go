@@ -20,7 +20,7 @@ import (
 func (e *Reconciler) releaseFinalizer(
 	ctx context.Context, p *desired.Pass, s *desired.Child, intent *apply.Intent,
 ) (bool, error) {
-	if !s.Releasable(e.op.FinalizerName) {
+	if !s.IsReleasable(e.op.FinalizerName) {
 		return false, nil
 	}
 	released, err := e.release(ctx, p.Object.GetUID(), s.ID(), s.Live)

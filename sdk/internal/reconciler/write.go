@@ -46,7 +46,7 @@ func (e *Reconciler) create(ctx context.Context, p *desired.Pass, s *desired.Chi
 		return false, errors.Join(apply.ErrStale, getErr)
 	}
 	switch err := intent.CheckOwnership(live); {
-	case err != nil && s.Adoptable(live):
+	case err != nil && s.IsAdoptable(live):
 		return e.adopt(ctx, p, s, intent, live)
 	case err != nil:
 		e.watchConflict(p, s)

@@ -63,8 +63,8 @@ func MostSevere(err error) *ReconcileError {
 // ErrOutdated means that the object itself was written after it was read.
 var ErrOutdated = errors.New("the object was changed since it was read")
 
-// Outdated marks a conflict in a write of the object itself.
-func Outdated(err error) error {
+// MarkOutdated marks a conflict in a write of the object itself.
+func MarkOutdated(err error) error {
 	if apierrors.IsConflict(err) {
 		return errors.Join(ErrOutdated, err)
 	}

@@ -29,10 +29,10 @@ func TestErrorTable(t *testing.T) {
 		"wait inside an error":   {fmt.Errorf("doing it: %w", Wait("NoSecret", "")), ClassWait},
 		"invalid":                {Invalid("BadImage", ""), ClassInvalid},
 		"invalid beats wait":     {errors.Join(Wait("A", ""), Invalid("B", "")), ClassInvalid},
-		"a panic beats all":      {errors.Join(Invalid("B", ""), Panicked(1)), ClassPanic},
+		"a panic beats all":      {errors.Join(Invalid("B", ""), NewPanicError(1)), ClassPanic},
 		"stale":                  {fmt.Errorf("applying: %w", apply.ErrStale), ClassStale},
 		"conflict of a child":    {conflict, ClassStale},
-		"conflict of the object": {Outdated(conflict), ClassOutdated},
+		"conflict of the object": {MarkOutdated(conflict), ClassOutdated},
 		"not synced":             {ErrNotSynced, ClassStale},
 		"server error":           {apierrors.NewInternalError(errors.New("etcd")), ClassTransient},
 		"anything else":          {errors.New("the registry is down"), ClassTransient},
@@ -145,7 +145,7 @@ func TestReason(t *testing.T) {
 			t.Errorf("%v: reason %q, want %q", err, got, want)
 		}
 	}
-	for _, err := range []error{nil, errors.New("timeout"), Panicked("oh")} {
+	for _, err := range []error{nil, errors.New("timeout"), NewPanicError("oh")} {
 		if got := Reason(err); got != "" {
 			t.Errorf("%v: reason %q, want none", err, got)
 		}

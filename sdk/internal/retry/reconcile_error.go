@@ -55,15 +55,15 @@ func Reason(err error) string {
 	return ""
 }
 
-// Panicked returns the problem for a panic of the operator's code.
-func Panicked(x any) error {
+// NewPanicError returns the problem for a panic of the operator's code.
+func NewPanicError(x any) error {
 	return &ReconcileError{Class: ClassPanic, Reason: "Panic", Message: fmt.Sprintf("panic: %v", x)}
 }
 
 // RecoverPanic turns a panic of the operator's code into an error. It must be deferred.
 func RecoverPanic(ctx context.Context, err *error) {
 	if x := recover(); x != nil {
-		*err = Panicked(x)
+		*err = NewPanicError(x)
 		log.FromContext(ctx).Error(*err, "The operator panicked", "stack", string(debug.Stack()))
 	}
 }

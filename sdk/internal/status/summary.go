@@ -30,13 +30,13 @@ func Summarize(ctx context.Context, op *desired.Definition, p *desired.Pass, err
 	if op.Summarize == nil {
 		return
 	}
-	if bug := recovered(ctx, func() { op.Summarize(p.Object) }); bug != nil {
+	if bug := recoverPanic(ctx, func() { op.Summarize(p.Object) }); bug != nil {
 		summarize(p, errors.Join(err, bug), failures)
 	}
 }
 
-// recovered calls f and returns its panic as an error.
-func recovered(ctx context.Context, f func()) (err error) {
+// recoverPanic calls f and returns its panic as an error.
+func recoverPanic(ctx context.Context, f func()) (err error) {
 	defer retry.RecoverPanic(ctx, &err)
 	f()
 	return nil

@@ -25,7 +25,7 @@ func (c controls) IsStepBlocked() bool              { return c.r.stepBlocked }
 func (c controls) WaitAfterStep()                   { c.r.noWaitAfter = 0 }
 
 func (c controls) MarkUntried(reason string) { c.r.setUntriedReason(c.plan, reason) }
-func (c controls) IsUntried() bool           { return c.r.whyUntried(c.plan) != "" }
+func (c controls) IsUntried() bool           { return c.r.untriedReason(c.plan) != "" }
 
 func (c controls) Start() bool       { return c.r.procs.start() }
 func (c controls) Crash(process int) { c.r.procs.crash(process, c.plan) }

@@ -13,13 +13,13 @@ type outcome struct {
 	began   time.Time
 	enabled func(oracle string) bool
 
-	mu            sync.Mutex
-	entries       []report.Entry
-	violations    []report.Violation
-	injected      map[string]bool   // by the name of the plan
-	untriedReason map[string]string // why a fault could not be injected, by the name of the plan
-	infraErr      error             // an error of the test infrastructure
-	tornDown      bool              // the custom resources were deleted
+	mu             sync.Mutex
+	entries        []report.Entry
+	violations     []report.Violation
+	injected       map[string]bool   // by the name of the plan
+	untriedReasons map[string]string // why a fault could not be injected, by the name of the plan
+	infraErr       error             // an error of the test infrastructure
+	tornDown       bool              // the custom resources were deleted
 }
 
 // logStep adds a step of the scenario to the timeline. logFault adds an injected fault.
@@ -96,12 +96,12 @@ func (o *outcome) infraError() error {
 func (o *outcome) setUntriedReason(p *fault.Plan, reason string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.untriedReason[p.Name] = reason
+	o.untriedReasons[p.Name] = reason
 }
 
-// whyUntried returns the reason, or "" if there is none.
-func (o *outcome) whyUntried(p *fault.Plan) string {
+// untriedReason returns the reason, or "" if there is none.
+func (o *outcome) untriedReason(p *fault.Plan) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.untriedReason[p.Name]
+	return o.untriedReasons[p.Name]
 }

@@ -44,7 +44,7 @@ func (x *Explorer) newRun(ctx context.Context, p *fault.Plan, known *baseline.Ba
 	in.Timeout = x.Timeout
 	r := &run{
 		outcome: &outcome{
-			began: time.Now(), enabled: x.oracleEnabled, injected: map[string]bool{}, untriedReason: map[string]string{},
+			began: time.Now(), enabled: x.oracleEnabled, injected: map[string]bool{}, untriedReasons: map[string]string{},
 		},
 		externallyChanged: map[types.UID]bool{},
 		view: &view{

@@ -22,7 +22,7 @@ func (r *run) reportPart(p *fault.Plan) report.Run {
 		Name: p.Name, Fault: p.Fault, Summary: p.Summary, Outcome: report.Passed, Duration: r.duration,
 		Violations: r.violations, Replay: r.x.Replay(p.Name),
 	}
-	why := cmp.Or(r.whyUntried(p), r.whyUntried(r.plan))
+	why := cmp.Or(r.untriedReason(p), r.untriedReason(r.plan))
 	switch {
 	case len(out.Violations) > 0:
 		out.Outcome = report.Failed
