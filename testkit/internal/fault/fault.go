@@ -160,7 +160,7 @@ type Steps interface {
 // catalogue lists the faults in groups. Within a group, plans are ordered by place first.
 var catalogue = [][]Fault{
 	{crashBefore, crashAfter, crashDeleted},
-	{error500, error503, error429, lostAnswer, conflict},
+	{error500, error503, error429, lostResponse, conflict},
 	{lag, missed},
 	{watchClosed, watchBroken, watchExpired},
 	{driftDeleted, driftUnseen, driftEdited},

@@ -7,7 +7,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 )
 
-var lostAnswer = Fault{
+var lostResponse = Fault{
 	Name: "lost-answer",
 	Doc:  "A write is carried out, and its response is lost.",
 	Plan: func(in *Input) []Plan {

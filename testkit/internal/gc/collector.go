@@ -28,7 +28,7 @@ import (
 const workers = 8
 
 // The retry delay starts small, because most items wait for an event that arrives soon, and grows to a second.
-const firstRetry, lastRetry = 5 * time.Millisecond, time.Second
+const initialRetryBackoff, maxRetryBackoff = 5 * time.Millisecond, time.Second
 
 // The names of the Kubernetes controllers. Admission policies make exceptions for them.
 const collectorName, namespacesName = "generic-garbage-collector", "namespace-controller"
@@ -91,9 +91,9 @@ func newCollector(cfg *rest.Config) (*Collector, error) {
 		terminating: newFirstSeen(),
 		kinds:       map[schema.GroupResource]*monitor{},
 		objects: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](firstRetry, lastRetry)),
+			workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](initialRetryBackoff, maxRetryBackoff)),
 		namespaces: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](initialRetryBackoff, maxRetryBackoff)),
 	}
 	if c.core, err = kubernetes.NewForConfigAndClient(namespaces, namespacesClient); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)

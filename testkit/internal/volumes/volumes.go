@@ -47,9 +47,9 @@ func Start(ctx context.Context, client kubernetes.Interface) error {
 		return fmt.Errorf("creating the default storage class: %w", err)
 	}
 	// Most errors are conflicts with another controller, so the first retry is early.
-	const firstRetry, lastRetry = 5 * time.Millisecond, time.Second
+	const initialRetryBackoff, maxRetryBackoff = 5 * time.Millisecond, time.Second
 	s := &server{client: client, queue: workqueue.NewTypedRateLimitingQueue(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[item](firstRetry, lastRetry))}
+		workqueue.NewTypedItemExponentialFailureRateLimiter[item](initialRetryBackoff, maxRetryBackoff))}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	s.claims = factory.Core().V1().PersistentVolumeClaims().Informer()
 	s.volumes = factory.Core().V1().PersistentVolumes().Informer()
