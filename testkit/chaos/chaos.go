@@ -20,10 +20,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -150,8 +148,8 @@ func (p setupOperator) SetupInNamespaces(mgr manager.Manager, _ ...string) error
 // Sweep tries every fault. Each run is a subtest with the name of its plan, so that -run can select it. With -short, it
 // tries at least 20 plans, unless -run names a plan: one of each fault; a conflict and a lag for up to three kinds of
 // children; up to three pairs of steps with the operator down; and others selected by the seed. It injects faults of several
-// steps in one run, and each fault alone if that run fails: the subtests are named run-1, run-2 and so on, and have the plans
-// as subtests. The environment variable TESTKIT_PLANS limits the number of plans; the seed selects them then.
+// steps in one run, and each fault alone if that run fails. Such a run is a subtest with the name run-1, run-2 and so on, and
+// its plans are subtests of it.
 func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ...Option) {
 	t.Helper()
 	c := &config{Options: explore.Options{Name: t.Name(), Opener: kitadapter.Open, Faults: faults, Seed: seed.FlagOr(0)}}
@@ -190,23 +188,20 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 	plans := selectPlans(t, x, only)
 	if !testing.Short() || only != "" {
 		for _, p := range plans {
-			t.Run(p.Name(), func(t *testing.T) {
-				t.Parallel()
-				run, err := x.RunPlan(t.Context(), p)
-				if err != nil {
-					t.Fatal(err)
-				}
-				reportRun(t, run)
-			})
+			tryPlan(t, x, p)
 		}
 		return
 	}
 	for i, group := range explore.Group(plans) {
+		if len(group) == 1 {
+			tryPlan(t, x, group[0])
+			continue
+		}
 		t.Run(fmt.Sprintf("run-%d", i+1), func(t *testing.T) {
 			t.Parallel()
 			runs, err := x.RunGroup(t.Context(), group)
 			for _, run := range runs {
-				t.Run(run.Name, func(t *testing.T) { reportRun(t, run) }) //nolint:paralleltest // it is over already
+				t.Run(run.Name, func(t *testing.T) { reportRun(t, run) })
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -215,19 +210,25 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 	}
 }
 
+// tryPlan tries a plan in a parallel subtest.
+func tryPlan(t *testing.T, x *explore.Explorer, p explore.Plan) {
+	t.Helper()
+	t.Run(p.Name(), func(t *testing.T) {
+		t.Parallel()
+		run, err := x.RunPlan(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reportRun(t, run)
+	})
+}
+
 // selectPlans returns the plans to try. only is the part of the flag -run that selects subtests.
 func selectPlans(t *testing.T, x *explore.Explorer, only string) []explore.Plan {
 	t.Helper()
 	plans, skipped := x.Plans()
 	if testing.Short() && only == "" {
 		few := explore.Short(plans)
-		most, err := maxShortPlans()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if most > 0 {
-			few = explore.SelectPlans(plans, most)
-		}
 		t.Logf("%d of %d plans are tried, because of -short", len(few), len(plans))
 		plans = few
 	}
@@ -242,23 +243,6 @@ func selectPlans(t *testing.T, x *explore.Explorer, only string) []explore.Plan 
 		t.Error("nothing is tried: none of the faults fits what the operator did during the scenario")
 	}
 	return plans
-}
-
-// plansVariable is the environment variable that limits the plans of each Sweep with -short.
-const plansVariable = "TESTKIT_PLANS"
-
-// maxShortPlans returns the limit, 0 if there is none.
-func maxShortPlans() (int, error) {
-	text := os.Getenv(plansVariable)
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%s is %q: set it to the number of plans that each Sweep tries with -short, at least 1",
-			plansVariable, text)
-	}
-	return n, nil
 }
 
 func validate(s Scenario, c *config) error {

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 
@@ -39,21 +38,6 @@ func TestValidate(t *testing.T) {
 	} {
 		if !explore.IsFault(fault) {
 			t.Errorf("%s matches no fault", fault)
-		}
-	}
-}
-
-func TestPlansVariable(t *testing.T) {
-	for text, want := range map[string]int{"": 0, "1": 1, "12": 12} {
-		t.Setenv(plansVariable, text)
-		if n, err := maxShortPlans(); n != want || err != nil {
-			t.Errorf("%q: %d plans, %v; want %d", text, n, err, want)
-		}
-	}
-	for _, text := range []string{"0", "-1", "few", "1.5"} {
-		t.Setenv(plansVariable, text)
-		if n, err := maxShortPlans(); err == nil || !strings.Contains(err.Error(), strconv.Quote(text)) {
-			t.Errorf("%q: %d plans, %v; want an error that names the value", text, n, err)
 		}
 	}
 }

@@ -1,11 +1,17 @@
 package explore_test
 
 import (
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/kitadapter"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 )
 
 // A specific plan finds each bug, and the correct twin passes the same plan. `make mutants` runs all mutants with all
@@ -48,6 +54,49 @@ func TestMutantsFailAndTwinsPass(t *testing.T) {
 				if run.Outcome == report.Untried {
 					t.Errorf("%s was not tried: %s", run.Name, run.UntriedReason)
 				}
+			}
+		})
+	}
+}
+
+// A short exploration injects faults of different steps in one run. It reports a violation under the plan that causes it
+// alone.
+func TestShortCombinesFaults(t *testing.T) {
+	t.Parallel()
+	plans := []string{"error-500/create-configmaps-home#1", "conflict/update-configmaps-home#1", "watch-closed@hide"}
+	for name, test := range map[string]struct {
+		runs   int // beside the three baseline runs
+		failed []string
+	}{
+		"drift/correct": {1, nil},
+		"drift/clobber": {4, []string{"conflict/update-configmaps-home#1: lost-update"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var opened atomic.Int32
+			o := mutantOptions(t, name)
+			o.Short = true
+			o.StopAtFailure = false
+			o.SelectPlan = func(plan string) bool { return slices.Contains(plans, plan) }
+			o.Opener = func(s *space.Space, transport func(http.RoundTripper) http.RoundTripper) error {
+				opened.Add(1)
+				return kitadapter.Open(s, transport)
+			}
+			r := run(t, o)
+			if diff := cmp.Diff(test.failed, violationsOf(r)); diff != "" {
+				t.Errorf("violations (-want +got):\n%s\n%s", diff, text(t, r))
+			}
+			tried := map[string]report.Outcome{}
+			for _, run := range r.Runs {
+				tried[run.Name] = run.Outcome
+			}
+			for _, plan := range plans {
+				if outcome, ok := tried[plan]; !ok || outcome == report.Untried {
+					t.Errorf("plan %s was not tried: %v", plan, tried)
+				}
+			}
+			if got := int(opened.Load()) - 3; got != test.runs {
+				t.Errorf("%d runs with faults, want %d", got, test.runs)
 			}
 		})
 	}
