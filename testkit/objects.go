@@ -8,7 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
@@ -72,7 +71,8 @@ func (k *K) Get(obj client.Object) {
 	}
 }
 
-// Update refreshes obj, calls change and sends the result. It retries on conflict. Afterwards obj is the stored object.
+// Update refreshes obj, calls change and sends the result. It retries on conflict, for up to k.Timeout, because the operator
+// and the controllers of Kubernetes may write the object often. Afterwards obj is the stored object.
 func (k *K) Update(obj client.Object, change func()) {
 	k.t.Helper()
 	k.update(obj, change, func(ctx context.Context) error { return k.Client.Update(ctx, obj) })
@@ -86,15 +86,27 @@ func (k *K) UpdateStatus(obj client.Object, change func()) {
 
 func (k *K) update(obj client.Object, change func(), send func(context.Context) error) {
 	k.t.Helper()
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	ctx, cancel := context.WithTimeout(k.Context(), k.Timeout)
+	defer cancel()
+	for {
 		k.Get(obj)
 		change()
-		return send(k.Context())
-	})
-	if err != nil {
-		k.t.Fatalf("updating %T %s: %v", obj, obj.GetName(), err)
+		err := send(ctx)
+		if err == nil {
+			return
+		}
+		if !apierrors.IsConflict(err) || ctx.Err() != nil {
+			k.t.Fatalf("updating %T %s: %v", obj, obj.GetName(), err)
+		}
+		select {
+		case <-time.After(conflictDelay):
+		case <-ctx.Done():
+		}
 	}
 }
+
+// conflictDelay is the time between two attempts of an update.
+const conflictDelay = 10 * time.Millisecond
 
 // Delete deletes obj and does not wait until it is gone: see Gone. A missing object fails the test.
 func (k *K) Delete(obj client.Object, opts ...client.DeleteOption) {
