@@ -242,10 +242,14 @@ func (c *Collector) deleteLostPods(ctx context.Context, namespace string) error 
 	if err != nil {
 		return fmt.Errorf("listing pods: %w", err)
 	}
+	lost := map[string]bool{"": false} // by the name of the node
 	for i := range list.Items {
 		pod := &list.Items[i]
-		_, err := c.core.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
-		if pod.Spec.NodeName == "" || !apierrors.IsNotFound(err) {
+		if _, known := lost[pod.Spec.NodeName]; !known {
+			_, err := c.core.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
+			lost[pod.Spec.NodeName] = apierrors.IsNotFound(err)
+		}
+		if !lost[pod.Spec.NodeName] {
 			continue
 		}
 		options := *metav1.NewDeleteOptions(0)
