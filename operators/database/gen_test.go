@@ -20,6 +20,9 @@ func TestPathIndependence(t *testing.T) {
 		steps = 10
 	}
 	for _, sample := range []string{"example", "full"} {
+		if testing.Short() && sample != "full" {
+			continue
+		}
 		t.Run(sample, func(t *testing.T) {
 			t.Parallel()
 			gen.Explore(t, database.New(database.Options{}),

@@ -22,6 +22,9 @@ func TestPathIndependence(t *testing.T) {
 			gen.IgnorePaths("the autoscaler decides, and begins with what there is", "deployments.apps/shop.spec.replicas"),
 		},
 	} {
+		if testing.Short() && sample != "full" {
+			continue
+		}
 		t.Run(sample, func(t *testing.T) {
 			t.Parallel()
 			gen.Explore(t, myapp.Operator,
