@@ -38,22 +38,23 @@ func (p *Pass[T]) SetCondition(
 ) {
 	switch conditionType {
 	case conditions.Ready, conditions.Reconciling, conditions.Stalled, conditions.Deleting:
-		p.record.Fail(fmt.Errorf("condition %s is computed by the SDK: use SetNotReady, SetSuspended, Wait or Invalid", conditionType))
+		p.record.Fail(fmt.Errorf("condition %s is computed by the SDK: use SetNotReady, SetSuspended, Wait or Invalid",
+			conditionType))
 	default:
 		conditions.Set(p.Object, conditionType, status, reason, fmt.Sprintf(format, args...))
 	}
 }
 
-// SetNotReady sets Ready=False and Reconciling=True with this reason, even if all children are ready. The plan is still carried
-// out. The first call in a reconcile wins.
+// SetNotReady sets Ready=False and Reconciling=True with this reason, even if all children are ready. The plan is still
+// carried out. The first call in a reconcile wins.
 func (p *Pass[T]) SetNotReady(reason, format string, args ...any) {
 	if p.record.Override == nil {
 		p.record.Override = &desired.ReadyOverride{Reason: reason, Message: fmt.Sprintf(format, args...)}
 	}
 }
 
-// SetSuspended sets Ready=False, and neither Reconciling nor Stalled: the object is deliberately not working. The plan is still
-// carried out.
+// SetSuspended sets Ready=False, and neither Reconciling nor Stalled: the object is deliberately not working. The plan is
+// still carried out.
 func (p *Pass[T]) SetSuspended(reason, format string, args ...any) {
 	p.SetNotReady(reason, format, args...)
 	p.record.IsSuspended = true
@@ -86,8 +87,8 @@ func (p *Pass[T]) OnStatusUpdated(f func()) {
 	p.record.StatusUpdatedFuncs = append(p.record.StatusUpdatedFuncs, f)
 }
 
-// OnPlanExecuted calls f after the plan was carried out and before the status is stored, with the result of each child in the
-// order of the plan. f may write p.Object.Status. It is not called if the whole reconcile fails.
+// OnPlanExecuted calls f after the plan was carried out and before the status is stored, with the result of each child in
+// the order of the plan. f may write p.Object.Status. It is not called if the whole reconcile fails.
 func (p *Pass[T]) OnPlanExecuted(f func(children []conditions.Child)) {
 	p.record.PlanExecutedFuncs = append(p.record.PlanExecutedFuncs, f)
 }

@@ -18,8 +18,8 @@
 //
 // A failed test prints one timeline: the actions of the test, the requests of the operator, changed fields and
 // conditions, Events and the log. The command that repeats the test follows it. At the end of each test testkit checks
-// the rules that hold for every operator: see [Oracle], and [WithoutOracles] to break one on purpose. [K.Golden] compares the
-// operator's objects with a file. [Env.NoUnusedRules] compares its roles with the permissions that it used.
+// the rules that hold for every operator: see [Oracle], and [WithoutOracles] to break one on purpose. [K.Golden] compares
+// the operator's objects with a file. [Env.NoUnusedRules] compares its roles with the permissions that it used.
 //
 // Limits: containers never run. In the API tier pods are only stored; in the Workloads tier simulated nodes report them
 // Running and Ready.

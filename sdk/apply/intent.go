@@ -211,7 +211,8 @@ func (i *Intent) contentBody(m metadata) ([]byte, error) {
 	return i.compose(m, rest)
 }
 
-// Payload returns the fields that an apply would send, as JSON values: those of the intent, or of the result of [ContentFrom].
+// Payload returns the fields that an apply would send, as JSON values: those of the intent, or of the result of
+// [ContentFrom].
 func (i *Intent) Payload() (map[string]any, error) {
 	if i.content == nil {
 		return i.Fields(), nil

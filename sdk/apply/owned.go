@@ -26,8 +26,8 @@ func OwnedFields(o metav1.Object, manager string) FieldSet {
 }
 
 // TrimManagedFields returns a transform for an informer that drops metadata.managedFields except the manager's own entry,
-// which [FieldManager.Converged] needs. The other entries are most of the size of a small object. Entries of other managers are
-// kept if they have a field in one of the exclusive maps (see [ExclusiveMaps]).
+// which [FieldManager.Converged] needs. The other entries are most of the size of a small object. Entries of other managers
+// are kept if they have a field in one of the exclusive maps (see [ExclusiveMaps]).
 func TrimManagedFields(manager string, exact ...string) cache.TransformFunc {
 	return func(x any) (any, error) {
 		o, ok := x.(metav1.Object)

@@ -147,9 +147,9 @@ func (p setupOperator) SetupInNamespaces(mgr manager.Manager, _ ...string) error
 
 // Sweep tries every fault. Each run is a subtest with the name of its plan, so that -run can select it. With -short, it
 // tries at least 20 plans, unless -run names a plan: one of each fault; a conflict and a lag for up to three kinds of
-// children; up to three pairs of steps with the operator down; and others selected by the seed. It injects faults of several
-// steps in one run, and each fault alone if that run fails. Such a run is a subtest with the name run-1, run-2 and so on, and
-// its plans are subtests of it.
+// children; up to three pairs of steps with the operator down; and others selected by the seed. It injects faults of
+// several steps in one run, and each fault alone if that run fails. Such a run is a subtest with the name run-1, run-2 and
+// so on, and its plans are subtests of it.
 func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ...Option) {
 	t.Helper()
 	c := &config{Options: explore.Options{Name: t.Name(), Opener: kitadapter.Open, Faults: faults, Seed: seed.FlagOr(0)}}

@@ -99,8 +99,10 @@ func TestFailingSweep(t *testing.T) {
 			}
 			return ""
 		})},
-		"without": {chaos.BeforeRun(key), chaos.WithoutOracles("not what this is about", "end-state"), chaos.Timeout(9 * time.Second)},
-		"drift":   {chaos.BeforeRun(key), chaos.Timeout(10 * time.Second)}, // a timeout finds it
+		"without": {
+			chaos.BeforeRun(key), chaos.WithoutOracles("not what this is about", "end-state"), chaos.Timeout(9 * time.Second),
+		},
+		"drift": {chaos.BeforeRun(key), chaos.Timeout(10 * time.Second)}, // a timeout finds it
 	}
 	if what := os.Getenv(fails); what != "" {
 		// With end-state off, nothing shows that a slow operator is done.

@@ -58,8 +58,8 @@ func (k *Kubelet) DisconnectNode(ctx context.Context, node string) error {
 	return nil
 }
 
-// ReconnectNode reverts DisconnectNode. It returns when the node is Ready. Its pods follow: those deleted meanwhile are removed,
-// the others become Ready.
+// ReconnectNode reverts DisconnectNode. It returns when the node is Ready. Its pods follow: those deleted meanwhile are
+// removed, the others become Ready.
 func (k *Kubelet) ReconnectNode(ctx context.Context, node string) error {
 	err := k.updateNode(ctx, node, func(n *corev1.Node, _ metav1.Time) {
 		delete(n.Labels, lostLabel)

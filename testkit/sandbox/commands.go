@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// SampleCommands returns commands to try on the samples: commands that list them and, if a sample owns a pod, one that deletes
-// the pod.
+// SampleCommands returns commands to try on the samples: commands that list them and, if a sample owns a pod, one that
+// deletes the pod.
 func (s *Sandbox) SampleCommands(ctx context.Context) []string {
 	kinds, err := s.kinds()
 	if err != nil {

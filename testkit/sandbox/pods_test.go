@@ -51,7 +51,8 @@ func startEmptyCluster(t *testing.T) *emptyCluster {
 		t.Fatal(err)
 	}
 	b.s, err = sandbox.Start(ctx, sandbox.Options{
-		Projects: []*sandbox.Project{b.project, broken}, Assets: set, WithoutOperators: true, Report: b.d.report, Started: b.d.started,
+		Projects: []*sandbox.Project{b.project, broken}, Assets: set, WithoutOperators: true,
+		Report: b.d.report, Started: b.d.started,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,8 @@ func TestConformance(t *testing.T) {
 		},
 		AddToScheme: v1.AddToScheme,
 		Overlays: []conformance.Overlay{
-			{Dir: "default"}, {Dir: "with-secrets", AllowSecrets: true},
+			{Dir: "default"},
+			{Dir: "with-secrets", AllowSecrets: true},
 			{Dir: "namespaced", WatchNamespaces: []string{namespace, "default"}},
 		},
 		Samples: "samples",

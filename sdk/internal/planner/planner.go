@@ -182,7 +182,9 @@ func (d *Planner) full(_ context.Context, id object.ID, into client.Object) (boo
 
 // Describe returns the planned writes of the children in one sentence, with one phrase for each child that is not converged.
 // Conflicting objects are not detected, because only an attempt finds them.
-func Describe(ctx context.Context, op *desired.Definition, k *observed.Kinds, m *apply.FieldManager, p *desired.Pass) string {
+func Describe(
+	ctx context.Context, op *desired.Definition, k *observed.Kinds, m *apply.FieldManager, p *desired.Pass,
+) string {
 	var plan Plan
 	d := Planner{op: op, kinds: k, owner: m}
 	if err := d.children(ctx, p, &plan); err != nil && retry.Classify(err) == retry.ClassPanic {

@@ -32,7 +32,8 @@ func (e *Reconciler) objectState(key types.NamespacedName, o desired.Object) *ob
 	st, ok := e.states[key]
 	if !ok || st.uid != o.GetUID() {
 		st = &objectState{
-			uid: o.GetUID(), retries: retry.Tracker{}, readinessCache: desired.ReadinessCache{}, previouslyFailed: map[object.ID]bool{},
+			uid: o.GetUID(), retries: retry.Tracker{}, readinessCache: desired.ReadinessCache{},
+			previouslyFailed: map[object.ID]bool{},
 		}
 		e.states[key] = st
 	}

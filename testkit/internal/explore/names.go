@@ -61,8 +61,8 @@ func (v *view) name(c history.Change) string {
 // targetOf returns the target of a request, without its number.
 func (v *view) targetOf(c *intercept.Call) baseline.Target {
 	return baseline.Target{
-		Verb: c.Verb, Kind: intercept.GroupResourceOf(c.Request), Subresource: c.Subresource, Object: v.groupOf(c), Writes: c.IsWrite(),
-		Versioned: isVersioned(c),
+		Verb: c.Verb, Kind: intercept.GroupResourceOf(c.Request), Subresource: c.Subresource, Object: v.groupOf(c),
+		Writes: c.IsWrite(), Versioned: isVersioned(c),
 	}
 }
 

@@ -52,8 +52,8 @@ func Group(plans []Plan) [][]Plan {
 	return groups
 }
 
-// SelectPlans returns at most n plans: the first plan of each fault and three required ones, then the second plans, and so on. A
-// sample of plans that were shuffled alone would lack some faults.
+// SelectPlans returns at most n plans: the first plan of each fault and three required ones, then the second plans, and so
+// on. A sample of plans that were shuffled alone would lack some faults.
 func SelectPlans(plans []Plan, n int) []Plan {
 	rank := ranks(plans)
 	sample := slices.Clone(plans)

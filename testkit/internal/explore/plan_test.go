@@ -17,7 +17,8 @@ func TestSampleHasEachFault(t *testing.T) {
 		plans = append(plans, Plan{&fault.Plan{Fault: f, Name: fmt.Sprintf("%s/%d", f, len(plans))}})
 	}
 	required := Plan{&fault.Plan{Fault: "lag", Name: "lag/required", Required: true}}
-	if sample := SelectPlans(append(plans, required), 4); !slices.Contains(sample, required) || !slices.Contains(sample, plans[0]) {
+	sample := SelectPlans(append(plans, required), 4)
+	if !slices.Contains(sample, required) || !slices.Contains(sample, plans[0]) {
 		t.Errorf("the sample %v lacks a required plan, or another one of its fault", sample)
 	}
 	many := append(slices.Clone(plans), required)

@@ -315,7 +315,8 @@ func (s *Session) End() error {
 }
 
 // Violations returns the violations so far. Rejected requests are excluded, because the user's manifest may be the cause:
-// see RejectedRequests. Omitted empty fields are excluded as well: programs in Go drop or add them when they write an object.
+// see RejectedRequests. Omitted empty fields are excluded as well: programs in Go drop or add them when they write an
+// object.
 func (s *Session) Violations() []report.Violation {
 	r := s.run
 	if !r.space.IsOpen() || r.log == nil {

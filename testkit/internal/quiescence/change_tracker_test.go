@@ -58,7 +58,8 @@ func TestChangeTracker(t *testing.T) {
 		n.update(changes)
 		n.update(append(changes, change(watch.Modified, now.Add(3*time.Second), status("2", test.after))))
 		if n.timestampUpdates["2"] != test.isUpdate || n.lastChange.Equal(now) != test.isUpdate {
-			t.Errorf("%s: a timestamp update %v, last change at %v; want %v", name, n.timestampUpdates["2"], n.lastChange, test.isUpdate)
+			t.Errorf("%s: a timestamp update %v, last change at %v; want %v",
+				name, n.timestampUpdates["2"], n.lastChange, test.isUpdate)
 		}
 	}
 }

@@ -19,8 +19,8 @@ type Change struct {
 	// PropertyPath is the path of the property that the change is about. It is below Path if the property's parents have to be
 	// created with it, and above Path if only a part of the property's value differs.
 	PropertyPath Path
-	// Property is the schema's name of the property at PropertyPath, for example spec.ports[*].port; see Schema.Properties. Changes
-	// returned by Diff have none.
+	// Property is the schema's name of the property at PropertyPath, for example spec.ports[*].port; see Schema.Properties.
+	// Changes returned by Diff have none.
 	Property string
 	// Kind names what happens to the property, for example "zero", "push" or "unset". It is unique among the changes of one
 	// place.

@@ -49,7 +49,10 @@ var knownSchemas = []*knownSchema{
 	{matches: func(n *node) bool { return n.plainText() && scheduleNamePattern.MatchString(n.name) }, scalar: scheduleVariants},
 	{matches: func(n *node) bool { return n.plainText() && imageNamePattern.MatchString(n.name) }, scalar: imageVariants},
 	{matches: func(n *node) bool { return n.plainText() && durationNamePattern.MatchString(n.name) }, scalar: durationVariants},
-	{matches: func(n *node) bool { return n.kind() == typeInteger && portNamePattern.MatchString(n.name) }, scalar: portVariants},
+	{
+		matches: func(n *node) bool { return n.kind() == typeInteger && portNamePattern.MatchString(n.name) },
+		scalar:  portVariants,
+	},
 	countSchema,
 }
 
@@ -97,7 +100,8 @@ func stringMapCalled(pattern string) func(n *node) bool {
 	name := regexp.MustCompile(pattern)
 	return func(n *node) bool {
 		a := n.AdditionalProperties
-		return n.kind() == typeObject && name.MatchString(n.name) && a != nil && a.Structural != nil && a.Structural.Type == typeString
+		return n.kind() == typeObject && name.MatchString(n.name) &&
+			a != nil && a.Structural != nil && a.Structural.Type == typeString
 	}
 }
 

@@ -89,7 +89,7 @@ func (l *Limiter) Observe(key Key, e Entry) {
 // Remove removes a deleted workload.
 func (l *Limiter) Remove(key Key) { l.change(key, func(*state) *state { return nil }) }
 
-// SetReadiness records the result of a reconcile, with the reason for the wait, and reports whether they differ from the last
+// SetReadiness records the result of a reconcile and the reason for the wait. It reports whether they differ from the last
 // ones.
 func (l *Limiter) SetReadiness(key Key, v Readiness, reason string) (changed bool) {
 	l.change(key, func(s *state) *state {

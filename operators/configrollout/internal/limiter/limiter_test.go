@@ -156,8 +156,11 @@ func TestHeld(t *testing.T) {
 		reason    string
 		changed   bool
 	}{
-		{limiter.Held, "RolloutHeld", true}, {limiter.Held, "RolloutHeld", false},
-		{limiter.Blocked, "QuietPeriod", true}, {limiter.Blocked, "Paused", true}, {limiter.Held, "RolloutHeld", true},
+		{limiter.Held, "RolloutHeld", true},
+		{limiter.Held, "RolloutHeld", false},
+		{limiter.Blocked, "QuietPeriod", true},
+		{limiter.Blocked, "Paused", true},
+		{limiter.Held, "RolloutHeld", true},
 	} {
 		if got := f.SetReadiness(key("x", "next"), test.readiness, test.reason); got != test.changed {
 			t.Errorf("SetReadiness reports %v for %s, want %v", got, test.reason, test.changed)

@@ -68,7 +68,9 @@ func TestStatusOf(t *testing.T) {
 		},
 		"a Deployment that failed": {
 			exceeded(3),
-			workload.Status{Observed: true, DeadlineExceeded: true, ExceededAt: exceededAt.UTC(), Deadline: 10 * time.Minute, Updated: 1},
+			workload.Status{
+				Observed: true, DeadlineExceeded: true, ExceededAt: exceededAt.UTC(), Deadline: 10 * time.Minute, Updated: 1,
+			},
 			"Kubernetes says so",
 		},
 		"a Deployment that failed and was changed": {

@@ -93,8 +93,8 @@ func checkName(op *operator) error {
 		return usageErrorf("NAME %q will not do: choose at most %d lower-case letters, digits and dashes, "+
 			"beginning with a letter and not ending with a dash", op.Name, maxName)
 	case isYAMLWord(op.Name) || slices.Contains([]string{"internal", "testdata", "vendor"}, op.Name):
-		return usageErrorf("NAME %q will not do, because it means something else in YAML or to the go command: choose another one, "+
-			"such as %[1]s-operator", op.Name)
+		return usageErrorf("NAME %q will not do, because it means something else in YAML or to the go command: "+
+			"choose another one, such as %[1]s-operator", op.Name)
 	}
 	return nil
 }
@@ -121,8 +121,8 @@ func checkKind(op *operator) error {
 		return usageErrorf("--kind %q will not do, because it is what a list of objects is called: choose the name of one object",
 			op.Kind)
 	case slices.Contains(takenKinds, op.Kind) || isYAMLWord(op.Kind):
-		return usageErrorf("--kind %q will not do, because every API package has something else of that name: choose another one, "+
-			"such as My%[1]s", op.Kind)
+		return usageErrorf("--kind %q will not do, because every API package has something else of that name: "+
+			"choose another one, such as My%[1]s", op.Kind)
 	}
 	return nil
 }

@@ -220,7 +220,11 @@ func (c *command) assets(ctx context.Context, args []string) error {
 func (c *command) find(ctx context.Context, need []string) (assets.Set, error) {
 	reported := false
 	report := assets.Print(c.err)
-	set, err := assets.Find(ctx, assets.Options{Programs: need, Progress: func(p assets.Progress) { reported = true; report(p) }})
+	progress := func(p assets.Progress) {
+		reported = true
+		report(p)
+	}
+	set, err := assets.Find(ctx, assets.Options{Programs: need, Progress: progress})
 	if reported && errors.Is(err, context.Canceled) {
 		err = exitError(exitInterrupted)
 	}
