@@ -22,9 +22,10 @@ func TestTerminatingTakesNoSlot(t *testing.T) {
 	k := testkit.New(t)
 	start(t, k, oneAtATime)
 	k.Apply(configMap("conf", "a", "1"))
+	k.Apply(configMap("next", "a", "1"))
 	k.Apply(configMap("other", "a", "1"))
 	rolling, last := deployment("a-rolling", "conf"), deployment("c-last", "other")
-	waiting := deployment("b-waiting", "conf", "priority", "1", "quiet-period", "1s")
+	waiting := deployment("b-waiting", "next", "priority", "1")
 	for _, d := range []*appsv1.Deployment{rolling, waiting} {
 		d.Finalizers = []string{"example.com/slow"}
 	}
@@ -32,6 +33,7 @@ func TestTerminatingTakesNoSlot(t *testing.T) {
 	k.Kubelet.DelayReadiness("app=a-rolling")
 	change(k, "conf", "a", "2")
 	k.Eventually(rolling, rolledFrom(""))
+	change(k, "next", "a", "2") // the only slot is occupied
 	k.Eventually(waiting, isPending())
 	change(k, "other", "a", "2")
 	k.Eventually(last, isPending())
