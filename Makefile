@@ -75,7 +75,7 @@ build: ## Compile every package
 	go build work
 
 check: vet unit ## Vet, lint, run the tests that need no API server, check generated files and links: 1 minute
-	@$(MAKE) --no-print-directory lint verify-modules verify-links
+	@$(MAKE) --no-print-directory --keep-going lint/work lint/workflows lint/words lint-changed verify-modules verify-links
 	@$(call tool,once) -name generate -stamps build/passed -tests operators sdk bundle olm/templates olm/released tools/reference tools/charts \
 		-- $(MAKE) --no-print-directory verify-generated
 
@@ -240,13 +240,20 @@ clean: ## Delete the build folder (the control plane's cache stays)
 
 ##@ Check it
 
-.PHONY: verify lint lint/work lint/words $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/release lint/bundle lint/olm lint/scaffold lint/workflows verify-modules verify-links verify-generated verify-gowork-off
+.PHONY: verify lint lint-changed lint/work lint/words $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/release lint/bundle lint/olm lint/scaffold lint/workflows verify-modules verify-links verify-generated verify-gowork-off
 verify: generate fmt verify-modules verify-links lint ## Run all checks except the tests; fail if the tree is dirty afterwards
 	@changes=$$(git status --short) && if [ -n "$$changes" ]; then git --no-pager diff; echo "$$changes"; \
 		echo 'make verify: the tree is dirty: commit what is listed above and run it again' >&2; exit 1; fi
 
 lint: ## Lint every module and the workflows
 	@$(MAKE) --no-print-directory --keep-going lint/work $(filter-out lint/tools/lint,$(TOOLS:%=lint/%)) lint/scaffold lint/workflows lint/words
+
+# Lints the modules outside go.work, and what homeostat new writes, if their files have changed since they passed here.
+lint-changed:
+	@$(foreach m,$(filter-out tools/lint,$(TOOLS)),$(call lint-once,$(m),$(m)))$(call lint-once,scaffold,sdk/cmd/homeostat)true
+
+lint-once = $(call tool,once) -name lint-$(subst /,-,$(1)) -stamps build/passed -tests $(2) .golangci.yml tools/lint -- \
+	$(MAKE) --no-print-directory lint/$(1) &&
 
 PYTHON_OPERATORS = testkit/internal/explore/testdata/python
 .PHONY: pictures
