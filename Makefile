@@ -240,7 +240,7 @@ clean: ## Delete the build folder (the control plane's cache stays)
 
 ##@ Check it
 
-.PHONY: verify lint lint-changed lint/work lint/words $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/release lint/bundle lint/olm lint/scaffold lint/workflows verify-modules verify-links verify-generated verify-gowork-off
+.PHONY: verify lint lint-changed lint/work lint/words $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/release lint/bundle lint/olm lint/scaffold lint/workflows verify-modules verify-links verify-generated verify-gowork-off vulncheck
 verify: generate fmt verify-modules verify-links lint ## Run all checks except the tests; fail if the tree is dirty afterwards
 	@changes=$$(git status --short) && if [ -n "$$changes" ]; then git --no-pager diff; echo "$$changes"; \
 		echo 'make verify: the tree is dirty: commit what is listed above and run it again' >&2; exit 1; fi
@@ -300,6 +300,9 @@ verify-links: ## Check the relative links of the Markdown files
 verify-generated: # fails if make generate changes a file
 	@before=$$(git diff | sha256sum) && $(MAKE) --no-print-directory generate && [ "$$before" = "$$(git diff | sha256sum)" ] || \
 		{ echo 'Generated files were out of date; they are written now' >&2; exit 1; }
+
+vulncheck: ## Look for known vulnerabilities in what the released modules call; needs the network (nightly)
+	@check=$(call tool,govulncheck) && for m in $(RELEASED); do echo "govulncheck $$m" && (cd $$m && GOWORK=off "$$check" ./...) || exit; done
 
 verify-gowork-off: ## Compile each module alone, as its importers do
 	@for m in $(MODULES); do echo "GOWORK=off $$m" && GOWORK=off go -C $$m build ./... || exit; done
