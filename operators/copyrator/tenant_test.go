@@ -142,6 +142,7 @@ func checkNotDisclosed(c *cluster, as client.Client, mine string, plain *v1.Copy
 func checkGrantEnds(c *cluster, mine, victim string) {
 	c.t.Helper()
 	open := secret(victim, "open", "for all")
+	open.Labels["copyrator.flant.com/shared"] = ""
 	open.Annotations = map[string]string{"copyrator.flant.com/allow-from": "nobody, " + mine}
 	c.Apply(open)
 	mineOpen := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: mine, Name: "open"}}
@@ -179,10 +180,10 @@ func TestAllowedSourceNamespaces(t *testing.T) {
 	c.waitGone(configMapRef(mine, "y"))
 }
 
-// A tenant's rule overwrites nothing. With required consent it reaches only namespaces that accept it.
+// A tenant's rule overwrites nothing and reaches only namespaces that accept it.
 func TestTenantOverwritesNothing(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, func(o *copyrator.Options) { o.Consent = true })
+	c := newCluster(t)
 	mine, victim := c.namespace("mine"), c.namespace("victim")
 	friend := c.namespace("friend", annotated("copyrator.flant.com/accept-from", c.Namespace+"-mine"))
 	as := c.tenant(mine)
@@ -222,7 +223,7 @@ func TestTenantOverwritesNothing(t *testing.T) {
 func TestTenantRuleHasNoPrecedence(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	mine, other := c.namespace("mine"), c.namespace("other")
+	mine, other := c.namespace("mine"), c.namespace("other", accepting("*"))
 	as := c.tenant(mine)
 	tenants := c.rule("tenants", func(r *v1.CopyratorRule) {
 		r.Namespace = mine
