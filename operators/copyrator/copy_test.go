@@ -32,7 +32,6 @@ func TestArticle(t *testing.T) {
 	if err := yaml.UnmarshalStrict(raw, rule); err != nil {
 		t.Fatal(err)
 	}
-	rule.Namespace = "default" // that of this operator, as with `kubectl apply` of the article's file
 	k.Apply(rule)
 	k.Apply(configMap("default", "settings", "one"))
 	k.Apply(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "old"}})

@@ -155,7 +155,9 @@ func (c *copyrator) limit(
 	if err != nil {
 		return err
 	}
-	r.Copies, r.Limited = allowed.Limit(r.Copies, func(o *metav1.PartialObjectMetadata) int64 { return all[o.UID].digest.Size })
+	var limited string
+	r.Copies, limited = allowed.Limit(r.Copies, func(o *metav1.PartialObjectMetadata) int64 { return all[o.UID].digest.Size })
+	r.Limited = cmp.Or(r.Limited, limited)
 	return nil
 }
 

@@ -75,8 +75,11 @@ func Parse(o *v1.CopyratorRule, settings *Settings) (*Rule, error) {
 	try(err)
 	r.Selector, err = sourceSelector(o.Selector, settings.ManagedBy)
 	try(err)
-	if o.TargetNamespaceSelector != nil {
-		if r.selector, err = metav1.LabelSelectorAsSelector(o.TargetNamespaceSelector); err != nil {
+	if s := o.TargetNamespaceSelector; s != nil {
+		if max(len(s.MatchLabels), len(s.MatchExpressions)) > maxSelectorLabels {
+			try(fmt.Errorf("targetNamespaceSelector has more than %d labels or expressions: use fewer", maxSelectorLabels))
+		}
+		if r.selector, err = metav1.LabelSelectorAsSelector(s); err != nil {
 			try(fmt.Errorf("targetNamespaceSelector: %w", err))
 		}
 	}
