@@ -115,9 +115,9 @@ func Find[C client.Object, T Object](p *Pass[T], like C, opts ...client.ListOpti
 	return found, nil
 }
 
-// SharedWatch returns an option for [Find]: all selections of a kind in a namespace share one watch of all of its objects, and
-// the labels are evaluated in memory. Without it each selection has a watch of its own. Use it for selectors that users write,
-// so that a new selector costs neither a watch nor the time to read it, together with [KeepAnnotations].
+// SharedWatch returns an option for [Find]: all selections of a kind in a namespace share one watch of all of its objects,
+// and the labels are evaluated in memory. Without it each selection has a watch of its own. Use it for selectors that users
+// write, so that a new selector costs neither a watch nor the time to read it, together with [KeepAnnotations].
 func SharedWatch() client.ListOption { return sharedWatch{} }
 
 // KeepAnnotations returns an option for [Find] of metadata: of each object the watch keeps only the name, the versions, the

@@ -106,7 +106,9 @@ func (c *copyrator) peers(p *pass, rule *policy.Rule) (peers, error) {
 
 // preceding returns the rules that have precedence over this one, with their sources. A source namespace that cannot be read
 // reserves nothing: it must not stop the rules of others.
-func (c *copyrator) preceding(p *pass, rule *policy.Rule, trusted []peer, n *policy.Namespaces) ([]policy.RuleSources, error) {
+func (c *copyrator) preceding(
+	p *pass, rule *policy.Rule, trusted []peer, n *policy.Namespaces,
+) ([]policy.RuleSources, error) {
 	var all []policy.RuleSources
 	for _, other := range trusted {
 		if !c.isActive(other.object) || !other.Before(rule) || c.reject(p, other.Rule, other.object) != nil {

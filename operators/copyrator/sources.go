@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk"
 )
 
-// keptAnnotations limits the memory of the watches: everyone who may write a ConfigMap can write 256 KiB of annotations.
+// keptAnnotations limits the memory of the watches: a user who may write a ConfigMap can write 256 KiB of annotations.
 var keptAnnotations = sdk.KeepAnnotations(policy.Annotations()...)
 
 // namespaces returns the metadata of all namespaces, and the copies that they refuse. If the operator is restricted to some
@@ -99,8 +99,8 @@ func (f *foundSources) add(all []*metav1.PartialObjectMetadata) {
 	}
 }
 
-// isPublished reports whether a controller publishes an object of that name in every namespace: Kubernetes and OpenShift have
-// such ConfigMaps.
+// isPublished reports whether a controller publishes an object of that name in every namespace: Kubernetes and OpenShift
+// have such ConfigMaps.
 func isPublished(name string) bool {
 	return name == "kube-root-ca.crt" || name == "openshift-service-ca.crt"
 }

@@ -19,7 +19,8 @@ import (
 var metadataAttacks = map[string]func(*site, string) error{
 	// S1: Argo CD takes a Secret with this label as a cluster with credentials of eve's choice.
 	"AddForeignLabel": func(s *site, attack string) error {
-		return s.refusedRule(attack, "labels.add: a rule outside of namespace "+s.Namespace+" may not add argocd", func(r *v1.CopyratorRule) {
+		sentence := "labels.add: a rule outside of namespace " + s.Namespace + " may not add argocd"
+		return s.refusedRule(attack, sentence, func(r *v1.CopyratorRule) {
 			r.CopyLabels.Add = map[string]string{"argocd.argoproj.io/secret-type": "cluster"}
 		})
 	},

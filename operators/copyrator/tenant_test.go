@@ -140,10 +140,11 @@ func update[C client.Object](s *site, user client.Client, o C, change func(C)) e
 // until polls until done returns nil. Unlike K.Wait it may be called by parallel subtests.
 func (s *site) until(what string, done func(context.Context) error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(s.Context(), 20*time.Millisecond, s.Timeout, true, func(ctx context.Context) (bool, error) {
+	poll := func(ctx context.Context) (bool, error) {
 		last = done(ctx)
 		return last == nil, nil
-	})
+	}
+	err := wait.PollUntilContextTimeout(s.Context(), 20*time.Millisecond, s.Timeout, true, poll)
 	if err != nil {
 		return fmt.Errorf("waiting for %s: %w: %w", what, err, last)
 	}
@@ -222,7 +223,8 @@ func (s *site) nothingElsewhere(name string) error {
 func TestTenant(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	for _, attacks := range []map[string]func(*site, string) error{writeAttacks, metadataAttacks, placeAttacks, statusAttacks, loadAttacks} {
+	type attacks = map[string]func(*site, string) error
+	for _, attacks := range []attacks{writeAttacks, metadataAttacks, placeAttacks, statusAttacks, loadAttacks} {
 		for name, attack := range attacks {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

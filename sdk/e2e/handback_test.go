@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// An adopted object that OnAdopt marked is orphaned, and not deleted, when it leaves the plan and when its parent is deleted:
-// Orphan selects it by the mark, and removes the mark. Children that the operator created are deleted.
+// An adopted object that OnAdopt marked is orphaned, and not deleted, when it leaves the plan and when its parent is
+// deleted: Orphan selects it by the mark, and removes the mark. Children that the operator created are deleted.
 func TestAdoptedObjectIsOrphaned(t *testing.T) {
 	t.Parallel()
 	const mark = "e2e.homeostat.dev/adopted"

@@ -17,8 +17,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Selections of one kind in one namespace share one watch with SharedWatch, whatever their labels. A change of an object
-// that an operator's object does not select causes no reconcile of it. With KeepAnnotations the watch keeps a part of the metadata.
+// Selections of one kind in one namespace share one watch with SharedWatch. A change of an object that an operator's object
+// does not select causes no reconcile of it. With KeepAnnotations the watch keeps a part of the metadata.
 func TestSharedWatch(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)

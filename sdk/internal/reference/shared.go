@@ -54,12 +54,12 @@ func (ref *reference) use(user types.NamespacedName, t Target) (labels.Selector,
 	return selector, nil
 }
 
-// maxReducedLabels is the size in bytes of the labels of one object that a reduced watch keeps. The API server limits only the
-// number of bytes of the whole object.
+// maxReducedLabels is the size in bytes of the labels of one object that a reduced watch keeps. The API server limits only
+// the size of the whole object.
 const maxReducedLabels = 16 << 10
 
-// transform returns the transform of the watch. A reduced watch keeps names, versions, times, labels, the controller and some
-// annotations, so that its memory depends on the number of objects and not on what their authors write into them.
+// transform returns the transform of the watch. A reduced watch keeps names, versions, times, labels, the controller and
+// some annotations, so that its memory depends on the number of objects and not on their metadata.
 func (t Target) transform() toolscache.TransformFunc {
 	if !t.Reduced {
 		return cache.TransformStripManagedFields()

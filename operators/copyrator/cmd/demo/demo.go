@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox/demo"
 )
 
-// home is the namespace of the source, and settings is its name. The rule is in the operator's namespace, so that it needs no
-// consent of the other namespaces.
+// home is the namespace of the source, and settings is its name. The rule is in the operator's namespace, so that it needs
+// no consent of the other namespaces.
 const (
 	home       = "default"
 	settings   = "settings"

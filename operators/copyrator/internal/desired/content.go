@@ -99,8 +99,8 @@ func binary(value []byte) []byte {
 	return []byte(hex.EncodeToString(sum[:]))
 }
 
-// neverReason explains the Secrets that are never copied. Only types that hold credentials for their reader are copied: other
-// types grant permissions, or are the configuration or the state of a controller, and have another meaning in another
+// neverReason explains the Secrets that are never copied. Only types that hold credentials for their reader are copied.
+// Other types grant permissions, or are the configuration or the state of a controller, and have another meaning in another
 // namespace.
 func neverReason(secretType corev1.SecretType) string {
 	switch secretType {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Pattern is a name in which * stands for any number of characters and ? for one. The zero value matches only the empty name.
+// Pattern is a name in which * stands for any number of characters and ? for one. The zero value matches only the empty
+// name.
 type Pattern struct {
 	parts []string // the literal parts between the stars
 }

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -56,7 +57,7 @@ func manyNamespaces(version int) *policy.Namespaces {
 	for i := range 500 {
 		n := namespace(fmt.Sprintf("a-b-c-d-e-f-g-h-a-b-c-d-e-f-g-h-%d-%d", i%20, i%70))
 		n.Name += fmt.Sprintf("-%d", i)
-		n.ResourceVersion = fmt.Sprint(version)
+		n.ResourceVersion = strconv.Itoa(version)
 		all = append(all, n)
 	}
 	return policy.NewNamespaces(all, nil)

@@ -127,8 +127,8 @@ func (r *Rule) Before(other *Rule) bool {
 
 // TakesOver reports whether the rule takes a place in a namespace from a copy of another rule, given as "namespace/name".
 // Rules of the operator's namespace take the places of all others, and rules of the namespace itself those of other
-// namespaces. The order is strict, so a place changes hands at most twice, independently of the order of observation. Age has
-// no influence: otherwise an old rule could take any name from a younger one.
+// namespaces. The order is strict, so a place has a new owner at most twice, independently of the order of observation. Age
+// has no influence: otherwise an old rule could take any name from a younger one.
 func (r *Rule) TakesOver(holder, namespace string) bool {
 	of, _, ok := strings.Cut(holder, "/")
 	if !ok || of == r.settings.Namespace {

@@ -87,8 +87,11 @@ func Parse(o *v1.CopyratorRule, settings *Settings) (*Rule, error) {
 		texts []string
 		into  *Patterns
 	}{
-		{o.TargetNamespaces, &r.targets}, {o.ExcludeNamespaces, &r.exclude}, {o.DataKeys.Include, &r.include},
-		{o.DataKeys.Exclude, &r.omit}, {o.CopyLabels.Strip, &r.strip},
+		{o.TargetNamespaces, &r.targets},
+		{o.ExcludeNamespaces, &r.exclude},
+		{o.DataKeys.Include, &r.include},
+		{o.DataKeys.Exclude, &r.omit},
+		{o.CopyLabels.Strip, &r.strip},
 	} {
 		*list.into, err = ParsePatterns(list.texts)
 		try(err)
@@ -101,7 +104,7 @@ func sources(o *v1.CopyratorRule) ([]string, error) {
 	if o.SourceNamespace.Malformed != nil {
 		return nil, fmt.Errorf("namespace is %s: write the name of a namespace, or a list of names", o.SourceNamespace.Malformed)
 	}
-	if len(o.SourceNamespace.List)+len(o.Namespaces) > 2*maxSourceNamespaces || len(o.SourceNamespace.List) > maxSourceNamespaces {
+	if len(o.SourceNamespace.List) > maxSourceNamespaces { // the schema limits the other list
 		return nil, fmt.Errorf("namespace has more than %d names: name fewer", maxSourceNamespaces)
 	}
 	var names []string
