@@ -40,12 +40,14 @@
 //
 //   - [Child.Live] and [Live] return children as they were before the reconcile.
 //   - [Observed] returns the objects that children create, such as pods; [ManagedByLabel] and [InstanceLabel] select them.
-//   - [Ref] and [Find] read other objects, by name or by labels, and watch them while a reconcile asks for them.
+//   - [Ref] and [Find] read other objects, by name or by labels, and watch them while a reconcile asks for them. The error
+//     is [ErrNotSynced] until the watch was read. [SharedWatch] and [KeepAnnotations] limit the number and memory of watches.
 //   - [Installed] reports whether the API server knows an optional owned kind.
 //
 // # Deletion and ownership
 //
-//   - [Adopt] and [AdoptIf] take over existing objects. [ConflictReason] names the reason of a conflict.
+//   - [Adopt] and [AdoptIf] take over existing objects. [OnAdopt] marks them, and [Operator.Orphan] hands them back where
+//     other children are deleted. [ConflictReason] names the reason of a conflict.
 //   - [HoldUntil] adds a tracking finalizer to a child. [Retain] makes a child outlive the object.
 //   - [Pass.OrphanChildren] orphans children, [ForceDelete] deletes one without waiting.
 //   - [Operator.Finalize] is the clean-up of an object; [ReleaseAnnotation] skips it.

@@ -84,6 +84,13 @@ type Operator[T Object] struct {
 	// object is kept regardless; see [ReleaseAnnotation]. Zero means 10 minutes.
 	FinalizeTimeout time.Duration
 
+	// Orphan reports whether a child is orphaned where it would be deleted: when it leaves the plan, and when the object of
+	// kind T is deleted (if Finalize is set). Use it for objects that the operator adopted (see [OnAdopt]). It is called with
+	// a copy of the child, with metadata alone if the kind is [MetadataOnly], and may remove further labels and annotations:
+	// these changes are stored if the child is orphaned, for this reason or because of [Pass.OrphanChildren]. Nil means no
+	// child.
+	Orphan func(child client.Object) bool
+
 	// Selects limits the operator to the object names for which it returns true, so that several operators can share a
 	// namespace. Other objects are ignored, even while they are being deleted. Nil means all.
 	Selects func(types.NamespacedName) bool

@@ -111,6 +111,13 @@ func AdoptIf(may func(client.Object) bool) ApplyOption {
 	return func(s *desired.Child) { s.MayAdopt = may }
 }
 
+// OnAdopt calls f when an object is about to be adopted (see [AdoptIf]), with the existing object and the desired one. f may
+// change the labels and annotations of the desired object, for example to mark it as adopted. The next reconcile does not
+// adopt the object again: it must apply the same metadata, which it finds on [Live].
+func OnAdopt(f func(existing, desired client.Object)) ApplyOption {
+	return func(s *desired.Child) { s.OnAdopt = f }
+}
+
 // ConflictReason sets the reason of the Ready condition for a conflicting object: one of the child's name that p.Object does
 // not control. The default is ResourceConflict.
 func ConflictReason(reason string) ApplyOption {

@@ -13,6 +13,7 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/desired"
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 	"github.com/homeostat-dev/homeostat/sdk/internal/reference"
+	"github.com/homeostat-dev/homeostat/sdk/internal/retry"
 )
 
 // Live returns a copy of the observed child of that type and name, and whether it exists. It finds only children of
@@ -83,6 +84,15 @@ func Find[C client.Object, T Object](p *Pass[T], like C, opts ...client.ListOpti
 	list := client.ListOptions{}
 	list.ApplyOptions(opts)
 	t := reference.Target{ID: object.ID{GVK: gvk, Key: types.NamespacedName{Namespace: list.Namespace}}}
+	for _, opt := range opts {
+		switch opt := opt.(type) {
+		case sharedWatch:
+			t.Shared = true
+		case keepAnnotations:
+			t.Reduced = true
+			t.Annotations = opt.names
+		}
+	}
 	if list.LabelSelector != nil {
 		t.Labels = list.LabelSelector.String()
 	}
@@ -104,6 +114,34 @@ func Find[C client.Object, T Object](p *Pass[T], like C, opts ...client.ListOpti
 	})
 	return found, nil
 }
+
+// SharedWatch returns an option for [Find]: all selections of a kind in a namespace share one watch of all of its objects,
+// and the labels are evaluated in memory. Without it each selection has a watch of its own. Use it for selectors that users
+// write, so that a new selector costs neither a watch nor the time to read it, together with [KeepAnnotations].
+func SharedWatch() client.ListOption { return sharedWatch{} }
+
+// KeepAnnotations returns an option for [Find] of metadata: of each object the watch keeps only the name, the versions, the
+// times, the labels, the controller and these annotations. An object with more than 16 KiB of labels has none in it. The
+// memory then does not depend on what the authors of the objects write into their metadata.
+func KeepAnnotations(names ...string) client.ListOption {
+	return keepAnnotations{names: strings.Join(names, ",")}
+}
+
+// sharedWatch and keepAnnotations do not change a list request.
+type (
+	sharedWatch     struct{}
+	keepAnnotations struct{ names string }
+)
+
+// ApplyToList implements client.ListOption.
+func (sharedWatch) ApplyToList(*client.ListOptions) {}
+
+// ApplyToList implements client.ListOption.
+func (keepAnnotations) ApplyToList(*client.ListOptions) {}
+
+// ErrNotSynced means that the watch of a reference has not been read yet, in an error of [Ref] or [Find]. Return the error
+// unchanged: the object is reconciled again as soon as the reference was read.
+var ErrNotSynced = retry.ErrNotSynced
 
 // Installed reports whether the API server knows the kind of like, an owned kind. A later installation of the kind causes a
 // reconcile. Use it to do without an optional kind. Applying an object of a missing kind is a [Wait] with reason

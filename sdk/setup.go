@@ -66,6 +66,7 @@ func (op *Operator[T]) definition() *desired.Definition {
 		Selects: func(name types.NamespacedName) bool { return op.Selects == nil || op.Selects(name) },
 		Paused:  func(o desired.Object) bool { return op.Paused != nil && op.Paused(as[T](o)) },
 		DryRun:  func(o desired.Object) bool { return op.DryRun != nil && op.DryRun(as[T](o)) },
+		Orphan:  op.Orphan,
 	}
 	if op.Finalize != nil {
 		d.Finalize = adapt(op.Finalize)

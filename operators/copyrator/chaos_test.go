@@ -78,6 +78,7 @@ func createSources(k *testkit.K) {
 
 // grantedSource returns a source that every rule may read.
 func grantedSource(name string, labels, data map[string]string) *corev1.ConfigMap {
+	labels["copyrator.flant.com/shared"] = "yes"
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: sourcesNamespace, Name: name, Labels: labels,
@@ -111,7 +112,7 @@ func TestFaults(t *testing.T) {
 		}},
 		{Name: "add a label and leave out an entry", Do: func(k *testkit.K) {
 			change(k, func(r *v1.CopyratorRule) {
-				r.CopyLabels.Add = map[string]string{"copied": "yes"}
+				r.CopyLabels.Add = map[string]string{"copyrator.flant.com/copied": "yes"}
 				r.DataKeys.Exclude = []string{"a"}
 			})
 		}},

@@ -340,3 +340,39 @@ func (c *cluster) addFailingWebhook(
 	})
 	return hook
 }
+
+// S16: an object that a rule has taken over is not deleted when the rule stops to copy to it or is deleted: it loses the
+// marks of a copy. Copies that the rule created are deleted.
+func TestTakenOverObjectIsHandedBack(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	pruned, kept, made := c.namespace("pruned"), c.namespace("kept"), c.namespace("made")
+	from := c.namespace("from")
+	c.Apply(configMap(from, "x", "ours"))
+	for _, namespace := range []string{pruned, kept, c.Namespace} {
+		theirs := configMap(namespace, "x", "theirs")
+		theirs.Labels = map[string]string{"theirs": "yes"}
+		c.Apply(theirs)
+	}
+	rule := c.rule("r", func(r *v1.CopyratorRule) {
+		r.Namespaces = []string{from}
+		r.ConflictPolicy = v1.ConflictOverwrite
+	})
+	c.Apply(rule)
+	c.Eventually(rule, testkit.Ready(), synced(4))
+	c.Update(rule, func() { rule.ConflictPolicy = v1.ConflictSkip }) // what was taken over stays so
+	c.expectNoWritesAfterRestart()
+	back := testkit.Match("without marks", func(o *corev1.ConfigMap) bool {
+		return o.Labels["theirs"] == "yes" && o.Labels["homeostat.dev/owner-uid"] == "" && len(o.OwnerReferences) == 0 &&
+			o.Labels["app.kubernetes.io/managed-by"] == "" && len(o.Annotations) == 0 && o.DeletionTimestamp == nil
+	})
+	c.Update(rule, func() { rule.ExcludeNamespaces = []string{pruned} })
+	c.Eventually(configMapRef(pruned, "x"), hasValue("ours"), back)
+	c.Eventually(rule, testkit.Ready(), synced(3))
+	c.Delete(rule)
+	c.waitGone(rule)
+	c.waitGone(configMapRef(made, "x"))
+	for _, namespace := range []string{kept, c.Namespace} {
+		c.Eventually(configMapRef(namespace, "x"), hasValue("ours"), back)
+	}
+}

@@ -11,7 +11,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,10 +30,10 @@ type pass = status.Pass
 
 // New returns the operator with these options.
 func New(o Options) *sdk.Operator[*v1.CopyratorRule] {
-	c := &copyrator{Options: o, settings: policy.Settings{
-		Namespace: o.Namespace, Exclude: o.ExcludeNamespaces, AllowSources: o.AllowSourceNamespaces, Consent: o.Consent,
-		ManagedBy: name,
-	}}
+	c := &copyrator{
+		Options: o, limits: *cmp.Or(o.Limits, &policy.DefaultLimits),
+		rules: ruleCache{settings: o.settings(), rules: map[types.UID]*parsedRule{}},
+	}
 	owns := []client.Object{sdk.ExclusiveMaps(sdk.MetadataOnly(&corev1.ConfigMap{}), "data", "binaryData")}
 	if o.Secrets {
 		owns = append(owns, sdk.ExclusiveMaps(sdk.MetadataOnly(&corev1.Secret{}), "data"))
@@ -46,16 +45,23 @@ func New(o Options) *sdk.Operator[*v1.CopyratorRule] {
 		Reconcile:   c.reconcile,
 		Finalize:    c.finalize,
 		Selects:     c.selects,
+		// Messages of the API server about other namespaces are not for the author of a tenant's rule.
+		Summarize: func(rule *v1.CopyratorRule) { status.Summarize(rule, rule.Namespace == o.Namespace) },
 		// The deletion of a suspended rule must not wait until the rule is resumed.
 		Paused: func(rule *v1.CopyratorRule) bool { return rule.Suspend && rule.DeletionTimestamp == nil },
 		DryRun: func(rule *v1.CopyratorRule) bool { return rule.DryRun && rule.DeletionTimestamp == nil },
+		// An object that a rule has taken over was there before the rule, and remains after it.
+		Orphan: func(child client.Object) bool { return policy.Release(child, name) },
 	}
 }
 
 type copyrator struct {
 	Options
 
-	settings policy.Settings
+	limits   policy.Limits
+	rules    ruleCache
+	sizes    sizes
+	contents status.Contents
 }
 
 func (c *copyrator) selects(rule types.NamespacedName) bool {
@@ -72,7 +78,7 @@ func (c *copyrator) reconcile(ctx context.Context, p *pass) error {
 	if err != nil {
 		return err
 	}
-	found, unreadable, err := c.findSources(p, rule, namespaces)
+	found, err := c.findSources(p, rule, namespaces)
 	if err != nil {
 		return err
 	}
@@ -80,33 +86,36 @@ func (c *copyrator) reconcile(ctx context.Context, p *pass) error {
 	if err != nil {
 		return err
 	}
-	precedingRules, err := c.precedingRules(p, rule, peers, namespaces)
+	preceding, err := c.preceding(p, rule, peers.trusted, namespaces)
 	if err != nil {
 		return err
 	}
-	copies, shadowed := found.Copies(namespaces, precedingRules)
+	r := status.Report{
+		Rule: rule, Sources: len(found.Sources), Unreadable: found.unreadable, Contents: &c.contents,
+		Namespaces: int32(rule.CountTargets(namespaces)), //nolint:gosec // etcd cannot hold that many
+		Stored:     func(before *v1.CopyratorRuleStatus) { gauges.record(before, p.Object) },
+	}
+	all, err := c.openSources(ctx, p, rule, peers.trusted, &found.RuleSources, &r)
+	if err != nil {
+		return err
+	}
+	r.Placement = found.Place(namespaces, preceding)
+	if !rule.Trusted() {
+		if err := c.limit(ctx, p, peers.older, namespaces, all, &r); err != nil {
+			return err
+		}
+	}
 	if p.Object.OrphanPolicy == v1.OrphanKeep {
 		p.OrphanChildren()
 	}
-	r := status.Report{
-		Rule: rule, Sources: len(found.Sources), Shadowed: shadowed, Unreadable: unreadable,
-		Stored: func(before string) { gauges.record(before, p.Object) },
-	}
-	for _, n := range namespaces {
-		if rule.Reaches(n) {
-			r.Namespaces++
-		}
-	}
-	if err := c.apply(ctx, p, rule, peers, copies, &r); err != nil {
-		return err
-	}
+	c.apply(p, all, &r)
 	r.Write(p)
 	return nil
 }
 
 // parse parses the rule and checks its permissions.
 func (c *copyrator) parse(p *pass) (*policy.Rule, error) {
-	rule, err := policy.Parse(p.Object, c.settings)
+	rule, err := c.rules.parse(p.Object)
 	if err != nil {
 		return nil, sdk.Invalid("InvalidRule", "%v", err)
 	}
@@ -138,145 +147,31 @@ func (c *copyrator) overwriteDenied(rule *policy.Rule, o *v1.CopyratorRule) bool
 	return !rule.Trusted() && o.ConflictPolicy != v1.ConflictSkip && o.ConflictPolicy != ""
 }
 
-// namespaces returns the metadata of all namespaces. If the operator is restricted to some namespaces, only their names
-// are known.
-func namespaces(p *pass) ([]*metav1.PartialObjectMetadata, error) {
-	if len(p.Namespaces) == 0 {
-		return sdk.Find(p, metadataOf("Namespace"))
+// limit leaves out the copies beyond the limits.
+func (c *copyrator) limit(
+	ctx context.Context, p *pass, older []peer, n *policy.Namespaces, all map[types.UID]*source, r *status.Report,
+) error {
+	allowed, err := c.allowance(ctx, p, older, n)
+	if err != nil {
+		return err
 	}
-	var all []*metav1.PartialObjectMetadata
-	for _, name := range slices.Sorted(slices.Values(p.Namespaces)) {
-		n := metadataOf("Namespace")
-		n.Name = name
-		all = append(all, n)
-	}
-	return all, nil
-}
-
-// metadataOf returns an empty metadata object of a kind in the core group.
-func metadataOf(kind string) *metav1.PartialObjectMetadata {
-	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
-	return o
-}
-
-// findSources returns the sources of a rule, and the named namespaces that it must not read. The second result does not
-// depend on the content of those namespaces, so that it discloses nothing.
-func (c *copyrator) findSources(
-	p *pass, rule *policy.Rule, namespaces []*metav1.PartialObjectMetadata,
-) (found policy.RuleSources, unreadable []string, err error) {
-	found.Rule = rule
-	for _, name := range rule.Sources {
-		i := slices.IndexFunc(namespaces, func(n *metav1.PartialObjectMetadata) bool { return n.Name == name })
-		if i < 0 && rule.MayRead(name, nil) && len(p.Namespaces) == 0 {
-			continue // the namespace may be created later
-		}
-		if i < 0 {
-			unreadable = append(unreadable, name)
-			continue
-		}
-		all, err := sdk.Find(p, metadataOf(rule.Kind), client.InNamespace(name),
-			client.MatchingLabelsSelector{Selector: rule.Selector})
-		if err != nil {
-			return found, nil, err
-		}
-		whole, granted := rule.MayRead(name, namespaces[i].Annotations), false
-		for _, o := range all {
-			copied := o.DeletionTimestamp == nil && o.Name != rootCertificates && !policy.IsCopy(o)
-			if copied && (whole || rule.Granted(o.Annotations)) {
-				found.Sources = append(found.Sources, o)
-				granted = true
-			}
-		}
-		if !whole && !granted {
-			unreadable = append(unreadable, name)
-		}
-	}
-	return found, unreadable, nil
-}
-
-// rootCertificates is the ConfigMap that Kubernetes creates in every namespace.
-const rootCertificates = "kube-root-ca.crt"
-
-// peer is another valid rule for the same kind of objects.
-type peer struct {
-	*policy.Rule
-
-	object *v1.CopyratorRule
-}
-
-// peers returns the other rules for the same kind of objects, active or not.
-func (c *copyrator) peers(p *pass, rule *policy.Rule) ([]peer, error) {
-	in := p.Namespaces
-	if len(in) == 0 {
-		in = []string{metav1.NamespaceAll}
-	}
-	var all []peer
-	for _, namespace := range in {
-		found, err := sdk.Find(p, &v1.CopyratorRule{}, client.InNamespace(namespace))
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range found {
-			if r, err := policy.Parse(o, c.settings); err == nil && r.Kind == rule.Kind && o.UID != p.Object.UID {
-				all = append(all, peer{r, o})
-			}
-		}
-	}
-	return all, nil
-}
-
-// precedingRules returns the rules that have precedence over this one in some namespace, with their sources.
-func (c *copyrator) precedingRules(
-	p *pass, rule *policy.Rule, peers []peer, namespaces []*metav1.PartialObjectMetadata,
-) ([]policy.RuleSources, error) {
-	var all []policy.RuleSources
-	for _, other := range peers {
-		if !c.isActive(other.object) || !other.MayComeBefore(rule) || c.reject(p, other.Rule, other.object) != nil {
-			continue
-		}
-		found, _, err := c.findSources(p, other.Rule, namespaces)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found)
-	}
-	return all, nil
-}
-
-// isActive reports whether a rule makes copies now. The existing copies of a suspended rule keep their places; places
-// without a copy are not reserved for it.
-func (c *copyrator) isActive(rule *v1.CopyratorRule) bool {
-	return c.selects(client.ObjectKeyFromObject(rule)) && !rule.Suspend && !rule.DryRun && rule.DeletionTimestamp == nil &&
-		rule.Annotations[sdk.PausedAnnotation] != "true" && rule.Annotations[sdk.DryRunAnnotation] != "true"
+	var limited string
+	r.Copies, limited = allowed.Limit(r.Copies, func(o *metav1.PartialObjectMetadata) int64 { return all[o.UID].digest.Size })
+	r.Limited = cmp.Or(r.Limited, limited)
+	return nil
 }
 
 // apply records the copies, grouped by source.
-func (c *copyrator) apply(
-	ctx context.Context, p *pass, rule *policy.Rule, peers []peer, copies []policy.Copy, r *status.Report,
-) error {
-	sum, last := sha256.New(), &contentSlot{}
-	var s *source
-	for _, copied := range copies {
-		if s == nil || s.meta != copied.Source {
-			var err error
-			if s, err = openSource(ctx, p, rule, peers, copied.Source, last); err != nil {
-				return err
-			}
-			fmt.Fprintln(sum, s.meta.Namespace, s.meta.Name, s.digest.Sum)
-			if s.digest.NeverReason != "" {
-				r.Failures = append(r.Failures, status.NewFailure(s.meta, "NotCopied", s.digest.NeverReason))
-			}
-		}
-		if s.digest.NeverReason != "" {
-			continue
-		}
-		fmt.Fprintln(sum, copied.Namespace)
+func (c *copyrator) apply(p *pass, all map[types.UID]*source, r *status.Report) {
+	places, content := sha256.New(), sha256.New()
+	for _, copied := range r.Copies {
+		s := all[copied.Source.UID]
+		fmt.Fprintln(places, s.meta.UID, s.meta.Namespace, s.meta.Name, copied.Namespace)
+		fmt.Fprintln(content, s.digest.Sum)
 		s.apply(p, copied.Namespace)
-		r.Desired++
 	}
-	r.Digest = hex.EncodeToString(sum.Sum(nil)[:8])
-	return nil
+	r.Digest = hex.EncodeToString(places.Sum(nil)[:8])
+	r.Content = string(content.Sum(nil))
 }
 
 // finalize orphans the copies if the rule asks for that. Otherwise the SDK deletes them.
@@ -285,5 +180,6 @@ func (c *copyrator) finalize(_ context.Context, p *pass) error {
 		p.OrphanChildren()
 	}
 	gauges.remove(p.Object.UID)
+	c.contents.Remove(p.Object.UID)
 	return nil
 }

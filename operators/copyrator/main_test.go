@@ -117,6 +117,11 @@ func annotated(key, value string) func(*corev1.Namespace) {
 	}
 }
 
+// accepting makes a namespace accept copies from these namespaces.
+func accepting(from string) func(*corev1.Namespace) {
+	return annotated("copyrator.flant.com/accept-from", from)
+}
+
 // rule returns a rule that copies the ConfigMaps with the label copyrator=true of its namespace to all of the test's
 // namespaces.
 func (c *cluster) rule(name string, change ...func(*v1.CopyratorRule)) *v1.CopyratorRule {

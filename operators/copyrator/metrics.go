@@ -48,10 +48,10 @@ func newRuleGauges() *ruleGauges {
 	}
 }
 
-// record records a stored status. before is the previous digest.
-func (g *ruleGauges) record(before string, rule *v1.CopyratorRule) {
+// record records a stored status. before is the previous one.
+func (g *ruleGauges) record(before *v1.CopyratorRuleStatus, rule *v1.CopyratorRule) {
 	s := rule.Status
-	if s.Digest != before {
+	if s.Digest != before.Digest || !s.LastSyncTime.Equal(before.LastSyncTime) {
 		syncs.WithLabelValues(rule.Namespace).Inc()
 	}
 	g.mu.Lock()

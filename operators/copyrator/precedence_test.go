@@ -47,7 +47,7 @@ func TestTwoRules(t *testing.T) {
 func TestRejectedRuleReservesNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	mine, target := c.namespace("mine"), c.namespace("target")
+	mine, target := c.namespace("mine"), c.namespace("target", accepting("*"))
 	c.Apply(configMap(mine, "x", "mine"))
 	refused := c.rule("refused", func(r *v1.CopyratorRule) {
 		r.Namespace = mine

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
@@ -26,19 +27,48 @@ type contentSlot struct {
 
 // source is a source object during one reconcile.
 type source struct {
-	rule   *policy.Rule
-	peers  []peer
-	meta   *metav1.PartialObjectMetadata
-	digest desired.ContentDigest
-	slot   *contentSlot
-	read   func(context.Context) (client.Object, error) // reads the full object with a request
+	rule    *policy.Rule
+	trusted []peer
+	meta    *metav1.PartialObjectMetadata
+	digest  desired.ContentDigest
+	slot    *contentSlot
+	read    func(context.Context) (client.Object, error) // reads the full object with a request
+}
+
+// openSources opens the sources that may be copied, by UID, and leaves out the others: those beyond the limit and those with
+// a type that is never copied.
+func (c *copyrator) openSources(
+	ctx context.Context, p *pass, rule *policy.Rule, trusted []peer, found *policy.RuleSources, r *status.Report,
+) (map[types.UID]*source, error) {
+	if !rule.Trusted() {
+		all := len(found.Sources)
+		found.Sources = c.limits.LimitSources(found.Sources)
+		r.IgnoreSources(all-len(found.Sources), c.limits.Sources)
+	}
+	opened, last := map[types.UID]*source{}, &contentSlot{}
+	var copied []*metav1.PartialObjectMetadata
+	for _, meta := range found.Sources {
+		s, err := openSource(ctx, p, rule, trusted, meta, last)
+		if err != nil {
+			return nil, err
+		}
+		c.sizes.put(p.Object, meta, s.digest.Size)
+		if s.digest.NeverReason != "" {
+			r.Failures = append(r.Failures, status.NewFailure(meta, "NotCopied", s.digest.NeverReason))
+			continue
+		}
+		opened[meta.UID] = s
+		copied = append(copied, meta)
+	}
+	found.Sources = copied
+	return opened, nil
 }
 
 // openSource returns a source with the digest of its content. The full object is read only if it has changed.
 func openSource(
-	ctx context.Context, p *pass, rule *policy.Rule, peers []peer, meta *metav1.PartialObjectMetadata, last *contentSlot,
+	ctx context.Context, p *pass, rule *policy.Rule, trusted []peer, meta *metav1.PartialObjectMetadata, last *contentSlot,
 ) (*source, error) {
-	s := &source{rule: rule, peers: peers, meta: meta, slot: last}
+	s := &source{rule: rule, trusted: trusted, meta: meta, slot: last}
 	if rule.Kind == "Secret" {
 		return s, deriveDigest[*corev1.Secret](ctx, p, s)
 	}
@@ -76,23 +106,47 @@ func (s *source) apply(p *pass, namespace string) {
 	if p.Object.ImmutableStrategy == v1.ImmutableFail {
 		strategy = sdk.Stall
 	}
-	sdk.Apply(p, desired.Placeholder(s.digest.Content, desired.Metadata(s.rule, s.meta, namespace)), sdk.ContentFrom(s.content),
-		sdk.OnImmutable(strategy), sdk.ConflictReason(status.ReasonConflict), sdk.AdoptIf(s.adoptionPolicy(p.Object)))
+	copied := desired.Placeholder(s.digest.Content, desired.Metadata(s.rule, s.meta, namespace))
+	if s.rule.Trusted() { // only such rules take over objects
+		if before, ok := sdk.Live(p, copied); ok && before.GetAnnotations()[policy.TakenOverAnnotation] != "" {
+			markTakenOver(copied)
+		}
+	}
+	sdk.Apply(p, copied, sdk.ContentFrom(s.content), sdk.OnImmutable(strategy), sdk.ConflictReason(status.ReasonConflict),
+		sdk.AdoptIf(s.adoptionPolicy(p.Object)), sdk.OnAdopt(func(existing, desired client.Object) {
+			if isForeign(existing) {
+				markTakenOver(desired)
+			}
+		}))
 }
 
-// adoptionPolicy returns the predicate for objects that the rule adopts: its own copies that lost their labels, and what
-// the rule's conflict policy permits. Sources of other trusted rules are never adopted: two rules that overwrite each
-// other's sources would leave no source.
+// isForeign reports whether an adopted object is no rule's copy, or one that was taken over.
+func isForeign(o client.Object) bool {
+	annotations := o.GetAnnotations()
+	return annotations[policy.TakenOverAnnotation] != "" ||
+		o.GetLabels()[apply.OwnerUIDLabel] == "" && annotations[apply.OwnerAnnotation] == ""
+}
+
+// markTakenOver marks a copy that replaces an existing object. The map of annotations is the copy's own.
+func markTakenOver(copied client.Object) {
+	copied.GetAnnotations()[policy.TakenOverAnnotation] = "true"
+}
+
+// adoptionPolicy returns the predicate for objects that the rule adopts: its own copies that lost their labels, copies of
+// rules without precedence, and what the rule's conflict policy permits. Sources of other trusted rules are never adopted:
+// two rules that overwrite each other's sources would leave no source.
 func (s *source) adoptionPolicy(rule *v1.CopyratorRule) func(client.Object) bool {
 	return func(o client.Object) bool {
-		if o.GetLabels()[apply.OwnerUIDLabel] != "" { // a copy of another rule
-			return false
-		}
 		of := o.GetAnnotations()[apply.OwnerAnnotation]
-		if of == client.ObjectKeyFromObject(rule).String() && apply.OwnedFields(o, name).String() != "" {
+		// The watch of a conflicting object has no managedFields. Before the adoption the object is read in full.
+		ours := len(o.GetManagedFields()) == 0 || apply.OwnedFields(o, name).String() != ""
+		if o.GetLabels()[apply.OwnerUIDLabel] != "" { // a copy of another rule
+			return ours && s.rule.TakesOver(of, o.GetNamespace())
+		}
+		if of == client.ObjectKeyFromObject(rule).String() && ours {
 			return true
 		}
-		if slices.ContainsFunc(s.peers, func(p peer) bool { return p.Trusted() && p.Selects(o) }) {
+		if slices.ContainsFunc(s.trusted, func(p peer) bool { return p.Selects(o) }) {
 			return false
 		}
 		switch rule.ConflictPolicy {

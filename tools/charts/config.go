@@ -29,6 +29,7 @@ type config struct {
 	Container       map[string]any
 	ContainerFields []map[string]any
 	Args            []string // without those that follow from values
+	Settings        []setting
 	MetricsAddress  string
 	MetricsPort     string // its name
 
@@ -123,6 +124,11 @@ var (
 	byValue = []string{
 		"metrics-bind-address", "metrics-secure", "watch-namespaces", "workers", "log-level", "log-format",
 	}
+	// settings are flags of single operators that are values of their charts, with the default of config/manager.
+	settings = []string{
+		"require-consent", "max-sources", "max-copies", "max-bytes", "max-namespace-rules", "max-namespace-copies",
+		"max-namespace-bytes",
+	}
 	byValueOfPod     = []string{"containers", "serviceAccountName"}
 	byValueContainer = []string{"name", "image", "imagePullPolicy", "args", "env", "resources"}
 )
@@ -196,11 +202,40 @@ func (c *config) addArgs() {
 		if flag == "metrics-bind-address" {
 			c.MetricsAddress = value
 		}
-		if !slices.Contains(byValue, flag) {
+		switch {
+		case slices.Contains(settings, flag):
+			c.Settings = append(c.Settings, setting{flag, value})
+		case !slices.Contains(byValue, flag):
 			c.Args = append(c.Args, arg)
 		}
 	}
 }
+
+// setting is a flag of an operator that is a value of its chart.
+type setting struct{ Flag, Default string }
+
+// Name returns the name of the value.
+func (s setting) Name() string {
+	name := ""
+	for i, word := range strings.Split(s.Flag, "-") {
+		if i > 0 {
+			word = strings.ToUpper(word[:1]) + word[1:]
+		}
+		name += word
+	}
+	return name
+}
+
+// Schema returns the JSON schema of the value.
+func (s setting) Schema() string {
+	if s.IsNumber() {
+		return `{"type": "integer", "minimum": 0}`
+	}
+	return `{"type": "boolean"}`
+}
+
+// IsNumber reports whether the value is a number, which Helm keeps as a float unless it is converted.
+func (s setting) IsNumber() bool { return s.Default != "true" && s.Default != "false" }
 
 // addRights sorts the roles and bindings by the values that need them: those of both overlays, and those of only one
 // overlay, with or without watchNamespaces.

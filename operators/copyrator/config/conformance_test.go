@@ -2,10 +2,12 @@
 package config_test
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -24,7 +26,11 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	err := conformance.Check(t.Context(), conformance.Operator{
 		Setup: func(mgr manager.Manager, namespaces ...string) error {
-			op := copyrator.New(copyrator.Options{Namespace: namespace})
+			home := "conformance" // where the example is: a rule elsewhere would copy nothing to the operator's namespace
+			if len(namespaces) > 0 {
+				home = "default"
+			}
+			op := copyrator.New(copyrator.Options{Namespace: home})
 			return op.SetupWithManager(mgr, sdk.InNamespaces(namespaces...))
 		},
 		AddToScheme: v1.AddToScheme,
@@ -38,6 +44,7 @@ func TestConformance(t *testing.T) {
 			"copyrators.flant.com": "NAME TYPE SOURCES NAMESPACES SYNCED DESIRED CONFLICTS READY AGE",
 		},
 		Example:          example,
+		Missing:          missing,
 		LeaderElectionID: "copyrator.homeostat.dev",
 		FirstOverlayOnly: testing.Short(),
 	})
@@ -56,4 +63,12 @@ func example(inNamespace, name string) []client.Object {
 			RuleType: "configmap", Selector: v1.Selector{Labels: labels}, TargetNamespaces: []string{namespace},
 		}},
 	}
+}
+
+// missing reports a rule without a copy as not reconciled.
+func missing(o *unstructured.Unstructured) string {
+	if synced, _, _ := unstructured.NestedInt64(o.Object, "status", "synced"); o.GetKind() == "CopyratorRule" && synced != 1 {
+		return fmt.Sprintf("it has %d copies, want 1", synced)
+	}
+	return ""
 }

@@ -43,9 +43,10 @@ type Child struct {
 	CreateOnly     bool
 	HasUnmanaged   bool                     // a field is left to other field managers
 	MayAdopt       func(client.Object) bool // selects the unowned objects to adopt; nil adopts none
-	Hold           bool                     // it has a tracking finalizer and is not recorded yet
-	Retain         bool                     // it outlives its parent
-	HeldBack       error                    // the reason for leaving it unchanged in this reconcile
+	OnAdopt        func(existing, desired client.Object)
+	Hold           bool  // it has a tracking finalizer and is not recorded yet
+	Retain         bool  // it outlives its parent
+	HeldBack       error // the reason for leaving it unchanged in this reconcile
 
 	GVK            schema.GroupVersionKind
 	Key            types.NamespacedName

@@ -7,14 +7,17 @@ package desired
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 	"github.com/homeostat-dev/homeostat/sdk/internal/observed"
 )
 
@@ -25,7 +28,7 @@ type Object interface {
 }
 
 // Definition is the definition of an operator, independent of the Go type of its objects. All functions are set, except
-// Finalize and Summarize.
+// Finalize, Summarize and Orphan.
 type Definition struct {
 	Name            string
 	FinalizerName   string
@@ -40,6 +43,7 @@ type Definition struct {
 	Reconcile      func(context.Context, *Pass) error
 	Finalize       func(context.Context, *Pass) error
 	Summarize      func(Object)
+	Orphan         func(client.Object) bool // nil orphans no child by its content
 	NeedsFinalizer func(Object) bool
 	Selects        func(types.NamespacedName) bool
 	Paused         func(Object) bool
@@ -56,6 +60,11 @@ const (
 // Kinds returns the kinds of the operator.
 func (op *Definition) Kinds(scheme *runtime.Scheme, mapper meta.RESTMapper) (*observed.Kinds, error) {
 	return observed.NewKinds(op.Name, op.FinalizerName, op.New(), op.Owns, op.Observes, scheme, mapper)
+}
+
+// IsOrphan reports whether the operator orphans a child of that kind in this pass where it would delete it.
+func (op *Definition) IsOrphan(p *Pass, gvk schema.GroupVersionKind, child client.Object) bool {
+	return slices.Contains(p.OrphanKinds, gvk) || op.Orphan != nil && op.Orphan(object.Copy(child))
 }
 
 // PausedBy returns the source of a pause, "" if the object is not paused.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -97,7 +96,7 @@ func (d *Planner) children(ctx context.Context, p *desired.Pass, plan *Plan) (er
 	for _, id := range p.Unplanned() {
 		if child := p.Snapshot.Children[id]; !child.Terminating && !child.Retained {
 			verb := "delete"
-			if slices.Contains(p.OrphanKinds, id.GVK) {
+			if d.op.IsOrphan(p, id.GVK, child.Object) {
 				verb = "orphan"
 			}
 			plan.Actions = append(plan.Actions, Action{Verb: verb, Object: id.String()})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +26,13 @@ func (e *Reconciler) adopt(
 	}
 	if s.CreateOnly {
 		return e.setOwnership(ctx, p, s, live)
+	}
+	if s.OnAdopt != nil {
+		s.OnAdopt(object.Copy(live), s.Desired)
+		var err error
+		if intent, err = s.Intent(ctx, e.cache.Kinds, p.Object); err != nil {
+			return false, err
+		}
 	}
 	stored := e.cache.NewResponse(s.GVK, s.Desired)
 	if err := e.owner.Update(ctx, e.client, intent, live, stored); err != nil {
@@ -90,8 +98,25 @@ func (e *Reconciler) knownConflict(p *desired.Pass, s *desired.Child, i *apply.I
 	}
 }
 
+// maxConflictWatches is the maximum number of conflicting objects that are watched for one object. The others are polled, so
+// that the number of watches does not depend on what is in the way.
+const maxConflictWatches = 20
+
+// conflictPoll is the time after which a conflict without a watch is looked for again.
+const conflictPoll = time.Minute
+
 // watchConflict makes the deletion of a conflicting object cause a reconcile.
 func (e *Reconciler) watchConflict(p *desired.Pass, s *desired.Child) {
+	watched := 0
+	for t := range p.References.Used {
+		if t.Key.Name != "" {
+			watched++
+		}
+	}
+	if watched >= maxConflictWatches {
+		p.RequeueAfter(conflictPoll)
+		return
+	}
 	// The first call only starts the watch. A later reconcile reads it.
 	_, _ = p.References.One(s.ID(), e.cache.NewResponse(s.GVK, s.Desired))
 }

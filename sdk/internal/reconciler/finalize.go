@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -167,7 +166,7 @@ func (e *Reconciler) deleteCrossNamespace(ctx context.Context, p *desired.Pass) 
 	var remaining []string
 	for _, id := range p.Unplanned() {
 		child := p.Snapshot.Children[id]
-		if !child.CrossNamespace || slices.Contains(p.OrphanKinds, id.GVK) {
+		if !child.CrossNamespace || e.op.IsOrphan(p, id.GVK, child.Object) {
 			continue
 		}
 		remaining = append(remaining, fmt.Sprintf("%s %s", id.GVK.Kind, strings.TrimPrefix(id.Key.String(), "/")))
@@ -182,7 +181,7 @@ func (e *Reconciler) deleteCrossNamespace(ctx context.Context, p *desired.Pass) 
 		return wrote, retry.Wait("CleaningUp", "still being deleted: %s", retry.JoinMessages(remaining))
 	}
 	for _, s := range p.Plan {
-		if s.CrossNamespace && s.Stored != nil && !slices.Contains(p.OrphanKinds, s.GVK) {
+		if s.CrossNamespace && s.Stored != nil && !e.op.IsOrphan(p, s.GVK, s.Stored) {
 			if _, err := e.delete(ctx, s.Stored, metav1.DeletePropagationBackground); err != nil {
 				return false, err
 			}
@@ -194,7 +193,7 @@ func (e *Reconciler) deleteCrossNamespace(ctx context.Context, p *desired.Pass) 
 // orphanChildren removes the ownership of the children that shall outlive an object that is being deleted.
 func (e *Reconciler) orphanChildren(ctx context.Context, p *desired.Pass) error {
 	for id, child := range p.Snapshot.Children {
-		if !slices.Contains(p.OrphanKinds, id.GVK) {
+		if !e.op.IsOrphan(p, id.GVK, child.Object) {
 			continue
 		}
 		if err := e.removeOwnership(ctx, p.Object.GetUID(), id, child); err != nil {

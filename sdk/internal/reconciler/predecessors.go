@@ -39,6 +39,12 @@ func (e *Reconciler) collectPredecessors(
 		if child.Terminating {
 			continue
 		}
+		if e.op.Orphan != nil && e.op.Orphan(object.Copy(child.Object)) {
+			if err := e.removeOwnership(ctx, e.cache.ParentOf(child.Object).UID, id, child); err != nil {
+				return err
+			}
+			continue
+		}
 		// It may have been orphaned meanwhile, so the preconditions limit the deletion to the version that was read.
 		uid, version := child.Object.GetUID(), child.Object.GetResourceVersion()
 		err := e.client.Delete(ctx, child.Object, client.PropagationPolicy(metav1.DeletePropagationBackground),

@@ -34,7 +34,7 @@ func (e *Reconciler) prune(ctx context.Context, p *desired.Pass, failed bool) (w
 			continue
 		}
 		remove := e.deleteChild
-		if slices.Contains(p.OrphanKinds, id.GVK) {
+		if e.op.IsOrphan(p, id.GVK, p.Snapshot.Children[id].Object) {
 			remove = e.orphanChild
 		}
 		did, err := remove(ctx, p, id, p.Snapshot.Children[id])
@@ -114,6 +114,9 @@ func (e *Reconciler) removeOwnership(ctx context.Context, parent types.UID, id o
 	o.SetLabels(labels)
 	o.SetAnnotations(annotations)
 	controllerutil.RemoveFinalizer(o, e.op.FinalizerName)
+	if e.op.Orphan != nil {
+		e.op.Orphan(o)
+	}
 	patch := client.MergeFromWithOptions(child.Object, client.MergeFromWithOptimisticLock{})
 	err := e.client.Patch(ctx, o, patch)
 	if client.IgnoreNotFound(err) != nil {

@@ -16,12 +16,12 @@ func (r *Watches) Fingerprint(user types.NamespacedName) observed.Fingerprint {
 	defer r.mu.Unlock()
 	var all observed.Fingerprint
 	for t := range r.byUser[user] {
-		ref := r.watches[t]
+		ref := r.watches[t.watchKey()]
 		if !ref.synced() {
 			continue
 		}
 		all = all.Add(observed.ObjectVersion{ID: t.ID, Version: "read"})
-		for _, o := range ref.objects() {
+		for _, o := range ref.objects(ref.users[user][t]) {
 			id := object.ID{GVK: t.GVK, Key: client.ObjectKeyFromObject(o)}
 			v := observed.ObjectVersion{ID: id, UID: o.GetUID(), Version: o.GetResourceVersion()}
 			if t.Key.Name == "" {

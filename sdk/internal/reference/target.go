@@ -22,6 +22,19 @@ import (
 type Target struct {
 	object.ID
 	Labels string
+	// Shared makes all selections of the kind in the namespace share one watch. The labels are evaluated in memory.
+	Shared bool
+	// Reduced makes the watch keep only a part of the metadata, with these annotations, which are joined by commas.
+	Reduced     bool
+	Annotations string
+}
+
+// watchKey identifies the watch that serves the target.
+func (t Target) watchKey() Target {
+	if t.Shared {
+		t.Labels = ""
+	}
+	return t
 }
 
 // Options returns the options of a list request for the target.

@@ -6,11 +6,11 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -40,7 +40,7 @@ type reference struct {
 	store  toolscache.Store
 	synced toolscache.InformerSynced
 	cancel context.CancelFunc
-	users  map[types.NamespacedName]struct{}
+	users  map[types.NamespacedName]selections
 	err    error // of the last list request
 }
 
@@ -78,14 +78,17 @@ func (*Watches) String() string { return "objects that are referred to" }
 func (r *Watches) Get(user types.NamespacedName, t Target, like client.Object) ([]client.Object, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ref, ok := r.watches[t]
+	ref, ok := r.watches[t.watchKey()]
 	if !ok {
 		var err error
-		if ref, err = r.startLocked(t, like); err != nil {
+		if ref, err = r.startLocked(t.watchKey(), like); err != nil {
 			return nil, err
 		}
 	}
-	ref.users[user] = struct{}{}
+	selected, err := ref.use(user, t)
+	if err != nil {
+		return nil, err
+	}
 	if r.byUser[user] == nil {
 		r.byUser[user] = map[Target]struct{}{}
 	}
@@ -98,14 +101,14 @@ func (r *Watches) Get(user types.NamespacedName, t Target, like client.Object) (
 	case !ref.synced():
 		return nil, retry.ErrNotSynced
 	}
-	return ref.objects(), nil
+	return ref.objects(selected), nil
 }
 
-// objects returns the objects in the store of the watch.
-func (ref *reference) objects() []client.Object {
+// objects returns the selected objects in the store of the watch.
+func (ref *reference) objects(selected labels.Selector) []client.Object {
 	var all []client.Object
 	for _, x := range ref.store.List() {
-		if o, ok := x.(client.Object); ok {
+		if o, ok := x.(client.Object); ok && selected.Matches(labels.Set(o.GetLabels())) {
 			all = append(all, o)
 		}
 	}
@@ -129,11 +132,14 @@ func (r *Watches) RetainOnly(user types.NamespacedName, used map[Target]struct{}
 			continue
 		}
 		delete(r.byUser[user], t)
-		ref := r.watches[t]
-		delete(ref.users, user)
+		ref := r.watches[t.watchKey()]
+		delete(ref.users[user], t)
+		if len(ref.users[user]) == 0 {
+			delete(ref.users, user)
+		}
 		if len(ref.users) == 0 {
 			ref.cancel()
-			delete(r.watches, t)
+			delete(r.watches, t.watchKey())
 		}
 	}
 	if len(r.byUser[user]) == 0 {
@@ -147,8 +153,8 @@ func (r *Watches) startLocked(t Target, like client.Object) (*reference, error) 
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
-	ref := &reference{cancel: cancel, users: map[types.NamespacedName]struct{}{}}
-	enqueue := func() { r.enqueueUsers(t) }
+	ref := &reference{cancel: cancel, users: map[types.NamespacedName]selections{}}
+	enqueue := func(changed ...any) { r.enqueueUsers(t, changed...) }
 	store, informer := toolscache.NewInformerWithOptions(toolscache.InformerOptions{
 		ListerWatcher: &toolscache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -159,12 +165,12 @@ func (r *Watches) startLocked(t Target, like client.Object) (*reference, error) 
 			WatchFuncWithContext: lister.watch,
 		},
 		ObjectType: like,
-		Transform:  cache.TransformStripManagedFields(),
+		Transform:  t.transform(),
 		Handler: toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { enqueue() }, DeleteFunc: func(any) { enqueue() },
+			AddFunc: func(o any) { enqueue(o) }, DeleteFunc: func(o any) { enqueue(o) },
 			UpdateFunc: func(old, now any) {
 				if t.Key.Name != "" || relevantVersion(old) != relevantVersion(now) {
-					enqueue()
+					enqueue(old, now)
 				}
 			},
 		},
@@ -187,15 +193,18 @@ func (r *Watches) listed(ref *reference, err error) {
 	ref.err = err
 }
 
-// enqueueUsers enqueues every object that refers to the target.
-func (r *Watches) enqueueUsers(t Target) {
+// enqueueUsers enqueues every object that refers to the target. Of the users of a shared watch it enqueues only those that
+// select one of the changed objects.
+func (r *Watches) enqueueUsers(t Target, changed ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ref, ok := r.watches[t]
 	if !ok {
 		return
 	}
-	for user := range ref.users {
-		r.queue.Add(reconcile.Request{NamespacedName: user})
+	for user, selected := range ref.users {
+		if len(changed) == 0 || selected.matchAny(changed) {
+			r.queue.Add(reconcile.Request{NamespacedName: user})
+		}
 	}
 }

@@ -11,7 +11,7 @@ type Rule struct {
 
 	// Selector says which objects of the source namespaces are copied: those with all of these labels. It is a map, such as
 	// {copyrator: "true"}, or a text with a label selector, such as "copyrator=true,team in (a, b)". It must select
-	// something: an empty one would copy everything.
+	// something: an empty one would copy everything. It has at most 32 labels or 4096 characters.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
@@ -19,7 +19,8 @@ type Rule struct {
 
 	// SourceNamespace is where the sources are: the name of a namespace, or a list of names. Without it and without namespaces,
 	// it is the namespace of the rule. To read another one, the rule has to be in the operator's namespace, or the source
-	// namespace or the source must have the annotation copyrator.flant.com/allow-from with the rule's namespace in it.
+	// namespace must have the annotation copyrator.flant.com/allow-from with the rule's namespace in it, or the source must
+	// have that annotation and the label copyrator.flant.com/shared. A list has at most 64 names.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
@@ -34,9 +35,11 @@ type Rule struct {
 	Namespaces []string `json:"namespaces,omitempty"`
 
 	// TargetNamespaces are where copies are kept: names in which * stands for any number of characters and ? for one.
-	// Without it and without targetNamespaceSelector, copies are kept in all namespaces but those that the operator's
-	// --exclude-namespaces names. A namespace that is being deleted gets none, and neither does one with the annotation
-	// copyrator.flant.com/deny=true, nor the one that a source is in.
+	// Without it and without targetNamespaceSelector, copies are kept in all namespaces. In any case, none are kept in kube-*
+	// and the namespaces that the operator's --exclude-namespaces names, in a namespace that is being deleted, in one with the
+	// annotation copyrator.flant.com/deny (unless it is "false"), nor in the one that a source is in. A rule outside of the
+	// operator's namespace keeps copies only in its own namespace and in those whose annotation
+	// copyrator.flant.com/accept-from has the rule's namespace in it.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -44,7 +47,7 @@ type Rule struct {
 	// +kubebuilder:validation:items:Pattern=`^[-a-z0-9*?]+$`
 	TargetNamespaces []string `json:"targetNamespaces,omitempty"`
 
-	// TargetNamespaceSelector limits the namespaces to those with these labels.
+	// TargetNamespaceSelector limits the namespaces to those with these labels, at most 32, and expressions, at most 32.
 	// +optional
 	TargetNamespaceSelector *metav1.LabelSelector `json:"targetNamespaceSelector,omitempty"`
 
@@ -58,7 +61,8 @@ type Rule struct {
 
 	// ConflictPolicy says what to do about an object of a copy's name that is not a copy of this rule. Skip leaves it alone
 	// and reports it. Adopt takes it over if it says the same already. Overwrite takes it over and makes it a copy. What has a
-	// controller, or is another rule's copy, is left alone in any case. Only rules in the operator's namespace may say
+	// controller, or is another rule's copy, is left alone in any case. What was taken over is not deleted with the rule: it
+	// stays, without the marks of a copy, and with the content of the copy. Only rules in the operator's namespace may say
 	// other than Skip.
 	// +optional
 	// +kubebuilder:default=Skip
@@ -164,7 +168,8 @@ type Labels struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:default={"argocd.argoproj.io/*","app.kubernetes.io/instance","app.kubernetes.io/managed-by","helm.sh/*","kustomize.toolkit.fluxcd.io/*"}
 	Strip []string `json:"strip,omitempty"`
-	// Add are more labels.
+	// Add are more labels. Those of a rule outside of the operator's namespace begin with copyrator.flant.com/, and so do the
+	// labels that its copies have from their sources.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	Add map[string]string `json:"add,omitempty"`

@@ -30,15 +30,15 @@ type CopyratorRuleStatus struct {
 	// +optional
 	// +kubebuilder:default=0
 	Failed int32 `json:"failed"`
-	// Conflicts is how many of the failed ones are kept out by an object of somebody else, and how many sources are by one of
-	// the same name that comes first.
+	// Conflicts is how many of the failed ones are kept out by a foreign object, another rule or a refusal, and how many
+	// sources are by one of the same name that comes first.
 	// +optional
 	// +kubebuilder:default=0
 	Conflicts int32 `json:"conflicts"`
-	// Digest identifies what is copied and to where. It changes with the sources.
+	// Digest identifies the sources and the places of their copies. It does not depend on the content.
 	// +optional
 	Digest string `json:"digest,omitempty"`
-	// LastSyncTime is when all copies were first as they should be, for this digest.
+	// LastSyncTime is when all copies were first as they should be, after the last change that the operator observed.
 	// +optional
 	LastSyncTime *metav1.Time `json:"lastSyncTime,omitempty"`
 	// Failures are the first of those that failed, and at most 20.
@@ -58,6 +58,9 @@ const (
 	ConditionSynced = "Synced"
 	// ConditionConflicts reports whether a foreign object has the name of a copy.
 	ConditionConflicts = "Conflicts"
+	// ConditionLimited reports that the limits of rules outside of the operator's namespace leave out copies. It is present
+	// only then.
+	ConditionLimited = "Limited"
 )
 
 // Failure is a copy that is not as it should be, or a source that is not copied.

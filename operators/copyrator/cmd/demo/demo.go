@@ -16,10 +16,12 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox/demo"
 )
 
-// home is the namespace of the source, and settings is its name.
+// home is the namespace of the source, and settings is its name. The rule is in the operator's namespace, so that it needs
+// no consent of the other namespaces.
 const (
-	home     = "default"
-	settings = "settings"
+	home       = "default"
+	settings   = "settings"
+	controller = "copyrator-operator"
 )
 
 var copyDemo = demo.Demo{
@@ -69,7 +71,7 @@ func (s *steps) observe(ctx context.Context) (copies, error) {
 	}
 	found := copies{}
 	for _, n := range namespaces.Items {
-		if n.Name == home || n.Status.Phase != corev1.NamespaceActive {
+		if n.Name == home || strings.HasPrefix(n.Name, "kube-") || n.Status.Phase != corev1.NamespaceActive {
 			continue
 		}
 		o := settingsIn(n.Name)
@@ -129,7 +131,9 @@ func (s *steps) applyRule(ctx context.Context) error {
 	source := settingsIn(home)
 	source.Labels = map[string]string{"copyrator": "true"}
 	source.Data = map[string]string{"color": "blue"}
-	if err := s.create(ctx, rule(), source); err != nil {
+	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	blog := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blog"}}
+	if err := s.create(ctx, shop, blog, rule(), source); err != nil {
 		return err
 	}
 	return s.await(ctx, "all have it", func(c copies) bool { return c.all("[color:blue]") })
@@ -138,7 +142,7 @@ func (s *steps) applyRule(ctx context.Context) error {
 // rule returns the article's rule.
 func rule() *v1.CopyratorRule {
 	return &v1.CopyratorRule{
-		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "main-rule", Labels: map[string]string{"module": "copyrator"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: controller, Name: "main-rule", Labels: map[string]string{"module": "copyrator"}},
 		Rule: v1.Rule{
 			RuleType: "configmap", Selector: v1.Selector{Labels: map[string]string{"copyrator": "true"}},
 			SourceNamespace: v1.Names{List: []string{home}, Single: true},
@@ -164,10 +168,10 @@ func (s *steps) repairCopies(ctx context.Context) error {
 	if err := s.update(ctx, "team-a", func(o *corev1.ConfigMap) { o.Data["color"] = "red" }); err != nil {
 		return err
 	}
-	if err := s.update(ctx, "kube-public", func(o *corev1.ConfigMap) { o.Data["size"] = "large" }); err != nil {
+	if err := s.update(ctx, "shop", func(o *corev1.ConfigMap) { o.Data["size"] = "large" }); err != nil {
 		return err
 	}
-	if err := s.Client.Delete(ctx, settingsIn("kube-system")); err != nil {
+	if err := s.Client.Delete(ctx, settingsIn("blog")); err != nil {
 		return fmt.Errorf("deleting a copy: %w", err)
 	}
 	return s.await(ctx, "all is restored", func(c copies) bool { return c.all("[color:green]") })

@@ -19,6 +19,8 @@ type ContentDigest struct {
 	Content client.Object
 	// Sum identifies the content.
 	Sum string
+	// Size is the size of the content in bytes.
+	Size int64
 	// NeverReason explains a source that no rule copies; "" for all others.
 	NeverReason string
 }
@@ -26,9 +28,7 @@ type ContentDigest struct {
 // Content returns the copied part of a ConfigMap or Secret: no metadata, and the entries selected by the rule. The entries
 // are shared with the source.
 func Content(r *policy.Rule, source client.Object) client.Object {
-	return content(source, func(key string) bool {
-		return (len(r.Keys.Include) == 0 || policy.Matches(r.Keys.Include, key)) && !policy.Matches(r.Keys.Exclude, key)
-	})
+	return content(source, r.CopiesKey)
 }
 
 // FullContent returns an object without its metadata.
@@ -62,8 +62,10 @@ func NewContentDigest(content client.Object) ContentDigest {
 		x.Content = &corev1.ConfigMap{
 			Data: digests(o.Data, text), BinaryData: digests(o.BinaryData, binary), Immutable: o.Immutable,
 		}
+		x.Size = size(o.Data) + size(o.BinaryData)
 	case *corev1.Secret:
 		x.NeverReason = neverReason(o.Type)
+		x.Size = size(o.Data)
 		x.Content = &corev1.Secret{Type: o.Type, Data: digests(o.Data, binary), Immutable: o.Immutable}
 	}
 	raw, _ := json.Marshal(x.Content) //nolint:errchkjson // a struct of strings
@@ -83,6 +85,13 @@ func digests[V any](all map[string]V, digest func(V) V) map[string]V {
 	return sums
 }
 
+func size[V string | []byte](all map[string]V) (n int64) {
+	for key, value := range all {
+		n += int64(len(key) + len(value))
+	}
+	return n
+}
+
 func text(value string) string { return string(binary([]byte(value))) }
 
 func binary(value []byte) []byte {
@@ -90,14 +99,16 @@ func binary(value []byte) []byte {
 	return []byte(hex.EncodeToString(sum[:]))
 }
 
-// neverReason explains the types of Secrets that are never copied: they grant permissions or hold the state of a tool, and
-// have another meaning in another namespace.
+// neverReason explains the Secrets that are never copied. Only types that hold credentials for their reader are copied.
+// Other types grant permissions, or are the configuration or the state of a controller, and have another meaning in another
+// namespace.
 func neverReason(secretType corev1.SecretType) string {
 	switch secretType {
-	case corev1.SecretTypeServiceAccountToken, corev1.SecretTypeBootstrapToken, "helm.sh/release.v1":
-		return "Secrets of type " + string(secretType) + " are never copied: exclude it from the selector"
-	default:
+	case "", corev1.SecretTypeOpaque, corev1.SecretTypeTLS, corev1.SecretTypeDockerConfigJson, corev1.SecretTypeDockercfg,
+		corev1.SecretTypeBasicAuth, corev1.SecretTypeSSHAuth:
 		return ""
+	default:
+		return "Secrets of type " + string(secretType) + " are never copied: exclude it from the selector"
 	}
 }
 
@@ -119,16 +130,8 @@ func Placeholder(content client.Object, metadata metav1.ObjectMeta) client.Objec
 
 // Metadata returns the metadata of the copy of a source in a namespace.
 func Metadata(r *policy.Rule, source *metav1.PartialObjectMetadata, namespace string) metav1.ObjectMeta {
-	labels := maps.Clone(source.Labels)
-	maps.DeleteFunc(labels, func(key, _ string) bool {
-		return key == policy.ManagedByLabel || policy.Matches(r.Labels.Strip, key)
-	})
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	maps.Copy(labels, r.Labels.Add)
 	return metav1.ObjectMeta{
-		Name: source.Name, Namespace: namespace, Labels: labels,
+		Name: source.Name, Namespace: namespace, Labels: r.CopyLabels(source.Labels),
 		Annotations: map[string]string{policy.SourceAnnotation: source.Namespace + "/" + source.Name},
 	}
 }

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,11 +27,20 @@ func rule(change func(*v1.CopyratorRule)) *v1.CopyratorRule {
 func read(t *testing.T, settings policy.Settings, change func(*v1.CopyratorRule)) *policy.Rule {
 	t.Helper()
 	settings.ManagedBy = "copyrator"
-	r, err := policy.Parse(rule(change), settings)
+	r, err := policy.Parse(rule(change), &settings)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+func patterns(t *testing.T, texts ...string) policy.Patterns {
+	t.Helper()
+	all, err := policy.ParsePatterns(texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 func namespace(name string, annotations ...string) *metav1.PartialObjectMetadata {
@@ -46,6 +56,8 @@ func namespace(name string, annotations ...string) *metav1.PartialObjectMetadata
 
 func TestReaches(t *testing.T) {
 	t.Parallel()
+	trusted := policy.Settings{Namespace: "tenant"}
+	excluding := policy.Settings{Namespace: "tenant", Exclude: patterns(t, "infra-*")}
 	terminating := namespace("going")
 	terminating.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)}
 	for name, tc := range map[string]struct {
@@ -53,44 +65,56 @@ func TestReaches(t *testing.T) {
 		change    func(*v1.CopyratorRule)
 		namespace *metav1.PartialObjectMetadata
 		want      bool
+		reason    string
 	}{
-		"all by default":  {namespace: namespace("any"), want: true},
-		"kube-system too": {namespace: namespace("kube-system"), want: true},
-		"terminating":     {namespace: terminating},
-		"denied":          {namespace: namespace("any", "copyrator.flant.com/deny", "true")},
-		"named": {
-			change:    func(r *v1.CopyratorRule) { r.TargetNamespaces = []string{"team-?", "x"} },
-			namespace: namespace("team-a"), want: true,
+		"all by default":    {settings: trusted, namespace: namespace("any"), want: true},
+		"never kube-system": {settings: trusted, namespace: namespace("kube-system"), reason: "it is a floor"},
+		"not even by name": {
+			settings: trusted, change: targeting("kube-system"), namespace: namespace("kube-system"), reason: "it is a floor",
 		},
-		"not named": {
-			change: func(r *v1.CopyratorRule) { r.TargetNamespaces = []string{"team-?"} }, namespace: namespace("team-ab"),
+		"not even by labels": {
+			settings: trusted, change: selecting("kube-system"), namespace: namespace("kube-system"), reason: "it is a floor",
 		},
+		"terminating": {settings: trusted, namespace: terminating},
+		"denied":      {settings: trusted, namespace: namespace("any", "copyrator.flant.com/deny", "true")},
+		"denied with TRUE": {
+			settings: trusted, namespace: namespace("any", "copyrator.flant.com/deny", "TRUE"), reason: "unknown values deny",
+		},
+		"denied with False": {
+			settings: trusted, namespace: namespace("any", "copyrator.flant.com/deny", "False"), reason: "unknown values deny",
+		},
+		"not denied with false": {
+			settings: trusted, namespace: namespace("any", "copyrator.flant.com/deny", "false"), want: true,
+		},
+		"not denied with an empty value": {
+			settings: trusted, namespace: namespace("any", "copyrator.flant.com/deny", ""), want: true,
+		},
+		"named":     {settings: trusted, change: targeting("team-?", "x"), namespace: namespace("team-a"), want: true},
+		"not named": {settings: trusted, change: targeting("team-?"), namespace: namespace("team-ab")},
 		"exclusion wins": {
+			settings: trusted,
 			change: func(r *v1.CopyratorRule) {
 				r.TargetNamespaces = []string{"*"}
 				r.ExcludeNamespaces = []string{"t*"}
 			},
 			namespace: namespace("team"),
 		},
-		"the operator's exclusion": {settings: policy.Settings{Exclude: []string{"kube-*"}}, namespace: namespace("kube-system")},
-		"the operator's exclusion is for rules without targets": {
-			settings:  policy.Settings{Exclude: []string{"kube-*"}},
-			change:    func(r *v1.CopyratorRule) { r.TargetNamespaces = []string{"kube-system"} },
-			namespace: namespace("kube-system"), want: true,
+		"the operator's exclusion": {settings: excluding, namespace: namespace("infra-a")},
+		"the operator's exclusion is a floor": {
+			settings: excluding, change: targeting("infra-a"), namespace: namespace("infra-a"), reason: "no rule passes it",
 		},
-		"selected":        {change: selecting("team"), namespace: namespace("team"), want: true},
-		"not selected":    {change: selecting("team"), namespace: namespace("other")},
-		"without consent": {settings: policy.Settings{Consent: true}, namespace: namespace("other")},
-		"with consent": {
-			settings:  policy.Settings{Consent: true},
-			namespace: namespace("other", "copyrator.flant.com/accept-from", "a, ten*"), want: true,
-		},
-		"its own needs no consent": {settings: policy.Settings{Consent: true}, namespace: namespace("tenant"), want: true},
-		"the operator's needs none": {
-			settings: policy.Settings{Consent: true, Namespace: "tenant"}, namespace: namespace("a"), want: true,
-		},
-		"consent to no pattern": {
-			settings: policy.Settings{Consent: true}, namespace: namespace("other", "copyrator.flant.com/accept-from", "["),
+		"selected":                  {settings: trusted, change: selecting("team"), namespace: namespace("team"), want: true},
+		"not selected":              {settings: trusted, change: selecting("team"), namespace: namespace("other")},
+		"without consent":           {namespace: namespace("other"), reason: "consent is required by default"},
+		"with consent":              {namespace: namespace("other", "copyrator.flant.com/accept-from", "a, ten*"), want: true},
+		"its own needs no consent":  {namespace: namespace("tenant"), want: true},
+		"consent to no pattern":     {namespace: namespace("other", "copyrator.flant.com/accept-from", "[")},
+		"consent to a long pattern": {namespace: namespace("other", "copyrator.flant.com/accept-from", strings.Repeat("*", 400))},
+		"consent is waived":         {settings: policy.Settings{WaiveConsent: true}, namespace: namespace("other"), want: true},
+		"the operator's namespace": {
+			settings:  policy.Settings{Namespace: "operators", WaiveConsent: true},
+			namespace: namespace("operators", "copyrator.flant.com/accept-from", "*"),
+			reason:    "rules there are trusted, and what they copy is, too",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,10 +123,14 @@ func TestReaches(t *testing.T) {
 				tc.change = func(*v1.CopyratorRule) {}
 			}
 			if got := read(t, tc.settings, tc.change).Reaches(tc.namespace); got != tc.want {
-				t.Errorf("got %v, want %v", got, tc.want)
+				t.Errorf("got %v, want %v: %s", got, tc.want, tc.reason)
 			}
 		})
 	}
+}
+
+func targeting(names ...string) func(*v1.CopyratorRule) {
+	return func(r *v1.CopyratorRule) { r.TargetNamespaces = names }
 }
 
 func selecting(name string) func(*v1.CopyratorRule) {
@@ -150,19 +178,18 @@ func source(namespace, name string, age int64, uid string) *metav1.PartialObject
 	}}
 }
 
-func TestCopies(t *testing.T) {
+func TestPlace(t *testing.T) {
 	t.Parallel()
 	namespaces := []*metav1.PartialObjectMetadata{namespace("a"), namespace("b"), namespace("c")}
+	trusted := policy.Settings{Namespace: "tenant"}
 	later := func(r *v1.CopyratorRule) { r.CreationTimestamp = metav1.Unix(9, 0) }
-	earlier := policy.RuleSources{
-		Rule: read(t, policy.Settings{}, func(r *v1.CopyratorRule) {
-			r.Name = "first"
-			r.TargetNamespaces = []string{"c"}
-		}),
-	}
+	earlier := policy.RuleSources{Rule: read(t, trusted, func(r *v1.CopyratorRule) {
+		r.Name = "first"
+		r.TargetNamespaces = []string{"c"}
+	})}
 	for name, tc := range map[string]struct {
-		sources, earlier []*metav1.PartialObjectMetadata
-		want             []string // "source -> namespace", and "source: preferred source or rule"
+		sources, earlier, refusals []*metav1.PartialObjectMetadata
+		want                       []string // "source -> namespace", and "source: preferred source or rule"
 	}{
 		"one": {
 			sources: []*metav1.PartialObjectMetadata{source("a", "x", 1, "1")},
@@ -170,35 +197,56 @@ func TestCopies(t *testing.T) {
 		},
 		"the older of one name, and none to where the other is": {
 			sources: []*metav1.PartialObjectMetadata{source("a", "x", 2, "1"), source("b", "x", 1, "2")},
-			want:    []string{"b/x -> c", "a/x: source b/x"},
+			want:    []string{"b/x -> c", "a/x: source b"},
 		},
 		"of one age the lower UID": {
 			sources: []*metav1.PartialObjectMetadata{source("a", "x", 1, "2"), source("b", "x", 1, "1")},
-			want:    []string{"b/x -> c", "a/x: source b/x"},
+			want:    []string{"b/x -> c", "a/x: source b"},
+		},
+		"the older source first": {
+			sources: []*metav1.PartialObjectMetadata{source("c", "x", 2, "2"), source("c", "y", 1, "1")},
+			want:    []string{"c/y -> a", "c/y -> b", "c/x -> a", "c/x -> b"},
 		},
 		"an earlier rule": {
 			sources: []*metav1.PartialObjectMetadata{source("a", "x", 1, "1")},
 			earlier: []*metav1.PartialObjectMetadata{source("elsewhere", "x", 5, "5")},
-			want:    []string{"a/x -> b", "a/x: rule tenant/first"},
+			want:    []string{"a/x -> b", "a/x: rule tenant/first in [c]"},
 		},
 		"an earlier rule that does not copy to where its source is": {
 			sources: []*metav1.PartialObjectMetadata{source("a", "x", 1, "1")},
 			earlier: []*metav1.PartialObjectMetadata{source("c", "x", 5, "5")},
 			want:    []string{"a/x -> b", "a/x -> c"},
 		},
+		"refused": {
+			sources:  []*metav1.PartialObjectMetadata{source("a", "x", 1, "1"), source("a", "y", 2, "2")},
+			refusals: []*metav1.PartialObjectMetadata{refusing("b", "copyrator.flant.com/refuse", "z, y*"), refusing("c")},
+			want:     []string{"a/x -> b", "a/x refused by c", "a/y refused by b", "a/y refused by c"},
+		},
+		"refused by a copy": {
+			sources:  []*metav1.PartialObjectMetadata{source("a", "x", 1, "1")},
+			refusals: []*metav1.PartialObjectMetadata{refusing("b", "copyrator.flant.com/source", "a/r")},
+			want:     []string{"a/x -> b", "a/x -> c"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before := earlier
 			before.Sources = tc.earlier
-			copies, shadowed := policy.RuleSources{Rule: read(t, policy.Settings{}, later), Sources: tc.sources}.
-				Copies(namespaces, []policy.RuleSources{before})
+			p := policy.RuleSources{Rule: read(t, trusted, later), Sources: tc.sources}.
+				Place(policy.NewNamespaces(namespaces, tc.refusals), []policy.RuleSources{before})
 			var got []string
-			for _, c := range copies {
+			for _, c := range p.Copies {
 				got = append(got, fmt.Sprintf("%s/%s -> %s", c.Source.Namespace, c.Source.Name, c.Namespace))
 			}
-			for _, s := range shadowed {
-				got = append(got, fmt.Sprintf("%s/%s: %s", s.Source.Namespace, s.Source.Name, s.By))
+			for _, c := range p.Refused {
+				got = append(got, fmt.Sprintf("%s/%s refused by %s", c.Source.Namespace, c.Source.Name, c.Namespace))
+			}
+			for _, s := range p.Shadowed {
+				by := fmt.Sprintf("rule %s in %v", s.Rule, s.Namespaces)
+				if s.Winner != nil {
+					by = "source " + s.Winner.Namespace
+				}
+				got = append(got, fmt.Sprintf("%s/%s: %s", s.Source.Namespace, s.Source.Name, by))
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("copies (-want +got):\n%s", diff)
@@ -207,8 +255,15 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// Precedence does not depend on age alone: no tenant displaces a rule of the operator's namespace, nor a rule in its own
-// namespace.
+func refusing(in string, annotations ...string) *metav1.PartialObjectMetadata {
+	o := namespace("r", annotations...)
+	o.Namespace = in
+	o.Labels = map[string]string{"copyrator.flant.com/refuse": ""}
+	return o
+}
+
+// Precedence is strict: no two rules take places from each other, so places do not alternate. Between rules outside of the
+// operator's namespace age decides nothing.
 func TestRulePrecedence(t *testing.T) {
 	t.Parallel()
 	made := func(namespace string, at int64) *policy.Rule {
@@ -218,26 +273,30 @@ func TestRulePrecedence(t *testing.T) {
 		})
 	}
 	for name, tc := range map[string]struct {
-		first, second *policy.Rule
-		in            string
-		reason        string
+		rule, other       *policy.Rule
+		in                string
+		before, takesOver bool
+		reason            string
 	}{
-		"older":              {made("a", 1), made("b", 2), "c", "between equals age decides"},
-		"trusted":            {made("operators", 2), made("b", 1), "c", "tenants do not displace the operator's rules"},
-		"trusted, elsewhere": {made("operators", 2), made("b", 1), "b", "not even in their own namespace"},
-		"at home":            {made("a", 2), made("b", 1), "a", "tenants do not displace the rules of another namespace"},
-		"older and at home":  {made("a", 1), made("a", 2), "a", "between equals age decides"},
-		"both trusted":       {made("operators", 1), made("operators", 2), "operators", "between equals age decides"},
+		"older trusted":  {made("operators", 1), made("operators", 2), "c", true, false, "between trusted rules age decides"},
+		"trusted":        {made("operators", 2), made("b", 1), "c", true, true, "tenants do not displace the operator's rules"},
+		"trusted in b":   {made("operators", 2), made("b", 1), "b", true, true, "not even in their own namespace"},
+		"older":          {made("a", 1), made("b", 2), "c", false, false, "the place belongs to its holder"},
+		"at home":        {made("a", 2), made("b", 1), "a", false, true, "a namespace's own rules come before those of others"},
+		"both at home":   {made("a", 1), made("a", 2), "a", false, false, "the place belongs to its holder"},
+		"younger tenant": {made("b", 2), made("operators", 1), "b", false, false, "the operator's rules come first"},
 	} {
-		if !tc.first.Before(tc.second, tc.in) || tc.second.Before(tc.first, tc.in) {
-			t.Errorf("%s: %s", name, tc.reason)
+		holder := tc.other.Namespace + "/r"
+		if got := tc.rule.Before(tc.other); got != tc.before {
+			t.Errorf("%s: Before returns %v: %s", name, got, tc.reason)
 		}
-		if !tc.first.MayComeBefore(tc.second) {
-			t.Errorf("%s: MayComeBefore reports false", name)
+		if got := tc.rule.TakesOver(holder, tc.in); got != tc.takesOver {
+			t.Errorf("%s: TakesOver returns %v: %s", name, got, tc.reason)
 		}
-	}
-	if made("b", 1).MayComeBefore(made("operators", 2)) {
-		t.Error("a tenant's rule may come before one of the operator's namespace")
+		if tc.rule.Before(tc.other) && tc.other.Before(tc.rule) ||
+			tc.rule.TakesOver(holder, tc.in) && tc.other.TakesOver(tc.rule.Namespace+"/r", tc.in) {
+			t.Errorf("%s: each has precedence over the other", name)
+		}
 	}
 }
 
@@ -247,6 +306,9 @@ func TestIsCopyByAnyMark(t *testing.T) {
 	for name, change := range map[string]func(*metav1.PartialObjectMetadata){
 		"label":      func(o *metav1.PartialObjectMetadata) { o.Labels["homeostat.dev/owner-uid"] = "1" },
 		"annotation": func(o *metav1.PartialObjectMetadata) { o.Annotations = map[string]string{"homeostat.dev/owner": "a/b"} },
+		"source": func(o *metav1.PartialObjectMetadata) {
+			o.Annotations = map[string]string{"copyrator.flant.com/source": "a/b"}
+		},
 		"controller": func(o *metav1.PartialObjectMetadata) {
 			o.OwnerReferences = []metav1.OwnerReference{{Kind: "CopyratorRule", Controller: new(true)}}
 		},

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -24,100 +23,130 @@ type Copy struct {
 // Shadowed is a source that is not copied to some or all targets, because another source of that name has precedence.
 type Shadowed struct {
 	Source *metav1.PartialObjectMetadata
-	// By names the source that comes first, or the rule that does.
-	By string
+	// Winner is the source of this rule with precedence, nil if it is one of another rule.
+	Winner *metav1.PartialObjectMetadata
+	// Rule is the "namespace/name" of the rule with precedence, and Namespaces are the places that it has.
+	Rule       string
+	Namespaces []string
 }
 
-// Copies returns the desired copies in these namespaces, sorted by source and namespace. Of two sources of one name the
-// older one is copied; of the same age, the one with the lower UID. Places of a peer with precedence over this rule (see
-// [Rule.Before]) are left out. A source is never overwritten.
-func (f RuleSources) Copies(
-	namespaces []*metav1.PartialObjectMetadata, peers []RuleSources,
-) (copies []Copy, shadowed []Shadowed) {
+// Placement is the result of [RuleSources.Place].
+type Placement struct {
+	// Copies are the desired copies: those of the oldest source first, and of each source those in the oldest namespace first.
+	Copies []Copy
+	// Refused are the copies that their namespaces refuse.
+	Refused []Copy
+	// Shadowed are sources without copies in some or all targets.
+	Shadowed []Shadowed
+}
+
+// Place returns the desired copies. Of two sources of one name the older one is copied; of the same age, the one with the
+// lower UID. Places of a peer with precedence over this rule (see [Rule.Before]) are left out, and places of the rule's own
+// sources: a source is never overwritten.
+func (f RuleSources) Place(n *Namespaces, peers []RuleSources) Placement {
+	var p Placement
 	places := map[string][]string{} // of sources, by name
 	for _, s := range f.Sources {
 		places[s.Name] = append(places[s.Name], s.Namespace)
 	}
-	first := f.preferredSources()
-	for _, s := range sorted(f.Sources) {
+	first, claims, targets := f.preferredSources(), f.claims(n, peers), f.Targets(n)
+	for _, s := range slices.SortedFunc(slices.Values(f.Sources), byAge) {
 		if winner := first[s.Name]; winner != s {
-			shadowed = append(shadowed, Shadowed{s, "source " + winner.Namespace + "/" + winner.Name})
+			p.Shadowed = append(p.Shadowed, Shadowed{Source: s, Winner: winner})
 			continue
 		}
-		by := ""
-		for _, n := range namespaces {
-			if !f.Reaches(n) || slices.Contains(places[s.Name], n.Name) {
+		by := Shadowed{Source: s}
+		for i, namespace := range n.All {
+			if !targets[i] || slices.Contains(places[s.Name], namespace.Name) {
 				continue
 			}
-			if rule := f.claimingRule(peers, s.Name, n); rule != "" {
-				by = cmp.Or(by, rule)
-				continue
+			copied := Copy{s, namespace.Name}
+			switch rule := claims.of(s.Name, i, namespace.Name); {
+			case namespace.Name != f.Namespace && n.Refuses(namespace.Name, s.Name):
+				p.Refused = append(p.Refused, copied)
+			case rule != nil:
+				by.Rule = rule.Namespace + "/" + rule.Name
+				by.Namespaces = append(by.Namespaces, namespace.Name)
+			default:
+				p.Copies = append(p.Copies, copied)
 			}
-			copies = append(copies, Copy{s, n.Name})
 		}
-		if by != "" {
-			shadowed = append(shadowed, Shadowed{s, by})
+		if by.Rule != "" {
+			p.Shadowed = append(p.Shadowed, by)
 		}
 	}
-	return copies, shadowed
+	return p
 }
 
-// claimingRule names a peer that has precedence over the rule and copies an object of that name to the namespace, or "".
-func (f RuleSources) claimingRule(peers []RuleSources, name string, namespace *metav1.PartialObjectMetadata) string {
+// claims are the places of rules with precedence, by the name of the copy.
+type claims map[string][]claim
+
+type claim struct {
+	rule    *Rule
+	targets []bool   // by namespace
+	sources []string // the namespaces of the sources of that name
+}
+
+// claims returns the places of the peers that have precedence over the rule.
+func (f RuleSources) claims(n *Namespaces, peers []RuleSources) claims {
+	all := claims{}
 	for _, peer := range peers {
-		if !peer.Before(f.Rule, namespace.Name) {
+		if !peer.Before(f.Rule) {
 			continue
 		}
-		named, here := false, false
+		names := map[string][]string{}
 		for _, s := range peer.Sources {
-			named = named || s.Name == name
-			here = here || s.Name == name && s.Namespace == namespace.Name
+			names[s.Name] = append(names[s.Name], s.Namespace)
 		}
-		if named && !here && peer.Reaches(namespace) {
-			return "rule " + peer.Namespace + "/" + peer.Name
+		for name, sources := range names {
+			all[name] = append(all[name], claim{peer.Rule, peer.Targets(n), sources})
 		}
 	}
-	return ""
+	return all
 }
 
-// Before reports whether the rule has precedence over another one in a namespace. Rules of the operator's namespace come
-// first, then rules of the namespace itself, then older rules. So no tenant can displace copies of the operator's rules,
-// nor those of a foreign namespace's own rules.
-func (r *Rule) Before(other *Rule, namespace string) bool {
+// of returns a rule that copies an object of that name to namespace number i, or nil.
+func (all claims) of(name string, i int, namespace string) *Rule {
+	for _, c := range all[name] {
+		if c.targets[i] && !slices.Contains(c.sources, namespace) {
+			return c.rule
+		}
+	}
+	return nil
+}
+
+// Before reports whether the rule has precedence over another one in every namespace: rules of the operator's namespace
+// come first, and of these the older ones. So no tenant can displace copies of the operator's rules. Between other rules a
+// place belongs to the rule whose copy it has; see [Rule.TakesOver].
+func (r *Rule) Before(other *Rule) bool {
 	if r.Trusted() != other.Trusted() {
 		return r.Trusted()
 	}
-	if home := r.Namespace == namespace; home != (other.Namespace == namespace) {
-		return home
-	}
-	return Before(r.object, other.object)
+	return r.Trusted() && compareAge(r.object, other.object) < 0
 }
 
-// MayComeBefore reports whether the rule has precedence over another one in any namespace.
-func (r *Rule) MayComeBefore(other *Rule) bool {
-	return r.Before(other, "") || r.Before(other, r.Namespace)
+// TakesOver reports whether the rule takes a place in a namespace from a copy of another rule, given as "namespace/name".
+// Rules of the operator's namespace take the places of all others, and rules of the namespace itself those of other
+// namespaces. The order is strict, so a place has a new owner at most twice, independently of the order of observation. Age
+// has no influence: otherwise an old rule could take any name from a younger one.
+func (r *Rule) TakesOver(holder, namespace string) bool {
+	of, _, ok := strings.Cut(holder, "/")
+	if !ok || of == r.settings.Namespace {
+		return false
+	}
+	return r.Trusted() || r.Namespace == namespace && of != namespace
 }
 
 // preferredSources returns the copied source of each name.
 func (f RuleSources) preferredSources() map[string]*metav1.PartialObjectMetadata {
 	first := map[string]*metav1.PartialObjectMetadata{}
 	for _, s := range f.Sources {
-		if other, ok := first[s.Name]; !ok || Before(s, other) {
+		if other, ok := first[s.Name]; !ok || compareAge(s, other) < 0 {
 			first[s.Name] = s
 		}
 	}
 	return first
 }
 
-// Before reports whether a has precedence over b: the older object, or the one with the lower UID.
-func Before(a, b metav1.Object) bool {
-	return cmp.Or(
-		a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time),
-		strings.Compare(string(a.GetUID()), string(b.GetUID()))) < 0
-}
-
-func sorted(sources []*metav1.PartialObjectMetadata) []*metav1.PartialObjectMetadata {
-	return slices.SortedFunc(slices.Values(sources), func(a, b *metav1.PartialObjectMetadata) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Namespace, b.Namespace))
-	})
-}
+// IsOlder reports whether the rule is older than another one.
+func (r *Rule) IsOlder(other *Rule) bool { return compareAge(r.object, other.object) < 0 }
