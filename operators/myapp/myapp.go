@@ -63,7 +63,8 @@ func reconcile(_ context.Context, p *sdk.Pass[*v1.MyApp]) error {
 	if err != nil {
 		return reportBlocked(p, sdk.Invalid("InvalidPodTemplate", "%v: correct it", err))
 	}
-	options := append(deploymentOptions(app), sdk.AfterCreated(volume.planned...))
+	options := append(deploymentOptions(app), sdk.AfterCreated(volume.planned...),
+		sdk.RemoveForeign(desired.RemoveForeignPods(deployment)))
 	child := sdk.Apply(p, deployment, append(options, volume.held...)...)
 	set := child.Live()
 	reason, podFailure := reportPods(p, set)
@@ -136,9 +137,12 @@ func applyTraffic(p *sdk.Pass[*v1.MyApp], deployment sdk.AnyChild) *corev1.Servi
 	app, adopt := p.Object, adoptOptions(p.Object)
 	var service *corev1.Service
 	if app.Spec.Service.Enabled && len(app.Spec.Ports) > 0 {
-		child := sdk.Apply(p, desired.Service(app), adopt...)
+		inside := desired.Service(app)
+		child := sdk.Apply(p, inside, append(adopt, sdk.RemoveForeign(desired.RemoveForeignPorts(inside)))...)
 		if service = child.Live(); app.Spec.Ingress.Enabled {
-			sdk.Apply(p, desired.Ingress(app), append(adopt, sdk.AfterCreated(child))...)
+			outside := desired.Ingress(app)
+			sdk.Apply(p, outside, append(adopt, sdk.AfterCreated(child),
+				sdk.RemoveForeign(desired.RemoveForeignBackends(outside)))...)
 		}
 	}
 	if app.Spec.Autoscaling != nil {

@@ -158,9 +158,12 @@ func (s *Child) Conflict(err error) error {
 }
 
 // Foreign returns the paths of the content that RemoveForeign removes, and the live object without it. Both are nil if there
-// is none.
-func (s *Child) Foreign() (paths []string, clean client.Object) {
+// is none. They are also nil while the object has the fields of an earlier intent: an apply removes those first.
+func (s *Child) Foreign(i *apply.Intent) (paths []string, clean client.Object) {
 	if s.RemoveForeign == nil || s.Live == nil || s.CreateOnly {
+		return nil, nil
+	}
+	if digest := s.Live.GetAnnotations()[apply.DigestAnnotation]; digest != "" && digest != i.Digest() {
 		return nil, nil
 	}
 	clean = object.Copy(s.Live)

@@ -127,7 +127,7 @@ func (d *Planner) planChild(ctx context.Context, p *desired.Pass, s *desired.Chi
 	if step.Fields, s.Err = intent.Diff(s.Live, d.op.Name); s.Err != nil {
 		return step
 	}
-	foreign, _ := s.Foreign()
+	foreign, _ := s.Foreign(intent)
 	for _, path := range foreign {
 		step.Fields = append(step.Fields, path+": set by another manager -> nothing")
 	}

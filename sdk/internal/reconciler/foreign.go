@@ -17,7 +17,7 @@ import (
 // removeForeign removes the content of other field managers that the child must not have, from exactly the observed version
 // (see sdk.RemoveForeign), and reports whether it did. An apply cannot remove fields of other managers.
 func (e *Reconciler) removeForeign(ctx context.Context, p *desired.Pass, s *desired.Child, i *apply.Intent) (bool, error) {
-	_, clean := s.Foreign()
+	_, clean := s.Foreign(i)
 	if clean == nil || p.Retries.IsKept(s.RetryKey(i), s.Live.GetResourceVersion()) {
 		return false, nil
 	}
