@@ -32,7 +32,7 @@
 //   - [Apply] records the desired state of a child and returns a [Child]; [ApplyOption] values configure it.
 //   - [After], [AfterCreated] and [HoldBack] postpone a child; any child ([AnyChild]) can be waited for. [CreateOnly] never
 //     updates it.
-//   - [Unmanaged] leaves a field to other managers, [Zero] enforces a zero value.
+//   - [Unmanaged] leaves a field to other managers, [Zero] enforces a zero value, [RemoveForeign] removes content of others.
 //   - [OnImmutable] selects an [ImmutablePolicy] for immutable fields: [Stall], [Recreate] or [RecreateOrphan].
 //   - [ReadyWhen] replaces the readiness check.
 //

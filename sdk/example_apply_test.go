@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -112,6 +113,26 @@ func ExampleCreateOnly() {
 	// Site default/shop
 	//   nothing would be done
 	//   Ready=True (Succeeded)
+}
+
+func ExampleRemoveForeign() {
+	opened := deployment("shop", 2)
+	opened.Spec.Template.Spec.HostNetwork = true // by another client
+	printPlan(func(_ context.Context, p *sdk.Pass[*Site]) error {
+		sdk.Apply(p, deployment("shop", 2), sdk.RemoveForeign(func(live *appsv1.Deployment) []string {
+			if !live.Spec.Template.Spec.HostNetwork {
+				return nil
+			}
+			live.Spec.Template.Spec.HostNetwork = false
+			return []string{"spec.template.spec.hostNetwork"}
+		}))
+		return nil
+	}, opened)
+	// Output:
+	// Site default/shop
+	//   update Deployment shop
+	//       spec.template.spec.hostNetwork: set by another manager -> nothing
+	//   Ready=False (Progressing): Deployment shop: Replicas: 0/2
 }
 
 func ExampleUnmanaged() {

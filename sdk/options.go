@@ -52,6 +52,25 @@ func Zero(path string) ApplyOption {
 	return func(s *desired.Child) { s.Options = append(s.Options, apply.Zero(path)) }
 }
 
+// RemoveForeign removes content of other field managers from the child, which an apply does not: remove gets a copy of the
+// observed child, deletes what the child must not have, and returns the paths of the deleted content; none means that there
+// is none. It must be a function of the child alone, must leave the fields that [Apply] was given, and must find nothing in
+// its own result. A removal is one request for exactly the observed version. It precedes the repair of other drift, and
+// follows the apply of a changed child, which removes the fields that are no longer intended.
+// Content that admission adds again in the same request stays. The kind must not be [MetadataOnly], and C is the type that
+// was given to [Apply].
+func RemoveForeign[C client.Object](remove func(live C) (paths []string)) ApplyOption {
+	return func(s *desired.Child) {
+		s.RemoveForeign = func(o client.Object) []string {
+			c, ok := o.(C)
+			if !ok {
+				return nil
+			}
+			return remove(c)
+		}
+	}
+}
+
 // ReadyWhen replaces the readiness check of the child. The message describes the missing condition.
 func ReadyWhen[C client.Object](ready func(live C) (ok bool, message string)) ApplyOption {
 	return func(s *desired.Child) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/homeostat-dev/homeostat/operators/myapp"
+	v1 "github.com/homeostat-dev/homeostat/operators/myapp/api/v1"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/chaos"
 )
@@ -13,7 +14,11 @@ import (
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	chaos.Sweep(t, myapp.Operator, chaos.Scenario{
-		{Name: "create", Do: func(k *testkit.K) { k.Apply(fullMyApp("a")) }},
+		{Name: "create", Do: func(k *testkit.K) {
+			app := fullMyApp("a")
+			app.Spec.DeletionPolicy = v1.DeletionDelete // the sweep checks that nothing is left
+			k.Apply(app)
+		}},
 		{Name: "change the image", Do: func(k *testkit.K) {
 			app := newMyApp("a")
 			k.Update(app, func() { app.Spec.Image = "nginx:1.22" })

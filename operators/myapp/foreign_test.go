@@ -135,6 +135,7 @@ func TestAdoption(t *testing.T) {
 	k := testkit.New(t)
 	start(k)
 	app := fullMyApp("a")
+	app.Spec.DeletionPolicy = v1.DeletionDelete
 	k.Apply(app)
 	k.Eventually(app, testkit.Ready())
 	set, data := deployment("a"), claim("a-data")
@@ -143,6 +144,7 @@ func TestAdoption(t *testing.T) {
 	k.Delete(app, client.PropagationPolicy(metav1.DeletePropagationOrphan))
 	k.Eventually(app, testkit.Gone())
 	again := fullMyApp("a")
+	again.Spec.DeletionPolicy = v1.DeletionDelete
 	k.Apply(again)
 	k.Eventually(again, testkit.Reason("Ready", metav1.ConditionFalse, "ResourceConflict"))
 	k.Update(again, func() { again.Annotations = map[string]string{"mycompany.com/adopt": "true"} })

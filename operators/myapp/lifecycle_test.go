@@ -50,7 +50,7 @@ func TestArticleManifest(t *testing.T) {
 	k.Delete(app)
 	k.Eventually(app, testkit.Gone())
 	k.Eventually(set, testkit.Gone())
-	k.Eventually(data, testkit.Gone())
+	k.Eventually(data, testkit.Exists()) // unlike the article's: only deletionPolicy: Delete deletes data
 }
 
 // checkArticleChildren checks the children field by field and returns them.

@@ -18,7 +18,6 @@ import (
 
 	v1 "github.com/homeostat-dev/homeostat/operators/myapp/api/v1"
 	"github.com/homeostat-dev/homeostat/operators/myapp/internal/desired"
-	"github.com/homeostat-dev/homeostat/operators/myapp/internal/policy"
 	"github.com/homeostat-dev/homeostat/operators/myapp/internal/status"
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
@@ -35,6 +34,7 @@ var Operator = &sdk.Operator[*v1.MyApp]{
 	},
 	Observes:  []client.Object{&corev1.Pod{}},
 	Reconcile: reconcile,
+	Summarize: status.Summarize,
 	Paused:    func(app *v1.MyApp) bool { return app.Spec.Paused },
 }
 
@@ -63,14 +63,19 @@ func reconcile(_ context.Context, p *sdk.Pass[*v1.MyApp]) error {
 	if err != nil {
 		return reportBlocked(p, sdk.Invalid("InvalidPodTemplate", "%v: correct it", err))
 	}
-	child := sdk.Apply(p, deployment, append(deploymentOptions(app), sdk.AfterCreated(volume.planned...))...)
+	options := append(deploymentOptions(app), sdk.AfterCreated(volume.planned...),
+		sdk.RemoveForeign(desired.RemoveForeignPods(deployment)))
+	child := sdk.Apply(p, deployment, append(options, volume.held...)...)
 	set := child.Live()
 	reason, podFailure := reportPods(p, set)
 	if reason != "" {
 		p.SetNotReady(reason, "%s", podFailure)
 	}
 	app.Status.URL = desired.URL(app, applyTraffic(p, child))
-	p.OnPlanExecuted(func(children []conditions.Child) { status.Children(p.Object, set, children, podFailure) })
+	p.OnPlanExecuted(func(children []conditions.Child) {
+		status.ExplainRejectedClaim(children, volume.granted)
+		status.Children(p.Object, set, children, podFailure)
+	})
 	countPhase(p)
 	return nil
 }
@@ -106,66 +111,6 @@ func reportPods(p *sdk.Pass[*v1.MyApp], set *appsv1.Deployment) (reason, message
 	return status.PodFailure(set, all)
 }
 
-// volumeState is the volume of an app.
-type volumeState struct {
-	claim      *corev1.PersistentVolumeClaim // the live claim, or nil
-	singleNode bool                          // only one node at a time can mount it
-	planned    []sdk.AnyChild                // our own claim, if any: a foreign claim of that name must not be mounted
-}
-
-// applyVolume applies the claim. Our own claim stays when the storage is disabled: only the deletion of the MyApp deletes
-// its data.
-func applyVolume(p *sdk.Pass[*v1.MyApp]) (volumeState, error) {
-	storage := &p.Object.Spec.Storage
-	if storage.ExistingClaim != "" {
-		return existingClaim(p, storage)
-	}
-	want, err := desired.Claim(p.Object)
-	if err != nil {
-		return volumeState{}, sdk.Invalid("InvalidSize", "%v", err)
-	}
-	live, exists := sdk.Live(p, want.DeepCopy())
-	if !exists && !storage.IsEnabled() {
-		return volumeState{}, nil
-	}
-	options := append([]sdk.ApplyOption{sdk.AdoptIf(isRetained)}, adoptOptions(p.Object)...)
-	modes := storage.AccessModes
-	if exists {
-		policy.KeepSize(want, live)
-		modes = live.Spec.AccessModes
-	} else { // a retained claim is read after its adoption
-		options = append(options, sdk.CreateOnly())
-	}
-	if p.Object.Spec.DeletionPolicy == v1.DeletionRetainData {
-		options = append(options, sdk.Retain())
-	}
-	child := sdk.Apply(p, want, options...)
-	claim := child.Live()
-	claim.Name = want.Name
-	return volumeState{claim, storage.IsEnabled() && policy.SingleNode(modes), []sdk.AnyChild{child}}, nil
-}
-
-// existingClaim reads a claim that the operator does not own. The access modes in spec.storage do not apply to it.
-func existingClaim(p *sdk.Pass[*v1.MyApp], storage *v1.Storage) (volumeState, error) {
-	if !storage.IsEnabled() {
-		return volumeState{}, nil
-	}
-	claim, err := sdk.Ref(p, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: storage.ExistingClaim}})
-	if err != nil {
-		return volumeState{}, err
-	}
-	singleNode := policy.SingleNode(claim.Spec.AccessModes)
-	if singleNode && policy.MultiplePods(p.Object) {
-		status.Volume(p.Object, claim)
-		return volumeState{}, sdk.Invalid("VolumeNotShared", "claim %s has access modes %v and cannot back several replicas: "+
-			"run one replica, or name a claim with ReadWriteMany in a new MyApp", claim.Name, claim.Spec.AccessModes)
-	}
-	return volumeState{claim: claim, singleNode: singleNode}, nil
-}
-
-// isRetained reports whether a MyApp with RetainData retained the claim.
-func isRetained(claim client.Object) bool { return claim.GetLabels()[sdk.ManagedByLabel] == "myapp" }
-
 // adoptOptions adopts objects without a controller if the annotation permits it.
 func adoptOptions(app *v1.MyApp) []sdk.ApplyOption {
 	if app.Annotations[AdoptAnnotation] == "true" {
@@ -192,9 +137,12 @@ func applyTraffic(p *sdk.Pass[*v1.MyApp], deployment sdk.AnyChild) *corev1.Servi
 	app, adopt := p.Object, adoptOptions(p.Object)
 	var service *corev1.Service
 	if app.Spec.Service.Enabled && len(app.Spec.Ports) > 0 {
-		child := sdk.Apply(p, desired.Service(app), adopt...)
+		inside := desired.Service(app)
+		child := sdk.Apply(p, inside, append(adopt, sdk.RemoveForeign(desired.RemoveForeignPorts(inside)))...)
 		if service = child.Live(); app.Spec.Ingress.Enabled {
-			sdk.Apply(p, desired.Ingress(app), append(adopt, sdk.AfterCreated(child))...)
+			outside := desired.Ingress(app)
+			sdk.Apply(p, outside, append(adopt, sdk.AfterCreated(child),
+				sdk.RemoveForeign(desired.RemoveForeignBackends(outside)))...)
 		}
 	}
 	if app.Spec.Autoscaling != nil {

@@ -1,6 +1,7 @@
 package myapp_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +14,8 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/myapp"
 	v1 "github.com/homeostat-dev/homeostat/operators/myapp/api/v1"
 	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/apply"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
@@ -70,6 +73,7 @@ func TestDeletionPolicy(t *testing.T) {
 			k := testkit.New(t)
 			op := start(k)
 			app := newMyApp("a")
+			app.Spec.DeletionPolicy = v1.DeletionDelete
 			k.Apply(app)
 			k.Eventually(app, testkit.Ready())
 			k.Update(app, func() { app.Spec.DeletionPolicy = v1.DeletionRetainData })
@@ -97,6 +101,7 @@ func TestDeletionPolicy(t *testing.T) {
 				start(k)
 			}
 			again := newMyApp("a")
+			again.Spec.DeletionPolicy = v1.DeletionDelete
 			k.Apply(again)
 			k.Eventually(again, testkit.Ready())
 			k.Eventually(data, testkit.Match("taken over", func(c *corev1.PersistentVolumeClaim) bool {
@@ -106,6 +111,96 @@ func TestDeletionPolicy(t *testing.T) {
 			k.Eventually(data, testkit.Gone())
 		})
 	}
+}
+
+// The deletion of a MyApp keeps its data unless its deletionPolicy says otherwise.
+func TestDataAreKeptByDefault(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	app := newMyApp("a")
+	k.Apply(app)
+	k.Eventually(app, testkit.Ready())
+	data := claim("a-data")
+	k.Get(data)
+	before := data.UID
+	k.Delete(app, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	k.Eventually(app, testkit.Gone())
+	k.Eventually(deployment("a"), testkit.Gone())
+	again := newMyApp("a")
+	k.Apply(again)
+	k.Eventually(again, testkit.Ready())
+	k.Get(data)
+	if data.UID != before || len(data.OwnerReferences) > 0 || data.Labels[apply.OwnerUIDLabel] != string(again.UID) {
+		t.Errorf("the claim is not kept and adopted: %+v", data.ObjectMeta)
+	}
+}
+
+// A claim with the operator's label and the annotation of an owner is not one that the operator made: it is not mounted.
+func TestClaimWithLabelsOnlyIsNotAdopted(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	planted := foreignClaim("a-data", corev1.ReadWriteOnce)
+	planted.Labels = map[string]string{sdk.ManagedByLabel: "myapp", apply.OwnerUIDLabel: "any", sdk.InstanceLabel: "a"}
+	planted.Annotations = map[string]string{apply.OwnerAnnotation: k.Namespace + "/a"}
+	k.Apply(planted)
+	app := newMyApp("a")
+	k.Apply(app)
+	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "ResourceConflict"), phase(v1.PhaseFailed))
+	k.Eventually(deployment("a"), testkit.Gone())
+	k.Update(app, func() { app.Annotations = map[string]string{myapp.AdoptAnnotation: "true"} })
+	k.Eventually(app, testkit.Ready())
+}
+
+// The pods of an app are not replaced while its claim is being deleted, because the claim and its data exist as long as a pod
+// uses them.
+func TestExistingClaimThatIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	theirs := foreignClaim("theirs", corev1.ReadWriteOnce)
+	theirs.Finalizers = []string{"example.com/held"}
+	k.Apply(theirs)
+	app := newMyApp("a")
+	app.Spec.Storage.ExistingClaim = "theirs"
+	k.Apply(app)
+	k.Eventually(app, testkit.Ready())
+	k.Delete(theirs)
+	const advice = "PersistentVolumeClaim theirs is being deleted, and its data are lost when the pods of the app end, so they " +
+		"are not replaced: copy the data, and name another claim in a new MyApp"
+	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "ClaimTerminating"), phase(v1.PhaseFailed), message(advice),
+		testkit.Condition("Available", metav1.ConditionTrue), testkit.Condition("VolumeBound", metav1.ConditionTrue))
+	k.Update(app, func() { app.Spec.Image = "nginx:1.22" })
+	k.Eventually(app, testkit.Match("observed", func(o *v1.MyApp) bool { return o.Status.ObservedGeneration == o.Generation }))
+	k.Eventually(deployment("a"), image("nginx:1.21"))
+	k.Update(theirs, func() { theirs.Finalizers = nil })
+	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "ReferenceNotFound"))
+}
+
+// A claim that cannot grow does not stop the app, and the message names the way back.
+func TestRejectedGrowth(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t, testkit.WithoutOracles("a quota refuses the larger claim", testkit.Forbidden))
+	start(k)
+	app := newMyApp("a")
+	k.Apply(app)
+	k.Eventually(app, testkit.Ready())
+	limit := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "little"}}
+	limit.Spec.Hard = corev1.ResourceList{corev1.ResourceRequestsStorage: resource.MustParse("1Gi")}
+	k.Apply(limit)
+	k.Eventually(limit, testkit.Match("in force", func(q *corev1.ResourceQuota) bool { return len(q.Status.Hard) > 0 }))
+	k.Update(app, func() { app.Spec.Storage.Size = "2Gi" })
+	const advice = ": set spec.storage.size back to 1Gi, or make the larger size possible"
+	for _, condition := range []string{"Ready", "Stalled"} {
+		k.Eventually(app, testkit.Match(condition+" advises", func(o *v1.MyApp) bool {
+			c := conditions.Get(o, condition)
+			return c != nil && c.Reason == "PersistentVolumeClaimRejected" && strings.HasSuffix(c.Message, advice) &&
+				c.Message == o.Status.Message
+		}))
+	}
+	k.Update(app, func() { app.Spec.Storage.Size = "1Gi" })
+	k.Eventually(app, testkit.Ready())
 }
 
 func TestExistingClaim(t *testing.T) {

@@ -68,6 +68,8 @@
 //	... or is waited for as a predecessor's child                TestRetain
 //	foreign entries of an exclusive map are not detected         TestContentFrom
 //	... because the cache drops their field managers             TestContentFrom
+//	content that the operator does not tolerate stays            TestForeignContentIsRemoved
+//	... or is removed again in each reconcile                    TestForeignContentOfAdmissionIsKept
 //	full content is read again in each reconcile                 TestContentFrom
 //	the placeholder of late content is sent                      TestStaleContentIsRetried
 //	a status change of a found object triggers a reconcile       TestFind

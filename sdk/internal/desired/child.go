@@ -48,6 +48,8 @@ type Child struct {
 	Retain         bool  // it outlives its parent
 	HeldBack       error // the reason for leaving it unchanged in this reconcile
 
+	RemoveForeign func(client.Object) []string // removes content of other managers and returns its paths; nil keeps all
+
 	GVK            schema.GroupVersionKind
 	Key            types.NamespacedName
 	CrossNamespace bool          // an owner reference to its parent is not possible
@@ -154,6 +156,22 @@ func (s *Child) Conflict(err error) error {
 	}
 	reason := cmp.Or(s.ConflictReason, "ResourceConflict")
 	return &retry.ReconcileError{Class: retry.ClassConflict, Reason: reason, Message: err.Error()}
+}
+
+// Foreign returns the paths of the content that RemoveForeign removes, and the live object without it. Both are nil if there
+// is none. They are also nil while the object has the fields of an earlier intent: an apply removes those first.
+func (s *Child) Foreign(i *apply.Intent) (paths []string, clean client.Object) {
+	if s.RemoveForeign == nil || s.Live == nil || s.CreateOnly {
+		return nil, nil
+	}
+	if digest := s.Live.GetAnnotations()[apply.DigestAnnotation]; digest != "" && digest != i.Digest() {
+		return nil, nil
+	}
+	clean = object.Copy(s.Live)
+	if paths = s.RemoveForeign(clean); len(paths) == 0 {
+		return nil, nil
+	}
+	return paths, clean
 }
 
 // IsReleasable reports whether the child has the tracking finalizer and no longer needs it.

@@ -74,6 +74,10 @@ func (r *Record) Add(s *Child) {
 		r.Fail(fmt.Errorf("%s has a field disowned, and only metadata of its kind is watched: take MetadataOnly out of Owns", s))
 		return
 	}
+	if s.RemoveForeign != nil && r.Snapshot.Kinds.Partial[s.GVK] {
+		r.Fail(fmt.Errorf("%s needs all of its content, and only metadata of its kind is watched: take MetadataOnly out of Owns", s))
+		return
+	}
 	if !slices.Contains(r.Snapshot.Kinds.Owned, s.GVK) {
 		version, kind := s.GVK.ToAPIVersionAndKind()
 		r.Fail(fmt.Errorf("%s is of a kind (%s %s) that is not watched: add it to Owns", s, version, kind))

@@ -126,12 +126,16 @@ func (d *Planner) planChild(ctx context.Context, p *desired.Pass, s *desired.Chi
 	if step.Fields, s.Err = intent.Diff(s.Live, d.op.Name); s.Err != nil {
 		return step
 	}
+	foreign, _ := s.Foreign(intent)
+	for _, path := range foreign {
+		step.Fields = append(step.Fields, path+": set by another manager -> nothing")
+	}
 	finalizer := d.op.FinalizerName
 	switch {
 	case s.Live == nil:
 		step.Verb = "create"
 		s.Stored = s.Desired
-	case s.LacksFinalizer(finalizer), !s.CreateOnly && !d.converged(intent, s.Live, step.Fields):
+	case s.LacksFinalizer(finalizer), len(foreign) > 0, !s.CreateOnly && !d.converged(intent, s.Live, step.Fields):
 		step.Verb = "update"
 	case s.IsReleasable(finalizer):
 		step.Verb = "release"

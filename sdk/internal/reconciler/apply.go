@@ -85,14 +85,22 @@ func (e *Reconciler) applyChild(ctx context.Context, p *desired.Pass, s *desired
 		return e.setOwnership(ctx, p, s, s.Live)
 	case s.CreateOnly:
 		return e.releaseFinalizer(ctx, p, s, intent)
-	case e.owner.Converged(intent, s.Live):
-		if wrote, err := e.releaseFinalizer(ctx, p, s, intent); wrote || err != nil {
-			return wrote, err
-		}
-		return false, p.Retries.RecentContention(s.RetryKey(intent), p.Now)
-	default:
-		return e.update(ctx, p, s, intent)
 	}
+	removed, err := e.removeForeign(ctx, p, s, intent)
+	if err != nil {
+		return false, err
+	}
+	if !e.owner.Converged(intent, s.Live) {
+		updated, err := e.update(ctx, p, s, intent)
+		return removed || updated, err
+	}
+	if removed {
+		p.Retries.RecordApply(s.RetryKey(intent), time.Now())
+	}
+	if wrote, err := e.releaseFinalizer(ctx, p, s, intent); wrote || err != nil {
+		return removed || wrote, err
+	}
+	return removed, p.Retries.RecentContention(s.RetryKey(intent), p.Now)
 }
 
 // recordStored takes the API server's response as the present state of the child.

@@ -26,6 +26,7 @@ type childRetry struct {
 	applied     []time.Time // the last applies of this intent, newest last
 	contentions int
 	contention  *ReconcileError // nil without contention
+	kept        string          // resourceVersion in which content of other managers could not be removed
 }
 
 const (
@@ -40,6 +41,16 @@ const (
 
 // Tracker holds the retry state of one object's children. It is used by one reconcile at a time.
 type Tracker map[object.ID]*childRetry
+
+// RecordKept records that a removal of content of other managers did not change this version of the child: admission, or a
+// default of the API server, adds the content again in the same request.
+func (p Tracker) RecordKept(a Key, version string) { p.entry(a).kept = version }
+
+// IsKept reports whether a removal did not change this version of the child.
+func (p Tracker) IsKept(a Key, version string) bool {
+	t, ok := p.lookup(a)
+	return ok && t.kept == version
+}
 
 // Check returns the error to report instead of making a request, or nil if a request may be made. The error carries the
 // remaining time.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -40,6 +41,9 @@ const (
 		"set spec.image to the container image to keep running, for example nginx:latest"
 	badImage = "spec.image: Invalid value: an image reference contains no white space: " +
 		"remove it from spec.image, for example nginx:latest"
+	noReference = "spec.image: Invalid value: no container image can have that name, and no node would start it: write " +
+		"spec.image as [registry[:port]/]name[:tag][@digest] with a name of lower-case letters and digits, " +
+		"for example nginx:latest"
 	longName = "metadata: Invalid value: metadata.name is too long: the pod is called <name>-immortalpod " +
 		"and a host name may have 63 characters, so choose a name of at most 51 characters"
 	maxLower = "spec.restart: Invalid value: maxBackoff is shorter than initialBackoff: " +
@@ -74,6 +78,12 @@ func TestInvalidObjectIsRejected(t *testing.T) {
 		"empty image":           {name, `image: ""`, noImage},
 		"image with a space":    {name, `image: "nginx latest"`, badImage},
 		"image with a line end": {name, `image: "nginx\n"`, badImage},
+		"image of two slashes":  {name, "image: NoSuch//image", noReference},
+		"image with capitals":   {name, "image: Nginx", noReference},
+		"image of a URL":        {name, "image: http://registry.example/nginx", noReference},
+		"image without a tag":   {name, `image: "nginx:"`, noReference},
+		"image with half a sum": {name, "image: nginx@sha256:0123", noReference},
+		"image that is a tag":   {name, `image: ":latest"`, noReference},
 		"52 characters":         {strings.Repeat("a", 52), "image: a", longName},
 		"253 characters":        {strings.Repeat("a", 253), "image: a", longName},
 		"maximum below initial": {name, "{image: a, restart: {initialBackoff: 10s, maxBackoff: 5s}}", maxLower},
@@ -111,7 +121,7 @@ func TestValidObjectIsAccepted(t *testing.T) {
 	k := testkit.New(t)
 	for _, tc := range map[string]struct{ name, spec string }{
 		"51 characters": {strings.Repeat("a", 51), "image: a"},
-		"digest":        {"digest", "image: registry.example:5000/a/b@sha256:0123"},
+		"digest":        {"digest", "image: registry.example:5000/a/b@sha256:" + strings.Repeat("0a", 32)},
 		"dots":          {"a.b", "image: a"},
 		"equal waits":   {"equal", "{image: a, restart: {initialBackoff: 5m, maxBackoff: 300s}}"},
 		"compound":      {"compound", "{image: a, restart: {initialBackoff: 1m30.5s}}"},
@@ -170,4 +180,24 @@ func read(t *testing.T, file string) *unstructured.Unstructured {
 		t.Fatalf("reading %s: %v", file, err)
 	}
 	return o
+}
+
+// The operator counts on from the stored number, so the API server admits no negative one.
+func TestNegativeCountsAreRejected(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	k.Apply(container(t, "a", "image: nginx"))
+	for field, forge := range map[string]func(*v1alpha1.ImmortalContainerStatus){
+		"startTimes":          func(s *v1alpha1.ImmortalContainerStatus) { s.StartTimes = -4 },
+		"containerRestarts":   func(s *v1alpha1.ImmortalContainerStatus) { s.ContainerRestarts = -1 },
+		"consecutiveFailures": func(s *v1alpha1.ImmortalContainerStatus) { s.ConsecutiveFailures = -1 },
+	} {
+		ic := &v1alpha1.ImmortalContainer{}
+		ic.Name = "a"
+		k.Get(ic)
+		forge(&ic.Status)
+		if err := k.Client.Status().Update(k.Context(), ic); !apierrors.IsInvalid(err) {
+			t.Errorf("a negative status.%s is accepted: %v", field, err)
+		}
+	}
 }

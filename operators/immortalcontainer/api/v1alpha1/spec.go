@@ -10,9 +10,11 @@ import (
 // ImmortalContainerSpec says what to run and how to keep it running. The fields that a pod has too mean what they mean
 // there.
 type ImmortalContainerSpec struct {
-	// Image is the container image to keep running, for example nginx:latest.
+	// Image is the container image to keep running, for example nginx:latest. It is a reference as container registries
+	// and nodes define it: [registry[:port]/]name[:tag][@digest].
 	// +required
 	// +kubebuilder:default=""
+	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image"`
 	// ImagePullPolicy says when the node pulls the image: Always, IfNotPresent or Never.
 	// +optional

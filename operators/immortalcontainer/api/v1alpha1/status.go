@@ -17,6 +17,7 @@ type ImmortalContainerStatus struct {
 	// StartTimes is how many pods were ever created for this ImmortalContainer. Restarts of the container inside its
 	// pod are not among them; see containerRestarts.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	StartTimes int64 `json:"startTimes,omitempty"`
 	// Phase is what is going on, in one word: Pending, Running, BackingOff, Suspended, Blocked or Failed.
 	// +optional
@@ -38,10 +39,12 @@ type ImmortalContainerStatus struct {
 	LastStartTime *metav1.Time `json:"lastStartTime,omitempty"`
 	// ContainerRestarts is how often the node has restarted the container inside the pod that exists now.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	ContainerRestarts int32 `json:"containerRestarts,omitempty"`
 	// ConsecutiveFailures is how many pods ended one after another without a stable run in between. The backoff grows
 	// with it.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	ConsecutiveFailures int32 `json:"consecutiveFailures,omitempty"`
 	// NextStartTime is when the next pod is created. It is empty unless the operator backs off.
 	// +optional

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,6 +53,17 @@ func (s backoffSettings) delay(n int32) time.Duration {
 func (ev *evaluation) specChanged() bool {
 	c := conditions.Get(ev.ic, ConditionBackingOff)
 	return c != nil && c.ObservedGeneration != ev.ic.Generation
+}
+
+// limitStatus replaces values of the stored status that this package never writes, because other clients may write the
+// status too: negative counts would be counted on, and a start in the far future would never happen.
+func (ev *evaluation) limitStatus() {
+	s, set := ev.status, backoffSettingsOf(ev.ic)
+	s.StartTimes = min(max(s.StartTimes, 0), math.MaxInt64-1)
+	s.ConsecutiveFailures = min(max(s.ConsecutiveFailures, 0), math.MaxInt32-1)
+	if latest := wholeSecond(ev.now.Add(max(set.longest, deletionWindow))); s.NextStartTime != nil && latest.Before(s.NextStartTime) {
+		s.NextStartTime = latest
+	}
 }
 
 // resetBackoff ends the backoff after a change of the specification.

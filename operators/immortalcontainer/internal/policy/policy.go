@@ -49,6 +49,7 @@ type Decision struct {
 // otherwise ic must control it. Next does not change it.
 func Next(ic *v1alpha1.ImmortalContainer, pod *corev1.Pod, now time.Time) Decision {
 	ev := &evaluation{ic: ic, status: &ic.Status, pod: pod, now: now, decision: Decision{Counted: Counted(ic, pod)}}
+	ev.limitStatus()
 	ev.decision.Resumed = ic.Status.Phase == v1alpha1.PhaseSuspended && !ic.Spec.Suspend
 	if ev.specChanged() {
 		ev.resetBackoff()

@@ -21,10 +21,12 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	badName    = "it becomes the label app of the pods, so choose one of at most 63 characters"
-	badImage   = "an image reference contains no white space: remove it from spec.image, for example nginx:1.21"
-	singleNode = "a ReadWriteOnce volume cannot back several replicas"
-	noService  = "metadata.name does not fit a Service, which has the same name"
+	badName     = "it becomes the label app of the pods, so choose one of at most 63 characters"
+	badImage    = "an image reference contains no white space: remove it from spec.image, for example nginx:1.21"
+	noReference = "no container image can have that name, and no node would start it"
+	badPath     = "may have letters, digits and the characters - / _ . ~ % ! & * + , : = @ only"
+	singleNode  = "a ReadWriteOnce volume cannot back several replicas"
+	noService   = "metadata.name does not fit a Service, which has the same name"
 )
 
 func TestInvalidObjectIsRejected(t *testing.T) {
@@ -33,6 +35,9 @@ func TestInvalidObjectIsRejected(t *testing.T) {
 	for why, tc := range map[string]struct{ name, spec, field, want string }{
 		"name too long":          {strings.Repeat("a", 64), "{}", "metadata", badName},
 		"image with a space":     {"a", "{image: nginx latest}", "spec.image", badImage},
+		"image of two slashes":   {"a", "{image: NoSuch//image}", "spec.image", noReference},
+		"image with capitals":    {"a", "{image: Nginx}", "spec.image", noReference},
+		"image with half a sum":  {"a", "{image: nginx@sha256:0123}", "spec.image", noReference},
 		"empty image":            {"a", `{image: ""}`, "spec.image", "should be at least 1 chars long"},
 		"negative replicas":      {"a", "{replicas: -1}", "spec.replicas", "should be greater than or equal to 0"},
 		"many replicas":          {"a", "{replicas: 101}", "spec.replicas", "should be less than or equal to 100"},
@@ -90,7 +95,20 @@ func TestInvalidObjectIsRejected(t *testing.T) {
 		"unknown strategy": {"a", "{strategy: Any}", "spec.strategy", "Unsupported value"},
 		"unknown deletion": {"a", "{deletionPolicy: Any}", "spec.deletionPolicy", "Unsupported value"},
 		"template of text": {"a", "{podTemplate: text}", "spec.podTemplate", "must be of type object"},
-		"path of no URL":   {"a", "{ingress: {path: a}}", "spec.ingress.path", "must begin with a slash"},
+		"path with a line end": {
+			"a", `{ingress: {path: "/x\n/y"}}`, "spec.ingress.path", badPath,
+		},
+		"path of a configuration": {
+			"a", `{ingress: {path: "/x{} location /evil"}}`, "spec.ingress.path", badPath,
+		},
+		"path with a quote":     {"a", `{ingress: {path: '/x"'}}`, "spec.ingress.path", badPath},
+		"path with a semicolon": {"a", `{ingress: {path: "/x;"}}`, "spec.ingress.path", badPath},
+		"path with a variable":  {"a", `{ingress: {path: "/$x"}}`, "spec.ingress.path", badPath},
+		"ingress of UDP": {
+			"a", "{ports: [{name: dns, containerPort: 53, protocol: UDP}], service: {enabled: true}, " +
+				"ingress: {enabled: true, host: a.example}}", "spec.ports", "HTTP needs TCP: put a port with protocol TCP first",
+		},
+		"path of no URL": {"a", "{ingress: {path: a}}", "spec.ingress.path", "must begin with a slash"},
 		"no claim to mount": {
 			"a", `{storage: {existingClaim: ""}}`, "spec.storage.existingClaim", "should be at least 1 chars long",
 		},
@@ -141,12 +159,15 @@ func TestValidObjectIsAccepted(t *testing.T) {
 	k := testkit.New(t)
 	for name, spec := range map[string]string{
 		strings.Repeat("a", 63): "{}",
-		"0.a":                   "{image: registry.example:5000/a/b@sha256:0123}",
+		"0.a":                   "{image: registry.example:5000/a/b:1.0@sha256:" + strings.Repeat("0a", 32) + "}",
 		"none":                  "{replicas: 0}",
 		"shared":                "{replicas: 100, storage: {accessModes: [ReadWriteMany]}}",
 		"stateless":             "{replicas: 2, storage: {enabled: false}}",
 		"size":                  "{storage: {size: 500M}}",
 		"no-ports":              "{ports: []}",
+		"local":                 "{image: localhost/a__b-c.d}",
+		"ipv6":                  `{image: "[2001:db8::1]:5000/a:V1_0"}`,
+		"path":                  `{ingress: {path: "/a-b/%7Bc%7D/~d_e.f"}}`,
 		"both-protocols": "{service: {enabled: true, port: 53}, " +
 			"ports: [{name: a, containerPort: 53}, {name: b, containerPort: 53, protocol: UDP}]}",
 	} {
@@ -170,7 +191,7 @@ func TestDefaults(t *testing.T) {
 			MountPath: "/usr/share/nginx/html",
 		},
 		Service: v1.Service{Type: corev1.ServiceTypeClusterIP}, Ingress: v1.Ingress{Path: "/"},
-		Strategy: v1.StrategyAuto, DeletionPolicy: v1.DeletionDelete,
+		Strategy: v1.StrategyAuto, DeletionPolicy: v1.DeletionRetainData,
 	}
 	if diff := cmp.Diff(want, got.Spec); diff != "" {
 		t.Errorf("the defaults differ from the documented ones (-want +got):\n%s", diff)

@@ -7,12 +7,14 @@ import (
 
 // MyAppSpec says what to run and what belongs to it. Fields that a pod has too mean what they mean there.
 type MyAppSpec struct {
-	// Image is the container image to run, for example nginx:1.21.
+	// Image is the container image to run, for example nginx:1.21. It is a reference as container registries and nodes
+	// define it: [registry[:port]/]name[:tag][@digest].
 	// +optional
 	// +kubebuilder:default="nginx:latest"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="an image reference contains no white space: remove it from spec.image, for example nginx:1.21"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[^\\\\s]+$') || self.matches('^(([a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?([.][a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?)*|[[][a-fA-F0-9:]+[]])(:[0-9]+)?/)?[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*)*(:[a-zA-Z0-9_][-a-zA-Z0-9_.]{0,127})?(@[A-Za-z][A-Za-z0-9]*([-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?$')",message="no container image can have that name, and no node would start it: write spec.image as [registry[:port]/]name[:tag][@digest] with a name of lower-case letters and digits, for example nginx:1.21"
 	Image string `json:"image,omitempty"`
 	// Replicas is how many pods run. If it is not set, one is started, and afterwards the number belongs to whoever
 	// scales the Deployment: kubectl scale, a HorizontalPodAutoscaler or a person. For an autoscaler that targets the
@@ -83,10 +85,10 @@ type MyAppSpec struct {
 	// +optional
 	// +kubebuilder:default=Auto
 	Strategy Strategy `json:"strategy,omitempty"`
-	// DeletionPolicy says what becomes of the data when the MyApp is deleted. Delete: the claim goes too. RetainData: it
-	// stays, and a MyApp of the same name takes it over.
+	// DeletionPolicy says what becomes of the data when the MyApp is deleted. RetainData: the claim stays, and a MyApp of
+	// the same name takes it over. Delete: it goes too.
 	// +optional
-	// +kubebuilder:default=Delete
+	// +kubebuilder:default=RetainData
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 	// Paused makes the operator leave the MyApp and what belongs to it alone, as the annotation homeostat.dev/paused does.
 	// +optional
@@ -189,6 +191,7 @@ type Ingress struct {
 	// +kubebuilder:default="/"
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('/')",message="spec.ingress.path must begin with a slash"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-A-Za-z0-9/_.~%!&*+,:=@]*$')",message="spec.ingress.path may have letters, digits and the characters - / _ . ~ % ! & * + , : = @ only, because some Ingress controllers write it into their configuration: write others as % and two hexadecimal digits"
 	Path string `json:"path,omitempty"`
 	// ClassName is the class of the Ingress. The default is the cluster's.
 	// +optional

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/myapp/api/v1"
+	"github.com/homeostat-dev/homeostat/sdk/apply"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 	"github.com/homeostat-dev/homeostat/testkit/sandbox/demo"
 )
@@ -31,7 +32,7 @@ var appDemo = demo.Demo{
 			{Title: "Three pods are asked for", Play: s.scale},
 			{Title: "Somebody changes the Deployment, and then deletes it", Play: s.repairDeployment},
 			{Title: "The volume is to be larger, and then smaller", Play: s.resizeVolume},
-			{Title: "It is deleted, and its data is to stay", Play: s.deleteAndRecreate},
+			{Title: "It is deleted, and its data stay", Play: s.deleteAndRecreate},
 		}
 	},
 }
@@ -140,9 +141,6 @@ func (s *steps) resizeVolume(ctx context.Context) error {
 }
 
 func (s *steps) deleteAndRecreate(ctx context.Context) error {
-	if err := s.change(ctx, func(spec *v1.MyAppSpec) { spec.DeletionPolicy = v1.DeletionRetainData }); err != nil {
-		return err
-	}
 	before, err := s.await(ctx, observation.ready)
 	if err != nil {
 		return err
@@ -166,7 +164,9 @@ func (s *steps) deleteAndRecreate(ctx context.Context) error {
 	if err := s.create(ctx, before.volume()); err != nil {
 		return err
 	}
-	again, err := s.await(ctx, func(v observation) bool { return v.ready() && metav1.IsControlledBy(v.claim, v.app) })
+	again, err := s.await(ctx, func(v observation) bool {
+		return v.ready() && v.claim.Labels[apply.OwnerUIDLabel] == string(v.app.UID)
+	})
 	if err != nil {
 		return err
 	}

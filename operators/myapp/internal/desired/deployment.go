@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -122,7 +123,7 @@ func merge(template corev1.PodTemplateSpec, app *v1.MyApp) (corev1.PodTemplateSp
 	if err := decode(merged, &result); err != nil {
 		return template, err
 	}
-	return result, checkDuplicates(&result)
+	return result, cmp.Or(checkDuplicates(&result), checkImages(&result))
 }
 
 func decode(raw []byte, into *corev1.PodTemplateSpec) error {

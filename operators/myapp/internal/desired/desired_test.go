@@ -59,8 +59,9 @@ func TestInvalidPodTemplates(t *testing.T) {
 		`{"spec": {"containers": [{"image": "a"}]}}`:         "spec.podTemplate",
 		`{"spec": {"containers": [{"$patch": "whatever"}]}}`: "spec.podTemplate",
 
-		`{"spec": {"volumes": [{"name": "a"}, {"name": "a"}]}}`:     "spec.podTemplate: spec.volumes has a twice",
-		`{"spec": {"hostAliases": [{"ip": "::1"}, {"ip": "::1"}]}}`: "spec.podTemplate: spec.hostAliases has ::1 twice",
+		`{"spec": {"containers": [{"name": "a", "image": "NoSuch//image"}]}}`: `container a has image "NoSuch//image", which is not`,
+		`{"spec": {"volumes": [{"name": "a"}, {"name": "a"}]}}`:               "spec.podTemplate: spec.volumes has a twice",
+		`{"spec": {"hostAliases": [{"ip": "::1"}, {"ip": "::1"}]}}`:           "spec.podTemplate: spec.hostAliases has ::1 twice",
 
 		`{"spec": {"containers": [{"name": "a", "env": [{"name": "b"}, {"name": "b"}]}]}}`: "env of container a has b twice",
 

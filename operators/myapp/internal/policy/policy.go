@@ -22,6 +22,15 @@ func KeepSize(want, live *corev1.PersistentVolumeClaim) {
 	}
 }
 
+// Granted returns the size that the live claim asks for if want asks for more, "" otherwise.
+func Granted(want, live *corev1.PersistentVolumeClaim) string {
+	size, asked := want.Spec.Resources.Requests[corev1.ResourceStorage], live.Spec.Resources.Requests[corev1.ResourceStorage]
+	if live.UID == "" || size.Cmp(asked) <= 0 {
+		return ""
+	}
+	return asked.String()
+}
+
 // SingleNode reports whether only one node at a time can mount a volume with these access modes.
 func SingleNode(modes []corev1.PersistentVolumeAccessMode) bool {
 	return !slices.ContainsFunc(modes, func(m corev1.PersistentVolumeAccessMode) bool {

@@ -204,6 +204,33 @@ func Children(app *v1.MyApp, set *appsv1.Deployment, children []conditions.Child
 	}
 }
 
+// claimRejected is the reason of a claim that the API server rejects.
+const claimRejected = "PersistentVolumeClaimRejected"
+
+// ExplainRejectedClaim adds the remedy to the message of a claim that cannot grow. granted is its present size, "" if no
+// larger one is requested.
+func ExplainRejectedClaim(children []conditions.Child, granted string) {
+	for i, c := range children {
+		if c.Reason == claimRejected && granted != "" {
+			children[i].Message = fmt.Sprintf("%s: set spec.storage.size back to %s, or make the larger size possible",
+				c.Message, granted)
+		}
+	}
+}
+
+// Summarize gives the conditions the explained message of a claim that cannot grow.
+func Summarize(app *v1.MyApp) {
+	i := slices.IndexFunc(app.Status.Resources, func(c conditions.Child) bool { return c.Reason == claimRejected })
+	if i < 0 {
+		return
+	}
+	for _, name := range []string{conditions.Ready, conditions.Stalled} {
+		if c := conditions.Get(app, name); c != nil && c.Reason == claimRejected {
+			conditions.Set(app, name, c.Status, c.Reason, app.Status.Resources[i].Message)
+		}
+	}
+}
+
 // classify separates failures that need a change from children that are still in progress.
 func classify(children []conditions.Child) (refused, waiting []string) {
 	for _, c := range children {
