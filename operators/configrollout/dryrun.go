@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/desired"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/digest"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/limiter"
@@ -33,7 +34,7 @@ func dryRun(ctx context.Context, cfg *rest.Config, options Options, namespaces [
 	}
 	l := limiter.New(options.MaxConcurrent, options.MaxConcurrentPerNamespace, func(limiter.Key) {}, func(string, int, int) {})
 	ob := &observer{
-		options: options, workloads: c, store: digest.NewStore(nil, c, ignored, nil), failed: l.Failed,
+		options: options, workloads: c, store: digest.NewStore(nil, c, annotation.Ignored, nil), failed: l.Failed,
 		rolledOutByOthers: func(client.Object, []digest.Source) bool { return false },
 	}
 	if len(namespaces) == 0 {

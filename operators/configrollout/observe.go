@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,9 +40,6 @@ func (ob *observer) record(o client.Object) annotation.Record {
 	return record
 }
 
-// ignored reports whether a ConfigMap or Secret has the annotation that excludes it.
-func ignored(o metav1.Object) bool { return o.GetAnnotations()[annotation.Ignore] == "true" }
-
 func (ob *observer) observe(
 	ctx context.Context, o client.Object, mode digest.ReadMode, now time.Time,
 ) (policy.Observation, error) {
@@ -53,7 +49,7 @@ func (ob *observer) observe(
 		Settings: settings, Invalid: invalid, Record: record, Template: workload.Digest(o),
 		Status: workload.StatusOf(o, record.Last), Slot: true, Deadline: ob.options.RolloutDeadline, Now: now,
 	}
-	enabled, unreadable, err := ob.enabled(ctx, o.GetNamespace(), settings)
+	enabled, unreadable, err := ob.enabled(ctx, o.GetNamespace(), observation)
 	if unreadable != nil {
 		observation.Invalid = append(observation.Invalid, *unreadable)
 	}
@@ -61,21 +57,30 @@ func (ob *observer) observe(
 		return observation, err
 	}
 	observation.References = digest.References(reference.Collect(workload.Template(o), reference.Options{}))
-	if observation.Sources, err = ob.sources(ctx, o, settings, mode); err != nil {
+	observation.SecretsOff = len(settings.Secrets) > 0 && !ob.options.Secrets
+	sources, unread, err := ob.sources(ctx, o, settings, mode)
+	if err != nil {
 		return observation, err
 	}
+	observation.Sources = sources
+	observation.Invalid = append(observation.Invalid, unread...)
 	observation.Renewed = ob.rolledOutByOthers(o, observation.Sources)
 	observation.Failed, err = ob.failures(ctx, keyOf(o), observation.Sources)
 	return observation, err
 }
 
 // enabled returns the setting of the workload, of its namespace or of the flag, in this order. The second result is an
-// invalid label of the namespace.
+// invalid label of the namespace. A setting that cannot be read enables no workload, and a workload that was enabled keeps
+// its record.
 func (ob *observer) enabled(
-	ctx context.Context, namespace string, s annotation.Settings,
+	ctx context.Context, namespace string, o policy.Observation,
 ) (bool, *annotation.Invalid, error) {
-	if s.Enabled != nil {
-		return *s.Enabled, nil, nil
+	known := o.Record.Observed != ""
+	switch {
+	case o.Settings.Enabled != nil:
+		return *o.Settings.Enabled, nil, nil
+	case slices.ContainsFunc(o.Invalid, func(i annotation.Invalid) bool { return i.Name == annotation.Enabled }):
+		return known, nil, nil
 	}
 	if ob.namespaces == nil {
 		return ob.options.AllWorkloads, nil, nil
@@ -85,27 +90,38 @@ func (ob *observer) enabled(
 		return false, nil, client.IgnoreNotFound(err) // the namespace is gone, and so are its workloads soon
 	}
 	says, invalid := annotation.Default(meta.Labels)
-	if says != nil {
+	switch {
+	case says != nil:
 		return *says, nil, nil
+	case invalid != nil:
+		return known, invalid, nil
 	}
-	return ob.options.AllWorkloads, invalid, nil
+	return ob.options.AllWorkloads, nil, nil
 }
 
-// sources reads every object that a workload uses.
+// maxInvalidObjects is the maximal number of reported objects with an invalid annotation.
+const maxInvalidObjects = 5
+
+// sources reads every object that a workload uses. The second result lists the objects with an annotation that cannot be
+// read.
 func (ob *observer) sources(
 	ctx context.Context, o client.Object, s annotation.Settings, mode digest.ReadMode,
-) ([]digest.Source, error) {
-	var sources []digest.Source
+) (sources []digest.Source, invalid []annotation.Invalid, err error) {
 	for _, ref := range reference.Collect(workload.Template(o), ob.references(s)) {
 		content, err := ob.store.Content(ctx, o.GetNamespace(), ref, mode)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		if content.IgnoreErr != nil && len(invalid) < maxInvalidObjects {
+			invalid = append(invalid, annotation.Invalid{
+				Name: annotation.Ignore, Object: ref.String(), Effect: annotation.IgnoresObject, Err: content.IgnoreErr,
+			})
 		}
 		if !content.Ignored {
 			sources = append(sources, digest.NewSource(o.GetNamespace(), ref, content))
 		}
 	}
-	return sources, nil
+	return sources, invalid, nil
 }
 
 func (ob *observer) references(s annotation.Settings) reference.Options {
@@ -143,7 +159,7 @@ func (ob *observer) addFailedSources(
 ) error {
 	settings, _ := annotation.Parse(other.GetAnnotations(), ob.options.QuietPeriod)
 	record := ob.record(other)
-	theirs, err := ob.sources(ctx, other, settings, digest.TrustCache)
+	theirs, _, err := ob.sources(ctx, other, settings, digest.TrustCache)
 	if err != nil {
 		return err
 	}

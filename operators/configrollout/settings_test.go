@@ -198,7 +198,7 @@ func TestNamedConfigMaps(t *testing.T) {
 	k.Eventually(d, rolledFrom(""))
 }
 
-// An invalid value has the default, and is reported once, in an event and a metric.
+// An invalid value holds the workload until it is corrected, and is reported once, in an event and a metric.
 func TestInvalidAnnotations(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -214,8 +214,11 @@ func TestInvalidAnnotations(t *testing.T) {
 		}
 	}
 	change(k, "conf", "a", "2")
-	k.Eventually(d, rolledFrom(""), result("Completed"))
+	k.Eventually(d, isPending())
 	waitIdle(k, op)
+	if k.Get(d); digestOf(d) != "" {
+		t.Error("it was rolled")
+	}
 	for _, name := range []string{"window", "quiet-period", "priority", "unknown"} {
 		labels := map[string]string{"namespace": k.Namespace, "annotation": name}
 		if got := metric(t, "configrollout_invalid_annotation_total", labels); got != 1 {
@@ -227,7 +230,7 @@ func TestInvalidAnnotations(t *testing.T) {
 			delete(d.Annotations, prefix+name)
 		}
 	})
-	k.Eventually(d, state(""))
+	k.Eventually(d, rolledFrom(""), result("Completed"), state(""))
 }
 
 // A rollout waits for its window.

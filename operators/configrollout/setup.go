@@ -52,7 +52,7 @@ func setUp(mgr manager.Manager, options Options, namespaces []string, workers in
 	op.reconciler = &reconciler{
 		observer: observer{
 			options: options, workloads: c,
-			store:  digest.NewStore(c, mgr.GetAPIReader(), ignored, countDigest),
+			store:  digest.NewStore(c, mgr.GetAPIReader(), annotation.Ignored, countDigest),
 			failed: l.Failed,
 			rolledOutByOthers: func(o client.Object, sources []digest.Source) bool {
 				return external.podsYoungerThan(keyOf(o), o, sources)

@@ -46,13 +46,13 @@ func TestParseInvalid(t *testing.T) {
 		"enabled":      {"yes", "", "True"},
 		"configmaps":   {"other/a", "a b", "a-*"},
 		"secrets":      {"a,other/b"},
-		"ignore":       {"*"},
+		"ignore":       {"*", strings.Repeat("a,", 2049)},
 		"hot-reload":   {"a/b"},
 		"quiet-period": {"10", "-1s", "soon", "9999h"},
 		"window":       {"22:00", "0 22 * * *;2h;Nowhere"},
 		"on-failure":   {"hold", "Retry"},
 		"dry-run":      {"1"},
-		"priority":     {"high", "1.5"},
+		"priority":     {"high", "1.5", "1001", "-1001", "9223372036854775807"},
 		"quite-period": {"10s"},
 		"default":      {"enabled"}, // it is a label of namespaces
 	} {
@@ -65,6 +65,19 @@ func TestParseInvalid(t *testing.T) {
 				t.Errorf("%s: %q is reported as %v", name, value, invalid)
 			}
 		}
+	}
+}
+
+func TestIgnored(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]bool{"true": true, " true": true, "false": false, "TRUE": true, "": true, "no": true} {
+		got, err := annotation.Ignored(map[string]string{annotation.Ignore: value})
+		if readable := strings.TrimSpace(value) == "true" || value == "false"; got != want || (err == nil) != readable {
+			t.Errorf("%q: ignored: %v, %v", value, got, err)
+		}
+	}
+	if got, err := annotation.Ignored(nil); got || err != nil {
+		t.Errorf("without the annotation: %v, %v", got, err)
 	}
 }
 

@@ -20,8 +20,9 @@ type Sum [sha256.Size]byte
 type Content struct {
 	// Exists is false if there is no such object.
 	Exists bool
-	// Ignored means that the object has the ignore annotation.
-	Ignored bool
+	// Ignored means that the object has the ignore annotation. IgnoreErr means that its value cannot be read.
+	Ignored   bool
+	IgnoreErr error
 	// Version is the object's resourceVersion.
 	Version string
 	// Keys are the keys of data and binaryData.

@@ -27,15 +27,17 @@ type Store struct {
 	Live client.Reader
 	// ObserveDuration is called with the duration of each read; optional.
 	ObserveDuration func(time.Duration)
-	// Ignored reports whether an object has the ignore annotation.
-	Ignored func(metav1.Object) bool
+	// Ignored reports whether an object with these annotations is ignored. An error means that they cannot be read.
+	Ignored func(annotations map[string]string) (bool, error)
 
 	sums    *lru.Cache
 	reading singleflight.Group
 }
 
 // NewStore returns a store.
-func NewStore(cached, live client.Reader, ignored func(metav1.Object) bool, took func(time.Duration)) *Store {
+func NewStore(
+	cached, live client.Reader, ignored func(annotations map[string]string) (bool, error), took func(time.Duration),
+) *Store {
 	return &Store{Cached: cached, Live: live, Ignored: ignored, ObserveDuration: took, sums: lru.New(cacheSize)}
 }
 
@@ -93,7 +95,8 @@ func (s *Store) get(ctx context.Context, key types.NamespacedName, kind referenc
 	if err := s.Live.Get(ctx, key, o); err != nil {
 		return Content{}, client.IgnoreNotFound(err)
 	}
-	c := Content{Exists: true, Ignored: s.Ignored(o), Version: o.GetResourceVersion()}
+	c := Content{Exists: true, Version: o.GetResourceVersion()}
+	c.Ignored, c.IgnoreErr = s.Ignored(o.GetAnnotations())
 	switch o := o.(type) {
 	case *corev1.ConfigMap:
 		c.Keys = KeySums(o.Data, o.BinaryData)

@@ -54,6 +54,8 @@ type Observation struct {
 	Renewed bool
 	// Failed names, by source, workloads that failed with the present content of that source.
 	Failed map[string]string
+	// SecretsOff means that the workload names Secrets, and that the operator does not read any.
+	SecretsOff bool
 	// Slot means that the limiter permits a rollout.
 	Slot bool
 	// Deadline is the time without progress after which a rollout has failed, for kinds without a deadline in Kubernetes.
@@ -122,6 +124,10 @@ func (d *decider) decide() {
 	if !d.Enabled {
 		return
 	}
+	if d.SecretsOff {
+		d.addMessage("SecretsDisabled", "%s names Secrets, and the operator runs without --secrets: their changes cause no "+
+			"rollout; remove the annotation, or install the operator with the component config/secrets", annotation.Secrets)
+	}
 	if missing := d.missing(); len(missing) > 0 {
 		d.decidePending(func() {
 			d.wait("ConfigMissing", "%s: without it no pod can start; nothing is rolled until it is there", status.Names(missing))
@@ -135,6 +141,8 @@ func (d *decider) decide() {
 	case d.inSync():
 		d.markConverged(Nothing)
 		d.conclude()
+	case d.holds(annotation.HoldsSources):
+		d.decidePending(d.waitForCorrection)
 	case d.Template == d.current && !d.isRolledBack(), d.templateAsRecorded() && (d.Renewed || d.unchanged()):
 		d.markConverged(Merge)
 	default:

@@ -25,11 +25,21 @@ type Event struct {
 // Invalid returns the event about an invalid annotation.
 func Invalid(i annotation.Invalid) Event {
 	e := Event{Warning: true, Reason: InvalidAnnotation}
+	effect := "nothing is rolled until it is corrected"
+	switch i.Effect {
+	case annotation.Holds, annotation.HoldsSources:
+	case annotation.IgnoresObject:
+		effect = "the object is ignored until it is corrected"
+	case annotation.Defaults:
+		effect = "the default applies"
+	}
+	name := i.Name
+	if i.Object != "" {
+		name += " of " + i.Object
+	}
+	e.Message = fmt.Sprintf("%s: %v; %s", name, i.Err, effect)
 	if i.Unknown {
-		e.Message = fmt.Sprintf("%s: %v", i.Name, i.Err)
 		i.Name = "unknown"
-	} else {
-		e.Message = fmt.Sprintf("%s: %v; the default holds", i.Name, i.Err)
 	}
 	e.Annotation = strings.TrimPrefix(i.Name, annotation.Prefix)
 	return e
