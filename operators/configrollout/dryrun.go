@@ -32,7 +32,7 @@ func dryRun(ctx context.Context, cfg *rest.Config, options Options, namespaces [
 	if err != nil {
 		return err
 	}
-	l := limiter.New(options.MaxConcurrent, options.MaxConcurrentPerNamespace, func(limiter.Key) {}, func(string, int, int) {})
+	l := newLimiter(options, func(limiter.Key) {}, func(string, int, int) {})
 	ob := &observer{
 		options: options, workloads: c, store: digest.NewStore(nil, c, annotation.Ignored, nil), failed: l.Failed,
 		rolledOutByOthers: func(client.Object, []digest.Source) bool { return false },

@@ -47,7 +47,8 @@ func (ob *observer) observe(
 	record := ob.record(o)
 	observation := policy.Observation{
 		Settings: settings, Invalid: invalid, Record: record, Template: workload.Digest(o),
-		Status: workload.StatusOf(o, record.Last), Slot: true, Deadline: ob.options.RolloutDeadline, Now: now,
+		Status: workload.StatusOf(o, record.Last), Slot: true, Deadline: ob.options.RolloutDeadline,
+		MaxDeadline: ob.options.MaxRolloutDeadline, Now: now,
 	}
 	enabled, unreadable, err := ob.enabled(ctx, o.GetNamespace(), observation)
 	if unreadable != nil {
@@ -189,8 +190,12 @@ func (ob *observer) entryOf(o client.Object) limiter.Entry {
 	}
 	record := ob.record(o)
 	settings, _ := annotation.Parse(o.GetAnnotations(), 0)
+	var started time.Time
+	if record.Last != nil {
+		started = record.Last.Time
+	}
 	return limiter.Entry{
-		Version: o.GetResourceVersion(), Rolling: workload.Rolling(o, record),
+		Version: o.GetResourceVersion(), Rolling: workload.Rolling(o, record), Started: started,
 		Failed:  settings.OnFailure != annotation.Continue && workload.Failed(o, record),
 		Pending: record.Pending != "", Since: record.Since, Priority: settings.Priority,
 	}

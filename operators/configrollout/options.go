@@ -19,12 +19,16 @@ type Options struct {
 	// RolloutDeadline is the time without progress after which a rollout of a StatefulSet or DaemonSet has failed. A
 	// Deployment has its own deadline.
 	RolloutDeadline time.Duration
+	// MaxRolloutDeadline is the upper limit of a Deployment's own deadline. It is also the time after which a rollout takes
+	// no slot from other namespaces, even if it makes progress.
+	MaxRolloutDeadline time.Duration
 }
 
 // DefaultOptions returns the options without flags.
 func DefaultOptions() Options {
 	return Options{
 		MaxConcurrent: 10, MaxConcurrentPerNamespace: 2, QuietPeriod: 5 * time.Second, RolloutDeadline: 10 * time.Minute,
+		MaxRolloutDeadline: 30 * time.Minute,
 	}
 }
 
@@ -40,6 +44,8 @@ func (o *Options) BindFlags(fs *flag.FlagSet) {
 		"how long nothing may have changed before a rollout, for workloads that do not say")
 	fs.DurationVar(&o.RolloutDeadline, "rollout-deadline", o.RolloutDeadline,
 		"how long a rollout of a StatefulSet or DaemonSet may make no progress; a Deployment says that itself")
+	fs.DurationVar(&o.MaxRolloutDeadline, "max-rollout-deadline", o.MaxRolloutDeadline,
+		"how long a Deployment's own deadline may be, and how long a rollout may take a slot from other namespaces")
 }
 
 func (o *Options) validate() error {
@@ -53,6 +59,9 @@ func (o *Options) validate() error {
 	}
 	if o.RolloutDeadline < time.Second {
 		errs = append(errs, errors.New("--rollout-deadline must be at least 1s"))
+	}
+	if o.MaxRolloutDeadline < o.RolloutDeadline {
+		errs = append(errs, errors.New("--max-rollout-deadline must be at least --rollout-deadline"))
 	}
 	return errors.Join(errs...)
 }

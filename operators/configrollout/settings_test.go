@@ -316,6 +316,7 @@ func TestOptions(t *testing.T) {
 		"per namespace":           func(o *configrollout.Options) { o.MaxConcurrentPerNamespace = -1 },
 		"quiet-period":            func(o *configrollout.Options) { o.QuietPeriod = -time.Second },
 		"rollout-deadline":        func(o *configrollout.Options) { o.RolloutDeadline = 0 },
+		"max-rollout-deadline":    func(o *configrollout.Options) { o.MaxRolloutDeadline = time.Minute },
 	} {
 		o := configrollout.DefaultOptions()
 		change(&o)

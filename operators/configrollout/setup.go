@@ -46,7 +46,7 @@ func setUp(mgr manager.Manager, options Options, namespaces []string, workers in
 		return err
 	}
 	op := &operator{options: options, namespaces: namespaces, cache: c}
-	l := limiter.New(options.MaxConcurrent, options.MaxConcurrentPerNamespace, op.enqueue, countWaiting)
+	l := newLimiter(options, op.enqueue, countWaiting)
 	external := &externalRollouts{known: map[limiter.Key]*externalRollout{}}
 	fallback := &stateFallback{known: map[limiter.Key]*savedState{}}
 	op.reconciler = &reconciler{
@@ -66,6 +66,13 @@ func setUp(mgr manager.Manager, options Options, namespaces []string, workers in
 		op.reconciler.namespaces = c
 	}
 	return op.watch(mgr, workers)
+}
+
+func newLimiter(o Options, enqueue func(limiter.Key), changed func(namespace string, pending, held int)) *limiter.Limiter {
+	return limiter.New(limiter.Options{
+		Limit: o.MaxConcurrent, PerNamespace: o.MaxConcurrentPerNamespace, MaxTime: o.MaxRolloutDeadline,
+		Enqueue: enqueue, Changed: changed, Now: time.Now,
+	})
 }
 
 func newCache(mgr manager.Manager, namespaces []string) (cache.Cache, error) {

@@ -60,7 +60,9 @@ type Observation struct {
 	Slot bool
 	// Deadline is the time without progress after which a rollout has failed, for kinds without a deadline in Kubernetes.
 	Deadline time.Duration
-	Now      time.Time
+	// MaxDeadline is the upper limit of a deadline in Kubernetes; zero means none.
+	MaxDeadline time.Duration
+	Now         time.Time
 }
 
 // Decision is the result.
