@@ -2,6 +2,7 @@ package configrollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -33,8 +34,13 @@ func dryRun(ctx context.Context, cfg *rest.Config, options Options, namespaces [
 		return err
 	}
 	l := newLimiter(options, func(limiter.Key) {}, func(string, int, int) {})
+	keys := &digest.KeyStore{Reader: c, Namespace: options.keyNamespace()}
+	if options.Secrets && keys.Namespace == "" {
+		return errors.New("--secrets: set --key-namespace to the namespace of the operator, which has the key of the digests")
+	}
 	ob := &observer{
-		options: options, workloads: c, store: digest.NewStore(nil, c, annotation.Ignored, nil), failed: l.Failed,
+		options: options, workloads: c, failed: l.Failed,
+		store:             digest.NewStore(digest.Options{Live: c, Ignored: annotation.Ignored, Key: keys.Key}),
 		rolledOutByOthers: func(client.Object, []digest.Source) bool { return false },
 	}
 	if len(namespaces) == 0 {

@@ -367,7 +367,7 @@ func TestSecrets(t *testing.T) {
 	}
 	op.Stop()
 	before := observedDigest(d)
-	op = k.Run(newOperator(t, func(o *configrollout.Options) { o.Secrets = true }), testkit.WithConfig(k.Config))
+	op = startWithSecrets(t, k)
 	k.Eventually(d, adopted(), testkit.Match("updated", func(d *appsv1.Deployment) bool { return observedDigest(d) != before }))
 	waitIdle(k, op)
 	k.Eventually(d, adopted())

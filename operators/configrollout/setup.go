@@ -41,6 +41,11 @@ type operator struct {
 
 // setUp adds the operator to a manager. It has a cache of its own with trimmed objects.
 func setUp(mgr manager.Manager, options Options, namespaces []string, workers int) error {
+	keys := &digest.KeyStore{Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Namespace: options.keyNamespace()}
+	if options.Secrets && keys.Namespace == "" {
+		return errors.New("--secrets: the program does not run in a cluster, whose namespace it would take for the key of the " +
+			"digests: set --key-namespace")
+	}
 	c, err := newCache(mgr, namespaces)
 	if err != nil {
 		return err
@@ -52,7 +57,9 @@ func setUp(mgr manager.Manager, options Options, namespaces []string, workers in
 	op.reconciler = &reconciler{
 		observer: observer{
 			options: options, workloads: c,
-			store:  digest.NewStore(c, mgr.GetAPIReader(), annotation.Ignored, countDigest),
+			store: digest.NewStore(digest.Options{
+				Cached: c, Live: mgr.GetAPIReader(), Ignored: annotation.Ignored, Key: keys.Key, ObserveDuration: countDigest,
+			}),
 			failed: l.Failed,
 			rolledOutByOthers: func(o client.Object, sources []digest.Source) bool {
 				return external.podsYoungerThan(keyOf(o), o, sources)

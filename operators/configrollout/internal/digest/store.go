@@ -18,9 +18,8 @@ import (
 // cacheSize is the maximal number of cached objects; each takes some 100 bytes per key.
 const cacheSize = 10000
 
-// Store reads the content of objects. It reads each version of an object once, and keeps its hashes, never its values. It
-// is safe for concurrent use.
-type Store struct {
+// Options configure a store.
+type Options struct {
 	// Cached returns the version of an object from cached metadata. Nil means to read each object each time.
 	Cached client.Reader
 	// Live reads objects.
@@ -29,17 +28,21 @@ type Store struct {
 	ObserveDuration func(time.Duration)
 	// Ignored reports whether an object with these annotations is ignored. An error means that they cannot be read.
 	Ignored func(annotations map[string]string) (bool, error)
+	// Key returns the key for the values of Secrets. It is not called for ConfigMaps.
+	Key func(context.Context) (Key, error)
+}
+
+// Store reads the content of objects. It reads each version of an object once, and keeps its hashes, never its values. It
+// is safe for concurrent use.
+type Store struct {
+	Options
 
 	sums    *lru.Cache
 	reading singleflight.Group
 }
 
 // NewStore returns a store.
-func NewStore(
-	cached, live client.Reader, ignored func(annotations map[string]string) (bool, error), took func(time.Duration),
-) *Store {
-	return &Store{Cached: cached, Live: live, Ignored: ignored, ObserveDuration: took, sums: lru.New(cacheSize)}
-}
+func NewStore(o Options) *Store { return &Store{Options: o, sums: lru.New(cacheSize)} }
 
 // ReadMode limits the use of the cache, which may be stale.
 type ReadMode int
@@ -56,6 +59,16 @@ const (
 
 // Content returns the content of the object that ref names.
 func (s *Store) Content(ctx context.Context, namespace string, ref reference.Ref, mode ReadMode) (Content, error) {
+	c, err := s.content(ctx, namespace, ref, mode)
+	if err != nil || ref.Kind != reference.Secret {
+		return c, err
+	}
+	key, err := s.Key(ctx)
+	c.KeyID = key.ID() // also without an object, so that its creation is a change
+	return c, err
+}
+
+func (s *Store) content(ctx context.Context, namespace string, ref reference.Ref, mode ReadMode) (Content, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: ref.Name}
 	if s.Cached == nil || mode == ReadLive {
 		return s.read(ctx, key, ref.Kind)
@@ -101,7 +114,11 @@ func (s *Store) get(ctx context.Context, key types.NamespacedName, kind referenc
 	case *corev1.ConfigMap:
 		c.Keys = KeySums(o.Data, o.BinaryData)
 	case *corev1.Secret:
-		c.Keys = KeySums(nil, o.Data)
+		key, err := s.Key(ctx)
+		if err != nil {
+			return Content{}, err
+		}
+		c.Keys = key.KeySums(o.Data)
 	}
 	s.sums.Add(versionOf(o), c)
 	if s.ObserveDuration != nil {

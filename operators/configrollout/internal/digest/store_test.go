@@ -64,7 +64,10 @@ func (c *cluster) Get(_ context.Context, key client.ObjectKey, o client.Object, 
 }
 
 func newStore(c *cluster) *digest.Store {
-	return digest.NewStore(metadata{cluster: c}, c, func(map[string]string) (bool, error) { return false, nil }, func(time.Duration) {})
+	return digest.NewStore(digest.Options{
+		Cached: metadata{cluster: c}, Live: c, Ignored: func(map[string]string) (bool, error) { return false, nil },
+		ObserveDuration: func(time.Duration) {},
+	})
 }
 
 // Each version of an object is read once, and its absence is verified only before a write.

@@ -167,7 +167,15 @@ func (d *decider) changed() []string {
 	var changed []string
 	// A source added by settings had the same content before. A source added by the template may have another one.
 	added := d.References != d.Record.References
+	otherKey := digest.KeyID(d.Record.Observed) != digest.KeyID(d.current)
 	for _, s := range d.Sources {
+		if _, known := d.Record.Sources[s.ID]; known && s.KeyID != "" && otherKey {
+			// The sums are not comparable. A new key must not roll every workload, and must not lose a pending rollout.
+			if d.Record.Pending != "" {
+				changed = append(changed, s.Name)
+			}
+			continue
+		}
 		if was, known := d.Record.Sources[s.ID]; known && was != s.Sum || !known && added {
 			changed = append(changed, s.Name)
 		}

@@ -87,6 +87,7 @@ func Names(names []string) string {
 
 // ShortDigest returns a prefix of a digest for messages.
 func ShortDigest(digest string) string {
-	const enough = len("sha256:") + 12
-	return digest[:min(len(digest), enough)]
+	const enough = 12
+	hash := strings.LastIndex(digest, ":") + 1
+	return digest[:min(len(digest), hash+enough)]
 }
