@@ -57,6 +57,9 @@ func (ob *observer) observe(
 	if observation.Enabled = enabled; err != nil || !enabled {
 		return observation, err
 	}
+	if observation.Excess = ob.excess(o, settings); observation.Excess != "" {
+		return observation, nil
+	}
 	observation.References = digest.References(reference.Collect(workload.Template(o), reference.Options{}))
 	observation.SecretsOff = len(settings.Secrets) > 0 && !ob.options.Secrets
 	sources, unread, err := ob.sources(ctx, o, settings, mode)
@@ -100,6 +103,14 @@ func (ob *observer) enabled(
 	return ob.options.AllWorkloads, nil, nil
 }
 
+// excess describes the references of a workload with too many of them; otherwise it returns "". None of them is read then.
+func (ob *observer) excess(o client.Object, s annotation.Settings) string {
+	if workload.Oversized(o) {
+		return "its pod template has more than 4096 volumes, mounts and variables, so that its references are not read"
+	}
+	return reference.Excess(reference.Collect(workload.Template(o), ob.references(s)))
+}
+
 // maxInvalidObjects is the maximal number of reported objects with an invalid annotation.
 const maxInvalidObjects = 5
 
@@ -131,11 +142,18 @@ func (ob *observer) references(s annotation.Settings) reference.Options {
 	}
 }
 
+// The maximal number of failed workloads of a namespace that may hold another one, and of those whose sources are read.
+const (
+	maxFailed     = 100
+	maxFailedRead = 20
+)
+
 // failures names, by source, the workloads that failed with the present content of these sources.
 func (ob *observer) failures(ctx context.Context, self limiter.Key, sources []digest.Source) (map[string]string, error) {
 	failures := map[string]string{}
-	for _, key := range ob.failed(self.Namespace) {
-		if key == self {
+	failed, read := ob.failed(self.Namespace), 0
+	for _, key := range failed[:min(len(failed), maxFailed)] {
+		if key == self || read == maxFailedRead {
 			continue
 		}
 		other, err := ob.get(ctx, key)
@@ -147,6 +165,7 @@ func (ob *observer) failures(ctx context.Context, self limiter.Key, sources []di
 		if last == nil || !slices.ContainsFunc(sources, shared) {
 			continue
 		}
+		read++
 		if err := ob.addFailedSources(ctx, key, other, failures); err != nil {
 			return nil, err
 		}
@@ -159,6 +178,9 @@ func (ob *observer) addFailedSources(
 	ctx context.Context, key limiter.Key, other client.Object, failures map[string]string,
 ) error {
 	settings, _ := annotation.Parse(other.GetAnnotations(), ob.options.QuietPeriod)
+	if ob.excess(other, settings) != "" {
+		return nil
+	}
 	record := ob.record(other)
 	theirs, _, err := ob.sources(ctx, other, settings, digest.TrustCache)
 	if err != nil {

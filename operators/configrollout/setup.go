@@ -24,6 +24,7 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/digest"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/limiter"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/reference"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/trim"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/workload"
 )
 
@@ -84,7 +85,7 @@ func newLimiter(o Options, enqueue func(limiter.Key), changed func(namespace str
 
 func newCache(mgr manager.Manager, namespaces []string) (cache.Cache, error) {
 	options := cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), DefaultTransform: trimObject,
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), DefaultTransform: trim.Object,
 	}
 	if len(namespaces) > 0 {
 		options.DefaultNamespaces = map[string]cache.Config{}
@@ -107,15 +108,6 @@ type runnableCache struct{ cache.Cache }
 
 // GetCache implements the interface that the manager uses to recognize a cache.
 func (r runnableCache) GetCache() cache.Cache { return r.Cache }
-
-// trimObject removes large fields that are not used.
-func trimObject(o any) (any, error) {
-	if meta, ok := o.(metav1.Object); ok {
-		meta.SetManagedFields(nil)
-		delete(meta.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
-	}
-	return o, nil
-}
 
 // usedBy is the index of workloads by used object.
 const usedBy = "usedBy"
@@ -187,8 +179,12 @@ func (op *operator) sourceKinds() []reference.Kind {
 // usedObjects lists the objects that a workload uses, for the index.
 func (op *operator) usedObjects(o client.Object) []string {
 	settings, _ := annotation.Parse(o.GetAnnotations(), 0)
+	refs := reference.Collect(workload.Template(o), op.reconciler.references(settings))
+	if reference.Excess(refs) != "" {
+		return nil
+	}
 	var names []string
-	for _, ref := range reference.Collect(workload.Template(o), op.reconciler.references(settings)) {
+	for _, ref := range refs {
 		names = append(names, ref.String())
 	}
 	return names

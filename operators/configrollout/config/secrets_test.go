@@ -50,13 +50,14 @@ func withComponent(t *testing.T, overlay, component string) []unstructured.Unstr
 	return testkit.Kustomize(t, dir)
 }
 
-// The component sets the flag --secrets and grants read access to Secrets, in both overlays. In the operator's own namespace it
-// grants the creation of Secrets, for the key of the digests, and no other write access.
+// The component sets the flag --secrets and grants read access to Secrets, in both overlays. In the operator's own namespace
+// it grants the creation of Secrets, for the key of the digests, and no other write access.
 func TestSecretsComponent(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"default", "namespaced"} {
 		var arguments, verbs []string
 		var own []rbacv1.PolicyRule
+		core, secrets := []string{""}, []string{"secrets"}
 		for _, o := range withComponent(t, overlay, "secrets") {
 			switch {
 			case o.GetKind() == "Deployment":
@@ -74,8 +75,8 @@ func TestSecretsComponent(t *testing.T) {
 			t.Errorf("%s: it may %q Secrets, want %q", overlay, verbs, want)
 		}
 		want := []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{digest.KeySecret}, Verbs: []string{"get"}},
-			{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}},
+			{APIGroups: core, Resources: secrets, ResourceNames: []string{digest.KeySecret}, Verbs: []string{"get"}},
+			{APIGroups: core, Resources: secrets, Verbs: []string{"create"}},
 		}
 		if diff := cmp.Diff(want, own); diff != "" {
 			t.Errorf("%s: rules for Secrets in its own namespace, -want +got:\n%s", overlay, diff)
@@ -94,7 +95,9 @@ func secretVerbs(t *testing.T, o unstructured.Unstructured) []string {
 // secretRules returns the rules for Secrets of a role.
 func secretRules(t *testing.T, o unstructured.Unstructured) []rbacv1.PolicyRule {
 	t.Helper()
-	return slices.DeleteFunc(rules(t, o), func(rule rbacv1.PolicyRule) bool { return !slices.Contains(rule.Resources, "secrets") })
+	return slices.DeleteFunc(rules(t, o), func(rule rbacv1.PolicyRule) bool {
+		return !slices.Contains(rule.Resources, "secrets")
+	})
 }
 
 func rules(t *testing.T, o unstructured.Unstructured) []rbacv1.PolicyRule {

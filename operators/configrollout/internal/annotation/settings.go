@@ -95,6 +95,11 @@ type Invalid struct {
 // ErrUnknown is the error of an unknown annotation with the operator's prefix.
 var ErrUnknown = errors.New("there is no such annotation")
 
+// settingNames lists the annotations of a workload that users set.
+var settingNames = []string{
+	Enabled, ConfigMaps, Secrets, Ignore, HotReload, QuietPeriod, Window, OnFailure, DryRun, Priority,
+}
+
 // maxUnknown is the maximal number of reported unknown annotations.
 const maxUnknown = 5
 
@@ -133,6 +138,25 @@ func Parse(annotations map[string]string, quiet time.Duration) (Settings, []Inva
 	}
 	slices.SortFunc(invalid, func(a, b Invalid) int { return strings.Compare(a.Name, b.Name) })
 	return s, invalid
+}
+
+// Trim returns a copy of the annotations of a workload that has only what [Parse] and [ReadRecord] use, and whose size is
+// limited. Both have the same result for it.
+func Trim(annotations map[string]string) map[string]string {
+	trimmed := map[string]string{}
+	unknown := 0
+	for _, name := range slices.Sorted(maps.Keys(annotations)) {
+		value := annotations[name]
+		switch {
+		case !strings.HasPrefix(name, Prefix):
+		case slices.Contains(settingNames, name), slices.Contains(recordNames, name):
+			trimmed[name] = strings.Clone(value[:min(len(value), MaxValue+1)]) // still too long
+		case unknown < maxUnknown:
+			unknown++
+			trimmed[name] = ""
+		}
+	}
+	return trimmed
 }
 
 // readValue calls read, unless the value is too long.

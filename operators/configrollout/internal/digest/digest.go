@@ -104,8 +104,8 @@ func missing(ref reference.Ref, c Content) string {
 	return ""
 }
 
-// Total returns the digest of all sources, as it is written to annotations. It depends on the order of the sources. It begins
-// with the ID of the key if there is one: see [KeyID].
+// Total returns the digest of all sources, as it is written to annotations. It depends on the order of the sources. It
+// begins with the ID of the key if there is one: see [KeyID].
 func Total(sources []Source) string {
 	h := newHash("configrollout")
 	prefix := "sha256:"

@@ -17,10 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// KeySecret is the name of the Secret with the key.
+const KeySecret = "configrollout-digest-key" //nolint:gosec // it is a name
+
 const (
-	// KeySecret is the name of the Secret with the key, and keyEntry the name of the key in its data.
-	KeySecret = "configrollout-digest-key"
-	keyEntry  = "key"
+	// keyEntry is the name of the key in the data of the Secret.
+	keyEntry = "key"
 	// keySize is the size of a key in bytes.
 	keySize = sha256.Size
 	// keyedPrefix is the beginning of a digest with a key. The ID of the key follows.

@@ -85,7 +85,8 @@ func TestKeyOfADryRun(t *testing.T) {
 	t.Parallel()
 	v := &vault{}
 	s := &digest.KeyStore{Reader: v, Namespace: "operators"}
-	if keyID(t, s) != keyID(t, s) || v.secret != nil {
+	first, second := keyID(t, s), keyID(t, s)
+	if first != second || v.secret != nil {
 		t.Errorf("the key changes, or Secret %v exists", v.secret)
 	}
 }
@@ -95,7 +96,8 @@ func TestShortKey(t *testing.T) {
 	t.Parallel()
 	v := &vault{secret: &corev1.Secret{Data: map[string][]byte{"key": make([]byte, 31)}}}
 	_, err := (&digest.KeyStore{Reader: v, Writer: v, Namespace: "operators"}).Key(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "operators/configrollout-digest-key: data.key has less than 32 bytes: delete") {
+	const want = "operators/configrollout-digest-key: data.key has less than 32 bytes: delete"
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -120,9 +122,10 @@ func TestKeyedDigests(t *testing.T) {
 	data := map[string][]byte{"k": []byte("1")}
 	total := func(k digest.Key) string {
 		secret := reference.Ref{Kind: reference.Secret, Name: "a", All: true}
+		keyed := digest.Content{Exists: true, Keys: k.KeySums(data), KeyID: k.ID()}
 		return digest.Total([]digest.Source{
 			use{"n", ref(), content("k", "1")}.source(),
-			use{"n", secret, digest.Content{Exists: true, Keys: k.KeySums(data), KeyID: k.ID()}}.source(),
+			use{"n", secret, keyed}.source(),
 		})
 	}
 	if a.KeySums(data)["k"] == digest.KeySums(nil, data)["k"] || a.KeySums(data)["k"] == b.KeySums(data)["k"] {

@@ -7,16 +7,13 @@ import (
 	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/reference"
 )
-
-// cacheSize is the maximal number of cached objects; each takes some 100 bytes per key.
-const cacheSize = 10000
 
 // Options configure a store.
 type Options struct {
@@ -37,12 +34,12 @@ type Options struct {
 type Store struct {
 	Options
 
-	sums    *lru.Cache
+	sums    *cache
 	reading singleflight.Group
 }
 
 // NewStore returns a store.
-func NewStore(o Options) *Store { return &Store{Options: o, sums: lru.New(cacheSize)} }
+func NewStore(o Options) *Store { return &Store{Options: o, sums: newCache(maxCacheWeight)} }
 
 // ReadMode limits the use of the cache, which may be stale.
 type ReadMode int
@@ -69,6 +66,9 @@ func (s *Store) Content(ctx context.Context, namespace string, ref reference.Ref
 }
 
 func (s *Store) content(ctx context.Context, namespace string, ref reference.Ref, mode ReadMode) (Content, error) {
+	if len(content.IsPathSegmentName(ref.Name)) > 0 { // a pod template may have any name
+		return Content{}, nil
+	}
 	key := types.NamespacedName{Namespace: namespace, Name: ref.Name}
 	if s.Cached == nil || mode == ReadLive {
 		return s.read(ctx, key, ref.Kind)
@@ -84,8 +84,8 @@ func (s *Store) content(ctx context.Context, namespace string, ref reference.Ref
 	case err != nil:
 		return Content{}, err
 	}
-	if known, ok := s.sums.Get(versionOf(meta)); ok {
-		return known.(Content), nil //nolint:forcetypeassert // the cache has only Content
+	if known, ok := s.sums.get(meta); ok {
+		return known, nil
 	}
 	return s.read(ctx, key, ref.Kind)
 }
@@ -120,12 +120,9 @@ func (s *Store) get(ctx context.Context, key types.NamespacedName, kind referenc
 		}
 		c.Keys = key.KeySums(o.Data)
 	}
-	s.sums.Add(versionOf(o), c)
+	s.sums.add(o, c)
 	if s.ObserveDuration != nil {
 		s.ObserveDuration(time.Since(began))
 	}
 	return c, nil
 }
-
-// versionOf identifies one version of one object.
-func versionOf(o metav1.Object) string { return string(o.GetUID()) + "/" + o.GetResourceVersion() }

@@ -310,7 +310,7 @@ func (l *Limiter) startable() []Key {
 	return next
 }
 
-// free returns the number of free slots. A namespace takes at most its share, whatever its annotations say.
+// free returns the number of free slots. A namespace takes at most its share, also with forged annotations.
 func (l *Limiter) free() int {
 	now := l.options.Now()
 	free, taken := l.options.Limit, map[string]int{}

@@ -218,7 +218,8 @@ func TestBehind(t *testing.T) {
 		},
 		"a change, and an annotation that cannot be read": {
 			given: policy.Observation{
-				Sources: []digest.Source{two}, Record: pending(one, two, time.Hour), Invalid: []annotation.Invalid{wrong(annotation.DryRun)},
+				Sources: []digest.Source{two}, Record: pending(one, two, time.Hour),
+				Invalid: []annotation.Invalid{wrong(annotation.DryRun)},
 			},
 			action: policy.Wait, wait: "InvalidAnnotation", events: []string{"InvalidAnnotation"},
 			check: recordIs(pending(one, two, time.Hour)), state: "InvalidAnnotation: rollout.homeostat.dev/dry-run",

@@ -54,6 +54,8 @@ type Observation struct {
 	Renewed bool
 	// Failed names, by source, workloads that failed with the present content of that source.
 	Failed map[string]string
+	// Excess describes too many references; otherwise it is empty. The sources are not known then.
+	Excess string
 	// SecretsOff means that the workload names Secrets, and that the operator does not read any.
 	SecretsOff bool
 	// Slot means that the limiter permits a rollout.
@@ -124,6 +126,12 @@ func (d *decider) decide() {
 		d.messages = append(d.messages, status.Invalid(i))
 	}
 	if !d.Enabled {
+		return
+	}
+	if d.Excess != "" {
+		d.decidePending(func() {
+			d.wait("TooManyReferences", "%s; nothing is rolled until there are fewer", d.Excess)
+		})
 		return
 	}
 	if d.SecretsOff {

@@ -55,7 +55,8 @@ func Merge(before string, messages []Event) (state string, added []Event) {
 			added = append(added, m)
 		}
 	}
-	return strings.Join(lines, "; "), added
+	state = strings.Join(lines, "; ")
+	return strings.ToValidUTF8(state[:min(len(state), annotation.MaxValue)], ""), added
 }
 
 // Append adds an event. The messages of one reason are one event, because Kubernetes would keep only the first of several.
