@@ -2,6 +2,7 @@ package configrollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/desired"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/digest"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/limiter"
@@ -31,9 +33,14 @@ func dryRun(ctx context.Context, cfg *rest.Config, options Options, namespaces [
 	if err != nil {
 		return err
 	}
-	l := limiter.New(options.MaxConcurrent, options.MaxConcurrentPerNamespace, func(limiter.Key) {}, func(string, int, int) {})
+	l := newLimiter(options, func(limiter.Key) {}, func(string, int, int) {})
+	keys := &digest.KeyStore{Reader: c, Namespace: options.keyNamespace()}
+	if options.Secrets && keys.Namespace == "" {
+		return errors.New("--secrets: set --key-namespace to the namespace of the operator, which has the key of the digests")
+	}
 	ob := &observer{
-		options: options, workloads: c, store: digest.NewStore(nil, c, ignored, nil), failed: l.Failed,
+		options: options, workloads: c, failed: l.Failed,
+		store:             digest.NewStore(digest.Options{Live: c, Ignored: annotation.Ignored, Key: keys.Key}),
 		rolledOutByOthers: func(client.Object, []digest.Source) bool { return false },
 	}
 	if len(namespaces) == 0 {

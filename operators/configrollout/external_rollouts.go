@@ -1,8 +1,6 @@
 package configrollout
 
 import (
-	"crypto/sha256"
-	"encoding/json"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -47,7 +45,7 @@ func (e *externalRollouts) observe(key limiter.Key, o client.Object) {
 		return
 	}
 	known.generation = o.GetGeneration()
-	switch template := templateWithoutDigest(o); {
+	switch template := workload.TemplateSum(o); {
 	case status.Complete:
 		known.convergedTemplate = template
 	case known.convergedTemplate == "" || known.convergedTemplate == template:
@@ -72,7 +70,7 @@ func (e *externalRollouts) podsYoungerThan(key limiter.Key, o client.Object, sou
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	known := e.known[key]
-	if known == nil || known.template == "" || known.uid != o.GetUID() || known.template != templateWithoutDigest(o) {
+	if known == nil || known.template == "" || known.uid != o.GetUID() || known.template != workload.TemplateSum(o) {
 		return false
 	}
 	sums := annotation.ReadRecord(o.GetAnnotations()).Sources
@@ -86,16 +84,4 @@ func (e *externalRollouts) podsYoungerThan(key limiter.Key, o client.Object, sou
 		}
 	}
 	return true
-}
-
-// templateWithoutDigest identifies the template without the digest annotation.
-func templateWithoutDigest(o client.Object) string {
-	template := workload.Template(o).DeepCopy()
-	delete(template.Annotations, annotation.Digest)
-	text, err := json.Marshal(template)
-	if err != nil { // it was decoded from JSON
-		panic(err)
-	}
-	sum := sha256.Sum256(text)
-	return string(sum[:])
 }

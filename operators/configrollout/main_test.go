@@ -228,7 +228,7 @@ func replicaSets(t *testing.T, k *testkit.K, name string) int {
 func waitEvent(k *testkit.K, o client.Object, reason string) (note string) {
 	k.Wait(fmt.Sprintf("event %s about %s", reason, o.GetName()), func(context.Context) error {
 		list := &eventsv1.EventList{}
-		if err := k.Client.List(k.Context(), list, client.InNamespace(k.Namespace)); err != nil {
+		if err := k.Client.List(k.Context(), list, client.InNamespace(o.GetNamespace())); err != nil {
 			return err
 		}
 		var reasons []string

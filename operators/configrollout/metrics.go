@@ -53,12 +53,15 @@ func countWaiting(namespace string, pending, held int) {
 
 func countDigest(took time.Duration) { digestTime.Observe(took.Seconds()) }
 
+// maxLag is the greatest observed lag. The time of the change is in an annotation, which users may write.
+const maxLag = 7 * 24 * time.Hour
+
 // countDecision counts a written decision.
 func countDecision(namespace string, d policy.Decision) {
 	switch d.Action {
 	case policy.Roll:
 		rollouts.WithLabelValues(namespace, "Started").Inc()
-		lag.Observe(d.Lag.Seconds())
+		lag.Observe(min(d.Lag, maxLag).Seconds())
 	case policy.Merge:
 		merges.WithLabelValues(namespace).Inc()
 	case policy.Nothing, policy.Release, policy.Baseline, policy.Wait, policy.Conclude, policy.Rollback:

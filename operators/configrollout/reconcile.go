@@ -88,6 +88,9 @@ func (r *reconciler) decide(ctx context.Context, key limiter.Key, o client.Objec
 	if d = policy.Decide(observation); d.Action == policy.Roll && !r.limiter.Acquire(key, d.Since) {
 		observation.Slot = false
 		d = policy.Decide(observation)
+		if rest := r.limiter.UntilFree(); rest > 0 && (d.RequeueAfter == 0 || rest < d.RequeueAfter) {
+			d.RequeueAfter = rest
+		}
 	}
 	return d, nil
 }

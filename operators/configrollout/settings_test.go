@@ -198,7 +198,7 @@ func TestNamedConfigMaps(t *testing.T) {
 	k.Eventually(d, rolledFrom(""))
 }
 
-// An invalid value has the default, and is reported once, in an event and a metric.
+// An invalid value holds the workload until it is corrected, and is reported once, in an event and a metric.
 func TestInvalidAnnotations(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -214,8 +214,11 @@ func TestInvalidAnnotations(t *testing.T) {
 		}
 	}
 	change(k, "conf", "a", "2")
-	k.Eventually(d, rolledFrom(""), result("Completed"))
+	k.Eventually(d, isPending())
 	waitIdle(k, op)
+	if k.Get(d); digestOf(d) != "" {
+		t.Error("it was rolled")
+	}
 	for _, name := range []string{"window", "quiet-period", "priority", "unknown"} {
 		labels := map[string]string{"namespace": k.Namespace, "annotation": name}
 		if got := metric(t, "configrollout_invalid_annotation_total", labels); got != 1 {
@@ -227,7 +230,7 @@ func TestInvalidAnnotations(t *testing.T) {
 			delete(d.Annotations, prefix+name)
 		}
 	})
-	k.Eventually(d, state(""))
+	k.Eventually(d, rolledFrom(""), result("Completed"), state(""))
 }
 
 // A rollout waits for its window.
@@ -313,6 +316,7 @@ func TestOptions(t *testing.T) {
 		"per namespace":           func(o *configrollout.Options) { o.MaxConcurrentPerNamespace = -1 },
 		"quiet-period":            func(o *configrollout.Options) { o.QuietPeriod = -time.Second },
 		"rollout-deadline":        func(o *configrollout.Options) { o.RolloutDeadline = 0 },
+		"max-rollout-deadline":    func(o *configrollout.Options) { o.MaxRolloutDeadline = time.Minute },
 	} {
 		o := configrollout.DefaultOptions()
 		change(&o)
@@ -363,7 +367,7 @@ func TestSecrets(t *testing.T) {
 	}
 	op.Stop()
 	before := observedDigest(d)
-	op = k.Run(newOperator(t, func(o *configrollout.Options) { o.Secrets = true }), testkit.WithConfig(k.Config))
+	op = startWithSecrets(t, k)
 	k.Eventually(d, adopted(), testkit.Match("updated", func(d *appsv1.Deployment) bool { return observedDigest(d) != before }))
 	waitIdle(k, op)
 	k.Eventually(d, adopted())

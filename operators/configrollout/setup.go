@@ -24,6 +24,7 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/digest"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/limiter"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/reference"
+	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/trim"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/workload"
 )
 
@@ -41,18 +42,25 @@ type operator struct {
 
 // setUp adds the operator to a manager. It has a cache of its own with trimmed objects.
 func setUp(mgr manager.Manager, options Options, namespaces []string, workers int) error {
+	keys := &digest.KeyStore{Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Namespace: options.keyNamespace()}
+	if options.Secrets && keys.Namespace == "" {
+		return errors.New("--secrets: the program does not run in a cluster, whose namespace it would take for the key of the " +
+			"digests: set --key-namespace")
+	}
 	c, err := newCache(mgr, namespaces)
 	if err != nil {
 		return err
 	}
 	op := &operator{options: options, namespaces: namespaces, cache: c}
-	l := limiter.New(options.MaxConcurrent, options.MaxConcurrentPerNamespace, op.enqueue, countWaiting)
+	l := newLimiter(options, op.enqueue, countWaiting)
 	external := &externalRollouts{known: map[limiter.Key]*externalRollout{}}
 	fallback := &stateFallback{known: map[limiter.Key]*savedState{}}
 	op.reconciler = &reconciler{
 		observer: observer{
 			options: options, workloads: c,
-			store:  digest.NewStore(c, mgr.GetAPIReader(), ignored, countDigest),
+			store: digest.NewStore(digest.Options{
+				Cached: c, Live: mgr.GetAPIReader(), Ignored: annotation.Ignored, Key: keys.Key, ObserveDuration: countDigest,
+			}),
 			failed: l.Failed,
 			rolledOutByOthers: func(o client.Object, sources []digest.Source) bool {
 				return external.podsYoungerThan(keyOf(o), o, sources)
@@ -68,9 +76,16 @@ func setUp(mgr manager.Manager, options Options, namespaces []string, workers in
 	return op.watch(mgr, workers)
 }
 
+func newLimiter(o Options, enqueue func(limiter.Key), changed func(namespace string, pending, held int)) *limiter.Limiter {
+	return limiter.New(limiter.Options{
+		Limit: o.MaxConcurrent, PerNamespace: o.MaxConcurrentPerNamespace, MaxTime: o.MaxRolloutDeadline,
+		Enqueue: enqueue, Changed: changed, Now: time.Now,
+	})
+}
+
 func newCache(mgr manager.Manager, namespaces []string) (cache.Cache, error) {
 	options := cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), DefaultTransform: trimObject,
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), DefaultTransform: trim.Object,
 	}
 	if len(namespaces) > 0 {
 		options.DefaultNamespaces = map[string]cache.Config{}
@@ -93,15 +108,6 @@ type runnableCache struct{ cache.Cache }
 
 // GetCache implements the interface that the manager uses to recognize a cache.
 func (r runnableCache) GetCache() cache.Cache { return r.Cache }
-
-// trimObject removes large fields that are not used.
-func trimObject(o any) (any, error) {
-	if meta, ok := o.(metav1.Object); ok {
-		meta.SetManagedFields(nil)
-		delete(meta.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
-	}
-	return o, nil
-}
 
 // usedBy is the index of workloads by used object.
 const usedBy = "usedBy"
@@ -173,8 +179,12 @@ func (op *operator) sourceKinds() []reference.Kind {
 // usedObjects lists the objects that a workload uses, for the index.
 func (op *operator) usedObjects(o client.Object) []string {
 	settings, _ := annotation.Parse(o.GetAnnotations(), 0)
+	refs := reference.Collect(workload.Template(o), op.reconciler.references(settings))
+	if reference.Excess(refs) != "" {
+		return nil
+	}
 	var names []string
-	for _, ref := range reference.Collect(workload.Template(o), op.reconciler.references(settings)) {
+	for _, ref := range refs {
 		names = append(names, ref.String())
 	}
 	return names

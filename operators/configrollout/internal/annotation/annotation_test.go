@@ -46,13 +46,13 @@ func TestParseInvalid(t *testing.T) {
 		"enabled":      {"yes", "", "True"},
 		"configmaps":   {"other/a", "a b", "a-*"},
 		"secrets":      {"a,other/b"},
-		"ignore":       {"*"},
+		"ignore":       {"*", strings.Repeat("a,", 2049)},
 		"hot-reload":   {"a/b"},
 		"quiet-period": {"10", "-1s", "soon", "9999h"},
 		"window":       {"22:00", "0 22 * * *;2h;Nowhere"},
 		"on-failure":   {"hold", "Retry"},
 		"dry-run":      {"1"},
-		"priority":     {"high", "1.5"},
+		"priority":     {"high", "1.5", "1001", "-1001", "9223372036854775807"},
 		"quite-period": {"10s"},
 		"default":      {"enabled"}, // it is a label of namespaces
 	} {
@@ -65,6 +65,19 @@ func TestParseInvalid(t *testing.T) {
 				t.Errorf("%s: %q is reported as %v", name, value, invalid)
 			}
 		}
+	}
+}
+
+func TestIgnored(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]bool{"true": true, "true\n": true, "false": false, "TRUE": true, "": true, "no": true} {
+		got, err := annotation.Ignored(map[string]string{annotation.Ignore: value})
+		if readable := strings.TrimSpace(value) == "true" || value == "false"; got != want || (err == nil) != readable {
+			t.Errorf("%q: ignored: %v, %v", value, got, err)
+		}
+	}
+	if got, err := annotation.Ignored(nil); got || err != nil {
+		t.Errorf("without the annotation: %v, %v", got, err)
 	}
 }
 
@@ -127,6 +140,32 @@ func TestMalformedRecord(t *testing.T) {
 		if got.Last != nil || !got.Since.IsZero() || len(got.Sources) > 1 {
 			t.Errorf("%s %q is read as %+v", name, value, got)
 		}
+	}
+}
+
+// Values that no version of the operator writes are read as something harmless.
+func TestForgedRecord(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 5000)
+	for name, value := range map[string]string{
+		annotation.ObservedDigest: long, annotation.ObservedTemplate: long, annotation.PendingDigest: long, annotation.State: long,
+		annotation.ObservedSources: "a," + strings.Repeat("1=2,", 2000), annotation.LastRollout: `{"toDigest":"` + long + `"}`,
+	} {
+		if diff := cmp.Diff(annotation.Record{}, annotation.ReadRecord(map[string]string{name: value})); diff != "" {
+			t.Errorf("%s, -want +got:\n%s", name, diff)
+		}
+	}
+	last := annotation.ReadRecord(map[string]string{
+		annotation.LastRollout: `{"toDigest":"d","reverts":-5,"updated":-1,"more":-1}`,
+	}).Last
+	if last.Reverts != 0 || last.Updated != 0 || last.More != 0 {
+		t.Errorf("negative counts are read as %+v", last)
+	}
+	last = annotation.ReadRecord(map[string]string{
+		annotation.LastRollout: `{"toDigest":"d","reverts":9223372036854775807}`,
+	}).Last
+	if last.Reverts != 1000 {
+		t.Errorf("a great count is read as %d", last.Reverts)
 	}
 }
 

@@ -86,19 +86,41 @@ var recordNames = []string{
 	ObservedDigest, ObservedSources, ObservedTemplate, PendingDigest, PendingSince, PendingChanged, LastRollout, State,
 }
 
-// ReadRecord parses the annotations of a record. Invalid values are ignored.
+// maxDigest is the maximal length of a digest in bytes.
+const maxDigest = 128
+
+// ReadRecord parses the annotations of a record. Invalid values are ignored, as are values that are longer than those of the
+// operator: users may write these annotations.
 func ReadRecord(annotations map[string]string) Record {
+	short := func(name string, limit int) string {
+		if value := annotations[name]; len(value) <= limit {
+			return value
+		}
+		return ""
+	}
 	r := Record{
-		Observed: annotations[ObservedDigest],
-		Template: annotations[ObservedTemplate], Pending: annotations[PendingDigest],
-		Since: parseTime(annotations[PendingSince]), Changed: parseTime(annotations[PendingChanged]),
-		State: annotations[State],
+		Observed: short(ObservedDigest, maxDigest), Template: short(ObservedTemplate, maxDigest),
+		Pending: short(PendingDigest, maxDigest),
+		Since:   parseTime(annotations[PendingSince]), Changed: parseTime(annotations[PendingChanged]),
+		State: short(State, MaxValue),
 	}
-	r.References, r.Sources = parseSources(annotations[ObservedSources])
-	if last := (&Rollout{}); json.Unmarshal([]byte(annotations[LastRollout]), last) == nil && last.To != "" {
-		r.Last = last
-	}
+	r.References, r.Sources = parseSources(short(ObservedSources, MaxValue))
+	r.Last = parseRollout(short(LastRollout, maxRolloutBytes))
 	return r
+}
+
+// maxReverts is the maximal count of reverts.
+const maxReverts = 1000
+
+func parseRollout(v string) *Rollout {
+	last := &Rollout{}
+	if json.Unmarshal([]byte(v), last) != nil || last.To == "" {
+		return nil
+	}
+	last.More = max(last.More, 0)
+	last.Updated = max(last.Updated, 0)
+	last.Reverts = min(max(last.Reverts, 0), maxReverts)
+	return last
 }
 
 // Annotations returns the record as annotations. An empty value means that the annotation must not exist.

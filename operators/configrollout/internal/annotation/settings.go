@@ -30,6 +30,12 @@ const (
 // The maximal quiet period.
 const maxQuietPeriod = 24 * time.Hour
 
+// maxPriority is the greatest priority, and its negative the least one.
+const maxPriority = 1000
+
+// MaxValue is the maximal length of the value of an annotation in bytes. It limits the memory for one workload.
+const MaxValue = 4096
+
 // Settings are the settings in the annotations of a workload.
 type Settings struct {
 	// Enabled is nil if the workload does not set it.
@@ -46,18 +52,42 @@ type Settings struct {
 	OnFailure FailurePolicy
 	// DryRun reports rollouts without starting them.
 	DryRun bool
-	// Priority defaults to 0.
+	// Priority defaults to 0. It orders the workloads of one namespace.
 	Priority int
 }
 
-// Invalid is an invalid annotation, or label of the namespace; its default applies.
+// Effect is the effect of an annotation that cannot be read. It is always the one with the fewest rollouts.
+type Effect int
+
+// The effects.
+const (
+	// Holds means that the workload is not rolled until the annotation is corrected.
+	Holds Effect = iota
+	// HoldsSources means also that the recorded sources stay, because the present ones are not known.
+	HoldsSources
+	// IgnoresObject means that the ConfigMap or Secret with the annotation is ignored.
+	IgnoresObject
+	// Defaults means that the default applies.
+	Defaults
+)
+
+// effects lists the annotations with another effect than Holds.
+var effects = map[string]Effect{
+	ConfigMaps: HoldsSources, Secrets: HoldsSources, Ignore: HoldsSources, HotReload: HoldsSources, Priority: Defaults,
+}
+
+// Invalid is an annotation, or label of the namespace, that cannot be read.
 type Invalid struct {
 	// Name is the name with the prefix.
 	Name string
+	// Object is the ConfigMap or Secret with the annotation, as "Kind/name"; empty for the workload.
+	Object string
 	// Unknown means that there is no annotation of that name.
 	Unknown bool
 	// AffectsEnabled means that the mistake may be the reason why the workload is disabled.
 	AffectsEnabled bool
+	// Effect is what the operator does until it is corrected.
+	Effect Effect
 	// Err is a sentence with the correction.
 	Err error
 }
@@ -65,10 +95,16 @@ type Invalid struct {
 // ErrUnknown is the error of an unknown annotation with the operator's prefix.
 var ErrUnknown = errors.New("there is no such annotation")
 
+// settingNames lists the annotations of a workload that users set.
+var settingNames = []string{
+	Enabled, ConfigMaps, Secrets, Ignore, HotReload, QuietPeriod, Window, OnFailure, DryRun, Priority,
+}
+
 // maxUnknown is the maximal number of reported unknown annotations.
 const maxUnknown = 5
 
-// Parse parses the settings. Invalid ones have their defaults and are returned, sorted by name.
+// Parse parses the settings. Invalid ones have their defaults and are returned, sorted by name. The caller must apply their
+// effects.
 func Parse(annotations map[string]string, quiet time.Duration) (Settings, []Invalid) {
 	s := Settings{Quiet: quiet, OnFailure: Hold}
 	fields := map[string]func(string) error{
@@ -85,10 +121,12 @@ func Parse(annotations map[string]string, quiet time.Duration) (Settings, []Inva
 	}
 	var invalid []Invalid
 	for name, read := range fields {
-		if value, ok := annotations[name]; ok {
-			if err := read(strings.TrimSpace(value)); err != nil {
-				invalid = append(invalid, Invalid{Name: name, AffectsEnabled: name == Enabled, Err: err})
-			}
+		value, ok := annotations[name]
+		if !ok {
+			continue
+		}
+		if err := readValue(value, read); err != nil {
+			invalid = append(invalid, Invalid{Name: name, AffectsEnabled: name == Enabled, Effect: effects[name], Err: err})
 		}
 	}
 	unknown := 0
@@ -100,6 +138,46 @@ func Parse(annotations map[string]string, quiet time.Duration) (Settings, []Inva
 	}
 	slices.SortFunc(invalid, func(a, b Invalid) int { return strings.Compare(a.Name, b.Name) })
 	return s, invalid
+}
+
+// Trim returns a copy of the annotations of a workload that has only what [Parse] and [ReadRecord] use, and whose size is
+// limited. Both have the same result for it.
+func Trim(annotations map[string]string) map[string]string {
+	trimmed := map[string]string{}
+	unknown := 0
+	for _, name := range slices.Sorted(maps.Keys(annotations)) {
+		value := annotations[name]
+		switch {
+		case !strings.HasPrefix(name, Prefix):
+		case slices.Contains(settingNames, name), slices.Contains(recordNames, name):
+			trimmed[name] = strings.Clone(value[:min(len(value), MaxValue+1)]) // still too long
+		case unknown < maxUnknown:
+			unknown++
+			trimmed[name] = ""
+		}
+	}
+	return trimmed
+}
+
+// readValue calls read, unless the value is too long.
+func readValue(value string, read func(string) error) error {
+	if len(value) > MaxValue {
+		return fmt.Errorf("%s is longer than %d bytes", quote(value), MaxValue)
+	}
+	return read(strings.TrimSpace(value))
+}
+
+// Ignored reports whether a ConfigMap or Secret with these annotations is ignored. With an error, the annotation cannot be
+// read, and the object is ignored.
+func Ignored(annotations map[string]string) (ignored bool, err error) {
+	value, ok := annotations[Ignore]
+	if !ok {
+		return false, nil
+	}
+	if err := readValue(value, func(v string) error { return boolean(v, func(b bool) { ignored = b }) }); err != nil {
+		return true, err
+	}
+	return ignored, nil
 }
 
 // Default parses the label of a namespace; nil means that it is not set.
@@ -161,8 +239,8 @@ func failurePolicy(v string, into *FailurePolicy) error {
 
 func number(v string, into *int) error {
 	n, err := strconv.Atoi(v)
-	if err != nil {
-		return errors.New(quote(v) + " is no whole number")
+	if err != nil || n < -maxPriority || n > maxPriority {
+		return fmt.Errorf("%s is no whole number from %d to %d", quote(v), -maxPriority, maxPriority)
 	}
 	*into = n
 	return nil

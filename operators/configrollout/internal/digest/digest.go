@@ -20,15 +20,18 @@ type Sum [sha256.Size]byte
 type Content struct {
 	// Exists is false if there is no such object.
 	Exists bool
-	// Ignored means that the object has the ignore annotation.
-	Ignored bool
+	// Ignored means that the object has the ignore annotation. IgnoreErr means that its value cannot be read.
+	Ignored   bool
+	IgnoreErr error
 	// Version is the object's resourceVersion.
 	Version string
 	// Keys are the keys of data and binaryData.
 	Keys map[string]Sum
+	// KeyID identifies the [Key] of the sums; empty for a ConfigMap.
+	KeyID string
 }
 
-// KeySums hashes the values of a ConfigMap or Secret.
+// KeySums hashes the values of a ConfigMap. Its readers may read the workloads, too. For Secrets see [Key.KeySums].
 func KeySums(text map[string]string, bytes map[string][]byte) map[string]Sum {
 	sums := make(map[string]Sum, len(text)+len(bytes))
 	for key, value := range text {
@@ -52,13 +55,15 @@ type Source struct {
 	Missing string
 	// Version is the object's resourceVersion; empty if there is no object.
 	Version string
+	// KeyID identifies the [Key] of Sum; empty for a ConfigMap.
+	KeyID string
 
 	fullSum Sum
 }
 
 // NewSource returns the source for a reference to that content.
 func NewSource(namespace string, ref reference.Ref, c Content) Source {
-	s := Source{Name: ref.String(), Version: c.Version}
+	s := Source{Name: ref.String(), Version: c.Version, KeyID: c.KeyID}
 	idHash := newHash(string(ref.Kind), namespace, ref.Name)
 	contentHash := newHash(string(ref.Kind), namespace, ref.Name)
 	keys := ref.KeyNames()
@@ -99,15 +104,20 @@ func missing(ref reference.Ref, c Content) string {
 	return ""
 }
 
-// Total returns the digest of all sources, as it is written to annotations. It depends on the order of the sources.
+// Total returns the digest of all sources, as it is written to annotations. It depends on the order of the sources. It
+// begins with the ID of the key if there is one: see [KeyID].
 func Total(sources []Source) string {
 	h := newHash("configrollout")
+	prefix := "sha256:"
 	for _, s := range sources {
+		if s.KeyID != "" {
+			prefix = keyedPrefix + s.KeyID + ":"
+		}
 		h.field(s.ID)
 		h.field(string(s.fullSum[:]))
 	}
 	sum := h.sum()
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return prefix + hex.EncodeToString(sum[:])
 }
 
 // References returns a hash of the references without their content.

@@ -7,37 +7,39 @@ import (
 	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/reference"
 )
 
-// cacheSize is the maximal number of cached objects; each takes some 100 bytes per key.
-const cacheSize = 10000
-
-// Store reads the content of objects. It reads each version of an object once, and keeps its hashes, never its values. It
-// is safe for concurrent use.
-type Store struct {
+// Options configure a store.
+type Options struct {
 	// Cached returns the version of an object from cached metadata. Nil means to read each object each time.
 	Cached client.Reader
 	// Live reads objects.
 	Live client.Reader
 	// ObserveDuration is called with the duration of each read; optional.
 	ObserveDuration func(time.Duration)
-	// Ignored reports whether an object has the ignore annotation.
-	Ignored func(metav1.Object) bool
+	// Ignored reports whether an object with these annotations is ignored. An error means that they cannot be read.
+	Ignored func(annotations map[string]string) (bool, error)
+	// Key returns the key for the values of Secrets. It is not called for ConfigMaps.
+	Key func(context.Context) (Key, error)
+}
 
-	sums    *lru.Cache
+// Store reads the content of objects. It reads each version of an object once, and keeps its hashes, never its values. It
+// is safe for concurrent use.
+type Store struct {
+	Options
+
+	sums    *cache
 	reading singleflight.Group
 }
 
 // NewStore returns a store.
-func NewStore(cached, live client.Reader, ignored func(metav1.Object) bool, took func(time.Duration)) *Store {
-	return &Store{Cached: cached, Live: live, Ignored: ignored, ObserveDuration: took, sums: lru.New(cacheSize)}
-}
+func NewStore(o Options) *Store { return &Store{Options: o, sums: newCache(maxCacheWeight)} }
 
 // ReadMode limits the use of the cache, which may be stale.
 type ReadMode int
@@ -54,6 +56,19 @@ const (
 
 // Content returns the content of the object that ref names.
 func (s *Store) Content(ctx context.Context, namespace string, ref reference.Ref, mode ReadMode) (Content, error) {
+	c, err := s.content(ctx, namespace, ref, mode)
+	if err != nil || ref.Kind != reference.Secret {
+		return c, err
+	}
+	key, err := s.Key(ctx)
+	c.KeyID = key.ID() // also without an object, so that its creation is a change
+	return c, err
+}
+
+func (s *Store) content(ctx context.Context, namespace string, ref reference.Ref, mode ReadMode) (Content, error) {
+	if len(content.IsPathSegmentName(ref.Name)) > 0 { // a pod template may have any name
+		return Content{}, nil
+	}
 	key := types.NamespacedName{Namespace: namespace, Name: ref.Name}
 	if s.Cached == nil || mode == ReadLive {
 		return s.read(ctx, key, ref.Kind)
@@ -69,8 +84,8 @@ func (s *Store) Content(ctx context.Context, namespace string, ref reference.Ref
 	case err != nil:
 		return Content{}, err
 	}
-	if known, ok := s.sums.Get(versionOf(meta)); ok {
-		return known.(Content), nil //nolint:forcetypeassert // the cache has only Content
+	if known, ok := s.sums.get(meta); ok {
+		return known, nil
 	}
 	return s.read(ctx, key, ref.Kind)
 }
@@ -93,19 +108,21 @@ func (s *Store) get(ctx context.Context, key types.NamespacedName, kind referenc
 	if err := s.Live.Get(ctx, key, o); err != nil {
 		return Content{}, client.IgnoreNotFound(err)
 	}
-	c := Content{Exists: true, Ignored: s.Ignored(o), Version: o.GetResourceVersion()}
+	c := Content{Exists: true, Version: o.GetResourceVersion()}
+	c.Ignored, c.IgnoreErr = s.Ignored(o.GetAnnotations())
 	switch o := o.(type) {
 	case *corev1.ConfigMap:
 		c.Keys = KeySums(o.Data, o.BinaryData)
 	case *corev1.Secret:
-		c.Keys = KeySums(nil, o.Data)
+		key, err := s.Key(ctx)
+		if err != nil {
+			return Content{}, err
+		}
+		c.Keys = key.KeySums(o.Data)
 	}
-	s.sums.Add(versionOf(o), c)
+	s.sums.add(o, c)
 	if s.ObserveDuration != nil {
 		s.ObserveDuration(time.Since(began))
 	}
 	return c, nil
 }
-
-// versionOf identifies one version of one object.
-func versionOf(o metav1.Object) string { return string(o.GetUID()) + "/" + o.GetResourceVersion() }

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -65,7 +64,10 @@ func (c *cluster) Get(_ context.Context, key client.ObjectKey, o client.Object, 
 }
 
 func newStore(c *cluster) *digest.Store {
-	return digest.NewStore(metadata{cluster: c}, c, func(metav1.Object) bool { return false }, func(time.Duration) {})
+	return digest.NewStore(digest.Options{
+		Cached: metadata{cluster: c}, Live: c, Ignored: func(map[string]string) (bool, error) { return false, nil },
+		ObserveDuration: func(time.Duration) {},
+	})
 }
 
 // Each version of an object is read once, and its absence is verified only before a write.

@@ -1,9 +1,14 @@
 // Package limiter limits the concurrent rollouts. Its input is the state in the workloads' annotations, so that a new
 // process has the same knowledge as the previous one.
+//
+// Users may write these annotations. The limiter therefore shares the slots by namespace: a namespace takes a limited number
+// of slots from the others, for a limited time, and the namespaces take turns. Nothing that is written in one namespace
+// changes that.
 package limiter
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -22,11 +27,12 @@ func (k Key) String() string { return k.Kind + " " + k.Namespace + "/" + k.Name 
 type Entry struct {
 	// Version is the resourceVersion.
 	Version string
-	// Rolling means that a rollout by the operator is in progress.
+	// Rolling means that a rollout by the operator is in progress, since Started.
 	Rolling bool
+	Started time.Time
 	// Failed means that the last one failed and holds other workloads.
 	Failed bool
-	// Pending means that a rollout has been pending since Since. A greater Priority is rolled first.
+	// Pending means that a rollout has been pending since Since. Of one namespace, a greater Priority is rolled first.
 	Pending  bool
 	Since    time.Time
 	Priority int
@@ -47,14 +53,28 @@ const (
 	Blocked
 )
 
+// Options configure a limiter.
+type Options struct {
+	// Limit is the maximal number of concurrent rollouts in all, and PerNamespace that in one namespace.
+	Limit, PerNamespace int
+	// MaxTime is the time after which a rollout takes no slot from other namespaces. It still takes one of its own namespace.
+	MaxTime time.Duration
+	// Enqueue is called for a workload that should be reconciled. It must not call the limiter.
+	Enqueue func(Key)
+	// Changed is called with the differences of the numbers of pending and held workloads. It must not call the limiter.
+	Changed func(namespace string, pending, held int)
+	// Now returns the present time.
+	Now func() time.Time
+}
+
 // Limiter limits the concurrent rollouts. It is safe for concurrent use.
 type Limiter struct {
-	limit, perNamespace int
-	enqueue             func(Key)
-	changed             func(namespace string, pending, held int)
+	options Options
 
-	mu      sync.Mutex
-	entries map[Key]*state
+	mu         sync.Mutex
+	entries    map[Key]*state
+	namespaces map[string]*namespace
+	turns      uint64 // the last turn
 }
 
 type state struct {
@@ -63,13 +83,20 @@ type state struct {
 	readiness Readiness
 	reason    string // why the rollout waits
 	reserved  bool   // a rollout is about to be written
+	busySince time.Time
 }
 
-// New returns a limiter for so many concurrent rollouts in all and in one namespace. It calls enqueue for a workload that
-// should be reconciled, and changed with the differences of the numbers of pending and held workloads. Neither may call
-// the limiter.
-func New(limit, perNamespace int, enqueue func(Key), changed func(namespace string, pending, held int)) *Limiter {
-	return &Limiter{limit: limit, perNamespace: perNamespace, enqueue: enqueue, changed: changed, entries: map[Key]*state{}}
+// namespace is the share of one namespace.
+type namespace struct {
+	entries, pending, busy int
+	// turn is smaller for a namespace whose turn comes earlier. A namespace gets one when its first rollout becomes pending,
+	// and a new one with each slot.
+	turn uint64
+}
+
+// New returns a limiter.
+func New(o Options) *Limiter {
+	return &Limiter{options: o, entries: map[Key]*state{}, namespaces: map[string]*namespace{}}
 }
 
 // Observe records a version of a workload, unless a later one is known.
@@ -141,7 +168,7 @@ func (l *Limiter) Acquire(key Key, since time.Time) bool {
 		s.readiness = Ready
 	})
 	if s.Rolling || s.reserved || slices.Contains(l.startable(), key) {
-		s.reserved = true
+		l.update(key, s, func() { s.reserved = true })
 		return true
 	}
 	return false
@@ -159,7 +186,7 @@ func (l *Limiter) Release(key Key) {
 		return s
 	}) {
 		if next != key {
-			l.enqueue(next)
+			l.options.Enqueue(next)
 		}
 	}
 }
@@ -169,7 +196,7 @@ func (l *Limiter) change(key Key, f func(*state) *state) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, next := range l.affected(key, f) {
-		l.enqueue(next)
+		l.options.Enqueue(next)
 	}
 }
 
@@ -185,7 +212,7 @@ func (l *Limiter) affected(key Key, f func(*state) *state) []Key {
 		l.entries[key] = after
 	}
 	now := after.summary()
-	l.count(key, was, now)
+	l.count(key, after, was, now)
 	var all []Key
 	if was.failed && !now.failed {
 		for other, s := range l.entries {
@@ -204,48 +231,111 @@ func (l *Limiter) affected(key Key, f func(*state) *state) []Key {
 func (l *Limiter) update(key Key, s *state, f func()) {
 	was := s.summary()
 	f()
-	l.count(key, was, s.summary())
+	l.count(key, s, was, s.summary())
 }
 
-func (l *Limiter) count(key Key, was, now summary) {
-	pending, held := number(now.pending)-number(was.pending), number(now.held)-number(was.held)
-	if pending != 0 || held != 0 {
-		l.changed(key.Namespace, pending, held)
+// count updates the share of the namespace after a change of one workload.
+func (l *Limiter) count(key Key, s *state, was, now summary) {
+	n := l.namespaces[key.Namespace]
+	if n == nil {
+		n = &namespace{}
+		l.namespaces[key.Namespace] = n
 	}
+	n.entries += number(now.known) - number(was.known)
+	n.busy += number(now.busy) - number(was.busy)
+	pending, held := number(now.pending)-number(was.pending), number(now.held)-number(was.held)
+	n.pending += pending
+	if now.busy && !was.busy || pending > 0 && n.pending == 1 {
+		l.turns++
+		n.turn = l.turns
+	}
+	if now.busy && !was.busy {
+		s.busySince = l.options.Now()
+	}
+	if now.busy && !s.Started.IsZero() && s.Started.Before(s.busySince) { // of an earlier process
+		s.busySince = s.Started
+	}
+	if n.entries == 0 {
+		delete(l.namespaces, key.Namespace)
+	}
+	if pending != 0 || held != 0 {
+		l.options.Changed(key.Namespace, pending, held)
+	}
+}
+
+// UntilFree returns the time until a rollout reaches the maximal time, and so frees a slot for other namespaces; zero if
+// none will.
+func (l *Limiter) UntilFree() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.options.Now()
+	var first time.Duration
+	for _, s := range l.entries {
+		rest := s.busySince.Add(l.options.MaxTime).Sub(now)
+		if s.summary().busy && rest > 0 && (first == 0 || rest < first) {
+			first = rest
+		}
+	}
+	return first
 }
 
 // startable lists the workloads that may start a rollout now. The lock must be held.
 func (l *Limiter) startable() []Key {
-	free, perNamespace := l.limit, map[string]int{}
-	var waiting []Key
-	for key, s := range l.entries {
-		switch is := s.summary(); {
-		case is.busy:
-			free--
-			perNamespace[key.Namespace]++
-		case is.waiting:
-			waiting = append(waiting, key)
-		}
-	}
+	free, waiting := l.free(), map[string][]Key{}
 	if free <= 0 {
 		return nil
 	}
-	slices.SortFunc(waiting, func(a, b Key) int {
-		x, y := l.entries[a], l.entries[b]
-		return cmp.Or(cmp.Compare(y.Priority, x.Priority), x.Since.Compare(y.Since), compareKeys(a, b))
-	})
-	next := make([]Key, 0, free)
-	for _, key := range waiting {
-		if len(next) < free && perNamespace[key.Namespace] < l.perNamespace {
-			perNamespace[key.Namespace]++
-			next = append(next, key)
+	for key, s := range l.entries {
+		if s.summary().waiting && l.namespaces[key.Namespace].busy < l.options.PerNamespace {
+			waiting[key.Namespace] = append(waiting[key.Namespace], key)
+		}
+	}
+	for _, keys := range waiting {
+		slices.SortFunc(keys, func(a, b Key) int {
+			x, y := l.entries[a], l.entries[b]
+			return cmp.Or(cmp.Compare(y.Priority, x.Priority), x.Since.Compare(y.Since), compareKeys(a, b))
+		})
+	}
+	var next []Key
+	taken := map[string]int{}
+	for len(next) < free && len(waiting) > 0 {
+		name := l.nextNamespace(waiting, taken)
+		next = append(next, waiting[name][0])
+		taken[name]++
+		waiting[name] = waiting[name][1:]
+		if len(waiting[name]) == 0 || l.namespaces[name].busy+taken[name] >= l.options.PerNamespace {
+			delete(waiting, name)
 		}
 	}
 	return next
 }
 
+// free returns the number of free slots. A namespace takes at most its share, also with forged annotations.
+func (l *Limiter) free() int {
+	now := l.options.Now()
+	free, taken := l.options.Limit, map[string]int{}
+	for key, s := range l.entries {
+		if !s.summary().busy || now.Sub(s.busySince) >= l.options.MaxTime {
+			continue
+		}
+		if taken[key.Namespace]++; taken[key.Namespace] <= l.options.PerNamespace {
+			free--
+		}
+	}
+	return free
+}
+
+// nextNamespace returns the namespace that gets the next slot: of those with the fewest slots, the one whose turn comes
+// first.
+func (l *Limiter) nextNamespace(waiting map[string][]Key, taken map[string]int) string {
+	return slices.MinFunc(slices.Collect(maps.Keys(waiting)), func(a, b string) int {
+		x, y := l.namespaces[a], l.namespaces[b]
+		return cmp.Or(cmp.Compare(x.busy+taken[a], y.busy+taken[b]), cmp.Compare(x.turn, y.turn))
+	})
+}
+
 // summary is the part of a state that affects other workloads.
-type summary struct{ busy, waiting, failed, pending, held bool }
+type summary struct{ known, busy, waiting, failed, pending, held bool }
 
 func (s *state) summary() summary {
 	if s == nil {
@@ -253,7 +343,7 @@ func (s *state) summary() summary {
 	}
 	busy := s.Rolling || s.reserved
 	return summary{
-		busy: busy, waiting: s.Pending && !busy && s.readiness < Held, failed: s.Failed,
+		known: true, busy: busy, waiting: s.Pending && !busy && s.readiness < Held, failed: s.Failed,
 		pending: s.Pending, held: s.Pending && s.readiness == Held,
 	}
 }

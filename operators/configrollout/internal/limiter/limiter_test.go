@@ -1,6 +1,7 @@
 package limiter_test
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -11,6 +12,8 @@ import (
 )
 
 var begin = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+
+const maxTime = 30 * time.Minute
 
 // pendingEntry returns a workload that has been pending since that minute.
 func pendingEntry(minute int) limiter.Entry {
@@ -25,14 +28,19 @@ func key(namespace, name string) limiter.Key {
 type fixture struct {
 	*limiter.Limiter
 
+	now           time.Time
 	enqueued      []string
 	pending, held int
 }
 
 func newFixture(limit, perNamespace int) *fixture {
-	f := &fixture{}
-	f.Limiter = limiter.New(limit, perNamespace, func(k limiter.Key) { f.enqueued = append(f.enqueued, k.Name) },
-		func(_ string, pending, held int) { f.pending += pending; f.held += held })
+	f := &fixture{now: begin.Add(time.Hour)}
+	f.Limiter = limiter.New(limiter.Options{
+		Limit: limit, PerNamespace: perNamespace, MaxTime: maxTime,
+		Enqueue: func(k limiter.Key) { f.enqueued = append(f.enqueued, k.Name) },
+		Changed: func(_ string, pending, held int) { f.pending += pending; f.held += held },
+		Now:     func() time.Time { return f.now },
+	})
 	return f
 }
 
@@ -183,5 +191,92 @@ func TestHeld(t *testing.T) {
 	f.Remove(key("x", "next"))
 	if f.pending != 0 || f.held != 0 {
 		t.Errorf("%d are pending and %d held, want none", f.pending, f.held)
+	}
+}
+
+// Namespaces take turns, in the order in which they began to wait. Neither a time nor a priority that a user wrote changes
+// that.
+func TestNamespacesTakeTurns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(1, 1)
+	f.Observe(key("victim", "a"), pendingEntry(9))
+	for _, namespace := range []string{"eve-1", "eve-2"} {
+		for i := range 2 {
+			forged := pendingEntry(-1e6)
+			forged.Priority = 1000
+			f.Observe(key(namespace, strconv.Itoa(i)), forged)
+		}
+	}
+	var order []limiter.Key
+	for range 5 {
+		for _, k := range []limiter.Key{
+			key("eve-1", "0"), key("eve-1", "1"), key("eve-2", "0"), key("eve-2", "1"), key("victim", "a"),
+		} {
+			if !slices.Contains(order, k) && f.Acquire(k, begin) {
+				order = append(order, k)
+				f.Observe(k, limiter.Entry{Version: "2"})
+				f.Release(k)
+				break
+			}
+		}
+	}
+	want := []limiter.Key{
+		key("victim", "a"), key("eve-1", "0"), key("eve-2", "0"), key("eve-1", "1"), key("eve-2", "1"),
+	}
+	if diff := cmp.Diff(want, order); diff != "" {
+		t.Errorf("order of rollouts, -want +got:\n%s", diff)
+	}
+}
+
+// A free slot goes to the namespace with the fewest slots.
+func TestFewestSlotsFirst(t *testing.T) {
+	t.Parallel()
+	f := newFixture(3, 2)
+	for i := range 3 {
+		f.Observe(key("many", strconv.Itoa(i)), pendingEntry(i))
+	}
+	f.acquire(t, true, key("many", "0"), 0)
+	f.Observe(key("one", "a"), pendingEntry(5))
+	f.Observe(key("two", "a"), pendingEntry(6))
+	f.acquire(t, false, key("many", "1"), 1)
+	f.acquire(t, true, key("one", "a"), 5)
+	f.acquire(t, true, key("two", "a"), 6)
+	f.acquire(t, false, key("many", "1"), 1)
+}
+
+// Annotations that claim rollouts in progress take no more slots from others than the share of their namespace.
+func TestForgedRolloutsTakeTheShareOnly(t *testing.T) {
+	t.Parallel()
+	f := newFixture(3, 2)
+	for i := range 20 {
+		f.Observe(key("eve", strconv.Itoa(i)), limiter.Entry{Version: "1", Rolling: true})
+	}
+	f.Observe(key("eve", "more"), pendingEntry(0))
+	f.Observe(key("victim", "a"), pendingEntry(1))
+	f.acquire(t, false, key("eve", "more"), 0)
+	f.acquire(t, true, key("victim", "a"), 1)
+}
+
+// A rollout that lasts for the maximal time takes no slot from other namespaces, but still one of its own.
+func TestMaxTime(t *testing.T) {
+	t.Parallel()
+	f := newFixture(2, 1)
+	f.Observe(key("eve-1", "a"), limiter.Entry{Version: "1", Rolling: true, Started: f.now.Add(-10 * time.Minute)})
+	f.Observe(key("eve-2", "a"), limiter.Entry{Version: "1", Rolling: true, Started: f.now.Add(time.Hour)}) // forged
+	f.Observe(key("victim", "a"), pendingEntry(0))
+	f.Observe(key("eve-1", "b"), pendingEntry(0))
+	f.acquire(t, false, key("victim", "a"), 0)
+	if got := f.UntilFree(); got != 20*time.Minute {
+		t.Errorf("a slot is free after %v, want 20m", got)
+	}
+	f.now = f.now.Add(20 * time.Minute)
+	f.acquire(t, false, key("eve-1", "b"), 0)
+	f.acquire(t, true, key("victim", "a"), 0)
+	if got := f.UntilFree(); got != 10*time.Minute {
+		t.Errorf("the next one is free after %v, want 10m", got)
+	}
+	f.now = f.now.Add(time.Hour)
+	if got := f.UntilFree(); got != 0 {
+		t.Errorf("another one is free after %v, want none", got)
 	}
 }

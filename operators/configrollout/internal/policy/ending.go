@@ -94,14 +94,18 @@ func (d *decider) checkResult() (after time.Duration) {
 // second: after a thousand conflicts, a report comes minutes late.
 const maxReportDelay = time.Minute
 
-// checkReport ends a rollout of a Deployment whose exceeded deadline is not reported in time, because other workloads wait
-// for its slot.
+// checkReport ends a rollout of a Deployment whose exceeded deadline is not reported in time, or whose deadline is longer
+// than the maximal one, because other workloads wait for its slot.
 func (d *decider) checkReport(last *annotation.Rollout) (after time.Duration) {
 	since := last.Time
 	if d.Status.Progressed.After(since) {
 		since = d.Status.Progressed
 	}
-	if rest := since.Add(d.Status.Deadline + min(d.Status.Deadline, maxReportDelay)).Sub(d.Now); rest > 0 {
+	deadline := d.Status.Deadline
+	if d.MaxDeadline > 0 {
+		deadline = min(deadline, d.MaxDeadline)
+	}
+	if rest := since.Add(deadline + min(deadline, maxReportDelay)).Sub(d.Now); rest > 0 {
 		return rest
 	}
 	if d.Status.Observed { // otherwise the deployment controller is down, and the content is not to blame

@@ -35,6 +35,14 @@ func TestRolloutResults(t *testing.T) {
 			action: policy.Conclude, template: total(two), events: []string{"RolloutFailed"}, state: "RolloutFailed",
 			check: recordIs(rolled(one, two, 11*time.Minute, annotation.Failed)), reason: "other workloads wait for its slot",
 		},
+		"a deadline that is longer than the maximal one": {
+			given: policy.Observation{
+				Sources: sources, Record: running(32 * time.Minute), Template: total(two),
+				Status: workload.Status{Observed: true, Deadline: 2147483646 * time.Second}, MaxDeadline: 30 * time.Minute,
+			},
+			action: policy.Conclude, template: total(two), events: []string{"RolloutFailed"}, state: "RolloutFailed",
+			check: recordIs(rolled(one, two, 32*time.Minute, annotation.Failed)), reason: "it would take its slot for ever",
+		},
 		"a template that Kubernetes has not observed": {
 			given: policy.Observation{
 				Sources: sources, Record: running(time.Hour), Template: total(two), Status: workload.Status{Deadline: time.Minute},

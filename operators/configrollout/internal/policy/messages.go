@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/status"
@@ -14,10 +15,13 @@ func (d *decider) wait(reason, format string, args ...any) {
 	d.addMessage(reason, format, args...)
 }
 
+// routine lists the reasons of messages that ask for no action.
+var routine = []string{"DryRun", "OutsideWindow", "Paused"}
+
 // addMessage adds a sentence to State. It becomes an event if it is new.
 func (d *decider) addMessage(reason, format string, args ...any) {
 	d.messages = append(d.messages, status.Event{
-		Warning: reason != "DryRun", Reason: reason, Message: fmt.Sprintf(format, args...),
+		Warning: !slices.Contains(routine, reason), Reason: reason, Message: fmt.Sprintf(format, args...),
 	})
 }
 

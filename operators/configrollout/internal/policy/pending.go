@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout/internal/annotation"
@@ -32,6 +33,10 @@ func (d *decider) decideRollout() {
 	if !d.recordPending() {
 		return
 	}
+	if d.holds(annotation.Holds, annotation.HoldsSources) {
+		d.waitForCorrection()
+		return
+	}
 	if d.Status.Paused {
 		d.wait("Paused", "spec.paused is true: it rolls when that ends")
 		return
@@ -50,6 +55,17 @@ func (d *decider) decideRollout() {
 		return
 	}
 	d.startRollout()
+}
+
+// holds reports whether an annotation that cannot be read has one of these effects.
+func (d *decider) holds(effects ...annotation.Effect) bool {
+	return slices.ContainsFunc(d.Invalid, func(i annotation.Invalid) bool { return slices.Contains(effects, i.Effect) })
+}
+
+// waitForCorrection waits until all annotations can be read. State has the message already.
+func (d *decider) waitForCorrection() {
+	d.decision.Action = Wait
+	d.decision.WaitReason = status.InvalidAnnotation
 }
 
 // clearPending takes back that something is pending.

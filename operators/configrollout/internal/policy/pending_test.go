@@ -216,7 +216,43 @@ func TestBehind(t *testing.T) {
 			action: policy.Nothing, events: []string{"InvalidAnnotation"},
 			state: "InvalidAnnotation: rollout.homeostat.dev/window: it is wrong", reason: "it is reported once",
 		},
+		"a change, and an annotation that cannot be read": {
+			given: policy.Observation{
+				Sources: []digest.Source{two}, Record: pending(one, two, time.Hour),
+				Invalid: []annotation.Invalid{wrong(annotation.DryRun)},
+			},
+			action: policy.Wait, wait: "InvalidAnnotation", events: []string{"InvalidAnnotation"},
+			check: recordIs(pending(one, two, time.Hour)), state: "InvalidAnnotation: rollout.homeostat.dev/dry-run",
+			reason: "it may ask for a dry run",
+		},
+		"a change, and a priority that cannot be read": {
+			given: policy.Observation{
+				Sources: []digest.Source{two}, Record: pending(one, two, time.Hour),
+				Invalid: []annotation.Invalid{{Name: annotation.Priority, Effect: annotation.Defaults, Err: errors.New("it is wrong")}},
+			},
+			action: policy.Roll, template: total(two), events: []string{"RolloutStarted", "InvalidAnnotation"},
+			state: "InvalidAnnotation: rollout.homeostat.dev/priority", reason: "the default does no harm",
+		},
+		"a list of sources that cannot be read": {
+			given: policy.Observation{
+				Sources: []digest.Source{one}, Record: recordOf(one, source("b", "1")), Invalid: []annotation.Invalid{
+					{Name: annotation.ConfigMaps, Effect: annotation.HoldsSources, Err: errors.New("it is wrong")},
+				},
+			},
+			action: policy.Wait, wait: "InvalidAnnotation", events: []string{"InvalidAnnotation"},
+			check: recordIs(recordOf(one, source("b", "1"))), state: "InvalidAnnotation: rollout.homeostat.dev/configmaps",
+			reason: "a change of b would be lost",
+		},
+		"Secrets that the operator does not read": {
+			given:  policy.Observation{Sources: []digest.Source{one}, Record: recordOf(one), SecretsOff: true},
+			events: []string{"SecretsDisabled"}, action: policy.Nothing, state: "SecretsDisabled: rollout.homeostat.dev/secrets",
+			reason: "it is reported",
+		},
 	})
+}
+
+func wrong(name string) annotation.Invalid {
+	return annotation.Invalid{Name: name, Err: errors.New("it is wrong")}
 }
 
 func at(text string) *window.Window {

@@ -54,11 +54,17 @@ type Observation struct {
 	Renewed bool
 	// Failed names, by source, workloads that failed with the present content of that source.
 	Failed map[string]string
+	// Excess describes too many references; otherwise it is empty. The sources are not known then.
+	Excess string
+	// SecretsOff means that the workload names Secrets, and that the operator does not read any.
+	SecretsOff bool
 	// Slot means that the limiter permits a rollout.
 	Slot bool
 	// Deadline is the time without progress after which a rollout has failed, for kinds without a deadline in Kubernetes.
 	Deadline time.Duration
-	Now      time.Time
+	// MaxDeadline is the upper limit of a deadline in Kubernetes; zero means none.
+	MaxDeadline time.Duration
+	Now         time.Time
 }
 
 // Decision is the result.
@@ -122,6 +128,16 @@ func (d *decider) decide() {
 	if !d.Enabled {
 		return
 	}
+	if d.Excess != "" {
+		d.decidePending(func() {
+			d.wait("TooManyReferences", "%s; nothing is rolled until there are fewer", d.Excess)
+		})
+		return
+	}
+	if d.SecretsOff {
+		d.addMessage("SecretsDisabled", "%s names Secrets, and the operator runs without --secrets: their changes cause no "+
+			"rollout; remove the annotation, or install the operator with the component config/secrets", annotation.Secrets)
+	}
 	if missing := d.missing(); len(missing) > 0 {
 		d.decidePending(func() {
 			d.wait("ConfigMissing", "%s: without it no pod can start; nothing is rolled until it is there", status.Names(missing))
@@ -135,6 +151,8 @@ func (d *decider) decide() {
 	case d.inSync():
 		d.markConverged(Nothing)
 		d.conclude()
+	case d.holds(annotation.HoldsSources):
+		d.decidePending(d.waitForCorrection)
 	case d.Template == d.current && !d.isRolledBack(), d.templateAsRecorded() && (d.Renewed || d.unchanged()):
 		d.markConverged(Merge)
 	default:
@@ -157,7 +175,15 @@ func (d *decider) changed() []string {
 	var changed []string
 	// A source added by settings had the same content before. A source added by the template may have another one.
 	added := d.References != d.Record.References
+	otherKey := digest.KeyID(d.Record.Observed) != digest.KeyID(d.current)
 	for _, s := range d.Sources {
+		if _, known := d.Record.Sources[s.ID]; known && s.KeyID != "" && otherKey {
+			// The sums are not comparable. A new key must not roll every workload, and must not lose a pending rollout.
+			if d.Record.Pending != "" {
+				changed = append(changed, s.Name)
+			}
+			continue
+		}
 		if was, known := d.Record.Sources[s.ID]; known && was != s.Sum || !known && added {
 			changed = append(changed, s.Name)
 		}

@@ -4,6 +4,7 @@ package reference
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -30,6 +31,26 @@ type Ref struct {
 	Keys map[string]bool
 	// Required means that pods need the object to start.
 	Required bool
+}
+
+// The maximal numbers of objects that one workload uses, and of keys that it uses by name. They limit the requests and the
+// annotations for one workload.
+const (
+	MaxObjects = 128
+	MaxKeys    = 1024
+)
+
+// Excess describes the references if there are too many of them; otherwise it returns "".
+func Excess(refs []Ref) string {
+	keys := 0
+	for _, ref := range refs {
+		keys += len(ref.Keys)
+	}
+	if len(refs) > MaxObjects || keys > MaxKeys {
+		return fmt.Sprintf("it uses %d ConfigMaps and Secrets, and %d of their keys by name; the limits are %d and %d",
+			len(refs), keys, MaxObjects, MaxKeys)
+	}
+	return ""
 }
 
 // Options are the settings of a workload beside its template.

@@ -25,11 +25,21 @@ type Event struct {
 // Invalid returns the event about an invalid annotation.
 func Invalid(i annotation.Invalid) Event {
 	e := Event{Warning: true, Reason: InvalidAnnotation}
+	effect := "nothing is rolled until it is corrected"
+	switch i.Effect {
+	case annotation.Holds, annotation.HoldsSources:
+	case annotation.IgnoresObject:
+		effect = "the object is ignored until it is corrected"
+	case annotation.Defaults:
+		effect = "the default applies"
+	}
+	name := i.Name
+	if i.Object != "" {
+		name += " of " + i.Object
+	}
+	e.Message = fmt.Sprintf("%s: %v; %s", name, i.Err, effect)
 	if i.Unknown {
-		e.Message = fmt.Sprintf("%s: %v", i.Name, i.Err)
 		i.Name = "unknown"
-	} else {
-		e.Message = fmt.Sprintf("%s: %v; the default holds", i.Name, i.Err)
 	}
 	e.Annotation = strings.TrimPrefix(i.Name, annotation.Prefix)
 	return e
@@ -45,7 +55,8 @@ func Merge(before string, messages []Event) (state string, added []Event) {
 			added = append(added, m)
 		}
 	}
-	return strings.Join(lines, "; "), added
+	state = strings.Join(lines, "; ")
+	return strings.ToValidUTF8(state[:min(len(state), annotation.MaxValue)], ""), added
 }
 
 // Append adds an event. The messages of one reason are one event, because Kubernetes would keep only the first of several.
@@ -77,6 +88,7 @@ func Names(names []string) string {
 
 // ShortDigest returns a prefix of a digest for messages.
 func ShortDigest(digest string) string {
-	const enough = len("sha256:") + 12
-	return digest[:min(len(digest), enough)]
+	const enough = 12
+	hash := strings.LastIndex(digest, ":") + 1
+	return digest[:min(len(digest), hash+enough)]
 }

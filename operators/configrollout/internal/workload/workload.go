@@ -61,8 +61,14 @@ func Template(o client.Object) *corev1.PodTemplateSpec {
 	}
 }
 
+// maxDigest is the maximal length of a digest in bytes. The operator writes shorter ones.
+const maxDigest = 128
+
 // Digest returns the digest in the pod template.
-func Digest(o client.Object) string { return Template(o).Annotations[annotation.Digest] }
+func Digest(o client.Object) string {
+	digest := Template(o).Annotations[annotation.Digest]
+	return digest[:min(len(digest), maxDigest)]
+}
 
 // Status is the status of the rollout of the present template.
 type Status struct {
