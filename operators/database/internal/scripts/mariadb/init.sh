@@ -36,6 +36,7 @@ seed() {
   return "$status"
 }
 
+lock_data "$DATADIR"
 if [ -e "$DATADIR" ]; then
   [ -s "$DATADIR/series" ] || give_up "$DATADIR is there and holds no data of $PRODUCT: nothing is put over it"
   check_series

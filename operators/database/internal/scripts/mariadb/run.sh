@@ -85,6 +85,7 @@ upgrade() {
   mv -T "$DATADIR/series.new" "$DATADIR/series"
 }
 
+lock_data "$DATADIR"
 [ -s "$DATADIR/series" ] || give_up "there are no data in $DATADIR: the member was not initialized"
 check_series
 check_credentials password replication-password

@@ -6,6 +6,7 @@ set -euo pipefail
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
 partial=$DATADIR.partial
+lock_data "$DATADIR"
 if [ -e "$DATADIR" ]; then
   [ -s "$DATADIR/series" ] || give_up "$DATADIR is there and holds no data of $PRODUCT: nothing is put over it"
   check_series

@@ -21,6 +21,7 @@ prepare() {
 	SQL
 }
 
+lock_data "$DATADIR"
 [ -s "$DATADIR/series" ] || give_up "there are no data in $DATADIR: the member was not initialized"
 [ "$MEMBER" = 0 ] || give_up "member $MEMBER cannot be a copy of the primary: there is no replication of MySQL"
 check_series

@@ -37,6 +37,7 @@ make_replica() {
   touch "$partial/standby.signal"
 }
 
+lock_data "$PGDATA"
 if [ -e "$PGDATA" ]; then
   [ -s "$PGDATA/PG_VERSION" ] || give_up "$PGDATA is there and holds no data of PostgreSQL: nothing is put over it"
   check_major

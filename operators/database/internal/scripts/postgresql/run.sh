@@ -58,6 +58,7 @@ leave_room() {
   done
 }
 
+lock_data "$PGDATA"
 [ -s "$PGDATA/PG_VERSION" ] || give_up "there are no data in $PGDATA: the member was not initialized"
 check_major
 chmod go= "$PGDATA" # the server rejects the additional modes of a volume with fsGroup

@@ -107,6 +107,16 @@ follows() {
   fi
 }
 
+# lock_data takes the lock of the data directory $1 until this process and its children have ended; a server inherits it
+# through exec. The file is outside of the data directory. Process IDs and shared memory do not protect the data: another
+# container has its own.
+lock_data() {
+  command -v flock >/dev/null || give_up "the image has no flock, which keeps a second server off the data: use another image"
+  exec {lock}>>"$1.lock" || give_up "nothing can be written beside $1"
+  flock -n "$lock" ||
+    give_up "another container uses the data in $1: wait until the former pod of this member has ended, or end it on its node"
+}
+
 # check_begun rejects an empty volume for a primary that had data. The file BEGUN, if set, exists if it had.
 check_begun() {
   if [ -n "${BEGUN:-}" ] && [ -e "$BEGUN" ]; then
