@@ -88,11 +88,13 @@ func TestLargeWorkloads(t *testing.T) {
 		"a digest": {func(d *appsv1.Deployment) {
 			d.Spec.Template.Annotations = map[string]string{annotation.Digest: large}
 		}, 1000},
-		"command":                 {template(func(c *corev1.Container) { c.Command = []string{large} }), 1000},
-		"variables":               {template(func(c *corev1.Container) { c.Env = []corev1.EnvVar{{Name: "A", Value: large}} }), 1000},
-		"10,000 used ConfigMaps":  {template(useMany), 1000},
-		"a condition's message":   {func(d *appsv1.Deployment) { d.Status.Conditions = condition(large) }, 1000},
-		"claims and the selector": {func(d *appsv1.Deployment) { d.Spec.Selector = &metav1.LabelSelector{MatchLabels: many} }, 1000},
+		"command":                {template(func(c *corev1.Container) { c.Command = []string{large} }), 1000},
+		"variables":              {template(func(c *corev1.Container) { c.Env = []corev1.EnvVar{{Value: large}} }), 1000},
+		"10,000 used ConfigMaps": {template(useMany), 1000},
+		"a condition's message":  {func(d *appsv1.Deployment) { d.Status.Conditions = condition(large) }, 1000},
+		"the selector": {func(d *appsv1.Deployment) {
+			d.Spec.Selector = &metav1.LabelSelector{MatchLabels: many}
+		}, 1000},
 	} {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a"}}
 		test.change(d)
