@@ -44,7 +44,11 @@ type Env struct {
 	// AllowedUnusedRules are permissions that NoUnusedRules leaves out, with the reason for shipping them untested. The keys
 	// are the names that NoUnusedRules reports, such as "update leases.coordination.k8s.io".
 	AllowedUnusedRules map[string]string
-	// FS holds CRDs and RBAC, for example an embed.FS. Nil means the package's folder on disk.
+	// AdmissionPolicies is a file or folder with the admission policies that are shipped, such as one that limits the
+	// operator's ServiceAccount. All tests run with them. They apply to the tests of other packages on the same control
+	// plane as well.
+	AdmissionPolicies string
+	// FS holds CRDs, RBAC and AdmissionPolicies, for example an embed.FS. Nil means the package's folder on disk.
 	FS fs.FS
 	// Objects are further cluster-wide objects to install, for example CustomResourceDefinitions as Go values.
 	Objects []client.Object
@@ -161,6 +165,11 @@ func (e *Env) objects(scheme *runtime.Scheme) ([]*unstructured.Unstructured, err
 	if err != nil {
 		return nil, err
 	}
+	policies, err := e.read(e.AdmissionPolicies)
+	if err != nil {
+		return nil, err
+	}
+	objects = append(objects, policies...)
 	for _, object := range e.Objects {
 		u, err := manifest.FromObject(object, scheme)
 		if err != nil {

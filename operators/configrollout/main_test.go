@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout"
 	"github.com/homeostat-dev/homeostat/sdk/program"
@@ -27,24 +24,8 @@ import (
 func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{
 		RBAC: "config/rbac", Workloads: true, NoUnusedRules: true, AllowedUnusedRules: testkit.ProgramUnusedRules(),
-		Objects: fence(), // all tests run with it
+		AdmissionPolicies: "config/access/fence.yaml",
 	})
-}
-
-// fence returns the policy that limits the operator's ServiceAccount, and its binding.
-func fence() (all []client.Object) {
-	text, err := os.ReadFile("config/access/fence.yaml")
-	if err != nil {
-		panic(err)
-	}
-	for document := range strings.SplitSeq(string(text), "\n---\n") {
-		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
-			panic(err)
-		}
-		all = append(all, o)
-	}
-	return all
 }
 
 const prefix = "rollout.homeostat.dev/"

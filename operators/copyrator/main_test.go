@@ -24,14 +24,14 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
-//go:embed config/crd config/rbac
+//go:embed config/crd config/rbac config/access/fence.yaml
 var config embed.FS
 
 func TestMain(m *testing.M) {
 	if os.Getenv(programVariable) != "" {
 		copyrator.Program().Main()
 	}
-	shipped, err := manifests("config/crd", "config/rbac")
+	shipped, err := manifests("config/crd", "config/rbac", "config/access")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{
 		FS: shipped, CRDs: "config/crd", RBAC: "config/rbac", AddToScheme: v1.AddToScheme,
 		NoUnusedRules: true, AllowedUnusedRules: testkit.ProgramUnusedRules("copyrators.flant.com"),
+		AdmissionPolicies: "config/access/fence.yaml",
 	})
 }
 
@@ -57,7 +58,7 @@ func manifests(folders ...string) (fs.FS, error) {
 			if err != nil {
 				return nil, err
 			}
-			const one = "  - configmaps\n"
+			const one = "  - configmaps\n" // in a role
 			all[name] = &fstest.MapFile{Data: bytes.ReplaceAll(content, []byte(one), []byte(one+"  - secrets\n"))}
 		}
 	}

@@ -37,6 +37,7 @@ type config struct {
 	Service       *unstructured.Unstructured // of the metrics
 	NetworkPolicy *unstructured.Unstructured
 	Access        []*unstructured.Unstructured // for the cluster's roles
+	Policies      []*unstructured.Unstructured // admission policies and their bindings
 	Always        []*unstructured.Unstructured // permissions that do not depend on the watched namespaces
 	ClusterWide   []*unstructured.Unstructured // permissions for all namespaces
 	MetricsAuth   []*unstructured.Unstructured // permissions for authorizing readers of metrics
@@ -68,7 +69,14 @@ func read(dir string) (*config, error) {
 			return nil, err
 		}
 	}
-	c := &config{Name: filepath.Base(absolute), CRDs: parts["crd"], Access: parts["access"]}
+	c := &config{Name: filepath.Base(absolute), CRDs: parts["crd"]}
+	for _, o := range parts["access"] {
+		if o.GroupVersionKind().Group == "admissionregistration.k8s.io" {
+			c.Policies = append(c.Policies, o)
+		} else {
+			c.Access = append(c.Access, o)
+		}
+	}
 	c.describe()
 	if err := c.addManager(parts["manager"]); err != nil {
 		return nil, err

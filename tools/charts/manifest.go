@@ -46,11 +46,13 @@ func (c *config) object(from *unstructured.Unstructured) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	account := fmt.Sprintf(`{{ include "%s.serviceAccountName" $ }}`, c.Name)
 	return strings.NewReplacer(
 		"{{", `{{ "{{" }}`,
 		releaseNamespace, "{{ $.Release.Namespace }}",
 		watchedNamespace, "{{ . | quote }}",
-		accountName, fmt.Sprintf(`{{ include "%s.serviceAccountName" $ }}`, c.Name),
+		accountName, account,
+		":"+c.Account+"'", ":"+account+"'", // the end of a user name in an admission policy
 		chartLabels+`: ""`, fmt.Sprintf(`{{- include "%s.labels" $ | nindent 4 }}`, c.Name),
 	).Replace(text) + tail, nil
 }
