@@ -41,7 +41,7 @@
 //   - [Child.Live] and [Live] return children as they were before the reconcile.
 //   - [Observed] returns the objects that children create, such as pods; [ManagedByLabel] and [InstanceLabel] select them.
 //   - [Ref] and [Find] read other objects, by name or by labels, and watch them while a reconcile asks for them. The error
-//     is [ErrNotSynced] until the watch was read. [SharedWatch] and [KeepAnnotations] limit the number and memory of watches.
+//     is [ErrNotSynced] until the watch was read. [SharedWatch] and [KeepAnnotations] limit the watches.
 //   - [Installed] reports whether the API server knows an optional owned kind.
 //
 // # Deletion and ownership

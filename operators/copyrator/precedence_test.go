@@ -36,11 +36,54 @@ func TestTwoRules(t *testing.T) {
 	c.Update(older, func() { delete(older.Selector.Labels, "not") })
 	c.Eventually(configMapRef(target, "x"), hasValue("older"))
 	c.Eventually(older, testkit.Ready(), synced(1))
-	c.Eventually(younger, conflicts(1), testkit.Match("none", func(r *v1.CopyratorRule) bool { return r.Status.Desired == 0 }))
+	c.Eventually(younger, conflicts(1), testkit.Match("none", func(r *v1.CopyratorRule) bool { return r.Status.Desired == 0 }),
+		testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Conflict"), // F12
+		testkit.Match("the reason", func(r *v1.CopyratorRule) bool {
+			return onlyFailure(r, c.Namespace, "x", "copies an object of the same name to "+target+" and comes first")
+		}))
 	c.expectNoWritesAfterRestart()
 	c.Delete(older)
 	c.Eventually(configMapRef(target, "x"), hasValue("younger"))
 	c.Eventually(younger, testkit.Ready(), synced(1), conflicts(0))
+}
+
+// S8: between rules outside of the operator's namespace a place belongs to the rule whose copy it has, independently of the
+// age of the rules, of the order of observation and of a restart.
+func TestPlaceBelongsToItsHolder(t *testing.T) {
+	t.Parallel()
+	for name, youngerFirst := range map[string]bool{"held by the younger": true, "held by the older": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			target := c.namespace("target", accepting("*"))
+			var rules []*v1.CopyratorRule             // the older one first
+			for _, name := range []string{"z", "a"} { // events come in the order of names or of creation
+				from := c.namespace(name)
+				rules = append(rules, c.rule(name, func(r *v1.CopyratorRule) {
+					r.Namespace = from
+					r.TargetNamespaces = []string{target}
+				}))
+				c.Apply(rules[len(rules)-1])
+				c.waitForLaterSecond(rules[len(rules)-1])
+			}
+			holder, other := rules[0], rules[1]
+			if youngerFirst {
+				holder, other = other, holder
+			}
+			c.Apply(configMap(holder.Namespace, "x", "the holder's"))
+			c.Eventually(holder, testkit.Ready(), synced(1))
+			c.op.Stop()
+			c.Apply(configMap(other.Namespace, "x", "the other's"))
+			c.start()
+			c.Eventually(other, conflicts(1), testkit.Reason(conditions.Ready, metav1.ConditionFalse, "NotAccepted"))
+			c.Eventually(holder, testkit.Ready(), synced(1), conflicts(0))
+			c.Eventually(configMapRef(target, "x"), hasValue("the holder's"))
+			c.expectNoWritesAfterRestart()
+			c.Delete(configMapRef(holder.Namespace, "x"))
+			c.Eventually(configMapRef(target, "x"), hasValue("the other's"))
+			c.Eventually(other, testkit.Ready(), synced(1), conflicts(0))
+		})
+	}
 }
 
 // A rejected rule reserves no place, even if it is older.
