@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,5 +105,5 @@ func listAll(ctx context.Context, c client.Client, namespaces []string) ([]clien
 			}
 		}
 	}
-	return all, nil
+	return slices.DeleteFunc(all, func(o client.Object) bool { return reserved(o.GetNamespace()) }), nil
 }

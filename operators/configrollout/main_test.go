@@ -2,6 +2,7 @@ package configrollout_test
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,7 +14,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/homeostat-dev/homeostat/operators/configrollout"
 	"github.com/homeostat-dev/homeostat/sdk/program"
@@ -24,7 +27,23 @@ import (
 func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{
 		RBAC: "config/rbac", Workloads: true, NoUnusedRules: true, AllowedUnusedRules: testkit.ProgramUnusedRules(),
+		Objects: fence(), // all tests run with it
 	})
+}
+
+//go:embed config/access/fence.yaml
+var fenceYAML string
+
+// fence returns the policy that limits the operator's ServiceAccount, and its binding.
+func fence() (all []client.Object) {
+	for document := range strings.SplitSeq(fenceYAML, "\n---\n") {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
+			panic(err)
+		}
+		all = append(all, o)
+	}
+	return all
 }
 
 const prefix = "rollout.homeostat.dev/"

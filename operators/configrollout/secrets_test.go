@@ -110,7 +110,8 @@ func TestDigestsOfSecretsCannotBeGuessed(t *testing.T) {
 	}
 }
 
-// The first start after an upgrade from digests without a key rolls nothing, and writes nothing to users of ConfigMaps alone.
+// The first start after an upgrade from digests without a key rolls nothing, and writes nothing to users of ConfigMaps
+// alone.
 func TestUpgradeToKeyedDigests(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)

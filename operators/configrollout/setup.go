@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -216,6 +217,9 @@ func (op *operator) listKeys(ctx context.Context, namespace string, opts ...clie
 func (op *operator) workloadHandler() handler.TypedEventHandler[client.Object, limiter.Key] {
 	observe := func(o client.Object, q queue) {
 		key := keyOf(o)
+		if reserved(key.Namespace) {
+			return
+		}
 		op.reconciler.fallback.observe(key, o)
 		op.reconciler.limiter.Observe(key, op.reconciler.entryOf(o))
 		op.reconciler.externalRollouts.observe(key, o)
@@ -247,6 +251,10 @@ func (op *operator) namespaceHandler() handler.TypedEventHandler[client.Object, 
 		},
 	}
 }
+
+// reserved reports whether a namespace belongs to Kubernetes. The operator does nothing there: a rollout of a DaemonSet of
+// kube-system may run a program on each node.
+func reserved(namespace string) bool { return strings.HasPrefix(namespace, "kube-") }
 
 func keyOf(o client.Object) limiter.Key {
 	return limiter.Key{Kind: workload.KindOf(o), Namespace: o.GetNamespace(), Name: o.GetName()}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -125,8 +127,8 @@ func stuck(name, configMap string, annotations ...string) *appsv1.Deployment {
 	return d
 }
 
-// Ten rollouts of one tenant that never end, in five namespaces, take all slots. They do not take them from other tenants for
-// longer than the maximal deadline.
+// Ten rollouts of one tenant that never end, in five namespaces, take all slots. They do not take them from other tenants
+// for longer than the maximal deadline.
 func TestTenantWithStuckRollouts(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -188,4 +190,61 @@ func TestMaxRolloutDeadline(t *testing.T) {
 	change(k, "other", "a", "2")
 	k.Eventually(broken, result("Failed"), state("RolloutFailed"))
 	k.Eventually(next, rolledFrom(""), result("Completed"))
+}
+
+// The operator does nothing in namespaces of Kubernetes, also for workloads with its annotations.
+func TestReservedNamespaces(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	reserved := "kube-" + k.Namespace
+	k.Apply(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: reserved}})
+	for _, namespace := range []string{k.Namespace, reserved} {
+		cm, d := configMap("conf", "a", "1"), deployment("a", "conf")
+		cm.Namespace = namespace
+		d.Namespace = namespace
+		k.Apply(cm)
+		k.Apply(d)
+	}
+	program := newOperator(t)
+	op := k.Start(func(mgr manager.Manager) error {
+		return program.SetupInNamespaces(mgr, k.Namespace, reserved)
+	}, testkit.WithConfig(k.Config))
+	k.Eventually(deploymentRef("a"), adopted())
+	waitIdle(k, op)
+	for _, r := range writes(op) {
+		if r.Namespace == reserved {
+			t.Errorf("it sent %v", r)
+		}
+	}
+	var out strings.Builder
+	if err := program.DryRun(t.Context(), k.Config, []string{k.Namespace, reserved}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), reserved) {
+		t.Errorf("the dry run prints %s", out.String())
+	}
+}
+
+// The tests of this package run with the policy on the account. Its token can start a rollout, and cannot change the image.
+func TestAccountIsFenced(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	as, err := client.New(k.ServiceAccount(""), client.Options{Scheme: k.Client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := deployment("a", "conf")
+	k.Apply(d)
+	rollout := `{"spec":{"template":{"metadata":{"annotations":{"rollout.homeostat.dev/config-digest":"x"}}}}}`
+	if err := as.Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(rollout))); err != nil {
+		t.Errorf("a rollout is refused: %v", err)
+	}
+	image := `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"evil"}]}}}}`
+	k.Wait("a refusal", func(ctx context.Context) error { // the API server has a cache of policies
+		err := as.Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(image)), client.DryRunAll)
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "configrollout changes nothing in the spec of pods") {
+			return fmt.Errorf("the change of the image: %w", err)
+		}
+		return nil
+	})
 }

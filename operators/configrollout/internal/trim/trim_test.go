@@ -3,6 +3,7 @@ package trim_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -88,11 +89,13 @@ func TestLargeWorkloads(t *testing.T) {
 		"a digest": {func(d *appsv1.Deployment) {
 			d.Spec.Template.Annotations = map[string]string{annotation.Digest: large}
 		}, 1000},
-		"command":                 {template(func(c *corev1.Container) { c.Command = []string{large} }), 1000},
-		"variables":               {template(func(c *corev1.Container) { c.Env = []corev1.EnvVar{{Name: "A", Value: large}} }), 1000},
-		"10,000 used ConfigMaps":  {template(useMany), 1000},
-		"a condition's message":   {func(d *appsv1.Deployment) { d.Status.Conditions = condition(large) }, 1000},
-		"claims and the selector": {func(d *appsv1.Deployment) { d.Spec.Selector = &metav1.LabelSelector{MatchLabels: many} }, 1000},
+		"command":                {template(func(c *corev1.Container) { c.Command = []string{large} }), 1000},
+		"variables":              {template(func(c *corev1.Container) { c.Env = []corev1.EnvVar{{Value: large}} }), 1000},
+		"10,000 used ConfigMaps": {template(useMany), 1000},
+		"a condition's message":  {func(d *appsv1.Deployment) { d.Status.Conditions = condition(large) }, 1000},
+		"the selector": {func(d *appsv1.Deployment) {
+			d.Spec.Selector = &metav1.LabelSelector{MatchLabels: many}
+		}, 1000},
 	} {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a"}}
 		test.change(d)
@@ -105,7 +108,7 @@ func TestLargeWorkloads(t *testing.T) {
 func useMany(c *corev1.Container) {
 	for i := range 10_000 {
 		c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: fmt.Sprint(i)},
+			LocalObjectReference: corev1.LocalObjectReference{Name: strconv.Itoa(i)},
 		}})
 	}
 }
@@ -239,8 +242,11 @@ func podSpec() corev1.PodSpec {
 			},
 			EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: name("env")}}},
 			VolumeMounts: []corev1.VolumeMount{
-				{Name: "volume", MountPath: "/a"}, {Name: "sub", MountPath: "/b", SubPath: "k"}, {Name: "empty", MountPath: "/c"},
-				{Name: "projected", MountPath: "/d"}, {Name: "expr", MountPath: "/e", SubPathExpr: "$(B)"},
+				{Name: "volume", MountPath: "/a"},
+				{Name: "sub", MountPath: "/b", SubPath: "k"},
+				{Name: "empty", MountPath: "/c"},
+				{Name: "projected", MountPath: "/d"},
+				{Name: "expr", MountPath: "/e", SubPathExpr: "$(B)"},
 			},
 		}},
 		Volumes: []corev1.Volume{
