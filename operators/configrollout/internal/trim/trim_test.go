@@ -3,6 +3,7 @@ package trim_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -107,7 +108,7 @@ func TestLargeWorkloads(t *testing.T) {
 func useMany(c *corev1.Container) {
 	for i := range 10_000 {
 		c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: fmt.Sprint(i)},
+			LocalObjectReference: corev1.LocalObjectReference{Name: strconv.Itoa(i)},
 		}})
 	}
 }
@@ -241,8 +242,11 @@ func podSpec() corev1.PodSpec {
 			},
 			EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: name("env")}}},
 			VolumeMounts: []corev1.VolumeMount{
-				{Name: "volume", MountPath: "/a"}, {Name: "sub", MountPath: "/b", SubPath: "k"}, {Name: "empty", MountPath: "/c"},
-				{Name: "projected", MountPath: "/d"}, {Name: "expr", MountPath: "/e", SubPathExpr: "$(B)"},
+				{Name: "volume", MountPath: "/a"},
+				{Name: "sub", MountPath: "/b", SubPath: "k"},
+				{Name: "empty", MountPath: "/c"},
+				{Name: "projected", MountPath: "/d"},
+				{Name: "expr", MountPath: "/e", SubPathExpr: "$(B)"},
 			},
 		}},
 		Volumes: []corev1.Volume{
