@@ -81,7 +81,7 @@ func limitToNamespace(t *testing.T, policy *unstructured.Unstructured, namespace
 // forbiddenPatches are merge patches of a workload that the operator never sends.
 var forbiddenPatches = map[string]string{
 	"an image":                    `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"evil"}]}}}}`,
-	"a command":                   `{"spec":{"template":{"spec":{"containers":[{"name":"c","command":["sh"]}]}}}}`,
+	"a command":                   `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"a","command":["sh"]}]}}}}`,
 	"an account":                  `{"spec":{"template":{"spec":{"serviceAccountName":"admin"}}}}`,
 	"the host's network":          `{"spec":{"template":{"spec":{"hostNetwork":true}}}}`,
 	"an annotation of pods":       `{"spec":{"template":{"metadata":{"annotations":{"example.com/inject":"true"}}}}}`,
