@@ -66,7 +66,9 @@ func newTenant(t *testing.T, k *testkit.K) client.Client {
 	return eve
 }
 
-func in(k *testkit.K, name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: k.Namespace, Name: name} }
+func in(k *testkit.K, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: k.Namespace, Name: name}
+}
 
 // tenantApp returns an app without a volume in the test's namespace.
 func tenantApp(k *testkit.K, name string) *v1.MyApp {
