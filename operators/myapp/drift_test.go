@@ -9,12 +9,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/homeostat-dev/homeostat/operators/myapp"
 	v1 "github.com/homeostat-dev/homeostat/operators/myapp/api/v1"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
@@ -185,4 +188,72 @@ func TestForeignTrafficIsRemoved(t *testing.T) {
 		return i.Spec.DefaultBackend == nil && len(i.Spec.TLS) == 0
 	}))
 	k.Eventually(app, testkit.Ready())
+}
+
+// An autoscaler of another client beside spec.replicas does not contend with the operator, and the message names it. When it is
+// gone, spec.replicas holds again.
+func TestAutoscalerBesideReplicas(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(k)
+	app := newMyApp("a")
+	app.Spec.Storage.Enabled = new(false)
+	app.Spec.Replicas = new(int32(1))
+	k.Apply(app)
+	k.Eventually(app, testkit.Ready(), pods(1))
+	theirs := &autoscalingv2.HorizontalPodAutoscaler{}
+	theirs.Name = "theirs"
+	theirs.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "a"}
+	theirs.Spec.MinReplicas = new(int32(2))
+	theirs.Spec.MaxReplicas = 3
+	k.Apply(theirs)
+	set := deployment("a")
+	k.Update(set, func() { set.Spec.Replicas = new(int32(2)) }) // as the autoscaler does
+	const advice = "HorizontalPodAutoscaler theirs scales Deployment a, so that spec.replicas (1) has no effect: " +
+		"remove spec.replicas, or the HorizontalPodAutoscaler"
+	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "ReplicasContended"), message(advice), pods(2))
+	waitIdle(k, op)
+	k.Eventually(set, replicas(2))
+	k.Delete(theirs)
+	k.Eventually(set, replicas(1))
+	k.Eventually(app, testkit.Ready(), pods(1))
+}
+
+// A Deployment that another client paused rolls nothing out, and the message says so.
+func TestPausedDeployment(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	app := newMyApp("a")
+	k.Apply(app)
+	k.Eventually(app, testkit.Ready(), pods(1))
+	patchDeployment(t, k, "a", `{"spec": {"paused": true}}`)
+	k.Update(app, func() { app.Spec.Image = "nginx:1.22" })
+	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "DeploymentPaused"), message("Deployment a is paused by "+
+		"another client, so that no change of its pods is rolled out: run kubectl rollout resume deployment a"))
+	patchDeployment(t, k, "a", `{"spec": {"paused": null}}`)
+	k.Eventually(app, testkit.Ready(), pods(1))
+}
+
+// A Service to adopt that has a port without a name admits no second port. The message says what to do.
+func TestAdoptionOfAServiceWithAnUnnamedPort(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	theirs := service("a")
+	theirs.Spec.Ports = []corev1.ServicePort{{Port: 5432}}
+	k.Apply(theirs)
+	app := newMyApp("a")
+	app.Annotations = map[string]string{myapp.AdoptAnnotation: "true"}
+	app.Spec.Storage.Enabled = new(false)
+	app.Spec.Service.Enabled = true
+	k.Apply(app)
+	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "UnnamedPort"), phase(v1.PhaseFailed),
+		message("Service a has port 5432 without a name, so that it can have no other port and is not adopted: "+
+			"name or remove that port, or delete the Service"))
+	k.Update(theirs, func() { theirs.Spec.Ports[0].Name = "postgresql" })
+	k.Eventually(app, testkit.Ready())
+	k.Eventually(theirs, testkit.Match("adopted, with our port alone", func(s *corev1.Service) bool {
+		return metav1.IsControlledBy(s, app) && len(s.Spec.Ports) == 1 && s.Spec.Ports[0].Port == 80
+	}))
 }

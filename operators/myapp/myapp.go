@@ -1,8 +1,8 @@
 // Package myapp reconciles MyApps: a Deployment with a volume and, on request, a Service, an Ingress and a
 // HorizontalPodAutoscaler.
 //
-// This file is the whole operator. Package internal/desired builds the children, package internal/policy decides, package
-// internal/status reports, and the SDK sends the requests.
+// This file is the operator; volume.go and traffic.go apply the claim and what leads to the pods. Package internal/desired
+// builds the children, package internal/policy decides, package internal/status reports, and the SDK sends the requests.
 package myapp
 
 import (
@@ -63,15 +63,26 @@ func reconcile(_ context.Context, p *sdk.Pass[*v1.MyApp]) error {
 	if err != nil {
 		return reportBlocked(p, sdk.Invalid("InvalidPodTemplate", "%v: correct it", err))
 	}
-	options := append(deploymentOptions(app), sdk.AfterCreated(volume.planned...),
+	scaler, err := foreignAutoscaler(p)
+	if err != nil {
+		return err
+	}
+	options := append(deploymentOptions(app, scaler), sdk.AfterCreated(volume.planned...),
 		sdk.RemoveForeign(desired.RemoveForeignPods(deployment)))
 	child := sdk.Apply(p, deployment, append(options, volume.held...)...)
 	set := child.Live()
 	reason, podFailure := reportPods(p, set)
+	if reason == "" && scaler != "" {
+		reason, podFailure = status.ContendedReplicas(app, scaler)
+	}
 	if reason != "" {
 		p.SetNotReady(reason, "%s", podFailure)
 	}
-	app.Status.URL = desired.URL(app, applyTraffic(p, child))
+	inside, err := applyTraffic(p, child)
+	if err != nil {
+		return err
+	}
+	app.Status.URL = desired.URL(app, inside)
 	p.OnPlanExecuted(func(children []conditions.Child) {
 		status.ExplainRejectedClaim(children, volume.granted)
 		status.Children(p.Object, set, children, podFailure)
@@ -119,34 +130,14 @@ func adoptOptions(app *v1.MyApp) []sdk.ApplyOption {
 	return nil
 }
 
-func deploymentOptions(app *v1.MyApp) []sdk.ApplyOption {
+// deploymentOptions returns the options of the Deployment. scaler is the result of foreignAutoscaler.
+func deploymentOptions(app *v1.MyApp, scaler string) []sdk.ApplyOption {
 	options := adoptOptions(app)
-	if app.Spec.Replicas == nil { // other field managers set the replicas
+	if app.Spec.Replicas == nil || scaler != "" { // other field managers set the replicas
 		options = append(options, sdk.Unmanaged("spec.replicas"))
 	}
 	if app.Annotations[RecreateAnnotation] == "true" {
 		options = append(options, sdk.OnImmutable(sdk.RecreateOrphan))
 	}
 	return options
-}
-
-// applyTraffic applies the Service, the Ingress and the autoscaler. It returns the live Service, or nil if none is
-// requested. The Ingress waits for our Service, and the autoscaler for our Deployment, so that neither refers to a foreign
-// object of that name.
-func applyTraffic(p *sdk.Pass[*v1.MyApp], deployment sdk.AnyChild) *corev1.Service {
-	app, adopt := p.Object, adoptOptions(p.Object)
-	var service *corev1.Service
-	if app.Spec.Service.Enabled && len(app.Spec.Ports) > 0 {
-		inside := desired.Service(app)
-		child := sdk.Apply(p, inside, append(adopt, sdk.RemoveForeign(desired.RemoveForeignPorts(inside)))...)
-		if service = child.Live(); app.Spec.Ingress.Enabled {
-			outside := desired.Ingress(app)
-			sdk.Apply(p, outside, append(adopt, sdk.AfterCreated(child),
-				sdk.RemoveForeign(desired.RemoveForeignBackends(outside)))...)
-		}
-	}
-	if app.Spec.Autoscaling != nil {
-		sdk.Apply(p, desired.Autoscaler(app), append(adopt, sdk.AfterCreated(deployment))...)
-	}
-	return service
 }

@@ -153,6 +153,7 @@ type Storage struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="no claim can have that name: set spec.storage.existingClaim to the name of a PersistentVolumeClaim in the namespace of the MyApp"
 	ExistingClaim string `json:"existingClaim,omitempty"`
 }
 

@@ -79,6 +79,13 @@ func servicePortKey(p *corev1.ServicePort) string {
 	return fmt.Sprintf("%d/%s", p.Port, cmp.Or(p.Protocol, corev1.ProtocolTCP))
 }
 
+// HasPort reports whether the Service has a port of that number and protocol.
+func HasPort(service *corev1.Service, port corev1.ServicePort) bool {
+	return slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool {
+		return servicePortKey(&p) == servicePortKey(&port)
+	})
+}
+
 // RemoveForeignBackends returns a function for sdk.RemoveForeign: it removes a default backend and certificates that other
 // clients added to the Ingress.
 func RemoveForeignBackends(want *networkingv1.Ingress) func(live *networkingv1.Ingress) []string {
