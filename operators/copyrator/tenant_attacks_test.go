@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -272,4 +274,48 @@ func (s *site) handedBack(o client.Object) error {
 		}
 		return nil
 	})
+}
+
+// fullNamespace creates a namespace that accepts eve's copies and has a quota of no ConfigMap.
+func (s *site) fullNamespace() (string, error) {
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "full-" + s.Namespace}}
+	accepting(s.evil)(n)
+	s.t.Cleanup(func() { _ = s.Client.Delete(context.Background(), n) })
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Name: "none"}}
+	none := corev1.ResourceList{"count/configmaps": resource.MustParse("0")}
+	quota.Spec.Hard = none
+	if err := s.as(s.Client, n, quota); err != nil {
+		return "", err
+	}
+	err := s.until("the quota", func(ctx context.Context) error { // its controller may write it, too
+		if err := s.Client.Get(ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
+			return err
+		}
+		quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
+		if err := s.Client.Status().Update(ctx, quota); err != nil {
+			return err
+		}
+		if err := s.Client.Create(ctx, configMap(n.Name, "probe", ""), client.DryRunAll); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("a ConfigMap is admitted: %w", err)
+		}
+		return nil
+	})
+	return n.Name, err
+}
+
+// withoutTimes returns a status without its times and with X in place of these names.
+func withoutTimes(s v1.CopyratorRuleStatus, name, namespace string) v1.CopyratorRuleStatus {
+	s = *s.DeepCopy()
+	s.LastSyncTime = nil
+	s.Digest = ""
+	for i := range s.Conditions {
+		s.Conditions[i].LastTransitionTime = metav1.Time{}
+	}
+	for i := range s.Failures {
+		s.Failures[i].Name = strings.ReplaceAll(s.Failures[i].Name, name, "X")
+		if s.Failures[i].Namespace == namespace {
+			s.Failures[i].Namespace = "X"
+		}
+	}
+	return s
 }

@@ -21,8 +21,12 @@ import (
 
 // statusAttacks try to learn from the status what is in namespaces that eve may not see.
 var statusAttacks = map[string]func(*site, string) error{
-	// S24, F12: an object, a rule of the operator's namespace and a refusal look the same.
+	// S24, F12: an object, a rule of the operator's namespace, a refusal and a quota look the same.
 	"LearnWhatKeepsACopyOut": func(s *site, attack string) error {
+		full, err := s.fullNamespace()
+		if err != nil {
+			return err
+		}
 		outcomes := map[string]v1.CopyratorRuleStatus{}
 		for cause, keepOut := range map[string]func(name string) error{
 			"object": func(name string) error {
@@ -44,9 +48,13 @@ var statusAttacks = map[string]func(*site, string) error{
 					Annotations: map[string]string{"copyrator.flant.com/refuse": name},
 				}})
 			},
+			"quota": func(string) error { return nil },
 		} {
-			name := attack + "-" + cause
-			r := s.evilRule(name)
+			name, target := attack+"-"+cause, s.friend
+			if cause == "quota" {
+				target = full
+			}
+			r := s.evilRule(name, func(r *v1.CopyratorRule) { r.TargetNamespaces = []string{target} })
 			if err := errors.Join(keepOut(name), s.as(s.eve, s.source(name, name), r)); err != nil {
 				return err
 			}
@@ -59,7 +67,7 @@ var statusAttacks = map[string]func(*site, string) error{
 			if err != nil {
 				return err
 			}
-			outcomes[cause] = withoutTimes(r.Status, name)
+			outcomes[cause] = withoutTimes(r.Status, name, target)
 		}
 		for cause, status := range outcomes {
 			if diff := cmp.Diff(outcomes["object"], status); diff != "" {
@@ -185,7 +193,7 @@ func (s *site) sameStatus(attack string, change func(r *v1.CopyratorRule, exists
 		if err != nil {
 			return err
 		}
-		status := withoutTimes(r.Status, attack)
+		status := withoutTimes(r.Status, attack, "")
 		status.Digest = "" // of places that differ in nothing, and of the UID
 		all = append(all, status)
 	}
@@ -193,20 +201,6 @@ func (s *site) sameStatus(attack string, change func(r *v1.CopyratorRule, exists
 		return fmt.Errorf("the status tells what exists (-) from what does not (+):\n%s", diff)
 	}
 	return nil
-}
-
-// withoutTimes returns a status without its times and without a name.
-func withoutTimes(s v1.CopyratorRuleStatus, name string) v1.CopyratorRuleStatus {
-	s = *s.DeepCopy()
-	s.LastSyncTime = nil
-	s.Digest = ""
-	for i := range s.Conditions {
-		s.Conditions[i].LastTransitionTime = metav1.Time{}
-	}
-	for i := range s.Failures {
-		s.Failures[i].Name = strings.ReplaceAll(s.Failures[i].Name, name, "X")
-	}
-	return s
 }
 
 // loadAttacks try to use up the operator, the API server or the quotas of others.

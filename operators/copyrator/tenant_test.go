@@ -21,6 +21,7 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/copyrator"
 	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/testkit"
 )
 
 // site is the cluster of the tenant suite. User eve has the roles edit and copyrator-edit in namespace evil, as they are
@@ -42,7 +43,8 @@ var limits = copyrator.Limits{
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	c := newCluster(t, func(o *copyrator.Options) {
+	k := testkit.New(t, testkit.WithoutOracles("a quota refuses copies", "forbidden"))
+	c := clusterOn(t, k, func(o *copyrator.Options) {
 		o.Limits = &limits
 		o.ExcludeNamespaces = []string{"*-excluded"}
 	})

@@ -196,7 +196,7 @@ func (r *Report) countCopies(p *Pass, children []conditions.Child, shadowed int3
 		case c.Reason == "Progressing" || c.Reason == "NamespaceTerminating",
 			c.Reason == "NamespaceNotFound" && len(p.Namespaces) == 0: // the namespace is gone; the next reconcile observes that
 			continue
-		case c.Reason == ReasonConflict:
+		case c.Reason == ReasonConflict, r.isHidden(c):
 			status.Conflicts++
 		}
 		status.Failed++
@@ -222,9 +222,14 @@ func (r *Report) countCopies(p *Pass, children []conditions.Child, shadowed int3
 		"not every copy is as it should be: status.failures says which and why, those on their way apart")
 }
 
+// isHidden reports whether the author of the rule may not know why a copy is not made.
+func (r *Report) isHidden(c conditions.Child) bool {
+	return !r.Rule.Trusted() && c.Namespace != r.Rule.Namespace
+}
+
 // failure returns the failure of a copy.
 func (r *Report) failure(c conditions.Child) v1.Failure {
-	if !r.Rule.Trusted() && c.Namespace != r.Rule.Namespace {
+	if r.isHidden(c) {
 		c.Reason = ReasonNotAccepted
 		c.Message = "the namespace does not take this copy: something of the same name, a refusal or another restriction " +
 			"keeps it out; rename the source, or ask the owners of the namespace"

@@ -52,7 +52,8 @@ func Summarize(rule *v1.CopyratorRule, trusted bool) {
 		return
 	}
 	ready := conditions.Get(rule, conditions.Ready)
-	if ready != nil && slices.Contains([]string{ReasonConflict, ReasonNotAccepted}, ready.Reason) {
+	keptOut := []string{ReasonConflict, ReasonNotAccepted, "ConfigMapRejected", "SecretRejected"}
+	if ready != nil && slices.Contains(keptOut, ready.Reason) {
 		conditions.MarkStalled(rule, ReasonNotAccepted, summaryMessage) // the same for all that keeps a copy out
 	}
 	all := rule.Status.Conditions
