@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/adoption"
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
@@ -158,7 +159,7 @@ func TestLostCredentialsAreNotRecreated(t *testing.T) {
 	k.Eventually(set("a-db"), testkit.Exists())
 
 	again := secret("a-db-credentials")
-	again.Labels = map[string]string{sdk.InstanceLabel: "a"}
+	again.Annotations = map[string]string{adoption.Annotation: "a"}
 	again.Data = theirs.Data
 	k.Apply(again)
 	k.Eventually(db, testkit.Ready(), state(v1.Ready))
@@ -221,7 +222,7 @@ func TestForeignObjectIsNeverWritten(t *testing.T) {
 	other.Spec = *theirs.Spec.DeepCopy()
 	other.Labels = map[string]string{sdk.InstanceLabel: "b", "techoral.com/engine": "postgresql", "techoral.com/major": "15"}
 	k.Apply(other)
-	for _, name := range []string{"a", "b"} { // b has the data of another major version
+	for _, name := range []string{"a", "b"} { // the labels of b are those of a chart's release
 		db := newDatabase(name)
 		k.Apply(db)
 		k.Eventually(db, testkit.Condition("Stalled", metav1.ConditionTrue), state(v1.Failed))

@@ -132,7 +132,7 @@ func notLost(claim *corev1.PersistentVolumeClaim) (bool, string) {
 
 // readable reports whether a claim belongs to a predecessor of the same name and has data that this Database can read.
 func readable(db *v1.Database) func(client.Object) bool {
-	return func(o client.Object) bool { return hasInstanceLabel(db)(o) && desired.CanReadData(db, o.GetLabels()) }
+	return func(o client.Object) bool { return mayAdopt(db)(o) && desired.CanReadData(db, o.GetLabels()) }
 }
 
 // applyBackupClaim applies the claim of the dumps. It returns nil if there is no claim and none is wanted. The string
@@ -149,7 +149,7 @@ func (r *reconciliation) applyBackupClaim(wanted bool) (planned sdk.AnyChild, sm
 	}
 	want := desired.BackupClaim(db, size)
 	live, exists := sdk.Live(r.Pass, want.DeepCopy())
-	options := append(r.retainOptions(), sdk.AdoptIf(hasInstanceLabel(db)), sdk.ReadyWhen(notLost))
+	options := append(r.retainOptions(), adopt(db), sdk.ReadyWhen(notLost))
 	switch {
 	case !exists && !wanted:
 		return nil, ""

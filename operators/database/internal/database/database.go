@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/adoption"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/database/desired"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/schedule"
@@ -161,8 +162,8 @@ func (r *reconciliation) applyCredentials(clusterDomain string) ([]sdk.AnyChild,
 		if lost {
 			options = append(options, sdk.HoldBack(sdk.Invalid("CredentialsLost",
 				"the Secret %s is gone and the data are not: restore it from a backup, or make one with the keys password, "+
-					"superuser-password and replication-password, the label %s: %s, and passwords of your choice, which the "+
-					"members take over when they start", like.Name, sdk.InstanceLabel, db.Name)))
+					"superuser-password and replication-password, the annotation %s: %s, and passwords of your choice, which the "+
+					"members take over when they start", like.Name, adoption.Annotation, db.Name)))
 		}
 	}
 	return []sdk.AnyChild{sdk.Apply(r.Pass, desired.CredentialsSecret(db, clusterDomain), options...)}, nil
@@ -170,17 +171,11 @@ func (r *reconciliation) applyCredentials(clusterDomain string) ([]sdk.AnyChild,
 
 // credentialsLost reports whether claims of this Database exist and the Secret does not.
 func (r *reconciliation) credentialsLost() (bool, error) {
-	db := r.Object
-	secret := secretMetadata("")
-	ours := []client.ListOption{client.InNamespace(db.Namespace), client.MatchingLabels{sdk.InstanceLabel: db.Name}}
-	secrets, err := sdk.Find(r.Pass, secret, ours...)
-	if err != nil {
+	switch _, err := sdk.Ref(r.Pass, secretMetadata(desired.CredentialsName(r.Object))); {
+	case err == nil:
+		return false, nil
+	case sdk.Reason(err) == "":
 		return false, err
-	}
-	for _, s := range secrets {
-		if s.Name == desired.CredentialsName(db) {
-			return false, nil
-		}
 	}
 	claim, err := r.existingPrimaryClaim()
 	return claim != nil, err
@@ -296,11 +291,10 @@ func (r *reconciliation) retainOptions() []sdk.ApplyOption {
 }
 
 // adopt adopts the children of a predecessor that was deleted with orphan propagation.
-func adopt(db *v1.Database) sdk.ApplyOption { return sdk.AdoptIf(hasInstanceLabel(db)) }
+func adopt(db *v1.Database) sdk.ApplyOption { return sdk.AdoptIf(mayAdopt(db)) }
 
-// hasInstanceLabel reports whether an object has the instance label of the Database.
-func hasInstanceLabel(db *v1.Database) func(client.Object) bool {
-	return func(o client.Object) bool { return o.GetLabels()[sdk.InstanceLabel] == db.Name }
+func mayAdopt(db *v1.Database) func(client.Object) bool {
+	return adoption.Permitted(desired.Manager, sdk.InstanceLabel, db.Name)
 }
 
 func secretMetadata(name string) *metav1.PartialObjectMetadata {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/adoption"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/storage"
 )
 
@@ -88,7 +89,7 @@ func DumpClaim(o *v1.DBSnapshot, live *corev1.PersistentVolumeClaim) (*corev1.Pe
 	return claim, nil
 }
 
-// FromPredecessor reports whether a claim belongs to a predecessor of the same name.
+// FromPredecessor returns the predicate for claims of a predecessor of the same name.
 func FromPredecessor(o *v1.DBSnapshot) func(client.Object) bool {
-	return func(claim client.Object) bool { return claim.GetLabels()[OwnerLabel] == o.Name }
+	return adoption.Permitted(Manager, OwnerLabel, o.Name)
 }
