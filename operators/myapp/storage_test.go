@@ -170,7 +170,8 @@ func TestExistingClaimThatIsBeingDeleted(t *testing.T) {
 	const advice = "PersistentVolumeClaim theirs is being deleted, and its data are lost when the pods of the app end, so " +
 		"they are not replaced: copy the data, and name another claim in a new MyApp"
 	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "ClaimTerminating"), phase(v1.PhaseFailed),
-		message(advice), testkit.Condition("Available", metav1.ConditionTrue), testkit.Condition("VolumeBound", metav1.ConditionTrue))
+		message(advice), testkit.Condition("Available", metav1.ConditionTrue),
+		testkit.Condition("VolumeBound", metav1.ConditionTrue))
 	k.Update(app, func() { app.Spec.Image = "nginx:1.22" })
 	k.Eventually(app, testkit.Match("observed", func(o *v1.MyApp) bool { return o.Status.ObservedGeneration == o.Generation }))
 	k.Eventually(deployment("a"), image("nginx:1.21"))
