@@ -371,6 +371,7 @@ func ownersInALoop(t *testing.T, k *testkit.K, eve client.Client) {
 	mustCreate(t, k, eve, a)
 	b.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1.GroupVersion.String(), Kind: "MyApp", Name: "a", UID: a.UID}}
 	mustCreate(t, k, eve, b)
+	k.Eventually(a, testkit.Ready()) // an app is not ready before one that it owns: an oracle checks it
 	k.Update(a, func() {
 		a.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: v1.GroupVersion.String(), Kind: "MyApp", Name: "b", UID: b.UID, Controller: new(true),
