@@ -42,10 +42,12 @@ func waitRefused(k *testkit.K, thief client.Client, o client.Object, message str
 	})
 }
 
+const onlyOurs = "may write only pods that an ImmortalContainer controls"
+
 func mergePatch(body string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(body)) }
 
-// The operator's token alone writes no pod that is not the operator's. Every other test shows that the policy admits what the
-// operator does.
+// The operator's token alone writes no pod that is not the operator's. Every other test shows that the policy admits what
+// the operator does.
 func TestFence(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -58,7 +60,7 @@ func TestFence(t *testing.T) {
 	thief := newThief(t, k)
 	created := forgedPod(k, ic, "created")
 	created.OwnerReferences = nil
-	waitRefused(k, thief, created, "may write only pods that an ImmortalContainer controls")
+	waitRefused(k, thief, created, onlyOurs)
 	for name, err := range map[string]error{
 		"create a pod": thief.Create(k.Context(), created),
 		"change the image of a pod": thief.Patch(k.Context(), theirs, client.RawPatch(types.StrategicMergePatchType,
@@ -67,7 +69,7 @@ func TestFence(t *testing.T) {
 			"apiVersion": "immortalcontainer.flugel.it/v1alpha1", "kind": "ImmortalContainer", "name": "a", "uid": "any"}]}}`)),
 		"delete a pod": thief.Delete(k.Context(), theirs),
 	} {
-		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "may write only pods that an ImmortalContainer controls") {
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), onlyOurs) {
 			t.Errorf("the operator's account may %s: %v", name, err)
 		}
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// newTenant returns a client of the user eve. In the test's namespace she has the cluster's edit role and the roles that this
-// operator adds to it; elsewhere she has none.
+// newTenant returns a client of the user eve. In the test's namespace she has the cluster's edit role and the roles that
+// this operator adds to it; elsewhere she has none.
 func newTenant(t *testing.T, k *testkit.K) client.Client {
 	t.Helper()
 	shipped := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "shipped"}}

@@ -22,8 +22,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// podDrifts are changes of the pod template by another client that decide what runs and with which rights, as strategic merge
-// patches of the pod's specification.
+// podDrifts are changes of the pod template by another client that decide what runs and with which rights, as strategic
+// merge patches of the pod's specification.
 var podDrifts = map[string]string{
 	"host-network":      `{"hostNetwork": true}`,
 	"host-pid":          `{"hostPID": true}`,
@@ -41,12 +41,12 @@ var podDrifts = map[string]string{
 	"init":              `{"initContainers": [{"name": "evil", "image": "evil"}]}`,
 	"host-path":         `{"volumes": [{"name": "host", "hostPath": {"path": "/"}}], "containers": [` + mount + `]}`,
 	"privileged":        `{"containers": [{"name": "app-container", "securityContext": {"privileged": true}}]}`,
-	"capabilities":      `{"containers": [{"name": "app-container", "securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}]}`,
+	"capabilities":      `{"containers": [{"name": "app-container", "securityContext": {"capabilities": {"add": ["KILL"]}}}]}`,
 	"command":           `{"containers": [{"name": "app-container", "command": ["sleep"]}]}`,
 	"args":              `{"containers": [{"name": "app-container", "args": ["--evil"]}]}`,
 	"env":               `{"containers": [{"name": "app-container", "env": [{"name": "LD_PRELOAD", "value": "/evil.so"}]}]}`,
 	"env-from":          `{"containers": [{"name": "app-container", "envFrom": [{"secretRef": {"name": "other"}}]}]}`,
-	"hook":              `{"containers": [{"name": "app-container", "lifecycle": {"postStart": {"exec": {"command": ["a"]}}}}]}`,
+	"hook":              `{"containers": [{"name": "app-container", "lifecycle": {"preStop": {"exec": {"command": ["a"]}}}}]}`,
 	"probe":             `{"containers": [{"name": "app-container", "livenessProbe": {"exec": {"command": ["a"]}}}]}`,
 	"host-port":         `{"containers": [{"name": "app-container", "ports": [{"containerPort": 80, "hostPort": 80}]}]}`,
 	"port":              `{"containers": [{"name": "app-container", "ports": [{"containerPort": 81, "hostPort": 81}]}]}`,
@@ -108,7 +108,7 @@ func patchDeployment(t *testing.T, k *testkit.K, name, body string) {
 	}
 }
 
-// A source of the app's own volume that another client changed is undone too, although the API server accepts one source only.
+// Another source of the app's own volume is undone too, although the API server accepts one source only.
 func TestForeignVolumeSourceIsRemoved(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -190,8 +190,8 @@ func TestForeignTrafficIsRemoved(t *testing.T) {
 	k.Eventually(app, testkit.Ready())
 }
 
-// An autoscaler of another client beside spec.replicas does not contend with the operator, and the message names it. When it is
-// gone, spec.replicas holds again.
+// An autoscaler of another client beside spec.replicas does not contend with the operator, and the message names it. When it
+// is gone, spec.replicas holds again.
 func TestAutoscalerBesideReplicas(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)

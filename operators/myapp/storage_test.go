@@ -153,8 +153,8 @@ func TestClaimWithLabelsOnlyIsNotAdopted(t *testing.T) {
 	k.Eventually(app, testkit.Ready())
 }
 
-// The pods of an app are not replaced while its claim is being deleted, because the claim and its data exist as long as a pod
-// uses them.
+// The pods of an app are not replaced while its claim is being deleted, because the claim and its data exist as long as a
+// pod uses them.
 func TestExistingClaimThatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
@@ -167,10 +167,11 @@ func TestExistingClaimThatIsBeingDeleted(t *testing.T) {
 	k.Apply(app)
 	k.Eventually(app, testkit.Ready())
 	k.Delete(theirs)
-	const advice = "PersistentVolumeClaim theirs is being deleted, and its data are lost when the pods of the app end, so they " +
-		"are not replaced: copy the data, and name another claim in a new MyApp"
-	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "ClaimTerminating"), phase(v1.PhaseFailed), message(advice),
-		testkit.Condition("Available", metav1.ConditionTrue), testkit.Condition("VolumeBound", metav1.ConditionTrue))
+	const advice = "PersistentVolumeClaim theirs is being deleted, and its data are lost when the pods of the app end, so " +
+		"they are not replaced: copy the data, and name another claim in a new MyApp"
+	k.Eventually(app, testkit.Reason("Ready", metav1.ConditionFalse, "ClaimTerminating"), phase(v1.PhaseFailed),
+		message(advice), testkit.Condition("Available", metav1.ConditionTrue),
+		testkit.Condition("VolumeBound", metav1.ConditionTrue))
 	k.Update(app, func() { app.Spec.Image = "nginx:1.22" })
 	k.Eventually(app, testkit.Match("observed", func(o *v1.MyApp) bool { return o.Status.ObservedGeneration == o.Generation }))
 	k.Eventually(deployment("a"), image("nginx:1.21"))

@@ -25,8 +25,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// newTenant returns a client of the user eve. In the test's namespace she has the cluster's edit role and the roles that this
-// operator adds to it; elsewhere she has none.
+// newTenant returns a client of the user eve. In the test's namespace she has the cluster's edit role and the roles that
+// this operator adds to it; elsewhere she has none.
 func newTenant(t *testing.T, k *testkit.K) client.Client {
 	t.Helper()
 	shipped := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "shipped"}}
@@ -371,6 +371,7 @@ func ownersInALoop(t *testing.T, k *testkit.K, eve client.Client) {
 	mustCreate(t, k, eve, a)
 	b.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1.GroupVersion.String(), Kind: "MyApp", Name: "a", UID: a.UID}}
 	mustCreate(t, k, eve, b)
+	k.Eventually(a, testkit.Ready()) // an app is not ready before one that it owns: an oracle checks it
 	k.Update(a, func() {
 		a.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: v1.GroupVersion.String(), Kind: "MyApp", Name: "b", UID: b.UID, Controller: new(true),

@@ -54,8 +54,9 @@ func unnamedPort(p *sdk.Pass[*v1.MyApp], inside *corev1.Service) ([]sdk.ApplyOpt
 	}
 	for _, port := range found.Spec.Ports {
 		if port.Name == "" && !desired.HasPort(inside, port) {
-			return []sdk.ApplyOption{sdk.HoldBack(sdk.Invalid("UnnamedPort", "Service %s has port %d without a name, so that it "+
-				"can have no other port and is not adopted: name or remove that port, or delete the Service", inside.Name, port.Port))}, nil
+			reason := sdk.Invalid("UnnamedPort", "Service %s has port %d without a name, so that it can have no other port and is "+
+				"not adopted: name or remove that port, or delete the Service", inside.Name, port.Port)
+			return []sdk.ApplyOption{sdk.HoldBack(reason)}, nil
 		}
 	}
 	return nil, nil

@@ -75,7 +75,7 @@ func (r *Record) Add(s *Child) {
 		return
 	}
 	if s.RemoveForeign != nil && r.Snapshot.Kinds.Partial[s.GVK] {
-		r.Fail(fmt.Errorf("%s needs all of its content, and only metadata of its kind is watched: take MetadataOnly out of Owns", s))
+		r.Fail(fmt.Errorf("%s needs its content, and only metadata of its kind is watched: take MetadataOnly out of Owns", s))
 		return
 	}
 	if !slices.Contains(r.Snapshot.Kinds.Owned, s.GVK) {

@@ -86,6 +86,11 @@ func (e *Reconciler) applyChild(ctx context.Context, p *desired.Pass, s *desired
 	case s.CreateOnly:
 		return e.releaseFinalizer(ctx, p, s, intent)
 	}
+	return e.repair(ctx, p, s, intent)
+}
+
+// repair removes foreign content from an existing child, applies its fields and releases its finalizer, as far as necessary.
+func (e *Reconciler) repair(ctx context.Context, p *desired.Pass, s *desired.Child, intent *apply.Intent) (bool, error) {
 	removed, err := e.removeForeign(ctx, p, s, intent)
 	if err != nil {
 		return false, err

@@ -61,7 +61,8 @@ func (ev *evaluation) limitStatus() {
 	s, set := ev.status, backoffSettingsOf(ev.ic)
 	s.StartTimes = min(max(s.StartTimes, 0), math.MaxInt64-1)
 	s.ConsecutiveFailures = min(max(s.ConsecutiveFailures, 0), math.MaxInt32-1)
-	if latest := wholeSecond(ev.now.Add(max(set.longest, deletionWindow))); s.NextStartTime != nil && latest.Before(s.NextStartTime) {
+	latest := wholeSecond(ev.now.Add(max(set.longest, deletionWindow)))
+	if s.NextStartTime != nil && latest.Before(s.NextStartTime) {
 		s.NextStartTime = latest
 	}
 }

@@ -59,7 +59,7 @@ func TestInvalidPodTemplates(t *testing.T) {
 		`{"spec": {"containers": [{"image": "a"}]}}`:         "spec.podTemplate",
 		`{"spec": {"containers": [{"$patch": "whatever"}]}}`: "spec.podTemplate",
 
-		`{"spec": {"containers": [{"name": "a", "image": "NoSuch//image"}]}}`: `container a has image "NoSuch//image", which is not`,
+		`{"spec": {"containers": [{"name": "a", "image": "NoSuch//image"}]}}`: `container a has image "NoSuch//image", which is`,
 		`{"spec": {"volumes": [{"name": "a"}, {"name": "a"}]}}`:               "spec.podTemplate: spec.volumes has a twice",
 		`{"spec": {"hostAliases": [{"ip": "::1"}, {"ip": "::1"}]}}`:           "spec.podTemplate: spec.hostAliases has ::1 twice",
 

@@ -13,7 +13,7 @@ import (
 )
 
 // The fields of a pod and of a container that decide what runs and with which rights. A field that the MyApp does not set
-// has no value, whoever sets it on the Deployment.
+// has no value, even if another client sets it on the Deployment.
 var (
 	podFields = []string{
 		"HostNetwork", "HostPID", "HostIPC", "HostUsers", "ShareProcessNamespace", "ServiceAccountName",
@@ -42,7 +42,8 @@ func RemoveForeignPods(want *appsv1.Deployment) func(live *appsv1.Deployment) []
 			r.found("dnsPolicy")
 		}
 		pod.Volumes = items(&r, "volumes", pod.Volumes, wanted.Volumes, volumeKey, func(v, w *corev1.Volume) {
-			if r.fields(&v.VolumeSource, &w.VolumeSource); v.VolumeSource == (corev1.VolumeSource{}) { // emptyDir would be the default
+			r.fields(&v.VolumeSource, &w.VolumeSource)
+			if v.VolumeSource == (corev1.VolumeSource{}) { // emptyDir would be the default
 				v.VolumeSource = *w.VolumeSource.DeepCopy()
 			}
 		})
@@ -61,8 +62,8 @@ func volumeKey(v *corev1.Volume) string { return v.Name }
 
 func containerKey(c *corev1.Container) string { return c.Name }
 
-// RemoveForeignPorts returns a function for sdk.RemoveForeign: it removes the ports and external addresses that other clients
-// added to the Service.
+// RemoveForeignPorts returns a function for sdk.RemoveForeign: it removes the ports and external addresses that other
+// clients added to the Service.
 func RemoveForeignPorts(want *corev1.Service) func(live *corev1.Service) []string {
 	return func(live *corev1.Service) []string {
 		r := remover{at: "spec"}

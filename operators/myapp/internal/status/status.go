@@ -80,8 +80,8 @@ func newestReady(pods []*corev1.Pod) *corev1.Pod {
 }
 
 // PodFailure returns the reason and the message of the first pod that cannot run, or of a Deployment that cannot create or
-// replace pods; both are "" if there is none. Counters and generated names are left out, because the status would change with
-// every attempt.
+// replace pods; both are "" if there is none. Counters and generated names are left out, because the status would change
+// with every attempt.
 func PodFailure(set *appsv1.Deployment, pods []*corev1.Pod) (reason, message string) {
 	if set.Spec.Paused && set.Spec.Replicas != nil && set.Status.UpdatedReplicas < *set.Spec.Replicas {
 		return "DeploymentPaused", fmt.Sprintf("Deployment %s is paused by another client, so that no change of its pods is "+
@@ -98,11 +98,11 @@ func PodFailure(set *appsv1.Deployment, pods []*corev1.Pod) (reason, message str
 	return "", ""
 }
 
-// ContendedReplicas returns the reason and the message of an app with spec.replicas whose Deployment an autoscaler of another
-// client scales.
+// ContendedReplicas returns the reason and the message of an app with spec.replicas whose Deployment an autoscaler of
+// another client scales.
 func ContendedReplicas(app *v1.MyApp, scaler string) (reason, message string) {
-	return "ReplicasContended", fmt.Sprintf("HorizontalPodAutoscaler %s scales Deployment %s, so that spec.replicas (%d) has no "+
-		"effect: remove spec.replicas, or the HorizontalPodAutoscaler", scaler, app.Name, *app.Spec.Replicas)
+	return "ReplicasContended", fmt.Sprintf("HorizontalPodAutoscaler %s scales Deployment %s, so that spec.replicas (%d) "+
+		"has no effect: remove spec.replicas, or the HorizontalPodAutoscaler", scaler, app.Name, *app.Spec.Replicas)
 }
 
 // rejectedPodName matches the pod name in a rejection by the API server.
