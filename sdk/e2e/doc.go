@@ -34,6 +34,7 @@
 //	... or to restore its finalizer                              TestLostFinalizerOfATrackedChild
 //	a copied owner label makes an object a child                 TestForeignObjectInOtherNamespace
 //	the parent of a cross-namespace child has no finalizer       TestCrossNamespaceChildren
+//	a finalizer of a cross-namespace child holds up the parent   TestCrossNamespaceChildren
 //	cross-namespace children of a deleted parent stay            TestCrossNamespaceChildOfDeletedParent
 //	... or are deleted although the API server has the parent    TestCrossNamespaceChildOfUncachedParent
 //	... or although the child was orphaned meanwhile             TestOrphanedCrossNamespaceChildIsNotCollected

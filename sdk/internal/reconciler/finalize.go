@@ -159,18 +159,20 @@ func (e *Reconciler) releaseTerminating(ctx context.Context, p *desired.Pass) er
 	return e.releasePredecessors(ctx, p.Snapshot.PredecessorChildren)
 }
 
-// deleteCrossNamespace deletes the cross-namespace children of an object that is being deleted, and waits for their
-// deletion. Children that the clean-up applies come last and are not waited for, because the next reconcile would apply them
-// again.
+// deleteCrossNamespace deletes the cross-namespace children of an object that is being deleted, and waits until all of them
+// are being deleted. Children that the clean-up applies come last and are not waited for, because the next reconcile would
+// apply them again.
 func (e *Reconciler) deleteCrossNamespace(ctx context.Context, p *desired.Pass) (wrote bool, err error) {
 	var remaining []string
 	for _, id := range p.Unplanned() {
 		child := p.Snapshot.Children[id]
-		if !child.CrossNamespace || e.op.IsOrphan(p, id.GVK, child.Object) {
+		// A finalizer of another controller on a child, or one that an editor of its namespace has added, does not hold up the
+		// deletion of the parent.
+		if !child.CrossNamespace || child.Terminating || e.op.IsOrphan(p, id.GVK, child.Object) {
 			continue
 		}
 		remaining = append(remaining, fmt.Sprintf("%s %s", id.GVK.Kind, strings.TrimPrefix(id.Key.String(), "/")))
-		if !child.Terminating && !p.Budget.Exhausted() {
+		if !p.Budget.Exhausted() {
 			if _, err := e.delete(ctx, child.Object, metav1.DeletePropagationBackground); err != nil {
 				return wrote, err
 			}
