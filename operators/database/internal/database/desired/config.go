@@ -36,7 +36,7 @@ func Settings(db *v1.Database) string {
 	for _, name := range slices.Sorted(maps.Keys(db.Spec.Configuration)) {
 		value := string(db.Spec.Configuration[name])
 		if db.Spec.Engine == v1.PostgreSQL {
-			b.WriteString(name + " = '" + strings.ReplaceAll(value, "'", "''") + "'\n")
+			b.WriteString(name + " = '" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(value) + "'\n")
 			continue
 		}
 		b.WriteString(name + ` = "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value) + "\"\n")

@@ -62,7 +62,7 @@ func TestNamesFit(t *testing.T) {
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	for engine, want := range map[v1.Engine]string{
-		v1.PostgreSQL: "a = 'it''s'\nb = 'c\\d \"e\" # f'\n",
+		v1.PostgreSQL: "a = 'it''s'\nb = 'c\\\\d \"e\" # f'\n",
 		v1.MariaDB:    "[mysqld]\na = \"it's\"\nb = \"c\\\\d \\\"e\\\" # f\"\n",
 	} {
 		db := database(engine)
