@@ -42,7 +42,8 @@ func (v *Cache) newScope(mgr manager.Manager, namespace string) (*scope, error) 
 	s.parents = crdWaitCache{parents, v.Kinds, mgr.GetLogger().WithValues("controller", v.Operator)}
 	s.children, err = v.newCache(mgr, namespace, cache.Options{
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{ManagedByLabel: v.Operator}),
-		DefaultTransform:     apply.TrimManagedFields(v.Operator, v.exclusiveFields()...), NewInformer: v.informerFactory(s),
+		DefaultTransform:     v.reduceForeign(apply.TrimManagedFields(v.Operator, v.exclusiveFields()...)),
+		NewInformer:          v.informerFactory(s),
 	})
 	return s, err
 }
