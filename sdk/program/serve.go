@@ -37,8 +37,8 @@ func (s *settings) serve(ctx context.Context, cfg *rest.Config, operators []Runn
 			return err
 		}
 	}
-	logger.Info("Operator starting",
-		"operators", names, "version", version(debug.ReadBuildInfo()), "server", cfg.Host, "namespaces", s.namespaces)
+	logger.Info("Operator starting", "operators", names, "version", version(debug.ReadBuildInfo()), "server", cfg.Host,
+		"namespaces", s.namespaces, "memoryLimit", limitMemory(machine(), os.LookupEnv))
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("running: %w", err)
 	}
