@@ -185,7 +185,7 @@ func TestTamperedBundles(t *testing.T) {
 			"is missing in spec.relatedImages",
 		},
 		"category":           {csv, "categories: Database", "categories: Databases", "categories"},
-		"capability":         {csv, "capabilities: Deep Insights", "capabilities: Deep", "capabilities"},
+		"capability":         {csv, "capabilities: Seamless Upgrades", "capabilities: Seamless", "capabilities"},
 		"no icon":            {csv, "mediatype: image/svg+xml", "mediatype: image/bmp", "not have a valid mediatype"},
 		"no mail":            {csv, "email: maintainers@homeostat.dev", "email: nobody", "nobody"},
 		"another namespace":  {csv, "supported: true", "supported: false", "AllNamespaces is not supported"},

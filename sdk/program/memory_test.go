@@ -6,7 +6,7 @@ import (
 	"testing/fstest"
 )
 
-//nolint:paralleltest // it changes a setting of the process
+// The test changes a setting of the process, so it does not run in parallel with others.
 func TestLimitMemory(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)

@@ -3,6 +3,7 @@ package reconciler
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -164,6 +165,7 @@ func (e *Reconciler) releaseTerminating(ctx context.Context, p *desired.Pass) er
 // apply them again.
 func (e *Reconciler) deleteCrossNamespace(ctx context.Context, p *desired.Pass) (wrote bool, err error) {
 	var remaining []string
+	var errs []error
 	for _, id := range p.Unplanned() {
 		child := p.Snapshot.Children[id]
 		// A finalizer of another controller on a child, or one that an editor of its namespace has added, does not hold up the
@@ -174,10 +176,14 @@ func (e *Reconciler) deleteCrossNamespace(ctx context.Context, p *desired.Pass) 
 		remaining = append(remaining, fmt.Sprintf("%s %s", id.GVK.Kind, strings.TrimPrefix(id.Key.String(), "/")))
 		if !p.Budget.Exhausted() {
 			if _, err := e.delete(ctx, child.Object, metav1.DeletePropagationBackground); err != nil {
-				return wrote, err
+				errs = append(errs, err) // such as that of an admission policy; it must not keep the other children
+				continue
 			}
 			wrote = p.Budget.Count(true)
 		}
+	}
+	if len(errs) > 0 {
+		return wrote, errors.Join(errs...)
 	}
 	if len(remaining) > 0 {
 		return wrote, retry.Wait("CleaningUp", "still being deleted: %s", retry.JoinMessages(remaining))
