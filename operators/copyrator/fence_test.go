@@ -1,6 +1,8 @@
 package copyrator_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -31,6 +33,12 @@ func TestFence(t *testing.T) {
 		t.Fatal(err)
 	}
 	reserved := reservedNamespace(k)
+	k.Wait("the policy", func(ctx context.Context) error { // the API server has a cache of policies
+		if as.Create(ctx, configMapRef(k.Namespace, "probe"), client.DryRunAll) == nil {
+			return errors.New("a forbidden write was accepted")
+		}
+		return nil
+	})
 	refused := func(why string, err error) {
 		t.Helper()
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "copyrator-fence") {

@@ -40,8 +40,8 @@ func ofRelease(name string) []client.Object {
 	}
 }
 
-// A Database neither changes, uses nor deletes the objects of a release with its name, nor what another tenant has put there,
-// although they have the label of its children.
+// A Database neither changes, uses nor deletes the objects of a release with its name, nor what another tenant has put
+// there, although they have the label of its children.
 func TestReleaseIsNotTakenOver(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)

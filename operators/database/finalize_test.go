@@ -22,6 +22,9 @@ func TestDeletionProtection(t *testing.T) {
 	k := testkit.New(t)
 	start(k)
 	for _, o := range testkit.Kustomize(t, "config/access") {
+		if o.GetName() != "database-deletion-protection" {
+			continue
+		}
 		switch o.GetKind() {
 		case "ValidatingAdmissionPolicyBinding": // other tests share the cluster
 			here := map[string]any{"kubernetes.io/metadata.name": k.Namespace}

@@ -18,6 +18,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{
 		CRDs: "config/crd", RBAC: "config/rbac", AddToScheme: v1.AddToScheme, Workloads: true,
 		NoUnusedRules: true, AllowedUnusedRules: testkit.ProgramUnusedRules("databases.techoral.com", "dbsnapshots.techoral.com"),
+		AdmissionPolicies: "config/access/fence.yaml",
 	})
 }
 

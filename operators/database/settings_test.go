@@ -8,18 +8,18 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Settings of the operator, and settings with which a server may lose acknowledged data, are refused in every spelling that a
-// server accepts.
+// Settings of the operator, and settings with which a server may lose acknowledged data, are refused in every spelling that
+// a server accepts.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	for sentence, names := range map[string]string{
-		"is the operator's own": "port HBA_FILE Include_If_Exists Data_Directory loose-skip-grant-tables loose_datadir skip-grant-table " +
-			"LOOSE-Server-ID restore_command",
-		"could lose or falsify acknowledged data": "fsync FSYNC full_page_writes recovery_target_time recovery_target replicate-do-db " +
-			"loose-innodb_doublewrite innodb-flush-log-at-trx-commit binlog_ignore_db slave-skip-errors innodb_doublewrit",
+		"is the operator's own": "port HBA_FILE Include_If_Exists Data_Directory loose-skip-grant-tables loose_datadir " +
+			"skip-grant-table LOOSE-Server-ID restore_command",
+		"could lose or falsify acknowledged data": "fsync FSYNC full_page_writes recovery_target_time recovery_target " +
+			"replicate-do-db loose-innodb_doublewrite innodb-flush-log-at-trx-commit binlog_ignore_db slave-skip-errors innodb_doublewrit",
 	} {
-		for _, name := range strings.Fields(names) {
+		for name := range strings.FieldsSeq(names) {
 			db := newDatabase("a")
 			db.Namespace = k.Namespace
 			db.Spec.Configuration = map[string]v1.Setting{"work_mem": "8MB", name: "x"}
@@ -30,8 +30,8 @@ func TestSettings(t *testing.T) {
 	}
 	db := newDatabase("a")
 	db.Spec.Configuration = map[string]v1.Setting{
-		"work_mem": "8MB", "max_connections": "50", "innodb_buffer_pool_size": "1G", "shared_preload_libraries": "pg_stat_statements",
-		"log_min_duration_statement": "0", "innodb_log_file_size": "1G", "slave_parallel_threads": "2", "archive_mode": "off",
+		"work_mem": "8MB", "max_connections": "50", "innodb_buffer_pool_size": "1G",
+		"shared_preload_libraries": "pg_stat_statements", "log_min_duration_statement": "0", "innodb_log_file_size": "1G", "slave_parallel_threads": "2", "archive_mode": "off",
 		"sync_frm": "1",
 	}
 	k.Apply(db)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// limitMemory makes the garbage collector run more often before the process reaches the memory limit of its container. It sets
-// Go's soft limit to nine tenths of it, unless the environment variable GOMEMLIMIT is set. It returns the soft limit in
+// limitMemory makes the garbage collector run more often before the process reaches the memory limit of its container. It
+// sets Go's soft limit to nine tenths of it, unless the environment variable GOMEMLIMIT is set. It returns the soft limit in
 // bytes, 0 for none.
 func limitMemory(root fs.FS, lookup func(string) (string, bool)) int64 {
 	if _, isSet := lookup("GOMEMLIMIT"); isSet {

@@ -58,9 +58,9 @@ func (ref *reference) use(user types.NamespacedName, t Target) (labels.Selector,
 // the size of the whole object.
 const maxReducedLabels = 16 << 10
 
-// transform returns the transform of the watch, nil for none. A watch of a single object keeps everything, because the record
-// of its field managers may decide whether it is adopted. A reduced watch keeps names, versions, times, labels, the controller
-// and some annotations, so that its memory depends on the number of objects and not on their metadata.
+// transform returns the transform of the watch, nil for none. A watch of a single object keeps everything, because the
+// record of its field managers may decide whether it is adopted. A reduced watch keeps names, versions, times, labels, the
+// controller and some annotations, so that its memory depends on the number of objects and not on their metadata.
 func (t Target) transform() toolscache.TransformFunc {
 	switch {
 	case t.Reduced:

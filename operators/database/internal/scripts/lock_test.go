@@ -65,7 +65,7 @@ func TestSecondServerIsRejected(t *testing.T) {
 					}
 				case <-time.After(10 * time.Second):
 					_ = syscall.Kill(-other.Process.Pid, syscall.SIGKILL)
-					<-ended
+					_ = <-ended
 					t.Errorf("%s runs a second server:\n%s", script, log)
 				}
 			}
