@@ -224,14 +224,11 @@ type setting struct{ Flag, Default string }
 
 // Name returns the name of the value.
 func (s setting) Name() string {
-	name := ""
-	for i, word := range strings.Split(s.Flag, "-") {
-		if i > 0 {
-			word = strings.ToUpper(word[:1]) + word[1:]
-		}
-		name += word
+	words := strings.Split(s.Flag, "-")
+	for i, word := range words[1:] {
+		words[i+1] = strings.ToUpper(word[:1]) + word[1:]
 	}
-	return name
+	return strings.Join(words, "")
 }
 
 // Schema returns the JSON schema of the value.

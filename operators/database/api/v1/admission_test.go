@@ -55,6 +55,10 @@ func TestInvalidDatabasesAreRejected(t *testing.T) {
 		"storage of nothing": {
 			"a", "engine: postgresql, version: '16', storage: 0Gi", "spec.storage", "greater than 0 in Mi, Gi or Ti",
 		},
+		"snapshot of another namespace": {
+			"a", good + ", bootstrapFrom: {snapshotRef: {name: other/a}}", "spec.bootstrapFrom.snapshotRef.name",
+			"no DBSnapshot can have that name",
+		},
 		"storage in bytes": {"a", "engine: postgresql, version: '16', storage: '100'", "spec.storage", "in Mi, Gi or Ti"},
 		"no replicas":      {"a", good + ", replicas: 0", "spec.replicas", "greater than or equal to 1"},
 		"six replicas":     {"a", good + ", replicas: 6", "spec.replicas", "less than or equal to 5"},

@@ -311,6 +311,7 @@ type SnapshotReference struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="no DBSnapshot can have that name: write the name of one in the namespace of the Database, without its namespace"
 	Name string `json:"name"`
 	// Snapshot is the name of one in its status.history. The default is the last that succeeded.
 	// +optional

@@ -65,8 +65,7 @@ func TestSecondServerIsRejected(t *testing.T) {
 					}
 				case <-time.After(10 * time.Second):
 					_ = syscall.Kill(-other.Process.Pid, syscall.SIGKILL)
-					_ = <-ended
-					t.Errorf("%s runs a second server:\n%s", script, log)
+					t.Errorf("%s runs a second server (killed: %v):\n%s", script, <-ended, log)
 				}
 			}
 			m.probes(map[string]bool{"live": true, "ready": true})
