@@ -33,10 +33,13 @@ func TestBusybox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(strings.Fields(string(applets)), "bash") {
+	for _, name := range append(strings.Fields(string(applets)), "bash", "flock") {
 		target := busybox
-		if name == "bash" {
+		switch name {
+		case "bash":
 			target = "/bin/bash"
+		case "flock": // an applet in Alpine's busybox, and not in Debian's
+			target = "/usr/bin/flock"
 		}
 		if err := os.Symlink(target, bin+"/"+name); err != nil {
 			t.Fatal(err)
