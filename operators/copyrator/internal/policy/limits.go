@@ -21,7 +21,7 @@ type Limits struct {
 
 // DefaultLimits are the default limits.
 var DefaultLimits = Limits{
-	Sources: 100, Copies: 1000, Bytes: 32 << 20, NamespaceRules: 50, NamespaceCopies: 3000, NamespaceBytes: 100 << 20,
+	Sources: 100, Copies: 1000, Bytes: 32 << 20, NamespaceRules: 100, NamespaceCopies: 3000, NamespaceBytes: 100 << 20,
 }
 
 // Usage is the number of copies of a rule, and of the bytes in them.
