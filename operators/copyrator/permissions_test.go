@@ -143,7 +143,7 @@ func checkGrantEnds(c *cluster, mine, victim string) {
 	c.t.Helper()
 	open := secret(victim, "open", "for all")
 	open.Labels["copyrator.flant.com/shared"] = ""
-	open.Annotations = map[string]string{"copyrator.flant.com/allow-from": "nobody, " + mine}
+	open.Annotations = map[string]string{"copyrator.flant.com/allow-from": "elsewhere, " + mine}
 	c.Apply(open)
 	mineOpen := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: mine, Name: "open"}}
 	mineHidden := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: mine, Name: "hidden"}}

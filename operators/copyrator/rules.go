@@ -34,8 +34,8 @@ func (c *ruleCache) parse(o *v1.CopyratorRule) (*policy.Rule, error) {
 	defer c.mu.Unlock()
 	known, ok := c.rules[o.UID]
 	if !ok || known.generation != o.Generation || o.Generation == 0 {
-		known = &parsedRule{generation: o.Generation}
-		known.rule, known.err = policy.Parse(o, c.settings)
+		rule, err := policy.Parse(o, c.settings)
+		known = &parsedRule{generation: o.Generation, rule: rule, err: err}
 		c.rules[o.UID] = known
 	}
 	return known.rule, known.err

@@ -1,19 +1,15 @@
 package myapp_test
 
 import (
-	"bytes"
 	"context"
-	_ "embed" // for the fence
 	"fmt"
 	"os"
 	"testing"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/homeostat-dev/homeostat/operators/myapp"
@@ -26,26 +22,9 @@ import (
 func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{
 		CRDs: "config/crd", RBAC: "config/rbac", AddToScheme: v1.AddToScheme, Workloads: true,
-		Objects:       fence(),
-		NoUnusedRules: true, AllowedUnusedRules: testkit.ProgramUnusedRules("myapps.mycompany.com"),
+		AdmissionPolicies: "config/access/fence.yaml",
+		NoUnusedRules:     true, AllowedUnusedRules: testkit.ProgramUnusedRules("myapps.mycompany.com"),
 	})
-}
-
-//go:embed config/access/fence.yaml
-var fenceManifest []byte
-
-// fence returns the policy that the operator ships for its own account. All tests run with it.
-func fence() []client.Object {
-	policy, binding, _ := bytes.Cut(fenceManifest, []byte("\n---\n"))
-	objects := []client.Object{
-		&admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{},
-	}
-	for i, document := range [][]byte{policy, binding} {
-		if err := yaml.UnmarshalStrict(document, objects[i]); err != nil {
-			panic(err)
-		}
-	}
-	return objects
 }
 
 // start runs the operator with its own permissions in the test's namespace.

@@ -211,7 +211,7 @@ func plantedService(t *testing.T, k *testkit.K, eve client.Client) {
 	t.Helper()
 	theirs := service("a")
 	theirs.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}}
-	theirs.Spec.Selector = map[string]string{"of": "somebody"}
+	theirs.Spec.Selector = map[string]string{"of": "another"}
 	theirs.Labels = map[string]string{sdk.ManagedByLabel: "myapp", sdk.InstanceLabel: "a"}
 	theirs.Annotations = map[string]string{apply.OwnerAnnotation: k.Namespace + "/a", "meta.helm.sh/release-name": "a"}
 	mustCreate(t, k, eve, theirs, client.FieldOwner("myapp"))
@@ -223,7 +223,7 @@ func plantedService(t *testing.T, k *testkit.K, eve client.Client) {
 		t.Fatal(err)
 	}
 	k.Eventually(app, testkit.Gone())
-	k.Eventually(theirs, testkit.Match("theirs", func(s *corev1.Service) bool { return s.Spec.Selector["of"] == "somebody" }))
+	k.Eventually(theirs, testkit.Match("theirs", func(s *corev1.Service) bool { return s.Spec.Selector["of"] == "another" }))
 }
 
 // A child that cannot be deleted holds up neither the app nor others.

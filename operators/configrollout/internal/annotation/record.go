@@ -98,15 +98,14 @@ func ReadRecord(annotations map[string]string) Record {
 		}
 		return ""
 	}
-	r := Record{
+	references, sources := parseSources(short(ObservedSources, MaxValue))
+	return Record{
 		Observed: short(ObservedDigest, maxDigest), Template: short(ObservedTemplate, maxDigest),
 		Pending: short(PendingDigest, maxDigest),
 		Since:   parseTime(annotations[PendingSince]), Changed: parseTime(annotations[PendingChanged]),
-		State: short(State, MaxValue),
+		State: short(State, MaxValue), References: references, Sources: sources,
+		Last: parseRollout(short(LastRollout, maxRolloutBytes)),
 	}
-	r.References, r.Sources = parseSources(short(ObservedSources, MaxValue))
-	r.Last = parseRollout(short(LastRollout, maxRolloutBytes))
-	return r
 }
 
 // maxReverts is the maximal count of reverts.

@@ -108,8 +108,8 @@ func (s *Store) get(ctx context.Context, key types.NamespacedName, kind referenc
 	if err := s.Live.Get(ctx, key, o); err != nil {
 		return Content{}, client.IgnoreNotFound(err)
 	}
-	c := Content{Exists: true, Version: o.GetResourceVersion()}
-	c.Ignored, c.IgnoreErr = s.Ignored(o.GetAnnotations())
+	ignored, err := s.Ignored(o.GetAnnotations())
+	c := Content{Exists: true, Version: o.GetResourceVersion(), Ignored: ignored, IgnoreErr: err}
 	switch o := o.(type) {
 	case *corev1.ConfigMap:
 		c.Keys = KeySums(o.Data, o.BinaryData)
