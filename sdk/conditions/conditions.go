@@ -122,7 +122,7 @@ func MarkRetrying(o Object, reason, message string) {
 	o.CommonStatus().ObservedGeneration = o.GetGeneration()
 	Set(o, Ready, metav1.ConditionTrue, ready.Reason, ready.Message)
 	Set(o, Reconciling, metav1.ConditionTrue, reason, message)
-	Set(o, Stalled, metav1.ConditionFalse, ReasonSucceeded, "")
+	Set(o, Stalled, metav1.ConditionFalse, Reconciling, "")
 }
 
 // MarkStalled sets Ready=False and Stalled=True: this generation cannot be realized. The message should name the fix.
@@ -136,10 +136,18 @@ func MarkSuspended(o Object, reason, message string) {
 }
 
 // summarize writes the three kstatus conditions at once. Ready has the reason and the message, and so has the other
-// condition that is True, so that each condition explains itself.
+// condition that is True, so that each condition explains itself. The other conditions have an empty
+// message, and the type of the condition that is True instead as their reason if it is not Ready.
 func summarize(o Object, ready, reconciling, stalled metav1.ConditionStatus, reason, message string) {
 	o.CommonStatus().ObservedGeneration = o.GetGeneration()
 	Set(o, Ready, ready, reason, message)
+	instead := reason
+	switch metav1.ConditionTrue {
+	case reconciling:
+		instead = Reconciling
+	case stalled:
+		instead = Stalled
+	}
 	for _, c := range []struct {
 		name   string
 		status metav1.ConditionStatus
@@ -148,7 +156,7 @@ func summarize(o Object, ready, reconciling, stalled metav1.ConditionStatus, rea
 			Set(o, c.name, c.status, reason, message)
 			continue
 		}
-		Set(o, c.name, c.status, ReasonSucceeded, "")
+		Set(o, c.name, c.status, instead, "")
 	}
 }
 
