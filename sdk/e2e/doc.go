@@ -43,6 +43,7 @@
 //	finalizers are written without a resourceVersion             TestForeignFinalizersAreNeverLost
 //	clean-up runs again after the finalizer was removed          TestCleanUpIsNotRepeatedWhenWatchesLag/only_ours
 //	an equal status is written                                   TestStatusIsWrittenOncePerPass
+//	a rollout or a suspension is reported as a warning           TestRoutineEventsAreNormal
 //	Ready does not wait for children                             TestReadyOnlyWhileChildrenAreReady
 //	changes of Reconcile to the spec are written                 TestSpecAndMetadataAreNeverWritten
 //	the backoff does not grow                                    TestTransientFailureIsRetriedWithBackoff

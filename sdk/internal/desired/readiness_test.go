@@ -44,6 +44,22 @@ func TestReadinessIsCachedByVersion(t *testing.T) {
 	}
 }
 
+// TestReadinessNamesNoInternals checks the messages for a change that the child's controller has not finished.
+func TestReadinessNamesNoInternals(t *testing.T) {
+	t.Parallel()
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "d", ResourceVersion: "1", Generation: 2}}
+	d.Spec.Replicas = new(int32(1))
+	d.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 3, UpdatedReplicas: 1, AvailableReplicas: 1}
+	gvk := appsv1.SchemeGroupVersion.WithKind("Deployment")
+	if r := readinessOf(d, gvk); r.ready || r.message != "the last change is not processed yet" {
+		t.Errorf("ready %t, message %q", r.ready, r.message)
+	}
+	d.Status.ObservedGeneration = 2
+	if r := readinessOf(d, gvk); r.ready || r.message != "pods to be stopped: 2" {
+		t.Errorf("ready %t, message %q", r.ready, r.message)
+	}
+}
+
 // BenchmarkReadiness measures the computation of readiness for a new version of a child.
 func BenchmarkReadiness(b *testing.B) {
 	const owned = `{"f:metadata":{"f:annotations":{"f:homeostat.dev/applied":{}},"f:labels":{"f:app":{}}},` +
