@@ -80,7 +80,7 @@ func Set(o Object, conditionType string, status metav1.ConditionStatus, reason, 
 		Status:             status,
 		ObservedGeneration: o.GetGeneration(),
 		Reason:             reason,
-		Message:            truncate(message),
+		Message:            Truncate(message),
 	})
 }
 
@@ -160,8 +160,8 @@ func summarize(o Object, ready, reconciling, stalled metav1.ConditionStatus, rea
 	}
 }
 
-// truncate cuts a message to [MaxMessage] bytes at a rune boundary.
-func truncate(message string) string {
+// Truncate cuts a message to [MaxMessage] bytes at a rune boundary. A message that it cuts ends with "...".
+func Truncate(message string) string {
 	message = strings.ToValidUTF8(message, "?")
 	if len(message) <= MaxMessage {
 		return message

@@ -50,6 +50,8 @@
 //	Retry-After is ignored                                       TestRetryAfterIsHonored
 //	an invalid object is retried                                 TestInvalidIsNotRetried
 //	contention is not detected                                   TestContendedField
+//	... if a child is deleted again and again                    TestChildIsDeletedAgainAndAgain
+//	... or is remembered after the child has left the plan       TestRetriesEndWithTheChild
 //	a panic is not recovered                                     TestPanicAffectsOneObject
 //	events of a reference enqueue no object                      TestReferenceIsWatched
 //	the watch of an unused reference never ends                  TestWatchOfUnusedReferenceEnds

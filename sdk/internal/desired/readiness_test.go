@@ -1,12 +1,16 @@
 package desired
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/internal/retry"
 )
 
 // TestReadinessIsCachedByVersion checks that readiness is computed again for a changed child and for a pending pod.
@@ -57,6 +61,15 @@ func TestReadinessNamesNoInternals(t *testing.T) {
 	d.Status.ObservedGeneration = 2
 	if r := readinessOf(d, gvk); r.ready || r.message != "pods to be stopped: 2" {
 		t.Errorf("ready %t, message %q", r.ready, r.message)
+	}
+}
+
+// TestMessageOfAChildIsBounded checks that a report holds no more than a condition of what the API server says.
+func TestMessageOfAChildIsBounded(t *testing.T) {
+	t.Parallel()
+	c := &Child{Err: retry.Invalid("ThingRejected", "%s", strings.Repeat("no ", conditions.MaxMessage))}
+	if got := c.Status(); len(got.Message) > conditions.MaxMessage || got.Reason != "ThingRejected" {
+		t.Errorf("reason %s, and a message of %d bytes", got.Reason, len(got.Message))
 	}
 }
 
