@@ -60,6 +60,7 @@
 //	... and its installation enqueues no object                  TestInstalled
 //	the own kind is awaited only until the cache sync timeout    TestOwnKindThatIsNotInstalled
 //	a reconcile that waits for an informer is not requeued       TestFaults (LONG=1)
+//	the cache reduces a child like a foreign object              TestReducedObjectIsAdopted
 //	an observed kind is selected by its controller               TestObserved
 //	... or its events enqueue no object                          TestObserved
 //	report functions run before the plan was executed            TestReport
