@@ -142,10 +142,9 @@ func summarize(o Object, ready, reconciling, stalled metav1.ConditionStatus, rea
 	o.CommonStatus().ObservedGeneration = o.GetGeneration()
 	Set(o, Ready, ready, reason, message)
 	instead := reason
-	switch metav1.ConditionTrue {
-	case reconciling:
+	if reconciling == metav1.ConditionTrue {
 		instead = Reconciling
-	case stalled:
+	} else if stalled == metav1.ConditionTrue {
 		instead = Stalled
 	}
 	for _, c := range []struct {
