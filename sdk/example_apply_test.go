@@ -230,15 +230,15 @@ func ExampleAdopt() {
 	}}
 	printPlan(func(_ context.Context, p *sdk.Pass[*Site]) error {
 		sdk.Apply(p, configMap("shop", "new"), sdk.Adopt())
-		sdk.Apply(p, configMap("other", "new"), sdk.Adopt(), sdk.ConflictReason("ConfigConflict"))
+		sdk.Apply(p, configMap("other", "new"), sdk.Adopt(), sdk.ConflictReason("NameTaken"))
 		return nil
 	}, existing, other)
 	// Output:
 	// Site default/shop
 	//   update ConfigMap shop
 	//       data.key: "old" -> "new"
-	//   hold back ConfigMap other: ConfigMap default/other exists and belongs to Deployment web: delete it or rename it
-	//   Ready=False (ConfigConflict): ConfigMap default/other exists and belongs to Deployment web: delete it or rename it
+	//   hold back ConfigMap other: ConfigMap default/other exists and belongs to Deployment web: delete it, or use another name
+	//   Ready=False (NameTaken): ConfigMap default/other exists and belongs to Deployment web: delete it, or use another name
 }
 
 func ExampleAdoptIf() {
@@ -261,13 +261,13 @@ func ExampleConflictReason() {
 		APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: types.UID("3"), Controller: new(true),
 	}}
 	printPlan(func(_ context.Context, p *sdk.Pass[*Site]) error {
-		sdk.Apply(p, configMap("shop", "new"), sdk.ConflictReason("ConfigConflict"))
+		sdk.Apply(p, configMap("shop", "new"), sdk.ConflictReason("NameTaken"))
 		return nil
 	}, other)
 	// Output:
 	// Site default/shop
-	//   hold back ConfigMap shop: ConfigMap default/shop exists and belongs to Deployment web: delete it or rename it
-	//   Ready=False (ConfigConflict): ConfigMap default/shop exists and belongs to Deployment web: delete it or rename it
+	//   hold back ConfigMap shop: ConfigMap default/shop exists and belongs to Deployment web: delete it, or use another name
+	//   Ready=False (NameTaken): ConfigMap default/shop exists and belongs to Deployment web: delete it, or use another name
 }
 
 func ExampleForceDelete() {

@@ -53,7 +53,7 @@ func TestForeignObject(t *testing.T) {
 	c.Eventually(rule, conflicts(1), testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Conflict"),
 		testkit.Condition(v1.ConditionSynced, metav1.ConditionFalse),
 		testkit.Condition(v1.ConditionConflicts, metav1.ConditionTrue), testkit.Match("failure", func(r *v1.CopyratorRule) bool {
-			return onlyFailure(r, target, "x", "delete it or rename it")
+			return onlyFailure(r, target, "x", "delete it, or use another name")
 		}))
 	c.Eventually(configMapRef(other, "x"), hasValue("ours"))
 	c.Eventually(configMapRef(target, "x"), hasValue("theirs"))

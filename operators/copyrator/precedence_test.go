@@ -166,7 +166,7 @@ func TestSourcesAreNeverOverwritten(t *testing.T) {
 			c.start()
 			for i, r := range rules {
 				c.Eventually(r, conflicts(1), testkit.Match("reported", func(r *v1.CopyratorRule) bool {
-					return onlyFailure(r, []string{b, a}[i], "x", "delete it or rename it")
+					return onlyFailure(r, []string{b, a}[i], "x", "delete it, or use another name")
 				}))
 			}
 			c.waitIdle()

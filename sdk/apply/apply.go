@@ -35,6 +35,8 @@ type OwnershipError struct {
 	Controller *metav1.OwnerReference
 	// LabeledOwner is the name of the owner in its owner annotation (see [LabeledBy]), "" if there is none.
 	LabeledOwner string
+	// Former reports whether the object belongs to an earlier owner with the kind, namespace and name of the intent's owner.
+	Former bool
 }
 
 // Error returns the owner of the object and the fix.
@@ -43,7 +45,10 @@ func (e *OwnershipError) Error() string {
 	if e.Controller != nil {
 		whose = e.Controller.Kind + " " + e.Controller.Name
 	}
-	return fmt.Sprintf("%s exists and belongs to %s: delete it or rename it", e.Object, whose)
+	if e.Former {
+		whose = "a former " + whose
+	}
+	return fmt.Sprintf("%s exists and belongs to %s: delete it, or use another name", e.Object, whose)
 }
 
 // Result is the effect of an apply.
@@ -141,6 +146,7 @@ func (i *Intent) CheckOwnership(live client.Object) error {
 	}
 	return &OwnershipError{
 		Object: i.String(), UID: live.GetUID(), Controller: controller, LabeledOwner: live.GetAnnotations()[OwnerAnnotation],
+		Former: i.isFormerOwner(controller, live),
 	}
 }
 

@@ -27,8 +27,10 @@ type Intent struct {
 	GVK schema.GroupVersionKind
 	Key types.NamespacedName
 
-	owner   types.UID // "" if there is none
-	labeled bool      // the owner is in the owner label, not in a controller reference
+	owner     types.UID // "" if there is none
+	ownerName string    // namespace and name of the owner, with a slash between them
+	ownerKind schema.GroupVersionKind
+	labeled   bool // the owner is in the owner label, not in a controller reference
 
 	meta      metadata // without uid and resourceVersion, with the digest annotation
 	rest      []byte   // the intended fields except metadata, as a JSON object

@@ -2,9 +2,11 @@ package apply
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -29,14 +31,15 @@ const (
 // collection ignores them, so the owner needs a finalizer.
 func LabeledBy(owner client.Object) Option {
 	return func(o *options) {
-		o.ownerLabel = &labelOwner{uid: owner.GetUID(), name: client.ObjectKeyFromObject(owner).String()}
+		o.ownerLabel = &labelOwner{object: owner, uid: owner.GetUID(), name: client.ObjectKeyFromObject(owner).String()}
 	}
 }
 
 // labelOwner is the owner in a label and an annotation.
 type labelOwner struct {
-	uid  types.UID
-	name string
+	object client.Object
+	uid    types.UID
+	name   string
 }
 
 // WithLabel adds a label to the object.
@@ -64,6 +67,8 @@ func (o *options) addOwnerMetadata(i *Intent, scheme *runtime.Scheme) error {
 	if o.ownerLabel != nil {
 		i.owner = o.ownerLabel.uid
 		i.labeled = true
+		i.ownerName = o.ownerLabel.name
+		i.ownerKind, _ = apiutil.GVKForObject(o.ownerLabel.object, scheme) // only for the text of an error
 		setEntry(&i.meta.Labels, OwnerUIDLabel, string(o.ownerLabel.uid))
 		setEntry(&i.meta.Annotations, OwnerAnnotation, o.ownerLabel.name)
 	}
@@ -76,6 +81,20 @@ func (o *options) addOwnerMetadata(i *Intent, scheme *runtime.Scheme) error {
 	}
 	i.owner = o.owner.GetUID()
 	i.labeled = false
+	i.ownerName = client.ObjectKeyFromObject(o.owner).String()
+	i.ownerKind = gvk
 	i.meta.OwnerReferences = append(i.meta.OwnerReferences, *metav1.NewControllerRef(o.owner, gvk))
 	return nil
+}
+
+// isFormerOwner reports whether an object belongs to an owner with the kind, namespace and name of the intent's owner, and
+// thus to a former one: its UID differs.
+func (i *Intent) isFormerOwner(controller *metav1.OwnerReference, live metav1.Object) bool {
+	if controller == nil {
+		return live.GetAnnotations()[OwnerAnnotation] == i.ownerName
+	}
+	namespace, name, _ := strings.Cut(i.ownerName, "/")
+	gv, err := schema.ParseGroupVersion(controller.APIVersion)
+	return err == nil && gv.Group == i.ownerKind.Group && controller.Kind == i.ownerKind.Kind && controller.Name == name &&
+		(namespace == "" || namespace == live.GetNamespace())
 }

@@ -80,7 +80,7 @@ func Set(o Object, conditionType string, status metav1.ConditionStatus, reason, 
 		Status:             status,
 		ObservedGeneration: o.GetGeneration(),
 		Reason:             reason,
-		Message:            truncate(message),
+		Message:            Truncate(message),
 	})
 }
 
@@ -122,7 +122,7 @@ func MarkRetrying(o Object, reason, message string) {
 	o.CommonStatus().ObservedGeneration = o.GetGeneration()
 	Set(o, Ready, metav1.ConditionTrue, ready.Reason, ready.Message)
 	Set(o, Reconciling, metav1.ConditionTrue, reason, message)
-	Set(o, Stalled, metav1.ConditionFalse, ReasonSucceeded, "")
+	Set(o, Stalled, metav1.ConditionFalse, Reconciling, "")
 }
 
 // MarkStalled sets Ready=False and Stalled=True: this generation cannot be realized. The message should name the fix.
@@ -136,10 +136,17 @@ func MarkSuspended(o Object, reason, message string) {
 }
 
 // summarize writes the three kstatus conditions at once. Ready has the reason and the message, and so has the other
-// condition that is True, so that each condition explains itself.
+// condition that is True, so that each condition explains itself. The other conditions have an empty
+// message, and the type of the condition that is True instead as their reason if it is not Ready.
 func summarize(o Object, ready, reconciling, stalled metav1.ConditionStatus, reason, message string) {
 	o.CommonStatus().ObservedGeneration = o.GetGeneration()
 	Set(o, Ready, ready, reason, message)
+	instead := reason
+	if reconciling == metav1.ConditionTrue {
+		instead = Reconciling
+	} else if stalled == metav1.ConditionTrue {
+		instead = Stalled
+	}
 	for _, c := range []struct {
 		name   string
 		status metav1.ConditionStatus
@@ -148,12 +155,12 @@ func summarize(o Object, ready, reconciling, stalled metav1.ConditionStatus, rea
 			Set(o, c.name, c.status, reason, message)
 			continue
 		}
-		Set(o, c.name, c.status, ReasonSucceeded, "")
+		Set(o, c.name, c.status, instead, "")
 	}
 }
 
-// truncate cuts a message to [MaxMessage] bytes at a rune boundary.
-func truncate(message string) string {
+// Truncate cuts a message to [MaxMessage] bytes at a rune boundary. A message that it cuts ends with "...".
+func Truncate(message string) string {
 	message = strings.ToValidUTF8(message, "?")
 	if len(message) <= MaxMessage {
 		return message

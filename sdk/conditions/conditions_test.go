@@ -55,7 +55,7 @@ func TestMarks(t *testing.T) {
 			want: []metav1.Condition{
 				condition("Ready", "False", "Progressing", "1 of 2", 3),
 				condition("Reconciling", "True", "Progressing", "1 of 2", 3),
-				condition("Stalled", "False", "Succeeded", "", 3),
+				condition("Stalled", "False", "Reconciling", "", 3),
 			},
 		},
 		"stalled": {
@@ -63,17 +63,17 @@ func TestMarks(t *testing.T) {
 			mark:   func(o *thing) { conditions.MarkStalled(o, "BadImage", "fix it") },
 			want: []metav1.Condition{
 				condition("Ready", "False", "BadImage", "fix it", 3),
-				condition("Reconciling", "False", "Succeeded", "", 3),
+				condition("Reconciling", "False", "Stalled", "", 3),
 				condition("Stalled", "True", "BadImage", "fix it", 3),
 			},
 		},
 		"suspended": {
 			reason: "neither ready nor reconciling",
-			mark:   func(o *thing) { conditions.MarkSuspended(o, "Suspended", "on request") },
+			mark:   func(o *thing) { conditions.MarkSuspended(o, "Hibernated", "on request") },
 			want: []metav1.Condition{
-				condition("Ready", "False", "Suspended", "on request", 3),
-				condition("Reconciling", "False", "Succeeded", "", 3),
-				condition("Stalled", "False", "Succeeded", "", 3),
+				condition("Ready", "False", "Hibernated", "on request", 3),
+				condition("Reconciling", "False", "Hibernated", "", 3),
+				condition("Stalled", "False", "Hibernated", "", 3),
 			},
 		},
 		"retrying a ready object": {
@@ -85,7 +85,7 @@ func TestMarks(t *testing.T) {
 			want: []metav1.Condition{
 				condition("Ready", "True", "Succeeded", "works", 3),
 				condition("Reconciling", "True", "Timeout", "again soon", 3),
-				condition("Stalled", "False", "Succeeded", "", 3),
+				condition("Stalled", "False", "Reconciling", "", 3),
 			},
 		},
 		"retrying an object that was ready before a change": {
@@ -99,7 +99,7 @@ func TestMarks(t *testing.T) {
 			want: []metav1.Condition{
 				condition("Ready", "False", "Timeout", "again soon", 3),
 				condition("Reconciling", "True", "Timeout", "again soon", 3),
-				condition("Stalled", "False", "Succeeded", "", 3),
+				condition("Stalled", "False", "Reconciling", "", 3),
 			},
 		},
 	} {

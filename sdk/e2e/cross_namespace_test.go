@@ -150,9 +150,16 @@ func TestForeignObjectInOtherNamespace(t *testing.T) {
 	if _, _, message := condition(second, conditions.Ready); !strings.Contains(message, k.Namespace+"/a") {
 		t.Errorf("message %q does not name the owner", message)
 	}
+	// The copy does not hold up the deletion, and is not deleted.
+	mustPatch(t, far, clone, types.MergePatchType, `{"metadata":{"finalizers":["`+theirFinalizer+`"]}}`)
 	k.Delete(s)
+	k.Eventually(s, testkit.Gone())
 	k.Eventually(second, testkit.Ready())
 	far.Eventually(child, text("hello"))
+	if far.Get(clone); clone.DeletionTimestamp != nil {
+		t.Error("the copy is being deleted")
+	}
+	mustPatch(t, far, clone, types.MergePatchType, `{"metadata":{"finalizers":null}}`)
 }
 
 // applyIn returns a reconcile function with one child, in the other namespace.

@@ -43,12 +43,15 @@
 //	finalizers are written without a resourceVersion             TestForeignFinalizersAreNeverLost
 //	clean-up runs again after the finalizer was removed          TestCleanUpIsNotRepeatedWhenWatchesLag/only_ours
 //	an equal status is written                                   TestStatusIsWrittenOncePerPass
+//	a rollout or a suspension is reported as a warning           TestRoutineEventsAreNormal
 //	Ready does not wait for children                             TestReadyOnlyWhileChildrenAreReady
 //	changes of Reconcile to the spec are written                 TestSpecAndMetadataAreNeverWritten
 //	the backoff does not grow                                    TestTransientFailureIsRetriedWithBackoff
 //	Retry-After is ignored                                       TestRetryAfterIsHonored
 //	an invalid object is retried                                 TestInvalidIsNotRetried
 //	contention is not detected                                   TestContendedField
+//	... if a child is deleted again and again                    TestChildIsDeletedAgainAndAgain
+//	... or is remembered after the child has left the plan       TestRetriesEndWithTheChild
 //	a panic is not recovered                                     TestPanicAffectsOneObject
 //	events of a reference enqueue no object                      TestReferenceIsWatched
 //	the watch of an unused reference never ends                  TestWatchOfUnusedReferenceEnds
@@ -57,6 +60,7 @@
 //	... and its installation enqueues no object                  TestInstalled
 //	the own kind is awaited only until the cache sync timeout    TestOwnKindThatIsNotInstalled
 //	a reconcile that waits for an informer is not requeued       TestFaults (LONG=1)
+//	the cache reduces a child like a foreign object              TestReducedObjectIsAdopted
 //	an observed kind is selected by its controller               TestObserved
 //	... or its events enqueue no object                          TestObserved
 //	report functions run before the plan was executed            TestReport

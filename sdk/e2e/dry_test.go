@@ -98,8 +98,8 @@ Site shop/a
 		},
 		"another is in the way": {[]client.Object{password, copied, available, home, foreign}, `
 Site shop/a
-  hold back ConfigMap address: ConfigMap shop/address exists and belongs to Other b: delete it or rename it
-  Ready=False (ResourceConflict): ConfigMap shop/address exists and belongs to Other b: delete it or rename it
+  hold back ConfigMap address: ConfigMap shop/address exists and belongs to Other b: delete it, or use another name
+  Ready=False (ResourceConflict): ConfigMap shop/address exists and belongs to Other b: delete it, or use another name
 `},
 		"all is well": {[]client.Object{password, copied, available, home, configMap(s, "address")}, `
 Site shop/a

@@ -78,6 +78,11 @@ func (s *Child) RetryKey(i *apply.Intent) retry.Key {
 	return a
 }
 
+// CreationKey returns the key for the creations of the child with the intent.
+func (s *Child) CreationKey(i *apply.Intent) retry.Key {
+	return retry.Key{Child: s.ID(), Digest: i.Digest(), Creation: true}
+}
+
 // String returns "Kind name", or "Kind namespace/name" for a cross-namespace child.
 func (s *Child) String() string {
 	if s.CrossNamespace && s.Key.Namespace != "" {
@@ -122,7 +127,7 @@ func (s *Child) AssessReadiness() {
 	}
 }
 
-// Status returns the child's entry for a report.
+// Status returns the child's entry for a report. Its message is as long as that of a condition at most.
 func (s *Child) Status() conditions.Child {
 	c := conditions.Child{
 		Kind: s.GVK.Kind, Namespace: s.Key.Namespace, Name: s.Key.Name, Ready: s.IsReady, Reason: "Progressing",
@@ -141,6 +146,7 @@ func (s *Child) Status() conditions.Child {
 	case s.Failed:
 		c.Reason = "Failed"
 	}
+	c.Message = conditions.Truncate(c.Message) // it may contain all that admission has to say
 	return c
 }
 

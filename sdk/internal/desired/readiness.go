@@ -1,6 +1,8 @@
 package desired
 
 import (
+	"strings"
+
 	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -58,8 +60,19 @@ func readinessOf(o client.Object, gvk schema.GroupVersionKind) readiness {
 	}
 	r.ready = result.Status == kstatus.CurrentStatus
 	r.failed = result.Status == kstatus.FailedStatus
-	r.message = result.Message
+	r.message = plainMessage(result.Message)
 	return r
+}
+
+// plainMessage replaces the messages of kstatus that name internal fields.
+func plainMessage(message string) string {
+	if strings.Contains(message, "latest observed generation") {
+		return "the last change is not processed yet"
+	}
+	if n, ok := strings.CutPrefix(message, "Pending termination: "); ok {
+		return "pods to be stopped: " + n
+	}
+	return message
 }
 
 // hasReadiness reports whether kstatus has a rule for the kind. Objects of other kinds are ready when they exist, and the

@@ -1,12 +1,16 @@
 package desired
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/internal/retry"
 )
 
 // TestReadinessIsCachedByVersion checks that readiness is computed again for a changed child and for a pending pod.
@@ -41,6 +45,31 @@ func TestReadinessIsCachedByVersion(t *testing.T) {
 	pod.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour)) // one hour ago
 	if pods.kstatusReadiness(pod); !pods.Failed {
 		t.Error("a pod that is unschedulable for an hour has not failed")
+	}
+}
+
+// TestReadinessNamesNoInternals checks the messages for a change that the child's controller has not finished.
+func TestReadinessNamesNoInternals(t *testing.T) {
+	t.Parallel()
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "d", ResourceVersion: "1", Generation: 2}}
+	d.Spec.Replicas = new(int32(1))
+	d.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 3, UpdatedReplicas: 1, AvailableReplicas: 1}
+	gvk := appsv1.SchemeGroupVersion.WithKind("Deployment")
+	if r := readinessOf(d, gvk); r.ready || r.message != "the last change is not processed yet" {
+		t.Errorf("ready %t, message %q", r.ready, r.message)
+	}
+	d.Status.ObservedGeneration = 2
+	if r := readinessOf(d, gvk); r.ready || r.message != "pods to be stopped: 2" {
+		t.Errorf("ready %t, message %q", r.ready, r.message)
+	}
+}
+
+// TestMessageOfAChildIsBounded checks that a report holds no more than a condition of what the API server says.
+func TestMessageOfAChildIsBounded(t *testing.T) {
+	t.Parallel()
+	c := &Child{Err: retry.Invalid("ThingRejected", "%s", strings.Repeat("no ", conditions.MaxMessage))}
+	if got := c.Status(); len(got.Message) > conditions.MaxMessage || got.Reason != "ThingRejected" {
+		t.Errorf("reason %s, and a message of %d bytes", got.Reason, len(got.Message))
 	}
 }
 

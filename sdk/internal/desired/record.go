@@ -126,6 +126,11 @@ func identify(kinds *observed.Kinds, c *Child, home string) error {
 	return nil
 }
 
+// DropRetries drops the retry state of the children that are not in the plan.
+func (r *Record) DropRetries() {
+	r.Retries.RetainOnly(func(id object.ID) bool { return r.planned[id] })
+}
+
 // ExecutionOrder returns the plan in its order, with the children that failed in the last reconcile, and those that wait for
 // them, moved to the end.
 func (r *Record) ExecutionOrder() []*Child {

@@ -23,6 +23,7 @@ func (e *Reconciler) execute(ctx context.Context, p *desired.Pass) (wrote bool, 
 	defer retry.RecoverPanic(ctx, &err) // of a ReadyWhen function
 	var failed error
 	failures := 0
+	p.DropRetries()
 	for _, s := range p.ExecutionOrder() {
 		s.Stored = s.Live
 		switch other := s.BlockingChild(); {
@@ -84,7 +85,8 @@ func (e *Reconciler) applyChild(ctx context.Context, p *desired.Pass, s *desired
 	case s.CreateOnly && s.Retain != p.Snapshot.Children[s.ID()].Retained:
 		return e.setOwnership(ctx, p, s, s.Live)
 	case s.CreateOnly:
-		return e.releaseFinalizer(ctx, p, s, intent)
+		wrote, err := e.releaseFinalizer(ctx, p, s, intent)
+		return wrote, cmp.Or(err, p.Retries.RecentContention(s.CreationKey(intent), p.Now))
 	}
 	return e.repair(ctx, p, s, intent)
 }
@@ -105,7 +107,8 @@ func (e *Reconciler) repair(ctx context.Context, p *desired.Pass, s *desired.Chi
 	if wrote, err := e.releaseFinalizer(ctx, p, s, intent); wrote || err != nil {
 		return removed || wrote, err
 	}
-	return removed, p.Retries.RecentContention(s.RetryKey(intent), p.Now)
+	return removed, cmp.Or(
+		p.Retries.RecentContention(s.RetryKey(intent), p.Now), p.Retries.RecentContention(s.CreationKey(intent), p.Now))
 }
 
 // recordStored takes the API server's response as the present state of the child.

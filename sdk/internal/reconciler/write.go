@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,11 +30,15 @@ func (e *Reconciler) create(ctx context.Context, p *desired.Pass, s *desired.Chi
 	if err := e.knownConflict(p, s, intent); err != nil {
 		return false, s.Conflict(err)
 	}
+	if err := checkRecreation(p, s, intent); err != nil {
+		return false, err
+	}
 	stored := e.cache.NewResponse(s.GVK, s.Desired)
 	err := e.owner.Create(ctx, e.client, intent, stored)
 	if err == nil {
 		e.recordStored(p, s, "", intent, stored)
-		return true, nil
+		p.Retries.RecordApply(s.CreationKey(intent), time.Now())
+		return true, p.Retries.RecentContention(s.CreationKey(intent), p.Now)
 	}
 	if !errors.Is(err, apply.ErrStale) {
 		return false, e.rejected(p, s, intent, err)
@@ -60,6 +65,17 @@ func (e *Reconciler) create(ctx context.Context, p *desired.Pass, s *desired.Chi
 		return false, nil
 	}
 	return e.update(ctx, p, s, intent)
+}
+
+// checkRecreation delays the creation of a child that was deleted again and again. It does not delay a child with a tracking
+// finalizer: the operator has recorded each deletion, and decides itself when it creates the next instance.
+func checkRecreation(p *desired.Pass, s *desired.Child, i *apply.Intent) error {
+	wait, contended := p.Retries.ContentionDelay(s.CreationKey(i), p.Now)
+	if !contended || s.Hold {
+		return nil
+	}
+	message := fmt.Sprintf("%s is deleted again and again by another client: let one of the two manage it", s)
+	return p.Retries.RecordContention(s.CreationKey(i), message, wait, p.Now)
 }
 
 func predecessorError(s *desired.Child, predecessor observed.Child) error {

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -9,15 +10,26 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
-// Key identifies one intent for one instance of a child. The UID is "" before the creation.
+// Key identifies one intent for one instance of a child. The UID is "" before the creation. With Creation it identifies the
+// creations of the child with this intent, for all of its instances.
 type Key struct {
-	Child  object.ID
-	UID    types.UID
-	Digest string
+	Child    object.ID
+	UID      types.UID
+	Digest   string
+	Creation bool
 }
 
-// childRetry is the retry state of a child that the API server rejected, or that another manager reverts. It keeps the
-// operator from giving up and from flooding the API server. A new intent and a new instance start without it.
+// slot is the place of a key in a [Tracker]: each child has one for its present instance, and one for its creations.
+type slot struct {
+	child    object.ID
+	creation bool
+}
+
+func (a Key) slot() slot { return slot{a.Child, a.Creation} }
+
+// childRetry is the retry state of a child that the API server rejected, or that another client reverts or deletes. It keeps
+// the operator from giving up and from flooding the API server. A new intent starts without it, and so does a new instance,
+// except for its creation.
 type childRetry struct {
 	key         Key
 	notBefore   time.Time       // no request before then
@@ -30,7 +42,8 @@ type childRetry struct {
 }
 
 const (
-	// Contention means this many applies of the same intent within the window: another manager reverted each of them.
+	// Contention means this many applies of the same intent within the window: another client reverted each of them, or
+	// deleted the child.
 	contendedApplies = 4
 	contentionWindow = time.Minute
 	// contentionCooldown ends a contention: no apply was needed for this time.
@@ -40,7 +53,12 @@ const (
 )
 
 // Tracker holds the retry state of one object's children. It is used by one reconcile at a time.
-type Tracker map[object.ID]*childRetry
+type Tracker map[slot]*childRetry
+
+// RetainOnly drops the state of all children for which the function returns false.
+func (p Tracker) RetainOnly(planned func(object.ID) bool) {
+	maps.DeleteFunc(p, func(s slot, _ *childRetry) bool { return !planned(s.child) })
+}
 
 // RecordKept records that a removal of content of other managers did not change this version of the child: admission, or a
 // default of the API server, adds the content again in the same request.
@@ -63,7 +81,7 @@ func (p Tracker) Check(a Key, now time.Time) error {
 }
 
 func (p Tracker) lookup(a Key) (*childRetry, bool) {
-	t, ok := p[a.Child]
+	t, ok := p[a.slot()]
 	return t, ok && t.key == a
 }
 
@@ -71,7 +89,7 @@ func (p Tracker) entry(a Key) *childRetry {
 	t, ok := p.lookup(a)
 	if !ok {
 		t = &childRetry{key: a}
-		p[a.Child] = t
+		p[a.slot()] = t
 	}
 	return t
 }

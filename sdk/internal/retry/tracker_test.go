@@ -2,8 +2,13 @@ package retry
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
 func rejected(reason, message string) *ReconcileError {
@@ -137,5 +142,31 @@ func TestRecentContention(t *testing.T) {
 	}
 	if err := p.RecentContention(Key{Digest: "d1"}, now.Add(wait)); err != nil {
 		t.Errorf("after %s without a revert it is still %v", wait, err)
+	}
+}
+
+// TestStateOfUnplannedChildrenIsDropped checks that the state is kept for planned children alone, and that the creations of
+// a child are counted beside its instances.
+func TestStateOfUnplannedChildrenIsDropped(t *testing.T) {
+	t.Parallel()
+	p, now := Tracker{}, time.Now()
+	kept, gone := object.ID{Key: types.NamespacedName{Name: "kept"}}, object.ID{Key: types.NamespacedName{Name: "gone"}}
+	for _, id := range []object.ID{kept, gone} {
+		for i := range contendedApplies {
+			p.RecordApply(Key{Child: id, Creation: true}, now)
+			p.RecordApply(Key{Child: id, UID: types.UID(strconv.Itoa(i))}, now)
+		}
+	}
+	p.RetainOnly(func(id object.ID) bool { return id == kept })
+	if len(p) != 2 {
+		t.Errorf("%d entries are kept, want 2", len(p))
+	}
+	for key, want := range map[Key]bool{
+		{Child: kept, Creation: true}: true, {Child: kept, UID: "3"}: false, {Child: gone, Creation: true}: false,
+		{Child: kept, Creation: true, Digest: "new"}: false,
+	} {
+		if _, contended := p.ContentionDelay(key, now); contended != want {
+			t.Errorf("%+v is contended: %t, want %t", key, contended, want)
+		}
 	}
 }

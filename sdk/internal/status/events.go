@@ -37,7 +37,7 @@ func TransitionEvents(from, to desired.Object) []desired.Event {
 	case ready.Status == metav1.ConditionTrue && (was == nil || was.Status != metav1.ConditionTrue):
 		all = append(all, desired.Event{Type: corev1.EventTypeNormal, Reason: "Ready", Message: "the object is ready"})
 	case ready.Status == metav1.ConditionFalse && was != nil && was.Status == metav1.ConditionTrue:
-		all = append(all, desired.Event{Type: corev1.EventTypeWarning, Reason: ready.Reason, Message: ready.Message})
+		all = append(all, desired.Event{Type: unreadyType(to, ready), Reason: ready.Reason, Message: ready.Message})
 	}
 	wasStalled := conditions.Get(from, conditions.Stalled)
 	if stalled != nil && stalled.Status == metav1.ConditionTrue &&
@@ -46,6 +46,17 @@ func TransitionEvents(from, to desired.Object) []desired.Event {
 		all = append(all, desired.Event{Type: corev1.EventTypeWarning, Reason: stalled.Reason, Message: stalled.Message})
 	}
 	return all
+}
+
+// unreadyType returns the type of the event for an object that is no longer ready. A rollout and a suspension are routine.
+func unreadyType(o desired.Object, ready *metav1.Condition) string {
+	reconciling, stalled := conditions.Get(o, conditions.Reconciling), conditions.Get(o, conditions.Stalled)
+	suspended := reconciling != nil && reconciling.Status == metav1.ConditionFalse &&
+		stalled != nil && stalled.Status == metav1.ConditionFalse
+	if suspended || ready.Reason == reasonProgressing {
+		return corev1.EventTypeNormal
+	}
+	return corev1.EventTypeWarning
 }
 
 // KeepTransitionTimes restores the transition time of each condition with an unchanged status. A temporary value during the

@@ -21,6 +21,9 @@ const (
 	ConditionContended = "Contended"
 )
 
+// reasonProgressing is the reason of an object whose children are not ready yet, without a failure.
+const reasonProgressing = "Progressing"
+
 // keepReadyFailures is the number of consecutive transient failures that leave a ready object ready.
 const keepReadyFailures = 3
 
@@ -76,7 +79,7 @@ func summarize(p *desired.Pass, err error, failures int) {
 // agrees.
 func summarizePlan(p *desired.Pass) {
 	var missing []string
-	reason := "Progressing"
+	reason := reasonProgressing
 	for _, s := range p.Plan {
 		if s.IsReady {
 			continue

@@ -40,7 +40,7 @@ func setScheduled(t *policy.Tracker) {
 	was := conditions.Get(t.Object, kind)
 	switch {
 	case t.ConflictingObject != "":
-		message := t.ConflictingObject + " belongs to somebody else, and this copy is skipped: delete or rename it"
+		message := t.ConflictingObject + " belongs to another owner, and this copy is skipped: delete it, or use another name"
 		if was == nil || was.Message != message {
 			t.AddEvent(true, policy.ReasonNameTaken, "%s", message)
 		}
