@@ -92,6 +92,9 @@ func (m *member) restores(name, checksum, want string) {
 	if done := m.runForResult("restore.sh"); done.Name != name || done.Seconds == nil {
 		m.t.Errorf("the result is %+v", done)
 	}
+	if m.sockets == "" && m.running.home != m.home() {
+		m.start()
+	}
 	if got := m.query(checksum); got != want {
 		m.t.Errorf("%s was dumped, and %s restored", want, got)
 	}

@@ -113,7 +113,7 @@ func TestPasswords(t *testing.T) {
 		}
 	}
 	for user, credential := range map[string]string{
-		m.env["DATABASE_USER"]: "password", "postgres": "superuser-password", "replication": "replication-password",
+		m.env["DATABASE_USER"]: "password", "database_dump": "dump-password",
 	} {
 		if got := m.login(user, credentials[credential], "SELECT current_user"); got != user {
 			t.Errorf("%s does not get in: %s", user, got)
@@ -149,13 +149,13 @@ func TestPasswordRotation(t *testing.T) {
 	for range 2 {
 		primary.restarts((*server).kill)
 		for user, password := range map[string]string{
-			"somebody": "new password", "postgres": "new superuser-password", "replication": "new replication-password",
+			"somebody": "new password", "database_dump": "new dump-password", "replication": "new replication-password",
 		} {
 			if got := primary.login(user, password, "SELECT current_user"); got != user {
 				t.Errorf("%s does not get in: %s", user, got)
 			}
 		}
-		if got := primary.login("postgres", "super", "SELECT 1"); got == "1" {
+		if got := primary.login("database_dump", credentials["dump-password"], "SELECT 1"); got == "1" {
 			t.Error("the old password is good still")
 		}
 	}
@@ -211,12 +211,15 @@ func TestRejections(t *testing.T) {
 		"the same when it starts":       {"0/data/PG_VERSION", "9\n", "run.sh", "bootstrapFrom"},
 		"foreign files":                 {"0/data/precious", "x", "init.sh", "nothing is put over it"},
 		"no data":                       {"config/other.conf", "", "run.sh", "was not initialized"},
-		"no password":                   {"credentials/superuser-password", "", "init.sh", "superuser-password is empty"},
-		"a password of two lines":       {"credentials/superuser-password", "a\nb", "init.sh", "more than one line"},
+		"no password":                   {"credentials/dump-password", "", "run.sh", "dump-password is empty"},
+		"a password of two lines":       {"credentials/dump-password", "a\nb", "run.sh", "more than one line"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := newPrimary(t, "postgresql")
+			if strings.HasPrefix(c.file, "credentials") {
+				m.mustRun("init.sh")
+			}
 			m.write(c.file, c.text)
 			if why := m.refused(c.script); !strings.Contains(why, c.says) {
 				t.Errorf("it says %q, want %q", why, c.says)

@@ -10,20 +10,7 @@ partial=$PGDATA.partial
 # run.sh creates the roles and the database before each start.
 make_primary() {
   check_begun
-  check_credentials superuser-password
-  attend initdb --pgdata="$partial" --username=postgres --pwfile="$CREDENTIALS/superuser-password" --encoding=UTF8 \
-    --locale=C.UTF-8 --auth-local=trust --auth-host=scram-sha-256 --data-checksums >/dev/null
-  cat >"$partial/pg_hba.conf" <<-'HBA'
-	# Sockets are in a directory that only this container has.
-	local all         all                 trust
-	host  replication replication all     scram-sha-256
-	host  all         all         all     scram-sha-256
-	HBA
-  cat >>"$partial/postgresql.conf" <<-CONF
-	# What a replica has not read for that long it can only get by being copied again.
-	wal_keep_size = 512MB
-	include_dir = '$CONFIG'
-	CONF
+  attend new_cluster "$partial" || give_up "the data directory cannot be made: the log of the container says why"
 }
 
 make_replica() {

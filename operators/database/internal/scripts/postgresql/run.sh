@@ -8,16 +8,6 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
-# single executes statements, one per line, in single-user mode. No server process can outlive the script, no client is
-# connected, and crash recovery happens here, once. No log has the passwords.
-single() {
-  # A killed server leaves a file with its process ID, 1, which is now that of this script. PostgreSQL would mistake the file
-  # for that of a running server, unless the ID is known as that of its grandparent.
-  PG_GRANDPARENT_PID=$$ attend postgres --single -D "$PGDATA" -c exit_on_error=on -c password_encryption=scram-sha-256 \
-    -c synchronous_commit=local -c log_statement=none -c log_min_duration_statement=-1 -c log_min_error_statement=panic \
-    -c pgaudit.log=none -c pg_stat_statements.track_utility=off postgres >"$SOCKETS/single"
-}
-
 # create prints the statement that creates the role $1 if it is missing.
 create() {
   local block
@@ -26,20 +16,58 @@ create() {
   printf 'DO %s' "$(literal "$block")"
 }
 
+# connects prints the statement that lets the role of dumps connect to all databases.
+connects() {
+  local block
+  block="DECLARE d name; BEGIN FOR d IN SELECT datname FROM pg_catalog.pg_database WHERE datallowconn AND NOT"
+  block+=" pg_catalog.has_database_privilege('$dumper', oid, 'CONNECT') LOOP EXECUTE"
+  block+=" pg_catalog.format('GRANT CONNECT ON DATABASE %I TO $dumper', d); END LOOP; END"
+  printf 'DO %s' "$(literal "$block")"
+}
+
+# make_dumper prints the statements that create the role of dumps. It reads everything, also the hashes of passwords, and
+# writes nothing but large objects. Servers before version 14 have no such role, and no dump of the whole server.
+make_dumper() {
+  [ "$(major postgres)" -ge 14 ] || return 0
+  cat <<-SQL
+	$(create "$dumper")
+	ALTER ROLE $dumper LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE BYPASSRLS PASSWORD $(literal "$(credential dump-password)")
+	ALTER ROLE $dumper SET lo_compat_privileges = on
+	GRANT pg_read_all_data, pg_monitor TO $dumper
+	GRANT SELECT ON pg_catalog.pg_authid TO $dumper
+	$(connects)
+	SQL
+}
+
 make_roles() {
-  check_credentials superuser-password password replication-password
-  single <<-SQL || give_up "the passwords cannot be set before the server starts: the log of the container says why"
+  check_credentials password dump-password replication-password
+  single "$PGDATA" <<-SQL || give_up "the passwords cannot be set before the start: the log of the container says why"
 	$(create replication)
 	$(create "$DATABASE_USER")
 	ALTER ROLE replication LOGIN REPLICATION PASSWORD $(literal "$(credential replication-password)")
+	GRANT pg_monitor TO replication
 	ALTER ROLE $(identifier "$DATABASE_USER") LOGIN PASSWORD $(literal "$(credential password)")
-	ALTER ROLE postgres LOGIN PASSWORD $(literal "$(credential superuser-password)")
+	ALTER ROLE postgres LOGIN PASSWORD NULL
+	$(make_dumper)
 	SELECT 'has the database' FROM pg_catalog.pg_database WHERE datname = $(literal "$DATABASE")
 	SQL
   if [[ $(<"$SOCKETS/single") != *'has the database'* ]]; then
-    single <<<"CREATE DATABASE $(identifier "$DATABASE") OWNER $(identifier "$DATABASE_USER")" ||
+    single "$PGDATA" <<<"CREATE DATABASE $(identifier "$DATABASE") OWNER $(identifier "$DATABASE_USER")" ||
       give_up "the database cannot be created: the log of the container says why"
   fi
+}
+
+# write_hba writes the rules for connections. Sockets are in a directory that only this container has, and the superuser has
+# no other way. While the last dump is made, nothing but the dump connects.
+write_hba() {
+  {
+    printf 'local all all trust\nhost all postgres all reject\n'
+    if [ "${CLOSED:-}" = true ]; then
+      printf 'host all %s all scram-sha-256\n' "$dumper"
+    else
+      printf 'host replication replication all scram-sha-256\nhost all all all scram-sha-256\n'
+    fi
+  } >"$SOCKETS/pg_hba.conf"
 }
 
 # leave_room sets room to the options that a replica needs: its limits must not be below those of the primary, which the
@@ -63,7 +91,12 @@ lock_data "$PGDATA"
 check_major
 chmod go= "$PGDATA" # the server rejects the additional modes of a volume with fsGroup
 rm -f "$SOCKETS"/.s.PGSQL.* # a stale socket of a killed container would mislead probe.sh
-options=(-c "unix_socket_directories=$SOCKETS" -c "listen_addresses=${LISTEN:-*}" -c "port=$(port)")
+options=(-c "unix_socket_directories=$SOCKETS" -c "listen_addresses=${LISTEN:-*}" -c "port=$(port)"
+  -c "hba_file=$SOCKETS/pg_hba.conf")
+if [ "${CLOSED:-}" = true ]; then
+  options+=(-c default_transaction_read_only=on)
+fi
+write_hba
 room=()
 if [ "$MEMBER" = 0 ]; then
   [ ! -e "$PGDATA/standby.signal" ] || give_up "the data of member 0 are those of a replica: copy them back from the primary"

@@ -15,6 +15,9 @@ encode() {
   done
 }
 
+# decode prints the name of the database that encode made $1 of.
+decode() { printf '%b' "${1//%/\\x}"; }
+
 # is_name succeeds if $1 is a valid name of a dump. Such a name needs no quoting.
 is_name() {
   local LC_ALL=C
@@ -167,6 +170,7 @@ retain() {
 # of the server to $1/.version; verify_dump $1 verifies them according to VERIFY. The directory $scratch exists if VERIFY is
 # restore.
 make_dump() {
+  umask 077 # a dump has all data, and the hashes of passwords
   local began now location size sum version about
   began=$(date +%s)
   NAME=${NAME:?} VERIFY=${VERIFY:-list} KEEP=${KEEP:-0}
@@ -195,12 +199,11 @@ make_dump() {
     now=$(date +%s)
     {
       printf '{"name":"%s","location":"%s","sizeBytes":%d,"sha256":"%s",' "$NAME" "$location" "$size" "$sum" &&
-        printf '"finished":%d,"seconds":%d,' "$now" "$((now - began))" &&
+        printf '"finished":%d,"seconds":%d,"scope":"%s",' "$now" "$((now - began))" "${SCOPE:-database}" &&
         printf '"serverVersion":"%s","verified":"%s"}\n' "$version" "$VERIFY"
     } >"$work/about.json" ||
       give_up "the dump cannot be finished, $(free) bytes are free; older dumps stay"
     rm "$work/.version"
-    chmod 755 "$work"
     put_in_place "$work" "$BACKUPS/$NAME"
   fi
   retain
@@ -221,21 +224,49 @@ choose_dump() {
     give_up "the dump $NAME is not what it was when it was written"
 }
 
-# choose_file prints the file or directory of DATABASE in the dump, or the only one.
+# is_server succeeds if the chosen dump is one of a whole server.
+is_server() { [[ $(<"$BACKUPS/$NAME/about.json") == *'"scope":"server"'* ]]; }
+
+# choose_file sets file to the file or directory of DATABASE in the dump, or to the only one.
 choose_file() {
-  local file all=()
-  for file in "$BACKUPS/$NAME"/*; do
-    case ${file##*/} in
+  local name all=()
+  for name in "$BACKUPS/$NAME"/*; do
+    case ${name##*/} in
     "$(encode "$DATABASE")".*)
-      printf '%s' "$file"
+      file=$name
       return
       ;;
     about.json | SHA256SUMS | %globals.sql) ;;
-    *) all+=("$file") ;;
+    *) all+=("$name") ;;
     esac
   done
   [ ${#all[@]} = 1 ] || give_up "the dump $NAME is of several databases and has none of the name $DATABASE"
-  printf '%s' "${all[0]}"
+  file=${all[0]}
+}
+
+# restore_into restores the chosen dump with the function load, completely or not at all: load fills the directory
+# $1.partial, which becomes $1. $1.restored has the name of the dump.
+restore_into() {
+  local began
+  began=$(date +%s)
+  if [ -e "$1" ]; then
+    [ -s "$1.restored" ] || give_up "there are data in $1 already: nothing is put over them"
+    NAME=$(<"$1.restored")
+    say "the dump $NAME was restored before"
+    restored "$began"
+    return
+  fi
+  lock_data "$1"
+  choose_dump
+  rm -rf "$1.partial" "$1.followed"
+  attend load "$1.partial" || {
+    [ -s "${TERMINATION_LOG:-/dev/termination-log}" ] ||
+      tell "the dump $NAME cannot be restored: the log of the container says why"
+    exit 1
+  }
+  printf '%s\n' "$NAME" >"$1.restored"
+  put_in_place "$1.partial" "$1"
+  restored "$began"
 }
 
 # restored writes the result of a restore that began at $1.
