@@ -326,3 +326,55 @@ func TestSlowPasswordRotation(t *testing.T) {
 	}
 	m.start()
 }
+
+// The superuser connects over the socket only. While a primary is closed, only dumps connect, and nothing writes.
+func TestClosedPrimary(t *testing.T) {
+	t.Parallel()
+	m := newPrimary(t, "postgresql")
+	m.mustRun("init.sh")
+	m.start()
+	m.login("app", credentials["password"], fill)
+	m.query("ALTER ROLE postgres PASSWORD 'super'; CREATE ROLE other LOGIN PASSWORD 'other'")
+	want := m.query(checksum)
+	logins := func(want map[string]string) {
+		t.Helper()
+		for _, user := range []string{"app", "other", "database_dump", "replication", "postgres"} {
+			password := map[string]string{
+				"app": credentials["password"], "other": "other", "database_dump": credentials["dump-password"],
+				"replication": credentials["replication-password"], "postgres": "super",
+			}[user]
+			got := m.login(user, password, "SELECT current_user || ' ' || current_setting('transaction_read_only')")
+			if want[user] == "" && strings.Contains(got, "pg_hba.conf rejects") || got == want[user] {
+				continue
+			}
+			if want[user] != "" || !strings.Contains(got, "no pg_hba.conf entry") {
+				t.Errorf("%s gets %q, want %q", user, got, want[user])
+			}
+		}
+	}
+	open := map[string]string{
+		"app": "app off", "other": "other off", "database_dump": "database_dump off", "replication": "replication off",
+	}
+	logins(open)
+	m.env["CLOSED"] = "true"
+	m.restarts((*server).stop)
+	logins(map[string]string{"database_dump": "database_dump on"})
+	if out, err := m.try("CREATE TABLE t ()"); err == nil || !strings.Contains(out, "read-only") {
+		t.Errorf("a session in the pod writes: %s", out)
+	}
+	m.env["HOST"], m.env["PORT"] = "127.0.0.1", m.port()
+	job := m.job(t)
+	job.set("SCOPE=server VERIFY=restore NAME=last")
+	job.mustRun("dump.sh")
+	replica := m.replica(1)
+	if out, err := replica.script(t.Context(), "bash", "-c", `. "$0/lib.sh"
+		write_passfile replication-password "$(follow_with)"; PGPASSFILE=$(follow_with) pg_basebackup --host="$PRIMARY_HOST" --port="$PRIMARY_PORT" --username=replication \
+		--no-password --pgdata="$PGDATA"`, m.dir+"/scripts").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "no pg_hba.conf entry") {
+		t.Errorf("a replica connects: %v\n%s", err, out)
+	}
+	m.env["CLOSED"] = "false"
+	m.restarts((*server).kill)
+	logins(open)
+	job.into(t, "app", "last").restores("last", checksum, want)
+}

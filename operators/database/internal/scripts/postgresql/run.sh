@@ -3,7 +3,8 @@
 # and is not started.
 #
 # Before the primary accepts connections, its roles get the passwords of CREDENTIALS. So a changed password, or data from
-# elsewhere, need a restart only.
+# elsewhere, need a restart only. Variables beside those of lib.sh:
+#   CLOSED   true: nothing but the role of dumps connects over the network, and nothing writes
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
@@ -94,7 +95,7 @@ rm -f "$SOCKETS"/.s.PGSQL.* # a stale socket of a killed container would mislead
 options=(-c "unix_socket_directories=$SOCKETS" -c "listen_addresses=${LISTEN:-*}" -c "port=$(port)"
   -c "hba_file=$SOCKETS/pg_hba.conf")
 if [ "${CLOSED:-}" = true ]; then
-  options+=(-c default_transaction_read_only=on)
+  options+=(-c default_transaction_read_only=on -c max_logical_replication_workers=0) # subscriptions write
 fi
 write_hba
 room=()
