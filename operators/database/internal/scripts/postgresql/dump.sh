@@ -3,7 +3,8 @@
 # restored. Variables beside those of lib.sh:
 #   HOST, PORT   the server; a replica is sufficient
 #   BACKUPS      the directory of the dumps; see dumps.sh
-#   NAME         the name of the dump; names that differ only after the last hyphen are a series
+#   NAME         the name of the dump; names that differ only after the last hyphen are a series. When the disk is full, the
+#                oldest dump of the series is deleted, unless it is the only one that was verified.
 #   KEEP         number of dumps of the series to keep, including this one; default 0: all
 #   KEEP_FOR     seconds to keep older dumps of the series; default: no limit
 #   FORMAT       custom, the default, plain or directory
@@ -205,7 +206,6 @@ write_dump() {
   if [ "$SCOPE" = server ] || [ "${GLOBALS:-false}" = true ]; then
     dump_globals "$1/%globals.sql"
   fi
-  printf '%s\n' "${databases[@]}" >"$1/.databases"
 }
 
 # read_back reads the file $1 to its end, because the table of contents is at the beginning.
@@ -258,8 +258,6 @@ verify_by_restoring() {
 
 verify_dump() {
   local database
-  mapfile -t databases <"$1/.databases" # another shell chose them
-  rm "$1/.databases"
   case $VERIFY in
   list)
     for database in "${databases[@]}"; do

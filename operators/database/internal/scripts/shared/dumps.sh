@@ -166,12 +166,71 @@ retain() {
   done <<<"$names"
 }
 
+# is_full succeeds if the dump in $work, or a part of it, has filled the directory.
+is_full() {
+  local file
+  for file in "$work"/*; do
+    if [ -s "$file" ]; then
+      ! head -c 262144 /dev/zero 2>/dev/null >"$work/.rest"
+      return
+    fi
+  done
+  return 1
+}
+
+# make_room deletes the oldest dump of the series, and fails unless one that was verified remains.
+make_room() {
+  local names name oldest='' verified=0
+  names=$(dumps)
+  for name in $names; do
+    if akin "$name"; then
+      if ! held "$name"; then
+        oldest=$name
+      fi
+      if [[ $(<"$BACKUPS/$name/about.json") =~ \"verified\":\"(list|restore)\" ]]; then
+        verified=$((verified + 1))
+      fi
+    fi
+  done
+  if [ -z "$oldest" ] || [ "$verified" -lt 2 ]; then
+    return 1
+  fi
+  say "there is no room for another dump: deleting $oldest, the oldest one of the series"
+  discard "$oldest"
+}
+
+# attempt writes, verifies and describes the dump in $work.
+attempt() {
+  local about location size sum version now
+  write_dump "$work" || exit 1
+  verify_dump "$work" || exit 1
+  about=$(digest "$work") || give_up "the checksums cannot be written, $(free) bytes are free; older dumps stay"
+  read -r location size sum <<<"$about"
+  version=$(sed 's/[^A-Za-z0-9.+~_-].*//' "$work/.version")
+  now=$(date +%s)
+  {
+    printf '{"name":"%s","location":"%s","sizeBytes":%d,"sha256":"%s",' "$NAME" "$location" "$size" "$sum" &&
+      printf '"finished":%d,"seconds":%d,"scope":"%s",' "$now" "$((now - began))" "${SCOPE:-database}" &&
+      printf '"serverVersion":"%s","verified":"%s"}\n' "$version" "$VERIFY"
+  } >"$work/about.json" ||
+    give_up "the dump cannot be finished, $(free) bytes are free; older dumps stay"
+  rm "$work/.version"
+}
+
+# begin creates the directories of an attempt.
+begin() {
+  work=$(mktemp -d "$BACKUPS/.partial.XXXXXX") || give_up "nothing can be written to $BACKUPS"
+  if [ "$VERIFY" = restore ]; then
+    scratch=$(mktemp -d "${SCRATCH:-$SOCKETS}/verify.XXXXXX") || give_up "there is no room to restore the dump into"
+  fi
+}
+
 # make_dump is the common part of dump.sh. The function write_dump $1 writes the files into the directory $1, and the version
-# of the server to $1/.version; verify_dump $1 verifies them according to VERIFY. The directory $scratch exists if VERIFY is
-# restore.
+# of the server to $1/.version; verify_dump $1 verifies them according to VERIFY. Both run in one subshell, which may run a
+# second time. The directory $scratch exists if VERIFY is restore.
 make_dump() {
   umask 077 # a dump has all data, and the hashes of passwords
-  local began now location size sum version about
+  local began about
   began=$(date +%s)
   NAME=${NAME:?} VERIFY=${VERIFY:-list} KEEP=${KEEP:-0}
   check_name "$NAME"
@@ -186,24 +245,15 @@ make_dump() {
     say "$NAME is there already: an earlier attempt got that far"
   else
     [ ! -e "$BACKUPS/$NAME" ] || give_up "$BACKUPS/$NAME is there and is no dump: nothing is put over it"
-    work=$(mktemp -d "$BACKUPS/.partial.XXXXXX") || give_up "nothing can be written to $BACKUPS"
-    trap 'rm -rf "$work" "${scratch:-}"' EXIT
-    if [ "$VERIFY" = restore ]; then
-      scratch=$(mktemp -d "${SCRATCH:-$SOCKETS}/verify.XXXXXX") || give_up "there is no room to restore the dump into"
+    trap 'rm -rf "${work:-}" "${scratch:-}"' EXIT
+    begin
+    if ! attend attempt; then
+      # A full disk would be full in all nights to come.
+      is_full && make_room || exit 1
+      rm -rf "$work" "${scratch:-}"
+      begin
+      attend attempt || exit 1
     fi
-    attend write_dump "$work" || exit 1
-    attend verify_dump "$work" || exit 1
-    about=$(digest "$work") || give_up "the checksums cannot be written, $(free) bytes are free; older dumps stay"
-    read -r location size sum <<<"$about"
-    version=$(sed 's/[^A-Za-z0-9.+~_-].*//' "$work/.version")
-    now=$(date +%s)
-    {
-      printf '{"name":"%s","location":"%s","sizeBytes":%d,"sha256":"%s",' "$NAME" "$location" "$size" "$sum" &&
-        printf '"finished":%d,"seconds":%d,"scope":"%s",' "$now" "$((now - began))" "${SCOPE:-database}" &&
-        printf '"serverVersion":"%s","verified":"%s"}\n' "$version" "$VERIFY"
-    } >"$work/about.json" ||
-      give_up "the dump cannot be finished, $(free) bytes are free; older dumps stay"
-    rm "$work/.version"
     put_in_place "$work" "$BACKUPS/$NAME"
   fi
   retain
