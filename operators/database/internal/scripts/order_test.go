@@ -147,3 +147,29 @@ func TestRetentionKeepsOtherSeries(t *testing.T) {
 	m.has(append(slices.DeleteFunc(others, func(name string) bool { return name == "zzz" || name == "1" }),
 		"shop-db-backup-9", "shop-db-backup-9.hold", "shop-db-backup-12", "2")...)
 }
+
+// A dump belongs to the series that made it, even if its name is one of another series.
+func TestSeriesAreNotNames(t *testing.T) {
+	t.Parallel()
+	m := newDumpJob(t, "postgresql")
+	m.env["KEEP"] = "1"
+	m.dumped("x-db-backup-1/about.json", `{"finished":1}`) // without a series
+	dump := func(series, name string) {
+		t.Helper()
+		m.env["SERIES"] = series
+		m.dump(name)
+		m.setAge(name, time.Hour)
+	}
+	dump("dbsnapshot/x-db-backup", "x-db-backup-202611240200")
+	dump("database/x", "x-db-backup-29000001")
+	dump("database/x", "x-db-backup-29000002")
+	m.has("x-db-backup-1", "x-db-backup-202611240200", "x-db-backup-29000002")
+	dump("dbsnapshot/x-db-backup", "x-db-backup-202611250200")
+	m.has("x-db-backup-1", "x-db-backup-202611250200", "x-db-backup-29000002")
+	dump("", "x-db-backup-2")
+	m.has("x-db-backup-2", "x-db-backup-202611250200", "x-db-backup-29000002")
+	dump("x-db-backup", "y-db-backup-1")
+	m.has("y-db-backup-1", "x-db-backup-202611250200", "x-db-backup-29000002")
+	m.set("NAME=a SERIES=\"")
+	m.refuses("dump.sh", "can have letters")
+}

@@ -3,8 +3,9 @@
 # restored. Variables beside those of lib.sh:
 #   HOST, PORT   the server; a replica is sufficient
 #   BACKUPS      the directory of the dumps; see dumps.sh
-#   NAME         the name of the dump; names that differ only after the last hyphen are a series. When the disk is full, the
-#                oldest dump of the series is deleted, unless it is the only one that was verified.
+#   NAME         the name of the dump
+#   SERIES       the series of the dump; default: NAME up to its last hyphen. When the disk is full, the oldest dump of the
+#                series is deleted, unless it is the only one that was verified.
 #   KEEP         number of dumps of the series to keep, including this one; default 0: all
 #   KEEP_FOR     seconds to keep older dumps of the series; default: no limit
 #   FORMAT       custom, the default, plain or directory

@@ -56,12 +56,23 @@ dumps() {
   done | LC_ALL=C sort -r | sed 's/.* //'
 }
 
-# akin succeeds if the dump $1 is of the series of NAME: the names are equal up to the last hyphen. Names without a hyphen
+# series prints the series of the dump $1: that of its description, or its name up to the last hyphen. Names without a hyphen
 # are one series.
-akin() {
-  local other=-$1 own=-$NAME
-  [ "${other%-*}" = "${own%-*}" ]
+series() {
+  local about='' name=-$1
+  if [ -e "$BACKUPS/$1/about.json" ]; then
+    about=$(<"$BACKUPS/$1/about.json")
+  fi
+  if [[ $about =~ \"series\":\"([A-Za-z0-9._/-]+)\" ]]; then
+    printf '%s' "${BASH_REMATCH[1]}"
+  else
+    name=${name%-*}
+    printf '%s' "${name#-}"
+  fi
 }
+
+# akin succeeds if the dump $1 is of the same series as NAME.
+akin() { [ "$(series "$1")" = "${SERIES:-$(series "$NAME")}" ]; }
 
 # held succeeds if a dump is on hold.
 held() { [ -e "$BACKUPS/$1.hold" ]; }
@@ -211,7 +222,7 @@ attempt() {
   {
     printf '{"name":"%s","location":"%s","sizeBytes":%d,"sha256":"%s",' "$NAME" "$location" "$size" "$sum" &&
       printf '"finished":%d,"seconds":%d,"scope":"%s",' "$now" "$((now - began))" "${SCOPE:-database}" &&
-      printf '"serverVersion":"%s","verified":"%s"}\n' "$version" "$VERIFY"
+      printf '"series":"%s","serverVersion":"%s","verified":"%s"}\n' "${SERIES:-$(series "$NAME")}" "$version" "$VERIFY"
   } >"$work/about.json" ||
     give_up "the dump cannot be finished, $(free) bytes are free; older dumps stay"
   rm "$work/.version"
@@ -239,6 +250,8 @@ make_dump() {
   *) give_up "VERIFY is $VERIFY, and can be none, list or restore" ;;
   esac
   [[ $KEEP =~ ^[0-9]+$ ]] || give_up "KEEP is $KEEP, and must be a number of dumps, or 0 for all of them"
+  [[ ${SERIES:-x} =~ ^[A-Za-z0-9._/-]{1,200}$ ]] ||
+    give_up "SERIES is $SERIES, and can have letters, digits, dots, underscores, slashes and hyphens"
   [[ ${KEEP_FOR:-0} =~ ^[0-9]+$ ]] || give_up "KEEP_FOR is $KEEP_FOR, and must be a number of seconds"
   take_turns
   if complete "$BACKUPS/$NAME"; then
