@@ -173,3 +173,26 @@ func TestSeriesAreNotNames(t *testing.T) {
 	m.set("NAME=a SERIES=\"")
 	m.refuses("dump.sh", "can have letters")
 }
+
+// A dump of a node whose clock was ahead is the newest only if there is no other one.
+func TestDumpFromTheFutureIsNotTheNewest(t *testing.T) {
+	t.Parallel()
+	m := newPrimary(t, "postgresql").job(t)
+	for _, dump := range []struct {
+		name, want string
+		ahead      time.Duration
+	}{
+		{"later", "later", 48 * time.Hour},
+		{"late", "later", 24 * time.Hour},
+		{"old", "old", -24 * time.Hour},
+		{"new", "new", -time.Hour},
+		{"now", "now", 3 * time.Minute},
+		{"soon", "now", 10 * time.Minute},
+	} {
+		m.dumped(dump.name+"/about.json", fmt.Sprintf(`{"finished":%d}`, time.Now().Add(dump.ahead).Unix()))
+		got := m.mustRun("bash", "-c", `set -euo pipefail; . "$0/common.sh"; . "$0/dumps.sh"; newest`, m.dir+"/scripts")
+		if got != dump.want {
+			t.Errorf("with %s the newest is %s, want %s", dump.name, got, dump.want)
+		}
+	}
+}

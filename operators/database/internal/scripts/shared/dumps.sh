@@ -56,6 +56,20 @@ dumps() {
   done | LC_ALL=C sort -r | sed 's/.* //'
 }
 
+# newest prints the name of the dump that was finished last. The clock of its node may have been wrong: those that were
+# finished in the future count only if there are no others.
+newest() {
+  local names name latest
+  names=$(dumps) latest=$(($(date +%s) + 300))
+  for name in $names; do
+    if [ "$(finished "$name")" -le "$latest" ]; then
+      printf '%s' "$name"
+      return
+    fi
+  done
+  printf '%s' "${names%%$'\n'*}"
+}
+
 # series prints the series of the dump $1: that of its description, or its name up to the last hyphen. Names without a hyphen
 # are one series.
 series() {
@@ -278,7 +292,7 @@ make_dump() {
 # choose_dump sets NAME to the newest dump if it is empty, and verifies the checksums.
 choose_dump() {
   if [ -z "${NAME:-}" ]; then
-    NAME=$(dumps | sed -n 1p) # reads all input, so that the writer gets no SIGPIPE
+    NAME=$(newest)
     [ -n "$NAME" ] || give_up "there is no dump in $BACKUPS"
   fi
   check_name "$NAME"
