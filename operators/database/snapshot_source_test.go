@@ -85,7 +85,7 @@ func TestSnapshotWaitsForDatabase(t *testing.T) {
 	k.Eventually(job, testkit.Exists())
 	got := variables(job)
 	for name, want := range map[string]string{
-		"HOST": "shop-db." + k.Namespace + ".svc", "PORT": "5432", "DATABASE": "app", "DATABASE_USER": "app", "NAME": job.Name,
+		"HOST": "shop-db-0.shop-db-hl." + k.Namespace + ".svc", "SCOPE": "server", "PORT": "5432", "DATABASE": "app", "DATABASE_USER": "app", "NAME": job.Name,
 		"KEEP": "0", "FORMAT": "custom", "COMPRESSION": "6", "GLOBALS": "false", "VERIFY": "list",
 	} {
 		if got[name] != want {
@@ -94,7 +94,7 @@ func TestSnapshotWaitsForDatabase(t *testing.T) {
 	}
 	pod := job.Spec.Template.Spec
 	secret := func(v corev1.Volume) bool {
-		return v.Secret != nil && v.Secret.SecretName == "shop-db-credentials" && v.Secret.Items[0].Key == "password"
+		return v.Secret != nil && v.Secret.SecretName == "shop-db-credentials" && v.Secret.Items[0].Key == "dump-password"
 	}
 	if pod.Containers[0].Image != "postgres:16" || !slices.ContainsFunc(pod.Volumes, secret) {
 		t.Errorf("the pod has image %s and volumes %v", pod.Containers[0].Image, pod.Volumes)

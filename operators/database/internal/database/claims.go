@@ -59,7 +59,7 @@ func (r *reconciliation) applyClaim(member int, size resource.Quantity, secret [
 	db := r.Object
 	want := desired.DataClaim(db, member, size)
 	live, exists := sdk.Live(r.Pass, want.DeepCopy())
-	options := r.retainOptions()
+	options := []sdk.ApplyOption{sdk.Retain()} // finalize deletes claims; garbage collection must not
 	switch isMember := member < int(db.Members()); {
 	case !isMember && !exists:
 		return nil, nil, false, nil
@@ -149,7 +149,7 @@ func (r *reconciliation) applyBackupClaim(wanted bool) (planned sdk.AnyChild, sm
 	}
 	want := desired.BackupClaim(db, size)
 	live, exists := sdk.Live(r.Pass, want.DeepCopy())
-	options := append(r.retainOptions(), adopt(db), sdk.ReadyWhen(notLost))
+	options := []sdk.ApplyOption{sdk.Retain(), adopt(db), sdk.ReadyWhen(notLost)}
 	switch {
 	case !exists && !wanted:
 		return nil, ""

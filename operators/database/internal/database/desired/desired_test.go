@@ -112,7 +112,7 @@ func TestCredentials(t *testing.T) {
 	seen := map[string]bool{}
 	for range 3 {
 		secret := desired.CredentialsSecret(db, "cluster.local")
-		for _, key := range []string{"password", "superuser-password", "replication-password"} {
+		for _, key := range []string{"password", "dump-password", "replication-password"} {
 			password := string(secret.Data[key])
 			if seen[password] || len(password) < 26 {
 				t.Errorf("%s is %q", key, password)

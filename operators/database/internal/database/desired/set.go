@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/adoption"
 )
 
 // Annotations of the StatefulSet. A new version of the operator compares them to keep the pods unchanged.
@@ -59,11 +60,10 @@ func StatefulSet(db *v1.Database, pin PinnedTemplate, fresh corev1.PodTemplateSp
 		replicas = 0
 	}
 	claim := claimTemplate(db, size)
-	if db.Spec.DeletionPolicy != v1.DeletionRetain {
-		claim.OwnerReferences = ownerReferences(db)
-	}
+	// The operator adopts the claims that the StatefulSet controller creates in its absence.
+	claim.Annotations = map[string]string{adoption.Annotation: db.Name}
 	strategy := appsv1.RollingUpdateStatefulSetStrategyType // updates from the highest ordinal down, so the primary is last
-	if db.Spec.UpgradePolicy == v1.UpgradeOnDelete {
+	if db.Spec.UpgradePolicy == v1.UpgradeOnDelete && !closed(db) {
 		strategy = appsv1.OnDeleteStatefulSetStrategyType
 	}
 	return &appsv1.StatefulSet{
@@ -79,6 +79,15 @@ func StatefulSet(db *v1.Database, pin PinnedTemplate, fresh corev1.PodTemplateSp
 			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{claim},
 		},
 	}, nil
+}
+
+// Stopped returns the StatefulSet without members.
+func Stopped(live *appsv1.StatefulSet) *appsv1.StatefulSet {
+	stopped := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: live.Name, Labels: live.Labels}, Spec: *live.Spec.DeepCopy(),
+	}
+	stopped.Spec.Replicas = new(int32(0))
+	return stopped
 }
 
 // SamePods reports whether two StatefulSets have the same pod template.
@@ -97,6 +106,9 @@ func inputs(db *v1.Database) string {
 	if err != nil {
 		panic(err) // unreachable: the value was decoded from JSON
 	}
+	if closed(db) {
+		return digest(string(raw), "closed")
+	}
 	return digest(string(raw))
 }
 
@@ -105,22 +117,32 @@ func DataClaim(db *v1.Database, member int, size resource.Quantity) *corev1.Pers
 	claim := claimTemplate(db, size)
 	claim.Name = ClaimName(db, member)
 	claim.Labels = withProtectionLabel(db, claim.Labels)
-	if member == 0 && db.Status.Restored != "" {
-		claim.Annotations = map[string]string{RestoredAnnotation: db.Status.Restored}
+	if member > 0 {
+		return &claim
+	}
+	if db.Spec.DeletionPolicy == v1.DeletionSnapshot { // they have the only data until the last dump exists
+		claim.Labels[ProtectedLabel] = "true"
+	}
+	if db.Spec.BootstrapFrom != nil {
+		claim.Annotations = map[string]string{SourceAnnotation: BootstrapDigest(db)}
+		if db.Status.Restored != "" {
+			claim.Annotations[RestoredAnnotation] = db.Status.Restored
+		}
 	}
 	return &claim
 }
 
-// ownerReferences makes garbage collection delete a claim with the Database. The operator sets the reference on the claims
-// that it creates. The StatefulSet controller recreates missing claims from the template, possibly after the Database was
-// deleted, so the template needs the reference as well. BlockOwnerDeletion is unset, because the StatefulSet controller may
-// lack the permission for it.
-func ownerReferences(db *v1.Database) []metav1.OwnerReference {
-	return []metav1.OwnerReference{{
-		APIVersion: v1.GroupVersion.String(), Kind: "Database", Name: db.Name, UID: db.UID, Controller: new(true),
-	}}
+// BootstrapDigest returns a digest of spec.bootstrapFrom, which must not be nil.
+func BootstrapDigest(db *v1.Database) string {
+	raw, err := json.Marshal(db.Spec.BootstrapFrom)
+	if err != nil {
+		panic(err) // unreachable: the value was decoded from JSON
+	}
+	return digest(string(raw))
 }
 
+// claimTemplate returns the template of the members' claims. Claims have no owner reference: after a restore from a backup
+// their owner would be missing, and garbage collection would delete the data.
 func claimTemplate(db *v1.Database, size resource.Quantity) corev1.PersistentVolumeClaim {
 	return corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: DataVolume, Labels: mergeLabels(labels(db), podLabels(db, "data"), dataLabels(db))},

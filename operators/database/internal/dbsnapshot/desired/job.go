@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
@@ -32,6 +33,11 @@ type Source struct {
 	Pod *v1.PodTemplate
 	// Claim is the source claim of VolumeSnapshots.
 	Claim string
+	// Server makes dumps of the whole server, not of one database. Password is that of the role for dumps.
+	Server bool
+	// ScratchSize and ScratchClass are those of the volume for a restored copy. Without a size it is on the node.
+	ScratchSize  string
+	ScratchClass *string
 }
 
 // Mount paths.
@@ -69,11 +75,17 @@ func DumpJob(o *v1.DBSnapshot, s *Source, scripts, name string) *batchv1.Job {
 		corev1.EnvVar{Name: "DATABASE_USER", Value: s.User},
 		corev1.EnvVar{Name: "CREDENTIALS", Value: credentialsPath},
 		corev1.EnvVar{Name: "NAME", Value: name},
+		corev1.EnvVar{Name: "SERIES", Value: "dbsnapshot/" + o.Name},
 		corev1.EnvVar{Name: "KEEP", Value: "0"}, // the operator applies retention itself
 		corev1.EnvVar{Name: "FORMAT", Value: format},
 		corev1.EnvVar{Name: "COMPRESSION", Value: strconv.Itoa(int(compression))},
 		corev1.EnvVar{Name: "GLOBALS", Value: strconv.FormatBool(dump.IncludeGlobals)},
 		corev1.EnvVar{Name: "VERIFY", Value: o.Spec.Verify})
+	passwordFile := "password"
+	if s.Server {
+		passwordFile = "dump-password"
+		c.Env = append(c.Env, corev1.EnvVar{Name: "SCOPE", Value: "server"})
+	}
 	if s.SSLMode != "" {
 		c.Env = append(c.Env, corev1.EnvVar{Name: "PGSSLMODE", Value: s.SSLMode})
 	}
@@ -87,10 +99,34 @@ func DumpJob(o *v1.DBSnapshot, s *Source, scripts, name string) *batchv1.Job {
 	spec.Template.Spec.Volumes = append(spec.Template.Spec.Volumes, corev1.Volume{
 		Name: "credentials", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 			SecretName: s.Password.Name, DefaultMode: new(int32(0o440)),
-			Items: []corev1.KeyToPath{{Key: s.Password.Key, Path: "password"}},
+			Items: []corev1.KeyToPath{{Key: s.Password.Key, Path: passwordFile}},
 		}},
 	})
+	if o.Spec.Verify == "restore" {
+		addScratch(&spec.Template.Spec, s)
+	}
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels(o)}, Spec: spec}
+}
+
+// addScratch adds the volume for a restored copy. It has the size of the source, so that a large database does not fill the
+// disk of the node.
+func addScratch(pod *corev1.PodSpec, s *Source) {
+	size, err := resource.ParseQuantity(s.ScratchSize)
+	if err != nil {
+		return // the copy is restored into the directory of the sockets
+	}
+	const name, path = "scratch", "/var/lib/scratch"
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: s.ScratchClass,
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
+			},
+		}},
+	}})
+	c := &pod.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: path})
+	c.Env = append(c.Env, corev1.EnvVar{Name: "SCRATCH", Value: path})
 }
 
 // PruneJob returns the Job that deletes the named dumps.
