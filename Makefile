@@ -39,7 +39,7 @@ help: ## List the targets
 
 ##@ Try it
 
-.PHONY: up down kubeconfig olm demo $(TESTKIT)
+.PHONY: up down kubeconfig attacks olm demo $(TESTKIT)
 $(TESTKIT): # always: the go command decides if there is something to build
 	@test -e $@ || echo 'Compiling testkit and what it builds on: 2 to 4 minutes on 2 cores, once' >&2
 	@go build -o $@ ./testkit/cmd/testkit
@@ -54,7 +54,10 @@ down: $(TESTKIT) ## Stop the cluster of `make up DETACH=1`
 kubeconfig: $(TESTKIT) ## Print the path of the running cluster's kubeconfig
 	@$(TESTKIT) kubeconfig
 
-# Always uses the cluster of make up and ignores the user's KUBECONFIG.
+# attacks and olm always use the cluster of make up and ignore the user's KUBECONFIG.
+attacks: $(TESTKIT) ## Try the attacks of docs/security.md on the cluster of `make up`: 5 minutes (ARGS='S1 S3')
+	@KUBECONFIG=$$($(TESTKIT) kubeconfig) && export KUBECONFIG && PATH="$$($(TESTKIT) assets):$$PATH" tools/attacks/attacks.sh $(ARGS)
+
 olm: $(TESTKIT) ## Run a real OLM v0 beside the cluster of `make up BARE=1` until Ctrl-C (V=1: OLM v1)
 	@test -e build/olm || echo 'Compiling what serves OLM, which takes minutes the first time' >&2
 	@$(OLM) build -tags $(OLM_TAGS) -o $(CURDIR)/build/olm ./cmd/olm

@@ -30,6 +30,7 @@ func TestInvalidSnapshotsAreRejected(t *testing.T) {
 		"long name":         {strings.Repeat("a", 41), dump, "metadata", "choose at most 40"},
 		"name with a dot":   {"a.b", dump, "metadata", "choose at most 40"},
 		"name from a digit": {"1a", dump, "metadata", "beginning with a letter"},
+		"name of the claim": {"backups", dump, "metadata", "choose another name"},
 		"no source":         {"a", inClaim, "spec.source", "Required value"},
 		"source of nothing": {"a", "source: {}, " + inClaim, "spec.source", "exactly one"},
 		"two sources":       {"a", server("source: {", "source: {databaseRef: {name: shop}, "), "spec.source", "exactly one"},

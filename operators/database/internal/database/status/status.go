@@ -53,13 +53,19 @@ type Server struct {
 // SetDesired sets the StatefulSet that the reconcile applies.
 func (s *Server) SetDesired(set *appsv1.StatefulSet) { s.desired = set }
 
-// Members returns the server with the pods that belong to the members.
+// Members returns the server with the pods that belong to the members. A pod without a StatefulSet must have the name and
+// the labels of a member, because any editor of the namespace can set the labels: the StatefulSet adopts or ends such a pod.
 func Members(db *v1.Database, set *appsv1.StatefulSet, pods []*corev1.Pod) Server {
 	s := Server{Set: set, primary: desired.PodName(db, 0)}
+	members := names(db, 0, desired.MaxMembers)
+	selector := labels.SelectorFromSet(desired.Selector(db))
 	for _, pod := range pods {
+		if pod.Labels[desired.ComponentLabel] != desired.ServerComponent || !slices.Contains(members, pod.Name) ||
+			!selector.Matches(labels.Set(pod.Labels)) {
+			continue
+		}
 		// Pods are orphans while their StatefulSet is recreated.
-		if owner := metav1.GetControllerOf(pod); pod.Labels[desired.ComponentLabel] == desired.ServerComponent &&
-			(owner == nil || set.UID == "" || owner.UID == set.UID) {
+		if owner := metav1.GetControllerOf(pod); owner == nil || set.UID == "" || owner.UID == set.UID {
 			s.Pods = append(s.Pods, pod)
 		}
 	}

@@ -171,7 +171,7 @@ func TestMembers(t *testing.T) {
 	pod := func(owner types.UID) *corev1.Pod {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
-				Name: "a-db-0", Labels: map[string]string{desired.ComponentLabel: desired.ServerComponent},
+				Name: "a-db-0", Labels: map[string]string{desired.ComponentLabel: desired.ServerComponent, "app": "a-db"},
 				OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: new(true)}},
 			},
 			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
@@ -185,6 +185,17 @@ func TestMembers(t *testing.T) {
 	}
 	if s := status.Members(db, &appsv1.StatefulSet{}, []*corev1.Pod{pod("now")}); !s.PrimaryReady() {
 		t.Error("the primary is not seen while its StatefulSet is made anew")
+	}
+	for name, forge := range map[string]func(*corev1.Pod){
+		"another name":    func(pod *corev1.Pod) { pod.Name = "other" },
+		"a higher number": func(pod *corev1.Pod) { pod.Name = "a-db-5" },
+		"another app":     func(pod *corev1.Pod) { pod.Labels["app"] = "b-db" },
+	} {
+		forged := pod("now")
+		forged.OwnerReferences = nil
+		if forge(forged); len(status.Members(db, set, []*corev1.Pod{forged}).Pods) > 0 {
+			t.Errorf("a pod with %s is a member", name)
+		}
 	}
 }
 
