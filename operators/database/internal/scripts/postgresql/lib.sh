@@ -50,6 +50,12 @@ write_passfile() {
   printf '*:*:*:*:%s\n' "$(replace "$(replace "$text" \\ \\\\)" : '\:')" >"$new" && mv -f "$new" "$2"
 }
 
+# connection prints the libpq settings of a replica's connection to the server on the host $1.
+connection() {
+  printf 'host=%s port=%d user=replication application_name=member_%d passfile=%s' "$1" "$PRIMARY_PORT" "$MEMBER" \
+    "$(follow_with)"
+}
+
 # follow_with prints the password file of a replica's connection to the primary.
 follow_with() { printf '%s/.pgpass' "$SOCKETS"; }
 
@@ -84,6 +90,22 @@ single() {
 
 # run executes SQL and stops at the first error.
 run() { psql --no-psqlrc --quiet --tuples-only --no-align --set=ON_ERROR_STOP=1 "$@"; }
+
+# leave_room sets room to the options that a replica with the data in $1 needs: its limits must not be below those of the
+# primary, which the control file has. With lower ones it does not start, and the primary is restarted after it. Other
+# arguments are the server's options. Invalid options and settings are reported by the server itself.
+leave_room() {
+  local control name has wants
+  control=$(LC_ALL=C pg_controldata "$1") || return 0
+  for name in max_connections max_worker_processes max_wal_senders max_prepared_transactions max_locks_per_transaction; do
+    has=$(sed -n "s/.*$(replace "$name" transaction xact) setting: *//p" <<<"$control")
+    wants=$(postgres -C "$name" -D "$1" "${@:2}") || return 0
+    if [ "${has:-0}" -gt "$wants" ]; then
+      say "$name is $has, not $wants, until this member is restarted after the primary has less"
+      room+=(-c "$name=$has")
+    fi
+  done
+}
 
 # start_private starts a server for the data in $1 that only this script reaches, over a socket in $2. Other arguments are
 # passed to the server. It is stopped with this shell.

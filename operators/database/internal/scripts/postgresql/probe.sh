@@ -21,6 +21,35 @@ streaming() {
   printf '%s' "$answer"
 }
 
+# here runs a command of psql on this server, there on the primary. Both print nothing if the server does not answer.
+here() { PGCONNECT_TIMEOUT=2 run --host="$SOCKETS" --port="$(port)" --username=postgres "$@" 2>/dev/null || true; }
+there() { PGCONNECT_TIMEOUT=2 run "$(connection "$PRIMARY_HOST") dbname=postgres replication=database" "$@" 2>/dev/null || true; }
+
+# stuck prints why this replica can never follow the primary. It has replayed all that it has, has no connection, and is at a
+# position in its history that the primary does not have, or from which the primary does not have the log any more.
+stuck() {
+  local at own it its fork
+  at=$(here --dbname=postgres --command="SELECT pg_catalog.pg_last_wal_replay_lsn() FROM pg_catalog.pg_stat_activity
+    WHERE backend_type = 'startup' AND wait_event = 'RecoveryRetrieveRetryInterval'")
+  [ -n "$at" ] || return 0
+  own=$(here "replication=true" --command=IDENTIFY_SYSTEM)
+  it=$(there --command=IDENTIFY_SYSTEM)
+  [ -n "$own" ] && [ -n "$it" ] || return 0
+  IFS='|' read -r _ own _ <<<"$own"
+  IFS='|' read -r _ its fork _ <<<"$it"
+  if [ "$its" != "$own" ]; then
+    fork=$(there --command="TIMELINE_HISTORY $its" | sed -n -E "s/^(.*\|)?$own\t([0-9A-F]+\/[0-9A-F]+)\t.*/\2/p")
+    fork=${fork:-0/0}
+  fi
+  if [ "$(here --dbname=postgres --command="SELECT '$at'::pg_catalog.pg_lsn > '$fork'")" = t ]; then
+    printf 'it has transactions that the primary does not have: save what only it has, then delete its claim and pod'
+  elif [ "$(there --command="SELECT pg_catalog.min(pg_catalog.right(name, 16)) >
+    pg_catalog.right(pg_catalog.pg_walfile_name('$at'::pg_catalog.pg_lsn + 1), 16) FROM pg_catalog.pg_ls_waldir()
+    WHERE name ~ '^[0-9A-F]{24}\$'")" = t ]; then
+    printf 'the primary does not have the log any more that it needs: delete its claim and pod'
+  fi
+}
+
 case ${1:-} in
 startup | live)
   status=0
@@ -38,7 +67,15 @@ ready)
     exit 1
   fi
   if [ "$MEMBER" != 0 ]; then
-    follows "$PGDATA.followed" "$(streaming)"
+    streaming=$(streaming)
+    if [ "$streaming" != yes ]; then
+      why=$(stuck)
+      if [ -n "$why" ]; then
+        say "$why"
+        exit 1
+      fi
+    fi
+    follows "$PGDATA.followed" "$streaming"
   fi
   ;;
 *) give_up "probe.sh is told startup, live or ready" ;;

@@ -62,7 +62,7 @@ make_roles() {
 # no other way. While the last dump is made, nothing but the dump connects.
 write_hba() {
   {
-    printf 'local all all trust\nhost all postgres all reject\n'
+    printf 'local all all trust\nlocal replication all trust\nhost all postgres all reject\n'
     if [ "${CLOSED:-}" = true ]; then
       printf 'host all %s all scram-sha-256\n' "$dumper"
     else
@@ -71,20 +71,23 @@ write_hba() {
   } >"$SOCKETS/pg_hba.conf"
 }
 
-# leave_room sets room to the options that a replica needs: its limits must not be below those of the primary, which the
-# control file has. With lower ones it does not start, and the primary is restarted after it. Other arguments are the
-# server's options. Invalid options and settings are reported by the server itself.
-leave_room() {
-  local control name has wants
+# number prints a position in the log as a number.
+number() { printf '%d' "$(((16#${1%/*} << 32) + 16#${1#*/}))"; }
+
+# check_history rejects a replica with more than the primary had when its current history began. The file of this history was
+# received before. The server would not start, and only its log would say why.
+check_history() {
+  local control file tli at fork
   control=$(LC_ALL=C pg_controldata "$PGDATA") || return 0
-  for name in max_connections max_worker_processes max_wal_senders max_prepared_transactions max_locks_per_transaction; do
-    has=$(sed -n "s/.*$(replace "$name" transaction xact) setting: *//p" <<<"$control")
-    wants=$(postgres -C "$name" -D "$PGDATA" "$@") || return 0
-    if [ "${has:-0}" -gt "$wants" ]; then
-      say "$name is $has, not $wants, until this member is restarted after the primary has less"
-      room+=(-c "$name=$has")
-    fi
-  done
+  tli=$(sed -n "s/^Min recovery ending loc's timeline: *//p" <<<"$control")
+  at=$(sed -n 's/^Minimum recovery ending location: *//p' <<<"$control")
+  for file in "$PGDATA"/pg_wal/*.history; do :; done # the last one
+  [ -e "$file" ] && [ "${tli:-0}" -gt 0 ] || return 0
+  fork=$(sed -n -E "s/^$tli\t([0-9A-F]+\/[0-9A-F]+)\t.*/\1/p" "$file")
+  if [ -n "$fork" ] && [ "$(number "$at")" -gt "$(number "$fork")" ]; then
+    give_up "member $MEMBER has transactions that the primary does not have: save what only it has, then delete its claim" \
+      "and pod"
+  fi
 }
 
 lock_data "$PGDATA"
@@ -100,16 +103,16 @@ fi
 write_hba
 room=()
 if [ "$MEMBER" = 0 ]; then
-  [ ! -e "$PGDATA/standby.signal" ] || give_up "the data of member 0 are those of a replica: copy them back from the primary"
+  [ ! -e "$PGDATA/standby.signal" ] || reject_replica
   make_roles
 else
   [ -e "$PGDATA/standby.signal" ] ||
     give_up "member $MEMBER was promoted and is no copy of the primary any more: save what only it has, then delete its" \
       "claim and pod"
+  check_history
   check_credentials replication-password
   write_passfile replication-password "$(follow_with)"
-  primary="host=$PRIMARY_HOST port=$PRIMARY_PORT user=replication application_name=member_$MEMBER passfile=$(follow_with)"
-  options+=(-c "primary_conninfo=$primary")
-  leave_room "${options[@]}" "$@"
+  options+=(-c "primary_conninfo=$(connection "$PRIMARY_HOST")")
+  leave_room "$PGDATA" "${options[@]}" "$@"
 fi
 exec postgres -D "$PGDATA" "${options[@]}" "$@" "${room[@]}"
