@@ -101,11 +101,7 @@ func TestNewestDumpIsRestored(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			into := m.into
-			if engine == "mariadb" {
-				into = m.intoMariaDB
-			}
-			other := into(t, "other", "")
+			other := m.into(t, "other", "")
 			other.restores("a-202601020000", sum, m.query(sum))
 		})
 	}

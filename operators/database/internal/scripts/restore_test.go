@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // into returns the primary of a new Database, whose data directory is to be restored from a dump.
@@ -202,26 +201,21 @@ func TestDumpWaitsForServer(t *testing.T) {
 			server.env["HOST"], server.env["PORT"] = "127.0.0.1", server.port()
 			m := server.job(t)
 			want := m.query(sum)
-			into := m.into
-			if engine == "mariadb" {
-				into = m.intoMariaDB
-			}
 			server.running.stop()
 			m.env["PATIENCE"], m.env["NAME"] = "60", "a"
+			m.program("sleep", `: >"$SOCKETS/waiting"; real "$@"`)
 			cmd := m.script(t.Context(), "dump.sh")
 			log := &logs{}
 			cmd.Stderr = log
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			for log.String() == "" { // the first attempt has failed
-				<-time.After(10 * time.Millisecond)
-			}
+			m.appears(m.env["SOCKETS"] + "/waiting") // the first attempt has failed
 			server.start()
 			if err := cmd.Wait(); err != nil {
 				t.Fatalf("%v\n%s", err, log)
 			}
-			into(t, "other", "a").restores("a", sum, want)
+			m.into(t, "other", "a").restores("a", sum, want)
 		})
 	}
 }

@@ -46,7 +46,7 @@ rm -rf "$partial" "$DATADIR.followed"
 if [ "$MEMBER" = 0 ]; then
   check_begun
   attend install "$partial" || give_up "the data directory cannot be made: the log of the container says why"
-  series >"$partial/series"
+  describe "$partial"
 else
   check_credentials replication-password
   until seed; do
@@ -54,6 +54,6 @@ else
     rm -rf "$partial"
     pause 5
   done
+  number "$partial"
 fi
-printf '%d\n' "$(($(od -An -N4 -tu4 /dev/urandom) % 4294967294 + 1))" >"$partial/server-id"
 put_in_place "$partial" "$DATADIR"
