@@ -3,8 +3,11 @@
 package scripts_test
 
 import (
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // crowdMariaDB creates databases, users and roles that depend on each other: a view of a database that is dumped later, and
@@ -85,4 +88,101 @@ func TestMariaDBServerDumpIsComplete(t *testing.T) {
 			again.refuses("restore.sh", "has no user none: set spec.username")
 		})
 	}
+}
+
+// writes inserts rows as the administrator until the function that it returns is called. It counts attempts and successes.
+func (m *member) writes(table string) (attempts, acknowledged *atomic.Int64, end func()) {
+	attempts, acknowledged = new(atomic.Int64), new(atomic.Int64)
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if m.login("admin", "admin", "INSERT INTO "+table+" VALUES ()") == "" {
+				acknowledged.Add(1)
+			}
+			attempts.Add(1)
+		}
+	}()
+	return attempts, acknowledged, func() { close(stop); <-ended }
+}
+
+// passes waits until a number has grown by three.
+func (m *member) passes(number *atomic.Int64) {
+	m.t.Helper()
+	from := number.Load()
+	for deadline := time.Now().Add(60 * time.Second); number.Load() < from+3; <-time.After(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			m.t.Fatal("there are no more attempts to write")
+		}
+	}
+}
+
+// While the primary is closed, no client but the dump gets in, also none with all privileges. The dump has everything that
+// was acknowledged before, and all users as they were.
+func TestMariaDBClosedPrimaryRejectsWriters(t *testing.T) {
+	t.Parallel()
+	primary := startPrimary(t, "mariadb")
+	primary.login("app", credentials["password"], fillMariaDB)
+	primary.env["HOST"], primary.env["PORT"] = "127.0.0.1", primary.port()
+	primary.query("CREATE USER admin@'%' IDENTIFIED BY 'admin'; GRANT ALL ON *.* TO admin@'%' WITH GRANT OPTION; " +
+		"CREATE USER barred@'%' IDENTIFIED BY 'barred' ACCOUNT LOCK; CREATE USER dumps@'%'; CREATE ROLE reader; " +
+		"CREATE TABLE acks (id int PRIMARY KEY AUTO_INCREMENT); CREATE TABLE ticks (id int PRIMARY KEY AUTO_INCREMENT); " +
+		"CREATE EVENT tick ON SCHEDULE EVERY 1 SECOND DO INSERT INTO ticks VALUES ()")
+	const rows = "SELECT User, Host, JSON_COMPACT(JSON_REMOVE(Priv, '$.password_last_changed')) FROM mysql.global_priv " +
+		"WHERE User <> 'database_dump' ORDER BY 1, 2"
+	users := primary.query(rows)
+	primary.write("config/events.cnf", "[mysqld]\nevent_scheduler = ON\n")
+	job := primary.job(t)
+	attempts, acknowledged, end := job.writes("acks")
+	defer end()
+	job.passes(acknowledged)
+	primary.env["CLOSED"] = "true"
+	primary.restarts((*server).stop)
+	const state = "SELECT CONCAT(@@gtid_binlog_pos, ' ', (SELECT COUNT(*) FROM acks), ' ', (SELECT COUNT(*) FROM ticks))"
+	count := primary.query(state)
+	job.passes(attempts) // writes from before are counted now
+	before := acknowledged.Load()
+	for user, password := range map[string]string{
+		"admin": "admin", "app": credentials["password"], "replication": credentials["replication-password"], "dumps": "",
+	} {
+		if got := job.login(user, password, "SELECT 1"); !strings.Contains(got, "ERROR 4151") {
+			t.Errorf("%s gets in: %s", user, got)
+		}
+	}
+	job.set("SCOPE=server VERIFY=restore")
+	job.dump("a")
+	job.passes(attempts)
+	if rows, _ := strconv.ParseInt(strings.Fields(count)[1], 10, 64); rows < before {
+		t.Errorf("of %d acknowledged writes there are %d", before, rows)
+	}
+	if after := acknowledged.Load(); after != before || primary.query(state) != count {
+		t.Errorf("after %d writes and %s there are %d and %s", before, count, after, primary.query(state))
+	}
+	primary.running.kill()
+	delete(primary.env, "CLOSED")
+	primary.start()
+	job.passes(acknowledged)
+	restored := job.into(t, "app", "a")
+	restored.restores("a", "SELECT COUNT(*) FROM acks", strings.Fields(count)[1])
+	for name, m := range map[string]*member{"opened": primary, "restored": restored} {
+		if got := m.login("barred", "barred", "SELECT 1"); !strings.Contains(got, "ERROR 4151") {
+			t.Errorf("%s: a locked user gets in: %s", name, got)
+		}
+		if got := m.login("admin", "admin", "INSERT INTO acks VALUES ()"); got != "" {
+			t.Errorf("%s: the administrator gets %s", name, got)
+		}
+	}
+	if got := primary.query(rows); got != users {
+		t.Errorf("the users are %s, and were %s", got, users)
+	}
+	// As if the server had been killed while it was closed down.
+	primary.query("UPDATE mysql.global_priv SET Priv = JSON_SET(Priv, '$.closed', 'open', '$.account_locked', true) " +
+		"WHERE User = 'admin'; FLUSH PRIVILEGES")
+	primary.restarts((*server).kill)
+	job.passes(acknowledged)
 }
