@@ -15,12 +15,19 @@ answers() {
 }
 
 # following prints yes if this replica is connected to the primary and applies its events. If the password was rejected, it
-# sets the current one, so that no restart is necessary.
+# sets the current one, so that no restart is necessary. If the primary does not have the position of this replica, it prints
+# why.
 following() {
   local status
   status=$(as_root "$socket" --column-names 2>/dev/null <<<'SHOW SLAVE STATUS\G') || return 0
   case $status in
   *'Slave_IO_Running: Yes'*'Slave_SQL_Running: Yes'*) printf yes ;;
+  *'Last_IO_Errno: 1236'*'purged'* | *'Last_IO_Errno: 1236'*'is missing the GTID'*)
+    printf 'the primary does not have the log any more that it needs: delete its claim and pod'
+    ;;
+  *'Last_IO_Errno: 1236'*"not in the master's binlog"*)
+    printf 'it has transactions that the primary does not have: save what only it has, then delete its claim and pod'
+    ;;
   *'Last_IO_Errno: 1045'*)
     as_root "$socket" <<-SQL 2>/dev/null || true
 	SET SESSION sql_log_off = 1, sql_mode = '';
@@ -46,7 +53,12 @@ ready)
     exit 1
   fi
   if [ "$MEMBER" != 0 ]; then
-    follows "$DATADIR.followed" "$(following)"
+    following=$(following)
+    if [ -n "$following" ] && [ "$following" != yes ]; then
+      say "$following"
+      exit 1
+    fi
+    follows "$DATADIR.followed" "$following"
   fi
   ;;
 *) give_up "probe.sh is told startup, live or ready" ;;

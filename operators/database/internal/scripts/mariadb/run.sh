@@ -67,8 +67,8 @@ prepare_primary() {
 	GRANT ALL ON $(granted "$DATABASE").* TO $owner;
 	CREATE USER IF NOT EXISTS replication@'%' IDENTIFIED BY PASSWORD '$(hash replication-password)';
 	ALTER USER replication@'%' IDENTIFIED BY PASSWORD '$(hash replication-password)';
-	GRANT SELECT, RELOAD, PROCESS, SHOW DATABASES, LOCK TABLES, REPLICATION SLAVE, BINLOG MONITOR, SHOW VIEW, EVENT, TRIGGER
-	  ON *.* TO replication@'%';
+	GRANT SELECT, RELOAD, PROCESS, SHOW DATABASES, LOCK TABLES, REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR,
+	  SHOW VIEW, EVENT, TRIGGER ON *.* TO replication@'%';
 	CREATE OR REPLACE USER $dumper@'%' IDENTIFIED BY PASSWORD '$(hash dump-password)';
 	GRANT SELECT, SHOW DATABASES, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES ON *.* TO $dumper@'%';
 	SET GLOBAL strict_password_validation = @strict;
@@ -130,7 +130,7 @@ options=(--defaults-file="$SOCKETS/server.cnf" --datadir="$DATADIR" --skip-name-
   --log-bin-trust-function-creators=ON --relay-log=relay)
 closed=()
 if [ "$MEMBER" = 0 ]; then
-  [ ! -e "$DATADIR/replica" ] || give_up "the data of member 0 are those of a replica: copy them back from the primary"
+  [ ! -e "$DATADIR/replica" ] || reject_replica
   if [ "${CLOSED:-}" = true ]; then
     closed=(--read-only=ON --event-scheduler=OFF)
   fi
