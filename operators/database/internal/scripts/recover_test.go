@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -75,8 +76,14 @@ func TestRecoverFromMember(t *testing.T) {
 			two.start()
 			two.running.stop()
 			primary.query(orders(engine, "2000", "2009"))
+			if engine == "mariadb" {
+				primary.query("CREATE EVENT nightly ON SCHEDULE EVERY 1 DAY DO DELETE FROM orders WHERE id = 0")
+			}
 			want := primary.query(sum)
 			one.eventually(sum, want)
+			if engine == "mariadb" {
+				one.eventually("SELECT status FROM information_schema.events", "SLAVESIDE_DISABLED")
+			}
 			primary.loseVolume()
 			primary.refuses("init.sh", "annotate the Database with techoral.com/recover-from-member=<number of a replica>")
 			primary.hasNoData()
@@ -87,8 +94,10 @@ func TestRecoverFromMember(t *testing.T) {
 			if got := primary.query(sum); got != want || !strings.HasPrefix(got, "1009 ") {
 				t.Errorf("it has %s, want %s", got, want)
 			}
-			for first := range 3 {
-				n := string(rune('3' + first))
+			if engine == "mariadb" {
+				primary.eventually("SELECT status FROM information_schema.events", "ENABLED")
+			}
+			for _, n := range []string{"3", "4"} {
 				if got := primary.login("app", credentials["password"], orders(engine, n+"000", n+"009")); got != "" {
 					t.Fatal(got)
 				}
@@ -144,6 +153,81 @@ func TestRecoverFromMemberWithLess(t *testing.T) {
 			}
 			two.launch()
 			two.notReady(why)
+		})
+	}
+}
+
+// What is no copy of the lost primary is not recovered from, and a signal ends the wait for a replica.
+func TestRecoverFromMemberIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []string{"postgresql", "mariadb"} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			primary := startPrimary(t, engine)
+			primary.login("app", credentials["password"], fillWith[engine])
+			lost := primary.replica(5)
+			lost.env["MEMBER"], lost.env["RECOVER_FROM"] = "0", filepath.Join(lost.dir, "config", "recover")
+			lost.write("config/recover", "127.0.0.1")
+			lost.refuses("init.sh", "127.0.0.1 is no replica")
+			lost.hasNoData()
+			if engine == "mariadb" {
+				one := primary.newReplica("1")
+				one.start()
+				one.query("INSERT INTO orders VALUES (5000, 'only here')")
+				lost.write("config/recover", "127.0.1.1")
+				lost.refuses("init.sh", "127.0.1.1 has writes of its own")
+				lost.hasNoData()
+			}
+			lost.write("config/recover", "127.0.1.9")
+			cmd, log := lost.script(t.Context(), "init.sh"), &logs{}
+			cmd.Stderr = log
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			for deadline := time.Now().Add(30 * time.Second); !strings.Contains(log.String(), "trying again"); {
+				if time.Now().After(deadline) {
+					t.Fatalf("it does not try again: %s", log)
+				}
+				<-time.After(20 * time.Millisecond)
+			}
+			_ = syscall.Kill(cmd.Process.Pid, syscall.SIGTERM)
+			if err := cmd.Wait(); err == nil {
+				t.Error("it succeeds without a replica")
+			}
+			lost.hasNoData()
+		})
+	}
+}
+
+// A replica that needs a log that the primary no longer has is not ready, and says what to do.
+func TestReplicaWithoutLog(t *testing.T) {
+	t.Parallel()
+	for engine, sql := range map[string][]string{
+		"postgresql": {"SELECT pg_switch_wal()", "CHECKPOINT"},
+		"mariadb":    {"FLUSH BINARY LOGS", "PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY"},
+	} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			primary := newPrimary(t, engine)
+			primary.write("config/more.conf", "wal_keep_size = 0\n")
+			primary.mustRun("init.sh")
+			primary.start()
+			primary.login("app", credentials["password"], fillWith[engine])
+			one := primary.newReplica("1")
+			one.start()
+			one.running.stop()
+			for _, n := range []string{"2", "3", "4"} {
+				primary.query(orders(engine, n+"000", n+"009"))
+				for _, sql := range sql {
+					primary.query(sql)
+				}
+			}
+			for engine == "mariadb" && strings.Contains(primary.query("SHOW BINARY LOGS"), "\n") { // a connection may use one still
+				primary.query(sql[1])
+			}
+			one.launch()
+			one.notReady("the primary does not have the log any more that it needs: delete its claim and pod")
+			one.probes(map[string]bool{"live": true})
 		})
 	}
 }

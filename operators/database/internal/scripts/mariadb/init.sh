@@ -86,7 +86,7 @@ fetch_logs() {
   names=$(ask "$1" 'SHOW BINARY LOGS' | sed -E 's/\t.*//') || return
   rm -f "$partial"/binlog.*
   mariadb-binlog --defaults-file=<(remote "$1") --read-from-remote-server --raw --to-last-log --result-file="$partial/" \
-    "${names%%$'\n'*}" && sed 's|^|./|' <<<"$names" >"$partial/binlog.index"
+    "${names%%$'\n'*}" && printf './%s\n' "${names//$'\n'/$'\n./'}" >"$partial/binlog.index"
 }
 
 # recover makes the data of the replica on the host $1 those of the primary. The log continues at the position of the replica.
