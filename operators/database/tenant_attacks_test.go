@@ -28,7 +28,7 @@ func otherNamespace(e *tenancy) {
 }
 
 func forgedStatus(e *tenancy) {
-	db := e.database("a", func(db *v1.Database) { db.Status.SecretName, db.Status.Restored = "theirs", "theirs" })
+	db := e.database("a", func(db *v1.Database) { db.Status = v1.DatabaseStatus{SecretName: "theirs", Restored: "theirs"} })
 	e.Eventually(db, testkit.Ready())
 	if db.Status.SecretName != "a-db-credentials" || db.Status.Restored != "" {
 		e.t.Errorf("the status of a new Database is eve's: %+v", db.Status)

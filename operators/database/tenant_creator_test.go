@@ -160,7 +160,7 @@ func brokenImage(e *tenancy) {
 	}
 }
 
-// A DBSnapshot without a copy gives no data, whatever eve writes into its status.
+// A DBSnapshot without a copy gives no data, also if eve writes one into its status.
 func unknownCopy(e *tenancy) {
 	o := yearly("a")
 	o.Status.LastSnapshot = &v1.LastSnapshot{Name: "victim"}

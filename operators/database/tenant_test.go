@@ -153,7 +153,7 @@ func (e *tenancy) contents(objects ...client.Object) map[string]any {
 	return all
 }
 
-// newTenant returns a client of user eve, who has the operator's roles and these in the test's namespace, and none elsewhere.
+// newTenant returns a client of user eve, who has the operator's roles and these in the test's namespace and nowhere else.
 func newTenant(t *testing.T, k *testkit.K, roles ...string) client.Client {
 	t.Helper()
 	shipped := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "shipped"}}

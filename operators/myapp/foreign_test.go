@@ -226,7 +226,7 @@ func TestPredecessorIsAwaited(t *testing.T) {
 	k.Eventually(set, image("nginx:1.22"))
 }
 
-// Two apps with one host are both ready, and each has an Ingress of its own: which one serves is up to the Ingress controller.
+// Two apps with one host are both ready, and each has its own Ingress: which one serves is up to the Ingress controller.
 func sharedHost(t *testing.T, k *testkit.K, eve client.Client) {
 	t.Helper()
 	for _, name := range []string{"a", "b"} {
