@@ -70,9 +70,9 @@ newest() {
   printf '%s' "${names%%$'\n'*}"
 }
 
-# series prints the series of the dump $1: that of its description, or its name up to the last hyphen. Names without a hyphen
+# series_of prints the series of the dump $1: that of its description, or its name up to the last hyphen. Names without a hyphen
 # are one series.
-series() {
+series_of() {
   local about='' name=-$1
   if [ -e "$BACKUPS/$1/about.json" ]; then
     about=$(<"$BACKUPS/$1/about.json")
@@ -86,7 +86,7 @@ series() {
 }
 
 # akin succeeds if the dump $1 is of the same series as NAME.
-akin() { [ "$(series "$1")" = "${SERIES:-$(series "$NAME")}" ]; }
+akin() { [ "$(series_of "$1")" = "${SERIES:-$(series_of "$NAME")}" ]; }
 
 # held succeeds if a dump is on hold.
 held() { [ -e "$BACKUPS/$1.hold" ]; }
@@ -236,7 +236,7 @@ attempt() {
   {
     printf '{"name":"%s","location":"%s","sizeBytes":%d,"sha256":"%s",' "$NAME" "$location" "$size" "$sum" &&
       printf '"finished":%d,"seconds":%d,"scope":"%s",' "$now" "$((now - began))" "${SCOPE:-database}" &&
-      printf '"series":"%s","serverVersion":"%s","verified":"%s"}\n' "${SERIES:-$(series "$NAME")}" "$version" "$VERIFY"
+      printf '"series":"%s","serverVersion":"%s","verified":"%s"}\n' "${SERIES:-$(series_of "$NAME")}" "$version" "$VERIFY"
   } >"$work/about.json" ||
     give_up "the dump cannot be finished, $(free) bytes are free; older dumps stay"
   rm "$work/.version"
