@@ -126,7 +126,9 @@ func TestMariaDBCorruptDumps(t *testing.T) {
 		"is to have users":        {"GLOBALS=true", "true", "", "can be false"},
 		"has the wrong password":  {"DATABASE_USER=replication", "true", "", "rejects the password of replication"},
 		"has an odd scope":        {"SCOPE=all", "true", "", "can be server or database"},
-		"loses the users":         {"SCOPE=server", "mariadb-dump", `[[ $* != *" mysql "* ]] || exit 1; real "$@"`, "mariadb-dump failed"},
+		"loses the users": {
+			"SCOPE=server", "mariadb-dump", `[[ $* != *" mysql "* ]] || exit 1; real "$@"`, "mariadb-dump failed",
+		},
 		"loses a table of the server": {
 			"SCOPE=server VERIFY=restore", "mariadb-dump", `real "$1" --ignore-table=app.orders "${@:2}"`, "has other objects",
 		},

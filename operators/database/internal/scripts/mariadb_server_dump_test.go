@@ -18,7 +18,8 @@ const crowdMariaDB = "CREATE DATABASE `zoo's` CHARACTER SET latin1 COLLATE latin
 	"CREATE TABLE `zoo's`.old (a int) ENGINE = MyISAM; INSERT INTO `zoo's`.old VALUES (7); " +
 	"CREATE USER billing@'%' IDENTIFIED BY 'bill' WITH MAX_USER_CONNECTIONS 7; CREATE USER `o'dd\"ö`@'10.%' ACCOUNT LOCK; " +
 	"CREATE USER admin@'%' IDENTIFIED BY 'admin'; GRANT ALL ON *.* TO admin@'%' WITH GRANT OPTION; " +
-	"CREATE ROLE reader; CREATE ROLE writer; GRANT writer TO app@'%' WITH ADMIN OPTION; GRANT reader TO writer; GRANT writer TO billing@'%'; " +
+	"CREATE ROLE reader; CREATE ROLE writer; GRANT writer TO app@'%' WITH ADMIN OPTION; GRANT reader TO writer; " +
+	"GRANT writer TO billing@'%'; " +
 	"SET DEFAULT ROLE writer FOR billing@'%'; GRANT SELECT ON `zoo's`.* TO reader; GRANT INSERT ON `zoo's`.old TO writer; " +
 	"GRANT SELECT (id, name), UPDATE (name) ON `zoo's`.animals TO billing@'%'; " +
 	"CREATE FUNCTION `zoo's`.f() RETURNS INT DETERMINISTIC RETURN 5; GRANT EXECUTE ON FUNCTION `zoo's`.f TO billing@'%'; " +
@@ -34,6 +35,15 @@ func TestMariaDBServerDumpIsComplete(t *testing.T) {
 	server := newDumpJob(t, "mariadb")
 	server.createAllObjects()
 	server.query(crowdMariaDB)
+	incomplete := server.job(t)
+	incomplete.set("SCOPE=server NAME=a")
+	incomplete.program("mariadb-dump", `case $* in *--help*) ;; *) real "$@" ;; esac`) // as before version 10.11
+	incomplete.refuses("dump.sh", "table zoo's.animals is system-versioned")
+	incomplete.program("mariadb-dump", `real "$@"`)
+	server.query("CREATE TABLE gone (a int); CREATE VIEW broken AS SELECT a FROM gone; DROP TABLE gone")
+	incomplete.refuses("dump.sh", "View 'app.broken' references invalid table")
+	incomplete.has()
+	server.query("DROP VIEW broken")
 	before := server.query(checksumMariaDB)
 	for _, compression := range []string{"0", "6"} {
 		t.Run(compression, func(t *testing.T) {
@@ -70,22 +80,20 @@ func TestMariaDBServerDumpIsComplete(t *testing.T) {
 					t.Errorf("%s has the grants %s, want %s", account, got, want)
 				}
 			}
-			if got := other.login("app", credentials["password"], "SET ROLE writer; GRANT reader TO billing@'%'"); got != "" &&
-				!strings.Contains(got, "Access denied") {
-				t.Errorf("the application gets %s", got)
-			}
 			if got := other.login("app", credentials["password"], "GRANT writer TO admin@'%'"); got != "" {
 				t.Errorf("the administrator of a role gets %s", got)
 			}
 			other.query("GRANT EXECUTE ON app.* TO billing@'%'")
-			if got := other.login("billing", "bill", "CALL whoami(); SELECT CURRENT_ROLE(), `zoo's`.f(), COUNT(*) FROM `zoo's`.old"); got !=
-				"billing@%\nwriter\t5\t1" {
+			if got := other.login("billing", "bill", "CALL whoami(); SELECT CURRENT_ROLE(), `zoo's`.f(), COUNT(*) "+
+				"FROM `zoo's`.old"); got != "billing@%\nwriter\t5\t1" {
 				t.Errorf("a restored user gets %s", got)
 			}
 			again := m.into(t, "none", "a")
 			again.refuses("restore.sh", "has no database none: set spec.databaseName")
 			again.env["DATABASE"], again.env["DATABASE_USER"] = "app", "none"
 			again.refuses("restore.sh", "has no user none: set spec.username")
+			m.mustRun("sed", "-i", `s/"serverVersion":"[0-9.]*/"serverVersion":"99.1.2/`, m.env["BACKUPS"]+"/a/about.json")
+			again.refuses("restore.sh", "use an image of version 99.1 or later")
 		})
 	}
 }

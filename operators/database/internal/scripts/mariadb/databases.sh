@@ -68,13 +68,14 @@ text() {
 # start_empty starts a private server with new data in $1. It is stopped with this shell.
 start_empty() { install "$1" && start_fast "$1"; }
 
+# start_fast starts a private server for the data in $1 that may lose them in a crash of the machine.
 start_fast() {
   start_private "$1" --no-defaults --skip-log-bin --max-allowed-packet=1G --innodb-flush-log-at-trx-commit=0 || return
   trap stop_private EXIT
 }
 
-# load_server restores the dump of a whole server in $1 into the private server, whose data are in $2. It is restarted between
-# the users and the databases: only a start loads plugins.
+# load_server restores the dump of a whole server in $1 into the private server, whose data are in $2. If there are plugins,
+# the server is restarted after the users: only a start loads plugins, and databases may need them.
 load_server() {
   local file
   as_root "$private" --binary-mode --database=mysql <"$1/%globals.sql" || return

@@ -81,8 +81,8 @@ check_history() {
     WHERE TABLE_TYPE = 'SYSTEM VERSIONED' AND TABLE_SCHEMA NOT IN $system LIMIT 1") || return
   if [ -n "$found" ]; then
     [[ $("$DUMP" --no-defaults --help) == *dump-history* ]] ||
-      give_up "table $found is system-versioned, and this $DUMP cannot dump its history: use version 10.11 or later, or drop" \
-        "the versioning; older dumps stay"
+      give_up "table $found is system-versioned, and this $DUMP cannot dump its history: use version 10.11 or later," \
+        "or drop the versioning; older dumps stay"
     printf -- '--dump-history'
   fi
 }

@@ -23,8 +23,8 @@
 socket=$SOCKETS/server.sock
 private=$SOCKETS/private.sock
 
-# dumper is the user of dumps. It reads everything over the network, and can write nothing: what triggers and events of its own
-# do has only its permissions, and listing those of others needs TRIGGER and EVENT.
+# dumper is the user of dumps. It reads everything over the network and may write nothing. Listing triggers and events needs
+# TRIGGER and EVENT, which also allow to create them; those of this user can only read.
 # shellcheck disable=SC2034 # run.sh and dump.sh use it
 dumper=database_dump
 
