@@ -25,6 +25,7 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/database/internal/schedule"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/scripts"
 	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
 // BeginAnewAnnotation with the value "true" lets a primary that lost its volume start with an empty one. Without it the
@@ -177,12 +178,12 @@ func (r *reconciliation) credentialsLost() (bool, error) {
 	case sdk.Reason(err) == "":
 		return false, err
 	}
-	claim, err := r.existingPrimaryClaim()
+	claim, err := r.existingClaim(0)
 	return claim != nil, err
 }
 
-// existingPrimaryClaim returns the metadata of the primary's claim, including one of a predecessor; nil if there is none.
-func (r *reconciliation) existingPrimaryClaim() (*metav1.PartialObjectMetadata, error) {
+// existingClaim returns the metadata of a member's claim, including one of a predecessor; nil if there is none.
+func (r *reconciliation) existingClaim(member int) (*metav1.PartialObjectMetadata, error) {
 	db := r.Object
 	claim := &metav1.PartialObjectMetadata{}
 	claim.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
@@ -191,7 +192,7 @@ func (r *reconciliation) existingPrimaryClaim() (*metav1.PartialObjectMetadata, 
 		return nil, err
 	}
 	for _, c := range claims {
-		if c.Name == desired.ClaimName(db, 0) {
+		if c.Name == desired.ClaimName(db, member) {
 			return c, nil
 		}
 	}
@@ -270,16 +271,42 @@ func (r *reconciliation) applyBackups(need []sdk.AnyChild) {
 		status.Backups(db, status.Dumps{Pods: r.pods})
 		return
 	}
-	cron := sdk.Apply(r.Pass, desired.BackupCronJob(db, r.image, desired.ScriptsName(db, r.scripts)),
-		sdk.AfterCreated(append(need, claim)...), adopt(db))
+	want := desired.BackupCronJob(db, r.image, desired.ScriptsName(db, r.scripts))
+	options := []sdk.ApplyOption{sdk.AfterCreated(append(need, claim)...), adopt(db)}
+	suspended := *want.Spec.Suspend
+	times, invalid := schedule.Parse(db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone)
+	if live, exists := sdk.Live(r.Pass, &batchv1.CronJob{ObjectMeta: objectMeta(want.Name)}); invalid != nil && suspended && exists {
+		want.Spec.Schedule = live.Spec.Schedule // suspension must not depend on a valid schedule
+		want.Spec.TimeZone = live.Spec.TimeZone
+	} else if invalid != nil {
+		options = append(options, sdk.HoldBack(sdk.Invalid("InvalidSchedule", "spec.backup.%v", invalid)))
+	}
+	cron := sdk.Apply(r.Pass, want, options...)
 	dumps := status.Dumps{Schedule: cron.Live(), Pods: r.pods, SizeNote: small, Now: r.now}
-	times, err := schedule.Parse(db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone)
-	if err == nil && !db.Spec.Backup.Suspend && !db.Spec.Hibernate { // applying the CronJob reports an error
+	if invalid == nil && !suspended {
 		dumps.Next = times.Next(r.now)
 		dumps.After = times.Next
 		r.RequeueAfter(dumps.Next.Add(time.Second).Sub(r.now)) // for the status only; the CronJob controller has its own clock
 	}
-	status.Backups(db, dumps)
+	r.OnPlanExecuted(func(children []conditions.Child) {
+		dumps.Applied = backupResult(children, want.Name)
+		status.Backups(r.Object, dumps)
+	})
+}
+
+// backupResult returns the result of the CronJob of that name. If the CronJob waits for its claim, which has the same name,
+// it returns that of the claim.
+func backupResult(children []conditions.Child, name string) (result conditions.Child) {
+	for _, c := range children {
+		switch {
+		case c.Name != name:
+		case c.Kind == "PersistentVolumeClaim" && c.UID == "":
+			return c
+		case c.Kind == "CronJob":
+			result = c
+		}
+	}
+	return result
 }
 
 // retainOptions lets a child outlive the Database, unless spec.deletionPolicy is Delete.
