@@ -17,8 +17,11 @@ import (
 
 // Dumps is the observed state of the dumps of a Database.
 type Dumps struct {
-	Schedule *batchv1.CronJob          // its status has the last success; nil if backups are disabled
-	Applied  conditions.Child          // of the CronJob, or of the claim that it waits for; not ready if the CronJob is missing or outdated
+	Schedule *batchv1.CronJob // its status has the last success; nil if backups are disabled
+	// Applied is the result of the CronJob, or of the claim that it waits for. It is not ready if the CronJob is missing or
+	// outdated.
+	Applied conditions.Child
+
 	Pods     []*corev1.Pod             // includes the pods of the last attempts
 	SizeNote string                    // explains why their claim is smaller than requested
 	Next     time.Time                 // next scheduled time; zero if there is none

@@ -56,25 +56,6 @@ func (t *Tracker) status() *v1.DBSnapshotStatus { return &t.Object.Status }
 // now returns the current time with the precision of a status.
 func (t *Tracker) now() metav1.Time { return metav1.NewTime(t.Now.Truncate(time.Second)) }
 
-// OneShotDone reports whether a DBSnapshot without a schedule has its copy, or has made all of its attempts.
-func OneShotDone(o *v1.DBSnapshot) bool {
-	s := &o.Status
-	return o.Spec.Schedule == "" && (s.LastSuccessfulTime != nil || s.LastFailureTime != nil && s.ConsecutiveFailures > retries(o))
-}
-
-// retries returns how often an attempt that failed is repeated. A Job repeats the attempts at a dump itself.
-func retries(o *v1.DBSnapshot) int32 {
-	const defaultLimit = 2
-	switch limit := o.Spec.BackoffLimit; {
-	case o.Spec.Method != v1.MethodVolumeSnapshot:
-		return 0
-	case limit == nil:
-		return defaultLimit
-	default:
-		return *limit
-	}
-}
-
 // TakeDue records the copy that is due and counts missed times. A later reconcile starts the copy after reading it from the
 // stored status. So no copy exists that the status does not list.
 func (t *Tracker) TakeDue() {
@@ -100,15 +81,6 @@ func (t *Tracker) TakeDue() {
 			s.NextScheduleTime = new(metav1.NewTime(next))
 		}
 	}
-}
-
-// oneShotName returns the name of the next attempt at the copy of a DBSnapshot without a schedule.
-func (t *Tracker) oneShotName() string {
-	name := desired.ImmediateName(t.Object)
-	if failed := t.status().ConsecutiveFailures; failed > 0 {
-		return fmt.Sprintf("%s-%d", name, failed+1)
-	}
-	return name
 }
 
 // maxClockLead is the largest lead of a wrong clock that is waited out, so that no scheduled time gets two copies.
