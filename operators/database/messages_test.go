@@ -41,7 +41,8 @@ func TestDumpsCannotBeScheduled(t *testing.T) {
 	k.Eventually(b, unscheduled("ResourceConflict")...)
 	k.Eventually(a, unscheduled("InvalidSchedule")...)
 	k.Eventually(cron("a-db-backup"), testkit.Gone())
-	if got := conditions.Get(a, status.BackupScheduled).Message; !strings.HasPrefix(got, `spec.backup.timeZone "Mars/Olympus"`) {
+	got := conditions.Get(a, status.BackupScheduled).Message
+	if !strings.HasPrefix(got, `spec.backup.timeZone "Mars/Olympus"`) {
 		t.Errorf("the message is %s", got)
 	}
 	scheduled := []testkit.Check{
@@ -54,8 +55,8 @@ func TestDumpsCannotBeScheduled(t *testing.T) {
 
 	k.Update(a, func() { a.Spec.Backup.Schedule = "0 0 L * *" }) // the CronJob stays
 	k.Eventually(a, unscheduled("InvalidSchedule")...)
-	want := `spec.backup.schedule "0 0 L * *": "L" is not valid as day of month: use 1 to 31, *, or lists, ranges and steps of ` +
-		"them; CronJob a-db-backup stays as it was"
+	want := `spec.backup.schedule "0 0 L * *": "L" is not valid as day of month: use 1 to 31, *, or lists, ranges and steps ` +
+		"of them; CronJob a-db-backup stays as it was"
 	if got := conditions.Get(a, status.BackupScheduled).Message; got != want {
 		t.Errorf("the message is %s", got)
 	}

@@ -149,7 +149,8 @@ func (r *reconciliation) unreadableData(member int) (unreadable, err error) {
 	if has[desired.EngineLabel] == "" || desired.CanReadData(db, has) {
 		return nil, nil
 	}
-	return sdk.Invalid("DataOfOtherVersion", "claim %s has the data of a former Database %s of %s %s, which %s %s cannot read: "+
+	const reason = "DataOfOtherVersion"
+	return sdk.Invalid(reason, "claim %s has the data of a former Database %s of %s %s, which %s %s cannot read: "+
 		"make the Database with spec.engine %s and a spec.version of %s, or under another name, or delete the claim if its data "+
 		"are not needed", claim.Name, db.Name, has[desired.EngineLabel], has[desired.MajorLabel], db.Spec.Engine,
 		desired.Major(db.Spec.Version), has[desired.EngineLabel], has[desired.MajorLabel]), nil

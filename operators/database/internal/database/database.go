@@ -275,7 +275,8 @@ func (r *reconciliation) applyBackups(need []sdk.AnyChild) {
 	options := []sdk.ApplyOption{sdk.AfterCreated(append(need, claim)...), adopt(db)}
 	suspended := *want.Spec.Suspend
 	times, invalid := schedule.Parse(db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone)
-	if live, exists := sdk.Live(r.Pass, &batchv1.CronJob{ObjectMeta: objectMeta(want.Name)}); invalid != nil && suspended && exists {
+	live, exists := sdk.Live(r.Pass, &batchv1.CronJob{ObjectMeta: objectMeta(want.Name)})
+	if invalid != nil && suspended && exists {
 		want.Spec.Schedule = live.Spec.Schedule // suspension must not depend on a valid schedule
 		want.Spec.TimeZone = live.Spec.TimeZone
 	} else if invalid != nil {

@@ -225,7 +225,9 @@ func problem(pod *corev1.Pod) string {
 }
 
 // permanentReasons are the waiting reasons whose message names the missing object or key, and has no counter of retries.
-var permanentReasons = []string{"CreateContainerConfigError", "CreateContainerError", "InvalidImageName", "ErrImageNeverPull"}
+var permanentReasons = []string{
+	"CreateContainerConfigError", "CreateContainerError", "InvalidImageName", "ErrImageNeverPull",
+}
 
 // failure returns the termination message of a failed container, or the waiting reason of the kubelet.
 func failure(pod *corev1.Pod) string {

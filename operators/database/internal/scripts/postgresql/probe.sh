@@ -34,8 +34,8 @@ changed_credential() {
   esac
 }
 
-# set_password prints the statement that gives the role $1 the password $2, if the role has a password already: a role without
-# one cannot connect over the network, and stays so. It prints nothing for an empty password.
+# set_password prints the statement that gives the role $1 the password $2, if the role has a password already: a role
+# without one cannot connect over the network, and stays so. It prints nothing for an empty password.
 set_password() {
   local block
   [ -n "$2" ] || return 0
