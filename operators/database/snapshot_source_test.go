@@ -62,7 +62,10 @@ func TestSnapshotWaitsForDatabase(t *testing.T) {
 	op := startSnapshots(k, c)
 	o := ofDatabase("a", "shop")
 	k.Apply(o)
-	k.Eventually(o, waitsFor("ReferenceNotFound"))
+	k.Eventually(o, waitsFor("ReferenceNotFound"), testkit.Match("a condition that says why", func(o *v1.DBSnapshot) bool {
+		c := conditions.Get(o, v1.ConditionScheduled)
+		return c != nil && strings.HasSuffix(c.Message, "none can be made: Database shop does not exist")
+	}))
 	db := newDatabase("shop")
 	k.Apply(db)
 	reported(k, db, false)

@@ -74,7 +74,7 @@ func (r *reconciliation) inheritRestored() error {
 	if !r.restoring() {
 		return nil
 	}
-	claim, err := r.existingPrimaryClaim()
+	claim, err := r.existingClaim(0)
 	if err != nil || claim == nil {
 		return err
 	}

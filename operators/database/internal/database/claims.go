@@ -15,6 +15,7 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/storage"
 	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/apply"
 )
 
 // applyClaims applies the claims of current and former members. It returns the claims that the members need, and the size
@@ -80,6 +81,13 @@ func (r *reconciliation) applyClaim(member int, size resource.Quantity, secret [
 		if err := r.setDataSource(member, want); err != nil {
 			return nil, nil, false, err
 		}
+		unreadable, err := r.unreadableData(member)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		if unreadable != nil {
+			options = append(options, sdk.HoldBack(unreadable))
+		}
 		options = append(options, sdk.CreateOnly(), sdk.AfterCreated(secret...)) // data without the passwords would be unusable
 	}
 	if member < int(db.Members()) {
@@ -128,6 +136,24 @@ func notLost(claim *corev1.PersistentVolumeClaim) (bool, string) {
 		return false, "the volume of claim " + claim.Name + " is gone: restore it"
 	}
 	return true, ""
+}
+
+// unreadableData returns the error to report if a claim of a predecessor has data that this Database cannot read.
+func (r *reconciliation) unreadableData(member int) (unreadable, err error) {
+	db := r.Object
+	claim, err := r.existingClaim(member)
+	if err != nil || claim == nil || claim.Annotations[apply.OwnerAnnotation] != db.Namespace+"/"+db.Name {
+		return nil, err
+	}
+	has := claim.Labels
+	if has[desired.EngineLabel] == "" || desired.CanReadData(db, has) {
+		return nil, nil
+	}
+	const reason = "DataOfOtherVersion"
+	return sdk.Invalid(reason, "claim %s has the data of a former Database %s of %s %s, which %s %s cannot read: "+
+		"make the Database with spec.engine %s and a spec.version of %s, or under another name, or delete the claim if its data "+
+		"are not needed", claim.Name, db.Name, has[desired.EngineLabel], has[desired.MajorLabel], db.Spec.Engine,
+		desired.Major(db.Spec.Version), has[desired.EngineLabel], has[desired.MajorLabel]), nil
 }
 
 // readable reports whether a claim belongs to a predecessor of the same name and has data that this Database can read.

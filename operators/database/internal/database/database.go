@@ -25,6 +25,7 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/database/internal/schedule"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/scripts"
 	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
 // Options are the settings of the operator.
@@ -174,14 +175,14 @@ func (r *reconciliation) credentialsLost() (bool, error) {
 	case sdk.Reason(err) == "":
 		return false, err
 	}
-	claim, err := r.existingPrimaryClaim()
+	claim, err := r.existingClaim(0)
 	return claim != nil, err
 }
 
-// existingPrimaryClaim returns the metadata of the primary's claim, including one of a predecessor; nil if there is none.
-func (r *reconciliation) existingPrimaryClaim() (*metav1.PartialObjectMetadata, error) {
+// existingClaim returns the metadata of a member's claim, including one of a predecessor; nil if there is none.
+func (r *reconciliation) existingClaim(member int) (*metav1.PartialObjectMetadata, error) {
 	claims, err := findClaims(r.Pass)
-	return claims[desired.ClaimName(r.Object, 0)], err
+	return claims[desired.ClaimName(r.Object, member)], err
 }
 
 // findClaims returns the metadata of all claims with the label of the Database by their names, whether they are its children
@@ -272,16 +273,43 @@ func (r *reconciliation) applyBackups(need []sdk.AnyChild) {
 		status.Backups(db, status.Dumps{Pods: r.pods})
 		return
 	}
-	cron := sdk.Apply(r.Pass, desired.BackupCronJob(db, r.image, desired.ScriptsName(db, r.scripts)),
-		sdk.AfterCreated(append(need, claim)...), adopt(db))
+	want := desired.BackupCronJob(db, r.image, desired.ScriptsName(db, r.scripts))
+	options := []sdk.ApplyOption{sdk.AfterCreated(append(need, claim)...), adopt(db)}
+	suspended := *want.Spec.Suspend
+	times, invalid := schedule.Parse(db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone)
+	live, exists := sdk.Live(r.Pass, &batchv1.CronJob{ObjectMeta: objectMeta(want.Name)})
+	if invalid != nil && suspended && exists {
+		want.Spec.Schedule = live.Spec.Schedule // suspension must not depend on a valid schedule
+		want.Spec.TimeZone = live.Spec.TimeZone
+	} else if invalid != nil {
+		options = append(options, sdk.HoldBack(sdk.Invalid("InvalidSchedule", "spec.backup.%v", invalid)))
+	}
+	cron := sdk.Apply(r.Pass, want, options...)
 	dumps := status.Dumps{Schedule: cron.Live(), Pods: r.pods, SizeNote: small, Now: r.now}
-	times, err := schedule.Parse(db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone)
-	if err == nil && !db.Spec.Backup.Suspend && !db.Spec.Hibernate { // applying the CronJob reports an error
+	if invalid == nil && !suspended {
 		dumps.Next = times.Next(r.now)
 		dumps.After = times.Next
 		r.RequeueAfter(dumps.Next.Add(time.Second).Sub(r.now)) // for the status only; the CronJob controller has its own clock
 	}
-	status.Backups(db, dumps)
+	r.OnPlanExecuted(func(children []conditions.Child) {
+		dumps.Applied = backupResult(children, want.Name)
+		status.Backups(r.Object, dumps)
+	})
+}
+
+// backupResult returns the result of the CronJob of that name. If the CronJob waits for its claim, which has the same name,
+// it returns that of the claim.
+func backupResult(children []conditions.Child, name string) (result conditions.Child) {
+	for _, c := range children {
+		switch {
+		case c.Name != name:
+		case c.Kind == "PersistentVolumeClaim" && c.UID == "":
+			return c
+		case c.Kind == "CronJob":
+			result = c
+		}
+	}
+	return result
 }
 
 // adopt adopts the children of a predecessor that was deleted with orphan propagation.

@@ -230,6 +230,11 @@ func problem(pod *corev1.Pod) string {
 	return ""
 }
 
+// permanentReasons are the waiting reasons whose message names the missing object or key, and has no counter of retries.
+var permanentReasons = []string{
+	"CreateContainerConfigError", "CreateContainerError", "InvalidImageName", "ErrImageNeverPull",
+}
+
 // failure returns the termination message of a failed container, or the waiting reason of the kubelet.
 func failure(pod *corev1.Pod) string {
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
@@ -241,7 +246,11 @@ func failure(pod *corev1.Pod) string {
 		case last != nil && !ready(pod) && strings.TrimSpace(last.Message) != "": // of the scripts
 			return fmt.Sprintf("container %s: %s", c.Name, strings.TrimSpace(last.Message))
 		case waiting != nil && !slices.Contains([]string{"", "ContainerCreating", "PodInitializing"}, waiting.Reason):
-			return fmt.Sprintf("container %s with image %s: %s", c.Name, c.Image, waiting.Reason)
+			why := waiting.Reason
+			if text := strings.TrimSpace(waiting.Message); text != "" && slices.Contains(permanentReasons, why) {
+				why += ": " + text
+			}
+			return fmt.Sprintf("container %s with image %s: %s", c.Name, c.Image, why)
 		}
 	}
 	return ""
@@ -310,6 +319,11 @@ func State(db *v1.Database) {
 	stalled, is := conditions.Get(db, conditions.Stalled), conditions.Get(db, conditions.Ready)
 	switch {
 	case is == nil:
+	case stalled != nil && stalled.Status == metav1.ConditionTrue && backupsFailed(db, stalled.Message):
+		s.State = v1.Degraded // the server itself is not affected
+		if s.CurrentVersion == "" {
+			s.State = v1.Provisioning
+		}
 	case stalled != nil && stalled.Status == metav1.ConditionTrue:
 		s.State = v1.Failed
 		s.Error = stalled.Message
@@ -329,6 +343,12 @@ func State(db *v1.Database) {
 	default:
 		s.State = v1.Degraded
 	}
+}
+
+// backupsFailed reports whether the message is that of dumps that cannot be scheduled.
+func backupsFailed(db *v1.Database, message string) bool {
+	c := conditions.Get(db, BackupScheduled)
+	return c != nil && c.Status == metav1.ConditionFalse && c.Reason != "Disabled" && strings.HasPrefix(c.Message, message)
 }
 
 func set(db *v1.Database, name string, is bool, reason, message string) {

@@ -35,10 +35,15 @@ func TestFirstProblem(t *testing.T) {
 	pulling.Status.InitContainerStatuses[0].State.Waiting.Reason = "ErrImagePull"
 	going := terminated("a-0", "init", "sentence")
 	going.DeletionTimestamp = new(metav1.Now())
+	config := terminated("a-0", "init", "")
+	config.Status.InitContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{
+		Reason: "CreateContainerConfigError", Message: "couldn't find key password in Secret shop/theirs",
+	}
 	for name, c := range map[string]struct {
 		pod  *corev1.Pod
 		want string
 	}{
+		"no key": {config, "CreateContainerConfigError: couldn't find key password in Secret shop/theirs"},
 		"a script gave up": {
 			terminated("a-1", "init", "the data are of PostgreSQL 15\n"), "pod a-1: container init: the data are of PostgreSQL 15",
 		},
@@ -152,7 +157,9 @@ func TestBackups(t *testing.T) {
 	if c := conditions.Get(db, status.LastBackupSucceeded); c.Status != metav1.ConditionTrue {
 		t.Errorf("%+v", c)
 	}
-	status.Backups(db, status.Dumps{Schedule: cron, Next: monday.Add(time.Hour)})
+	status.Backups(db, status.Dumps{
+		Schedule: cron, Next: monday.Add(time.Hour), Applied: conditions.Child{Ready: true},
+	})
 	if next := db.Status.Backup.NextScheduleTime; next == nil || !next.Time.Equal(monday.Add(time.Hour)) {
 		t.Errorf("the next one is due at %s", next)
 	}
