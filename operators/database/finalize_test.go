@@ -145,3 +145,30 @@ func deleting(why string) testkit.Check {
 		return c != nil && strings.Contains(c.Message, why)
 	})
 }
+
+// A DBSnapshot of the name of the last copy that copies something else does not let the data go.
+func TestForeignLastSnapshot(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	db := newDatabase("a")
+	db.Spec.DeletionPolicy = v1.DeletionSnapshot
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready())
+	planted := desired.LastSnapshot(db)
+	planted.Spec.Source = v1.SnapshotSource{DatabaseRef: &v1.DatabaseReference{Name: "other"}}
+	planted.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: v1.GroupVersion.String(), Kind: "Database", Name: db.Name, UID: db.UID, Controller: new(true),
+	}}
+	planted.Labels = map[string]string{"app.kubernetes.io/managed-by": "database"}
+	k.Apply(planted)
+	k.UpdateStatus(planted, func() { planted.Status.Phase = v1.SnapshotSucceeded })
+	k.Delete(db)
+	k.Eventually(db, deleting("is not the one that is made for the last copy"))
+	k.Consistently(claim("data-a-db-0"), 300*time.Millisecond, testkit.Exists())
+	k.Delete(planted)
+	last := desired.LastSnapshot(db)
+	k.Eventually(last, testkit.Match("another one", func(s *v1.DBSnapshot) bool { return s.UID != planted.UID }))
+	k.UpdateStatus(last, func() { last.Status.Phase = v1.SnapshotSucceeded })
+	k.Eventually(db, testkit.Gone())
+}

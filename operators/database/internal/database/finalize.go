@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -46,6 +47,9 @@ func (o *Options) lastCopy(ctx context.Context, p *sdk.Pass[*v1.Database]) (bool
 	db := p.Object
 	last := desired.LastSnapshot(db)
 	live, exists := sdk.Live(p, &v1.DBSnapshot{ObjectMeta: last.ObjectMeta})
+	if exists && !isLastSnapshot(live, last) {
+		return false, sdk.Wait("ForeignSnapshot", "DBSnapshot %s is not the one that is made for the last copy: delete it", last.Name)
+	}
 	options := []sdk.ApplyOption{sdk.CreateOnly(), sdk.Retain(), sdk.ReadyWhen(succeeded)}
 	foreground := controllerutil.ContainsFinalizer(db, metav1.FinalizerDeleteDependents) // which removes the server anyway
 	if done, _ := succeeded(live); !done && !foreground {
@@ -62,6 +66,14 @@ func (o *Options) lastCopy(ctx context.Context, p *sdk.Pass[*v1.Database]) (bool
 	child := sdk.Apply(p, last, options...)
 	done, _ := succeeded(child.Live())
 	return done || foreground, nil
+}
+
+// isLastSnapshot reports whether the existing object copies what the operator wants to be copied: another user may have created
+// an object of that name.
+func isLastSnapshot(live, want *v1.DBSnapshot) bool {
+	return equality.Semantic.DeepEqual(live.Spec.Source, want.Spec.Source) && live.Spec.Method == v1.MethodDump &&
+		equality.Semantic.DeepEqual(live.Spec.Storage, want.Spec.Storage) && live.Spec.Verify == want.Spec.Verify &&
+		(live.Spec.PgDump == nil || live.Spec.PgDump.Format != "plain" && live.Spec.PgDump.Image == "")
 }
 
 // closed reports whether the primary runs with the template that accepts the last dump alone.
