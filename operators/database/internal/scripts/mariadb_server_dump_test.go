@@ -98,6 +98,21 @@ func TestMariaDBServerDumpIsComplete(t *testing.T) {
 	}
 }
 
+// A replica is sufficient for a dump of the whole server, unless the replica has lost the state of an event.
+func TestMariaDBServerDumpOfReplica(t *testing.T) {
+	t.Parallel()
+	primary, replica := startReplicated(t)
+	replica.env["HOST"], replica.env["PORT"] = "127.0.0.1", replica.port()
+	m := replica.job(t)
+	m.set("SCOPE=server VERIFY=restore")
+	m.dump("a")
+	m.into(t, "app", "a").restores("a", checksumMariaDB, primary.query(checksumMariaDB))
+	primary.query("CREATE EVENT later ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' DO SELECT 1")
+	replica.eventually("SELECT STATUS FROM information_schema.EVENTS", "SLAVESIDE_DISABLED")
+	m.env["NAME"] = "b"
+	m.refuses("dump.sh", "event app.later is disabled as on a replica")
+}
+
 // writes inserts rows as the administrator until the function that it returns is called. It counts attempts and successes.
 func (m *member) writes(table string) (attempts, acknowledged *atomic.Int64, end func()) {
 	attempts, acknowledged = new(atomic.Int64), new(atomic.Int64)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Writes a dump, verifies it, and only then renames it and deletes older ones. A directory with the name of a dump can be
 # restored. Tables other than InnoDB are not consistent with each other. Variables beside those of lib.sh:
-#   HOST, PORT   the server; a replica is sufficient
+#   HOST, PORT   the server; a replica is sufficient, but for SCOPE=server not if there are events
 #   BACKUPS      the directory of the dumps; see dumps.sh
 #   NAME         the name of the dump; names that differ only after the last hyphen are a series
 #   KEEP         number of dumps of the series to keep, including this one; default 0: all
@@ -87,12 +87,23 @@ check_history() {
   fi
 }
 
+# check_events fails if an event has lost its state: a replica has all of them disabled.
+check_events() {
+  local found
+  found=$(ask <<<"SELECT CONCAT(EVENT_SCHEMA, '.', EVENT_NAME) FROM information_schema.EVENTS
+    WHERE STATUS = 'SLAVESIDE_DISABLED' LIMIT 1") || give_up "the events cannot be listed; older dumps stay"
+  [ -z "$found" ] ||
+    give_up "event $found is disabled as on a replica, so that a dump would not tell whether it is enabled: dump the primary," \
+      "or enable or disable it there with ALTER EVENT; older dumps stay"
+}
+
 # dump_server writes all databases and the users into the directory $1.
 dump_server() {
   local names history
   names=$(ask <<<"SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN $system ORDER BY 1") ||
     give_up "the databases cannot be listed; older dumps stay"
   mapfile -t databases <<<"$names"
+  check_events
   history=$(check_history) || exit 1
   if [ "$VERIFY" = restore ]; then
     listing | ask >"$scratch/listing" || give_up "the server does not answer; older dumps stay"
