@@ -93,8 +93,8 @@ check_events() {
   found=$(ask <<<"SELECT CONCAT(EVENT_SCHEMA, '.', EVENT_NAME) FROM information_schema.EVENTS
     WHERE STATUS = 'SLAVESIDE_DISABLED' LIMIT 1") || give_up "the events cannot be listed; older dumps stay"
   [ -z "$found" ] ||
-    give_up "event $found is disabled as on a replica, so that a dump would not tell whether it is enabled: dump the primary," \
-      "or enable or disable it there with ALTER EVENT; older dumps stay"
+    give_up "event $found is disabled as on a replica, so that a dump would not tell whether it is enabled: dump the" \
+      "primary, or enable or disable it there with ALTER EVENT; older dumps stay"
 }
 
 # dump_server writes all databases and the users into the directory $1.
