@@ -132,6 +132,7 @@ read_back() {
 
 # start_scratch starts a private server that ends with this shell.
 start_scratch() {
+  unset PGREQUIREAUTH # of the source; the private server trusts its socket
   initdb --pgdata="$scratch/data" --username=postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8 --no-sync >/dev/null ||
     give_up "no server can be made to restore into: is there room in $scratch?"
   postgres -D "$scratch/data" -c listen_addresses= -c "unix_socket_directories=$scratch" -c port=5432 -c fsync=off \
