@@ -29,7 +29,7 @@ export CGO_ENABLED = 0
 # Parameters of the targets under "Ship it".
 OPERATOR ?= immortalcontainer
 CONFIG ?= default
-IMAGE ?= homeostat/$(OPERATOR):dev
+IMAGE ?= registry.invalid/homeostat/$(OPERATOR):dev
 KUBECTL ?= $$(command -v kubectl || echo "$$(go run ./testkit/cmd/testkit assets)/kubectl")
 
 .PHONY: help
@@ -310,7 +310,7 @@ vulncheck: ## Look for known vulnerabilities in what the released modules call; 
 verify-gowork-off: ## Compile each module alone, as its importers do
 	@for m in $(MODULES); do echo "GOWORK=off $$m" && GOWORK=off go -C $$m build ./... || exit; done
 
-##@ Ship it (OPERATOR=immortalcontainer, CONFIG=default, IMAGE=homeostat/immortalcontainer:dev)
+##@ Ship it (OPERATOR=immortalcontainer, CONFIG=default, IMAGE=registry.invalid/homeostat/immortalcontainer:dev)
 
 .PHONY: images docker-build deploy undeploy undeploy-all helm-package release-dry-run release release-page
 images: ## Build the image of each operator, for amd64 and arm64, without Docker (VERSION=1.2.3; PUSH=registry/team/: push it)
@@ -362,5 +362,5 @@ CONFIGS = $(patsubst operators/$(OPERATOR)/config/%/kustomization.yaml,%,$(shell
 	grep -l -e ' - \.\./manager$$' -e ' - \.\./default$$' operators/$(OPERATOR)/config/*/kustomization.yaml))
 
 manifests = $(call tool,kustomize) build operators/$(OPERATOR)/config/$(CONFIG) | \
-	sed 's|image: homeostat/$(OPERATOR):dev$$|image: $(IMAGE)|'
+	sed 's|image: registry.invalid/homeostat/$(OPERATOR):dev$$|image: $(IMAGE)|'
 CRD = kind=CustomResourceDefinition

@@ -50,7 +50,7 @@ func forgedStatus(e *tenancy) {
 func plantedSecret(e *tenancy) {
 	theirs := secret("a-db-credentials")
 	e.mark(theirs, ownDatabase("a"))
-	theirs.Data = map[string][]byte{"password": []byte("known"), "superuser-password": []byte("known")}
+	theirs.Data = map[string][]byte{"password": []byte("known"), "dump-password": []byte("known")}
 	e.create(theirs)
 	db := e.database("a")
 	e.Eventually(db, testkit.Condition("Stalled", metav1.ConditionTrue), state(v1.Failed), observedSpec())
@@ -58,7 +58,7 @@ func plantedSecret(e *tenancy) {
 	e.delete(theirs)
 	e.Eventually(db, testkit.Ready())
 	e.Eventually(secret("a-db-credentials"), testkit.Match("new passwords", func(s *corev1.Secret) bool {
-		return len(s.Data["password"]) > 20 && len(s.Data["superuser-password"]) > 20
+		return len(s.Data["password"]) > 20 && len(s.Data["dump-password"]) > 20
 	}))
 }
 

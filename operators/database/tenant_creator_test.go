@@ -50,7 +50,8 @@ func takenRelease(e *tenancy) {
 		all = append(all, db)
 	}
 	for _, db := range all {
-		e.Eventually(db, testkit.Condition("Stalled", metav1.ConditionTrue), state(v1.Failed), observedSpec())
+		e.Eventually(db, testkit.Condition("Ready", metav1.ConditionFalse), observedSpec(), testkit.Match("no success",
+			func(db *v1.Database) bool { return db.Status.State == v1.Failed || db.Status.State == v1.Degraded }))
 	}
 	e.deleteAll(all...)
 	if diff := cmp.Diff(before, e.contents(theirs...)); diff != "" {
@@ -87,7 +88,7 @@ func borrowedPassword(e *tenancy) {
 	o.Spec.Immediate = true
 	o.Spec.Source.Postgres.Host = "evil.example"
 	o.Spec.Source.Postgres.PasswordSecretRef = corev1.SecretKeySelector{
-		LocalObjectReference: corev1.LocalObjectReference{Name: "victim-db-credentials"}, Key: "superuser-password",
+		LocalObjectReference: corev1.LocalObjectReference{Name: "victim-db-credentials"}, Key: "dump-password",
 	}
 	e.create(o)
 	job := e.job("a").Spec.Template.Spec
@@ -119,7 +120,7 @@ func (e *tenancy) withoutPasswords(objects ...client.Object) {
 	}
 	password := secret("victim-db-credentials")
 	e.Get(password)
-	for _, key := range []string{"password", "superuser-password", "replication-password"} {
+	for _, key := range []string{"password", "dump-password", "replication-password"} {
 		if len(password.Data[key]) == 0 || strings.Contains(strings.Join(texts, "\n"), string(password.Data[key])) {
 			e.t.Errorf("%s is empty or readable", key)
 		}
@@ -136,7 +137,8 @@ func borrowedDumps(e *tenancy) {
 	e.Eventually(job, testkit.Match("reads only", func(j *batchv1.Job) bool {
 		pod := j.Spec.Template.Spec
 		for _, v := range pod.Volumes {
-			if c := v.PersistentVolumeClaim; c != nil && (c.ClaimName != "victim-db-backup" || !c.ReadOnly) {
+			if c := v.PersistentVolumeClaim; c != nil && c.ClaimName != "data-a-db-0" &&
+				(c.ClaimName != "victim-db-backup" || !c.ReadOnly) {
 				return false
 			}
 		}

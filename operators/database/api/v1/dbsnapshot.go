@@ -179,7 +179,9 @@ type DatabaseReference struct {
 	Name string `json:"name"`
 }
 
-// PostgresServer is a PostgreSQL server that is not a Database.
+// PostgresServer is a PostgreSQL server that is not a Database. The user's password must be stored for SCRAM, the default since
+// PostgreSQL 14.
+// +kubebuilder:validation:XValidation:rule="has(self.caSecretRef) == (has(self.sslMode) && self.sslMode.startsWith('verify-'))",message="spec.source.postgres.caSecretRef and sslMode verify-ca or verify-full need each other"
 type PostgresServer struct {
 	// Host is its address.
 	// +required
@@ -206,11 +208,17 @@ type PostgresServer struct {
 	// +required
 	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != '' && self.key != ''",message="name the Secret and its key in spec.source.postgres.passwordSecretRef"
 	PasswordSecretRef corev1.SecretKeySelector `json:"passwordSecretRef"`
-	// SSLMode is how the connection is protected.
+	// SSLMode is how the connection is protected: verify-full checks the certificate and the name of the server, verify-ca only
+	// the certificate, and the others do not check who the server is.
 	// +optional
 	// +kubebuilder:default=prefer
-	// +kubebuilder:validation:Enum=disable;allow;prefer;require
+	// +kubebuilder:validation:Enum=disable;allow;prefer;require;verify-ca;verify-full
 	SSLMode string `json:"sslMode,omitempty"`
+	// CASecretRef is the key of a Secret with the certificates, in PEM format, of the authorities that may sign the server's
+	// certificate. verify-ca and verify-full need it. It is mounted, never read by the operator.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != '' && self.key != ''",message="name the Secret and its key in spec.source.postgres.caSecretRef"
+	CASecretRef *corev1.SecretKeySelector `json:"caSecretRef,omitempty"`
 	// Version is the major version of the server, whose programs make the dump: they must not be older than the server.
 	// +required
 	// +kubebuilder:validation:MaxLength=63

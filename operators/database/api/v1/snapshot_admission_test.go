@@ -49,6 +49,13 @@ func TestInvalidSnapshotsAreRejected(t *testing.T) {
 		"an unknown sslMode": {
 			"a", server("host: db", "host: db, sslMode: no"), "spec.source.postgres.sslMode", "Unsupported value",
 		},
+		"verification without authorities": {
+			"a", server("host: db", "host: db, sslMode: verify-full"), "spec.source.postgres", "need each other",
+		},
+		"authorities without verification": {
+			"a", server("host: db", "host: db, sslMode: require, caSecretRef: {name: s, key: k}"), "spec.source.postgres",
+			"need each other",
+		},
 		"no password": {
 			"a", server(", passwordSecretRef: {name: s, key: p}", ""), "passwordSecretRef", "Required value",
 		},

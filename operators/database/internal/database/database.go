@@ -135,7 +135,8 @@ func (o *Options) newReconciliation(p *sdk.Pass[*v1.Database]) (*reconciliation,
 	set, _ := sdk.Live(p, &appsv1.StatefulSet{ObjectMeta: objectMeta(desired.SetName(db))})
 	is.server = status.Members(db, set, is.pods)
 	is.settings, _ = sdk.Live(p, &corev1.ConfigMap{ObjectMeta: objectMeta(desired.ConfigName(db))})
-	is.pinned = desired.ReadPinned(is.server.Set, is.settings)
+	is.pinned = desired.ReadPinned(is.server.Set, is.settings, db.Status.PodTemplateDigest)
+	db.Status.PodTemplateDigest = is.pinned.Digest()
 	return is, is.inheritRestored()
 }
 
@@ -236,9 +237,16 @@ func (r *reconciliation) applyConfig() []sdk.AnyChild {
 func (r *reconciliation) applyStatefulSet(size resource.Quantity, upgrade bool, need []sdk.AnyChild) error {
 	db := r.Object
 	fresh := desired.Template(db, r.image, desired.ScriptsName(db, r.scripts))
-	want, err := desired.StatefulSet(db, r.pinned, fresh, size, upgrade || !r.pinnedUsable())
+	want, err := desired.StatefulSet(db, r.pinned, fresh, size, false)
 	if err != nil {
 		return err
+	}
+	if usable := r.pinnedUsable(); upgrade || !usable {
+		upgraded, err := desired.StatefulSet(db, r.pinned, fresh, size, true)
+		if err != nil {
+			return err
+		}
+		want = r.server.Upgrade(db, want, upgraded, usable)
 	}
 	r.server.SetDesired(want.DeepCopy())
 	if r.restoreRunning && r.server.Set.UID == "" { // the Job creates the data directory before the first start

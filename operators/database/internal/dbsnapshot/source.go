@@ -103,7 +103,7 @@ func (s *reconciler) serverSource(o *v1.DBSnapshot) (source, error) {
 	}
 	return source{Source: &desired.Source{
 		Engine: v1.PostgreSQL, Image: image, Host: server.Host, Port: server.Port, Database: server.Database, User: server.User,
-		SSLMode: server.SSLMode, Password: server.PasswordSecretRef,
+		SSLMode: server.SSLMode, CA: server.CASecretRef, Password: server.PasswordSecretRef,
 	}}, nil
 }
 

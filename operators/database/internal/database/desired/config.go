@@ -30,13 +30,15 @@ const (
 )
 
 // digest returns 12 hexadecimal digits of a SHA-256 hash. They are enough for the few contents of one object.
-func digest(parts ...string) string {
+func digest(parts ...string) string { return fullDigest(parts...)[:12] }
+
+func fullDigest(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
 		h.Write([]byte(p))
 		h.Write([]byte{0})
 	}
-	return hex.EncodeToString(h.Sum(nil))[:12]
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // Settings returns the user's settings in the format of the server.

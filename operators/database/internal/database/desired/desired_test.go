@@ -146,7 +146,7 @@ func TestPinnedTemplate(t *testing.T) {
 	size := resource.MustParse("1Gi")
 	set := func(db *v1.Database, live *appsv1.StatefulSet, image string, upgrade bool) (*appsv1.StatefulSet, string) {
 		template := desired.Template(db, image, "scripts-"+image)
-		made, err := desired.StatefulSet(db, desired.ReadPinned(live), template, size, upgrade)
+		made, err := desired.StatefulSet(db, desired.ReadPinned(live, &corev1.ConfigMap{}, ""), template, size, upgrade)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,10 @@ const (
 	inputsAnnotation = "techoral.com/inputs"
 	// templateAnnotation is the pod template that the operator built from these inputs.
 	templateAnnotation = "techoral.com/pod-template"
+	// PendingTemplateAnnotation is the digest of the template of a new version of the operator, while it waits for its turn.
+	PendingTemplateAnnotation = "techoral.com/pending-pod-template"
+	// TemplateTurnAnnotation is the digest of the template that may be rolled out now, or is being rolled out.
+	TemplateTurnAnnotation = "techoral.com/pod-template-turn"
 )
 
 // PinnedTemplate is the last written pod template with its inputs, by any version of the operator. It is stored in the
@@ -29,17 +33,34 @@ type PinnedTemplate struct {
 	Annotations map[string]string // annotations of the object that stores it; nil if there is none
 }
 
-// ReadPinned reads the template from the first object that has one.
-func ReadPinned(objects ...client.Object) PinnedTemplate {
-	for _, o := range objects {
-		var p PinnedTemplate
-		inputs, raw := o.GetAnnotations()[inputsAnnotation], o.GetAnnotations()[templateAnnotation]
-		if json.Unmarshal([]byte(raw), &p.Template) == nil && len(p.Template.Spec.Containers) > 0 {
-			p.Annotations = map[string]string{inputsAnnotation: inputs, templateAnnotation: raw}
-			return p
-		}
+// ReadPinned reads the template from the StatefulSet, and while there is none, from the ConfigMap. A user who may write
+// ConfigMaps but not pods must not choose the template, so that of the ConfigMap counts only if it has the trusted digest, as
+// [PinnedTemplate.Digest] returned it earlier.
+func ReadPinned(set *appsv1.StatefulSet, settings *corev1.ConfigMap, trusted string) PinnedTemplate {
+	if p := readPinned(set); p.Annotations != nil {
+		return p
+	}
+	if p := readPinned(settings); p.Digest() == trusted {
+		return p
 	}
 	return PinnedTemplate{}
+}
+
+func readPinned(o client.Object) (p PinnedTemplate) {
+	inputs, raw := o.GetAnnotations()[inputsAnnotation], o.GetAnnotations()[templateAnnotation]
+	if json.Unmarshal([]byte(raw), &p.Template) != nil || len(p.Template.Spec.Containers) == 0 {
+		return PinnedTemplate{}
+	}
+	p.Annotations = map[string]string{inputsAnnotation: inputs, templateAnnotation: raw}
+	return p
+}
+
+// Digest returns the SHA-256 hash of the template and its inputs in hexadecimal; "" if there is no template.
+func (p *PinnedTemplate) Digest() string {
+	if p.Annotations == nil {
+		return ""
+	}
+	return fullDigest(p.Annotations[inputsAnnotation], p.Annotations[templateAnnotation])
 }
 
 // StatefulSet returns the StatefulSet of the members. The pod template stays pinned while its inputs are unchanged. A new
@@ -88,6 +109,37 @@ func Stopped(live *appsv1.StatefulSet) *appsv1.StatefulSet {
 	}
 	stopped.Spec.Replicas = new(int32(0))
 	return stopped
+}
+
+// TemplateDigest returns a digest of the pod template.
+func TemplateDigest(set *appsv1.StatefulSet) string {
+	if reduced := set.Annotations[templateDigestAnnotation]; reduced != "" {
+		return reduced
+	}
+	return digest(set.Annotations[templateAnnotation])
+}
+
+// templateDigestAnnotation is in the result of [ReduceForUpgrade] only.
+const templateDigestAnnotation = "techoral.com/pod-template-digest"
+
+// ReduceForUpgrade returns the fields of a StatefulSet that the order of upgrades depends on, without the template.
+func ReduceForUpgrade(set *appsv1.StatefulSet) *appsv1.StatefulSet {
+	reduced := &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: set.Spec.Replicas}, Status: set.Status}
+	reduced.Namespace = set.Namespace
+	reduced.Name = set.Name
+	reduced.UID = set.UID
+	reduced.ResourceVersion = set.ResourceVersion
+	reduced.Generation = set.Generation
+	reduced.DeletionTimestamp = set.DeletionTimestamp
+	reduced.OwnerReferences = set.OwnerReferences
+	reduced.Labels = set.Labels
+	reduced.Annotations = map[string]string{templateDigestAnnotation: TemplateDigest(set)}
+	for _, name := range []string{PendingTemplateAnnotation, TemplateTurnAnnotation} {
+		if value := set.Annotations[name]; value != "" {
+			reduced.Annotations[name] = value
+		}
+	}
+	return reduced
 }
 
 // SamePods reports whether two StatefulSets have the same pod template.

@@ -117,7 +117,12 @@ func Pods(db *v1.Database, server *Server) (reason, message string) {
 	available(db, server, trouble)
 	replication(db, server)
 	if server.rolledOut() {
-		set(db, Progressing, false, "RolledOut", "all members are as the specification says")
+		if server.desired.Annotations[desired.PendingTemplateAnnotation] == "" {
+			set(db, Progressing, false, "RolledOut", "all members are as the specification says")
+		} else {
+			set(db, Progressing, false, "UpgradeQueued", "all members are as the specification says; they are restarted for this "+
+				"version of the operator when fewer databases are being restarted")
+		}
 		if s.ReadyReplicas == want && want > 0 && (db.Spec.BootstrapFrom == nil || s.Restored != "") {
 			s.CurrentVersion = db.Spec.Version
 		}

@@ -25,6 +25,8 @@ type Source struct {
 	Database string
 	User     string
 	SSLMode  string
+	// CA is the Secret key with the certificates of the authorities that the server is verified with. Nil means none.
+	CA *corev1.SecretKeySelector
 	// Password is the Secret key with the user's password.
 	Password         corev1.SecretKeySelector
 	ImagePullPolicy  corev1.PullPolicy
@@ -46,6 +48,8 @@ const (
 	credentialsPath = "/etc/database/credentials" //nolint:gosec // it is the path of the credentials.
 	socketsPath     = "/run/database"
 	backupsPath     = "/backups"
+	caPath          = "/etc/database/ca"
+	caFile          = "ca.crt" // in caPath
 )
 
 // pruneSeconds limits the duration of a prune Job. No dump starts meanwhile.
@@ -86,8 +90,8 @@ func DumpJob(o *v1.DBSnapshot, s *Source, scripts, name string) *batchv1.Job {
 		passwordFile = "dump-password"
 		c.Env = append(c.Env, corev1.EnvVar{Name: "SCOPE", Value: "server"})
 	}
-	if s.SSLMode != "" {
-		c.Env = append(c.Env, corev1.EnvVar{Name: "PGSSLMODE", Value: s.SSLMode})
+	if s.Engine == v1.PostgreSQL {
+		c.Env = append(c.Env, connectionVariables(s)...)
 	}
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "credentials", MountPath: credentialsPath, ReadOnly: true})
 	spec := job(o, s, scripts, c)
@@ -96,14 +100,15 @@ func DumpJob(o *v1.DBSnapshot, s *Source, scripts, name string) *batchv1.Job {
 	if o.Spec.BackoffLimit != nil {
 		spec.BackoffLimit = new(*o.Spec.BackoffLimit)
 	}
-	spec.Template.Spec.Volumes = append(spec.Template.Spec.Volumes, corev1.Volume{
-		Name: "credentials", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-			SecretName: s.Password.Name, DefaultMode: new(int32(0o440)),
-			Items: []corev1.KeyToPath{{Key: s.Password.Key, Path: passwordFile}},
-		}},
-	})
+	pod := &spec.Template.Spec
+	pod.Volumes = append(pod.Volumes, secretVolume("credentials", s.Password, passwordFile))
+	if s.CA != nil {
+		pod.Volumes = append(pod.Volumes, secretVolume("ca", *s.CA, caFile))
+		pod.Containers[0].VolumeMounts = append(pod.Containers[0].VolumeMounts,
+			corev1.VolumeMount{Name: "ca", MountPath: caPath, ReadOnly: true})
+	}
 	if o.Spec.Verify == "restore" {
-		addScratch(&spec.Template.Spec, s)
+		addScratch(pod, s)
 	}
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels(o)}, Spec: spec}
 }
@@ -127,6 +132,26 @@ func addScratch(pod *corev1.PodSpec, s *Source) {
 	c := &pod.Containers[0]
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: path})
 	c.Env = append(c.Env, corev1.EnvVar{Name: "SCRATCH", Value: path})
+}
+
+// connectionVariables returns the variables of libpq that protect the password. Without PGREQUIREAUTH, which libpq has since
+// version 16, a server that is not verified could ask for it in clear text.
+func connectionVariables(s *Source) []corev1.EnvVar {
+	all := []corev1.EnvVar{{Name: "PGREQUIREAUTH", Value: "scram-sha-256"}, {Name: "PGGSSENCMODE", Value: "disable"}}
+	if s.SSLMode != "" {
+		all = append(all, corev1.EnvVar{Name: "PGSSLMODE", Value: s.SSLMode})
+	}
+	if s.CA != nil {
+		all = append(all, corev1.EnvVar{Name: "PGSSLROOTCERT", Value: caPath + "/" + caFile})
+	}
+	return all
+}
+
+// secretVolume returns a volume with one key of a Secret as a file.
+func secretVolume(name string, key corev1.SecretKeySelector, file string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		SecretName: key.Name, DefaultMode: new(int32(0o440)), Items: []corev1.KeyToPath{{Key: key.Key, Path: file}},
+	}}}
 }
 
 // PruneJob returns the Job that deletes the named dumps.

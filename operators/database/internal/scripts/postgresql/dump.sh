@@ -233,6 +233,7 @@ verify_by_restoring() {
   if [ "$SCOPE" = server ] && [ -s "$scratch/%libraries" ]; then
     libraries=(-c "shared_preload_libraries=$(<"$scratch/%libraries")")
   fi
+  unset PGREQUIREAUTH # of the source; the private server trusts its socket
   { CONFIG='' new_cluster "$scratch/data" && start_private "$scratch/data" "$scratch/run" "${libraries[@]}"; } ||
     give_up "the server to restore into does not start: is there room in $scratch?"
   on=("${private[@]}" --username=postgres --dbname=template1)
