@@ -111,7 +111,9 @@ func TestStatefulSetClaimIsDeleted(t *testing.T) {
 
 // finalizers checks whether the Database has finalizers.
 func finalizers(want bool) testkit.Check {
-	return testkit.Match(fmt.Sprintf("finalizers: %t", want), func(db *v1.Database) bool { return len(db.Finalizers) > 0 == want })
+	return testkit.Match(fmt.Sprintf("finalizers: %t", want), func(db *v1.Database) bool {
+		return len(db.Finalizers) > 0 == want
+	})
 }
 
 // expectNothingLeft waits until all objects of a Database are gone.

@@ -161,9 +161,12 @@ func TestForeignLastSnapshot(t *testing.T) {
 		APIVersion: v1.GroupVersion.String(), Kind: "Database", Name: db.Name, UID: db.UID, Controller: new(true),
 	}}
 	planted.Labels = map[string]string{"app.kubernetes.io/managed-by": "database"}
+	release := k.Kubelet.DelayReadiness("app=a-db")
+	k.Delete(db)
+	k.Eventually(db, deleting("accept nothing but the last dump"))
 	k.Apply(planted)
 	k.UpdateStatus(planted, func() { planted.Status.Phase = v1.SnapshotSucceeded })
-	k.Delete(db)
+	release()
 	k.Eventually(db, deleting("is not the one that is made for the last copy"))
 	k.Consistently(claim("data-a-db-0"), 300*time.Millisecond, testkit.Exists())
 	k.Delete(planted)

@@ -42,10 +42,10 @@ spec:
 }
 
 // The digest of a stored object does not change with a release, because a change restarts the servers of all users at once,
-// outside of the limit --max-upgrading. If this test fails, a new default of the CRD or a change of the Go types has changed
-// the digest. Make the new field optional without a default, and give the default in the code that builds the pod template: a
-// new template alone restarts nothing. Change a digest here only before a release that has to restart all databases, and
-// announce that in the changelog.
+// outside of the limit --max-upgrading. If this test fails, a new default of the CRD or a change of the Go types has
+// changed the digest. Make the new field optional without a default, and give the default in the code that builds the pod
+// template: a new template alone restarts nothing. Change a digest here only before a release that has to restart all
+// databases, and announce that in the changelog.
 func TestInputsOfStoredObjects(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)

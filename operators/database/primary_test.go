@@ -84,7 +84,9 @@ func TestRecoverFromMember(t *testing.T) {
 	_, release = loseVolume(k)
 	k.Eventually(db, testkit.Reason("Ready", metav1.ConditionFalse, "RecoveryIgnored"))
 	annotate(k, db, database.RecoverAnnotation, "")
-	k.Eventually(settings, testkit.Match("forgotten", func(c *corev1.ConfigMap) bool { return c.Data[desired.RecoveredKey] == "" }))
+	k.Eventually(settings, testkit.Match("forgotten", func(c *corev1.ConfigMap) bool {
+		return c.Data[desired.RecoveredKey] == ""
+	}))
 	annotate(k, db, database.RecoverAnnotation, "1")
 	k.Eventually(settings, primaryState(true, host))
 	release()

@@ -72,7 +72,10 @@ func TestNamespaceDeletion(t *testing.T) {
 		{v1.DeletionSnapshot, false, true},
 		{v1.DeletionDelete, true, true},
 	} {
-		k.Update(db, func() { db.Spec.DeletionPolicy, db.Spec.DeletionProtection = c.policy, c.protected })
+		k.Update(db, func() {
+			db.Spec.DeletionPolicy = c.policy
+			db.Spec.DeletionProtection = c.protected
+		})
 		rejected(c.want)
 	}
 	if err := k.Client.Delete(k.Context(), namespace); !apierrors.IsForbidden(err) {
@@ -115,6 +118,9 @@ func TestForgedOwnerOfClaim(t *testing.T) {
 		}))
 	}
 	for _, db := range []*v1.Database{db, snapshots} { // otherwise the namespace stays
-		k.Update(db, func() { db.Spec.DeletionPolicy, db.Spec.DeletionProtection = v1.DeletionDelete, false })
+		k.Update(db, func() {
+			db.Spec.DeletionPolicy = v1.DeletionDelete
+			db.Spec.DeletionProtection = false
+		})
 	}
 }

@@ -106,7 +106,9 @@ func TestRealLastSnapshot(t *testing.T) {
 func (w *world) write(db *v1.Database) func() []string {
 	w.t.Helper()
 	const loop = `id=$1; until [ -e /tmp/stop ]; do
-		if (set -- "INSERT INTO orders VALUES ($id, 'x')"; timeout 5 bash -c "$REMOTE" client "$1") 2>/dev/null; then echo $id >>/tmp/acknowledged; fi
+		if timeout 5 bash -c "$REMOTE" client "INSERT INTO orders VALUES ($id, 'x')" 2>/dev/null; then
+			echo $id >>/tmp/acknowledged
+		fi
 		id=$((id + 1)); done`
 	const session = `HOST=` + "orders-db-0.orders-db-hl" + `; id=$1; insert() { until [ -e /tmp/stop ]; do
 		echo "INSERT INTO orders VALUES ($id, 'x'); SELECT $id;"; id=$((id + 1)); done; }

@@ -49,7 +49,8 @@ var engines = []engine{
 		fill:    "INSERT INTO orders SELECT i, md5(i::text) FROM generate_series(%s, %s) AS i",
 		sum:     "SELECT count(*) || ' ' || md5(string_agg(id || ':' || text, ',' ORDER BY id)) FROM orders",
 		replica: "SELECT pg_is_in_recovery()::int",
-		session: `PGPASSWORD=$PASSWORD psql --no-psqlrc -h "$HOST" -p "$PORT" -U "$USERNAME" -d "$DATABASE" -v ON_ERROR_STOP=1 -qtA`,
+		session: `PGPASSWORD=$PASSWORD psql --no-psqlrc -v ON_ERROR_STOP=1 -h "$HOST" -p "$PORT" -U "$USERNAME" -d "$DATABASE" ` +
+			`-qtA`,
 		more: []string{
 			"CREATE ROLE billing LOGIN PASSWORD 'x' CONNECTION LIMIT 3", "CREATE DATABASE billing OWNER billing",
 			"CREATE ROLE reader IN ROLE billing", "ALTER ROLE reader SET work_mem = '3MB'",
@@ -72,8 +73,8 @@ var engines = []engine{
 			"CREATE DATABASE billing", "CREATE TABLE billing.t AS SELECT seq FROM seq_1_to_3",
 			"CREATE USER billing IDENTIFIED BY 'x'", "GRANT ALL ON billing.* TO billing", "CREATE ROLE reader",
 		},
-		moreSum: "SELECT CONCAT(COUNT(*), ' ', (SELECT REGEXP_SUBSTR(GRANTEE, '[a-z]+') FROM information_schema.SCHEMA_PRIVILEGES " +
-			"WHERE TABLE_SCHEMA = 'billing' LIMIT 1)) FROM billing.t",
+		moreSum: "SELECT CONCAT(COUNT(*), ' ', (SELECT REGEXP_SUBSTR(GRANTEE, '[a-z]+') " +
+			"FROM information_schema.SCHEMA_PRIVILEGES WHERE TABLE_SCHEMA = 'billing' LIMIT 1)) FROM billing.t",
 	},
 }
 

@@ -88,7 +88,8 @@ func TestSnapshotWaitsForDatabase(t *testing.T) {
 	k.Eventually(job, testkit.Exists())
 	got := variables(job)
 	for name, want := range map[string]string{
-		"HOST": "shop-db-0.shop-db-hl." + k.Namespace + ".svc", "SCOPE": "server", "PORT": "5432", "DATABASE": "app", "DATABASE_USER": "app", "NAME": job.Name,
+		"HOST": "shop-db-0.shop-db-hl." + k.Namespace + ".svc", "SCOPE": "server", "PORT": "5432", "DATABASE": "app",
+		"DATABASE_USER": "app", "NAME": job.Name,
 		"KEEP": "0", "FORMAT": "custom", "COMPRESSION": "6", "GLOBALS": "false", "VERIFY": "list",
 	} {
 		if got[name] != want {

@@ -20,8 +20,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// outage follows the pods of a namespace and remembers the largest number of databases of one member that had no ready member
-// at the same time.
+// outage follows the pods of a namespace and remembers the largest number of databases of one member that had no ready
+// member at the same time.
 type outage struct {
 	watch watch.Interface
 	ready map[string]bool

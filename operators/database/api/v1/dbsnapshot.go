@@ -179,8 +179,9 @@ type DatabaseReference struct {
 	Name string `json:"name"`
 }
 
-// PostgresServer is a PostgreSQL server that is not a Database. The user's password must be stored for SCRAM, the default since
-// PostgreSQL 14.
+// PostgresServer is a PostgreSQL server that is not a Database. The user's password must be stored for SCRAM, the default
+// since PostgreSQL 14.
+//
 // +kubebuilder:validation:XValidation:rule="has(self.caSecretRef) == (has(self.sslMode) && self.sslMode.startsWith('verify-'))",message="spec.source.postgres.caSecretRef and sslMode verify-ca or verify-full need each other"
 type PostgresServer struct {
 	// Host is its address.

@@ -102,8 +102,8 @@ func (r *reconciliation) setDataSource(member int, claim *corev1.PersistentVolum
 	return nil
 }
 
-// applyRestore creates the Job that restores a dump before the first start of the server. It reports whether the Database has
-// its initial data. Until then the Services select no pod.
+// applyRestore creates the Job that restores a dump before the first start of the server. It reports whether the Database
+// has its initial data. Until then the Services select no pod.
 func (r *reconciliation) applyRestore(need []sdk.AnyChild) (bool, error) {
 	db := r.Object
 	if !r.restoring() {

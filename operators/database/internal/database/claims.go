@@ -82,10 +82,10 @@ func (r *reconciliation) applyClaim(member int, size resource.Quantity, secret [
 			return nil, nil, false, err
 		}
 		unreadable, err := r.unreadableData(member)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, nil, false, err
-		}
-		if unreadable != nil {
+		case unreadable != nil:
 			options = append(options, sdk.HoldBack(unreadable))
 		}
 		options = append(options, sdk.CreateOnly(), sdk.AfterCreated(secret...)) // data without the passwords would be unusable

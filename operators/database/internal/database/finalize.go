@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/adoption"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/database/desired"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
 	"github.com/homeostat-dev/homeostat/sdk"
@@ -48,7 +49,8 @@ func (o *Options) lastCopy(ctx context.Context, p *sdk.Pass[*v1.Database]) (bool
 	last := desired.LastSnapshot(db)
 	live, exists := sdk.Live(p, &v1.DBSnapshot{ObjectMeta: last.ObjectMeta})
 	if exists && !isLastSnapshot(live, last) {
-		return false, sdk.Wait("ForeignSnapshot", "DBSnapshot %s is not the one that is made for the last copy: delete it", last.Name)
+		return false, sdk.Wait("ForeignSnapshot",
+			"DBSnapshot %s is not the one that is made for the last copy: delete it", last.Name)
 	}
 	options := []sdk.ApplyOption{sdk.CreateOnly(), sdk.Retain(), sdk.ReadyWhen(succeeded)}
 	foreground := controllerutil.ContainsFinalizer(db, metav1.FinalizerDeleteDependents) // which removes the server anyway
@@ -68,8 +70,8 @@ func (o *Options) lastCopy(ctx context.Context, p *sdk.Pass[*v1.Database]) (bool
 	return done || foreground, nil
 }
 
-// isLastSnapshot reports whether the existing object copies what the operator wants to be copied: another user may have created
-// an object of that name.
+// isLastSnapshot reports whether the existing object copies what the operator wants to be copied: another user may have
+// created an object of that name.
 func isLastSnapshot(live, want *v1.DBSnapshot) bool {
 	return equality.Semantic.DeepEqual(live.Spec.Source, want.Spec.Source) && live.Spec.Method == v1.MethodDump &&
 		equality.Semantic.DeepEqual(live.Spec.Storage, want.Spec.Storage) && live.Spec.Verify == want.Spec.Verify &&
@@ -98,12 +100,16 @@ func deleteData(p *sdk.Pass[*v1.Database]) error {
 	if exists && live.DeletionTimestamp == nil {
 		stopped = append(stopped, sdk.Apply(p, desired.Stopped(live), sdk.ReadyWhen(noPods)))
 	}
+	size, err := resource.ParseQuantity(db.Spec.Storage) // for a claim that a user deletes at this moment
+	if err != nil {
+		return sdk.Invalid("InvalidSize", "spec.storage: %v", err)
+	}
 	claims := make([]*corev1.PersistentVolumeClaim, 0, desired.MaxMembers+1)
 	for member := range desired.MaxMembers {
-		claims = append(claims, desired.DataClaim(db, member, resource.Quantity{}))
+		claims = append(claims, desired.DataClaim(db, member, size))
 	}
 	if db.Spec.DeletionPolicy == v1.DeletionDelete {
-		claims = append(claims, desired.BackupClaim(db, resource.Quantity{}))
+		claims = append(claims, desired.BackupClaim(db, size))
 		secret := &corev1.Secret{ObjectMeta: objectMeta(desired.CredentialsName(db))}
 		if _, exists := sdk.Live(p, secret.DeepCopy()); exists {
 			sdk.Apply(p, secret, sdk.CreateOnly(), sdk.After(stopped...))
@@ -115,7 +121,8 @@ func deleteData(p *sdk.Pass[*v1.Database]) error {
 		switch {
 		case isChild:
 			claim.Spec = corev1.PersistentVolumeClaimSpec{AccessModes: live.Spec.AccessModes, Resources: live.Spec.Resources}
-		case existing[claim.Name] != nil: // the StatefulSet controller has created it
+		case existing[claim.Name] != nil && existing[claim.Name].Annotations[adoption.Annotation] == db.Name:
+			// The StatefulSet controller has created it.
 			options = append(options, sdk.CreateOnly(), adopt(db))
 		default:
 			continue

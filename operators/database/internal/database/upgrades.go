@@ -32,10 +32,10 @@ import (
 // upgradesName is the name of the controller of upgrades and of its field manager.
 const upgradesName = "database-upgrades"
 
-// NewUpgrades returns the controller that limits the number of Databases whose pods a new version of the operator restarts at
-// a time. A reconcile of a Database marks its StatefulSet with [desired.PendingTemplateAnnotation] instead of changing the
-// template, and changes it when this controller has set [desired.TemplateTurnAnnotation]. The turn ends when all members are
-// ready with the template.
+// NewUpgrades returns the controller that limits the number of Databases whose pods a new version of the operator restarts
+// at a time. A reconcile of a Database marks its StatefulSet with [desired.PendingTemplateAnnotation] instead of changing
+// the template, and changes it when this controller has set [desired.TemplateTurnAnnotation]. The turn ends when all
+// members are ready with the template.
 //
 // All state is in these annotations, and one worker gives the turns, so a restart of the operator loses nothing. A turn is
 // given after a list that no cache has answered, because a cache may not have the last turns yet.

@@ -75,9 +75,11 @@ func databaseSource(p *pass, name string) (source, error) {
 		ImagePullPolicy: db.Spec.ImagePullPolicy, ImagePullSecrets: db.Spec.ImagePullSecrets, Pod: db.Spec.PodTemplate,
 		Claim: database.ClaimName(db, 0), ScratchSize: db.Spec.Storage, ScratchClass: db.Spec.StorageClassName,
 	}}
-	if plain := p.Object.Spec.PgDump != nil && p.Object.Spec.PgDump.Format == "plain"; !plain || db.Spec.Engine != v1.PostgreSQL {
+	plain := p.Object.Spec.PgDump != nil && p.Object.Spec.PgDump.Format == "plain"
+	if !plain || db.Spec.Engine != v1.PostgreSQL {
 		from.Server = true
-		from.Password.Name, from.Password.Key = database.CredentialsName(db), database.DumpPasswordKey
+		from.Password.Name = database.CredentialsName(db)
+		from.Password.Key = database.DumpPasswordKey
 	}
 	switch resting := db.Status.State == v1.Hibernated && p.Object.Spec.Method == v1.MethodVolumeSnapshot; {
 	case resting: // the volume of a stopped server is consistent

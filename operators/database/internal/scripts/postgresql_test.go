@@ -367,10 +367,10 @@ func TestClosedPrimary(t *testing.T) {
 	job.set("SCOPE=server VERIFY=restore NAME=last")
 	job.mustRun("dump.sh")
 	replica := m.replica(1)
-	if out, err := replica.script(t.Context(), "bash", "-c", `. "$0/lib.sh"
-		write_passfile replication-password "$(follow_with)"; PGPASSFILE=$(follow_with) pg_basebackup --host="$PRIMARY_HOST" --port="$PRIMARY_PORT" --username=replication \
-		--no-password --pgdata="$PGDATA"`, m.dir+"/scripts").CombinedOutput(); err == nil ||
-		!strings.Contains(string(out), "no pg_hba.conf entry") {
+	copies := replica.script(t.Context(), "bash", "-c", `. "$0/lib.sh"
+		write_passfile replication-password "$(follow_with)"; PGPASSFILE=$(follow_with) pg_basebackup --host="$PRIMARY_HOST" \
+		--port="$PRIMARY_PORT" --username=replication --no-password --pgdata="$PGDATA"`, m.dir+"/scripts")
+	if out, err := copies.CombinedOutput(); err == nil || !strings.Contains(string(out), "no pg_hba.conf entry") {
 		t.Errorf("a replica connects: %v\n%s", err, out)
 	}
 	m.env["CLOSED"] = "false"

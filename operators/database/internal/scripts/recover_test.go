@@ -46,7 +46,8 @@ func (m *member) notReady(why string) {
 	var out []byte
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
 		var err error
-		if out, err = m.script(m.t.Context(), "probe.sh", "ready").CombinedOutput(); err != nil && strings.Contains(string(out), why) {
+		out, err = m.script(m.t.Context(), "probe.sh", "ready").CombinedOutput()
+		if err != nil && strings.Contains(string(out), why) {
 			return
 		}
 	}

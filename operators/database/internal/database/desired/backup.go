@@ -83,7 +83,9 @@ func dumpEnv(db *v1.Database) []corev1.EnvVar {
 	}
 }
 
-func job(db *v1.Database, c corev1.Container, volumes []corev1.Volume, component, claim string, readOnly bool) batchv1.JobSpec {
+func job(
+	db *v1.Database, c corev1.Container, volumes []corev1.Volume, component, claim string, readOnly bool,
+) batchv1.JobSpec {
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: backupsVolume, MountPath: backupsPath, ReadOnly: readOnly})
 	more := db.Spec.PodTemplate
 	if more == nil {

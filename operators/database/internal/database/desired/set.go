@@ -34,8 +34,8 @@ type PinnedTemplate struct {
 }
 
 // ReadPinned reads the template from the StatefulSet, and while there is none, from the ConfigMap. A user who may write
-// ConfigMaps but not pods must not choose the template, so that of the ConfigMap counts only if it has the trusted digest, as
-// [PinnedTemplate.Digest] returned it earlier.
+// ConfigMaps but not pods must not choose the template, so that of the ConfigMap counts only if it has the trusted digest,
+// as [PinnedTemplate.Digest] returned it earlier.
 func ReadPinned(set *appsv1.StatefulSet, settings *corev1.ConfigMap, trusted string) PinnedTemplate {
 	if p := readPinned(set); p.Annotations != nil {
 		return p

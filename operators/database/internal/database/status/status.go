@@ -116,18 +116,9 @@ func Pods(db *v1.Database, server *Server) (reason, message string) {
 	trouble := FirstProblem(server.Pods)
 	available(db, server, trouble)
 	replication(db, server)
-	if server.rolledOut() {
-		if server.desired.Annotations[desired.PendingTemplateAnnotation] == "" {
-			set(db, Progressing, false, "RolledOut", "all members are as the specification says")
-		} else {
-			set(db, Progressing, false, "UpgradeQueued", "all members are as the specification says; they are restarted for this "+
-				"version of the operator when fewer databases are being restarted")
-		}
-		if s.ReadyReplicas == want && want > 0 && (db.Spec.BootstrapFrom == nil || s.Restored != "") {
-			s.CurrentVersion = db.Spec.Version
-		}
-	} else {
-		set(db, Progressing, true, "RollingOut", "the members are brought to what the specification says, the primary last")
+	progressing(db, server)
+	if server.rolledOut() && s.ReadyReplicas == want && want > 0 && (db.Spec.BootstrapFrom == nil || s.Restored != "") {
+		s.CurrentVersion = db.Spec.Version
 	}
 	missing := fmt.Sprintf("%d of %d members work", s.ReadyReplicas, want)
 	if trouble != "" {
@@ -154,6 +145,18 @@ func Pods(db *v1.Database, server *Server) (reason, message string) {
 		return "MembersNotReady", missing
 	}
 	return "", ""
+}
+
+func progressing(db *v1.Database, server *Server) {
+	switch {
+	case !server.rolledOut():
+		set(db, Progressing, true, "RollingOut", "the members are brought to what the specification says, the primary last")
+	case server.desired.Annotations[desired.PendingTemplateAnnotation] == "":
+		set(db, Progressing, false, "RolledOut", "all members are as the specification says")
+	default:
+		set(db, Progressing, false, "UpgradeQueued", "all members are as the specification says; they are restarted for this "+
+			"version of the operator when fewer databases are being restarted")
+	}
 }
 
 func available(db *v1.Database, server *Server, trouble string) {

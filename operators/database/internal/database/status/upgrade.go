@@ -20,7 +20,8 @@ func (s *Server) Upgrade(db *v1.Database, want, upgraded *appsv1.StatefulSet, us
 	_, working := s.count()
 	broken := working == 0 && (!usable || slices.ContainsFunc(s.Pods, cannotRun))
 	stopped := len(s.Pods) == 0 && s.Set.Status.Replicas == 0
-	if broken || stopped || db.Spec.UpgradePolicy == v1.UpgradeOnDelete || s.Set.Annotations[desired.TemplateTurnAnnotation] == digest {
+	if broken || stopped || db.Spec.UpgradePolicy == v1.UpgradeOnDelete ||
+		s.Set.Annotations[desired.TemplateTurnAnnotation] == digest {
 		return upgraded
 	}
 	want.Annotations[desired.PendingTemplateAnnotation] = digest

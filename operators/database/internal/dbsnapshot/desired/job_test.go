@@ -39,6 +39,19 @@ func TestServerIsVerified(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got[name], want)
 		}
 	}
+	expectAuthorities(t, job, ca)
+	got = variables(desired.DumpJob(o, &desired.Source{Engine: v1.PostgreSQL}, "scripts", "a-1"))
+	if got["PGREQUIREAUTH"] != "scram-sha-256" || got["PGSSLROOTCERT"] != "" {
+		t.Errorf("without verification the variables are %v", got)
+	}
+	if got := variables(desired.DumpJob(o, &desired.Source{Engine: v1.MariaDB}, "scripts", "a-1")); got["PGREQUIREAUTH"] != "" {
+		t.Errorf("MariaDB has the variables %v", got)
+	}
+}
+
+// expectAuthorities checks that the container has the authorities of the Secret.
+func expectAuthorities(t *testing.T, job *batchv1.Job, ca corev1.SecretKeySelector) {
+	t.Helper()
 	mounted := false
 	for _, mount := range job.Spec.Template.Spec.Containers[0].VolumeMounts {
 		mounted = mounted || mount.Name == "ca" && mount.MountPath == "/etc/database/ca" && mount.ReadOnly
@@ -50,13 +63,5 @@ func TestServerIsVerified(t *testing.T) {
 	}
 	if !mounted || !found {
 		t.Errorf("the authorities are mounted: %v, from the Secret: %v", mounted, found)
-	}
-
-	got = variables(desired.DumpJob(o, &desired.Source{Engine: v1.PostgreSQL}, "scripts", "a-1"))
-	if got["PGREQUIREAUTH"] != "scram-sha-256" || got["PGSSLROOTCERT"] != "" {
-		t.Errorf("without verification the variables are %v", got)
-	}
-	if got := variables(desired.DumpJob(o, &desired.Source{Engine: v1.MariaDB}, "scripts", "a-1")); got["PGREQUIREAUTH"] != "" {
-		t.Errorf("MariaDB has the variables %v", got)
 	}
 }

@@ -10,7 +10,8 @@ import (
 // OneShotDone reports whether a DBSnapshot without a schedule has its copy, or has made all of its attempts.
 func OneShotDone(o *v1.DBSnapshot) bool {
 	s := &o.Status
-	return o.Spec.Schedule == "" && (s.LastSuccessfulTime != nil || s.LastFailureTime != nil && s.ConsecutiveFailures > retries(o))
+	return o.Spec.Schedule == "" &&
+		(s.LastSuccessfulTime != nil || s.LastFailureTime != nil && s.ConsecutiveFailures > retries(o))
 }
 
 // retries returns how often an attempt that failed is repeated. A Job repeats the attempts at a dump itself.
