@@ -49,8 +49,8 @@ func Parse(text, zone string) (*Schedule, error) {
 
 var (
 	errNoSuchDay = errors.New("has no time: no such day exists in any year")
-	errFields    = errors.New("must have five fields (minute, hour, day of the month, month and day of the week), or be a macro " +
-		"such as @hourly")
+	errFields    = errors.New("must have five fields (minute, hour, day of the month, month and day of the week), or be " +
+		"a macro such as @hourly")
 )
 
 // fields are the five fields of a schedule with their values.
