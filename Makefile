@@ -29,7 +29,7 @@ export CGO_ENABLED = 0
 # Parameters of the targets under "Ship it".
 OPERATOR ?= immortalcontainer
 CONFIG ?= default
-IMAGE ?= homeostat/$(OPERATOR):dev
+IMAGE ?= registry.invalid/homeostat/$(OPERATOR):dev
 KUBECTL ?= $$(command -v kubectl || echo "$$(go run ./testkit/cmd/testkit assets)/kubectl")
 
 .PHONY: help
@@ -39,7 +39,7 @@ help: ## List the targets
 
 ##@ Try it
 
-.PHONY: up down kubeconfig olm demo $(TESTKIT)
+.PHONY: up down kubeconfig attacks olm demo $(TESTKIT)
 $(TESTKIT): # always: the go command decides if there is something to build
 	@test -e $@ || echo 'Compiling testkit and what it builds on: 2 to 4 minutes on 2 cores, once' >&2
 	@go build -o $@ ./testkit/cmd/testkit
@@ -54,7 +54,10 @@ down: $(TESTKIT) ## Stop the cluster of `make up DETACH=1`
 kubeconfig: $(TESTKIT) ## Print the path of the running cluster's kubeconfig
 	@$(TESTKIT) kubeconfig
 
-# Always uses the cluster of make up and ignores the user's KUBECONFIG.
+# attacks and olm always use the cluster of make up and ignore the user's KUBECONFIG.
+attacks: $(TESTKIT) ## Try the attacks of docs/security.md on the cluster of `make up`: 5 minutes (ARGS='S1 S3')
+	@KUBECONFIG=$$($(TESTKIT) kubeconfig) && export KUBECONFIG && PATH="$$($(TESTKIT) assets):$$PATH" tools/attacks/attacks.sh $(ARGS)
+
 olm: $(TESTKIT) ## Run a real OLM v0 beside the cluster of `make up BARE=1` until Ctrl-C (V=1: OLM v1)
 	@test -e build/olm || echo 'Compiling what serves OLM, which takes minutes the first time' >&2
 	@$(OLM) build -tags $(OLM_TAGS) -o $(CURDIR)/build/olm ./cmd/olm
@@ -307,7 +310,7 @@ vulncheck: ## Look for known vulnerabilities in what the released modules call; 
 verify-gowork-off: ## Compile each module alone, as its importers do
 	@for m in $(MODULES); do echo "GOWORK=off $$m" && GOWORK=off go -C $$m build ./... || exit; done
 
-##@ Ship it (OPERATOR=immortalcontainer, CONFIG=default, IMAGE=homeostat/immortalcontainer:dev)
+##@ Ship it (OPERATOR=immortalcontainer, CONFIG=default, IMAGE=registry.invalid/homeostat/immortalcontainer:dev)
 
 .PHONY: images docker-build deploy undeploy undeploy-all helm-package release-dry-run release release-page
 images: ## Build the image of each operator, for amd64 and arm64, without Docker (VERSION=1.2.3; PUSH=registry/team/: push it)
@@ -359,5 +362,5 @@ CONFIGS = $(patsubst operators/$(OPERATOR)/config/%/kustomization.yaml,%,$(shell
 	grep -l -e ' - \.\./manager$$' -e ' - \.\./default$$' operators/$(OPERATOR)/config/*/kustomization.yaml))
 
 manifests = $(call tool,kustomize) build operators/$(OPERATOR)/config/$(CONFIG) | \
-	sed 's|image: homeostat/$(OPERATOR):dev$$|image: $(IMAGE)|'
+	sed 's|image: registry.invalid/homeostat/$(OPERATOR):dev$$|image: $(IMAGE)|'
 CRD = kind=CustomResourceDefinition

@@ -256,6 +256,46 @@ var placeAttacks = map[string]func(*site, string) error{
 		}
 		return s.handedBack(theirs)
 	},
+	// S15: a user of a target namespace holds the copy of a rule by a finalizer, and a forged copy. The rule goes without them.
+	"HoldCopy": func(s *site, attack string) error {
+		source := configMap(s.Namespace, attack, "the administrator's")
+		source.Labels = map[string]string{"attack": attack}
+		trusted := s.rule("trusted-"+attack, func(r *v1.CopyratorRule) {
+			r.Selector = v1.Selector{Labels: map[string]string{"attack": attack}}
+			r.TargetNamespaces = []string{s.friend}
+		})
+		err := s.as(s.Client, source, trusted)
+		if err == nil {
+			err = s.copied("the administrator's", attack)
+		}
+		copied, forged := configMapRef(s.friend, attack), configMap(s.friend, attack+"-forged", "frank's")
+		hold := func(o *corev1.ConfigMap) { o.Finalizers = []string{"frank.example/hold"} }
+		if err == nil {
+			err = update(s, s.frank, copied, hold)
+		}
+		forged.Labels = copied.Labels
+		forged.Annotations = copied.Annotations
+		hold(forged)
+		if err == nil {
+			err = s.frank.Create(s.Context(), forged, client.FieldOwner("copyrator"))
+		}
+		if err == nil {
+			err = s.Client.Delete(s.Context(), trusted)
+		}
+		if err == nil {
+			err = s.gone(trusted)
+		}
+		if err == nil {
+			err = s.Client.Get(s.Context(), client.ObjectKeyFromObject(copied), copied)
+		}
+		if err == nil && copied.DeletionTimestamp == nil {
+			err = errors.New("the copy is not being deleted")
+		}
+		for _, o := range []*corev1.ConfigMap{copied, forged} {
+			err = errors.Join(err, update(s, s.frank, o, func(o *corev1.ConfigMap) { o.Finalizers = nil }))
+		}
+		return errors.Join(err, s.gone(copied))
+	},
 }
 
 // handedBack checks that an object that was taken over exists and has no mark of a copy.

@@ -3,6 +3,7 @@ package database_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -43,22 +44,28 @@ func TestBootstrapFromBackup(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
-	release := k.Kubelet.DelayReadiness("app=a-db")
+	release := k.Kubelet.DelayReadiness("app.kubernetes.io/component=restore")
 	db := newDatabase("a")
 	db.Spec.BootstrapFrom = &v1.BootstrapFrom{BackupRef: &v1.BackupReference{ClaimName: "former-db-backup", Name: "monday"}}
 	k.Apply(claimOf("former-db-backup"))
 	k.Apply(db)
 	k.Eventually(service("a-db"), primaryReachable(false))
 	k.Eventually(service("a-db-ro"), testkit.Exists())
-	k.Eventually(set("a-db"), testkit.Exists())
-	k.Eventually(job("a-db-restore"), testkit.Gone()) // no server runs to restore into
-	release()
 	restore := job("a-db-restore")
-	k.Eventually(restore, testkit.Exists())
+	k.Eventually(restore, testkit.Match("running", func(j *batchv1.Job) bool { return j.Status.Active > 0 }))
+	k.Eventually(set("a-db"), testkit.Gone()) // no server starts before the data are there
 	template := &restore.Spec.Template.Spec
-	if env(template, "NAME") != "monday" || env(template, "HOST") != "a-db-0.a-db-hl."+k.Namespace+".svc" {
-		t.Errorf("the Job restores %q into %q", env(template, "NAME"), env(template, "HOST"))
+	claims := map[string]bool{}
+	for _, v := range template.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			claims[v.PersistentVolumeClaim.ClaimName] = v.PersistentVolumeClaim.ReadOnly
+		}
 	}
+	if want := map[string]bool{"data-a-db-0": false, "former-db-backup": true}; env(template, "NAME") != "monday" ||
+		env(template, "MEMBER") != "0" || !maps.Equal(claims, want) {
+		t.Errorf("the Job restores %q with the claims %v", env(template, "NAME"), claims)
+	}
+	release()
 	k.Eventually(db, testkit.Ready(), state(v1.Ready), testkit.Match("restored", func(db *v1.Database) bool {
 		return db.Status.Restored != ""
 	}))
@@ -80,6 +87,15 @@ func TestBootstrapFromBackup(t *testing.T) {
 	}
 	k.Eventually(service("a-db"), primaryReachable(true))
 	k.Eventually(restore, testkit.Gone())
+
+	k.Delete(again)
+	k.Eventually(pod("a-db-0"), testkit.Gone())
+	other := newDatabase("a")
+	other.Spec.BootstrapFrom = &v1.BootstrapFrom{BackupRef: &v1.BackupReference{ClaimName: "former-db-backup", Name: "tuesday"}}
+	other.Spec.Storage = "2Gi"
+	k.Apply(other)
+	k.Eventually(other, testkit.Reason("Stalled", metav1.ConditionTrue, "DataExist"), state(v1.Failed))
+	k.Eventually(set("a-db"), testkit.Gone())
 }
 
 func claimOf(name string) *corev1.PersistentVolumeClaim {

@@ -103,9 +103,17 @@ func TestStatefulSetClaimIsDeleted(t *testing.T) {
 	k.Delete(c)
 	k.Delete(pod("a-db-1"))
 	k.Eventually(c, testkit.Match("another one", func(c *corev1.PersistentVolumeClaim) bool { return c.UID != was }))
+	start(k)
 	k.Delete(db)
 	k.Eventually(db, testkit.Gone())
 	expectNothingLeft(k)
+}
+
+// finalizers checks whether the Database has finalizers.
+func finalizers(want bool) testkit.Check {
+	return testkit.Match(fmt.Sprintf("finalizers: %t", want), func(db *v1.Database) bool {
+		return len(db.Finalizers) > 0 == want
+	})
 }
 
 // expectNothingLeft waits until all objects of a Database are gone.
@@ -129,7 +137,7 @@ func TestLostCredentialsAreNotRecreated(t *testing.T) {
 	k.Eventually(db, testkit.Ready())
 	theirs := secret("a-db-credentials")
 	k.Get(theirs)
-	for _, key := range []string{"password", "superuser-password", "replication-password", "uri"} {
+	for _, key := range []string{"password", "dump-password", "replication-password", "uri"} {
 		if len(theirs.Data[key]) < 26 {
 			t.Errorf("%s has %d characters", key, len(theirs.Data[key]))
 		}
@@ -140,15 +148,13 @@ func TestLostCredentialsAreNotRecreated(t *testing.T) {
 	op.Stop()
 	start(k)
 	k.Eventually(db, lost)
-	owned := func(want bool) testkit.Check {
-		return testkit.Match(fmt.Sprintf("owned: %t", want), func(c *corev1.PersistentVolumeClaim) bool {
-			return len(c.OwnerReferences) > 0 == want
-		})
-	}
 	for _, policy := range []v1.DeletionPolicy{v1.DeletionDelete, v1.DeletionRetain} { // both policies behave alike here
 		k.Update(db, func() { db.Spec.DeletionPolicy = policy })
+		k.Eventually(db, lost, finalizers(policy != v1.DeletionRetain))
 		for _, name := range []string{"data-a-db-0", "data-a-db-1", "a-db-backup"} {
-			k.Eventually(claim(name), owned(policy == v1.DeletionDelete))
+			k.Eventually(claim(name), testkit.Match("no owner", func(c *corev1.PersistentVolumeClaim) bool {
+				return len(c.OwnerReferences) == 0
+			}))
 		}
 	}
 	k.Update(db, func() { db.Spec.Configuration = map[string]v1.Setting{"work_mem": "8MB"} })

@@ -25,7 +25,7 @@ func Program() *program.Program {
 			if err := options.Validate(); err != nil {
 				return nil, err
 			}
-			return []program.Runnable{New(options), NewSnapshots(options), NewMetrics(), NewRoles()}, nil
+			return []program.Runnable{New(options), NewSnapshots(options), NewMetrics(), NewRoles(), NewUpgrades(options)}, nil
 		},
 	}
 }
@@ -44,6 +44,11 @@ func NewSnapshots(o Options) *sdk.Operator[*v1.DBSnapshot] {
 
 // NewRoles returns the controller that labels each pod of a database as primary or replica.
 func NewRoles() *program.CustomController { return database.NewRoles() }
+
+// NewUpgrades returns the controller that limits how many databases a new version of the operator restarts at a time.
+func NewUpgrades(o Options) *program.CustomController {
+	return database.NewUpgrades(max(1, o.MaxUpgrading))
+}
 
 // NewMetrics returns the runnable that serves metrics of Databases and DBSnapshots.
 func NewMetrics() *program.CustomController { return metrics.New() }

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
@@ -21,22 +22,7 @@ func TestDeletionProtection(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	start(k)
-	for _, o := range testkit.Kustomize(t, "config/access") {
-		if o.GetName() != "database-deletion-protection" {
-			continue
-		}
-		switch o.GetKind() {
-		case "ValidatingAdmissionPolicyBinding": // other tests share the cluster
-			here := map[string]any{"kubernetes.io/metadata.name": k.Namespace}
-			path := []string{"spec", "matchResources", "namespaceSelector", "matchLabels"}
-			if err := unstructured.SetNestedMap(o.Object, here, path...); err != nil {
-				t.Fatal(err)
-			}
-			k.Apply(&o)
-		case "ValidatingAdmissionPolicy":
-			k.Apply(&o)
-		}
-	}
+	protect(t, k)
 	db := newDatabase("a")
 	db.Spec.DeletionProtection = true
 	db.Spec.DeletionPolicy = v1.DeletionDelete
@@ -61,7 +47,9 @@ func TestDeletionProtection(t *testing.T) {
 	}
 	k.Eventually(db, testkit.Ready())
 	k.Update(db, func() { db.Spec.DeletionProtection = false })
-	k.Eventually(db, testkit.Match("no finalizer", func(db *v1.Database) bool { return len(db.Finalizers) == 0 }))
+	k.Eventually(data, testkit.Match("not protected", func(c *corev1.PersistentVolumeClaim) bool {
+		return c.Labels[desired.ProtectedLabel] == ""
+	}))
 	k.Delete(db)
 	k.Eventually(db, testkit.Gone())
 	expectNothingLeft(k)
@@ -94,9 +82,20 @@ func TestLastSnapshot(t *testing.T) {
 	db.Spec.BackupEnabled = new(false)
 	k.Apply(db)
 	k.Eventually(db, testkit.Ready())
-	k.Delete(db)
 	last := &v1.DBSnapshot{ObjectMeta: metav1.ObjectMeta{Name: desired.LastSnapshot(db).Name}}
+	release := k.Kubelet.DelayReadiness("app=a-db")
+	k.Delete(db)
+	k.Eventually(service("a-db"), primaryReachable(false))
+	k.Eventually(db, deleting("accept nothing but the last dump"))
+	k.Eventually(pod("a-db-0"), testkit.Match("closed", func(pod *corev1.Pod) bool { return desired.IsClosed(&pod.Spec) }))
+	k.Consistently(last, 200*time.Millisecond, testkit.Gone()) // a client may still write to the former server
+	k.Eventually(pod("a-db-1"), testkit.Gone())
+	k.Eventually(claim("data-a-db-1"), testkit.Exists())
+	release()
 	k.Eventually(last, testkit.Exists())
+	if last.Spec.Verify != "restore" {
+		t.Errorf("the last copy is verified by %q", last.Spec.Verify)
+	}
 	if ref := last.Spec.Source.DatabaseRef; ref == nil || ref.Name != "a" {
 		t.Errorf("the last copy is one of %+v", last.Spec.Source)
 	}
@@ -145,4 +144,34 @@ func deleting(why string) testkit.Check {
 		c := conditions.Get(db, conditions.Deleting)
 		return c != nil && strings.Contains(c.Message, why)
 	})
+}
+
+// A DBSnapshot of the name of the last copy that copies something else does not let the data go.
+func TestForeignLastSnapshot(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	db := newDatabase("a")
+	db.Spec.DeletionPolicy = v1.DeletionSnapshot
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready())
+	planted := desired.LastSnapshot(db)
+	planted.Spec.Source = v1.SnapshotSource{DatabaseRef: &v1.DatabaseReference{Name: "other"}}
+	planted.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: v1.GroupVersion.String(), Kind: "Database", Name: db.Name, UID: db.UID, Controller: new(true),
+	}}
+	planted.Labels = map[string]string{"app.kubernetes.io/managed-by": "database"}
+	release := k.Kubelet.DelayReadiness("app=a-db")
+	k.Delete(db)
+	k.Eventually(db, deleting("accept nothing but the last dump"))
+	k.Apply(planted)
+	k.UpdateStatus(planted, func() { planted.Status.Phase = v1.SnapshotSucceeded })
+	release()
+	k.Eventually(db, deleting("is not the one that is made for the last copy"))
+	k.Consistently(claim("data-a-db-0"), 300*time.Millisecond, testkit.Exists())
+	k.Delete(planted)
+	last := desired.LastSnapshot(db)
+	k.Eventually(last, testkit.Match("another one", func(s *v1.DBSnapshot) bool { return s.UID != planted.UID }))
+	k.UpdateStatus(last, func() { last.Status.Phase = v1.SnapshotSucceeded })
+	k.Eventually(db, testkit.Gone())
 }

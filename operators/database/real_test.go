@@ -29,10 +29,13 @@ type engine struct {
 	programs []string
 	remote   string // runs the statements of the argument as the application, with the variables of client
 	local    []string
-	table    string // creates the empty table of orders
-	fill     string // inserts the orders from %d to %d
-	sum      string // returns the number of orders and a checksum
-	replica  string // returns 1 on a replica
+	table    string   // creates the empty table of orders
+	fill     string   // inserts the orders from %d to %d
+	sum      string   // returns the number of orders and a checksum
+	replica  string   // returns 1 on a replica
+	session  string   // runs the statements of the standard input in one connection
+	more     []string // statements that the superuser runs, for objects beside those of the application
+	moreSum  string   // returns "3 billing" if they exist
 }
 
 var engines = []engine{
@@ -46,6 +49,14 @@ var engines = []engine{
 		fill:    "INSERT INTO orders SELECT i, md5(i::text) FROM generate_series(%s, %s) AS i",
 		sum:     "SELECT count(*) || ' ' || md5(string_agg(id || ':' || text, ',' ORDER BY id)) FROM orders",
 		replica: "SELECT pg_is_in_recovery()::int",
+		session: `PGPASSWORD=$PASSWORD psql --no-psqlrc -v ON_ERROR_STOP=1 -h "$HOST" -p "$PORT" -U "$USERNAME" -d "$DATABASE" ` +
+			`-qtA`,
+		more: []string{
+			"CREATE ROLE billing LOGIN PASSWORD 'x' CONNECTION LIMIT 3", "CREATE DATABASE billing OWNER billing",
+			"CREATE ROLE reader IN ROLE billing", "ALTER ROLE reader SET work_mem = '3MB'",
+		},
+		moreSum: "SELECT rolconnlimit || ' ' || datname FROM pg_database JOIN pg_roles r ON r.oid = datdba " +
+			"WHERE rolname = 'billing' AND pg_has_role('reader', 'billing', 'MEMBER')",
 	},
 	{
 		name: v1.MariaDB, version: `mariadbd --version | sed -E 's/.* Ver ([0-9]+\.[0-9]+).*/\1/'`,
@@ -57,6 +68,13 @@ var engines = []engine{
 		fill:    "INSERT INTO orders SELECT seq, md5(seq) FROM seq_1_to_1000 WHERE seq BETWEEN %s AND %s",
 		sum:     "SELECT CONCAT(COUNT(*), ' ', MD5(GROUP_CONCAT(id, ':', text ORDER BY id))) FROM orders",
 		replica: "SELECT @@read_only",
+		session: `MYSQL_PWD=$PASSWORD mariadb --no-defaults -h "$HOST" -P "$PORT" -u "$USERNAME" -D "$DATABASE" -BN --unbuffered`,
+		more: []string{
+			"CREATE DATABASE billing", "CREATE TABLE billing.t AS SELECT seq FROM seq_1_to_3",
+			"CREATE USER billing IDENTIFIED BY 'x'", "GRANT ALL ON billing.* TO billing", "CREATE ROLE reader",
+		},
+		moreSum: "SELECT CONCAT(COUNT(*), ' ', (SELECT REGEXP_SUBSTR(GRANTEE, '[a-z]+') " +
+			"FROM information_schema.SCHEMA_PRIVILEGES WHERE TABLE_SCHEMA = 'billing' LIMIT 1)) FROM billing.t",
 	},
 }
 

@@ -17,6 +17,6 @@ package database
 // +kubebuilder:rbac:roleName=database-operator,groups=snapshot.storage.k8s.io,resources=volumesnapshots,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:roleName=database-storage,groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
 // +kubebuilder:rbac:roleName=database-operator,groups=techoral.com,resources=databases,verbs=get;list;patch;watch
-// +kubebuilder:rbac:roleName=database-operator,groups=techoral.com,resources=dbsnapshots,verbs=create;get;list;patch;watch
+// +kubebuilder:rbac:roleName=database-operator,groups=techoral.com,resources=dbsnapshots,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:roleName=database-operator,groups=techoral.com,resources=databases/finalizers;dbsnapshots/finalizers,verbs=update
 // +kubebuilder:rbac:roleName=database-operator,groups=techoral.com,resources=databases/status;dbsnapshots/status,verbs=patch

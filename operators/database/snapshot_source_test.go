@@ -62,7 +62,10 @@ func TestSnapshotWaitsForDatabase(t *testing.T) {
 	op := startSnapshots(k, c)
 	o := ofDatabase("a", "shop")
 	k.Apply(o)
-	k.Eventually(o, waitsFor("ReferenceNotFound"))
+	k.Eventually(o, waitsFor("ReferenceNotFound"), testkit.Match("a condition that says why", func(o *v1.DBSnapshot) bool {
+		c := conditions.Get(o, v1.ConditionScheduled)
+		return c != nil && strings.HasSuffix(c.Message, "none can be made: Database shop does not exist")
+	}))
 	db := newDatabase("shop")
 	k.Apply(db)
 	reported(k, db, false)
@@ -85,7 +88,8 @@ func TestSnapshotWaitsForDatabase(t *testing.T) {
 	k.Eventually(job, testkit.Exists())
 	got := variables(job)
 	for name, want := range map[string]string{
-		"HOST": "shop-db." + k.Namespace + ".svc", "PORT": "5432", "DATABASE": "app", "DATABASE_USER": "app", "NAME": job.Name,
+		"HOST": "shop-db-0.shop-db-hl." + k.Namespace + ".svc", "SCOPE": "server", "PORT": "5432", "DATABASE": "app",
+		"DATABASE_USER": "app", "NAME": job.Name,
 		"KEEP": "0", "FORMAT": "custom", "COMPRESSION": "6", "GLOBALS": "false", "VERIFY": "list",
 	} {
 		if got[name] != want {
@@ -94,7 +98,7 @@ func TestSnapshotWaitsForDatabase(t *testing.T) {
 	}
 	pod := job.Spec.Template.Spec
 	secret := func(v corev1.Volume) bool {
-		return v.Secret != nil && v.Secret.SecretName == "shop-db-credentials" && v.Secret.Items[0].Key == "password"
+		return v.Secret != nil && v.Secret.SecretName == "shop-db-credentials" && v.Secret.Items[0].Key == "dump-password"
 	}
 	if pod.Containers[0].Image != "postgres:16" || !slices.ContainsFunc(pod.Volumes, secret) {
 		t.Errorf("the pod has image %s and volumes %v", pod.Containers[0].Image, pod.Volumes)

@@ -69,6 +69,7 @@ func TestOperatorUpgradeRestartsNoPods(t *testing.T) {
 
 	other = database.Options{ImageTemplate: "newer/{{.Engine}}:{{.Version}}", UpgradeTemplates: true}
 	k.Run(database.New(other))
+	k.Run(database.NewUpgrades(other))
 	k.Eventually(members, image("newer/postgresql:16"), testkit.Ready())
 	k.Eventually(db, testkit.Ready())
 	if after := uids(k, "a-db-0", "a-db-1"); fmt.Sprint(after) == fmt.Sprint(before) {

@@ -225,3 +225,21 @@ func TestPredecessorIsAwaited(t *testing.T) {
 	k.Eventually(again, testkit.Ready())
 	k.Eventually(set, image("nginx:1.22"))
 }
+
+// Two apps with one host are both ready, and each has its own Ingress: which one serves is up to the Ingress controller.
+func sharedHost(t *testing.T, k *testkit.K, eve client.Client) {
+	t.Helper()
+	for _, name := range []string{"a", "b"} {
+		app := tenantApp(k, name)
+		app.Spec.Service.Enabled = true
+		app.Spec.Ingress = v1.Ingress{Enabled: true, Host: "a.example"}
+		mustCreate(t, k, eve, app)
+		k.Eventually(app, testkit.Ready())
+	}
+	for _, name := range []string{"a", "b"} {
+		k.Eventually(&networkingv1.Ingress{ObjectMeta: in(k, name)}, testkit.Match("its own", func(i *networkingv1.Ingress) bool {
+			rule := i.Spec.Rules[0]
+			return rule.Host == "a.example" && rule.HTTP.Paths[0].Backend.Service.Name == name
+		}))
+	}
+}

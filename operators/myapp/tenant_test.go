@@ -108,6 +108,7 @@ func TestTenant(t *testing.T) {
 		"a name that is too long":            tooLongName,
 		"configuration in a path":            injectedPath,
 		"labels of another app":              borrowedLabels,
+		"the host of another app":            sharedHost,
 		"a pod that claims to belong":        forgedPod,
 		"a pause of the operator":            pausedApp,
 		"a loop of two owners":               ownersInALoop,

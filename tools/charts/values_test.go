@@ -16,7 +16,7 @@ func TestValues(t *testing.T) {
 		want  any
 	}{
 		"the image of the chart's version": {
-			nil, func(o rendered) any { return o.container()["image"] }, "homeostat/*:dev",
+			nil, func(o rendered) any { return o.container()["image"] }, "registry.invalid/homeostat/*:dev",
 		},
 		"another image": {
 			[]string{"image.repository=elsewhere/op", "image.tag=v2"},
@@ -174,8 +174,8 @@ func TestValues(t *testing.T) {
 				continue
 			}
 			got, want := tc.check(rendered{t, objects}), tc.want
-			if want == "homeostat/*:dev" {
-				want = "homeostat/" + load(t, dir).Name() + ":dev"
+			if want == "registry.invalid/homeostat/*:dev" {
+				want = "registry.invalid/homeostat/" + load(t, dir).Name() + ":dev"
 			}
 			if diff := gocmp.Diff(want, got); diff != "" {
 				t.Errorf("%s, -want +got:\n%s", name, diff)

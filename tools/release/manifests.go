@@ -74,7 +74,7 @@ func (r *rehearsal) writeManifest(name string, data []byte) error {
 // withImage replaces the development image with the image of a release, which has the version for readers and the digest for
 // the cluster.
 func (r *rehearsal) withImage(text, operator string) (string, error) {
-	before := "image: homeostat/" + operator + ":dev\n"
+	before := "image: registry.invalid/homeostat/" + operator + ":dev\n"
 	if strings.Count(text, before) != 1 {
 		return "", fmt.Errorf("it has no single line %q", strings.TrimSpace(before))
 	}

@@ -67,6 +67,10 @@ type DatabaseStatus struct {
 	// Restored is what the database began with, once it has it.
 	// +optional
 	Restored string `json:"restored,omitempty"`
+	// PodTemplateDigest is the SHA-256 hash of the pod template that a new version of the operator keeps. It proves that a copy
+	// outside of the StatefulSet is not changed.
+	// +optional
+	PodTemplateDigest string `json:"podTemplateDigest,omitempty"`
 }
 
 // Volume is the claim of the data of one member.

@@ -26,6 +26,7 @@ import (
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="self.spec.method != 'volumeSnapshot' || !has(self.spec.storage) || (oldSelf.hasValue() && oldSelf.value().spec == self.spec)",fieldPath=".spec.storage",message="spec.storage is where dumps are kept: remove it, or set spec.method to pgDump"
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="self.spec.method != 'pgDump' || !has(self.spec.volumeSnapshotClassName) || (oldSelf.hasValue() && oldSelf.value().spec == self.spec)",fieldPath=".spec.volumeSnapshotClassName",message="spec.volumeSnapshotClassName is about VolumeSnapshots: remove it, or set spec.method to volumeSnapshot"
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="has(self.spec.schedule) || !(has(self.spec.suspend) && self.spec.suspend) || (oldSelf.hasValue() && oldSelf.value().spec == self.spec)",fieldPath=".spec.suspend",message="spec.suspend is about a schedule: remove it, or set spec.schedule"
+// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="oldSelf.hasValue() || !has(self.spec.storage) || !has(self.spec.storage.persistentVolumeClaim.claimName) || self.spec.storage.persistentVolumeClaim.claimName != self.metadata.name",fieldPath=".metadata",message="metadata.name is that of the claim, so that the retention of the dumps of a Database in it would count and delete these copies: choose another name"
 // +operator-sdk:csv:customresourcedefinitions:displayName="DBSnapshot",resources={{Job,v1,""},{PersistentVolumeClaim,v1,""},{VolumeSnapshot,v1,""}}
 type DBSnapshot struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -178,7 +179,10 @@ type DatabaseReference struct {
 	Name string `json:"name"`
 }
 
-// PostgresServer is a PostgreSQL server that is not a Database.
+// PostgresServer is a PostgreSQL server that is not a Database. The user's password must be stored for SCRAM, the default
+// since PostgreSQL 14.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.caSecretRef) == (has(self.sslMode) && self.sslMode.startsWith('verify-'))",message="spec.source.postgres.caSecretRef and sslMode verify-ca or verify-full need each other"
 type PostgresServer struct {
 	// Host is its address.
 	// +required
@@ -205,11 +209,17 @@ type PostgresServer struct {
 	// +required
 	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != '' && self.key != ''",message="name the Secret and its key in spec.source.postgres.passwordSecretRef"
 	PasswordSecretRef corev1.SecretKeySelector `json:"passwordSecretRef"`
-	// SSLMode is how the connection is protected.
+	// SSLMode is how the connection is protected: verify-full checks the certificate and the name of the server, verify-ca only
+	// the certificate, and the others do not check who the server is.
 	// +optional
 	// +kubebuilder:default=prefer
-	// +kubebuilder:validation:Enum=disable;allow;prefer;require
+	// +kubebuilder:validation:Enum=disable;allow;prefer;require;verify-ca;verify-full
 	SSLMode string `json:"sslMode,omitempty"`
+	// CASecretRef is the key of a Secret with the certificates, in PEM format, of the authorities that may sign the server's
+	// certificate. verify-ca and verify-full need it. It is mounted, never read by the operator.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != '' && self.key != ''",message="name the Secret and its key in spec.source.postgres.caSecretRef"
+	CASecretRef *corev1.SecretKeySelector `json:"caSecretRef,omitempty"`
 	// Version is the major version of the server, whose programs make the dump: they must not be older than the server.
 	// +required
 	// +kubebuilder:validation:MaxLength=63

@@ -111,7 +111,7 @@ const HoldLabel = "techoral.com/hold"
 
 // Condition types of a DBSnapshot, beside Ready, Reconciling and Stalled.
 const (
-	// ConditionScheduled: copies are made on time.
+	// ConditionScheduled: the times of the schedule count.
 	ConditionScheduled = "Scheduled"
 	// ConditionLastSucceeded: the last attempt ended with a copy.
 	ConditionLastSucceeded = "LastSnapshotSucceeded"

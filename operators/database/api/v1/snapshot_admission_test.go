@@ -30,6 +30,7 @@ func TestInvalidSnapshotsAreRejected(t *testing.T) {
 		"long name":         {strings.Repeat("a", 41), dump, "metadata", "choose at most 40"},
 		"name with a dot":   {"a.b", dump, "metadata", "choose at most 40"},
 		"name from a digit": {"1a", dump, "metadata", "beginning with a letter"},
+		"name of the claim": {"backups", dump, "metadata", "choose another name"},
 		"no source":         {"a", inClaim, "spec.source", "Required value"},
 		"source of nothing": {"a", "source: {}, " + inClaim, "spec.source", "exactly one"},
 		"two sources":       {"a", server("source: {", "source: {databaseRef: {name: shop}, "), "spec.source", "exactly one"},
@@ -47,6 +48,13 @@ func TestInvalidSnapshotsAreRejected(t *testing.T) {
 		},
 		"an unknown sslMode": {
 			"a", server("host: db", "host: db, sslMode: no"), "spec.source.postgres.sslMode", "Unsupported value",
+		},
+		"verification without authorities": {
+			"a", server("host: db", "host: db, sslMode: verify-full"), "spec.source.postgres", "need each other",
+		},
+		"authorities without verification": {
+			"a", server("host: db", "host: db, sslMode: require, caSecretRef: {name: s, key: k}"), "spec.source.postgres",
+			"need each other",
 		},
 		"no password": {
 			"a", server(", passwordSecretRef: {name: s, key: p}", ""), "passwordSecretRef", "Required value",

@@ -69,16 +69,22 @@ func (r *reconciliation) restoring() bool {
 }
 
 // inheritRestored sets status.restored from the claim of a predecessor. Its data were restored once and are not restored
-// again.
+// again. Data from another source are an error: they would be mistaken for those that spec.bootstrapFrom asks for.
 func (r *reconciliation) inheritRestored() error {
 	if !r.restoring() {
 		return nil
 	}
-	claim, err := r.existingPrimaryClaim()
-	if err == nil && claim != nil {
-		r.Object.Status.Restored = claim.Annotations[desired.RestoredAnnotation]
+	claim, err := r.existingClaim(0)
+	if err != nil || claim == nil {
+		return err
 	}
-	return err
+	if claim.Annotations[desired.SourceAnnotation] != desired.BootstrapDigest(r.Object) {
+		return sdk.Invalid("DataExist", "claim %s has the data of a former Database, which did not begin with the "+
+			"spec.bootstrapFrom of this one: to go on with them, make a Database of that name without spec.bootstrapFrom; to "+
+			"restore, delete this Database and the claim, or use another name", claim.Name)
+	}
+	r.Object.Status.Restored = claim.Annotations[desired.RestoredAnnotation]
+	return nil
 }
 
 // setDataSource makes a VolumeSnapshot the data source of the primary's claim if spec.bootstrapFrom refers to one.
@@ -96,8 +102,8 @@ func (r *reconciliation) setDataSource(member int, claim *corev1.PersistentVolum
 	return nil
 }
 
-// applyRestore creates the Job that restores a dump as soon as the primary is ready. It reports whether the Database has its
-// initial data. Until then the Services select no pod.
+// applyRestore creates the Job that restores a dump before the first start of the server. It reports whether the Database
+// has its initial data. Until then the Services select no pod.
 func (r *reconciliation) applyRestore(need []sdk.AnyChild) (bool, error) {
 	db := r.Object
 	if !r.restoring() {
@@ -118,13 +124,10 @@ func (r *reconciliation) applyRestore(need []sdk.AnyChild) (bool, error) {
 	switch {
 	case err != nil:
 		return false, err
-	case from.volume != "" && data.UID != "":
-		return false, sdk.Invalid("DataExist", "claim %s has the data of a former Database, and spec.bootstrapFrom asks for "+
-			"those of VolumeSnapshot %s: delete this Database and the claim, or make a Database of that name without "+
-			"spec.bootstrapFrom", data.Name, from.volume)
-	case from.volume != "", !r.server.PrimaryReady():
+	case from.volume != "":
 		return false, nil
 	}
+	r.restoreRunning = true
 	job := desired.RestoreJob(db, r.image, desired.ScriptsName(db, r.scripts), from.claim, from.dump)
 	sdk.Apply(r.Pass, job, sdk.CreateOnly(), sdk.AfterCreated(need...))
 	r.SetNotReady("Restoring", "the data are being restored from %s", describeSource(from))
@@ -142,6 +145,7 @@ func (r *reconciliation) restoreSucceeded(job *batchv1.Job) bool {
 		}
 		return true
 	}
+	r.restoreRunning = true
 	sdk.Apply(r.Pass, &batchv1.Job{ObjectMeta: objectMeta(job.Name)}, sdk.CreateOnly(), sdk.ReadyWhen(
 		func(*batchv1.Job) (bool, string) { return true, "" })) // SetNotReady reports it
 	if !hasCondition(job, batchv1.JobFailed) {

@@ -15,6 +15,7 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/storage"
 	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/apply"
 )
 
 // applyClaims applies the claims of current and former members. It returns the claims that the members need, and the size
@@ -59,7 +60,7 @@ func (r *reconciliation) applyClaim(member int, size resource.Quantity, secret [
 	db := r.Object
 	want := desired.DataClaim(db, member, size)
 	live, exists := sdk.Live(r.Pass, want.DeepCopy())
-	options := r.retainOptions()
+	options := []sdk.ApplyOption{sdk.Retain()} // finalize deletes claims; garbage collection must not
 	switch isMember := member < int(db.Members()); {
 	case !isMember && !exists:
 		return nil, nil, false, nil
@@ -79,6 +80,13 @@ func (r *reconciliation) applyClaim(member int, size resource.Quantity, secret [
 		live = nil
 		if err := r.setDataSource(member, want); err != nil {
 			return nil, nil, false, err
+		}
+		unreadable, err := r.unreadableData(member)
+		switch {
+		case err != nil:
+			return nil, nil, false, err
+		case unreadable != nil:
+			options = append(options, sdk.HoldBack(unreadable))
 		}
 		options = append(options, sdk.CreateOnly(), sdk.AfterCreated(secret...)) // data without the passwords would be unusable
 	}
@@ -130,6 +138,24 @@ func notLost(claim *corev1.PersistentVolumeClaim) (bool, string) {
 	return true, ""
 }
 
+// unreadableData returns the error to report if a claim of a predecessor has data that this Database cannot read.
+func (r *reconciliation) unreadableData(member int) (unreadable, err error) {
+	db := r.Object
+	claim, err := r.existingClaim(member)
+	if err != nil || claim == nil || claim.Annotations[apply.OwnerAnnotation] != db.Namespace+"/"+db.Name {
+		return nil, err
+	}
+	has := claim.Labels
+	if has[desired.EngineLabel] == "" || desired.CanReadData(db, has) {
+		return nil, nil
+	}
+	const reason = "DataOfOtherVersion"
+	return sdk.Invalid(reason, "claim %s has the data of a former Database %s of %s %s, which %s %s cannot read: "+
+		"make the Database with spec.engine %s and a spec.version of %s, or under another name, or delete the claim if its data "+
+		"are not needed", claim.Name, db.Name, has[desired.EngineLabel], has[desired.MajorLabel], db.Spec.Engine,
+		desired.Major(db.Spec.Version), has[desired.EngineLabel], has[desired.MajorLabel]), nil
+}
+
 // readable reports whether a claim belongs to a predecessor of the same name and has data that this Database can read.
 func readable(db *v1.Database) func(client.Object) bool {
 	return func(o client.Object) bool { return mayAdopt(db)(o) && desired.CanReadData(db, o.GetLabels()) }
@@ -149,7 +175,7 @@ func (r *reconciliation) applyBackupClaim(wanted bool) (planned sdk.AnyChild, sm
 	}
 	want := desired.BackupClaim(db, size)
 	live, exists := sdk.Live(r.Pass, want.DeepCopy())
-	options := append(r.retainOptions(), adopt(db), sdk.ReadyWhen(notLost))
+	options := []sdk.ApplyOption{sdk.Retain(), adopt(db), sdk.ReadyWhen(notLost)}
 	switch {
 	case !exists && !wanted:
 		return nil, ""

@@ -25,11 +25,8 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/database/internal/schedule"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/scripts"
 	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
-
-// BeginAnewAnnotation with the value "true" lets a primary that lost its volume start with an empty one. Without it the
-// primary refuses to start, because clients would mistake the empty database for theirs.
-const BeginAnewAnnotation = "techoral.com/begin-anew"
 
 // Options are the settings of the operator.
 type Options struct {
@@ -58,7 +55,7 @@ func New(options Options) *sdk.Operator[*v1.Database] {
 		Summarize: status.State,
 		Finalize:  options.finalize,
 		NeedsFinalizer: func(db *v1.Database) bool {
-			return db.Spec.DeletionProtection || db.Spec.DeletionPolicy == v1.DeletionSnapshot
+			return db.Spec.DeletionProtection || db.Spec.DeletionPolicy != v1.DeletionRetain
 		},
 		Paused: func(db *v1.Database) bool { return db.Spec.Paused },
 	}
@@ -71,11 +68,12 @@ type reconciliation struct {
 	server   status.Server
 	pods     []*corev1.Pod     // of members, dumps and restores
 	settings *corev1.ConfigMap // live ConfigMap; empty if there is none
-	hasData  bool              // the database has data
 	image    string
 	scripts  map[string]string
 	pinned   desired.PinnedTemplate
 	now      time.Time
+
+	restoreRunning bool // the data directory of the primary is to be created from a dump
 }
 
 func (o *Options) reconcile(_ context.Context, p *sdk.Pass[*v1.Database]) error {
@@ -95,15 +93,16 @@ func (o *Options) reconcile(_ context.Context, p *sdk.Pass[*v1.Database]) error 
 		return err
 	}
 	need := slices.Concat(claims, secret, config)
-	if err := is.applyStatefulSet(size, o.UpgradeTemplates, need); err != nil {
-		return err
-	}
-	restored, err := is.applyRestore(config)
+	restored, err := is.applyRestore(need)
 	if err != nil {
 		return err
 	}
-	sdk.Apply(p, desired.PrimaryService(db, restored), adopt(db))
-	sdk.Apply(p, desired.ReplicaService(db, restored), adopt(db))
+	if err := is.applyStatefulSet(size, o.UpgradeTemplates, need); err != nil {
+		return err
+	}
+	open := restored && db.DeletionTimestamp == nil // nothing is written after the last dump
+	sdk.Apply(p, desired.PrimaryService(db, open), adopt(db))
+	sdk.Apply(p, desired.ReplicaService(db, open), adopt(db))
 	sdk.Apply(p, desired.HeadlessService(db), adopt(db))
 	if db.Members() > 1 {
 		sdk.Apply(p, desired.DisruptionBudget(db), adopt(db))
@@ -136,8 +135,8 @@ func (o *Options) newReconciliation(p *sdk.Pass[*v1.Database]) (*reconciliation,
 	set, _ := sdk.Live(p, &appsv1.StatefulSet{ObjectMeta: objectMeta(desired.SetName(db))})
 	is.server = status.Members(db, set, is.pods)
 	is.settings, _ = sdk.Live(p, &corev1.ConfigMap{ObjectMeta: objectMeta(desired.ConfigName(db))})
-	is.pinned = desired.ReadPinned(is.server.Set, is.settings)
-	is.hasData = is.settings.Data[desired.HasDataKey] != "" || is.server.PrimaryReady()
+	is.pinned = desired.ReadPinned(is.server.Set, is.settings, db.Status.PodTemplateDigest)
+	db.Status.PodTemplateDigest = is.pinned.Digest()
 	return is, is.inheritRestored()
 }
 
@@ -145,7 +144,7 @@ func (o *Options) newReconciliation(p *sdk.Pass[*v1.Database]) (*reconciliation,
 // cannot be regenerated.
 func (r *reconciliation) applyCredentials(clusterDomain string) ([]sdk.AnyChild, error) {
 	db := r.Object
-	options := append(r.retainOptions(), sdk.CreateOnly(), adopt(db))
+	options := []sdk.ApplyOption{sdk.Retain(), sdk.CreateOnly(), adopt(db)}
 	if ref := db.Spec.CredentialsSecretRef; ref != nil {
 		if _, err := sdk.Ref(r.Pass, secretMetadata(ref.Name)); sdk.Reason(err) != "" {
 			options = append(options, sdk.HoldBack(err))
@@ -162,7 +161,7 @@ func (r *reconciliation) applyCredentials(clusterDomain string) ([]sdk.AnyChild,
 		if lost {
 			options = append(options, sdk.HoldBack(sdk.Invalid("CredentialsLost",
 				"the Secret %s is gone and the data are not: restore it from a backup, or make one with the keys password, "+
-					"superuser-password and replication-password, the annotation %s: %s, and passwords of your choice, which the "+
+					"dump-password and replication-password, the annotation %s: %s, and passwords of your choice, which the "+
 					"members take over when they start", like.Name, adoption.Annotation, db.Name)))
 		}
 	}
@@ -177,31 +176,34 @@ func (r *reconciliation) credentialsLost() (bool, error) {
 	case sdk.Reason(err) == "":
 		return false, err
 	}
-	claim, err := r.existingPrimaryClaim()
+	claim, err := r.existingClaim(0)
 	return claim != nil, err
 }
 
-// existingPrimaryClaim returns the metadata of the primary's claim, including one of a predecessor; nil if there is none.
-func (r *reconciliation) existingPrimaryClaim() (*metav1.PartialObjectMetadata, error) {
-	db := r.Object
+// existingClaim returns the metadata of a member's claim, including one of a predecessor; nil if there is none.
+func (r *reconciliation) existingClaim(member int) (*metav1.PartialObjectMetadata, error) {
+	claims, err := findClaims(r.Pass)
+	return claims[desired.ClaimName(r.Object, member)], err
+}
+
+// findClaims returns the metadata of all claims with the label of the Database by their names, whether they are its children
+// or not.
+func findClaims(p *sdk.Pass[*v1.Database]) (map[string]*metav1.PartialObjectMetadata, error) {
+	db := p.Object
 	claim := &metav1.PartialObjectMetadata{}
 	claim.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
-	claims, err := sdk.Find(r.Pass, claim, client.InNamespace(db.Namespace), client.MatchingLabels{sdk.InstanceLabel: db.Name})
-	if err != nil {
-		return nil, err
-	}
+	claims, err := sdk.Find(p, claim, client.InNamespace(db.Namespace), client.MatchingLabels{sdk.InstanceLabel: db.Name})
+	byName := map[string]*metav1.PartialObjectMetadata{}
 	for _, c := range claims {
-		if c.Name == desired.ClaimName(db, 0) {
-			return c, nil
-		}
+		byName[c.Name] = c
 	}
-	return nil, nil //nolint:nilnil // absence is an answer
+	return byName, err
 }
 
 // applyConfig applies the ConfigMaps with settings and scripts: the current ones and those that running pods still mount.
 func (r *reconciliation) applyConfig() []sdk.AnyChild {
 	db := r.Object
-	keep := map[string]string{}
+	keep := r.primaryState()
 	current := desired.ScriptsConfigMap(db, r.scripts)
 	former := map[string]bool{}
 	specs := []*corev1.PodSpec{&r.server.Set.Spec.Template.Spec, &r.pinned.Template.Spec}
@@ -219,9 +221,8 @@ func (r *reconciliation) applyConfig() []sdk.AnyChild {
 			former[name] = name != current.Name
 		}
 	}
-	begun := r.hasData && db.Annotations[BeginAnewAnnotation] != "true"
 	planned := []sdk.AnyChild{
-		sdk.Apply(r.Pass, desired.ConfigMap(db, keep, begun, r.pinned), adopt(db)),
+		sdk.Apply(r.Pass, desired.ConfigMap(db, keep, r.pinned), adopt(db)),
 		sdk.Apply(r.Pass, current, adopt(db)),
 	}
 	for name, other := range former {
@@ -236,11 +237,21 @@ func (r *reconciliation) applyConfig() []sdk.AnyChild {
 func (r *reconciliation) applyStatefulSet(size resource.Quantity, upgrade bool, need []sdk.AnyChild) error {
 	db := r.Object
 	fresh := desired.Template(db, r.image, desired.ScriptsName(db, r.scripts))
-	want, err := desired.StatefulSet(db, r.pinned, fresh, size, upgrade || !r.pinnedUsable())
+	want, err := desired.StatefulSet(db, r.pinned, fresh, size, false)
 	if err != nil {
 		return err
 	}
+	if usable := r.pinnedUsable(); upgrade || !usable {
+		upgraded, err := desired.StatefulSet(db, r.pinned, fresh, size, true)
+		if err != nil {
+			return err
+		}
+		want = r.server.Upgrade(db, want, upgraded, usable)
+	}
 	r.server.SetDesired(want.DeepCopy())
+	if r.restoreRunning && r.server.Set.UID == "" { // the Job creates the data directory before the first start
+		return nil
+	}
 	sdk.Apply(r.Pass, want, sdk.AfterCreated(need...), adopt(db), sdk.OnImmutable(sdk.RecreateOrphan))
 	return nil
 }
@@ -270,24 +281,43 @@ func (r *reconciliation) applyBackups(need []sdk.AnyChild) {
 		status.Backups(db, status.Dumps{Pods: r.pods})
 		return
 	}
-	cron := sdk.Apply(r.Pass, desired.BackupCronJob(db, r.image, desired.ScriptsName(db, r.scripts)),
-		sdk.AfterCreated(append(need, claim)...), adopt(db))
+	want := desired.BackupCronJob(db, r.image, desired.ScriptsName(db, r.scripts))
+	options := []sdk.ApplyOption{sdk.AfterCreated(append(need, claim)...), adopt(db)}
+	suspended := *want.Spec.Suspend
+	times, invalid := schedule.Parse(db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone)
+	live, exists := sdk.Live(r.Pass, &batchv1.CronJob{ObjectMeta: objectMeta(want.Name)})
+	if invalid != nil && suspended && exists {
+		want.Spec.Schedule = live.Spec.Schedule // suspension must not depend on a valid schedule
+		want.Spec.TimeZone = live.Spec.TimeZone
+	} else if invalid != nil {
+		options = append(options, sdk.HoldBack(sdk.Invalid("InvalidSchedule", "spec.backup.%v", invalid)))
+	}
+	cron := sdk.Apply(r.Pass, want, options...)
 	dumps := status.Dumps{Schedule: cron.Live(), Pods: r.pods, SizeNote: small, Now: r.now}
-	times, err := schedule.Parse(db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone)
-	if err == nil && !db.Spec.Backup.Suspend && !db.Spec.Hibernate { // applying the CronJob reports an error
+	if invalid == nil && !suspended {
 		dumps.Next = times.Next(r.now)
 		dumps.After = times.Next
 		r.RequeueAfter(dumps.Next.Add(time.Second).Sub(r.now)) // for the status only; the CronJob controller has its own clock
 	}
-	status.Backups(db, dumps)
+	r.OnPlanExecuted(func(children []conditions.Child) {
+		dumps.Applied = backupResult(children, want.Name)
+		status.Backups(r.Object, dumps)
+	})
 }
 
-// retainOptions lets a child outlive the Database, unless spec.deletionPolicy is Delete.
-func (r *reconciliation) retainOptions() []sdk.ApplyOption {
-	if r.Object.Spec.DeletionPolicy == v1.DeletionDelete {
-		return nil
+// backupResult returns the result of the CronJob of that name. If the CronJob waits for its claim, which has the same name,
+// it returns that of the claim.
+func backupResult(children []conditions.Child, name string) (result conditions.Child) {
+	for _, c := range children {
+		switch {
+		case c.Name != name:
+		case c.Kind == "PersistentVolumeClaim" && c.UID == "":
+			return c
+		case c.Kind == "CronJob":
+			result = c
+		}
 	}
-	return []sdk.ApplyOption{sdk.Retain()}
+	return result
 }
 
 // adopt adopts the children of a predecessor that was deleted with orphan propagation.

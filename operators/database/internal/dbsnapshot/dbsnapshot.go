@@ -6,6 +6,7 @@ package dbsnapshot
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -85,6 +86,7 @@ func (s *reconciler) newTracker(p *pass) (*policy.Tracker, error) {
 	}
 	parsed, err := schedule.Parse(p.Object.Spec.Schedule, p.Object.Spec.TimeZone)
 	if err != nil {
+		err = fmt.Errorf("spec.%w", err)
 		status.SetInvalidSchedule(l, err)
 		sendEvents(p, l)
 		return nil, sdk.Invalid(policy.ReasonInvalid, "%v", err)
@@ -205,6 +207,9 @@ func (s *passState) report(children []conditions.Child) {
 		default:
 			active.Message = c.Message
 		}
+	}
+	if s.source.reportWhenIdle {
+		l.Blocked = s.source.message
 	}
 	status.Set(l)
 	sendEvents(s.pass, l)

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	database "github.com/homeostat-dev/homeostat/operators/database/internal/database/desired"
 	databasestatus "github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/dbsnapshot/desired"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/scripts"
@@ -66,16 +67,19 @@ func databaseSource(p *pass, name string) (source, error) {
 		return source{}, err
 	}
 	from := source{Source: &desired.Source{
-		Engine: db.Spec.Engine, Image: db.Status.Image, Host: name + "-db." + db.Namespace + ".svc", Port: 3306,
+		Engine: db.Spec.Engine, Image: db.Status.Image, Host: database.MemberHost(db, 0), Port: database.Port(db.Spec.Engine),
 		Database: db.Spec.DatabaseName, User: db.Spec.Username,
 		Password: corev1.SecretKeySelector{
-			LocalObjectReference: corev1.LocalObjectReference{Name: db.Status.SecretName}, Key: "password",
+			LocalObjectReference: corev1.LocalObjectReference{Name: db.Status.SecretName}, Key: database.PasswordKey,
 		},
 		ImagePullPolicy: db.Spec.ImagePullPolicy, ImagePullSecrets: db.Spec.ImagePullSecrets, Pod: db.Spec.PodTemplate,
-		Claim: "data-" + name + "-db-0",
+		Claim: database.ClaimName(db, 0), ScratchSize: db.Spec.Storage, ScratchClass: db.Spec.StorageClassName,
 	}}
-	if db.Spec.Engine == v1.PostgreSQL {
-		from.Port = 5432
+	plain := p.Object.Spec.PgDump != nil && p.Object.Spec.PgDump.Format == "plain"
+	if !plain || db.Spec.Engine != v1.PostgreSQL {
+		from.Server = true
+		from.Password.Name = database.CredentialsName(db)
+		from.Password.Key = database.DumpPasswordKey
 	}
 	switch resting := db.Status.State == v1.Hibernated && p.Object.Spec.Method == v1.MethodVolumeSnapshot; {
 	case resting: // the volume of a stopped server is consistent
@@ -101,7 +105,7 @@ func (s *reconciler) serverSource(o *v1.DBSnapshot) (source, error) {
 	}
 	return source{Source: &desired.Source{
 		Engine: v1.PostgreSQL, Image: image, Host: server.Host, Port: server.Port, Database: server.Database, User: server.User,
-		SSLMode: server.SSLMode, Password: server.PasswordSecretRef,
+		SSLMode: server.SSLMode, CA: server.CASecretRef, Password: server.PasswordSecretRef,
 	}}, nil
 }
 

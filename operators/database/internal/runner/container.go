@@ -45,6 +45,7 @@ func unsupported(spec *corev1.PodSpec) error {
 		s.ConfigMap = nil
 		s.Secret = nil
 		s.Projected = nil
+		s.Ephemeral = nil
 		refuse(s != corev1.VolumeSource{}, "volume %s is of another kind", v.Name)
 	}
 	return errors.Join(errs...)

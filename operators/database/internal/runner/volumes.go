@@ -20,6 +20,9 @@ func (p *pod) prepareVolume(ctx context.Context, v *corev1.Volume) (mount, error
 	if v.PersistentVolumeClaim != nil {
 		return p.prepareClaim(ctx, v.PersistentVolumeClaim)
 	}
+	if v.Ephemeral != nil {
+		return p.prepareClaim(ctx, &corev1.PersistentVolumeClaimVolumeSource{ClaimName: p.object.Name + "-" + v.Name})
+	}
 	source := filepath.Join(p.directory(), "volumes", v.Name)
 	dir := filepath.Join(p.r.sandbox.files, source)
 	if v.EmptyDir != nil {

@@ -20,34 +20,64 @@ type Schedule struct {
 }
 
 // Parse parses a cron schedule: five fields, or a macro such as @hourly. The zone is the name of a time zone such as
-// Europe/Madrid. The error names the invalid argument.
+// Europe/Madrid. An error begins with the name of the invalid field, schedule or timeZone, and names the allowed values.
 func Parse(text, zone string) (*Schedule, error) {
 	location, err := time.LoadLocation(zone)
 	if err != nil || zone == "" || zone == "Local" { // Local would depend on the operator's node
-		return nil, fmt.Errorf("timeZone %q is not known: name one such as UTC or Europe/Madrid", zone)
+		return nil, fmt.Errorf("timeZone %q is not known: use the name of a time zone, such as UTC or Europe/Madrid", zone)
 	}
 	if strings.Contains(text, "TZ=") {
-		return nil, fmt.Errorf("schedule %q has a time zone: set timeZone", text)
+		return nil, fmt.Errorf("schedule %q has a time zone: set timeZone instead", text)
 	}
 	parsed, err := cron.ParseStandard(text)
 	if err != nil {
-		return nil, fmt.Errorf("schedule %q: %w", text, err)
+		return nil, invalid(text)
 	}
 	spec, ok := parsed.(*cron.SpecSchedule)
 	if !ok { // for example @every, without wall clock times
-		return nil, fmt.Errorf("schedule %q: use five fields or a macro such as @hourly", text)
+		return nil, fmt.Errorf("schedule %q %w", text, errFields)
 	}
 	utcSpec := *spec
 	spec.Location = location
 	utcSpec.Location = time.UTC
 	s := &Schedule{spec: spec, utcSpec: &utcSpec}
 	if s.Next(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() { // includes February 29
-		return nil, fmt.Errorf("schedule %q: %w", text, errNoSuchDay)
+		return nil, fmt.Errorf("schedule %q %w", text, errNoSuchDay)
 	}
 	return s, nil
 }
 
-var errNoSuchDay = errors.New("there is no such day")
+var (
+	errNoSuchDay = errors.New("has no time: no such day exists in any year")
+	errFields    = errors.New("must have five fields (minute, hour, day of the month, month and day of the week), or be " +
+		"a macro such as @hourly")
+)
+
+// fields are the five fields of a schedule with their values.
+var fields = []struct{ name, values string }{
+	{"minute", "0 to 59"},
+	{"hour", "0 to 23"},
+	{"day of month", "1 to 31"},
+	{"month", "1 to 12 or JAN to DEC"},
+	{"day of week", "0 to 6 or SUN to SAT"},
+}
+
+// invalid returns the error of an invalid schedule, with its first invalid field.
+func invalid(text string) error {
+	given := strings.Fields(text)
+	if len(given) != len(fields) {
+		return fmt.Errorf("schedule %q %w", text, errFields)
+	}
+	for i, field := range fields {
+		alone := []string{"*", "*", "*", "*", "*"}
+		alone[i] = given[i]
+		if _, err := cron.ParseStandard(strings.Join(alone, " ")); err != nil {
+			return fmt.Errorf("schedule %q: %q is not valid as %s: use %s, *, or lists, ranges and steps of them", text, given[i],
+				field.name, field.values)
+		}
+	}
+	return fmt.Errorf("schedule %q %w", text, errFields)
+}
 
 // everyHour is the bit mask of a schedule that applies to every hour.
 const everyHour = 1<<24 - 1

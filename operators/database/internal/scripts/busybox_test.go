@@ -56,11 +56,7 @@ func TestBusybox(t *testing.T) {
 	if want := []string{"a-2", "b-1", "c-1"}; !slices.Equal(complete, want) {
 		t.Errorf("there are %q, want %q", complete, want)
 	}
-	m.env["NAME"] = ""
-	m.login("app", credentials["password"], "DROP TABLE orders")
-	if got := m.runForResult("restore.sh"); got.Name != "a-2" || m.query(checksum) != before {
-		t.Errorf("the result is %+v", got)
-	}
+	m.into(t, "app", "").restores("a-2", checksum, before)
 	replica := m.replica(1)
 	replica.mustRun("init.sh")
 	replica.start()

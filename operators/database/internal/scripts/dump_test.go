@@ -5,6 +5,7 @@ package scripts_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -91,6 +92,9 @@ func (m *member) restores(name, checksum, want string) {
 	m.t.Helper()
 	if done := m.runForResult("restore.sh"); done.Name != name || done.Seconds == nil {
 		m.t.Errorf("the result is %+v", done)
+	}
+	if m.sockets == "" && m.running.home != m.home() {
+		m.start()
 	}
 	if got := m.query(checksum); got != want {
 		m.t.Errorf("%s was dumped, and %s restored", want, got)
@@ -263,6 +267,52 @@ func TestDumpOnFullDisk(t *testing.T) {
 	}
 	m.query("DROP TABLE more")
 	m.dump("3")
+}
+
+// When the directory is full, the oldest dump of the series makes room for the next one. The last one that was verified,
+// those on hold and other series stay.
+func TestDumpMakesRoom(t *testing.T) {
+	t.Parallel()
+	m := newDumpJob(t, "postgresql")
+	m.query("CREATE TABLE more AS SELECT md5(i::text) FROM generate_series(1, 50000) AS i; ALTER TABLE more OWNER TO app")
+	m.set("COMPRESSION=0 KEEP=7")
+	size := fmt.Sprintf("size=%d", 5*m.dump("size").SizeBytes/2)
+	if err := syscall.Mount("tmpfs", m.env["BACKUPS"], "tmpfs", 0, size); err != nil {
+		t.Skip("a small disk cannot be mounted: ", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(m.env["BACKUPS"], syscall.MNT_DETACH) })
+	m.dumped("other-0/about.json", `{"finished":1,"verified":"list"}`)
+	m.dump("night-1")
+	m.dump("night-2")
+	m.setAge("night-1", 48*time.Hour)
+	m.setAge("night-2", 24*time.Hour)
+	m.dump("night-3")
+	m.has("night-2", "night-3", "other-0")
+	m.dumped("night-2.hold", "")
+	m.dump("night-4")
+	m.has("night-2", "night-2.hold", "night-4", "other-0")
+	refuses := func(why string) {
+		t.Helper()
+		m.env["NAME"] = "night-5"
+		m.refuses("dump.sh", why)
+		m.has("night-2", "night-2.hold", "night-4", "other-0")
+	}
+	m.dumped("night-4.hold", "")
+	m.env["NAME"] = "night-5"
+	m.refuses("dump.sh", "bytes are free")
+	m.has("night-2", "night-2.hold", "night-4", "night-4.hold", "other-0")
+	m.mustRun("rm", m.env["BACKUPS"]+"/night-4.hold")
+	about := m.read(strconv.Itoa(m.ordinal) + "/backups/night-4/about.json")
+	m.dumped("night-4/about.json", strings.ReplaceAll(about, `"list"`, `"none"`))
+	refuses("bytes are free")
+	m.dumped("night-4/about.json", about)
+	path := m.env["PATH"]
+	m.program("pg_dump", `if [ "$*" = --version ]; then real "$@"; exit; fi
+		for a; do case $a in --file=*) echo x >"${a#--file=}" ;; esac; done; exit 1`)
+	refuses("pg_dump failed") // for another reason
+	m.env["PATH"] = path
+	m.dump("night-5")
+	m.has("night-2", "night-2.hold", "night-5", "other-0")
 }
 
 // Two concurrent dumps both succeed, one after the other, and do not delete each other's files. The same holds without

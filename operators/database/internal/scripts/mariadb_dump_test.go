@@ -49,15 +49,6 @@ func (m *member) createAllObjects() {
 	}
 }
 
-// intoMariaDB returns a job that restores into another, empty database of the same server.
-func (m *member) intoMariaDB(t *testing.T, database, name string) *member {
-	t.Helper()
-	m.query("CREATE DATABASE `" + database + "`; GRANT ALL ON `" + database + "`.* TO app@'%'")
-	other := m.job(t)
-	other.env["DATABASE"], other.env["BACKUPS"], other.env["NAME"] = database, m.env["BACKUPS"], name
-	return other
-}
-
 const everythingMariaDB = "SELECT CONCAT(one(), HEX(a), b, NEXTVAL(numbers), (SELECT COUNT(*) FROM seen), " +
 	"(SELECT COUNT(*) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE()), " +
 	"(SELECT COUNT(*) FROM information_schema.EVENTS WHERE EVENT_SCHEMA = DATABASE()), " +
@@ -89,23 +80,19 @@ func TestMariaDBDumpAndRestore(t *testing.T) {
 				m := server.job(t)
 				m.set(c.env)
 				got := m.dumpTo("20261101T0200", c.location)
-				m.refuses("restore.sh", "is not empty: nothing is put over it")
-				other := m.intoMariaDB(t, "other-"+string(rune('a'+i)), "")
+				m.dumped("../data/precious", "x")
+				m.refuses("restore.sh", "there are data in ")
+				other := m.into(t, "other_"+string(rune('a'+i)), "")
 				for range 2 { // the second time it is already restored
 					other.restores(got.Name, checksumMariaDB, before)
 				}
 				if after := other.query(everythingMariaDB); after != "100FF0A0D27😀'\\10011000211" {
 					t.Errorf("there is %s", after)
 				}
-				// A restored database can be dumped and restored again.
-				other.env["BACKUPS"] = server.job(t).env["BACKUPS"]
-				other.dump("again")
-				if out := other.mustRun("bash", "-c", `zgrep -c _restored_dump "$BACKUPS"/again/*.gz || true`); out != "0" {
-					t.Error("the dump has the mark of the restore")
+				if got := other.login("app", credentials["password"], "SELECT COUNT(*) FROM orders"); got != "1000" {
+					t.Errorf("the application gets %s", got)
 				}
-				again := other.intoMariaDB(t, "again-"+string(rune('a'+i)), "again")
-				again.restores("again", checksumMariaDB, before)
-				other.env["NAME"] = "20261101T0300"
+				other = m.into(t, "app", "20261101T0300")
 				other.refuses("restore.sh", "there is no dump")
 			}
 		})
@@ -137,7 +124,18 @@ func TestMariaDBCorruptDumps(t *testing.T) {
 		"has a name with a slash": {"NAME=../2", "true", "", "cannot be the name"},
 		"has an odd format":       {"FORMAT=custom", "true", "", "can be plain"},
 		"is to have users":        {"GLOBALS=true", "true", "", "can be false"},
-		"has the wrong password":  {"DATABASE_USER=replication", "true", "", "does not answer"},
+		"has the wrong password":  {"DATABASE_USER=replication", "true", "", "rejects the password of replication"},
+		"has an odd scope":        {"SCOPE=all", "true", "", "can be server or database"},
+		"loses the users": {
+			"SCOPE=server", "mariadb-dump", `[[ $* != *" mysql "* ]] || exit 1; real "$@"`, "mariadb-dump failed",
+		},
+		"loses a table of the server": {
+			"SCOPE=server VERIFY=restore", "mariadb-dump", `real "$1" --ignore-table=app.orders "${@:2}"`, "has other objects",
+		},
+		"loses a user": {
+			"SCOPE=server VERIFY=restore", "mariadb-dump",
+			`if [[ $* = *--socket* ]]; then real "$@"; else real "$@" | sed "s/'replication'/'other'/"; fi`, "has other",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -163,7 +161,7 @@ func TestMariaDBCorruptDumps(t *testing.T) {
 	}
 }
 
-// An interrupted restore is started again, and a failed one leaves nothing.
+// An interrupted restore is started again, and a failed one leaves no data directory.
 func TestMariaDBRestoreIsInterrupted(t *testing.T) {
 	t.Parallel()
 	server := newDumpJob(t, "mariadb")
@@ -171,7 +169,7 @@ func TestMariaDBRestoreIsInterrupted(t *testing.T) {
 	before := server.query(checksumMariaDB)
 	m := server.job(t)
 	m.dump("a")
-	other := m.intoMariaDB(t, "other", "a")
+	other := m.into(t, "other", "a")
 
 	file := m.env["BACKUPS"] + "/a/app.sql.gz"
 	sums := m.env["BACKUPS"] + "/a/SHA256SUMS"
@@ -185,9 +183,9 @@ func TestMariaDBRestoreIsInterrupted(t *testing.T) {
 	}
 	other.refuses("restore.sh", "is not what it was when it was written")
 	m.mustRun("bash", "-c", `cd "$BACKUPS/a" && sha256sum app.sql.gz >SHA256SUMS`) // correct checksums of damaged data
-	other.refuses("restore.sh", "the database is as empty as it was")
-	if got := other.query("SHOW TABLES"); got != "" {
-		t.Errorf("there are %s", got)
+	other.refuses("restore.sh", "the dump a cannot be restored")
+	if _, err := os.Stat(other.env["DATADIR"]); err == nil {
+		t.Error("there is a data directory")
 	}
 	if err := os.WriteFile(file, text, 0o644); err != nil {
 		t.Fatal(err)
@@ -203,13 +201,12 @@ func TestMariaDBRestoreIsInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	other.appears(other.env["SOCKETS"] + "/half")
-	other.eventually("SELECT COUNT(*) > 3 FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'other'", "1")
 	killProcesses(other.home())
 	_ = cmd.Wait()
+	if _, err := os.Stat(other.env["DATADIR"]); err == nil {
+		t.Error("there is a data directory")
+	}
 	other.program("mariadb", `real "$@"`)
 	other.env["NAME"] = ""
-	other.mustRun("restore.sh")
-	if after := other.query(checksumMariaDB); after != before {
-		t.Errorf("%s was dumped, and %s restored", before, after)
-	}
+	other.restores("a", checksumMariaDB, before)
 }

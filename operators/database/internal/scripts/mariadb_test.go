@@ -103,6 +103,17 @@ func TestMariaDBPasswords(t *testing.T) {
 		t.Errorf("the owner gets into another database: %s", got)
 	}
 	m.env["DATABASE"] = "mysql"
+	if got := m.login("database_dump", credentials["dump-password"], "SELECT COUNT(*) > 0 FROM mysql.global_priv"); got != "1" {
+		t.Errorf("dumps do not get in: %s", got)
+	}
+	m.query("CREATE DATABASE app; CREATE TABLE app.t (a int)")
+	for _, sql := range []string{
+		"INSERT INTO app.t VALUES (1)", "CREATE TABLE app.u (a int)", "DROP TABLE app.t", "CREATE USER u", "FLUSH PRIVILEGES",
+	} {
+		if got := m.login("database_dump", credentials["dump-password"], sql); !strings.Contains(got, "denied") {
+			t.Errorf("the user of dumps may write with %s: %s", sql, got)
+		}
+	}
 	if got := m.login("replication", credentials["replication-password"], "SELECT current_user()"); got != "replication@%" {
 		t.Errorf("replicas do not get in: %s", got)
 	}
@@ -127,10 +138,15 @@ func TestMariaDBPasswordRotation(t *testing.T) {
 	primary.write("config/strict.cnf", "[mysqld]\nplugin_load_add = simple_password_check\nstrict_password_validation = ON\n"+
 		"simple_password_check_digits = 9\n")
 	primary.restarts((*server).kill)
+	if got := primary.query("SELECT Host FROM mysql.user WHERE User = 'root'"); got != "localhost" {
+		t.Errorf("root connects from %s", got)
+	}
 	if got := primary.query("SELECT @@strict_password_validation"); got != "1" {
 		t.Error("the user's rule for passwords is gone")
 	}
-	for user, password := range map[string]string{"somebody": "new password", "replication": "new replication-password"} {
+	for user, password := range map[string]string{
+		"somebody": "new password", "replication": "new replication-password", "database_dump": "new dump-password",
+	} {
 		if got := primary.login(user, password, "SELECT current_user()"); got != user+"@%" {
 			t.Errorf("%s does not get in: %s", user, got)
 		}
@@ -202,6 +218,7 @@ func TestMariaDBRejections(t *testing.T) {
 		"foreign files":            {"0/data/precious", "x", "init.sh", "nothing is put over it"},
 		"no data":                  {"config/other.cnf", "", "run.sh", "was not initialized"},
 		"a password of two lines":  {"credentials/password", "a\nb", "run.sh", "more than one line"},
+		"no password of dumps":     {"credentials/dump-password", "", "run.sh", "dump-password is empty"},
 		"no password of a replica": {"credentials/replication-password", "", "run.sh", "replication-password is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {

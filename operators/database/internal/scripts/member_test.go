@@ -37,7 +37,7 @@ type member struct {
 
 // credentials contain characters that require correct quoting.
 var credentials = map[string]string{
-	"password": `p'a\ss:w"ö$(rd)`, "superuser-password": "super", "replication-password": `re:pl\'i c"a#`,
+	"password": `p'a\ss:w"ö$(rd)`, "dump-password": `du:m\p'`, "replication-password": `re:pl\'i c"a#`,
 }
 
 // account returns the unprivileged user of an engine's servers.

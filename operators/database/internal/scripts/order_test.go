@@ -101,11 +101,7 @@ func TestNewestDumpIsRestored(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			into := m.into
-			if engine == "mariadb" {
-				into = m.intoMariaDB
-			}
-			other := into(t, "other", "")
+			other := m.into(t, "other", "")
 			other.restores("a-202601020000", sum, m.query(sum))
 		})
 	}
@@ -146,4 +142,53 @@ func TestRetentionKeepsOtherSeries(t *testing.T) {
 	m.dump("2") // names without a hyphen are a series as well
 	m.has(append(slices.DeleteFunc(others, func(name string) bool { return name == "zzz" || name == "1" }),
 		"shop-db-backup-9", "shop-db-backup-9.hold", "shop-db-backup-12", "2")...)
+}
+
+// A dump belongs to the series that made it, even if its name is one of another series.
+func TestSeriesAreNotNames(t *testing.T) {
+	t.Parallel()
+	m := newDumpJob(t, "postgresql")
+	m.env["KEEP"] = "1"
+	m.dumped("x-db-backup-1/about.json", `{"finished":1}`) // without a series
+	dump := func(series, name string) {
+		t.Helper()
+		m.env["SERIES"] = series
+		m.dump(name)
+		m.setAge(name, time.Hour)
+	}
+	dump("dbsnapshot/x-db-backup", "x-db-backup-202611240200")
+	dump("database/x", "x-db-backup-29000001")
+	dump("database/x", "x-db-backup-29000002")
+	m.has("x-db-backup-1", "x-db-backup-202611240200", "x-db-backup-29000002")
+	dump("dbsnapshot/x-db-backup", "x-db-backup-202611250200")
+	m.has("x-db-backup-1", "x-db-backup-202611250200", "x-db-backup-29000002")
+	dump("", "x-db-backup-2")
+	m.has("x-db-backup-2", "x-db-backup-202611250200", "x-db-backup-29000002")
+	dump("x-db-backup", "y-db-backup-1")
+	m.has("y-db-backup-1", "x-db-backup-202611250200", "x-db-backup-29000002")
+	m.set("NAME=a SERIES=\"")
+	m.refuses("dump.sh", "can have letters")
+}
+
+// A dump of a node whose clock was ahead is the newest only if there is no other one.
+func TestDumpFromTheFutureIsNotTheNewest(t *testing.T) {
+	t.Parallel()
+	m := newPrimary(t, "postgresql").job(t)
+	for _, dump := range []struct {
+		name, want string
+		ahead      time.Duration
+	}{
+		{"later", "later", 48 * time.Hour},
+		{"late", "later", 24 * time.Hour},
+		{"old", "old", -24 * time.Hour},
+		{"new", "new", -time.Hour},
+		{"now", "now", 3 * time.Minute},
+		{"soon", "now", 10 * time.Minute},
+	} {
+		m.dumped(dump.name+"/about.json", fmt.Sprintf(`{"finished":%d}`, time.Now().Add(dump.ahead).Unix()))
+		got := m.mustRun("bash", "-c", `set -euo pipefail; . "$0/common.sh"; . "$0/dumps.sh"; newest`, m.dir+"/scripts")
+		if got != dump.want {
+			t.Errorf("with %s the newest is %s, want %s", dump.name, got, dump.want)
+		}
+	}
 }

@@ -113,7 +113,7 @@ func TestPasswords(t *testing.T) {
 		}
 	}
 	for user, credential := range map[string]string{
-		m.env["DATABASE_USER"]: "password", "postgres": "superuser-password", "replication": "replication-password",
+		m.env["DATABASE_USER"]: "password", "database_dump": "dump-password",
 	} {
 		if got := m.login(user, credentials[credential], "SELECT current_user"); got != user {
 			t.Errorf("%s does not get in: %s", user, got)
@@ -149,13 +149,13 @@ func TestPasswordRotation(t *testing.T) {
 	for range 2 {
 		primary.restarts((*server).kill)
 		for user, password := range map[string]string{
-			"somebody": "new password", "postgres": "new superuser-password", "replication": "new replication-password",
+			"somebody": "new password", "database_dump": "new dump-password", "replication": "new replication-password",
 		} {
 			if got := primary.login(user, password, "SELECT current_user"); got != user {
 				t.Errorf("%s does not get in: %s", user, got)
 			}
 		}
-		if got := primary.login("postgres", "super", "SELECT 1"); got == "1" {
+		if got := primary.login("database_dump", credentials["dump-password"], "SELECT 1"); got == "1" {
 			t.Error("the old password is good still")
 		}
 	}
@@ -211,12 +211,15 @@ func TestRejections(t *testing.T) {
 		"the same when it starts":       {"0/data/PG_VERSION", "9\n", "run.sh", "bootstrapFrom"},
 		"foreign files":                 {"0/data/precious", "x", "init.sh", "nothing is put over it"},
 		"no data":                       {"config/other.conf", "", "run.sh", "was not initialized"},
-		"no password":                   {"credentials/superuser-password", "", "init.sh", "superuser-password is empty"},
-		"a password of two lines":       {"credentials/superuser-password", "a\nb", "init.sh", "more than one line"},
+		"no password":                   {"credentials/dump-password", "", "run.sh", "dump-password is empty"},
+		"a password of two lines":       {"credentials/dump-password", "a\nb", "run.sh", "more than one line"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := newPrimary(t, "postgresql")
+			if strings.HasPrefix(c.file, "credentials") {
+				m.mustRun("init.sh")
+			}
 			m.write(c.file, c.text)
 			if why := m.refused(c.script); !strings.Contains(why, c.says) {
 				t.Errorf("it says %q, want %q", why, c.says)
@@ -322,4 +325,56 @@ func TestSlowPasswordRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.start()
+}
+
+// The superuser connects over the socket only. While a primary is closed, only dumps connect, and nothing writes.
+func TestClosedPrimary(t *testing.T) {
+	t.Parallel()
+	m := newPrimary(t, "postgresql")
+	m.mustRun("init.sh")
+	m.start()
+	m.login("app", credentials["password"], fill)
+	m.query("ALTER ROLE postgres PASSWORD 'super'; CREATE ROLE other LOGIN PASSWORD 'other'")
+	want := m.query(checksum)
+	logins := func(want map[string]string) {
+		t.Helper()
+		for _, user := range []string{"app", "other", "database_dump", "replication", "postgres"} {
+			password := map[string]string{
+				"app": credentials["password"], "other": "other", "database_dump": credentials["dump-password"],
+				"replication": credentials["replication-password"], "postgres": "super",
+			}[user]
+			got := m.login(user, password, "SELECT current_user || ' ' || current_setting('transaction_read_only')")
+			if want[user] == "" && strings.Contains(got, "pg_hba.conf rejects") || got == want[user] {
+				continue
+			}
+			if want[user] != "" || !strings.Contains(got, "no pg_hba.conf entry") {
+				t.Errorf("%s gets %q, want %q", user, got, want[user])
+			}
+		}
+	}
+	open := map[string]string{
+		"app": "app off", "other": "other off", "database_dump": "database_dump off", "replication": "replication off",
+	}
+	logins(open)
+	m.env["CLOSED"] = "true"
+	m.restarts((*server).stop)
+	logins(map[string]string{"database_dump": "database_dump on"})
+	if out, err := m.try("CREATE TABLE t ()"); err == nil || !strings.Contains(out, "read-only") {
+		t.Errorf("a session in the pod writes: %s", out)
+	}
+	m.env["HOST"], m.env["PORT"] = "127.0.0.1", m.port()
+	job := m.job(t)
+	job.set("SCOPE=server VERIFY=restore NAME=last")
+	job.mustRun("dump.sh")
+	replica := m.replica(1)
+	copies := replica.script(t.Context(), "bash", "-c", `. "$0/lib.sh"
+		write_passfile replication-password "$(follow_with)"; PGPASSFILE=$(follow_with) pg_basebackup --host="$PRIMARY_HOST" \
+		--port="$PRIMARY_PORT" --username=replication --no-password --pgdata="$PGDATA"`, m.dir+"/scripts")
+	if out, err := copies.CombinedOutput(); err == nil || !strings.Contains(string(out), "no pg_hba.conf entry") {
+		t.Errorf("a replica connects: %v\n%s", err, out)
+	}
+	m.env["CLOSED"] = "false"
+	m.restarts((*server).kill)
+	logins(open)
+	job.into(t, "app", "last").restores("last", checksum, want)
 }

@@ -5,17 +5,18 @@ package scripts_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
-// into returns a job that restores into another, empty database of the same server.
+// into returns the primary of a new Database, whose data directory is to be restored from a dump.
 func (m *member) into(t *testing.T, database, name string) *member {
 	t.Helper()
-	m.query("CREATE DATABASE " + database + " OWNER app")
 	other := m.job(t)
 	other.env["DATABASE"], other.env["BACKUPS"], other.env["NAME"] = database, m.env["BACKUPS"], name
+	other.env["MEMBER"], other.env["PORT"] = "0", strconv.Itoa(freePort(t))
+	other.sockets = ""
 	return other
 }
 
@@ -62,17 +63,14 @@ func TestDumpAndRestore(t *testing.T) {
 			if verified := m.env["VERIFY"]; got.Verified != verified && (verified != "" || got.Verified != "list") {
 				t.Errorf("it is verified by %q", got.Verified)
 			}
-			m.refuses("restore.sh", "is not empty: nothing is put over it")
-			other := m.into(t, `"`+name+`"`, "")
-			other.env["DATABASE"] = name
+			other := m.into(t, name, "")
 			for range 2 { // the second time it is already restored
 				other.restores(got.Name, checksum, before)
 			}
 			if after := other.query(`SELECT one() || ' ' || count(*) FROM seen, "Odd'\ö"."Ta""ble"`); after != "1 1000" {
 				t.Errorf("there is %s", after)
 			}
-			other.env["NAME"] = "20261101T0300"
-			other.refuses("restore.sh", "there is no dump")
+			m.into(t, name, "20261101T0300").refuses("restore.sh", "there is no dump")
 			if m.env["GLOBALS"] == "true" {
 				m.hasRoles("20261101T0200")
 			}
@@ -126,10 +124,7 @@ func TestDumpOfSeveralDatabases(t *testing.T) {
 		t.Errorf("it is at %s", got.Location)
 	}
 	other := m.into(t, "app", "odd")
-	other.mustRun("restore.sh")
-	if after := other.query(checksum); after != before {
-		t.Errorf("%s was dumped, and %s restored", before, after)
-	}
+	other.restores("odd", checksum, before)
 	m.query("CREATE DATABASE second OWNER app")
 	m.query("CREATE DATABASE third OWNER app")
 	m.env["DATABASE"] = "second"
@@ -140,12 +135,8 @@ func TestDumpOfSeveralDatabases(t *testing.T) {
 	}
 	other = m.into(t, "fourth", "several")
 	other.refuses("restore.sh", "has none of the name fourth")
-	m.env["DATABASE"] = "second"
-	m.login("app", credentials["password"], "DROP TABLE orders")
-	m.mustRun("restore.sh")
-	if after := m.query("SELECT text FROM orders"); after != "second" {
-		t.Errorf("%s was restored", after)
-	}
+	other = m.into(t, "second", "several")
+	other.restores("several", "SELECT text FROM orders", "second")
 }
 
 // A damaged dump is not restored, and the database stays empty.
@@ -175,8 +166,8 @@ func TestDamagedDumpIsNotRestored(t *testing.T) {
 			}
 			m.mustRun("bash", "-c", `cd "$BACKUPS/a" && sha256sum $(sed 's/.* //' SHA256SUMS) >new && mv new SHA256SUMS`)
 			other.refuses("restore.sh", "cannot be restored")
-			if got := other.query("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"); got != "0" {
-				t.Errorf("there are %s tables", got)
+			if _, err := os.Stat(other.env["PGDATA"]); err == nil {
+				t.Error("there is a data directory")
 			}
 		})
 	}
@@ -210,35 +201,21 @@ func TestDumpWaitsForServer(t *testing.T) {
 			server.env["HOST"], server.env["PORT"] = "127.0.0.1", server.port()
 			m := server.job(t)
 			want := m.query(sum)
-			into := m.into
-			if engine == "mariadb" {
-				into = m.intoMariaDB
+			server.running.stop()
+			m.env["PATIENCE"], m.env["NAME"] = "60", "a"
+			m.program("sleep", `: >"$SOCKETS/waiting"; real "$@"`)
+			cmd := m.script(t.Context(), "dump.sh")
+			log := &logs{}
+			cmd.Stderr = log
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
 			}
-			other := into(t, "other", "a")
-			for _, j := range []*member{m, other} {
-				server.running.stop()
-				j.env["PATIENCE"], j.env["NAME"] = "60", "a"
-				script := "restore.sh"
-				if j == m {
-					script = "dump.sh"
-				}
-				cmd := j.script(t.Context(), script)
-				log := &logs{}
-				cmd.Stderr = log
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
-				for log.String() == "" { // the first attempt has failed
-					<-time.After(10 * time.Millisecond)
-				}
-				server.start()
-				if err := cmd.Wait(); err != nil {
-					t.Fatalf("%s: %v\n%s", script, err, log)
-				}
+			m.appears(m.env["SOCKETS"] + "/waiting") // the first attempt has failed
+			server.start()
+			if err := cmd.Wait(); err != nil {
+				t.Fatalf("%v\n%s", err, log)
 			}
-			if got := other.query(sum); got != want {
-				t.Errorf("%s was dumped, and %s restored", want, got)
-			}
+			m.into(t, "other", "a").restores("a", sum, want)
 		})
 	}
 }

@@ -5,7 +5,7 @@
 //	run.sh      starts the server of a member
 //	probe.sh    implements the startup, liveness and readiness probes
 //	dump.sh     writes a dump and verifies it
-//	restore.sh  restores a dump into an empty database atomically
+//	restore.sh  creates the data directory of the primary from a dump atomically
 //	prune.sh    deletes dumps and lists the remaining ones
 //
 // The tests run all scripts against PostgreSQL and MariaDB. MySQL shares the scripts of MariaDB except for names, init.sh

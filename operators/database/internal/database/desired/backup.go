@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,7 +28,9 @@ func BackupCronJob(db *v1.Database, image, scripts string) *batchv1.CronJob {
 	c := container(db, image, DumpContainer, "dump.sh")
 	c.Env = append(c.Env, dumpEnv(db)...)
 	c.Env = append(c.Env,
-		corev1.EnvVar{Name: "HOST", Value: SetName(db) + "." + db.Namespace + ".svc"},
+		corev1.EnvVar{Name: "HOST", Value: MemberHost(db, 0)},
+		corev1.EnvVar{Name: "SCOPE", Value: "server"},
+		corev1.EnvVar{Name: "SERIES", Value: "backup/" + db.Name},
 		corev1.EnvVar{Name: "NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
 			FieldPath: "metadata.labels['batch.kubernetes.io/job-name']", // ends with the scheduled time
 		}}},
@@ -36,7 +39,8 @@ func BackupCronJob(db *v1.Database, image, scripts string) *batchv1.CronJob {
 	if age := backup.Retention.MaxAge; age != nil {
 		c.Env = append(c.Env, corev1.EnvVar{Name: "KEEP_FOR", Value: strconv.Itoa(int(age.Seconds()))})
 	}
-	spec := job(db, c, scripts, BackupComponent, BackupName(db), false)
+	spec := job(db, c, volumesOf(db, scripts, []corev1.KeyToPath{{Key: DumpPasswordKey, Path: DumpPasswordKey}}),
+		BackupComponent, BackupName(db), false)
 	spec.ActiveDeadlineSeconds = new(int64(dumpDeadline.Seconds()))
 	return &batchv1.CronJob{
 		ObjectMeta: metav1.ObjectMeta{Name: BackupName(db), Labels: labels(db)},
@@ -52,17 +56,23 @@ func BackupCronJob(db *v1.Database, image, scripts string) *batchv1.CronJob {
 	}
 }
 
-// RestoreJob returns the Job that restores a dump into the database. It has no deadline. The Service selects no pod before
-// the Job has succeeded.
+// RestoreJob returns the Job that creates the data directory of the primary from a dump, before the first start of the
+// server. It has no deadline.
 func RestoreJob(db *v1.Database, image, scripts, claim, name string) *batchv1.Job {
-	c := container(db, image, "restore", "restore.sh")
-	c.Env = append(c.Env, dumpEnv(db)...)
+	c := member(db, image, "restore", "restore.sh")
+	c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "MEMBER" || e.Name == "BEGUN" })
 	c.Env = append(c.Env,
-		corev1.EnvVar{Name: "HOST", Value: PodName(db, 0) + "." + HeadlessServiceName(db) + "." + db.Namespace + ".svc"},
+		corev1.EnvVar{Name: "MEMBER", Value: "0"},
+		corev1.EnvVar{Name: "BACKUPS", Value: backupsPath},
 		corev1.EnvVar{Name: "NAME", Value: name})
+	volumes := append(memberVolumes(db, scripts), corev1.Volume{
+		Name: DataVolume, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
+			ClaimName: ClaimName(db, 0),
+		}},
+	})
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: RestoreName(db), Labels: labels(db)},
-		Spec:       job(db, c, scripts, RestoreComponent, claim, true),
+		Spec:       job(db, c, volumes, RestoreComponent, claim, true),
 	}
 }
 
@@ -73,7 +83,9 @@ func dumpEnv(db *v1.Database) []corev1.EnvVar {
 	}
 }
 
-func job(db *v1.Database, c corev1.Container, scripts, component, claim string, readOnly bool) batchv1.JobSpec {
+func job(
+	db *v1.Database, c corev1.Container, volumes []corev1.Volume, component, claim string, readOnly bool,
+) batchv1.JobSpec {
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: backupsVolume, MountPath: backupsPath, ReadOnly: readOnly})
 	more := db.Spec.PodTemplate
 	if more == nil {
@@ -85,7 +97,7 @@ func job(db *v1.Database, c corev1.Container, scripts, component, claim string, 
 			ObjectMeta: metav1.ObjectMeta{Labels: podLabels(db, component), Annotations: more.Annotations},
 			Spec: corev1.PodSpec{
 				Containers: []corev1.Container{c}, RestartPolicy: corev1.RestartPolicyNever,
-				Volumes: append(volumesOf(db, scripts, nil), corev1.Volume{
+				Volumes: append(volumes, corev1.Volume{
 					Name: backupsVolume, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
 						ClaimName: claim, ReadOnly: readOnly,
 					}},

@@ -17,14 +17,28 @@ import (
 // empty volume any more.
 const HasDataKey = "begun"
 
+// RecoverFromKey is a key of the ConfigMap with the host of the replica whose data become those of a primary that has lost
+// its volume.
+const RecoverFromKey = "recover-from"
+
+// Keys of the ConfigMap that only the operator reads.
+const (
+	// DataClaimKey has the UID of the claim with which the primary was ready last. It is never removed.
+	DataClaimKey = "data-claim"
+	// RecoveredKey has the value of the annotation for a recovery from a replica that was carried out.
+	RecoveredKey = "recovered"
+)
+
 // digest returns 12 hexadecimal digits of a SHA-256 hash. They are enough for the few contents of one object.
-func digest(parts ...string) string {
+func digest(parts ...string) string { return fullDigest(parts...)[:12] }
+
+func fullDigest(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
 		h.Write([]byte(p))
 		h.Write([]byte{0})
 	}
-	return hex.EncodeToString(h.Sum(nil))[:12]
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // Settings returns the user's settings in the format of the server.
@@ -52,17 +66,14 @@ func settingsKey(db *v1.Database) string {
 	return "settings-" + digest(Settings(db)) + ".cnf"
 }
 
-// ConfigMap returns the ConfigMap with the current settings, the older ones in keep, and the annotations of the pinned
+// ConfigMap returns the ConfigMap with the current settings, the other keys in keep, and the annotations of the pinned
 // template.
-func ConfigMap(db *v1.Database, keep map[string]string, begun bool, pin PinnedTemplate) *corev1.ConfigMap {
+func ConfigMap(db *v1.Database, keep map[string]string, pin PinnedTemplate) *corev1.ConfigMap {
 	data := maps.Clone(keep)
 	if data == nil {
 		data = map[string]string{}
 	}
 	data[settingsKey(db)] = Settings(db)
-	if begun {
-		data[HasDataKey] = "true"
-	}
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: ConfigName(db), Labels: labels(db), Annotations: pin.Annotations}, Data: data,
 	}

@@ -15,7 +15,7 @@ import (
 // Keys of the Secret. Each password has 26 characters of base 32: 130 bits.
 const (
 	PasswordKey            = "password"
-	superuserPasswordKey   = "superuser-password"
+	DumpPasswordKey        = "dump-password" // of the role that reads everything
 	replicationPasswordKey = "replication-password"
 )
 
@@ -28,7 +28,7 @@ func CredentialsSecret(db *v1.Database, clusterDomain string) *corev1.Secret {
 		Scheme: string(db.Spec.Engine), Host: host + ":" + strconv.Itoa(int(port)), Path: "/" + db.Spec.DatabaseName,
 	}
 	data := map[string]string{
-		superuserPasswordKey: rand.Text(), replicationPasswordKey: rand.Text(),
+		DumpPasswordKey: rand.Text(), replicationPasswordKey: rand.Text(),
 		"type": string(db.Spec.Engine), "host": host, "port": strconv.Itoa(int(port)), "database": db.Spec.DatabaseName,
 		"username": db.Spec.Username, PasswordKey: password, // used if the user's Secret is removed from the spec later
 	}

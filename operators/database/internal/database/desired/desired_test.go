@@ -112,7 +112,7 @@ func TestCredentials(t *testing.T) {
 	seen := map[string]bool{}
 	for range 3 {
 		secret := desired.CredentialsSecret(db, "cluster.local")
-		for _, key := range []string{"password", "superuser-password", "replication-password"} {
+		for _, key := range []string{"password", "dump-password", "replication-password"} {
 			password := string(secret.Data[key])
 			if seen[password] || len(password) < 26 {
 				t.Errorf("%s is %q", key, password)
@@ -146,7 +146,7 @@ func TestPinnedTemplate(t *testing.T) {
 	size := resource.MustParse("1Gi")
 	set := func(db *v1.Database, live *appsv1.StatefulSet, image string, upgrade bool) (*appsv1.StatefulSet, string) {
 		template := desired.Template(db, image, "scripts-"+image)
-		made, err := desired.StatefulSet(db, desired.ReadPinned(live), template, size, upgrade)
+		made, err := desired.StatefulSet(db, desired.ReadPinned(live, &corev1.ConfigMap{}, ""), template, size, upgrade)
 		if err != nil {
 			t.Fatal(err)
 		}

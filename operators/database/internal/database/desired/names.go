@@ -29,6 +29,8 @@ const (
 	ProtectedLabel = "techoral.com/deletion-protection"
 	// RestoredAnnotation is on the primary's claim and names the source of the restored data.
 	RestoredAnnotation = "techoral.com/restored"
+	// SourceAnnotation is on the primary's claim and has the digest of the spec.bootstrapFrom that its data begin with.
+	SourceAnnotation = "techoral.com/bootstrap-from"
 	// ComponentLabel distinguishes the pods of the server from those of dumps.
 	ComponentLabel = "app.kubernetes.io/component"
 	// ServerComponent is the component of the members' pods.
@@ -64,6 +66,11 @@ func ClaimName(db *v1.Database, member int) string { return DataVolume + "-" + P
 
 // PodName returns the name of a member's pod. Member 0 is the primary.
 func PodName(db *v1.Database, member int) string { return SetName(db) + "-" + strconv.Itoa(member) }
+
+// MemberHost returns the host name of a member's pod. It works while the Services select no pod.
+func MemberHost(db *v1.Database, member int) string {
+	return PodName(db, member) + "." + HeadlessServiceName(db) + "." + db.Namespace + ".svc"
+}
 
 // Port returns the port of all members.
 func Port(engine v1.Engine) int32 {

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -96,7 +97,11 @@ func member(db *v1.Database, image, name, script string) corev1.Container {
 		corev1.EnvVar{Name: "PRIMARY_HOST", Value: SetName(db) + "." + db.Namespace + ".svc"},
 		corev1.EnvVar{Name: "PRIMARY_PORT", Value: strconv.Itoa(int(Port(db.Spec.Engine)))},
 		corev1.EnvVar{Name: "CONFIG", Value: configPath},
-		corev1.EnvVar{Name: "BEGUN", Value: begunPath + "/" + HasDataKey})
+		corev1.EnvVar{Name: "BEGUN", Value: begunPath + "/" + HasDataKey},
+		corev1.EnvVar{Name: "RECOVER_FROM", Value: begunPath + "/" + RecoverFromKey})
+	if closed(db) {
+		c.Env = append(c.Env, corev1.EnvVar{Name: "CLOSED", Value: "true"})
+	}
 	c.VolumeMounts = append(c.VolumeMounts,
 		corev1.VolumeMount{Name: DataVolume, MountPath: dataPath},
 		corev1.VolumeMount{Name: configVolume, MountPath: configPath, ReadOnly: true},
@@ -131,6 +136,18 @@ func container(db *v1.Database, image, name, script string) corev1.Container {
 	}
 }
 
+// closed reports whether the server accepts nothing but the last dump, because the Database is being deleted with its data.
+func closed(db *v1.Database) bool {
+	return db.DeletionTimestamp != nil && db.Spec.DeletionPolicy == v1.DeletionSnapshot
+}
+
+// IsClosed reports whether a member's pod accepts nothing but the last dump.
+func IsClosed(pod *corev1.PodSpec) bool {
+	return slices.ContainsFunc(pod.Containers, func(c corev1.Container) bool {
+		return c.Name == Container && slices.Contains(c.Env, corev1.EnvVar{Name: "CLOSED", Value: "true"})
+	})
+}
+
 func dataVariable(engine v1.Engine) string {
 	if engine == v1.PostgreSQL {
 		return "PGDATA"
@@ -140,7 +157,7 @@ func dataVariable(engine v1.Engine) string {
 
 func memberVolumes(db *v1.Database, scripts string) []corev1.Volume {
 	own := []corev1.KeyToPath{
-		{Key: superuserPasswordKey, Path: superuserPasswordKey},
+		{Key: DumpPasswordKey, Path: DumpPasswordKey},
 		{Key: replicationPasswordKey, Path: replicationPasswordKey},
 	}
 	volumes := []corev1.Volume{
@@ -150,7 +167,7 @@ func memberVolumes(db *v1.Database, scripts string) []corev1.Volume {
 		}}},
 		{Name: begunVolume, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 			LocalObjectReference: corev1.LocalObjectReference{Name: ConfigName(db)}, Optional: new(true),
-			Items: []corev1.KeyToPath{{Key: HasDataKey, Path: HasDataKey}},
+			Items: []corev1.KeyToPath{{Key: HasDataKey, Path: HasDataKey}, {Key: RecoverFromKey, Path: RecoverFromKey}},
 		}}},
 	}
 	volumes = append(volumes, volumesOf(db, scripts, own)...)

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/adoption"
 )
 
 // Annotations of the StatefulSet. A new version of the operator compares them to keep the pods unchanged.
@@ -19,6 +20,10 @@ const (
 	inputsAnnotation = "techoral.com/inputs"
 	// templateAnnotation is the pod template that the operator built from these inputs.
 	templateAnnotation = "techoral.com/pod-template"
+	// PendingTemplateAnnotation is the digest of the template of a new version of the operator, while it waits for its turn.
+	PendingTemplateAnnotation = "techoral.com/pending-pod-template"
+	// TemplateTurnAnnotation is the digest of the template that may be rolled out now, or is being rolled out.
+	TemplateTurnAnnotation = "techoral.com/pod-template-turn"
 )
 
 // PinnedTemplate is the last written pod template with its inputs, by any version of the operator. It is stored in the
@@ -28,17 +33,34 @@ type PinnedTemplate struct {
 	Annotations map[string]string // annotations of the object that stores it; nil if there is none
 }
 
-// ReadPinned reads the template from the first object that has one.
-func ReadPinned(objects ...client.Object) PinnedTemplate {
-	for _, o := range objects {
-		var p PinnedTemplate
-		inputs, raw := o.GetAnnotations()[inputsAnnotation], o.GetAnnotations()[templateAnnotation]
-		if json.Unmarshal([]byte(raw), &p.Template) == nil && len(p.Template.Spec.Containers) > 0 {
-			p.Annotations = map[string]string{inputsAnnotation: inputs, templateAnnotation: raw}
-			return p
-		}
+// ReadPinned reads the template from the StatefulSet, and while there is none, from the ConfigMap. A user who may write
+// ConfigMaps but not pods must not choose the template, so that of the ConfigMap counts only if it has the trusted digest,
+// as [PinnedTemplate.Digest] returned it earlier.
+func ReadPinned(set *appsv1.StatefulSet, settings *corev1.ConfigMap, trusted string) PinnedTemplate {
+	if p := readPinned(set); p.Annotations != nil {
+		return p
+	}
+	if p := readPinned(settings); p.Digest() == trusted {
+		return p
 	}
 	return PinnedTemplate{}
+}
+
+func readPinned(o client.Object) (p PinnedTemplate) {
+	inputs, raw := o.GetAnnotations()[inputsAnnotation], o.GetAnnotations()[templateAnnotation]
+	if json.Unmarshal([]byte(raw), &p.Template) != nil || len(p.Template.Spec.Containers) == 0 {
+		return PinnedTemplate{}
+	}
+	p.Annotations = map[string]string{inputsAnnotation: inputs, templateAnnotation: raw}
+	return p
+}
+
+// Digest returns the SHA-256 hash of the template and its inputs in hexadecimal; "" if there is no template.
+func (p *PinnedTemplate) Digest() string {
+	if p.Annotations == nil {
+		return ""
+	}
+	return fullDigest(p.Annotations[inputsAnnotation], p.Annotations[templateAnnotation])
 }
 
 // StatefulSet returns the StatefulSet of the members. The pod template stays pinned while its inputs are unchanged. A new
@@ -59,11 +81,10 @@ func StatefulSet(db *v1.Database, pin PinnedTemplate, fresh corev1.PodTemplateSp
 		replicas = 0
 	}
 	claim := claimTemplate(db, size)
-	if db.Spec.DeletionPolicy != v1.DeletionRetain {
-		claim.OwnerReferences = ownerReferences(db)
-	}
+	// The operator adopts the claims that the StatefulSet controller creates in its absence.
+	claim.Annotations = map[string]string{adoption.Annotation: db.Name}
 	strategy := appsv1.RollingUpdateStatefulSetStrategyType // updates from the highest ordinal down, so the primary is last
-	if db.Spec.UpgradePolicy == v1.UpgradeOnDelete {
+	if db.Spec.UpgradePolicy == v1.UpgradeOnDelete && !closed(db) {
 		strategy = appsv1.OnDeleteStatefulSetStrategyType
 	}
 	return &appsv1.StatefulSet{
@@ -79,6 +100,46 @@ func StatefulSet(db *v1.Database, pin PinnedTemplate, fresh corev1.PodTemplateSp
 			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{claim},
 		},
 	}, nil
+}
+
+// Stopped returns the StatefulSet without members.
+func Stopped(live *appsv1.StatefulSet) *appsv1.StatefulSet {
+	stopped := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: live.Name, Labels: live.Labels}, Spec: *live.Spec.DeepCopy(),
+	}
+	stopped.Spec.Replicas = new(int32(0))
+	return stopped
+}
+
+// TemplateDigest returns a digest of the pod template.
+func TemplateDigest(set *appsv1.StatefulSet) string {
+	if reduced := set.Annotations[templateDigestAnnotation]; reduced != "" {
+		return reduced
+	}
+	return digest(set.Annotations[templateAnnotation])
+}
+
+// templateDigestAnnotation is in the result of [ReduceForUpgrade] only.
+const templateDigestAnnotation = "techoral.com/pod-template-digest"
+
+// ReduceForUpgrade returns the fields of a StatefulSet that the order of upgrades depends on, without the template.
+func ReduceForUpgrade(set *appsv1.StatefulSet) *appsv1.StatefulSet {
+	reduced := &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: set.Spec.Replicas}, Status: set.Status}
+	reduced.Namespace = set.Namespace
+	reduced.Name = set.Name
+	reduced.UID = set.UID
+	reduced.ResourceVersion = set.ResourceVersion
+	reduced.Generation = set.Generation
+	reduced.DeletionTimestamp = set.DeletionTimestamp
+	reduced.OwnerReferences = set.OwnerReferences
+	reduced.Labels = set.Labels
+	reduced.Annotations = map[string]string{templateDigestAnnotation: TemplateDigest(set)}
+	for _, name := range []string{PendingTemplateAnnotation, TemplateTurnAnnotation} {
+		if value := set.Annotations[name]; value != "" {
+			reduced.Annotations[name] = value
+		}
+	}
+	return reduced
 }
 
 // SamePods reports whether two StatefulSets have the same pod template.
@@ -97,6 +158,9 @@ func inputs(db *v1.Database) string {
 	if err != nil {
 		panic(err) // unreachable: the value was decoded from JSON
 	}
+	if closed(db) {
+		return digest(string(raw), "closed")
+	}
 	return digest(string(raw))
 }
 
@@ -105,22 +169,32 @@ func DataClaim(db *v1.Database, member int, size resource.Quantity) *corev1.Pers
 	claim := claimTemplate(db, size)
 	claim.Name = ClaimName(db, member)
 	claim.Labels = withProtectionLabel(db, claim.Labels)
-	if member == 0 && db.Status.Restored != "" {
-		claim.Annotations = map[string]string{RestoredAnnotation: db.Status.Restored}
+	if member > 0 {
+		return &claim
+	}
+	if db.Spec.DeletionPolicy == v1.DeletionSnapshot { // they have the only data until the last dump exists
+		claim.Labels[ProtectedLabel] = "true"
+	}
+	if db.Spec.BootstrapFrom != nil {
+		claim.Annotations = map[string]string{SourceAnnotation: BootstrapDigest(db)}
+		if db.Status.Restored != "" {
+			claim.Annotations[RestoredAnnotation] = db.Status.Restored
+		}
 	}
 	return &claim
 }
 
-// ownerReferences makes garbage collection delete a claim with the Database. The operator sets the reference on the claims
-// that it creates. The StatefulSet controller recreates missing claims from the template, possibly after the Database was
-// deleted, so the template needs the reference as well. BlockOwnerDeletion is unset, because the StatefulSet controller may
-// lack the permission for it.
-func ownerReferences(db *v1.Database) []metav1.OwnerReference {
-	return []metav1.OwnerReference{{
-		APIVersion: v1.GroupVersion.String(), Kind: "Database", Name: db.Name, UID: db.UID, Controller: new(true),
-	}}
+// BootstrapDigest returns a digest of spec.bootstrapFrom, which must not be nil.
+func BootstrapDigest(db *v1.Database) string {
+	raw, err := json.Marshal(db.Spec.BootstrapFrom)
+	if err != nil {
+		panic(err) // unreachable: the value was decoded from JSON
+	}
+	return digest(string(raw))
 }
 
+// claimTemplate returns the template of the members' claims. Claims have no owner reference: after a restore from a backup
+// their owner would be missing, and garbage collection would delete the data.
 func claimTemplate(db *v1.Database, size resource.Quantity) corev1.PersistentVolumeClaim {
 	return corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: DataVolume, Labels: mergeLabels(labels(db), podLabels(db, "data"), dataLabels(db))},

@@ -17,6 +17,7 @@ func LastSnapshot(db *v1.Database) *v1.DBSnapshot {
 	return &v1.DBSnapshot{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels(db)},
 		Spec: v1.DBSnapshotSpec{
+			Verify: "restore", // the data are deleted afterwards
 			Source: v1.SnapshotSource{DatabaseRef: &v1.DatabaseReference{Name: db.Name}},
 			Storage: &v1.SnapshotStorage{
 				PersistentVolumeClaim: v1.SnapshotClaim{ClaimName: BackupName(db)},

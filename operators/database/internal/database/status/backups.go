@@ -17,7 +17,11 @@ import (
 
 // Dumps is the observed state of the dumps of a Database.
 type Dumps struct {
-	Schedule *batchv1.CronJob          // its status has the last success; nil if backups are disabled
+	Schedule *batchv1.CronJob // its status has the last success; nil if backups are disabled
+	// Applied is the result of the CronJob, or of the claim that it waits for. It is not ready if the CronJob is missing or
+	// outdated.
+	Applied conditions.Child
+
 	Pods     []*corev1.Pod             // includes the pods of the last attempts
 	SizeNote string                    // explains why their claim is smaller than requested
 	Next     time.Time                 // next scheduled time; zero if there is none
@@ -46,7 +50,7 @@ func Backups(db *v1.Database, dumps Dumps) {
 		b.LastSuccessfulTime = later(b.LastSuccessfulTime, cron.Status.LastSuccessfulTime)
 	}
 	b.NextScheduleTime = nil
-	if !dumps.Next.IsZero() {
+	if !dumps.Next.IsZero() && conditions.IsTrue(db, BackupScheduled) {
 		b.NextScheduleTime = new(metav1.NewTime(dumps.Next))
 	}
 	b.LastFailureTime = later(b.LastFailureTime, at)
@@ -74,9 +78,15 @@ func lastBackup(db *v1.Database, b *v1.BackupStatus, dumps Dumps, why string) {
 }
 
 func scheduled(db *v1.Database, dumps Dumps) {
-	switch {
+	switch applied := dumps.Applied; {
 	case dumps.Schedule == nil:
 		set(db, BackupScheduled, false, "Disabled", "spec.backupEnabled is false: no dumps are made")
+	case !applied.Ready:
+		message := cmp.Or(applied.Message, "CronJob "+desired.BackupName(db)+" does not exist yet")
+		if applied.UID != "" {
+			message += "; CronJob " + desired.BackupName(db) + " stays as it was"
+		}
+		set(db, BackupScheduled, false, cmp.Or(applied.Reason, "NotScheduled"), message)
 	case db.Spec.Backup.Suspend || db.Spec.Hibernate:
 		set(db, BackupScheduled, false, "Suspended", "no dumps are made")
 	default:

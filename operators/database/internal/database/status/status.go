@@ -53,13 +53,19 @@ type Server struct {
 // SetDesired sets the StatefulSet that the reconcile applies.
 func (s *Server) SetDesired(set *appsv1.StatefulSet) { s.desired = set }
 
-// Members returns the server with the pods that belong to the members.
+// Members returns the server with the pods that belong to the members. A pod without a StatefulSet must have the name and
+// the labels of a member, because any editor of the namespace can set the labels: the StatefulSet adopts or ends such a pod.
 func Members(db *v1.Database, set *appsv1.StatefulSet, pods []*corev1.Pod) Server {
 	s := Server{Set: set, primary: desired.PodName(db, 0)}
+	members := names(db, 0, desired.MaxMembers)
+	selector := labels.SelectorFromSet(desired.Selector(db))
 	for _, pod := range pods {
+		if pod.Labels[desired.ComponentLabel] != desired.ServerComponent || !slices.Contains(members, pod.Name) ||
+			!selector.Matches(labels.Set(pod.Labels)) {
+			continue
+		}
 		// Pods are orphans while their StatefulSet is recreated.
-		if owner := metav1.GetControllerOf(pod); pod.Labels[desired.ComponentLabel] == desired.ServerComponent &&
-			(owner == nil || set.UID == "" || owner.UID == set.UID) {
+		if owner := metav1.GetControllerOf(pod); owner == nil || set.UID == "" || owner.UID == set.UID {
 			s.Pods = append(s.Pods, pod)
 		}
 	}
@@ -110,13 +116,9 @@ func Pods(db *v1.Database, server *Server) (reason, message string) {
 	trouble := FirstProblem(server.Pods)
 	available(db, server, trouble)
 	replication(db, server)
-	if server.rolledOut() {
-		set(db, Progressing, false, "RolledOut", "all members are as the specification says")
-		if s.ReadyReplicas == want && want > 0 && (db.Spec.BootstrapFrom == nil || s.Restored != "") {
-			s.CurrentVersion = db.Spec.Version
-		}
-	} else {
-		set(db, Progressing, true, "RollingOut", "the members are brought to what the specification says, the primary last")
+	progressing(db, server)
+	if server.rolledOut() && s.ReadyReplicas == want && want > 0 && (db.Spec.BootstrapFrom == nil || s.Restored != "") {
+		s.CurrentVersion = db.Spec.Version
 	}
 	missing := fmt.Sprintf("%d of %d members work", s.ReadyReplicas, want)
 	if trouble != "" {
@@ -143,6 +145,18 @@ func Pods(db *v1.Database, server *Server) (reason, message string) {
 		return "MembersNotReady", missing
 	}
 	return "", ""
+}
+
+func progressing(db *v1.Database, server *Server) {
+	switch {
+	case !server.rolledOut():
+		set(db, Progressing, true, "RollingOut", "the members are brought to what the specification says, the primary last")
+	case server.desired.Annotations[desired.PendingTemplateAnnotation] == "":
+		set(db, Progressing, false, "RolledOut", "all members are as the specification says")
+	default:
+		set(db, Progressing, false, "UpgradeQueued", "all members are as the specification says; they are restarted for this "+
+			"version of the operator when fewer databases are being restarted")
+	}
 }
 
 func available(db *v1.Database, server *Server, trouble string) {
@@ -224,6 +238,11 @@ func problem(pod *corev1.Pod) string {
 	return ""
 }
 
+// permanentReasons are the waiting reasons whose message names the missing object or key, and has no counter of retries.
+var permanentReasons = []string{
+	"CreateContainerConfigError", "CreateContainerError", "InvalidImageName", "ErrImageNeverPull",
+}
+
 // failure returns the termination message of a failed container, or the waiting reason of the kubelet.
 func failure(pod *corev1.Pod) string {
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
@@ -235,7 +254,11 @@ func failure(pod *corev1.Pod) string {
 		case last != nil && !ready(pod) && strings.TrimSpace(last.Message) != "": // of the scripts
 			return fmt.Sprintf("container %s: %s", c.Name, strings.TrimSpace(last.Message))
 		case waiting != nil && !slices.Contains([]string{"", "ContainerCreating", "PodInitializing"}, waiting.Reason):
-			return fmt.Sprintf("container %s with image %s: %s", c.Name, c.Image, waiting.Reason)
+			why := waiting.Reason
+			if text := strings.TrimSpace(waiting.Message); text != "" && slices.Contains(permanentReasons, why) {
+				why += ": " + text
+			}
+			return fmt.Sprintf("container %s with image %s: %s", c.Name, c.Image, why)
 		}
 	}
 	return ""
@@ -304,6 +327,11 @@ func State(db *v1.Database) {
 	stalled, is := conditions.Get(db, conditions.Stalled), conditions.Get(db, conditions.Ready)
 	switch {
 	case is == nil:
+	case stalled != nil && stalled.Status == metav1.ConditionTrue && backupsFailed(db, stalled.Message):
+		s.State = v1.Degraded // the server itself is not affected
+		if s.CurrentVersion == "" {
+			s.State = v1.Provisioning
+		}
 	case stalled != nil && stalled.Status == metav1.ConditionTrue:
 		s.State = v1.Failed
 		s.Error = stalled.Message
@@ -323,6 +351,12 @@ func State(db *v1.Database) {
 	default:
 		s.State = v1.Degraded
 	}
+}
+
+// backupsFailed reports whether the message is that of dumps that cannot be scheduled.
+func backupsFailed(db *v1.Database, message string) bool {
+	c := conditions.Get(db, BackupScheduled)
+	return c != nil && c.Status == metav1.ConditionFalse && c.Reason != "Disabled" && strings.HasPrefix(c.Message, message)
 }
 
 func set(db *v1.Database, name string, is bool, reason, message string) {

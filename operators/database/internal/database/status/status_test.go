@@ -35,10 +35,15 @@ func TestFirstProblem(t *testing.T) {
 	pulling.Status.InitContainerStatuses[0].State.Waiting.Reason = "ErrImagePull"
 	going := terminated("a-0", "init", "sentence")
 	going.DeletionTimestamp = new(metav1.Now())
+	config := terminated("a-0", "init", "")
+	config.Status.InitContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{
+		Reason: "CreateContainerConfigError", Message: "couldn't find key password in Secret shop/theirs",
+	}
 	for name, c := range map[string]struct {
 		pod  *corev1.Pod
 		want string
 	}{
+		"no key": {config, "CreateContainerConfigError: couldn't find key password in Secret shop/theirs"},
 		"a script gave up": {
 			terminated("a-1", "init", "the data are of PostgreSQL 15\n"), "pod a-1: container init: the data are of PostgreSQL 15",
 		},
@@ -152,7 +157,9 @@ func TestBackups(t *testing.T) {
 	if c := conditions.Get(db, status.LastBackupSucceeded); c.Status != metav1.ConditionTrue {
 		t.Errorf("%+v", c)
 	}
-	status.Backups(db, status.Dumps{Schedule: cron, Next: monday.Add(time.Hour)})
+	status.Backups(db, status.Dumps{
+		Schedule: cron, Next: monday.Add(time.Hour), Applied: conditions.Child{Ready: true},
+	})
 	if next := db.Status.Backup.NextScheduleTime; next == nil || !next.Time.Equal(monday.Add(time.Hour)) {
 		t.Errorf("the next one is due at %s", next)
 	}
@@ -171,7 +178,7 @@ func TestMembers(t *testing.T) {
 	pod := func(owner types.UID) *corev1.Pod {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
-				Name: "a-db-0", Labels: map[string]string{desired.ComponentLabel: desired.ServerComponent},
+				Name: "a-db-0", Labels: map[string]string{desired.ComponentLabel: desired.ServerComponent, "app": "a-db"},
 				OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: new(true)}},
 			},
 			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
@@ -185,6 +192,17 @@ func TestMembers(t *testing.T) {
 	}
 	if s := status.Members(db, &appsv1.StatefulSet{}, []*corev1.Pod{pod("now")}); !s.PrimaryReady() {
 		t.Error("the primary is not seen while its StatefulSet is made anew")
+	}
+	for name, forge := range map[string]func(*corev1.Pod){
+		"another name":    func(pod *corev1.Pod) { pod.Name = "other" },
+		"a higher number": func(pod *corev1.Pod) { pod.Name = "a-db-5" },
+		"another app":     func(pod *corev1.Pod) { pod.Labels["app"] = "b-db" },
+	} {
+		forged := pod("now")
+		forged.OwnerReferences = nil
+		if forge(forged); len(status.Members(db, set, []*corev1.Pod{forged}).Pods) > 0 {
+			t.Errorf("a pod with %s is a member", name)
+		}
 	}
 }
 

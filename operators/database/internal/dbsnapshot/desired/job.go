@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
@@ -24,6 +25,8 @@ type Source struct {
 	Database string
 	User     string
 	SSLMode  string
+	// CA is the Secret key with the certificates of the authorities that the server is verified with. Nil means none.
+	CA *corev1.SecretKeySelector
 	// Password is the Secret key with the user's password.
 	Password         corev1.SecretKeySelector
 	ImagePullPolicy  corev1.PullPolicy
@@ -32,6 +35,11 @@ type Source struct {
 	Pod *v1.PodTemplate
 	// Claim is the source claim of VolumeSnapshots.
 	Claim string
+	// Server makes dumps of the whole server, not of one database. Password is that of the role for dumps.
+	Server bool
+	// ScratchSize and ScratchClass are those of the volume for a restored copy. Without a size it is on the node.
+	ScratchSize  string
+	ScratchClass *string
 }
 
 // Mount paths.
@@ -40,6 +48,8 @@ const (
 	credentialsPath = "/etc/database/credentials" //nolint:gosec // it is the path of the credentials.
 	socketsPath     = "/run/database"
 	backupsPath     = "/backups"
+	caPath          = "/etc/database/ca"
+	caFile          = "ca.crt" // in caPath
 )
 
 // pruneSeconds limits the duration of a prune Job. No dump starts meanwhile.
@@ -69,13 +79,19 @@ func DumpJob(o *v1.DBSnapshot, s *Source, scripts, name string) *batchv1.Job {
 		corev1.EnvVar{Name: "DATABASE_USER", Value: s.User},
 		corev1.EnvVar{Name: "CREDENTIALS", Value: credentialsPath},
 		corev1.EnvVar{Name: "NAME", Value: name},
+		corev1.EnvVar{Name: "SERIES", Value: "dbsnapshot/" + o.Name},
 		corev1.EnvVar{Name: "KEEP", Value: "0"}, // the operator applies retention itself
 		corev1.EnvVar{Name: "FORMAT", Value: format},
 		corev1.EnvVar{Name: "COMPRESSION", Value: strconv.Itoa(int(compression))},
 		corev1.EnvVar{Name: "GLOBALS", Value: strconv.FormatBool(dump.IncludeGlobals)},
 		corev1.EnvVar{Name: "VERIFY", Value: o.Spec.Verify})
-	if s.SSLMode != "" {
-		c.Env = append(c.Env, corev1.EnvVar{Name: "PGSSLMODE", Value: s.SSLMode})
+	passwordFile := "password"
+	if s.Server {
+		passwordFile = "dump-password"
+		c.Env = append(c.Env, corev1.EnvVar{Name: "SCOPE", Value: "server"})
+	}
+	if s.Engine == v1.PostgreSQL {
+		c.Env = append(c.Env, connectionVariables(s)...)
 	}
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "credentials", MountPath: credentialsPath, ReadOnly: true})
 	spec := job(o, s, scripts, c)
@@ -84,13 +100,58 @@ func DumpJob(o *v1.DBSnapshot, s *Source, scripts, name string) *batchv1.Job {
 	if o.Spec.BackoffLimit != nil {
 		spec.BackoffLimit = new(*o.Spec.BackoffLimit)
 	}
-	spec.Template.Spec.Volumes = append(spec.Template.Spec.Volumes, corev1.Volume{
-		Name: "credentials", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-			SecretName: s.Password.Name, DefaultMode: new(int32(0o440)),
-			Items: []corev1.KeyToPath{{Key: s.Password.Key, Path: "password"}},
-		}},
-	})
+	pod := &spec.Template.Spec
+	pod.Volumes = append(pod.Volumes, secretVolume("credentials", s.Password, passwordFile))
+	if s.CA != nil {
+		pod.Volumes = append(pod.Volumes, secretVolume("ca", *s.CA, caFile))
+		pod.Containers[0].VolumeMounts = append(pod.Containers[0].VolumeMounts,
+			corev1.VolumeMount{Name: "ca", MountPath: caPath, ReadOnly: true})
+	}
+	if o.Spec.Verify == "restore" {
+		addScratch(pod, s)
+	}
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels(o)}, Spec: spec}
+}
+
+// addScratch adds the volume for a restored copy. It has the size of the source, so that a large database does not fill the
+// disk of the node.
+func addScratch(pod *corev1.PodSpec, s *Source) {
+	size, err := resource.ParseQuantity(s.ScratchSize)
+	if err != nil {
+		return // the copy is restored into the directory of the sockets
+	}
+	const name, path = "scratch", "/var/lib/scratch"
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: s.ScratchClass,
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
+			},
+		}},
+	}})
+	c := &pod.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: path})
+	c.Env = append(c.Env, corev1.EnvVar{Name: "SCRATCH", Value: path})
+}
+
+// connectionVariables returns the variables of libpq that protect the password. Without PGREQUIREAUTH, which libpq has since
+// version 16, a server that is not verified could ask for it in clear text.
+func connectionVariables(s *Source) []corev1.EnvVar {
+	all := []corev1.EnvVar{{Name: "PGREQUIREAUTH", Value: "scram-sha-256"}, {Name: "PGGSSENCMODE", Value: "disable"}}
+	if s.SSLMode != "" {
+		all = append(all, corev1.EnvVar{Name: "PGSSLMODE", Value: s.SSLMode})
+	}
+	if s.CA != nil {
+		all = append(all, corev1.EnvVar{Name: "PGSSLROOTCERT", Value: caPath + "/" + caFile})
+	}
+	return all
+}
+
+// secretVolume returns a volume with one key of a Secret as a file.
+func secretVolume(name string, key corev1.SecretKeySelector, file string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		SecretName: key.Name, DefaultMode: new(int32(0o440)), Items: []corev1.KeyToPath{{Key: key.Key, Path: file}},
+	}}}
 }
 
 // PruneJob returns the Job that deletes the named dumps.

@@ -34,6 +34,8 @@ type Tracker struct {
 	Now      time.Time
 	// ConflictingObject is a foreign object that has the name of the copy; "" if there is none.
 	ConflictingObject string
+	// Blocked is the reason that prevents copies; "" if there is none.
+	Blocked string
 	// Events has the events of this reconcile.
 	Events []Event
 }
@@ -54,11 +56,6 @@ func (t *Tracker) status() *v1.DBSnapshotStatus { return &t.Object.Status }
 // now returns the current time with the precision of a status.
 func (t *Tracker) now() metav1.Time { return metav1.NewTime(t.Now.Truncate(time.Second)) }
 
-// OneShotDone reports whether a DBSnapshot without a schedule has made its only attempt.
-func OneShotDone(o *v1.DBSnapshot) bool {
-	return o.Spec.Schedule == "" && (o.Status.LastSuccessfulTime != nil || o.Status.LastFailureTime != nil)
-}
-
 // TakeDue records the copy that is due and counts missed times. A later reconcile starts the copy after reading it from the
 // stored status. So no copy exists that the status does not list.
 func (t *Tracker) TakeDue() {
@@ -69,7 +66,7 @@ func (t *Tracker) TakeDue() {
 		t.dropUnstarted()
 	case t.Schedule == nil:
 		if s.Active == nil && !OneShotDone(t.Object) {
-			t.setActive(desired.ImmediateName(t.Object), t.now())
+			t.setActive(t.oneShotName(), t.now())
 		}
 	case t.scheduleChanged():
 		if last, _ := t.Schedule.Between(t.lastHandled(), t.Now); !last.IsZero() && s.Active == nil {

@@ -51,8 +51,12 @@ func setScheduled(t *policy.Tracker) {
 	case t.Schedule == nil:
 		conditions.Set(t.Object, kind, metav1.ConditionFalse, policy.ReasonNoSchedule,
 			"without a schedule one copy is made at once")
+	case t.Blocked != "":
+		conditions.Set(t.Object, kind, metav1.ConditionTrue, policy.ReasonScheduled,
+			"copies are due at the times of the schedule, and none can be made: "+t.Blocked)
 	default:
-		conditions.Set(t.Object, kind, metav1.ConditionTrue, policy.ReasonScheduled, "copies are made on time")
+		conditions.Set(t.Object, kind, metav1.ConditionTrue, policy.ReasonScheduled,
+			"copies are due at the times of the schedule")
 	}
 }
 
@@ -128,7 +132,7 @@ func phase(o *v1.DBSnapshot) v1.SnapshotPhase {
 		return v1.SnapshotSuspended
 	case conditionTrue(o, v1.ConditionOverdue):
 		return v1.SnapshotOverdue
-	case s.ConsecutiveFailures > 0:
+	case s.ConsecutiveFailures > 0 && o.Spec.Schedule != "":
 		return v1.SnapshotFailed
 	default:
 		return v1.SnapshotScheduled

@@ -8,7 +8,8 @@
 #   PRIMARY_PORT      the port of all members
 #   DATABASE          the name of the database
 #   DATABASE_USER     the user with all permissions on it, from every host
-#   CREDENTIALS       a directory with the files password and replication-password (at most 32 characters)
+#   CREDENTIALS       a directory with the files password, dump-password and replication-password (at most 32
+#                     characters)
 #   SOCKETS           a private directory for sockets and temporary files; access to a socket is access as root
 #   CONFIG            a directory with the user's settings, in files *.cnf
 # PORT and LISTEN override the port and the addresses of this member.
@@ -21,6 +22,11 @@
 # shellcheck disable=SC2034 # probe.sh and run.sh use it
 socket=$SOCKETS/server.sock
 private=$SOCKETS/private.sock
+
+# dumper is the user of dumps. It reads everything over the network and may write nothing. Listing triggers and events needs
+# TRIGGER and EVENT, which also allow to create them; those of this user can only read.
+# shellcheck disable=SC2034 # run.sh and dump.sh use it
+dumper=database_dump
 
 # literal prints an SQL string with backslash escapes.
 literal() { printf "'%s'" "$(replace "$(replace "$1" \\ \\\\)" "'" "\\'")"; }
@@ -80,9 +86,19 @@ start_private() {
 
 # stop_private shuts it down.
 stop_private() {
+  trap - EXIT
   kill "$server"
   wait "$server"
 }
+
+# describe writes the files of the primary's new data in $1: series, and server-id unless the engine has none.
+describe() {
+  series >"$1/series"
+  [ "$PRODUCT" = MySQL ] || number "$1"
+}
+
+# number writes a random ID of the directory $1, so that histories are not confused.
+number() { printf '%d\n' "$(($(od -An -N4 -tu4 /dev/urandom) % 4294967294 + 1))" >"$1/server-id"; }
 
 # write_settings writes the server's option file. It has overridable defaults and includes the user's settings.
 write_settings() {

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Restores a dump into an empty database, completely or not at all. Variables beside those of lib.sh:
-#   HOST, PORT  the primary
+# Creates the data directory of the primary from a dump, completely or not at all, before the first start of the server. It
+# may be interrupted at any time. Variables beside those of lib.sh:
 #   BACKUPS     the directory of the dumps; see dumps.sh
 #   NAME        the name of the dump; if empty, the newest
-# DDL statements cannot be rolled back. So a table that is in no dump records in its comment that the database was empty and
-# is being restored. A later attempt empties such a database and starts again. The termination log has the result as one line
-# of JSON.
+# The dump of a whole server is restored by root, with all databases, users, roles and privileges. That of one database
+# becomes DATABASE and is restored with the permissions of DATABASE_USER: such dumps may come from other servers. The
+# termination log has the result as one line of JSON. run.sh sets the passwords of CREDENTIALS.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
@@ -14,55 +14,36 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=databases.sh
 . "${BASH_SOURCE[0]%/*}/databases.sh"
 
-# here runs statements in the database.
-here() { { printf 'USE %s;\n' "$(identifier "$DATABASE")" && cat; } | ask; }
+# has succeeds if the statement returns a row.
+has() { [ -n "$(as_root "$private" <<<"$1")" ]; }
 
-# dropping prints the statements that drop the listed objects; triggers are dropped with their tables.
-dropping() {
-  local kind name
-  printf 'SET SESSION foreign_key_checks = 0;\n'
-  while IFS=$'\t' read -r kind name; do
-    if [ "$kind" != TRIGGER ]; then
-      printf 'DROP %s IF EXISTS %s;\n' "$kind" "$(identifier "$name")"
-    fi
-  done
-}
-
-empty() {
-  local statements
-  statements=$(objects "$DATABASE" | ask | dropping) || return
-  here <<<"$statements"
+# check_version rejects the dump of a later series: the users are in tables of the server.
+check_version() {
+  local of
+  of=$(sed -n -E 's/.*"serverVersion":"([0-9]+\.[0-9]+).*/\1/p' "$BACKUPS/$NAME/about.json")
+  ! later "$of" "$(series)" ||
+    give_up "the dump $NAME is of $PRODUCT $of and the image is $(series): use an image of version $of or later"
 }
 
 load() {
-  text "$file" | "$CLIENT" --defaults-file=<(credentials) --binary-mode --default-character-set=utf8mb4 \
-    --max-allowed-packet=1G --database="$DATABASE"
+  local dump=$BACKUPS/$NAME file
+  if is_server; then
+    check_version
+  else
+    choose_file
+  fi
+  start_empty "$1" || give_up "the server to restore into does not start: the log of the container says why"
+  if is_server; then
+    load_server "$dump" "$1" || give_up "the dump $NAME cannot be restored: the log of the container says why"
+    has "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = $(hex "$DATABASE")" ||
+      give_up "the dump $NAME has no database $DATABASE: set spec.databaseName of the Database to one that it has"
+    has "SELECT 1 FROM mysql.user WHERE Host = '%' AND User = $(hex "$DATABASE_USER")" ||
+      give_up "the dump $NAME has no user $DATABASE_USER: set spec.username of the Database to one that it has"
+  else
+    load_file "$file" "$DATABASE" || give_up "the dump $NAME cannot be restored: the log of the container says why"
+  fi
+  stop_private
+  describe "$1"
 }
 
-began=$(date +%s)
-choose_dump
-file=$(choose_file)
-check_credentials password
-patiently answers || give_up "the server does not answer"
-found=$(objects "$DATABASE" | ask) || give_up "the server does not answer"
-state=$(ask <<<"SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_NAME = '$mark'
-  AND TABLE_SCHEMA = $(hex "$DATABASE")")
-if [ -n "$found" ] && [ "$state" = "restored $NAME" ]; then
-  say "it was restored before"
-  restored "$began"
-  exit 0
-fi
-if [ -n "$found" ]; then
-  [[ $state == 'restoring '* ]] || give_up "database $DATABASE is not empty: nothing is put over it"
-  say "an earlier attempt was ended in the middle; it begins again"
-  empty || give_up "what an earlier attempt left cannot be dropped"
-fi
-here <<<"CREATE TABLE IF NOT EXISTS $mark (nothing INT); ALTER TABLE $mark COMMENT = 'restoring $NAME'"
-if attend load; then
-  here <<<"ALTER TABLE $mark COMMENT = 'restored $NAME'"
-else
-  { empty && here <<<"DROP TABLE $mark"; } ||
-    give_up "the dump $NAME cannot be restored, and what it left cannot be dropped: try again"
-  give_up "the dump $NAME cannot be restored; the database is as empty as it was"
-fi
-restored "$began"
+restore_into "$DATADIR"

@@ -3,7 +3,11 @@
 # another history, and is not started.
 #
 # Before the primary accepts connections, its users get the passwords of CREDENTIALS. So a changed password, or data from
-# elsewhere, need a restart only. Replicas replicate the passwords.
+# elsewhere, need a restart only. Replicas replicate the passwords. Root connects over the socket only.
+#
+# With CLOSED=true, only the user of dumps can log in to the primary over the network, and nothing is written. The variable
+# read_only is not sufficient for that: users with READ_ONLY ADMIN, as part of ALL PRIVILEGES, may write nevertheless. So all
+# other accounts are locked, in the memory of the server only: a dump has them as they were.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
@@ -20,6 +24,27 @@ hash() {
   printf '*%s' "${once^^}"
 }
 
+# unlocking prints the statement that undoes those of locking in the table of the users. Without it in memory, see there.
+unlocking() {
+  cat <<-'SQL'
+	UPDATE mysql.global_priv SET Priv = JSON_REMOVE(IF(JSON_VALUE(Priv, '$.closed') = 'locked', Priv,
+	  JSON_REMOVE(Priv, '$.account_locked')), '$.closed') WHERE JSON_EXISTS(Priv, '$.closed');
+	SQL
+}
+
+# locking prints the statements that lock all accounts in the memory of the server, but not in its table. If the server is
+# killed between them, the table has what it needs to be corrected at the next start.
+locking() {
+  cat <<-SQL
+	SET SESSION sql_log_bin = 0;
+	UPDATE mysql.global_priv SET Priv = JSON_SET(Priv, '\$.closed',
+	  IF(JSON_VALUE(Priv, '\$.account_locked') IN ('1', 'true'), 'locked', 'open'), '\$.account_locked', true)
+	  WHERE NOT JSON_EXISTS(Priv, '\$.is_role') AND (User, Host) NOT IN (('$dumper', '%'), ('root', 'localhost'));
+	FLUSH LOCAL PRIVILEGES;
+	$(unlocking)
+	SQL
+}
+
 # prepare_primary prints the statements that the primary executes before it accepts connections. If one fails, the last one
 # is not reached, and probe.sh notices it.
 prepare_primary() {
@@ -30,15 +55,24 @@ prepare_primary() {
 	SET NAMES utf8mb4;
 	SET @strict = @@GLOBAL.strict_password_validation;
 	SET GLOBAL strict_password_validation = OFF;
+	SET SESSION sql_log_bin = 0;
+	$(unlocking)
+	FLUSH LOCAL PRIVILEGES;
+	SET SESSION sql_log_bin = 1;
+	DELETE FROM mysql.global_priv WHERE User = 'root' AND Host <> 'localhost';
+	FLUSH PRIVILEGES;
 	CREATE DATABASE IF NOT EXISTS $(identifier "$DATABASE") CHARACTER SET utf8mb4;
 	CREATE USER IF NOT EXISTS $owner IDENTIFIED BY PASSWORD '$(hash password)';
 	ALTER USER $owner IDENTIFIED BY PASSWORD '$(hash password)';
 	GRANT ALL ON $(granted "$DATABASE").* TO $owner;
 	CREATE USER IF NOT EXISTS replication@'%' IDENTIFIED BY PASSWORD '$(hash replication-password)';
 	ALTER USER replication@'%' IDENTIFIED BY PASSWORD '$(hash replication-password)';
-	GRANT SELECT, RELOAD, PROCESS, SHOW DATABASES, LOCK TABLES, REPLICATION SLAVE, BINLOG MONITOR, SHOW VIEW, EVENT, TRIGGER
-	  ON *.* TO replication@'%';
+	GRANT SELECT, RELOAD, PROCESS, SHOW DATABASES, LOCK TABLES, REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR,
+	  SHOW VIEW, EVENT, TRIGGER ON *.* TO replication@'%';
+	CREATE OR REPLACE USER $dumper@'%' IDENTIFIED BY PASSWORD '$(hash dump-password)';
+	GRANT SELECT, SHOW DATABASES, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES ON *.* TO $dumper@'%';
 	SET GLOBAL strict_password_validation = @strict;
+	$(if [ "${CLOSED:-}" = true ]; then locking; fi)
 	SELECT 1 INTO OUTFILE $(literal "$SOCKETS/prepared");
 	SQL
 }
@@ -88,14 +122,18 @@ upgrade() {
 lock_data "$DATADIR"
 [ -s "$DATADIR/series" ] || give_up "there are no data in $DATADIR: the member was not initialized"
 check_series
-check_credentials password replication-password
+check_credentials password dump-password replication-password
 rm -f "$socket" "$SOCKETS/prepared" # stale files of a killed container would mislead probe.sh
 write_settings
 options=(--defaults-file="$SOCKETS/server.cnf" --datadir="$DATADIR" --skip-name-resolve --secure-file-priv="$SOCKETS"
   --server-id="$(<"$DATADIR/server-id")" --log-bin=binlog --log-slave-updates=ON --binlog-format=ROW --gtid-strict-mode=ON
   --log-bin-trust-function-creators=ON --relay-log=relay)
+closed=()
 if [ "$MEMBER" = 0 ]; then
-  [ ! -e "$DATADIR/replica" ] || give_up "the data of member 0 are those of a replica: copy them back from the primary"
+  [ ! -e "$DATADIR/replica" ] || reject_replica
+  if [ "${CLOSED:-}" = true ]; then
+    closed=(--read-only=ON --event-scheduler=OFF)
+  fi
 else
   if [ ! -e "$DATADIR/replica" ] || own_writes; then
     give_up "member $MEMBER has writes of its own and is no copy of the primary any more: save what only it has, then" \
@@ -113,4 +151,4 @@ if [ "$MEMBER" != 0 ]; then
   prepare=prepare_replica
 fi
 exec "$SERVER" "${options[@]}" --socket="$socket" --pid-file="$SOCKETS/server.pid" --bind-address="${LISTEN:-*}" \
-  --port="${PORT:-$PRIMARY_PORT}" --init-file=<("$prepare") "$@"
+  --port="${PORT:-$PRIMARY_PORT}" --init-file=<("$prepare") "$@" "${closed[@]}"

@@ -4,6 +4,12 @@ PRODUCT=MariaDB SERVER=mariadbd CLIENT=mariadb DUMP=mariadb-dump ADMIN=mariadb-a
 local_options=(--skip-ssl)
 dump_options=()
 
+# accounts are the tables of the database mysql with the users and roles, their hashes and privileges; registers those with
+# memberships of roles, and with plugins, functions and foreign servers. Builtin accounts are those of each server.
+accounts=(global_priv db tables_priv columns_priv procs_priv proxies_priv)
+registers=(roles_mapping func plugin servers)
+builtin="'root', 'mysql', 'mariadb.sys'"
+
 # install creates a data directory in $1. Root has no password and can connect over the socket only.
 install() {
   local log

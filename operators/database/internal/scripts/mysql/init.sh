@@ -16,5 +16,5 @@ fi
 check_begun
 rm -rf "$partial"
 attend install "$partial" || give_up "the data directory cannot be made: the log of the container says why"
-series >"$partial/series"
+describe "$partial"
 put_in_place "$partial" "$DATADIR"

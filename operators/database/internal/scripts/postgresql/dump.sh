@@ -3,15 +3,19 @@
 # restored. Variables beside those of lib.sh:
 #   HOST, PORT   the server; a replica is sufficient
 #   BACKUPS      the directory of the dumps; see dumps.sh
-#   NAME         the name of the dump; names that differ only after the last hyphen are a series
+#   NAME         the name of the dump
+#   SERIES       the series of the dump; default: NAME up to its last hyphen. When the disk is full, the oldest dump of the
+#                series is deleted, unless it is the only one that was verified.
 #   KEEP         number of dumps of the series to keep, including this one; default 0: all
 #   KEEP_FOR     seconds to keep older dumps of the series; default: no limit
 #   FORMAT       custom, the default, plain or directory
 #   COMPRESSION  0 to 9; default 6
+#   SCOPE        server: all databases but templates, with owners, privileges and settings, and %globals.sql with the roles,
+#                their hashes of passwords and their settings; database, the default: DATABASES, as DATABASE_USER
 #   DATABASES    the databases to dump, separated by blanks; default DATABASE
 #   GLOBALS      true: write the roles, without passwords, to %globals.sql of the dump; no restore applies it
 #   VERIFY       none; list, the default: read the dump to its end; restore: restore it into a private server and compare the
-#                number of rows in all tables with the snapshot of the dump
+#                number of rows in all tables with the snapshot of the dump, and the roles and databases of a whole server
 #   SCRATCH      directory for the data of the private server; default SOCKETS
 # The termination log has the result as one line of JSON.
 set -euo pipefail
@@ -20,13 +24,18 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=dumps.sh
 . "${BASH_SOURCE[0]%/*}/dumps.sh"
 
-FORMAT=${FORMAT:-custom} COMPRESSION=${COMPRESSION:-6}
-connection=(--host="$HOST" --port="$PORT" --username="$DATABASE_USER" --no-password)
-if [ -n "${DATABASES:-}" ]; then
+# shellcheck source-path=SCRIPTDIR source=load.sh
+. "${BASH_SOURCE[0]%/*}/load.sh"
+
+FORMAT=${FORMAT:-custom} COMPRESSION=${COMPRESSION:-6} SCOPE=${SCOPE:-database}
+user=$DATABASE_USER credential=password databases=("$DATABASE")
+if [ "$SCOPE" = server ]; then
+  user=$dumper credential=dump-password databases=()
+elif [ -n "${DATABASES:-}" ]; then
   read -r -a databases <<<"$DATABASES"
-else
-  databases=("$DATABASE")
 fi
+connection=(--host="$HOST" --port="$PORT" --username="$user" --no-password)
+export PGPASSFILE=$SOCKETS/.pgpass-dump PGGSSENCMODE=disable
 
 # name_of prints the name of the file, or directory, of the database $1.
 name_of() {
@@ -36,8 +45,6 @@ name_of() {
   plain) if [ "$COMPRESSION" = 0 ]; then printf '%s.sql' "$(encode "$1")"; else printf '%s.sql.gz' "$(encode "$1")"; fi ;;
   esac
 }
-
-run() { psql --no-psqlrc --quiet --tuples-only --no-align --set=ON_ERROR_STOP=1 "$@"; }
 
 # counting prints the statements that count the rows of each dumped table.
 counting() {
@@ -59,6 +66,9 @@ dump_database() {
   if [ "$FORMAT" = plain ]; then
     options+=(--no-owner --no-privileges) # restores of other formats omit them
   fi
+  if [ "$SCOPE" = server ]; then
+    options+=(--no-tablespaces)
+  fi
   pg_dump "${connection[@]}" "${options[@]}" --dbname="$(conninfo "$1")" ||
     give_up "pg_dump failed, $(free) bytes are free; older dumps stay"
 }
@@ -70,7 +80,8 @@ dump_and_count() {
   in=${SESSION[1]} out=${SESSION[0]}
   # The session is idle during the dump, without a time limit.
   printf '%s\n' "DO 'BEGIN PERFORM pg_catalog.set_config(name, ''0'', false) FROM pg_catalog.pg_settings WHERE name IN
-    (''idle_in_transaction_session_timeout'', ''transaction_timeout'', ''statement_timeout''); END';" 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;' 'SET LOCAL row_security = off;' \
+    (''idle_in_transaction_session_timeout'', ''transaction_timeout'', ''statement_timeout''); END';" \
+    'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;' 'SET LOCAL row_security = off;' \
     'SELECT pg_catalog.pg_export_snapshot();' >&"$in"
   read -r snapshot <&"$out" || give_up "the server does not answer; older dumps stay"
   [[ $snapshot =~ ^[0-9A-F-]+$ ]] || give_up "there is no snapshot to dump: $snapshot; older dumps stay"
@@ -86,17 +97,106 @@ dump_and_count() {
   wait
 }
 
+# first prints the database for questions about the server.
+first() { if [ "$SCOPE" = server ]; then printf postgres; else printf '%s' "${databases[0]}"; fi; }
+
+# ask executes the statement $1 in the database $2, or in that for questions about the server.
+ask() { run "${connection[@]}" --dbname="$(conninfo "${2:-$(first)}")" --command="$1"; }
+
+# listing prints the statement that lists the roles, their memberships and settings, and the databases with their owners,
+# privileges and settings.
+listing() {
+  cat <<-'SQL'
+	SELECT 'role', rolname, rolsuper, rolinherit, rolcreaterole, rolcreatedb, rolcanlogin, rolreplication, rolbypassrls,
+	  rolconnlimit, rolvaliduntil FROM pg_catalog.pg_roles WHERE rolname !~ '^pg_' AND rolname <> 'database_restore' ORDER BY 2;
+	SELECT 'member', r.rolname, m.rolname, admin_option FROM pg_catalog.pg_auth_members
+	  JOIN pg_catalog.pg_roles r ON r.oid = roleid JOIN pg_catalog.pg_roles m ON m.oid = member
+	  WHERE m.rolname !~ '^pg_' AND m.rolname <> 'database_restore' ORDER BY 2, 3;
+	SELECT 'setting', r.rolname, d.datname, setconfig FROM pg_catalog.pg_db_role_setting
+	  LEFT JOIN pg_catalog.pg_roles r ON r.oid = setrole LEFT JOIN pg_catalog.pg_database d ON d.oid = setdatabase
+	  WHERE r.rolname IS DISTINCT FROM 'database_restore' ORDER BY 2, 3;
+	SELECT 'database', datname, pg_catalog.pg_get_userbyid(datdba), pg_catalog.pg_encoding_to_char(encoding), datcollate,
+	  datctype, datconnlimit, ARRAY(SELECT a::text FROM pg_catalog.unnest(coalesce(datacl,
+	  pg_catalog.acldefault('d', datdba))) a ORDER BY 1) FROM pg_catalog.pg_database
+	  WHERE datname NOT IN ('template0', 'template1') ORDER BY 2;
+	SQL
+}
+
+# choose_databases sets databases to all of the server, and fails if one cannot be dumped.
+choose_databases() {
+  local names name
+  names=$(ask "SELECT datname FROM pg_catalog.pg_database WHERE NOT datistemplate ORDER BY datname") || return
+  mapfile -t databases <<<"$names"
+  for name in "${databases[@]}"; do
+    check_database "$name"
+  done
+}
+
+# check_database fails if the database $1 has something that only a superuser can dump.
+check_database() {
+  local found
+  found=$(ask "SELECT 'subscription ' || s.subname FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_database d
+      ON d.oid = s.subdbid WHERE d.datname = current_database()
+    UNION ALL SELECT 'user mapping of ' || usename || ' for server ' || srvname FROM pg_catalog.pg_user_mappings
+      WHERE umoptions IS NULL LIMIT 1" "$1") ||
+    give_up "role $dumper cannot connect to database $1: let it with GRANT CONNECT ON DATABASE $(identifier "$1") TO" \
+      "$dumper and ALTER DATABASE $(identifier "$1") ALLOW_CONNECTIONS true, or make the database a template;" \
+      "older dumps stay"
+  [ -z "$found" ] ||
+    give_up "database $1 has a $found, whose connection only a superuser can read, so that a dump would lack it: drop it," \
+      "and make it again after a restore; older dumps stay"
+}
+
+# dump_globals writes the roles to the file $1.
+dump_globals() {
+  local options=(--globals-only --no-tablespaces --database="$(first)" --file="$1")
+  if [ "$SCOPE" != server ]; then
+    options+=(--no-role-passwords)
+  fi
+  pg_dumpall "${connection[@]}" "${options[@]}" || give_up "pg_dumpall failed, $(free) bytes are free; older dumps stay"
+  [[ $(tail -n 8 "$1") == *'-- PostgreSQL database cluster dump complete'* ]] ||
+    give_up "the roles were not dumped to their end; older dumps stay"
+}
+
+# answers succeeds if the server answers, and writes its version to $1. Its error is in $1.error.
+answers() {
+  ask 'SHOW server_version' >"$1" 2>"$1.error" || {
+    cat "$1.error" >&2
+    return 1
+  }
+}
+
+# connect waits for the server.
+connect() {
+  local why
+  write_passfile "$credential" "$PGPASSFILE" || exit 1
+  if ! patiently answers "$1"; then
+    why=$(tr '\n' ' ' <"$1.error")
+    case $why in
+    *'password authentication failed'* | *'role '*'does not exist'*)
+      give_up "the server rejects the password of $user: correct it in the Secret; a member of a Database takes it over" \
+        "when it starts, so restart it; older dumps stay"
+      ;;
+    *) give_up "the server does not answer: $why; older dumps stay" ;;
+    esac
+  fi
+  rm -f "$1.error"
+}
+
 write_dump() {
   local has wants database
-  export PGPASSFILE=$SOCKETS/.pgpass-dump
-  write_passfile password "$PGPASSFILE" || exit 1
-  patiently run "${connection[@]}" --dbname="$(conninfo "${databases[0]}")" --command='SHOW server_version' \
-    >"$1/.version" ||
-    give_up "the server does not answer; older dumps stay"
+  connect "$1/.version"
   has=$(major pg_dump)
   wants=$(sed -E 's/^([0-9]+).*/\1/' "$1/.version")
   [ "$has" -ge "$wants" ] ||
     give_up "pg_dump is of version $has and cannot dump a server of version $wants: use the image of the server"
+  if [ "$SCOPE" = server ]; then
+    choose_databases || give_up "the databases cannot be listed; older dumps stay"
+  fi
+  if [ "$VERIFY" = restore ] && [ "$SCOPE" = server ]; then
+    { listing | run "${connection[@]}" --dbname=postgres >"$scratch/%listing" &&
+      ask 'SHOW shared_preload_libraries' >"$scratch/%libraries"; } || give_up "the server does not answer; older dumps stay"
+  fi
   for database in "${databases[@]}"; do
     if [ "$VERIFY" = restore ]; then
       dump_and_count "$database" "$1/$(name_of "$database")" "$scratch/$(encode "$database")"
@@ -104,20 +204,9 @@ write_dump() {
       dump_database "$database" "$1/$(name_of "$database")"
     fi
   done
-  if [ "${GLOBALS:-false}" = true ]; then
-    pg_dumpall "${connection[@]}" --globals-only --no-role-passwords --database="${databases[0]}" --file="$1/%globals.sql" ||
-      give_up "pg_dumpall failed, $(free) bytes are free; older dumps stay"
-    [[ $(tail -n 5 "$1/%globals.sql") == *'-- PostgreSQL database cluster dump complete'* ]] ||
-      give_up "the roles were not dumped to their end; older dumps stay"
+  if [ "$SCOPE" = server ] || [ "${GLOBALS:-false}" = true ]; then
+    dump_globals "$1/%globals.sql"
   fi
-}
-
-# text prints a plain dump.
-text() {
-  case $1 in
-  *.gz) gzip -dc "$1" ;;
-  *) cat "$1" ;;
-  esac
 }
 
 # read_back reads the file $1 to its end, because the table of contents is at the beginning.
@@ -130,38 +219,42 @@ read_back() {
   fi
 }
 
-# start_scratch starts a private server that ends with this shell.
-start_scratch() {
-  initdb --pgdata="$scratch/data" --username=postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8 --no-sync >/dev/null ||
-    give_up "no server can be made to restore into: is there room in $scratch?"
-  postgres -D "$scratch/data" -c listen_addresses= -c "unix_socket_directories=$scratch" -c port=5432 -c fsync=off \
-    -c log_min_messages=fatal -c max_wal_size=256MB &
-  server=$!
-  trap 'kill -INT "$server" && wait "$server"' EXIT
-  until pg_isready --quiet --host="$scratch" --port=5432 --username=postgres; do
-    kill -0 "$server" 2>/dev/null || give_up "the server to restore into does not start"
-    sleep 0.2
-  done
+# counts fails unless the restored database $1 has the rows that were counted for $2.
+counts() {
+  local now
+  now=$(counting | run "${private[@]}" --username=postgres --dbname="$(conninfo "$1")") || exit 1
+  [ "$now" = "$(<"$scratch/$(encode "$2")")" ] ||
+    give_up "the restored dump of $2 has other numbers of rows; older dumps stay"
 }
 
-# verify_by_restoring restores all databases of the dump $1 into the private server and compares the counts. The role owns
-# the database and is no superuser, as in restore.sh.
+# verify_by_restoring restores the dump $1 into a private server, as restore.sh does, and compares.
 verify_by_restoring() {
-  local database file on=(--host="$scratch" --port=5432 --username=postgres --no-password)
-  local by=("${on[@]}" --username=restorer --dbname=restored)
-  start_scratch
-  run "${on[@]}" --dbname=postgres --command="CREATE ROLE restorer LOGIN" || exit 1
+  local database file on libraries=()
+  if [ "$SCOPE" = server ] && [ -s "$scratch/%libraries" ]; then
+    libraries=(-c "shared_preload_libraries=$(<"$scratch/%libraries")")
+  fi
+  unset PGREQUIREAUTH # of the source; the private server trusts its socket
+  { CONFIG='' new_cluster "$scratch/data" && start_private "$scratch/data" "$scratch/run" "${libraries[@]}"; } ||
+    give_up "the server to restore into does not start: is there room in $scratch?"
+  on=("${private[@]}" --username=postgres --dbname=template1)
+  if [ "$SCOPE" = server ]; then
+    load_server "$1" || give_up "the dump cannot be restored; older dumps stay"
+    for database in "${databases[@]}"; do
+      counts "$database" "$database"
+    done
+    [ "$(listing | run "${on[@]}")" = "$(<"$scratch/%listing")" ] || {
+      listing | run "${on[@]}" | diff "$scratch/%listing" - >&2 || true
+      give_up "the restored dump has other roles, databases or privileges; older dumps stay"
+    }
+    return
+  fi
+  run "${on[@]}" --command="CREATE ROLE restorer LOGIN" || exit 1
   for database in "${databases[@]}"; do
     file=$1/$(name_of "$database")
-    run "${on[@]}" --dbname=postgres --command="CREATE DATABASE restored OWNER restorer" || exit 1
-    if [ "$FORMAT" = plain ]; then
-      text "$file" | run "${by[@]}" --single-transaction >/dev/null
-    else
-      pg_restore "${by[@]}" --no-owner --no-privileges --exit-on-error --single-transaction "$file"
-    fi || give_up "the dump of $database cannot be restored; older dumps stay"
-    [ "$(counting | run "${on[@]}" --dbname=restored)" = "$(<"$scratch/$(encode "$database")")" ] ||
-      give_up "the restored dump of $database has other numbers of rows; older dumps stay"
-    run "${on[@]}" --dbname=postgres --command="DROP DATABASE restored" || exit 1
+    run "${on[@]}" --command="CREATE DATABASE restored OWNER restorer" || exit 1
+    load_file "$file" restored restorer || give_up "the dump of $database cannot be restored; older dumps stay"
+    counts restored "$database"
+    run "${on[@]}" --command="DROP DATABASE restored" || exit 1
   done
 }
 
@@ -177,7 +270,10 @@ verify_dump() {
   esac
 }
 
+[[ $SCOPE =~ ^(server|database)$ ]] || give_up "SCOPE is $SCOPE, and can be server or database"
 case $FORMAT in custom | plain | directory) ;; *) give_up "FORMAT is $FORMAT, and can be custom, plain or directory" ;; esac
 [[ $COMPRESSION =~ ^[0-9]$ ]] || give_up "COMPRESSION is $COMPRESSION, and can be 0 to 9"
-check_credentials password
+[ "$SCOPE" = database ] || [ "$FORMAT" != plain ] ||
+  give_up "FORMAT is plain, and that of a whole server can be custom or directory: change spec.pgDump.format"
+check_credentials "$credential"
 make_dump

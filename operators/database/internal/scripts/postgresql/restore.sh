@@ -1,53 +1,40 @@
 #!/usr/bin/env bash
-# Restores a dump into an empty database, completely or not at all. Variables beside those of lib.sh:
-#   HOST, PORT  the primary
+# Creates the data directory of the primary from a dump, completely or not at all, before the first start of the server. It
+# may be interrupted at any time. Variables beside those of lib.sh:
 #   BACKUPS     the directory of the dumps; see dumps.sh
 #   NAME        the name of the dump; if empty, the newest
-# The termination log has the result as one line of JSON.
+# The dump of a whole server is restored by the superuser, with all databases, roles, owners and privileges. That of one
+# database becomes DATABASE and is restored by its owner, who is no superuser: such dumps may come from other servers. The
+# termination log has the result as one line of JSON.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=dumps.sh
 . "${BASH_SOURCE[0]%/*}/dumps.sh"
+# shellcheck source-path=SCRIPTDIR source=load.sh
+. "${BASH_SOURCE[0]%/*}/load.sh"
 
-began=$(date +%s)
-choose_dump
-file=$(choose_file)
-check_credentials password
-export PGPASSFILE=$SOCKETS/.pgpass-restore
-write_passfile password "$PGPASSFILE"
-connection=(--host="$HOST" --port="$PORT" --username="$DATABASE_USER" --no-password --dbname="$(conninfo "$DATABASE")")
-run() { psql "${connection[@]}" --no-psqlrc --quiet --tuples-only --no-align --set=ON_ERROR_STOP=1 "$@"; }
-
-# transaction prints a plain dump as one transaction; a truncated one does not end with a commit.
-transaction() {
-  printf 'BEGIN;\n'
-  case $file in
-  *.gz) gzip -dc "$file" ;;
-  *) cat "$file" ;;
-  esac && printf 'COMMIT;\n'
-}
+# has succeeds if the statement returns a row.
+has() { [ -n "$(run "${private[@]}" --username=postgres --dbname=template1 --command="$1")" ]; }
 
 load() {
-  case $file in
-  *.sql | *.sql.gz) transaction | run >/dev/null ;;
-  *) pg_restore "${connection[@]}" --no-owner --no-privileges --exit-on-error --single-transaction "$file" ;;
-  esac
+  local dump=$BACKUPS/$NAME file
+  { new_cluster "$1" && start_private "$1" "$SOCKETS/private"; } ||
+    give_up "the server to restore into does not start: the log of the container says why"
+  if is_server; then
+    load_server "$dump" || give_up "the dump $NAME cannot be restored: the log of the container says why"
+    has "SELECT 1 FROM pg_catalog.pg_database WHERE datname = $(literal "$DATABASE")" ||
+      give_up "the dump $NAME has no database $DATABASE: set spec.databaseName of the Database to one that it has"
+    has "SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = $(literal "$DATABASE_USER")" ||
+      give_up "the dump $NAME has no role $DATABASE_USER: set spec.username of the Database to one that it has"
+  else
+    choose_file
+    run "${private[@]}" --username=postgres --dbname=postgres --command="CREATE ROLE $(identifier "$DATABASE_USER") LOGIN" \
+      --command="CREATE DATABASE $(identifier "$DATABASE") OWNER $(identifier "$DATABASE_USER")" || return
+    load_file "$file" "$DATABASE" "$DATABASE_USER" ||
+      give_up "the dump $NAME cannot be restored: the log of the container says why"
+  fi
+  stop_private
 }
 
-objects=$(patiently run --command="SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-  WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg_toast%'") ||
-  give_up "the server does not answer"
-mark="restored from $NAME"
-if [ "$objects" != 0 ]; then
-  comment=$(run --command="SELECT pg_catalog.shobj_description(oid, 'pg_database') FROM pg_catalog.pg_database
-    WHERE datname = current_database()")
-  [ "$comment" = "$mark" ] || give_up "database $DATABASE is not empty: nothing is put over it"
-  say "it was restored before"
-else
-  # The comment is written first. The rest is one transaction, so a database with this comment and objects has the whole
-  # dump.
-  run --command="COMMENT ON DATABASE $(identifier "$DATABASE") IS $(literal "$mark")"
-  attend load || give_up "the dump $NAME cannot be restored; the database is as empty as it was"
-fi
-restored "$began"
+restore_into "$PGDATA"

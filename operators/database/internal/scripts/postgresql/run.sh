@@ -3,20 +3,11 @@
 # and is not started.
 #
 # Before the primary accepts connections, its roles get the passwords of CREDENTIALS. So a changed password, or data from
-# elsewhere, need a restart only.
+# elsewhere, need a restart only. Variables beside those of lib.sh:
+#   CLOSED   true: nothing but the role of dumps connects over the network, and nothing writes
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
-
-# single executes statements, one per line, in single-user mode. No server process can outlive the script, no client is
-# connected, and crash recovery happens here, once. No log has the passwords.
-single() {
-  # A killed server leaves a file with its process ID, 1, which is now that of this script. PostgreSQL would mistake the file
-  # for that of a running server, unless the ID is known as that of its grandparent.
-  PG_GRANDPARENT_PID=$$ attend postgres --single -D "$PGDATA" -c exit_on_error=on -c password_encryption=scram-sha-256 \
-    -c synchronous_commit=local -c log_statement=none -c log_min_duration_statement=-1 -c log_min_error_statement=panic \
-    -c pgaudit.log=none -c pg_stat_statements.track_utility=off postgres >"$SOCKETS/single"
-}
 
 # create prints the statement that creates the role $1 if it is missing.
 create() {
@@ -26,36 +17,77 @@ create() {
   printf 'DO %s' "$(literal "$block")"
 }
 
+# connects prints the statement that lets the role of dumps connect to all databases.
+connects() {
+  local block
+  block="DECLARE d name; BEGIN FOR d IN SELECT datname FROM pg_catalog.pg_database WHERE datallowconn AND NOT"
+  block+=" pg_catalog.has_database_privilege('$dumper', oid, 'CONNECT') LOOP EXECUTE"
+  block+=" pg_catalog.format('GRANT CONNECT ON DATABASE %I TO $dumper', d); END LOOP; END"
+  printf 'DO %s' "$(literal "$block")"
+}
+
+# make_dumper prints the statements that create the role of dumps. It reads everything, also the hashes of passwords, and
+# writes nothing but large objects. Servers before version 14 have no such role, and no dump of the whole server.
+make_dumper() {
+  [ "$(major postgres)" -ge 14 ] || return 0
+  cat <<-SQL
+	$(create "$dumper")
+	ALTER ROLE $dumper LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE BYPASSRLS PASSWORD $(literal "$(credential dump-password)")
+	ALTER ROLE $dumper SET lo_compat_privileges = on
+	GRANT pg_read_all_data, pg_monitor TO $dumper
+	GRANT SELECT ON pg_catalog.pg_authid TO $dumper
+	$(connects)
+	SQL
+}
+
 make_roles() {
-  check_credentials superuser-password password replication-password
-  single <<-SQL || give_up "the passwords cannot be set before the server starts: the log of the container says why"
+  check_credentials password dump-password replication-password
+  single "$PGDATA" <<-SQL || give_up "the passwords cannot be set before the start: the log of the container says why"
 	$(create replication)
 	$(create "$DATABASE_USER")
 	ALTER ROLE replication LOGIN REPLICATION PASSWORD $(literal "$(credential replication-password)")
+	GRANT pg_monitor TO replication
 	ALTER ROLE $(identifier "$DATABASE_USER") LOGIN PASSWORD $(literal "$(credential password)")
-	ALTER ROLE postgres LOGIN PASSWORD $(literal "$(credential superuser-password)")
+	ALTER ROLE postgres LOGIN PASSWORD NULL
+	$(make_dumper)
 	SELECT 'has the database' FROM pg_catalog.pg_database WHERE datname = $(literal "$DATABASE")
 	SQL
   if [[ $(<"$SOCKETS/single") != *'has the database'* ]]; then
-    single <<<"CREATE DATABASE $(identifier "$DATABASE") OWNER $(identifier "$DATABASE_USER")" ||
+    single "$PGDATA" <<<"CREATE DATABASE $(identifier "$DATABASE") OWNER $(identifier "$DATABASE_USER")" ||
       give_up "the database cannot be created: the log of the container says why"
   fi
 }
 
-# leave_room sets room to the options that a replica needs: its limits must not be below those of the primary, which the
-# control file has. With lower ones it does not start, and the primary is restarted after it. Other arguments are the
-# server's options. Invalid options and settings are reported by the server itself.
-leave_room() {
-  local control name has wants
-  control=$(LC_ALL=C pg_controldata "$PGDATA") || return 0
-  for name in max_connections max_worker_processes max_wal_senders max_prepared_transactions max_locks_per_transaction; do
-    has=$(sed -n "s/.*$(replace "$name" transaction xact) setting: *//p" <<<"$control")
-    wants=$(postgres -C "$name" -D "$PGDATA" "$@") || return 0
-    if [ "${has:-0}" -gt "$wants" ]; then
-      say "$name is $has, not $wants, until this member is restarted after the primary has less"
-      room+=(-c "$name=$has")
+# write_hba writes the rules for connections. Sockets are in a directory that only this container has, and the superuser has
+# no other way. While the last dump is made, nothing but the dump connects.
+write_hba() {
+  {
+    printf 'local all all trust\nlocal replication all trust\nhost all postgres all reject\n'
+    if [ "${CLOSED:-}" = true ]; then
+      printf 'host all %s all scram-sha-256\n' "$dumper"
+    else
+      printf 'host replication replication all scram-sha-256\nhost all all all scram-sha-256\n'
     fi
-  done
+  } >"$SOCKETS/pg_hba.conf"
+}
+
+# number prints a position in the log as a number.
+number() { printf '%d' "$(((16#${1%/*} << 32) + 16#${1#*/}))"; }
+
+# check_history rejects a replica with more than the primary had when its current history began. The file of this history was
+# received before. The server would not start, and only its log would say why.
+check_history() {
+  local control file tli at fork
+  control=$(LC_ALL=C pg_controldata "$PGDATA") || return 0
+  tli=$(sed -n "s/^Min recovery ending loc's timeline: *//p" <<<"$control")
+  at=$(sed -n 's/^Minimum recovery ending location: *//p' <<<"$control")
+  for file in "$PGDATA"/pg_wal/*.history; do :; done # the last one
+  [ -e "$file" ] && [ "${tli:-0}" -gt 0 ] || return 0
+  fork=$(sed -n -E "s/^$tli\t([0-9A-F]+\/[0-9A-F]+)\t.*/\1/p" "$file")
+  if [ -n "$fork" ] && [ "$(number "$at")" -gt "$(number "$fork")" ]; then
+    give_up "member $MEMBER has transactions that the primary does not have: save what only it has, then delete its claim" \
+      "and pod"
+  fi
 }
 
 lock_data "$PGDATA"
@@ -63,19 +95,24 @@ lock_data "$PGDATA"
 check_major
 chmod go= "$PGDATA" # the server rejects the additional modes of a volume with fsGroup
 rm -f "$SOCKETS"/.s.PGSQL.* # a stale socket of a killed container would mislead probe.sh
-options=(-c "unix_socket_directories=$SOCKETS" -c "listen_addresses=${LISTEN:-*}" -c "port=$(port)")
+options=(-c "unix_socket_directories=$SOCKETS" -c "listen_addresses=${LISTEN:-*}" -c "port=$(port)"
+  -c "hba_file=$SOCKETS/pg_hba.conf")
+if [ "${CLOSED:-}" = true ]; then
+  options+=(-c default_transaction_read_only=on -c max_logical_replication_workers=0) # subscriptions write
+fi
+write_hba
 room=()
 if [ "$MEMBER" = 0 ]; then
-  [ ! -e "$PGDATA/standby.signal" ] || give_up "the data of member 0 are those of a replica: copy them back from the primary"
+  [ ! -e "$PGDATA/standby.signal" ] || reject_replica
   make_roles
 else
   [ -e "$PGDATA/standby.signal" ] ||
     give_up "member $MEMBER was promoted and is no copy of the primary any more: save what only it has, then delete its" \
       "claim and pod"
+  check_history
   check_credentials replication-password
   write_passfile replication-password "$(follow_with)"
-  primary="host=$PRIMARY_HOST port=$PRIMARY_PORT user=replication application_name=member_$MEMBER passfile=$(follow_with)"
-  options+=(-c "primary_conninfo=$primary")
-  leave_room "${options[@]}" "$@"
+  options+=(-c "primary_conninfo=$(connection "$PRIMARY_HOST")")
+  leave_room "$PGDATA" "${options[@]}" "$@"
 fi
 exec postgres -D "$PGDATA" "${options[@]}" "$@" "${room[@]}"

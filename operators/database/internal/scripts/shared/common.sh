@@ -120,7 +120,31 @@ lock_data() {
 # check_begun rejects an empty volume for a primary that had data. The file BEGUN, if set, exists if it had.
 check_begun() {
   if [ -n "${BEGUN:-}" ] && [ -e "$BEGUN" ]; then
-    give_up "the primary had data, and its volume is empty: restore the volume, or make a new Database with bootstrapFrom;" \
-      "to begin with an empty database instead, annotate the Database with techoral.com/begin-anew=true"
+    give_up "the primary had data, and its volume is empty: restore the volume; or recover the data from a replica: annotate" \
+      "the Database with techoral.com/recover-from-member=<number of a replica>; or begin with an empty database: annotate it" \
+      "with techoral.com/begin-anew=<UID of claim data-$HOSTNAME> (kubectl get pvc data-$HOSTNAME -o jsonpath={.metadata.uid})"
   fi
+}
+
+# reject_replica rejects the data of a replica for the primary.
+reject_replica() {
+  give_up "the data of member 0 are those of a replica: return the volume to its member, then annotate the Database with" \
+    "techoral.com/recover-from-member=<number of the member>"
+}
+
+# recovered calls recover with the host name of a replica, until it succeeds or until the user no longer asks for it. The
+# file RECOVER_FROM has the host name, and exists while the user asks for it. Partial data are in $1.
+recovered() {
+  local from
+  while [ -n "${RECOVER_FROM:-}" ] && [ -s "$RECOVER_FROM" ]; do
+    from=$(<"$RECOVER_FROM")
+    say "the data of the replica $from become those of the primary"
+    if recover "$from"; then
+      return
+    fi
+    say "the replica $from cannot be copied yet; trying again in 5 s"
+    rm -rf "$1"
+    pause 5
+  done
+  return 1
 }

@@ -15,6 +15,9 @@ encode() {
   done
 }
 
+# decode prints the name of the database that encode made $1 of.
+decode() { printf '%b' "${1//%/\\x}"; }
+
 # is_name succeeds if $1 is a valid name of a dump. Such a name needs no quoting.
 is_name() {
   local LC_ALL=C
@@ -53,12 +56,37 @@ dumps() {
   done | LC_ALL=C sort -r | sed 's/.* //'
 }
 
-# akin succeeds if the dump $1 is of the series of NAME: the names are equal up to the last hyphen. Names without a hyphen
-# are one series.
-akin() {
-  local other=-$1 own=-$NAME
-  [ "${other%-*}" = "${own%-*}" ]
+# newest prints the name of the dump that was finished last. The clock of its node may have been wrong: those that were
+# finished in the future count only if there are no others.
+newest() {
+  local names name latest
+  names=$(dumps) latest=$(($(date +%s) + 300))
+  for name in $names; do
+    if [ "$(finished "$name")" -le "$latest" ]; then
+      printf '%s' "$name"
+      return
+    fi
+  done
+  printf '%s' "${names%%$'\n'*}"
 }
+
+# series_of prints the series of the dump $1: that of its description, or its name up to the last hyphen. Names without a hyphen
+# are one series.
+series_of() {
+  local about='' name=-$1
+  if [ -e "$BACKUPS/$1/about.json" ]; then
+    about=$(<"$BACKUPS/$1/about.json")
+  fi
+  if [[ $about =~ \"series\":\"([A-Za-z0-9._/-]+)\" ]]; then
+    printf '%s' "${BASH_REMATCH[1]}"
+  else
+    name=${name%-*}
+    printf '%s' "${name#-}"
+  fi
+}
+
+# akin succeeds if the dump $1 is of the same series as NAME.
+akin() { [ "$(series_of "$1")" = "${SERIES:-$(series_of "$NAME")}" ]; }
 
 # held succeeds if a dump is on hold.
 held() { [ -e "$BACKUPS/$1.hold" ]; }
@@ -163,11 +191,71 @@ retain() {
   done <<<"$names"
 }
 
+# is_full succeeds if the dump in $work, or a part of it, has filled the directory.
+is_full() {
+  local file
+  for file in "$work"/*; do
+    if [ -s "$file" ]; then
+      ! head -c 262144 /dev/zero 2>/dev/null >"$work/.rest"
+      return
+    fi
+  done
+  return 1
+}
+
+# make_room deletes the oldest dump of the series, and fails unless one that was verified remains.
+make_room() {
+  local names name oldest='' verified=0
+  names=$(dumps)
+  for name in $names; do
+    if akin "$name"; then
+      if ! held "$name"; then
+        oldest=$name
+      fi
+      if [[ $(<"$BACKUPS/$name/about.json") =~ \"verified\":\"(list|restore)\" ]]; then
+        verified=$((verified + 1))
+      fi
+    fi
+  done
+  if [ -z "$oldest" ] || [ "$verified" -lt 2 ]; then
+    return 1
+  fi
+  say "there is no room for another dump: deleting $oldest, the oldest one of the series"
+  discard "$oldest"
+}
+
+# attempt writes, verifies and describes the dump in $work.
+attempt() {
+  local about location size sum version now
+  write_dump "$work" || exit 1
+  verify_dump "$work" || exit 1
+  about=$(digest "$work") || give_up "the checksums cannot be written, $(free) bytes are free; older dumps stay"
+  read -r location size sum <<<"$about"
+  version=$(sed 's/[^A-Za-z0-9.+~_-].*//' "$work/.version")
+  now=$(date +%s)
+  {
+    printf '{"name":"%s","location":"%s","sizeBytes":%d,"sha256":"%s",' "$NAME" "$location" "$size" "$sum" &&
+      printf '"finished":%d,"seconds":%d,"scope":"%s",' "$now" "$((now - began))" "${SCOPE:-database}" &&
+      printf '"series":"%s","serverVersion":"%s","verified":"%s"}\n' "${SERIES:-$(series_of "$NAME")}" "$version" "$VERIFY"
+  } >"$work/about.json" ||
+    give_up "the dump cannot be finished, $(free) bytes are free; older dumps stay"
+  rm "$work/.version"
+}
+
+# begin creates the directories of an attempt.
+begin() {
+  work=$(mktemp -d "$BACKUPS/.partial.XXXXXX") || give_up "nothing can be written to $BACKUPS"
+  if [ "$VERIFY" = restore ]; then
+    scratch=$(mktemp -d "${SCRATCH:-$SOCKETS}/verify.XXXXXX") || give_up "there is no room to restore the dump into"
+  fi
+}
+
 # make_dump is the common part of dump.sh. The function write_dump $1 writes the files into the directory $1, and the version
-# of the server to $1/.version; verify_dump $1 verifies them according to VERIFY. The directory $scratch exists if VERIFY is
-# restore.
+# of the server to $1/.version; verify_dump $1 verifies them according to VERIFY. Both run in one subshell, which may run a
+# second time. The directory $scratch exists if VERIFY is restore.
 make_dump() {
-  local began now location size sum version about
+  umask 077 # a dump has all data, and the hashes of passwords
+  local began about
   began=$(date +%s)
   NAME=${NAME:?} VERIFY=${VERIFY:-list} KEEP=${KEEP:-0}
   check_name "$NAME"
@@ -176,31 +264,23 @@ make_dump() {
   *) give_up "VERIFY is $VERIFY, and can be none, list or restore" ;;
   esac
   [[ $KEEP =~ ^[0-9]+$ ]] || give_up "KEEP is $KEEP, and must be a number of dumps, or 0 for all of them"
+  [[ ${SERIES:-x} =~ ^[A-Za-z0-9._/-]{1,200}$ ]] ||
+    give_up "SERIES is $SERIES, and can have letters, digits, dots, underscores, slashes and hyphens"
   [[ ${KEEP_FOR:-0} =~ ^[0-9]+$ ]] || give_up "KEEP_FOR is $KEEP_FOR, and must be a number of seconds"
   take_turns
   if complete "$BACKUPS/$NAME"; then
     say "$NAME is there already: an earlier attempt got that far"
   else
     [ ! -e "$BACKUPS/$NAME" ] || give_up "$BACKUPS/$NAME is there and is no dump: nothing is put over it"
-    work=$(mktemp -d "$BACKUPS/.partial.XXXXXX") || give_up "nothing can be written to $BACKUPS"
-    trap 'rm -rf "$work" "${scratch:-}"' EXIT
-    if [ "$VERIFY" = restore ]; then
-      scratch=$(mktemp -d "${SCRATCH:-$SOCKETS}/verify.XXXXXX") || give_up "there is no room to restore the dump into"
+    trap 'rm -rf "${work:-}" "${scratch:-}"' EXIT
+    begin
+    if ! attend attempt; then
+      # A full disk would be full in all nights to come.
+      is_full && make_room || exit 1
+      rm -rf "$work" "${scratch:-}"
+      begin
+      attend attempt || exit 1
     fi
-    attend write_dump "$work" || exit 1
-    attend verify_dump "$work" || exit 1
-    about=$(digest "$work") || give_up "the checksums cannot be written, $(free) bytes are free; older dumps stay"
-    read -r location size sum <<<"$about"
-    version=$(sed 's/[^A-Za-z0-9.+~_-].*//' "$work/.version")
-    now=$(date +%s)
-    {
-      printf '{"name":"%s","location":"%s","sizeBytes":%d,"sha256":"%s",' "$NAME" "$location" "$size" "$sum" &&
-        printf '"finished":%d,"seconds":%d,' "$now" "$((now - began))" &&
-        printf '"serverVersion":"%s","verified":"%s"}\n' "$version" "$VERIFY"
-    } >"$work/about.json" ||
-      give_up "the dump cannot be finished, $(free) bytes are free; older dumps stay"
-    rm "$work/.version"
-    chmod 755 "$work"
     put_in_place "$work" "$BACKUPS/$NAME"
   fi
   retain
@@ -212,7 +292,7 @@ make_dump() {
 # choose_dump sets NAME to the newest dump if it is empty, and verifies the checksums.
 choose_dump() {
   if [ -z "${NAME:-}" ]; then
-    NAME=$(dumps | sed -n 1p) # reads all input, so that the writer gets no SIGPIPE
+    NAME=$(newest)
     [ -n "$NAME" ] || give_up "there is no dump in $BACKUPS"
   fi
   check_name "$NAME"
@@ -221,21 +301,49 @@ choose_dump() {
     give_up "the dump $NAME is not what it was when it was written"
 }
 
-# choose_file prints the file or directory of DATABASE in the dump, or the only one.
+# is_server succeeds if the chosen dump is one of a whole server.
+is_server() { [[ $(<"$BACKUPS/$NAME/about.json") == *'"scope":"server"'* ]]; }
+
+# choose_file sets file to the file or directory of DATABASE in the dump, or to the only one.
 choose_file() {
-  local file all=()
-  for file in "$BACKUPS/$NAME"/*; do
-    case ${file##*/} in
+  local name all=()
+  for name in "$BACKUPS/$NAME"/*; do
+    case ${name##*/} in
     "$(encode "$DATABASE")".*)
-      printf '%s' "$file"
+      file=$name
       return
       ;;
     about.json | SHA256SUMS | %globals.sql) ;;
-    *) all+=("$file") ;;
+    *) all+=("$name") ;;
     esac
   done
   [ ${#all[@]} = 1 ] || give_up "the dump $NAME is of several databases and has none of the name $DATABASE"
-  printf '%s' "${all[0]}"
+  file=${all[0]}
+}
+
+# restore_into restores the chosen dump with the function load, completely or not at all: load fills the directory
+# $1.partial, which becomes $1. $1.restored has the name of the dump.
+restore_into() {
+  local began
+  began=$(date +%s)
+  if [ -e "$1" ]; then
+    [ -s "$1.restored" ] || give_up "there are data in $1 already: nothing is put over them"
+    NAME=$(<"$1.restored")
+    say "the dump $NAME was restored before"
+    restored "$began"
+    return
+  fi
+  lock_data "$1"
+  choose_dump
+  rm -rf "$1.partial" "$1.followed"
+  attend load "$1.partial" || {
+    [ -s "${TERMINATION_LOG:-/dev/termination-log}" ] ||
+      tell "the dump $NAME cannot be restored: the log of the container says why"
+    exit 1
+  }
+  printf '%s\n' "$NAME" >"$1.restored"
+  put_in_place "$1.partial" "$1"
+  restored "$began"
 }
 
 # restored writes the result of a restore that began at $1.
