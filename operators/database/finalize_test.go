@@ -175,3 +175,37 @@ func TestForeignLastSnapshot(t *testing.T) {
 	k.UpdateStatus(last, func() { last.Status.Phase = v1.SnapshotSucceeded })
 	k.Eventually(db, testkit.Gone())
 }
+
+// A copy from before the deletion lacks later writes, and does not let the data go.
+func TestFormerLastSnapshot(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(k)
+	db := newDatabase("a")
+	db.Spec.DeletionPolicy = v1.DeletionSnapshot
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready())
+	op.Stop()
+	planted := desired.LastSnapshot(db)
+	planted.Labels = map[string]string{"app.kubernetes.io/managed-by": "database"}
+	planted.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: v1.GroupVersion.String(), Kind: "Database", Name: db.Name, UID: db.UID, Controller: new(true),
+	}}
+	k.Apply(planted)
+	k.UpdateStatus(planted, func() { planted.Status.Phase = v1.SnapshotSucceeded })
+	k.Wait("the next second, because times have no fractions", func(context.Context) error {
+		if !time.Now().After(planted.CreationTimestamp.Add(time.Second)) {
+			return errors.New("it is the same second")
+		}
+		return nil
+	})
+	k.Delete(db)
+	start(k)
+	k.Eventually(db, deleting("is not the one that is made for the last copy"))
+	k.Eventually(claim("data-a-db-0"), testkit.Exists())
+	k.Delete(planted)
+	last := desired.LastSnapshot(db)
+	k.Eventually(last, testkit.Match("another one", func(s *v1.DBSnapshot) bool { return s.UID != planted.UID }))
+	k.UpdateStatus(last, func() { last.Status.Phase = v1.SnapshotSucceeded })
+	k.Eventually(db, testkit.Gone())
+}

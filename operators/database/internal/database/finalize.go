@@ -48,7 +48,7 @@ func (o *Options) lastCopy(ctx context.Context, p *sdk.Pass[*v1.Database]) (bool
 	db := p.Object
 	last := desired.LastSnapshot(db)
 	live, exists := sdk.Live(p, &v1.DBSnapshot{ObjectMeta: last.ObjectMeta})
-	if exists && !isLastSnapshot(live, last) {
+	if exists && (!isLastSnapshot(live, last) || live.CreationTimestamp.Before(db.DeletionTimestamp)) {
 		return false, sdk.Wait("ForeignSnapshot",
 			"DBSnapshot %s is not the one that is made for the last copy: delete it", last.Name)
 	}
@@ -70,8 +70,8 @@ func (o *Options) lastCopy(ctx context.Context, p *sdk.Pass[*v1.Database]) (bool
 	return done || foreground, nil
 }
 
-// isLastSnapshot reports whether the existing object copies what the operator wants to be copied: another user may have
-// created an object of that name.
+// isLastSnapshot reports whether the existing object copies what the operator wants to be copied. Another user may have
+// created an object of that name, also one from before the deletion, which lacks later writes.
 func isLastSnapshot(live, want *v1.DBSnapshot) bool {
 	return equality.Semantic.DeepEqual(live.Spec.Source, want.Spec.Source) && live.Spec.Method == v1.MethodDump &&
 		equality.Semantic.DeepEqual(live.Spec.Storage, want.Spec.Storage) && live.Spec.Verify == want.Spec.Verify &&
