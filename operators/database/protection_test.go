@@ -24,11 +24,14 @@ func protect(t *testing.T, k *testkit.K) {
 		if !strings.HasPrefix(o.GetName(), "database-deletion-") && !strings.HasPrefix(o.GetName(), "database-namespace-") {
 			continue
 		}
+		name := o.GetName() + "-" + k.Namespace // the end of a test deletes its policies
+		o.SetName(name)
 		if o.GetKind() == "ValidatingAdmissionPolicyBinding" {
-			o.SetName(o.GetName() + "-" + k.Namespace)
 			here := map[string]any{"kubernetes.io/metadata.name": k.Namespace}
-			path := []string{"spec", "matchResources", "namespaceSelector", "matchLabels"}
-			if err := unstructured.SetNestedMap(o.Object, here, path...); err != nil {
+			if err := errors.Join(
+				unstructured.SetNestedField(o.Object, name, "spec", "policyName"),
+				unstructured.SetNestedMap(o.Object, here, "spec", "matchResources", "namespaceSelector", "matchLabels"),
+			); err != nil {
 				t.Fatal(err)
 			}
 		}
