@@ -38,11 +38,11 @@ func (m *member) rotates(times string) map[string]string {
 func TestPasswordRotationWithoutRestart(t *testing.T) {
 	t.Parallel()
 	m := startPrimary(t, "postgresql")
-	began := len(m.running.log.String())
 	m.query("ALTER SYSTEM SET log_min_duration_sample = 0")
 	m.query("SELECT pg_reload_conf()")
 	m.write("credentials/dump-password", "dump")
 	m.query("ALTER ROLE database_dump PASSWORD NULL")
+	began := len(m.running.log.String())
 	changed := m.rotates("once")["app"]
 	m.rotates("twice")
 	if got := m.query("SELECT rolpassword IS NULL FROM pg_authid WHERE rolname = 'database_dump'"); got != "t" {
