@@ -3,6 +3,7 @@ package database_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,4 +209,64 @@ func TestFormerLastSnapshot(t *testing.T) {
 	k.Eventually(last, testkit.Match("another one", func(s *v1.DBSnapshot) bool { return s.UID != planted.UID }))
 	k.UpdateStatus(last, func() { last.Status.Phase = v1.SnapshotSucceeded })
 	k.Eventually(db, testkit.Gone())
+}
+
+// Foreground deletion ends the server. It starts again, closed, for the last copy, and the data stay until there is one.
+func TestForegroundDeletionKeepsTheData(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	db := newDatabase("a")
+	db.Spec.DeletionPolicy = v1.DeletionSnapshot
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready())
+	data := claim("data-a-db-0")
+	k.Get(data)
+	if err := k.Client.Delete(k.Context(), db, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+		t.Fatal(err)
+	}
+	last := desired.LastSnapshot(db)
+	k.Eventually(last, testkit.Exists())
+	server := pod("a-db-0")
+	k.Get(server)
+	if !desired.IsClosed(&server.Spec) {
+		t.Error("the copy is made while clients write")
+	}
+	k.Eventually(db, deleting("the last one, is being made"))
+	was := data.UID
+	k.Consistently(data, time.Second, testkit.Match("the same data", func(c *corev1.PersistentVolumeClaim) bool {
+		return c.UID == was && c.DeletionTimestamp == nil && len(c.OwnerReferences) == 0
+	}))
+	k.UpdateStatus(last, func() { last.Status.Phase = v1.SnapshotSucceeded })
+	k.Eventually(db, testkit.Gone())
+	k.Eventually(data, testkit.Gone())
+}
+
+// With orphan propagation everything stays with the policy Delete, too, also if the operator sees the deletion after the
+// garbage collector.
+func TestOrphanDeletionKeepsTheData(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(k)
+	db := newDatabase("a")
+	db.Spec.DeletionPolicy = v1.DeletionDelete
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready())
+	op.Stop()
+	data := claim("data-a-db-0")
+	k.Get(data)
+	was := data.UID
+	if err := k.Client.Delete(k.Context(), db, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
+		t.Fatal(err)
+	}
+	k.Eventually(db, testkit.Match("the dependents are orphans", func(db *v1.Database) bool {
+		return !slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents)
+	}))
+	start(k)
+	k.Eventually(db, testkit.Gone())
+	k.Consistently(data, time.Second, testkit.Match("the same data", func(c *corev1.PersistentVolumeClaim) bool {
+		return c.UID == was && c.DeletionTimestamp == nil && len(c.OwnerReferences) == 0
+	}))
+	k.Eventually(pod("a-db-0"), testkit.Ready())
+	k.Get(secret("a-db-credentials"))
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
@@ -25,16 +26,15 @@ func (o *Options) finalize(ctx context.Context, p *sdk.Pass[*v1.Database]) error
 	db := p.Object
 	if db.Spec.DeletionProtection {
 		return sdk.Wait("DeletionProtected",
-			"spec.deletionProtection is true: nothing is deleted before somebody sets it to false")
+			"spec.deletionProtection is true: nothing is deleted before it is set to false")
 	}
-	switch db.Spec.DeletionPolicy {
-	case v1.DeletionRetain:
+	if db.Spec.DeletionPolicy == v1.DeletionRetain {
 		return nil
-	case v1.DeletionDelete:
-		if controllerutil.ContainsFinalizer(db, metav1.FinalizerOrphanDependents) {
-			return nil // everything is to stay
-		}
-	case v1.DeletionSnapshot:
+	}
+	if keep, err := orphaned(p); keep || err != nil {
+		return err
+	}
+	if db.Spec.DeletionPolicy == v1.DeletionSnapshot {
 		if done, err := o.lastCopy(ctx, p); !done || err != nil {
 			return err
 		}
@@ -42,19 +42,47 @@ func (o *Options) finalize(ctx context.Context, p *sdk.Pass[*v1.Database]) error
 	return deleteData(p)
 }
 
+// orphaned reports whether the user deletes the Database with orphan propagation, so that everything is to stay. The garbage
+// collector may have removed its finalizer and the owner references already.
+func orphaned(p *sdk.Pass[*v1.Database]) (bool, error) {
+	db := p.Object
+	if controllerutil.ContainsFinalizer(db, metav1.FinalizerOrphanDependents) {
+		return true, nil
+	}
+	for name, kind := range map[string]schema.GroupVersionKind{
+		desired.SetName(db):             appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
+		desired.HeadlessServiceName(db): corev1.SchemeGroupVersion.WithKind("Service"),
+	} {
+		like := &metav1.PartialObjectMetadata{ObjectMeta: objectMeta(name)}
+		like.SetGroupVersionKind(kind)
+		child, err := sdk.Ref(p, like)
+		switch {
+		case sdk.Reason(err) != "": // it does not exist
+		case err != nil:
+			return false, err
+		case metav1.GetControllerOf(child) == nil && mayAdopt(db)(child):
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // lastCopy makes the last copy, and reports whether it exists. First the server is closed: it restarts, as one member, and
-// accepts the last dump alone. So no write is acknowledged that the dump does not have.
+// accepts the last dump alone. So no write is acknowledged that the dump does not have. Foreground deletion ends the server
+// before: it starts again when the garbage collector has finished.
 func (o *Options) lastCopy(ctx context.Context, p *sdk.Pass[*v1.Database]) (bool, error) {
 	db := p.Object
 	last := desired.LastSnapshot(db)
 	live, exists := sdk.Live(p, &v1.DBSnapshot{ObjectMeta: last.ObjectMeta})
-	if exists && (!isLastSnapshot(live, last) || live.CreationTimestamp.Before(db.DeletionTimestamp)) {
+	done, _ := succeeded(live)
+	options := []sdk.ApplyOption{sdk.CreateOnly(), sdk.Retain(), sdk.ReadyWhen(succeeded)}
+	switch {
+	case exists && (!isLastSnapshot(live, last) || live.CreationTimestamp.Before(db.DeletionTimestamp)):
 		return false, sdk.Wait("ForeignSnapshot",
 			"DBSnapshot %s is not the one that is made for the last copy: delete it", last.Name)
-	}
-	options := []sdk.ApplyOption{sdk.CreateOnly(), sdk.Retain(), sdk.ReadyWhen(succeeded)}
-	foreground := controllerutil.ContainsFinalizer(db, metav1.FinalizerDeleteDependents) // which removes the server anyway
-	if done, _ := succeeded(live); !done && !foreground {
+	case controllerutil.ContainsFinalizer(db, metav1.FinalizerDeleteDependents):
+		return false, sdk.Wait("Closing", "foreground deletion ends the server, which starts again for the last copy")
+	case !done:
 		db.Spec.Hibernate = false // the copy needs a running server
 		db.Spec.Replicas = new(int32(1))
 		db.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled = "Retain"
@@ -65,9 +93,8 @@ func (o *Options) lastCopy(ctx context.Context, p *sdk.Pass[*v1.Database]) (bool
 			options = append(options, sdk.HoldBack(sdk.Wait("Closing", "the server restarts, to accept nothing but the last dump")))
 		}
 	}
-	child := sdk.Apply(p, last, options...)
-	done, _ := succeeded(child.Live())
-	return done || foreground, nil
+	sdk.Apply(p, last, options...)
+	return done, nil
 }
 
 // isLastSnapshot reports whether the existing object copies what the operator wants to be copied. Another user may have
