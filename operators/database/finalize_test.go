@@ -14,6 +14,7 @@ import (
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/database/desired"
+	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
@@ -147,6 +148,25 @@ func deleting(why string) testkit.Check {
 	})
 }
 
+// plantLast creates the object as a user who forges the marks of the operator, and who may write its status.
+func plantLast(k *testkit.K, db *v1.Database, planted *v1.DBSnapshot) {
+	planted.Labels = map[string]string{sdk.ManagedByLabel: "database"}
+	planted.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: v1.GroupVersion.String(), Kind: "Database", Name: db.Name, UID: db.UID, Controller: new(true),
+	}}
+	k.Apply(planted)
+	k.UpdateStatus(planted, func() { planted.Status.Phase = v1.SnapshotSucceeded })
+}
+
+// replaceLast deletes the planted object, and completes the one that the operator creates in its place.
+func replaceLast(k *testkit.K, db *v1.Database, planted *v1.DBSnapshot) {
+	k.Delete(planted)
+	last := desired.LastSnapshot(db)
+	k.Eventually(last, testkit.Match("another one", func(s *v1.DBSnapshot) bool { return s.UID != planted.UID }))
+	k.UpdateStatus(last, func() { last.Status.Phase = v1.SnapshotSucceeded })
+	k.Eventually(db, testkit.Gone())
+}
+
 // A DBSnapshot of the name of the last copy that copies something else does not let the data go.
 func TestForeignLastSnapshot(t *testing.T) {
 	t.Parallel()
@@ -158,23 +178,14 @@ func TestForeignLastSnapshot(t *testing.T) {
 	k.Eventually(db, testkit.Ready())
 	planted := desired.LastSnapshot(db)
 	planted.Spec.Source = v1.SnapshotSource{DatabaseRef: &v1.DatabaseReference{Name: "other"}}
-	planted.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: v1.GroupVersion.String(), Kind: "Database", Name: db.Name, UID: db.UID, Controller: new(true),
-	}}
-	planted.Labels = map[string]string{"app.kubernetes.io/managed-by": "database"}
 	release := k.Kubelet.DelayReadiness("app=a-db")
 	k.Delete(db)
 	k.Eventually(db, deleting("accept nothing but the last dump"))
-	k.Apply(planted)
-	k.UpdateStatus(planted, func() { planted.Status.Phase = v1.SnapshotSucceeded })
+	plantLast(k, db, planted)
 	release()
 	k.Eventually(db, deleting("is not the one that is made for the last copy"))
 	k.Consistently(claim("data-a-db-0"), 300*time.Millisecond, testkit.Exists())
-	k.Delete(planted)
-	last := desired.LastSnapshot(db)
-	k.Eventually(last, testkit.Match("another one", func(s *v1.DBSnapshot) bool { return s.UID != planted.UID }))
-	k.UpdateStatus(last, func() { last.Status.Phase = v1.SnapshotSucceeded })
-	k.Eventually(db, testkit.Gone())
+	replaceLast(k, db, planted)
 }
 
 // A copy from before the deletion lacks later writes, and does not let the data go.
@@ -188,12 +199,7 @@ func TestFormerLastSnapshot(t *testing.T) {
 	k.Eventually(db, testkit.Ready())
 	op.Stop()
 	planted := desired.LastSnapshot(db)
-	planted.Labels = map[string]string{"app.kubernetes.io/managed-by": "database"}
-	planted.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: v1.GroupVersion.String(), Kind: "Database", Name: db.Name, UID: db.UID, Controller: new(true),
-	}}
-	k.Apply(planted)
-	k.UpdateStatus(planted, func() { planted.Status.Phase = v1.SnapshotSucceeded })
+	plantLast(k, db, planted)
 	k.Wait("the next second, because times have no fractions", func(context.Context) error {
 		if !time.Now().After(planted.CreationTimestamp.Add(time.Second)) {
 			return errors.New("it is the same second")
@@ -204,11 +210,7 @@ func TestFormerLastSnapshot(t *testing.T) {
 	start(k)
 	k.Eventually(db, deleting("is not the one that is made for the last copy"))
 	k.Eventually(claim("data-a-db-0"), testkit.Exists())
-	k.Delete(planted)
-	last := desired.LastSnapshot(db)
-	k.Eventually(last, testkit.Match("another one", func(s *v1.DBSnapshot) bool { return s.UID != planted.UID }))
-	k.UpdateStatus(last, func() { last.Status.Phase = v1.SnapshotSucceeded })
-	k.Eventually(db, testkit.Gone())
+	replaceLast(k, db, planted)
 }
 
 // Foreground deletion ends the server. It starts again, closed, for the last copy, and the data stay until there is one.

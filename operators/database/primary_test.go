@@ -60,7 +60,7 @@ func TestBeginAnewIsForOneClaim(t *testing.T) {
 	release()
 }
 
-// A primary that lost its volume is told the replica to recover from, once.
+// A primary that lost its volume gets the host of the replica to recover from, once.
 func TestRecoverFromMember(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,14 +40,17 @@ type OwnershipError struct {
 
 // Error returns the owner of the object and the fix.
 func (e *OwnershipError) Error() string {
-	whose := cmp.Or(e.LabeledOwner, "nobody")
+	owner := e.LabeledOwner
 	if e.Controller != nil {
-		whose = e.Controller.Kind + " " + e.Controller.Name
+		owner = e.Controller.Kind + " " + e.Controller.Name
+	}
+	if owner == "" {
+		return e.Object + " exists and has no owner: delete it, or use another name"
 	}
 	if e.Former {
-		whose = "a former " + whose
+		owner = "a former " + owner
 	}
-	return fmt.Sprintf("%s exists and belongs to %s: delete it, or use another name", e.Object, whose)
+	return fmt.Sprintf("%s exists and belongs to %s: delete it, or use another name", e.Object, owner)
 }
 
 // Result is the effect of an apply.

@@ -26,13 +26,13 @@ func TestOwnershipErrorNamesTheFix(t *testing.T) {
 		live metav1.ObjectMeta
 		want string
 	}{
-		"no owner":           {metav1.ObjectMeta{}, "nobody"},
-		"another name":       {controlled("v1", "Pod", "db"), "Pod db"},
-		"another kind":       {controlled("apps/v1", "Deployment", "web"), "Deployment web"},
-		"another group":      {controlled("example.com/v1", "Pod", "web"), "Pod web"},
-		"a former owner":     {controlled("v1", "Pod", "web"), "a former Pod web"},
-		"a labeled owner":    {labeled("shop/db"), "shop/db"},
-		"a former one there": {labeled("shop/web"), "a former shop/web"},
+		"no owner":           {metav1.ObjectMeta{}, "has no owner"},
+		"another name":       {controlled("v1", "Pod", "db"), "belongs to Pod db"},
+		"another kind":       {controlled("apps/v1", "Deployment", "web"), "belongs to Deployment web"},
+		"another group":      {controlled("example.com/v1", "Pod", "web"), "belongs to Pod web"},
+		"a former owner":     {controlled("v1", "Pod", "web"), "belongs to a former Pod web"},
+		"a labeled owner":    {labeled("shop/db"), "belongs to shop/db"},
+		"a former one there": {labeled("shop/web"), "belongs to a former shop/web"},
 	} {
 		for form, by := range map[string]Option{"controlled": ControlledBy(owner), "labeled": LabeledBy(owner)} {
 			t.Run(name+"/"+form, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestOwnershipErrorNamesTheFix(t *testing.T) {
 				i := intentOf(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "conf"}}, by)
 				live := &corev1.ConfigMap{ObjectMeta: c.live}
 				live.Namespace = "shop"
-				want := "ConfigMap shop/conf exists and belongs to " + c.want + ": delete it, or use another name"
+				want := "ConfigMap shop/conf exists and " + c.want + ": delete it, or use another name"
 				if err := i.CheckOwnership(live); err == nil || err.Error() != want {
 					t.Errorf("got  %v\nwant %s", err, want)
 				}

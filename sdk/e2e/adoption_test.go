@@ -43,13 +43,13 @@ var conflictingObjects = map[string]conflictingObject{
 	"ownerless": {
 		reason:  "a user created it",
 		owner:   func(*testkit.K, *site.Site) []metav1.OwnerReference { return nil },
-		message: "belongs to nobody",
+		message: "has no owner",
 	},
 	"ownerless-labeled": {
 		reason:  "the label of a child is no proof of ownership",
 		owner:   func(*testkit.K, *site.Site) []metav1.OwnerReference { return nil },
 		label:   operatorName,
-		message: "belongs to nobody",
+		message: "has no owner",
 	},
 	"controlled": {
 		reason: "another controller owns it",
@@ -74,7 +74,7 @@ var conflictingObjects = map[string]conflictingObject{
 		owner: func(_ *testkit.K, s *site.Site) []metav1.OwnerReference {
 			return ownerReference(s, "e2e.homeostat.dev/v1", "Site", false)
 		},
-		message: "belongs to nobody",
+		message: "has no owner",
 	},
 }
 
@@ -258,7 +258,7 @@ func TestAdoptIsRejected(t *testing.T) {
 			free: `{"metadata":{"ownerReferences":null}}`, same: true,
 		},
 		"terminating": {
-			reason: "it is terminating, and our data would be deleted with it", says: "belongs to nobody",
+			reason: "it is terminating, and our data would be deleted with it", says: "has no owner",
 			prepare: func(k *testkit.K, o *corev1.ConfigMap) {
 				k.Update(o, func() { o.Finalizers = []string{theirFinalizer} })
 				k.Delete(o)

@@ -157,7 +157,7 @@ func TestReport(t *testing.T) {
 		},
 		{
 			Kind: "ConfigMap", Namespace: k.Namespace, Name: "taken", Reason: "ResourceConflict",
-			Message: "ConfigMap " + k.Namespace + "/taken exists and belongs to nobody: delete it, or use another name",
+			Message: "ConfigMap " + k.Namespace + "/taken exists and has no owner: delete it, or use another name",
 		},
 		{
 			Kind: "ConfigMap", Namespace: k.Namespace, Name: "later", Reason: "Progressing",

@@ -17,7 +17,7 @@ func TestDemo(t *testing.T) {
 	t.Parallel()
 	err := demo.Check(t.Context(), copyDemo, "../..",
 		"all have it", "team-a has [color:blue]", "all follow", "all is restored", "team-b has [color:black]",
-		"exists and belongs to nobody", "there are 0 conflicts", "team-b has none", "still says color:green", "The end.",
+		"exists and has no owner", "there are 0 conflicts", "team-b has none", "still says color:green", "The end.",
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ package scripts_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -249,14 +248,25 @@ func TestCorruptDumps(t *testing.T) {
 	}
 }
 
+// limitBackups mounts an empty file system of this size over the directory of the dumps. It skips the test if the process
+// may not mount, because a full disk has no other stand-in.
+func (m *member) limitBackups(size string) {
+	m.t.Helper()
+	err := syscall.Mount("tmpfs", m.env["BACKUPS"], "tmpfs", 0, "size="+size)
+	switch {
+	case errors.Is(err, syscall.EPERM):
+		m.t.Skip("mounting a small disk requires the capability CAP_SYS_ADMIN")
+	case err != nil:
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { _ = syscall.Unmount(m.env["BACKUPS"], syscall.MNT_DETACH) })
+}
+
 // A full disk is reported, and older dumps stay.
 func TestDumpOnFullDisk(t *testing.T) {
 	t.Parallel()
 	m := newDumpJob(t, "postgresql")
-	if err := syscall.Mount("tmpfs", m.env["BACKUPS"], "tmpfs", 0, "size=400k"); err != nil {
-		t.Skip("a small disk cannot be mounted: ", err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(m.env["BACKUPS"], syscall.MNT_DETACH) })
+	m.limitBackups("400k")
 	m.chownFiles()
 	m.dump("1")
 	m.query("CREATE TABLE more AS SELECT md5(i::text) FROM generate_series(1, 50000) AS i; ALTER TABLE more OWNER TO app")
@@ -276,11 +286,7 @@ func TestDumpMakesRoom(t *testing.T) {
 	m := newDumpJob(t, "postgresql")
 	m.query("CREATE TABLE more AS SELECT md5(i::text) FROM generate_series(1, 50000) AS i; ALTER TABLE more OWNER TO app")
 	m.set("COMPRESSION=0 KEEP=7")
-	size := fmt.Sprintf("size=%d", 5*m.dump("size").SizeBytes/2)
-	if err := syscall.Mount("tmpfs", m.env["BACKUPS"], "tmpfs", 0, size); err != nil {
-		t.Skip("a small disk cannot be mounted: ", err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(m.env["BACKUPS"], syscall.MNT_DETACH) })
+	m.limitBackups(strconv.FormatInt(5*m.dump("size").SizeBytes/2, 10))
 	m.dumped("other-0/about.json", `{"finished":1,"verified":"list"}`)
 	m.dump("night-1")
 	m.dump("night-2")

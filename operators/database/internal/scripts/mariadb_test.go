@@ -134,7 +134,7 @@ func TestMariaDBPasswordRotation(t *testing.T) {
 		primary.write("credentials/"+name, "new "+name)
 	}
 	primary.query("DROP USER replication@'%'; CREATE USER root@'%'")
-	primary.env["DATABASE_USER"] = "somebody"
+	primary.env["DATABASE_USER"] = "owner"
 	primary.write("config/strict.cnf", "[mysqld]\nplugin_load_add = simple_password_check\nstrict_password_validation = ON\n"+
 		"simple_password_check_digits = 9\n")
 	primary.restarts((*server).kill)
@@ -145,22 +145,22 @@ func TestMariaDBPasswordRotation(t *testing.T) {
 		t.Error("the user's rule for passwords is gone")
 	}
 	for user, password := range map[string]string{
-		"somebody": "new password", "replication": "new replication-password", "database_dump": "new dump-password",
+		"owner": "new password", "replication": "new replication-password", "database_dump": "new dump-password",
 	} {
 		if got := primary.login(user, password, "SELECT current_user()"); got != user+"@%" {
 			t.Errorf("%s does not get in: %s", user, got)
 		}
 	}
-	primary.login("somebody", "new password", "INSERT INTO orders VALUES (5000, 'after')")
+	primary.login("owner", "new password", "INSERT INTO orders VALUES (5000, 'after')")
 	for want := primary.query(checksumMariaDB); replica.query(checksumMariaDB) != want; { // the probe updates its password
 		replica.becomes(replica.running, "ready", true)
 	}
-	if got := replica.login("somebody", "new password", "SELECT COUNT(*) FROM orders"); got != "1001" {
+	if got := replica.login("owner", "new password", "SELECT COUNT(*) FROM orders"); got != "1001" {
 		t.Errorf("the new password is none of the replica: %s", got)
 	}
 	primary.write("credentials/replication-password", "newer")
 	primary.restarts((*server).stop)
-	primary.login("somebody", "new password", "INSERT INTO orders VALUES (5001, 'after')")
+	primary.login("owner", "new password", "INSERT INTO orders VALUES (5001, 'after')")
 	replica.restarts((*server).stop)
 	replica.eventually(checksumMariaDB, primary.query(checksumMariaDB))
 }

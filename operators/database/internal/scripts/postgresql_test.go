@@ -145,11 +145,11 @@ func TestPasswordRotation(t *testing.T) {
 		primary.write("credentials/"+name, "new "+name)
 	}
 	primary.query("DROP ROLE replication")
-	primary.env["DATABASE"], primary.env["DATABASE_USER"] = "other", "somebody"
+	primary.env["DATABASE"], primary.env["DATABASE_USER"] = "other", "owner"
 	for range 2 {
 		primary.restarts((*server).kill)
 		for user, password := range map[string]string{
-			"somebody": "new password", "database_dump": "new dump-password", "replication": "new replication-password",
+			"owner": "new password", "database_dump": "new dump-password", "replication": "new replication-password",
 		} {
 			if got := primary.login(user, password, "SELECT current_user"); got != user {
 				t.Errorf("%s does not get in: %s", user, got)
