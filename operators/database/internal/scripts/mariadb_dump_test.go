@@ -136,6 +136,10 @@ func TestMariaDBCorruptDumps(t *testing.T) {
 			"SCOPE=server VERIFY=restore", "mariadb-dump",
 			`if [[ $* = *--socket* ]]; then real "$@"; else real "$@" | sed "s/'replication'/'other'/"; fi`, "has other",
 		},
+		"restores other passwords": {
+			"SCOPE=server VERIFY=restore", "mariadb-dump",
+			`if [[ $* = *--socket* ]]; then real "$@" | sed -E 's/\*[0-9A-F]{4}/*0000/g'; else real "$@"; fi`, "has other users",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

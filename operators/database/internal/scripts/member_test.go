@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -270,11 +271,18 @@ func (m *member) refused(name string) string {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(m.t.Context(), 30*time.Second)
 	defer cancel()
-	if out, err := m.script(ctx, name).CombinedOutput(); err == nil || ctx.Err() != nil {
+	out, err := m.script(ctx, name).CombinedOutput()
+	if err == nil || ctx.Err() != nil {
 		m.t.Fatalf("%s succeeds:\n%s", name, out)
+	}
+	if hashOfPassword.Match(out) {
+		m.t.Errorf("the log has the hash of a password:\n%s", out)
 	}
 	return m.terminationLog()
 }
+
+// hashOfPassword matches the hashes of MariaDB and of PostgreSQL.
+var hashOfPassword = regexp.MustCompile(`\*[0-9A-F]{40}|SCRAM-SHA-256\$`)
 
 // refuses runs a script and checks that it fails with this message.
 func (m *member) refuses(name, why string) {

@@ -100,6 +100,18 @@ describe() {
 # number writes a random ID of the directory $1, so that histories are not confused.
 number() { printf '%d\n' "$(($(od -An -N4 -tu4 /dev/urandom) % 4294967294 + 1))" >"$1/server-id"; }
 
+# hash_of prints MariaDB's hash of the password $1, so that no log has the password.
+hash_of() {
+  local once i
+  once=$(printf '%s' "$1" | sha1sum)
+  once=$(for ((i = 0; i < 40; i += 2)); do
+    # shellcheck disable=SC2059 # the text is the bytes
+    printf "\\x${once:i:2}"
+  done | sha1sum)
+  once=${once%% *}
+  printf '*%s' "${once^^}"
+}
+
 # write_settings writes the server's option file. It has overridable defaults and includes the user's settings.
 write_settings() {
   cat >"$SOCKETS/server.cnf" <<-CNF

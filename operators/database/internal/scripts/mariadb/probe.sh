@@ -53,18 +53,6 @@ changed_credential() {
   esac
 }
 
-# hash_of prints MariaDB's hash of the password $1, so that no log has the password.
-hash_of() {
-  local once i
-  once=$(printf '%s' "$1" | sha1sum)
-  once=$(for ((i = 0; i < 40; i += 2)); do
-    # shellcheck disable=SC2059 # the text is the bytes
-    printf "\\x${once:i:2}"
-  done | sha1sum)
-  once=${once%% *}
-  printf '*%s' "${once^^}"
-}
-
 # set_password prints the statement that gives the user $1 the password $2, as a hash or, with plain in $how, as it is. It
 # prints nothing for an empty password.
 set_password() {

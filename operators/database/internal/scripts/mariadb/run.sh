@@ -12,17 +12,8 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
-# hash prints the server's hash of the credential $1, so that no log has the password.
-hash() {
-  local once i
-  once=$(credential "$1" | sha1sum)
-  once=$(for ((i = 0; i < 40; i += 2)); do
-    # shellcheck disable=SC2059 # the text is the bytes
-    printf "\\x${once:i:2}"
-  done | sha1sum)
-  once=${once%% *}
-  printf '*%s' "${once^^}"
-}
+# hash prints the server's hash of the credential $1.
+hash() { hash_of "$(credential "$1")"; }
 
 # unlocking prints the statement that undoes those of locking in the table of the users. Without it in memory, see there.
 unlocking() {
