@@ -18,7 +18,9 @@ import (
 	"github.com/homeostat-dev/homeostat/operators/database"
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/database/desired"
+	"github.com/homeostat-dev/homeostat/operators/database/internal/database/status"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/runner"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
@@ -311,5 +313,36 @@ func TestRealBackup(t *testing.T) {
 			w.t.Errorf("the data are %s, want %s", got, want)
 		}
 		w.has(other, 1, want)
+	})
+}
+
+// A primary that lost its volume refuses to start, and gets all rows from a replica when the user asks for it.
+func TestRealRecoverFromMember(t *testing.T) {
+	forEngines(t, func(w *world) {
+		db := w.database("orders", 2)
+		w.Apply(db)
+		w.Eventually(db, testkit.Ready(), members(2))
+		w.client(db)
+		want := w.fill(db)
+		w.has(db, 1, want)
+		data := claim(desired.ClaimName(db, 0))
+		w.Get(data)
+		lost := data.UID
+		w.Delete(data)
+		w.Delete(pod(desired.PodName(db, 0)))
+		w.Eventually(data, testkit.Match("another one", func(c *corev1.PersistentVolumeClaim) bool { return c.UID != lost }))
+		w.Eventually(db, testkit.Match("the three ways out", func(db *v1.Database) bool {
+			c := conditions.Get(db, status.Degraded)
+			return c != nil && strings.Contains(c.Message, "recover-from-member") && strings.Contains(c.Message, "begin-anew")
+		}))
+		w.Update(db, func() { db.Annotations = map[string]string{"techoral.com/recover-from-member": "1"} })
+		w.Eventually(db, testkit.Ready(), members(2))
+		w.reach(db)
+		if got := w.query(db, w.engine.sum); got != want {
+			w.t.Errorf("the data are %s, want %s", got, want)
+		}
+		w.query(db, "DELETE FROM orders WHERE id = 1000")
+		want = w.query(db, w.engine.sum)
+		w.has(db, 1, want)
 	})
 }
