@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -114,6 +115,39 @@ func finalizers(want bool) testkit.Check {
 	return testkit.Match(fmt.Sprintf("finalizers: %t", want), func(db *v1.Database) bool {
 		return len(db.Finalizers) > 0 == want
 	})
+}
+
+// The dumps of a database are a series for as long as it has the same data: a successor that has them continues it, and one
+// that begins anew deletes none of the former dumps.
+func TestSeriesOfDumpsFollowsTheData(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	start(k)
+	series := func() (value string) {
+		db := newDatabase("a")
+		k.Apply(db)
+		k.Eventually(db, testkit.Ready())
+		data := claim("data-a-db-0")
+		k.Get(data)
+		k.Eventually(cron("a-db-backup"), testkit.Match("the series of its data", func(c *batchv1.CronJob) bool {
+			value = env(&c.Spec.JobTemplate.Spec.Template.Spec, "SERIES")
+			return value == "backup/a/"+string(data.UID)
+		}))
+		k.Delete(db)
+		k.Eventually(set("a-db"), testkit.Gone())
+		k.Eventually(pod("a-db-0"), testkit.Gone())
+		return value
+	}
+	first := series()
+	if again := series(); again != first {
+		t.Errorf("with the same data the series is %s, want %s", again, first)
+	}
+	data := claim("data-a-db-0")
+	k.Delete(data)
+	k.Eventually(data, testkit.Gone())
+	if other := series(); other == first {
+		t.Errorf("with other data the series is still %s", other)
+	}
 }
 
 // expectNothingLeft waits until all objects of a Database are gone.

@@ -19,7 +19,7 @@ func TestDumpsCannotBeScheduled(t *testing.T) {
 	k := testkit.New(t)
 	start(k)
 	foreign := cron("b-db-backup")
-	foreign.Spec = desired.BackupCronJob(newDatabase("b"), "image", "scripts").Spec
+	foreign.Spec = desired.BackupCronJob(newDatabase("b"), "image", "scripts", "").Spec
 	foreign.Spec.TimeZone = nil
 	k.Apply(foreign)
 	a, b := newDatabase("a"), newDatabase("b")

@@ -73,7 +73,8 @@ type reconciliation struct {
 	pinned   desired.PinnedTemplate
 	now      time.Time
 
-	restoreRunning bool // the data directory of the primary is to be created from a dump
+	dataClaim      string // UID of the claim with which the primary was ready last; "" if it never was
+	restoreRunning bool   // the data directory of the primary is to be created from a dump
 }
 
 func (o *Options) reconcile(_ context.Context, p *sdk.Pass[*v1.Database]) error {
@@ -204,6 +205,7 @@ func findClaims(p *sdk.Pass[*v1.Database]) (map[string]*metav1.PartialObjectMeta
 func (r *reconciliation) applyConfig() []sdk.AnyChild {
 	db := r.Object
 	keep := r.primaryState()
+	r.dataClaim = keep[desired.DataClaimKey]
 	current := desired.ScriptsConfigMap(db, r.scripts)
 	former := map[string]bool{}
 	specs := []*corev1.PodSpec{&r.server.Set.Spec.Template.Spec, &r.pinned.Template.Spec}
@@ -281,7 +283,7 @@ func (r *reconciliation) applyBackups(need []sdk.AnyChild) {
 		status.Backups(db, status.Dumps{Pods: r.pods})
 		return
 	}
-	want := desired.BackupCronJob(db, r.image, desired.ScriptsName(db, r.scripts))
+	want := desired.BackupCronJob(db, r.image, desired.ScriptsName(db, r.scripts), r.dataClaim)
 	options := []sdk.ApplyOption{sdk.AfterCreated(append(need, claim)...), adopt(db)}
 	suspended := *want.Spec.Suspend
 	times, invalid := schedule.Parse(db.Spec.Backup.Schedule, db.Spec.Backup.TimeZone)

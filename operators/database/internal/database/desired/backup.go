@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"path"
 	"slices"
 	"strconv"
 	"time"
@@ -22,15 +23,18 @@ const (
 // dumpDeadline limits the duration of a dump. A hanging dump would block all later ones.
 const dumpDeadline = 24 * time.Hour
 
-// BackupCronJob returns the CronJob of the dumps. A scheduled time is skipped while the previous dump is still running.
-func BackupCronJob(db *v1.Database, image, scripts string) *batchv1.CronJob {
+// BackupCronJob returns the CronJob of the dumps. A scheduled time is skipped while the previous dump is still running. data
+// is the UID of the primary's claim, "" before it has data: its dumps are a series, so that a later database of the same
+// name does not delete those of other data.
+func BackupCronJob(db *v1.Database, image, scripts, data string) *batchv1.CronJob {
 	backup := &db.Spec.Backup
 	c := container(db, image, DumpContainer, "dump.sh")
-	c.Env = append(c.Env, dumpEnv(db)...)
 	c.Env = append(c.Env,
+		corev1.EnvVar{Name: "PORT", Value: strconv.Itoa(int(Port(db.Spec.Engine)))},
+		corev1.EnvVar{Name: "BACKUPS", Value: backupsPath},
 		corev1.EnvVar{Name: "HOST", Value: MemberHost(db, 0)},
 		corev1.EnvVar{Name: "SCOPE", Value: "server"},
-		corev1.EnvVar{Name: "SERIES", Value: "backup/" + db.Name},
+		corev1.EnvVar{Name: "SERIES", Value: path.Join("backup", db.Name, data)},
 		corev1.EnvVar{Name: "NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
 			FieldPath: "metadata.labels['batch.kubernetes.io/job-name']", // ends with the scheduled time
 		}}},
@@ -73,13 +77,6 @@ func RestoreJob(db *v1.Database, image, scripts, claim, name string) *batchv1.Jo
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: RestoreName(db), Labels: labels(db)},
 		Spec:       job(db, c, volumes, RestoreComponent, claim, true),
-	}
-}
-
-func dumpEnv(db *v1.Database) []corev1.EnvVar {
-	return []corev1.EnvVar{
-		{Name: "PORT", Value: strconv.Itoa(int(Port(db.Spec.Engine)))},
-		{Name: "BACKUPS", Value: backupsPath},
 	}
 }
 

@@ -79,7 +79,7 @@ func TestRestricted(t *testing.T) {
 	for _, engine := range []v1.Engine{v1.PostgreSQL, v1.MySQL, v1.MariaDB} {
 		db := database(engine)
 		members := desired.Template(db, "image", "scripts").Spec
-		dumps := desired.BackupCronJob(db, "image", "scripts").Spec.JobTemplate.Spec.Template.Spec
+		dumps := desired.BackupCronJob(db, "image", "scripts", "").Spec.JobTemplate.Spec.Template.Spec
 		restore := desired.RestoreJob(db, "image", "scripts", "claim", "name").Spec.Template.Spec
 		for what, pod := range map[string]corev1.PodSpec{"members": members, "dumps": dumps, "restore": restore} {
 			s := pod.SecurityContext
