@@ -131,7 +131,8 @@ func volumesOf(k *testkit.K, expandable bool, size string, claims ...string) str
 // A class without expansion needs manual action. The status says how, and the database continues to work.
 func TestStorageWithoutExpansion(t *testing.T) {
 	t.Parallel()
-	k := testkit.New(t)
+	k := testkit.New(t, testkit.WithoutOracles("the API server's admission reads the class from a cache of its own, which "+
+		"may be behind the operator's: it rejects the first request for more then", testkit.Forbidden))
 	start(k)
 	db := newDatabase("a")
 	db.Spec.StorageClassName = new(volumesOf(k, false, "1Gi", "data-a-db-0", "data-a-db-1", "a-db-backup"))
