@@ -187,7 +187,7 @@ func TestTamperedBundles(t *testing.T) {
 		"category":           {csv, "categories: Database", "categories: Databases", "categories"},
 		"capability":         {csv, "capabilities: Seamless Upgrades", "capabilities: Seamless", "capabilities"},
 		"no icon":            {csv, "mediatype: image/svg+xml", "mediatype: image/bmp", "not have a valid mediatype"},
-		"no mail":            {csv, "email: maintainers@homeostat.dev", "email: nobody", "nobody"},
+		"no mail":            {csv, "email: maintainers@homeostat.dev", "email: no-address", "no-address"},
 		"another namespace":  {csv, "supported: true", "supported: false", "AllNamespaces is not supported"},
 		"example of nothing": {csv, `"kind": "DBSnapshot"`, `"kind": "DBSnap"`, "DBSnap"},
 		"broken examples":    {csv, `"kind": "DBSnapshot",`, `"kind": "DBSnapshot"`, "alm-examples"},

@@ -34,7 +34,7 @@ func (c *config) owned(dir string) ([]v1alpha1.CRDDescription, error) {
 				Resources: kind.resources,
 			}
 			if d.Resources == nil {
-				return nil, fmt.Errorf("%s: nobody says what belongs to an object of it: add the marker %s with resources to the type",
+				return nil, fmt.Errorf("%s: no marker lists the resources of an object: add the marker %s with resources to the type",
 					crd.Name, markerName)
 			}
 			d.SpecDescriptors = fields(schema.Properties["spec"], kind.spec)

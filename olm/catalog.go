@@ -123,8 +123,8 @@ func checkConnected(catalog *declcfg.DeclarativeConfig) error {
 		for _, e := range c.Entries {
 			for _, name := range replacedVersions(e) {
 				if _, ok := entries[name]; !ok {
-					return fmt.Errorf("channel %s: %s replaces %s, which is not in the channel: whoever has that is never upgraded",
-						c.Name, e.Name, name)
+					return fmt.Errorf("channel %s: %s replaces %s, which is not in the channel: clusters with that version are "+
+						"never upgraded", c.Name, e.Name, name)
 				}
 				replaced[name] = true
 			}
@@ -178,8 +178,8 @@ func CheckComplete(catalog *declcfg.DeclarativeConfig, released string) error {
 	versions := Versions(catalog)
 	for _, dir := range there {
 		if version := strings.TrimPrefix(dir.Name(), "v"); !slices.Contains(versions, version) {
-			return fmt.Errorf("%s was released, and the template does not have it: whoever has that version is never upgraded; add "+
-				"its bundle to a channel", filepath.Join(released, dir.Name()))
+			return fmt.Errorf("%s was released, and the template does not have it: clusters with that version are never "+
+				"upgraded; add its bundle to a channel", filepath.Join(released, dir.Name()))
 		}
 	}
 	return nil

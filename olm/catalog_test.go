@@ -112,7 +112,7 @@ func TestTemplateErrors(t *testing.T) {
 	for name, c := range map[string]struct{ from, to, want string }{
 		"a version that there is not": {"v0.1.0", "v0.1.5", "there is no bundle database v0.1.5"},
 		"a released version is left": {
-			"    - image: homeostat/database-bundle:v0.1.0\n", "", "whoever has that version is never upgraded",
+			"    - image: homeostat/database-bundle:v0.1.0\n", "", "clusters with that version are never upgraded",
 		},
 		"no bundle":            {"database-bundle:v0.1.0", "database:v0.1.0", "is no image of a bundle"},
 		"no tag":               {"database-bundle:v0.1.0", "database-bundle", "is no image of a bundle"},

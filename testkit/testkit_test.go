@@ -45,7 +45,7 @@ func TestNamespaceIsDeletedAfterTest(t *testing.T) {
 		inner := testkit.New(t)
 		namespace = inner.Namespace
 		held := newWidget("held")
-		held.SetFinalizers([]string{"testkit.homeostat.dev/nobody-removes-this"})
+		held.SetFinalizers([]string{"testkit.homeostat.dev/never-removed"})
 		inner.Apply(held)
 		inner.Start(setupWidgets)
 		inner.Eventually(held, testkit.Ready())

@@ -50,8 +50,8 @@ func (s *suite) comparePermissions(account client.ObjectKey, namespace string, w
 		}
 		return all
 	}
-	got, nobody := rights(account), rights(client.ObjectKey{Namespace: account.Namespace, Name: "stranger"})
-	maps.DeleteFunc(got, func(right string, _ bool) bool { return nobody[right] })
+	got, common := rights(account), rights(client.ObjectKey{Namespace: account.Namespace, Name: "stranger"})
+	maps.DeleteFunc(got, func(right string, _ bool) bool { return common[right] })
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got))); diff != "" {
 		s.t.Errorf("the rights of %s in namespace %s differ, -asked for +given:\n%s", account, namespace, diff)
 	}

@@ -47,11 +47,11 @@ func (s *suite) setField(objects []client.Object) {
 		}
 		s.k.Get(u)
 		s.k.Update(u, func() {
-			if err := unstructured.SetNestedField(u.Object, "somebody", tenantOf(u)...); err != nil {
+			if err := unstructured.SetNestedField(u.Object, "shop", tenantOf(u)...); err != nil {
 				s.t.Fatal(err)
 			}
 		})
-		if value, _, _ := unstructured.NestedString(u.Object, tenantOf(u)...); value != "somebody" {
+		if value, _, _ := unstructured.NestedString(u.Object, tenantOf(u)...); value != "shop" {
 			s.t.Errorf("%s has the tenant %q", u.GetName(), value)
 		}
 	}

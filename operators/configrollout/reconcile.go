@@ -142,8 +142,8 @@ func (r *reconciler) holdBackRecord(ctx context.Context, key limiter.Key, o clie
 	countDecision(key.Namespace, d)
 	r.recordEvents(ctx, o, d)
 	if firstTime {
-		r.event(o, true, "AnnotationsRemoved", "something else keeps taking what is remembered out of the annotations: "+
-			"let it leave "+annotation.Prefix+"* alone, except for what it sets itself")
+		r.event(o, true, "AnnotationsRemoved", "another controller removes the operator's annotations again and again: "+
+			"configure it to keep each annotation "+annotation.Prefix+"* that it does not set itself")
 	}
 	if d.RequeueAfter > 0 && d.RequeueAfter < rest {
 		return d.RequeueAfter

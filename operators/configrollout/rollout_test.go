@@ -86,7 +86,7 @@ func TestUnusedKeysRollNothing(t *testing.T) {
 	change(k, "conf", "unused", "2", "new", "1")
 	waitIdle(k, op)
 	if w := writes(op); len(w) > 0 {
-		t.Errorf("keys that nobody uses lead to %v", w)
+		t.Errorf("keys that no workload uses lead to %v", w)
 	}
 	change(k, "conf", "used", "2")
 	for _, o := range all {

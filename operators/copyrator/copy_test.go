@@ -214,7 +214,7 @@ func TestOrphansCanBeKept(t *testing.T) {
 }
 
 func unowned() testkit.Check {
-	return testkit.Match("nobody's", func(o *corev1.ConfigMap) bool { return o.Labels["homeostat.dev/owner-uid"] == "" })
+	return testkit.Match("unowned", func(o *corev1.ConfigMap) bool { return o.Labels["homeostat.dev/owner-uid"] == "" })
 }
 
 // A suspended rule does not change its copies. A dry run reports the planned writes.

@@ -18,8 +18,8 @@ func Program() *program.Program {
 	var options Options
 	return &program.Program{
 		Name: "database",
-		Doc: "The database operator runs PostgreSQL, MariaDB and MySQL servers whose data outlive whatever happens to them, and " +
-			"makes copies of databases on time.",
+		Doc: "The database operator runs PostgreSQL, MariaDB and MySQL servers, keeps their data after failures, " +
+			"upgrades and, by default, deletion, and makes copies of databases on time.",
 		Flags: options.BindFlags,
 		Operators: func() ([]program.Runnable, error) {
 			if err := options.Validate(); err != nil {

@@ -99,7 +99,8 @@ func TestSnapshotMetricsAndEvents(t *testing.T) {
 		"Normal SnapshotSucceeded: Copy a-203201010000 is finished: 4096 bytes at a-203201010000/shop.dump",
 		"Warning Failed: the last attempt failed: the server does not answer",
 		"Warning SnapshotFailed: Copy a-203301010000 failed: the server does not answer",
-		fmt.Sprintf("Warning Missed: %v times of the schedule passed without a copy: nobody was there to make a copy", missed),
+		fmt.Sprintf("Warning Missed: %v times of the schedule passed without a copy: "+
+			"the operator did not reconcile the DBSnapshot in time", missed),
 		"Warning Overdue: no copy has succeeded since 2032-01-01T00:00:30Z",
 		"Warning Overdue: no copy has succeeded yet",
 	})

@@ -20,7 +20,7 @@ import (
 // Operator reconciles ImmortalContainers.
 var Operator = &sdk.Operator[*v1alpha1.ImmortalContainer]{
 	Name:           "immortalcontainer",
-	Doc:            "The immortalcontainer operator keeps one container running, whatever happens to its pods.",
+	Doc:            "The immortalcontainer operator keeps one container running, and replaces its pod after every termination.",
 	AddToScheme:    v1alpha1.AddToScheme,
 	Owns:           []client.Object{&corev1.Pod{}},
 	Reconcile:      reconcile,

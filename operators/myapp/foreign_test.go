@@ -29,7 +29,7 @@ func foreignClaim(name string, mode corev1.PersistentVolumeAccessMode) *corev1.P
 func foreignDeployment(name string) *appsv1.Deployment {
 	d := deployment(name)
 	d.Spec.Replicas = new(int32(1))
-	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "somebody"}}
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "another"}}
 	d.Spec.Template.Labels = d.Spec.Selector.MatchLabels
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "theirs", Image: "theirs:1"}}
 	return d
@@ -101,7 +101,7 @@ func TestForeignNamesAreNotUsed(t *testing.T) {
 	op := start(k)
 	inside := service("a")
 	inside.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}}
-	inside.Spec.Selector = map[string]string{"of": "somebody"}
+	inside.Spec.Selector = map[string]string{"of": "another"}
 	k.Apply(inside)
 	set := foreignDeployment("a")
 	k.Apply(set)

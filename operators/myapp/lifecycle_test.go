@@ -104,7 +104,7 @@ func TestNameConflict(t *testing.T) {
 	k := testkit.New(t)
 	op := start(k)
 	foreign := deployment("my-web-app")
-	foreign.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "somebody"}}
+	foreign.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "another"}}
 	foreign.Spec.Template.Labels = foreign.Spec.Selector.MatchLabels
 	foreign.Spec.Template.Spec.Containers = []corev1.Container{{Name: "theirs", Image: "theirs:1"}}
 	k.Apply(foreign)

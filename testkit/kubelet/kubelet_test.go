@@ -58,7 +58,7 @@ func TestFail(t *testing.T) {
 		want   outcome
 	}{
 		"failed": {
-			reason: "phase Failed is final, whatever the restart policy",
+			reason: "phase Failed is final with every restart policy",
 			mode:   kubelet.Failed, policy: corev1.RestartPolicyAlways,
 			want: outcome{Phase: "Failed", ReadyReason: "PodFailed", State: "Terminated/Error", ExitCode: 1},
 		},

@@ -332,7 +332,7 @@ func (e *podProcess) logFile() string {
 func (e *podProcess) removeFiles() {
 	e.updateStatus(func(s *kubelet.ProcessState) {
 		s.Ready = false
-		s.Message = "nobody runs its process any more"
+		s.Message = "its process has ended, and is not started again"
 	})
 	for _, ending := range []string{".program", ".token", ".kubeconfig"} {
 		if err := os.RemoveAll(e.file(ending)); err != nil {

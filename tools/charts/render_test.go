@@ -251,7 +251,7 @@ func TestSchemaHasTheValues(t *testing.T) {
 
 func TestValuesThatAreRefused(t *testing.T) {
 	cases := map[string]struct{ set, want, reason string }{
-		"a typo":               {"replica=2", "replica", "a value that nobody reads is a mistake"},
+		"a typo":               {"replica=2", "replica", "a value without effect is a mistake"},
 		"a typo further in":    {"image.repo=x", "repo", "at every depth"},
 		"a typo in a monitor":  {"metrics.serviceMonitor.enable=true", "enable", "at every depth"},
 		"a number for a tag":   {"image.tag=2", "tag", "1.0 would become 1 in a file: quote it, or --set-string"},
@@ -263,7 +263,7 @@ func TestValuesThatAreRefused(t *testing.T) {
 		"a namespace twice":    {`watchNamespaces={shop\,shop}`, "watchNamespaces", "its Role would be there twice"},
 		"an unknown level":     {"log.level=verbose", "level", "the program would end at once"},
 		"an unknown format":    {"log.format=xml", "format", "the program would end at once"},
-		"a policy of nobody":   {"image.pullPolicy=Sometimes", "pullPolicy", "the API server would refuse it"},
+		"an unknown policy":    {"image.pullPolicy=Sometimes", "pullPolicy", "the API server would refuse it"},
 		"an argument as text":  {"extraArgs=--workers=2", "extraArgs", "it is a list"},
 		"a flag without dash":  {"extraArgs={workers}", "extraArgs", "the program takes flags only"},
 		"a number for a label": {"podLabels.a=1", "podLabels", "labels are text: --set-string"},

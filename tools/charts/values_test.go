@@ -105,12 +105,12 @@ func TestValues(t *testing.T) {
 			},
 			[]any{"me", map[string]any{"role": "r"}, "me", []string{"me"}},
 		},
-		"a ServiceAccount of somebody else": {
+		"a ServiceAccount that exists": {
 			[]string{"serviceAccount.create=false", "serviceAccount.name=theirs"},
 			func(o rendered) any { return []any{o.has("ServiceAccount"), o.pod("serviceAccountName"), o.subjects()} },
 			[]any{false, "theirs", []string{"theirs"}},
 		},
-		"rights given by somebody else": {
+		"rights given by the administrator": {
 			[]string{"rbac.create=false"},
 			func(o rendered) any { return []any{o.subjects(), o.has("RoleBinding")} },
 			[]any{[]string(nil), false},
@@ -121,7 +121,7 @@ func TestValues(t *testing.T) {
 				false, 1,
 			},
 		},
-		"no metrics, and nobody gets in": {
+		"no metrics, and no connection is allowed": {
 			[]string{"metrics.enabled=false"},
 			func(o rendered) any {
 				return []any{o.has("Service"), o.ingressRules(), o.arg("--metrics-bind-address=0")}

@@ -173,7 +173,7 @@ func (r *rehearsal) consume(ctx context.Context) error {
 		"GONOPROXY=none", // overrides GOPRIVATE
 	}
 	if _, err := (command{r.temp("outside"), env}).run(ctx, "go", patterns...); err != nil {
-		return fmt.Errorf("compiling the modules as somebody does who imports them: %w", err)
+		return fmt.Errorf("compiling the modules as an importer does: %w", err)
 	}
 	for _, m := range r.modules {
 		dir := filepath.Join(r.temp("consumer"), filepath.FromSlash(m.path())+"@v"+r.version)

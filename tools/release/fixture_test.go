@@ -77,7 +77,7 @@ func (f *fixture) move(from, to string) {
 
 func (f *fixture) git(args ...string) string {
 	f.t.Helper()
-	who := []string{"-c", "user.name=Somebody", "-c", "user.email=somebody@example.com", "-c", "commit.gpgsign=false"}
+	who := []string{"-c", "user.name=Tester", "-c", "user.email=tester@example.com", "-c", "commit.gpgsign=false"}
 	out, err := command{dir: f.root}.run(f.t.Context(), "git", append(who, args...)...)
 	if err != nil {
 		f.t.Fatal(err)

@@ -193,7 +193,7 @@ func runOutside(t *testing.T, folder string) {
 	sums, err := os.ReadFile(filepath.Join(dir, "go.sum"))
 	released, released2 := os.ReadFile(filepath.Join(folder, "modules/files/operators/configrollout/go.sum"))
 	if errors.Join(err, released2) != nil || !strings.Contains(string(sums), strings.TrimSpace(string(released))) {
-		t.Errorf("somebody else computes the checksums %s, and the release has %s", sums, released)
+		t.Errorf("an importer computes the checksums %s, and the release has %s", sums, released)
 	}
 }
 

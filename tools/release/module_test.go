@@ -45,7 +45,7 @@ func TestOrder(t *testing.T) {
 			"each would need the checksum of the other",
 		},
 		"a module that stays here": {
-			all(parsed(t, "a", "bench")), "a/go.mod requires " + home + "/bench, which is not released", "nobody could import a",
+			all(parsed(t, "a", "bench")), "a/go.mod requires " + home + "/bench, which is not released", "no module could import a",
 		},
 	} {
 		sorted, err := dependencyOrder(home, tc.modules)
@@ -85,7 +85,7 @@ func TestReleasedModule(t *testing.T) {
 	}
 	if _, _, err := m.releasedFiles(home, "1.2.0", map[string]sums{home + "/sdk": {}}); err == nil ||
 		!strings.Contains(err.Error(), "replaces example.com/other, which has no effect for those who import") {
-		t.Errorf("a replacement that nobody outside has: %v", err)
+		t.Errorf("a replacement without effect for importers: %v", err)
 	}
 }
 

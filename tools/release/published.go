@@ -41,7 +41,7 @@ func missingTags(ctx context.Context, root, remote string, tags []tag) (missing 
 		case t.Commit:
 		default:
 			problems = append(problems, fmt.Errorf("the tag %s of %s is on %.12s, and this release has it on %.12s: "+
-				"somebody may have fetched it, so choose a greater version", t.Name, remote, at, t.Commit))
+				"a user may have fetched it, so choose a greater version", t.Name, remote, at, t.Commit))
 		}
 	}
 	return missing, errors.Join(problems...)
@@ -62,7 +62,7 @@ func (p *publication) pushed(ctx context.Context, plan *plan) (map[string]bool, 
 		}
 		there[ref] = got == want
 		if got != want && !moves {
-			problems = append(problems, fmt.Errorf("%s is there already with %s, and in this release it has %s: somebody may "+
+			problems = append(problems, fmt.Errorf("%s is there already with %s, and in this release it has %s: a user may "+
 				"have pulled it, so choose a greater version", ref, got, want))
 		}
 		return nil

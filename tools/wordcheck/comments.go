@@ -11,22 +11,10 @@ import (
 )
 
 var (
-	person   = regexp.MustCompile(`(?i)\b(somebody|nobody|whoever|whatever)\b`)
 	pronoun  = regexp.MustCompile(`(?i)\b(who|what|which|whose|whoever|whatever)\b`)
 	sentence = regexp.MustCompile(`[.;:!?](\s|$)`)
-	quoted   = regexp.MustCompile("`[^`]*`|\"[^\"]*\"")
 	nolint   = regexp.MustCompile(`^//\s*nolint:([\w,-]+)`)
 )
-
-// persons reports the lines of a comment that speak of an indefinite person or thing. Quotations are left out.
-func (c *checker) persons(group *ast.CommentGroup) {
-	for _, comment := range group.List {
-		line := quoted.ReplaceAllString(comment.Text, "")
-		if word := person.FindString(line); word != "" {
-			c.report(comment.Pos(), fmt.Sprintf("comment says %q: name the user, controller or object that is meant", word))
-		}
-	}
-}
 
 // directives reports the //nolint directives without effect. The linter nolintlint reports those of enabled linters only.
 func (c *checker) directives(group *ast.CommentGroup) {

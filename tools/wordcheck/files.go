@@ -63,9 +63,6 @@ func (c *checker) file(fsys fs.FS, name string) error {
 		return nil
 	}
 	for _, group := range file.Comments {
-		if !describesSchema(name) {
-			c.persons(group)
-		}
 		c.directives(group)
 		if !strings.HasSuffix(name, "_test.go") {
 			c.count(name, group.Text())
@@ -78,13 +75,6 @@ func (c *checker) file(fsys fs.FS, name string) error {
 		return true
 	})
 	return nil
-}
-
-// describesSchema reports whether controller-gen copies comments of the file into a CustomResourceDefinition. The
-// descriptions of released definitions change with their schema, not with a rule of language.
-func describesSchema(name string) bool {
-	ok, err := path.Match("operators/*/api/*/*.go", name)
-	return err == nil && ok
 }
 
 func (c *checker) report(pos token.Pos, problem string) {

@@ -1,10 +1,10 @@
-// Command wordcheck holds the Go files and the commit subjects of a repository to the rules of language in CONTRIBUTING.md
-// that a program can decide.
+// Command wordcheck holds the tracked text files and the commit subjects of a repository to the rules of language in
+// CONTRIBUTING.md that a program can decide.
 //
-// It reports comments with indefinite persons, //nolint directives that name a linter which .golangci.yml disables,
-// assignments to several fields at once, and commit subjects that are not an imperative of at most 72 characters. It also
-// fails if too many sentences of the comments contain a relative or interrogative pronoun. It does not judge identifiers,
-// strings and Markdown: the glossary and the reviewers do.
+// It reports indefinite persons in every text file, and in Go files //nolint directives that name a linter which
+// .golangci.yml disables and assignments to several fields at once. It reports commit subjects that are not an imperative of
+// at most 72 characters. It also fails if too many sentences of the comments contain a relative or interrogative pronoun. It
+// judges nothing else in identifiers, strings and Markdown: the glossary and the reviewers do.
 package main
 
 import (
@@ -25,6 +25,11 @@ func main() {
 		root = "."
 	}
 	problems, err := checkFiles(os.DirFS(root))
+	if err == nil {
+		var more []string
+		more, err = checkTracked(root)
+		problems = append(problems, more...)
+	}
 	if err == nil && *since != "" {
 		var more []string
 		more, err = checkHistory(root, *since)

@@ -22,15 +22,15 @@ func TestRealClusterIsRefused(t *testing.T) {
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
 	for name, c := range map[string]struct{ reason, host, want string }{
-		"Missing": {"nobody said which cluster", "", "there is no KUBECONFIG: make up BARE=1"},
+		"Missing": {"no variable names a cluster", "", "there is no KUBECONFIG: make up BARE=1"},
 		"Remote":  {"simulated clusters are on this machine", "https://cluster.example.com", "is not on this machine"},
-		"Silent":  {"nobody can say what it is", closed.URL, "does not say which nodes it has"},
+		"Silent":  {"it may be a real cluster", closed.URL, "does not say which nodes it has"},
 		"Real":    {"those of kind are here, too", startNodeServer(t, "containerd://2.1.0"), "node node-0 of the cluster at "},
 		"OneIsReal": {
 			"a real node would run what is installed", startNodeServer(t, "kwok://v1", "containerd://2.1.0"),
 			"node node-1 of",
 		},
-		"NoNodes": {"whose it is nobody can say", startNodeServer(t), "has no nodes"},
+		"NoNodes": {"its kind is unknown", startNodeServer(t), "has no nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -27,9 +27,9 @@ func (i *installation) checkPermissions(version string) {
 		fixture.AddPermissions(want, p.Rules)
 	}
 	i.k.Apply(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "stranger", Namespace: i.home}})
-	nobody := i.rulesOf("stranger")
+	common := i.rulesOf("stranger")
 	got := i.rulesOf(i.deployment(version).Spec.Template.Spec.ServiceAccountName)
-	maps.DeleteFunc(got, func(right string, _ bool) bool { return nobody[right] })
+	maps.DeleteFunc(got, func(right string, _ bool) bool { return common[right] })
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got))); diff != "" {
 		i.t.Errorf("the rights differ, -asked for +given:\n%s", diff)
 	}

@@ -157,7 +157,7 @@ func createConflictingService(t *testing.T, f form, owners ...metav1.OwnerRefere
 
 func TestUncontrolledService(t *testing.T) {
 	t.Parallel()
-	compare(t, "a Service of that name that nobody controls", func(t *testing.T, f form) any {
+	compare(t, "a Service of that name without a controller", func(t *testing.T, f form) any {
 		t.Helper()
 		return createConflictingService(t, f)
 	})

@@ -110,7 +110,7 @@ func (e *Reconciler) checkContention(ctx context.Context, p *desired.Pass, s *de
 	}
 	// The cache keeps only our own managedFields entry, so the names of the other managers cost one request in each
 	// contention.
-	live, managers := object.Empty(s.Desired), "somebody"
+	live, managers := object.Empty(s.Desired), "another field manager"
 	if err := e.client.Get(ctx, client.ObjectKeyFromObject(s.Live), live); err == nil {
 		if names := i.ConflictingManagers(live, e.owner.Name()); len(names) > 0 {
 			managers = strings.Join(names, ", ")

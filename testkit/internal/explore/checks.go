@@ -83,7 +83,7 @@ func (ch checks) checkLostUpdate() {
 		_, is := c.Object.GetAnnotations()[fault.ChangedAnnotation]
 		if was[uid] && !is {
 			ch.addViolation(oracleLost, fmt.Sprintf(
-				"the operator undid somebody else's change of %s: an annotation that is not its own is gone", ch.name(c)),
+				"the operator reverted another manager's change of %s: a foreign annotation is gone", ch.name(c)),
 				ch.writerOf(c))
 			return
 		}

@@ -38,13 +38,13 @@ func planConflict(i int, t baseline.Target) Plan {
 	case why != "":
 		return skipped("conflict", t.ID(), why, i)
 	case t.Creates, t.Verb == "create", t.Object == "":
-		return skipped("conflict", t.ID(), "there is nothing yet that somebody else could change", i)
+		return skipped("conflict", t.ID(), "there is no object yet that another manager could change", i)
 	case t.Verb == "delete":
 		return skipped("conflict", t.ID(), "a deletion is not computed from a version", i)
 	}
 	return Plan{
 		Name: "conflict/" + t.ID(), Fault: "conflict", Target: t.ID(), Step: t.Step, place: i, ExtraQuiet: true,
-		Summary: fmt.Sprintf("somebody else changed an annotation of the object right before the %s", t),
+		Summary: fmt.Sprintf("another manager changed an annotation of the object right before the %s", t),
 		OnRequest: func(r Run, _ *http.Request, c *intercept.Call) (*http.Response, error) {
 			mutateExternally(r, c, t.ID())
 			return nil, nil
@@ -68,5 +68,5 @@ func mutateExternally(r Run, c *intercept.Call, target string) {
 		return // the object was deleted
 	}
 	r.NoteChange(current.Object.GetUID())
-	r.LogFault("somebody else sets annotation " + ChangedAnnotation + " of " + nameOf(current) + ", right before the request")
+	r.LogFault("another manager sets annotation " + ChangedAnnotation + " of " + nameOf(current) + ", right before the request")
 }

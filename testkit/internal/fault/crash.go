@@ -65,7 +65,7 @@ var crashDeleted = Fault{
 				plans = append(plans, planCrashDeleted(i, t, len(in.Steps)))
 			}
 			return append(plans,
-				skipped("crash-lost", t.ID(), "it is the same as crash-after: nobody is left to hear the answer", i))
+				skipped("crash-lost", t.ID(), "it is the same as crash-after: no process is left to receive the answer", i))
 		})
 	},
 }

@@ -44,7 +44,7 @@ func deleteChild(r Run, c baseline.Child) {
 	if err := s.Client.Delete(s.Context(), live.Object.DeepCopy(), background); err != nil {
 		return // the object was deleted before
 	}
-	r.LogFault(fmt.Sprintf("somebody deletes %s", nameOf(live)))
+	r.LogFault(fmt.Sprintf("a user deletes %s", nameOf(live)))
 	r.Operator().ResetIdleTime()
 	r.Await(func() bool {
 		again, ok := r.Child(c)

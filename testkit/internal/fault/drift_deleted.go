@@ -15,7 +15,7 @@ var driftDeleted = Fault{
 			switch {
 			case isJob(c):
 				return []Plan{skipped("drift", c.Name,
-					"a Job is made for what happens once: whoever deletes it, done or not, may mean that", place)}
+					"a Job performs a task once: a user may delete it on purpose, finished or not", place)}
 			case slices.Contains(in.Irreplaceable, c.Name):
 				return []Plan{skipped("drift-deleted", c.Name, "the operator cannot make it again as it was", place)}
 			}

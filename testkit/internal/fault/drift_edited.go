@@ -82,7 +82,7 @@ func editChild(in *Input, r Run, c baseline.Child, part string) bool {
 		if patch(r, live.Object, types.JSONPatchType, text) != nil {
 			continue
 		}
-		r.LogFault(fmt.Sprintf("somebody changes %s of %s to %s", f, nameOf(live), f.other))
+		r.LogFault(fmt.Sprintf("another manager changes %s of %s to %s", f, nameOf(live), f.other))
 		r.Operator().ResetIdleTime()
 		r.Await(func() bool {
 			again, ok := r.Child(c)
@@ -90,6 +90,6 @@ func editChild(in *Input, r Run, c baseline.Child, part string) bool {
 		})
 		return true
 	}
-	r.MarkUntried("the API server lets nobody change a field that the operator set")
+	r.MarkUntried("the API server rejects the change of each field that the operator set")
 	return false
 }

@@ -43,7 +43,7 @@ func (f failure) plan(in *Input) []Plan {
 		case why != "":
 			plans = append(plans, skipped(f.name, t.ID(), why, i))
 		case !t.Writes && !f.reads:
-			plans = append(plans, skipped(f.name, t.ID(), "a read that fails is repeated, whatever the error", i))
+			plans = append(plans, skipped(f.name, t.ID(), "a failed read is repeated after every kind of error", i))
 		default:
 			plans = append(plans, Plan{
 				Name: f.name + "/" + t.ID(), Fault: f.name, Target: t.ID(), Step: t.Step, place: i, ExtraQuiet: true,

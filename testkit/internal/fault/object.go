@@ -35,7 +35,7 @@ func annotate(r Run, u *unstructured.Unstructured, key, value string) error {
 
 // patch changes an object in the role of another manager.
 func patch(r Run, u *unstructured.Unstructured, kind types.PatchType, text string, opts ...client.PatchOption) error {
-	opts = append(opts, client.FieldOwner("somebody-else"))
+	opts = append(opts, client.FieldOwner("another-manager"))
 	s := r.Space()
 	return s.Client.Patch(s.Context(), u.DeepCopy(), client.RawPatch(kind, []byte(text)), opts...)
 }

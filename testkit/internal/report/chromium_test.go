@@ -46,7 +46,7 @@ func TestPageInChromium(t *testing.T) {
 		"links":         pageLinks,
 		"no script":     pageWithoutScript,
 		"print":         pagePrinted,
-		"obeys nobody":  pageIgnoresInjectedCode,
+		"injected code": pageIgnoresInjectedCode,
 		"copies":        pageCopies,
 		"contrast":      pageContrast,
 		"large":         pageLarge,

@@ -73,7 +73,7 @@ func small() *report.Report {
 				},
 			},
 			{
-				Name: "drift/pod-web", Fault: "drift", Summary: "Somebody deleted Pod web.", Outcome: report.Untried,
+				Name: "drift/pod-web", Fault: "drift", Summary: "A user deleted Pod web.", Outcome: report.Untried,
 				UntriedReason: "There was no Pod web.", Duration: time.Second,
 			},
 		},

@@ -146,15 +146,15 @@ func TestDoErrors(t *testing.T) {
 			"s.yaml:4: step one: waiting for Widget w: not within 50ms: it has no condition Ready",
 		},
 		"Absent": {
-			"nobody makes it", head + "  apply: sample.yaml\n  wait: {kind: Pod, name: p, field: a, timeout: 50ms}\n",
+			"it is never created", head + "  apply: sample.yaml\n  wait: {kind: Pod, name: p, field: a, timeout: 50ms}\n",
 			"s.yaml:4: step one: waiting for Pod p: not within 50ms: it does not exist",
 		},
 		"Never made": {
-			"nobody makes it", head + "  apply: sample.yaml\n  wait: {kind: Pod, name: p, exists: true, timeout: 50ms}\n",
+			"it is never created", head + "  apply: sample.yaml\n  wait: {kind: Pod, name: p, exists: true, timeout: 50ms}\n",
 			"s.yaml:4: step one: waiting for Pod p: not within 50ms: it does not exist",
 		},
 		"Still there": {
-			"nobody deletes it", head + "  apply: sample.yaml\n  wait: {exists: false, timeout: 50ms}\n",
+			"it is never deleted", head + "  apply: sample.yaml\n  wait: {exists: false, timeout: 50ms}\n",
 			"s.yaml:4: step one: waiting for Widget w: not within 50ms: it still exists, with the finalizers []",
 		},
 		"Other value": {

@@ -33,7 +33,7 @@ var rolloutDemo = demo.Demo{
 			{Title: "The ConfigMap gets an annotation", Play: s.annotateConfigMap},
 			{Title: "The configuration changes", Play: s.changeConfigMap},
 			{Title: "It changes five times in a row", Play: s.burst},
-			{Title: "Somebody takes the digest out of the pod template", Play: s.removeDigest},
+			{Title: "A user removes the digest from the pod template", Play: s.removeDigest},
 		}
 	},
 }

@@ -86,7 +86,7 @@ func (d *decider) recordPending() (goOn bool) {
 		if d.reverted() {
 			event = status.Event{
 				Warning: true, Reason: "RolloutReverted",
-				Message: "somebody took the digest of the last rollout out of the pod template",
+				Message: "a user or another controller removed the digest of the last rollout from the pod template",
 			}
 		}
 		d.decision.Events = append(d.decision.Events, event)
@@ -149,7 +149,7 @@ func (d *decider) revertBackoffOver() bool {
 	if rest <= 0 {
 		return true
 	}
-	d.wait("BackOff", "something else keeps taking %s out of the pod template: let it leave that annotation alone",
+	d.wait("BackOff", "another controller removes annotation %s from the pod template again and again: configure it to keep it",
 		annotation.Digest)
 	d.decision.RequeueAfter = rest
 	return false
@@ -203,7 +203,7 @@ func (d *decider) startRollout() {
 		r.Last.Result = annotation.Completed
 		d.decision.Events = append(d.decision.Events, status.Event{
 			Warning: true, Reason: restartNeeded,
-			Message: "the update strategy is OnDelete: the pod template is up to date, and a pod is when somebody deletes it",
+			Message: "the update strategy is OnDelete: the pod template is up to date; delete each pod to update it",
 		})
 	}
 }

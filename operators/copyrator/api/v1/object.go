@@ -18,7 +18,7 @@ import (
 // +kubebuilder:printcolumn:name=Namespaces,type=integer,JSONPath=`.status.targetNamespaces`,description="To how many namespaces."
 // +kubebuilder:printcolumn:name=Synced,type=integer,JSONPath=`.status.synced`,description="How many copies are as they should be."
 // +kubebuilder:printcolumn:name=Desired,type=integer,JSONPath=`.status.desired`,description="How many there should be."
-// +kubebuilder:printcolumn:name=Conflicts,type=integer,JSONPath=`.status.conflicts`,description="How many are kept out by an object of somebody else."
+// +kubebuilder:printcolumn:name=Conflicts,type=integer,JSONPath=`.status.conflicts`,description="How many copies and sources conflict with another object or rule."
 // +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether all is as the rule says."
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +operator-sdk:csv:customresourcedefinitions:displayName="Copyrator Rule",resources={{ConfigMap,v1,""},{Secret,v1,""}}

@@ -26,7 +26,7 @@ type CopyratorRuleStatus struct {
 	// +optional
 	// +kubebuilder:default=0
 	Synced int32 `json:"synced"`
-	// Failed is how many copies are refused, whatever the reason, or cannot be written. Those that are on their way are none.
+	// Failed is how many copies are refused for any reason or cannot be written. Pending copies do not count.
 	// +optional
 	// +kubebuilder:default=0
 	Failed int32 `json:"failed"`

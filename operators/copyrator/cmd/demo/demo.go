@@ -32,8 +32,8 @@ var copyDemo = demo.Demo{
 			{Title: "The article's rule is applied, and a ConfigMap gets its label", Play: s.applyRule},
 			{Title: "A namespace comes", Play: s.createNamespace},
 			{Title: "The ConfigMap changes", Play: s.changeSource},
-			{Title: "Somebody edits a copy, adds to another one, and deletes a third", Play: s.repairCopies},
-			{Title: "Somebody else has a ConfigMap of that name", Play: s.conflict},
+			{Title: "A user edits a copy, adds to another one, and deletes a third", Play: s.repairCopies},
+			{Title: "A namespace has a ConfigMap of that name already", Play: s.conflict},
 			{Title: "The rule is deleted", Play: s.deleteRule},
 		}
 	},

@@ -21,7 +21,7 @@ import (
 // +kubebuilder:printcolumn:name=State,type=string,JSONPath=`.status.state`,description="What is going on, in one word."
 // +kubebuilder:printcolumn:name=Endpoint,type=string,JSONPath=`.status.endpoint`,description="Where the primary is reached."
 // +kubebuilder:printcolumn:name=Storage,type=string,JSONPath=`.status.storage`,priority=1,description="What each member has."
-// +kubebuilder:printcolumn:name=Pending,type=string,JSONPath=`.status.pendingAction`,priority=1,description="What somebody has to do."
+// +kubebuilder:printcolumn:name=Pending,type=string,JSONPath=`.status.pendingAction`,priority=1,description="The manual action that it needs."
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="oldSelf.hasValue() || (size(self.metadata.name) <= 42 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".metadata",message="metadata.name does not fit the Services and the CronJob that are named after it: choose at most 42 lower-case letters, digits and dashes, beginning with a letter"
 // +kubebuilder:validation:XValidation:rule="self.spec.storage == oldSelf.spec.storage || !has(oldSelf.status) || !has(oldSelf.status.storage) || quantity(self.spec.storage).compareTo(quantity(oldSelf.status.storage)) >= 0",fieldPath=".spec.storage",message="a volume does not become smaller: ask for no less than status.storage, which every member has already"

@@ -122,7 +122,7 @@ type DatabaseSpec struct {
 	// +optional
 	Hibernate bool `json:"hibernate,omitempty"`
 	// UpgradePolicy says what happens when the pods are to change. Auto: they are replaced one after the other, the primary
-	// last. OnDelete: each changes when somebody deletes it.
+	// last. OnDelete: each changes after a user deletes it.
 	// +optional
 	// +kubebuilder:default=Auto
 	UpgradePolicy UpgradePolicy `json:"upgradePolicy,omitempty"`
@@ -220,8 +220,8 @@ type Backup struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	TimeZone string `json:"timeZone,omitempty"`
-	// Retention is how long these dumps are kept, whatever else is in their claim. It is applied after a dump that was
-	// verified, and never to the newest.
+	// Retention is how long these dumps are kept, independently of other files in their claim. It is applied after a dump
+	// that was verified, and never to the newest.
 	// +optional
 	// +kubebuilder:default={}
 	Retention BackupRetention `json:"retention,omitempty,omitzero"`

@@ -34,7 +34,7 @@ type DatabaseStatus struct {
 	// ReadyReplicas is how many of them work.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
-	// Selector selects the pods, for whoever scales the Database.
+	// Selector selects the pods, for controllers that scale the Database, such as a HorizontalPodAutoscaler.
 	// +optional
 	Selector string `json:"selector,omitempty"`
 	// Primary is the pod of the primary.
@@ -58,7 +58,7 @@ type DatabaseStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Volumes []Volume `json:"volumes,omitempty"`
-	// PendingAction is what somebody has to do by hand, for example "Resize storage to 200Gi".
+	// PendingAction is the manual action that the Database needs, for example "Resize storage to 200Gi".
 	// +optional
 	PendingAction string `json:"pendingAction,omitempty"`
 	// Backup is what became of the dumps.

@@ -61,8 +61,8 @@ const (
 	SnapshotOverdue   SnapshotPhase = "Overdue"   // a newer copy is expected
 )
 
-// ActiveSnapshot is the copy that is being made, or that is due and cannot begin yet. It is stored before anything of it is
-// made, so that whoever is interrupted goes on with this one and begins no other.
+// ActiveSnapshot is the copy that is being made, or that is due and cannot begin yet. The operator stores it before it
+// makes any object of the copy. Therefore an interrupted operator continues this copy and begins no other.
 type ActiveSnapshot struct {
 	// Name of the copy.
 	Name string `json:"name"`

@@ -43,8 +43,9 @@ type Options struct {
 // New returns the operator of Databases.
 func New(options Options) *sdk.Operator[*v1.Database] {
 	return &sdk.Operator[*v1.Database]{
-		Name:        desired.Manager,
-		Doc:         "The database operator runs database servers whose data outlive whatever happens to them.",
+		Name: desired.Manager,
+		Doc: "The database operator runs database servers, and keeps their data after failures, upgrades and, by default, " +
+			"deletion.",
 		AddToScheme: v1.AddToScheme,
 		Owns: []client.Object{
 			sdk.MetadataOnly(&corev1.Secret{}), &corev1.ConfigMap{}, &corev1.PersistentVolumeClaim{}, &appsv1.StatefulSet{},

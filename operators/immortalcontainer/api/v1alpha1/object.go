@@ -7,8 +7,8 @@ import (
 )
 
 // ImmortalContainer is one container that runs forever. The operator keeps one pod for it, called
-// <name>-immortalpod, and starts a new one whenever that pod ends, whatever ended it: somebody deleted it, it was
-// evicted, it failed, it succeeded, its node went away.
+// <name>-immortalpod, and starts a new one after every kind of termination: a user deleted the pod, it was evicted, it
+// failed, it succeeded, or its node was removed.
 //
 // The rules on the whole object compare with the stored one, because the API server evaluates them on every write of
 // the status too: an object that was stored before a rule existed must not lose its status to it.

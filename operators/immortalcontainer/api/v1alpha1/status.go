@@ -66,7 +66,7 @@ type Termination struct {
 	// Reason is why the pod ended, for example OOMKilled, Evicted or Deleted.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// ExitCode is the exit code of the container. It is absent if nobody knows it.
+	// ExitCode is the exit code of the container. It is absent if it is unknown.
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
 	// FinishedAt is when the container ended, or when the operator saw that the pod ends.

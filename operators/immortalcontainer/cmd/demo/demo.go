@@ -28,7 +28,7 @@ var immortalDemo = demo.Demo{
 		s := &steps{env}
 		return []demo.Step{
 			{Title: "The article's manifest is applied", Play: s.applySample},
-			{Title: "Somebody deletes the pod", Play: s.deletePod},
+			{Title: "A user deletes the pod", Play: s.deletePod},
 			{Title: "The operator is killed and comes back", Play: s.killOperator},
 		}
 	},

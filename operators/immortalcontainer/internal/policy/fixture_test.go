@@ -121,7 +121,7 @@ func deleted(ago time.Duration) func(*corev1.Pod) {
 func disrupted(reason string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
-			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason, Message: "somebody wanted it",
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason, Message: "a user evicted the pod",
 		})
 	}
 }

@@ -16,9 +16,9 @@ type MyAppSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="an image reference contains no white space: remove it from spec.image, for example nginx:1.21"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[^\\\\s]+$') || self.matches('^(([a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?([.][a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?)*|[[][a-fA-F0-9:]+[]])(:[0-9]+)?/)?[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*)*(:[a-zA-Z0-9_][-a-zA-Z0-9_.]{0,127})?(@[A-Za-z][A-Za-z0-9]*([-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?$')",message="no container image can have that name, and no node would start it: write spec.image as [registry[:port]/]name[:tag][@digest] with a name of lower-case letters and digits, for example nginx:1.21"
 	Image string `json:"image,omitempty"`
-	// Replicas is how many pods run. If it is not set, one is started, and afterwards the number belongs to whoever
-	// scales the Deployment: kubectl scale, a HorizontalPodAutoscaler or a person. For an autoscaler that targets the
-	// MyApp itself it has to be set: the API server tells no scale without it.
+	// Replicas is how many pods run. If it is not set, the operator starts one, and afterwards leaves the number to
+	// kubectl scale, a HorizontalPodAutoscaler or a user who scales the Deployment. For an autoscaler that targets the
+	// MyApp itself it has to be set: the API server returns no scale without it.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -59,8 +59,8 @@ type MyAppSpec struct {
 	// +optional
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 	// PodTemplate is merged over the pod template that the other fields make, as kubectl patch does: lists whose items
-	// have a name are merged by name. The container of the image is called app-container. It is for whatever has no
-	// field here, such as more containers, volumes, tolerations or a security context.
+	// have a name are merged by name. The container of the image is called app-container. It is for settings
+	// without a field here, such as more containers, volumes, tolerations or a security context.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -149,7 +149,7 @@ type Storage struct {
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('/') && !self.contains(':')",message="spec.storage.mountPath must be an absolute path without a colon, for example /data"
 	MountPath string `json:"mountPath,omitempty"`
-	// ExistingClaim names a claim of somebody else to mount instead. It is never changed or deleted.
+	// ExistingClaim names a claim, which the operator does not manage, to mount instead. It is never changed or deleted.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

@@ -25,7 +25,7 @@ type MyAppStatus struct {
 	// UpdatedReplicas is how many of them are as the specification says now.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas,omitempty"`
-	// Selector selects the pods, for whoever scales the MyApp.
+	// Selector selects the pods, for controllers that scale the MyApp, such as a HorizontalPodAutoscaler.
 	// +optional
 	Selector string `json:"selector,omitempty"`
 	// Image is what runs in the newest pod that is ready.

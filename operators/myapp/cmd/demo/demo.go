@@ -30,7 +30,7 @@ var appDemo = demo.Demo{
 		return []demo.Step{
 			{Title: "The article's manifest is applied", Play: s.applySample},
 			{Title: "Three pods are asked for", Play: s.scale},
-			{Title: "Somebody changes the Deployment, and then deletes it", Play: s.repairDeployment},
+			{Title: "A user changes the Deployment, and then deletes it", Play: s.repairDeployment},
 			{Title: "The volume is to be larger, and then smaller", Play: s.resizeVolume},
 			{Title: "It is deleted, and its data stay", Play: s.deleteAndRecreate},
 		}
@@ -158,7 +158,7 @@ func (s *steps) deleteAndRecreate(ctx context.Context) error {
 		len(left.claim.OwnerReferences) > 0 {
 		return fmt.Errorf("the claim has to stay, without an owner, and is %v", left.claim)
 	}
-	s.Printf("claim %s stays and belongs to nobody", left.claim.Name)
+	s.Printf("claim %s stays and has no owner", left.claim.Name)
 
 	began = time.Now()
 	if err := s.create(ctx, before.volume()); err != nil {

@@ -54,10 +54,10 @@ func TestStrategy(t *testing.T) {
 func TestInvalidPodTemplates(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
-		`{"spec": {"contaners": []}}`:                        `unknown field "spec.contaners"`,
-		`{"spec": {"nodeName": 3}}`:                          "cannot unmarshal number",
-		`{"spec": {"containers": [{"image": "a"}]}}`:         "spec.podTemplate",
-		`{"spec": {"containers": [{"$patch": "whatever"}]}}`: "spec.podTemplate",
+		`{"spec": {"contaners": []}}`:                       `unknown field "spec.contaners"`,
+		`{"spec": {"nodeName": 3}}`:                         "cannot unmarshal number",
+		`{"spec": {"containers": [{"image": "a"}]}}`:        "spec.podTemplate",
+		`{"spec": {"containers": [{"$patch": "unknown"}]}}`: "spec.podTemplate",
 
 		`{"spec": {"containers": [{"name": "a", "image": "NoSuch//image"}]}}`: `container a has image "NoSuch//image", which is`,
 		`{"spec": {"volumes": [{"name": "a"}, {"name": "a"}]}}`:               "spec.podTemplate: spec.volumes has a twice",

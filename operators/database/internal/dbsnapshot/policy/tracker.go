@@ -145,11 +145,11 @@ func (t *Tracker) takeScheduled() {
 		t.RecordFailure("the next copy was due before it could begin" + reasonSuffix(s.Active.Message))
 	}
 	if late := t.Now.Sub(due); late > t.StartingDeadline() {
-		t.recordMissed(count, due, "nobody was there to make a copy until it was too late")
+		t.recordMissed(count, due, "the operator did not reconcile the DBSnapshot before the starting deadline")
 		return
 	}
 	if count > 1 {
-		t.recordMissed(count-1, time.Time{}, "nobody was there to make a copy")
+		t.recordMissed(count-1, time.Time{}, "the operator did not reconcile the DBSnapshot in time")
 	}
 	t.setActive(desired.RunName(t.Object, due), metav1.NewTime(due))
 }

@@ -34,8 +34,8 @@ takes some minutes; after that it takes seconds.
   testkit up [--nodes N] [--detach] [--bare | --context NAME] [DIR ...]
         Run a cluster with simulated nodes and the operators in these folders, show their samples, until Ctrl-C.
         With --detach return when all samples are Ready; "testkit down" stops it. With --bare install nothing: you do, with
-        kubectl, Helm or OLM, whatever registry and tag the image has then, and the operator's pods run as processes here,
-        with the rights of their ServiceAccounts. With --context use the cluster of that context of your kubeconfig
+        kubectl, Helm or OLM. The image may have any registry and tag. The operator's pods run as processes here, with the
+        rights of their ServiceAccounts. With --context use the cluster of that context of your kubeconfig
         instead: operators and samples are installed there, and stay.
   testkit kubeconfig
         Print the path of the kubeconfig of what "testkit up" runs.

@@ -34,11 +34,11 @@ func TestLayout(t *testing.T) {
 	t.Parallel()
 	exports := []string{
 		"  export KUBECONFIG=/run/user/1000/homeostat/" + strings.Repeat("x", 40) + "/kubeconfig",
-		"  export PATH=/home/somebody/.cache/homeostat/assets/built-v1.37.2-linux-amd64-0123456789ab:$PATH",
+		"  export PATH=/home/username/.cache/homeostat/assets/built-v1.37.2-linux-amd64-0123456789ab:$PATH",
 	}
 	kept := []string{
 		"Everything is ready. To use it:\n\n" + strings.Join(exports, "\n"), "To stop it: Ctrl-C here",
-		"Things to try:\n\n  kubectl get this\n  kubectl get that\n  kubectl delete pod of-somebody\n  a\n  b\n  c\n",
+		"Things to try:\n\n  kubectl get this\n  kubectl get that\n  kubectl delete pod of-username\n  a\n  b\n  c\n",
 	}
 	for name, test := range map[string]struct {
 		reason        string
