@@ -8,7 +8,8 @@
 #   S3   error: ...    the attack could not be made; the exit code is 2
 #
 # Usage: attacks.sh [S1 S2 ...]. All objects are in namespaces attacks-*, except for rules in the namespace of Copyrator, and
-# are deleted at the end. S22_WAIT is the time in seconds for which S22 waits, 30 by default.
+# are deleted at the end. S22_WAIT is the time in seconds for which S22 waits, 30 by default; S14_OBJECTS
+# is the number of ConfigMaps of 1 MB that S14 creates, 40 by default.
 set -uo pipefail
 
 readonly all=(S1 S2 S3 S6 S7 S8 S13 S14 S15 S16 S22 S23 S24)
@@ -218,11 +219,11 @@ S13() {
 }
 
 S14() {
-  local megabytes=40 pid before='' after='' big
+  local objects=${S14_OBJECTS:-40} pid before='' after='' big
   pid=$(pgrep -f '/database --leader-elect=false --metrics' | head -n 1)
   [ -z "$pid" ] || before=$(($(ps -o rss= -p "$pid") / 1024))
   big=$(head -c 1000000 /dev/zero | tr '\0' x)
-  for i in $(seq "$megabytes"); do
+  for i in $(seq "$objects"); do
     printf '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"s14-%d","labels":%s},"data":{"x":"%s"}}\n' \
       "$i" '{"app.kubernetes.io/managed-by":"database"}' "$big"
   done >"$tmp/large"
@@ -234,7 +235,7 @@ S14() {
     before=", its resident memory has gone from $before to $((after / 1024)) MiB"
   fi
   must vic delete database s14
-  ok "$megabytes ConfigMaps of 1 MB with the operator's label: it serves others$before"
+  ok "$objects ConfigMaps of 1 MB with the operator's label: it serves others$before"
 }
 
 S15() {
