@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -208,14 +209,25 @@ func (s *Child) Intent(ctx context.Context, k *observed.Kinds, parent client.Obj
 	return apply.NewIntent(s.Desired, k.Scheme, opts...)
 }
 
-// WorstChildError returns the most severe failure of a single child.
+// WorstChildError returns the most severe failure of a single child, with the earliest of the retry times that the failures
+// of all children request.
 func WorstChildError(plan []*Child) error {
-	all := make([]error, len(plan))
-	for i, s := range plan {
-		all[i] = s.Err
+	var worst *retry.ReconcileError
+	var earliest time.Duration
+	for _, s := range plan {
+		err := retry.MostSevere(s.Err)
+		if err == nil {
+			continue
+		}
+		if err.After > 0 && (earliest == 0 || err.After < earliest) {
+			earliest = err.After
+		}
+		if worst == nil || err.Class > worst.Class {
+			worst = err
+		}
 	}
-	if p := retry.MostSevere(errors.Join(all...)); p != nil {
-		return p
+	if worst == nil {
+		return nil
 	}
-	return nil
+	return worst.Within(earliest)
 }

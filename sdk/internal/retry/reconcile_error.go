@@ -68,8 +68,8 @@ func RecoverPanic(ctx context.Context, err *error) {
 	}
 }
 
-// within returns a copy of the problem with this remaining time.
-func (p *ReconcileError) within(left time.Duration) error {
+// Within returns a copy of the problem with this remaining time.
+func (p *ReconcileError) Within(left time.Duration) error {
 	remaining := *p
 	remaining.After = left
 	return &remaining

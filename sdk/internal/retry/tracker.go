@@ -77,7 +77,7 @@ func (p Tracker) Check(a Key, now time.Time) error {
 	if !ok || !now.Before(t.notBefore) {
 		return nil
 	}
-	return t.err.within(t.notBefore.Sub(now))
+	return t.err.Within(t.notBefore.Sub(now))
 }
 
 func (p Tracker) lookup(a Key) (*childRetry, bool) {
@@ -155,7 +155,7 @@ func (p Tracker) RecentContention(a Key, now time.Time) error {
 	if remaining <= 0 {
 		return nil
 	}
-	return t.contention.within(remaining)
+	return t.contention.Within(remaining)
 }
 
 // RecordContention records a contention with other managers and returns the error to report until the next attempt.
