@@ -64,12 +64,12 @@ olm: $(TESTKIT) ## Run a real OLM v0 beside the cluster of `make up BARE=1` unti
 	@KUBECONFIG=$$($(TESTKIT) kubeconfig) && export KUBECONFIG && exec build/olm $(if $(filter 1 v1,$(V)),-v1)
 
 demo: ## Run the scripted demo of each operator on a cluster of its own (OPERATOR=myapp: of that one)
-	@for o in $(DEMOS); do echo "== $$o (compiling its story takes minutes the first time)" && \
+	@for o in $(DEMOS); do echo "== $$o (compiling it takes minutes the first time)" && \
 		go run ./operators/$$o/cmd/demo || exit; done
 
-STORIES = $(patsubst operators/%/cmd/demo,%,$(wildcard $(OPERATORS:%=%/cmd/demo)))
-DEMOS = $(if $(filter file,$(origin OPERATOR)),$(STORIES),$(or $(filter $(OPERATOR),$(STORIES)),$(error \
-	There is no story of $(OPERATOR); OPERATOR is one of: $(STORIES))))
+WITH_DEMO = $(patsubst operators/%/cmd/demo,%,$(wildcard $(OPERATORS:%=%/cmd/demo)))
+DEMOS = $(if $(filter file,$(origin OPERATOR)),$(WITH_DEMO),$(or $(filter $(OPERATOR),$(WITH_DEMO)),$(error \
+	There is no demo of $(OPERATOR); OPERATOR is one of: $(WITH_DEMO))))
 
 ##@ Build and test
 
