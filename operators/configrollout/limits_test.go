@@ -251,11 +251,11 @@ func TestRollbackOnFailure(t *testing.T) {
 	op := start(t, k)
 	k.Apply(configMap("conf", "a", "1"))
 	d := deployment("a", "conf", "on-failure", "Rollback")
-	withShortDeadline(d)
 	adopt(k, d)
 	change(k, "conf", "a", "2")
 	k.Eventually(d, rolledFrom(""), result("Completed"))
 	good := digestOf(d)
+	k.Update(d, func() { withShortDeadline(d) })
 	release := k.Kubelet.DelayReadiness("app=a")
 	change(k, "conf", "a", "fatal")
 	k.Eventually(d, rolledFrom(good))
@@ -272,6 +272,7 @@ func TestRollbackOnFailure(t *testing.T) {
 		t.Errorf("after a restart it writes %v", w)
 	}
 	release()
+	k.Update(d, func() { d.Spec.ProgressDeadlineSeconds = new(int32(600)) })
 	before := podNames(t, k, "a")
 	change(k, "conf", "a", "2") // the old content: some pods may have started with the failed one
 	back := testkit.Match("brought back", func(o client.Object) bool { return observedDigest(o) == good })
