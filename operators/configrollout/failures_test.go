@@ -26,7 +26,7 @@ func TestRepairedAfterAFailure(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
-			k.Timeout = 2 * time.Minute // without a report by Kubernetes, the failure alone takes 16 seconds
+			k.Timeout = failureTimeout
 			op := start(t, k)
 			k.Apply(configMap("conf", "a", "1"))
 			d := deployment("a", "conf", "on-failure", policy)
@@ -98,6 +98,7 @@ func holdPods(t *testing.T, k *testkit.K, app string) (goOn func()) {
 func TestHeldByOneOfManySources(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
+	k.Timeout = failureTimeout
 	start(t, k, oneAtATime)
 	bad := deployment("bad", "conf", "quiet-period", "2s", "priority", "1")
 	withShortDeadline(bad)
