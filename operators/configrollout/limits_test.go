@@ -38,6 +38,10 @@ func deployMany(k *testkit.K, n int, change ...func(*appsv1.Deployment)) []*apps
 // that for a minute.
 func withShortDeadline(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = new(int32(8)) }
 
+// failureTimeout is the timeout of tests with such a rollout. The operator waits another eight seconds for a report by
+// Kubernetes, so that a failure alone takes up to 16 seconds.
+const failureTimeout = 2 * time.Minute
+
 // The number of concurrent rollouts is limited, and the next one starts when one is complete.
 func TestConcurrencyLimit(t *testing.T) {
 	t.Parallel()
@@ -133,7 +137,7 @@ func TestBadConfigStopsRollouts(t *testing.T) {
 		n = 12
 	}
 	k := testkit.New(t)
-	k.Timeout = 2 * time.Minute
+	k.Timeout = failureTimeout
 	op := start(t, k)
 	all := deployMany(k, n, withShortDeadline)
 	release := k.Kubelet.DelayReadiness("of=fleet")
@@ -188,6 +192,7 @@ func TestBadConfigStopsRollouts(t *testing.T) {
 func TestContinueOnFailure(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
+	k.Timeout = failureTimeout
 	start(t, k, func(o *configrollout.Options) { o.MaxConcurrentPerNamespace = 1 })
 	k.Apply(configMap("conf", "a", "1"))
 	bad := deployment("bad", "conf", "quiet-period", "10ms")
@@ -210,6 +215,7 @@ func TestContinueOnFailure(t *testing.T) {
 func TestHeldUntilRecovery(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
+	k.Timeout = failureTimeout
 	start(t, k, func(o *configrollout.Options) { o.MaxConcurrentPerNamespace = 1 })
 	all := deployMany(k, 3, withShortDeadline, func(d *appsv1.Deployment) {
 		d.Annotations[prefix+"quiet-period"] = map[string]string{"d00": "10ms", "d01": "1s", "d02": "2s"}[d.Name]
@@ -248,14 +254,15 @@ func TestDeadlineOfOtherKinds(t *testing.T) {
 func TestRollbackOnFailure(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
+	k.Timeout = failureTimeout
 	op := start(t, k)
 	k.Apply(configMap("conf", "a", "1"))
 	d := deployment("a", "conf", "on-failure", "Rollback")
-	withShortDeadline(d)
 	adopt(k, d)
 	change(k, "conf", "a", "2")
 	k.Eventually(d, rolledFrom(""), result("Completed"))
 	good := digestOf(d)
+	k.Update(d, func() { withShortDeadline(d) })
 	release := k.Kubelet.DelayReadiness("app=a")
 	change(k, "conf", "a", "fatal")
 	k.Eventually(d, rolledFrom(good))
@@ -272,6 +279,7 @@ func TestRollbackOnFailure(t *testing.T) {
 		t.Errorf("after a restart it writes %v", w)
 	}
 	release()
+	k.Update(d, func() { d.Spec.ProgressDeadlineSeconds = new(int32(600)) })
 	before := podNames(t, k, "a")
 	change(k, "conf", "a", "2") // the old content: some pods may have started with the failed one
 	back := testkit.Match("brought back", func(o client.Object) bool { return observedDigest(o) == good })

@@ -173,7 +173,10 @@ func TestIgnore(t *testing.T) {
 	k.Eventually(byConfigMap, adopted())
 	k.Update(byWorkload, func() { delete(byWorkload.Annotations, prefix+"ignore") })
 	k.Update(loud, func() { delete(loud.Annotations, prefix+"ignore") })
-	waitIdle(k, op) // the end of ignoring is no change
+	for _, d := range []*appsv1.Deployment{byWorkload, byConfigMap} { // the end of ignoring is no change
+		before := observedDigest(d)
+		k.Eventually(d, adopted(), testkit.Match("recorded", func(o client.Object) bool { return observedDigest(o) != before }))
+	}
 	change(k, "conf", "a", "3")
 	change(k, "loud", "a", "3")
 	k.Eventually(byWorkload, rolledFrom(""))

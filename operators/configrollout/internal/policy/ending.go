@@ -115,7 +115,8 @@ func (d *decider) checkReport(last *annotation.Rollout) (after time.Duration) {
 }
 
 // checkDeadline applies the deadline for kinds without one in Kubernetes. The rollout continues while there are more
-// updated pods at each deadline than at the one before.
+// updated pods at each deadline than at the one before, and while the controller of the kind has not observed the template:
+// it is slow or down, and the content is not to blame.
 func (d *decider) checkDeadline(last *annotation.Rollout) (after time.Duration) {
 	since := last.Time
 	if !last.Progressed.IsZero() {
@@ -124,13 +125,13 @@ func (d *decider) checkDeadline(last *annotation.Rollout) (after time.Duration) 
 	if rest := since.Add(d.Deadline).Sub(d.Now); rest > 0 {
 		return rest
 	}
-	if d.Status.Updated > last.Updated {
-		last.Updated = d.Status.Updated
+	if d.Status.Updated > last.Updated || !d.Status.Observed {
+		last.Updated = max(last.Updated, d.Status.Updated)
 		last.Progressed = d.Now
 		return d.Deadline
 	}
 	last.Result = annotation.Failed
-	if last.Unready && last.Progressed.IsZero() { // the new content did not cause that
+	if last.Unready && last.Updated == 0 { // the new content did not cause that
 		last.Result = annotation.Stuck
 		last.Updated = d.Status.Updated
 	}

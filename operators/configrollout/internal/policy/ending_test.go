@@ -109,6 +109,27 @@ func TestRolloutResults(t *testing.T) {
 				r.Last.Progressed = now
 			})), reason: "it has another deadline",
 		},
+		"a StatefulSet that Kubernetes has not observed": {
+			given:  policy.Observation{Sources: sources, Record: running(11 * time.Minute), Template: total(two)},
+			action: policy.Conclude, after: 10 * time.Minute, template: total(two),
+			check:  recordIs(with(running(11*time.Minute), func(r *annotation.Record) { r.Last.Progressed = now })),
+			reason: "the content is not to blame: the deadline begins again",
+		},
+		"a StatefulSet that was observed late and could not begin": {
+			given: policy.Observation{
+				Sources: sources, Template: total(two), Status: workload.Status{Observed: true, Ordered: true},
+				Record: with(running(time.Hour), func(r *annotation.Record) {
+					r.Last.Unready = true
+					r.Last.Progressed = now.Add(-10 * time.Minute)
+				}),
+			},
+			action: policy.Conclude, template: total(two), events: []string{"RestartNeeded"}, state: "RestartNeeded",
+			check: recordIs(with(rolled(one, two, time.Hour, annotation.Stuck), func(r *annotation.Record) {
+				r.Last.Unready = true
+				r.Last.Progressed = now.Add(-10 * time.Minute)
+			})),
+			reason: "an unready pod of an earlier template blocks it: the content has not failed",
+		},
 		"a StatefulSet that makes none": {
 			given:  policy.Observation{Sources: sources, Record: running(11 * time.Minute), Template: total(two), Status: set},
 			action: policy.Conclude, template: total(two), events: []string{"RolloutFailed"}, state: "RolloutFailed",

@@ -90,7 +90,7 @@ type Status struct {
 	Manual bool
 	// Ordered means that a StatefulSet waits for an unready pod and does not replace it.
 	Ordered bool
-	// Updated is the number of pods with the present template.
+	// Updated is the number of pods with the present template; zero until the controller has observed that.
 	Updated int32
 }
 
@@ -104,6 +104,11 @@ func StatusOf(o client.Object, last *annotation.Rollout) Status {
 			s.DeadlineExceeded = false
 			s.Deadline = 0
 		}
+		// With Recreate, Kubernetes may measure the time from the last progress of an earlier rollout, until the first pod is
+		// deleted. Kubernetes counts whole seconds.
+		if last != nil && s.ExceededAt.Before(last.Time.Truncate(time.Second).Add(s.Deadline)) {
+			s.DeadlineExceeded = false
+		}
 		return s
 	case *appsv1.StatefulSet:
 		return statefulSet(o)
@@ -116,9 +121,8 @@ func StatusOf(o client.Object, last *annotation.Rollout) Status {
 
 func deployment(d *appsv1.Deployment) Status {
 	want, status := valueOr(d.Spec.Replicas, 1), d.Status
-	s := Status{
-		Observed: status.ObservedGeneration >= d.Generation, Paused: d.Spec.Paused, Updated: status.UpdatedReplicas,
-	}
+	s := Status{Observed: status.ObservedGeneration >= d.Generation, Paused: d.Spec.Paused}
+	s.setUpdated(status.UpdatedReplicas)
 	if seconds := d.Spec.ProgressDeadlineSeconds; seconds != nil && *seconds != math.MaxInt32 {
 		s.Deadline = time.Duration(*seconds) * time.Second
 	}
@@ -139,11 +143,12 @@ func deployment(d *appsv1.Deployment) Status {
 func statefulSet(set *appsv1.StatefulSet) Status {
 	want, status := valueOr(set.Spec.Replicas, 1), set.Status
 	s := Status{
-		Observed: status.ObservedGeneration >= set.Generation, Updated: status.UpdatedReplicas,
-		Manual: set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType,
+		Observed: status.ObservedGeneration >= set.Generation,
+		Manual:   set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType,
 		Ordered: set.Spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType &&
 			set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement,
 	}
+	s.setUpdated(status.UpdatedReplicas)
 	toUpdate := want
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil {
 		toUpdate = max(0, want-valueOr(r.Partition, 0))
@@ -155,12 +160,20 @@ func statefulSet(set *appsv1.StatefulSet) Status {
 func daemonSet(set *appsv1.DaemonSet) Status {
 	status := set.Status
 	s := Status{
-		Observed: status.ObservedGeneration >= set.Generation, Updated: status.UpdatedNumberScheduled,
-		Manual: set.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType,
+		Observed: status.ObservedGeneration >= set.Generation,
+		Manual:   set.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType,
 	}
+	s.setUpdated(status.UpdatedNumberScheduled)
 	s.Complete = s.Observed && status.UpdatedNumberScheduled >= status.DesiredNumberScheduled &&
 		status.NumberAvailable >= status.DesiredNumberScheduled
 	return s
+}
+
+// setUpdated sets Updated. A status of an earlier template counts pods of that template.
+func (s *Status) setUpdated(n int32) {
+	if s.Observed {
+		s.Updated = n
+	}
 }
 
 // Rolling reports whether a rollout by the operator is in progress. A paused one is not, nor is one that cannot start.

@@ -41,6 +41,12 @@ func set(status appsv1.StatefulSetStatus, partition int32) *appsv1.StatefulSet {
 	}, Status: status}
 }
 
+// changed returns the object with a template that its controller has not observed.
+func changed(o client.Object) client.Object {
+	o.SetGeneration(o.GetGeneration() + 1)
+	return o
+}
+
 func TestStatusOf(t *testing.T) {
 	t.Parallel()
 	paused := deployment(3, appsv1.DeploymentStatus{ObservedGeneration: 3})
@@ -63,7 +69,7 @@ func TestStatusOf(t *testing.T) {
 		},
 		"a Deployment that was changed": {
 			deployment(4, appsv1.DeploymentStatus{ObservedGeneration: 3, UpdatedReplicas: 2, Replicas: 2, AvailableReplicas: 2}),
-			workload.Status{Deadline: 10 * time.Minute, Updated: 2},
+			workload.Status{Deadline: 10 * time.Minute},
 			"its status concerns the old template",
 		},
 		"a Deployment that failed": {
@@ -74,7 +80,7 @@ func TestStatusOf(t *testing.T) {
 			"Kubernetes says so",
 		},
 		"a Deployment that failed and was changed": {
-			exceeded(4), workload.Status{ExceededAt: exceededAt.UTC(), Deadline: 10 * time.Minute, Updated: 1}, "that was before",
+			exceeded(4), workload.Status{ExceededAt: exceededAt.UTC(), Deadline: 10 * time.Minute}, "that was before",
 		},
 		"a paused Deployment without a deadline": {paused, workload.Status{Observed: true, Paused: true}, "it has no deadline"},
 		"a StatefulSet": {
@@ -87,6 +93,11 @@ func TestStatusOf(t *testing.T) {
 			workload.Status{Observed: true, Updated: 1},
 			"two pods are old",
 		},
+		"a StatefulSet that was changed": {
+			changed(set(appsv1.StatefulSetStatus{UpdatedReplicas: 3, AvailableReplicas: 3}, 0)),
+			workload.Status{},
+			"the updated pods are those of the old template",
+		},
 		"a StatefulSet with a partition": {
 			set(appsv1.StatefulSetStatus{UpdatedReplicas: 1, AvailableReplicas: 3}, 2),
 			workload.Status{Observed: true, Complete: true, Updated: 1},
@@ -96,6 +107,11 @@ func TestStatusOf(t *testing.T) {
 			&appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{
 				DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberAvailable: 2,
 			}}, workload.Status{Observed: true, Complete: true, Updated: 2}, "all pods are new and available",
+		},
+		"a DaemonSet that was changed": {
+			changed(&appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{
+				DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberAvailable: 2,
+			}}), workload.Status{}, "the updated pods are those of the old template",
 		},
 		"a DaemonSet on its way": {
 			&appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{
@@ -120,6 +136,20 @@ func TestEarlierDeadlineExceeded(t *testing.T) {
 	last.ExceededBefore = last.ExceededBefore.Add(-time.Minute)
 	if s := workload.StatusOf(exceeded(3), last); !s.DeadlineExceeded || s.Deadline == 0 {
 		t.Errorf("the deadline was exceeded again, and the status is %+v", s)
+	}
+}
+
+// A report that comes sooner than the deadline after the start of a rollout concerns an earlier one.
+func TestDeadlineExceededTooSoon(t *testing.T) {
+	t.Parallel()
+	for sooner, concerns := range map[time.Duration]bool{
+		0: true, time.Second: false, 10 * time.Minute: false, 900 * time.Millisecond: true, -time.Minute: true,
+	} {
+		last := &annotation.Rollout{To: "d", Time: exceededAt.Add(sooner - 10*time.Minute)}
+		s := workload.StatusOf(exceeded(3), last)
+		if s.DeadlineExceeded != concerns || s.Deadline != 10*time.Minute {
+			t.Errorf("reported %v too soon: the status is %+v", sooner, s)
+		}
 	}
 }
 
