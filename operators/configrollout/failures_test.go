@@ -133,7 +133,7 @@ func TestBrokenPodOfAStatefulSet(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
-			impatient := func(o *configrollout.Options) { o.RolloutDeadline = 2 * time.Second }
+			shortDeadline := func(o *configrollout.Options) { o.RolloutDeadline = 2 * time.Second }
 			op := start(t, k, oneAtATime)
 			k.Apply(configMap("conf", "a", "1"))
 			set, d := statefulSet("set", "conf", "on-failure", policy), deployment("d", "conf", "quiet-period", "1h")
@@ -144,7 +144,7 @@ func TestBrokenPodOfAStatefulSet(t *testing.T) {
 				return set.Status.ObservedGeneration == set.Generation && set.Status.UpdatedReplicas == 1
 			}))
 			op.Stop()
-			op = start(t, k, oneAtATime, impatient) // the deadline begins when the broken pod is there
+			op = start(t, k, oneAtATime, shortDeadline) // the deadline begins when the broken pod is there
 			k.Eventually(set, result(want))
 			if policy == "Rollback" {
 				k.Eventually(set, state("RestartNeeded"))
