@@ -226,6 +226,10 @@ func tryPlan(t *testing.T, x *explore.Explorer, p explore.Plan) {
 // selectPlans returns the plans to try. only is the part of the flag -run that selects subtests.
 func selectPlans(t *testing.T, x *explore.Explorer, only string) []explore.Plan {
 	t.Helper()
+	if x.Effects() == 0 {
+		t.Fatal("nothing is tried: the operator changed no object in the runs without a fault: " +
+			"let the scenario create an object that it reconciles")
+	}
 	plans, skipped := x.Plans()
 	if testing.Short() && only == "" {
 		few := explore.Short(plans)

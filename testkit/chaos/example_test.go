@@ -43,6 +43,7 @@ func ExampleOracles() {
 	// never
 	// rights
 	// panic
+	// outside
 }
 
 // The rules of testkit.New are a part of those of a sweep, under the same names.

@@ -29,4 +29,5 @@ func ExampleOracles() {
 	// exit
 	// never
 	// panic
+	// outside
 }

@@ -50,12 +50,16 @@ func ParseRequest(req *http.Request) Request {
 	if req.Method == http.MethodPatch && req.Header.Get("Content-Type") == string(types.ApplyYAMLPatchType) {
 		verb = "apply"
 	}
+	namespace := info.Namespace
+	if info.APIGroup == "" && info.Resource == "namespaces" {
+		namespace = "" // a Namespace is no object of itself
+	}
 	return Request{
 		Verb:        verb,
 		Group:       info.APIGroup,
 		Resource:    info.Resource,
 		Subresource: info.Subresource,
-		Namespace:   info.Namespace,
+		Namespace:   namespace,
 		Name:        info.Name,
 		DryRun:      req.URL.Query().Has("dryRun"),
 	}

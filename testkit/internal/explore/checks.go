@@ -38,6 +38,7 @@ func (ch checks) checkAll() {
 	ch.checkResidue()
 	ch.checkPermissions()
 	ch.checkPanics()
+	ch.checkOutside()
 }
 
 // checkPanics reports panics of operators in this process. Package sdk recovers from its own, and reports them as a

@@ -30,6 +30,7 @@ const (
 	oracleInvariant = "never"                // an invariant is violated
 	oracleRights    = "rights"               // the roles grant more than an operator needs
 	oraclePanic     = "panic"                // the operator panics
+	oracleOutside   = "outside"              // objects are written where the exploration does not observe them
 )
 
 // Oracles returns the names of all oracles.
@@ -37,7 +38,7 @@ func Oracles() []string {
 	return []string{
 		oracleScenario, oracleEndState, oracleCounts, oracleAtRest, oracleRestart, oracleResidue, oracleForbidden,
 		oracleRefused, oracleStatus, oracleSpec, oracleLost, oracleExit, oracleInvariant,
-		oracleRights, oraclePanic,
+		oracleRights, oraclePanic, oracleOutside,
 	}
 }
 

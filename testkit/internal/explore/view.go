@@ -75,13 +75,7 @@ func (v *view) primaries() []history.Change {
 			delete(made, c.Object.GetUID())
 		}
 	}
-	var opened []intercept.GroupResource
-	for number := range v.running() {
-		opened = append(opened, v.operator.Opened(number)...)
-	}
-	if v.baseline != nil {
-		opened = append(opened, v.baseline.Opened...)
-	}
+	opened := v.opened()
 	var all []history.Change
 	for _, c := range v.log.CurrentObjects() {
 		if made[c.Object.GetUID()] && slices.Contains(opened, groupResourceOf(c)) {
@@ -89,6 +83,18 @@ func (v *view) primaries() []history.Change {
 		}
 	}
 	return all
+}
+
+// opened returns the kinds that the operator lists or watches.
+func (v *view) opened() []intercept.GroupResource {
+	var opened []intercept.GroupResource
+	for number := range v.running() {
+		opened = append(opened, v.operator.Opened(number)...)
+	}
+	if v.baseline != nil {
+		opened = append(opened, v.baseline.Opened...)
+	}
+	return opened
 }
 
 // otherObjects returns the objects that the scenario created and that are not primaries.
