@@ -130,6 +130,42 @@ func TestReferenceToClusterScopedObject(t *testing.T) {
 	k.Delete(class)
 }
 
+// An object can be read as metadata and in its type at the same time: here, as a reference and as a conflicting object.
+func TestReferenceInTwoForms(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	k.Apply(named(&corev1.ConfigMap{}, "foreign"))
+	op := operator(func(_ context.Context, p *pass) error {
+		sdk.Apply(p, configMap(p.Object, "foreign"))
+		if !p.Object.Spec.Extra {
+			return nil
+		}
+		like := named(&metav1.PartialObjectMetadata{}, "foreign")
+		like.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+		metadata, err := sdk.Ref(p, like)
+		if err != nil {
+			return err
+		}
+		whole, err := sdk.Ref(p, named(&corev1.ConfigMap{}, "foreign"))
+		if err != nil {
+			return err
+		}
+		seen := secret("seen", string(metadata.UID)+" "+whole.Data["text"])
+		sdk.Apply(p, seen)
+		return nil
+	})
+	start(k, op)
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "ResourceConflict"))
+	foreign := named(&corev1.ConfigMap{}, "foreign")
+	k.Update(foreign, func() { foreign.Data = map[string]string{"text": "theirs"} }) // the conflict is watched now
+	k.Update(s, func() { s.Spec.Extra = true })
+	k.Eventually(named(&corev1.Secret{}, "seen"), testkit.Match("has what both forms have", func(o *corev1.Secret) bool {
+		return string(o.Data["text"]) == string(foreign.UID)+" theirs"
+	}))
+}
+
 func TestReferencesAreShared(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)

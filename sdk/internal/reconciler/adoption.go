@@ -82,10 +82,11 @@ func (e *Reconciler) setOwnership(ctx context.Context, p *desired.Pass, s *desir
 
 // knownConflict returns the error for a known conflicting object, without a request, and keeps the watch of the object.
 func (e *Reconciler) knownConflict(p *desired.Pass, s *desired.Child, i *apply.Intent) error {
-	if !e.references.Watched(s.ID()) {
+	like := e.cache.NewResponse(s.GVK, s.Desired)
+	if !e.references.Watched(s.ID(), like) {
 		return nil
 	}
-	o, err := p.References.One(s.ID(), nil)
+	o, err := p.References.One(s.ID(), like)
 	switch {
 	case errors.Is(err, retry.ErrNotSynced):
 		return err // it is being read; a failing attempt meanwhile would be polling

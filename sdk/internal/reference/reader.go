@@ -19,8 +19,9 @@ type Reader struct {
 	Used map[Target]struct{}
 }
 
-// All returns the objects of the target and records its use.
+// All returns the objects of the target in the form of like, and records its use.
 func (r *Reader) All(t Target, like client.Object) ([]client.Object, error) {
+	t.Form = FormOf(like)
 	if r.Used == nil {
 		r.Used = map[Target]struct{}{}
 	}

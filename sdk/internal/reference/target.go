@@ -12,6 +12,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,12 +22,29 @@ import (
 // Target identifies a reference: one object or, without a name, the objects of one or all namespaces with these labels.
 type Target struct {
 	object.ID
+	// Form tells apart watches of the same objects in different forms, see [FormOf].
+	Form   Form
 	Labels string
 	// Shared makes all selections of the kind in the namespace share one watch. The labels are evaluated in memory.
 	Shared bool
 	// Reduced makes the watch keep only a part of the metadata, with these annotations, which are joined by commas.
 	Reduced     bool
 	Annotations string
+}
+
+// Form is the form in which objects are read: in their Go type, as metadata, or unstructured.
+type Form string
+
+// FormOf returns the form of an object.
+func FormOf(o client.Object) Form {
+	switch o.(type) {
+	case *metav1.PartialObjectMetadata:
+		return "metadata"
+	case *unstructured.Unstructured:
+		return "unstructured"
+	default:
+		return ""
+	}
 }
 
 // watchKey identifies the watch that serves the target.

@@ -115,11 +115,11 @@ func (ref *reference) objects(selected labels.Selector) []client.Object {
 	return all
 }
 
-// Watched reports whether the object is watched already.
-func (r *Watches) Watched(id object.ID) bool {
+// Watched reports whether the object is watched already in the form of like.
+func (r *Watches) Watched(id object.ID, like client.Object) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, ok := r.watches[Target{ID: id}]
+	_, ok := r.watches[Target{ID: id, Form: FormOf(like)}]
 	return ok
 }
 
