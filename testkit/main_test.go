@@ -77,7 +77,9 @@ func (r *widgets) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	if err := setReady(w); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, r.Status().Patch(ctx, w, client.MergeFrom(before))
+	// Of two replicas only one may set the time of the transition.
+	ifUnchanged := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	return reconcile.Result{}, r.Status().Patch(ctx, w, ifUnchanged)
 }
 
 func setReady(w *unstructured.Unstructured) error {
