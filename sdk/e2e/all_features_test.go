@@ -79,6 +79,5 @@ func TestFaults(t *testing.T) {
 			})
 		}},
 		{Name: "delete", Do: func(k *testkit.K) { k.Delete(newSite("a")) }},
-	}, chaos.All, chaos.ExternallyManaged("secrets/a-made-once", "deployments.apps/a.spec.replicas"),
-		chaos.WithoutOracles("a sweep does not observe the ClusterRole; TestClusterScopedObject does", "outside"))
+	}, chaos.All, chaos.ExternallyManaged("secrets/a-made-once", "deployments.apps/a.spec.replicas"))
 }

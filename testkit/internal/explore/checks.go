@@ -162,6 +162,9 @@ func (ch checks) checkResidue() {
 	}
 	if ch.baseline == nil && len(ch.primaries()) == 0 {
 		for _, c := range ch.residue() {
+			if c.Object.GetNamespace() == "" {
+				continue // see below
+			}
 			ch.addViolation(oracleResidue, fmt.Sprintf("%s is left after the custom resources were deleted", ch.name(c)),
 				describe(c.Object))
 		}

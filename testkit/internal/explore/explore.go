@@ -162,8 +162,14 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 		x.Replay = func(string) string { return "" }
 	}
 	var err error
-	x.recorder, err = history.Acquire(ctx, cfg)
-	return x, err
+	if x.recorder, err = history.Acquire(ctx, cfg); err != nil {
+		return x, err
+	}
+	if err := x.recorder.WatchClusterScoped(ctx); err != nil {
+		x.Close()
+		return x, err
+	}
+	return x, nil
 }
 
 // Close ends the explorer's watches.

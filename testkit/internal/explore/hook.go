@@ -33,6 +33,7 @@ func (h *hook) Before(req *http.Request, c *intercept.Call) (*http.Response, err
 
 // After implements intercept.Hook.
 func (h *hook) After(_ *http.Request, c *intercept.Call, resp *http.Response) (*http.Response, error) {
+	h.run.claim(c)
 	if c.Verb == "create" {
 		h.run.groupOf(c) // stores the generated name
 	}

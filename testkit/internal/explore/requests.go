@@ -206,7 +206,7 @@ func (v *view) historyShowsWrites() bool {
 func (v *view) shouldAppear(c intercept.Call) bool {
 	return c.UID != "" && c.Version != "" && c.IsWrite() && c.Code < http.StatusMultipleChoices &&
 		(c.Subresource == "" || c.Subresource == "status") &&
-		c.Namespace == v.space.Namespace && v.x.recorder.Follows(c.Group, c.Resource)
+		v.isOwn(c)
 }
 
 // isBehind reports whether the history lags behind the API server. Writes of the last moment need not be in it: an

@@ -48,13 +48,15 @@ func (x *Explorer) newRun(ctx context.Context, p *fault.Plan, known *baseline.Ba
 		},
 		externallyChanged: map[types.UID]bool{},
 		view: &view{
-			x: x, plan: p, baseline: known, space: in, user: intercept.New(nil),
+			x: x, plan: p, baseline: known, space: in,
 			targetCounts: map[string]int{}, generatedNames: map[string]string{},
 		},
 		noWaitAfter: p.NoWaitAfter,
 	}
+	r.user = intercept.New(&userHook{r})
 	r.operator = intercept.New(&hook{r})
 	r.operator.Foreign = r.isForeign
+	r.operator.Hidden = r.isHidden
 	r.procs = &processes{
 		subject: x.Subject, plan: p, space: in, operator: r.operator, out: r.outcome,
 		byNumber: map[int]Process{}, killed: map[int]bool{},
@@ -102,6 +104,7 @@ func (r *run) open() bool {
 		return false
 	}
 	r.log = r.x.recorder.Follow(r.space.Namespace)
+	r.log.FollowCluster()
 	r.idle.Log = r.log
 	if r.x.Setup != nil {
 		if !r.space.Check(r.x.Setup(r.space)) {

@@ -17,32 +17,43 @@ import (
 // maxLag is the maximum latency of a watch event on an unloaded machine.
 const maxLag = time.Second
 
-// IsBehind reports whether the log lags behind the API server. It lists every kind, so call it only for a suspicion.
+// IsBehind reports whether the log lags behind the API server in its namespaces. It lists every kind, so call it only for a
+// suspicion.
 func (l *Log) IsBehind(ctx context.Context) (bool, error) {
-	for _, kind := range l.recorder.kinds() {
-		before := l.currentOf(kind)
-		list, err := l.recorder.client.Resource(kind).Namespace(l.namespace).List(ctx, metav1.ListOptions{})
-		switch {
-		case apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err), apierrors.IsNotFound(err):
-			continue
-		case err != nil:
-			return false, fmt.Errorf("asking for the objects in namespace %s: %w", l.namespace, err)
-		}
-		for end := time.After(maxLag); ; {
-			changed := l.Changed()
-			if !l.isMissing(kind, before, list.Items) {
-				break
-			}
-			select {
-			case <-changed:
-			case <-end:
-				return true, nil
-			case <-ctx.Done():
-				return false, ctx.Err()
+	for _, namespace := range l.namespaces() {
+		for _, kind := range l.recorder.kinds() {
+			behind, err := l.isBehindIn(ctx, namespace, kind)
+			if behind || err != nil {
+				return behind, err
 			}
 		}
 	}
 	return false, nil
+}
+
+// isBehindIn reports whether the log lags behind with the objects of a kind in a namespace.
+func (l *Log) isBehindIn(ctx context.Context, namespace string, kind schema.GroupVersionResource) (bool, error) {
+	before := l.currentOf(kind, namespace)
+	list, err := l.recorder.client.Resource(kind).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err), apierrors.IsNotFound(err):
+		return false, nil // a cluster-scoped kind, for example
+	case err != nil:
+		return false, fmt.Errorf("asking for the objects in namespace %s: %w", namespace, err)
+	}
+	for end := time.After(maxLag); ; {
+		changed := l.Changed()
+		if !l.isMissing(kind, namespace, before, list.Items) {
+			return false, nil
+		}
+		select {
+		case <-changed:
+		case <-end:
+			return true, nil
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
 }
 
 // kinds returns the watched kinds, except those that the API server rejects.
@@ -58,11 +69,11 @@ func (r *Recorder) kinds() []schema.GroupVersionResource {
 	return all
 }
 
-// currentOf returns the objects of one kind in the log, with their versions.
-func (l *Log) currentOf(kind schema.GroupVersionResource) map[types.UID]string {
+// currentOf returns the objects of one kind in a namespace of the log, with their versions.
+func (l *Log) currentOf(kind schema.GroupVersionResource, namespace string) map[types.UID]string {
 	all := map[types.UID]string{}
 	for _, c := range l.CurrentObjects() {
-		if c.Resource == kind {
+		if c.Resource == kind && c.Object.GetNamespace() == namespace {
 			all[c.Object.GetUID()] = c.Object.GetResourceVersion()
 		}
 	}
@@ -71,9 +82,9 @@ func (l *Log) currentOf(kind schema.GroupVersionResource) map[types.UID]string {
 
 // isMissing reports whether the log lacks anything of a list. The list was made after the log contained before.
 func (l *Log) isMissing(
-	kind schema.GroupVersionResource, before map[types.UID]string, list []unstructured.Unstructured,
+	kind schema.GroupVersionResource, namespace string, before map[types.UID]string, list []unstructured.Unstructured,
 ) bool {
-	now, listed := l.currentOf(kind), map[types.UID]bool{}
+	now, listed := l.currentOf(kind, namespace), map[types.UID]bool{}
 	for i := range list {
 		uid, version := list[i].GetUID(), list[i].GetResourceVersion()
 		listed[uid] = true

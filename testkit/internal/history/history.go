@@ -57,11 +57,14 @@ type Recorder struct {
 	done   sync.WaitGroup
 	refs   int // guarded by recorders.mu
 
-	extending sync.Mutex
+	extending     sync.Mutex
+	clusterScoped bool // cluster-scoped kinds are watched; guarded by extending
 
 	mu      sync.Mutex
 	watches map[schema.GroupVersionResource]kindWatch
-	logs    map[string][]*Log // by namespace
+	logs    map[string][]*Log // by namespace; "" has those that follow the cluster
+	// followers has the first namespace of each log that follows the cluster or has followed it.
+	followers []string
 }
 
 type kindWatch struct {
@@ -135,7 +138,7 @@ func (r *Recorder) Release() {
 func (r *Recorder) extend(ctx context.Context) error {
 	r.extending.Lock()
 	defer r.extending.Unlock()
-	kinds, complete, err := watchable(r.cfg)
+	kinds, complete, err := watchable(r.cfg, r.clusterScoped)
 	if err != nil {
 		return err
 	}
@@ -188,14 +191,18 @@ func (r *Recorder) Follows(group, resource string) bool {
 	return false
 }
 
-// watchable lists the kinds of namespaced objects that support watches. The list is incomplete if an aggregated API
-// server does not respond.
-func watchable(cfg *rest.Config) (kinds []schema.GroupVersionResource, complete bool, _ error) {
+// watchable lists the kinds of namespaced objects that support watches, and the cluster-scoped kinds if these are requested.
+// The list is incomplete if an aggregated API server does not respond.
+func watchable(cfg *rest.Config, clusterScoped bool) (kinds []schema.GroupVersionResource, complete bool, _ error) {
 	client, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
 		return nil, false, fmt.Errorf("asking for the API server's kinds: %w", err)
 	}
-	lists, err := client.ServerPreferredNamespacedResources()
+	preferred := client.ServerPreferredNamespacedResources
+	if clusterScoped {
+		preferred = client.ServerPreferredResources
+	}
+	lists, err := preferred()
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, false, fmt.Errorf("asking for the API server's kinds: %w", err)
 	}
@@ -268,7 +275,7 @@ func (r *Recorder) follow(
 
 func (r *Recorder) dispatch(kind schema.GroupVersionResource, t watch.EventType, u *unstructured.Unstructured) {
 	r.mu.Lock()
-	logs := r.logs[u.GetNamespace()]
+	logs := r.logsOf(u.GetNamespace())
 	r.mu.Unlock()
 	for _, l := range logs {
 		l.add(Change{At: time.Now(), Type: t, Resource: kind, Object: u})
@@ -279,6 +286,7 @@ func (r *Recorder) dispatch(kind schema.GroupVersionResource, t watch.EventType,
 func (r *Recorder) Follow(namespace string) *Log {
 	l := &Log{
 		Began: time.Now(), recorder: r, namespace: namespace, current: map[types.UID]int{}, changed: make(chan struct{}),
+		unclaimed: map[types.UID][]Change{},
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -292,29 +300,41 @@ type Log struct {
 	Began time.Time
 
 	recorder  *Recorder
-	namespace string
+	namespace string // the first of its namespaces
 
-	mu      sync.Mutex
-	changes []Change
-	order   []types.UID       // UIDs in the order of their first change
-	current map[types.UID]int // index in changes of the last state of each existing object
-	changed chan struct{}
+	mu        sync.Mutex
+	unclaimed map[types.UID][]Change // cluster-scoped objects; nil for those of the log
+	changes   []Change
+	order     []types.UID       // UIDs in the order of their first change
+	current   map[types.UID]int // index in changes of the last state of each existing object
+	changed   chan struct{}
 }
 
 // End ends the log. Later changes are not recorded.
 func (l *Log) End() {
-	h := l.recorder
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	others := slices.DeleteFunc(slices.Clone(h.logs[l.namespace]), func(other *Log) bool { return other == l })
-	if h.logs[l.namespace] = others; len(others) == 0 {
-		delete(h.logs, l.namespace)
+	r := l.recorder
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, namespace := range []string{l.namespace, ""} {
+		others := slices.DeleteFunc(slices.Clone(r.logs[namespace]), func(other *Log) bool { return other == l })
+		if r.logs[namespace] = others; len(others) == 0 {
+			delete(r.logs, namespace)
+		}
 	}
 }
 
 func (l *Log) add(c Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if c.Object.GetNamespace() == "" && !l.isClaimed(c.Object.GetUID()) {
+		l.unclaimed[c.Object.GetUID()] = append(l.unclaimed[c.Object.GetUID()], c)
+		return
+	}
+	l.append(c)
+}
+
+// append adds a change. The caller holds l.mu.
+func (l *Log) append(c Change) {
 	uid := c.Object.GetUID()
 	l.changes = append(l.changes, c)
 	if c.Type == watch.Deleted {

@@ -57,6 +57,9 @@ type Interceptor struct {
 	// Foreign reports whether an event is about an object of another operator. Such an event is forwarded and not recorded.
 	// Optional. It must be set before the first request, and must be safe for concurrent use.
 	Foreign func(Frame) bool
+	// Hidden reports whether an object is not visible to the operator: no list of all namespaces and no watch has it. Optional.
+	// It must be set before the first request, and must be safe for concurrent use.
+	Hidden func(namespace, name string) bool
 
 	began      time.Time
 	hook       Hook
@@ -237,6 +240,9 @@ func (ic *Interceptor) send(req *http.Request, call *Call, next http.RoundTrippe
 	}
 	call.Reached = true
 	if err := call.readResponse(resp); err != nil {
+		return nil, err
+	}
+	if err := ic.hide(call, resp); err != nil {
 		return nil, err
 	}
 	if ic.hook == nil {

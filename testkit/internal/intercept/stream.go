@@ -182,6 +182,9 @@ func (s *stream) forward() {
 			return // the watch ended; an incomplete event is dropped
 		}
 		frame := s.frame(line)
+		if frame.Name != "" && s.interceptor.Hidden != nil && s.interceptor.Hidden(frame.Namespace, frame.Name) {
+			continue
+		}
 		foreign := frame.Type != bookmark && s.interceptor.Foreign != nil && s.interceptor.Foreign(frame)
 		if !s.interceptor.waitReleased(s, foreign) {
 			return

@@ -109,6 +109,9 @@ func NewNameMap(namespace string, changes []history.Change, prefixes GeneratedNa
 		if plain != name {
 			n.generated[name] = plain
 		}
+		if other := c.Object.GetNamespace(); other != "" && other != namespace {
+			plain = other + ":" + plain
+		}
 		n.byUID[c.Object.GetUID()] = kindOf(c) + "/" + strings.ReplaceAll(plain, namespace, "$NAMESPACE")
 	}
 	n.longest = slices.SortedFunc(maps.Keys(n.generated), func(a, b string) int {

@@ -1,0 +1,217 @@
+package clusterscoped_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
+	"github.com/homeostat-dev/homeostat/testkit/internal/kitadapter"
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{Private: true}) }
+
+// reconciler returns an operator for PriorityClasses, which own Namespaces, or for ConfigMaps.
+func reconciler(of client.Object, f func(context.Context, client.Client, client.ObjectKey) error) testkit.SetupFunc {
+	return func(mgr manager.Manager) error {
+		b := ctrl.NewControllerManagedBy(mgr).Named("operator").For(of)
+		if _, isClass := of.(*schedulingv1.PriorityClass); isClass {
+			b = b.Owns(&corev1.Namespace{})
+		}
+		return b.Complete(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+			return reconcile.Result{}, f(ctx, mgr.GetClient(), req.NamespacedName)
+		}))
+	}
+}
+
+// tenants creates a Namespace for each PriorityClass. With recordFirst it records the creation in the class before, and
+// relies on the record. If they are not owned, the Namespaces outlive the classes.
+func tenants(recordFirst, owned bool) testkit.SetupFunc {
+	const record = "example.com/created"
+	return reconciler(&schedulingv1.PriorityClass{}, func(ctx context.Context, c client.Client, key client.ObjectKey) error {
+		var class schedulingv1.PriorityClass
+		err := c.Get(ctx, key, &class)
+		if err != nil || !strings.HasSuffix(key.Name, "-tenant") || class.DeletionTimestamp != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if recordFirst {
+			if class.Annotations[record] != "" {
+				return nil
+			}
+			class.Annotations = map[string]string{record: "true"}
+			if err := c.Update(ctx, &class); err != nil {
+				return err
+			}
+		}
+		ns := &corev1.Namespace{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+			ObjectMeta: metav1.ObjectMeta{Name: key.Name},
+		}
+		if owned {
+			if err := controllerutil.SetControllerReference(&class, ns, c.Scheme()); err != nil {
+				return err
+			}
+		}
+		//nolint:staticcheck // Apply of a typed object needs generated configurations.
+		return c.Patch(ctx, ns, client.Apply, client.FieldOwner("operator"), client.ForceOwnership)
+	})
+}
+
+// copier copies each letter to another namespace. Without a finalizer, it deletes no copies.
+func copier(namespaceOf func(string) string, finalizer bool) testkit.SetupFunc {
+	const cleanup = "example.com/copies"
+	return reconciler(&corev1.ConfigMap{}, func(ctx context.Context, c client.Client, key client.ObjectKey) error {
+		if home, isCopy := strings.CutPrefix(key.Name, "copy-of-"); isCopy {
+			key = client.ObjectKey{Namespace: home, Name: "letter"}
+		}
+		var letter corev1.ConfigMap
+		if err := c.Get(ctx, key, &letter); err != nil || key.Name != "letter" {
+			return client.IgnoreNotFound(err)
+		}
+		theCopy := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespaceOf(key.Namespace), Name: "copy-of-" + key.Namespace},
+		}
+		if letter.DeletionTimestamp != nil {
+			if err := client.IgnoreNotFound(c.Delete(ctx, theCopy)); err != nil {
+				return err
+			}
+			controllerutil.RemoveFinalizer(&letter, cleanup)
+			return client.IgnoreNotFound(c.Update(ctx, &letter))
+		}
+		if finalizer && controllerutil.AddFinalizer(&letter, cleanup) {
+			if err := c.Update(ctx, &letter); err != nil {
+				return err
+			}
+		}
+		_, err := controllerutil.CreateOrUpdate(ctx, c, theCopy, func() error {
+			theCopy.Data = letter.Data
+			return nil
+		})
+		return err
+	})
+}
+
+func copies(namespace string) string { return namespace + "-copies" }
+
+func toDefault(string) string { return "default" }
+
+func createTenant(k *testkit.K) {
+	k.Apply(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace + "-tenant"}, Value: 1})
+}
+
+func createCopies(k *testkit.K) {
+	k.Apply(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace + "-copies"}})
+}
+
+func writeLetter(k *testkit.K) {
+	k.Apply(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "letter"}, Data: map[string]string{"text": "hello"}})
+}
+
+// explored runs the exploration of an operator that watches all namespaces, with the given faults.
+func explored(t *testing.T, op testkit.SetupFunc, setup, step func(*testkit.K), faults ...string) *report.Report {
+	t.Helper()
+	cfg, err := testkit.Config(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := explore.New(t.Context(), cfg, explore.Options{
+		Opener: kitadapter.Open, Setup: kitadapter.Action(setup), Steps: []explore.Step{kitadapter.Step("create", step)},
+		Subject: kitadapter.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
+			return k.Start(op, append(opts, testkit.ClusterWide())...)
+		}),
+		Faults: faults, Timeout: 10 * time.Second, Seed: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	r, err := x.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func textOf(t *testing.T, r *report.Report) string {
+	t.Helper()
+	var b strings.Builder
+	if err := report.WriteText(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// The operators of parallel runs do not see the objects of other runs, and correct operators pass.
+func TestCorrectOperators(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		op          testkit.SetupFunc
+		setup, step func(*testkit.K)
+		want        string // a plan that is tried
+	}{
+		"Tenants": {tenants(false, true), nil, createTenant, "drift-deleted/namespaces/$NAMESPACE-tenant"},
+		"Copier":  {copier(copies, true), createCopies, writeLetter, "crash-after/create-configmaps-copy-of-$NAMESPACE#1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := explored(t, test.op, test.setup, test.step, "crash", "error", "drift", "down", "lost-answer")
+			if failures := r.Failures(); len(failures) > 0 {
+				t.Errorf("%d runs failed:\n%s", len(failures), textOf(t, r))
+			}
+			tried := false
+			for _, run := range r.Runs {
+				tried = tried || run.Name == test.want && run.Outcome == report.Passed
+			}
+			if !tried {
+				t.Errorf("plan %s was not tried:\n%s", test.want, textOf(t, r))
+			}
+		})
+	}
+}
+
+// Mistakes outside of the first namespace of a run are found.
+func TestMutants(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		op          testkit.SetupFunc
+		setup, step func(*testkit.K)
+		want        []string // plan: message
+	}{
+		"RecordFirst": {tenants(true, true), nil, createTenant, []string{
+			"crash-after/update-priorityclasses-$NAMESPACE-tenant#1: end-state",
+			"error-500/apply-namespaces-$NAMESPACE-tenant#1: end-state",
+			"drift-deleted/namespaces/$NAMESPACE-tenant: end-state",
+		}},
+		"NamespaceLeft": {tenants(false, false), nil, createTenant, []string{"none/1: residue"}},
+		"CopyLeft":      {copier(copies, false), createCopies, writeLetter, []string{"none/1: residue"}},
+		"Outside":       {copier(toDefault, true), nil, writeLetter, []string{"none/1: outside"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := explored(t, test.op, test.setup, test.step, "crash-after", "error-500", "drift-deleted")
+			found := map[string]bool{}
+			for _, run := range r.Failures() {
+				for _, v := range run.Violations {
+					found[run.Name+": "+v.Oracle] = true
+				}
+			}
+			for _, want := range test.want {
+				if !found[want] {
+					t.Errorf("found %v, want %s:\n%s", found, want, textOf(t, r))
+				}
+			}
+		})
+	}
+}
