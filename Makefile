@@ -285,7 +285,7 @@ lint/scaffold: # the output of `homeostat new`, by our rules and by its own
 			--module github.com/homeostat-dev/homeostat/operators/web-shop >/dev/null && cd "$$dir/web-shop" && \
 		GOWORK=off $(GOLANGCI_LINT) run ./... && GOWORK=off $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...
 
-lint/words: # comments, directives and the subjects of the commits since the rules exist
+lint/words: # persons in texts, directives in Go files, and the subjects of the commits since the rules exist
 	@echo wordcheck && $(call tool,wordcheck) -since $(RULES_SINCE) .
 
 RULES_SINCE = b4465ed

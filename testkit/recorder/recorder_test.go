@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,6 +146,21 @@ func TestRequests(t *testing.T) {
 				t.Errorf("a write: %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// A request for a Namespace is cluster-scoped, although its path has the name where others have their namespace.
+func TestNamespaceHasNoNamespace(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/api/v1/namespaces/shop":                     "get namespaces shop -> 0",
+		"/api/v1/namespaces/shop/status":              "get namespaces/status shop -> 0",
+		"/api/v1/namespaces/shop/configmaps/settings": "get configmaps shop/settings -> 0",
+	} {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.example"+path, http.NoBody)
+		if got := recorder.ParseRequest(req); got.String() != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
 	}
 }
 

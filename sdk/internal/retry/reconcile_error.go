@@ -68,7 +68,7 @@ func RecoverPanic(ctx context.Context, err *error) {
 	}
 }
 
-// Within returns a copy of the problem with this remaining time.
+// Within returns a copy of the error that requests a retry after this time.
 func (p *ReconcileError) Within(left time.Duration) error {
 	remaining := *p
 	remaining.After = left

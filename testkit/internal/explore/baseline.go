@@ -23,7 +23,7 @@ import (
 const baselineRuns, maxBaselineRuns = 3, baseline.ManyRuns
 
 // RunBaseline performs the baseline runs. If one of them fails, there is nothing to compare faults with, and no plan can be
-// tried.
+// tried, unless it fails only because the operator writes outside of the namespace.
 func (x *Explorer) RunBaseline(ctx context.Context) ([]report.Run, error) {
 	runs, err := x.runBaselines(ctx, 0, baselineRuns)
 	if err == nil && !failed(runs) && x.findGeneratedNames(runs) { // needed from the first state on
@@ -85,8 +85,12 @@ func (x *Explorer) runBaselines(ctx context.Context, from, to int) ([]*run, erro
 	return all, group.Wait()
 }
 
+// failed reports whether a run has a violation that makes its states unfit for a baseline. Writes outside of the namespace
+// do not concern its states.
 func failed(runs []*run) bool {
-	return slices.ContainsFunc(runs, func(r *run) bool { return len(r.violations) > 0 })
+	return slices.ContainsFunc(runs, func(r *run) bool {
+		return slices.ContainsFunc(r.violations, func(v report.Violation) bool { return v.Oracle != oracleOutside })
+	})
 }
 
 // countsAgree reports whether the runs agree on all creations and deletions.
