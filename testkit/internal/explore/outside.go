@@ -8,8 +8,8 @@ import (
 )
 
 // checkOutside finds objects that the operator wrote and that the history does not have, in namespaces that the run does not
-// own. They are neither compared nor changed by faults: without this check, such an operator would pass untested. Runs with a
-// fault are not checked: they would repeat the finding of the runs without one.
+// own. They are neither compared nor changed by faults: without this check, such an operator would pass untested. Runs with
+// a fault are not checked: they would repeat the finding of the runs without one.
 func (ch checks) checkOutside() {
 	if ch.baseline != nil {
 		return
