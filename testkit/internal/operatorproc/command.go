@@ -12,7 +12,8 @@ import (
 // A Command describes how an operator is run.
 type Command struct {
 	// Args are the program and its arguments. The program is searched in PATH unless it contains a slash. The placeholders
-	// {kubeconfig} and {namespace} stand for the two fields below, at any position.
+	// {kubeconfig} and {namespace} stand for the two fields below, at any position. {port} and {port:NAME} stand for free TCP
+	// ports of the loopback interface: a new one for each process and each name.
 	Args []string
 	// Env adds variables, as KEY=value, with the same placeholders. They override those that every process gets:
 	//
@@ -40,7 +41,11 @@ func (c Command) prepare() (*exec.Cmd, error) {
 		// Without this check, the error of the system would be that the program does not exist
 		return nil, fmt.Errorf("starting the operator: there is no folder %s to run it in: create it or give another one", c.Dir)
 	}
-	replace := strings.NewReplacer("{kubeconfig}", c.Kubeconfig, "{namespace}", c.Namespace).Replace
+	ports, err := freePorts(slices.Concat(c.Args, c.Env))
+	if err != nil {
+		return nil, err
+	}
+	replace := strings.NewReplacer(append(ports, "{kubeconfig}", c.Kubeconfig, "{namespace}", c.Namespace)...).Replace
 	args := make([]string, len(c.Args))
 	for i, arg := range c.Args {
 		args[i] = replace(arg)

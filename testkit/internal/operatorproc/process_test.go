@@ -317,6 +317,29 @@ func children(t *testing.T, pid int) []process.ID {
 	return ids
 }
 
+// Each name of a port stands for one port, in arguments and in variables.
+func TestPorts(t *testing.T) {
+	t.Parallel()
+	lines := make(chan string, 1)
+	i, err := operatorproc.Start(operatorproc.Command{
+		Args: []string{"sh", "-c", `echo "$@" $METRICS`, "sh", "--port={port}", "{port:probe}", "{port}"},
+		Env:  []string{"METRICS=:{port:probe}"},
+	}, func(line operatorproc.Line) { lines <- line.Text })
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-i.Done()
+	fields := strings.Fields(<-lines)
+	if len(fields) != 4 || fields[0] != "--port="+fields[2] || fields[3] != ":"+fields[1] || fields[1] == fields[2] {
+		t.Fatalf("arguments and variable %q", fields)
+	}
+	for _, port := range fields[1:3] {
+		if number, err := strconv.Atoi(port); err != nil || number == 0 {
+			t.Errorf("port %q", port)
+		}
+	}
+}
+
 func TestStartErrors(t *testing.T) {
 	t.Parallel()
 	plain := filepath.Join(t.TempDir(), "operator.py")

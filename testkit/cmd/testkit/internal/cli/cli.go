@@ -47,8 +47,9 @@ takes some minutes; after that it takes seconds.
   testkit explore [--crd FILE] --scenario FILE [OPTION ...] -- COMMAND [ARGUMENT ...]
         Run an operator, a program in any language, through a scenario again and again, each time with another fault,
         and say what it does wrong. It gets its cluster by KUBECONFIG and its namespace by NAMESPACE, POD_NAMESPACE and
-        WATCH_NAMESPACE; {kubeconfig} and {namespace} in its arguments are replaced. Exit code: 0 if nothing was found, 1
-        if something was, 2 for a mistake in what was given, 3 if the exploration could not be made.
+        WATCH_NAMESPACE; {kubeconfig}, {namespace} and {port} (a free one; {port:NAME} if there are several) in its
+        arguments are replaced. Exit code: 0 if nothing was found, 1 if something was, 2 for a mistake in what was given,
+        3 if the exploration could not be made.
           --crd FILE              a file or folder with CustomResourceDefinitions; may be repeated
           --scenario FILE         what happens to the operator, as YAML: see SCENARIO below
           --rbac FILE             a file or folder with the roles that it ships: then it has those rights and no others
