@@ -12,8 +12,8 @@ import (
 // portPlaceholder matches {port} and {port:NAME}.
 var portPlaceholder = regexp.MustCompile(`\{port(:[A-Za-z0-9_.-]+)?\}`)
 
-// freePorts returns pairs of a placeholder in texts and a free port. The ports differ. Another process may bind a port before
-// the operator does.
+// freePorts returns pairs of a placeholder in texts and a free port. The ports differ. Another process may bind a port
+// before the operator does.
 func freePorts(texts []string) (pairs []string, _ error) {
 	for _, text := range texts {
 		for _, placeholder := range portPlaceholder.FindAllString(text, -1) {
