@@ -24,7 +24,7 @@ func freePorts(texts []string) (pairs []string, _ error) {
 			if err != nil {
 				return nil, fmt.Errorf("starting the operator: reserving a port for %s: %w", placeholder, err)
 			}
-			defer l.Close() // after the last one is reserved
+			defer func() { _ = l.Close() }() // after the last one is reserved
 			addr, ok := l.Addr().(*net.TCPAddr)
 			if !ok {
 				return nil, fmt.Errorf("starting the operator: %v is not a TCP address", l.Addr())
