@@ -153,6 +153,11 @@ func withoutPermission(k *testkit.K, resource string) testkit.StartOption {
 			rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{r}, Verbs: []string{"*"}})
 		}
 	}
+	return withRules(k, rules)
+}
+
+// withRules runs the operator as a user with these permissions in the test's namespace.
+func withRules(k *testkit.K, rules []rbacv1.PolicyRule) testkit.StartOption {
 	const user = "without-rights"
 	k.Apply(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules})
 	k.Apply(&rbacv1.RoleBinding{

@@ -2,10 +2,8 @@ package reconciler
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,11 +30,8 @@ func (e *Reconciler) removeForeign(ctx context.Context, p *desired.Pass, s *desi
 	stored.SetNamespace(s.Key.Namespace)
 	stored.SetName(s.Key.Name)
 	err = e.client.Patch(ctx, stored, client.RawPatch(types.MergePatchType, body), client.FieldOwner(e.owner.Name()))
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return false, fmt.Errorf("removing content of other managers from %s: %w", i, errors.Join(apply.ErrStale, err))
-	case err != nil:
-		return false, e.rejected(p, s, i, err)
+	if err != nil { // a conflict means a stale pass
+		return false, e.missing(p, s, i, "removing content of other managers from", err)
 	}
 	if stored.GetResourceVersion() == s.Live.GetResourceVersion() {
 		p.Retries.RecordKept(s.RetryKey(i), stored.GetResourceVersion())

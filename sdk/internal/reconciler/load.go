@@ -41,6 +41,7 @@ func (e *Reconciler) reconcileOnce(
 		return false, reconcile.Result{RequeueAfter: seen.CapRequeue(wait)}, nil
 	}
 	out := e.runPass(ctx, st, o, seen)
+	e.reportStale(ctx, st, o, seen, &out)
 	again, result := e.result(ctx, st, o, out)
 	if again && last {
 		out.err = errNotConverging

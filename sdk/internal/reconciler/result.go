@@ -67,37 +67,6 @@ func (e *Reconciler) result(
 	}
 }
 
-// staleReads counts consecutive reconciles that read an outdated state of children.
-type staleReads struct {
-	count  int
-	since  time.Time
-	warned bool
-}
-
-// staleWarnAfter is how long a stale cache is tolerated before it is logged. It exceeds any usual lag of an informer.
-const staleWarnAfter = 10 * time.Second
-
-// record counts one stale read and reports, once, that they continue for too long. The count within a short time is not
-// significant, because each event causes one.
-func (s *staleReads) record(now time.Time) bool {
-	if s.count++; s.count == 1 {
-		s.since = now
-	}
-	tooLong := !s.warned && now.Sub(s.since) >= staleWarnAfter
-	s.warned = s.warned || tooLong
-	return tooLong
-}
-
-// staleRetry returns the delay before the n-th consecutive retry, n counting from 1, while a cache catches up with the write
-// of another client: 20 ms, doubling up to 5 s. An event ends the delay.
-func staleRetry(n int) time.Duration {
-	const first, limit = 20 * time.Millisecond, 5 * time.Second
-	if n > 8 {
-		return limit
-	}
-	return min(first<<(n-1), limit)
-}
-
 // outdatedRetry is the delay while the cache of the primary object catches up. Its next version ends the delay.
 const outdatedRetry = time.Second
 

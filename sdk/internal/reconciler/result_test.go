@@ -28,7 +28,7 @@ func TestStaleReadsAreReportedOnce(t *testing.T) {
 			reported = append(reported, after)
 		}
 	}
-	if diff := cmp.Diff([]time.Duration{staleWarnAfter}, reported); diff != "" {
+	if diff := cmp.Diff([]time.Duration{staleReportAfter}, reported); diff != "" {
 		t.Errorf("reported after (-want +got):\n%s", diff)
 	}
 }

@@ -2,10 +2,8 @@ package reconciler
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,11 +43,8 @@ func (e *Reconciler) addChildFinalizer(
 	}
 	o := object.Copy(s.Live)
 	_, err := finalizer.Add(ctx, e.client, o, e.op.FinalizerName)
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, errors.Join(apply.ErrStale, err)
-	case err != nil:
-		return false, e.rejected(p, s, intent, fmt.Errorf("tracking %s: %w", s, err))
+	if err != nil {
+		return false, e.missing(p, s, intent, "tracking", err)
 	}
 	e.recordStored(p, s, s.Live.GetResourceVersion(), intent, o)
 	s.Live = o

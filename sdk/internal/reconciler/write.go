@@ -48,7 +48,7 @@ func (e *Reconciler) create(ctx context.Context, p *desired.Pass, s *desired.Chi
 		live = object.Empty(s.Desired)
 	}
 	if getErr := e.client.Get(ctx, s.Key, live); getErr != nil {
-		return false, errors.Join(apply.ErrStale, getErr)
+		return false, e.missing(p, s, intent, "reading", getErr)
 	}
 	switch err := intent.CheckOwnership(live); {
 	case err != nil && s.IsAdoptable(live):
