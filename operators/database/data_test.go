@@ -88,6 +88,28 @@ func TestDeletion(t *testing.T) {
 	}
 }
 
+// A change of the claim template replaces the StatefulSet, and its pods have no owner meanwhile. The pods of a Database that
+// is deleted at this moment end with it.
+func TestPodsOfReplacedStatefulSetEnd(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	op := start(k)
+	db := newDatabase("a")
+	db.Spec.DeletionPolicy = v1.DeletionDelete
+	k.Apply(db)
+	k.Eventually(db, testkit.Ready())
+	op.Stop()
+	k.Delete(set("a-db"), client.PropagationPolicy(metav1.DeletePropagationOrphan))
+	k.Eventually(set("a-db"), testkit.Gone())
+	k.Delete(db)
+	start(k)
+	k.Eventually(db, testkit.Gone())
+	for _, name := range []string{"a-db-0", "a-db-1"} {
+		k.Eventually(pod(name), testkit.Gone())
+	}
+	expectNothingLeft(k)
+}
+
 // A claim that the StatefulSet controller created in the operator's absence is deleted with a Database of the policy Delete.
 func TestStatefulSetClaimIsDeleted(t *testing.T) {
 	t.Parallel()

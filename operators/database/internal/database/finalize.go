@@ -122,10 +122,9 @@ func deleteData(p *sdk.Pass[*v1.Database]) error {
 	if err != nil {
 		return err
 	}
-	var stopped []sdk.AnyChild
-	live, exists := sdk.Live(p, &appsv1.StatefulSet{ObjectMeta: objectMeta(desired.SetName(db))})
-	if exists && live.DeletionTimestamp == nil {
-		stopped = append(stopped, sdk.Apply(p, desired.Stopped(live), sdk.ReadyWhen(noPods)))
+	stopped, err := stopServer(p)
+	if err != nil {
+		return err
 	}
 	size, err := resource.ParseQuantity(db.Spec.Storage) // for a claim that a user deletes at this moment
 	if err != nil {
@@ -158,6 +157,31 @@ func deleteData(p *sdk.Pass[*v1.Database]) error {
 		sdk.Apply(p, claim, options...)
 	}
 	return nil
+}
+
+// stopServer stops the members and returns the StatefulSet to wait for, if there is one. The pods outlive a StatefulSet that
+// is being replaced: they would run on after the deletion, and keep their claims.
+func stopServer(p *sdk.Pass[*v1.Database]) ([]sdk.AnyChild, error) {
+	db := p.Object
+	live, exists := sdk.Live(p, &appsv1.StatefulSet{ObjectMeta: objectMeta(desired.SetName(db))})
+	switch {
+	case exists && live.DeletionTimestamp == nil:
+		return []sdk.AnyChild{sdk.Apply(p, desired.Stopped(live), sdk.ReadyWhen(noPods))}, nil
+	case exists:
+		return nil, sdk.Wait("Stopping", "StatefulSet %s is being deleted, before its data are deleted", live.Name)
+	}
+	server := status.Members(db, live, sdk.Observed(p, &corev1.Pod{}))
+	for _, pod := range server.Pods {
+		owner := metav1.GetControllerOf(pod)
+		switch {
+		case pod.DeletionTimestamp != nil:
+		case owner == nil:
+			return []sdk.AnyChild{sdk.Apply(p, desired.Adopter(db), adopt(db), sdk.ReadyWhen(noPods))}, nil
+		case owner.Kind == "StatefulSet" && owner.Name == desired.SetName(db):
+			return nil, sdk.Wait("Stopping", "pod %s is left of a StatefulSet that was deleted", pod.Name)
+		}
+	}
+	return nil, nil
 }
 
 // noPods is the readiness of a StatefulSet that is stopped.

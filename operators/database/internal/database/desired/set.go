@@ -3,6 +3,7 @@ package desired
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -109,6 +110,21 @@ func Stopped(live *appsv1.StatefulSet) *appsv1.StatefulSet {
 	}
 	stopped.Spec.Replicas = new(int32(0))
 	return stopped
+}
+
+// Adopter returns a StatefulSet without members. It adopts the pods of a StatefulSet that is gone, and so ends them.
+func Adopter(db *v1.Database) *appsv1.StatefulSet {
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: podLabels(db, ServerComponent)}}
+	template.Spec.Containers = []corev1.Container{{Name: "none", Image: "none"}} // one is required
+	maps.Copy(template.Labels, Selector(db))
+	return &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: SetName(db), Labels: labels(db)},
+		Spec: appsv1.StatefulSetSpec{
+			ServiceName: HeadlessServiceName(db), Replicas: new(int32(0)), Template: template,
+			Selector:            &metav1.LabelSelector{MatchLabels: Selector(db)},
+			PodManagementPolicy: appsv1.ParallelPodManagement,
+		},
+	}
 }
 
 // TemplateDigest returns a digest of the pod template.
